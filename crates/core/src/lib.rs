@@ -1,0 +1,3 @@
+//! What every part of ortscope shares.
+
+pub mod tensor;
