@@ -1,3 +1,14 @@
-//! What every part of ortscope shares.
+//! What every part of ortscope shares: units, clocks, identity, the schema of all data, columnar batches, the pipeline
+//! that moves them and the configuration that steers it.
+//!
+//! Data flows one way: a [`pipeline::Source`] writes rows into a bounded [`pipeline::Emitter`], the pump hands columnar
+//! [`batch::Batch`]es to every [`pipeline::Sink`]. Commands go the other way, through [`pipeline::Control`].
 
+pub mod batch;
+pub mod clock;
+pub mod config;
+pub mod identity;
+pub mod metric;
+pub mod pipeline;
+pub mod schema;
 pub mod tensor;

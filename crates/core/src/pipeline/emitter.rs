@@ -1,0 +1,104 @@
+//! Where a source puts its rows.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::losses::LossCounter;
+use super::queue::{ByteQueue, Overflow, PushOutcome};
+use crate::batch::Batch;
+use crate::schema::{Row, TableId, UnavailabilityRow};
+
+/// Rows collected before a batch goes to the pump.
+const BATCH_ROWS: usize = 1024;
+
+/// What an emitter does when the pump's queue is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WhenFull {
+    /// Live sources: the batch is dropped and its rows are counted.
+    DropAndCount,
+    /// Sources that read files: wait for room.
+    Wait,
+}
+
+/// Collects rows into batches and hands them to the pump, within the queue's bound.
+///
+/// Full batches go by themselves; call [`Emitter::flush`] at the end of a poll so that slow tables arrive in time.
+#[derive(Debug)]
+pub struct Emitter {
+    place: String,
+    when_full: WhenFull,
+    open: Vec<Batch>,
+    queue: Arc<ByteQueue<Batch>>,
+    losses: Arc<LossCounter>,
+}
+
+impl Emitter {
+    pub(super) fn new(
+        place: &str,
+        when_full: WhenFull,
+        queue: Arc<ByteQueue<Batch>>,
+        losses: Arc<LossCounter>,
+    ) -> Self {
+        let open = TableId::ALL.iter().map(|table| Batch::new(*table)).collect();
+        Self { place: place.to_owned(), when_full, open, queue, losses }
+    }
+
+    pub fn emit<R: Row>(&mut self, row: &R) {
+        let index = R::TABLE as usize;
+        let Some(batch) = self.open.get_mut(index) else { return };
+        batch.push(row);
+        if batch.len() >= BATCH_ROWS {
+            self.send(index);
+        }
+    }
+
+    /// States that a track has no value from now on, and why.
+    pub fn unavailable(&mut self, from_ns: u64, track: &str, reason: &str, hint: Option<&str>) {
+        self.emit(&UnavailabilityRow {
+            from_ns,
+            to_ns: None,
+            track: track.into(),
+            reason: reason.into(),
+            hint: hint.map(Into::into),
+        });
+    }
+
+    /// Counts records that were lost before they reached the emitter, for example in a ring.
+    pub fn lost(&mut self, kind: &str, count: u64) {
+        self.losses.add(&self.place, kind, count);
+    }
+
+    /// Sends what was collected so far.
+    pub fn flush(&mut self) {
+        for index in 0..self.open.len() {
+            self.send(index);
+        }
+    }
+
+    fn send(&mut self, index: usize) {
+        let Some(open) = self.open.get_mut(index) else { return };
+        if open.is_empty() {
+            return;
+        }
+        let batch = std::mem::replace(open, Batch::new(open.table()));
+        let (bytes, rows, table) = (batch.bytes(), batch.len() as u64, batch.table());
+        let overflow = match self.when_full {
+            WhenFull::DropAndCount => Overflow::DropNewest,
+            WhenFull::Wait => Overflow::Wait,
+        };
+        match self.queue.push(batch, bytes, overflow) {
+            PushOutcome::Kept => {}
+            PushOutcome::Dropped(_) | PushOutcome::Closed(_) => {
+                self.losses.add(&self.place, table.def().name, rows);
+            }
+        }
+    }
+}
+
+impl Drop for Emitter {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}

@@ -1,0 +1,275 @@
+//! The engine: starts the threads, moves batches from the intake to every sink, and ends in order.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::{ByteQueue, Control, Emitter, FlushError, LossCounter, PushOutcome, Sink, SinkError, Source, SourceError};
+use crate::batch::Batch;
+use crate::clock::{Clock, SystemClock};
+use crate::metric::Availability;
+use crate::schema::{LossRow, TableId};
+
+/// Bounds of a pipeline.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Waiting between sources and pump. Default 16 MiB. When full, live sources drop and count, file readers wait.
+    pub intake_bytes: usize,
+    /// Waiting in front of each sink. Default 16 MiB. When full, the sink's own rule decides, and losses are counted.
+    pub sink_bytes: usize,
+    /// How long sinks may take to finish at the end. Default 5 s; what is not kept by then is counted.
+    pub flush_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { intake_bytes: 16 << 20, sink_bytes: 16 << 20, flush_timeout: Duration::from_secs(5) }
+    }
+}
+
+/// What happened over the life of a pipeline.
+#[derive(Debug, Default)]
+pub struct PipelineReport {
+    /// (place, kind, count)
+    pub losses: Vec<(String, String, u64)>,
+    /// Sources that did not run, with the reason, or that ended early.
+    pub source_errors: Vec<(String, String)>,
+    pub sink_errors: Vec<(String, String)>,
+}
+
+/// A pipeline before it runs.
+#[derive(Default)]
+pub struct Pipeline {
+    sources: Vec<Box<dyn Source>>,
+    sinks: Vec<Box<dyn Sink>>,
+    limits: Limits,
+    clock: Option<Arc<dyn Clock>>,
+}
+
+impl std::fmt::Debug for Pipeline {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pipeline")
+            .field("sources", &self.sources.len())
+            .field("sinks", &self.sinks.len())
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A pipeline that runs. Dropping it without [`RunningPipeline::join`] leaves its threads to end by themselves.
+#[derive(Debug)]
+pub struct RunningPipeline {
+    control: Control,
+    losses: Arc<LossCounter>,
+    sources: Vec<(String, JoinHandle<Result<(), SourceError>>)>,
+    pump: JoinHandle<()>,
+    sinks: Vec<(String, JoinHandle<Option<String>>)>,
+    refused: Vec<(String, String)>,
+}
+
+impl Pipeline {
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Virtual time, for tests and simulations.
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    pub fn source(mut self, source: impl Source + 'static) -> Self {
+        self.sources.push(Box::new(source));
+        self
+    }
+
+    pub fn sink(mut self, sink: impl Sink + 'static) -> Self {
+        self.sinks.push(Box::new(sink));
+        self
+    }
+
+    /// Starts every thread. Fails only if the system refuses a thread.
+    pub fn start(self) -> std::io::Result<RunningPipeline> {
+        let Self { sources, sinks, limits, clock } = self;
+        let control = Control::new(clock.unwrap_or_else(|| Arc::new(SystemClock)));
+        let losses = Arc::new(LossCounter::default());
+        let intake = Arc::new(ByteQueue::new(limits.intake_bytes));
+
+        let mut sink_queues = Vec::new();
+        let mut sink_threads = Vec::new();
+        for sink in sinks {
+            let queue = Arc::new(ByteQueue::<Arc<Batch>>::new(limits.sink_bytes));
+            let name = sink.name().to_owned();
+            sink_queues.push((name.clone(), sink.overflow(), Arc::clone(&queue)));
+            let timeout = limits.flush_timeout;
+            let counter = Arc::clone(&losses);
+            let thread = Builder::new()
+                .name(format!("sink-{name}"))
+                .spawn(move || run_sink(sink, &queue, timeout, &counter))?;
+            sink_threads.push((name, thread));
+        }
+
+        let mut refused = Vec::new();
+        let mut ready = Vec::new();
+        for mut source in sources {
+            match source.probe() {
+                Availability::Unavailable { why, hint } => {
+                    refused.push((source.info().name.to_owned(), format!("{why}; {hint}")));
+                }
+                Availability::Ready | Availability::Degraded { .. } => ready.push(source),
+            }
+        }
+        // The intake closes when the last source has ended; with none it closes now.
+        let running = Arc::new(AtomicUsize::new(ready.len()));
+        if ready.is_empty() {
+            intake.close();
+        }
+        let mut source_threads = Vec::new();
+        for source in ready {
+            let name = source.info().name.to_owned();
+            let emitter =
+                Emitter::new(&name, source.info().when_full, Arc::clone(&intake), Arc::clone(&losses));
+            let (control, intake, running) = (control.clone(), Arc::clone(&intake), Arc::clone(&running));
+            let thread = Builder::new().name(format!("source-{name}")).spawn(move || {
+                let result = run_source(source, emitter, &control);
+                if running.fetch_sub(1, Ordering::SeqCst) == 1 {
+                    intake.close();
+                }
+                result
+            })?;
+            source_threads.push((name, thread));
+        }
+
+        let pump = {
+            let (control, losses) = (control.clone(), Arc::clone(&losses));
+            Builder::new().name("pump".into()).spawn(move || pump(&intake, &sink_queues, &losses, &control))?
+        };
+        Ok(RunningPipeline { control, losses, sources: source_threads, pump, sinks: sink_threads, refused })
+    }
+}
+
+impl RunningPipeline {
+    pub fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// Waits until the sources have ended and everything they gave has reached the sinks.
+    pub fn join(self) -> PipelineReport {
+        let mut report = PipelineReport { source_errors: self.refused, ..PipelineReport::default() };
+        for (name, thread) in self.sources {
+            match thread.join() {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => report.source_errors.push((name, error.to_string())),
+                Err(panic) => report.source_errors.push((name, panic_text(&*panic))),
+            }
+        }
+        if let Err(panic) = self.pump.join() {
+            report.source_errors.push(("pump".into(), panic_text(&*panic)));
+        }
+        for (name, thread) in self.sinks {
+            match thread.join() {
+                Ok(None) => {}
+                Ok(Some(error)) => report.sink_errors.push((name, error)),
+                Err(panic) => report.sink_errors.push((name, panic_text(&*panic))),
+            }
+        }
+        report.losses = self.losses.totals();
+        report
+    }
+}
+
+fn run_source(
+    mut source: Box<dyn Source>,
+    mut emitter: Emitter,
+    control: &Control,
+) -> Result<(), SourceError> {
+    catch_unwind(AssertUnwindSafe(|| source.run(&mut emitter, control)))
+        .unwrap_or_else(|panic| Err(SourceError::Panicked(panic_text(&*panic))))
+}
+
+/// Moves batches to the sinks; losses that were counted meanwhile follow as rows of their own.
+fn pump(
+    intake: &ByteQueue<Batch>,
+    sinks: &[(String, super::Overflow, Arc<ByteQueue<Arc<Batch>>>)],
+    losses: &LossCounter,
+    control: &Control,
+) {
+    let deliver = |batch: Batch| {
+        let (bytes, table) = (batch.bytes(), batch.table().def().name);
+        let batch = Arc::new(batch);
+        for (name, overflow, queue) in sinks {
+            match queue.push(Arc::clone(&batch), bytes, *overflow) {
+                PushOutcome::Kept => {}
+                PushOutcome::Dropped(gone) => {
+                    for old in gone {
+                        losses.add(name, old.table().def().name, old.len() as u64);
+                    }
+                }
+                PushOutcome::Closed(unsent) => losses.add(name, table, unsent.len() as u64),
+            }
+        }
+    };
+    let report_losses = || {
+        let mut batch = Batch::new(TableId::Losses);
+        for (place, kind, count) in losses.take_new() {
+            batch.push(&LossRow {
+                timestamp_ns: control.clock().now_nanos(),
+                place: place.into(),
+                kind: kind.into(),
+                count,
+            });
+        }
+        if !batch.is_empty() {
+            deliver(batch);
+        }
+    };
+    while !intake.is_finished() {
+        if let Some(batch) = intake.pop(Duration::from_millis(100)) {
+            deliver(batch);
+        }
+        report_losses();
+    }
+    report_losses();
+    for (_, _, queue) in sinks {
+        queue.close();
+    }
+}
+
+/// Feeds one sink until its queue ends. A sink that fails keeps being fed: the next batch may work.
+fn run_sink(
+    mut sink: Box<dyn Sink>,
+    queue: &ByteQueue<Arc<Batch>>,
+    flush_timeout: Duration,
+    losses: &LossCounter,
+) -> Option<String> {
+    let name = sink.name().to_owned();
+    let mut first_error = None;
+    while !queue.is_finished() {
+        let Some(batch) = queue.pop(Duration::from_millis(500)) else { continue };
+        let result = catch_unwind(AssertUnwindSafe(|| sink.consume(&batch)))
+            .unwrap_or_else(|panic| Err(SinkError::Panicked(panic_text(&*panic))));
+        if let Err(error) = result {
+            losses.add(&name, batch.table().def().name, batch.len() as u64);
+            first_error.get_or_insert_with(|| error.to_string());
+        }
+    }
+    if let Err(error) = sink.flush(Instant::now() + flush_timeout) {
+        if let FlushError::Deadline { left } = error {
+            losses.add(&name, "unflushed rows", left);
+        }
+        first_error.get_or_insert_with(|| error.to_string());
+    }
+    first_error
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned())
+}

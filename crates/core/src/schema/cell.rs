@@ -1,0 +1,119 @@
+//! How single values enter and leave columns.
+
+use std::sync::Arc;
+
+use super::ColumnType;
+
+/// Text that many rows share: cloning costs a counter.
+pub type Text = Arc<str>;
+
+/// One column of a batch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Column {
+    pub data: ColumnData,
+    /// One entry per row of a nullable column, `false` where there is no value; empty for columns that always have one.
+    pub valid: Vec<bool>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum ColumnData {
+    U64(Vec<u64>),
+    I64(Vec<i64>),
+    F64(Vec<f64>),
+    Bool(Vec<bool>),
+    Text(Vec<Text>),
+}
+
+impl Column {
+    pub fn new(column_type: ColumnType) -> Self {
+        let data = match column_type {
+            ColumnType::U64 => ColumnData::U64(Vec::new()),
+            ColumnType::I64 => ColumnData::I64(Vec::new()),
+            ColumnType::F64 => ColumnData::F64(Vec::new()),
+            ColumnType::Bool => ColumnData::Bool(Vec::new()),
+            ColumnType::Text => ColumnData::Text(Vec::new()),
+        };
+        Self { data, valid: Vec::new() }
+    }
+
+    pub fn len(&self) -> usize {
+        match &self.data {
+            ColumnData::U64(values) => values.len(),
+            ColumnData::I64(values) => values.len(),
+            ColumnData::F64(values) => values.len(),
+            ColumnData::Bool(values) => values.len(),
+            ColumnData::Text(values) => values.len(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What the column costs in memory; shared text counts with every row, which errs on the safe side of a limit.
+    pub fn bytes(&self) -> usize {
+        let values = match &self.data {
+            ColumnData::U64(values) => values.len() * 8,
+            ColumnData::I64(values) => values.len() * 8,
+            ColumnData::F64(values) => values.len() * 8,
+            ColumnData::Bool(values) => values.len(),
+            ColumnData::Text(values) => values.iter().map(|text| text.len() + size_of::<Text>()).sum(),
+        };
+        values + self.valid.len()
+    }
+}
+
+/// A type that a column can hold.
+pub trait Cell: Sized {
+    const TYPE: ColumnType;
+    const NULLABLE: bool;
+
+    fn push(&self, column: &mut Column);
+    fn get(column: &Column, index: usize) -> Option<Self>;
+}
+
+macro_rules! plain_cell {
+    ($type:ty, $variant:ident, $empty:expr) => {
+        impl Cell for $type {
+            const TYPE: ColumnType = ColumnType::$variant;
+            const NULLABLE: bool = false;
+
+            fn push(&self, column: &mut Column) {
+                if let ColumnData::$variant(values) = &mut column.data {
+                    values.push(self.clone());
+                }
+            }
+
+            fn get(column: &Column, index: usize) -> Option<Self> {
+                match &column.data {
+                    ColumnData::$variant(values) => values.get(index).cloned(),
+                    _ => None,
+                }
+            }
+        }
+
+        impl Cell for Option<$type> {
+            const TYPE: ColumnType = ColumnType::$variant;
+            const NULLABLE: bool = true;
+
+            fn push(&self, column: &mut Column) {
+                column.valid.push(self.is_some());
+                match self {
+                    Some(value) => value.push(column),
+                    None => <$type>::from($empty).push(column),
+                }
+            }
+
+            fn get(column: &Column, index: usize) -> Option<Self> {
+                let value = <$type as Cell>::get(column, index)?;
+                Some(column.valid.get(index).copied()?.then_some(value))
+            }
+        }
+    };
+}
+
+plain_cell!(u64, U64, 0u64);
+plain_cell!(i64, I64, 0i64);
+plain_cell!(f64, F64, 0f64);
+plain_cell!(bool, Bool, false);
+plain_cell!(Text, Text, "");

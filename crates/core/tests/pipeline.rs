@@ -1,0 +1,207 @@
+//! The promises of the pipeline: order, bounds, counted losses, virtual time, and survival of a bad part.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use ortscope_core::batch::Batch;
+use ortscope_core::clock::VirtualClock;
+use ortscope_core::metric::Availability;
+use ortscope_core::pipeline::{
+    Control, CostClass, Emitter, FlushError, Limits, Overflow, Pipeline, Sink, SinkError, Source, SourceError,
+    SourceInfo, WhenFull,
+};
+use ortscope_core::schema::{AnnotationRow, LossRow};
+
+struct Counting {
+    info: SourceInfo,
+    rows: u64,
+    period_nanos: u64,
+    panic_at: Option<u64>,
+}
+
+impl Counting {
+    fn new(rows: u64, when_full: WhenFull) -> Self {
+        let info =
+            SourceInfo { name: "counting", tracks: vec!["annotations".into()], cost: CostClass::Free, when_full };
+        Self { info, rows, period_nanos: 1_000_000, panic_at: None }
+    }
+}
+
+impl Source for Counting {
+    fn info(&self) -> &SourceInfo {
+        &self.info
+    }
+
+    fn probe(&mut self) -> Availability {
+        Availability::Ready
+    }
+
+    fn run(&mut self, out: &mut Emitter, control: &Control) -> Result<(), SourceError> {
+        let start = control.clock().now_nanos();
+        for row in 0..self.rows {
+            if !control.sleep_until(start + row * self.period_nanos) {
+                break;
+            }
+            assert!(self.panic_at != Some(row), "the source broke");
+            out.emit(&AnnotationRow {
+                timestamp_ns: control.clock().now_nanos(),
+                kind: "tick".into(),
+                text: row.to_string().into(),
+            });
+        }
+        Ok(())
+    }
+}
+
+#[derive(Default, Clone)]
+struct Seen {
+    rows: Arc<Mutex<Vec<AnnotationRow>>>,
+    losses: Arc<Mutex<Vec<LossRow>>>,
+    slow: Option<Duration>,
+    fail: bool,
+}
+
+impl Sink for Seen {
+    fn name(&self) -> &str {
+        "seen"
+    }
+
+    fn overflow(&self) -> Overflow {
+        Overflow::DropOldest
+    }
+
+    fn consume(&mut self, batch: &Batch) -> Result<(), SinkError> {
+        if let Some(slow) = self.slow {
+            std::thread::sleep(slow);
+        }
+        if self.fail {
+            return Err(SinkError::Failed("disk full".into()));
+        }
+        self.rows.lock().unwrap().extend(batch.rows::<AnnotationRow>());
+        self.losses.lock().unwrap().extend(batch.rows::<LossRow>());
+        Ok(())
+    }
+
+    fn flush(&mut self, _deadline: Instant) -> Result<(), FlushError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_virtual_day_arrives_complete_and_in_order() {
+    let seen = Seen::default();
+    let mut source = Counting::new(86_400, WhenFull::Wait);
+    source.period_nanos = 1_000_000_000;
+    let pipeline =
+        Pipeline::default().with_clock(Arc::new(VirtualClock::default())).source(source).sink(seen.clone());
+    let report = pipeline.start().unwrap().join();
+    assert!(report.losses.is_empty(), "{:?}", report.losses);
+    let rows = seen.rows.lock().unwrap();
+    assert_eq!(rows.len(), 86_400);
+    assert!(rows.windows(2).all(|pair| pair[0].timestamp_ns < pair[1].timestamp_ns));
+    assert_eq!(rows.last().unwrap().timestamp_ns, 86_399_000_000_000);
+}
+
+#[test]
+fn a_slow_sink_loses_rows_and_every_one_is_counted() {
+    let slow = Seen { slow: Some(Duration::from_millis(2)), ..Seen::default() };
+    let limits = Limits { sink_bytes: 100_000, intake_bytes: 64 << 20, ..Limits::default() };
+    let pipeline = Pipeline::default()
+        .with_limits(limits)
+        .with_clock(Arc::new(VirtualClock::default()))
+        .source(Counting::new(200_000, WhenFull::Wait))
+        .sink(slow.clone());
+    let report = pipeline.start().unwrap().join();
+    let kept = slow.rows.lock().unwrap().len() as u64;
+    let lost: u64 = report.losses.iter().filter(|loss| loss.1 == "annotations").map(|loss| loss.2).sum();
+    assert!(lost > 0, "the queue of 100 kB cannot hold 200,000 rows");
+    assert_eq!(kept + lost, 200_000, "every row is kept or counted");
+}
+
+#[test]
+fn losses_are_rows_too() {
+    struct Lossy(SourceInfo);
+    impl Source for Lossy {
+        fn info(&self) -> &SourceInfo {
+            &self.0
+        }
+        fn probe(&mut self) -> Availability {
+            Availability::Ready
+        }
+        fn run(&mut self, out: &mut Emitter, _control: &Control) -> Result<(), SourceError> {
+            out.lost("inferences", 7);
+            Ok(())
+        }
+    }
+    let seen = Seen::default();
+    let info = SourceInfo {
+        name: "lossy",
+        tracks: vec![],
+        cost: CostClass::Free,
+        when_full: WhenFull::DropAndCount,
+    };
+    let report = Pipeline::default().source(Lossy(info)).sink(seen.clone()).start().unwrap().join();
+    assert_eq!(report.losses, [("lossy".into(), "inferences".into(), 7)]);
+    let losses = seen.losses.lock().unwrap();
+    assert_eq!(losses.iter().map(|loss| loss.count).sum::<u64>(), 7);
+}
+
+#[test]
+fn a_source_that_panics_is_reported_and_its_rows_are_kept() {
+    let seen = Seen::default();
+    let mut source = Counting::new(100, WhenFull::Wait);
+    source.panic_at = Some(50);
+    let pipeline =
+        Pipeline::default().with_clock(Arc::new(VirtualClock::default())).source(source).sink(seen.clone());
+    let report = pipeline.start().unwrap().join();
+    assert_eq!(report.source_errors.len(), 1);
+    assert!(report.source_errors[0].1.contains("the source broke"));
+    assert_eq!(seen.rows.lock().unwrap().len(), 50);
+}
+
+#[test]
+fn a_sink_that_fails_is_reported_and_its_rows_are_counted() {
+    let failing = Seen { fail: true, ..Seen::default() };
+    let pipeline = Pipeline::default()
+        .with_clock(Arc::new(VirtualClock::default()))
+        .source(Counting::new(3000, WhenFull::Wait))
+        .sink(failing);
+    let report = pipeline.start().unwrap().join();
+    assert_eq!(report.sink_errors, [("seen".into(), "disk full".into())]);
+    let lost: u64 = report.losses.iter().filter(|loss| loss.1 == "annotations").map(|loss| loss.2).sum();
+    assert_eq!(lost, 3000);
+}
+
+#[test]
+fn stop_ends_a_source_that_sleeps() {
+    let mut source = Counting::new(u64::MAX, WhenFull::DropAndCount);
+    source.period_nanos = 3_600_000_000_000;
+    let running = Pipeline::default().source(source).start().unwrap();
+    running.control().stop();
+    let report = running.join();
+    assert!(report.source_errors.is_empty());
+}
+
+#[test]
+fn an_unavailable_source_is_named_with_its_reason() {
+    struct Absent(SourceInfo);
+    impl Source for Absent {
+        fn info(&self) -> &SourceInfo {
+            &self.0
+        }
+        fn probe(&mut self) -> Availability {
+            Availability::Unavailable { why: "no RAPL".into(), hint: "load intel_rapl_msr".into() }
+        }
+        fn run(&mut self, _out: &mut Emitter, _control: &Control) -> Result<(), SourceError> {
+            unreachable!("an unavailable source is never run")
+        }
+    }
+    let info = SourceInfo {
+        name: "energy",
+        tracks: vec![],
+        cost: CostClass::Low,
+        when_full: WhenFull::DropAndCount,
+    };
+    let report = Pipeline::default().source(Absent(info)).start().unwrap().join();
+    assert_eq!(report.source_errors, [("energy".into(), "no RAPL; load intel_rapl_msr".into())]);
+}
