@@ -1,0 +1,137 @@
+//! The record of one inference as it crosses the channel: fixed size, little endian.
+
+/// What the inference was part of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Phase {
+    /// The first run of a session.
+    First = 0,
+    /// Measured (warm-up is cut from these afterwards, by what they show).
+    Steady = 1,
+    /// A decoder reads its prompt.
+    Prefill = 2,
+    /// A decoder makes one token.
+    Token = 3,
+}
+
+impl Phase {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::First => "first",
+            Self::Steady => "steady",
+            Self::Prefill => "prefill",
+            Self::Token => "token",
+        }
+    }
+
+    fn from_code(code: u8) -> Option<Self> {
+        [Self::First, Self::Steady, Self::Prefill, Self::Token].into_iter().find(|phase| *phase as u8 == code)
+    }
+}
+
+/// One inference. Times are monotonic nanoseconds of [`ortscope_core::clock`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InferenceRecord {
+    pub start_nanos: u64,
+    pub planned_nanos: u64,
+    pub copy_in_nanos: u64,
+    pub run_nanos: u64,
+    pub copy_out_nanos: u64,
+    pub sequence: u64,
+    /// 0 = unknown.
+    pub batch_size: u32,
+    pub queue_depth: Option<u32>,
+    pub token: Option<u32>,
+    pub stream: u16,
+    /// Number of the session within its process.
+    pub session: u16,
+    pub phase: Phase,
+    pub ok: bool,
+}
+
+/// Stands for "none" in the optional fields.
+const NONE: u32 = u32::MAX;
+
+impl InferenceRecord {
+    pub const BYTES: usize = 72;
+
+    #[inline]
+    pub fn to_bytes(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        let words = [
+            self.start_nanos,
+            self.planned_nanos,
+            self.copy_in_nanos,
+            self.run_nanos,
+            self.copy_out_nanos,
+            self.sequence,
+        ];
+        for (slot, word) in bytes.chunks_exact_mut(8).zip(words) {
+            slot.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes[48..52].copy_from_slice(&self.batch_size.to_le_bytes());
+        bytes[52..56].copy_from_slice(&self.queue_depth.unwrap_or(NONE).to_le_bytes());
+        bytes[56..60].copy_from_slice(&self.token.unwrap_or(NONE).to_le_bytes());
+        bytes[60..62].copy_from_slice(&self.stream.to_le_bytes());
+        bytes[62..64].copy_from_slice(&self.session.to_le_bytes());
+        bytes[64] = self.phase as u8;
+        bytes[65] = u8::from(self.ok);
+        bytes
+    }
+
+    /// `None` if the bytes are not such a record.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; Self::BYTES] = bytes.try_into().ok()?;
+        let word = |at: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&bytes[at..at + 8]);
+            u64::from_le_bytes(word)
+        };
+        let half = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let optional = |at: usize| Some(half(at)).filter(|value| *value != NONE);
+        Some(Self {
+            start_nanos: word(0),
+            planned_nanos: word(8),
+            copy_in_nanos: word(16),
+            run_nanos: word(24),
+            copy_out_nanos: word(32),
+            sequence: word(40),
+            batch_size: half(48),
+            queue_depth: optional(52),
+            token: optional(56),
+            stream: u16::from_le_bytes([bytes[60], bytes[61]]),
+            session: u16::from_le_bytes([bytes[62], bytes[63]]),
+            phase: Phase::from_code(bytes[64])?,
+            ok: bytes[65] != 0,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_round_trip() {
+        let record = InferenceRecord {
+            start_nanos: 1,
+            planned_nanos: 2,
+            copy_in_nanos: 3,
+            run_nanos: u64::MAX,
+            copy_out_nanos: 5,
+            sequence: 6,
+            batch_size: 7,
+            queue_depth: None,
+            token: Some(9),
+            stream: 10,
+            session: 11,
+            phase: Phase::Token,
+            ok: true,
+        };
+        assert_eq!(InferenceRecord::from_bytes(&record.to_bytes()), Some(record));
+        let mut unknown_phase = record.to_bytes();
+        unknown_phase[64] = 200;
+        assert_eq!(InferenceRecord::from_bytes(&unknown_phase), None);
+        assert_eq!(InferenceRecord::from_bytes(b"short"), None);
+    }
+}
