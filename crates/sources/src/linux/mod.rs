@@ -1,0 +1,60 @@
+//! Linux: /proc and /sys, parsed by `ortscope_decode::procfs`.
+
+use std::io::ErrorKind;
+
+use ortscope_core::identity::ProcessIdentity;
+use ortscope_decode::procfs;
+
+use crate::machine::MachineFacts;
+use crate::process::{ProcessUsage, UsageError};
+
+pub fn process_usage(pid: u32) -> Result<ProcessUsage, UsageError> {
+    usage(pid, &format!("/proc/{pid}"))
+}
+
+/// The same with the process's own CPU clock, which is exact to the nanosecond where /proc counts in 10 ms.
+pub fn own_usage() -> Result<ProcessUsage, UsageError> {
+    let mut usage = usage(std::process::id(), "/proc/self")?;
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    usage.cpu_time_nanos = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
+    Ok(usage)
+}
+
+fn usage(pid: u32, directory: &str) -> Result<ProcessUsage, UsageError> {
+    let read = |file: &str| {
+        std::fs::read(format!("{directory}/{file}")).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => UsageError::NoSuchProcess(pid),
+            ErrorKind::PermissionDenied => UsageError::Permission { pid, why: error.to_string() },
+            // A process that ends while it is read answers ESRCH.
+            _ if error.raw_os_error() == Some(3) => UsageError::NoSuchProcess(pid),
+            _ => UsageError::Unreadable { pid, why: error.to_string() },
+        })
+    };
+    let unreadable = |file: &str| UsageError::Unreadable { pid, why: format!("/proc/{pid}/{file} has another form") };
+    let stat = procfs::parse_stat(&read("stat")?).ok_or_else(|| unreadable("stat"))?;
+    let status = procfs::parse_status(&read("status")?);
+    let ticks_per_second = rustix::param::clock_ticks_per_second();
+    Ok(ProcessUsage {
+        identity: ProcessIdentity { pid, start: stat.start_ticks },
+        cpu_time_nanos: (stat.user_ticks + stat.system_ticks).saturating_mul(1_000_000_000 / ticks_per_second.max(1)),
+        working_set_bytes: status.resident_bytes.unwrap_or(0),
+        peak_working_set_bytes: status.peak_resident_bytes,
+        private_bytes: status.anonymous_bytes,
+        thread_count: status.threads,
+    })
+}
+
+pub fn machine_facts() -> MachineFacts {
+    let text = |path: &str| std::fs::read_to_string(path).ok();
+    let line = |path: &str| text(path).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
+    let cpuinfo = text("/proc/cpuinfo").unwrap_or_default();
+    MachineFacts {
+        os_version: line("/proc/sys/kernel/osrelease"),
+        cpu_model: procfs::cpuinfo_value(&cpuinfo, "model name"),
+        memory_bytes: text("/proc/meminfo").and_then(|text| procfs::meminfo_bytes(&text, "MemTotal")),
+        governor: line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        virtual_machine: procfs::cpuinfo_value(&cpuinfo, "flags")
+            .map(|flags| flags.split_ascii_whitespace().any(|flag| flag == "hypervisor")),
+        ..MachineFacts::basic()
+    }
+}
