@@ -1,1 +1,8 @@
-//! PLACE
+//! Bytes to values, on every operating system, without I/O.
+//!
+//! Everything here reads files that other people wrote. No reader executes anything, none panics on any input, and
+//! each one bounds what it allocates by documented limits.
+
+pub mod onnx;
+pub mod procfs;
+pub mod tensors;

@@ -4,6 +4,8 @@
 /// What `/proc/PID/stat` says that ortscope uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
+    /// `R`, `S`, `D`, `Z` (ended, not yet collected), …
+    pub state: char,
     pub user_ticks: u64,
     pub system_ticks: u64,
     /// Clock ticks since boot when the process started.
@@ -26,7 +28,13 @@ pub fn parse_stat(bytes: &[u8]) -> Option<Stat> {
     // Field 3 of proc_pid_stat(5) is the first after the name.
     let fields: Vec<&str> = text.split_ascii_whitespace().collect();
     let field = |number: usize| fields.get(number - 3)?.parse().ok();
-    Some(Stat { user_ticks: field(14)?, system_ticks: field(15)?, start_ticks: field(22)? })
+    let state = fields.first()?.chars().next()?;
+    Some(Stat {
+        state,
+        user_ticks: field(14)?,
+        system_ticks: field(15)?,
+        start_ticks: field(22)?,
+    })
 }
 
 pub fn parse_status(bytes: &[u8]) -> Status {
@@ -65,7 +73,15 @@ mod tests {
     fn names_with_parentheses_and_newlines_do_not_shift_fields() {
         let stat = b"1234 (evil) R 1\n(x) S 1 2 3 4 5 6 7 8 9 10 111 222 13 14 15 16 17 18 987654 20 21";
         let parsed = parse_stat(stat).unwrap();
-        assert_eq!(parsed, Stat { user_ticks: 111, system_ticks: 222, start_ticks: 987_654 });
+        assert_eq!(
+            parsed,
+            Stat {
+                state: 'S',
+                user_ticks: 111,
+                system_ticks: 222,
+                start_ticks: 987_654
+            }
+        );
     }
 
     #[test]
@@ -79,7 +95,8 @@ mod tests {
 
     #[test]
     fn status_lines_are_kilobytes() {
-        let text = b"Name:\tx: VmRSS\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\nRssAnon:\t 512 kB\nThreads:\t7\n";
+        let text =
+            b"Name:\tx: VmRSS\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\nRssAnon:\t 512 kB\nThreads:\t7\n";
         let status = parse_status(text);
         assert_eq!(status.resident_bytes, Some(1 << 20));
         assert_eq!(status.peak_resident_bytes, Some(2 << 20));

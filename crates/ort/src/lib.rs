@@ -1,1 +1,46 @@
-//! PLACE
+//! ONNX Runtime 1.15 to 1.31 in one binary: find the library, load it, create sessions, run them.
+//!
+//! `OrtApi` is one append-only table of function pointers, so a single program can serve every version as long as it
+//! never reads a slot that the loaded library does not have: reading one is a jump to garbage. [`gates`] says since
+//! which version each slot exists, and every access in this crate goes through the macros of `api`, which ask it.
+//!
+//! Libraries are never unloaded: providers keep threads and destructors of their own, and unloading under them crashes.
+
+#[macro_use]
+mod api;
+#[macro_use]
+mod handle;
+mod binding;
+pub mod decoder;
+mod device;
+mod element;
+mod environment;
+pub mod ep;
+mod error;
+pub mod external_data;
+pub mod gates;
+pub mod inputs;
+mod logging;
+mod options;
+mod os_path;
+mod plain;
+mod runtime;
+pub mod search;
+mod session;
+mod session_info;
+mod session_setup;
+mod signature;
+mod text;
+mod value;
+
+pub use binding::Binding;
+pub use device::{DeviceKind, EpDevice};
+pub use environment::Environment;
+pub use error::{ErrorCode, OrtError};
+pub use logging::{LogLevel, LogLine, MAX_LOG_LINES};
+pub use options::{FallbackPolicy, Optimization, ProviderRequest, SessionOptions};
+pub use plain::PlainRunner;
+pub use runtime::{MINIMUM_VERSION, NEWEST_MINOR, OLDEST_MINOR, Runtime};
+pub use session::{Fallback, Session};
+pub use session_info::{AssignedNode, AssignedSubgraph, ModelMetadata};
+pub use value::{OrtValue, TensorInfo};

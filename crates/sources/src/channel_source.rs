@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ortscope_channel::{ChannelReader, ControlPage, FrameKind, InferenceRecord};
+use ortscope_channel::{ChannelReader, ControlPage, FrameKind, InferenceRecord, Phase};
 use ortscope_core::metric::Availability;
 use ortscope_core::pipeline::{Control, CostClass, Emitter, Source, SourceError, SourceInfo, WhenFull};
 use ortscope_core::schema::{AnnotationRow, InferenceRow, Text};
@@ -22,6 +22,8 @@ pub struct ChannelSource {
     directory: PathBuf,
     session_ids: Vec<Text>,
     writer_ended: Arc<AtomicBool>,
+    /// One shared text per phase, so that a row costs no allocation.
+    phases: [(Phase, Text); 4],
 }
 
 impl ChannelSource {
@@ -33,7 +35,9 @@ impl ChannelSource {
             cost: CostClass::Low,
             when_full: WhenFull::DropAndCount,
         };
-        Self { info, directory: directory.to_owned(), session_ids, writer_ended }
+        let phases = [Phase::First, Phase::Steady, Phase::Prefill, Phase::Token]
+            .map(|phase| (phase, Text::from(phase.name())));
+        Self { info, directory: directory.to_owned(), session_ids, writer_ended, phases }
     }
 
     fn emit(&self, kind: FrameKind, payload: &[u8], out: &mut Emitter, now: u64) {
@@ -56,7 +60,11 @@ impl ChannelSource {
             session_id: self.session_ids.get(usize::from(record.session)).cloned().unwrap_or_default(),
             sequence: record.sequence,
             stream: u64::from(record.stream),
-            phase: record.phase.name().into(),
+            phase: self
+                .phases
+                .iter()
+                .find(|(phase, _)| *phase == record.phase)
+                .map_or_else(|| record.phase.name().into(), |(_, text)| Text::clone(text)),
             copy_in_ns: record.copy_in_nanos,
             run_ns: record.run_nanos,
             copy_out_ns: record.copy_out_nanos,

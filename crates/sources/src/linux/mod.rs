@@ -32,6 +32,10 @@ fn usage(pid: u32, directory: &str) -> Result<ProcessUsage, UsageError> {
     };
     let unreadable = |file: &str| UsageError::Unreadable { pid, why: format!("/proc/{pid}/{file} has another form") };
     let stat = procfs::parse_stat(&read("stat")?).ok_or_else(|| unreadable("stat"))?;
+    // A process that has ended but was not collected yet has no memory any more: zeros would be a lie.
+    if matches!(stat.state, 'Z' | 'X') {
+        return Err(UsageError::NoSuchProcess(pid));
+    }
     let status = procfs::parse_status(&read("status")?);
     let ticks_per_second = rustix::param::clock_ticks_per_second();
     Ok(ProcessUsage {

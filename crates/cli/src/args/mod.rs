@@ -1,0 +1,160 @@
+//! What may be typed. Meaning is given to it elsewhere: here are only names, types and help.
+
+mod run;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::terminal::ColorChoice;
+
+pub use run::RunArgs;
+
+/// Starts a worker process; not for people.
+pub const WORKER_COMMAND: &str = "worker-process";
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "ortscope",
+    version,
+    about = "Shows what happens inside an ONNX Runtime inference",
+    long_about = "Shows what happens inside an ONNX Runtime inference: latency you can trust, cold start, memory, \
+                  providers, on one clock.",
+    after_help = EXAMPLES,
+    disable_help_subcommand = true,
+    max_term_width = 110
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+    #[command(flatten)]
+    pub global: GlobalArgs,
+}
+
+const EXAMPLES: &str = "Examples:
+  ortscope run model.onnx                      measure a model, no settings needed
+  ortscope run model.onnx --sweep threads=1,2,4  find the best settings
+  ortscope inspect model.onnx                  what is in the file, without running it
+  ortscope doctor                              what works here, what does not, and why
+
+Exit codes: 0 ok, 1 internal error, 2 usage, 3 model cannot load or run, 4 inputs do not fit,
+5 permission missing, 6 provider not used, 130 interrupted with nothing measured.";
+
+#[derive(Debug, Args)]
+pub struct GlobalArgs {
+    /// Print one JSON document instead of text
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Only the result; no progress, no notes
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+    /// More on stderr (-v: what happens, -vv: everything)
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// Colours: auto follows NO_COLOR, CLICOLOR_FORCE and whether stdout is a terminal
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
+    pub color: ColorChoice,
+    /// Configuration file to use instead of ./ortscope.toml
+    #[arg(long, global = true, env = "ORTSCOPE_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Write a log as JSON lines; rotated at 10 MB, five files are kept
+    #[arg(long, global = true, env = "ORTSCOPE_LOG_FILE", value_name = "FILE")]
+    pub log_file: Option<PathBuf>,
+    /// ONNX Runtime's shared library (libonnxruntime.so, onnxruntime.dll), or a directory that has it
+    #[arg(long, global = true, value_name = "PATH")]
+    pub ort_library: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Benchmark a model: cold start, latency with intervals, throughput, memory
+    Run(Box<RunArgs>),
+    /// Show what is in a model file, without running it
+    Inspect(InspectArgs),
+    /// Show what works on this machine, what does not, and why
+    Doctor(DoctorArgs),
+    /// Show or make the configuration
+    Config(ConfigArgs),
+    /// Print a completion script for a shell
+    Completions(CompletionsArgs),
+    #[command(name = WORKER_COMMAND, hide = true)]
+    Worker,
+    /// Own cost per inference, for `cargo xtask bench overhead`
+    #[command(hide = true)]
+    BenchOverhead(BenchOverheadArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  ortscope inspect model.onnx
+  ortscope inspect model.onnx --json | jq .inputs
+  ortscope inspect model.onnx --template > inputs.json")]
+pub struct InspectArgs {
+    /// The model file
+    pub model: PathBuf,
+    /// Print a JSON file of inputs to fill in for --input
+    #[arg(long)]
+    pub template: bool,
+    /// Let external data lie outside the model's directory
+    #[arg(long)]
+    pub allow_outside_data: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  ortscope doctor
+  ortscope doctor --ort-library ./libonnxruntime.so.1.20.1
+  ortscope doctor --json")]
+pub struct DoctorArgs {}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  ortscope config init                      write ./ortscope.toml with every default and its meaning
+  ortscope config init --template production
+  ortscope config show                      the settings in force, after all files
+  ortscope config path                      which files are read")]
+pub struct ConfigArgs {
+    #[command(subcommand)]
+    pub action: ConfigAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ConfigAction {
+    /// Write a configuration file with comments
+    Init {
+        /// Use case: default, development, testing, staging, production, critical or ci
+        #[arg(long, default_value = "default")]
+        template: String,
+        /// Where to write
+        #[arg(short, long, default_value = "ortscope.toml")]
+        output: PathBuf,
+        /// Replace a file that is there
+        #[arg(long)]
+        force: bool,
+    },
+    /// Print the settings in force
+    Show,
+    /// Print the files that are read, strongest first
+    Path,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  ortscope completions bash > ~/.local/share/bash-completion/completions/ortscope
+  ortscope completions powershell >> $PROFILE")]
+pub struct CompletionsArgs {
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub struct BenchOverheadArgs {
+    #[arg(long)]
+    pub model: PathBuf,
+    /// Blocks of each kind, alternating
+    #[arg(long, default_value_t = 41)]
+    pub blocks: u32,
+    /// Inferences per block
+    #[arg(long, default_value_t = 20_000)]
+    pub runs: u32,
+}

@@ -1,0 +1,300 @@
+//! `ortscope doctor`: what works here, what does not, and what to do about it.
+
+use std::collections::BTreeMap;
+
+use ortscope_analyze::clock_cost::{ClockCost, clock_cost};
+use ortscope_core::clock::{clock_name, now_nanos};
+use ortscope_ort::search::SearchReport;
+use ortscope_ort::{Environment, EpDevice, LogLevel, Runtime};
+use ortscope_sources::MachineFacts;
+use serde::Serialize;
+
+use crate::args::GlobalArgs;
+use crate::exit::{Exit, Failure};
+use crate::terminal::{self, BAD, BOLD, DIM, GOOD, Terminal, WARN};
+use crate::{ort_library, settings, units};
+
+#[derive(Debug, Serialize)]
+struct DoctorDocument {
+    schema: &'static str,
+    ortscope_version: &'static str,
+    machine: MachineFacts,
+    clock: ClockFacts,
+    noise: NoiseFacts,
+    ort_search: SearchReport,
+    ort: Option<OrtFacts>,
+    checks: Vec<Check>,
+}
+
+#[derive(Debug, Serialize)]
+struct ClockFacts {
+    name: &'static str,
+    cost: Option<ClockCost>,
+}
+
+/// How quiet the machine is: a fixed piece of work, timed many times.
+#[derive(Debug, Serialize)]
+struct NoiseFacts {
+    median_ns: u64,
+    p99_ns: u64,
+    p99_over_median: f64,
+    /// How late a sleep of 1 ms wakes up.
+    sleep_1ms_late_median_ns: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct OrtFacts {
+    version: String,
+    build_info: String,
+    providers: Vec<String>,
+    devices: Vec<EpDevice>,
+    /// What this version cannot do that newer ones can.
+    missing: BTreeMap<&'static str, String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Check {
+    name: &'static str,
+    state: State,
+    text: String,
+    hint: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Ok,
+    Warning,
+    Missing,
+}
+
+pub fn run(global: &GlobalArgs, terminal: &Terminal) -> Result<Exit, Failure> {
+    let config = settings::load(global.config.as_deref())?;
+    let ort_search = ort_library::look(global, &config);
+    let mut checks = Vec::new();
+    let ort = load(&ort_search, &mut checks);
+    let machine = ortscope_sources::machine_facts();
+    let clock = ClockFacts { name: clock_name(), cost: clock_readings() };
+    let noise = noise();
+    checks.extend(machine_checks(&machine, &clock, &noise));
+    let document = DoctorDocument {
+        schema: "ortscope.doctor/1",
+        ortscope_version: env!("CARGO_PKG_VERSION"),
+        machine,
+        clock,
+        noise,
+        ort_search,
+        ort,
+        checks,
+    };
+    let text = if terminal.json {
+        serde_json::to_string_pretty(&document).map_err(Failure::internal)?
+    } else {
+        describe(&document, terminal).join("\n")
+    };
+    terminal::print_data(&(text + "\n"));
+    let usable = document.ort.is_some();
+    Ok(if usable { Exit::Ok } else { Exit::Model })
+}
+
+fn load(search: &SearchReport, checks: &mut Vec<Check>) -> Option<OrtFacts> {
+    let Some(found) = &search.found else {
+        checks.push(Check {
+            name: "onnxruntime",
+            state: State::Missing,
+            text: "no library was found".into(),
+            hint: Some("pip install onnxruntime, or name the library with --ort-library".into()),
+        });
+        return None;
+    };
+    let runtime = match Runtime::load(&found.path) {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            checks.push(Check {
+                name: "onnxruntime",
+                state: State::Missing,
+                text: units::one_line(&error.to_string(), 300),
+                hint: Some("ortscope works with ONNX Runtime 1.15 and newer".into()),
+            });
+            return None;
+        }
+    };
+    let devices = Environment::new(&runtime, LogLevel::Error).and_then(|environment| environment.devices());
+    let mut missing = BTreeMap::new();
+    for (what, since) in [
+        ("devices of providers", 22),
+        ("allocator statistics", 23),
+        ("placement of nodes", 24),
+        ("profiling of single runs", 25),
+    ] {
+        if runtime.minor() < since {
+            missing.insert(what, format!("needs ONNX Runtime 1.{since}"));
+        }
+    }
+    checks.push(Check {
+        name: "onnxruntime",
+        state: State::Ok,
+        text: format!("{} at {} ({})", runtime.version(), found.path.display(), found.how),
+        hint: None,
+    });
+    let providers = runtime.available_providers();
+    let accelerated = providers.iter().any(|name| name != "CPUExecutionProvider" && name != "AzureExecutionProvider");
+    checks.push(Check {
+        name: "providers",
+        state: if accelerated { State::Ok } else { State::Warning },
+        text: providers.join(", "),
+        hint: (!accelerated).then(|| {
+            "this library runs on the CPU only; other flavours: onnxruntime-gpu, -directml, -openvino, -qnn".into()
+        }),
+    });
+    Some(OrtFacts {
+        version: runtime.version().to_owned(),
+        build_info: runtime.build_info(),
+        providers,
+        devices: devices.unwrap_or_default(),
+        missing,
+    })
+}
+
+fn machine_checks(machine: &MachineFacts, clock: &ClockFacts, noise: &NoiseFacts) -> Vec<Check> {
+    let mut checks = Vec::new();
+    let fine = clock.cost.as_ref().is_some_and(|cost| cost.cost_nanos < 500.0);
+    checks.push(Check {
+        name: "clock",
+        state: if fine { State::Ok } else { State::Warning },
+        text: clock.cost.as_ref().map_or("no reading".into(), |cost| {
+            format!(
+                "{}: {} steps, {} per reading",
+                clock.name,
+                cost.resolution_nanos.map_or("unknown".into(), |nanos| units::nanos(nanos as f64)),
+                units::nanos(cost.cost_nanos)
+            )
+        }),
+        hint: (!fine).then(|| "a slow clock hides short inferences; on Linux see current_clocksource (tsc is best)".into()),
+    });
+    let quiet = noise.p99_over_median < 1.5;
+    checks.push(Check {
+        name: "noise",
+        state: if quiet { State::Ok } else { State::Warning },
+        text: format!(
+            "fixed work varies by {} at p99; a 1 ms sleep wakes {} late",
+            units::percent(noise.p99_over_median - 1.0),
+            units::nanos(noise.sleep_1ms_late_median_ns as f64)
+        ),
+        hint: (!quiet).then(|| "other programs disturb this machine: intervals will be wide".into()),
+    });
+    checks.push(match (&machine.governor, machine.virtual_machine) {
+        (Some(governor), _) if governor != "performance" => Check {
+            name: "frequency",
+            state: State::Warning,
+            text: format!("the governor is '{governor}'"),
+            hint: Some("latencies vary with the clock; 'cpupower frequency-set -g performance' while measuring".into()),
+        },
+        (Some(governor), _) => {
+            Check { name: "frequency", state: State::Ok, text: format!("governor '{governor}'"), hint: None }
+        }
+        (None, Some(true)) => Check {
+            name: "frequency",
+            state: State::Warning,
+            text: "a virtual machine: the real clock frequency is hidden".into(),
+            hint: Some("compare only measurements of the same machine and hour".into()),
+        },
+        (None, _) => Check {
+            name: "frequency",
+            state: State::Warning,
+            text: "this system does not show how the clock frequency is governed".into(),
+            hint: None,
+        },
+    });
+    checks.push(match ortscope_sources::own_usage() {
+        Ok(usage) if usage.peak_working_set_bytes.is_some() => Check {
+            name: "memory",
+            state: State::Ok,
+            text: "resident memory and its peak can be read".into(),
+            hint: None,
+        },
+        Ok(_) => Check {
+            name: "memory",
+            state: State::Warning,
+            text: "resident memory can be read, its peak cannot".into(),
+            hint: None,
+        },
+        Err(error) => Check { name: "memory", state: State::Missing, text: error.to_string(), hint: None },
+    });
+    checks
+}
+
+fn clock_readings() -> Option<ClockCost> {
+    let mut last = now_nanos();
+    let deltas: Vec<u64> = (0..20_000)
+        .map(|_| {
+            let now = now_nanos();
+            let delta = now - last;
+            last = now;
+            delta
+        })
+        .collect();
+    clock_cost(&deltas)
+}
+
+fn noise() -> NoiseFacts {
+    let mut times: Vec<u64> = (0..2_000)
+        .map(|_| {
+            let begin = now_nanos();
+            std::hint::black_box((0..20_000u64).fold(1u64, |sum, step| std::hint::black_box(sum.wrapping_mul(step | 1))));
+            now_nanos() - begin
+        })
+        .collect();
+    let mut late: Vec<u64> = (0..50)
+        .map(|_| {
+            let begin = now_nanos();
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            (now_nanos() - begin).saturating_sub(1_000_000)
+        })
+        .collect();
+    times.sort_unstable();
+    late.sort_unstable();
+    let at = |values: &[u64], p: f64| values.get((values.len() as f64 * p) as usize).copied().unwrap_or(0);
+    let (median_ns, p99_ns) = (at(&times, 0.5).max(1), at(&times, 0.99));
+    NoiseFacts {
+        median_ns,
+        p99_ns,
+        p99_over_median: p99_ns as f64 / median_ns as f64,
+        sleep_1ms_late_median_ns: at(&late, 0.5),
+    }
+}
+
+fn describe(document: &DoctorDocument, terminal: &Terminal) -> Vec<String> {
+    let machine = &document.machine;
+    let mut lines = vec![terminal.paint(BOLD, &format!("ortscope {}", document.ortscope_version))];
+    let mut parts = vec![machine.cpu_model.clone().unwrap_or_else(|| machine.architecture.clone())];
+    parts.push(format!("{} logical CPUs", machine.logical_cpus));
+    parts.extend(machine.memory_bytes.map(|bytes| units::bytes(bytes as f64)));
+    parts.push(format!("{} {}", machine.os, machine.os_version.as_deref().unwrap_or("")).trim().to_owned());
+    lines.push(parts.join("  "));
+    lines.push(String::new());
+    for check in &document.checks {
+        let (mark, style) = match check.state {
+            State::Ok => ("ok     ", GOOD),
+            State::Warning => ("warning", WARN),
+            State::Missing => ("missing", BAD),
+        };
+        lines.push(format!("{}  {:<12}{}", terminal.paint(style, mark), check.name, check.text));
+        lines.extend(check.hint.as_ref().map(|hint| format!("{:<21}{}", "", terminal.paint(DIM, &format!("hint: {hint}")))));
+    }
+    if let Some(ort) = &document.ort {
+        for device in &ort.devices {
+            let vendor = if device.vendor.is_empty() { &device.ep_vendor } else { &device.vendor };
+            lines.push(format!("         {:<12}{:?} {} through {}", "device", device.kind, vendor, device.ep_name));
+        }
+        for (what, why) in &ort.missing {
+            lines.push(format!("{}  {:<12}{what}: {why}", terminal.paint(WARN, "missing"), "feature"));
+        }
+    }
+    lines.push(String::new());
+    lines.push(terminal.paint(DIM, "where ONNX Runtime was looked for, in this order:"));
+    for step in &document.ort_search.steps {
+        lines.push(format!("  {}: {}", step.place, step.outcome));
+    }
+    lines
+}

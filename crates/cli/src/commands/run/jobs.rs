@@ -1,0 +1,259 @@
+//! Arguments and configuration become jobs: every default is decided here, and nothing is decided later.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ortscope_analyze::StopRule;
+use ortscope_analyze::summary::WarmUpChoice;
+use ortscope_core::config::Config;
+use ortscope_ort::{FallbackPolicy, Optimization, ProviderRequest, SessionOptions};
+
+use super::sweep;
+use crate::args::{GlobalArgs, RunArgs};
+use crate::exit::Failure;
+use crate::measure::plan::{GeneratePlan, InputPlan, RunLimits, Scenario, WorkerPlan};
+use crate::model_file::{self, ModelFacts};
+use crate::{ort_library, settings, values};
+
+const DEFAULT_SEED: u64 = 42;
+/// An open loop has no precision to reach: it runs for this long unless told otherwise.
+const SERVER_SECONDS: f64 = 10.0;
+/// Rows of a sweep are measured more briefly than a single run.
+const SWEEP_CAP_SECONDS: f64 = 8.0;
+
+/// One worker's work, and how to judge it.
+#[derive(Debug, Clone)]
+pub struct Job {
+    pub model: Arc<ModelFacts>,
+    /// In a sweep: what distinguishes this job.
+    pub label: Option<String>,
+    pub settings: BTreeMap<String, String>,
+    pub is_default: bool,
+    pub plan: WorkerPlan,
+    pub rule: StopRule,
+    pub warm_up: WarmUpChoice,
+    pub notes: Vec<String>,
+}
+
+impl Job {
+    pub fn title(&self) -> String {
+        match &self.label {
+            Some(label) => format!("{}  {label}", self.model.name),
+            None => self.model.name.clone(),
+        }
+    }
+}
+
+pub fn plan(args: &RunArgs, global: &GlobalArgs) -> Result<Vec<Job>, Failure> {
+    let config = settings::load(global.config.as_deref())?;
+    let scenario = scenario(args, &config)?;
+    let rule = stop_rule(args, &config, scenario)?;
+    let options = session_options(args, &config, scenario)?;
+    let shapes = shapes(args, &config)?;
+    check_batches(args)?;
+    // Files first: a typing mistake in a path is told before ONNX Runtime is looked for.
+    let mut models = Vec::new();
+    for path in &args.models {
+        models.push(model_file::open(path, args.allow_outside_data)?);
+    }
+    let library = ort_library::find(global, &config)?;
+    let mut jobs = Vec::new();
+    for model in models {
+        let plan = WorkerPlan {
+            library: library.clone(),
+            model: model.facts.path.clone(),
+            channel: PathBuf::new(),
+            options: options.clone(),
+            sessions: args.sessions,
+            inputs: InputPlan {
+                files: args.input.clone(),
+                shapes: shapes.clone(),
+                batch: args.batch.first().copied(),
+                seed: args.seed.or(config.run.seed).unwrap_or(DEFAULT_SEED),
+                hints: model.hints,
+            },
+            scenario,
+            limits: limits(&rule),
+            generate: args
+                .generate
+                .map(|new_tokens| GeneratePlan { prompt_tokens: args.prompt, new_tokens }),
+            check_outputs: args.check_outputs.is_some(),
+            time_second_session: true,
+        };
+        let job = Job {
+            model: Arc::new(model.facts),
+            label: None,
+            settings: BTreeMap::new(),
+            is_default: true,
+            plan,
+            rule,
+            warm_up: args.warm_up.map_or(WarmUpChoice::Detect, |runs| {
+                WarmUpChoice::Discard(usize::try_from(runs).unwrap_or(usize::MAX))
+            }),
+            notes: model.notes,
+        };
+        jobs.extend(sweep::expand(args, job)?);
+    }
+    Ok(jobs)
+}
+
+/// The same rule for a row of a sweep: briefer, unless the user said how long.
+pub fn brief(rule: StopRule) -> StopRule {
+    match (rule.max_runs, rule.duration_seconds) {
+        (None, None) => StopRule { tail_seconds: 2.0, max_seconds: Some(SWEEP_CAP_SECONDS), ..rule },
+        _ => rule,
+    }
+}
+
+fn scenario(args: &RunArgs, config: &Config) -> Result<Scenario, Failure> {
+    let scenario = match args.scenario.as_deref().or(config.run.scenario.as_deref()) {
+        Some(text) => text.parse().map_err(Failure::usage)?,
+        None if args.sessions > 1 => Scenario::Multi { streams: args.sessions },
+        None => Scenario::Single,
+    };
+    if args.generate.is_some() && scenario != Scenario::Single {
+        return Err(Failure::usage("--generate makes one sequence after another: leave --scenario and --sessions out"));
+    }
+    if args.generate == Some(0) || args.generate.is_some_and(|tokens| tokens > 1_000_000) {
+        return Err(Failure::usage("--generate needs a number of tokens from 1 to 1000000"));
+    }
+    Ok(scenario)
+}
+
+fn stop_rule(args: &RunArgs, config: &Config, scenario: Scenario) -> Result<StopRule, Failure> {
+    if args.runs == Some(0) {
+        return Err(Failure::usage("--runs 0 would measure nothing").with_hint("leave --runs out to stop when the median is known to 1 %"));
+    }
+    if args.runs.is_some() && args.precision.is_some() || args.duration.is_some() && args.precision.is_some() {
+        return Err(Failure::usage("--precision decides by itself when to stop: leave --runs and --duration out"));
+    }
+    let duration = args.duration.as_deref().map(values::duration_seconds).transpose().map_err(Failure::usage)?;
+    let duration = duration.or(config.run.duration_seconds.filter(|_| args.runs.is_none() && args.precision.is_none()));
+    let precision = args.precision.as_deref().map(values::precision_ratio).transpose().map_err(Failure::usage)?;
+    let open_loop = matches!(scenario, Scenario::Server { .. });
+    Ok(match (args.runs, duration) {
+        (Some(runs), duration) => StopRule { duration_seconds: duration, ..StopRule::for_runs(runs) },
+        (None, Some(seconds)) => StopRule::for_duration(seconds),
+        (None, None) if open_loop => StopRule::for_duration(SERVER_SECONDS),
+        // Tokens are judged by sequences: five seconds give hundreds of them for a small model.
+        (None, None) if args.generate.is_some() => StopRule::for_duration(5.0),
+        (None, None) => StopRule::for_precision(precision.or(config.run.precision).unwrap_or(0.01)),
+    })
+}
+
+fn limits(rule: &StopRule) -> RunLimits {
+    let nanos = rule.duration_seconds.or(rule.max_seconds).map(|seconds| (seconds * 1e9) as u64);
+    RunLimits { runs: rule.max_runs, duration_nanos: nanos }
+}
+
+fn session_options(args: &RunArgs, config: &Config, scenario: Scenario) -> Result<SessionOptions, Failure> {
+    let level = args.opt.as_deref().or(config.run.optimization.as_deref()).unwrap_or("all");
+    let names = if args.provider.is_empty() { &config.run.providers } else { &args.provider };
+    let mut config_entries = config.ort.config_entries.clone();
+    for entry in &args.config_entry {
+        let (key, value) = values::key_value(entry, "a session configuration entry").map_err(Failure::usage)?;
+        config_entries.insert(key, value);
+    }
+    let mut threads = args.threads.or(config.run.threads);
+    if matches!(scenario, Scenario::Offline { .. }) {
+        // Streams already fill the cores; threads inside each would only get in each other's way.
+        threads = threads.or(Some(1));
+    }
+    if args.inter_threads.is_some() && !args.parallel {
+        return Err(Failure::usage("--inter-threads has an effect only with --parallel"));
+    }
+    Ok(SessionOptions {
+        intra_op_threads: threads,
+        inter_op_threads: args.inter_threads,
+        optimization: level.parse::<Optimization>().map_err(Failure::usage)?,
+        parallel: args.parallel,
+        cpu_arena: args.no_arena.then_some(false),
+        memory_pattern: args.no_memory_pattern.then_some(false),
+        fallback: fallback_policy(names),
+        providers: providers(names, &args.provider_option, &args.provider_library)?,
+        config_entries,
+        ..SessionOptions::default()
+    })
+}
+
+/// Only a user who ends the list with the CPU agrees to be measured there.
+pub fn fallback_policy(names: &[String]) -> FallbackPolicy {
+    let cpu_last = names.len() > 1 && names.last().is_some_and(|name| is_cpu(name));
+    if cpu_last { FallbackPolicy::ContinueOnCpu } else { FallbackPolicy::Fail }
+}
+
+fn is_cpu(name: &str) -> bool {
+    name.eq_ignore_ascii_case("cpu") || name == "CPUExecutionProvider"
+}
+
+/// `options` and `libraries` as typed: `NAME.KEY=VALUE` and `NAME=PATH`.
+pub fn providers(
+    names: &[String],
+    options: &[String],
+    libraries: &[String],
+) -> Result<Vec<ProviderRequest>, Failure> {
+    let mut requests: Vec<ProviderRequest> = Vec::new();
+    for name in names {
+        if name.trim().is_empty() {
+            return Err(Failure::usage("--provider has an empty name"));
+        }
+        requests.push(ProviderRequest::named(name.trim()));
+    }
+    let find = |name: &str, flag: &str| -> Result<usize, Failure> {
+        requests.iter().position(|request| request.name.eq_ignore_ascii_case(name)).ok_or_else(|| {
+            Failure::usage(format!("{flag} names the provider '{name}', which --provider does not ask for"))
+        })
+    };
+    let mut changes: Vec<(usize, Change)> = Vec::new();
+    for option in options {
+        let (key, value) = values::key_value(option, "a provider option").map_err(Failure::usage)?;
+        let Some((provider, key)) = key.split_once('.') else {
+            return Err(Failure::usage(format!("'{option}' does not say whose option it is: write NAME.KEY=VALUE")));
+        };
+        changes.push((find(provider, "--provider-option")?, Change::Option(key.to_owned(), value)));
+    }
+    for library in libraries {
+        let (provider, path) = values::key_value(library, "a provider library").map_err(Failure::usage)?;
+        changes.push((find(&provider, "--provider-library")?, Change::Library(PathBuf::from(path))));
+    }
+    for (index, change) in changes {
+        let Some(request) = requests.get_mut(index) else { continue };
+        match change {
+            Change::Option(key, value) => {
+                request.options.insert(key, value);
+            }
+            Change::Library(path) => request.library = Some(path),
+        }
+    }
+    Ok(requests)
+}
+
+enum Change {
+    Option(String, String),
+    Library(PathBuf),
+}
+
+fn shapes(args: &RunArgs, config: &Config) -> Result<BTreeMap<String, String>, Failure> {
+    let mut shapes = config.run.shapes.clone();
+    for shape in &args.shape {
+        // Checked here for its form; whether the model has such an input is for the worker to say.
+        ortscope_ort::inputs::parse_shape_override(shape).map_err(Failure::usage)?;
+        let (name, sizes) = values::key_value(shape, "a shape").map_err(Failure::usage)?;
+        shapes.insert(name, sizes);
+    }
+    Ok(shapes)
+}
+
+fn check_batches(args: &RunArgs) -> Result<(), Failure> {
+    if let Some(bad) = args.batch.iter().find(|batch| !(1..=1_048_576).contains(*batch)) {
+        return Err(Failure::usage(format!("a batch of {bad} is not possible: from 1 to 1048576")));
+    }
+    if args.batch.len() > 1 && !args.sweep.is_empty() {
+        return Err(Failure::usage("a batch sweep and --sweep at once would multiply: do one after the other"));
+    }
+    if (args.batch.len() > 1 || !args.sweep.is_empty()) && (args.models.len() > 1 || args.together) {
+        return Err(Failure::usage("a sweep takes one model at a time"));
+    }
+    Ok(())
+}

@@ -1,0 +1,213 @@
+//! Sweeps: one job becomes many, and many results become advice.
+
+use std::collections::BTreeMap;
+
+use ortscope_analyze::batch_sweep::{BatchPoint, batch_sweep};
+use ortscope_analyze::recommend::{Goal, SettingsRow, recommend};
+use ortscope_ort::Optimization;
+
+use super::jobs::{self, Job};
+use crate::args::RunArgs;
+use crate::exit::Failure;
+use crate::measure::plan::Scenario;
+use crate::report::RunResult;
+use crate::report::document::{BatchSweepReport, SweepReport};
+use crate::values;
+
+/// More combinations than this are refused: they would take an hour.
+const MOST_COMBINATIONS: usize = 200;
+
+/// The job itself, or its variants by batch size or settings.
+pub fn expand(args: &RunArgs, job: Job) -> Result<Vec<Job>, Failure> {
+    if args.batch.len() > 1 {
+        return Ok(args.batch.iter().map(|batch| with_batch(&job, *batch)).collect());
+    }
+    if args.sweep.is_empty() {
+        return Ok(vec![job]);
+    }
+    let mut axes = Vec::new();
+    for text in &args.sweep {
+        let (key, list) = values::key_value(text, "a sweep").map_err(Failure::usage)?;
+        let choices: Vec<String> =
+            list.split(',').map(|choice| choice.trim().to_owned()).filter(|choice| !choice.is_empty()).collect();
+        if choices.is_empty() {
+            return Err(Failure::usage(format!("--sweep {text} has no values")));
+        }
+        axes.push((key, choices));
+    }
+    let combinations: usize = axes.iter().map(|(_, choices)| choices.len()).product();
+    if combinations > MOST_COMBINATIONS {
+        return Err(Failure::usage(format!(
+            "these sweeps make {combinations} combinations; at most {MOST_COMBINATIONS} are measured"
+        )));
+    }
+    // The settings as they are come first: the others are compared with them.
+    let mut default = job.clone();
+    default.label = Some("default".into());
+    default.rule = jobs::brief(job.rule);
+    default.plan.time_second_session = false;
+    let mut jobs = vec![default];
+    for number in 0..combinations {
+        jobs.push(combination(&job, &axes, number, args)?);
+    }
+    Ok(jobs)
+}
+
+fn with_batch(job: &Job, batch: u64) -> Job {
+    let mut job = job.clone();
+    job.label = Some(format!("batch={batch}"));
+    job.settings.insert("batch".into(), batch.to_string());
+    job.plan.inputs.batch = Some(batch);
+    job.plan.time_second_session = false;
+    job.rule = jobs::brief(job.rule);
+    job
+}
+
+/// Combination `number` of the product of all axes; the last axis turns fastest.
+fn combination(job: &Job, axes: &[(String, Vec<String>)], number: usize, args: &RunArgs) -> Result<Job, Failure> {
+    let mut job = job.clone();
+    job.is_default = false;
+    job.rule = jobs::brief(job.rule);
+    job.plan.time_second_session = false;
+    let mut rest = number;
+    let mut chosen = Vec::new();
+    for (key, choices) in axes.iter().rev() {
+        let Some(choice) = choices.get(rest % choices.len()) else { continue };
+        rest /= choices.len();
+        chosen.push((key, choice));
+    }
+    let mut label = Vec::new();
+    for (key, choice) in chosen.into_iter().rev() {
+        apply(&mut job, key, choice, args)?;
+        job.settings.insert(key.clone(), choice.clone());
+        label.push(format!("{key}={choice}"));
+    }
+    job.label = Some(label.join(" "));
+    Ok(job)
+}
+
+fn apply(job: &mut Job, key: &str, choice: &str, args: &RunArgs) -> Result<(), Failure> {
+    let options = &mut job.plan.options;
+    let number = || {
+        choice
+            .parse::<u32>()
+            .ok()
+            .filter(|value| (1..=4096).contains(value))
+            .ok_or_else(|| Failure::usage(format!("--sweep {key}: '{choice}' is not a number from 1 to 4096")))
+    };
+    let switch = || match choice {
+        "on" | "true" | "1" => Ok(true),
+        "off" | "false" | "0" => Ok(false),
+        _ => Err(Failure::usage(format!("--sweep {key}: '{choice}' is neither on nor off"))),
+    };
+    match key {
+        "threads" => options.intra_op_threads = Some(number()?),
+        "inter-threads" => {
+            options.inter_op_threads = Some(number()?);
+            options.parallel = true;
+        }
+        "opt" => options.optimization = choice.parse::<Optimization>().map_err(Failure::usage)?,
+        "parallel" => options.parallel = switch()?,
+        "arena" => options.cpu_arena = Some(switch()?),
+        "memory-pattern" => options.memory_pattern = Some(switch()?),
+        "provider" => {
+            // `cuda+cpu` in a sweep is `--provider cuda,cpu`.
+            let names: Vec<String> = choice.split('+').map(str::to_owned).collect();
+            options.fallback = jobs::fallback_policy(&names);
+            let own_options = about(&names, &args.provider_option, '.');
+            let own_libraries = about(&names, &args.provider_library, '=');
+            options.providers = jobs::providers(&names, &own_options, &own_libraries)?;
+        }
+        "sessions" => job.plan.sessions = number().map(|sessions| sessions.min(10) as u16)?,
+        "scenario" => job.plan.scenario = choice.parse().map_err(Failure::usage)?,
+        key if key.contains('.') => {
+            options.config_entries.insert(key.to_owned(), choice.to_owned());
+        }
+        _ => {
+            return Err(Failure::usage(format!("--sweep does not know '{key}'")).with_hint(
+                "threads, inter-threads, opt, parallel, arena, memory-pattern, provider, sessions, scenario, or a \
+                 session configuration entry such as session.intra_op.allow_spinning",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// What the command line says about these providers, without what it says about others.
+fn about(names: &[String], texts: &[String], end: char) -> Vec<String> {
+    let is_theirs = |text: &&String| {
+        let provider = text.split(end).next().unwrap_or_default();
+        names.iter().any(|name| name.eq_ignore_ascii_case(provider))
+    };
+    texts.iter().filter(is_theirs).cloned().collect()
+}
+
+pub fn batch_report(args: &RunArgs, results: &[RunResult]) -> Option<BatchSweepReport> {
+    if args.batch.len() < 2 {
+        return None;
+    }
+    let mut points = Vec::new();
+    let mut failed = Vec::new();
+    for (batch, result) in args.batch.iter().zip(results) {
+        let p50 = result.latency.as_ref().and_then(|latency| latency.inference.percentile(0.5)?.value_nanos);
+        match p50 {
+            Some(p50_nanos) => points.push(BatchPoint {
+                batch: *batch,
+                p50_nanos,
+                memory_bytes: result.memory.peak_bytes,
+                runs: result.measured_runs(),
+            }),
+            None => {
+                let why = result.failure.as_ref().map_or("too few runs", |failure| failure.message.as_str());
+                failed.push((*batch, why.to_owned()));
+            }
+        }
+    }
+    Some(BatchSweepReport { analysis: batch_sweep(&points), failed })
+}
+
+pub fn settings_report(args: &RunArgs, jobs: &[Job], results: &[RunResult]) -> Option<SweepReport> {
+    if args.sweep.is_empty() {
+        return None;
+    }
+    let rows: Vec<SettingsRow> = jobs
+        .iter()
+        .zip(results)
+        .map(|(job, result)| SettingsRow {
+            label: job.label.clone().unwrap_or_default(),
+            settings: job.settings.clone(),
+            is_default: job.is_default,
+            p50: result.latency.as_ref().and_then(|latency| latency.inference.percentile(0.5).cloned()),
+            throughput_per_second: result.throughput.as_ref().map(|throughput| throughput.requests_per_second),
+            peak_memory_bytes: result.memory.peak_bytes,
+            failed: result.failure.as_ref().map(|failure| failure.message.clone()),
+        })
+        .collect();
+    let single = jobs.iter().all(|job| job.plan.scenario == Scenario::Single);
+    let analysis = recommend(&rows, if single { Goal::Latency } else { Goal::Throughput });
+    let command = analysis.recommended.and_then(|index| rows.get(index)).map(|row| command_for(args, &row.settings));
+    Some(SweepReport { analysis, command })
+}
+
+/// The command that runs with these settings.
+fn command_for(args: &RunArgs, settings: &BTreeMap<String, String>) -> String {
+    let mut command = "ortscope run".to_owned();
+    for model in &args.models {
+        command += &format!(" {}", model.display());
+    }
+    for (key, value) in settings {
+        command += &match (key.as_str(), value.as_str()) {
+            ("threads" | "inter-threads" | "opt" | "sessions" | "scenario", _) => format!(" --{key} {value}"),
+            ("provider", _) => format!(" --provider {}", value.replace('+', ",")),
+            ("parallel", "on" | "true" | "1") => " --parallel".to_owned(),
+            ("arena", "off" | "false" | "0") => " --no-arena".to_owned(),
+            ("memory-pattern", "off" | "false" | "0") => " --no-memory-pattern".to_owned(),
+            ("parallel" | "arena" | "memory-pattern", _) => String::new(),
+            _ => format!(" --config-entry {key}={value}"),
+        };
+    }
+    if settings.contains_key("inter-threads") && !command.contains("--parallel") {
+        command += " --parallel";
+    }
+    command
+}

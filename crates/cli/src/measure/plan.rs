@@ -1,0 +1,150 @@
+//! What a worker is to do, fully decided: the worker has no defaults and no configuration of its own.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use ortscope_decode::onnx::InputHints;
+use ortscope_ort::SessionOptions;
+use serde::{Deserialize, Serialize};
+
+/// The job of one worker process.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct WorkerPlan {
+    pub library: PathBuf,
+    pub model: PathBuf,
+    pub channel: PathBuf,
+    pub options: SessionOptions,
+    /// Sessions to create; streams are dealt to them in turn.
+    pub sessions: u16,
+    pub inputs: InputPlan,
+    pub scenario: Scenario,
+    pub limits: RunLimits,
+    pub generate: Option<GeneratePlan>,
+    /// Compare the answers with the CPU's.
+    pub check_outputs: bool,
+    /// Create a second session to see what the first one paid only once.
+    pub time_second_session: bool,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct InputPlan {
+    pub files: Vec<PathBuf>,
+    /// `NAME=SIZES`, as typed.
+    pub shapes: BTreeMap<String, String>,
+    pub batch: Option<u64>,
+    pub seed: u64,
+    pub hints: InputHints,
+}
+
+/// Hard limits the worker keeps by itself; the supervisor may stop it earlier.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub struct RunLimits {
+    pub runs: Option<u64>,
+    pub duration_nanos: Option<u64>,
+}
+
+/// Token generation with a KV cache.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct GeneratePlan {
+    pub prompt_tokens: u32,
+    pub new_tokens: u32,
+}
+
+/// How requests arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scenario {
+    /// One request after the other.
+    Single,
+    /// N at once, each one after the other.
+    Multi { streams: u16 },
+    /// Requests arrive at random moments at this rate, whether or not earlier ones are done.
+    Server { per_second: f64, streams: u16 },
+    /// Everything is there at once: as much as the machine can do.
+    Offline { streams: u16 },
+}
+
+impl Scenario {
+    pub fn streams(self) -> u16 {
+        match self {
+            Self::Single => 1,
+            Self::Multi { streams } | Self::Server { streams, .. } | Self::Offline { streams } => streams,
+        }
+    }
+
+    pub fn describe(self) -> String {
+        match self {
+            Self::Single => "one request after another".into(),
+            Self::Multi { streams } => format!("{streams} streams at once"),
+            Self::Server { per_second, streams } => {
+                format!("open loop, {per_second} requests/s planned, {streams} serving threads")
+            }
+            Self::Offline { streams } => format!("offline, {streams} streams"),
+        }
+    }
+}
+
+/// Streams beyond this make no sense on any machine and would only exhaust it.
+const MAX_STREAMS: u16 = 1024;
+
+impl FromStr for Scenario {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut parts = text.split(':');
+        let kind = parts.next().unwrap_or_default();
+        let (first, second) = (parts.next(), parts.next());
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let all_cores = u16::try_from(cores).unwrap_or(MAX_STREAMS).min(MAX_STREAMS);
+        let streams = |text: Option<&str>| match text {
+            None => Ok(all_cores),
+            Some(text) => match text.parse() {
+                Ok(streams @ 1..=MAX_STREAMS) => Ok(streams),
+                _ => Err(format!("'{text}' is not a number of streams from 1 to {MAX_STREAMS}")),
+            },
+        };
+        if parts.next().is_some() {
+            return Err(format!("'{text}' has too many parts"));
+        }
+        match (kind, first, second) {
+            ("single", None, None) => Ok(Self::Single),
+            ("multi", Some(_), None) => Ok(Self::Multi { streams: streams(first)? }),
+            ("multi", None, None) => Err("multi needs the number of streams, e.g. multi:4".into()),
+            ("offline", _, None) => Ok(Self::Offline { streams: streams(first)? }),
+            ("server", Some(rate), _) => match rate.parse::<f64>() {
+                Ok(per_second) if per_second.is_finite() && per_second > 0.0 && per_second <= 1e6 => {
+                    Ok(Self::Server { per_second, streams: streams(second)? })
+                }
+                _ => Err(format!("'{rate}' is not a rate in requests per second above 0 and at most 1000000")),
+            },
+            ("server", None, None) => Err("server needs a rate in requests per second, e.g. server:50".into()),
+            _ => Err(format!(
+                "'{text}' is not a scenario: single, multi:N, server:QPS[:THREADS] or offline[:STREAMS]"
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scenarios_are_read() {
+        assert_eq!("single".parse(), Ok(Scenario::Single));
+        assert_eq!("multi:4".parse(), Ok(Scenario::Multi { streams: 4 }));
+        assert_eq!("server:12.5:3".parse(), Ok(Scenario::Server { per_second: 12.5, streams: 3 }));
+        assert_eq!("offline:2".parse(), Ok(Scenario::Offline { streams: 2 }));
+    }
+
+    #[test]
+    fn nonsense_is_explained() {
+        for text in
+            ["", "multi", "multi:0", "multi:x", "server", "server:0", "server:nan", "offline:0", "batch", "single:1"]
+        {
+            let error = text.parse::<Scenario>().unwrap_err();
+            assert!(!error.is_empty(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! What a worker tells its supervisor, beside the records of inferences.
+
+use std::collections::BTreeMap;
+
+use ortscope_analyze::outputs::OutputComparison;
+use ortscope_core::tensor::ValueInfo;
+use ortscope_ort::{Fallback, LogLine};
+use serde::{Deserialize, Serialize};
+
+use crate::exit::Failure;
+
+/// A message of a worker, in the order in which things happen.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "message")]
+pub enum WorkerMessage {
+    /// ONNX Runtime is loaded.
+    Runtime { version: String, build_info: String, available_providers: Vec<String> },
+    /// The model's file was read once, to know what the disk costs.
+    FileRead { nanos: u64, bytes: u64 },
+    SessionCreated(SessionCreated),
+    /// Or why not.
+    SecondSession { nanos: Option<u64>, reason: Option<String> },
+    Inputs(InputsMade),
+    Memory { stage: MemoryStage, working_set_bytes: u64, peak_working_set_bytes: Option<u64> },
+    /// The measured loop begins or ends.
+    Steady { begin: bool, timestamp_nanos: u64, cpu_time_nanos: u64 },
+    OutputsChecked { reference: String, outputs: Vec<CheckedOutput> },
+    Allocator { statistics: BTreeMap<String, String> },
+    Logs { lines: Vec<LogLine>, dropped: u64 },
+    /// Something the user should know, in one sentence.
+    Note { text: String },
+    /// The worker ends early. What it has measured stays valid.
+    Failed { failure: Failure, after_runs: Option<u64> },
+    Done,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SessionCreated {
+    pub nanos: u64,
+    pub providers: Vec<String>,
+    pub fallbacks: Vec<Fallback>,
+    /// Nodes per provider after partitioning; empty before ONNX Runtime 1.24, which cannot tell.
+    pub placement: Vec<(String, u64)>,
+    pub inputs: Vec<ValueInfo>,
+    pub outputs: Vec<ValueInfo>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct InputsMade {
+    pub seed: u64,
+    /// Shape of every input, `name float32[1,3,224,224]`.
+    pub described: Vec<String>,
+    /// What was guessed, one sentence each.
+    pub notes: Vec<String>,
+    pub batch_size: Option<u64>,
+    pub padding_ratio: Option<f64>,
+    pub input_bytes: u64,
+    pub output_bytes: u64,
+    /// Outputs whose memory ONNX Runtime allocates in every run.
+    pub unbound_outputs: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MemoryStage {
+    BeforeSession,
+    AfterSession,
+    AfterFirstRun,
+    End,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CheckedOutput {
+    pub name: String,
+    pub comparison: OutputComparison,
+}

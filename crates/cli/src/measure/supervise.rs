@@ -1,0 +1,250 @@
+//! The supervisor of one worker: starts it, watches it through the pipeline, stops it when enough is known, and keeps
+//! what it gave, however it ends.
+
+use std::io::{Read as _, Write as _};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use ortscope_analyze::{StopReason, StopRule};
+use ortscope_channel::ControlPage;
+use ortscope_core::clock::now_nanos;
+use ortscope_core::identity::SessionId;
+use ortscope_core::pipeline::{Pipeline, RunningPipeline};
+use ortscope_sources::{ChannelSource, ProcessSampler};
+
+use super::collect::{Collected, Collector, MAX_INFERENCES};
+use super::interrupt::Interrupt;
+use super::plan::WorkerPlan;
+use super::progress::Progress;
+use super::protocol::WorkerMessage;
+use crate::exit::{Exit, Failure};
+use crate::units;
+
+/// How often the supervisor looks.
+const PERIOD: Duration = Duration::from_millis(200);
+/// A stopped worker that has not ended by then is stuck in a call, and is ended.
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
+/// Kept of what the worker's libraries print.
+const STDERR_BYTES: u64 = 64 * 1024;
+/// Memory and CPU time of the worker are sampled at this rate.
+const SAMPLER_HERTZ: f64 = 10.0;
+
+/// Why the measurement ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    Rule(StopReason),
+    /// The worker was done by itself.
+    WorkerDone,
+    Interrupted,
+    /// [`MAX_INFERENCES`] were kept.
+    RecordLimit,
+}
+
+/// What a worker left.
+#[derive(Debug)]
+pub struct Outcome {
+    pub session_ids: Vec<String>,
+    pub collected: Collected,
+    pub ended: Ended,
+    /// Why it could not go on, if so. Set also when the process died.
+    pub failure: Option<Failure>,
+    /// (place, kind, count)
+    pub losses: Vec<(String, String, u64)>,
+    pub source_errors: Vec<(String, String)>,
+    /// The last lines the worker's libraries printed.
+    pub stderr: String,
+    pub wall_seconds: f64,
+}
+
+/// Runs one worker to its end.
+pub fn supervise(
+    plan: &WorkerPlan,
+    rule: &StopRule,
+    interrupt: &Interrupt,
+    progress: &mut Progress,
+) -> Result<Outcome, Failure> {
+    let started = Instant::now();
+    let page = ControlPage::create(&plan.channel).map_err(Failure::internal)?;
+    page.beat(now_nanos());
+    let mut child = spawn(plan)?;
+    let stderr = drain_stderr(&mut child)?;
+    let ended = Arc::new(AtomicBool::new(false));
+    let session_ids: Vec<String> = (0..plan.sessions.max(1)).map(|_| SessionId::random().to_string()).collect();
+    let collector = Collector::default();
+    let running = Pipeline::default()
+        .source(ChannelSource::new(
+            &plan.channel,
+            session_ids.iter().map(|id| id.as_str().into()).collect(),
+            Arc::clone(&ended),
+        ))
+        .source(ProcessSampler::new(vec![child.id()], SAMPLER_HERTZ))
+        .sink(collector.clone())
+        .start()?;
+    let (status, why) = watch(&mut child, rule, interrupt, progress, &running, &collector)?;
+    ended.store(true, Ordering::SeqCst);
+    let report = running.join();
+    let stderr = stderr.join().unwrap_or_default();
+    let collected = collector.take();
+    let failure = failure_of(&collected, status, why, &stderr);
+    Ok(Outcome {
+        session_ids,
+        collected,
+        ended: why,
+        failure,
+        losses: report.losses,
+        source_errors: report.source_errors.into_iter().chain(report.sink_errors).collect(),
+        stderr,
+        wall_seconds: started.elapsed().as_secs_f64(),
+    })
+}
+
+fn spawn(plan: &WorkerPlan) -> Result<Child, Failure> {
+    let program = std::env::current_exe()?;
+    let mut child = Command::new(program)
+        .arg(crate::args::WORKER_COMMAND)
+        // Telemetry of ONNX Runtime 1.29+ starts with the library, before its API can switch it off.
+        .env("ORT_DISABLE_TELEMETRY", "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let text = serde_json::to_vec(plan).map_err(Failure::internal)?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A worker that died at once is reported by its exit status.
+        stdin.write_all(&text).ok();
+    }
+    Ok(child)
+}
+
+/// Reads what the worker prints to the end, so that it never blocks, and keeps the last part.
+fn drain_stderr(child: &mut Child) -> Result<std::thread::JoinHandle<String>, Failure> {
+    let pipe = child.stderr.take();
+    Ok(std::thread::Builder::new().name("worker-stderr".into()).spawn(move || {
+        let mut kept = Vec::new();
+        let mut chunk = [0; 8192];
+        let Some(mut pipe) = pipe else { return String::new() };
+        while let Ok(read @ 1..) = pipe.read(&mut chunk) {
+            kept.extend_from_slice(&chunk[..read]);
+            let excess = kept.len().saturating_sub(STDERR_BYTES as usize);
+            kept.drain(..excess);
+        }
+        String::from_utf8_lossy(&kept).into_owned()
+    })?)
+}
+
+/// Looks a few times a second until the worker has ended.
+fn watch(
+    child: &mut Child,
+    rule: &StopRule,
+    interrupt: &Interrupt,
+    progress: &mut Progress,
+    running: &RunningPipeline,
+    collector: &Collector,
+) -> Result<(ExitStatus, Ended), Failure> {
+    let mut why = None;
+    let mut stopped_at: Option<Instant> = None;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok((status, why.unwrap_or(Ended::WorkerDone)));
+        }
+        if why.is_none() {
+            why = reason_to_stop(rule, interrupt, progress, collector);
+            if why.is_some() {
+                running.control().stop();
+                stopped_at = Some(Instant::now());
+            }
+        }
+        let overdue = stopped_at.is_some_and(|at| at.elapsed() > STOP_PATIENCE);
+        let idle_interrupt = interrupt.requested() && collector.lock().inferences() == 0;
+        if interrupt.insisted() || overdue || (idle_interrupt && stopped_at.is_some_and(|at| at.elapsed() > PERIOD)) {
+            child.kill()?;
+            let status = child.wait()?;
+            return Ok((status, why.unwrap_or(Ended::Interrupted)));
+        }
+        std::thread::sleep(PERIOD.min(Duration::from_millis(if stopped_at.is_some() { 20 } else { 200 })));
+    }
+}
+
+fn reason_to_stop(
+    rule: &StopRule,
+    interrupt: &Interrupt,
+    progress: &mut Progress,
+    collector: &Collector,
+) -> Option<Ended> {
+    if interrupt.requested() {
+        return Some(Ended::Interrupted);
+    }
+    let collected = collector.lock();
+    if collected.inferences() >= MAX_INFERENCES {
+        return Some(Ended::RecordLimit);
+    }
+    let Some(begin) = collected.messages.iter().find_map(|message| match message {
+        WorkerMessage::Steady { begin: true, timestamp_nanos, .. } => Some(*timestamp_nanos),
+        _ => None,
+    }) else {
+        progress.update(|| stage(&collected.messages).to_owned());
+        return None;
+    };
+    let elapsed = now_nanos().saturating_sub(begin);
+    progress.update(|| {
+        let seconds = units::seconds(elapsed as f64 / 1e9);
+        match median_of_last(&collected.steady_run_nanos) {
+            Some(median) => {
+                let runs = units::count(collected.steady.len() as u64);
+                format!("{runs} runs  p50 ≈ {}  {seconds}", units::nanos(median as f64))
+            }
+            None => format!("{} tokens  {seconds}", units::count(collected.generated.len() as u64)),
+        }
+    });
+    // The rule looks at what comes after the warm-up; half of the series is the most that can be warm-up.
+    let warm = ortscope_analyze::detect_warm_up(sample(&collected.steady_run_nanos)).discarded;
+    rule.check(collected.steady_run_nanos.get(warm..).unwrap_or_default(), elapsed).map(Ended::Rule)
+}
+
+/// The first runs are where the warm-up is; looking at all of a million would disturb what is measured.
+fn sample(runs: &[u64]) -> &[u64] {
+    runs.get(..20_000).unwrap_or(runs)
+}
+
+fn median_of_last(runs: &[u64]) -> Option<u64> {
+    let mut last: Vec<u64> = runs.iter().rev().take(501).copied().collect();
+    last.sort_unstable();
+    last.get(last.len() / 2).copied()
+}
+
+fn stage(messages: &[WorkerMessage]) -> &'static str {
+    match messages.last() {
+        None => "loading ONNX Runtime",
+        Some(WorkerMessage::Runtime { .. }) => "reading the model",
+        Some(WorkerMessage::FileRead { .. } | WorkerMessage::Memory { .. }) => "creating the session",
+        Some(WorkerMessage::SessionCreated(_)) => "making inputs",
+        Some(_) => "first run",
+    }
+}
+
+/// A worker says why it failed; one that could not say it has died, and its status tells.
+fn failure_of(collected: &Collected, status: ExitStatus, why: Ended, stderr: &str) -> Option<Failure> {
+    let told = collected.messages.iter().find_map(|message| match message {
+        WorkerMessage::Failed { failure, .. } => Some(failure.clone()),
+        _ => None,
+    });
+    if told.is_some() {
+        return told;
+    }
+    let done = collected.messages.iter().any(|message| matches!(message, WorkerMessage::Done));
+    if done || why == Ended::Interrupted {
+        return None;
+    }
+    let runs = collected.inferences();
+    let last_words = stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let message = format!(
+        "the worker process died ({status}) after {runs} runs{}",
+        if last_words.is_empty() { String::new() } else { format!("; its last words: {last_words}") }
+    );
+    Some(
+        Failure::new(Exit::Model, message)
+            .with_hint("a provider or a custom operator crashed; try --provider cpu, or --opt none, to find which"),
+    )
+}

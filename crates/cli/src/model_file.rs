@@ -1,0 +1,85 @@
+//! A model file before anything runs: read, checked, described.
+
+use std::path::{Path, PathBuf};
+
+use ortscope_decode::onnx::{self, InputHints, Limits, Model};
+use ortscope_ort::external_data;
+use serde::Serialize;
+
+use crate::exit::Failure;
+
+/// Facts of a model that stand in every report.
+#[derive(Debug, Clone, Serialize)]
+pub struct ModelFacts {
+    pub name: String,
+    #[serde(skip)]
+    pub path: PathBuf,
+    /// The file and its external data.
+    pub bytes: u64,
+    pub ir_version: i64,
+    /// Of the standard operators.
+    pub opset: Option<i64>,
+    pub producer: String,
+    /// Of the main graph.
+    pub nodes: u64,
+    /// With subgraphs.
+    pub total_nodes: u64,
+    pub parameters: u64,
+    pub parameter_bytes: u64,
+    pub external_files: Vec<String>,
+    pub quantized: bool,
+}
+
+/// A model that was read, with what making inputs needs to know.
+#[derive(Debug)]
+pub struct OpenModel {
+    pub facts: ModelFacts,
+    pub model: Model,
+    pub hints: InputHints,
+    /// What the user should know about the file.
+    pub notes: Vec<String>,
+}
+
+pub fn open(path: &Path, allow_outside_data: bool) -> Result<OpenModel, Failure> {
+    let name = path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned());
+    if path.is_dir() {
+        return Err(Failure::model(format!("'{}' is a directory, not a model file", path.display())));
+    }
+    let bytes = fs_err::read(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Failure::model(format!("there is no file '{}'", path.display())),
+        std::io::ErrorKind::PermissionDenied => error.into(),
+        _ => Failure::model(error.to_string()),
+    })?;
+    let model = onnx::read_model(&bytes, &Limits::default())
+        .map_err(|error| Failure::model(format!("'{name}': {error}")).with_hint(read_hint(&error)))?;
+    let external = external_data::check(path, &model, allow_outside_data).map_err(|error| {
+        Failure::model(format!("'{name}': {error}"))
+            .with_hint("external data must lie beside the model; --allow-outside-data lifts this")
+    })?;
+    let facts = ModelFacts {
+        name,
+        path: path.to_owned(),
+        bytes: bytes.len() as u64 + external.bytes,
+        ir_version: model.ir_version,
+        opset: model.opsets.iter().find(|opset| opset.domain.is_empty() || opset.domain == "ai.onnx").map(|opset| opset.version),
+        producer: format!("{} {}", model.producer_name, model.producer_version).trim().to_owned(),
+        nodes: model.node_count() as u64,
+        total_nodes: model.total_node_count() as u64,
+        parameters: model.parameter_count(),
+        parameter_bytes: model.parameter_bytes(),
+        external_files: model.external_locations().into_iter().map(Into::into).collect(),
+        quantized: model.is_quantized(),
+    };
+    let notes = external.overridden.iter().map(|file| format!("external data accepted against the rule: {file}")).collect();
+    Ok(OpenModel { hints: model.input_hints(), facts, model, notes })
+}
+
+fn read_hint(error: &onnx::OnnxError) -> &'static str {
+    match error {
+        onnx::OnnxError::Empty | onnx::OnnxError::Truncated { .. } => "download or copy the file again",
+        onnx::OnnxError::NotOnnx { .. } | onnx::OnnxError::NoGraph => {
+            "export the model to ONNX first, e.g. torch.onnx.export or optimum-cli export onnx"
+        }
+        _ => "check the file with onnx.checker.check_model in Python",
+    }
+}

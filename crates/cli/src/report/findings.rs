@@ -1,0 +1,156 @@
+//! What a user should act on, each with its evidence, advice and a command to try.
+
+use ortscope_analyze::open_loop::OpenLoopVerdict;
+use ortscope_analyze::outputs::OutputVerdict;
+use ortscope_analyze::stability::Verdict;
+use serde::Serialize;
+
+use super::result::RunResult;
+use crate::measure::plan::Scenario;
+use crate::units;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The figures mean something else than they seem to.
+    Error,
+    Warning,
+    Advice,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Finding {
+    pub id: &'static str,
+    pub severity: Severity,
+    /// What was seen, with numbers.
+    pub evidence: String,
+    pub advice: String,
+    /// A command to try.
+    pub command: Option<String>,
+}
+
+/// All findings, the gravest first.
+pub fn find(result: &RunResult) -> Vec<Finding> {
+    let mut findings: Vec<Finding> =
+        [wrong_answers, fallback, lost_records, overloaded, unsteady, outliers_matter, slow_first_run, growing_memory]
+            .iter()
+            .filter_map(|check| check(result))
+            .collect();
+    findings.sort_by_key(|finding| finding.severity);
+    findings
+}
+
+fn command(result: &RunResult, flags: &str) -> Option<String> {
+    Some(format!("ortscope run {} {flags}", result.model.path.display()))
+}
+
+fn wrong_answers(result: &RunResult) -> Option<Finding> {
+    let checked = result.outputs_checked.as_ref()?;
+    let worst = checked.outputs.iter().find(|output| output.comparison.verdict == OutputVerdict::Different)?;
+    Some(Finding {
+        id: "outputs-differ",
+        severity: Severity::Error,
+        evidence: format!("output '{}' differs from the {}: {}", worst.name, checked.reference, worst.comparison.sentence),
+        advice: "do not trust the speed of answers that are wrong; report it to the provider's authors".into(),
+        command: command(result, "--provider cpu"),
+    })
+}
+
+fn fallback(result: &RunResult) -> Option<Finding> {
+    let placement = result.placement.as_ref()?;
+    let fallen = placement.fallbacks.first()?;
+    Some(Finding {
+        id: "provider-fallback",
+        severity: Severity::Error,
+        evidence: format!("{} was asked for but is not used: {}", fallen.provider, units::one_line(&fallen.reason, 160)),
+        advice: "these figures are of another provider; install what it needs, or ask for the one you want".into(),
+        command: Some("ortscope doctor".into()),
+    })
+}
+
+fn lost_records(result: &RunResult) -> Option<Finding> {
+    let lost: u64 = result.losses.iter().map(|loss| loss.count).sum();
+    (lost > 0).then(|| Finding {
+        id: "records-lost",
+        severity: Severity::Error,
+        evidence: result
+            .losses
+            .iter()
+            .map(|loss| format!("{} {} lost at {}", units::count(loss.count), loss.kind, loss.place))
+            .collect::<Vec<_>>()
+            .join(", "),
+        advice: "the machine was too busy to record everything; measure again with less beside it".into(),
+        command: None,
+    })
+}
+
+fn overloaded(result: &RunResult) -> Option<Finding> {
+    let server = result.server.as_ref()?;
+    let OpenLoopVerdict::CannotKeepUp { .. } = server.verdict else { return None };
+    let achieved = server.achieved_per_second.unwrap_or(0.0);
+    Some(Finding {
+        id: "cannot-keep-up",
+        severity: Severity::Error,
+        evidence: format!(
+            "{} requests/s were planned, {} were served, and the queue grew to {}",
+            units::digits(server.target_per_second),
+            units::digits(achieved),
+            units::count(server.queue_depth_max)
+        ),
+        advice: "latency grows without end at this rate; offer less, or make the model faster".into(),
+        command: command(result, &format!("--scenario server:{:.0}", (achieved * 0.7).max(1.0))),
+    })
+}
+
+fn unsteady(result: &RunResult) -> Option<Finding> {
+    let stability = &result.latency.as_ref()?.inference.stability;
+    (stability.verdict == Verdict::NoSteadyState).then(|| Finding {
+        id: "no-steady-state",
+        severity: Severity::Warning,
+        evidence: stability.reason.clone(),
+        advice: "one number does not describe this; measure longer, and look for heat, clocks and other programs".into(),
+        command: command(result, "--duration 60s"),
+    })
+}
+
+fn outliers_matter(result: &RunResult) -> Option<Finding> {
+    let outliers = &result.latency.as_ref()?.inference.outliers;
+    outliers.change_result.then(|| Finding {
+        id: "outliers-matter",
+        severity: Severity::Warning,
+        evidence: format!(
+            "{} outliers ({}) take {} of the time; {}",
+            units::count(outliers.count as u64),
+            units::percent(outliers.share),
+            units::percent(outliers.share_of_time),
+            outliers.note
+        ),
+        advice: "look at p99 and at what else runs on this machine; nothing was removed".into(),
+        command: None,
+    })
+}
+
+fn slow_first_run(result: &RunResult) -> Option<Finding> {
+    let first = result.cold.first_run_ms?;
+    let usual = result.latency.as_ref()?.end_to_end.median_ms;
+    (first > 10.0 * usual && first - usual > 50.0).then(|| Finding {
+        id: "slow-first-run",
+        severity: Severity::Advice,
+        evidence: format!("the first run took {} ms, {}× a usual one", units::digits(first), units::digits(first / usual)),
+        advice: "run the model once before you serve; providers compile in the first run, and some can cache it".into(),
+        command: None,
+    })
+}
+
+fn growing_memory(result: &RunResult) -> Option<Finding> {
+    let growth = result.memory.growth_per_inference_bytes?;
+    let runs = result.measured_runs() as f64;
+    let offline = matches!(result.scenario, Scenario::Offline { .. });
+    (growth * runs > 32e6 && growth > 64.0 && !offline).then(|| Finding {
+        id: "memory-grows",
+        severity: Severity::Warning,
+        evidence: format!("memory grew by {} per inference over the second half of the runs", units::bytes(growth)),
+        advice: "if it goes on growing in a longer run, something keeps memory per inference".into(),
+        command: command(result, "--duration 2m"),
+    })
+}

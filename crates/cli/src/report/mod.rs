@@ -1,0 +1,11 @@
+//! What a measurement says: one model of the results, shown as text or JSON.
+
+pub mod document;
+pub mod findings;
+pub mod latency;
+pub mod result;
+pub mod tables;
+pub mod text;
+
+pub use document::RunDocument;
+pub use result::RunResult;

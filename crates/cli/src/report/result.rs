@@ -1,0 +1,392 @@
+//! The result of one measured configuration, made from what the worker left.
+
+use std::collections::BTreeMap;
+
+use ortscope_analyze::generation::{Generation, Sequence, summarize_generation};
+use ortscope_analyze::open_loop::{OpenLoop, Request, open_loop};
+use ortscope_analyze::summary::WarmUpChoice;
+use ortscope_analyze::throughput::{Completion, Throughput, throughput};
+use ortscope_analyze::{StopReason, WarmUp};
+use ortscope_ort::{Fallback, LogLine, SessionOptions};
+use serde::Serialize;
+
+use super::findings::{self, Finding};
+use super::latency::{LatencyReport, ms};
+use crate::exit::Failure;
+use crate::measure::collect::{Collected, Inference};
+use crate::measure::plan::Scenario;
+use crate::measure::protocol::{CheckedOutput, InputsMade, MemoryStage, SessionCreated, WorkerMessage};
+use crate::measure::supervise::{Ended, Outcome};
+use crate::model_file::ModelFacts;
+
+/// One model under one configuration.
+#[derive(Debug, Clone, Serialize)]
+pub struct RunResult {
+    pub model: ModelFacts,
+    /// What distinguishes this result in a sweep, e.g. `threads=2 opt=all`.
+    pub label: Option<String>,
+    pub configuration: SessionOptions,
+    pub sessions: u16,
+    /// As in the wire's records.
+    pub session_ids: Vec<String>,
+    pub scenario: Scenario,
+    pub runtime: Option<RuntimeReport>,
+    pub placement: Option<Placement>,
+    pub inputs: Option<InputsMade>,
+    pub cold: Cold,
+    pub warm_up: Option<WarmUp>,
+    /// Absent when nothing was measured.
+    pub latency: Option<Latency>,
+    pub throughput: Option<Throughput>,
+    pub server: Option<OpenLoop>,
+    pub generation: Option<Generation>,
+    pub memory: Memory,
+    /// CPU time per wall time of the measured loop: 1.8 = nearly two cores busy.
+    pub cpu_cores_used: Option<f64>,
+    pub outputs_checked: Option<OutputsChecked>,
+    pub allocator: Option<BTreeMap<String, String>>,
+    pub stopped: String,
+    pub wall_seconds: f64,
+    pub findings: Vec<Finding>,
+    pub notes: Vec<String>,
+    pub logs: Vec<LogLine>,
+    /// Records that were lost: nothing is missing silently.
+    pub losses: Vec<Loss>,
+    /// Metrics without a value, and why.
+    pub unavailable: BTreeMap<&'static str, String>,
+    pub failure: Option<Failure>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct RuntimeReport {
+    pub version: String,
+    pub build_info: String,
+    pub available_providers: Vec<String>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Placement {
+    /// Providers of the session, in order.
+    pub providers: Vec<String>,
+    /// Nodes per provider after partitioning; empty where ONNX Runtime cannot tell (before 1.24).
+    pub nodes: Vec<(String, u64)>,
+    pub fallbacks: Vec<Fallback>,
+}
+
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Cold {
+    pub file_read_ms: Option<f64>,
+    pub session_first_ms: Option<f64>,
+    pub session_again_ms: Option<f64>,
+    pub first_run_ms: Option<f64>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Latency {
+    /// The call into ONNX Runtime.
+    pub inference: LatencyReport,
+    /// Copy in, inference, waiting for the device and copy out.
+    pub end_to_end: LatencyReport,
+    pub copy_in_ms: f64,
+    pub copy_out_ms: f64,
+}
+
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Memory {
+    pub before_session_bytes: Option<u64>,
+    pub after_session_bytes: Option<u64>,
+    pub after_first_run_bytes: Option<u64>,
+    pub end_bytes: Option<u64>,
+    /// Highest resident memory of the worker process.
+    pub peak_bytes: Option<u64>,
+    /// What the session added.
+    pub session_bytes: Option<i64>,
+    /// What the first run added: activations and arena.
+    pub first_run_bytes: Option<i64>,
+    /// Growth over the measured loop, per inference.
+    pub growth_per_inference_bytes: Option<f64>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct OutputsChecked {
+    pub reference: String,
+    pub outputs: Vec<CheckedOutput>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Loss {
+    pub place: String,
+    pub kind: String,
+    pub count: u64,
+}
+
+/// What was measured, before it is analysed.
+#[derive(Debug)]
+pub struct Measured<'a> {
+    pub model: &'a ModelFacts,
+    pub label: Option<String>,
+    pub configuration: SessionOptions,
+    pub sessions: u16,
+    pub scenario: Scenario,
+    pub warm_up: WarmUpChoice,
+    pub notes: Vec<String>,
+}
+
+impl RunResult {
+    pub fn new(measured: Measured<'_>, outcome: Outcome) -> Self {
+        let mut collected = outcome.collected;
+        collected.steady.sort_by_key(|inference| inference.start_nanos);
+        let mut result = Self {
+            model: measured.model.clone(),
+            label: measured.label,
+            configuration: measured.configuration,
+            sessions: measured.sessions,
+            session_ids: outcome.session_ids,
+            scenario: measured.scenario,
+            runtime: None,
+            placement: None,
+            inputs: None,
+            cold: Cold::default(),
+            warm_up: None,
+            latency: None,
+            throughput: None,
+            server: None,
+            generation: None,
+            memory: Memory::default(),
+            cpu_cores_used: None,
+            outputs_checked: None,
+            allocator: None,
+            stopped: describe_end(outcome.ended),
+            wall_seconds: outcome.wall_seconds,
+            findings: Vec::new(),
+            notes: measured.notes,
+            logs: Vec::new(),
+            losses: losses(&outcome.losses, &collected),
+            unavailable: BTreeMap::new(),
+            failure: outcome.failure,
+        };
+        for (source, error) in outcome.source_errors {
+            result.notes.push(format!("{source}: {error}"));
+        }
+        result.take_messages(&collected.messages);
+        result.cold.first_run_ms = collected.first.first().map(|first| ms(first.end_to_end_nanos()));
+        result.take_latency(&collected.steady, measured.warm_up);
+        result.take_generation(&collected.generated);
+        result.take_memory(&collected);
+        result.explain_gaps();
+        result.findings = findings::find(&result);
+        result
+    }
+
+    pub fn measured_runs(&self) -> u64 {
+        let tokens = self.generation.as_ref().map_or(0, |generation| generation.tokens);
+        self.latency.as_ref().map_or(tokens, |latency| latency.inference.runs as u64)
+    }
+
+    fn take_messages(&mut self, messages: &[WorkerMessage]) {
+        let mut steady: [Option<(u64, u64)>; 2] = [None, None];
+        for message in messages {
+            match message {
+                WorkerMessage::Runtime { version, build_info, available_providers } => {
+                    self.runtime = Some(RuntimeReport {
+                        version: version.clone(),
+                        build_info: build_info.clone(),
+                        available_providers: available_providers.clone(),
+                    });
+                }
+                WorkerMessage::FileRead { nanos, .. } => self.cold.file_read_ms = Some(ms(*nanos)),
+                WorkerMessage::SessionCreated(created) => self.take_session(created),
+                WorkerMessage::SecondSession { nanos, reason } => {
+                    self.cold.session_again_ms = nanos.map(ms);
+                    if let Some(reason) = reason {
+                        self.unavailable.insert("cold.session_again_ms", reason.clone());
+                    }
+                }
+                WorkerMessage::Inputs(inputs) => self.inputs = Some(inputs.clone()),
+                WorkerMessage::Memory { stage, working_set_bytes, peak_working_set_bytes } => {
+                    self.memory.peak_bytes = self.memory.peak_bytes.max(*peak_working_set_bytes);
+                    *self.memory.stage(*stage) = Some(*working_set_bytes);
+                }
+                WorkerMessage::Steady { begin, timestamp_nanos, cpu_time_nanos } => {
+                    steady[usize::from(!begin)] = Some((*timestamp_nanos, *cpu_time_nanos));
+                }
+                WorkerMessage::OutputsChecked { reference, outputs } => {
+                    self.outputs_checked =
+                        Some(OutputsChecked { reference: reference.clone(), outputs: outputs.clone() });
+                }
+                WorkerMessage::Allocator { statistics } => self.allocator = Some(statistics.clone()),
+                WorkerMessage::Logs { lines, dropped } => {
+                    self.logs.extend(lines.iter().cloned());
+                    if *dropped > 0 {
+                        self.notes.push(format!("{dropped} log lines of ONNX Runtime were not kept"));
+                    }
+                }
+                WorkerMessage::Note { text } => self.notes.push(text.clone()),
+                WorkerMessage::Failed { .. } | WorkerMessage::Done => {}
+            }
+        }
+        if let [Some((begin, cpu_begin)), Some((end, cpu_end))] = steady
+            && end > begin
+            && cpu_end > cpu_begin
+        {
+            self.cpu_cores_used = Some((cpu_end - cpu_begin) as f64 / (end - begin) as f64);
+        }
+    }
+
+    fn take_session(&mut self, created: &SessionCreated) {
+        self.cold.session_first_ms = Some(ms(created.nanos));
+        self.placement = Some(Placement {
+            providers: created.providers.clone(),
+            nodes: created.placement.clone(),
+            fallbacks: created.fallbacks.clone(),
+        });
+    }
+
+    fn take_latency(&mut self, steady: &[Inference], warm_up: WarmUpChoice) {
+        let run: Vec<u64> = steady.iter().map(|inference| inference.run_nanos).collect();
+        let Some((inference, summary)) = LatencyReport::of(&run, warm_up) else { return };
+        let kept = steady.get(summary.warm_up.discarded..).unwrap_or_default();
+        let end_to_end: Vec<u64> = kept.iter().map(Inference::end_to_end_nanos).collect();
+        let Some((end_to_end, _)) = LatencyReport::of(&end_to_end, WarmUpChoice::Keep) else { return };
+        self.latency = Some(Latency {
+            inference,
+            end_to_end,
+            copy_in_ms: median_ms(kept.iter().map(|inference| inference.copy_in_nanos)),
+            copy_out_ms: median_ms(kept.iter().map(|inference| inference.copy_out_nanos)),
+        });
+        self.warm_up = Some(summary.warm_up);
+        let completions: Vec<Completion> = kept
+            .iter()
+            .map(|inference| Completion { start_nanos: inference.start_nanos, end_nanos: inference.end_nanos() })
+            .collect();
+        let batch = self.inputs.as_ref().and_then(|inputs| inputs.batch_size).unwrap_or(1);
+        self.throughput = throughput(&completions, batch);
+        if let Scenario::Server { per_second, .. } = self.scenario {
+            // Nothing is cut here: a request that came during the warm-up waited all the same.
+            let requests: Vec<Request> = steady
+                .iter()
+                .map(|inference| Request {
+                    planned_nanos: inference.planned_nanos,
+                    start_nanos: inference.start_nanos,
+                    end_nanos: inference.end_nanos(),
+                })
+                .collect();
+            self.server = Some(open_loop(&requests, per_second));
+        }
+    }
+
+    fn take_generation(&mut self, generated: &[Inference]) {
+        let mut sequences: Vec<Sequence> = Vec::new();
+        for step in generated {
+            match (step.token, sequences.last_mut()) {
+                (Some(0), _) => {
+                    sequences.push(Sequence { start_nanos: step.start_nanos, token_nanos: vec![step.end_nanos()] });
+                }
+                (_, Some(sequence)) => sequence.token_nanos.push(step.end_nanos()),
+                (_, None) => {}
+            }
+        }
+        if !sequences.is_empty() {
+            self.generation = Some(summarize_generation(&sequences));
+        }
+    }
+
+    fn take_memory(&mut self, collected: &Collected) {
+        let sampled = collected.samples.iter().filter_map(|sample| sample.peak_working_set_bytes).max();
+        let memory = &mut self.memory;
+        memory.peak_bytes = memory.peak_bytes.max(sampled);
+        memory.session_bytes = difference(memory.after_session_bytes, memory.before_session_bytes);
+        memory.first_run_bytes = difference(memory.after_first_run_bytes, memory.after_session_bytes);
+        memory.growth_per_inference_bytes = growth_per_inference(collected);
+    }
+
+    fn explain_gaps(&mut self) {
+        let mut missing = |metric: &'static str, why: &str| {
+            self.unavailable.entry(metric).or_insert_with(|| why.to_owned());
+        };
+        missing("energy.power_w", "energy sources are not part of this release");
+        if self.memory.peak_bytes.is_none() {
+            missing("memory.peak_bytes", "this system does not tell the peak of a process");
+        }
+        if self.placement.as_ref().is_some_and(|placement| placement.nodes.is_empty()) {
+            missing("placement.nodes", "ONNX Runtime tells the placement of nodes from version 1.24 on");
+        }
+        if self.inputs.as_ref().is_some_and(|inputs| inputs.padding_ratio.is_none()) {
+            missing("inputs.padding_ratio", "no mask was given with --input, so nothing says what is padding");
+        }
+        if self.allocator.is_none() {
+            missing("allocator", "ONNX Runtime gives allocator statistics from version 1.23 on, for sessions with an arena");
+        }
+    }
+}
+
+impl Memory {
+    fn stage(&mut self, stage: MemoryStage) -> &mut Option<u64> {
+        match stage {
+            MemoryStage::BeforeSession => &mut self.before_session_bytes,
+            MemoryStage::AfterSession => &mut self.after_session_bytes,
+            MemoryStage::AfterFirstRun => &mut self.after_first_run_bytes,
+            MemoryStage::End => &mut self.end_bytes,
+        }
+    }
+}
+
+fn difference(after: Option<u64>, before: Option<u64>) -> Option<i64> {
+    Some(i64::try_from(after?).ok()? - i64::try_from(before?).ok()?)
+}
+
+/// Slope of the worker's memory over the second half of the loop, where buffers have settled, per inference.
+fn growth_per_inference(collected: &Collected) -> Option<f64> {
+    let (first, last) = (collected.steady.first()?, collected.steady.last()?);
+    let middle = first.start_nanos + (last.start_nanos - first.start_nanos) / 2;
+    let during: Vec<_> = collected
+        .samples
+        .iter()
+        .filter(|sample| (middle..=last.start_nanos).contains(&sample.timestamp_ns))
+        .collect();
+    let (begin, end) = (during.first()?, during.last()?);
+    if during.len() < 5 {
+        return None;
+    }
+    let runs = collected
+        .steady
+        .iter()
+        .filter(|inference| (begin.timestamp_ns..end.timestamp_ns).contains(&inference.start_nanos))
+        .count();
+    let growth = end.working_set_bytes as f64 - begin.working_set_bytes as f64;
+    (runs > 0).then(|| growth / runs as f64)
+}
+
+fn median_ms(values: impl Iterator<Item = u64>) -> f64 {
+    let mut values: Vec<u64> = values.collect();
+    values.sort_unstable();
+    values.get(values.len() / 2).copied().map_or(0.0, ms)
+}
+
+fn losses(counted: &[(String, String, u64)], collected: &Collected) -> Vec<Loss> {
+    let mut losses: Vec<Loss> = counted
+        .iter()
+        .map(|(place, kind, count)| Loss { place: place.clone(), kind: kind.clone(), count: *count })
+        .collect();
+    if collected.unreadable_messages > 0 {
+        losses.push(Loss {
+            place: "supervisor".into(),
+            kind: "unreadable messages".into(),
+            count: collected.unreadable_messages,
+        });
+    }
+    losses
+}
+
+fn describe_end(ended: Ended) -> String {
+    match ended {
+        Ended::Rule(StopReason::PrecisionReached) => "the median is known as well as asked",
+        Ended::Rule(StopReason::DurationReached) => "the time asked for has passed",
+        Ended::Rule(StopReason::RunsReached) => "the runs asked for are done",
+        Ended::Rule(StopReason::Cap) => "the time limit came before the precision",
+        Ended::WorkerDone => "the runs or the time asked for are done",
+        Ended::Interrupted => "interrupted",
+        Ended::RecordLimit => "the limit of kept records was reached",
+    }
+    .to_owned()
+}

@@ -1,0 +1,137 @@
+//! Sweeps as tables: batch sizes and settings.
+
+use super::document::{BatchSweepReport, SweepReport};
+use super::result::RunResult;
+use crate::terminal::{BAD, BOLD, GOOD, Terminal};
+use crate::units;
+
+/// A table with right-aligned columns; the first is left-aligned.
+struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    fn new(head: &[&str]) -> Self {
+        Self { rows: vec![head.iter().map(|text| (*text).to_owned()).collect()] }
+    }
+
+    fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+
+    fn lines(&self, terminal: &Terminal, marked: Option<usize>) -> Vec<String> {
+        let columns = self.rows.first().map_or(0, Vec::len);
+        let width = |column: usize| {
+            self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        self.rows
+            .iter()
+            .enumerate()
+            .map(|(index, row)| {
+                let cells: Vec<String> = row
+                    .iter()
+                    .zip(&widths)
+                    .enumerate()
+                    .map(|(column, (cell, width))| match column {
+                        0 => format!("{cell:<width$}"),
+                        _ => format!("{cell:>width$}"),
+                    })
+                    .collect();
+                let line = cells.join("  ").trim_end().to_owned();
+                match (index, marked) {
+                    (0, _) => terminal.paint(BOLD, &line),
+                    (index, Some(marked)) if index == marked + 1 => terminal.paint(GOOD, &line),
+                    _ => line,
+                }
+            })
+            .collect()
+    }
+}
+
+/// Latency, throughput and memory by batch size.
+pub fn batch_sweep(report: &BatchSweepReport, results: &[RunResult], terminal: &Terminal) -> Vec<String> {
+    let mut table =
+        Table::new(&["batch", "p50", "per sample", "samples/s", "of best", "peak memory", "samples/MB", "padding"]);
+    let analysis = &report.analysis;
+    let mut best = None;
+    for (index, row) in analysis.rows.iter().enumerate() {
+        let result = results
+            .iter()
+            .find(|result| result.inputs.as_ref().and_then(|inputs| inputs.batch_size) == Some(row.batch));
+        if Some(row.batch) == analysis.knee_batch {
+            best = Some(index);
+        }
+        table.row(vec![
+            row.batch.to_string(),
+            units::nanos(row.latency_ms * 1e6),
+            units::nanos(row.per_sample_ms * 1e6),
+            units::digits(row.samples_per_second),
+            units::percent(row.share_of_best),
+            result.and_then(|result| result.memory.peak_bytes).map_or("n/a".into(), |bytes| units::bytes(bytes as f64)),
+            row.samples_per_mb.map_or("n/a".into(), units::digits),
+            result
+                .and_then(|result| result.inputs.as_ref()?.padding_ratio)
+                .map_or("n/a".into(), units::percent),
+        ]);
+    }
+    let mut lines = table.lines(terminal, best);
+    for (batch, why) in &report.failed {
+        lines.push(terminal.paint(BAD, &format!("batch {batch} failed: {}", units::one_line(why, 140))));
+    }
+    if let Some(fit) = &analysis.fit {
+        let fixed = fit.fixed_overhead_ms.map_or("no fixed cost seen".to_owned(), |fixed| {
+            format!("{} per batch", units::nanos(fixed * 1e6))
+        });
+        lines.push(format!(
+            "cost      {fixed} + {} per sample (fits within {})",
+            units::nanos(fit.per_sample_ms * 1e6),
+            units::percent(fit.worst_residual)
+        ));
+    }
+    if let (Some(knee), Some(most)) = (analysis.knee_batch, analysis.best_batch) {
+        lines.push(format!(
+            "advice    batch {knee} is the smallest with 90 % of the best throughput (batch {most})"
+        ));
+    }
+    lines
+}
+
+/// Settings, best first, and the recommendation.
+pub fn sweep(report: &SweepReport, results: &[RunResult], terminal: &Terminal) -> Vec<String> {
+    let mut table = Table::new(&["settings", "p50", "p99", "inferences/s", "peak memory", "vs default"]);
+    let mut marked = None;
+    for (position, ranked) in report.analysis.ranking.iter().enumerate() {
+        let Some(result) = results.get(ranked.index) else { continue };
+        if Some(ranked.index) == report.analysis.recommended {
+            marked = Some(position);
+        }
+        let value = |p: f64| {
+            result
+                .latency
+                .as_ref()
+                .and_then(|latency| latency.inference.percentile(p)?.value_nanos)
+                .map_or("n/a".into(), |nanos| units::nanos(nanos as f64))
+        };
+        let noise = if ranked.within_noise_of_best { " ≈ best" } else { "" };
+        table.row(vec![
+            ranked.label.clone(),
+            value(0.5),
+            value(0.99),
+            ranked.throughput_per_second.map_or("n/a".into(), units::digits),
+            result.memory.peak_bytes.map_or("n/a".into(), |bytes| units::bytes(bytes as f64)),
+            ranked.speed_up.map_or(noise.to_owned(), |speed_up| format!("{:.2}×{noise}", speed_up.ratio)),
+        ]);
+    }
+    let mut lines = table.lines(terminal, marked);
+    for index in &report.analysis.failed {
+        if let Some(result) = results.get(*index) {
+            let why = result.failure.as_ref().map_or("too few runs", |failure| failure.message.as_str());
+            let label = result.label.as_deref().unwrap_or("default");
+            lines.push(terminal.paint(BAD, &format!("{label} failed: {}", units::one_line(why, 140))));
+        }
+    }
+    lines.push(format!("advice    {}", report.analysis.reason));
+    lines.extend(report.command.as_ref().map(|command| format!("use it    {command}")));
+    lines
+}

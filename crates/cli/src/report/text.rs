@@ -1,0 +1,351 @@
+//! The summary a person reads: at most 24 lines, one idea each, one unit per line.
+
+use ortscope_analyze::clock_cost::digits_for;
+use ortscope_analyze::stability::Verdict;
+use ortscope_analyze::{Percentile, WarmUpVerdict};
+
+use super::document::ClockReport;
+use super::findings::Severity;
+use super::latency::LatencyReport;
+use super::result::RunResult;
+use crate::measure::plan::Scenario;
+use crate::terminal::{BAD, BOLD, DIM, GOOD, Terminal, WARN};
+use crate::units;
+
+/// Room for the names at the left.
+const LABEL_WIDTH: usize = 10;
+/// Findings shown; the rest is in the JSON.
+const MOST_FINDINGS: usize = 3;
+/// Notes shown.
+const MOST_NOTES: usize = 3;
+
+/// Lines of one result.
+pub fn summary(result: &RunResult, clock: &ClockReport, terminal: &Terminal) -> Vec<String> {
+    let mut page = Page { lines: Vec::new(), terminal: *terminal, noise: clock_noise(clock) };
+    page.title(result);
+    page.runtime(result);
+    page.inputs(result);
+    page.cold(result);
+    page.latency(result);
+    page.server(result);
+    page.generation(result);
+    page.throughput(result);
+    page.memory(result);
+    page.outputs(result);
+    page.stability(result, clock);
+    page.findings(result);
+    page.lines
+}
+
+fn clock_noise(clock: &ClockReport) -> f64 {
+    clock.cost.as_ref().map_or(0.0, |cost| cost.noise_nanos)
+}
+
+struct Page {
+    lines: Vec<String>,
+    terminal: Terminal,
+    noise: f64,
+}
+
+impl Page {
+    fn line(&mut self, label: &str, text: &str) {
+        let label = self.terminal.paint(DIM, &format!("{label:<LABEL_WIDTH$}"));
+        self.lines.push(format!("{label}{text}"));
+    }
+
+    fn title(&mut self, result: &RunResult) {
+        let model = &result.model;
+        let mut parts = vec![self.terminal.paint(BOLD, &model.name)];
+        parts.extend(result.label.as_ref().map(|label| self.terminal.paint(BOLD, label)));
+        parts.extend(model.opset.map(|opset| format!("opset {opset}")));
+        let nodes = units::count(model.nodes);
+        parts.push(match model.total_nodes > model.nodes {
+            true => format!("{nodes} nodes ({} with subgraphs)", units::count(model.total_nodes)),
+            false => format!("{nodes} nodes"),
+        });
+        parts.push(format!("{} parameters", units::magnitude(model.parameters as f64)));
+        parts.push(units::bytes(model.bytes as f64));
+        if model.quantized {
+            parts.push("quantised".into());
+        }
+        self.lines.push(parts.join("  "));
+    }
+
+    fn runtime(&mut self, result: &RunResult) {
+        let Some(runtime) = &result.runtime else { return };
+        let mut text = format!("ONNX Runtime {}", runtime.version);
+        if let Some(placement) = &result.placement {
+            let total: u64 = placement.nodes.iter().map(|(_, nodes)| nodes).sum();
+            if total > 0 {
+                for (provider, nodes) in &placement.nodes {
+                    text += &format!("  {} {nodes}/{total} nodes", short(provider));
+                }
+            } else {
+                let names: Vec<&str> = placement.providers.iter().map(|name| short(name)).collect();
+                text += &format!("  {} (nodes per provider: needs ONNX Runtime 1.24)", names.join(", "));
+            }
+        }
+        if let Some(threads) = result.configuration.intra_op_threads {
+            text += &format!("  {threads} thread{}", if threads == 1 { "" } else { "s" });
+        }
+        self.line("runtime", &text);
+    }
+
+    fn inputs(&mut self, result: &RunResult) {
+        let Some(inputs) = &result.inputs else { return };
+        let shown: Vec<&str> = inputs.described.iter().take(3).map(String::as_str).collect();
+        let more = inputs.described.len().saturating_sub(3);
+        let more = if more > 0 { format!("  and {more} more") } else { String::new() };
+        self.line("inputs", &format!("{}{more}  (seed {})", shown.join("  "), inputs.seed));
+        for note in inputs.notes.iter().take(MOST_NOTES) {
+            self.line("", &self.terminal.paint(DIM, note));
+        }
+        if inputs.notes.len() > MOST_NOTES {
+            let rest = inputs.notes.len() - MOST_NOTES;
+            self.line("", &self.terminal.paint(DIM, &format!("and {rest} more guesses: see --json")));
+        }
+    }
+
+    fn cold(&mut self, result: &RunResult) {
+        let cold = &result.cold;
+        let parts: Vec<String> = [
+            ("file", cold.file_read_ms),
+            ("session", cold.session_first_ms),
+            ("again", cold.session_again_ms),
+            ("first run", cold.first_run_ms),
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| value.map(|value| format!("{name} {}", units::nanos(value * 1e6))))
+        .collect();
+        if !parts.is_empty() {
+            self.line("cold", &parts.join("  "));
+        }
+    }
+
+    fn latency(&mut self, result: &RunResult) {
+        let Some(latency) = &result.latency else { return };
+        let report = &latency.inference;
+        let (_, unit) = units::nanos_scaled(report.median_ms * 1e6);
+        let (p50, p90, p95) = (report.percentile(0.5), report.percentile(0.9), report.percentile(0.95));
+        let headline = [p50, p90, p95].map(|p| self.percentile(p, unit, p == p50)).join("  ");
+        self.line("latency", &self.terminal.paint(BOLD, &headline));
+        let tail = [report.percentile(0.99), report.percentile(0.999)].map(|p| self.percentile(p, unit, true)).join("  ");
+        self.line("", &tail);
+        self.line("", &self.spread(report, unit));
+        let parts = [latency.end_to_end.median_ms, latency.copy_in_ms, report.median_ms, latency.copy_out_ms]
+            .map(|value| self.number(value * 1e6, unit));
+        self.line(
+            "",
+            &format!(
+                "end to end p50 {} {unit}: copy in {}, inference {}, wait and copy out {}",
+                parts[0], parts[1], parts[2], parts[3]
+            ),
+        );
+        self.jitter(report, unit);
+        self.warm_up(result);
+    }
+
+    fn spread(&self, report: &LatencyReport, unit: &str) -> String {
+        let values = [report.mean_ms, report.min_ms, report.max_ms].map(|value| self.number(value * 1e6, unit));
+        format!(
+            "mean {}  min {}  max {} {unit}  over {} runs",
+            values[0],
+            values[1],
+            values[2],
+            units::count(report.runs as u64)
+        )
+    }
+
+    fn jitter(&mut self, report: &LatencyReport, unit: &str) {
+        let jitter = &report.jitter;
+        let mut text = format!("IQR {} {unit}", self.number(jitter.iqr_ms * 1e6, unit));
+        if let Some(step) = jitter.successive_difference_ms {
+            text += &format!("  run to run {} {unit}", self.number(step * 1e6, unit));
+        }
+        if let Some(tail) = jitter.p99_minus_p50_ms {
+            text += &format!("  p99-p50 {} {unit}", self.number(tail * 1e6, unit));
+        }
+        if report.outliers.count > 0 {
+            text += &format!(
+                "  outliers {} ({}): {}",
+                units::count(report.outliers.count as u64),
+                units::percent(report.outliers.share),
+                report.outliers.note
+            );
+        }
+        self.line("jitter", &text);
+    }
+
+    fn warm_up(&mut self, result: &RunResult) {
+        let Some(warm_up) = &result.warm_up else { return };
+        let text = match warm_up.verdict {
+            WarmUpVerdict::TooFewRuns => "too few runs to see a warm-up".to_owned(),
+            WarmUpVerdict::None => "none seen".to_owned(),
+            _ if warm_up.discarded == 0 => "none seen".to_owned(),
+            _ => format!("{} runs discarded", units::count(warm_up.discarded as u64)),
+        };
+        self.line("warm-up", &format!("{text}  stopped: {}", result.stopped));
+    }
+
+    fn server(&mut self, result: &RunResult) {
+        let Some(server) = &result.server else { return };
+        let value = |percentiles: &[Percentile], p: f64| {
+            let found = percentiles.iter().find(|percentile| (percentile.p - p).abs() < 1e-9);
+            found.and_then(|percentile| percentile.value_nanos).map_or("n/a".to_owned(), |nanos| units::nanos(nanos as f64))
+        };
+        self.line(
+            "server",
+            &format!(
+                "from planned start p50 {}  p90 {}  p99 {} (from real start p99 {})",
+                value(&server.corrected, 0.5),
+                value(&server.corrected, 0.9),
+                value(&server.corrected, 0.99),
+                value(&server.uncorrected, 0.99)
+            ),
+        );
+        self.line(
+            "",
+            &format!(
+                "{}/s planned, {}/s served  queue mean {}, most {}",
+                units::digits(server.target_per_second),
+                server.achieved_per_second.map_or("?".into(), units::digits),
+                units::digits(server.queue_depth_mean),
+                units::count(server.queue_depth_max)
+            ),
+        );
+    }
+
+    fn generation(&mut self, result: &RunResult) {
+        let Some(generation) = &result.generation else { return };
+        let first = generation.first_token_median_ms.map_or("n/a".into(), |ms| units::nanos(ms * 1e6));
+        self.line(
+            "first tok",
+            &self.terminal.paint(BOLD, &format!("median {first}  over {} sequences", units::count(generation.sequences as u64))),
+        );
+        let unit = generation
+            .between_tokens
+            .first()
+            .and_then(|p50| p50.value_nanos)
+            .map_or("ms", |nanos| units::nanos_scaled(nanos as f64).1);
+        let find = |p: f64| generation.between_tokens.iter().find(|percentile| (percentile.p - p).abs() < 1e-9);
+        let text = [find(0.5), find(0.9), find(0.99)].map(|p| self.percentile(p, unit, true)).join("  ");
+        self.line("per token", &self.terminal.paint(BOLD, &text));
+        let mut text = format!("{} tokens", units::count(generation.tokens));
+        if let Some(rate) = generation.decode_tokens_per_second {
+            text += &format!("  {} tokens/s while decoding", units::digits(rate));
+        }
+        if let Some(growth) = generation.growth_ms_per_100_tokens {
+            let sign = if growth < 0.0 { "-" } else { "+" };
+            text += &format!("  {sign}{} per 100 tokens of context", units::nanos(growth.abs() * 1e6));
+        }
+        self.line("", &text);
+    }
+
+    fn throughput(&mut self, result: &RunResult) {
+        let mut parts = Vec::new();
+        if let Some(throughput) = &result.throughput {
+            parts.push(format!("{} inferences/s", units::digits(throughput.requests_per_second)));
+            if throughput.samples_per_second > throughput.requests_per_second * 1.01 {
+                parts.push(format!("{} samples/s", units::digits(throughput.samples_per_second)));
+            }
+        }
+        if let Some(cores) = result.cpu_cores_used {
+            parts.push(format!("{cores:.1} cores busy"));
+        }
+        if result.scenario != Scenario::Single {
+            parts.push(result.scenario.describe());
+        }
+        if !parts.is_empty() {
+            self.line("through", &parts.join("  "));
+        }
+    }
+
+    fn memory(&mut self, result: &RunResult) {
+        let memory = &result.memory;
+        let mut parts = Vec::new();
+        parts.extend(memory.peak_bytes.map(|bytes| format!("peak {}", units::bytes(bytes as f64))));
+        parts.extend(memory.session_bytes.map(|bytes| format!("session {}", units::bytes_change(bytes as f64))));
+        parts.extend(memory.first_run_bytes.map(|bytes| format!("first run {}", units::bytes_change(bytes as f64))));
+        parts.extend(
+            memory
+                .growth_per_inference_bytes
+                .map(|bytes| format!("then {} per inference", units::bytes_change(bytes))),
+        );
+        if !parts.is_empty() {
+            self.line("memory", &parts.join("  "));
+        }
+    }
+
+    fn outputs(&mut self, result: &RunResult) {
+        let Some(checked) = &result.outputs_checked else { return };
+        let different = checked.outputs.iter().filter(|output| output.comparison.mismatches > 0).count();
+        let text = match checked.outputs.iter().max_by_key(|output| output.comparison.mismatches) {
+            _ if different == 0 => self.terminal.paint(GOOD, &format!("all {} outputs agree with the {}", checked.outputs.len(), checked.reference)),
+            Some(worst) => self.terminal.paint(BAD, &format!("{different} of {} outputs differ from the {}: {}", checked.outputs.len(), checked.reference, worst.comparison.sentence)),
+            None => "nothing to compare".to_owned(),
+        };
+        self.line("answers", &text);
+    }
+
+    fn stability(&mut self, result: &RunResult, clock: &ClockReport) {
+        let Some(latency) = &result.latency else { return };
+        let stability = &latency.inference.stability;
+        let (word, style) = match stability.verdict {
+            Verdict::Good => ("GOOD", GOOD),
+            Verdict::Fair => ("FAIR", WARN),
+            Verdict::Poor => ("POOR", BAD),
+            Verdict::NoSteadyState => ("NO STEADY STATE", BAD),
+            Verdict::TooFewRuns => ("UNKNOWN", WARN),
+        };
+        let mut text = format!("{}  {}", self.terminal.paint(style, word), stability.reason);
+        if let Some(cost) = &clock.cost {
+            text += &self.terminal.paint(
+                DIM,
+                &format!(
+                    "  (clock: {} steps, {} per reading)",
+                    cost.resolution_nanos.map_or("?".into(), |nanos| units::nanos(nanos as f64)),
+                    units::nanos(cost.cost_nanos)
+                ),
+            );
+        }
+        self.line("stability", &text);
+    }
+
+    fn findings(&mut self, result: &RunResult) {
+        for finding in result.findings.iter().take(MOST_FINDINGS) {
+            let (label, style) = match finding.severity {
+                Severity::Error => ("problem", BAD),
+                Severity::Warning => ("warning", WARN),
+                Severity::Advice => ("hint", GOOD),
+            };
+            let command = finding.command.as_ref().map(|command| format!("  ->  {command}")).unwrap_or_default();
+            let label = self.terminal.paint(style, &format!("{label:<LABEL_WIDTH$}"));
+            self.lines.push(format!("{label}{}; {}{command}", finding.evidence, finding.advice));
+        }
+    }
+
+    /// `p50 2.31 ms [2.29 .. 2.33]`, or what it would take to know it.
+    fn percentile(&self, percentile: Option<&Percentile>, unit: &str, with_interval: bool) -> String {
+        let Some(percentile) = percentile else { return String::new() };
+        let name = format!("p{}", percentile.p * 100.0);
+        let Some(value) = percentile.value_nanos else {
+            return format!("{name} n/a (needs ≥ {} runs)", units::count(percentile.needs_runs));
+        };
+        let mut text = format!("{name} {} {unit}", self.number(value as f64, unit));
+        if with_interval && let (Some(low), Some(high)) = (percentile.low_nanos, percentile.high_nanos) {
+            text += &format!(" [{} .. {}]", self.number(low as f64, unit), self.number(high as f64, unit));
+        }
+        text
+    }
+
+    /// A latency with no more digits than the clock supports.
+    fn number(&self, nanos: f64, unit: &str) -> String {
+        let supported = digits_for(nanos, self.noise);
+        units::nanos_in_digits(nanos, unit, supported.min(3))
+    }
+}
+
+/// `CPU` for `CPUExecutionProvider`.
+fn short(provider: &str) -> &str {
+    provider.strip_suffix("ExecutionProvider").unwrap_or(provider)
+}

@@ -1,0 +1,42 @@
+//! Where configuration comes from: flag > environment > ./ortscope.toml > the user's file > default.
+
+use std::path::{Path, PathBuf};
+
+use ortscope_core::config::Config;
+
+use crate::exit::Failure;
+
+pub const FILE_NAME: &str = "ortscope.toml";
+
+/// The files that exist, weakest first.
+pub fn files(named: Option<&Path>) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    files.extend(user_file().filter(|path| path.is_file()));
+    match named {
+        Some(path) => files.push(path.to_owned()),
+        None => files.extend(Some(PathBuf::from(FILE_NAME)).filter(|path| path.is_file())),
+    }
+    files
+}
+
+/// The user's own file, which need not exist.
+pub fn user_file() -> Option<PathBuf> {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let base = variable("XDG_CONFIG_HOME")
+        .or_else(|| variable("APPDATA"))
+        .or_else(|| variable("HOME").map(|home| home.join(".config")))?;
+    Some(base.join("ortscope").join(FILE_NAME))
+}
+
+/// Reads and checks all layers.
+pub fn load(named: Option<&Path>) -> Result<Config, Failure> {
+    let mut layers = Vec::new();
+    for path in files(named) {
+        let text = fs_err::read_to_string(&path)
+            .map_err(|error| Failure::usage(format!("the configuration cannot be read: {error}")))?;
+        layers.push((path.display().to_string(), text));
+    }
+    Config::from_layers(&layers).map_err(|error| {
+        Failure::usage(error.to_string()).with_hint("'ortscope config init -o -' prints a file with every key and its meaning")
+    })
+}

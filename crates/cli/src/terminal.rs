@@ -1,0 +1,87 @@
+//! What may be shown where: colours, progress, and the two streams. Data goes to stdout, everything else to stderr.
+
+use std::io::{IsTerminal as _, Write as _};
+
+use anstyle::{AnsiColor, Style};
+
+use crate::exit::Failure;
+
+/// When to use colours.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum ColorChoice {
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+/// The decisions for this invocation.
+#[derive(Debug, Clone, Copy)]
+pub struct Terminal {
+    pub color: bool,
+    pub quiet: bool,
+    pub json: bool,
+    stderr_is_terminal: bool,
+}
+
+impl Terminal {
+    pub fn new(choice: ColorChoice, quiet: bool, json: bool) -> Self {
+        let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let color = match choice {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => {
+                !set("NO_COLOR") && (set("CLICOLOR_FORCE") || (!dumb && std::io::stdout().is_terminal()))
+            }
+        };
+        anstream::ColorChoice::write_global(if color {
+            anstream::ColorChoice::Always
+        } else {
+            anstream::ColorChoice::Never
+        });
+        Self { color, quiet, json, stderr_is_terminal: std::io::stderr().is_terminal() && !dumb }
+    }
+
+    pub fn progress_bars(&self) -> bool {
+        !self.quiet && self.stderr_is_terminal
+    }
+
+    pub fn progress_lines(&self) -> bool {
+        !self.quiet && !self.stderr_is_terminal
+    }
+
+    pub fn paint(&self, style: Style, text: &str) -> String {
+        if self.color { format!("{}{text}{}", style.render(), style.render_reset()) } else { text.to_owned() }
+    }
+}
+
+pub const BOLD: Style = Style::new().bold();
+pub const DIM: Style = Style::new().dimmed();
+pub const GOOD: Style = AnsiColor::Green.on_default();
+pub const WARN: Style = AnsiColor::Yellow.on_default();
+pub const BAD: Style = AnsiColor::Red.on_default().bold();
+
+/// Prints data. A closed pipe (`| head`) is not an error.
+pub fn print_data(text: &str) {
+    let mut out = anstream::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).ok();
+}
+
+/// Prints a line for the person, not for the pipe.
+pub fn print_error(line: &str) {
+    let mut out = anstream::stderr().lock();
+    writeln!(out, "{line}").ok();
+}
+
+/// The one form in which errors reach the user.
+pub fn print_failure(terminal: &Terminal, failure: &Failure) {
+    let mut lines = failure.message.lines();
+    print_error(&format!("{} {}", terminal.paint(BAD, "error:"), lines.next().unwrap_or_default()));
+    for line in lines {
+        print_error(&format!("  {line}"));
+    }
+    if let Some(hint) = &failure.hint {
+        print_error(&format!("{} {hint}", terminal.paint(GOOD, "hint:")));
+    }
+}

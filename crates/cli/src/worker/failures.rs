@@ -1,0 +1,98 @@
+//! ONNX Runtime's errors as sentences with a hint and an exit code.
+
+use ortscope_ort::{ErrorCode, OrtError};
+
+use crate::exit::{Exit, Failure};
+use crate::measure::plan::WorkerPlan;
+
+pub fn from_ort(error: &OrtError, plan: &WorkerPlan) -> Failure {
+    let model = plan.model.file_name().map_or_else(|| plan.model.display().to_string(), |name| name.to_string_lossy().into_owned());
+    match error {
+        OrtError::ProviderUnavailable { provider, available, reason } => {
+            Failure::new(Exit::Provider, format!("the provider {provider} cannot be used: {}", one_line(reason)))
+                .with_hint(format!(
+                    "this ONNX Runtime has {}; add ',cpu' to --provider to fall back to the CPU and be told so",
+                    available.join(", ")
+                ))
+        }
+        OrtError::TooOld { .. } => Failure::model(error.to_string())
+            .with_hint("install a newer one (pip install --upgrade onnxruntime) or name it with --ort-library"),
+        OrtError::LibraryLoad { .. } | OrtError::NotOnnxRuntime { .. } | OrtError::LibraryNotFound { .. } => {
+            split_hint(&error.to_string(), "'ortscope doctor' shows where ONNX Runtime was looked for")
+        }
+        OrtError::NeedsVersion { .. } => Failure::model(error.to_string())
+            .with_hint("use a newer ONNX Runtime, or leave the option out"),
+        OrtError::Call { message, code, .. } => call(&model, message, *code),
+        _ => Failure::model(one_line(&error.to_string())),
+    }
+}
+
+fn call(model: &str, message: &str, code: ErrorCode) -> Failure {
+    let text = one_line(message);
+    let lower = text.to_ascii_lowercase();
+    if lower.contains("opset") && (lower.contains("only *guarantees*") || lower.contains("under development") || lower.contains("till opset")) {
+        return Failure::model(format!("{model} uses an operator set that this ONNX Runtime does not know: {text}"))
+            .with_hint("use a newer ONNX Runtime, or export the model with an older opset");
+    }
+    if lower.contains("unsupported model ir version") {
+        return Failure::model(format!("{model} is newer than this ONNX Runtime: {text}"))
+            .with_hint("use a newer ONNX Runtime, or save the model with an older IR version");
+    }
+    if lower.contains("is not a registered function/op") || lower.contains("fatal error") && lower.contains("op") {
+        return Failure::model(format!("{model} uses an operator that this ONNX Runtime does not have: {text}"))
+            .with_hint("custom operators need their library; standard ones may need a newer ONNX Runtime");
+    }
+    if code == ErrorCode::NotImplemented || lower.contains("could not find an implementation") {
+        return Failure::model(format!("{model} has an operator without an implementation here: {text}"))
+            .with_hint("another provider, or a newer ONNX Runtime, may have it");
+    }
+    if code == ErrorCode::InvalidArgument
+        && (lower.contains("got invalid dimensions") || lower.contains("unexpected input data type") || lower.contains("invalid rank"))
+    {
+        return Failure::input(format!("{model} refuses these inputs: {text}"))
+            .with_hint("'ortscope inspect MODEL' shows what it takes; set sizes with --shape");
+    }
+    if lower.contains("external") && (lower.contains("data") || lower.contains("initializer")) {
+        return Failure::model(format!("{model} needs weights that lie in another file: {text}"))
+            .with_hint("put the model's .data files beside it");
+    }
+    Failure::model(format!("{model}: {text}"))
+}
+
+/// ONNX Runtime's messages have source paths in front and line breaks inside.
+fn one_line(message: &str) -> String {
+    let joined = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    // "/onnxruntime_src/.../file.cc:123 void onnxruntime::Foo(...) The part that matters"
+    let Some(rest) = joined.strip_prefix('/') else { return joined };
+    rest.split_once(") ").map_or(joined.clone(), |(_, tail)| tail.to_owned())
+}
+
+fn split_hint(text: &str, otherwise: &str) -> Failure {
+    match text.split_once("\nhint: ") {
+        Some((message, hint)) => Failure::model(message).with_hint(hint),
+        None => Failure::model(text).with_hint(otherwise),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_become_one_line_without_source_paths() {
+        assert_eq!(
+            one_line("/onnxruntime_src/a.cc:12 void onnxruntime::F(int) idx out of\n range"),
+            "idx out of range"
+        );
+        assert_eq!(one_line("plain\n text"), "plain text");
+    }
+
+    #[test]
+    fn known_refusals_get_their_exit_code() {
+        let refused = call("m.onnx", "Got invalid dimensions for input: x", ErrorCode::InvalidArgument);
+        assert_eq!(refused.exit, Exit::Input);
+        let newer = call("m.onnx", "Unsupported model IR version: 99, max supported IR version: 10", ErrorCode::Fail);
+        assert_eq!(newer.exit, Exit::Model);
+        assert!(newer.message.contains("newer than this ONNX Runtime"));
+    }
+}

@@ -1,0 +1,102 @@
+//! The inputs of the measured runs: read from files or made from the signature.
+
+use std::collections::BTreeMap;
+
+use ortscope_core::tensor::{Value, ValueInfo};
+use ortscope_decode::tensors::NamedValues;
+use ortscope_ort::Session;
+use ortscope_ort::inputs::{self, InputError, InputRequest};
+
+use super::Stopped;
+use crate::exit::{Exit, Failure};
+use crate::input_files;
+use crate::measure::plan::WorkerPlan;
+use crate::measure::protocol::InputsMade;
+
+/// More than this for one set of inputs is a mistake in a shape, not a model.
+const MAX_INPUT_BYTES: u64 = 8 << 30;
+
+/// Inputs ready to bind, and what is to be said about them.
+#[derive(Debug)]
+pub struct Made {
+    pub values: Vec<(String, Value)>,
+    seed: u64,
+    notes: Vec<String>,
+    batch_size: Option<u64>,
+    padding_ratio: Option<f64>,
+}
+
+pub fn make(plan: &WorkerPlan, session: &Session) -> Result<Made, Stopped> {
+    let given = read_files(plan, session.inputs())?;
+    let mut shapes = BTreeMap::new();
+    for (name, sizes) in &plan.inputs.shapes {
+        let (name, shape) = inputs::parse_shape_override(&format!("{name}={sizes}")).map_err(Failure::usage)?;
+        shapes.insert(name, shape);
+    }
+    let resolved = inputs::resolve(&InputRequest {
+        signature: session.inputs(),
+        hints: &plan.inputs.hints,
+        given,
+        shapes,
+        batch: plan.inputs.batch,
+        seed: plan.inputs.seed,
+        max_bytes: MAX_INPUT_BYTES,
+    })
+    .map_err(|error| input_failure(&error))?;
+    Ok(Made {
+        values: resolved.values,
+        seed: plan.inputs.seed,
+        notes: resolved.notes,
+        batch_size: resolved.batch_size,
+        padding_ratio: resolved.padding_ratio,
+    })
+}
+
+fn read_files(plan: &WorkerPlan, signature: &[ValueInfo]) -> Result<NamedValues, Stopped> {
+    let mut given = NamedValues::new();
+    for file in &plan.inputs.files {
+        given.extend(input_files::read(file, signature)?);
+    }
+    Ok(given)
+}
+
+pub fn input_failure(error: &InputError) -> Failure {
+    let failure = Failure::new(Exit::Input, error.to_string());
+    match error {
+        InputError::NeedsValue { .. } => failure.with_hint(
+            "'ortscope inspect MODEL --template > inputs.json' makes a file to fill in and give with --input",
+        ),
+        _ => failure.with_hint("'ortscope inspect MODEL' shows what the model takes; set sizes with --shape"),
+    }
+}
+
+impl Made {
+    /// For records: 0 stands for unknown.
+    pub fn batch_size_u32(&self) -> u32 {
+        self.batch_size.and_then(|size| u32::try_from(size).ok()).unwrap_or(0)
+    }
+
+    pub fn message(&self, input_bytes: u64, output_bytes: u64, unbound_outputs: u64) -> InputsMade {
+        InputsMade {
+            seed: self.seed,
+            described: self.values.iter().map(|(name, value)| describe(name, value)).collect(),
+            notes: self.notes.clone(),
+            batch_size: self.batch_size,
+            padding_ratio: self.padding_ratio,
+            input_bytes,
+            output_bytes,
+            unbound_outputs,
+        }
+    }
+}
+
+fn describe(name: &str, value: &Value) -> String {
+    match value {
+        Value::Tensor(tensor) => {
+            let dims: Vec<String> = tensor.dims.iter().map(u64::to_string).collect();
+            format!("{name} {}[{}]", tensor.element, dims.join(","))
+        }
+        Value::Sequence(items) => format!("{name} sequence of {}", items.len()),
+        Value::Map { keys, .. } => format!("{name} map of {}", keys.elements().unwrap_or(0)),
+    }
+}

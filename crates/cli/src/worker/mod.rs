@@ -1,0 +1,175 @@
+//! The worker process: loads ONNX Runtime and the model, and runs it as the plan says. It decides nothing and prints
+//! nothing; records and messages go through the channel.
+
+mod check;
+mod failures;
+mod generate;
+mod inputs;
+mod outbox;
+mod session;
+mod streams;
+
+use std::io::Read as _;
+use std::path::Path;
+use std::time::Duration;
+
+use ortscope_channel::ControlPage;
+use ortscope_core::clock::now_nanos;
+use ortscope_core::tensor::Value;
+use ortscope_ort::{Environment, LogLevel, Runtime, Session};
+
+use crate::exit::{Exit, Failure};
+use crate::measure::interrupt::Interrupt;
+use crate::measure::plan::WorkerPlan;
+use crate::measure::protocol::{MemoryStage, WorkerMessage};
+use outbox::Outbox;
+pub use inputs::input_failure;
+pub use streams::Lap;
+
+/// A worker whose supervisor has not been heard of for this long ends: nobody would read its results.
+const ORPHAN_AFTER: Duration = Duration::from_secs(30);
+/// Creating a session again is skipped when the first took longer: the answer is not worth the wait.
+const SECOND_SESSION_LIMIT: Duration = Duration::from_secs(3);
+
+/// The hidden command: the plan comes as JSON on stdin.
+pub fn main() -> Exit {
+    Interrupt::ignore();
+    let mut text = String::new();
+    let plan = std::io::stdin()
+        .read_to_string(&mut text)
+        .map_err(Failure::from)
+        .and_then(|_| serde_json::from_str::<WorkerPlan>(&text).map_err(Failure::internal));
+    let result = plan.and_then(|plan| {
+        let mut outbox = Outbox::open(&plan.channel)?;
+        let page = ControlPage::open(&plan.channel).map_err(Failure::internal)?;
+        end_when_orphaned(&plan.channel)?;
+        let result = work(&plan, &page, &mut outbox);
+        match &result {
+            Ok(()) => outbox.send(&WorkerMessage::Done),
+            Err(stop) => outbox.send(&WorkerMessage::Failed {
+                failure: stop.failure.clone(),
+                after_runs: stop.after_runs,
+            }),
+        }
+        result.map_err(|stop| stop.failure)
+    });
+    match result {
+        Ok(()) => Exit::Ok,
+        Err(failure) => {
+            // Reaches the user through the supervisor only if the channel could not be opened.
+            crate::terminal::print_error(&failure.message);
+            failure.exit
+        }
+    }
+}
+
+/// Why the work ended early, and after how many runs.
+#[derive(Debug)]
+pub struct Stopped {
+    pub failure: Failure,
+    pub after_runs: Option<u64>,
+}
+
+impl From<Failure> for Stopped {
+    fn from(failure: Failure) -> Self {
+        Self { failure, after_runs: None }
+    }
+}
+
+fn work(plan: &WorkerPlan, page: &ControlPage, outbox: &mut Outbox) -> Result<(), Stopped> {
+    let runtime = Runtime::load(&plan.library).map_err(|error| failures::from_ort(&error, plan))?;
+    outbox.send(&WorkerMessage::Runtime {
+        version: runtime.version().to_owned(),
+        build_info: runtime.build_info(),
+        available_providers: runtime.available_providers(),
+    });
+    let environment =
+        Environment::new(&runtime, LogLevel::Warning).map_err(|error| failures::from_ort(&error, plan))?;
+    let result = measure(plan, page, outbox, &environment);
+    outbox.send(&WorkerMessage::Logs { lines: environment.take_logs(), dropped: environment.dropped_logs() });
+    result
+}
+
+fn measure(
+    plan: &WorkerPlan,
+    page: &ControlPage,
+    outbox: &mut Outbox,
+    environment: &Environment,
+) -> Result<(), Stopped> {
+    let (nanos, bytes) = read_once(&plan.model).map_err(Failure::from)?;
+    outbox.send(&WorkerMessage::FileRead { nanos, bytes });
+    outbox.memory(MemoryStage::BeforeSession);
+
+    let (session, first_nanos) = session::create(plan, environment, outbox)?;
+    outbox.memory(MemoryStage::AfterSession);
+    let made = inputs::make(plan, &session)?;
+
+    if let Some(generate) = plan.generate {
+        outbox.send(&WorkerMessage::Inputs(made.message(0, 0, 0)));
+        generate::run(plan, generate, page, outbox, &session, &made.values)?;
+    } else {
+        let mut sessions = vec![session];
+        for _ in 1..plan.sessions {
+            sessions.push(session::another(plan, environment)?);
+        }
+        let answers = streams::run(plan, page, outbox, &sessions, &made, || {
+            session::time_another(plan, environment, first_nanos)
+        })?;
+        if plan.check_outputs {
+            check_outputs(plan, environment, outbox, &made.values, &answers)?;
+        }
+        send_allocator(outbox, sessions.first());
+    }
+    outbox.memory(MemoryStage::End);
+    Ok(())
+}
+
+fn check_outputs(
+    plan: &WorkerPlan,
+    environment: &Environment,
+    outbox: &mut Outbox,
+    values: &[(String, Value)],
+    answers: &[(String, Value)],
+) -> Result<(), Stopped> {
+    let checked = check::against_cpu(plan, environment, values, answers)?;
+    outbox.send(&checked);
+    Ok(())
+}
+
+fn send_allocator(outbox: &mut Outbox, session: Option<&Session>) {
+    // Absent before 1.23 and for sessions without an arena: not a failure.
+    if let Some(Ok(Some(statistics))) = session.map(Session::allocator_stats) {
+        outbox.send(&WorkerMessage::Allocator { statistics });
+    }
+}
+
+/// Reads the file to the end without keeping it: what the disk or the page cache costs, and nothing in our memory.
+fn read_once(path: &Path) -> std::io::Result<(u64, u64)> {
+    let begin = now_nanos();
+    let mut file = fs_err::File::open(path)?;
+    let mut buffer = vec![0; 1 << 20];
+    let mut bytes = 0u64;
+    loop {
+        match file.read(&mut buffer)? {
+            0 => break,
+            read => bytes += read as u64,
+        }
+    }
+    Ok((now_nanos() - begin, bytes))
+}
+
+/// A supervisor that was killed cannot stop its worker, so the worker watches for signs of life.
+fn end_when_orphaned(channel: &Path) -> Result<(), Failure> {
+    let page = ControlPage::open(channel).map_err(Failure::internal)?;
+    std::thread::Builder::new().name("orphan-watch".into()).spawn(move || {
+        loop {
+            std::thread::sleep(Duration::from_secs(2));
+            let silent = page.last_beat_nanos().map_or(0, |beat| now_nanos().saturating_sub(beat));
+            if u128::from(silent) > ORPHAN_AFTER.as_nanos() {
+                #[expect(clippy::exit, reason = "a process of its own, whose only reader is gone")]
+                std::process::exit(i32::from(Exit::Internal.code()));
+            }
+        }
+    })?;
+    Ok(())
+}

@@ -1,0 +1,57 @@
+//! Creating sessions, timed.
+
+use std::collections::BTreeMap;
+
+use ortscope_core::clock::now_nanos;
+use ortscope_ort::{Environment, Session};
+
+use super::outbox::Outbox;
+use super::{SECOND_SESSION_LIMIT, Stopped, failures};
+use crate::measure::plan::WorkerPlan;
+use crate::measure::protocol::{SessionCreated, WorkerMessage};
+
+/// The first session, and how long it took.
+pub fn create(
+    plan: &WorkerPlan,
+    environment: &Environment,
+    outbox: &mut Outbox,
+) -> Result<(Session, u64), Stopped> {
+    let begin = now_nanos();
+    let session = another(plan, environment)?;
+    let nanos = now_nanos() - begin;
+    let mut placement = BTreeMap::<String, u64>::new();
+    // Versions before 1.24 cannot tell: the report says so.
+    for subgraph in session.placement().unwrap_or_default() {
+        *placement.entry(subgraph.provider).or_default() += subgraph.nodes.len() as u64;
+    }
+    outbox.send(&WorkerMessage::SessionCreated(SessionCreated {
+        nanos,
+        providers: session.providers().to_vec(),
+        fallbacks: session.fallbacks().to_vec(),
+        placement: placement.into_iter().collect(),
+        inputs: session.inputs().to_vec(),
+        outputs: session.outputs().to_vec(),
+    }));
+    Ok((session, nanos))
+}
+
+pub fn another(plan: &WorkerPlan, environment: &Environment) -> Result<Session, Stopped> {
+    Session::create(environment, &plan.model, &plan.options)
+        .map_err(|error| failures::from_ort(&error, plan).into())
+}
+
+/// Creates one more session and drops it: what creation costs when everything is warm.
+pub fn time_another(plan: &WorkerPlan, environment: &Environment, first_nanos: u64) -> WorkerMessage {
+    if !plan.time_second_session {
+        return WorkerMessage::SecondSession { nanos: None, reason: Some("not asked for".into()) };
+    }
+    if u128::from(first_nanos) > SECOND_SESSION_LIMIT.as_nanos() {
+        let reason = format!("skipped: the first took more than {} s", SECOND_SESSION_LIMIT.as_secs());
+        return WorkerMessage::SecondSession { nanos: None, reason: Some(reason) };
+    }
+    let begin = now_nanos();
+    match another(plan, environment) {
+        Ok(_session) => WorkerMessage::SecondSession { nanos: Some(now_nanos() - begin), reason: None },
+        Err(stopped) => WorkerMessage::SecondSession { nanos: None, reason: Some(stopped.failure.message) },
+    }
+}

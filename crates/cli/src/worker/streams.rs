@@ -1,0 +1,319 @@
+//! The measured loops: one request after another, several at once, or an open loop with planned arrivals.
+//!
+//! A loop does nothing but read the clock four times, copy, run, and write one record of 72 bytes into shared memory.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Barrier, Mutex, PoisonError};
+
+use ortscope_channel::{ControlPage, InferenceRecord, Phase, RingWriter};
+use ortscope_core::clock::now_nanos;
+use ortscope_core::tensor::Value;
+use ortscope_ort::{Binding, OrtError, Session};
+
+use super::inputs::Made;
+use super::outbox::Outbox;
+use super::{Stopped, failures};
+use crate::exit::Failure;
+use crate::measure::plan::{RunLimits, Scenario, WorkerPlan};
+use crate::measure::protocol::{MemoryStage, WorkerMessage};
+
+/// Runs the plan's scenario to its end. Returns the answers of the last run of stream 0.
+pub fn run(
+    plan: &WorkerPlan,
+    page: &ControlPage,
+    outbox: &mut Outbox,
+    sessions: &[Session],
+    made: &Made,
+    time_second_session: impl FnOnce() -> WorkerMessage,
+) -> Result<Vec<(String, Value)>, Stopped> {
+    let Some(first_session) = sessions.first() else {
+        return Err(Failure::internal("there is no session").into());
+    };
+    let wrong = |error: &OrtError| Stopped { failure: failures::from_ort(error, plan), after_runs: Some(0) };
+    let mut ring = outbox.stream(&plan.channel, 0, plan.scenario.streams())?;
+    let mut binding = first_session.bind(&made.values).map_err(|error| wrong(&error))?;
+    let lap = Lap { stream: 0, session: 0, batch_size: made.batch_size_u32() };
+    let record = lap.run(&mut binding, Phase::First, 0, None).map_err(|error| wrong(&error))?;
+    ring.write_inference(&record);
+    outbox.memory(MemoryStage::AfterFirstRun);
+    outbox.send(&WorkerMessage::Inputs(made.message(
+        binding.input_bytes(),
+        binding.output_bytes(),
+        binding.floating_outputs() as u64,
+    )));
+    let message = time_second_session();
+    outbox.send(&message);
+
+    let mut lanes = vec![Lane { ring, binding, lap }];
+    for (number, session) in (1..plan.scenario.streams()).zip(sessions.iter().cycle().skip(1)) {
+        let mut binding = session.bind(&made.values).map_err(|error| wrong(&error))?;
+        // Outputs are preallocated by the first run, which is not one to measure.
+        let lap = Lap { stream: number, session: number % plan.sessions.max(1), batch_size: made.batch_size_u32() };
+        lap.run(&mut binding, Phase::First, 0, None).map_err(|error| wrong(&error))?;
+        lanes.push(Lane { ring: outbox.stream(&plan.channel, number, plan.scenario.streams())?, binding, lap });
+    }
+
+    outbox.steady(true);
+    let shared = Shared::new(page, plan.limits, plan.scenario, plan.inputs.seed, lanes.len());
+    let mut lanes = match lanes.len() {
+        1 => {
+            lanes.iter_mut().for_each(|lane| lane.work(&shared));
+            lanes
+        }
+        _ => at_once(lanes, &shared)?,
+    };
+    outbox.steady(false);
+
+    let failed = shared.failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if let Some((error, run)) = failed {
+        let mut failure = failures::from_ort(&error, plan);
+        failure.message = format!("run {run} failed: {}", failure.message);
+        return Err(Stopped { failure, after_runs: Some(run.saturating_sub(1)) });
+    }
+    let Some(lane) = lanes.first_mut() else { return Ok(Vec::new()) };
+    if plan.check_outputs { lane.binding.outputs().map_err(|error| wrong(&error)) } else { Ok(Vec::new()) }
+}
+
+/// One thread per lane; they start together.
+fn at_once<'s>(lanes: Vec<Lane<'s>>, shared: &Shared<'_>) -> Result<Vec<Lane<'s>>, Stopped> {
+    std::thread::scope(|scope| {
+        let threads: Result<Vec<_>, _> = lanes
+            .into_iter()
+            .map(|mut lane| {
+                std::thread::Builder::new().name(format!("stream-{}", lane.lap.stream)).spawn_scoped(scope, move || {
+                    lane.work(shared);
+                    lane
+                })
+            })
+            .collect();
+        let threads = threads.map_err(Failure::from)?;
+        threads
+            .into_iter()
+            .map(|thread| thread.join().map_err(|_| Failure::internal("a stream's thread panicked").into()))
+            .collect()
+    })
+}
+
+/// What all lanes look at.
+#[derive(Debug)]
+struct Shared<'a> {
+    page: &'a ControlPage,
+    limits: RunLimits,
+    arrivals: Option<Arrivals>,
+    started: AtomicU64,
+    stop: AtomicBool,
+    begin: Barrier,
+    failed: Mutex<Option<(OrtError, u64)>>,
+}
+
+impl<'a> Shared<'a> {
+    fn new(page: &'a ControlPage, limits: RunLimits, scenario: Scenario, seed: u64, lanes: usize) -> Self {
+        let arrivals = match scenario {
+            Scenario::Server { per_second, .. } => Some(Arrivals::new(per_second, seed)),
+            Scenario::Single | Scenario::Multi { .. } | Scenario::Offline { .. } => None,
+        };
+        Self {
+            page,
+            limits,
+            arrivals,
+            started: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+            begin: Barrier::new(lanes),
+            failed: Mutex::new(None),
+        }
+    }
+
+    #[inline]
+    fn must_stop(&self) -> bool {
+        self.page.stop_requested() || self.stop.load(Ordering::Relaxed)
+    }
+
+    fn fail(&self, error: OrtError, run: u64) {
+        self.stop.store(true, Ordering::Relaxed);
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.get_or_insert((error, run));
+    }
+}
+
+/// One stream: its binding and where its records go.
+#[derive(Debug)]
+struct Lane<'s> {
+    ring: RingWriter,
+    binding: Binding<'s>,
+    lap: Lap,
+}
+
+impl Lane<'_> {
+    fn work(&mut self, shared: &Shared<'_>) {
+        shared.begin.wait();
+        let begin = now_nanos();
+        let deadline = shared.limits.duration_nanos.map_or(u64::MAX, |duration| begin.saturating_add(duration));
+        let most_runs = shared.limits.runs.unwrap_or(u64::MAX);
+        while !shared.must_stop() {
+            let number = shared.started.fetch_add(1, Ordering::Relaxed);
+            if number >= most_runs {
+                break;
+            }
+            let planned = match &shared.arrivals {
+                None => None,
+                Some(arrivals) => {
+                    let planned = arrivals.at(number, begin);
+                    if planned >= deadline || !wait_until(planned, shared) {
+                        break;
+                    }
+                    let depth = arrivals.waiting(number, now_nanos(), begin);
+                    Some((planned, depth))
+                }
+            };
+            match self.lap.run(&mut self.binding, Phase::Steady, number, planned) {
+                Ok(record) => {
+                    self.ring.write_inference(&record);
+                    if record.start_nanos + record.run_nanos >= deadline {
+                        break;
+                    }
+                }
+                Err(error) => {
+                    shared.fail(error, number + 1);
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// One timed pass: copy in, run, copy out.
+#[derive(Debug, Clone, Copy)]
+pub struct Lap {
+    pub stream: u16,
+    pub session: u16,
+    pub batch_size: u32,
+}
+
+impl Lap {
+    /// `planned` is the planned start and the number of requests waiting behind this one.
+    #[inline]
+    pub fn run(
+        &self,
+        binding: &mut Binding<'_>,
+        phase: Phase,
+        sequence: u64,
+        planned: Option<(u64, u32)>,
+    ) -> Result<InferenceRecord, OrtError> {
+        let start = now_nanos();
+        binding.copy_inputs()?;
+        let copied = now_nanos();
+        binding.run()?;
+        let ran = now_nanos();
+        binding.synchronize()?;
+        binding.copy_outputs()?;
+        let end = now_nanos();
+        Ok(InferenceRecord {
+            start_nanos: start,
+            planned_nanos: planned.map_or(start, |(planned, _)| planned),
+            copy_in_nanos: copied - start,
+            run_nanos: ran - copied,
+            copy_out_nanos: end - ran,
+            sequence,
+            batch_size: self.batch_size,
+            queue_depth: planned.map(|(_, depth)| depth),
+            token: None,
+            stream: self.stream,
+            session: self.session,
+            phase,
+            ok: true,
+        })
+    }
+}
+
+/// Sleeps most of the time and spins for the rest, since a sleep ends tens of microseconds late. False when stopped.
+fn wait_until(deadline_nanos: u64, shared: &Shared<'_>) -> bool {
+    const SPIN_NANOS: u64 = 80_000;
+    loop {
+        if shared.must_stop() {
+            return false;
+        }
+        let left = deadline_nanos.saturating_sub(now_nanos());
+        if left == 0 {
+            return true;
+        }
+        if left > SPIN_NANOS {
+            let nap = (left - SPIN_NANOS).min(50_000_000);
+            std::thread::sleep(std::time::Duration::from_nanos(nap));
+        } else {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// Planned arrivals of an open loop: a Poisson process, drawn as needed and the same for the same seed.
+#[derive(Debug)]
+struct Arrivals {
+    mean_gap_nanos: f64,
+    state: Mutex<(Vec<u64>, u64)>,
+}
+
+impl Arrivals {
+    fn new(per_second: f64, seed: u64) -> Self {
+        Self { mean_gap_nanos: 1e9 / per_second, state: Mutex::new((Vec::new(), seed)) }
+    }
+
+    /// When request `number` is planned.
+    fn at(&self, number: u64, begin: u64) -> u64 {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = usize::try_from(number).unwrap_or(usize::MAX);
+        while state.0.len() <= index {
+            self.plan_one_more(&mut state);
+        }
+        begin + state.0.get(index).copied().unwrap_or(u64::MAX / 2)
+    }
+
+    /// Requests planned up to now that come after `number`.
+    fn waiting(&self, number: u64, now: u64, begin: u64) -> u32 {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let elapsed = now.saturating_sub(begin);
+        while state.0.last().is_none_or(|last| *last <= elapsed) {
+            self.plan_one_more(&mut state);
+        }
+        let due = state.0.partition_point(|planned| *planned <= elapsed) as u64;
+        u32::try_from(due.saturating_sub(number + 1)).unwrap_or(u32::MAX)
+    }
+
+    fn plan_one_more(&self, state: &mut (Vec<u64>, u64)) {
+        let (planned, seed) = state;
+        let uniform = ((splitmix(seed) >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
+        // At least a nanosecond, so that planning always gets ahead of the clock.
+        let gap = (-uniform.ln() * self.mean_gap_nanos) as u64;
+        planned.push(planned.last().copied().unwrap_or(0) + gap.max(1));
+    }
+}
+
+/// SplitMix64: a small generator whose sequence is fixed for ever.
+fn splitmix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut mixed = *state;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrivals_have_the_asked_rate_and_are_reproducible() {
+        let (one, other) = (Arrivals::new(1000.0, 7), Arrivals::new(1000.0, 7));
+        assert_eq!(one.at(9_999, 5), other.at(9_999, 5));
+        let rate = 10_000.0 * 1e9 / one.at(9_999, 0) as f64;
+        assert!((rate / 1000.0 - 1.0).abs() < 0.05, "{rate}");
+        assert_ne!(Arrivals::new(1000.0, 8).at(100, 0), one.at(100, 0));
+    }
+
+    #[test]
+    fn waiting_counts_what_is_due() {
+        let arrivals = Arrivals::new(1000.0, 7);
+        let third = arrivals.at(3, 0);
+        assert_eq!(arrivals.waiting(0, third, 0), 3);
+        assert_eq!(arrivals.waiting(3, third, 0), 0);
+    }
+}

@@ -1,0 +1,70 @@
+//! Why a file is not a model that can be read, in one sentence each.
+
+use super::wire::{WireError, WireErrorKind};
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OnnxError {
+    #[error("the file is empty")]
+    Empty,
+    #[error("not an ONNX model: {reason}")]
+    NotOnnx { reason: String },
+    #[error(
+        "the file is cut off: it ends at byte {at}, {missing} bytes too early; download or copy it again"
+    )]
+    Truncated { at: u64, missing: u64 },
+    #[error("the file is damaged at byte {at}: {what}")]
+    Malformed { at: u64, what: String },
+    #[error(
+        "the file has no graph; it is cut off, or a protobuf file of another kind (TensorProto, SavedModel, Core ML)"
+    )]
+    NoGraph,
+    #[error("the model names no operator set; the file is cut off or was written by a broken exporter")]
+    NoOpset,
+    #[error("the model has more than {limit} nodes")]
+    TooManyNodes { limit: usize },
+    #[error("subgraphs or types are nested more than {limit} deep")]
+    TooDeep { limit: usize },
+    #[error("the graph would need more than {limit} bytes of memory without its weights")]
+    TooLarge { limit: u64 },
+    #[error("tensor '{tensor}' has an impossible shape {dims:?}")]
+    BadDimension { tensor: String, dims: Vec<i64> },
+    #[error(
+        "tensor '{tensor}' has the unknown element type {code}; the model may be newer than this program"
+    )]
+    UnknownElementType { tensor: String, code: i64 },
+    #[error("tensor '{tensor}' refers to external data in a way that cannot be read: {what}")]
+    BadExternalData { tensor: String, what: String },
+}
+
+impl OnnxError {
+    /// Whether the bytes themselves are wrong, so that the file may be of another kind altogether.
+    pub(super) fn is_about_bytes(&self) -> bool {
+        !matches!(
+            self,
+            Self::Empty | Self::TooManyNodes { .. } | Self::TooDeep { .. } | Self::TooLarge { .. }
+        )
+    }
+}
+
+/// An error inside a message whose length was right: damage, not truncation.
+impl From<WireError> for OnnxError {
+    fn from(error: WireError) -> Self {
+        let what = match error.kind {
+            WireErrorKind::CutNumber => "a number does not end where its field ends".to_owned(),
+            WireErrorKind::CutField { missing } => {
+                format!("a field is {missing} bytes longer than what contains it")
+            }
+            WireErrorKind::LongNumber => "a number has more than 64 bits".to_owned(),
+            WireErrorKind::LongField { length } => {
+                format!("a field claims {length} bytes, more than protobuf allows")
+            }
+            WireErrorKind::BadTag => "no protobuf field starts here".to_owned(),
+            WireErrorKind::BadGroup => "a group is not closed as it was opened".to_owned(),
+        };
+        Self::Malformed {
+            at: error.at as u64,
+            what,
+        }
+    }
+}

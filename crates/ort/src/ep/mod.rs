@@ -1,0 +1,210 @@
+//! Execution providers: their names, the device behind them, and how each is added to a session.
+//!
+//! Every way in is verified against ONNX Runtime's source (`provider_registration.cc`, `provider_bridge_ort.cc`) for the
+//! versions it is used with, because a provider's way in changed over time: an options struct, a generic function with a
+//! key, a function of its own, and since 1.22 a plug-in library.
+
+mod append;
+mod coreml;
+mod cpu;
+mod cuda;
+mod directml;
+mod generic;
+mod migraphx;
+mod openvino;
+mod qnn;
+mod rocm;
+mod tensorrt;
+mod vitisai;
+mod webgpu;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+pub use append::Target;
+
+use crate::options::ProviderRequest;
+use crate::session_setup::Setup;
+use crate::{Environment, OrtError};
+
+/// Options of a provider, by their names.
+pub type ProviderOptions = BTreeMap<String, String>;
+
+/// The kind of hardware that a provider runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum DeviceClass {
+    Cpu,
+    Gpu,
+    Npu,
+}
+
+impl std::fmt::Display for DeviceClass {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Cpu => "CPU",
+            Self::Gpu => "GPU",
+            Self::Npu => "NPU",
+        })
+    }
+}
+
+/// One execution provider.
+pub trait ExecutionProvider: Sync {
+    /// Short names, the usual one first.
+    fn aliases(&self) -> &'static [&'static str];
+
+    /// The name in profiles and in `available_providers`.
+    fn ort_name(&self) -> &'static str;
+
+    /// The hardware it uses with these options.
+    fn device_class(&self, options: &ProviderOptions) -> DeviceClass;
+
+    /// Adds it to a session that is being set up.
+    fn append(&self, target: &Target<'_>, options: &ProviderOptions) -> Result<(), OrtError>;
+}
+
+/// All providers this program knows by name.
+pub fn known() -> impl Iterator<Item = &'static dyn ExecutionProvider> {
+    let special: [&'static dyn ExecutionProvider; 11] = [
+        &cpu::Cpu,
+        &cuda::Cuda,
+        &tensorrt::TensorRt,
+        &directml::DirectMl,
+        &openvino::OpenVino,
+        &qnn::Qnn,
+        &webgpu::WebGpu,
+        &coreml::CoreMl,
+        &vitisai::VitisAi,
+        &migraphx::MiGraphX,
+        &rocm::Rocm,
+    ];
+    special.into_iter().chain(
+        generic::KNOWN
+            .iter()
+            .map(|provider| provider as &dyn ExecutionProvider),
+    )
+}
+
+/// The provider of a short name or of ONNX Runtime's name, whatever the case.
+pub fn find(name: &str) -> Option<&'static dyn ExecutionProvider> {
+    known().find(|provider| {
+        provider.ort_name().eq_ignore_ascii_case(name)
+            || provider
+                .aliases()
+                .iter()
+                .any(|alias| alias.eq_ignore_ascii_case(name))
+    })
+}
+
+/// A request with the provider it means.
+pub(crate) struct Resolved<'a> {
+    request: &'a ProviderRequest,
+    provider: Option<&'static dyn ExecutionProvider>,
+}
+
+pub(crate) fn resolve(request: &ProviderRequest) -> Resolved<'_> {
+    Resolved {
+        request,
+        provider: find(&request.name),
+    }
+}
+
+impl Resolved<'_> {
+    pub(crate) fn ort_name(&self) -> &str {
+        match self.provider {
+            Some(provider) => provider.ort_name(),
+            None => &self.request.name,
+        }
+    }
+
+    /// Of a provider nobody has heard of it is only known that somebody preferred it to the CPU.
+    pub(crate) fn device_class(&self) -> DeviceClass {
+        match self.provider {
+            Some(provider) => provider.device_class(&self.request.options),
+            None => append::requested_class(&self.request.options).unwrap_or(DeviceClass::Npu),
+        }
+    }
+
+    pub(crate) fn append(&self, environment: &Environment, setup: &Setup) -> Result<(), OrtError> {
+        let target = Target::new(environment, setup);
+        let options = &self.request.options;
+        match (&self.request.library, self.provider) {
+            (Some(library), _) => target.plugin(&self.request.name, self.ort_name(), library, options),
+            (None, Some(provider)) => match provider.append(&target, options) {
+                // Not compiled in, but its plug-in may have been registered by the caller.
+                Err(_) if target.has_devices_of(provider.ort_name()) => {
+                    target.registered_plugin(provider.ort_name(), options)
+                }
+                outcome => outcome,
+            },
+            (None, None) if target.has_devices_of(&self.request.name) => {
+                target.registered_plugin(&self.request.name, options)
+            }
+            (None, None) => target.generic(&self.request.name, options),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_found() {
+        let mut seen = BTreeSet::new();
+        for provider in known() {
+            for name in provider.aliases().iter().chain([&provider.ort_name()]) {
+                assert!(seen.insert(name.to_lowercase()), "{name} is used twice");
+                assert_eq!(
+                    find(name).map(ExecutionProvider::ort_name),
+                    Some(provider.ort_name())
+                );
+            }
+        }
+        for short in [
+            "cpu", "cuda", "trt", "dml", "openvino", "qnn", "webgpu", "vitisai", "xnnpack", "migraphx",
+            "rocm", "coreml",
+        ] {
+            assert!(find(short).is_some(), "{short}");
+        }
+        assert!(find("abacus").is_none());
+    }
+
+    fn class(name: &str, options: &[(&str, &str)]) -> DeviceClass {
+        let options = options
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect();
+        find(name).expect("a known provider").device_class(&options)
+    }
+
+    #[test]
+    fn options_decide_the_device() {
+        assert_eq!(class("openvino", &[]), DeviceClass::Cpu);
+        assert_eq!(
+            class("openvino", &[("device_type", "GPU_FP16")]),
+            DeviceClass::Gpu
+        );
+        assert_eq!(
+            class("openvino", &[("device_type", "AUTO:NPU,CPU")]),
+            DeviceClass::Npu
+        );
+        assert_eq!(class("qnn", &[("backend_path", "QnnGpu.dll")]), DeviceClass::Gpu);
+        assert_eq!(
+            class("qnn", &[("backend_path", "/opt/libQnnHtp.so")]),
+            DeviceClass::Npu
+        );
+        assert_eq!(class("qnn", &[("backend_type", "cpu")]), DeviceClass::Cpu);
+        assert_eq!(class("qnn", &[]), DeviceClass::Npu);
+        assert_eq!(class("dml", &[("device_filter", "npu")]), DeviceClass::Npu);
+        assert_eq!(class("dml", &[]), DeviceClass::Gpu);
+        assert_eq!(
+            class("coreml", &[("MLComputeUnits", "CPUAndGPU")]),
+            DeviceClass::Gpu
+        );
+    }
+}

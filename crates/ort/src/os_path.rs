@@ -1,0 +1,41 @@
+//! Paths as ONNX Runtime takes them: UTF-16 on Windows, bytes elsewhere, both with a NUL at the end.
+
+use std::path::Path;
+
+use crate::OrtError;
+
+/// A path that ends with NUL, alive as long as the call that reads it.
+#[derive(Debug)]
+pub(crate) struct OsPath(Vec<ort_sys::os_char>);
+
+impl OsPath {
+    pub(crate) fn new(path: &Path) -> Result<Self, OrtError> {
+        let mut units = encode(path);
+        if units.contains(&0) {
+            return Err(OrtError::Nul {
+                what: format!("the path {}", path.display()),
+            });
+        }
+        units.push(0);
+        Ok(Self(units))
+    }
+
+    pub(crate) fn as_ptr(&self) -> *const ort_sys::os_char {
+        self.0.as_ptr()
+    }
+}
+
+cfg_select! {
+    windows => {
+        fn encode(path: &Path) -> Vec<ort_sys::os_char> {
+            use std::os::windows::ffi::OsStrExt;
+            path.as_os_str().encode_wide().collect()
+        }
+    }
+    _ => {
+        fn encode(path: &Path) -> Vec<ort_sys::os_char> {
+            use std::os::unix::ffi::OsStrExt;
+            path.as_os_str().as_bytes().iter().map(|byte| byte.cast_signed()).collect()
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! `cargo xtask deps`: the architecture as a test. Who may use whom, what the core may never pull in, and where
+//! OS-dependent code and `unsafe` may stand. The tables below are the rules; `DESIGN` decisions change here first.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use crate::arguments::Arguments;
+use crate::environment::Workspace;
+use crate::process::capture;
+use crate::source_scan::Code;
+
+/// Our crates and the crates of ours each may use, without the `ortscope-` in front. A crate that is not here may not
+/// exist. `xtask` uses none, so that tasks start fast.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("core", &[]),
+    ("etl", &[]),
+    ("channel", &["core"]),
+    ("decode", &["core", "etl"]),
+    ("sources", &["core", "decode", "channel"]),
+    ("ort", &["core", "decode"]),
+    ("analyze", &["core"]),
+    ("store", &["core", "channel"]),
+    ("export", &["core", "etl", "analyze", "store"]),
+    ("server", &["core", "analyze", "store", "export"]),
+    ("tui", &["core", "analyze"]),
+    (
+        "cli",
+        &[
+            "core", "etl", "channel", "decode", "sources", "ort", "analyze", "store", "export", "server",
+            "tui",
+        ],
+    ),
+    (
+        "python",
+        &["core", "channel", "decode", "sources", "ort", "analyze", "store"],
+    ),
+    ("xtask", &[]),
+];
+
+/// Dev-dependencies are arrows too for the crates that promise to stand alone; elsewhere a test may use what it needs.
+const DEV_ARROWS_COUNT: &[&str] = &["core", "etl"];
+
+/// What a crate may never pull in, not even through others.
+const NEVER: &[(&str, &[&str])] = &[
+    ("core", &["tokio", "arrow", "axum"]),
+    ("python", &["tokio", "arrow", "axum"]),
+];
+
+/// Words that make conditional compilation depend on the operating system.
+const OS_PREDICATES: &[&str] = &["target_os", "target_family", "windows", "unix"];
+
+/// Where OS-dependent `cfg` may stand: a file, or a directory with a slash at its end, and why.
+const OS_CFG_ALLOWED: &[(&str, &str)] = &[
+    ("crates/core/src/clock/", "the monotonic clock is the OS's"),
+    ("crates/sources/src/lib.rs", "the one seam of live capture"),
+    (
+        "crates/ort/src/os_path.rs",
+        "path encoding and library names at the C boundary",
+    ),
+    (
+        "crates/channel/src/os/",
+        "private file permissions and process checks",
+    ),
+    ("xtask/", "finds programs, replaces itself by the program it runs"),
+];
+
+/// Where `unsafe` may stand, and why.
+const UNSAFE_ALLOWED: &[(&str, &str)] = &[
+    ("crates/core/src/clock/", "reads the OS clock"),
+    ("crates/channel/src/", "atomics in shared memory-mapped files"),
+    ("crates/sources/src/linux/", "system calls without a safe wrapper"),
+    (
+        "crates/sources/src/windows/",
+        "system calls without a safe wrapper",
+    ),
+    ("crates/ort/src/", "calls through the C API's function table"),
+    ("python/src/", "the interpreter's C API"),
+];
+
+pub(crate) fn main(arguments: Arguments) -> Result<ExitCode> {
+    arguments.finish()?;
+    let problems = check(&Workspace::find()?)?;
+    Ok(if problems.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Prints the arrows and every violation; returns the violations.
+pub(crate) fn check(workspace: &Workspace) -> Result<Vec<String>> {
+    let answer = capture(workspace.cargo().args(["metadata", "--format-version=1"]))?;
+    let metadata: Value = serde_json::from_str(&answer).context("cargo metadata is not JSON")?;
+    let crates = our_crates(&metadata)?;
+
+    let mut problems = Vec::new();
+    let width = crates.iter().map(|krate| krate.name.len()).max().unwrap_or(0);
+    for krate in &crates {
+        let mut shown: Vec<String> = krate.uses.iter().cloned().collect();
+        shown.extend(
+            krate
+                .dev_uses
+                .difference(&krate.uses)
+                .map(|name| format!("({name})")),
+        );
+        println!(
+            "  {:width$} → {}",
+            krate.name,
+            if shown.is_empty() {
+                "–".into()
+            } else {
+                shown.join(", ")
+            }
+        );
+        problems.extend(wrong_arrows(krate));
+    }
+    println!(
+        "  (in brackets: only in tests; these count for {})",
+        DEV_ARROWS_COUNT.join(", ")
+    );
+    for (name, banned) in NEVER {
+        if let Some(krate) = crates.iter().find(|krate| krate.name == *name) {
+            problems.extend(banned_dependencies(&metadata, krate, banned));
+        }
+    }
+    problems.extend(wrong_sources(&workspace.root)?);
+    for problem in &problems {
+        eprintln!("error: {problem}");
+    }
+    if problems.is_empty() {
+        println!("  every arrow, OS cfg and unsafe stands where it may");
+    }
+    Ok(problems)
+}
+
+#[derive(Debug)]
+struct Crate {
+    /// The name without `ortscope-`.
+    name: String,
+    id: String,
+    uses: BTreeSet<String>,
+    dev_uses: BTreeSet<String>,
+}
+
+fn our_crates(metadata: &Value) -> Result<Vec<Crate>> {
+    let list = |value: &Value| {
+        value
+            .as_array()
+            .cloned()
+            .context("cargo metadata has another layout")
+    };
+    let members: BTreeSet<String> = list(&metadata["workspace_members"])?
+        .iter()
+        .map(|id| text(id).to_owned())
+        .collect();
+    let packages = list(&metadata["packages"])?;
+    let ours: Vec<&Value> = packages
+        .iter()
+        .filter(|package| members.contains(text(&package["id"])))
+        .collect();
+    let our_names: BTreeSet<&str> = ours.iter().map(|package| text(&package["name"])).collect();
+    let mut crates = ours
+        .iter()
+        .map(|package| {
+            let dependencies = list(&package["dependencies"])?;
+            let uses = |dev: bool| {
+                let of_kind = |dependency: &&Value| (dependency["kind"] == "dev") == dev;
+                let names = dependencies
+                    .iter()
+                    .filter(of_kind)
+                    .map(|dependency| text(&dependency["name"]));
+                names.filter(|name| our_names.contains(name)).map(short).collect()
+            };
+            Ok(Crate {
+                name: short(text(&package["name"])),
+                id: text(&package["id"]).to_owned(),
+                uses: uses(false),
+                dev_uses: uses(true),
+            })
+        })
+        .collect::<Result<Vec<_>>>()?;
+    crates.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(crates)
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn short(name: &str) -> String {
+    name.strip_prefix("ortscope-").unwrap_or(name).to_owned()
+}
+
+fn wrong_arrows(krate: &Crate) -> Vec<String> {
+    let Some((_, allowed)) = ARROWS.iter().find(|(name, _)| *name == krate.name) else {
+        return vec![format!(
+            "crate {} is not in the table of crates in xtask/src/deps.rs",
+            krate.name
+        )];
+    };
+    let mut counted = krate.uses.clone();
+    if DEV_ARROWS_COUNT.contains(&krate.name.as_str()) {
+        // A crate may test itself through its own published interface.
+        counted.extend(krate.dev_uses.iter().filter(|name| **name != krate.name).cloned());
+    }
+    let wrong = counted.iter().filter(|name| !allowed.contains(&name.as_str()));
+    wrong
+        .map(|name| format!("{} may not use {name}", krate.name))
+        .collect()
+}
+
+/// Walks the normal dependencies of a crate, on every platform, and names the way to each banned one.
+fn banned_dependencies(metadata: &Value, krate: &Crate, banned: &[&str]) -> Vec<String> {
+    let empty = Vec::new();
+    let nodes: BTreeMap<&str, &Value> = metadata["resolve"]["nodes"]
+        .as_array()
+        .unwrap_or(&empty)
+        .iter()
+        .map(|node| (text(&node["id"]), node))
+        .collect();
+    let names: BTreeMap<&str, &str> = metadata["packages"]
+        .as_array()
+        .unwrap_or(&empty)
+        .iter()
+        .map(|package| (text(&package["id"]), text(&package["name"])))
+        .collect();
+    let mut problems = Vec::new();
+    let mut seen = BTreeSet::from([krate.id.as_str()]);
+    let mut open = vec![(krate.id.as_str(), krate.name.clone())];
+    while let Some((id, way)) = open.pop() {
+        let dependencies = nodes
+            .get(id)
+            .and_then(|node| node["deps"].as_array())
+            .unwrap_or(&empty);
+        for dependency in dependencies {
+            let kinds = dependency["dep_kinds"].as_array().unwrap_or(&empty);
+            let package = text(&dependency["pkg"]);
+            if kinds.iter().all(|kind| !kind["kind"].is_null()) || !seen.insert(package) {
+                continue;
+            }
+            let name = names.get(package).copied().unwrap_or(package);
+            let way = format!("{way} → {name}");
+            if banned.contains(&name) {
+                problems.push(format!("{} may never pull in {name}: {way}", krate.name));
+            }
+            open.push((package, way));
+        }
+    }
+    problems
+}
+
+fn wrong_sources(root: &Path) -> Result<Vec<String>> {
+    let mut files = Vec::new();
+    for dir in ["crates", "python", "xtask"] {
+        rust_sources(&root.join(dir), &mut files)?;
+    }
+    files.sort();
+    let mut problems = Vec::new();
+    for file in files {
+        let name = file
+            .strip_prefix(root)
+            .unwrap_or(&file)
+            .to_string_lossy()
+            .replace('\\', "/");
+        let source = fs::read_to_string(&file).with_context(|| format!("cannot read {name}"))?;
+        let code = Code::new(&source);
+        if !is_allowed(&name, OS_CFG_ALLOWED) {
+            let lines = code.lines_with_cfg(OS_PREDICATES);
+            problems.extend(lines.iter().map(|line| {
+                format!("{name}:{line}: OS-dependent cfg outside its seams (xtask/src/deps.rs lists them)")
+            }));
+        }
+        if !is_allowed(&name, UNSAFE_ALLOWED) {
+            let lines = code.lines_with_word("unsafe");
+            problems.extend(lines.iter().map(|line| {
+                format!("{name}:{line}: unsafe outside the modules that may have it (xtask/src/deps.rs lists them)")
+            }));
+        }
+    }
+    Ok(problems)
+}
+
+fn is_allowed(file: &str, list: &[(&str, &str)]) -> bool {
+    list.iter().any(|(place, _)| {
+        if place.ends_with('/') {
+            file.starts_with(place)
+        } else {
+            file == *place
+        }
+    })
+}
+
+/// Collects the sources under a directory, without tests, benchmarks, examples and build products.
+fn rust_sources(dir: &Path, into: &mut Vec<PathBuf>) -> Result<()> {
+    if !dir.is_dir() {
+        return Ok(());
+    }
+    for entry in fs::read_dir(dir).with_context(|| format!("cannot list {}", dir.display()))? {
+        let path = entry
+            .with_context(|| format!("cannot list {}", dir.display()))?
+            .path();
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        if path.is_dir() {
+            if !matches!(
+                name.as_str(),
+                "tests" | "benches" | "examples" | "target" | "fuzz"
+            ) {
+                rust_sources(&path, into)?;
+            }
+        } else if name.ends_with(".rs") && name != "tests.rs" {
+            into.push(path);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn krate(name: &str, uses: &[&str], dev_uses: &[&str]) -> Crate {
+        let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        Crate {
+            name: name.to_owned(),
+            id: name.to_owned(),
+            uses: set(uses),
+            dev_uses: set(dev_uses),
+        }
+    }
+
+    #[test]
+    fn an_arrow_the_wrong_way_is_named() {
+        assert_eq!(
+            wrong_arrows(&krate("core", &["analyze"], &[])),
+            ["core may not use analyze"]
+        );
+        assert_eq!(
+            wrong_arrows(&krate("core", &[], &["channel"])),
+            ["core may not use channel"]
+        );
+        assert!(wrong_arrows(&krate("channel", &["core"], &["store"])).is_empty());
+        assert_eq!(wrong_arrows(&krate("utils", &[], &[])).len(), 1);
+    }
+
+    #[test]
+    fn a_banned_dependency_is_found_through_others_but_not_in_tests() {
+        let metadata = serde_json::json!({
+            "packages": [{"id": "a", "name": "core"}, {"id": "b", "name": "b"}, {"id": "c", "name": "tokio"}],
+            "resolve": {"nodes": [
+                {"id": "a", "deps": [{"pkg": "b", "dep_kinds": [{"kind": null}]}]},
+                {"id": "b", "deps": [{"pkg": "c", "dep_kinds": [{"kind": null}]}]},
+            ]},
+        });
+        let mut a = krate("core", &[], &[]);
+        a.id = "a".to_owned();
+        assert_eq!(
+            banned_dependencies(&metadata, &a, &["tokio"]),
+            ["core may never pull in tokio: core → b → tokio"]
+        );
+        let mut dev = metadata;
+        dev["resolve"]["nodes"][1]["deps"][0]["dep_kinds"][0]["kind"] = "dev".into();
+        assert!(banned_dependencies(&dev, &a, &["tokio"]).is_empty());
+    }
+
+    #[test]
+    fn every_arrow_points_to_a_crate_of_the_table() {
+        for (name, uses) in ARROWS {
+            for used in *uses {
+                assert!(ARROWS.iter().any(|(known, _)| known == used), "{name} → {used}");
+            }
+        }
+    }
+}

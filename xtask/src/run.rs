@@ -1,0 +1,73 @@
+//! `cargo xtask run`: from a fresh clone to a profile of a real model.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::arguments::{Arguments, UsageError};
+use crate::environment::{Environment, TO_GENERATE, TO_RUN, Workspace};
+use crate::{models, process};
+
+pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
+    let refresh = arguments.flag("--refresh");
+    let program_arguments = arguments.trailing();
+    let model = arguments.word();
+    if let Err(UsageError(problem)) = arguments.finish() {
+        return Err(UsageError(format!("{problem}; ortscope's own options go after `--`")).into());
+    }
+
+    let known = models::known(model.as_deref().unwrap_or(models::DEFAULT));
+    let generated = known.is_some_and(|model| model.is_generated());
+    let requirements = if generated { TO_GENERATE } else { TO_RUN };
+    let environment = Environment::open(Workspace::find()?, requirements, refresh)?;
+    let model = match (model, known) {
+        (Some(path), _) if Path::new(&path).exists() => PathBuf::from(path),
+        (_, Some(known)) => models::fetch(&environment, known)?,
+        (Some(path), None) => bail!(
+            "there is no file {path}\nhint: or name a model this task can fetch: {}",
+            models::names().join(", ")
+        ),
+        (None, None) => bail!("the default model {} is not in the table", models::DEFAULT),
+    };
+    let program = build_program(&environment.workspace)?;
+    let library = environment.newest_runtime()?;
+    let mut command = Command::new(program);
+    command
+        .arg("run")
+        .arg(model)
+        .arg("--ort-library")
+        .arg(library)
+        .args(program_arguments);
+    // The program may run for long: others need the environment meanwhile.
+    drop(environment);
+    process::replace(command)
+}
+
+/// Builds the command-line program and says where it is, whatever target or profile directory the user's cargo
+/// configuration chooses.
+pub(crate) fn build_program(workspace: &Workspace) -> Result<PathBuf> {
+    let started = std::time::Instant::now();
+    let output = workspace
+        .cargo()
+        .args([
+            "build",
+            "--package",
+            "ortscope-cli",
+            "--message-format=json-render-diagnostics",
+        ])
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot start cargo")?;
+    if !output.status.success() {
+        bail!("ortscope does not build ({})", output.status);
+    }
+    let program = String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|message| message["target"]["name"] == "ortscope")
+        .find_map(|message| message["executable"].as_str().map(PathBuf::from));
+    eprintln!("  build ortscope … {}", process::seconds(started.elapsed()));
+    program.context("cargo built no program named ortscope")
+}

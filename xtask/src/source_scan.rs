@@ -1,0 +1,246 @@
+//! Looks into Rust sources for words that are allowed in few places, without being misled by comments, strings or tests.
+
+use std::ops::Range;
+
+/// A source text in which comments, literals and test items are blanked, with every line where it was.
+#[derive(Debug)]
+pub(crate) struct Code(String);
+
+impl Code {
+    pub(crate) fn new(source: &str) -> Self {
+        let mut code = blank_comments_and_literals(source);
+        while let Some(range) = test_item(&code) {
+            code = blank(&code, range);
+        }
+        Self(code)
+    }
+
+    /// The lines on which a word stands as a word of its own.
+    pub(crate) fn lines_with_word(&self, word: &str) -> Vec<usize> {
+        words(&self.0)
+            .filter(|at| &self.0[at.clone()] == word)
+            .map(|at| self.line(at.start))
+            .collect()
+    }
+
+    /// The lines of conditional compilation (`cfg`, `cfg!`, `cfg_attr`, `cfg_select!`) that mention one of `predicates`.
+    pub(crate) fn lines_with_cfg(&self, predicates: &[&str]) -> Vec<usize> {
+        let is_cfg = |at: &Range<usize>| matches!(&self.0[at.clone()], "cfg" | "cfg_attr" | "cfg_select");
+        words(&self.0)
+            .filter(is_cfg)
+            .filter(|at| {
+                let inside = delimited_after(&self.0, at.end);
+                inside.is_some_and(|range| {
+                    words(&self.0[range.clone()]).any(|word| {
+                        predicates.contains(&&self.0[range.start + word.start..range.start + word.end])
+                    })
+                })
+            })
+            .map(|at| self.line(at.start))
+            .collect()
+    }
+
+    fn line(&self, position: usize) -> usize {
+        1 + self.0[..position].bytes().filter(|byte| *byte == b'\n').count()
+    }
+}
+
+fn is_word_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii()
+}
+
+/// The ranges of identifiers and numbers.
+fn words(text: &str) -> impl Iterator<Item = Range<usize>> {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        while at < bytes.len() && !is_word_byte(bytes[at]) {
+            at += 1;
+        }
+        let start = at;
+        while at < bytes.len() && is_word_byte(bytes[at]) {
+            at += 1;
+        }
+        (start < at).then_some(start..at)
+    })
+}
+
+/// The range inside the bracket that follows, past blanks and `!`: of `cfg!(unix)` the `unix`.
+fn delimited_after(code: &str, from: usize) -> Option<Range<usize>> {
+    let open = from + code[from..].find(|c: char| !c.is_whitespace() && c != '!')?;
+    matches!(code.as_bytes()[open], b'(' | b'{' | b'[').then(|| open + 1..matching_bracket(code, open))
+}
+
+/// Where the bracket that opens at `open` is closed; the end of the text when it is not.
+fn matching_bracket(code: &str, open: usize) -> usize {
+    let mut depth = 0usize;
+    for (offset, byte) in code.as_bytes()[open..].iter().enumerate() {
+        match byte {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => {
+                depth -= 1;
+                if depth == 0 {
+                    return open + offset;
+                }
+            }
+            _ => {}
+        }
+    }
+    code.len()
+}
+
+/// The first item under `#[cfg(test)]` or `#[cfg(all(test, …))]`, with its attribute.
+fn test_item(code: &str) -> Option<Range<usize>> {
+    let starts = code.match_indices("#[cfg(").map(|(at, _)| at);
+    starts.into_iter().find_map(|start| {
+        let end = matching_bracket(code, start + 1);
+        let predicate = &code[start..end];
+        let says_test = words(predicate).any(|at| &predicate[at] == "test");
+        if !says_test || predicate.contains("not(") {
+            return None;
+        }
+        let mut at = end + 1;
+        while let Some(offset) = code[at..].find(['(', '[', '{', ';']) {
+            at += offset;
+            match code.as_bytes()[at] {
+                b';' => return Some(start..at + 1),
+                b'{' => return Some(start..(matching_bracket(code, at) + 1).min(code.len())),
+                _ => at = matching_bracket(code, at),
+            }
+        }
+        Some(start..code.len())
+    })
+}
+
+fn blank(text: &str, range: Range<usize>) -> String {
+    let blanked: String = text[range.clone()]
+        .chars()
+        .map(|c| if c == '\n' { '\n' } else { ' ' })
+        .collect();
+    format!("{}{blanked}{}", &text[..range.start], &text[range.end..])
+}
+
+fn blank_comments_and_literals(source: &str) -> String {
+    let mut code = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some(first) = rest.chars().next() {
+        let in_word = code.bytes().last().is_some_and(is_word_byte);
+        let skipped = skipped_length(rest, in_word);
+        if skipped == 0 {
+            code.push(first);
+            rest = &rest[first.len_utf8()..];
+        } else {
+            code.extend(
+                rest[..skipped]
+                    .chars()
+                    .map(|c| if c == '\n' { '\n' } else { ' ' }),
+            );
+            rest = &rest[skipped..];
+        }
+    }
+    code
+}
+
+/// How many bytes at the beginning are a comment or a literal; 0 when they are code.
+fn skipped_length(text: &str, in_word: bool) -> usize {
+    let end_or_all = |end: Option<usize>| end.unwrap_or(text.len());
+    match text.as_bytes() {
+        [b'/', b'/', ..] => end_or_all(text.find('\n')),
+        [b'/', b'*', ..] => block_comment_length(text),
+        [b'"', ..] => quoted_length(text, '"'),
+        [b'\'', b'\\', ..] => quoted_length(text, '\''),
+        // A lifetime has no closing quote right after its first character.
+        [b'\'', ..] => {
+            let literal = text[1..]
+                .chars()
+                .next()
+                .filter(|c| text[1 + c.len_utf8()..].starts_with('\''));
+            literal.map_or(0, |c| c.len_utf8() + 2)
+        }
+        [b'b' | b'c' | b'r', ..] if !in_word => {
+            let prefix = text.find(|c| !matches!(c, 'b' | 'c' | 'r')).unwrap_or(0);
+            let raw = text[..prefix].ends_with('r');
+            let hashes = text[prefix..].bytes().take_while(|byte| *byte == b'#').count();
+            if raw && text[prefix + hashes..].starts_with('"') {
+                let open = prefix + hashes + 1;
+                let close = format!("\"{}", "#".repeat(hashes));
+                end_or_all(text[open..].find(&close).map(|at| open + at + close.len()))
+            } else {
+                0
+            }
+        }
+        _ => 0,
+    }
+}
+
+fn quoted_length(text: &str, quote: char) -> usize {
+    let mut characters = text.char_indices().skip(1);
+    while let Some((at, character)) = characters.next() {
+        if character == '\\' {
+            characters.next();
+        } else if character == quote {
+            return at + 1;
+        }
+    }
+    text.len()
+}
+
+fn block_comment_length(text: &str) -> usize {
+    let (mut depth, mut at) = (0usize, 0);
+    while at < text.len() {
+        match &text.as_bytes()[at..] {
+            [b'/', b'*', ..] => (depth, at) = (depth + 1, at + 2),
+            [b'*', b'/', ..] => {
+                (depth, at) = (depth - 1, at + 2);
+                if depth == 0 {
+                    return at;
+                }
+            }
+            _ => at += 1,
+        }
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OS: &[&str] = &["unix", "windows", "target_os", "target_family"];
+
+    #[test]
+    fn words_in_comments_and_literals_do_not_count() {
+        let code = Code::new(
+            "// unsafe\n/* unsafe /* unsafe */ unsafe */\nlet a = \"unsafe \\\" unsafe\";\nlet b = r#\"unsafe \" \"#;\n\
+             let c = '\\'';\nfn f<'a>(x: &'a str) {}\nlet d = '\"';\nunsafe { g() }\n#![allow(unsafe_code)]\n",
+        );
+        assert_eq!(code.lines_with_word("unsafe"), [8]);
+    }
+
+    #[test]
+    fn test_items_do_not_count() {
+        let code = Code::new(
+            "#[cfg(test)]\nmod tests {\n    fn f() { unsafe { g() } }\n}\n#[cfg(not(test))]\nfn h() { unsafe { g() } }\n\
+             #[cfg(all(test, unix))]\nuse x;\n",
+        );
+        assert_eq!(code.lines_with_word("unsafe"), [6]);
+        assert!(code.lines_with_cfg(OS).is_empty());
+    }
+
+    #[test]
+    fn conditional_compilation_is_found_in_every_form() {
+        let code = Code::new(
+            "#[cfg(unix)]\nfn a() {}\nif cfg!(\n  windows\n) {}\n#[cfg_attr(target_os = \"linux\", path = \"x\")]\n\
+             cfg_select! {\n  windows => {}\n}\n#[cfg(feature = \"windows\")]\nlet unix = 1;\n",
+        );
+        assert_eq!(code.lines_with_cfg(OS), [1, 3, 6, 7]);
+    }
+
+    #[test]
+    fn a_raw_identifier_is_no_string() {
+        assert_eq!(
+            Code::new("let r#type = 1; unsafe {}").lines_with_word("unsafe"),
+            [1]
+        );
+    }
+}

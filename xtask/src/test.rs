@@ -1,0 +1,370 @@
+//! `cargo xtask test`: everything a change must pass, on a machine that has only Rust and Python 3.
+//!
+//! Tests find what this task prepared through the environment (see [`Prepared::tell`]). A test that cannot run for want
+//! of something appends a line `name: reason` to the file named by `ORTSCOPE_TEST_SKIPS`, and is then counted as skipped
+//! instead of passed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, ExitStatus};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+use crate::arguments::Arguments;
+use crate::environment::{Environment, TO_GENERATE, Workspace};
+use crate::process::{self, Tee, Unavailable, seconds, succeed, tee};
+use crate::runtimes::{self, Platform};
+use crate::summary::{Counts, Outcome, Summary};
+use crate::{deps, models, windows};
+
+/// What a nextest run without a single test ends with.
+const NEXTEST_NO_TESTS: i32 = 4;
+
+pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
+    let started = Instant::now();
+    let full = arguments.flag("--full");
+    let filter = arguments.rest();
+    let workspace = Workspace::find()?;
+    let mut summary = Summary::default();
+
+    let prepared = prepare(&mut summary, full);
+    summary.step("format", || {
+        let check = ["fmt", "--all", "--", "--check", "--files-with-diff"];
+        passed(workspace.cargo().args(check)).context("some files are not formatted: run `cargo fmt --all`")
+    });
+    summary.step("lints", || {
+        let clippy = [
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--keep-going",
+            "--",
+            "-D",
+            "warnings",
+        ];
+        passed(workspace.cargo().args(clippy))
+    });
+    summary.step("arrows", || match deps::check(&workspace)?.as_slice() {
+        [] => Ok(Outcome::Passed),
+        [only] => bail!("{only}"),
+        [first, others @ ..] => bail!("{first} (and {} more)", others.len()),
+    });
+    summary.step("tests", || {
+        let skips = Skips::new(&workspace)?;
+        let mut tests = test_command(&workspace, &filter);
+        skips.tell(&mut tests);
+        prepared.iter().for_each(|prepared| prepared.tell(&mut tests));
+        run_tests(&mut tests, &skips)
+    });
+    summary.step("documentation tests", || {
+        let (status, lines) = tee(
+            workspace.cargo().args(["test", "--workspace", "--doc"]),
+            Tee::Stdout,
+        )?;
+        counted(status, cargo_test_counts(&lines))
+    });
+    summary.step("windows check", || windows::check(&workspace, false));
+    if full {
+        summary.step("windows tests", || {
+            let mut environment = Environment::open(Workspace::find()?, TO_GENERATE, false)?;
+            windows::test(&mut environment, &filter)
+        });
+    }
+
+    summary.print_table();
+    println!("  total {}\n", seconds(started.elapsed()));
+    summary.print_totals();
+    Ok(if summary.counts().failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// What the tests can use, as far as it could be had.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    python: Option<PathBuf>,
+    newest: PathBuf,
+    matrix: PathBuf,
+    models: PathBuf,
+}
+
+impl Prepared {
+    /// Paths are given as they are; `windows` makes its own for programs that run under Wine.
+    fn tell(&self, tests: &mut Command) {
+        tests.env("ORTSCOPE_TEST_ORT", &self.newest);
+        tests.env("ORTSCOPE_TEST_ORT_MATRIX", &self.matrix);
+        tests.env("ORTSCOPE_TEST_MODELS", &self.models);
+        if let Some(python) = &self.python {
+            tests.env("ORTSCOPE_TEST_PYTHON", python);
+        }
+    }
+}
+
+fn prepare(summary: &mut Summary, full: bool) -> Option<Prepared> {
+    let mut opened = None;
+    summary.step("environment", || {
+        let environment = Environment::open(Workspace::find()?, TO_GENERATE, false)?;
+        eprintln!("onnxruntime {}", environment.version_of("onnxruntime"));
+        let prepared = Prepared {
+            python: Some(environment.python()),
+            newest: environment.newest_runtime()?,
+            matrix: environment.runtimes_dir(),
+            models: environment.models_dir(),
+        };
+        opened = Some((environment, prepared));
+        Ok(Outcome::Passed)
+    });
+    let (environment, prepared) = opened?;
+    summary.step("models", || fetch_models(&environment));
+    summary.step("older runtimes", || fetch_runtimes(&environment, full));
+    Some(prepared)
+}
+
+/// Fetches every model; one that cannot be had is named and the rest goes on.
+pub(crate) fn fetch_models(environment: &Environment) -> Result<Outcome> {
+    let started = Instant::now();
+    let fetched = models::all()
+        .iter()
+        .map(|model| (model.name, models::fetch(environment, model)));
+    let outcome = all_or_reasons(fetched)?;
+    eprintln!("{} models … {}", models::all().len(), seconds(started.elapsed()));
+    Ok(outcome)
+}
+
+fn fetch_runtimes(environment: &Environment, full: bool) -> Result<Outcome> {
+    let platform = Platform::host()?;
+    let dir = environment.runtimes_dir();
+    let more = if full { runtimes::MATRIX } else { &[] };
+    let versions = std::iter::once(&runtimes::OLDEST).chain(more);
+    all_or_reasons(versions.map(|version| (*version, runtimes::fetch(environment, version, platform, &dir))))
+}
+
+/// Passed when everything could be had; skipped when some of it could not be reached; an error when it is broken.
+fn all_or_reasons<'a>(fetched: impl Iterator<Item = (&'a str, Result<PathBuf>)>) -> Result<Outcome> {
+    let (mut broken, mut unreachable) = (Vec::new(), Vec::new());
+    for (name, result) in fetched {
+        match result {
+            Ok(_) => {}
+            Err(error) if error.is::<Unavailable>() => unreachable.push(format!("{name}: {error:#}")),
+            Err(error) => broken.push(format!("{name}: {error:#}")),
+        }
+    }
+    if !broken.is_empty() {
+        broken.append(&mut unreachable);
+        bail!("{}", broken.join("; "));
+    }
+    Ok(if unreachable.is_empty() {
+        Outcome::Passed
+    } else {
+        Outcome::Skipped(unreachable.join("; "))
+    })
+}
+
+fn passed(command: &mut Command) -> Result<Outcome> {
+    succeed(command).map(|()| Outcome::Passed)
+}
+
+fn test_command(workspace: &Workspace, filter: &[String]) -> Command {
+    let mut command = workspace.cargo();
+    if has_nextest() {
+        command
+            .args(["nextest", "run", "--workspace"])
+            .env("NEXTEST_STATUS_LEVEL", "slow");
+    } else {
+        eprintln!("cargo-nextest is not installed: the tests run with `cargo test`, one after the other");
+        command.args([
+            "test",
+            "--workspace",
+            "--no-fail-fast",
+            "--lib",
+            "--bins",
+            "--tests",
+        ]);
+    }
+    command.args(filter);
+    let corpus = workspace.root.join("../shared/data");
+    if std::env::var_os("ORTSCOPE_CORPUS").is_none() && corpus.is_dir() {
+        command.env("ORTSCOPE_CORPUS", corpus);
+    }
+    command
+}
+
+pub(crate) fn has_nextest() -> bool {
+    process::find_program("cargo-nextest").is_some()
+}
+
+/// Runs a test command, made by nextest or by cargo, and counts.
+pub(crate) fn run_tests(tests: &mut Command, skips: &Skips) -> Result<Outcome> {
+    let nextest = tests.get_args().any(|argument| argument == "nextest");
+    let (status, lines) = tee(tests, if nextest { Tee::Stderr } else { Tee::Stdout })?;
+    if nextest && status.code() == Some(NEXTEST_NO_TESTS) {
+        bail!("no test matches the filter");
+    }
+    let counts = if nextest {
+        nextest_counts(&lines)
+    } else {
+        cargo_test_counts(&lines)
+    };
+    counted(status, counts.map(|counts| skips.apply(counts)))
+}
+
+/// A run that failed without a failing test (it did not compile, say) is a failure all the same.
+fn counted(status: ExitStatus, counts: Option<Counts>) -> Result<Outcome> {
+    match counts {
+        Some(counts) if status.success() == (counts.failed == 0) => Ok(Outcome::Tests(counts)),
+        Some(counts) => bail!("{status}, but {} tests failed", counts.failed),
+        None if status.success() => Ok(Outcome::Tests(Counts::default())),
+        None => bail!("the tests could not run ({status})"),
+    }
+}
+
+/// Reads `Summary [ 1.2s] 12 tests run: 9 passed (1 slow), 1 failed, 2 timed out, 3 skipped`.
+fn nextest_counts(lines: &[String]) -> Option<Counts> {
+    let line = lines
+        .iter()
+        .rev()
+        .find(|line| line.trim_start().starts_with("Summary ["))?;
+    let (_, results) = line.split_once("run:")?;
+    let mut counts = Counts::default();
+    for part in results.split(", ") {
+        let mut words = part.split_whitespace();
+        let Some(number) = words.next().and_then(|number| number.parse::<u64>().ok()) else {
+            continue;
+        };
+        match words.next() {
+            Some("passed") => counts.passed += number,
+            Some("skipped") => counts.skipped += number,
+            Some("failed" | "timed" | "exec") => counts.failed += number,
+            // Inside brackets: `(2 slow, 1 leaky)` are among the passed.
+            _ => {}
+        }
+    }
+    Some(counts)
+}
+
+/// Adds up `test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 2 filtered out; finished in …`.
+fn cargo_test_counts(lines: &[String]) -> Option<Counts> {
+    let results = lines
+        .iter()
+        .filter_map(|line| line.trim_start().strip_prefix("test result: "));
+    let mut total = None;
+    for result in results {
+        let counts = total.get_or_insert_with(Counts::default);
+        let (_, numbers) = result.split_once(". ")?;
+        for part in numbers.split("; ") {
+            let Some((number, what)) = part.split_once(' ') else {
+                continue;
+            };
+            let Ok(number) = number.parse::<u64>() else {
+                continue;
+            };
+            match what {
+                "passed" => counts.passed += number,
+                "failed" => counts.failed += number,
+                "ignored" | "filtered out" => counts.skipped += number,
+                _ => {}
+            }
+        }
+    }
+    total
+}
+
+/// The file in which tests say that they could not run.
+#[derive(Debug)]
+pub(crate) struct Skips(PathBuf);
+
+impl Skips {
+    pub(crate) fn new(workspace: &Workspace) -> Result<Self> {
+        let path = workspace.target.join("ortscope-env").join("skips.txt");
+        if let Some(dir) = path.parent() {
+            fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
+        }
+        fs::write(&path, "").with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Self(path))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    fn tell(&self, tests: &mut Command) {
+        tests.env("ORTSCOPE_TEST_SKIPS", &self.0);
+    }
+
+    /// Moves the tests that said so from passed to skipped, and names them.
+    fn apply(&self, counts: Counts) -> Counts {
+        let said = fs::read_to_string(&self.0).unwrap_or_default();
+        let mut lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
+        lines.sort_unstable();
+        lines.dedup();
+        for line in &lines {
+            eprintln!("skipped {line}");
+        }
+        let skipped = (lines.len() as u64).min(counts.passed);
+        Counts {
+            passed: counts.passed - skipped,
+            skipped: counts.skipped + skipped,
+            ..counts
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &str) -> Vec<String> {
+        text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn nextest_summaries_are_read() {
+        let text = "  PASS x\n     Summary [   1.204s] 12 tests run: 9 passed (2 slow, 1 leaky), 1 failed, 2 timed out, 3 skipped\nerror";
+        assert_eq!(
+            nextest_counts(&lines(text)),
+            Some(Counts {
+                passed: 9,
+                failed: 3,
+                skipped: 3
+            })
+        );
+        let one = "     Summary [   0.004s] 1 test run: 1 passed, 0 skipped";
+        assert_eq!(
+            nextest_counts(&lines(one)),
+            Some(Counts {
+                passed: 1,
+                failed: 0,
+                skipped: 0
+            })
+        );
+        assert_eq!(nextest_counts(&lines("error: could not compile")), None);
+    }
+
+    #[test]
+    fn cargo_test_results_are_added_up() {
+        let text = "test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 2 filtered out; finished in 0.1s\n\
+                    test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.1s";
+        assert_eq!(
+            cargo_test_counts(&lines(text)),
+            Some(Counts {
+                passed: 6,
+                failed: 2,
+                skipped: 3
+            })
+        );
+        assert_eq!(cargo_test_counts(&[]), None);
+    }
+
+    #[test]
+    fn what_cannot_be_reached_is_skipped_and_what_is_broken_fails() {
+        let unreachable = || Err(anyhow::anyhow!("no network").context(Unavailable("pip failed".to_owned())));
+        let outcome = all_or_reasons([("a", Ok(PathBuf::new())), ("b", unreachable())].into_iter());
+        assert!(matches!(outcome, Ok(Outcome::Skipped(why)) if why == "b: pip failed: no network"));
+        let broken =
+            all_or_reasons([("a", unreachable()), ("b", Err(anyhow::anyhow!("checksum")))].into_iter());
+        assert!(broken.is_err());
+    }
+}

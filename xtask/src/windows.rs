@@ -1,0 +1,219 @@
+//! `cargo xtask windows`: compiles ortscope for Windows from another system, and runs its tests under Wine.
+//!
+//! The target's standard library is used if it is installed, else built from its source when that lies beside the
+//! compiler, else `tools/windows-setup.sh` gets one of the two. The products stay in a directory of their own, so that
+//! switching between systems rebuilds nothing.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, anyhow};
+
+use crate::arguments::{Arguments, UsageError};
+use crate::environment::{Environment, TO_GENERATE, Workspace};
+use crate::process::{Unavailable, capture, find_program, succeed};
+use crate::runtimes::{self, Platform};
+use crate::summary::{Outcome, Summary};
+use crate::test::{self, Skips};
+
+const TARGET: &str = "x86_64-pc-windows-gnu";
+const C_COMPILER: &str = "x86_64-w64-mingw32-gcc";
+const WHAT_TO_DO: &str =
+    "install mingw-w64 and run `rustup target add x86_64-pc-windows-gnu`, or run on Debian as root";
+
+pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
+    let (check, build, test) = (
+        arguments.flag("--check"),
+        arguments.flag("--build"),
+        arguments.flag("--test"),
+    );
+    let mut summary = Summary::default();
+    match (check || build, test) {
+        (true, false) => {
+            arguments.finish()?;
+            let workspace = Workspace::find()?;
+            summary.step("windows check", || self::check(&workspace, build));
+        }
+        (false, true) => {
+            let filter = arguments.rest();
+            let mut environment = Environment::open(Workspace::find()?, TO_GENERATE, false)?;
+            summary.step("models", || test::fetch_models(&environment));
+            summary.step("windows tests", || self::test(&mut environment, &filter));
+        }
+        _ => return Err(UsageError("one of --check and --test is needed".to_owned()).into()),
+    }
+    summary.print_table();
+    summary.print_totals();
+    Ok(if summary.counts().failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Compiles everything for Windows without warnings; with `build` also links it.
+pub(crate) fn check(workspace: &Workspace, build: bool) -> Result<Outcome> {
+    if cfg!(windows) {
+        return Ok(Outcome::Skipped(
+            "this is Windows: the ordinary steps compile for it".to_owned(),
+        ));
+    }
+    let standard_library = prepare(workspace, false)?;
+    let mut clippy = cargo(workspace, standard_library, &["clippy"]);
+    succeed(clippy.args([
+        "--workspace",
+        "--all-targets",
+        "--keep-going",
+        "--",
+        "-D",
+        "warnings",
+    ]))
+    .context("it does not compile for Windows without warnings")?;
+    if build {
+        succeed(cargo(workspace, standard_library, &["build"]).arg("--workspace"))
+            .context("it does not link for Windows")?;
+    }
+    Ok(Outcome::Passed)
+}
+
+/// Builds the tests for Windows and runs them under Wine, with ONNX Runtime's libraries for Windows.
+pub(crate) fn test(environment: &mut Environment, filter: &[String]) -> Result<Outcome> {
+    if cfg!(windows) {
+        return Ok(Outcome::Skipped(
+            "this is Windows: the ordinary tests run on it".to_owned(),
+        ));
+    }
+    let runtimes_dir = environment.windows_runtimes_dir();
+    let newest = runtimes::fetch_same_as_installed(environment, Platform::WINDOWS, &runtimes_dir)?;
+    runtimes::fetch(environment, runtimes::OLDEST, Platform::WINDOWS, &runtimes_dir)?;
+    environment.release();
+
+    let workspace = &environment.workspace;
+    let standard_library = prepare(workspace, true)?;
+    let wine = Wine::start(workspace)?;
+    let runner: &[&str] = if test::has_nextest() {
+        &["nextest", "run"]
+    } else {
+        &["test", "--no-fail-fast"]
+    };
+    let skips = Skips::new(workspace)?;
+    let mut tests = cargo(workspace, standard_library, runner);
+    tests
+        .arg("--workspace")
+        .args(filter)
+        .env("NEXTEST_STATUS_LEVEL", "slow");
+    wine.tell(&mut tests);
+    tests.env("ORTSCOPE_TEST_ORT", windows_path(&newest));
+    tests.env("ORTSCOPE_TEST_ORT_MATRIX", windows_path(&runtimes_dir));
+    tests.env("ORTSCOPE_TEST_MODELS", windows_path(&environment.models_dir()));
+    tests.env("ORTSCOPE_TEST_SKIPS", windows_path(skips.path()));
+    test::run_tests(&mut tests, &skips)
+}
+
+/// Where the target's standard library comes from.
+#[derive(Clone, Copy, Debug)]
+enum StandardLibrary {
+    Installed,
+    BuiltFromSource,
+}
+
+fn standard_library(workspace: &Workspace) -> Result<Option<StandardLibrary>> {
+    let mut rustc = Command::new("rustc");
+    let sysroot = capture(rustc.args(["--print", "sysroot"]).current_dir(&workspace.root))?;
+    let rustlib = Path::new(sysroot.trim()).join("lib").join("rustlib");
+    Ok(if rustlib.join(TARGET).join("lib").is_dir() {
+        Some(StandardLibrary::Installed)
+    } else if rustlib.join("src/rust/library/std/Cargo.toml").is_file() {
+        Some(StandardLibrary::BuiltFromSource)
+    } else {
+        None
+    })
+}
+
+/// Makes sure that everything needed is there, installing it where this machine allows that.
+fn prepare(workspace: &Workspace, wine: bool) -> Result<StandardLibrary> {
+    let complete = find_program(C_COMPILER).is_some()
+        && (!wine || (find_program("wine").is_some() && shim(workspace).is_file()));
+    if let (true, Some(found)) = (complete, standard_library(workspace)?) {
+        return Ok(found);
+    }
+    let unavailable = || Unavailable(format!("Windows programs cannot be built here: {WHAT_TO_DO}"));
+    let bash = find_program("bash").with_context(unavailable)?;
+    let mut setup = Command::new(bash);
+    setup
+        .arg(workspace.tool("windows-setup.sh"))
+        .current_dir(&workspace.root);
+    if wine {
+        setup.arg("--wine").arg(shim(workspace));
+    }
+    succeed(&mut setup).with_context(unavailable)?;
+    standard_library(workspace)?.ok_or_else(|| anyhow!(unavailable()))
+}
+
+fn cargo(workspace: &Workspace, standard_library: StandardLibrary, subcommand: &[&str]) -> Command {
+    let mut command = workspace.cargo();
+    command
+        .args(subcommand)
+        .args(["--target", TARGET, "--target-dir"])
+        .arg(products(workspace));
+    command.env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_LINKER", C_COMPILER);
+    if matches!(standard_library, StandardLibrary::BuiltFromSource) {
+        command
+            .arg("-Zbuild-std=std,panic_abort,panic_unwind")
+            .env("RUSTC_BOOTSTRAP", "1");
+    }
+    command
+}
+
+fn products(workspace: &Workspace) -> PathBuf {
+    workspace.target.join("windows")
+}
+
+/// The stand-in for a system library that Wine 8 lacks and every Rust program needs.
+fn shim(workspace: &Workspace) -> PathBuf {
+    products(workspace).join("wine").join("bcryptprimitives.dll")
+}
+
+/// A Wine with a prefix of its own, so that nothing of the user's is touched.
+#[derive(Debug)]
+struct Wine {
+    home: PathBuf,
+}
+
+impl Wine {
+    fn start(workspace: &Workspace) -> Result<Self> {
+        let wine = Self {
+            home: products(workspace).join("wine"),
+        };
+        // Tests that start at once would otherwise all try to make the prefix.
+        let mut boot = Command::new("wine");
+        wine.tell(&mut boot);
+        capture(boot.args(["wineboot", "--init"])).context("Wine does not start")?;
+        Ok(wine)
+    }
+
+    fn tell(&self, command: &mut Command) {
+        command.env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER", "wine");
+        command.env("WINEPREFIX", self.home.join("prefix"));
+        command.env("WINEPATH", &self.home);
+        // No log, no question whether to install a browser engine or .NET.
+        command
+            .env("WINEDEBUG", "-all")
+            .env("WINEDLLOVERRIDES", "mscoree,mshtml=");
+    }
+}
+
+/// A path as a program under Wine sees it: the root of this system is its drive Z.
+fn windows_path(path: &Path) -> String {
+    format!("Z:{}", path.to_string_lossy().replace('/', "\\"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_translated_for_wine() {
+        assert_eq!(windows_path(Path::new("/a/b c/d.dll")), r"Z:\a\b c\d.dll");
+    }
+}
