@@ -24,6 +24,8 @@ def main():
         "cpu": processor(),
         "cores": cores,
         "kernel": f"{platform.system()} {platform.release()}",
+        # How many programs wanted a core in the last minute: figures from a busy machine do not count.
+        "load": round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None,
         "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
     }))
 

@@ -34,8 +34,8 @@ pub fn read(path: &Path, signature: &[ValueInfo]) -> Result<NamedValues, Failure
 
 fn read_one(path: &Path, signature: &[ValueInfo]) -> Result<NamedValues, Failure> {
     let wrong = |problem: &dyn std::fmt::Display| Failure::input(format!("'{}': {problem}", path.display()));
-    let size = fs_err::metadata(path)
-        .map_err(|error| Failure::input(format!("the input file cannot be read: {error}")))?
+    let size = std::fs::metadata(path)
+        .map_err(|error| wrong(&error).with_hint("inputs are read from .npz, .npy, .pb and .json files"))?
         .len();
     if size > MAX_FILE_BYTES {
         return Err(wrong(&format!("{size} bytes are more than the {MAX_FILE_BYTES} that are read at most")));

@@ -40,7 +40,7 @@ pub struct OpenModel {
     pub notes: Vec<String>,
 }
 
-pub fn open(path: &Path, allow_outside_data: bool) -> Result<OpenModel, Failure> {
+pub fn open(path: &Path, allow_external_data: bool) -> Result<OpenModel, Failure> {
     let name = path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned());
     if path.is_dir() {
         return Err(Failure::model(format!("'{}' is a directory, not a model file", path.display())));
@@ -52,9 +52,9 @@ pub fn open(path: &Path, allow_outside_data: bool) -> Result<OpenModel, Failure>
     })?;
     let model = onnx::read_model(&bytes, &Limits::default())
         .map_err(|error| Failure::model(format!("'{name}': {error}")).with_hint(read_hint(&error)))?;
-    let external = external_data::check(path, &model, allow_outside_data).map_err(|error| {
+    let external = external_data::check(path, &model, allow_external_data).map_err(|error| {
         Failure::model(format!("'{name}': {error}"))
-            .with_hint("external data must lie beside the model; --allow-outside-data lifts this")
+            .with_hint("external data must lie beside the model; --allow-external-data lifts the rule")
     })?;
     let facts = ModelFacts {
         name,
@@ -77,6 +77,9 @@ pub fn open(path: &Path, allow_outside_data: bool) -> Result<OpenModel, Failure>
 fn read_hint(error: &onnx::OnnxError) -> &'static str {
     match error {
         onnx::OnnxError::Empty | onnx::OnnxError::Truncated { .. } => "download or copy the file again",
+        onnx::OnnxError::NotOnnx { reason } if reason.contains("web page") || reason.contains("LFS") => {
+            "download the model itself"
+        }
         onnx::OnnxError::NotOnnx { .. } | onnx::OnnxError::NoGraph => {
             "export the model to ONNX first, e.g. torch.onnx.export or optimum-cli export onnx"
         }

@@ -65,8 +65,8 @@ pub(crate) struct LogCollector(Mutex<Buffer>);
 #[derive(Debug, Default)]
 struct Buffer {
     lines: VecDeque<LogLine>,
-    /// Lines ever offered, so that a reader can ask for those after a point in time.
-    offered: u64,
+    /// Lines ever kept, so that a reader can ask for those after a point in time.
+    kept: u64,
     dropped: u64,
     dropped_total: u64,
 }
@@ -79,8 +79,8 @@ impl LogCollector {
 
     fn push(&self, line: LogLine) {
         let mut buffer = self.buffer();
-        buffer.offered += 1;
         if buffer.lines.len() < MAX_LOG_LINES {
+            buffer.kept += 1;
             buffer.lines.push_back(line);
         } else {
             buffer.dropped += 1;
@@ -109,14 +109,13 @@ impl LogCollector {
 
     /// A point in the stream of lines, for [`Self::since`].
     pub(crate) fn mark(&self) -> u64 {
-        self.buffer().offered
+        self.buffer().kept
     }
 
     /// Copies the lines that came after `mark` and are still there.
     pub(crate) fn since(&self, mark: u64) -> Vec<LogLine> {
         let buffer = self.buffer();
-        let new = usize::try_from(buffer.offered.saturating_sub(buffer.dropped).saturating_sub(mark))
-            .unwrap_or(usize::MAX);
+        let new = usize::try_from(buffer.kept.saturating_sub(mark)).unwrap_or(usize::MAX);
         let skip = buffer.lines.len().saturating_sub(new);
         buffer.lines.iter().skip(skip).cloned().collect()
     }
@@ -197,5 +196,14 @@ mod tests {
         assert!(collector.since(mark).is_empty());
         collector.push(line("after".to_owned()));
         assert_eq!(collector.since(mark), [line("after".to_owned())]);
+
+        // Lines that were dropped or taken since do not make older ones look new.
+        for index in 0..MAX_LOG_LINES + 3 {
+            collector.push(line(index.to_string()));
+        }
+        assert!(collector.since(collector.mark()).is_empty());
+        collector.take();
+        collector.push(line("last".to_owned()));
+        assert_eq!(collector.since(mark), [line("last".to_owned())]);
     }
 }

@@ -276,9 +276,9 @@ fn append_providers(
         let mark = logs.mark();
         let resolved = ep::resolve(request);
         match resolved.append(environment, setup) {
-            Ok(()) => {
-                appended.device_classes.push(resolved.device_class());
-                appended.providers.push(resolved.ort_name().to_owned());
+            Ok(accepted) => {
+                appended.device_classes.push(accepted.device_class);
+                appended.providers.push(accepted.name);
             }
             Err(error) => {
                 let reason = with_log(reason_of(error), &logs.since(mark));

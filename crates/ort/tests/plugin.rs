@@ -1,19 +1,32 @@
-//! A real plug-in provider. `ORTSCOPE_TEST_OPENVINO_PLUGIN` is `libonnxruntime_providers_openvino_plugin.so` of the
-//! PyPI package onnxruntime-ep-openvino, which needs ONNX Runtime 1.24 or newer.
+//! A real plug-in provider: Qualcomm's QNN with the simulator of its NPU, which runs on any x86-64 CPU.
+//! `ORTSCOPE_TEST_QNN_PLUGIN` is `libonnxruntime_providers_qnn.so` of the PyPI package onnxruntime-qnn, which needs
+//! ONNX Runtime 1.24.2 or newer.
 
 mod support;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use ortscope_core::tensor::Value;
+use ortscope_core::tensor::{Tensor, TensorData, Value};
 use ortscope_ort::ep::DeviceClass;
-use ortscope_ort::{OrtError, ProviderRequest, Session, SessionOptions};
+use ortscope_ort::{DeviceKind, FallbackPolicy, OrtError, ProviderRequest, Session, SessionOptions};
 use support::{environment, floats, models, named};
 
-fn options(library: &std::path::Path, device_type: &str) -> SessionOptions {
+fn options(library: &Path, more: &[(&str, &str)]) -> SessionOptions {
+    let backend = library.with_file_name("libQnnHtp.so");
+    // Without a chip to ask, the simulator must be told which one to be.
+    let chip = [
+        ("backend_path", backend.to_str().expect("UTF-8")),
+        ("soc_model", "60"),
+        ("htp_arch", "73"),
+        ("vtcm_mb", "8"),
+    ];
+    let pairs = chip
+        .iter()
+        .chain(more)
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
     let provider = ProviderRequest {
-        name: "openvino".to_owned(),
-        options: [("device_type".to_owned(), device_type.to_owned())].into(),
+        name: "qnn".to_owned(),
+        options: pairs.collect(),
         library: Some(library.to_owned()),
     };
     SessionOptions {
@@ -23,49 +36,61 @@ fn options(library: &std::path::Path, device_type: &str) -> SessionOptions {
 }
 
 #[test]
-fn openvino_runs_as_a_plug_in() {
-    let Some(library) = std::env::var_os("ORTSCOPE_TEST_OPENVINO_PLUGIN").map(PathBuf::from) else {
-        return support::skipped("ORTSCOPE_TEST_OPENVINO_PLUGIN");
+fn qnn_runs_as_a_plug_in() {
+    let Some(library) = std::env::var_os("ORTSCOPE_TEST_QNN_PLUGIN").map(PathBuf::from) else {
+        return support::skipped("ORTSCOPE_TEST_QNN_PLUGIN");
     };
     let Some(environment) = environment() else { return };
-    let model = models::matmul();
+    let model = models::add();
     // Twice, because the second session finds the library registered.
     for _ in 0..2 {
-        let session = Session::from_bytes(&environment, &model, &options(&library, "CPU")).expect("loads");
-        assert_eq!(session.providers(), ["OpenVINOExecutionProvider"]);
-        assert_eq!(session.device_classes(), [DeviceClass::Cpu]);
+        let session = Session::from_bytes(&environment, &model, &options(&library, &[])).expect("loads");
+        assert_eq!(session.providers(), ["QNNExecutionProvider"]);
+        assert_eq!(session.device_classes(), [DeviceClass::Npu]);
         assert_eq!(session.fallbacks(), []);
         let placement = session.placement().expect("placement");
-        assert_eq!(
-            placement[0].provider, "OpenVINOExecutionProvider",
-            "{placement:?}"
-        );
+        assert_eq!(placement[0].provider, "QNNExecutionProvider", "{placement:?}");
+        let x = floats(&[2, 3], &[1., 2., 3., 4., 5., 6.]);
         let mut binding = session
-            .bind(&[named("x", floats(&[1, 3], &[1., 1., 1.]))])
+            .bind(&[named("x", x.clone()), named("y", x)])
             .expect("binds");
-        for _ in 0..3 {
+        for _ in 0..2 {
             binding.copy_inputs().expect("copies");
             binding.run().expect("runs");
+            binding.synchronize().expect("synchronises");
             binding.copy_outputs().expect("copies");
         }
-        let Value::Tensor(tensor) = &binding.outputs().expect("outputs")[0].1 else {
-            panic!("a tensor")
+        let Value::Tensor(Tensor {
+            data: TensorData::Bytes(bytes),
+            ..
+        }) = &binding.outputs().expect("outputs")[0].1
+        else {
+            panic!("a tensor of numbers")
         };
-        assert_eq!(tensor.dims, [1, 2]);
-        assert_eq!(Value::Tensor(tensor.clone()), floats(&[1, 2], &[9., 12.]));
+        let (sums, _) = bytes.as_chunks();
+        for (sum, expected) in sums.iter().zip([2f32, 4., 6., 8., 10., 12.]) {
+            // The NPU computes with 16 bits.
+            assert!((f32::from_le_bytes(*sum) - expected).abs() < 0.01, "{bytes:?}");
+        }
     }
-    assert!(
-        environment
-            .devices()
-            .expect("devices")
-            .iter()
-            .any(|device| device.ep_vendor.contains("Intel"))
-    );
+    let devices = environment.devices().expect("devices");
+    let qnn = devices
+        .iter()
+        .find(|device| device.ep_name == "QNNExecutionProvider")
+        .expect("a device");
+    assert_eq!(qnn.kind, DeviceKind::Cpu, "the simulator stands on the CPU");
 
-    let error =
-        Session::from_bytes(&environment, &model, &options(&library, "NPU")).expect_err("no NPU here");
+    let mut options = options(&library, &[("device_type", "GPU")]);
+    let error = Session::from_bytes(&environment, &model, &options).expect_err("no GPU here");
     let OrtError::ProviderUnavailable { reason, .. } = &error else {
         panic!("{error:?}")
     };
-    assert!(reason.contains("no device of type NPU"), "{reason}");
+    assert!(reason.contains("no device of type GPU"), "{reason}");
+    options.fallback = FallbackPolicy::ContinueOnCpu;
+    let session = Session::from_bytes(&environment, &model, &options).expect("the CPU takes over");
+    assert_eq!(session.fallbacks()[0].reason, *reason);
+    assert_eq!(
+        session.placement().expect("placement")[0].provider,
+        "CPUExecutionProvider"
+    );
 }

@@ -167,9 +167,8 @@ fn machine(environment: &Environment) -> Result<Value> {
         capture(&mut environment.script("machine_info.py")).context("cannot describe the machine")?;
     let mut machine: Value = serde_json::from_str(&answer).context("machine_info.py printed no JSON")?;
     let mut rustc = std::process::Command::new("rustc");
-    machine["rustc"] = capture(rustc.arg("--version").current_dir(&environment.workspace.root))?
-        .trim()
-        .into();
+    let version = capture(rustc.arg("--version").current_dir(&environment.workspace.root))?;
+    machine["rustc"] = version.trim().trim_start_matches("rustc ").into();
     machine["onnxruntime"] = environment.version_of("onnxruntime").into();
     Ok(machine)
 }

@@ -61,7 +61,14 @@ pub(crate) fn run(setting: &Setting<'_>) -> Result<Report> {
         .map(|comparison| comparison.ratio)
         .max_by(|a, b| a.ln().abs().total_cmp(&b.ln().abs()))
         .context("no workload")?;
-    let mut notes = vec![format!("{ONE_NODE}: {added}")];
+    let field = |key: &str| added.get(key).map_or_else(|| "?".to_owned(), Value::to_string);
+    let mut notes = vec![format!(
+        "{ONE_NODE}: bare {} ns, measured {} ns, {} blocks of each kind, checksum {}",
+        field("bare_ns"),
+        field("measured_ns"),
+        field("blocks"),
+        field("checksum")
+    )];
     notes.extend(comparisons.iter().map(Comparison::describe));
     Ok(Report {
         figures: vec![

@@ -95,9 +95,9 @@ pub struct InspectArgs {
     /// Print a JSON file of inputs to fill in for --input
     #[arg(long)]
     pub template: bool,
-    /// Let external data lie outside the model's directory
+    /// Accept external data that lies outside the model's directory or is linked
     #[arg(long)]
-    pub allow_outside_data: bool,
+    pub allow_external_data: bool,
 }
 
 #[derive(Debug, Args)]
@@ -152,9 +152,9 @@ pub struct BenchOverheadArgs {
     #[arg(long)]
     pub model: PathBuf,
     /// Blocks of each kind, alternating
-    #[arg(long, default_value_t = 41)]
+    #[arg(long, default_value_t = 400)]
     pub blocks: u32,
     /// Inferences per block
-    #[arg(long, default_value_t = 20_000)]
+    #[arg(long, default_value_t = 2_000)]
     pub runs: u32,
 }

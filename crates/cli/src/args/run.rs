@@ -37,9 +37,9 @@ pub struct RunArgs {
     /// Seed of generated inputs [default: 42]
     #[arg(long, value_name = "N", help_heading = "Inputs")]
     pub seed: Option<u64>,
-    /// Let external data lie outside the model's directory
+    /// Accept external data that lies outside the model's directory or is linked
     #[arg(long, help_heading = "Inputs")]
-    pub allow_outside_data: bool,
+    pub allow_external_data: bool,
 
     /// Execution providers in order: cpu, cuda, trt, dml, openvino, qnn, webgpu, ... End with ",cpu" to allow a fallback
     #[arg(short, long, value_name = "NAME[,NAME...]", value_delimiter = ',', help_heading = "Session")]

@@ -34,7 +34,7 @@ struct InspectDocument<'a> {
 }
 
 pub fn run(args: &InspectArgs, terminal: &Terminal) -> Result<Exit, Failure> {
-    let open = model_file::open(&args.model, args.allow_outside_data)?;
+    let open = model_file::open(&args.model, args.allow_external_data)?;
     if args.template {
         let template = ortscope_ort::inputs::template(&open.model.graph.inputs);
         let text = serde_json::to_string_pretty(&template).map_err(Failure::internal)?;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use ortscope_analyze::outputs::OutputComparison;
 use ortscope_core::tensor::ValueInfo;
+use ortscope_ort::inputs::GuessedDim;
 use ortscope_ort::{Fallback, LogLine};
 use serde::{Deserialize, Serialize};
 
@@ -50,7 +51,9 @@ pub struct InputsMade {
     pub seed: u64,
     /// Shape of every input, `name float32[1,3,224,224]`.
     pub described: Vec<String>,
-    /// What was guessed, one sentence each.
+    /// Every size that the model leaves open and nobody set.
+    pub guessed: Vec<GuessedDim>,
+    /// What else the user should know, one sentence each.
     pub notes: Vec<String>,
     pub batch_size: Option<u64>,
     pub padding_ratio: Option<f64>,

@@ -6,7 +6,7 @@ use ortscope_analyze::generation::{Generation, Sequence, summarize_generation};
 use ortscope_analyze::open_loop::{OpenLoop, Request, open_loop};
 use ortscope_analyze::summary::WarmUpChoice;
 use ortscope_analyze::throughput::{Completion, Throughput, throughput};
-use ortscope_analyze::{StopReason, WarmUp};
+use ortscope_analyze::{StopReason, StopRule, WarmUp};
 use ortscope_ort::{Fallback, LogLine, SessionOptions};
 use serde::Serialize;
 
@@ -129,6 +129,7 @@ pub struct Measured<'a> {
     pub sessions: u16,
     pub scenario: Scenario,
     pub warm_up: WarmUpChoice,
+    pub rule: StopRule,
     pub notes: Vec<String>,
 }
 
@@ -156,7 +157,7 @@ impl RunResult {
             cpu_cores_used: None,
             outputs_checked: None,
             allocator: None,
-            stopped: describe_end(outcome.ended),
+            stopped: describe_end(outcome.ended, &measured.rule).to_owned(),
             wall_seconds: outcome.wall_seconds,
             findings: Vec::new(),
             notes: measured.notes,
@@ -378,15 +379,17 @@ fn losses(counted: &[(String, String, u64)], collected: &Collected) -> Vec<Loss>
     losses
 }
 
-fn describe_end(ended: Ended) -> String {
+fn describe_end(ended: Ended, rule: &StopRule) -> &'static str {
     match ended {
         Ended::Rule(StopReason::PrecisionReached) => "the median is known as well as asked",
         Ended::Rule(StopReason::DurationReached) => "the time asked for has passed",
         Ended::Rule(StopReason::RunsReached) => "the runs asked for are done",
         Ended::Rule(StopReason::Cap) => "the time limit came before the precision",
-        Ended::WorkerDone => "the runs or the time asked for are done",
+        // The worker keeps the hard limits by itself and is usually the first to see them reached.
+        Ended::WorkerDone if rule.max_runs.is_some() => "the runs asked for are done",
+        Ended::WorkerDone if rule.duration_seconds.is_some() => "the time asked for has passed",
+        Ended::WorkerDone => "the time limit came before the precision",
         Ended::Interrupted => "interrupted",
         Ended::RecordLimit => "the limit of kept records was reached",
     }
-    .to_owned()
 }

@@ -75,7 +75,7 @@ pub fn batch_sweep(report: &BatchSweepReport, results: &[RunResult], terminal: &
                 .map_or("n/a".into(), units::percent),
         ]);
     }
-    let mut lines = table.lines(terminal, best);
+    let mut lines = if analysis.rows.is_empty() { Vec::new() } else { table.lines(terminal, best) };
     for (batch, why) in &report.failed {
         lines.push(terminal.paint(BAD, &format!("batch {batch} failed: {}", units::one_line(why, 140))));
     }
@@ -123,7 +123,8 @@ pub fn sweep(report: &SweepReport, results: &[RunResult], terminal: &Terminal) -
             ranked.speed_up.map_or(noise.to_owned(), |speed_up| format!("{:.2}×{noise}", speed_up.ratio)),
         ]);
     }
-    let mut lines = table.lines(terminal, marked);
+    let nothing = report.analysis.ranking.is_empty();
+    let mut lines = if nothing { Vec::new() } else { table.lines(terminal, marked) };
     for index in &report.analysis.failed {
         if let Some(result) = results.get(*index) {
             let why = result.failure.as_ref().map_or("too few runs", |failure| failure.message.as_str());

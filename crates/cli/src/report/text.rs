@@ -15,9 +15,9 @@ use crate::units;
 /// Room for the names at the left.
 const LABEL_WIDTH: usize = 10;
 /// Findings shown; the rest is in the JSON.
-const MOST_FINDINGS: usize = 3;
+const MOST_FINDINGS: usize = 2;
 /// Notes shown.
-const MOST_NOTES: usize = 3;
+const MOST_NOTES: usize = 2;
 
 /// Lines of one result.
 pub fn summary(result: &RunResult, clock: &ClockReport, terminal: &Terminal) -> Vec<String> {
@@ -97,12 +97,20 @@ impl Page {
         let more = inputs.described.len().saturating_sub(3);
         let more = if more > 0 { format!("  and {more} more") } else { String::new() };
         self.line("inputs", &format!("{}{more}  (seed {})", shown.join("  "), inputs.seed));
-        for note in inputs.notes.iter().take(MOST_NOTES) {
-            self.line("", &self.terminal.paint(DIM, note));
+        if !inputs.guessed.is_empty() {
+            let guesses: Vec<String> = inputs
+                .guessed
+                .iter()
+                .map(|guess| match &guess.name {
+                    Some(name) => format!("{name}={}", guess.value),
+                    None => format!("{}[{}]={}", guess.input, guess.axis, guess.value),
+                })
+                .collect();
+            let text = format!("guessed {}; change with --shape", guesses.join(", "));
+            self.line("", &self.terminal.paint(DIM, &text));
         }
-        if inputs.notes.len() > MOST_NOTES {
-            let rest = inputs.notes.len() - MOST_NOTES;
-            self.line("", &self.terminal.paint(DIM, &format!("and {rest} more guesses: see --json")));
+        for note in inputs.notes.iter().chain(&result.notes).take(MOST_NOTES) {
+            self.line("", &self.terminal.paint(DIM, note));
         }
     }
 
@@ -318,9 +326,10 @@ impl Page {
                 Severity::Warning => ("warning", WARN),
                 Severity::Advice => ("hint", GOOD),
             };
-            let command = finding.command.as_ref().map(|command| format!("  ->  {command}")).unwrap_or_default();
             let label = self.terminal.paint(style, &format!("{label:<LABEL_WIDTH$}"));
-            self.lines.push(format!("{label}{}; {}{command}", finding.evidence, finding.advice));
+            self.lines.push(format!("{label}{}", finding.evidence));
+            let command = finding.command.as_ref().map(|command| format!("  ->  {command}")).unwrap_or_default();
+            self.line("", &format!("{}{command}", finding.advice));
         }
     }
 

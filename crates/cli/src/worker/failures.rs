@@ -29,6 +29,11 @@ pub fn from_ort(error: &OrtError, plan: &WorkerPlan) -> Failure {
 
 fn call(model: &str, message: &str, code: ErrorCode) -> Failure {
     let text = one_line(message);
+    // "Load model from PATH failed:" says what the sentence around it says already.
+    let text = match text.split_once(" failed:") {
+        Some((start, rest)) if start.starts_with("Load model from") => rest.trim().to_owned(),
+        _ => text,
+    };
     let lower = text.to_ascii_lowercase();
     if lower.contains("opset") && (lower.contains("only *guarantees*") || lower.contains("under development") || lower.contains("till opset")) {
         return Failure::model(format!("{model} uses an operator set that this ONNX Runtime does not know: {text}"))
@@ -38,9 +43,9 @@ fn call(model: &str, message: &str, code: ErrorCode) -> Failure {
         return Failure::model(format!("{model} is newer than this ONNX Runtime: {text}"))
             .with_hint("use a newer ONNX Runtime, or save the model with an older IR version");
     }
-    if lower.contains("is not a registered function/op") || lower.contains("fatal error") && lower.contains("op") {
-        return Failure::model(format!("{model} uses an operator that this ONNX Runtime does not have: {text}"))
-            .with_hint("custom operators need their library; standard ones may need a newer ONNX Runtime");
+    if let Some(operator) = unknown_operator(&text) {
+        return Failure::model(format!("{model} uses the operator {operator}, which this ONNX Runtime does not have"))
+            .with_hint("a custom operator needs its library; a standard one may need a newer ONNX Runtime");
     }
     if code == ErrorCode::NotImplemented || lower.contains("could not find an implementation") {
         return Failure::model(format!("{model} has an operator without an implementation here: {text}"))
@@ -57,6 +62,18 @@ fn call(model: &str, message: &str, code: ErrorCode) -> Failure {
             .with_hint("put the model's .data files beside it");
     }
     Failure::model(format!("{model}: {text}"))
+}
+
+/// The operator's name in the two wordings of ONNX Runtime: "No Op registered for X with domain_version of 13" and
+/// "X(13) is not a registered function/op".
+fn unknown_operator(text: &str) -> Option<&str> {
+    let new = text.split_once("No Op registered for ").and_then(|(_, rest)| rest.split_whitespace().next());
+    let old = || {
+        let (before, _) = text.split_once(" is not a registered function/op")?;
+        let name = before.rsplit(' ').next()?;
+        Some(name.split('(').next().unwrap_or(name))
+    };
+    new.or_else(old).filter(|name| !name.is_empty())
 }
 
 /// ONNX Runtime's messages have source paths in front and line breaks inside.
@@ -91,6 +108,14 @@ mod tests {
     fn known_refusals_get_their_exit_code() {
         let refused = call("m.onnx", "Got invalid dimensions for input: x", ErrorCode::InvalidArgument);
         assert_eq!(refused.exit, Exit::Input);
+        for message in [
+            "Load model from m.onnx failed:This is an invalid model. In Node, (a) , Error No Op registered for Foo with \
+             domain_version of 13",
+            "Fatal error: com.x:Foo(-1) is not a registered function/op",
+        ] {
+            let unknown = call("m.onnx", message, ErrorCode::Fail);
+            assert!(unknown.message.contains("Foo") && unknown.hint.is_some(), "{}", unknown.message);
+        }
         let newer = call("m.onnx", "Unsupported model IR version: 99, max supported IR version: 10", ErrorCode::Fail);
         assert_eq!(newer.exit, Exit::Model);
         assert!(newer.message.contains("newer than this ONNX Runtime"));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ortscope_core::tensor::{Value, ValueInfo};
 use ortscope_decode::tensors::NamedValues;
 use ortscope_ort::Session;
-use ortscope_ort::inputs::{self, InputError, InputRequest};
+use ortscope_ort::inputs::{self, GuessedDim, InputError, InputRequest};
 
 use super::Stopped;
 use crate::exit::{Exit, Failure};
@@ -21,6 +21,7 @@ const MAX_INPUT_BYTES: u64 = 8 << 30;
 pub struct Made {
     pub values: Vec<(String, Value)>,
     seed: u64,
+    guessed: Vec<GuessedDim>,
     notes: Vec<String>,
     batch_size: Option<u64>,
     padding_ratio: Option<f64>,
@@ -46,7 +47,12 @@ pub fn make(plan: &WorkerPlan, session: &Session) -> Result<Made, Stopped> {
     Ok(Made {
         values: resolved.values,
         seed: plan.inputs.seed,
-        notes: resolved.notes,
+        notes: resolved
+            .notes
+            .into_iter()
+            .filter(|note| !resolved.guessed.iter().any(|guess| guess.sentence == *note))
+            .collect(),
+        guessed: resolved.guessed,
         batch_size: resolved.batch_size,
         padding_ratio: resolved.padding_ratio,
     })
@@ -76,10 +82,20 @@ impl Made {
         self.batch_size.and_then(|size| u32::try_from(size).ok()).unwrap_or(0)
     }
 
+    /// When the first run fails, a guessed size is the likeliest cause.
+    pub fn suspect_guesses(&self, failure: Failure) -> Failure {
+        let guesses: Vec<&str> = self.guessed.iter().map(|guess| guess.sentence.as_str()).collect();
+        if guesses.is_empty() {
+            return failure;
+        }
+        failure.with_hint(format!("a size was guessed, perhaps wrongly: {}", guesses.join("; ")))
+    }
+
     pub fn message(&self, input_bytes: u64, output_bytes: u64, unbound_outputs: u64) -> InputsMade {
         InputsMade {
             seed: self.seed,
             described: self.values.iter().map(|(name, value)| describe(name, value)).collect(),
+            guessed: self.guessed.clone(),
             notes: self.notes.clone(),
             batch_size: self.batch_size,
             padding_ratio: self.padding_ratio,

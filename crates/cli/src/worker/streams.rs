@@ -33,7 +33,10 @@ pub fn run(
     let mut ring = outbox.stream(&plan.channel, 0, plan.scenario.streams())?;
     let mut binding = first_session.bind(&made.values).map_err(|error| wrong(&error))?;
     let lap = Lap { stream: 0, session: 0, batch_size: made.batch_size_u32() };
-    let record = lap.run(&mut binding, Phase::First, 0, None).map_err(|error| wrong(&error))?;
+    let record = lap.run(&mut binding, Phase::First, 0, None).map_err(|error| {
+        let stopped = wrong(&error);
+        Stopped { failure: made.suspect_guesses(stopped.failure), ..stopped }
+    })?;
     ring.write_inference(&record);
     outbox.memory(MemoryStage::AfterFirstRun);
     outbox.send(&WorkerMessage::Inputs(made.message(

@@ -235,24 +235,23 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Loads a plug-in once, then appends its device.
+    /// Loads a plug-in once, then appends its device. Returns the name that the provider has in profiles, and the device.
+    ///
+    /// Some plug-ins (QNN's) call their provider by the name they are registered with, others (OpenVINO's) have a name
+    /// of their own: registering under ONNX Runtime's name gives the same for both.
     pub(crate) fn plugin(
         &self,
-        registration: &str,
         ort_name: &str,
         library: &Path,
         options: &ProviderOptions,
-    ) -> Result<(), OrtError> {
-        let names = self.environment.ensure_registered(registration, library)?;
-        let name = match names
-            .iter()
-            .find(|name| name.as_str() == ort_name)
-            .or(names.first())
-        {
-            Some(name) => name.as_str(),
-            None => ort_name,
+    ) -> Result<(String, DeviceKind), OrtError> {
+        let mut names = self.environment.ensure_registered(ort_name, library)?.into_iter();
+        let name = match names.clone().find(|name| name == ort_name).or(names.next()) {
+            Some(name) => name,
+            None => ort_name.to_owned(),
         };
-        self.registered_plugin(name, options)
+        let device = self.registered_plugin(&name, options)?;
+        Ok((name, device))
     }
 
     /// Whether a registered provider of this name offers a device.
@@ -270,7 +269,7 @@ impl<'a> Target<'a> {
         &self,
         ort_name: &str,
         options: &ProviderOptions,
-    ) -> Result<(), OrtError> {
+    ) -> Result<DeviceKind, OrtError> {
         let api = self.api();
         let wanted = requested_class(options);
         let mut options = options.clone();
@@ -281,7 +280,7 @@ impl<'a> Target<'a> {
         // SAFETY: the environment is alive and nothing is unregistered, so the devices stay valid; strings outlive the
         // call, which copies them.
         unsafe {
-            let mut best: Option<(u8, *const sys::OrtEpDevice)> = None;
+            let mut best: Option<(u8, DeviceKind, *const sys::OrtEpDevice)> = None;
             for raw in device::raw_devices(api, self.environment.as_ptr())? {
                 let described = device::describe(api, raw)?;
                 let rank = match (described.kind, wanted) {
@@ -292,11 +291,11 @@ impl<'a> Target<'a> {
                     (_, None) => 0,
                     (_, Some(_)) => continue,
                 };
-                if best.is_none_or(|(other, _)| rank > other) {
-                    best = Some((rank, raw));
+                if best.is_none_or(|(other, _, _)| rank > other) {
+                    best = Some((rank, described.kind, raw));
                 }
             }
-            let Some((_, chosen)) = best else {
+            let Some((_, kind, chosen)) = best else {
                 let of = wanted.map_or(String::new(), |class| format!(" of type {class}"));
                 return Err(OrtError::Unsupported(format!(
                     "{ort_name} offers no device{of} on this machine"
@@ -313,7 +312,8 @@ impl<'a> Target<'a> {
                     arrays.values(),
                     arrays.len()
                 )
-            )
+            )?;
+            Ok(kind)
         }
     }
 }

@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 pub use append::Target;
 
+use crate::device::DeviceKind;
 use crate::options::ProviderRequest;
 use crate::session_setup::Setup;
 use crate::{Environment, OrtError};
@@ -104,6 +105,14 @@ pub(crate) struct Resolved<'a> {
     provider: Option<&'static dyn ExecutionProvider>,
 }
 
+/// A provider that a session has accepted.
+#[derive(Debug)]
+pub(crate) struct Accepted {
+    /// The name it has in profiles.
+    pub(crate) name: String,
+    pub(crate) device_class: DeviceClass,
+}
+
 pub(crate) fn resolve(request: &ProviderRequest) -> Resolved<'_> {
     Resolved {
         request,
@@ -119,31 +128,42 @@ impl Resolved<'_> {
         }
     }
 
-    /// Of a provider nobody has heard of it is only known that somebody preferred it to the CPU.
-    pub(crate) fn device_class(&self) -> DeviceClass {
-        match self.provider {
-            Some(provider) => provider.device_class(&self.request.options),
-            None => append::requested_class(&self.request.options).unwrap_or(DeviceClass::Npu),
+    /// The class of the device a plug-in chose, or else the one that the options imply. A plug-in on a CPU may be a
+    /// simulator (QNN's), so that there the options have the last word too.
+    fn device_class(&self, chosen: Option<DeviceKind>) -> DeviceClass {
+        match (chosen, self.provider) {
+            (Some(DeviceKind::Gpu), _) => DeviceClass::Gpu,
+            (Some(DeviceKind::Npu), _) => DeviceClass::Npu,
+            (_, Some(provider)) => provider.device_class(&self.request.options),
+            (_, None) => DeviceClass::Cpu,
         }
     }
 
-    pub(crate) fn append(&self, environment: &Environment, setup: &Setup) -> Result<(), OrtError> {
+    /// Adds the provider.
+    pub(crate) fn append(&self, environment: &Environment, setup: &Setup) -> Result<Accepted, OrtError> {
         let target = Target::new(environment, setup);
-        let options = &self.request.options;
-        match (&self.request.library, self.provider) {
-            (Some(library), _) => target.plugin(&self.request.name, self.ort_name(), library, options),
+        let (name, options) = (self.ort_name(), &self.request.options);
+        let (name, chosen) = match (&self.request.library, self.provider) {
+            (Some(library), _) => {
+                let (name, chosen) = target.plugin(name, library, options)?;
+                (name, Some(chosen))
+            }
             (None, Some(provider)) => match provider.append(&target, options) {
                 // Not compiled in, but its plug-in may have been registered by the caller.
-                Err(_) if target.has_devices_of(provider.ort_name()) => {
-                    target.registered_plugin(provider.ort_name(), options)
+                Err(_) if target.has_devices_of(name) => {
+                    (name.to_owned(), Some(target.registered_plugin(name, options)?))
                 }
-                outcome => outcome,
+                outcome => outcome.map(|()| (name.to_owned(), None))?,
             },
-            (None, None) if target.has_devices_of(&self.request.name) => {
-                target.registered_plugin(&self.request.name, options)
+            (None, None) if target.has_devices_of(name) => {
+                (name.to_owned(), Some(target.registered_plugin(name, options)?))
             }
-            (None, None) => target.generic(&self.request.name, options),
-        }
+            (None, None) => target.generic(name, options).map(|()| (name.to_owned(), None))?,
+        };
+        Ok(Accepted {
+            name,
+            device_class: self.device_class(chosen),
+        })
     }
 }
 

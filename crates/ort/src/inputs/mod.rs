@@ -22,7 +22,7 @@ use ortscope_core::tensor::{Value, ValueInfo};
 use ortscope_decode::onnx::InputHints;
 use ortscope_decode::tensors::{NamedValues, json, pack};
 pub use overrides::{ShapeOverride, parse_shape_override};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What is known of the inputs.
 #[derive(Debug, Clone)]
@@ -53,8 +53,10 @@ pub struct ResolvedInputs {
     pub padding_ratio: Option<f64>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuessedDim {
+    /// For people; also one of [`ResolvedInputs::notes`].
+    pub sentence: String,
     /// Of the symbolic dimension; `None` for one without a name.
     pub name: Option<String>,
     /// The first input that has it.

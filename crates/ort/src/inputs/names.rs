@@ -75,7 +75,7 @@ pub(super) fn is_factor(input: &str) -> bool {
 
 /// The name that a mistyped one was probably meant to be.
 pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
-    let limit = (name.chars().count() / 3).max(1);
+    let limit = name.chars().count().div_ceil(3);
     let close = known
         .map(|other| (distance(name, other), other))
         .filter(|(distance, _)| *distance <= limit);

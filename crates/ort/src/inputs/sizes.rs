@@ -239,10 +239,10 @@ impl Sizes {
             } else {
                 whole.join("x")
             };
-            self.notes.push(format!(
-                "axis {axis} of '{name}' set to {value}, change with --shape {name}={how}"
-            ));
+            let sentence = format!("axis {axis} of '{name}' set to {value}, change with --shape {name}={how}");
+            self.notes.push(sentence.clone());
             self.guessed.push(GuessedDim {
+                sentence,
                 name: None,
                 input: name.clone(),
                 axis,
@@ -276,10 +276,10 @@ impl Sizes {
         };
         self.symbols
             .insert(name.to_owned(), (value, "a guess".to_owned()));
-        self.notes.push(format!(
-            "dim '{name}' set to {value}, change with --shape {name}={value}"
-        ));
+        let sentence = format!("dim '{name}' set to {value}, change with --shape {name}={value}");
+        self.notes.push(sentence.clone());
         self.guessed.push(GuessedDim {
+            sentence,
             name: Some(name.to_owned()),
             input: info.name.clone(),
             axis,

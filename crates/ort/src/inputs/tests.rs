@@ -110,6 +110,7 @@ fn text_models_get_ids_in_range_and_whole_masks() {
     assert_eq!(
         resolved.guessed[1],
         GuessedDim {
+            sentence: resolved.notes[1].clone(),
             name: Some("seq".to_owned()),
             input: "input_ids".to_owned(),
             axis: 1,

@@ -1,7 +1,7 @@
 //! The test models.
 
 use super::onnx::{
-    Dim, Graph, Message, initializer, int_attribute, ints_attribute, map_type, node, optional_type,
+    Dim, Graph, Message, initializer, float_attribute, int_attribute, ints_attribute, map_type, node, optional_type,
     sequence_type, tensor_type, unranked_type,
 };
 
@@ -235,5 +235,24 @@ pub fn decoder() -> Vec<u8> {
         )
         .output("present.0.key", &cache("total"))
         .output("present.0.value", &cache("total"))
+        .model()
+}
+
+/// Draws a number in [0, 100) in every run, always the same sequence, and looks it up in a table of 98 entries: some
+/// later run fails.
+pub fn fails_after_some_runs() -> Vec<u8> {
+    let draw = node("RandomUniform", &[], &["drawn"])
+        .message(5, &ints_attribute("shape", &[1]))
+        .message(5, &float_attribute("high", 100.0))
+        .message(5, &float_attribute("seed", 5.0));
+    let table: Vec<u8> = [1f32; 98].iter().flat_map(|value| value.to_le_bytes()).collect();
+    Graph::default()
+        .node(&draw)
+        .node(&node("Cast", &["drawn"], &["index"]).message(5, &int_attribute("to", i64::from(INT64))))
+        .node(&node("Gather", &["table", "index"], &["found"]))
+        .node(&node("Add", &["found", "x"], &["y"]))
+        .initializer(&initializer("table", FLOAT, &[98], &table))
+        .input("x", &tensor_type(FLOAT, &[Dim::Fixed(1)]))
+        .output("y", &tensor_type(FLOAT, &[Dim::Fixed(1)]))
         .model()
 }

@@ -19,6 +19,12 @@ impl Message {
         self
     }
 
+    pub fn float(mut self, field: u64, value: f32) -> Self {
+        self.varint(field << 3 | 5);
+        self.0.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+
     pub fn bytes(mut self, field: u64, value: &[u8]) -> Self {
         self.varint(field << 3 | 2);
         self.varint(value.len() as u64);
@@ -100,6 +106,10 @@ pub fn ints_attribute(name: &str, values: &[i64]) -> Message {
 
 pub fn int_attribute(name: &str, value: i64) -> Message {
     Message::default().string(1, name).int(3, value).int(20, 2)
+}
+
+pub fn float_attribute(name: &str, value: f32) -> Message {
+    Message::default().string(1, name).float(2, value).int(20, 1)
 }
 
 /// `TensorProto`.

@@ -55,7 +55,7 @@ pub fn plan(args: &RunArgs, global: &GlobalArgs) -> Result<Vec<Job>, Failure> {
     // Files first: a typing mistake in a path is told before ONNX Runtime is looked for.
     let mut models = Vec::new();
     for path in &args.models {
-        models.push(model_file::open(path, args.allow_outside_data)?);
+        models.push(model_file::open(path, args.allow_external_data)?);
     }
     let library = ort_library::find(global, &config)?;
     let mut jobs = Vec::new();

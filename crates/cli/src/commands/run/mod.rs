@@ -181,6 +181,7 @@ fn measure_one(job: &Job, interrupt: &Interrupt, progress: &mut Progress) -> Res
         sessions: plan.sessions,
         scenario: plan.scenario,
         warm_up: job.warm_up,
+        rule: job.rule,
         notes: job.notes.clone(),
     };
     Ok(RunResult::new(measured, outcome))

@@ -1,0 +1,6 @@
+//! The program as its users meet it: real processes, a real ONNX Runtime, what they print and how they end.
+
+mod bad_input;
+mod commands;
+mod measuring;
+mod support;

@@ -1,0 +1,282 @@
+//! `ortscope run` against a real ONNX Runtime. Nothing here asserts how fast anything is.
+
+use std::io::Write as _;
+
+use serde_json::Value;
+
+use crate::support::{Place, library, models, onnx, skipped, small_model};
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("a number expected, got {value}"))
+}
+
+#[test]
+fn a_run_without_settings_gives_a_summary_of_at_most_24_lines() {
+    let Some(library) = library() else { return };
+    let place = Place::new();
+    let model = small_model(&place);
+    let run = place.with_library(&library, &["run", &model, "--duration", "1s"]).expect_code(0);
+    let text = run.stdout();
+    assert!(text.lines().count() <= 24, "{text}");
+    for word in ["small.onnx", "ONNX Runtime", "seed 42", "batch=1", "cold", "p50", "p99", "jitter", "memory", "stability"] {
+        assert!(text.contains(word), "{word:?} in\n{text}");
+    }
+    assert!(!text.contains('\u{1b}'), "no colours when stdout is not a terminal");
+}
+
+#[test]
+fn the_json_document_is_complete_and_consistent() {
+    let Some(library) = library() else { return };
+    let place = Place::new();
+    let model = small_model(&place);
+    let document =
+        place.with_library(&library, &["run", &model, "--runs", "4000", "--json", "-q"]).expect_code(0).json();
+    assert_eq!(document["schema"], "ortscope.run/1");
+    let result = &document["results"][0];
+    assert_eq!(result["model"]["nodes"], 1);
+    assert!(result["failure"].is_null());
+    assert_eq!(result["losses"], Value::Array(vec![]), "nothing may be lost");
+    let inference = &result["latency"]["inference"];
+    let discarded = number(&result["warm_up"]["discarded"]);
+    assert_eq!(number(&inference["runs"]) + discarded, 4000.0, "every run is counted, or discarded and counted");
+    let p = |name: &str| number(&inference["percentiles"][name]);
+    assert!(p("p50") <= p("p90") && p("p90") <= p("p95") && p("p95") <= p("p99"));
+    let interval = &inference["intervals"]["p50"];
+    assert!(number(&interval[0]) <= p("p50") && p("p50") <= number(&interval[1]));
+    assert!(number(&result["latency"]["end_to_end"]["median_ms"]) >= number(&inference["min_ms"]));
+    assert!(number(&result["cold"]["session_first_ms"]) > 0.0);
+    assert!(number(&result["cold"]["session_again_ms"]) > 0.0);
+    assert!(number(&result["cold"]["first_run_ms"]) > 0.0);
+    assert!(number(&result["memory"]["peak_bytes"]) > 1e6);
+    assert!(result["unavailable"].as_object().unwrap().contains_key("energy.power_w"), "a value or a reason");
+    assert_eq!(result["inputs"]["seed"], 42);
+}
+
+#[test]
+fn too_few_runs_are_said_instead_of_numbers() {
+    let Some(library) = library() else { return };
+    let place = Place::new();
+    let model = small_model(&place);
+    let document = place.with_library(&library, &["run", &model, "-n", "50", "--json", "-q"]).expect_code(0).json();
+    let inference = &document["results"][0]["latency"]["inference"];
+    assert!(inference["percentiles"]["p99"].is_null());
+    assert!(number(&inference["needs_runs"]["p99"]) >= 368.0);
+    let text = place.with_library(&library, &["run", &model, "-n", "50", "-q"]).expect_code(0).stdout();
+    assert!(text.contains("p99 n/a (needs ≥"), "{text}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_inputs_and_sizes_can_be_set() {
+    let Some(library) = library() else { return };
+    let place = Place::new();
+    let model = small_model(&place);
+    let document = place
+        .with_library(&library, &["run", &model, "-n", "30", "--shape", "batch=5", "--seed", "7", "--json", "-q"])
+        .expect_code(0)
+        .json();
+    let inputs = &document["results"][0]["inputs"];
+    assert_eq!(inputs["described"][0], "x float32[5,3]");
+    assert_eq!(inputs["batch_size"], 5);
+    assert_eq!(inputs["seed"], 7);
+}
+
+#[test]
+fn a_batch_sweep_is_a_table_with_advice() {
+    let Some(library) = library() else { return };
+    let place = Place::new();
+    let model = small_model(&place);
+    let run = place
+        .with_library(&library, &["run", &model, "--batch", "1,4,16", "-n", "300", "-q"])
+        .expect_code(0);
+    let text = run.stdout();
+    for word in ["batch", "samples/s", "per sample", "peak memory", "advice"] {
+        assert!(text.contains(word), "{word:?} in\n{text}");
+    }
+    assert!(text.lines().count() <= 24, "{text}");
+}
+
+#[test]
+fn a_settings_sweep_recommends_and_gives_the_command() {
+    let Some(library) = library() else { return };
+    let place = Place::new();
+    let model = small_model(&place);
+    let arguments =
+        ["run", &model, "--sweep", "threads=1,2", "--sweep", "opt=basic,all", "-n", "300", "--json", "-q"];
+    let document = place.with_library(&library, &arguments).expect_code(0).json();
+    assert_eq!(document["results"].as_array().unwrap().len(), 5, "the default and four combinations");
+    assert!(document["sweep"]["analysis"]["recommended"].is_u64());
+    assert!(document["sweep"]["command"].as_str().unwrap().starts_with("ortscope run small.onnx"));
+}
+
+#[test]
+fn every_scenario_runs() {
+    let Some(library) = library() else { return };
+    let place = Place::new();
+    let model = small_model(&place);
+    for scenario in ["multi:3", "offline:2"] {
+        let document = place
+            .with_library(&library, &["run", &model, "-s", scenario, "-n", "600", "--json", "-q"])
+            .expect_code(0)
+            .json();
+        let result = &document["results"][0];
+        let runs = number(&result["latency"]["inference"]["runs"]) + number(&result["warm_up"]["discarded"]);
+        assert_eq!(runs, 600.0, "{scenario}: all streams together make the runs asked for");
+        assert!(number(&result["throughput"]["requests_per_second"]) > 0.0);
+    }
+    let document = place
+        .with_library(&library, &["run", &model, "-s", "server:200", "-d", "2s", "--json", "-q"])
+        .expect_code(0)
+        .json();
+    let server = &document["results"][0]["server"];
+    // A Poisson process of 400 expected arrivals: five standard deviations either way.
+    let requests = number(&server["requests"]);
+    assert!((300.0..=500.0).contains(&requests), "{requests}");
+    assert_eq!(server["target_per_second"], 200.0);
+    assert!(server["queue_depth_max"].is_u64());
+}
+
+#[test]
+fn several_sessions_and_several_models_run_at_once() {
+    let Some(library) = library() else { return };
+    let place = Place::new();
+    let model = small_model(&place);
+    place.file("add.onnx", models::add());
+    let arguments = ["run", &model, "add.onnx", &model, "--together", "-n", "300", "--sessions", "2", "--json", "-q"];
+    let document = place.with_library(&library, &arguments).expect_code(0).json();
+    let results = document["results"].as_array().unwrap();
+    assert_eq!(results.len(), 3);
+    assert_eq!(results[1]["model"]["name"], "add.onnx");
+    assert!(results.iter().all(|result| result["session_ids"].as_array().unwrap().len() == 2));
+}
+
+#[test]
+fn outputs_are_compared_with_the_cpu() {
+    let Some(library) = library() else { return };
+    let place = Place::new();
+    let model = small_model(&place);
+    let run = place
+        .with_library(&library, &["run", &model, "-n", "30", "--check-outputs", "cpu", "-q"])
+        .expect_code(0);
+    assert!(run.stdout().contains("all 1 outputs agree"), "{}", run.stdout());
+    // A model whose answers are random cannot agree with itself: the finding must come first.
+    place.file("random.onnx", random_model());
+    let document = place
+        .with_library(&library, &["run", "random.onnx", "-n", "30", "--check-outputs", "cpu", "--json", "-q"])
+        .expect_code(0)
+        .json();
+    assert_eq!(document["results"][0]["findings"][0]["id"], "outputs-differ");
+}
+
+fn random_model() -> Vec<u8> {
+    let of = onnx::tensor_type(1, &[onnx::Dim::Fixed(64)]);
+    onnx::Graph::default()
+        .node(&onnx::node("RandomNormalLike", &["x"], &["y"]))
+        .input("x", &of)
+        .output("y", &of)
+        .model()
+}
+
+#[test]
+fn a_decoder_is_measured_by_token() {
+    let Some(library) = library() else { return };
+    let Some(models) = std::env::var_os("ORTSCOPE_TEST_MODELS").map(std::path::PathBuf::from) else {
+        return skipped("ORTSCOPE_TEST_MODELS is not set (cargo xtask test sets it)");
+    };
+    let model = models.join("tinyllm.onnx");
+    if !model.exists() {
+        return skipped("tinyllm.onnx was not made");
+    }
+    let place = Place::new();
+    let arguments = ["run", &model.display().to_string(), "--generate", "8", "-n", "5", "--json", "-q"];
+    let document = place.with_library(&library, &arguments).expect_code(0).json();
+    let generation = &document["results"][0]["generation"];
+    assert_eq!(generation["sequences"], 5);
+    assert_eq!(generation["tokens"], 40);
+    assert!(number(&generation["first_token_median_ms"]) > 0.0);
+}
+
+#[test]
+fn real_models_of_every_kind_have_a_sensible_summary() {
+    let Some(library) = library() else { return };
+    let Some(models) = std::env::var_os("ORTSCOPE_TEST_MODELS").map(std::path::PathBuf::from) else {
+        return skipped("ORTSCOPE_TEST_MODELS is not set (cargo xtask test sets it)");
+    };
+    let place = Place::new();
+    let mut seen = 0;
+    for entry in std::fs::read_dir(&models).unwrap() {
+        let model = entry.unwrap().path();
+        if model.extension().is_none_or(|extension| extension != "onnx") {
+            continue;
+        }
+        let run = place.with_library(&library, &["run", &model.display().to_string(), "-n", "30", "-q"]).expect_code(0);
+        let text = run.stdout();
+        assert!(text.lines().count() <= 24, "{text}");
+        assert!(text.contains("p50") && text.contains("cold") && text.contains("memory"), "{text}");
+        seen += 1;
+    }
+    assert!(seen >= 6, "only {seen} models in {}", models.display());
+}
+
+#[test]
+fn a_log_file_has_one_json_object_per_line() {
+    let Some(library) = library() else { return };
+    let place = Place::new();
+    let model = small_model(&place);
+    place.with_library(&library, &["run", &model, "-n", "20", "-q", "--log-file", "run.log"]).expect_code(0);
+    let log = std::fs::read_to_string(place.directory.path().join("run.log")).unwrap();
+    assert!(log.lines().count() >= 1);
+    for line in log.lines() {
+        let event: Value = serde_json::from_str(line).unwrap();
+        assert!(event["level"].is_string() && event["timestamp"].is_string());
+    }
+}
+
+#[test]
+fn inputs_come_from_numpy_files() {
+    let Some(library) = library() else { return };
+    let Some(python) = std::env::var_os("ORTSCOPE_TEST_PYTHON") else {
+        return skipped("ORTSCOPE_TEST_PYTHON is not set (cargo xtask test sets it)");
+    };
+    let place = Place::new();
+    let model = small_model(&place);
+    let script = "import numpy as np; np.savez('in.npz', x=np.ones((4,3),'f')); np.save('x.npy', np.ones((2,3),'f'))";
+    let made = std::process::Command::new(python)
+        .args(["-c", script])
+        .current_dir(place.directory.path())
+        .status()
+        .unwrap();
+    assert!(made.success());
+    for (file, shape) in [("in.npz", "x float32[4,3]"), ("x.npy", "x float32[2,3]")] {
+        let document = place
+            .with_library(&library, &["run", &model, "-n", "20", "--input", file, "--json", "-q"])
+            .expect_code(0)
+            .json();
+        assert_eq!(document["results"][0]["inputs"]["described"][0], shape);
+    }
+}
+
+/// Interrupting like a terminal does needs a signal, which only Unix can send to another process from here.
+#[cfg(unix)]
+#[test]
+fn an_interrupt_still_reports() {
+    let Some(library) = library() else { return };
+    let place = Place::new();
+    let model = small_model(&place);
+    let child = place
+        .command(&["run", &model, "--duration", "60s", "--json", "-q"])
+        .env("ORTSCOPE_ORT_LIBRARY", &library)
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    let interrupted = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(interrupted.success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let result = &document["results"][0];
+    assert_eq!(result["stopped"], "interrupted");
+    assert!(number(&result["latency"]["inference"]["runs"]) > 10.0);
+    std::io::stderr().flush().ok();
+}
