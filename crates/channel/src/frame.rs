@@ -52,7 +52,12 @@ impl Header {
     pub fn new(kind: FrameKind, sequence: u32, payload: &[u8]) -> Self {
         // The callers bound the payload by MAX_PAYLOAD_BYTES.
         let length = payload.len() as u32;
-        Self { length, kind, sequence, checksum: checksum(length, kind, sequence, payload) }
+        Self {
+            length,
+            kind,
+            sequence,
+            checksum: checksum(length, kind, sequence, payload),
+        }
     }
 
     #[inline]
@@ -107,7 +112,19 @@ mod tests {
             broken[bit / 8] ^= 1 << (bit % 8);
             assert!(!header.holds(&broken), "bit {bit} went unnoticed");
         }
-        assert!(!Header { sequence: 78, ..header }.holds(&payload));
-        assert!(!Header { kind: FrameKind::MESSAGE, ..header }.holds(&payload));
+        assert!(
+            !Header {
+                sequence: 78,
+                ..header
+            }
+            .holds(&payload)
+        );
+        assert!(
+            !Header {
+                kind: FrameKind::MESSAGE,
+                ..header
+            }
+            .holds(&payload)
+        );
     }
 }

@@ -21,7 +21,11 @@ pub fn files(named: Option<&Path>) -> Vec<PathBuf> {
 
 /// The user's own file, which need not exist.
 pub fn user_file() -> Option<PathBuf> {
-    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let variable = |name: &str| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
     let base = variable("XDG_CONFIG_HOME")
         .or_else(|| variable("APPDATA"))
         .or_else(|| variable("HOME").map(|home| home.join(".config")))?;
@@ -37,6 +41,7 @@ pub fn load(named: Option<&Path>) -> Result<Config, Failure> {
         layers.push((path.display().to_string(), text));
     }
     Config::from_layers(&layers).map_err(|error| {
-        Failure::usage(error.to_string()).with_hint("'ortscope config init -o -' prints a file with every key and its meaning")
+        Failure::usage(error.to_string())
+            .with_hint("'ortscope config init -o -' prints a file with every key and its meaning")
     })
 }

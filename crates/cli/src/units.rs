@@ -40,7 +40,11 @@ pub fn nanos_in_digits(value: f64, unit: &str, significant: u32) -> String {
     let magnitude = 10f64.powi(value.abs().log10().floor() as i32 + 1 - significant.max(1) as i32);
     let rounded = nanos_in((value / magnitude).round() * magnitude, unit);
     // Trailing zeros behind the point would claim digits again.
-    if rounded.contains('.') { rounded.trim_end_matches('0').trim_end_matches('.').to_owned() } else { rounded }
+    if rounded.contains('.') {
+        rounded.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        rounded
+    }
 }
 
 /// Three significant digits: 1.23, 12.3, 123, 1 234.
@@ -62,7 +66,11 @@ pub fn digits(value: f64) -> String {
 }
 
 pub fn seconds(value: f64) -> String {
-    if value >= 100.0 { format!("{value:.0} s") } else { format!("{value:.1} s") }
+    if value >= 100.0 {
+        format!("{value:.0} s")
+    } else {
+        format!("{value:.1} s")
+    }
 }
 
 /// Thousands apart: 12 345.
@@ -70,7 +78,7 @@ pub fn count(value: u64) -> String {
     let text = value.to_string();
     let mut out = String::with_capacity(text.len() + text.len() / 3);
     for (index, digit) in text.chars().enumerate() {
-        if index > 0 && (text.len() - index) % 3 == 0 {
+        if index > 0 && (text.len() - index).is_multiple_of(3) {
             out.push(' ');
         }
         out.push(digit);
@@ -94,7 +102,11 @@ pub fn bytes(value: f64) -> String {
 
 /// A change of memory, with its sign.
 pub fn bytes_change(value: f64) -> String {
-    if value < 0.0 { format!("-{}", bytes(-value)) } else { format!("+{}", bytes(value)) }
+    if value < 0.0 {
+        format!("-{}", bytes(-value))
+    } else {
+        format!("+{}", bytes(value))
+    }
 }
 
 /// 1.69 M, 25.6 k.
@@ -113,7 +125,11 @@ pub fn magnitude(value: f64) -> String {
 /// A ratio as percent: 0.4 %, 12 %.
 pub fn percent(ratio: f64) -> String {
     let value = ratio * 100.0;
-    if value == 0.0 || value.abs() >= 9.95 { format!("{value:.0} %") } else { format!("{value:.1} %") }
+    if value == 0.0 || value.abs() >= 9.95 {
+        format!("{value:.0} %")
+    } else {
+        format!("{value:.1} %")
+    }
 }
 
 /// Text on one line, cut to `most` characters.

@@ -12,8 +12,17 @@ pub struct Batch {
 
 impl Batch {
     pub fn new(table: TableId) -> Self {
-        let columns = table.def().columns.iter().map(|column| Column::new(column.column_type)).collect();
-        Self { table, columns, rows: 0 }
+        let columns = table
+            .def()
+            .columns
+            .iter()
+            .map(|column| Column::new(column.column_type))
+            .collect();
+        Self {
+            table,
+            columns,
+            rows: 0,
+        }
     }
 
     pub fn table(&self) -> TableId {
@@ -69,7 +78,13 @@ mod tests {
                 reason: "no RAPL".into(),
                 hint: Some("load intel_rapl_msr".into()),
             },
-            UnavailabilityRow { from_ns: 2, to_ns: Some(3), track: "gpu".into(), reason: "none".into(), hint: None },
+            UnavailabilityRow {
+                from_ns: 2,
+                to_ns: Some(3),
+                track: "gpu".into(),
+                reason: "none".into(),
+                hint: None,
+            },
         ];
         let mut batch = Batch::new(TableId::Unavailability);
         for row in &rows {
@@ -83,7 +98,12 @@ mod tests {
     #[test]
     fn a_row_of_another_table_is_refused() {
         let mut batch = Batch::new(TableId::Inferences);
-        let loss = LossRow { timestamp_ns: 0, place: "x".into(), kind: "y".into(), count: 1 };
+        let loss = LossRow {
+            timestamp_ns: 0,
+            place: "x".into(),
+            kind: "y".into(),
+            count: 1,
+        };
         assert!(!batch.push(&loss));
         assert!(batch.is_empty());
         assert_eq!(batch.rows::<LossRow>().count(), 0);

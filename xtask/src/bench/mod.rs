@@ -84,10 +84,11 @@ impl Figure {
     }
 
     fn verdict(&self) -> &'static str {
-        if self.goal.is_reached(self.value) {
-            "reached"
-        } else {
-            "missed"
+        match self.goal {
+            // A cost below nothing is noise, or a comparison of unlike things: no success.
+            Goal::AtMost(_) if self.value < 0.0 => "below zero",
+            goal if goal.is_reached(self.value) => "reached",
+            _ => "missed",
         }
     }
 }
@@ -116,7 +117,8 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
         quick,
     };
     for bench in chosen {
-        let report = (bench.run)(&setting).with_context(|| format!("benchmark {}", bench.name))?;
+        let mut report = (bench.run)(&setting).with_context(|| format!("benchmark {}", bench.name))?;
+        report.notes.extend(busy(&machine));
         if as_json {
             println!("{}", document(bench.name, &report, &machine));
         } else {
@@ -149,7 +151,7 @@ fn print_table(name: &str, report: &Report) {
     for figure in &report.figures {
         let goal = figure.goal.describe();
         println!(
-            "  {:width$}  {:>9}  to reach {goal:12}  {:7}  {}",
+            "  {:width$}  {:>9}  to reach {goal:12}  {:10}  {}",
             figure.key,
             figure.shown(),
             figure.verdict(),
@@ -171,6 +173,13 @@ fn machine(environment: &Environment) -> Result<Value> {
     machine["rustc"] = version.trim().trim_start_matches("rustc ").into();
     machine["onnxruntime"] = environment.version_of("onnxruntime").into();
     Ok(machine)
+}
+
+/// Says so when others used the machine just before: such figures are not worth publishing.
+fn busy(machine: &Value) -> Option<String> {
+    let (load, cores) = (machine["load"].as_f64()?, machine["cores"].as_f64()?);
+    (load > cores / 2.0)
+        .then(|| format!("the machine was busy (load {load} on {cores} cores): measure again"))
 }
 
 /// The middle value; of an even number of values the mean of the two in the middle.

@@ -9,18 +9,40 @@ use crate::{settings, units};
 
 /// Templates per use case; the same files as in `examples/config/`.
 const TEMPLATES: [(&str, &str); 7] = [
-    ("default", include_str!("../../../../examples/config/default.toml")),
-    ("development", include_str!("../../../../examples/config/development.toml")),
-    ("testing", include_str!("../../../../examples/config/testing.toml")),
-    ("staging", include_str!("../../../../examples/config/staging.toml")),
-    ("production", include_str!("../../../../examples/config/production.toml")),
-    ("critical", include_str!("../../../../examples/config/critical.toml")),
+    (
+        "default",
+        include_str!("../../../../examples/config/default.toml"),
+    ),
+    (
+        "development",
+        include_str!("../../../../examples/config/development.toml"),
+    ),
+    (
+        "testing",
+        include_str!("../../../../examples/config/testing.toml"),
+    ),
+    (
+        "staging",
+        include_str!("../../../../examples/config/staging.toml"),
+    ),
+    (
+        "production",
+        include_str!("../../../../examples/config/production.toml"),
+    ),
+    (
+        "critical",
+        include_str!("../../../../examples/config/critical.toml"),
+    ),
     ("ci", include_str!("../../../../examples/config/ci.toml")),
 ];
 
 pub fn run(args: &ConfigArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     match &args.action {
-        ConfigAction::Init { template, output, force } => init(template, output, *force, terminal)?,
+        ConfigAction::Init {
+            template,
+            output,
+            force,
+        } => init(template, output, *force, terminal)?,
         ConfigAction::Show => show(global, terminal)?,
         ConfigAction::Path => path(global, terminal)?,
     }
@@ -30,18 +52,24 @@ pub fn run(args: &ConfigArgs, global: &GlobalArgs, terminal: &Terminal) -> Resul
 fn init(name: &str, output: &Path, force: bool, terminal: &Terminal) -> Result<(), Failure> {
     let Some((_, text)) = TEMPLATES.iter().find(|(known, _)| *known == name) else {
         let known: Vec<&str> = TEMPLATES.iter().map(|(known, _)| *known).collect();
-        return Err(Failure::usage(format!("there is no template '{name}'")).with_hint(format!("templates: {}", known.join(", "))));
+        return Err(Failure::usage(format!("there is no template '{name}'"))
+            .with_hint(format!("templates: {}", known.join(", "))));
     };
     if output == Path::new("-") {
         terminal::print_data(text);
         return Ok(());
     }
     if output.exists() && !force {
-        return Err(Failure::usage(format!("'{}' is already there", output.display())).with_hint("--force replaces it; -o names another file"));
+        return Err(Failure::usage(format!("'{}' is already there", output.display()))
+            .with_hint("--force replaces it; -o names another file"));
     }
     fs_err::write(output, text)?;
     if !terminal.quiet {
-        terminal::print_error(&format!("wrote {} ({})", output.display(), units::bytes(text.len() as f64)));
+        terminal::print_error(&format!(
+            "wrote {} ({})",
+            output.display(),
+            units::bytes(text.len() as f64)
+        ));
     }
     Ok(())
 }
@@ -70,7 +98,10 @@ fn path(global: &GlobalArgs, terminal: &Terminal) -> Result<(), Failure> {
     }
     if files.is_empty() && !terminal.quiet {
         let user = settings::user_file().map_or("none".into(), |path| path.display().to_string());
-        terminal::print_error(&format!("no configuration file: neither ./{} nor {user}", settings::FILE_NAME));
+        terminal::print_error(&format!(
+            "no configuration file: neither ./{} nor {user}",
+            settings::FILE_NAME
+        ));
     }
     Ok(())
 }

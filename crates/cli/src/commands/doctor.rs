@@ -74,7 +74,10 @@ pub fn run(global: &GlobalArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     let mut checks = Vec::new();
     let ort = load(&ort_search, &mut checks);
     let machine = ortscope_sources::machine_facts();
-    let clock = ClockFacts { name: clock_name(), cost: clock_readings() };
+    let clock = ClockFacts {
+        name: clock_name(),
+        cost: clock_readings(),
+    };
     let noise = noise();
     checks.extend(machine_checks(&machine, &clock, &noise));
     let document = DoctorDocument {
@@ -134,11 +137,18 @@ fn load(search: &SearchReport, checks: &mut Vec<Check>) -> Option<OrtFacts> {
     checks.push(Check {
         name: "onnxruntime",
         state: State::Ok,
-        text: format!("{} at {} ({})", runtime.version(), found.path.display(), found.how),
+        text: format!(
+            "{} at {} ({})",
+            runtime.version(),
+            found.path.display(),
+            found.how
+        ),
         hint: None,
     });
     let providers = runtime.available_providers();
-    let accelerated = providers.iter().any(|name| name != "CPUExecutionProvider" && name != "AzureExecutionProvider");
+    let accelerated = providers
+        .iter()
+        .any(|name| name != "CPUExecutionProvider" && name != "AzureExecutionProvider");
     checks.push(Check {
         name: "providers",
         state: if accelerated { State::Ok } else { State::Warning },
@@ -166,11 +176,14 @@ fn machine_checks(machine: &MachineFacts, clock: &ClockFacts, noise: &NoiseFacts
             format!(
                 "{}: {} steps, {} per reading",
                 clock.name,
-                cost.resolution_nanos.map_or("unknown".into(), |nanos| units::nanos(nanos as f64)),
+                cost.resolution_nanos
+                    .map_or("unknown".into(), |nanos| units::nanos(nanos as f64)),
                 units::nanos(cost.cost_nanos)
             )
         }),
-        hint: (!fine).then(|| "a slow clock hides short inferences; on Linux see current_clocksource (tsc is best)".into()),
+        hint: (!fine).then(|| {
+            "a slow clock hides short inferences; on Linux see current_clocksource (tsc is best)".into()
+        }),
     });
     let quiet = noise.p99_over_median < 1.5;
     checks.push(Check {
@@ -188,11 +201,17 @@ fn machine_checks(machine: &MachineFacts, clock: &ClockFacts, noise: &NoiseFacts
             name: "frequency",
             state: State::Warning,
             text: format!("the governor is '{governor}'"),
-            hint: Some("latencies vary with the clock; 'cpupower frequency-set -g performance' while measuring".into()),
+            hint: Some(
+                "latencies vary with the clock; 'cpupower frequency-set -g performance' while measuring"
+                    .into(),
+            ),
         },
-        (Some(governor), _) => {
-            Check { name: "frequency", state: State::Ok, text: format!("governor '{governor}'"), hint: None }
-        }
+        (Some(governor), _) => Check {
+            name: "frequency",
+            state: State::Ok,
+            text: format!("governor '{governor}'"),
+            hint: None,
+        },
         (None, Some(true)) => Check {
             name: "frequency",
             state: State::Warning,
@@ -219,7 +238,12 @@ fn machine_checks(machine: &MachineFacts, clock: &ClockFacts, noise: &NoiseFacts
             text: "resident memory can be read, its peak cannot".into(),
             hint: None,
         },
-        Err(error) => Check { name: "memory", state: State::Missing, text: error.to_string(), hint: None },
+        Err(error) => Check {
+            name: "memory",
+            state: State::Missing,
+            text: error.to_string(),
+            hint: None,
+        },
     });
     checks
 }
@@ -241,7 +265,9 @@ fn noise() -> NoiseFacts {
     let mut times: Vec<u64> = (0..2_000)
         .map(|_| {
             let begin = now_nanos();
-            std::hint::black_box((0..20_000u64).fold(1u64, |sum, step| std::hint::black_box(sum.wrapping_mul(step | 1))));
+            std::hint::black_box(
+                (0..20_000u64).fold(1u64, |sum, step| std::hint::black_box(sum.wrapping_mul(step | 1))),
+            );
             now_nanos() - begin
         })
         .collect();
@@ -254,7 +280,12 @@ fn noise() -> NoiseFacts {
         .collect();
     times.sort_unstable();
     late.sort_unstable();
-    let at = |values: &[u64], p: f64| values.get((values.len() as f64 * p) as usize).copied().unwrap_or(0);
+    let at = |values: &[u64], p: f64| {
+        values
+            .get((values.len() as f64 * p) as usize)
+            .copied()
+            .unwrap_or(0)
+    };
     let (median_ns, p99_ns) = (at(&times, 0.5).max(1), at(&times, 0.99));
     NoiseFacts {
         median_ns,
@@ -267,10 +298,19 @@ fn noise() -> NoiseFacts {
 fn describe(document: &DoctorDocument, terminal: &Terminal) -> Vec<String> {
     let machine = &document.machine;
     let mut lines = vec![terminal.paint(BOLD, &format!("ortscope {}", document.ortscope_version))];
-    let mut parts = vec![machine.cpu_model.clone().unwrap_or_else(|| machine.architecture.clone())];
+    let mut parts = vec![
+        machine
+            .cpu_model
+            .clone()
+            .unwrap_or_else(|| machine.architecture.clone()),
+    ];
     parts.push(format!("{} logical CPUs", machine.logical_cpus));
     parts.extend(machine.memory_bytes.map(|bytes| units::bytes(bytes as f64)));
-    parts.push(format!("{} {}", machine.os, machine.os_version.as_deref().unwrap_or("")).trim().to_owned());
+    parts.push(
+        format!("{} {}", machine.os, machine.os_version.as_deref().unwrap_or(""))
+            .trim()
+            .to_owned(),
+    );
     lines.push(parts.join("  "));
     lines.push(String::new());
     for check in &document.checks {
@@ -279,16 +319,37 @@ fn describe(document: &DoctorDocument, terminal: &Terminal) -> Vec<String> {
             State::Warning => ("warning", WARN),
             State::Missing => ("missing", BAD),
         };
-        lines.push(format!("{}  {:<12}{}", terminal.paint(style, mark), check.name, check.text));
-        lines.extend(check.hint.as_ref().map(|hint| format!("{:<21}{}", "", terminal.paint(DIM, &format!("hint: {hint}")))));
+        lines.push(format!(
+            "{}  {:<12}{}",
+            terminal.paint(style, mark),
+            check.name,
+            check.text
+        ));
+        lines.extend(
+            check
+                .hint
+                .as_ref()
+                .map(|hint| format!("{:<21}{}", "", terminal.paint(DIM, &format!("hint: {hint}")))),
+        );
     }
     if let Some(ort) = &document.ort {
         for device in &ort.devices {
-            let vendor = if device.vendor.is_empty() { &device.ep_vendor } else { &device.vendor };
-            lines.push(format!("         {:<12}{:?} {} through {}", "device", device.kind, vendor, device.ep_name));
+            let vendor = if device.vendor.is_empty() {
+                &device.ep_vendor
+            } else {
+                &device.vendor
+            };
+            lines.push(format!(
+                "         {:<12}{:?} {} through {}",
+                "device", device.kind, vendor, device.ep_name
+            ));
         }
         for (what, why) in &ort.missing {
-            lines.push(format!("{}  {:<12}{what}: {why}", terminal.paint(WARN, "missing"), "feature"));
+            lines.push(format!(
+                "{}  {:<12}{what}: {why}",
+                terminal.paint(WARN, "missing"),
+                "feature"
+            ));
         }
     }
     lines.push(String::new());

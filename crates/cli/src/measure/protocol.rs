@@ -15,23 +15,54 @@ use crate::exit::Failure;
 #[serde(rename_all = "snake_case", tag = "message")]
 pub enum WorkerMessage {
     /// ONNX Runtime is loaded.
-    Runtime { version: String, build_info: String, available_providers: Vec<String> },
+    Runtime {
+        version: String,
+        build_info: String,
+        available_providers: Vec<String>,
+    },
     /// The model's file was read once, to know what the disk costs.
-    FileRead { nanos: u64, bytes: u64 },
+    FileRead {
+        nanos: u64,
+        bytes: u64,
+    },
     SessionCreated(SessionCreated),
     /// Or why not.
-    SecondSession { nanos: Option<u64>, reason: Option<String> },
+    SecondSession {
+        nanos: Option<u64>,
+        reason: Option<String>,
+    },
     Inputs(InputsMade),
-    Memory { stage: MemoryStage, working_set_bytes: u64, peak_working_set_bytes: Option<u64> },
+    Memory {
+        stage: MemoryStage,
+        working_set_bytes: u64,
+        peak_working_set_bytes: Option<u64>,
+    },
     /// The measured loop begins or ends.
-    Steady { begin: bool, timestamp_nanos: u64, cpu_time_nanos: u64 },
-    OutputsChecked { reference: String, outputs: Vec<CheckedOutput> },
-    Allocator { statistics: BTreeMap<String, String> },
-    Logs { lines: Vec<LogLine>, dropped: u64 },
+    Steady {
+        begin: bool,
+        timestamp_nanos: u64,
+        cpu_time_nanos: u64,
+    },
+    OutputsChecked {
+        reference: String,
+        outputs: Vec<CheckedOutput>,
+    },
+    Allocator {
+        statistics: BTreeMap<String, String>,
+    },
+    Logs {
+        lines: Vec<LogLine>,
+        dropped: u64,
+    },
     /// Something the user should know, in one sentence.
-    Note { text: String },
+    Note {
+        text: String,
+    },
     /// The worker ends early. What it has measured stays valid.
-    Failed { failure: Failure, after_runs: Option<u64> },
+    Failed {
+        failure: Failure,
+        after_runs: Option<u64>,
+    },
     Done,
 }
 

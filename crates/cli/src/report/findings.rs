@@ -31,11 +31,19 @@ pub struct Finding {
 
 /// All findings, the gravest first.
 pub fn find(result: &RunResult) -> Vec<Finding> {
-    let mut findings: Vec<Finding> =
-        [wrong_answers, fallback, lost_records, overloaded, unsteady, outliers_matter, slow_first_run, growing_memory]
-            .iter()
-            .filter_map(|check| check(result))
-            .collect();
+    let mut findings: Vec<Finding> = [
+        wrong_answers,
+        fallback,
+        lost_records,
+        overloaded,
+        unsteady,
+        outliers_matter,
+        slow_first_run,
+        growing_memory,
+    ]
+    .iter()
+    .filter_map(|check| check(result))
+    .collect();
     findings.sort_by_key(|finding| finding.severity);
     findings
 }
@@ -46,12 +54,19 @@ fn command(result: &RunResult, flags: &str) -> Option<String> {
 
 fn wrong_answers(result: &RunResult) -> Option<Finding> {
     let checked = result.outputs_checked.as_ref()?;
-    let worst = checked.outputs.iter().find(|output| output.comparison.verdict == OutputVerdict::Different)?;
+    let worst = checked
+        .outputs
+        .iter()
+        .find(|output| output.comparison.verdict == OutputVerdict::Different)?;
     Some(Finding {
         id: "outputs-differ",
         severity: Severity::Error,
-        evidence: format!("output '{}' differs from the {}: {}", worst.name, checked.reference, worst.comparison.sentence),
-        advice: "do not trust the speed of answers that are wrong; report it to the provider's authors".into(),
+        evidence: format!(
+            "output '{}' differs from the {}: {}",
+            worst.name, checked.reference, worst.comparison.sentence
+        ),
+        advice: "do not trust the speed of answers that are wrong; report it to the provider's authors"
+            .into(),
         command: command(result, "--provider cpu"),
     })
 }
@@ -62,8 +77,13 @@ fn fallback(result: &RunResult) -> Option<Finding> {
     Some(Finding {
         id: "provider-fallback",
         severity: Severity::Error,
-        evidence: format!("{} was asked for but is not used: {}", fallen.provider, units::one_line(&fallen.reason, 160)),
-        advice: "these figures are of another provider; install what it needs, or ask for the one you want".into(),
+        evidence: format!(
+            "{} was asked for but is not used: {}",
+            fallen.provider,
+            units::one_line(&fallen.reason, 160)
+        ),
+        advice: "these figures are of another provider; install what it needs, or ask for the one you want"
+            .into(),
         command: Some("ortscope doctor".into()),
     })
 }
@@ -76,7 +96,14 @@ fn lost_records(result: &RunResult) -> Option<Finding> {
         evidence: result
             .losses
             .iter()
-            .map(|loss| format!("{} {} lost at {}", units::count(loss.count), loss.kind, loss.place))
+            .map(|loss| {
+                format!(
+                    "{} {} lost at {}",
+                    units::count(loss.count),
+                    loss.kind,
+                    loss.place
+                )
+            })
             .collect::<Vec<_>>()
             .join(", "),
         advice: "the machine was too busy to record everything; measure again with less beside it".into(),
@@ -86,7 +113,9 @@ fn lost_records(result: &RunResult) -> Option<Finding> {
 
 fn overloaded(result: &RunResult) -> Option<Finding> {
     let server = result.server.as_ref()?;
-    let OpenLoopVerdict::CannotKeepUp { .. } = server.verdict else { return None };
+    let OpenLoopVerdict::CannotKeepUp { .. } = server.verdict else {
+        return None;
+    };
     let achieved = server.achieved_per_second.unwrap_or(0.0);
     Some(Finding {
         id: "cannot-keep-up",
@@ -98,7 +127,10 @@ fn overloaded(result: &RunResult) -> Option<Finding> {
             units::count(server.queue_depth_max)
         ),
         advice: "latency grows without end at this rate; offer less, or make the model faster".into(),
-        command: command(result, &format!("--scenario server:{:.0}", (achieved * 0.7).max(1.0))),
+        command: command(
+            result,
+            &format!("--scenario server:{:.0}", (achieved * 0.7).max(1.0)),
+        ),
     })
 }
 
@@ -108,7 +140,9 @@ fn unsteady(result: &RunResult) -> Option<Finding> {
         id: "no-steady-state",
         severity: Severity::Warning,
         evidence: stability.reason.clone(),
-        advice: "one number does not describe this; measure longer, and look for heat, clocks and other programs".into(),
+        advice:
+            "one number does not describe this; measure longer, and look for heat, clocks and other programs"
+                .into(),
         command: command(result, "--duration 60s"),
     })
 }
@@ -136,8 +170,14 @@ fn slow_first_run(result: &RunResult) -> Option<Finding> {
     (first > 10.0 * usual && first - usual > 50.0).then(|| Finding {
         id: "slow-first-run",
         severity: Severity::Advice,
-        evidence: format!("the first run took {} ms, {}× a usual one", units::digits(first), units::digits(first / usual)),
-        advice: "run the model once before you serve; providers compile in the first run, and some can cache it".into(),
+        evidence: format!(
+            "the first run took {} ms, {}× a usual one",
+            units::digits(first),
+            units::digits(first / usual)
+        ),
+        advice:
+            "run the model once before you serve; providers compile in the first run, and some can cache it"
+                .into(),
         command: None,
     })
 }
@@ -149,7 +189,10 @@ fn growing_memory(result: &RunResult) -> Option<Finding> {
     (growth * runs > 32e6 && growth > 64.0 && !offline).then(|| Finding {
         id: "memory-grows",
         severity: Severity::Warning,
-        evidence: format!("memory grew by {} per inference over the second half of the runs", units::bytes(growth)),
+        evidence: format!(
+            "memory grew by {} per inference over the second half of the runs",
+            units::bytes(growth)
+        ),
         advice: "if it goes on growing in a longer run, something keeps memory per inference".into(),
         command: command(result, "--duration 2m"),
     })

@@ -21,7 +21,11 @@ const MOST_NOTES: usize = 2;
 
 /// Lines of one result.
 pub fn summary(result: &RunResult, clock: &ClockReport, terminal: &Terminal) -> Vec<String> {
-    let mut page = Page { lines: Vec::new(), terminal: *terminal, noise: clock_noise(clock) };
+    let mut page = Page {
+        lines: Vec::new(),
+        terminal: *terminal,
+        noise: clock_noise(clock),
+    };
     page.title(result);
     page.runtime(result);
     page.inputs(result);
@@ -56,14 +60,25 @@ impl Page {
     fn title(&mut self, result: &RunResult) {
         let model = &result.model;
         let mut parts = vec![self.terminal.paint(BOLD, &model.name)];
-        parts.extend(result.label.as_ref().map(|label| self.terminal.paint(BOLD, label)));
+        parts.extend(
+            result
+                .label
+                .as_ref()
+                .map(|label| self.terminal.paint(BOLD, label)),
+        );
         parts.extend(model.opset.map(|opset| format!("opset {opset}")));
         let nodes = units::count(model.nodes);
         parts.push(match model.total_nodes > model.nodes {
-            true => format!("{nodes} nodes ({} with subgraphs)", units::count(model.total_nodes)),
+            true => format!(
+                "{nodes} nodes ({} with subgraphs)",
+                units::count(model.total_nodes)
+            ),
             false => format!("{nodes} nodes"),
         });
-        parts.push(format!("{} parameters", units::magnitude(model.parameters as f64)));
+        parts.push(format!(
+            "{} parameters",
+            units::magnitude(model.parameters as f64)
+        ));
         parts.push(units::bytes(model.bytes as f64));
         if model.quantized {
             parts.push("quantised".into());
@@ -82,7 +97,10 @@ impl Page {
                 }
             } else {
                 let names: Vec<&str> = placement.providers.iter().map(|name| short(name)).collect();
-                text += &format!("  {} (nodes per provider: needs ONNX Runtime 1.24)", names.join(", "));
+                text += &format!(
+                    "  {} (nodes per provider: needs ONNX Runtime 1.24)",
+                    names.join(", ")
+                );
             }
         }
         if let Some(threads) = result.configuration.intra_op_threads {
@@ -95,8 +113,15 @@ impl Page {
         let Some(inputs) = &result.inputs else { return };
         let shown: Vec<&str> = inputs.described.iter().take(3).map(String::as_str).collect();
         let more = inputs.described.len().saturating_sub(3);
-        let more = if more > 0 { format!("  and {more} more") } else { String::new() };
-        self.line("inputs", &format!("{}{more}  (seed {})", shown.join("  "), inputs.seed));
+        let more = if more > 0 {
+            format!("  and {more} more")
+        } else {
+            String::new()
+        };
+        self.line(
+            "inputs",
+            &format!("{}{more}  (seed {})", shown.join("  "), inputs.seed),
+        );
         if !inputs.guessed.is_empty() {
             let guesses: Vec<String> = inputs
                 .guessed
@@ -134,14 +159,27 @@ impl Page {
         let Some(latency) = &result.latency else { return };
         let report = &latency.inference;
         let (_, unit) = units::nanos_scaled(report.median_ms * 1e6);
-        let (p50, p90, p95) = (report.percentile(0.5), report.percentile(0.9), report.percentile(0.95));
-        let headline = [p50, p90, p95].map(|p| self.percentile(p, unit, p == p50)).join("  ");
+        let (p50, p90, p95) = (
+            report.percentile(0.5),
+            report.percentile(0.9),
+            report.percentile(0.95),
+        );
+        let headline = [p50, p90, p95]
+            .map(|p| self.percentile(p, unit, p == p50))
+            .join("  ");
         self.line("latency", &self.terminal.paint(BOLD, &headline));
-        let tail = [report.percentile(0.99), report.percentile(0.999)].map(|p| self.percentile(p, unit, true)).join("  ");
+        let tail = [report.percentile(0.99), report.percentile(0.999)]
+            .map(|p| self.percentile(p, unit, true))
+            .join("  ");
         self.line("", &tail);
         self.line("", &self.spread(report, unit));
-        let parts = [latency.end_to_end.median_ms, latency.copy_in_ms, report.median_ms, latency.copy_out_ms]
-            .map(|value| self.number(value * 1e6, unit));
+        let parts = [
+            latency.end_to_end.median_ms,
+            latency.copy_in_ms,
+            report.median_ms,
+            latency.copy_out_ms,
+        ]
+        .map(|value| self.number(value * 1e6, unit));
         self.line(
             "",
             &format!(
@@ -154,7 +192,8 @@ impl Page {
     }
 
     fn spread(&self, report: &LatencyReport, unit: &str) -> String {
-        let values = [report.mean_ms, report.min_ms, report.max_ms].map(|value| self.number(value * 1e6, unit));
+        let values =
+            [report.mean_ms, report.min_ms, report.max_ms].map(|value| self.number(value * 1e6, unit));
         format!(
             "mean {}  min {}  max {} {unit}  over {} runs",
             values[0],
@@ -198,8 +237,12 @@ impl Page {
     fn server(&mut self, result: &RunResult) {
         let Some(server) = &result.server else { return };
         let value = |percentiles: &[Percentile], p: f64| {
-            let found = percentiles.iter().find(|percentile| (percentile.p - p).abs() < 1e-9);
-            found.and_then(|percentile| percentile.value_nanos).map_or("n/a".to_owned(), |nanos| units::nanos(nanos as f64))
+            let found = percentiles
+                .iter()
+                .find(|percentile| (percentile.p - p).abs() < 1e-9);
+            found
+                .and_then(|percentile| percentile.value_nanos)
+                .map_or("n/a".to_owned(), |nanos| units::nanos(nanos as f64))
         };
         self.line(
             "server",
@@ -224,19 +267,36 @@ impl Page {
     }
 
     fn generation(&mut self, result: &RunResult) {
-        let Some(generation) = &result.generation else { return };
-        let first = generation.first_token_median_ms.map_or("n/a".into(), |ms| units::nanos(ms * 1e6));
+        let Some(generation) = &result.generation else {
+            return;
+        };
+        let first = generation
+            .first_token_median_ms
+            .map_or("n/a".into(), |ms| units::nanos(ms * 1e6));
         self.line(
             "first tok",
-            &self.terminal.paint(BOLD, &format!("median {first}  over {} sequences", units::count(generation.sequences as u64))),
+            &self.terminal.paint(
+                BOLD,
+                &format!(
+                    "median {first}  over {} sequences",
+                    units::count(generation.sequences as u64)
+                ),
+            ),
         );
         let unit = generation
             .between_tokens
             .first()
             .and_then(|p50| p50.value_nanos)
             .map_or("ms", |nanos| units::nanos_scaled(nanos as f64).1);
-        let find = |p: f64| generation.between_tokens.iter().find(|percentile| (percentile.p - p).abs() < 1e-9);
-        let text = [find(0.5), find(0.9), find(0.99)].map(|p| self.percentile(p, unit, true)).join("  ");
+        let find = |p: f64| {
+            generation
+                .between_tokens
+                .iter()
+                .find(|percentile| (percentile.p - p).abs() < 1e-9)
+        };
+        let text = [find(0.5), find(0.9), find(0.99)]
+            .map(|p| self.percentile(p, unit, true))
+            .join("  ");
         self.line("per token", &self.terminal.paint(BOLD, &text));
         let mut text = format!("{} tokens", units::count(generation.tokens));
         if let Some(rate) = generation.decode_tokens_per_second {
@@ -244,7 +304,10 @@ impl Page {
         }
         if let Some(growth) = generation.growth_ms_per_100_tokens {
             let sign = if growth < 0.0 { "-" } else { "+" };
-            text += &format!("  {sign}{} per 100 tokens of context", units::nanos(growth.abs() * 1e6));
+            text += &format!(
+                "  {sign}{} per 100 tokens of context",
+                units::nanos(growth.abs() * 1e6)
+            );
         }
         self.line("", &text);
     }
@@ -252,9 +315,15 @@ impl Page {
     fn throughput(&mut self, result: &RunResult) {
         let mut parts = Vec::new();
         if let Some(throughput) = &result.throughput {
-            parts.push(format!("{} inferences/s", units::digits(throughput.requests_per_second)));
+            parts.push(format!(
+                "{} inferences/s",
+                units::digits(throughput.requests_per_second)
+            ));
             if throughput.samples_per_second > throughput.requests_per_second * 1.01 {
-                parts.push(format!("{} samples/s", units::digits(throughput.samples_per_second)));
+                parts.push(format!(
+                    "{} samples/s",
+                    units::digits(throughput.samples_per_second)
+                ));
             }
         }
         if let Some(cores) = result.cpu_cores_used {
@@ -271,9 +340,21 @@ impl Page {
     fn memory(&mut self, result: &RunResult) {
         let memory = &result.memory;
         let mut parts = Vec::new();
-        parts.extend(memory.peak_bytes.map(|bytes| format!("peak {}", units::bytes(bytes as f64))));
-        parts.extend(memory.session_bytes.map(|bytes| format!("session {}", units::bytes_change(bytes as f64))));
-        parts.extend(memory.first_run_bytes.map(|bytes| format!("first run {}", units::bytes_change(bytes as f64))));
+        parts.extend(
+            memory
+                .peak_bytes
+                .map(|bytes| format!("peak {}", units::bytes(bytes as f64))),
+        );
+        parts.extend(
+            memory
+                .session_bytes
+                .map(|bytes| format!("session {}", units::bytes_change(bytes as f64))),
+        );
+        parts.extend(
+            memory
+                .first_run_bytes
+                .map(|bytes| format!("first run {}", units::bytes_change(bytes as f64))),
+        );
         parts.extend(
             memory
                 .growth_per_inference_bytes
@@ -285,11 +366,36 @@ impl Page {
     }
 
     fn outputs(&mut self, result: &RunResult) {
-        let Some(checked) = &result.outputs_checked else { return };
-        let different = checked.outputs.iter().filter(|output| output.comparison.mismatches > 0).count();
-        let text = match checked.outputs.iter().max_by_key(|output| output.comparison.mismatches) {
-            _ if different == 0 => self.terminal.paint(GOOD, &format!("all {} outputs agree with the {}", checked.outputs.len(), checked.reference)),
-            Some(worst) => self.terminal.paint(BAD, &format!("{different} of {} outputs differ from the {}: {}", checked.outputs.len(), checked.reference, worst.comparison.sentence)),
+        let Some(checked) = &result.outputs_checked else {
+            return;
+        };
+        let different = checked
+            .outputs
+            .iter()
+            .filter(|output| output.comparison.mismatches > 0)
+            .count();
+        let text = match checked
+            .outputs
+            .iter()
+            .max_by_key(|output| output.comparison.mismatches)
+        {
+            _ if different == 0 => self.terminal.paint(
+                GOOD,
+                &format!(
+                    "all {} outputs agree with the {}",
+                    checked.outputs.len(),
+                    checked.reference
+                ),
+            ),
+            Some(worst) => self.terminal.paint(
+                BAD,
+                &format!(
+                    "{different} of {} outputs differ from the {}: {}",
+                    checked.outputs.len(),
+                    checked.reference,
+                    worst.comparison.sentence
+                ),
+            ),
             None => "nothing to compare".to_owned(),
         };
         self.line("answers", &text);
@@ -311,7 +417,8 @@ impl Page {
                 DIM,
                 &format!(
                     "  (clock: {} steps, {} per reading)",
-                    cost.resolution_nanos.map_or("?".into(), |nanos| units::nanos(nanos as f64)),
+                    cost.resolution_nanos
+                        .map_or("?".into(), |nanos| units::nanos(nanos as f64)),
                     units::nanos(cost.cost_nanos)
                 ),
             );
@@ -328,21 +435,34 @@ impl Page {
             };
             let label = self.terminal.paint(style, &format!("{label:<LABEL_WIDTH$}"));
             self.lines.push(format!("{label}{}", finding.evidence));
-            let command = finding.command.as_ref().map(|command| format!("  ->  {command}")).unwrap_or_default();
+            let command = finding
+                .command
+                .as_ref()
+                .map(|command| format!("  ->  {command}"))
+                .unwrap_or_default();
             self.line("", &format!("{}{command}", finding.advice));
         }
     }
 
     /// `p50 2.31 ms [2.29 .. 2.33]`, or what it would take to know it.
     fn percentile(&self, percentile: Option<&Percentile>, unit: &str, with_interval: bool) -> String {
-        let Some(percentile) = percentile else { return String::new() };
+        let Some(percentile) = percentile else {
+            return String::new();
+        };
         let name = format!("p{}", percentile.p * 100.0);
         let Some(value) = percentile.value_nanos else {
-            return format!("{name} n/a (needs ≥ {} runs)", units::count(percentile.needs_runs));
+            return format!(
+                "{name} n/a (needs ≥ {} runs)",
+                units::count(percentile.needs_runs)
+            );
         };
         let mut text = format!("{name} {} {unit}", self.number(value as f64, unit));
         if with_interval && let (Some(low), Some(high)) = (percentile.low_nanos, percentile.high_nanos) {
-            text += &format!(" [{} .. {}]", self.number(low as f64, unit), self.number(high as f64, unit));
+            text += &format!(
+                " [{} .. {}]",
+                self.number(low as f64, unit),
+                self.number(high as f64, unit)
+            );
         }
         text
     }

@@ -6,22 +6,35 @@ use crate::exit::{Exit, Failure};
 use crate::measure::plan::WorkerPlan;
 
 pub fn from_ort(error: &OrtError, plan: &WorkerPlan) -> Failure {
-    let model = plan.model.file_name().map_or_else(|| plan.model.display().to_string(), |name| name.to_string_lossy().into_owned());
+    let model = plan.model.file_name().map_or_else(
+        || plan.model.display().to_string(),
+        |name| name.to_string_lossy().into_owned(),
+    );
     match error {
-        OrtError::ProviderUnavailable { provider, available, reason } => {
-            Failure::new(Exit::Provider, format!("the provider {provider} cannot be used: {}", one_line(reason)))
-                .with_hint(format!(
-                    "this ONNX Runtime has {}; add ',cpu' to --provider to fall back to the CPU and be told so",
-                    available.join(", ")
-                ))
-        }
-        OrtError::TooOld { .. } => Failure::model(error.to_string())
-            .with_hint("install a newer one (pip install --upgrade onnxruntime) or name it with --ort-library"),
+        OrtError::ProviderUnavailable {
+            provider,
+            available,
+            reason,
+        } => Failure::new(
+            Exit::Provider,
+            format!("the provider {provider} cannot be used: {}", one_line(reason)),
+        )
+        .with_hint(format!(
+            "this ONNX Runtime has {}; add ',cpu' to --provider to fall back to the CPU and be told so",
+            available.join(", ")
+        )),
+        OrtError::TooOld { .. } => Failure::model(error.to_string()).with_hint(
+            "install a newer one (pip install --upgrade onnxruntime) or name it with --ort-library",
+        ),
         OrtError::LibraryLoad { .. } | OrtError::NotOnnxRuntime { .. } | OrtError::LibraryNotFound { .. } => {
-            split_hint(&error.to_string(), "'ortscope doctor' shows where ONNX Runtime was looked for")
+            split_hint(
+                &error.to_string(),
+                "'ortscope doctor' shows where ONNX Runtime was looked for",
+            )
         }
-        OrtError::NeedsVersion { .. } => Failure::model(error.to_string())
-            .with_hint("use a newer ONNX Runtime, or leave the option out"),
+        OrtError::NeedsVersion { .. } => {
+            Failure::model(error.to_string()).with_hint("use a newer ONNX Runtime, or leave the option out")
+        }
         OrtError::Call { message, code, .. } => call(&model, message, *code),
         _ => Failure::model(one_line(&error.to_string())),
     }
@@ -35,24 +48,36 @@ fn call(model: &str, message: &str, code: ErrorCode) -> Failure {
         _ => text,
     };
     let lower = text.to_ascii_lowercase();
-    if lower.contains("opset") && (lower.contains("only *guarantees*") || lower.contains("under development") || lower.contains("till opset")) {
-        return Failure::model(format!("{model} uses an operator set that this ONNX Runtime does not know: {text}"))
-            .with_hint("use a newer ONNX Runtime, or export the model with an older opset");
+    if lower.contains("opset")
+        && (lower.contains("only *guarantees*")
+            || lower.contains("under development")
+            || lower.contains("till opset"))
+    {
+        return Failure::model(format!(
+            "{model} uses an operator set that this ONNX Runtime does not know: {text}"
+        ))
+        .with_hint("use a newer ONNX Runtime, or export the model with an older opset");
     }
     if lower.contains("unsupported model ir version") {
         return Failure::model(format!("{model} is newer than this ONNX Runtime: {text}"))
             .with_hint("use a newer ONNX Runtime, or save the model with an older IR version");
     }
     if let Some(operator) = unknown_operator(&text) {
-        return Failure::model(format!("{model} uses the operator {operator}, which this ONNX Runtime does not have"))
-            .with_hint("a custom operator needs its library; a standard one may need a newer ONNX Runtime");
+        return Failure::model(format!(
+            "{model} uses the operator {operator}, which this ONNX Runtime does not have"
+        ))
+        .with_hint("a custom operator needs its library; a standard one may need a newer ONNX Runtime");
     }
     if code == ErrorCode::NotImplemented || lower.contains("could not find an implementation") {
-        return Failure::model(format!("{model} has an operator without an implementation here: {text}"))
-            .with_hint("another provider, or a newer ONNX Runtime, may have it");
+        return Failure::model(format!(
+            "{model} has an operator without an implementation here: {text}"
+        ))
+        .with_hint("another provider, or a newer ONNX Runtime, may have it");
     }
     if code == ErrorCode::InvalidArgument
-        && (lower.contains("got invalid dimensions") || lower.contains("unexpected input data type") || lower.contains("invalid rank"))
+        && (lower.contains("got invalid dimensions")
+            || lower.contains("unexpected input data type")
+            || lower.contains("invalid rank"))
     {
         return Failure::input(format!("{model} refuses these inputs: {text}"))
             .with_hint("'ortscope inspect MODEL' shows what it takes; set sizes with --shape");
@@ -67,7 +92,9 @@ fn call(model: &str, message: &str, code: ErrorCode) -> Failure {
 /// The operator's name in the two wordings of ONNX Runtime: "No Op registered for X with domain_version of 13" and
 /// "X(13) is not a registered function/op".
 fn unknown_operator(text: &str) -> Option<&str> {
-    let new = text.split_once("No Op registered for ").and_then(|(_, rest)| rest.split_whitespace().next());
+    let new = text
+        .split_once("No Op registered for ")
+        .and_then(|(_, rest)| rest.split_whitespace().next());
     let old = || {
         let (before, _) = text.split_once(" is not a registered function/op")?;
         let name = before.rsplit(' ').next()?;
@@ -80,8 +107,11 @@ fn unknown_operator(text: &str) -> Option<&str> {
 fn one_line(message: &str) -> String {
     let joined = message.split_whitespace().collect::<Vec<_>>().join(" ");
     // "/onnxruntime_src/.../file.cc:123 void onnxruntime::Foo(...) The part that matters"
-    let Some(rest) = joined.strip_prefix('/') else { return joined };
-    rest.split_once(") ").map_or(joined.clone(), |(_, tail)| tail.to_owned())
+    let Some(rest) = joined.strip_prefix('/') else {
+        return joined;
+    };
+    rest.split_once(") ")
+        .map_or(joined.clone(), |(_, tail)| tail.to_owned())
 }
 
 fn split_hint(text: &str, otherwise: &str) -> Failure {
@@ -106,7 +136,11 @@ mod tests {
 
     #[test]
     fn known_refusals_get_their_exit_code() {
-        let refused = call("m.onnx", "Got invalid dimensions for input: x", ErrorCode::InvalidArgument);
+        let refused = call(
+            "m.onnx",
+            "Got invalid dimensions for input: x",
+            ErrorCode::InvalidArgument,
+        );
         assert_eq!(refused.exit, Exit::Input);
         for message in [
             "Load model from m.onnx failed:This is an invalid model. In Node, (a) , Error No Op registered for Foo with \
@@ -114,9 +148,17 @@ mod tests {
             "Fatal error: com.x:Foo(-1) is not a registered function/op",
         ] {
             let unknown = call("m.onnx", message, ErrorCode::Fail);
-            assert!(unknown.message.contains("Foo") && unknown.hint.is_some(), "{}", unknown.message);
+            assert!(
+                unknown.message.contains("Foo") && unknown.hint.is_some(),
+                "{}",
+                unknown.message
+            );
         }
-        let newer = call("m.onnx", "Unsupported model IR version: 99, max supported IR version: 10", ErrorCode::Fail);
+        let newer = call(
+            "m.onnx",
+            "Unsupported model IR version: 99, max supported IR version: 10",
+            ErrorCode::Fail,
+        );
         assert_eq!(newer.exit, Exit::Model);
         assert!(newer.message.contains("newer than this ONNX Runtime"));
     }

@@ -29,8 +29,12 @@ pub struct Outbox {
 impl Outbox {
     pub fn open(channel: &Path) -> Result<Self, Failure> {
         let start = own_usage().map_or(0, |usage| usage.identity.start);
-        let owner = ProcessIdentity { pid: std::process::id(), start };
-        let ring = RingWriter::create(channel, "messages", MESSAGE_RING_BYTES, owner).map_err(Failure::internal)?;
+        let owner = ProcessIdentity {
+            pid: std::process::id(),
+            start,
+        };
+        let ring =
+            RingWriter::create(channel, "messages", MESSAGE_RING_BYTES, owner).map_err(Failure::internal)?;
         Ok(Self { ring, owner })
     }
 
@@ -38,7 +42,8 @@ impl Outbox {
     pub fn stream(&self, channel: &Path, number: u16, streams: u16) -> Result<RingWriter, Failure> {
         let share = STREAM_RINGS_BYTES / u64::from(streams.max(1));
         let capacity = share.next_power_of_two().max(MIN_STREAM_RING_BYTES);
-        RingWriter::create(channel, &format!("stream-{number}"), capacity, self.owner).map_err(Failure::internal)
+        RingWriter::create(channel, &format!("stream-{number}"), capacity, self.owner)
+            .map_err(Failure::internal)
     }
 
     /// A message that does not get through is counted by the ring.
@@ -64,6 +69,10 @@ impl Outbox {
 
     pub fn steady(&mut self, begin: bool) {
         let cpu_time_nanos = own_usage().map_or(0, |usage| usage.cpu_time_nanos);
-        self.send(&WorkerMessage::Steady { begin, timestamp_nanos: now_nanos(), cpu_time_nanos });
+        self.send(&WorkerMessage::Steady {
+            begin,
+            timestamp_nanos: now_nanos(),
+            cpu_time_nanos,
+        });
     }
 }

@@ -8,7 +8,10 @@ fn files_that_are_not_models() {
     place.file("empty.onnx", "");
     place.file("text.onnx", "hello, I am not a model\n");
     place.file("page.onnx", "<!DOCTYPE html><html></html>");
-    place.file("lfs.onnx", "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n");
+    place.file(
+        "lfs.onnx",
+        "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n",
+    );
     place.file("zip.onnx", b"PK\x03\x04aaaaaaaaaaaaaaaaaaaaaaaaaaaa");
     for (file, word) in [
         ("empty.onnx", "empty"),
@@ -22,7 +25,9 @@ fn files_that_are_not_models() {
         place.ortscope(&["inspect", file]).expect_error(3, &[word]);
     }
     std::fs::create_dir(place.directory.path().join("dir.onnx")).unwrap();
-    place.ortscope(&["run", "dir.onnx"]).expect_error(3, &["directory"]);
+    place
+        .ortscope(&["run", "dir.onnx"])
+        .expect_error(3, &["directory"]);
 }
 
 #[test]
@@ -48,22 +53,39 @@ fn an_unknown_operator_or_opset() {
         .input("x", &of)
         .output("y", &of);
     place.file("op.onnx", strange.model());
-    place.with_library(&library, &["run", "op.onnx"]).expect_error(3, &["FrobnicateGently", "hint:"]);
-    let future = onnx::Graph::default().node(&onnx::node("Identity", &["x"], &["y"])).input("x", &of).output("y", &of);
+    place
+        .with_library(&library, &["run", "op.onnx"])
+        .expect_error(3, &["FrobnicateGently", "hint:"]);
+    let future = onnx::Graph::default()
+        .node(&onnx::node("Identity", &["x"], &["y"]))
+        .input("x", &of)
+        .output("y", &of);
     place.file("opset.onnx", future.model_of(8, 9999));
-    place.with_library(&library, &["run", "opset.onnx"]).expect_error(3, &["opset", "hint:"]);
-    let newer = onnx::Graph::default().node(&onnx::node("Identity", &["x"], &["y"])).input("x", &of).output("y", &of);
+    place
+        .with_library(&library, &["run", "opset.onnx"])
+        .expect_error(3, &["opset", "hint:"]);
+    let newer = onnx::Graph::default()
+        .node(&onnx::node("Identity", &["x"], &["y"]))
+        .input("x", &of)
+        .output("y", &of);
     place.file("ir.onnx", newer.model_of(9999, 13));
-    place.with_library(&library, &["run", "ir.onnx"]).expect_error(3, &["IR version", "hint:"]);
+    place
+        .with_library(&library, &["run", "ir.onnx"])
+        .expect_error(3, &["IR version", "hint:"]);
 }
 
 #[test]
 fn external_data_that_is_missing_or_outside() {
     let place = Place::new();
-    for (location, word) in [("weights.bin", "weights.bin"), ("../weights.bin", "leaves the model"), ("/etc/hostname", "/etc/hostname")]
-    {
+    for (location, word) in [
+        ("weights.bin", "weights.bin"),
+        ("../weights.bin", "leaves the model"),
+        ("/etc/hostname", "/etc/hostname"),
+    ] {
         place.file("external.onnx", model_with_external(location));
-        place.ortscope(&["run", "external.onnx"]).expect_error(3, &[word, "hint:"]);
+        place
+            .ortscope(&["run", "external.onnx"])
+            .expect_error(3, &[word, "hint:"]);
     }
 }
 
@@ -79,8 +101,14 @@ fn model_with_external(location: &str) -> Vec<u8> {
     onnx::Graph::default()
         .node(&onnx::node("MatMul", &["x", "w"], &["y"]))
         .initializer(&tensor)
-        .input("x", &onnx::tensor_type(1, &[onnx::Dim::Fixed(1), onnx::Dim::Fixed(3)]))
-        .output("y", &onnx::tensor_type(1, &[onnx::Dim::Fixed(1), onnx::Dim::Fixed(2)]))
+        .input(
+            "x",
+            &onnx::tensor_type(1, &[onnx::Dim::Fixed(1), onnx::Dim::Fixed(3)]),
+        )
+        .output(
+            "y",
+            &onnx::tensor_type(1, &[onnx::Dim::Fixed(1), onnx::Dim::Fixed(2)]),
+        )
         .model()
 }
 
@@ -102,12 +130,20 @@ fn inputs_that_do_not_fit() {
         ("x.txt", "x.txt"),
         ("missing.npz", "missing.npz"),
     ] {
-        place.with_library(&library, &["run", &model, "--input", file]).expect_error(4, &[word, "hint:"]);
+        place
+            .with_library(&library, &["run", &model, "--input", file])
+            .expect_error(4, &[word, "hint:"]);
     }
-    place.with_library(&library, &["run", &model, "--shape", "x=1x4"]).expect_error(4, &["axis 1"]);
-    place.with_library(&library, &["run", &model, "--shape", "bacth=2"]).expect_error(4, &["did you mean 'batch'"]);
+    place
+        .with_library(&library, &["run", &model, "--shape", "x=1x4"])
+        .expect_error(4, &["axis 1"]);
+    place
+        .with_library(&library, &["run", &model, "--shape", "bacth=2"])
+        .expect_error(4, &["did you mean 'batch'"]);
     place.file("map.onnx", models::dict_vectorizer());
-    place.with_library(&library, &["run", "map.onnx"]).expect_error(4, &["--template"]);
+    place
+        .with_library(&library, &["run", "map.onnx"])
+        .expect_error(4, &["--template"]);
 }
 
 #[test]
@@ -116,15 +152,26 @@ fn no_library_a_wrong_one_or_an_old_one() {
     let model = small_model(&place);
     let mut command = place.command(&["run", &model]);
     // Nothing to find: no Python, no library path.
-    let output = command.env("PATH", place.directory.path()).env_remove("VIRTUAL_ENV").env_remove("CONDA_PREFIX").output();
+    let output = command
+        .env("PATH", place.directory.path())
+        .env_remove("VIRTUAL_ENV")
+        .env_remove("CONDA_PREFIX")
+        .output();
     let stderr = String::from_utf8_lossy(&output.unwrap().stderr).into_owned();
     // A machine may have a system-wide library; then this case cannot be shown here.
     if stderr.contains("error:") {
-        assert!(stderr.contains("no ONNX Runtime was found") && stderr.contains("hint:"), "{stderr}");
+        assert!(
+            stderr.contains("no ONNX Runtime was found") && stderr.contains("hint:"),
+            "{stderr}"
+        );
     }
-    place.ortscope(&["run", &model, "--ort-library", "nowhere.so"]).expect_error(3, &["nowhere.so", "hint:"]);
+    place
+        .ortscope(&["run", &model, "--ort-library", "nowhere.so"])
+        .expect_error(3, &["nowhere.so", "hint:"]);
     place.file("text.so", "not a library");
-    place.ortscope(&["run", &model, "--ort-library", "text.so"]).expect_error(3, &["text.so"]);
+    place
+        .ortscope(&["run", &model, "--ort-library", "text.so"])
+        .expect_error(3, &["text.so"]);
 }
 
 #[test]
@@ -135,9 +182,21 @@ fn a_provider_that_is_not_there() {
     place
         .with_library(&library, &["run", &model, "--provider", "cuda"])
         .expect_error(6, &["CUDAExecutionProvider", "hint:", ",cpu"]);
-    place.with_library(&library, &["run", &model, "--provider", "frobnicator"]).expect_error(6, &["frobnicator"]);
-    let run = place.with_library(&library, &["run", &model, "--provider", "cuda,cpu", "-n", "30", "-q"]).expect_code(0);
-    assert!(run.stdout().contains("CUDAExecutionProvider was asked for but is not used"), "{}", run.stdout());
+    place
+        .with_library(&library, &["run", &model, "--provider", "frobnicator"])
+        .expect_error(6, &["frobnicator"]);
+    let run = place
+        .with_library(
+            &library,
+            &["run", &model, "--provider", "cuda,cpu", "-n", "30", "-q"],
+        )
+        .expect_code(0);
+    assert!(
+        run.stdout()
+            .contains("CUDAExecutionProvider was asked for but is not used"),
+        "{}",
+        run.stdout()
+    );
 }
 
 #[test]
@@ -165,7 +224,11 @@ fn usage_errors() {
         assert_eq!(run.code(), 2, "{arguments:?}\n{}", run.stderr());
         assert!(run.stderr().contains("error:"), "{arguments:?}");
     }
-    for arguments in [vec!["run"], vec!["run", &model, "--threads", "0"], vec!["run", &model, "--frobnicate"]] {
+    for arguments in [
+        vec!["run"],
+        vec!["run", &model, "--threads", "0"],
+        vec!["run", &model, "--frobnicate"],
+    ] {
         assert_eq!(place.ortscope(&arguments).code(), 2, "{arguments:?}");
     }
 }
@@ -175,8 +238,12 @@ fn a_broken_configuration_names_its_line() {
     let place = Place::new();
     let model = small_model(&place);
     place.file("ortscope.toml", "[monitoring.cpu]\nsampling_herz = 5\n");
-    place.ortscope(&["run", &model]).expect_error(2, &["ortscope.toml:2", "sampling_herz", "hint:"]);
-    place.ortscope(&["config", "show", "--config", "nowhere.toml"]).expect_error(2, &["nowhere.toml"]);
+    place
+        .ortscope(&["run", &model])
+        .expect_error(2, &["ortscope.toml:2", "sampling_herz", "hint:"]);
+    place
+        .ortscope(&["config", "show", "--config", "nowhere.toml"])
+        .expect_error(2, &["nowhere.toml"]);
 }
 
 /// A model that fails in some later run: what was measured before must still be reported.
@@ -185,14 +252,20 @@ fn a_model_that_fails_in_the_middle_still_reports() {
     let Some(library) = library() else { return };
     let place = Place::new();
     place.file("fails.onnx", models::fails_after_some_runs());
-    let run = place.with_library(&library, &["run", "fails.onnx", "-n", "5000", "--json"]).expect_error(3, &["run ", "failed"]);
+    let run = place
+        .with_library(&library, &["run", "fails.onnx", "-n", "5000", "--json"])
+        .expect_error(3, &["run ", "failed"]);
     let document = run.json();
     let result = &document["results"][0];
-    let after = result["latency"]["inference"]["runs"].as_u64().unwrap() + result["warm_up"]["discarded"].as_u64().unwrap();
+    let after = result["latency"]["inference"]["runs"].as_u64().unwrap()
+        + result["warm_up"]["discarded"].as_u64().unwrap();
     assert!((1..5000).contains(&after), "{after}");
     assert_eq!(document["failure"]["exit"], "model");
     let stderr = run.stderr();
-    assert!(stderr.contains(&format!("run {} failed", after + 1)), "{after} runs, but {stderr}");
+    assert!(
+        stderr.contains(&format!("run {} failed", after + 1)),
+        "{after} runs, but {stderr}"
+    );
 }
 
 #[test]
@@ -200,5 +273,7 @@ fn a_decoder_is_needed_for_generate() {
     let Some(library) = library() else { return };
     let place = Place::new();
     let model = small_model(&place);
-    place.with_library(&library, &["run", &model, "--generate", "4"]).expect_error(4, &["KV cache"]);
+    place
+        .with_library(&library, &["run", &model, "--generate", "4"])
+        .expect_error(4, &["KV cache"]);
 }

@@ -1,11 +1,17 @@
 //! Starting the program, and models to start it with.
 
 #[path = "../../../ort/tests/support/models.rs"]
-#[allow(dead_code, reason = "shared with the tests of ortscope-ort, which use the rest")]
+#[allow(
+    dead_code,
+    reason = "shared with the tests of ortscope-ort, which use the rest"
+)]
 #[allow(clippy::allow_attributes, reason = "`expect` would fail there")]
 pub mod models;
 #[path = "../../../ort/tests/support/onnx.rs"]
-#[allow(dead_code, reason = "shared with the tests of ortscope-ort, which use the rest")]
+#[allow(
+    dead_code,
+    reason = "shared with the tests of ortscope-ort, which use the rest"
+)]
 #[allow(clippy::allow_attributes, reason = "`expect` would fail there")]
 pub mod onnx;
 
@@ -35,25 +41,37 @@ pub struct Place {
 
 impl Place {
     pub fn new() -> Self {
-        Self { directory: tempfile::tempdir().unwrap() }
+        Self {
+            directory: tempfile::tempdir().expect("a temporary directory"),
+        }
     }
 
     pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.directory.path().join(name);
-        std::fs::write(&path, content).unwrap();
+        std::fs::write(&path, content).expect("the file can be written");
         path
     }
 
     /// Runs the program here, without a library unless `--ort-library` or the environment names one.
     pub fn ortscope(&self, arguments: &[&str]) -> Run {
-        let output = self.command(arguments).output().unwrap();
-        Run { output, arguments: arguments.join(" ") }
+        let output = self.command(arguments).output().expect("ortscope starts");
+        Run {
+            output,
+            arguments: arguments.join(" "),
+        }
     }
 
     /// The same with the library of the tests.
     pub fn with_library(&self, library: &Path, arguments: &[&str]) -> Run {
-        let output = self.command(arguments).env("ORTSCOPE_ORT_LIBRARY", library).output().unwrap();
-        Run { output, arguments: arguments.join(" ") }
+        let output = self
+            .command(arguments)
+            .env("ORTSCOPE_ORT_LIBRARY", library)
+            .output()
+            .expect("ortscope starts");
+        Run {
+            output,
+            arguments: arguments.join(" "),
+        }
     }
 
     pub fn command(&self, arguments: &[&str]) -> Command {
@@ -63,9 +81,14 @@ impl Place {
             .current_dir(self.directory.path())
             .env("XDG_CONFIG_HOME", self.directory.path().join("user-config"))
             .env("APPDATA", self.directory.path().join("user-config"));
-        for variable in
-            ["ORTSCOPE_ORT_LIBRARY", "ORT_DYLIB_PATH", "ORTSCOPE_CONFIG", "ORTSCOPE_LOG", "NO_COLOR", "CLICOLOR_FORCE"]
-        {
+        for variable in [
+            "ORTSCOPE_ORT_LIBRARY",
+            "ORT_DYLIB_PATH",
+            "ORTSCOPE_CONFIG",
+            "ORTSCOPE_LOG",
+            "NO_COLOR",
+            "CLICOLOR_FORCE",
+        ] {
             command.env_remove(variable);
         }
         command

@@ -42,12 +42,20 @@ impl Emitter {
         losses: Arc<LossCounter>,
     ) -> Self {
         let open = TableId::ALL.iter().map(|table| Batch::new(*table)).collect();
-        Self { place: place.to_owned(), when_full, open, queue, losses }
+        Self {
+            place: place.to_owned(),
+            when_full,
+            open,
+            queue,
+            losses,
+        }
     }
 
     pub fn emit<R: Row>(&mut self, row: &R) {
         let index = R::TABLE as usize;
-        let Some(batch) = self.open.get_mut(index) else { return };
+        let Some(batch) = self.open.get_mut(index) else {
+            return;
+        };
         batch.push(row);
         if batch.len() >= BATCH_ROWS {
             self.send(index);
@@ -78,7 +86,9 @@ impl Emitter {
     }
 
     fn send(&mut self, index: usize) {
-        let Some(open) = self.open.get_mut(index) else { return };
+        let Some(open) = self.open.get_mut(index) else {
+            return;
+        };
         if open.is_empty() {
             return;
         }

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::{ByteQueue, Control, Emitter, FlushError, LossCounter, PushOutcome, Sink, SinkError, Source, SourceError};
+use super::{
+    ByteQueue, Control, Emitter, FlushError, LossCounter, PushOutcome, Sink, SinkError, Source, SourceError,
+};
 use crate::batch::Batch;
 use crate::clock::{Clock, SystemClock};
 use crate::metric::Availability;
@@ -26,8 +28,19 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { intake_bytes: 16 << 20, sink_bytes: 16 << 20, flush_timeout: Duration::from_secs(5) }
+        Self {
+            intake_bytes: 16 << 20,
+            sink_bytes: 16 << 20,
+            flush_timeout: Duration::from_secs(5),
+        }
     }
+}
+
+/// The way from the pump to one sink.
+struct SinkQueue {
+    name: String,
+    overflow: super::Overflow,
+    queue: Arc<ByteQueue<Arc<Batch>>>,
 }
 
 /// What happened over the life of a pipeline.
@@ -94,7 +107,12 @@ impl Pipeline {
 
     /// Starts every thread. Fails only if the system refuses a thread.
     pub fn start(self) -> std::io::Result<RunningPipeline> {
-        let Self { sources, sinks, limits, clock } = self;
+        let Self {
+            sources,
+            sinks,
+            limits,
+            clock,
+        } = self;
         let control = Control::new(clock.unwrap_or_else(|| Arc::new(SystemClock)));
         let losses = Arc::new(LossCounter::default());
         let intake = Arc::new(ByteQueue::new(limits.intake_bytes));
@@ -104,7 +122,7 @@ impl Pipeline {
         for sink in sinks {
             let queue = Arc::new(ByteQueue::<Arc<Batch>>::new(limits.sink_bytes));
             let name = sink.name().to_owned();
-            sink_queues.push((name.clone(), sink.overflow(), Arc::clone(&queue)));
+            sink_queues.push(SinkQueue { name: name.clone(), overflow: sink.overflow(), queue: Arc::clone(&queue) });
             let timeout = limits.flush_timeout;
             let counter = Arc::clone(&losses);
             let thread = Builder::new()
@@ -131,8 +149,12 @@ impl Pipeline {
         let mut source_threads = Vec::new();
         for source in ready {
             let name = source.info().name.to_owned();
-            let emitter =
-                Emitter::new(&name, source.info().when_full, Arc::clone(&intake), Arc::clone(&losses));
+            let emitter = Emitter::new(
+                &name,
+                source.info().when_full,
+                Arc::clone(&intake),
+                Arc::clone(&losses),
+            );
             let (control, intake, running) = (control.clone(), Arc::clone(&intake), Arc::clone(&running));
             let thread = Builder::new().name(format!("source-{name}")).spawn(move || {
                 let result = run_source(source, emitter, &control);
@@ -146,9 +168,18 @@ impl Pipeline {
 
         let pump = {
             let (control, losses) = (control.clone(), Arc::clone(&losses));
-            Builder::new().name("pump".into()).spawn(move || pump(&intake, &sink_queues, &losses, &control))?
+            Builder::new()
+                .name("pump".into())
+                .spawn(move || pump(&intake, &sink_queues, &losses, &control))?
         };
-        Ok(RunningPipeline { control, losses, sources: source_threads, pump, sinks: sink_threads, refused })
+        Ok(RunningPipeline {
+            control,
+            losses,
+            sources: source_threads,
+            pump,
+            sinks: sink_threads,
+            refused,
+        })
     }
 }
 
@@ -159,7 +190,10 @@ impl RunningPipeline {
 
     /// Waits until the sources have ended and everything they gave has reached the sinks.
     pub fn join(self) -> PipelineReport {
-        let mut report = PipelineReport { source_errors: self.refused, ..PipelineReport::default() };
+        let mut report = PipelineReport {
+            source_errors: self.refused,
+            ..PipelineReport::default()
+        };
         for (name, thread) in self.sources {
             match thread.join() {
                 Ok(Ok(())) => {}
@@ -194,14 +228,14 @@ fn run_source(
 /// Moves batches to the sinks; losses that were counted meanwhile follow as rows of their own.
 fn pump(
     intake: &ByteQueue<Batch>,
-    sinks: &[(String, super::Overflow, Arc<ByteQueue<Arc<Batch>>>)],
+    sinks: &[SinkQueue],
     losses: &LossCounter,
     control: &Control,
 ) {
     let deliver = |batch: Batch| {
         let (bytes, table) = (batch.bytes(), batch.table().def().name);
         let batch = Arc::new(batch);
-        for (name, overflow, queue) in sinks {
+        for SinkQueue { name, overflow, queue } in sinks {
             match queue.push(Arc::clone(&batch), bytes, *overflow) {
                 PushOutcome::Kept => {}
                 PushOutcome::Dropped(gone) => {
@@ -234,8 +268,8 @@ fn pump(
         report_losses();
     }
     report_losses();
-    for (_, _, queue) in sinks {
-        queue.close();
+    for sink in sinks {
+        sink.queue.close();
     }
 }
 
@@ -249,7 +283,9 @@ fn run_sink(
     let name = sink.name().to_owned();
     let mut first_error = None;
     while !queue.is_finished() {
-        let Some(batch) = queue.pop(Duration::from_millis(500)) else { continue };
+        let Some(batch) = queue.pop(Duration::from_millis(500)) else {
+            continue;
+        };
         let result = catch_unwind(AssertUnwindSafe(|| sink.consume(&batch)))
             .unwrap_or_else(|panic| Err(SinkError::Panicked(panic_text(&*panic))));
         if let Err(error) = result {

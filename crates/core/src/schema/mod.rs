@@ -133,8 +133,18 @@ mod tests {
             assert!(tables.insert(def.name), "table {} declared twice", def.name);
             let mut columns = std::collections::BTreeSet::new();
             for column in def.columns {
-                assert!(columns.insert(column.name), "{}.{} declared twice", def.name, column.name);
-                assert!(!column.doc.trim().is_empty(), "{}.{} has no doc", def.name, column.name);
+                assert!(
+                    columns.insert(column.name),
+                    "{}.{} declared twice",
+                    def.name,
+                    column.name
+                );
+                assert!(
+                    !column.doc.trim().is_empty(),
+                    "{}.{} has no doc",
+                    def.name,
+                    column.name
+                );
             }
         }
     }
@@ -150,7 +160,12 @@ mod tests {
                     Unit::Milliseconds => "_ms",
                     _ => continue,
                 };
-                assert!(column.name.ends_with(wanted), "{}.{} should end in {wanted}", id.def().name, column.name);
+                assert!(
+                    column.name.ends_with(wanted),
+                    "{}.{} should end in {wanted}",
+                    id.def().name,
+                    column.name
+                );
             }
         }
     }

@@ -239,7 +239,8 @@ impl Sizes {
             } else {
                 whole.join("x")
             };
-            let sentence = format!("axis {axis} of '{name}' set to {value}, change with --shape {name}={how}");
+            let sentence =
+                format!("axis {axis} of '{name}' set to {value}, change with --shape {name}={how}");
             self.notes.push(sentence.clone());
             self.guessed.push(GuessedDim {
                 sentence,

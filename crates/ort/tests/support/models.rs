@@ -1,8 +1,8 @@
 //! The test models.
 
 use super::onnx::{
-    Dim, Graph, Message, initializer, float_attribute, int_attribute, ints_attribute, map_type, node, optional_type,
-    sequence_type, tensor_type, unranked_type,
+    Dim, Graph, Message, float_attribute, initializer, int_attribute, ints_attribute, map_type, node,
+    optional_type, sequence_type, tensor_type, unranked_type,
 };
 
 const FLOAT: i32 = 1;

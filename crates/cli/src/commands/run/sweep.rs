@@ -28,8 +28,11 @@ pub fn expand(args: &RunArgs, job: Job) -> Result<Vec<Job>, Failure> {
     let mut axes = Vec::new();
     for text in &args.sweep {
         let (key, list) = values::key_value(text, "a sweep").map_err(Failure::usage)?;
-        let choices: Vec<String> =
-            list.split(',').map(|choice| choice.trim().to_owned()).filter(|choice| !choice.is_empty()).collect();
+        let choices: Vec<String> = list
+            .split(',')
+            .map(|choice| choice.trim().to_owned())
+            .filter(|choice| !choice.is_empty())
+            .collect();
         if choices.is_empty() {
             return Err(Failure::usage(format!("--sweep {text} has no values")));
         }
@@ -64,7 +67,12 @@ fn with_batch(job: &Job, batch: u64) -> Job {
 }
 
 /// Combination `number` of the product of all axes; the last axis turns fastest.
-fn combination(job: &Job, axes: &[(String, Vec<String>)], number: usize, args: &RunArgs) -> Result<Job, Failure> {
+fn combination(
+    job: &Job,
+    axes: &[(String, Vec<String>)],
+    number: usize,
+    args: &RunArgs,
+) -> Result<Job, Failure> {
     let mut job = job.clone();
     job.is_default = false;
     job.rule = jobs::brief(job.rule);
@@ -72,7 +80,9 @@ fn combination(job: &Job, axes: &[(String, Vec<String>)], number: usize, args: &
     let mut rest = number;
     let mut chosen = Vec::new();
     for (key, choices) in axes.iter().rev() {
-        let Some(choice) = choices.get(rest % choices.len()) else { continue };
+        let Some(choice) = choices.get(rest % choices.len()) else {
+            continue;
+        };
         rest /= choices.len();
         chosen.push((key, choice));
     }
@@ -93,12 +103,18 @@ fn apply(job: &mut Job, key: &str, choice: &str, args: &RunArgs) -> Result<(), F
             .parse::<u32>()
             .ok()
             .filter(|value| (1..=4096).contains(value))
-            .ok_or_else(|| Failure::usage(format!("--sweep {key}: '{choice}' is not a number from 1 to 4096")))
+            .ok_or_else(|| {
+                Failure::usage(format!(
+                    "--sweep {key}: '{choice}' is not a number from 1 to 4096"
+                ))
+            })
     };
     let switch = || match choice {
         "on" | "true" | "1" => Ok(true),
         "off" | "false" | "0" => Ok(false),
-        _ => Err(Failure::usage(format!("--sweep {key}: '{choice}' is neither on nor off"))),
+        _ => Err(Failure::usage(format!(
+            "--sweep {key}: '{choice}' is neither on nor off"
+        ))),
     };
     match key {
         "threads" => options.intra_op_threads = Some(number()?),
@@ -149,7 +165,10 @@ pub fn batch_report(args: &RunArgs, results: &[RunResult]) -> Option<BatchSweepR
     let mut points = Vec::new();
     let mut failed = Vec::new();
     for (batch, result) in args.batch.iter().zip(results) {
-        let p50 = result.latency.as_ref().and_then(|latency| latency.inference.percentile(0.5)?.value_nanos);
+        let p50 = result
+            .latency
+            .as_ref()
+            .and_then(|latency| latency.inference.percentile(0.5)?.value_nanos);
         match p50 {
             Some(p50_nanos) => points.push(BatchPoint {
                 batch: *batch,
@@ -158,12 +177,18 @@ pub fn batch_report(args: &RunArgs, results: &[RunResult]) -> Option<BatchSweepR
                 runs: result.measured_runs(),
             }),
             None => {
-                let why = result.failure.as_ref().map_or("too few runs", |failure| failure.message.as_str());
+                let why = result
+                    .failure
+                    .as_ref()
+                    .map_or("too few runs", |failure| failure.message.as_str());
                 failed.push((*batch, why.to_owned()));
             }
         }
     }
-    Some(BatchSweepReport { analysis: batch_sweep(&points), failed })
+    Some(BatchSweepReport {
+        analysis: batch_sweep(&points),
+        failed,
+    })
 }
 
 pub fn settings_report(args: &RunArgs, jobs: &[Job], results: &[RunResult]) -> Option<SweepReport> {
@@ -177,15 +202,24 @@ pub fn settings_report(args: &RunArgs, jobs: &[Job], results: &[RunResult]) -> O
             label: job.label.clone().unwrap_or_default(),
             settings: job.settings.clone(),
             is_default: job.is_default,
-            p50: result.latency.as_ref().and_then(|latency| latency.inference.percentile(0.5).cloned()),
-            throughput_per_second: result.throughput.as_ref().map(|throughput| throughput.requests_per_second),
+            p50: result
+                .latency
+                .as_ref()
+                .and_then(|latency| latency.inference.percentile(0.5).cloned()),
+            throughput_per_second: result
+                .throughput
+                .as_ref()
+                .map(|throughput| throughput.requests_per_second),
             peak_memory_bytes: result.memory.peak_bytes,
             failed: result.failure.as_ref().map(|failure| failure.message.clone()),
         })
         .collect();
     let single = jobs.iter().all(|job| job.plan.scenario == Scenario::Single);
     let analysis = recommend(&rows, if single { Goal::Latency } else { Goal::Throughput });
-    let command = analysis.recommended.and_then(|index| rows.get(index)).map(|row| command_for(args, &row.settings));
+    let command = analysis
+        .recommended
+        .and_then(|index| rows.get(index))
+        .map(|row| command_for(args, &row.settings));
     Some(SweepReport { analysis, command })
 }
 
