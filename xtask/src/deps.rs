@@ -60,7 +60,7 @@ const OS_CFG_ALLOWED: &[(&str, &str)] = &[
     ("crates/core/src/clock/os.rs", "the monotonic clock is the OS's"),
     ("crates/sources/src/lib.rs", "the one seam of live capture"),
     ("crates/channel/src/shared_memory.rs", "a ring's file is private to its user, each OS in its way"),
-    ("crates/ort/src/os_path.rs", "path encoding and library names at the C boundary"),
+    ("crates/ort/src/os.rs", "path encoding and library names at the C boundary"),
     ("xtask/", "finds programs, replaces itself by the program it runs"),
 ];
 

@@ -11,7 +11,7 @@ use ort_sys as sys;
 use crate::device::{self, EpDevice};
 use crate::handle::Handle;
 use crate::logging::{self, LogLevel, LogLine};
-use crate::os_path::OsPath;
+use crate::os::OsPath;
 use crate::{OrtError, Runtime, text};
 
 /// A process's environment in one library. Cheap to clone; sessions keep it alive.

@@ -7,11 +7,12 @@
 //! can still exchange it.
 
 use std::collections::BTreeMap;
-use std::fs::Metadata;
 use std::path::{Component, Path, PathBuf};
 
 use ortscope_decode::onnx::Model;
 use serde::Serialize;
+
+use crate::os;
 
 /// What was found to be in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
@@ -172,7 +173,7 @@ fn misplaced(directory: &Path, location: &str) -> Option<String> {
             Ok(found) if found.is_symlink() => {
                 return Some(format!("{} is a symbolic link", path.display()));
             }
-            Ok(found) if found.is_file() && names(&found) > 1 => {
+            Ok(found) if found.is_file() && os::link_count(&found) > 1 => {
                 return Some("it has more than one name (hard links)".to_owned());
             }
             Ok(_) => {}
@@ -236,17 +237,6 @@ fn open(directory: &Path, location: &str, tensor: &str) -> Result<ExternalFile, 
         file_bytes: found.len(),
         tensors: 0,
     })
-}
-
-/// How many names a file has. Windows does not tell without opening the file; there only links are found.
-#[cfg(unix)]
-fn names(found: &Metadata) -> u64 {
-    std::os::unix::fs::MetadataExt::nlink(found)
-}
-
-#[cfg(not(unix))]
-fn names(_: &Metadata) -> u64 {
-    1
 }
 
 #[cfg(test)]

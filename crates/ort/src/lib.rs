@@ -22,7 +22,7 @@ pub mod gates;
 pub mod inputs;
 mod logging;
 mod options;
-mod os_path;
+mod os;
 mod plain;
 mod runtime;
 pub mod search;

@@ -14,7 +14,7 @@ use crate::ep::{self, DeviceClass};
 use crate::handle::Handle;
 use crate::logging::{LogLevel, LogLine};
 use crate::options::{FallbackPolicy, SessionOptions};
-use crate::os_path::OsPath;
+use crate::os::OsPath;
 use crate::plain::PlainRunner;
 use crate::session_info::{self, AssignedSubgraph, ModelMetadata};
 use crate::session_setup::Setup;

@@ -5,7 +5,7 @@ use ort_sys as sys;
 
 use crate::handle::Handle;
 use crate::options::{Optimization, SessionOptions};
-use crate::os_path::OsPath;
+use crate::os::OsPath;
 use crate::{Environment, OrtError, text};
 
 /// Options under construction.

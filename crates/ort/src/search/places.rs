@@ -17,7 +17,7 @@ pub(super) struct Layout {
 
 impl Layout {
     pub(super) fn of_this_machine(environment: &EnvironmentVariables) -> Self {
-        let windows = cfg!(windows);
+        let windows = crate::os::IS_WINDOWS;
         let root = environment
             .get("SystemRoot")
             .map_or_else(|| PathBuf::from(r"C:\Windows"), PathBuf::from);

@@ -1,5 +1,7 @@
-//! Paths as ONNX Runtime takes them: UTF-16 on Windows, bytes elsewhere, both with a NUL at the end.
+//! The little that differs between operating systems here: paths as ONNX Runtime takes them (UTF-16 on Windows, bytes
+//! elsewhere, both with a NUL at the end), whose library names hold, and how many names a file has.
 
+use std::fs::Metadata;
 use std::path::Path;
 
 use crate::OrtError;
@@ -27,15 +29,29 @@ impl OsPath {
 
 cfg_select! {
     windows => {
+        pub(crate) const IS_WINDOWS: bool = true;
+
         fn encode(path: &Path) -> Vec<ort_sys::os_char> {
             use std::os::windows::ffi::OsStrExt;
             path.as_os_str().encode_wide().collect()
         }
+
+        /// Windows does not tell without opening the file.
+        pub(crate) fn link_count(_: &Metadata) -> u64 {
+            1
+        }
     }
     _ => {
+        pub(crate) const IS_WINDOWS: bool = false;
+
         fn encode(path: &Path) -> Vec<ort_sys::os_char> {
             use std::os::unix::ffi::OsStrExt;
             path.as_os_str().as_bytes().iter().map(|byte| byte.cast_signed()).collect()
+        }
+
+        /// How many names a file has.
+        pub(crate) fn link_count(found: &Metadata) -> u64 {
+            std::os::unix::fs::MetadataExt::nlink(found)
         }
     }
 }
