@@ -154,3 +154,32 @@ fn gates_are_current() {
         "src/gates.rs is out of date: run with ORTSCOPE_BLESS=1"
     );
 }
+
+/// ONNX Runtime's own static assertions about its table, copied from its sources by hand: a check that does not come
+/// from where the table comes from. With them, and since the table only grows at its end, no single gate can be wrong.
+#[test]
+fn the_gates_agree_with_the_assertions_of_onnx_runtime() {
+    let asserted = [
+        (15, 255),
+        (16, 266),
+        (17, 276),
+        (18, 280),
+        (20, 285),
+        (22, 318),
+        (23, 390),
+        (24, 415),
+        (25, 419),
+        (27, 422),
+        (28, 424),
+        (29, 425),
+    ];
+    for (minor, count) in asserted {
+        assert!(ortscope_ort::gates::SLOTS_AT.contains(&(minor, count)), "1.{minor} has {count} slots");
+        let gated = ortscope_ort::gates::SLOTS.iter().filter(|slot| slot.since <= minor).count();
+        assert_eq!(gated, count, "slots open to 1.{minor}");
+    }
+    let slots = &ortscope_ort::gates::SLOTS;
+    for pair in slots.windows(2) {
+        assert!(pair[0].since <= pair[1].since, "{} comes after {}", pair[1].name, pair[0].name);
+    }
+}

@@ -212,13 +212,14 @@ impl Page {
         if let Some(tail) = jitter.p99_minus_p50_ms {
             text += &format!("  p99-p50 {} {unit}", self.number(tail * 1e6, unit));
         }
-        if report.outliers.count > 0 {
-            text += &format!(
-                "  outliers {} ({}): {}",
-                units::count(report.outliers.count as u64),
-                units::percent(report.outliers.share),
-                report.outliers.note
-            );
+        let outliers = &report.outliers;
+        if outliers.count > 0 {
+            let share = units::percent(outliers.share);
+            text += &format!("  outliers {} ({share})", units::count(outliers.count as u64));
+            // Outliers that matter get a finding of their own, which says the rest.
+            if !outliers.change_result {
+                text += &format!(": {}", outliers.note);
+            }
         }
         self.line("jitter", &text);
     }
