@@ -35,10 +35,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "tui",
         ],
     ),
-    (
-        "python",
-        &["core", "channel", "decode", "sources", "ort", "analyze", "store"],
-    ),
+    ("python", &["core", "channel", "decode", "sources", "ort", "analyze", "store"]),
     ("xtask", &[]),
 ];
 
@@ -46,10 +43,8 @@ const ARROWS: &[(&str, &[&str])] = &[
 const DEV_ARROWS_COUNT: &[&str] = &["core", "etl"];
 
 /// What a crate may never pull in, not even through others.
-const NEVER: &[(&str, &[&str])] = &[
-    ("core", &["tokio", "arrow", "axum"]),
-    ("python", &["tokio", "arrow", "axum"]),
-];
+const NEVER: &[(&str, &[&str])] =
+    &[("core", &["tokio", "arrow", "axum"]), ("python", &["tokio", "arrow", "axum"])];
 
 /// Words that make conditional compilation depend on the operating system.
 const OS_PREDICATES: &[&str] = &["target_os", "target_family", "windows", "unix"];
@@ -90,11 +85,7 @@ const UNSAFE_ALLOWED: &[(&str, &str)] = &[
 pub(crate) fn main(arguments: Arguments) -> Result<ExitCode> {
     arguments.finish()?;
     let problems = check(&Workspace::find()?)?;
-    Ok(if problems.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Prints the arrows and every violation; returns the violations.
@@ -107,27 +98,15 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Vec<String>> {
     let width = crates.iter().map(|krate| krate.name.len()).max().unwrap_or(0);
     for krate in &crates {
         let mut shown: Vec<String> = krate.uses.iter().cloned().collect();
-        shown.extend(
-            krate
-                .dev_uses
-                .difference(&krate.uses)
-                .map(|name| format!("({name})")),
-        );
+        shown.extend(krate.dev_uses.difference(&krate.uses).map(|name| format!("({name})")));
         println!(
             "  {:width$} → {}",
             krate.name,
-            if shown.is_empty() {
-                "–".into()
-            } else {
-                shown.join(", ")
-            }
+            if shown.is_empty() { "–".into() } else { shown.join(", ") }
         );
         problems.extend(wrong_arrows(krate));
     }
-    println!(
-        "  (in brackets: only in tests; these count for {})",
-        DEV_ARROWS_COUNT.join(", ")
-    );
+    println!("  (in brackets: only in tests; these count for {})", DEV_ARROWS_COUNT.join(", "));
     for (name, banned) in NEVER {
         if let Some(krate) = crates.iter().find(|krate| krate.name == *name) {
             problems.extend(banned_dependencies(&metadata, krate, banned));
@@ -153,21 +132,12 @@ struct Crate {
 }
 
 fn our_crates(metadata: &Value) -> Result<Vec<Crate>> {
-    let list = |value: &Value| {
-        value
-            .as_array()
-            .cloned()
-            .context("cargo metadata has another layout")
-    };
-    let members: BTreeSet<String> = list(&metadata["workspace_members"])?
-        .iter()
-        .map(|id| text(id).to_owned())
-        .collect();
+    let list = |value: &Value| value.as_array().cloned().context("cargo metadata has another layout");
+    let members: BTreeSet<String> =
+        list(&metadata["workspace_members"])?.iter().map(|id| text(id).to_owned()).collect();
     let packages = list(&metadata["packages"])?;
-    let ours: Vec<&Value> = packages
-        .iter()
-        .filter(|package| members.contains(text(&package["id"])))
-        .collect();
+    let ours: Vec<&Value> =
+        packages.iter().filter(|package| members.contains(text(&package["id"]))).collect();
     let our_names: BTreeSet<&str> = ours.iter().map(|package| text(&package["name"])).collect();
     let mut crates = ours
         .iter()
@@ -175,10 +145,7 @@ fn our_crates(metadata: &Value) -> Result<Vec<Crate>> {
             let dependencies = list(&package["dependencies"])?;
             let uses = |dev: bool| {
                 let of_kind = |dependency: &&Value| (dependency["kind"] == "dev") == dev;
-                let names = dependencies
-                    .iter()
-                    .filter(of_kind)
-                    .map(|dependency| text(&dependency["name"]));
+                let names = dependencies.iter().filter(of_kind).map(|dependency| text(&dependency["name"]));
                 names.filter(|name| our_names.contains(name)).map(short).collect()
             };
             Ok(Crate {
@@ -203,10 +170,7 @@ fn short(name: &str) -> String {
 
 fn wrong_arrows(krate: &Crate) -> Vec<String> {
     let Some((_, allowed)) = ARROWS.iter().find(|(name, _)| *name == krate.name) else {
-        return vec![format!(
-            "crate {} is not in the table of crates in xtask/src/deps.rs",
-            krate.name
-        )];
+        return vec![format!("crate {} is not in the table of crates in xtask/src/deps.rs", krate.name)];
     };
     let mut counted = krate.uses.clone();
     if DEV_ARROWS_COUNT.contains(&krate.name.as_str()) {
@@ -214,9 +178,7 @@ fn wrong_arrows(krate: &Crate) -> Vec<String> {
         counted.extend(krate.dev_uses.iter().filter(|name| **name != krate.name).cloned());
     }
     let wrong = counted.iter().filter(|name| !allowed.contains(&name.as_str()));
-    wrong
-        .map(|name| format!("{} may not use {name}", krate.name))
-        .collect()
+    wrong.map(|name| format!("{} may not use {name}", krate.name)).collect()
 }
 
 /// Walks the normal dependencies of a crate, on every platform, and names the way to each banned one.
@@ -238,10 +200,7 @@ fn banned_dependencies(metadata: &Value, krate: &Crate, banned: &[&str]) -> Vec<
     let mut seen = BTreeSet::from([krate.id.as_str()]);
     let mut open = vec![(krate.id.as_str(), krate.name.clone())];
     while let Some((id, way)) = open.pop() {
-        let dependencies = nodes
-            .get(id)
-            .and_then(|node| node["deps"].as_array())
-            .unwrap_or(&empty);
+        let dependencies = nodes.get(id).and_then(|node| node["deps"].as_array()).unwrap_or(&empty);
         for dependency in dependencies {
             let kinds = dependency["dep_kinds"].as_array().unwrap_or(&empty);
             let package = text(&dependency["pkg"]);
@@ -267,11 +226,7 @@ fn wrong_sources(root: &Path) -> Result<Vec<String>> {
     files.sort();
     let mut problems = Vec::new();
     for file in files {
-        let name = file
-            .strip_prefix(root)
-            .unwrap_or(&file)
-            .to_string_lossy()
-            .replace('\\', "/");
+        let name = file.strip_prefix(root).unwrap_or(&file).to_string_lossy().replace('\\', "/");
         let source = fs::read_to_string(&file).with_context(|| format!("cannot read {name}"))?;
         let code = Code::new(&source);
         if !is_allowed(&name, OS_CFG_ALLOWED) {
@@ -291,13 +246,7 @@ fn wrong_sources(root: &Path) -> Result<Vec<String>> {
 }
 
 fn is_allowed(file: &str, list: &[(&str, &str)]) -> bool {
-    list.iter().any(|(place, _)| {
-        if place.ends_with('/') {
-            file.starts_with(place)
-        } else {
-            file == *place
-        }
-    })
+    list.iter().any(|(place, _)| if place.ends_with('/') { file.starts_with(place) } else { file == *place })
 }
 
 /// Collects the sources under a directory, without tests, benchmarks, examples and build products.
@@ -306,19 +255,10 @@ fn rust_sources(dir: &Path, into: &mut Vec<PathBuf>) -> Result<()> {
         return Ok(());
     }
     for entry in fs::read_dir(dir).with_context(|| format!("cannot list {}", dir.display()))? {
-        let path = entry
-            .with_context(|| format!("cannot list {}", dir.display()))?
-            .path();
-        let name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+        let path = entry.with_context(|| format!("cannot list {}", dir.display()))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if path.is_dir() {
-            if !matches!(
-                name.as_str(),
-                "tests" | "benches" | "examples" | "target" | "fuzz"
-            ) {
+            if !matches!(name.as_str(), "tests" | "benches" | "examples" | "target" | "fuzz") {
                 rust_sources(&path, into)?;
             }
         } else if name.ends_with(".rs") && name != "tests.rs" {
@@ -334,24 +274,13 @@ mod tests {
 
     fn krate(name: &str, uses: &[&str], dev_uses: &[&str]) -> Crate {
         let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        Crate {
-            name: name.to_owned(),
-            id: name.to_owned(),
-            uses: set(uses),
-            dev_uses: set(dev_uses),
-        }
+        Crate { name: name.to_owned(), id: name.to_owned(), uses: set(uses), dev_uses: set(dev_uses) }
     }
 
     #[test]
     fn an_arrow_the_wrong_way_is_named() {
-        assert_eq!(
-            wrong_arrows(&krate("core", &["analyze"], &[])),
-            ["core may not use analyze"]
-        );
-        assert_eq!(
-            wrong_arrows(&krate("core", &[], &["channel"])),
-            ["core may not use channel"]
-        );
+        assert_eq!(wrong_arrows(&krate("core", &["analyze"], &[])), ["core may not use analyze"]);
+        assert_eq!(wrong_arrows(&krate("core", &[], &["channel"])), ["core may not use channel"]);
         assert!(wrong_arrows(&krate("channel", &["core"], &["store"])).is_empty());
         assert_eq!(wrong_arrows(&krate("utils", &[], &[])).len(), 1);
     }

@@ -39,15 +39,9 @@ impl Workspace {
         )?;
         let metadata: Value = serde_json::from_str(&answer).context("cargo metadata is not JSON")?;
         let path = |key: &str| {
-            metadata[key]
-                .as_str()
-                .map(PathBuf::from)
-                .with_context(|| format!("cargo metadata has no {key}"))
+            metadata[key].as_str().map(PathBuf::from).with_context(|| format!("cargo metadata has no {key}"))
         };
-        Ok(Self {
-            root: path("workspace_root")?,
-            target: path("target_directory")?,
-        })
+        Ok(Self { root: path("workspace_root")?, target: path("target_directory")? })
     }
 
     pub(crate) fn tool(&self, name: &str) -> PathBuf {
@@ -86,12 +80,7 @@ impl Environment {
         fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
         let lock = lock(&dir.join("lock"))?;
         let stamp = Stamp::read(&dir.join("stamp.json")).unwrap_or_default();
-        let mut environment = Self {
-            workspace,
-            dir,
-            stamp,
-            lock: Some(lock),
-        };
+        let mut environment = Self { workspace, dir, stamp, lock: Some(lock) };
         if !environment.python_works() {
             environment.create()?;
         }
@@ -106,33 +95,22 @@ impl Environment {
 
     pub(crate) fn python(&self) -> PathBuf {
         let venv = self.dir.join("venv");
-        if cfg!(windows) {
-            venv.join("Scripts").join("python.exe")
-        } else {
-            venv.join("bin").join("python")
-        }
+        if cfg!(windows) { venv.join("Scripts").join("python.exe") } else { venv.join("bin").join("python") }
     }
 
     /// The ONNX Runtime library of the installed package.
     pub(crate) fn newest_runtime(&self) -> Result<PathBuf> {
         let capi = self.stamp.packages.join("onnxruntime").join("capi");
         runtimes::library_in(&capi).with_context(|| {
-            format!(
-                "onnxruntime {} brings no library of its own",
-                self.version_of("onnxruntime")
-            )
+            format!("onnxruntime {} brings no library of its own", self.version_of("onnxruntime"))
         })
     }
 
     /// The version that was installed of a package.
     pub(crate) fn version_of(&self, package: &str) -> &str {
         let is_it = |requirement: &&String| package_name(requirement) == package;
-        let entry = self
-            .stamp
-            .installed
-            .keys()
-            .find(is_it)
-            .and_then(|key| self.stamp.installed[key].as_str());
+        let entry =
+            self.stamp.installed.keys().find(is_it).and_then(|key| self.stamp.installed[key].as_str());
         entry.unwrap_or("not installed")
     }
 
@@ -202,13 +180,9 @@ impl Environment {
         })?;
         let ask = "import sysconfig; print(sysconfig.get_paths()['platlib'])";
         self.stamp = Stamp {
-            python: capture(Command::new(self.python()).arg("--version"))?
-                .trim()
-                .to_owned(),
+            python: capture(Command::new(self.python()).arg("--version"))?.trim().to_owned(),
             installed: Map::new(),
-            packages: capture(Command::new(self.python()).args(["-c", ask]))?
-                .trim()
-                .into(),
+            packages: capture(Command::new(self.python()).args(["-c", ask]))?.trim().into(),
         };
         self.stamp.write(&self.dir.join("stamp.json"))
     }
@@ -223,11 +197,7 @@ impl Environment {
             return Ok(());
         }
         process::step(&format!("install {}", missing.join(", ")), || {
-            capture(
-                self.pip("install")
-                    .args(["--upgrade", "--only-binary=:all:"])
-                    .args(&missing),
-            )
+            capture(self.pip("install").args(["--upgrade", "--only-binary=:all:"]).args(&missing))
         })
         .map_err(|error| explain_pip(&error, &self.stamp.python))?;
         let freeze = capture(&mut self.pip("freeze"))?;
@@ -239,9 +209,7 @@ impl Environment {
                 .map(|(_, version)| version.trim().to_owned())
                 .with_context(|| format!("pip installed no {}", package_name(requirement)))?;
             eprintln!("    {} {version}", package_name(requirement));
-            self.stamp
-                .installed
-                .insert(requirement.to_owned(), version.into());
+            self.stamp.installed.insert(requirement.to_owned(), version.into());
         }
         self.stamp.write(&self.dir.join("stamp.json"))
     }
@@ -258,10 +226,7 @@ impl Stamp {
     }
 
     fn write(&self, path: &Path) -> Result<()> {
-        let packages = self
-            .packages
-            .to_str()
-            .context("the target directory's name is not Unicode")?;
+        let packages = self.packages.to_str().context("the target directory's name is not Unicode")?;
         let text = json!({"python": self.python, "installed": self.installed, "packages": packages});
         let text = serde_json::to_string_pretty(&text).context("cannot write the stamp")?;
         fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))
@@ -269,11 +234,7 @@ impl Stamp {
 }
 
 fn package_name(requirement: &str) -> &str {
-    requirement
-        .split(['>', '=', '<', '~', '!'])
-        .next()
-        .unwrap_or(requirement)
-        .trim()
+    requirement.split(['>', '=', '<', '~', '!']).next().unwrap_or(requirement).trim()
 }
 
 fn lock(path: &Path) -> Result<File> {
@@ -282,8 +243,7 @@ fn lock(path: &Path) -> Result<File> {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             eprintln!("  waiting for another `cargo xtask` that uses the environment");
-            file.lock()
-                .with_context(|| format!("cannot lock {}", path.display()))?;
+            file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
         }
         Err(TryLockError::Error(error)) => {
             return Err(error).with_context(|| format!("cannot lock {}", path.display()));
@@ -295,9 +255,7 @@ fn lock(path: &Path) -> Result<File> {
 /// A Python 3 that can make environments, or what to do to get one.
 fn system_python() -> Result<PathBuf> {
     let named = std::env::var_os(PYTHON_VARIABLE).map(PathBuf::from);
-    let found = named
-        .or_else(|| find_program("python3"))
-        .or_else(|| find_program("python"));
+    let found = named.or_else(|| find_program("python3")).or_else(|| find_program("python"));
     let python = found.with_context(|| {
         format!("Python 3 is not on the path\nhint: install Python 3.10 or newer, or name one in {PYTHON_VARIABLE}")
     })?;

@@ -32,14 +32,7 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
     for generated in GENERATED {
         eprintln!("== {}", generated.about);
         let mut cargo = workspace.cargo();
-        cargo.args([
-            "test",
-            "--quiet",
-            "--package",
-            generated.package,
-            "--test",
-            generated.test,
-        ]);
+        cargo.args(["test", "--quiet", "--package", generated.package, "--test", generated.test]);
         if check {
             // Someone else's setting must not turn a check into a change.
             cargo.env_remove("ORTSCOPE_BLESS");
@@ -47,10 +40,7 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
             cargo.env("ORTSCOPE_BLESS", "1");
         }
         let problem = if check {
-            format!(
-                "{} is not current\nhint: `cargo xtask gen` writes it",
-                generated.about
-            )
+            format!("{} is not current\nhint: `cargo xtask gen` writes it", generated.about)
         } else {
             format!("cannot generate: {}", generated.about)
         };

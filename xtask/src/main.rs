@@ -91,11 +91,7 @@ fn main() -> ExitCode {
         return ExitCode::from(EXIT_USAGE);
     };
     let words: Vec<String> = words.collect();
-    if words
-        .iter()
-        .take_while(|word| *word != "--")
-        .any(|word| word == "--help" || word == "-h")
-    {
+    if words.iter().take_while(|word| *word != "--").any(|word| word == "--help" || word == "-h") {
         println!("{}\n\nusage: cargo xtask {}", task.about, task.usage);
         return ExitCode::SUCCESS;
     }
@@ -124,8 +120,5 @@ fn print_help() {
 /// The task whose name shares the beginning with what was typed, or contains it.
 fn closest(typed: &str) -> Option<&'static str> {
     let related = |name: &str| name.starts_with(typed) || typed.starts_with(name);
-    TASKS
-        .iter()
-        .map(|task| task.name)
-        .find(|name| !typed.is_empty() && related(name))
+    TASKS.iter().map(|task| task.name).find(|name| !typed.is_empty() && related(name))
 }

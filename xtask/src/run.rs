@@ -34,12 +34,7 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
     let program = build_program(&environment.workspace)?;
     let library = environment.newest_runtime()?;
     let mut command = Command::new(program);
-    command
-        .arg("run")
-        .arg(model)
-        .arg("--ort-library")
-        .arg(library)
-        .args(program_arguments);
+    command.arg("run").arg(model).arg("--ort-library").arg(library).args(program_arguments);
     // The program may run for long: others need the environment meanwhile.
     drop(environment);
     process::replace(command)
@@ -51,12 +46,7 @@ pub(crate) fn build_program(workspace: &Workspace) -> Result<PathBuf> {
     let started = std::time::Instant::now();
     let output = workspace
         .cargo()
-        .args([
-            "build",
-            "--package",
-            "ortscope-cli",
-            "--message-format=json-render-diagnostics",
-        ])
+        .args(["build", "--package", "ortscope-cli", "--message-format=json-render-diagnostics"])
         .stderr(Stdio::inherit())
         .output()
         .context("cannot start cargo")?;

@@ -30,10 +30,7 @@ pub(crate) struct Platform {
 }
 
 impl Platform {
-    pub(crate) const WINDOWS: Self = Self {
-        npm_folder: "win32/x64",
-        pip: Some("win_amd64"),
-    };
+    pub(crate) const WINDOWS: Self = Self { npm_folder: "win32/x64", pip: Some("win_amd64") };
 
     pub(crate) fn host() -> Result<Self> {
         let npm_folder = match (std::env::consts::OS, std::env::consts::ARCH) {
@@ -45,10 +42,7 @@ impl Platform {
             ("macos", "aarch64") => "darwin/arm64",
             (os, arch) => bail!("onnxruntime-node has no library for {os} on {arch}"),
         };
-        Ok(Self {
-            npm_folder,
-            pip: None,
-        })
+        Ok(Self { npm_folder, pip: None })
     }
 }
 
@@ -57,11 +51,7 @@ pub(crate) fn library_in(dir: &Path) -> Option<PathBuf> {
     let mut libraries: Vec<PathBuf> = fs::read_dir(dir)
         .ok()?
         .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| {
-            path.file_name()
-                .and_then(OsStr::to_str)
-                .is_some_and(is_library_name)
-        })
+        .filter(|path| path.file_name().and_then(OsStr::to_str).is_some_and(is_library_name))
         .collect();
     // `libonnxruntime.so.1` and `.so.1.20.1` may both be there; the longest name tells most.
     libraries.sort_by_key(|path| path.as_os_str().len());
@@ -85,36 +75,20 @@ pub(crate) fn fetch(
     if let Some(library) = library_in(&home) {
         return Ok(library);
     }
-    process::step(
-        &format!("onnxruntime {version} ({})", platform.npm_folder),
-        || {
-            let scratch = environment.scratch(&format!(
-                "ort-{version}-{}",
-                platform.npm_folder.replace('/', "-")
-            ))?;
-            let minor = version
-                .split('.')
-                .nth(1)
-                .and_then(|minor| minor.parse().ok())
-                .unwrap_or(0);
-            let (archive, folder) = match from_npm(version, &scratch) {
-                Ok(archive) => (archive, platform.npm_folder),
-                Err(_) if minor >= FIRST_MINOR_ON_PYPI => (
-                    from_pypi(environment, version, platform, &scratch)?,
-                    "onnxruntime/capi",
-                ),
-                Err(error) => return Err(error),
-            };
-            capture(
-                environment
-                    .script("extract.py")
-                    .arg(archive)
-                    .args(["--libraries", folder])
-                    .arg(&home),
-            )?;
-            fs::remove_dir_all(&scratch).with_context(|| format!("cannot remove {}", scratch.display()))
-        },
-    )?;
+    process::step(&format!("onnxruntime {version} ({})", platform.npm_folder), || {
+        let scratch =
+            environment.scratch(&format!("ort-{version}-{}", platform.npm_folder.replace('/', "-")))?;
+        let minor = version.split('.').nth(1).and_then(|minor| minor.parse().ok()).unwrap_or(0);
+        let (archive, folder) = match from_npm(version, &scratch) {
+            Ok(archive) => (archive, platform.npm_folder),
+            Err(_) if minor >= FIRST_MINOR_ON_PYPI => {
+                (from_pypi(environment, version, platform, &scratch)?, "onnxruntime/capi")
+            }
+            Err(error) => return Err(error),
+        };
+        capture(environment.script("extract.py").arg(archive).args(["--libraries", folder]).arg(&home))?;
+        fs::remove_dir_all(&scratch).with_context(|| format!("cannot remove {}", scratch.display()))
+    })?;
     library_in(&home).with_context(|| format!("the package of onnxruntime {version} has no library"))
 }
 
@@ -131,14 +105,10 @@ pub(crate) fn fetch_same_as_installed(
 fn from_npm(version: &str, scratch: &Path) -> Result<PathBuf> {
     let package = format!("onnxruntime-node@{version}");
     let unavailable = || Unavailable(format!("cannot download {package}"));
-    let npm = find_program("npm")
-        .context("npm is not on the path")
-        .with_context(unavailable)?;
+    let npm = find_program("npm").context("npm is not on the path").with_context(unavailable)?;
     // A package is only downloaded, never installed: no script of it runs.
     capture(
-        Command::new(npm)
-            .args(["pack", "--loglevel=error", &package, "--pack-destination"])
-            .arg(scratch),
+        Command::new(npm).args(["pack", "--loglevel=error", &package, "--pack-destination"]).arg(scratch),
     )
     .with_context(unavailable)?;
     only_file(scratch).with_context(|| format!("npm packed no file for {package}"))

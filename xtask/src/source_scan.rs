@@ -17,10 +17,7 @@ impl Code {
 
     /// The lines on which a word stands as a word of its own.
     pub(crate) fn lines_with_word(&self, word: &str) -> Vec<usize> {
-        words(&self.0)
-            .filter(|at| &self.0[at.clone()] == word)
-            .map(|at| self.line(at.start))
-            .collect()
+        words(&self.0).filter(|at| &self.0[at.clone()] == word).map(|at| self.line(at.start)).collect()
     }
 
     /// The lines of conditional compilation (`cfg`, `cfg!`, `cfg_attr`, `cfg_select!`) that mention one of `predicates`.
@@ -113,10 +110,7 @@ fn test_item(code: &str) -> Option<Range<usize>> {
 }
 
 fn blank(text: &str, range: Range<usize>) -> String {
-    let blanked: String = text[range.clone()]
-        .chars()
-        .map(|c| if c == '\n' { '\n' } else { ' ' })
-        .collect();
+    let blanked: String = text[range.clone()].chars().map(|c| if c == '\n' { '\n' } else { ' ' }).collect();
     format!("{}{blanked}{}", &text[..range.start], &text[range.end..])
 }
 
@@ -130,11 +124,7 @@ fn blank_comments_and_literals(source: &str) -> String {
             code.push(first);
             rest = &rest[first.len_utf8()..];
         } else {
-            code.extend(
-                rest[..skipped]
-                    .chars()
-                    .map(|c| if c == '\n' { '\n' } else { ' ' }),
-            );
+            code.extend(rest[..skipped].chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
             rest = &rest[skipped..];
         }
     }
@@ -151,10 +141,7 @@ fn skipped_length(text: &str, in_word: bool) -> usize {
         [b'\'', b'\\', ..] => quoted_length(text, '\''),
         // A lifetime has no closing quote right after its first character.
         [b'\'', ..] => {
-            let literal = text[1..]
-                .chars()
-                .next()
-                .filter(|c| text[1 + c.len_utf8()..].starts_with('\''));
+            let literal = text[1..].chars().next().filter(|c| text[1 + c.len_utf8()..].starts_with('\''));
             literal.map_or(0, |c| c.len_utf8() + 2)
         }
         [b'b' | b'c' | b'r', ..] if !in_word => {
@@ -238,9 +225,6 @@ mod tests {
 
     #[test]
     fn a_raw_identifier_is_no_string() {
-        assert_eq!(
-            Code::new("let r#type = 1; unsafe {}").lines_with_word("unsafe"),
-            [1]
-        );
+        assert_eq!(Code::new("let r#type = 1; unsafe {}").lines_with_word("unsafe"), [1]);
     }
 }

@@ -47,11 +47,7 @@ impl Summary {
     pub(crate) fn step(&mut self, name: &str, work: impl FnOnce() -> Result<Outcome>) {
         eprintln!("\n== {name}");
         let started = Instant::now();
-        let one = |passed, failed, skipped| Counts {
-            passed,
-            failed,
-            skipped,
-        };
+        let one = |passed, failed, skipped| Counts { passed, failed, skipped };
         let (counts, note) = match work() {
             Ok(Outcome::Passed) => (one(1, 0, 0), String::new()),
             Ok(Outcome::Tests(counts)) if counts == Counts::default() => {
@@ -73,12 +69,7 @@ impl Summary {
                 (one(0, 1, 0), format!("{error:#}"))
             }
         };
-        self.steps.push(Step {
-            name: name.to_owned(),
-            counts,
-            note,
-            took: started.elapsed(),
-        });
+        self.steps.push(Step { name: name.to_owned(), counts, note, took: started.elapsed() });
     }
 
     pub(crate) fn counts(&self) -> Counts {
@@ -89,12 +80,7 @@ impl Summary {
 
     pub(crate) fn print_table(&self) {
         println!("\n== steps");
-        let width = self
-            .steps
-            .iter()
-            .map(|step| step.name.chars().count())
-            .max()
-            .unwrap_or(0);
+        let width = self.steps.iter().map(|step| step.name.chars().count()).max().unwrap_or(0);
         for step in &self.steps {
             println!("{}", step.line(width));
         }
@@ -103,20 +89,13 @@ impl Summary {
     /// The totals, alone on a line: what a machine reads.
     pub(crate) fn print_totals(&self) {
         let total = self.counts();
-        println!(
-            "{} passed, {} failed, {} skipped",
-            total.passed, total.failed, total.skipped
-        );
+        println!("{} passed, {} failed, {} skipped", total.passed, total.failed, total.skipped);
     }
 }
 
 impl Step {
     fn line(&self, width: usize) -> String {
-        let Counts {
-            passed,
-            failed,
-            skipped,
-        } = self.counts;
+        let Counts { passed, failed, skipped } = self.counts;
         let verdict = match (passed, failed) {
             (_, 1..) => "failed",
             (0, 0) => "skipped",
@@ -126,11 +105,7 @@ impl Step {
         if passed + failed + skipped > 1 {
             note = format!("{passed} passed, {failed} failed, {skipped} skipped {note}");
         }
-        let line = format!(
-            "  {:width$}  {verdict:7}  {:>8}  {note}",
-            self.name,
-            seconds(self.took)
-        );
+        let line = format!("  {:width$}  {verdict:7}  {:>8}  {note}", self.name, seconds(self.took));
         line.trim_end().to_owned()
     }
 }
@@ -145,21 +120,8 @@ mod tests {
         summary.step("a", || Ok(Outcome::Passed));
         summary.step("b", || anyhow::bail!("broken"));
         summary.step("c", || Ok(Outcome::Skipped("no npm".to_owned())));
-        summary.step("d", || {
-            Ok(Outcome::Tests(Counts {
-                passed: 10,
-                failed: 2,
-                skipped: 3,
-            }))
-        });
-        assert_eq!(
-            summary.counts(),
-            Counts {
-                passed: 11,
-                failed: 3,
-                skipped: 4
-            }
-        );
+        summary.step("d", || Ok(Outcome::Tests(Counts { passed: 10, failed: 2, skipped: 3 })));
+        assert_eq!(summary.counts(), Counts { passed: 11, failed: 3, skipped: 4 });
         assert!(summary.steps[1].line(1).contains("failed") && summary.steps[1].line(1).contains("broken"));
         assert!(summary.steps[2].line(1).contains("skipped") && summary.steps[2].line(1).contains("no npm"));
     }

@@ -34,15 +34,7 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
         passed(workspace.cargo().args(check)).context("some files are not formatted: run `cargo fmt --all`")
     });
     summary.step("lints", || {
-        let clippy = [
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--keep-going",
-            "--",
-            "-D",
-            "warnings",
-        ];
+        let clippy = ["clippy", "--workspace", "--all-targets", "--keep-going", "--", "-D", "warnings"];
         passed(workspace.cargo().args(clippy))
     });
     summary.step("arrows", || match deps::check(&workspace)?.as_slice() {
@@ -58,10 +50,7 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
         run_tests(&mut tests, &skips)
     });
     summary.step("documentation tests", || {
-        let (status, lines) = tee(
-            workspace.cargo().args(["test", "--workspace", "--doc"]),
-            Tee::Stdout,
-        )?;
+        let (status, lines) = tee(workspace.cargo().args(["test", "--workspace", "--doc"]), Tee::Stdout)?;
         counted(status, cargo_test_counts(&lines))
     });
     summary.step("windows check", || windows::check(&workspace, false));
@@ -75,11 +64,7 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
     summary.print_table();
     println!("  total {}\n", seconds(started.elapsed()));
     summary.print_totals();
-    Ok(if summary.counts().failed == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if summary.counts().failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// What the tests can use, as far as it could be had.
@@ -126,9 +111,7 @@ fn prepare(summary: &mut Summary, full: bool) -> Option<Prepared> {
 /// Fetches every model; one that cannot be had is named and the rest goes on.
 pub(crate) fn fetch_models(environment: &Environment) -> Result<Outcome> {
     let started = Instant::now();
-    let fetched = models::all()
-        .iter()
-        .map(|model| (model.name, models::fetch(environment, model)));
+    let fetched = models::all().iter().map(|model| (model.name, models::fetch(environment, model)));
     let outcome = all_or_reasons(fetched)?;
     eprintln!("{} models … {}", models::all().len(), seconds(started.elapsed()));
     Ok(outcome)
@@ -156,11 +139,7 @@ fn all_or_reasons<'a>(fetched: impl Iterator<Item = (&'a str, Result<PathBuf>)>)
         broken.append(&mut unreachable);
         bail!("{}", broken.join("; "));
     }
-    Ok(if unreachable.is_empty() {
-        Outcome::Passed
-    } else {
-        Outcome::Skipped(unreachable.join("; "))
-    })
+    Ok(if unreachable.is_empty() { Outcome::Passed } else { Outcome::Skipped(unreachable.join("; ")) })
 }
 
 fn passed(command: &mut Command) -> Result<Outcome> {
@@ -170,19 +149,10 @@ fn passed(command: &mut Command) -> Result<Outcome> {
 fn test_command(workspace: &Workspace, filter: &[String]) -> Command {
     let mut command = workspace.cargo();
     if has_nextest() {
-        command
-            .args(["nextest", "run", "--workspace"])
-            .env("NEXTEST_STATUS_LEVEL", "slow");
+        command.args(["nextest", "run", "--workspace"]).env("NEXTEST_STATUS_LEVEL", "slow");
     } else {
         eprintln!("cargo-nextest is not installed: the tests run with `cargo test`, one after the other");
-        command.args([
-            "test",
-            "--workspace",
-            "--no-fail-fast",
-            "--lib",
-            "--bins",
-            "--tests",
-        ]);
+        command.args(["test", "--workspace", "--no-fail-fast", "--lib", "--bins", "--tests"]);
     }
     command.args(filter);
     let corpus = workspace.root.join("../shared/data");
@@ -203,11 +173,7 @@ pub(crate) fn run_tests(tests: &mut Command, skips: &Skips) -> Result<Outcome> {
     if nextest && status.code() == Some(NEXTEST_NO_TESTS) {
         bail!("no test matches the filter");
     }
-    let counts = if nextest {
-        nextest_counts(&lines)
-    } else {
-        cargo_test_counts(&lines)
-    };
+    let counts = if nextest { nextest_counts(&lines) } else { cargo_test_counts(&lines) };
     counted(status, counts.map(|counts| skips.apply(counts)))
 }
 
@@ -223,10 +189,7 @@ fn counted(status: ExitStatus, counts: Option<Counts>) -> Result<Outcome> {
 
 /// Reads `Summary [ 1.2s] 12 tests run: 9 passed (1 slow), 1 failed, 2 timed out, 3 skipped`.
 fn nextest_counts(lines: &[String]) -> Option<Counts> {
-    let line = lines
-        .iter()
-        .rev()
-        .find(|line| line.trim_start().starts_with("Summary ["))?;
+    let line = lines.iter().rev().find(|line| line.trim_start().starts_with("Summary ["))?;
     let (_, results) = line.split_once("run:")?;
     let mut counts = Counts::default();
     for part in results.split(", ") {
@@ -247,9 +210,7 @@ fn nextest_counts(lines: &[String]) -> Option<Counts> {
 
 /// Adds up `test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 2 filtered out; finished in …`.
 fn cargo_test_counts(lines: &[String]) -> Option<Counts> {
-    let results = lines
-        .iter()
-        .filter_map(|line| line.trim_start().strip_prefix("test result: "));
+    let results = lines.iter().filter_map(|line| line.trim_start().strip_prefix("test result: "));
     let mut total = None;
     for result in results {
         let counts = total.get_or_insert_with(Counts::default);
@@ -304,11 +265,7 @@ impl Skips {
             eprintln!("skipped {line}");
         }
         let skipped = (lines.len() as u64).min(counts.passed);
-        Counts {
-            passed: counts.passed - skipped,
-            skipped: counts.skipped + skipped,
-            ..counts
-        }
+        Counts { passed: counts.passed - skipped, skipped: counts.skipped + skipped, ..counts }
     }
 }
 
@@ -323,23 +280,9 @@ mod tests {
     #[test]
     fn nextest_summaries_are_read() {
         let text = "  PASS x\n     Summary [   1.204s] 12 tests run: 9 passed (2 slow, 1 leaky), 1 failed, 2 timed out, 3 skipped\nerror";
-        assert_eq!(
-            nextest_counts(&lines(text)),
-            Some(Counts {
-                passed: 9,
-                failed: 3,
-                skipped: 3
-            })
-        );
+        assert_eq!(nextest_counts(&lines(text)), Some(Counts { passed: 9, failed: 3, skipped: 3 }));
         let one = "     Summary [   0.004s] 1 test run: 1 passed, 0 skipped";
-        assert_eq!(
-            nextest_counts(&lines(one)),
-            Some(Counts {
-                passed: 1,
-                failed: 0,
-                skipped: 0
-            })
-        );
+        assert_eq!(nextest_counts(&lines(one)), Some(Counts { passed: 1, failed: 0, skipped: 0 }));
         assert_eq!(nextest_counts(&lines("error: could not compile")), None);
     }
 
@@ -347,14 +290,7 @@ mod tests {
     fn cargo_test_results_are_added_up() {
         let text = "test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 2 filtered out; finished in 0.1s\n\
                     test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.1s";
-        assert_eq!(
-            cargo_test_counts(&lines(text)),
-            Some(Counts {
-                passed: 6,
-                failed: 2,
-                skipped: 3
-            })
-        );
+        assert_eq!(cargo_test_counts(&lines(text)), Some(Counts { passed: 6, failed: 2, skipped: 3 }));
         assert_eq!(cargo_test_counts(&[]), None);
     }
 

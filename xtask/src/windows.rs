@@ -22,11 +22,8 @@ const WHAT_TO_DO: &str =
     "install mingw-w64 and run `rustup target add x86_64-pc-windows-gnu`, or run on Debian as root";
 
 pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
-    let (check, build, test) = (
-        arguments.flag("--check"),
-        arguments.flag("--build"),
-        arguments.flag("--test"),
-    );
+    let (check, build, test) =
+        (arguments.flag("--check"), arguments.flag("--build"), arguments.flag("--test"));
     let mut summary = Summary::default();
     match (check || build, test) {
         (true, false) => {
@@ -44,31 +41,18 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
     }
     summary.print_table();
     summary.print_totals();
-    Ok(if summary.counts().failed == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if summary.counts().failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Compiles everything for Windows without warnings; with `build` also links it.
 pub(crate) fn check(workspace: &Workspace, build: bool) -> Result<Outcome> {
     if cfg!(windows) {
-        return Ok(Outcome::Skipped(
-            "this is Windows: the ordinary steps compile for it".to_owned(),
-        ));
+        return Ok(Outcome::Skipped("this is Windows: the ordinary steps compile for it".to_owned()));
     }
     let standard_library = prepare(workspace, false)?;
     let mut clippy = cargo(workspace, standard_library, &["clippy"]);
-    succeed(clippy.args([
-        "--workspace",
-        "--all-targets",
-        "--keep-going",
-        "--",
-        "-D",
-        "warnings",
-    ]))
-    .context("it does not compile for Windows without warnings")?;
+    succeed(clippy.args(["--workspace", "--all-targets", "--keep-going", "--", "-D", "warnings"]))
+        .context("it does not compile for Windows without warnings")?;
     if build {
         succeed(cargo(workspace, standard_library, &["build"]).arg("--workspace"))
             .context("it does not link for Windows")?;
@@ -79,9 +63,7 @@ pub(crate) fn check(workspace: &Workspace, build: bool) -> Result<Outcome> {
 /// Builds the tests for Windows and runs them under Wine, with ONNX Runtime's libraries for Windows.
 pub(crate) fn test(environment: &mut Environment, filter: &[String]) -> Result<Outcome> {
     if cfg!(windows) {
-        return Ok(Outcome::Skipped(
-            "this is Windows: the ordinary tests run on it".to_owned(),
-        ));
+        return Ok(Outcome::Skipped("this is Windows: the ordinary tests run on it".to_owned()));
     }
     let runtimes_dir = environment.windows_runtimes_dir();
     let newest = runtimes::fetch_same_as_installed(environment, Platform::WINDOWS, &runtimes_dir)?;
@@ -91,17 +73,10 @@ pub(crate) fn test(environment: &mut Environment, filter: &[String]) -> Result<O
     let workspace = &environment.workspace;
     let standard_library = prepare(workspace, true)?;
     let wine = Wine::start(workspace)?;
-    let runner: &[&str] = if test::has_nextest() {
-        &["nextest", "run"]
-    } else {
-        &["test", "--no-fail-fast"]
-    };
+    let runner: &[&str] = if test::has_nextest() { &["nextest", "run"] } else { &["test", "--no-fail-fast"] };
     let skips = Skips::new(workspace)?;
     let mut tests = cargo(workspace, standard_library, runner);
-    tests
-        .arg("--workspace")
-        .args(filter)
-        .env("NEXTEST_STATUS_LEVEL", "slow");
+    tests.arg("--workspace").args(filter).env("NEXTEST_STATUS_LEVEL", "slow");
     wine.tell(&mut tests);
     tests.env("ORTSCOPE_TEST_ORT", windows_path(&newest));
     tests.env("ORTSCOPE_TEST_ORT_MATRIX", windows_path(&runtimes_dir));
@@ -140,9 +115,7 @@ fn prepare(workspace: &Workspace, wine: bool) -> Result<StandardLibrary> {
     let unavailable = || Unavailable(format!("Windows programs cannot be built here: {WHAT_TO_DO}"));
     let bash = find_program("bash").with_context(unavailable)?;
     let mut setup = Command::new(bash);
-    setup
-        .arg(workspace.tool("windows-setup.sh"))
-        .current_dir(&workspace.root);
+    setup.arg(workspace.tool("windows-setup.sh")).current_dir(&workspace.root);
     if wine {
         setup.arg("--wine").arg(shim(workspace));
     }
@@ -152,15 +125,10 @@ fn prepare(workspace: &Workspace, wine: bool) -> Result<StandardLibrary> {
 
 fn cargo(workspace: &Workspace, standard_library: StandardLibrary, subcommand: &[&str]) -> Command {
     let mut command = workspace.cargo();
-    command
-        .args(subcommand)
-        .args(["--target", TARGET, "--target-dir"])
-        .arg(products(workspace));
+    command.args(subcommand).args(["--target", TARGET, "--target-dir"]).arg(products(workspace));
     command.env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_LINKER", C_COMPILER);
     if matches!(standard_library, StandardLibrary::BuiltFromSource) {
-        command
-            .arg("-Zbuild-std=std,panic_abort,panic_unwind")
-            .env("RUSTC_BOOTSTRAP", "1");
+        command.arg("-Zbuild-std=std,panic_abort,panic_unwind").env("RUSTC_BOOTSTRAP", "1");
     }
     command
 }
@@ -182,9 +150,7 @@ struct Wine {
 
 impl Wine {
     fn start(workspace: &Workspace) -> Result<Self> {
-        let wine = Self {
-            home: products(workspace).join("wine"),
-        };
+        let wine = Self { home: products(workspace).join("wine") };
         // Tests that start at once would otherwise all try to make the prefix.
         let mut boot = Command::new("wine");
         wine.tell(&mut boot);
@@ -197,9 +163,7 @@ impl Wine {
         command.env("WINEPREFIX", self.home.join("prefix"));
         command.env("WINEPATH", &self.home);
         // No log, no question whether to install a browser engine or .NET.
-        command
-            .env("WINEDEBUG", "-all")
-            .env("WINEDLLOVERRIDES", "mscoree,mshtml=");
+        command.env("WINEDEBUG", "-all").env("WINEDLLOVERRIDES", "mscoree,mshtml=");
     }
 }
 

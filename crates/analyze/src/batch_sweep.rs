@@ -62,17 +62,12 @@ pub struct BatchFit {
 
 /// Analyses a sweep. Points with batch 0 or latency 0 say nothing and are left out.
 pub fn batch_sweep(points: &[BatchPoint]) -> BatchSweep {
-    let mut points: Vec<BatchPoint> = points
-        .iter()
-        .copied()
-        .filter(|point| point.batch > 0 && point.p50_nanos > 0)
-        .collect();
+    let mut points: Vec<BatchPoint> =
+        points.iter().copied().filter(|point| point.batch > 0 && point.p50_nanos > 0).collect();
     points.sort_by_key(|point| point.batch);
     let rate = |point: &BatchPoint| point.batch as f64 * 1e9 / point.p50_nanos as f64;
-    let best = points
-        .iter()
-        .copied()
-        .reduce(|best, point| if rate(&point) > rate(&best) { point } else { best });
+    let best =
+        points.iter().copied().reduce(|best, point| if rate(&point) > rate(&best) { point } else { best });
     let best_rate = best.map_or(0.0, |best| rate(&best));
     let knee = points.iter().find(|point| rate(point) >= KNEE_SHARE * best_rate);
     BatchSweep {
@@ -98,10 +93,8 @@ pub fn batch_sweep(points: &[BatchPoint]) -> BatchSweep {
 }
 
 fn fit(points: &[BatchPoint]) -> Option<BatchFit> {
-    let coordinates: Vec<(f64, f64)> = points
-        .iter()
-        .map(|point| (point.batch as f64, ms(point.p50_nanos as f64)))
-        .collect();
+    let coordinates: Vec<(f64, f64)> =
+        points.iter().map(|point| (point.batch as f64, ms(point.p50_nanos as f64))).collect();
     let line = theil_sen(&coordinates)?;
     let residual =
         |(batch, latency): &(f64, f64)| ((line.intercept + line.slope * batch - latency) / latency).abs();
@@ -117,20 +110,14 @@ mod tests {
     use super::*;
 
     fn point(batch: u64, p50_nanos: u64) -> BatchPoint {
-        BatchPoint {
-            batch,
-            p50_nanos,
-            memory_bytes: Some(100_000_000 + batch * 1_000_000),
-            runs: 100,
-        }
+        BatchPoint { batch, p50_nanos, memory_bytes: Some(100_000_000 + batch * 1_000_000), runs: 100 }
     }
 
     #[test]
     fn overhead_and_cost_per_sample_are_found() {
         // 2 ms + 0.5 ms per sample, given out of order.
-        let points: Vec<BatchPoint> = [16, 1, 2, 64, 4, 8, 32]
-            .map(|batch| point(batch, 2_000_000 + batch * 500_000))
-            .to_vec();
+        let points: Vec<BatchPoint> =
+            [16, 1, 2, 64, 4, 8, 32].map(|batch| point(batch, 2_000_000 + batch * 500_000)).to_vec();
         let sweep = batch_sweep(&points);
         let fit = sweep.fit.unwrap();
         assert!((fit.fixed_overhead_ms.unwrap() - 2.0).abs() < 1e-9);
@@ -146,9 +133,8 @@ mod tests {
 
     #[test]
     fn growth_beyond_the_share_has_no_overhead() {
-        let points: Vec<BatchPoint> = [1, 2, 4, 8]
-            .map(|batch| point(batch, batch * batch * 1_000_000))
-            .to_vec();
+        let points: Vec<BatchPoint> =
+            [1, 2, 4, 8].map(|batch| point(batch, batch * batch * 1_000_000)).to_vec();
         let sweep = batch_sweep(&points);
         assert_eq!(sweep.fit.unwrap().fixed_overhead_ms, None);
         assert_eq!((sweep.best_batch, sweep.knee_batch), (Some(1), Some(1)));

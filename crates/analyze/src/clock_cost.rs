@@ -26,12 +26,7 @@ pub fn clock_cost(deltas_nanos: &[u64]) -> Option<ClockCost> {
     let cost_nanos = quantile_sorted_f64(&sorted, 0.5)?;
     let resolution_nanos = sorted.iter().copied().find(|delta| *delta > 0);
     let noise_nanos = resolution_nanos.map_or(0.0, |step| step as f64).max(cost_nanos);
-    Some(ClockCost {
-        resolution_nanos,
-        cost_nanos,
-        noise_nanos,
-        reads: sorted.len(),
-    })
+    Some(ClockCost { resolution_nanos, cost_nanos, noise_nanos, reads: sorted.len() })
 }
 
 /// How many significant digits of `value_nanos` may be shown: the last one must stand for at least twice the noise.
@@ -58,10 +53,7 @@ mod tests {
     #[test]
     fn a_windows_and_a_linux_clock() {
         let linux = clock_cost(&[19, 20, 21, 20, 20, 900]).unwrap();
-        assert_eq!(
-            (linux.resolution_nanos, linux.cost_nanos, linux.noise_nanos),
-            (Some(19), 20.0, 20.0)
-        );
+        assert_eq!((linux.resolution_nanos, linux.cost_nanos, linux.noise_nanos), (Some(19), 20.0, 20.0));
         // QueryPerformanceCounter at 10 MHz: most reads see the same tick.
         let windows = clock_cost(&[0, 0, 0, 100, 0, 0, 100]).unwrap();
         assert_eq!(

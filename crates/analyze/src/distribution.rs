@@ -72,11 +72,7 @@ fn hill(two_sided: f64, n: f64) -> f64 {
             + 1.0 / y;
     }
     let start = (n * y).sqrt();
-    if n > 1e6 {
-        start
-    } else {
-        refine(start, two_sided, n)
-    }
+    if n > 1e6 { start } else { refine(start, two_sided, n) }
 }
 
 /// Two Newton steps on the exact tail: they lift Hill's four to six digits at few degrees of freedom to nine.
@@ -121,9 +117,7 @@ fn t_density(t: f64, n: f64) -> f64 {
 }
 
 fn polynomial(coefficients: &[f64; 8], x: f64) -> f64 {
-    coefficients
-        .iter()
-        .fold(0.0, |sum, coefficient| sum * x + coefficient)
+    coefficients.iter().fold(0.0, |sum, coefficient| sum * x + coefficient)
 }
 const CENTRE_NUMERATOR: [f64; 8] = [
     2509.0809287301227,

@@ -43,11 +43,7 @@ pub fn drift_between_halves(in_time_order: &[u64]) -> Option<Drift> {
     // With an odd length the middle run is left out; with a remainder, the runs between the halves.
     let first = block_medians(&in_time_order[..block * blocks], block);
     let second = block_medians(&in_time_order[in_time_order.len() - block * blocks..], block);
-    let differences: Vec<f64> = first
-        .iter()
-        .zip(&second)
-        .map(|(before, after)| after - before)
-        .collect();
+    let differences: Vec<f64> = first.iter().zip(&second).map(|(before, after)| after - before).collect();
     let shift = signed_rank_bounds(&differences, ALPHA)?;
     Some(Drift {
         ratio: shift.estimate.exp_m1(),

@@ -42,25 +42,14 @@ const PERCENTILES: [f64; 3] = [0.5, 0.9, 0.99];
 
 /// Summarises generated sequences. Sequences without a token are left out.
 pub fn summarize_generation(sequences: &[Sequence]) -> Generation {
-    let sequences: Vec<&Sequence> = sequences
-        .iter()
-        .filter(|sequence| !sequence.token_nanos.is_empty())
-        .collect();
-    let first: Vec<u64> = sequences
-        .iter()
-        .filter_map(|sequence| first_token(sequence))
-        .collect();
-    let gaps: Vec<Vec<u64>> = sequences
-        .iter()
-        .map(|sequence| gaps(&sequence.token_nanos))
-        .collect();
+    let sequences: Vec<&Sequence> =
+        sequences.iter().filter(|sequence| !sequence.token_nanos.is_empty()).collect();
+    let first: Vec<u64> = sequences.iter().filter_map(|sequence| first_token(sequence)).collect();
+    let gaps: Vec<Vec<u64>> = sequences.iter().map(|sequence| gaps(&sequence.token_nanos)).collect();
     let between: Vec<u64> = gaps.iter().flatten().copied().collect();
     let decoding: f64 = between.iter().map(|nanos| *nanos as f64).sum();
     let prefill: f64 = first.iter().map(|nanos| *nanos as f64).sum();
-    let tokens: u64 = sequences
-        .iter()
-        .map(|sequence| sequence.token_nanos.len() as u64)
-        .sum();
+    let tokens: u64 = sequences.iter().map(|sequence| sequence.token_nanos.len() as u64).sum();
     let rate = |tokens: f64, nanos: f64| (nanos > 0.0 && tokens > 0.0).then(|| tokens * 1e9 / nanos);
     let mut first_values: Vec<f64> = first.iter().map(|nanos| *nanos as f64).collect();
     Generation {
@@ -80,10 +69,7 @@ fn first_token(sequence: &Sequence) -> Option<u64> {
 }
 
 fn gaps(token_nanos: &[u64]) -> Vec<u64> {
-    token_nanos
-        .windows(2)
-        .map(|pair| pair[1].saturating_sub(pair[0]))
-        .collect()
+    token_nanos.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect()
 }
 
 /// Slope through the medians of steps of positions, over all sequences that reach them.
@@ -121,17 +107,12 @@ mod tests {
             now += 10_000_000 + position * 1000;
             token_nanos.push(now);
         }
-        Sequence {
-            start_nanos,
-            token_nanos,
-        }
+        Sequence { start_nanos, token_nanos }
     }
 
     #[test]
     fn first_token_rate_and_growth() {
-        let sequences: Vec<Sequence> = (0..10)
-            .map(|index| sequence(index * 10_000_000_000, 501))
-            .collect();
+        let sequences: Vec<Sequence> = (0..10).map(|index| sequence(index * 10_000_000_000, 501)).collect();
         let generation = summarize_generation(&sequences);
         assert_eq!((generation.sequences, generation.tokens), (10, 5010));
         assert_eq!(generation.first_token_median_ms, Some(50.0));
@@ -145,21 +126,9 @@ mod tests {
 
     #[test]
     fn no_token_is_no_number() {
-        let empty = Sequence {
-            start_nanos: 5,
-            token_nanos: Vec::new(),
-        };
+        let empty = Sequence { start_nanos: 5, token_nanos: Vec::new() };
         let generation = summarize_generation(&[empty]);
-        assert_eq!(
-            (generation.sequences, generation.first_token_median_ms),
-            (0, None)
-        );
-        assert_eq!(
-            (
-                generation.decode_tokens_per_second,
-                generation.growth_ms_per_100_tokens
-            ),
-            (None, None)
-        );
+        assert_eq!((generation.sequences, generation.first_token_median_ms), (0, None));
+        assert_eq!((generation.decode_tokens_per_second, generation.growth_ms_per_100_tokens), (None, None));
     }
 }

@@ -34,11 +34,7 @@ pub fn signed_rank_bounds(d: &[f64], alpha: f64) -> Option<Hl> {
     sorted.sort_unstable_by(f64::total_cmp);
     let n = sorted.len();
     let pairs = n * (n + 1) / 2;
-    let cut = if n <= EXACT_UP_TO {
-        exact_cut(n, alpha)
-    } else {
-        normal_cut(n, alpha)
-    };
+    let cut = if n <= EXACT_UP_TO { exact_cut(n, alpha) } else { normal_cut(n, alpha) };
     let walsh = Walsh::new(sorted);
     let estimate = f64::midpoint(walsh.at((pairs - 1) / 2), walsh.at(pairs / 2));
     // Ties and rounding must not put the estimate outside its own bounds.
@@ -123,11 +119,7 @@ fn select_average(sorted: &[f64], index: usize) -> f64 {
             low = middle;
         }
     }
-    if averages_up_to(sorted, low) > index {
-        low
-    } else {
-        high
-    }
+    if averages_up_to(sorted, low) > index { low } else { high }
 }
 
 fn averages_up_to(sorted: &[f64], limit: f64) -> usize {

@@ -64,10 +64,7 @@ impl OpenLoop {
 }
 
 fn p99(percentiles: &[Percentile]) -> Option<u64> {
-    percentiles
-        .iter()
-        .find(|percentile| percentile.p == 0.99)?
-        .value_nanos
+    percentiles.iter().find(|percentile| percentile.p == 0.99)?.value_nanos
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -87,21 +84,15 @@ pub fn open_loop(requests: &[Request], target_per_second: f64) -> OpenLoop {
     let mut requests = requests.to_vec();
     requests.sort_unstable_by_key(|request| request.planned_nanos);
     let from = |begin: fn(&Request) -> u64| -> Vec<Percentile> {
-        let latencies: Vec<u64> = requests
-            .iter()
-            .map(|request| request.end_nanos.saturating_sub(begin(request)))
-            .collect();
+        let latencies: Vec<u64> =
+            requests.iter().map(|request| request.end_nanos.saturating_sub(begin(request))).collect();
         percentiles(&latencies, &crate::summary::REPORTED_PERCENTILES)
     };
     let queue = queue_depth(&requests);
     let (verdict, reason) = keeps_up(&requests);
     OpenLoop {
         requests: requests.len(),
-        target_per_second: if target_per_second.is_finite() {
-            target_per_second
-        } else {
-            0.0
-        },
+        target_per_second: if target_per_second.is_finite() { target_per_second } else { 0.0 },
         achieved_per_second: achieved(&requests),
         // A request that starts early is not faster for it.
         corrected: from(|request| request.planned_nanos.min(request.start_nanos)),
@@ -127,45 +118,29 @@ struct QueueDepth {
 
 /// Sweeps over the times at which requests join (planned) and leave (started) the queue.
 fn queue_depth(requests: &[Request]) -> QueueDepth {
-    let mut leaving: Vec<u64> = requests
-        .iter()
-        .map(|request| request.start_nanos.max(request.planned_nanos))
-        .collect();
+    let mut leaving: Vec<u64> =
+        requests.iter().map(|request| request.start_nanos.max(request.planned_nanos)).collect();
     leaving.sort_unstable();
     let (mut left, mut max) = (0, 0);
     for (joined, request) in requests.iter().enumerate() {
-        while leaving
-            .get(left)
-            .is_some_and(|leaves| *leaves <= request.planned_nanos)
-        {
+        while leaving.get(left).is_some_and(|leaves| *leaves <= request.planned_nanos) {
             left += 1;
         }
         // The request itself waits only if it has not left at the instant it joined.
         max = max.max((joined + 1).saturating_sub(left));
     }
-    let waited: f64 = requests
-        .iter()
-        .map(|request| request.start_nanos.saturating_sub(request.planned_nanos) as f64)
-        .sum();
+    let waited: f64 =
+        requests.iter().map(|request| request.start_nanos.saturating_sub(request.planned_nanos) as f64).sum();
     let begin = requests.first().map_or(0, |request| request.planned_nanos);
-    let end = requests
-        .iter()
-        .map(|request| request.end_nanos)
-        .max()
-        .unwrap_or(0);
+    let end = requests.iter().map(|request| request.end_nanos).max().unwrap_or(0);
     let span = end.saturating_sub(begin) as f64;
-    QueueDepth {
-        mean: if span > 0.0 { waited / span } else { 0.0 },
-        max: max as u64,
-    }
+    QueueDepth { mean: if span > 0.0 { waited / span } else { 0.0 }, max: max as u64 }
 }
 
 fn keeps_up(requests: &[Request]) -> (OpenLoopVerdict, String) {
     if requests.len() < FEWEST_REQUESTS {
-        let reason = format!(
-            "{} requests are too few to judge, {FEWEST_REQUESTS} are needed",
-            requests.len()
-        );
+        let reason =
+            format!("{} requests are too few to judge, {FEWEST_REQUESTS} are needed", requests.len());
         return (OpenLoopVerdict::TooFewRequests, reason);
     }
     let origin = requests[0].planned_nanos;
@@ -176,31 +151,18 @@ fn keeps_up(requests: &[Request]) -> (OpenLoopVerdict, String) {
     let lateness: Vec<f64> = blocks.iter().map(|(_, late)| *late).collect();
     let slope = theil_sen(&blocks).map_or(0.0, |line| line.slope);
     let span = blocks.last().map_or(0.0, |(time, _)| *time) - blocks.first().map_or(0.0, |(time, _)| *time);
-    let mut service: Vec<f64> = requests
-        .iter()
-        .map(|request| request.end_nanos.saturating_sub(request.start_nanos) as f64)
-        .collect();
+    let mut service: Vec<f64> =
+        requests.iter().map(|request| request.end_nanos.saturating_sub(request.start_nanos) as f64).collect();
     let service = median_in_place(&mut service).unwrap_or(0.0);
     let grows = mann_kendall_z(&lateness) > TREND_SCORE
         && slope >= LEAST_SLOPE
         && slope * span >= LEAST_GROWTH * service;
     if grows {
-        let reason = format!(
-            "cannot keep up: requests start {:.1} ms later every second",
-            slope * 1e3
-        );
-        return (
-            OpenLoopVerdict::CannotKeepUp {
-                lateness_per_second: slope,
-            },
-            reason,
-        );
+        let reason = format!("cannot keep up: requests start {:.1} ms later every second", slope * 1e3);
+        return (OpenLoopVerdict::CannotKeepUp { lateness_per_second: slope }, reason);
     }
     let late = lateness.last().copied().unwrap_or(0.0);
-    (
-        OpenLoopVerdict::KeepsUp,
-        format!("keeps up: requests wait {:.2} ms at the end", ms(late)),
-    )
+    (OpenLoopVerdict::KeepsUp, format!("keeps up: requests wait {:.2} ms at the end", ms(late)))
 }
 
 /// Median planned time and median lateness of a block, both in nanoseconds.

@@ -23,11 +23,7 @@ fn neighbours(sorted: &[u64], q: f64) -> Option<(u64, u64, f64)> {
     let last = sorted.len().checked_sub(1)?;
     let position = q.clamp(0.0, 1.0) * last as f64;
     let index = (position.floor() as usize).min(last);
-    Some((
-        sorted[index],
-        sorted[(index + 1).min(last)],
-        position - index as f64,
-    ))
+    Some((sorted[index], sorted[(index + 1).min(last)], position - index as f64))
 }
 
 /// The median, reordering `values`. `None` when there are none. Values must not be NaN (they then sort last).

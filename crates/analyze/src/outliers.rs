@@ -85,11 +85,7 @@ pub(crate) fn median_absolute_deviation(sorted: &[u64], median: f64) -> f64 {
         previous = current;
         current = next();
     }
-    if n.is_multiple_of(2) {
-        f64::midpoint(previous, current)
-    } else {
-        current
-    }
+    if n.is_multiple_of(2) { f64::midpoint(previous, current) } else { current }
 }
 
 /// Finds the outliers of a series; `sorted` holds the same runs in ascending order.
@@ -105,10 +101,7 @@ pub(crate) fn find_outliers(in_time_order: &[u64], sorted: &[u64], median: f64, 
     let count = indices.len();
     let share = share_of(count as f64, in_time_order.len() as f64);
     let total: f64 = in_time_order.iter().map(|nanos| *nanos as f64).sum();
-    let share_of_time = share_of(
-        indices.iter().map(|index| in_time_order[*index] as f64).sum(),
-        total,
-    );
+    let share_of_time = share_of(indices.iter().map(|index| in_time_order[*index] as f64).sum(), total);
     let bursts = Bursts::new(&indices, share);
     Outliers {
         count,
@@ -132,9 +125,7 @@ fn share_of(part: f64, whole: f64) -> f64 {
 fn median_moves(sorted: &[u64], median: f64, is_outlier: impl Fn(u64) -> bool) -> bool {
     let first = sorted.partition_point(|nanos| (*nanos as f64) < median && is_outlier(*nanos));
     let last = sorted.partition_point(|nanos| (*nanos as f64) <= median || !is_outlier(*nanos));
-    let trimmed = sorted
-        .get(first..last)
-        .and_then(|rest| quantile_sorted_f64(rest, 0.5));
+    let trimmed = sorted.get(first..last).and_then(|rest| quantile_sorted_f64(rest, 0.5));
     trimmed.is_some_and(|trimmed| (trimmed - median).abs() > MEDIAN_LIMIT * median)
 }
 
@@ -147,21 +138,11 @@ struct Bursts {
 impl Bursts {
     fn new(indices: &[usize], share: f64) -> Self {
         if indices.len() < 2 {
-            return Self {
-                groups: 0,
-                members: 0,
-                clustered: false,
-            };
+            return Self { groups: 0, members: 0, clustered: false };
         }
         let longest = (CHANCE_NEIGHBOURS / share).floor().clamp(1.0, LONGEST_GAP);
-        let close: Vec<bool> = indices
-            .windows(2)
-            .map(|pair| (pair[1] - pair[0]) as f64 <= longest)
-            .collect();
-        let sizes = close
-            .split(|close| !close)
-            .map(|group| group.len() + 1)
-            .filter(|size| *size > 1);
+        let close: Vec<bool> = indices.windows(2).map(|pair| (pair[1] - pair[0]) as f64 <= longest).collect();
+        let sizes = close.split(|close| !close).map(|group| group.len() + 1).filter(|size| *size > 1);
         let (groups, members) = sizes.fold((0, 0), |(groups, members), size| (groups + 1, members + size));
         // Under independence each neighbour is close with this probability, whatever the others do.
         let chance = 1.0 - (1.0 - share).powf(longest);
@@ -169,24 +150,12 @@ impl Bursts {
         let deviation = (expected * (1.0 - chance)).sqrt();
         let observed = close.iter().filter(|close| **close).count() as f64;
         let clustered = observed - 0.5 - expected > normal_quantile(0.99) * deviation;
-        Self {
-            groups,
-            members,
-            clustered,
-        }
+        Self { groups, members, clustered }
     }
 
     fn note(&self, count: usize) -> String {
-        let Self {
-            groups,
-            members,
-            clustered,
-        } = *self;
-        let bursts = if groups == 1 {
-            "1 burst".to_owned()
-        } else {
-            format!("{groups} bursts")
-        };
+        let Self { groups, members, clustered } = *self;
+        let bursts = if groups == 1 { "1 burst".to_owned() } else { format!("{groups} bursts") };
         match (count, clustered) {
             (0, _) => "none".to_owned(),
             (1, _) => "a single run".to_owned(),
@@ -211,12 +180,7 @@ mod tests {
         let mut sorted = series.to_vec();
         sorted.sort_unstable();
         let median = quantile_sorted_f64(&sorted, 0.5).unwrap();
-        find_outliers(
-            series,
-            &sorted,
-            median,
-            median_absolute_deviation(&sorted, median),
-        )
+        find_outliers(series, &sorted, median, median_absolute_deviation(&sorted, median))
     }
 
     fn quiet(n: usize) -> Vec<u64> {
@@ -240,10 +204,7 @@ mod tests {
         let outliers = outliers_of(&series);
         assert_eq!((outliers.count, outliers.bursts, outliers.in_bursts), (14, 2, 14));
         assert!(outliers.clustered && !outliers.change_result);
-        assert_eq!(
-            outliers.note,
-            "all in 2 bursts: looks like the system, not the model"
-        );
+        assert_eq!(outliers.note, "all in 2 bursts: looks like the system, not the model");
         assert!((outliers.share_of_time - 14.0 * 3.0 / (14.0 * 3.0 + 3986.0 * 1.0005)).abs() < 1e-4);
     }
 
@@ -254,10 +215,7 @@ mod tests {
             series[index] = 3_000_000;
         }
         let outliers = outliers_of(&series);
-        assert_eq!(
-            (outliers.count, outliers.bursts, outliers.note.as_str()),
-            (13, 0, "scattered")
-        );
+        assert_eq!((outliers.count, outliers.bursts, outliers.note.as_str()), (13, 0, "scattered"));
     }
 
     #[test]
@@ -271,9 +229,7 @@ mod tests {
 
     #[test]
     fn a_coarse_clock_makes_no_outliers() {
-        let series: Vec<u64> = (0..1000)
-            .map(|run| 1_000_000 + u64::from(run % 10 == 0) * 100)
-            .collect();
+        let series: Vec<u64> = (0..1000).map(|run| 1_000_000 + u64::from(run % 10 == 0) * 100).collect();
         assert_eq!(outliers_of(&series).note, "none");
     }
 }

@@ -67,10 +67,7 @@ pub struct Tolerance {
 }
 
 impl Tolerance {
-    pub const EXACT: Self = Self {
-        relative: 0.0,
-        absolute: 0.0,
-    };
+    pub const EXACT: Self = Self { relative: 0.0, absolute: 0.0 };
 
     /// The default for an element type. Small integers are taken as quantised, where one step is a rounding.
     pub fn for_element(element: ElementType) -> Self {
@@ -238,18 +235,14 @@ impl Sums {
             OutputVerdict::Same => "identical".to_owned(),
             OutputVerdict::Close => format!("close: largest difference {largest}, all within tolerance"),
             OutputVerdict::Different => {
-                let mut sentence = format!(
-                    "different: {} of {elements} values beyond tolerance",
-                    self.mismatches
-                );
+                let mut sentence =
+                    format!("different: {} of {elements} values beyond tolerance", self.mismatches);
                 if self.finite > 0 {
                     sentence.push_str(&format!(", largest difference {largest}"));
                 }
                 if self.nan_a != self.nan_b {
-                    sentence.push_str(&format!(
-                        ", {} NaN against {} in the reference",
-                        self.nan_b, self.nan_a
-                    ));
+                    sentence
+                        .push_str(&format!(", {} NaN against {} in the reference", self.nan_b, self.nan_a));
                 }
                 sentence
             }

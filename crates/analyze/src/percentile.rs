@@ -64,18 +64,14 @@ pub fn percentiles(latencies_in_time_order: &[u64], ps: &[f64]) -> Vec<Percentil
 
 /// As [`percentiles`], for a caller that has the sorted values already.
 pub(crate) fn percentiles_of_sorted(in_time_order: &[u64], sorted: &[u64], ps: &[f64]) -> Vec<Percentile> {
-    ps.iter()
-        .map(|p| percentile_of_sorted(in_time_order, sorted, *p))
-        .collect()
+    ps.iter().map(|p| percentile_of_sorted(in_time_order, sorted, *p)).collect()
 }
 
 fn percentile_of_sorted(in_time_order: &[u64], sorted: &[u64], p: f64) -> Percentile {
     let p = if p.is_nan() { 0.5 } else { p.clamp(0.0, 1.0) };
     let n = sorted.len();
     let estimate = quantile_sorted(sorted, p);
-    let noise = estimate.map_or(Noise::INDEPENDENT, |value| {
-        Noise::of_exceedance(in_time_order, value, p)
-    });
+    let noise = estimate.map_or(Noise::INDEPENDENT, |value| Noise::of_exceedance(in_time_order, value, p));
     let needs_runs = runs_needed(p, noise.factor);
     let unknown = Percentile {
         p,
@@ -121,10 +117,7 @@ pub(crate) struct Noise {
 }
 
 impl Noise {
-    pub const INDEPENDENT: Self = Self {
-        factor: 1.0,
-        batches: 0,
-    };
+    pub const INDEPENDENT: Self = Self { factor: 1.0, batches: 0 };
 
     /// Batch means of I(x > value) with batches of √n consecutive runs.
     pub fn of_exceedance(in_time_order: &[u64], value: u64, p: f64) -> Self {
@@ -149,16 +142,10 @@ impl Noise {
         }
         let binomial = p * (1.0 - p);
         if count < 2 || binomial <= 0.0 {
-            return Self {
-                factor: 1.0,
-                batches: count,
-            };
+            return Self { factor: 1.0, batches: count };
         }
         let variance = squares / (count - 1) as f64;
-        Self {
-            factor: (batch as f64 * variance / binomial).max(1.0),
-            batches: count,
-        }
+        Self { factor: (batch as f64 * variance / binomial).max(1.0), batches: count }
     }
 
     /// Half the interval of the rank, as a share of all ranks.

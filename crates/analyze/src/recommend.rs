@@ -80,23 +80,12 @@ pub struct SpeedUp {
 
 /// Ranks the rows of a sweep and picks one.
 pub fn recommend(rows: &[SettingsRow], goal: Goal) -> Recommendation {
-    let sweep = Sweep {
-        rows,
-        goal,
-        default: rows.iter().position(|row| row.is_default),
-    };
-    let mut order: Vec<usize> = (0..rows.len())
-        .filter(|index| sweep.speed(*index).is_some())
-        .collect();
+    let sweep = Sweep { rows, goal, default: rows.iter().position(|row| row.is_default) };
+    let mut order: Vec<usize> = (0..rows.len()).filter(|index| sweep.speed(*index).is_some()).collect();
     order.sort_by(|a, b| sweep.faster(*a, *b));
-    let failed = (0..rows.len())
-        .filter(|index| sweep.speed(*index).is_none())
-        .collect();
+    let failed = (0..rows.len()).filter(|index| sweep.speed(*index).is_none()).collect();
     let Some(best) = order.first().copied() else {
-        let why = rows
-            .iter()
-            .find_map(|row| row.failed.as_deref())
-            .unwrap_or("too few runs");
+        let why = rows.iter().find_map(|row| row.failed.as_deref()).unwrap_or("too few runs");
         return Recommendation {
             ranking: Vec::new(),
             recommended: None,
@@ -106,16 +95,9 @@ pub fn recommend(rows: &[SettingsRow], goal: Goal) -> Recommendation {
             reason: format!("no settings could be measured: {why}"),
         };
     };
-    let equals: Vec<usize> = order
-        .iter()
-        .copied()
-        .filter(|index| sweep.within_noise(*index, best))
-        .collect();
-    let chosen = equals
-        .iter()
-        .copied()
-        .reduce(|a, b| if sweep.simpler(b, a).is_lt() { b } else { a })
-        .unwrap_or(best);
+    let equals: Vec<usize> = order.iter().copied().filter(|index| sweep.within_noise(*index, best)).collect();
+    let chosen =
+        equals.iter().copied().reduce(|a, b| if sweep.simpler(b, a).is_lt() { b } else { a }).unwrap_or(best);
     let ranked = |index: &usize| Ranked {
         index: *index,
         label: rows[*index].label.clone(),
@@ -179,11 +161,8 @@ impl Sweep<'_> {
 
     /// `Less` when `a` is the simpler choice of two rows that are equally fast.
     fn simpler(&self, a: usize, b: usize) -> Ordering {
-        let memory = |index: usize| {
-            self.rows[index]
-                .peak_memory_bytes
-                .map_or(f64::INFINITY, |bytes| bytes as f64)
-        };
+        let memory =
+            |index: usize| self.rows[index].peak_memory_bytes.map_or(f64::INFINITY, |bytes| bytes as f64);
         let by_memory = if memory(a) < memory(b) * (1.0 - MEMORY_NOISE) {
             Ordering::Less
         } else if memory(b) < memory(a) * (1.0 - MEMORY_NOISE) {
@@ -205,10 +184,7 @@ impl Sweep<'_> {
         let Some(default) = self.default.map(|default| &self.rows[default].settings) else {
             return settings.len();
         };
-        let changed = settings
-            .iter()
-            .filter(|(key, value)| default.get(*key) != Some(*value))
-            .count();
+        let changed = settings.iter().filter(|(key, value)| default.get(*key) != Some(*value)).count();
         changed + default.keys().filter(|key| !settings.contains_key(*key)).count()
     }
 
@@ -216,11 +192,7 @@ impl Sweep<'_> {
         let default = self.default?;
         let ratio = self.speed(index)? / self.speed(default)?;
         if self.goal == Goal::Throughput || index == default {
-            return Some(SpeedUp {
-                ratio,
-                low: None,
-                high: None,
-            });
+            return Some(SpeedUp { ratio, low: None, high: None });
         }
         let (row, base) = (self.rows[index].p50.as_ref()?, self.rows[default].p50.as_ref()?);
         let quotient = |a: Option<u64>, b: Option<u64>| {
@@ -240,18 +212,11 @@ impl Sweep<'_> {
             return if self.rows.len() == 1 || chosen == best {
                 "the default settings are the fastest".to_owned()
             } else {
-                format!(
-                    "keep the default settings: {} is not faster beyond noise",
-                    self.rows[best].label
-                )
+                format!("keep the default settings: {} is not faster beyond noise", self.rows[best].label)
             };
         }
         let versus = match self.speed_up(chosen) {
-            Some(SpeedUp {
-                ratio,
-                low: Some(low),
-                high: Some(high),
-            }) => {
+            Some(SpeedUp { ratio, low: Some(low), high: Some(high) }) => {
                 format!("{ratio:.2}× the speed of the default [{low:.2}..{high:.2}]")
             }
             Some(SpeedUp { ratio, .. }) => format!("{ratio:.2}× the speed of the default"),
@@ -265,9 +230,6 @@ impl Sweep<'_> {
         } else {
             "needs less memory"
         };
-        format!(
-            "{}: {versus}; within noise of {} and {why}",
-            row.label, self.rows[best].label
-        )
+        format!("{}: {versus}; within noise of {} and {why}", row.label, self.rows[best].label)
     }
 }

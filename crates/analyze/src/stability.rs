@@ -63,21 +63,15 @@ fn verdict(evidence: &Evidence<'_>) -> (Verdict, String) {
         WarmUpVerdict::TooFewRuns => return (Verdict::TooFewRuns, "too few runs to judge".to_owned()),
         WarmUpVerdict::NoSteadyState { drift } => {
             let direction = if drift > 0.0 { "slower" } else { "faster" };
-            let reason = format!(
-                "runs still get {direction}: {} between the halves",
-                percent(drift.abs())
-            );
+            let reason = format!("runs still get {direction}: {} between the halves", percent(drift.abs()));
             return (Verdict::NoSteadyState, reason);
         }
         WarmUpVerdict::None | WarmUpVerdict::Cut => {}
     }
     // The first limit that is passed is the reason: poor ones before fair ones, the most telling first.
     let complaints = complaints(evidence);
-    let worst = |poor: bool| {
-        complaints
-            .iter()
-            .find(|complaint| if poor { complaint.poor } else { complaint.fair })
-    };
+    let worst =
+        |poor: bool| complaints.iter().find(|complaint| if poor { complaint.poor } else { complaint.fair });
     if let Some(complaint) = worst(true) {
         return (Verdict::Poor, complaint.text.clone());
     }
@@ -101,38 +95,15 @@ fn complaints(evidence: &Evidence<'_>) -> Vec<Complaint> {
     };
     let drift = evidence.drift.map_or(0.0, |drift| drift.ratio);
     // Without a finite interval p50 is known to no precision at all.
-    let half_width = evidence
-        .p50
-        .and_then(Percentile::relative_half_width)
-        .unwrap_or(1.0);
+    let half_width = evidence.p50.and_then(Percentile::relative_half_width).unwrap_or(1.0);
     let noise = evidence.p50.map_or(1.0, |p50| p50.noise_factor);
     let iqr = evidence.relative_iqr;
     let time = evidence.outliers.share_of_time;
     let mut complaints = vec![
-        complaint(
-            drift.abs(),
-            0.01,
-            0.02,
-            format!("drift of {} between the halves", percent(drift)),
-        ),
-        complaint(
-            half_width,
-            0.01,
-            0.05,
-            format!("p50 known only to ± {}", percent(half_width)),
-        ),
-        complaint(
-            time,
-            0.02,
-            0.05,
-            format!("outliers take {} of the time", percent(time)),
-        ),
-        complaint(
-            iqr,
-            0.1,
-            0.3,
-            format!("half of the runs spread over {} of the median", percent(iqr)),
-        ),
+        complaint(drift.abs(), 0.01, 0.02, format!("drift of {} between the halves", percent(drift))),
+        complaint(half_width, 0.01, 0.05, format!("p50 known only to ± {}", percent(half_width))),
+        complaint(time, 0.02, 0.05, format!("outliers take {} of the time", percent(time))),
+        complaint(iqr, 0.1, 0.3, format!("half of the runs spread over {} of the median", percent(iqr))),
         complaint(
             noise,
             20.0,
@@ -142,11 +113,7 @@ fn complaints(evidence: &Evidence<'_>) -> Vec<Complaint> {
     ];
     if evidence.warm_up.at_limit {
         let text = "warm-up takes half of the runs: measure longer".to_owned();
-        complaints.push(Complaint {
-            fair: true,
-            poor: false,
-            text,
-        });
+        complaints.push(Complaint { fair: true, poor: false, text });
     }
     complaints
 }

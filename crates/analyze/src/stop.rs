@@ -65,46 +65,27 @@ pub enum StopReason {
 impl StopRule {
     /// Exactly `runs` runs, however long they take.
     pub fn for_runs(runs: u64) -> Self {
-        Self {
-            precision: None,
-            max_runs: Some(runs),
-            max_seconds: None,
-            ..Self::default()
-        }
+        Self { precision: None, max_runs: Some(runs), max_seconds: None, ..Self::default() }
     }
 
     /// Exactly this time.
     pub fn for_duration(seconds: f64) -> Self {
-        Self {
-            precision: None,
-            duration_seconds: Some(seconds),
-            max_seconds: None,
-            ..Self::default()
-        }
+        Self { precision: None, duration_seconds: Some(seconds), max_seconds: None, ..Self::default() }
     }
 
     /// Until p50 is known to ± `precision` (0.01 for 1 %).
     pub fn for_precision(precision: f64) -> Self {
-        Self {
-            precision: Some(precision),
-            ..Self::default()
-        }
+        Self { precision: Some(precision), ..Self::default() }
     }
 
     /// Whether to stop now. `latencies_in_time_order` are the runs after the warm-up, `elapsed_nanos` the time since
     /// the first of them began.
     pub fn check(&self, latencies_in_time_order: &[u64], elapsed_nanos: u64) -> Option<StopReason> {
         let elapsed_seconds = elapsed_nanos as f64 / 1e9;
-        if self
-            .max_runs
-            .is_some_and(|most| latencies_in_time_order.len() as u64 >= most)
-        {
+        if self.max_runs.is_some_and(|most| latencies_in_time_order.len() as u64 >= most) {
             return Some(StopReason::RunsReached);
         }
-        if self
-            .duration_seconds
-            .is_some_and(|duration| elapsed_seconds >= duration)
-        {
+        if self.duration_seconds.is_some_and(|duration| elapsed_seconds >= duration) {
             return Some(StopReason::DurationReached);
         }
         if elapsed_seconds >= self.min_seconds
@@ -114,18 +95,14 @@ impl StopRule {
         {
             return Some(StopReason::PrecisionReached);
         }
-        self.max_seconds
-            .is_some_and(|most| elapsed_seconds >= most)
-            .then_some(StopReason::Cap)
+        self.max_seconds.is_some_and(|most| elapsed_seconds >= most).then_some(StopReason::Cap)
     }
 
     fn is_precise(&self, runs: &[u64], precision: f64, elapsed_seconds: f64) -> bool {
         let Some(known) = Known::new(runs) else {
             return false;
         };
-        known
-            .p50_half_width
-            .is_some_and(|half_width| half_width <= precision)
+        known.p50_half_width.is_some_and(|half_width| half_width <= precision)
             && (elapsed_seconds >= self.tail_seconds || known.p99_bounded)
     }
 }
@@ -174,10 +151,7 @@ impl Known {
         let low = select(below, rank(0.5 - half));
         let high = select(above, rank(0.5 + half).saturating_sub(middle + 1));
         let half_width = (high - low) as f64 / 2.0 / p50.max(1) as f64;
-        Self {
-            p50_half_width: Some(half_width),
-            p99_bounded: n as u64 >= runs_needed(0.99, tail.factor),
-        }
+        Self { p50_half_width: Some(half_width), p99_bounded: n as u64 >= runs_needed(0.99, tail.factor) }
     }
 }
 

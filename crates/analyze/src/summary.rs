@@ -51,9 +51,7 @@ pub struct LatencySummary {
 impl LatencySummary {
     /// One of the reported percentiles, by its quantile: `percentile(0.99)`.
     pub fn percentile(&self, p: f64) -> Option<&Percentile> {
-        self.percentiles
-            .iter()
-            .find(|percentile| (percentile.p - p).abs() < 1e-9)
+        self.percentiles.iter().find(|percentile| (percentile.p - p).abs() < 1e-9)
     }
 }
 
@@ -122,14 +120,7 @@ fn chosen(series: &[u64], runs: usize) -> (WarmUp, Option<crate::drift::Drift>) 
         Some(_) if discarded == 0 => WarmUpVerdict::None,
         Some(_) => WarmUpVerdict::Cut,
     };
-    (
-        WarmUp {
-            discarded,
-            at_limit: false,
-            verdict,
-        },
-        drift,
-    )
+    (WarmUp { discarded, at_limit: false, verdict }, drift)
 }
 
 fn mean_and_deviation(runs: &[u64]) -> (f64, Option<f64>) {
@@ -142,12 +133,8 @@ fn mean_and_deviation(runs: &[u64]) -> (f64, Option<f64>) {
 
 fn jitter(kept: &[u64], iqr: f64, percentiles: &[Percentile]) -> Jitter {
     let value = |p: f64| {
-        let found = percentiles
-            .iter()
-            .find(|percentile| (percentile.p - p).abs() < 1e-9);
-        found
-            .and_then(|percentile| percentile.value_nanos)
-            .map(|nanos| nanos as f64)
+        let found = percentiles.iter().find(|percentile| (percentile.p - p).abs() < 1e-9);
+        found.and_then(|percentile| percentile.value_nanos).map(|nanos| nanos as f64)
     };
     let differences: f64 = kept.windows(2).map(|pair| pair[1].abs_diff(pair[0]) as f64).sum();
     let p50 = value(0.5);
@@ -155,9 +142,6 @@ fn jitter(kept: &[u64], iqr: f64, percentiles: &[Percentile]) -> Jitter {
         iqr_ms: ms(iqr),
         successive_difference_ms: (kept.len() > 1).then(|| ms(differences / (kept.len() - 1) as f64)),
         p99_minus_p50_ms: value(0.99).zip(p50).map(|(p99, p50)| ms(p99 - p50)),
-        p99_9_over_p50: value(0.999)
-            .zip(p50)
-            .filter(|(_, p50)| *p50 > 0.0)
-            .map(|(tail, p50)| tail / p50),
+        p99_9_over_p50: value(0.999).zip(p50).filter(|(_, p50)| *p50 > 0.0).map(|(tail, p50)| tail / p50),
     }
 }

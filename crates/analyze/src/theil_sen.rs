@@ -32,11 +32,7 @@ pub fn theil_sen(points: &[(f64, f64)]) -> Option<Line> {
 /// The Mann-Kendall statistic as a normal score: above 2.33 a rising trend is certain to 99 %. The points must be in
 /// the order of x. 0 when there are fewer than three.
 pub fn mann_kendall_z(ys: &[f64]) -> f64 {
-    let points: Vec<(f64, f64)> = ys
-        .iter()
-        .enumerate()
-        .map(|(index, y)| (index as f64, *y))
-        .collect();
+    let points: Vec<(f64, f64)> = ys.iter().enumerate().map(|(index, y)| (index as f64, *y)).collect();
     let points = thinned(&points);
     let n = points.len() as f64;
     if n < 3.0 {
@@ -60,19 +56,11 @@ pub fn mann_kendall_z(ys: &[f64]) -> f64 {
 
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let step = points.len().div_ceil(MOST_POINTS).max(1);
-    points
-        .iter()
-        .copied()
-        .step_by(step)
-        .filter(|(x, y)| x.is_finite() && y.is_finite())
-        .collect()
+    points.iter().copied().step_by(step).filter(|(x, y)| x.is_finite() && y.is_finite()).collect()
 }
 
 fn pairs(points: &[(f64, f64)]) -> impl Iterator<Item = ((f64, f64), (f64, f64))> {
-    points
-        .iter()
-        .enumerate()
-        .flat_map(|(index, a)| points[index + 1..].iter().map(move |b| (*a, *b)))
+    points.iter().enumerate().flat_map(|(index, a)| points[index + 1..].iter().map(move |b| (*a, *b)))
 }
 
 #[cfg(test)]
@@ -81,17 +69,9 @@ mod tests {
 
     #[test]
     fn a_line_survives_an_outlier() {
-        let mut points: Vec<(f64, f64)> = (0..20)
-            .map(|x| (f64::from(x), 3.0 + 2.0 * f64::from(x)))
-            .collect();
+        let mut points: Vec<(f64, f64)> = (0..20).map(|x| (f64::from(x), 3.0 + 2.0 * f64::from(x))).collect();
         points[7].1 = 1e6;
-        assert_eq!(
-            theil_sen(&points),
-            Some(Line {
-                intercept: 3.0,
-                slope: 2.0
-            })
-        );
+        assert_eq!(theil_sen(&points), Some(Line { intercept: 3.0, slope: 2.0 }));
     }
 
     #[test]

@@ -44,10 +44,7 @@ pub struct Bucket {
 /// Throughput of the completions of all streams, in any order; `batch_size` samples each. `None` when there are none or
 /// no time passed.
 pub fn throughput(completions: &[Completion], batch_size: u64) -> Option<Throughput> {
-    let begin = completions
-        .iter()
-        .map(|completion| completion.start_nanos)
-        .min()?;
+    let begin = completions.iter().map(|completion| completion.start_nanos).min()?;
     let end = completions.iter().map(|completion| completion.end_nanos).max()?;
     let span = end.checked_sub(begin).filter(|span| *span > 0)?;
     let seconds = span as f64 / SECOND_NANOS as f64;
@@ -101,18 +98,12 @@ mod tests {
         let completions: Vec<Completion> = (0..50)
             .map(|run| {
                 let start_nanos = 7_000_000_000 + run / 2 * 100_000_000;
-                Completion {
-                    start_nanos,
-                    end_nanos: start_nanos + 100_000_000,
-                }
+                Completion { start_nanos, end_nanos: start_nanos + 100_000_000 }
             })
             .collect();
         let throughput = throughput(&completions, 4).unwrap();
         assert_eq!((throughput.requests, throughput.seconds), (50, 2.5));
-        assert_eq!(
-            (throughput.requests_per_second, throughput.samples_per_second),
-            (20.0, 80.0)
-        );
+        assert_eq!((throughput.requests_per_second, throughput.samples_per_second), (20.0, 80.0));
         assert!((throughput.concurrency - 2.0).abs() < 1e-9);
         let per_bucket: Vec<u64> = throughput.buckets.iter().map(|bucket| bucket.requests).collect();
         // The completion at exactly 1 s belongs to the next second.
@@ -123,36 +114,13 @@ mod tests {
     #[test]
     fn nothing_or_no_time_is_no_rate() {
         assert_eq!(throughput(&[], 1), None);
-        assert_eq!(
-            throughput(
-                &[Completion {
-                    start_nanos: 5,
-                    end_nanos: 5
-                }],
-                1
-            ),
-            None
-        );
+        assert_eq!(throughput(&[Completion { start_nanos: 5, end_nanos: 5 }], 1), None);
     }
 
     #[test]
     fn a_very_long_span_keeps_the_buckets_bounded() {
-        let throughput = throughput(
-            &[Completion {
-                start_nanos: 0,
-                end_nanos: u64::MAX,
-            }],
-            1,
-        )
-        .unwrap();
+        let throughput = throughput(&[Completion { start_nanos: 0, end_nanos: u64::MAX }], 1).unwrap();
         assert!(throughput.buckets.len() <= 3600);
-        assert_eq!(
-            throughput
-                .buckets
-                .iter()
-                .map(|bucket| bucket.requests)
-                .sum::<u64>(),
-            1
-        );
+        assert_eq!(throughput.buckets.iter().map(|bucket| bucket.requests).sum::<u64>(), 1);
     }
 }

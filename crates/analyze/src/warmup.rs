@@ -52,14 +52,7 @@ pub fn detect_warm_up(in_time_order: &[u64]) -> WarmUp {
 /// As [`detect_warm_up`], with the drift after the cut, which the summary shows as well.
 pub(crate) fn detect_with_drift(in_time_order: &[u64]) -> (WarmUp, Option<Drift>) {
     if in_time_order.len() < FEWEST_RUNS {
-        return (
-            WarmUp {
-                discarded: 0,
-                at_limit: false,
-                verdict: WarmUpVerdict::TooFewRuns,
-            },
-            None,
-        );
+        return (WarmUp { discarded: 0, at_limit: false, verdict: WarmUpVerdict::TooFewRuns }, None);
     }
     let batches = batch_medians(in_time_order);
     let cut = mser_cut(&batches);
@@ -70,14 +63,7 @@ pub(crate) fn detect_with_drift(in_time_order: &[u64]) -> (WarmUp, Option<Drift>
         _ if discarded == 0 => WarmUpVerdict::None,
         _ => WarmUpVerdict::Cut,
     };
-    (
-        WarmUp {
-            discarded,
-            at_limit: cut > 0 && cut + 1 >= batches.len() / 2,
-            verdict,
-        },
-        drift,
-    )
+    (WarmUp { discarded, at_limit: cut > 0 && cut + 1 >= batches.len() / 2, verdict }, drift)
 }
 
 fn batch_medians(in_time_order: &[u64]) -> Vec<f64> {

@@ -50,9 +50,7 @@ impl ControlPage {
     }
 
     pub fn set_paused(&self, paused: bool) {
-        self.memory
-            .word(PAUSE)
-            .store(u64::from(paused), Ordering::Release);
+        self.memory.word(PAUSE).store(u64::from(paused), Ordering::Release);
     }
 
     #[inline]
@@ -62,9 +60,7 @@ impl ControlPage {
 
     /// The observer says that it lives, so that a writer whose observer was killed can end.
     pub fn beat(&self, now_nanos: u64) {
-        self.memory
-            .word(WATCHER_ALIVE)
-            .store(now_nanos, Ordering::Release);
+        self.memory.word(WATCHER_ALIVE).store(now_nanos, Ordering::Release);
     }
 
     /// When the observer last lived; `None` before the first beat.

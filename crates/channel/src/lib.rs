@@ -55,10 +55,7 @@ pub struct Drained {
 
 impl ChannelReader {
     pub fn new(directory: impl Into<PathBuf>) -> Self {
-        Self {
-            directory: directory.into(),
-            rings: BTreeMap::new(),
-        }
+        Self { directory: directory.into(), rings: BTreeMap::new() }
     }
 
     /// Hands every new frame to `take`, in the order it was written within a ring.
@@ -84,9 +81,7 @@ impl ChannelReader {
     fn find_new_rings(&mut self) -> Result<(), ChannelError> {
         for entry in fs_err::read_dir(&self.directory)? {
             let path = entry?.path();
-            let is_ring = path
-                .extension()
-                .is_some_and(|extension| extension == RING_EXTENSION);
+            let is_ring = path.extension().is_some_and(|extension| extension == RING_EXTENSION);
             if is_ring && !self.rings.contains_key(&path) {
                 // A ring gets its name only when it is complete, so one that does not open is foreign: an error.
                 let ring = RingReader::open(&path)?;

@@ -25,9 +25,7 @@ impl Phase {
     }
 
     fn from_code(code: u8) -> Option<Self> {
-        [Self::First, Self::Steady, Self::Prefill, Self::Token]
-            .into_iter()
-            .find(|phase| *phase as u8 == code)
+        [Self::First, Self::Steady, Self::Prefill, Self::Token].into_iter().find(|phase| *phase as u8 == code)
     }
 }
 

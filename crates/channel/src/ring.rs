@@ -69,13 +69,7 @@ impl RingWriter {
         memory.word(AT_START).store(owner.start, Ordering::Relaxed);
         memory.word(0).store(MAGIC, Ordering::Release);
         fs_err::rename(&making, &path)?;
-        Ok(Self {
-            memory,
-            capacity,
-            head: 0,
-            seen_tail: 0,
-            sequence: 0,
-        })
+        Ok(Self { memory, capacity, head: 0, seen_tail: 0, sequence: 0 })
     }
 
     /// Writes a record, or drops and counts it when the ring is full.
@@ -148,12 +142,7 @@ impl RingWriter {
     #[cold]
     fn pad(&self, at: u64, padding: u64) {
         if padding >= HEADER_BYTES as u64 {
-            let header = Header {
-                length: 0,
-                kind: FrameKind::PADDING,
-                sequence: 0,
-                checksum: 0,
-            };
+            let header = Header { length: 0, kind: FrameKind::PADDING, sequence: 0, checksum: 0 };
             self.memory.write(DATA + at as usize, &header.to_bytes());
         }
     }
@@ -161,9 +150,7 @@ impl RingWriter {
     #[cold]
     fn count_loss(&self, kind: FrameKind) {
         let slot = usize::from(kind.0).min(LOSS_SLOTS - 1);
-        self.memory
-            .word(AT_LOSSES + slot * 8)
-            .fetch_add(1, Ordering::Relaxed);
+        self.memory.word(AT_LOSSES + slot * 8).fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -207,24 +194,14 @@ impl RingReader {
         }
         let found = memory.word(AT_FORMAT).load(Ordering::Relaxed) as u32;
         if found != FORMAT {
-            return Err(ChannelError::OtherFormat {
-                path: path.display().to_string(),
-                found,
-                known: FORMAT,
-            });
+            return Err(ChannelError::OtherFormat { path: path.display().to_string(), found, known: FORMAT });
         }
         let capacity = memory.word(AT_CAPACITY).load(Ordering::Relaxed);
         if !capacity.is_power_of_two() || memory.len() as u64 != DATA as u64 + capacity {
             return Err(not_a_ring("its size and its header disagree"));
         }
         let tail = memory.word(AT_TAIL).load(Ordering::Acquire);
-        Ok(Self {
-            memory,
-            capacity,
-            tail,
-            losses_told: [0; LOSS_SLOTS],
-            buffer: Vec::new(),
-        })
+        Ok(Self { memory, capacity, tail, losses_told: [0; LOSS_SLOTS], buffer: Vec::new() })
     }
 
     /// Who writes this ring.
@@ -247,10 +224,7 @@ impl RingReader {
         if head.wrapping_sub(self.tail) > self.capacity {
             self.tail = head;
             self.memory.word(AT_TAIL).store(self.tail, Ordering::Release);
-            return ReadOutcome {
-                frames: 0,
-                damaged: true,
-            };
+            return ReadOutcome { frames: 0, damaged: true };
         }
         while self.tail < head {
             match self.frame_at(self.tail, head) {
@@ -302,8 +276,7 @@ impl RingReader {
             return None;
         }
         self.buffer.resize(length, 0);
-        self.memory
-            .read(DATA + at as usize + HEADER_BYTES, &mut self.buffer);
+        self.memory.read(DATA + at as usize + HEADER_BYTES, &mut self.buffer);
         header.holds(&self.buffer).then_some((header.kind, bytes))
     }
 }

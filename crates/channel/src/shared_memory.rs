@@ -16,11 +16,9 @@ pub struct SharedMemory {
 }
 
 impl SharedMemory {
-    /// Maps the whole file for reading and writing.
+    /// Maps the whole file for reading and writing, with its pages in place: the measured loop pays for no page fault.
     pub fn map(file: &File) -> std::io::Result<Self> {
-        Ok(Self {
-            map: MmapOptions::new().map_raw(file)?,
-        })
+        Ok(Self { map: MmapOptions::new().populate().map_raw(file)? })
     }
 
     pub fn len(&self) -> usize {
@@ -33,10 +31,7 @@ impl SharedMemory {
     /// If the offset is not a multiple of 8 inside the mapping: offsets are constants of this crate.
     #[inline]
     pub fn word(&self, offset: usize) -> &AtomicU64 {
-        assert!(
-            offset.is_multiple_of(8) && offset + 8 <= self.map.len(),
-            "word outside the mapping"
-        );
+        assert!(offset.is_multiple_of(8) && offset + 8 <= self.map.len(), "word outside the mapping");
         // SAFETY: in bounds and aligned (mappings start at a page); atomics may be shared with other processes; the
         // mapping lives as long as `self`, whose lifetime the reference has.
         unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(offset).cast()) }
@@ -45,17 +40,11 @@ impl SharedMemory {
     /// Copies bytes into the mapping.
     #[inline]
     pub fn write(&self, offset: usize, bytes: &[u8]) {
-        assert!(
-            offset + bytes.len() <= self.map.len(),
-            "write outside the mapping"
-        );
+        assert!(offset + bytes.len() <= self.map.len(), "write outside the mapping");
         // SAFETY: in bounds; `bytes` is private memory, so the ranges cannot overlap. A reader that races sees a torn
         // frame at worst, which its checksum reveals: readers do not touch bytes beyond the published head.
         unsafe {
-            self.map
-                .as_mut_ptr()
-                .add(offset)
-                .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+            self.map.as_mut_ptr().add(offset).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
         }
     }
 
@@ -66,10 +55,7 @@ impl SharedMemory {
         // SAFETY: in bounds; `bytes` is private memory. Torn data is possible if a writer misbehaves, and every byte
         // pattern is a valid u8.
         unsafe {
-            self.map
-                .as_ptr()
-                .add(offset)
-                .copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len());
+            self.map.as_ptr().add(offset).copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len());
         }
     }
 

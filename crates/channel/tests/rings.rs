@@ -39,22 +39,14 @@ fn frames_arrive_in_order_across_many_turns_of_the_ring() {
 fn a_full_ring_drops_and_counts() {
     let directory = tempfile::tempdir().unwrap();
     let mut writer = writer(&directory, 4096);
-    let kept = (0..1000)
-        .filter(|_| writer.try_write(FrameKind::INFERENCE, &[0; 72]))
-        .count() as u64;
+    let kept = (0..1000).filter(|_| writer.try_write(FrameKind::INFERENCE, &[0; 72])).count() as u64;
     assert_eq!(kept, 4096 / 88);
     let mut channel = ChannelReader::new(directory.path());
     let drained = channel.drain(|_, _| {}).unwrap();
     assert_eq!(drained.frames, kept);
     assert_eq!(drained.lost.get(&FrameKind::INFERENCE), Some(&(1000 - kept)));
-    assert!(
-        channel.drain(|_, _| {}).unwrap().lost.is_empty(),
-        "a loss is told once"
-    );
-    assert!(
-        writer.try_write(FrameKind::INFERENCE, &[0; 72]),
-        "there is room again"
-    );
+    assert!(channel.drain(|_, _| {}).unwrap().lost.is_empty(), "a loss is told once");
+    assert!(writer.try_write(FrameKind::INFERENCE, &[0; 72]), "there is room again");
 }
 
 #[test]
@@ -120,15 +112,9 @@ fn foreign_files_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("x.ring");
     std::fs::write(&path, b"short").unwrap();
-    assert!(matches!(
-        RingReader::open(&path),
-        Err(ChannelError::NotARing { .. })
-    ));
+    assert!(matches!(RingReader::open(&path), Err(ChannelError::NotARing { .. })));
     std::fs::write(&path, vec![7; 8192]).unwrap();
-    assert!(matches!(
-        RingReader::open(&path),
-        Err(ChannelError::NotARing { .. })
-    ));
+    assert!(matches!(RingReader::open(&path), Err(ChannelError::NotARing { .. })));
     for capacity in [0, 100, 4097, 1 << 31] {
         let result = RingWriter::create(directory.path(), "y", capacity, OWNER);
         assert!(matches!(result, Err(ChannelError::BadCapacity(_))), "{capacity}");
@@ -137,10 +123,7 @@ fn foreign_files_are_refused() {
     let mut bytes = std::fs::read(directory.path().join("stream-0.ring")).unwrap();
     bytes[8] = 9;
     std::fs::write(&path, &bytes).unwrap();
-    assert!(matches!(
-        RingReader::open(&path),
-        Err(ChannelError::OtherFormat { found: 9, .. })
-    ));
+    assert!(matches!(RingReader::open(&path), Err(ChannelError::OtherFormat { found: 9, .. })));
 }
 
 #[test]

@@ -41,11 +41,7 @@ pub struct Failure {
 
 impl Failure {
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self {
-            exit,
-            message: message.into(),
-            hint: None,
-        }
+        Self { exit, message: message.into(), hint: None }
     }
 
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {

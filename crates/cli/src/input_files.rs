@@ -22,10 +22,7 @@ pub fn read(path: &Path, signature: &[ValueInfo]) -> Result<NamedValues, Failure
         }
     }
     if files.is_empty() {
-        return Err(Failure::input(format!(
-            "'{}' holds no .npz, .npy, .pb or .json file",
-            path.display()
-        )));
+        return Err(Failure::input(format!("'{}' holds no .npz, .npy, .pb or .json file", path.display())));
     }
     files.sort();
     let mut values = NamedValues::new();
@@ -41,18 +38,11 @@ fn read_one(path: &Path, signature: &[ValueInfo]) -> Result<NamedValues, Failure
         .map_err(|error| wrong(&error).with_hint("inputs are read from .npz, .npy, .pb and .json files"))?
         .len();
     if size > MAX_FILE_BYTES {
-        return Err(wrong(&format!(
-            "{size} bytes are more than the {MAX_FILE_BYTES} that are read at most"
-        )));
+        return Err(wrong(&format!("{size} bytes are more than the {MAX_FILE_BYTES} that are read at most")));
     }
     let bytes = fs_err::read(path)?;
-    let file_name = path
-        .file_name()
-        .map(|name| name.to_string_lossy().into_owned())
-        .unwrap_or_default();
-    let limits = TensorLimits {
-        max_bytes: MAX_FILE_BYTES,
-    };
+    let file_name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let limits = TensorLimits { max_bytes: MAX_FILE_BYTES };
     let mut values = tensors::read(&bytes, &file_name, signature, &limits).map_err(|error| {
         wrong(&error).with_hint("in Python: numpy.savez('inputs.npz', name=array) makes a file that fits")
     })?;
@@ -65,6 +55,5 @@ fn read_one(path: &Path, signature: &[ValueInfo]) -> Result<NamedValues, Failure
 }
 
 fn extension(path: &Path) -> Option<String> {
-    path.extension()
-        .map(|ending| ending.to_string_lossy().to_ascii_lowercase())
+    path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase())
 }

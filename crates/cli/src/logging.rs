@@ -41,11 +41,7 @@ pub fn start(verbose: u8, quiet: bool, file: Option<&Path>) -> Result<(), Failur
         }
         None => None,
     };
-    tracing_subscriber::registry()
-        .with(to_stderr)
-        .with(to_file)
-        .try_init()
-        .map_err(Failure::internal)
+    tracing_subscriber::registry().with(to_stderr).with(to_file).try_init().map_err(Failure::internal)
 }
 
 /// A file that is renamed away when it is full.
@@ -58,20 +54,13 @@ struct RotatingFile {
 
 impl RotatingFile {
     fn open(path: &Path, limit: u64) -> Result<Self, Failure> {
-        let file = Self {
-            path: path.to_owned(),
-            limit,
-            state: Mutex::new(None),
-        };
+        let file = Self { path: path.to_owned(), limit, state: Mutex::new(None) };
         *file.state.lock().unwrap_or_else(PoisonError::into_inner) = Some(file.append()?);
         Ok(file)
     }
 
     fn append(&self) -> std::io::Result<(fs_err::File, u64)> {
-        let file = fs_err::OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&self.path)?;
+        let file = fs_err::OpenOptions::new().create(true).append(true).open(&self.path)?;
         let size = file.metadata()?.len();
         Ok((file, size))
     }
@@ -91,10 +80,7 @@ impl RotatingFile {
 
     fn write_line(&self, line: &[u8]) -> std::io::Result<()> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state
-            .as_ref()
-            .is_some_and(|(_, size)| *size > 0 && size + line.len() as u64 > self.limit)
-        {
+        if state.as_ref().is_some_and(|(_, size)| *size > 0 && size + line.len() as u64 > self.limit) {
             *state = None;
             self.rotate();
         }
@@ -138,10 +124,7 @@ impl<'a> MakeWriter<'a> for RotatingFile {
     type Writer = LineWriter<'a>;
 
     fn make_writer(&'a self) -> Self::Writer {
-        LineWriter {
-            file: self,
-            line: Vec::new(),
-        }
+        LineWriter { file: self, line: Vec::new() }
     }
 }
 

@@ -29,11 +29,7 @@ fn main() -> ExitCode {
         Err(error) => {
             // Help and version are data on stdout and succeed; mistakes go to stderr with code 2. A closed pipe is fine.
             error.print().ok();
-            return ExitCode::from(if error.use_stderr() {
-                Exit::Usage.code()
-            } else {
-                Exit::Ok.code()
-            });
+            return ExitCode::from(if error.use_stderr() { Exit::Usage.code() } else { Exit::Ok.code() });
         }
     };
     let terminal = Terminal::new(cli.global.color, cli.global.quiet, cli.global.json);

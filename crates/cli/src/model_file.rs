@@ -41,15 +41,11 @@ pub struct OpenModel {
 }
 
 pub fn open(path: &Path, allow_external_data: bool) -> Result<OpenModel, Failure> {
-    let name = path.file_name().map_or_else(
-        || path.display().to_string(),
-        |name| name.to_string_lossy().into_owned(),
-    );
+    let name = path
+        .file_name()
+        .map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned());
     if path.is_dir() {
-        return Err(Failure::model(format!(
-            "'{}' is a directory, not a model file",
-            path.display()
-        )));
+        return Err(Failure::model(format!("'{}' is a directory, not a model file", path.display())));
     }
     let bytes = fs_err::read(path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => Failure::model(format!("there is no file '{}'", path.display())),
@@ -72,9 +68,7 @@ pub fn open(path: &Path, allow_external_data: bool) -> Result<OpenModel, Failure
             .iter()
             .find(|opset| opset.domain.is_empty() || opset.domain == "ai.onnx")
             .map(|opset| opset.version),
-        producer: format!("{} {}", model.producer_name, model.producer_version)
-            .trim()
-            .to_owned(),
+        producer: format!("{} {}", model.producer_name, model.producer_version).trim().to_owned(),
         nodes: model.node_count() as u64,
         total_nodes: model.total_node_count() as u64,
         parameters: model.parameter_count(),
@@ -87,12 +81,7 @@ pub fn open(path: &Path, allow_external_data: bool) -> Result<OpenModel, Failure
         .iter()
         .map(|file| format!("external data accepted against the rule: {file}"))
         .collect();
-    Ok(OpenModel {
-        hints: model.input_hints(),
-        facts,
-        model,
-        notes,
-    })
+    Ok(OpenModel { hints: model.input_hints(), facts, model, notes })
 }
 
 fn read_hint(error: &onnx::OnnxError) -> &'static str {

@@ -30,13 +30,7 @@ pub fn find(global: &GlobalArgs, config: &Config) -> Result<PathBuf, Failure> {
 pub fn look(global: &GlobalArgs, config: &Config) -> SearchReport {
     let environment = EnvironmentVariables::from_process();
     let from_environment = std::env::var_os("ORTSCOPE_ORT_LIBRARY").is_some_and(|value| !value.is_empty());
-    let explicit = global
-        .ort_library
-        .clone()
-        .or_else(|| config.ort.library.clone().filter(|_| !from_environment));
-    search(&SearchRequest {
-        explicit,
-        environment,
-        python: None,
-    })
+    let explicit =
+        global.ort_library.clone().or_else(|| config.ort.library.clone().filter(|_| !from_environment));
+    search(&SearchRequest { explicit, environment, python: None })
 }

@@ -21,11 +21,7 @@ pub fn files(named: Option<&Path>) -> Vec<PathBuf> {
 
 /// The user's own file, which need not exist.
 pub fn user_file() -> Option<PathBuf> {
-    let variable = |name: &str| {
-        std::env::var_os(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = variable("XDG_CONFIG_HOME")
         .or_else(|| variable("APPDATA"))
         .or_else(|| variable("HOME").map(|home| home.join(".config")))?;

@@ -40,12 +40,7 @@ impl Terminal {
         } else {
             anstream::ColorChoice::Never
         });
-        Self {
-            color,
-            quiet,
-            json,
-            stderr_is_terminal: std::io::stderr().is_terminal() && !dumb,
-        }
+        Self { color, quiet, json, stderr_is_terminal: std::io::stderr().is_terminal() && !dumb }
     }
 
     pub fn progress_bars(&self) -> bool {
@@ -57,11 +52,7 @@ impl Terminal {
     }
 
     pub fn paint(&self, style: Style, text: &str) -> String {
-        if self.color {
-            format!("{}{text}{}", style.render(), style.render_reset())
-        } else {
-            text.to_owned()
-        }
+        if self.color { format!("{}{text}{}", style.render(), style.render_reset()) } else { text.to_owned() }
     }
 }
 
@@ -86,11 +77,7 @@ pub fn print_error(line: &str) {
 /// The one form in which errors reach the user.
 pub fn print_failure(terminal: &Terminal, failure: &Failure) {
     let mut lines = failure.message.lines();
-    print_error(&format!(
-        "{} {}",
-        terminal.paint(BAD, "error:"),
-        lines.next().unwrap_or_default()
-    ));
+    print_error(&format!("{} {}", terminal.paint(BAD, "error:"), lines.next().unwrap_or_default()));
     for line in lines {
         print_error(&format!("  {line}"));
     }

@@ -66,11 +66,7 @@ pub fn digits(value: f64) -> String {
 }
 
 pub fn seconds(value: f64) -> String {
-    if value >= 100.0 {
-        format!("{value:.0} s")
-    } else {
-        format!("{value:.1} s")
-    }
+    if value >= 100.0 { format!("{value:.0} s") } else { format!("{value:.1} s") }
 }
 
 /// Thousands apart: 12 345.
@@ -102,11 +98,7 @@ pub fn bytes(value: f64) -> String {
 
 /// A change of memory, with its sign.
 pub fn bytes_change(value: f64) -> String {
-    if value < 0.0 {
-        format!("-{}", bytes(-value))
-    } else {
-        format!("+{}", bytes(value))
-    }
+    if value < 0.0 { format!("-{}", bytes(-value)) } else { format!("+{}", bytes(value)) }
 }
 
 /// 1.69 M, 25.6 k.
@@ -125,11 +117,7 @@ pub fn magnitude(value: f64) -> String {
 /// A ratio as percent: 0.4 %, 12 %.
 pub fn percent(ratio: f64) -> String {
     let value = ratio * 100.0;
-    if value == 0.0 || value.abs() >= 9.95 {
-        format!("{value:.0} %")
-    } else {
-        format!("{value:.1} %")
-    }
+    if value == 0.0 || value.abs() >= 9.95 { format!("{value:.0} %") } else { format!("{value:.1} %") }
 }
 
 /// Text on one line, cut to `most` characters.

@@ -3,9 +3,7 @@
 /// `10s`, `500ms`, `2m`, `1h`, or seconds without a unit.
 pub fn duration_seconds(text: &str) -> Result<f64, String> {
     let trimmed = text.trim();
-    let split = trimmed
-        .find(|c: char| c.is_ascii_alphabetic() || c == 'µ')
-        .unwrap_or(trimmed.len());
+    let split = trimmed.find(|c: char| c.is_ascii_alphabetic() || c == 'µ').unwrap_or(trimmed.len());
     let (number, unit) = trimmed.split_at(split);
     let factor = match unit.trim() {
         "" | "s" | "sec" => 1.0,
@@ -17,9 +15,7 @@ pub fn duration_seconds(text: &str) -> Result<f64, String> {
     };
     match number.trim().parse::<f64>() {
         Ok(value) if value.is_finite() && value > 0.0 && value * factor <= 86_400.0 => Ok(value * factor),
-        Ok(_) => Err(format!(
-            "'{text}' is out of range: a duration lies above 0 and at most at 24h"
-        )),
+        Ok(_) => Err(format!("'{text}' is out of range: a duration lies above 0 and at most at 24h")),
         Err(_) => Err(format!("'{text}' is not a duration: use 10s, 500ms, 2m or 1h")),
     }
 }
@@ -32,9 +28,7 @@ pub fn precision_ratio(text: &str) -> Result<f64, String> {
     };
     match number.trim().parse::<f64>() {
         Ok(value) if value.is_finite() && value > 0.0 && value * factor <= 0.5 => Ok(value * factor),
-        _ => Err(format!(
-            "'{text}' is not a precision: use a percentage above 0% and at most 50%, e.g. 1%"
-        )),
+        _ => Err(format!("'{text}' is not a precision: use a percentage above 0% and at most 50%, e.g. 1%")),
     }
 }
 
@@ -52,13 +46,8 @@ mod tests {
 
     #[test]
     fn durations() {
-        for (text, seconds) in [
-            ("10s", 10.0),
-            ("500ms", 0.5),
-            ("2m", 120.0),
-            ("1.5", 1.5),
-            (" 1 h ", 3600.0),
-        ] {
+        for (text, seconds) in [("10s", 10.0), ("500ms", 0.5), ("2m", 120.0), ("1.5", 1.5), (" 1 h ", 3600.0)]
+        {
             assert_eq!(duration_seconds(text), Ok(seconds), "{text}");
         }
         for text in ["", "s", "0s", "-1s", "nan", "3 weeks", "25h", "1e300s"] {

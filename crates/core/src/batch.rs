@@ -12,17 +12,8 @@ pub struct Batch {
 
 impl Batch {
     pub fn new(table: TableId) -> Self {
-        let columns = table
-            .def()
-            .columns
-            .iter()
-            .map(|column| Column::new(column.column_type))
-            .collect();
-        Self {
-            table,
-            columns,
-            rows: 0,
-        }
+        let columns = table.def().columns.iter().map(|column| Column::new(column.column_type)).collect();
+        Self { table, columns, rows: 0 }
     }
 
     pub fn table(&self) -> TableId {
@@ -98,12 +89,7 @@ mod tests {
     #[test]
     fn a_row_of_another_table_is_refused() {
         let mut batch = Batch::new(TableId::Inferences);
-        let loss = LossRow {
-            timestamp_ns: 0,
-            place: "x".into(),
-            kind: "y".into(),
-            count: 1,
-        };
+        let loss = LossRow { timestamp_ns: 0, place: "x".into(), kind: "y".into(), count: 1 };
         assert!(!batch.push(&loss));
         assert!(batch.is_empty());
         assert_eq!(batch.rows::<LossRow>().count(), 0);

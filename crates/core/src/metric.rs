@@ -18,39 +18,22 @@ pub enum Method {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "state")]
 pub enum Reading<T> {
-    Value {
-        value: T,
-        method: Method,
-        source: String,
-    },
-    Unavailable {
-        why: String,
-        hint: Option<String>,
-    },
+    Value { value: T, method: Method, source: String },
+    Unavailable { why: String, hint: Option<String> },
 }
 
 impl<T> Reading<T> {
     pub fn measured(value: T, source: impl Into<String>) -> Self {
-        Self::Value {
-            value,
-            method: Method::Measured,
-            source: source.into(),
-        }
+        Self::Value { value, method: Method::Measured, source: source.into() }
     }
 
     pub fn unavailable(why: impl Into<String>) -> Self {
-        Self::Unavailable {
-            why: why.into(),
-            hint: None,
-        }
+        Self::Unavailable { why: why.into(), hint: None }
     }
 
     pub fn with_hint(self, hint: impl Into<String>) -> Self {
         match self {
-            Self::Unavailable { why, .. } => Self::Unavailable {
-                why,
-                hint: Some(hint.into()),
-            },
+            Self::Unavailable { why, .. } => Self::Unavailable { why, hint: Some(hint.into()) },
             value @ Self::Value { .. } => value,
         }
     }

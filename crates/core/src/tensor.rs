@@ -186,10 +186,7 @@ impl std::fmt::Display for ValueType {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Tensor { element, shape: None } => write!(f, "{element}[...]"),
-            Self::Tensor {
-                element,
-                shape: Some(shape),
-            } => {
+            Self::Tensor { element, shape: Some(shape) } => {
                 let dims: Vec<String> = shape.iter().map(Dimension::to_string).collect();
                 write!(f, "{element}[{}]", dims.join(","))
             }
@@ -253,8 +250,7 @@ impl Tensor {
 
 /// The product of the dimensions; `None` on overflow.
 pub fn element_count(dims: &[u64]) -> Option<u64> {
-    dims.iter()
-        .try_fold(1u64, |product, dim| product.checked_mul(*dim))
+    dims.iter().try_fold(1u64, |product, dim| product.checked_mul(*dim))
 }
 
 /// Anything a session takes or gives.

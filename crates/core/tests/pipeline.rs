@@ -27,12 +27,7 @@ impl Counting {
             cost: CostClass::Free,
             when_full,
         };
-        Self {
-            info,
-            rows,
-            period_nanos: 1_000_000,
-            panic_at: None,
-        }
+        Self { info, rows, period_nanos: 1_000_000, panic_at: None }
     }
 }
 
@@ -101,32 +96,20 @@ fn a_virtual_day_arrives_complete_and_in_order() {
     let seen = Seen::default();
     let mut source = Counting::new(86_400, WhenFull::Wait);
     source.period_nanos = 1_000_000_000;
-    let pipeline = Pipeline::default()
-        .with_clock(Arc::new(VirtualClock::default()))
-        .source(source)
-        .sink(seen.clone());
+    let pipeline =
+        Pipeline::default().with_clock(Arc::new(VirtualClock::default())).source(source).sink(seen.clone());
     let report = pipeline.start().unwrap().join();
     assert!(report.losses.is_empty(), "{:?}", report.losses);
     let rows = seen.rows.lock().unwrap();
     assert_eq!(rows.len(), 86_400);
-    assert!(
-        rows.windows(2)
-            .all(|pair| pair[0].timestamp_ns < pair[1].timestamp_ns)
-    );
+    assert!(rows.windows(2).all(|pair| pair[0].timestamp_ns < pair[1].timestamp_ns));
     assert_eq!(rows.last().unwrap().timestamp_ns, 86_399_000_000_000);
 }
 
 #[test]
 fn a_slow_sink_loses_rows_and_every_one_is_counted() {
-    let slow = Seen {
-        slow: Some(Duration::from_millis(2)),
-        ..Seen::default()
-    };
-    let limits = Limits {
-        sink_bytes: 100_000,
-        intake_bytes: 64 << 20,
-        ..Limits::default()
-    };
+    let slow = Seen { slow: Some(Duration::from_millis(2)), ..Seen::default() };
+    let limits = Limits { sink_bytes: 100_000, intake_bytes: 64 << 20, ..Limits::default() };
     let pipeline = Pipeline::default()
         .with_limits(limits)
         .with_clock(Arc::new(VirtualClock::default()))
@@ -134,12 +117,7 @@ fn a_slow_sink_loses_rows_and_every_one_is_counted() {
         .sink(slow.clone());
     let report = pipeline.start().unwrap().join();
     let kept = slow.rows.lock().unwrap().len() as u64;
-    let lost: u64 = report
-        .losses
-        .iter()
-        .filter(|loss| loss.1 == "annotations")
-        .map(|loss| loss.2)
-        .sum();
+    let lost: u64 = report.losses.iter().filter(|loss| loss.1 == "annotations").map(|loss| loss.2).sum();
     assert!(lost > 0, "the queue of 100 kB cannot hold 200,000 rows");
     assert_eq!(kept + lost, 200_000, "every row is kept or counted");
 }
@@ -166,12 +144,7 @@ fn losses_are_rows_too() {
         cost: CostClass::Free,
         when_full: WhenFull::DropAndCount,
     };
-    let report = Pipeline::default()
-        .source(Lossy(info))
-        .sink(seen.clone())
-        .start()
-        .unwrap()
-        .join();
+    let report = Pipeline::default().source(Lossy(info)).sink(seen.clone()).start().unwrap().join();
     assert_eq!(report.losses, [("lossy".into(), "inferences".into(), 7)]);
     let losses = seen.losses.lock().unwrap();
     assert_eq!(losses.iter().map(|loss| loss.count).sum::<u64>(), 7);
@@ -182,10 +155,8 @@ fn a_source_that_panics_is_reported_and_its_rows_are_kept() {
     let seen = Seen::default();
     let mut source = Counting::new(100, WhenFull::Wait);
     source.panic_at = Some(50);
-    let pipeline = Pipeline::default()
-        .with_clock(Arc::new(VirtualClock::default()))
-        .source(source)
-        .sink(seen.clone());
+    let pipeline =
+        Pipeline::default().with_clock(Arc::new(VirtualClock::default())).source(source).sink(seen.clone());
     let report = pipeline.start().unwrap().join();
     assert_eq!(report.source_errors.len(), 1);
     assert!(report.source_errors[0].1.contains("the source broke"));
@@ -194,22 +165,14 @@ fn a_source_that_panics_is_reported_and_its_rows_are_kept() {
 
 #[test]
 fn a_sink_that_fails_is_reported_and_its_rows_are_counted() {
-    let failing = Seen {
-        fail: true,
-        ..Seen::default()
-    };
+    let failing = Seen { fail: true, ..Seen::default() };
     let pipeline = Pipeline::default()
         .with_clock(Arc::new(VirtualClock::default()))
         .source(Counting::new(3000, WhenFull::Wait))
         .sink(failing);
     let report = pipeline.start().unwrap().join();
     assert_eq!(report.sink_errors, [("seen".into(), "disk full".into())]);
-    let lost: u64 = report
-        .losses
-        .iter()
-        .filter(|loss| loss.1 == "annotations")
-        .map(|loss| loss.2)
-        .sum();
+    let lost: u64 = report.losses.iter().filter(|loss| loss.1 == "annotations").map(|loss| loss.2).sum();
     assert_eq!(lost, 3000);
 }
 
@@ -231,10 +194,7 @@ fn an_unavailable_source_is_named_with_its_reason() {
             &self.0
         }
         fn probe(&mut self) -> Availability {
-            Availability::Unavailable {
-                why: "no RAPL".into(),
-                hint: "load intel_rapl_msr".into(),
-            }
+            Availability::Unavailable { why: "no RAPL".into(), hint: "load intel_rapl_msr".into() }
         }
         fn run(&mut self, _out: &mut Emitter, _control: &Control) -> Result<(), SourceError> {
             unreachable!("an unavailable source is never run")
@@ -247,8 +207,5 @@ fn an_unavailable_source_is_named_with_its_reason() {
         when_full: WhenFull::DropAndCount,
     };
     let report = Pipeline::default().source(Absent(info)).start().unwrap().join();
-    assert_eq!(
-        report.source_errors,
-        [("energy".into(), "no RAPL; load intel_rapl_msr".into())]
-    );
+    assert_eq!(report.source_errors, [("energy".into(), "no RAPL; load intel_rapl_msr".into())]);
 }

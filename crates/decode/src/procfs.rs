@@ -29,12 +29,7 @@ pub fn parse_stat(bytes: &[u8]) -> Option<Stat> {
     let fields: Vec<&str> = text.split_ascii_whitespace().collect();
     let field = |number: usize| fields.get(number - 3)?.parse().ok();
     let state = fields.first()?.chars().next()?;
-    Some(Stat {
-        state,
-        user_ticks: field(14)?,
-        system_ticks: field(15)?,
-        start_ticks: field(22)?,
-    })
+    Some(Stat { state, user_ticks: field(14)?, system_ticks: field(15)?, start_ticks: field(22)? })
 }
 
 pub fn parse_status(bytes: &[u8]) -> Status {
@@ -73,15 +68,7 @@ mod tests {
     fn names_with_parentheses_and_newlines_do_not_shift_fields() {
         let stat = b"1234 (evil) R 1\n(x) S 1 2 3 4 5 6 7 8 9 10 111 222 13 14 15 16 17 18 987654 20 21";
         let parsed = parse_stat(stat).unwrap();
-        assert_eq!(
-            parsed,
-            Stat {
-                state: 'S',
-                user_ticks: 111,
-                system_ticks: 222,
-                start_ticks: 987_654
-            }
-        );
+        assert_eq!(parsed, Stat { state: 'S', user_ticks: 111, system_ticks: 222, start_ticks: 987_654 });
     }
 
     #[test]

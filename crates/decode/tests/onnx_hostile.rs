@@ -16,16 +16,10 @@ fn other_files_are_named() {
     let mut tar = vec![b'x'; 512];
     tar[257..262].copy_from_slice(b"ustar");
     let cases: &[(&[u8], &str)] = &[
-        (
-            b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n",
-            "Git LFS pointer",
-        ),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "Git LFS pointer"),
         (b"<!DOCTYPE html><html>", "web page"),
         (b"\n  <HTML lang=en>", "web page"),
-        (
-            b"<?xml version=\"1.0\"?><net name=\"a\" version=\"11\">",
-            "OpenVINO",
-        ),
+        (b"<?xml version=\"1.0\"?><net name=\"a\" version=\"11\">", "OpenVINO"),
         (b"{\"a\": 1}", "JSON"),
         (b"[1]", "JSON"),
         (b"Not Found\n", "text file that begins with \"Not Found\""),
@@ -52,10 +46,7 @@ fn other_files_are_named() {
     ];
     for (bytes, expected) in cases {
         let error = read(bytes).unwrap_err();
-        assert!(
-            matches!(error, OnnxError::NotOnnx { .. }),
-            "{expected}: {error:?}"
-        );
+        assert!(matches!(error, OnnxError::NotOnnx { .. }), "{expected}: {error:?}");
         assert!(error.to_string().contains(expected), "{expected}: {error}");
     }
     assert_eq!(read(b""), Err(OnnxError::Empty));
@@ -65,13 +56,7 @@ fn other_files_are_named() {
 #[test]
 fn a_producer_called_like_a_magic_number_is_fine() {
     let opset = bytes(8, number(2, 17));
-    let file = [
-        number(1, 8),
-        bytes(2, "ORTM"),
-        bytes(7, bytes(1, node("Add", &[], &[]))),
-        opset,
-    ]
-    .concat();
+    let file = [number(1, 8), bytes(2, "ORTM"), bytes(7, bytes(1, node("Add", &[], &[]))), opset].concat();
     assert_eq!(&file[4..8], b"ORTM");
     assert_eq!(read(&file).unwrap().producer_name, "ORTM");
 }
@@ -98,13 +83,7 @@ fn a_cut_file_says_how_much_is_missing() {
     let file = sample();
     let opset_bytes = bytes(8, [bytes(1, ""), number(2, 17)].concat()).len();
     let cut = file.len() - opset_bytes - 5;
-    assert_eq!(
-        read(&file[..cut]),
-        Err(OnnxError::Truncated {
-            at: cut as u64,
-            missing: 5
-        })
-    );
+    assert_eq!(read(&file[..cut]), Err(OnnxError::Truncated { at: cut as u64, missing: 5 }));
     assert_eq!(
         read(&file[..cut]).unwrap_err().to_string(),
         format!("the file is cut off: it ends at byte {cut}, 5 bytes too early; download or copy it again")
@@ -134,20 +113,10 @@ fn nested(depth: usize) -> Vec<u8> {
 fn depth_is_limited() {
     assert!(read(&model(&nested(60))).is_ok());
     for depth in [65, 1000, 1_000_000] {
-        assert_eq!(
-            read(&model(&nested(depth))),
-            Err(OnnxError::TooDeep { limit: 64 }),
-            "{depth}"
-        );
+        assert_eq!(read(&model(&nested(depth))), Err(OnnxError::TooDeep { limit: 64 }), "{depth}");
     }
-    let unlimited = Limits {
-        max_depth: usize::MAX,
-        ..Limits::default()
-    };
-    assert_eq!(
-        read_model(&model(&nested(1_000_000)), &unlimited),
-        Err(OnnxError::TooDeep { limit: 256 })
-    );
+    let unlimited = Limits { max_depth: usize::MAX, ..Limits::default() };
+    assert_eq!(read_model(&model(&nested(1_000_000)), &unlimited), Err(OnnxError::TooDeep { limit: 256 }));
     let mut value_type = Vec::new();
     for _ in 0..1000 {
         value_type = bytes(4, bytes(1, value_type));
@@ -159,36 +128,18 @@ fn depth_is_limited() {
 #[test]
 fn nodes_and_memory_are_limited() {
     let graph = bytes(1, []).repeat(1001);
-    let limits = Limits {
-        max_nodes: 1000,
-        ..Limits::default()
-    };
-    assert_eq!(
-        read_model(&model(&graph), &limits),
-        Err(OnnxError::TooManyNodes { limit: 1000 })
-    );
-    let limits = Limits {
-        max_memory_bytes: 10_000,
-        ..Limits::default()
-    };
-    assert_eq!(
-        read_model(&model(&graph), &limits),
-        Err(OnnxError::TooLarge { limit: 10_000 })
-    );
+    let limits = Limits { max_nodes: 1000, ..Limits::default() };
+    assert_eq!(read_model(&model(&graph), &limits), Err(OnnxError::TooManyNodes { limit: 1000 }));
+    let limits = Limits { max_memory_bytes: 10_000, ..Limits::default() };
+    assert_eq!(read_model(&model(&graph), &limits), Err(OnnxError::TooLarge { limit: 10_000 }));
     let names = bytes(11, bytes(1, "x".repeat(20_000)));
-    assert_eq!(
-        read_model(&model(&names), &limits),
-        Err(OnnxError::TooLarge { limit: 10_000 })
-    );
+    assert_eq!(read_model(&model(&names), &limits), Err(OnnxError::TooLarge { limit: 10_000 }));
 }
 
 #[test]
 fn impossible_tensors_are_refused_by_name() {
     let with = |tensor: Vec<u8>| read(&model(&bytes(5, tensor))).unwrap_err().to_string();
-    assert_eq!(
-        with(tensor("w", 1, &[2, -3])),
-        "tensor 'w' has an impossible shape [2, -3]"
-    );
+    assert_eq!(with(tensor("w", 1, &[2, -3])), "tensor 'w' has an impossible shape [2, -3]");
     assert!(with(tensor("w", 1, &[i64::MAX, 2, 2])).contains("impossible shape"));
     assert!(with(tensor("w", 27, &[1])).starts_with("tensor 'w' has the unknown element type 27"));
     let outside = |entries| with([tensor("w", 1, &[1]), external(entries)].concat());

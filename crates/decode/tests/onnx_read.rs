@@ -1,5 +1,7 @@
 //! The reader sees what stands in a model.
 
+#[path = "../../ort/tests/support/skips.rs"]
+mod skips;
 mod support;
 
 use ortscope_core::tensor::{Dimension, ElementType, ValueType};
@@ -22,22 +24,10 @@ fn node_graph(nodes: &[Vec<u8>]) -> Vec<u8> {
 fn a_model_is_read_in_full() {
     let model = read(&sample()).unwrap();
     assert_eq!((model.ir_version, model.opset()), (8, Some(17)));
-    assert_eq!(
-        (model.producer_name.as_str(), model.producer_version.as_str()),
-        ("test", "1.0")
-    );
+    assert_eq!((model.producer_name.as_str(), model.producer_version.as_str()), ("test", "1.0"));
     assert_eq!((model.node_count(), model.total_node_count()), (4, 6));
-    let names: Vec<&str> = model
-        .graph
-        .inputs
-        .iter()
-        .map(|input| input.name.as_str())
-        .collect();
-    assert_eq!(
-        names,
-        ["ids", "attention_mask", "image"],
-        "an input with an initializer is no input"
-    );
+    let names: Vec<&str> = model.graph.inputs.iter().map(|input| input.name.as_str()).collect();
+    assert_eq!(names, ["ids", "attention_mask", "image"], "an input with an initializer is no input");
     assert_eq!(
         model.graph.inputs[2].value_type,
         ValueType::Tensor {
@@ -55,17 +45,10 @@ fn a_model_is_read_in_full() {
     assert_eq!(counts.values().sum::<usize>(), 6);
     assert_eq!(model.parameter_count(), 30522 * 384 + 100);
     assert_eq!(model.parameter_bytes(), (30522 * 384 + 100) * 4);
-    assert_eq!(
-        model.external_locations().into_iter().collect::<Vec<_>>(),
-        ["w.bin"]
-    );
+    assert_eq!(model.external_locations().into_iter().collect::<Vec<_>>(), ["w.bin"]);
     assert_eq!(
         model.graph.initializers[1].external,
-        Some(ExternalData {
-            location: "w.bin".to_owned(),
-            offset: 4096,
-            length: None
-        })
+        Some(ExternalData { location: "w.bin".to_owned(), offset: 4096, length: None })
     );
     assert_eq!(model.graph.nodes[2].ints("kernel_shape"), Some(&[3, 3][..]));
     assert_eq!(model.graph.nodes[3].subgraphs[0].0, "then_branch");
@@ -87,19 +70,13 @@ fn hints_find_vocabulary_mask_and_image() {
 #[test]
 fn the_smallest_of_several_tables_counts() {
     let graph = [
-        node_graph(&[
-            node("Gather", &["large", "x"], &["a"]),
-            node("Gather", &["small", "x"], &["b"]),
-        ]),
+        node_graph(&[node("Gather", &["large", "x"], &["a"]), node("Gather", &["small", "x"], &["b"])]),
         bytes(5, tensor("large", 1, &[1000, 8])),
         bytes(5, tensor("small", 1, &[10, 8])),
         bytes(11, value("x", tensor_type(7, &["n"]))),
     ]
     .concat();
-    assert_eq!(
-        read(&model(&graph)).unwrap().input_hints().get("x").vocabulary,
-        Some(10)
-    );
+    assert_eq!(read(&model(&graph)).unwrap().input_hints().get("x").vocabulary, Some(10));
 }
 
 #[test]
@@ -109,21 +86,10 @@ fn a_table_in_a_constant_behind_dequantize_is_found_from_within_a_branch() {
         [node("Constant", &[], &["q"]), table].concat(),
         node("DequantizeLinear", &["q", "s"], &["t"]),
         node("Unsqueeze", &["ids", "axes"], &["ids2"]),
-        [
-            node("Gather", &["t", "ids2"], &["out"]),
-            attribute("axis", 2, number(3, -2i64 as u64)),
-        ]
-        .concat(),
+        [node("Gather", &["t", "ids2"], &["out"]), attribute("axis", 2, number(3, -2i64 as u64))].concat(),
     ]);
     let graph = [
-        bytes(
-            1,
-            [
-                node("If", &["c"], &["y"]),
-                attribute("else_branch", 5, bytes(6, inner)),
-            ]
-            .concat(),
-        ),
+        bytes(1, [node("If", &["c"], &["y"]), attribute("else_branch", 5, bytes(6, inner))].concat()),
         bytes(11, value("ids", tensor_type(7, &["1"]))),
     ]
     .concat();
@@ -164,24 +130,12 @@ fn attributes_of_every_kind() {
     let node = &model.graph.nodes[0];
     assert_eq!(node.attribute("f"), Some(&AttributeValue::Float(1.5)));
     assert_eq!(node.int("zero"), Some(0), "a writer may leave out a zero");
-    assert_eq!(
-        node.attribute("s"),
-        Some(&AttributeValue::Text("text".to_owned()))
-    );
-    assert_eq!(
-        node.attribute("fs"),
-        Some(&AttributeValue::Floats(vec![1.0, 2.0]))
-    );
+    assert_eq!(node.attribute("s"), Some(&AttributeValue::Text("text".to_owned())));
+    assert_eq!(node.attribute("fs"), Some(&AttributeValue::Floats(vec![1.0, 2.0])));
     assert_eq!(node.ints("is"), Some(&[1, -1][..]));
-    assert_eq!(
-        node.attribute("ss"),
-        Some(&AttributeValue::Texts(vec!["a".to_owned(), "b".to_owned()]))
-    );
+    assert_eq!(node.attribute("ss"), Some(&AttributeValue::Texts(vec!["a".to_owned(), "b".to_owned()])));
     assert_eq!(node.int("untyped"), Some(9));
-    assert_eq!(
-        node.attribute("long"),
-        Some(&AttributeValue::Omitted { items: 5000 })
-    );
+    assert_eq!(node.attribute("long"), Some(&AttributeValue::Omitted { items: 5000 }));
     assert_eq!(node.attribute("reference"), None);
 }
 
@@ -189,37 +143,14 @@ fn attributes_of_every_kind() {
 #[test]
 fn external_data_is_found_wherever_it_hides() {
     let hidden = |file: &str| [tensor("t", 1, &[1]), external(&[("location", file)])].concat();
-    let body = [
-        node("Constant", &[], &["c"]),
-        attribute("value", 4, bytes(5, hidden("function.bin"))),
-    ]
-    .concat();
+    let body =
+        [node("Constant", &[], &["c"]), attribute("value", 4, bytes(5, hidden("function.bin")))].concat();
     let nodes = node_graph(&[
-        [
-            node("Constant", &[], &["c"]),
-            attribute("value", 4, bytes(5, hidden("constant.bin"))),
-        ]
-        .concat(),
-        [
-            node("X", &[], &["c"]),
-            attribute("v", 2, bytes(5, hidden("wrong_type.bin"))),
-        ]
-        .concat(),
-        [
-            node("X", &[], &["c"]),
-            attribute("v", 9, bytes(10, hidden("tensors.bin"))),
-        ]
-        .concat(),
-        [
-            node("X", &[], &["c"]),
-            attribute("v", 11, bytes(22, bytes(1, hidden("sparse.bin")))),
-        ]
-        .concat(),
-        [
-            node("X", &[], &["c"]),
-            attribute("v", 10, bytes(11, bytes(5, hidden("subgraph.bin")))),
-        ]
-        .concat(),
+        [node("Constant", &[], &["c"]), attribute("value", 4, bytes(5, hidden("constant.bin")))].concat(),
+        [node("X", &[], &["c"]), attribute("v", 2, bytes(5, hidden("wrong_type.bin")))].concat(),
+        [node("X", &[], &["c"]), attribute("v", 9, bytes(10, hidden("tensors.bin")))].concat(),
+        [node("X", &[], &["c"]), attribute("v", 11, bytes(22, bytes(1, hidden("sparse.bin"))))].concat(),
+        [node("X", &[], &["c"]), attribute("v", 10, bytes(11, bytes(5, hidden("subgraph.bin"))))].concat(),
     ]);
     let function = bytes(25, [bytes(1, "F"), bytes(10, "local"), bytes(7, body)].concat());
     // The second piece of the graph is merged into the first.
@@ -237,10 +168,7 @@ fn external_data_is_found_wherever_it_hides() {
         "wrong_type.bin",
     ];
     assert_eq!(found, expected);
-    assert_eq!(
-        (model.functions[0].name.as_str(), model.functions[0].node_count()),
-        ("F", 1)
-    );
+    assert_eq!((model.functions[0].name.as_str(), model.functions[0].node_count()), ("F", 1));
 }
 
 #[test]
@@ -260,12 +188,7 @@ fn value_types_of_every_kind() {
     ]
     .concat();
     let model = read(&model(&graph)).unwrap();
-    let shown: Vec<String> = model
-        .graph
-        .inputs
-        .iter()
-        .map(|input| input.value_type.to_string())
-        .collect();
+    let shown: Vec<String> = model.graph.inputs.iter().map(|input| input.value_type.to_string()).collect();
     let expected = [
         "sequence of float32[n]",
         "map of string to float32[n]",
@@ -289,11 +212,8 @@ fn a_million_nodes_are_read() {
 /// Every model that `cargo xtask test` fetched.
 #[test]
 fn real_models() {
-    let Some(root) = std::env::var_os("ORTSCOPE_TEST_MODELS") else {
-        println!("skipped: ORTSCOPE_TEST_MODELS is not set (cargo xtask test sets it)");
-        return;
-    };
-    let mut open = vec![std::path::PathBuf::from(root)];
+    let Some(root) = skips::variable("ORTSCOPE_TEST_MODELS") else { return };
+    let mut open = vec![root];
     let mut count = 0;
     while let Some(directory) = open.pop() {
         for entry in std::fs::read_dir(&directory).unwrap() {

@@ -28,9 +28,7 @@ unsafe impl Sync for Api {}
 
 impl std::fmt::Debug for Api {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Api")
-            .field("minor", &self.minor)
-            .finish_non_exhaustive()
+        f.debug_struct("Api").field("minor", &self.minor).finish_non_exhaustive()
     }
 }
 
@@ -60,11 +58,7 @@ impl Api {
 
     #[cold]
     fn too_old_for(&self, function: &'static str, needs_minor: u32) -> OrtError {
-        OrtError::NeedsVersion {
-            function,
-            needs_minor,
-            found: self.version.to_owned(),
-        }
+        OrtError::NeedsVersion { function, needs_minor, found: self.version.to_owned() }
     }
 
     /// Turns a status into a result, and releases it.
@@ -106,11 +100,7 @@ impl Api {
             };
             let code = ErrorCode::from_raw(get_code(status));
             release(status);
-            OrtError::Call {
-                function,
-                code,
-                message,
-            }
+            OrtError::Call { function, code, message }
         }
     }
 }
@@ -119,11 +109,8 @@ impl Api {
 macro_rules! slot {
     ($api:expr, $function:ident) => {{
         let api: $crate::api::Api = $api;
-        api.require(
-            stringify!($function),
-            const { $crate::gates::since(stringify!($function)) },
-        )
-        .map(|()| (&raw const (*api.raw()).$function).read())
+        api.require(stringify!($function), const { $crate::gates::since(stringify!($function)) })
+            .map(|()| (&raw const (*api.raw()).$function).read())
     }};
 }
 

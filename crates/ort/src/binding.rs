@@ -63,10 +63,7 @@ unsafe impl Send for Binding<'_> {}
 impl<'s> Binding<'s> {
     pub(crate) fn new(session: &'s Session, inputs: &[(String, Value)]) -> Result<Self, OrtError> {
         let api = session.api();
-        let (arena, kind) = (
-            sys::OrtAllocatorType::OrtArenaAllocator,
-            sys::OrtMemType::OrtMemTypeDefault,
-        );
+        let (arena, kind) = (sys::OrtAllocatorType::OrtArenaAllocator, sys::OrtMemType::OrtMemTypeDefault);
         // SAFETY: the session is alive; handles release what is made.
         let (io, run_options, cpu) = unsafe {
             (
@@ -89,10 +86,7 @@ impl<'s> Binding<'s> {
             {
                 let (tensor, len) = ort_value.payload()?;
                 debug_assert_eq!(len, bytes.len());
-                copies_in.push(CopyIn {
-                    host: bytes.clone(),
-                    tensor,
-                });
+                copies_in.push(CopyIn { host: bytes.clone(), tensor });
             }
             bound.push(ort_value);
         }
@@ -249,10 +243,7 @@ impl<'s> Binding<'s> {
 
     /// Outputs that ONNX Runtime allocates in each run, because their size is not known before.
     pub fn floating_outputs(&self) -> usize {
-        self.outputs
-            .iter()
-            .filter(|output| output.fixed.is_none())
-            .count()
+        self.outputs.iter().filter(|output| output.fixed.is_none()).count()
     }
 
     /// Binds the floating outputs to the CPU again, which forgets the last run's values.
@@ -272,11 +263,8 @@ impl<'s> Binding<'s> {
 
     fn copy_floating(&mut self) -> Result<(), OrtError> {
         let values = self.bound_outputs()?;
-        for (output, value) in self
-            .outputs
-            .iter_mut()
-            .zip(values)
-            .filter(|(output, _)| output.fixed.is_none())
+        for (output, value) in
+            self.outputs.iter_mut().zip(values).filter(|(output, _)| output.fixed.is_none())
         {
             // Strings, sequences and maps have no flat memory to copy; `outputs` reads them.
             if let Some(info) = value.tensor_info()?
@@ -301,10 +289,7 @@ impl<'s> Binding<'s> {
         let (mut values, mut count) = (ptr::null_mut(), 0usize);
         // SAFETY: the binding is alive; ONNX Runtime fills an array of `count` values from `allocator`, all ours.
         unsafe {
-            call!(
-                api,
-                GetBoundOutputValues(self.io.as_ptr(), allocator, &raw mut values, &raw mut count)
-            )?;
+            call!(api, GetBoundOutputValues(self.io.as_ptr(), allocator, &raw mut values, &raw mut count))?;
             let owned: Vec<_> = (0..count)
                 .map(|index| OrtValue::from_raw(api, "GetBoundOutputValues", *values.add(index)))
                 .collect();
@@ -319,19 +304,14 @@ impl<'s> Binding<'s> {
 /// Whether an output's shape is a function of the input shapes, as far as the model says: every size is fixed or has
 /// the name of a size of some input.
 fn follows_from_inputs(output: &ValueInfo, inputs: &[ValueInfo]) -> bool {
-    let ValueType::Tensor {
-        shape: Some(shape), ..
-    } = &output.value_type
-    else {
+    let ValueType::Tensor { shape: Some(shape), .. } = &output.value_type else {
         return false;
     };
     let named_by_an_input = |name: &String| {
         inputs.iter().any(|input| match &input.value_type {
-            ValueType::Tensor {
-                shape: Some(shape), ..
-            } => shape
-                .iter()
-                .any(|dimension| matches!(dimension, Dimension::Symbolic(other) if other == name)),
+            ValueType::Tensor { shape: Some(shape), .. } => {
+                shape.iter().any(|dimension| matches!(dimension, Dimension::Symbolic(other) if other == name))
+            }
             _ => false,
         })
     };

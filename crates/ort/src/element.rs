@@ -48,9 +48,7 @@ pub(crate) fn to_create(element: ElementType, minor: u32) -> Code {
 
 /// The type behind ONNX Runtime's code. The code is an integer because a newer library may know more types.
 pub(crate) fn from_ort(code: i32) -> Option<ElementType> {
-    ELEMENT_TYPES
-        .into_iter()
-        .find(|element| to_ort(*element) as i32 == code)
+    ELEMENT_TYPES.into_iter().find(|element| to_ort(*element) as i32 == code)
 }
 
 #[cfg(test)]

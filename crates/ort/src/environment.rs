@@ -53,13 +53,7 @@ impl Environment {
             call!(api, DisableTelemetryEvents(handle.as_ptr()))?;
             handle
         };
-        Ok(Self {
-            inner: Arc::new(Inner {
-                runtime: runtime.clone(),
-                handle,
-                plugins: Mutex::default(),
-            }),
-        })
+        Ok(Self { inner: Arc::new(Inner { runtime: runtime.clone(), handle, plugins: Mutex::default() }) })
     }
 
     pub fn runtime(&self) -> &Runtime {

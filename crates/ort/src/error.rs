@@ -80,23 +80,11 @@ pub enum OrtError {
     #[error("ONNX Runtime {found} is too old: this program needs {minimum} or newer")]
     TooOld { found: String, minimum: &'static str },
     #[error("{function} needs ONNX Runtime 1.{needs_minor}, but {found} is loaded")]
-    NeedsVersion {
-        function: &'static str,
-        needs_minor: u32,
-        found: String,
-    },
+    NeedsVersion { function: &'static str, needs_minor: u32, found: String },
     #[error("{message} ({function}: {code})")]
-    Call {
-        function: &'static str,
-        code: ErrorCode,
-        message: String,
-    },
+    Call { function: &'static str, code: ErrorCode, message: String },
     #[error("the execution provider {provider} cannot be used: {reason} (this library has {})", available.join(", "))]
-    ProviderUnavailable {
-        provider: String,
-        available: Vec<String>,
-        reason: String,
-    },
+    ProviderUnavailable { provider: String, available: Vec<String>, reason: String },
     #[error("{what} contains a NUL character, which ONNX Runtime cannot take")]
     Nul { what: String },
     #[error("{0}")]

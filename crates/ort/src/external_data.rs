@@ -42,29 +42,16 @@ pub enum ExternalDataError {
     #[error(
         "external data '{location}' of tensor '{tensor}' is refused: {why} (--allow-external-data overrides)"
     )]
-    Refused {
-        location: String,
-        tensor: String,
-        why: String,
-    },
+    Refused { location: String, tensor: String, why: String },
     /// Nothing overrides this.
     #[error("external data '{location}' of tensor '{tensor}' cannot be used: {why}")]
-    Impossible {
-        location: String,
-        tensor: String,
-        why: String,
-    },
+    Impossible { location: String, tensor: String, why: String },
     #[error("external data '{location}' is missing: no such file as {}", path.display())]
     Missing { location: String, path: PathBuf },
     #[error(
         "external data '{location}' is too short: tensor '{tensor}' reads up to byte {needed}, the file has {has}; is it cut off?"
     )]
-    TooShort {
-        location: String,
-        tensor: String,
-        needed: u64,
-        has: u64,
-    },
+    TooShort { location: String, tensor: String, needed: u64, has: u64 },
 }
 
 /// Checks every file that the model refers to. With `allow_outside` the place of a file does not matter, and what
@@ -78,15 +65,10 @@ pub fn check(
     if model.external.is_empty() {
         return Ok(report);
     }
-    let parent = model_path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    let directory = parent
-        .canonicalize()
-        .map_err(|error| ExternalDataError::Directory {
-            why: error.to_string(),
-        })?;
+    let parent =
+        model_path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let directory =
+        parent.canonicalize().map_err(|error| ExternalDataError::Directory { why: error.to_string() })?;
     let mut files: BTreeMap<&str, ExternalFile> = BTreeMap::new();
     for tensor in &model.external {
         let location = tensor.data.location.as_str();
@@ -94,20 +76,12 @@ pub fn check(
             let name = || (location.to_owned(), tensor.tensor.clone());
             if let Some(why) = impossible(location) {
                 let (location, tensor) = name();
-                return Err(ExternalDataError::Impossible {
-                    location,
-                    tensor,
-                    why: why.to_owned(),
-                });
+                return Err(ExternalDataError::Impossible { location, tensor, why: why.to_owned() });
             }
             if let Some(why) = misplaced(&directory, location) {
                 let (location, tensor) = name();
                 if !allow_outside {
-                    return Err(ExternalDataError::Refused {
-                        location,
-                        tensor,
-                        why,
-                    });
+                    return Err(ExternalDataError::Refused { location, tensor, why });
                 }
                 report.overridden.push(format!("'{location}': {why}"));
             }
@@ -121,12 +95,7 @@ pub fn check(
         let needed = tensor.data.offset.saturating_add(length);
         if needed > file.file_bytes {
             let (location, tensor) = (location.to_owned(), tensor.tensor.clone());
-            return Err(ExternalDataError::TooShort {
-                location,
-                tensor,
-                needed,
-                has: file.file_bytes,
-            });
+            return Err(ExternalDataError::TooShort { location, tensor, needed, has: file.file_bytes });
         }
         file.tensors += 1;
         report.bytes = report.bytes.saturating_add(length);
@@ -188,12 +157,7 @@ fn misplaced(directory: &Path, location: &str) -> Option<String> {
 }
 
 fn is_device(part: &str) -> bool {
-    let stem = part
-        .split('.')
-        .next()
-        .unwrap_or_default()
-        .trim_end()
-        .to_ascii_uppercase();
+    let stem = part.split('.').next().unwrap_or_default().trim_end().to_ascii_uppercase();
     let numbered = |prefix: &str| {
         stem.strip_prefix(prefix)
             .is_some_and(|rest| rest.len() == 1 && rest.chars().all(|c| c.is_ascii_digit()))
@@ -205,38 +169,20 @@ fn open(directory: &Path, location: &str, tensor: &str) -> Result<ExternalFile, 
     let path = directory.join(location);
     let name = || (location.to_owned(), tensor.to_owned());
     let found = path.metadata().map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => ExternalDataError::Missing {
-            location: location.to_owned(),
-            path: path.clone(),
-        },
+        std::io::ErrorKind::NotFound => {
+            ExternalDataError::Missing { location: location.to_owned(), path: path.clone() }
+        }
         _ => {
             let (location, tensor) = name();
-            ExternalDataError::Impossible {
-                location,
-                tensor,
-                why: error.to_string(),
-            }
+            ExternalDataError::Impossible { location, tensor, why: error.to_string() }
         }
     })?;
     if !found.is_file() {
-        let why = if found.is_dir() {
-            "it is a directory"
-        } else {
-            "it is not a regular file"
-        };
+        let why = if found.is_dir() { "it is a directory" } else { "it is not a regular file" };
         let (location, tensor) = name();
-        return Err(ExternalDataError::Impossible {
-            location,
-            tensor,
-            why: why.to_owned(),
-        });
+        return Err(ExternalDataError::Impossible { location, tensor, why: why.to_owned() });
     }
-    Ok(ExternalFile {
-        location: location.to_owned(),
-        path,
-        file_bytes: found.len(),
-        tensors: 0,
-    })
+    Ok(ExternalFile { location: location.to_owned(), path, file_bytes: found.len(), tensors: 0 })
 }
 
 #[cfg(test)]
@@ -245,20 +191,9 @@ mod tests {
     use ortscope_decode::onnx::{ExternalData, ExternalTensor};
 
     fn model(location: &str, offset: u64, length: Option<u64>) -> Model {
-        let data = ExternalData {
-            location: location.to_owned(),
-            offset,
-            length,
-        };
-        let external = vec![ExternalTensor {
-            tensor: "w".to_owned(),
-            bytes: 8,
-            data,
-        }];
-        Model {
-            external,
-            ..Model::default()
-        }
+        let data = ExternalData { location: location.to_owned(), offset, length };
+        let external = vec![ExternalTensor { tensor: "w".to_owned(), bytes: 8, data }];
+        Model { external, ..Model::default() }
     }
 
     struct Directory {
@@ -273,16 +208,11 @@ mod tests {
         std::fs::write(inside.join("w.bin"), [0; 16]).expect("a file");
         std::fs::write(inside.join("sub/w.bin"), [0; 16]).expect("a file");
         std::fs::write(keep.path().join("secret"), [0; 16]).expect("a file");
-        Directory {
-            model: inside.join("model.onnx"),
-            keep,
-        }
+        Directory { model: inside.join("model.onnx"), keep }
     }
 
     fn refusal(directory: &Directory, location: &str) -> String {
-        check(&directory.model, &model(location, 0, None), false)
-            .unwrap_err()
-            .to_string()
+        check(&directory.model, &model(location, 0, None), false).unwrap_err().to_string()
     }
 
     #[test]
@@ -290,11 +220,7 @@ mod tests {
         let directory = directory();
         for location in ["w.bin", "./w.bin", "sub/w.bin"] {
             let report = check(&directory.model, &model(location, 8, None), false).unwrap();
-            assert_eq!(
-                (report.bytes, report.files.len(), report.files[0].tensors),
-                (8, 1, 1),
-                "{location}"
-            );
+            assert_eq!((report.bytes, report.files.len(), report.files[0].tensors), (8, 1, 1), "{location}");
             assert!(report.overridden.is_empty());
         }
         assert_eq!(
@@ -340,17 +266,13 @@ mod tests {
             ("sub", "is a directory"),
         ] {
             for allow in [false, true] {
-                let error = check(&directory.model, &model(location, 0, None), allow)
-                    .unwrap_err()
-                    .to_string();
+                let error =
+                    check(&directory.model, &model(location, 0, None), allow).unwrap_err().to_string();
                 assert!(error.contains(why), "{location:?}: {error}");
             }
         }
         let error = refusal(&directory, "absent.bin");
-        assert!(
-            error.starts_with("external data 'absent.bin' is missing: no such file as "),
-            "{error}"
-        );
+        assert!(error.starts_with("external data 'absent.bin' is missing: no such file as "), "{error}");
     }
 
     #[test]
@@ -379,9 +301,7 @@ mod tests {
             let report = check(&directory.model, &model(location, 0, None), true).unwrap();
             assert_eq!(report.overridden.len(), 1, "{location}");
         }
-        let error = check(&directory.model, &model("/dev/zero", 0, None), true)
-            .unwrap_err()
-            .to_string();
+        let error = check(&directory.model, &model("/dev/zero", 0, None), true).unwrap_err().to_string();
         assert!(error.contains("not a regular file"), "{error}");
     }
 }

@@ -23,9 +23,7 @@ impl<T> Handle<T> {
     ) -> Result<Self, OrtError> {
         match NonNull::new(pointer) {
             Some(pointer) => Ok(Self { pointer, release }),
-            None => Err(OrtError::Unsupported(format!(
-                "{function} reported success but made nothing"
-            ))),
+            None => Err(OrtError::Unsupported(format!("{function} reported success but made nothing"))),
         }
     }
 

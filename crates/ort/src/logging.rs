@@ -143,19 +143,10 @@ unsafe extern "system" fn on_log(
     // A panic must not cross into C++. There is nobody to report it to, so the line is lost.
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: by this function's contract.
-        let (collector, category, mut message) = unsafe {
-            (
-                &*collector.cast::<LogCollector>(),
-                text::copy(category),
-                text::copy(message),
-            )
-        };
+        let (collector, category, mut message) =
+            unsafe { (&*collector.cast::<LogCollector>(), text::copy(category), text::copy(message)) };
         message.truncate(message.floor_char_boundary(MAX_MESSAGE_BYTES));
-        collector.push(LogLine {
-            level: LogLevel::from_raw(level),
-            category,
-            message,
-        });
+        collector.push(LogLine { level: LogLevel::from_raw(level), category, message });
     }));
     drop(outcome);
 }
@@ -165,11 +156,7 @@ mod tests {
     use super::*;
 
     fn line(message: String) -> LogLine {
-        LogLine {
-            level: LogLevel::Info,
-            category: "test".to_owned(),
-            message,
-        }
+        LogLine { level: LogLevel::Info, category: "test".to_owned(), message }
     }
 
     #[test]
@@ -180,10 +167,7 @@ mod tests {
         }
         let lines = collector.take();
         assert_eq!(lines.len(), MAX_LOG_LINES + 1);
-        assert_eq!(
-            lines[MAX_LOG_LINES].message,
-            "7 more log lines were dropped (limit 500)"
-        );
+        assert_eq!(lines[MAX_LOG_LINES].message, "7 more log lines were dropped (limit 500)");
         assert_eq!(collector.dropped_total(), 7);
         assert!(collector.take().is_empty());
     }

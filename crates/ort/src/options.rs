@@ -45,10 +45,7 @@ pub struct ProviderRequest {
 
 impl ProviderRequest {
     pub fn named(name: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            ..Self::default()
-        }
+        Self { name: name.into(), ..Self::default() }
     }
 }
 
@@ -100,10 +97,7 @@ impl FromStr for Optimization {
             "extended" => Ok(Self::Extended),
             "layout" => Ok(Self::Layout),
             "all" => Ok(Self::All),
-            other => Err(format!(
-                "unknown optimisation level '{other}' (one of {})",
-                Self::NAMES.join(", ")
-            )),
+            other => Err(format!("unknown optimisation level '{other}' (one of {})", Self::NAMES.join(", "))),
         }
     }
 }

@@ -14,9 +14,7 @@ impl OsPath {
     pub(crate) fn new(path: &Path) -> Result<Self, OrtError> {
         let mut units = encode(path);
         if units.contains(&0) {
-            return Err(OrtError::Nul {
-                what: format!("the path {}", path.display()),
-            });
+            return Err(OrtError::Nul { what: format!("the path {}", path.display()) });
         }
         units.push(0);
         Ok(Self(units))

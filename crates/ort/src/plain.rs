@@ -45,9 +45,7 @@ impl<'s> PlainRunner<'s> {
         values: Vec<OrtValue>,
         output_names: impl Iterator<Item = &'n String>,
     ) -> Result<Self, OrtError> {
-        let names = input_names
-            .chain(output_names)
-            .map(|name| text::c_string(name, "the name"));
+        let names = input_names.chain(output_names).map(|name| text::c_string(name, "the name"));
         let names = names.collect::<Result<Vec<_>, _>>()?;
         let pointers: Vec<*const c_char> = names.iter().map(|name| name.as_ptr()).collect();
         let (input_names, output_names) = pointers.split_at(values.len());
@@ -117,10 +115,7 @@ impl<'s> PlainRunner<'s> {
     pub fn take_outputs(&mut self) -> Result<Vec<(String, Value)>, OrtError> {
         let values = self.take_values()?;
         let names = self.session.outputs().iter().map(|info| info.name.clone());
-        names
-            .zip(values)
-            .map(|(name, value)| Ok((name, value.to_value()?)))
-            .collect()
+        names.zip(values).map(|(name, value)| Ok((name, value.to_value()?))).collect()
     }
 
     pub(crate) fn take_values(&mut self) -> Result<Vec<OrtValue>, OrtError> {

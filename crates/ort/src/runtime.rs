@@ -45,35 +45,24 @@ impl Runtime {
     pub fn load(path: &Path) -> Result<Self, OrtError> {
         // SAFETY: loading runs the library's initialisers. That the file is the ONNX Runtime the user chose is all that
         // can be known; the alternative would be not to load any.
-        let library = unsafe { libloading::Library::new(path) }.map_err(|error| OrtError::LibraryLoad {
-            path: path.to_owned(),
-            reason: describe(&error),
-        })?;
+        let library = unsafe { libloading::Library::new(path) }
+            .map_err(|error| OrtError::LibraryLoad { path: path.to_owned(), reason: describe(&error) })?;
         // Never unloaded, see the crate's documentation.
         let library: &'static libloading::Library = Box::leak(Box::new(library));
         // SAFETY: the symbol has this signature in every version since 1.0.
         let base = unsafe {
             library
                 .get::<GetApiBase>(b"OrtGetApiBase\0")
-                .map_err(|_| OrtError::NotOnnxRuntime {
-                    path: path.to_owned(),
-                })?()
+                .map_err(|_| OrtError::NotOnnxRuntime { path: path.to_owned() })?()
         };
         if base.is_null() {
-            return Err(OrtError::NotOnnxRuntime {
-                path: path.to_owned(),
-            });
+            return Err(OrtError::NotOnnxRuntime { path: path.to_owned() });
         }
         // SAFETY: OrtApiBase is two function pointers in every version; the version string is static.
         let version = unsafe { text::copy(((*base).GetVersionString)()) };
-        let minor = minor_of(&version).ok_or_else(|| OrtError::NotOnnxRuntime {
-            path: path.to_owned(),
-        })?;
+        let minor = minor_of(&version).ok_or_else(|| OrtError::NotOnnxRuntime { path: path.to_owned() })?;
         if minor < OLDEST_MINOR {
-            return Err(OrtError::TooOld {
-                found: version,
-                minimum: MINIMUM_VERSION,
-            });
+            return Err(OrtError::TooOld { found: version, minimum: MINIMUM_VERSION });
         }
         let table = minor.min(NEWEST_MINOR);
         // SAFETY: as above; an unsupported version yields null.
@@ -88,16 +77,7 @@ impl Runtime {
         // SAFETY: `raw` is GetApi(table)'s answer and the library is never unloaded.
         let api = unsafe { Api::new(raw, table, version) };
         let logs = collector_of(raw);
-        Ok(Self {
-            inner: Arc::new(Inner {
-                api,
-                library,
-                logs,
-                path: path.to_owned(),
-                version,
-                minor,
-            }),
-        })
+        Ok(Self { inner: Arc::new(Inner { api, library, logs, path: path.to_owned(), version, minor }) })
     }
 
     /// The library's own version, for example `1.31.1`.
@@ -130,9 +110,8 @@ impl Runtime {
             if call!(self.api(), GetAvailableProviders(&raw mut names, &raw mut count)).is_err() {
                 return Vec::new();
             }
-            let listed = (0..usize::try_from(count).unwrap_or(0))
-                .map(|index| text::copy(*names.add(index)))
-                .collect();
+            let listed =
+                (0..usize::try_from(count).unwrap_or(0)).map(|index| text::copy(*names.add(index))).collect();
             // Nothing can be done about a failure to free.
             drop(call!(self.api(), ReleaseAvailableProviders(names, count)));
             listed
@@ -157,9 +136,7 @@ impl Runtime {
 fn collector_of(raw: *const sys::OrtApi) -> &'static LogCollector {
     static COLLECTORS: Mutex<BTreeMap<usize, &'static LogCollector>> = Mutex::new(BTreeMap::new());
     let mut collectors = COLLECTORS.lock().unwrap_or_else(PoisonError::into_inner);
-    collectors
-        .entry(raw.addr())
-        .or_insert_with(|| Box::leak(Box::default()))
+    collectors.entry(raw.addr()).or_insert_with(|| Box::leak(Box::default()))
 }
 
 fn minor_of(version: &str) -> Option<u32> {
@@ -171,9 +148,7 @@ fn minor_of(version: &str) -> Option<u32> {
 /// libloading's own text is only "dlopen failed"; the loader's words are in the source.
 fn describe(error: &libloading::Error) -> String {
     use std::error::Error as _;
-    error
-        .source()
-        .map_or_else(|| error.to_string(), ToString::to_string)
+    error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 #[cfg(test)]

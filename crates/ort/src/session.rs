@@ -74,9 +74,7 @@ impl Session {
         // With these ONNX Runtime would go on reading `model` after this function has returned.
         let borrows = |key: &&String| key.starts_with("session.use_ort_model_bytes_");
         if let Some(key) = options.config_entries.keys().find(borrows) {
-            return Err(OrtError::Unsupported(format!(
-                "'{key}' cannot be used with a model from memory"
-            )));
+            return Err(OrtError::Unsupported(format!("'{key}' cannot be used with a model from memory")));
         }
         Self::build(environment, &Model::Bytes(model), options)
     }
@@ -98,20 +96,13 @@ impl Session {
             {
                 let reason = error.to_string();
                 let lost = appended.providers.drain(..);
-                appended.fallbacks.extend(lost.map(|provider| Fallback {
-                    provider,
-                    reason: reason.clone(),
-                }));
+                appended.fallbacks.extend(lost.map(|provider| Fallback { provider, reason: reason.clone() }));
                 appended.device_classes.clear();
                 create(environment, model, &Setup::new(environment, options)?)?
             }
             Err(error) => return Err(error),
         };
-        let Appended {
-            providers,
-            device_classes,
-            mut fallbacks,
-        } = appended;
+        let Appended { providers, device_classes, mut fallbacks } = appended;
         fallbacks.extend(logged_fallbacks(&providers, &logs.since(mark)));
 
         let api = environment.runtime().api();
@@ -182,12 +173,7 @@ impl Session {
     pub fn profiling_start_ns(&self) -> Result<u64, OrtError> {
         let mut start = 0;
         // SAFETY: the session is alive.
-        unsafe {
-            call!(
-                self.api(),
-                SessionGetProfilingStartTimeNs(self.as_ptr(), &raw mut start)
-            )
-        }?;
+        unsafe { call!(self.api(), SessionGetProfilingStartTimeNs(self.as_ptr(), &raw mut start)) }?;
         Ok(start)
     }
 
@@ -198,16 +184,11 @@ impl Session {
         let mut path = ptr::null_mut();
         // SAFETY: the session is alive and idle; the string comes from `allocator`.
         let path = unsafe {
-            call!(
-                self.api(),
-                SessionEndProfiling(self.as_ptr(), allocator, &raw mut path)
-            )?;
+            call!(self.api(), SessionEndProfiling(self.as_ptr(), allocator, &raw mut path))?;
             text::take(self.api(), allocator, path)?
         };
         if path.is_empty() {
-            return Err(OrtError::Unsupported(
-                "the session was not being profiled".to_owned(),
-            ));
+            return Err(OrtError::Unsupported("the session was not being profiled".to_owned()));
         }
         Ok(PathBuf::from(path))
     }
@@ -331,10 +312,7 @@ fn logged_fallbacks(providers: &[String], lines: &[LogLine]) -> Vec<Fallback> {
                     && line.message.contains("Failed to")
                     && line.message.contains(provider.as_str())
             })
-            .map(|line| Fallback {
-                provider: provider.clone(),
-                reason: line.message.trim().to_owned(),
-            })
+            .map(|line| Fallback { provider: provider.clone(), reason: line.message.trim().to_owned() })
     };
     providers.iter().filter_map(complaint).collect()
 }
@@ -344,11 +322,7 @@ mod tests {
     use super::*;
 
     fn warning(message: &str) -> LogLine {
-        LogLine {
-            level: LogLevel::Warning,
-            category: String::new(),
-            message: message.to_owned(),
-        }
+        LogLine { level: LogLevel::Warning, category: String::new(), message: message.to_owned() }
     }
 
     #[test]
@@ -357,10 +331,7 @@ mod tests {
             warning("Some nodes were not assigned to the preferred execution providers"),
             warning("Failed to create CUDAExecutionProvider. Require cuDNN 9.* and CUDA 13.*"),
         ];
-        let providers = [
-            "CUDAExecutionProvider".to_owned(),
-            "QNNExecutionProvider".to_owned(),
-        ];
+        let providers = ["CUDAExecutionProvider".to_owned(), "QNNExecutionProvider".to_owned()];
         let found = logged_fallbacks(&providers, &lines);
         assert_eq!(found.len(), 1);
         assert!(found[0].reason.contains("Require cuDNN"));

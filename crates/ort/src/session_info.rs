@@ -62,17 +62,12 @@ pub(crate) unsafe fn metadata(api: Api, session: *mut sys::OrtSession) -> Result
         call!(api, ModelMetadataGetVersion(raw, &raw mut found.version))?;
 
         let (mut keys, mut count) = (ptr::null_mut(), 0i64);
-        call!(
-            api,
-            ModelMetadataGetCustomMetadataMapKeys(raw, allocator, &raw mut keys, &raw mut count)
-        )?;
+        call!(api, ModelMetadataGetCustomMetadataMapKeys(raw, allocator, &raw mut keys, &raw mut count))?;
         for index in 0..usize::try_from(count).unwrap_or(0) {
             let key = *keys.add(index);
             let mut value = ptr::null_mut();
-            let looked_up = call!(
-                api,
-                ModelMetadataLookupCustomMetadataMap(raw, allocator, key, &raw mut value)
-            );
+            let looked_up =
+                call!(api, ModelMetadataLookupCustomMetadataMap(raw, allocator, key, &raw mut value));
             let key = text::take(api, allocator, key)?;
             looked_up?;
             found.custom.insert(key, text::take(api, allocator, value)?);
@@ -93,20 +88,14 @@ pub(crate) unsafe fn placement(
     let (mut subgraphs, mut count) = (ptr::null(), 0usize);
     // SAFETY: the session is alive by contract and owns everything these functions point to.
     unsafe {
-        call!(
-            api,
-            Session_GetEpGraphAssignmentInfo(session, &raw mut subgraphs, &raw mut count)
-        )?;
+        call!(api, Session_GetEpGraphAssignmentInfo(session, &raw mut subgraphs, &raw mut count))?;
         (0..count)
             .map(|index| {
                 let subgraph = *subgraphs.add(index);
                 let mut provider = ptr::null();
                 call!(api, EpAssignedSubgraph_GetEpName(subgraph, &raw mut provider))?;
                 let (mut nodes, mut node_count) = (ptr::null(), 0usize);
-                call!(
-                    api,
-                    EpAssignedSubgraph_GetNodes(subgraph, &raw mut nodes, &raw mut node_count)
-                )?;
+                call!(api, EpAssignedSubgraph_GetNodes(subgraph, &raw mut nodes, &raw mut node_count))?;
                 let nodes = (0..node_count).map(|index| assigned_node(api, *nodes.add(index)));
                 Ok(AssignedSubgraph {
                     provider: text::copy(provider),
@@ -126,11 +115,7 @@ unsafe fn assigned_node(api: Api, node: *const sys::OrtEpAssignedNode) -> Result
         call!(api, EpAssignedNode_GetName(node, &raw mut name))?;
         call!(api, EpAssignedNode_GetDomain(node, &raw mut domain))?;
         call!(api, EpAssignedNode_GetOperatorType(node, &raw mut op_type))?;
-        Ok(AssignedNode {
-            name: text::copy(name),
-            domain: text::copy(domain),
-            op_type: text::copy(op_type),
-        })
+        Ok(AssignedNode { name: text::copy(name), domain: text::copy(domain), op_type: text::copy(op_type) })
     }
 }
 
@@ -142,10 +127,7 @@ pub(crate) unsafe fn allocator_stats(
     api: Api,
     session: *const sys::OrtSession,
 ) -> Result<Option<BTreeMap<String, String>>, OrtError> {
-    let (arena, kind) = (
-        sys::OrtAllocatorType::OrtArenaAllocator,
-        sys::OrtMemType::OrtMemTypeDefault,
-    );
+    let (arena, kind) = (sys::OrtAllocatorType::OrtArenaAllocator, sys::OrtMemType::OrtMemTypeDefault);
     // SAFETY: the session is alive by contract and outlives its allocator here; handles release what is made.
     unsafe {
         // Asked first: on older libraries nothing below is worth doing.

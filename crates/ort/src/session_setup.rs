@@ -24,16 +24,10 @@ impl Setup {
         // SAFETY: `raw` is alive, and every string outlives the call that copies it.
         unsafe {
             if let Some(threads) = options.intra_op_threads {
-                call!(
-                    api,
-                    SetIntraOpNumThreads(raw, threads.try_into().unwrap_or(i32::MAX))
-                )?;
+                call!(api, SetIntraOpNumThreads(raw, threads.try_into().unwrap_or(i32::MAX)))?;
             }
             if let Some(threads) = options.inter_op_threads {
-                call!(
-                    api,
-                    SetInterOpNumThreads(raw, threads.try_into().unwrap_or(i32::MAX))
-                )?;
+                call!(api, SetInterOpNumThreads(raw, threads.try_into().unwrap_or(i32::MAX)))?;
             }
             let level = match options.optimization {
                 Optimization::None => sys::GraphOptimizationLevel::ORT_DISABLE_ALL,
@@ -47,10 +41,7 @@ impl Setup {
             };
             call!(api, SetSessionGraphOptimizationLevel(raw, level))?;
             if options.parallel {
-                call!(
-                    api,
-                    SetSessionExecutionMode(raw, sys::ExecutionMode::ORT_PARALLEL)
-                )?;
+                call!(api, SetSessionExecutionMode(raw, sys::ExecutionMode::ORT_PARALLEL))?;
             }
             match options.cpu_arena {
                 Some(true) => call!(api, EnableCpuMemArena(raw))?,
@@ -87,10 +78,8 @@ impl Setup {
                 )?;
             }
             for (key, value) in &options.config_entries {
-                let (key, value) = (
-                    text::c_string(key, "the option")?,
-                    text::c_string(value, "the option value")?,
-                );
+                let (key, value) =
+                    (text::c_string(key, "the option")?, text::c_string(value, "the option value")?);
                 call!(api, AddSessionConfigEntry(raw, key.as_ptr(), value.as_ptr()))?;
             }
         }

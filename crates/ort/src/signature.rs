@@ -42,17 +42,11 @@ pub(crate) unsafe fn read(
                         create!(api, SessionGetInputTypeInfo(session, index), ReleaseTypeInfo)?
                     }
                     Side::Output => {
-                        call!(
-                            api,
-                            SessionGetOutputName(session, index, allocator, &raw mut name)
-                        )?;
+                        call!(api, SessionGetOutputName(session, index, allocator, &raw mut name))?;
                         create!(api, SessionGetOutputTypeInfo(session, index), ReleaseTypeInfo)?
                     }
                 };
-                Ok(ValueInfo {
-                    name: text::take(api, allocator, name)?,
-                    value_type: value_type(api, &info)?,
-                })
+                Ok(ValueInfo { name: text::take(api, allocator, name)?, value_type: value_type(api, &info)? })
             })
             .collect()
     }
@@ -71,10 +65,7 @@ fn value_type(api: Api, info: &Handle<sys::OrtTypeInfo>) -> Result<ValueType, Or
                 let mut tensor = ptr::null();
                 call!(api, CastTypeInfoToTensorInfo(info, &raw mut tensor))?;
                 match (tensor_element(api, tensor)?, kind) {
-                    (Ok(element), 1) => ValueType::Tensor {
-                        element,
-                        shape: shape(api, tensor)?,
-                    },
+                    (Ok(element), 1) => ValueType::Tensor { element, shape: shape(api, tensor)? },
                     (Ok(element), _) => ValueType::SparseTensor { element },
                     (Err(code), _) => ValueType::Other(format!("tensor of the unknown element type {code}")),
                 }
@@ -91,10 +82,7 @@ fn value_type(api: Api, info: &Handle<sys::OrtTypeInfo>) -> Result<ValueType, Or
                 call!(api, GetMapKeyType(map, (&raw mut key).cast()))?;
                 let value = create!(api, GetMapValueType(map), ReleaseTypeInfo)?;
                 match element::from_ort(key) {
-                    Some(key) => ValueType::Map {
-                        key,
-                        value: Box::new(value_type(api, &value)?),
-                    },
+                    Some(key) => ValueType::Map { key, value: Box::new(value_type(api, &value)?) },
                     None => ValueType::Other(format!("map with the unknown key type {key}")),
                 }
             }
@@ -155,10 +143,7 @@ unsafe fn shape(
     unsafe {
         let sizes = dimensions(api, tensor)?;
         let mut names = vec![ptr::null(); sizes.len()];
-        call!(
-            api,
-            GetSymbolicDimensions(tensor, names.as_mut_ptr(), names.len())
-        )?;
+        call!(api, GetSymbolicDimensions(tensor, names.as_mut_ptr(), names.len()))?;
         let dimension = |(size, name): (&i64, &*const _)| match (u64::try_from(*size), text::copy(*name)) {
             (Ok(size), _) => Dimension::Fixed(size),
             (Err(_), name) if name.is_empty() => Dimension::Unknown,

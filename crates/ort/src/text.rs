@@ -1,8 +1,5 @@
 //! Strings to and from C.
-#![expect(
-    unsafe_code,
-    reason = "reads C strings and frees those of ONNX Runtime's allocator"
-)]
+#![expect(unsafe_code, reason = "reads C strings and frees those of ONNX Runtime's allocator")]
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char};
@@ -14,9 +11,7 @@ use crate::OrtError;
 use crate::api::Api;
 
 pub(crate) fn c_string(text: &str, what: &str) -> Result<CString, OrtError> {
-    CString::new(text).map_err(|_| OrtError::Nul {
-        what: format!("{what} {text:?}"),
-    })
+    CString::new(text).map_err(|_| OrtError::Nul { what: format!("{what} {text:?}") })
 }
 
 /// Copies a C string; null is empty.
@@ -72,13 +67,8 @@ pub(crate) unsafe fn pairs(
     let (mut keys, mut values, mut count) = (ptr::null(), ptr::null(), 0usize);
     // SAFETY: valid by this function's contract; ONNX Runtime fills two arrays of `count` strings each.
     unsafe {
-        call_plain!(
-            api,
-            GetKeyValuePairs(pairs, &raw mut keys, &raw mut values, &raw mut count)
-        )?;
-        Ok((0..count)
-            .map(|index| (copy(*keys.add(index)), copy(*values.add(index))))
-            .collect())
+        call_plain!(api, GetKeyValuePairs(pairs, &raw mut keys, &raw mut values, &raw mut count))?;
+        Ok((0..count).map(|index| (copy(*keys.add(index)), copy(*values.add(index)))).collect())
     }
 }
 
@@ -98,11 +88,7 @@ impl OptionArrays {
             .collect::<Result<Vec<_>, OrtError>>()?;
         let keys = owned.iter().map(|(key, _)| key.as_ptr()).collect();
         let values = owned.iter().map(|(_, value)| value.as_ptr()).collect();
-        Ok(Self {
-            _owned: owned,
-            keys,
-            values,
-        })
+        Ok(Self { _owned: owned, keys, values })
     }
 
     pub(crate) fn keys(&self) -> *const *const c_char {

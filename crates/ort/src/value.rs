@@ -84,14 +84,9 @@ impl OrtValue {
     /// A tensor whose numbers are whatever the memory held; the callers overwrite them all.
     fn uninitialised(api: Api, element: ElementType, dims: &[u64]) -> Result<Self, OrtError> {
         let allocator = text::default_allocator(api)?;
-        let signed = dims
-            .iter()
-            .map(|dim| i64::try_from(*dim))
-            .collect::<Result<Vec<_>, _>>();
+        let signed = dims.iter().map(|dim| i64::try_from(*dim)).collect::<Result<Vec<_>, _>>();
         let (Ok(shape), Some(_)) = (signed, element_count(dims)) else {
-            return Err(OrtError::Unsupported(format!(
-                "a tensor of shape {dims:?} is too large"
-            )));
+            return Err(OrtError::Unsupported(format!("a tensor of shape {dims:?} is too large")));
         };
         // SAFETY: the allocator is ONNX Runtime's own and never released; the shape outlives the call.
         let handle = unsafe {
@@ -135,13 +130,8 @@ impl OrtValue {
         let pointers: Vec<*const sys::OrtValue> =
             items.iter().map(|item| item.as_ptr().cast_const()).collect();
         // SAFETY: the items are alive during the call, which takes references of its own to them.
-        let handle = unsafe {
-            create!(
-                api,
-                CreateValue(pointers.as_ptr(), pointers.len(), kind),
-                ReleaseValue
-            )
-        }?;
+        let handle =
+            unsafe { create!(api, CreateValue(pointers.as_ptr(), pointers.len(), kind), ReleaseValue) }?;
         Ok(Self { api, handle })
     }
 
@@ -164,21 +154,15 @@ impl OrtValue {
         }
         // SAFETY: the value is alive and a tensor; the description is released by its handle.
         unsafe {
-            let info = create!(
-                self.api,
-                GetTensorTypeAndShape(self.as_ptr()),
-                ReleaseTensorTypeAndShapeInfo
-            )?;
+            let info =
+                create!(self.api, GetTensorTypeAndShape(self.as_ptr()), ReleaseTensorTypeAndShapeInfo)?;
             let element = signature::tensor_element(self.api, info.as_ptr())?.map_err(|code| {
                 OrtError::Unsupported(format!("a tensor of the unknown element type {code}"))
             })?;
             let dims = signature::dimensions(self.api, info.as_ptr())?;
             Ok(Some(TensorInfo {
                 element,
-                dims: dims
-                    .into_iter()
-                    .map(|dim| u64::try_from(dim).unwrap_or(0))
-                    .collect(),
+                dims: dims.into_iter().map(|dim| u64::try_from(dim).unwrap_or(0)).collect(),
             }))
         }
     }
@@ -189,10 +173,7 @@ impl OrtValue {
         // SAFETY: the value is alive; the memory description belongs to it; the enum is written as its integer.
         unsafe {
             call!(self.api, GetTensorMemoryInfo(self.as_ptr(), &raw mut memory))?;
-            call_plain!(
-                self.api,
-                MemoryInfoGetDeviceType(memory, (&raw mut device).cast())
-            )?;
+            call_plain!(self.api, MemoryInfoGetDeviceType(memory, (&raw mut device).cast()))?;
         }
         Ok(device == sys::OrtMemoryInfoDeviceType::OrtMemoryInfoDeviceType_CPU as i32)
     }
@@ -220,12 +201,10 @@ impl OrtValue {
 
     /// Address and length of the payload.
     pub(crate) fn payload(&self) -> Result<(*mut u8, usize), OrtError> {
-        let info = self
-            .tensor_info()?
-            .ok_or_else(|| OrtError::Unsupported("not a dense tensor".to_owned()))?;
-        let len = info
-            .byte_len()
-            .ok_or_else(|| OrtError::Unsupported("strings have no flat memory".to_owned()))?;
+        let info =
+            self.tensor_info()?.ok_or_else(|| OrtError::Unsupported("not a dense tensor".to_owned()))?;
+        let len =
+            info.byte_len().ok_or_else(|| OrtError::Unsupported("strings have no flat memory".to_owned()))?;
         if !self.is_on_cpu()? {
             return Err(OrtError::Unsupported("the tensor is in device memory".to_owned()));
         }
@@ -241,9 +220,7 @@ impl OrtValue {
         // SAFETY: the value is alive.
         unsafe { call!(self.api, HasValue(self.as_ptr(), &raw mut present)) }?;
         if present == 0 {
-            return Err(OrtError::Unsupported(
-                "an optional output without a value".to_owned(),
-            ));
+            return Err(OrtError::Unsupported("an optional output without a value".to_owned()));
         }
         match self.kind()? {
             1 => Ok(Value::Tensor(self.to_tensor()?)),
@@ -251,38 +228,24 @@ impl OrtValue {
                 let items = (0..self.item_count()?).map(|index| self.item(index)?.to_value());
                 Ok(Value::Sequence(items.collect::<Result<_, _>>()?))
             }
-            3 => Ok(Value::Map {
-                keys: self.item(0)?.to_tensor()?,
-                values: self.item(1)?.to_tensor()?,
-            }),
-            5 => Err(OrtError::Unsupported(
-                "sparse tensors cannot be copied out".to_owned(),
-            )),
-            other => Err(OrtError::Unsupported(format!(
-                "values of kind {other} cannot be copied out"
-            ))),
+            3 => Ok(Value::Map { keys: self.item(0)?.to_tensor()?, values: self.item(1)?.to_tensor()? }),
+            5 => Err(OrtError::Unsupported("sparse tensors cannot be copied out".to_owned())),
+            other => Err(OrtError::Unsupported(format!("values of kind {other} cannot be copied out"))),
         }
     }
 
     fn to_tensor(&self) -> Result<Tensor, OrtError> {
-        let info = self
-            .tensor_info()?
-            .ok_or_else(|| OrtError::Unsupported("not a dense tensor".to_owned()))?;
+        let info =
+            self.tensor_info()?.ok_or_else(|| OrtError::Unsupported("not a dense tensor".to_owned()))?;
         let data = match info.element {
             ElementType::String => TensorData::Strings(self.strings(&info)?),
             _ => TensorData::Bytes(self.bytes()?.to_vec()),
         };
-        Ok(Tensor {
-            element: info.element,
-            dims: info.dims,
-            data,
-        })
+        Ok(Tensor { element: info.element, dims: info.dims, data })
     }
 
     fn strings(&self, info: &TensorInfo) -> Result<Vec<String>, OrtError> {
-        let count = element_count(&info.dims)
-            .and_then(|count| usize::try_from(count).ok())
-            .unwrap_or(0);
+        let count = element_count(&info.dims).and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
         if count == 0 {
             return Ok(Vec::new());
         }
@@ -330,10 +293,7 @@ impl OrtValue {
             i32::try_from(index).map_err(|_| OrtError::Unsupported("too long a sequence".to_owned()))?;
         // SAFETY: the value is alive; the item is a value of its own, released by its handle.
         let handle = unsafe { create!(self.api, GetValue(self.as_ptr(), index, allocator), ReleaseValue) }?;
-        Ok(Self {
-            api: self.api,
-            handle,
-        })
+        Ok(Self { api: self.api, handle })
     }
 
     #[inline(always)]

@@ -10,15 +10,10 @@ use support::{environment, models, session};
 fn the_cache_grows_and_starts_over() {
     let Some(environment) = environment() else { return };
     let session = session(&environment, &models::decoder());
-    let layout = KvDecoder::detect(&session)
-        .expect("understood")
-        .expect("a decoder");
+    let layout = KvDecoder::detect(&session).expect("understood").expect("a decoder");
     assert_eq!(layout.pairs.len(), 2);
     assert_eq!(layout.pairs[0].empty_dims, [1, 1, 0, 1]);
-    assert_eq!(
-        layout.position_ids,
-        Some(("position_ids".to_owned(), ElementType::Int64))
-    );
+    assert_eq!(layout.position_ids, Some(("position_ids".to_owned(), ElementType::Int64)));
     assert!(layout.extras.is_empty());
 
     let mut decoder = KvDecoder::new(&session, layout, &[]).expect("starts");
@@ -40,8 +35,5 @@ fn the_cache_grows_and_starts_over() {
 #[test]
 fn a_model_without_cache_is_no_decoder() {
     let Some(environment) = environment() else { return };
-    assert_eq!(
-        KvDecoder::detect(&session(&environment, &models::add())).expect("understood"),
-        None
-    );
+    assert_eq!(KvDecoder::detect(&session(&environment, &models::add())).expect("understood"), None);
 }

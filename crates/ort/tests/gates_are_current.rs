@@ -33,9 +33,7 @@ struct Slot {
 
 /// Reads the fields of `struct OrtApi` in order.
 fn slots(source: &str) -> Vec<Slot> {
-    let (_, body) = source
-        .split_once("pub struct OrtApi {")
-        .expect("ort-sys has OrtApi");
+    let (_, body) = source.split_once("pub struct OrtApi {").expect("ort-sys has OrtApi");
     let (body, _) = body.split_once("\n}\n").expect("OrtApi ends");
     let mut slots = Vec::new();
     let mut marked = None;
@@ -49,18 +47,10 @@ fn slots(source: &str) -> Vec<Slot> {
         } else if let Some(field) = line.strip_prefix("pub ") {
             let (name, _) = field.split_once(':').expect("a field has a type");
             if !std::mem::take(&mut for_wasm) {
-                let unmarked = UNMARKED
-                    .iter()
-                    .find(|(end, _)| slots.len() < *end)
-                    .map(|(_, minor)| *minor);
-                let since = marked
-                    .take()
-                    .or(unmarked)
-                    .expect("a slot beyond the unmarked ones has an api-NN");
-                slots.push(Slot {
-                    name: name.to_owned(),
-                    since,
-                });
+                let unmarked = UNMARKED.iter().find(|(end, _)| slots.len() < *end).map(|(_, minor)| *minor);
+                let since =
+                    marked.take().or(unmarked).expect("a slot beyond the unmarked ones has an api-NN");
+                slots.push(Slot { name: name.to_owned(), since });
             }
         }
     }
@@ -107,21 +97,11 @@ fn render(slots: &[Slot]) -> String {
 /// Where cargo unpacked ort-sys.
 fn ort_sys_source() -> PathBuf {
     let output = Command::new(env!("CARGO"))
-        .args([
-            "metadata",
-            "--format-version",
-            "1",
-            "--offline",
-            "--manifest-path",
-        ])
+        .args(["metadata", "--format-version", "1", "--offline", "--manifest-path"])
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"))
         .output()
         .expect("cargo runs");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON");
     let manifest = metadata["packages"]
         .as_array()
@@ -131,6 +111,8 @@ fn ort_sys_source() -> PathBuf {
     Path::new(manifest).with_file_name("src").join("lib.rs")
 }
 
+/// Not under Wine, which cannot start cargo; the table is the same for every system.
+#[cfg(not(windows))]
 #[test]
 fn gates_are_current() {
     let source = std::fs::read_to_string(ort_sys_source()).expect("ort-sys is readable");
@@ -138,10 +120,7 @@ fn gates_are_current() {
     for (minor, count) in STATIC_ASSERTS {
         assert_eq!(count_at(&slots, minor), count, "slots of 1.{minor}");
     }
-    assert!(
-        slots.is_sorted_by_key(|slot| slot.since),
-        "the table is append-only"
-    );
+    assert!(slots.is_sorted_by_key(|slot| slot.since), "the table is append-only");
 
     let rendered = render(&slots);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/gates.rs");
@@ -149,37 +128,5 @@ fn gates_are_current() {
         std::fs::write(&path, &rendered).expect("src/gates.rs is writable");
     }
     let committed = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        committed == rendered,
-        "src/gates.rs is out of date: run with ORTSCOPE_BLESS=1"
-    );
-}
-
-/// ONNX Runtime's own static assertions about its table, copied from its sources by hand: a check that does not come
-/// from where the table comes from. With them, and since the table only grows at its end, no single gate can be wrong.
-#[test]
-fn the_gates_agree_with_the_assertions_of_onnx_runtime() {
-    let asserted = [
-        (15, 255),
-        (16, 266),
-        (17, 276),
-        (18, 280),
-        (20, 285),
-        (22, 318),
-        (23, 390),
-        (24, 415),
-        (25, 419),
-        (27, 422),
-        (28, 424),
-        (29, 425),
-    ];
-    for (minor, count) in asserted {
-        assert!(ortscope_ort::gates::SLOTS_AT.contains(&(minor, count)), "1.{minor} has {count} slots");
-        let gated = ortscope_ort::gates::SLOTS.iter().filter(|slot| slot.since <= minor).count();
-        assert_eq!(gated, count, "slots open to 1.{minor}");
-    }
-    let slots = &ortscope_ort::gates::SLOTS;
-    for pair in slots.windows(2) {
-        assert!(pair[0].since <= pair[1].since, "{} comes after {}", pair[1].name, pair[0].name);
-    }
+    assert!(committed == rendered, "src/gates.rs is out of date: run with ORTSCOPE_BLESS=1");
 }

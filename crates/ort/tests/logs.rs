@@ -15,12 +15,7 @@ fn logs_are_collected() {
     drop(environment);
     let loaded = session(&second, &models::add());
     let lines = second.take_logs();
-    assert!(
-        lines
-            .iter()
-            .any(|line| line.category == "onnxruntime" && !line.message.is_empty()),
-        "{lines:?}"
-    );
+    assert!(lines.iter().any(|line| line.category == "onnxruntime" && !line.message.is_empty()), "{lines:?}");
     drop(loaded);
     let quiet = ortscope_ort::Environment::new(&runtime, ortscope_ort::LogLevel::Error).expect("a third");
     second.take_logs();

@@ -20,26 +20,18 @@ fn options(library: &Path, more: &[(&str, &str)]) -> SessionOptions {
         ("htp_arch", "73"),
         ("vtcm_mb", "8"),
     ];
-    let pairs = chip
-        .iter()
-        .chain(more)
-        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+    let pairs = chip.iter().chain(more).map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
     let provider = ProviderRequest {
         name: "qnn".to_owned(),
         options: pairs.collect(),
         library: Some(library.to_owned()),
     };
-    SessionOptions {
-        providers: vec![provider],
-        ..SessionOptions::default()
-    }
+    SessionOptions { providers: vec![provider], ..SessionOptions::default() }
 }
 
 #[test]
 fn qnn_runs_as_a_plug_in() {
-    let Some(library) = std::env::var_os("ORTSCOPE_TEST_QNN_PLUGIN").map(PathBuf::from) else {
-        return support::skipped("ORTSCOPE_TEST_QNN_PLUGIN");
-    };
+    let Some(library) = support::skips::variable("ORTSCOPE_TEST_QNN_PLUGIN") else { return };
     let Some(environment) = environment() else { return };
     let model = models::add();
     // Twice, because the second session finds the library registered.
@@ -51,19 +43,15 @@ fn qnn_runs_as_a_plug_in() {
         let placement = session.placement().expect("placement");
         assert_eq!(placement[0].provider, "QNNExecutionProvider", "{placement:?}");
         let x = floats(&[2, 3], &[1., 2., 3., 4., 5., 6.]);
-        let mut binding = session
-            .bind(&[named("x", x.clone()), named("y", x)])
-            .expect("binds");
+        let mut binding = session.bind(&[named("x", x.clone()), named("y", x)]).expect("binds");
         for _ in 0..2 {
             binding.copy_inputs().expect("copies");
             binding.run().expect("runs");
             binding.synchronize().expect("synchronises");
             binding.copy_outputs().expect("copies");
         }
-        let Value::Tensor(Tensor {
-            data: TensorData::Bytes(bytes),
-            ..
-        }) = &binding.outputs().expect("outputs")[0].1
+        let Value::Tensor(Tensor { data: TensorData::Bytes(bytes), .. }) =
+            &binding.outputs().expect("outputs")[0].1
         else {
             panic!("a tensor of numbers")
         };
@@ -74,23 +62,15 @@ fn qnn_runs_as_a_plug_in() {
         }
     }
     let devices = environment.devices().expect("devices");
-    let qnn = devices
-        .iter()
-        .find(|device| device.ep_name == "QNNExecutionProvider")
-        .expect("a device");
+    let qnn = devices.iter().find(|device| device.ep_name == "QNNExecutionProvider").expect("a device");
     assert_eq!(qnn.kind, DeviceKind::Cpu, "the simulator stands on the CPU");
 
     let mut options = options(&library, &[("device_type", "GPU")]);
     let error = Session::from_bytes(&environment, &model, &options).expect_err("no GPU here");
-    let OrtError::ProviderUnavailable { reason, .. } = &error else {
-        panic!("{error:?}")
-    };
+    let OrtError::ProviderUnavailable { reason, .. } = &error else { panic!("{error:?}") };
     assert!(reason.contains("no device of type GPU"), "{reason}");
     options.fallback = FallbackPolicy::ContinueOnCpu;
     let session = Session::from_bytes(&environment, &model, &options).expect("the CPU takes over");
     assert_eq!(session.fallbacks()[0].reason, *reason);
-    assert_eq!(
-        session.placement().expect("placement")[0].provider,
-        "CPUExecutionProvider"
-    );
+    assert_eq!(session.placement().expect("placement")[0].provider, "CPUExecutionProvider");
 }

@@ -4,10 +4,7 @@
 //! versions in one process would share symbols and one environment, so that every version gets a process of its own:
 //! this test binary again, with the hidden test below.
 
-#![cfg_attr(
-    not(target_os = "linux"),
-    allow(dead_code, unused_imports, reason = "reads /proc/self/maps")
-)]
+#![cfg_attr(not(target_os = "linux"), allow(dead_code, unused_imports, reason = "reads /proc/self/maps"))]
 #![allow(clippy::allow_attributes, reason = "`expect` cannot be conditional here")]
 
 mod support;
@@ -25,9 +22,7 @@ const CHILD: &str = "ORTSCOPE_TEST_ORT_CHILD";
 #[cfg(target_os = "linux")]
 #[test]
 fn all_versions_agree() {
-    let Some(matrix) = std::env::var_os("ORTSCOPE_TEST_ORT_MATRIX").map(PathBuf::from) else {
-        return support::skipped("ORTSCOPE_TEST_ORT_MATRIX");
-    };
+    let Some(matrix) = support::skips::variable("ORTSCOPE_TEST_ORT_MATRIX") else { return };
     let mut libraries: Vec<PathBuf> = std::fs::read_dir(&matrix)
         .expect("the matrix is readable")
         .filter_map(|entry| library_in(&entry.expect("an entry").path()))
@@ -43,28 +38,14 @@ fn all_versions_agree() {
             .expect("this program starts again");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(
-            output.status.success(),
-            "{}: {}\n{text}\n{told}",
-            library.display(),
-            output.status
-        );
-        let answer: Vec<&str> = told
-            .lines()
-            .filter_map(|line| line.strip_prefix("answer: "))
-            .collect();
+        assert!(output.status.success(), "{}: {}\n{text}\n{told}", library.display(), output.status);
+        let answer: Vec<&str> = told.lines().filter_map(|line| line.strip_prefix("answer: ")).collect();
         assert!(!answer.is_empty(), "{} gave no answer: {told}", library.display());
         answers.push((library, answer.join("\n")));
     }
     let (first, expected) = &answers[0];
     for (library, answer) in &answers {
-        assert_eq!(
-            answer,
-            expected,
-            "{} against {}",
-            library.display(),
-            first.display()
-        );
+        assert_eq!(answer, expected, "{} against {}", library.display(), first.display());
     }
 }
 
@@ -92,26 +73,11 @@ fn one_version() {
 
     let mut answer = String::new();
     let runs = [
-        (
-            models::add(),
-            vec![
-                named("x", floats(&[2, 3], &[1.; 6])),
-                named("y", floats(&[2, 3], &[0.5; 6])),
-            ],
-        ),
-        (
-            models::matmul(),
-            vec![named("x", floats(&[2, 3], &[1., 2., 3., 4., 5., 6.]))],
-        ),
+        (models::add(), vec![named("x", floats(&[2, 3], &[1.; 6])), named("y", floats(&[2, 3], &[0.5; 6]))]),
+        (models::matmul(), vec![named("x", floats(&[2, 3], &[1., 2., 3., 4., 5., 6.]))]),
         (models::non_zero(), vec![named("x", floats(&[3], &[0., 1., 1.]))]),
-        (
-            models::zip_map(),
-            vec![named("x", floats(&[1, 3], &[0.5, 0.25, 0.25]))],
-        ),
-        (
-            models::string_identity(),
-            vec![named("x", support::strings(&[2], &["a", "Ω"]))],
-        ),
+        (models::zip_map(), vec![named("x", floats(&[1, 3], &[0.5, 0.25, 0.25]))]),
+        (models::string_identity(), vec![named("x", support::strings(&[2], &["a", "Ω"]))]),
         (
             models::sequence_at(),
             vec![
@@ -138,10 +104,7 @@ fn one_version() {
 
 /// Every slot the gates allow must point into the library's code, and the library must refuse the next version.
 #[cfg(target_os = "linux")]
-#[expect(
-    unsafe_code,
-    reason = "reads the table of the library behind the crate's back"
-)]
+#[expect(unsafe_code, reason = "reads the table of the library behind the crate's back")]
 fn check_gates(library: &Path, minor: u32) {
     let code = executable_ranges(library);
     assert!(!code.is_empty(), "{} has no code", library.display());
@@ -152,17 +115,11 @@ fn check_gates(library: &Path, minor: u32) {
             .get::<unsafe extern "system" fn() -> *const ort_sys::OrtApiBase>(b"OrtGetApiBase\0")
             .expect("the entry point")();
         std::mem::forget(library);
-        (
-            ((*base).GetApi)(minor).cast::<usize>(),
-            ((*base).GetApi)(minor + 1),
-        )
+        (((*base).GetApi)(minor).cast::<usize>(), ((*base).GetApi)(minor + 1))
     };
     assert!(next.is_null(), "1.{minor} answers to version {}", minor + 1);
-    let (_, count) = SLOTS_AT
-        .iter()
-        .find(|(at, _)| *at == minor)
-        .expect("a known version");
-    let allowed: Vec<_> = SLOTS.iter().take_while(|slot| slot.since <= minor).collect();
+    let (_, count) = SLOTS_AT.iter().find(|(at, _)| *at == minor).expect("a known version");
+    let allowed: Vec<_> = SLOTS.iter().filter(|slot| slot.since <= minor).collect();
     assert_eq!(allowed.len(), *count);
     for (index, slot) in allowed.iter().enumerate() {
         // SAFETY: the table of this version has `count` pointers, which is what this test is about; reading one too

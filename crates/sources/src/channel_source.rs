@@ -37,13 +37,7 @@ impl ChannelSource {
         };
         let phases = [Phase::First, Phase::Steady, Phase::Prefill, Phase::Token]
             .map(|phase| (phase, Text::from(phase.name())));
-        Self {
-            info,
-            directory: directory.to_owned(),
-            session_ids,
-            writer_ended,
-            phases,
-        }
+        Self { info, directory: directory.to_owned(), session_ids, writer_ended, phases }
     }
 
     fn emit(&self, kind: FrameKind, payload: &[u8], out: &mut Emitter, now: u64) {
@@ -53,11 +47,7 @@ impl ChannelSource {
             out.emit(&self.row(&record));
         } else if kind == FrameKind::MESSAGE {
             let text = String::from_utf8_lossy(payload);
-            out.emit(&AnnotationRow {
-                timestamp_ns: now,
-                kind: MESSAGE_KIND.into(),
-                text: text.into(),
-            });
+            out.emit(&AnnotationRow { timestamp_ns: now, kind: MESSAGE_KIND.into(), text: text.into() });
         } else {
             out.lost(kind.name(), 1);
         }
@@ -67,11 +57,7 @@ impl ChannelSource {
         InferenceRow {
             timestamp_ns: record.start_nanos,
             planned_ns: record.planned_nanos,
-            session_id: self
-                .session_ids
-                .get(usize::from(record.session))
-                .cloned()
-                .unwrap_or_default(),
+            session_id: self.session_ids.get(usize::from(record.session)).cloned().unwrap_or_default(),
             sequence: record.sequence,
             stream: u64::from(record.stream),
             phase: self
@@ -112,9 +98,7 @@ impl Source for ChannelSource {
             }
             let now = control.clock().now_nanos();
             page.beat(now);
-            let drained = reader
-                .drain(|kind, payload| self.emit(kind, payload, out, now))
-                .map_err(failed)?;
+            let drained = reader.drain(|kind, payload| self.emit(kind, payload, out, now)).map_err(failed)?;
             out.lost("damaged frames", drained.damaged);
             for (kind, count) in drained.lost {
                 out.lost(kind.name(), count);

@@ -23,11 +23,7 @@ impl ProcessSampler {
             cost: CostClass::Low,
             when_full: WhenFull::DropAndCount,
         };
-        Self {
-            info,
-            pids,
-            rate_hertz,
-        }
+        Self { info, pids, rate_hertz }
     }
 }
 
@@ -71,10 +67,7 @@ impl Source for ProcessSampler {
             if self.pids.is_empty() {
                 return Ok(());
             }
-            let hertz = control
-                .rate_hertz()
-                .unwrap_or(self.rate_hertz)
-                .clamp(0.01, 1000.0);
+            let hertz = control.rate_hertz().unwrap_or(self.rate_hertz).clamp(0.01, 1000.0);
             next += (1e9 / hertz) as u64;
             // A tick that came late is not made up for: two samples at once would say nothing.
             next = next.max(now);

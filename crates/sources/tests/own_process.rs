@@ -8,10 +8,7 @@ fn this_process_has_memory_and_grows() {
     assert!(before.working_set_bytes > 100_000, "{before:?}");
     let block = std::hint::black_box(vec![1u8; 64 << 20]);
     let after = own_usage().unwrap();
-    assert!(
-        after.working_set_bytes >= before.working_set_bytes + (60 << 20),
-        "{before:?} {after:?}"
-    );
+    assert!(after.working_set_bytes >= before.working_set_bytes + (60 << 20), "{before:?} {after:?}");
     assert_eq!(before.identity, after.identity);
     drop(block);
     let seen_from_outside = process_usage(std::process::id()).unwrap();
@@ -30,18 +27,12 @@ fn cpu_time_advances_when_work_is_done() {
 
 #[test]
 fn a_process_that_does_not_exist_is_named() {
-    assert_eq!(
-        process_usage(u32::MAX - 7),
-        Err(UsageError::NoSuchProcess(u32::MAX - 7))
-    );
+    assert_eq!(process_usage(u32::MAX - 7), Err(UsageError::NoSuchProcess(u32::MAX - 7)));
 }
 
 #[test]
 fn the_machine_has_cores_and_memory() {
     let facts = machine_facts();
     assert!(facts.logical_cpus >= 1);
-    assert!(
-        facts.memory_bytes.is_some_and(|bytes| bytes > 64 << 20),
-        "{facts:?}"
-    );
+    assert!(facts.memory_bytes.is_some_and(|bytes| bytes > 64 << 20), "{facts:?}");
 }

@@ -31,12 +31,8 @@ fn section(name: &str, report: &Report, machine: &Value, quick: bool) -> String 
     text += "| figure | measured | to reach | | meaning |\n|---|---:|---|---|---|\n";
     for figure in &report.figures {
         let (shown, goal) = (figure.shown(), figure.goal.describe());
-        text += &format!(
-            "| `{}` | {shown} | {goal} | {} | {} |\n",
-            figure.key,
-            figure.verdict(),
-            figure.meaning
-        );
+        text +=
+            &format!("| `{}` | {shown} | {goal} | {} | {} |\n", figure.key, figure.verdict(), figure.meaning);
     }
     text.push('\n');
     for note in &report.notes {
@@ -48,20 +44,14 @@ fn section(name: &str, report: &Report, machine: &Value, quick: bool) -> String 
 fn describe(machine: &Value) -> String {
     let facts = machine.as_object().into_iter().flatten();
     let fact = |(key, value): (&String, &Value)| {
-        format!(
-            "{key} {}",
-            value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-        )
+        format!("{key} {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned))
     };
     facts.map(fact).collect::<Vec<_>>().join(" · ")
 }
 
 /// Puts a section between its markers; a new one goes to the end.
 fn replace_section(document: &str, name: &str, section: &str) -> String {
-    let (open, close) = (
-        format!("<!-- bench:{name} -->\n"),
-        format!("<!-- /bench:{name} -->\n"),
-    );
+    let (open, close) = (format!("<!-- bench:{name} -->\n"), format!("<!-- /bench:{name} -->\n"));
     let section = format!("{open}{section}{close}");
     let start = document.find(&open);
     let end = document.find(&close).map(|at| at + close.len());

@@ -20,10 +20,7 @@ struct Bench {
     run: fn(&Setting<'_>) -> Result<Report>,
 }
 
-const BENCHES: &[Bench] = &[Bench {
-    name: "overhead",
-    run: overhead::run,
-}];
+const BENCHES: &[Bench] = &[Bench { name: "overhead", run: overhead::run }];
 
 /// What a benchmark may use.
 #[derive(Debug)]
@@ -76,11 +73,7 @@ impl Goal {
 impl Figure {
     /// Three decimals for ratios, one for larger numbers.
     fn shown(&self) -> String {
-        if self.value.abs() < 10.0 {
-            format!("{:.3}", self.value)
-        } else {
-            format!("{:.1}", self.value)
-        }
+        if self.value.abs() < 10.0 { format!("{:.3}", self.value) } else { format!("{:.1}", self.value) }
     }
 
     fn verdict(&self) -> &'static str {
@@ -112,10 +105,7 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
     overhead::fetch_models(&environment)?;
     environment.release();
     let machine = machine(&environment)?;
-    let setting = Setting {
-        environment: &environment,
-        quick,
-    };
+    let setting = Setting { environment: &environment, quick };
     for bench in chosen {
         let mut report = (bench.run)(&setting).with_context(|| format!("benchmark {}", bench.name))?;
         report.notes.extend(busy(&machine));
@@ -132,22 +122,14 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
 }
 
 fn document(name: &str, report: &Report, machine: &Value) -> Value {
-    let figures: Map<String, Value> = report
-        .figures
-        .iter()
-        .map(|figure| (figure.key.to_owned(), figure.value.into()))
-        .collect();
+    let figures: Map<String, Value> =
+        report.figures.iter().map(|figure| (figure.key.to_owned(), figure.value.into())).collect();
     json!({"bench": name, "figures": figures, "peers": report.peers, "notes": report.notes, "machine": machine})
 }
 
 fn print_table(name: &str, report: &Report) {
     println!("\n{name}");
-    let width = report
-        .figures
-        .iter()
-        .map(|figure| figure.key.len())
-        .max()
-        .unwrap_or(0);
+    let width = report.figures.iter().map(|figure| figure.key.len()).max().unwrap_or(0);
     for figure in &report.figures {
         let goal = figure.goal.describe();
         println!(

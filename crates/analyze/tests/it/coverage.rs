@@ -104,12 +104,7 @@ fn long_bursts_mostly_say_unknown() {
     // One burst in 2 000 runs on average: a third of the series hold none, and nothing in them shows what they lack.
     // This is a known limit, kept here so that it is not forgotten: what is stated seldom covers.
     let rows = check(0.9, 20, 2000, &[0.99], 400, 0.05);
-    assert!(
-        rows[0].unknown > 0.5 && rows[0].covered > 0.65,
-        "{} {}",
-        rows[0].unknown,
-        rows[0].covered
-    );
+    assert!(rows[0].unknown > 0.5 && rows[0].covered > 0.65, "{} {}", rows[0].unknown, rows[0].covered);
     check(0.9, 20, 20_000, &[0.99, 0.999], 150, 0.86);
 }
 

@@ -3,28 +3,22 @@
 use ortscope_analyze::hodges_lehmann::{Hl, signed_rank_bounds};
 
 fn close(found: Hl, estimate: f64, low: f64, high: f64) {
-    for (found, expected) in [
-        (found.estimate, estimate),
-        (found.low.unwrap(), low),
-        (found.high.unwrap(), high),
-    ] {
+    for (found, expected) in
+        [(found.estimate, estimate), (found.low.unwrap(), low), (found.high.unwrap(), high)]
+    {
         assert!((found - expected).abs() < 1e-12, "{found} is not {expected}");
     }
 }
 
 fn waves(n: i32) -> Vec<f64> {
-    (0..n)
-        .map(|index| (f64::from(index) * 1.7).sin() * 0.03 + 0.01)
-        .collect()
+    (0..n).map(|index| (f64::from(index) * 1.7).sin() * 0.03 + 0.01).collect()
 }
 
 #[test]
 fn the_three_looks_of_the_gate() {
     let six = [0.011, -0.004, 0.02, 0.007, 0.013, 0.001];
     close(signed_rank_bounds(&six, 0.016).unwrap(), 0.008, -0.004, 0.02);
-    let ten = [
-        0.031, 0.012, -0.008, 0.022, 0.047, 0.018, 0.005, 0.029, 0.001, 0.036,
-    ];
+    let ten = [0.031, 0.012, -0.008, 0.022, 0.047, 0.018, 0.005, 0.029, 0.001, 0.036];
     close(signed_rank_bounds(&ten, 0.01).unwrap(), 0.0195, 0.003, 0.0345);
     close(signed_rank_bounds(&ten, 0.025).unwrap(), 0.0195, 0.0065, 0.0325);
     close(
@@ -68,23 +62,10 @@ fn counting_gives_what_storing_gives() {
 #[test]
 fn too_few_have_no_bound() {
     let two = signed_rank_bounds(&[1.0, 3.0], 0.025).unwrap();
-    assert_eq!(
-        two,
-        Hl {
-            estimate: 2.0,
-            low: None,
-            high: None
-        }
-    );
+    assert_eq!(two, Hl { estimate: 2.0, low: None, high: None });
     assert_eq!(signed_rank_bounds(&[], 0.025), None);
     assert_eq!(signed_rank_bounds(&[f64::NAN, f64::INFINITY], 0.025), None);
     // Five differences: P(W = 0) = 1/32 > 2.5 %, but ≤ 5 %.
-    assert_eq!(
-        signed_rank_bounds(&[1.0, 2.0, 3.0, 4.0, 5.0], 0.025).unwrap().low,
-        None
-    );
-    assert_eq!(
-        signed_rank_bounds(&[1.0, 2.0, 3.0, 4.0, 5.0], 0.05).unwrap().low,
-        Some(1.0)
-    );
+    assert_eq!(signed_rank_bounds(&[1.0, 2.0, 3.0, 4.0, 5.0], 0.025).unwrap().low, None);
+    assert_eq!(signed_rank_bounds(&[1.0, 2.0, 3.0, 4.0, 5.0], 0.05).unwrap().low, Some(1.0));
 }

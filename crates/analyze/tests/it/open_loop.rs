@@ -12,11 +12,7 @@ fn server(seed: u64, load: f64, requests: usize) -> OpenLoop {
             planned += random.exponential(1e6 / load);
             let start = planned.max(free);
             free = start + 1e6 * (0.8 + 0.4 * random.uniform());
-            Request {
-                planned_nanos: planned as u64,
-                start_nanos: start as u64,
-                end_nanos: free as u64,
-            }
+            Request { planned_nanos: planned as u64, start_nanos: start as u64, end_nanos: free as u64 }
         })
         .collect();
     open_loop(&requests, load * 1000.0)
@@ -24,36 +20,23 @@ fn server(seed: u64, load: f64, requests: usize) -> OpenLoop {
 
 fn cannot_keep_up(load: f64, requests: usize) -> usize {
     (0..40)
-        .filter(|seed| {
-            matches!(
-                server(*seed, load, requests).verdict,
-                OpenLoopVerdict::CannotKeepUp { .. }
-            )
-        })
+        .filter(|seed| matches!(server(*seed, load, requests).verdict, OpenLoopVerdict::CannotKeepUp { .. }))
         .count()
 }
 
 #[test]
 fn overload_is_seen_and_sufficient_servers_are_not_blamed() {
-    let figures: Vec<usize> = [0.5, 0.8, 0.9, 0.95, 1.02, 1.05, 1.2]
-        .iter()
-        .map(|load| cannot_keep_up(*load, 5000))
-        .collect();
+    let figures: Vec<usize> =
+        [0.5, 0.8, 0.9, 0.95, 1.02, 1.05, 1.2].iter().map(|load| cannot_keep_up(*load, 5000)).collect();
     println!("of 40 at load 0.5, 0.8, 0.9, 0.95, 1.02, 1.05, 1.2: {figures:?}");
     assert_eq!((figures[0], figures[1]), (0, 0));
-    assert!(
-        figures[2] <= 2 && figures[5] >= 38 && figures[6] == 40,
-        "{figures:?}"
-    );
+    assert!(figures[2] <= 2 && figures[5] >= 38 && figures[6] == 40, "{figures:?}");
 }
 
 #[test]
 fn the_omission_shows() {
     let overloaded = server(1, 1.2, 5000);
-    let (corrected, uncorrected) = (
-        overloaded.corrected_p99_nanos(),
-        overloaded.uncorrected_p99_nanos(),
-    );
+    let (corrected, uncorrected) = (overloaded.corrected_p99_nanos(), overloaded.uncorrected_p99_nanos());
     assert!(uncorrected.unwrap() < 1_250_000);
     // The backlog is unsteady, so a bound of its p99 takes more runs than a steady series would; the median shows it.
     assert!(corrected.is_none_or(|nanos| nanos > 400_000_000));
@@ -71,11 +54,7 @@ fn the_omission_shows() {
 #[test]
 fn queue_depth_by_hand() {
     // Planned at 0, 1, 2 and 10; each takes 4: waits 0, 3, 6, 2.
-    let at = |planned_nanos, start_nanos| Request {
-        planned_nanos,
-        start_nanos,
-        end_nanos: start_nanos + 4,
-    };
+    let at = |planned_nanos, start_nanos| Request { planned_nanos, start_nanos, end_nanos: start_nanos + 4 };
     let result = open_loop(&[at(10, 12), at(0, 0), at(1, 4), at(2, 8)], 1e9);
     assert_eq!((result.requests, result.queue_depth_max), (4, 2));
     assert_eq!(result.queue_depth_mean, 11.0 / 16.0);

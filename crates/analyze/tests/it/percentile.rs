@@ -42,11 +42,7 @@ fn a_long_swing_widens_the_interval() {
     let swing = &percentiles(&sorted, &[0.5])[0];
     // 100 batches, half of them 0 and half 1: variance 25/99, noise factor 100 · (25/99) / 0.25 = 101.0. The median
     // 4999.5 is rounded up, so that one batch is 0.99 and not 1.
-    assert!(
-        (swing.noise_factor - 10_000.0 / 99.0).abs() < 0.1,
-        "{}",
-        swing.noise_factor
-    );
+    assert!((swing.noise_factor - 10_000.0 / 99.0).abs() < 0.1, "{}", swing.noise_factor);
     assert!((605..=607).contains(&swing.needs_runs));
     // Half width ten times that of independent runs.
     assert!(swing.relative_half_width().unwrap() > 0.19);
@@ -57,14 +53,7 @@ fn too_few_runs_give_a_number_of_runs_instead() {
     let few = percentiles(&shuffled(100), &[0.5, 0.9, 0.99, 0.999]);
     assert!(few[0].value_nanos.is_some() && few[1].value_nanos.is_some());
     for (percentile, needs_runs) in few[2..].iter().zip([368, 3688]) {
-        assert_eq!(
-            (
-                percentile.value_nanos,
-                percentile.low_nanos,
-                percentile.high_nanos
-            ),
-            (None, None, None)
-        );
+        assert_eq!((percentile.value_nanos, percentile.low_nanos, percentile.high_nanos), (None, None, None));
         assert!(percentile.needs_runs >= needs_runs);
     }
     assert_eq!(percentiles(&[], &[0.5])[0].value_nanos, None);
@@ -74,10 +63,7 @@ fn too_few_runs_give_a_number_of_runs_instead() {
 #[test]
 fn equal_runs_have_no_width() {
     let equal = &percentiles(&[42; 1000], &[0.5, 0.99])[1];
-    assert_eq!(
-        (equal.value_nanos, equal.low_nanos, equal.high_nanos),
-        (Some(42), Some(42), Some(42))
-    );
+    assert_eq!((equal.value_nanos, equal.low_nanos, equal.high_nanos), (Some(42), Some(42), Some(42)));
     assert_eq!(equal.relative_half_width(), Some(0.0));
 }
 

@@ -16,14 +16,7 @@ use serde::de::DeserializeOwned;
 
 /// Small and ordinary values, and the ends of the range.
 fn latency() -> impl Strategy<Value = u64> {
-    prop_oneof![
-        Just(0),
-        Just(1),
-        Just(u64::MAX),
-        0..10_u64,
-        900_000..1_100_000_u64,
-        any::<u64>()
-    ]
+    prop_oneof![Just(0), Just(1), Just(u64::MAX), 0..10_u64, 900_000..1_100_000_u64, any::<u64>()]
 }
 
 fn series() -> impl Strategy<Value = Vec<u64>> {

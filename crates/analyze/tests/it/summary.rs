@@ -5,19 +5,14 @@ use ortscope_analyze::stability::Verdict;
 use ortscope_analyze::summary::WarmUpChoice;
 use ortscope_analyze::{SummaryOptions, WarmUpVerdict, summarize};
 
-const KEEP: SummaryOptions = SummaryOptions {
-    warm_up: WarmUpChoice::Keep,
-};
+const KEEP: SummaryOptions = SummaryOptions { warm_up: WarmUpChoice::Keep };
 
 #[test]
 fn known_figures() {
     let series: Vec<u64> = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10].map(|ms| ms * 1_000_000).to_vec();
     let summary = summarize(&series, KEEP).unwrap();
     assert_eq!((summary.n, summary.warm_up.discarded), (10, 0));
-    assert_eq!(
-        (summary.mean_ms, summary.median_ms, summary.min_ms, summary.max_ms),
-        (5.5, 5.5, 1.0, 10.0)
-    );
+    assert_eq!((summary.mean_ms, summary.median_ms, summary.min_ms, summary.max_ms), (5.5, 5.5, 1.0, 10.0));
     assert!((summary.std_ms.unwrap() - (82.5_f64 / 9.0).sqrt()).abs() < 1e-12);
     assert_eq!(summary.jitter.iqr_ms, 4.5);
     assert_eq!(summary.jitter.successive_difference_ms, Some(1.0));
@@ -31,15 +26,7 @@ fn known_figures() {
 #[test]
 fn nothing_is_no_summary() {
     assert_eq!(summarize(&[], KEEP), None);
-    assert_eq!(
-        summarize(
-            &[1, 2],
-            SummaryOptions {
-                warm_up: WarmUpChoice::Discard(9)
-            }
-        ),
-        None
-    );
+    assert_eq!(summarize(&[1, 2], SummaryOptions { warm_up: WarmUpChoice::Discard(9) }), None);
     assert_eq!(summarize(&[1], KEEP).unwrap().std_ms, None);
 }
 
@@ -51,15 +38,8 @@ fn a_quiet_machine_is_good_and_its_warm_up_is_cut() {
     }
     let summary = summarize(&nanos(&logs), SummaryOptions::default()).unwrap();
     assert_eq!(summary.warm_up.verdict, WarmUpVerdict::Cut);
-    assert!(
-        (25..=120).contains(&summary.warm_up.discarded),
-        "{}",
-        summary.warm_up.discarded
-    );
-    assert_eq!(
-        (summary.stability.verdict, summary.stability.reason.as_str()),
-        (Verdict::Good, "steady")
-    );
+    assert!((25..=120).contains(&summary.warm_up.discarded), "{}", summary.warm_up.discarded);
+    assert_eq!((summary.stability.verdict, summary.stability.reason.as_str()), (Verdict::Good, "steady"));
     let lag1 = summary.stability.lag1_autocorrelation.unwrap();
     assert!((lag1 - 0.4).abs() < 0.05, "{lag1}");
     let p99 = summary.percentile(0.99).unwrap().value_nanos.unwrap() as f64 / 1e6;
@@ -92,11 +72,7 @@ fn expensive_outliers_make_it_poor_but_stay_in_the_figures() {
     }
     let summary = summarize(&series, KEEP).unwrap();
     assert_eq!(summary.stability.verdict, Verdict::Poor);
-    assert!(
-        summary.stability.reason.starts_with("outliers take"),
-        "{}",
-        summary.stability.reason
-    );
+    assert!(summary.stability.reason.starts_with("outliers take"), "{}", summary.stability.reason);
     assert!(summary.outliers.change_result);
     assert_eq!((summary.n, summary.max_ms), (2000, 20.0));
 }

@@ -39,11 +39,7 @@ pub fn log_latencies(random: &mut Random, n: usize, phi: f64, burst: usize) -> V
             if random.uniform() < 0.01 / burst as f64 {
                 burst_left = burst;
             }
-            let outlier = if burst_left > 0 {
-                0.1 + random.exponential(0.3)
-            } else {
-                0.0
-            };
+            let outlier = if burst_left > 0 { 0.1 + random.exponential(0.3) } else { 0.0 };
             burst_left = burst_left.saturating_sub(1);
             level + outlier
         })

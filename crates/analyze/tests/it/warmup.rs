@@ -11,12 +11,7 @@ struct Shape {
     step: usize,
 }
 
-const STEADY: Shape = Shape {
-    tau: 1.0,
-    amplitude: 0.0,
-    first: 0.0,
-    step: 0,
-};
+const STEADY: Shape = Shape { tau: 1.0, amplitude: 0.0, first: 0.0, step: 0 };
 
 fn series(random: &mut Random, shape: Shape) -> Vec<u64> {
     let mut logs = log_latencies(random, 1000, 0.6, 1);
@@ -43,11 +38,7 @@ struct Found {
 fn simulate(shape: Shape) -> Found {
     let replications = 300;
     let (mut random, mut reference) = (Random::new(5), Random::new(5));
-    let mut found = Found {
-        cuts: Vec::new(),
-        bias: 0.0,
-        no_steady_state: 0,
-    };
+    let mut found = Found { cuts: Vec::new(), bias: 0.0, no_steady_state: 0 };
     for _ in 0..replications {
         let runs = series(&mut random, shape);
         let steady = series(&mut reference, STEADY);
@@ -75,11 +66,7 @@ fn check(name: &str, shape: Shape, median: std::ops::RangeInclusive<usize>, p95:
     assert!(median.contains(&at(0.5)), "{name}: median cut {}", at(0.5));
     assert!(at(0.95) <= p95, "{name}: p95 of the cut {}", at(0.95));
     assert!(found.bias.abs() <= 0.003, "{name}: bias {}", found.bias);
-    assert!(
-        found.no_steady_state <= 3,
-        "{name}: {} without steady state",
-        found.no_steady_state
-    );
+    assert!(found.no_steady_state <= 3, "{name}: {} without steady state", found.no_steady_state);
 }
 
 #[test]
@@ -90,42 +77,13 @@ fn a_steady_series_is_not_cut() {
 
 #[test]
 fn a_decay_is_cut_where_it_ends() {
-    check(
-        "tau 10",
-        Shape {
-            tau: 10.0,
-            amplitude: 0.7,
-            first: 2.0,
-            step: 0,
-        },
-        25..=45,
-        80,
-    );
-    check(
-        "tau 50",
-        Shape {
-            tau: 50.0,
-            amplitude: 0.4,
-            first: 3.0,
-            step: 0,
-        },
-        115..=155,
-        240,
-    );
+    check("tau 10", Shape { tau: 10.0, amplitude: 0.7, first: 2.0, step: 0 }, 25..=45, 80);
+    check("tau 50", Shape { tau: 50.0, amplitude: 0.4, first: 3.0, step: 0 }, 115..=155, 240);
 }
 
 #[test]
 fn a_step_is_cut_where_it_is() {
-    check(
-        "step at 120",
-        Shape {
-            first: 3.0,
-            step: 120,
-            ..STEADY
-        },
-        120..=125,
-        170,
-    );
+    check("step at 120", Shape { first: 3.0, step: 120, ..STEADY }, 120..=125, 170);
 }
 
 #[test]
@@ -149,24 +107,15 @@ fn a_drift_is_no_steady_state() {
 #[test]
 fn exact_small_cases() {
     let too_few = detect_warm_up(&[5; 19]);
-    assert_eq!(
-        (too_few.discarded, too_few.verdict),
-        (0, WarmUpVerdict::TooFewRuns)
-    );
+    assert_eq!((too_few.discarded, too_few.verdict), (0, WarmUpVerdict::TooFewRuns));
     assert_eq!(detect_warm_up(&[]).verdict, WarmUpVerdict::TooFewRuns);
     let constant = detect_warm_up(&[1000; 100]);
-    assert_eq!(
-        (constant.discarded, constant.at_limit, constant.verdict),
-        (0, false, WarmUpVerdict::None)
-    );
+    assert_eq!((constant.discarded, constant.at_limit, constant.verdict), (0, false, WarmUpVerdict::None));
     // Ten slow runs, then a constant: exactly two batches go.
     let mut step = vec![1000; 100];
     step[..10].fill(5000);
     let cut = detect_warm_up(&step);
-    assert_eq!(
-        (cut.discarded, cut.at_limit, cut.verdict),
-        (10, false, WarmUpVerdict::Cut)
-    );
+    assert_eq!((cut.discarded, cut.at_limit, cut.verdict), (10, false, WarmUpVerdict::Cut));
     // Falling to the end: the cut stops at half of the series and says so.
     let falling: Vec<u64> = (0..1000).map(|run| 2_000_000 - run * 1000).collect();
     let limit = detect_warm_up(&falling);

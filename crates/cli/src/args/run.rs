@@ -42,13 +42,7 @@ pub struct RunArgs {
     pub allow_external_data: bool,
 
     /// Execution providers in order: cpu, cuda, trt, dml, openvino, qnn, webgpu, ... End with ",cpu" to allow a fallback
-    #[arg(
-        short,
-        long,
-        value_name = "NAME[,NAME...]",
-        value_delimiter = ',',
-        help_heading = "Session"
-    )]
+    #[arg(short, long, value_name = "NAME[,NAME...]", value_delimiter = ',', help_heading = "Session")]
     pub provider: Vec<String>,
     /// Option of a provider: openvino.device_type=NPU
     #[arg(long, value_name = "NAME.KEY=VALUE", help_heading = "Session")]

@@ -9,40 +9,18 @@ use crate::{settings, units};
 
 /// Templates per use case; the same files as in `examples/config/`.
 const TEMPLATES: [(&str, &str); 7] = [
-    (
-        "default",
-        include_str!("../../../../examples/config/default.toml"),
-    ),
-    (
-        "development",
-        include_str!("../../../../examples/config/development.toml"),
-    ),
-    (
-        "testing",
-        include_str!("../../../../examples/config/testing.toml"),
-    ),
-    (
-        "staging",
-        include_str!("../../../../examples/config/staging.toml"),
-    ),
-    (
-        "production",
-        include_str!("../../../../examples/config/production.toml"),
-    ),
-    (
-        "critical",
-        include_str!("../../../../examples/config/critical.toml"),
-    ),
+    ("default", include_str!("../../../../examples/config/default.toml")),
+    ("development", include_str!("../../../../examples/config/development.toml")),
+    ("testing", include_str!("../../../../examples/config/testing.toml")),
+    ("staging", include_str!("../../../../examples/config/staging.toml")),
+    ("production", include_str!("../../../../examples/config/production.toml")),
+    ("critical", include_str!("../../../../examples/config/critical.toml")),
     ("ci", include_str!("../../../../examples/config/ci.toml")),
 ];
 
 pub fn run(args: &ConfigArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     match &args.action {
-        ConfigAction::Init {
-            template,
-            output,
-            force,
-        } => init(template, output, *force, terminal)?,
+        ConfigAction::Init { template, output, force } => init(template, output, *force, terminal)?,
         ConfigAction::Show => show(global, terminal)?,
         ConfigAction::Path => path(global, terminal)?,
     }
@@ -65,11 +43,7 @@ fn init(name: &str, output: &Path, force: bool, terminal: &Terminal) -> Result<(
     }
     fs_err::write(output, text)?;
     if !terminal.quiet {
-        terminal::print_error(&format!(
-            "wrote {} ({})",
-            output.display(),
-            units::bytes(text.len() as f64)
-        ));
+        terminal::print_error(&format!("wrote {} ({})", output.display(), units::bytes(text.len() as f64)));
     }
     Ok(())
 }

@@ -74,10 +74,7 @@ pub fn run(global: &GlobalArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     let mut checks = Vec::new();
     let ort = load(&ort_search, &mut checks);
     let machine = ortscope_sources::machine_facts();
-    let clock = ClockFacts {
-        name: clock_name(),
-        cost: clock_readings(),
-    };
+    let clock = ClockFacts { name: clock_name(), cost: clock_readings() };
     let noise = noise();
     checks.extend(machine_checks(&machine, &clock, &noise));
     let document = DoctorDocument {
@@ -137,18 +134,12 @@ fn load(search: &SearchReport, checks: &mut Vec<Check>) -> Option<OrtFacts> {
     checks.push(Check {
         name: "onnxruntime",
         state: State::Ok,
-        text: format!(
-            "{} at {} ({})",
-            runtime.version(),
-            found.path.display(),
-            found.how
-        ),
+        text: format!("{} at {} ({})", runtime.version(), found.path.display(), found.how),
         hint: None,
     });
     let providers = runtime.available_providers();
-    let accelerated = providers
-        .iter()
-        .any(|name| name != "CPUExecutionProvider" && name != "AzureExecutionProvider");
+    let accelerated =
+        providers.iter().any(|name| name != "CPUExecutionProvider" && name != "AzureExecutionProvider");
     checks.push(Check {
         name: "providers",
         state: if accelerated { State::Ok } else { State::Warning },
@@ -176,8 +167,7 @@ fn machine_checks(machine: &MachineFacts, clock: &ClockFacts, noise: &NoiseFacts
             format!(
                 "{}: {} steps, {} per reading",
                 clock.name,
-                cost.resolution_nanos
-                    .map_or("unknown".into(), |nanos| units::nanos(nanos as f64)),
+                cost.resolution_nanos.map_or("unknown".into(), |nanos| units::nanos(nanos as f64)),
                 units::nanos(cost.cost_nanos)
             )
         }),
@@ -206,12 +196,9 @@ fn machine_checks(machine: &MachineFacts, clock: &ClockFacts, noise: &NoiseFacts
                     .into(),
             ),
         },
-        (Some(governor), _) => Check {
-            name: "frequency",
-            state: State::Ok,
-            text: format!("governor '{governor}'"),
-            hint: None,
-        },
+        (Some(governor), _) => {
+            Check { name: "frequency", state: State::Ok, text: format!("governor '{governor}'"), hint: None }
+        }
         (None, Some(true)) => Check {
             name: "frequency",
             state: State::Warning,
@@ -238,12 +225,7 @@ fn machine_checks(machine: &MachineFacts, clock: &ClockFacts, noise: &NoiseFacts
             text: "resident memory can be read, its peak cannot".into(),
             hint: None,
         },
-        Err(error) => Check {
-            name: "memory",
-            state: State::Missing,
-            text: error.to_string(),
-            hint: None,
-        },
+        Err(error) => Check { name: "memory", state: State::Missing, text: error.to_string(), hint: None },
     });
     checks
 }
@@ -280,12 +262,7 @@ fn noise() -> NoiseFacts {
         .collect();
     times.sort_unstable();
     late.sort_unstable();
-    let at = |values: &[u64], p: f64| {
-        values
-            .get((values.len() as f64 * p) as usize)
-            .copied()
-            .unwrap_or(0)
-    };
+    let at = |values: &[u64], p: f64| values.get((values.len() as f64 * p) as usize).copied().unwrap_or(0);
     let (median_ns, p99_ns) = (at(&times, 0.5).max(1), at(&times, 0.99));
     NoiseFacts {
         median_ns,
@@ -298,19 +275,10 @@ fn noise() -> NoiseFacts {
 fn describe(document: &DoctorDocument, terminal: &Terminal) -> Vec<String> {
     let machine = &document.machine;
     let mut lines = vec![terminal.paint(BOLD, &format!("ortscope {}", document.ortscope_version))];
-    let mut parts = vec![
-        machine
-            .cpu_model
-            .clone()
-            .unwrap_or_else(|| machine.architecture.clone()),
-    ];
+    let mut parts = vec![machine.cpu_model.clone().unwrap_or_else(|| machine.architecture.clone())];
     parts.push(format!("{} logical CPUs", machine.logical_cpus));
     parts.extend(machine.memory_bytes.map(|bytes| units::bytes(bytes as f64)));
-    parts.push(
-        format!("{} {}", machine.os, machine.os_version.as_deref().unwrap_or(""))
-            .trim()
-            .to_owned(),
-    );
+    parts.push(format!("{} {}", machine.os, machine.os_version.as_deref().unwrap_or("")).trim().to_owned());
     lines.push(parts.join("  "));
     lines.push(String::new());
     for check in &document.checks {
@@ -319,12 +287,7 @@ fn describe(document: &DoctorDocument, terminal: &Terminal) -> Vec<String> {
             State::Warning => ("warning", WARN),
             State::Missing => ("missing", BAD),
         };
-        lines.push(format!(
-            "{}  {:<12}{}",
-            terminal.paint(style, mark),
-            check.name,
-            check.text
-        ));
+        lines.push(format!("{}  {:<12}{}", terminal.paint(style, mark), check.name, check.text));
         lines.extend(
             check
                 .hint
@@ -334,22 +297,14 @@ fn describe(document: &DoctorDocument, terminal: &Terminal) -> Vec<String> {
     }
     if let Some(ort) = &document.ort {
         for device in &ort.devices {
-            let vendor = if device.vendor.is_empty() {
-                &device.ep_vendor
-            } else {
-                &device.vendor
-            };
+            let vendor = if device.vendor.is_empty() { &device.ep_vendor } else { &device.vendor };
             lines.push(format!(
                 "         {:<12}{:?} {} through {}",
                 "device", device.kind, vendor, device.ep_name
             ));
         }
         for (what, why) in &ort.missing {
-            lines.push(format!(
-                "{}  {:<12}{what}: {why}",
-                terminal.paint(WARN, "missing"),
-                "feature"
-            ));
+            lines.push(format!("{}  {:<12}{what}: {why}", terminal.paint(WARN, "missing"), "feature"));
         }
     }
     lines.push(String::new());

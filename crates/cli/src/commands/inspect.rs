@@ -51,12 +51,7 @@ pub fn run(args: &InspectArgs, terminal: &Terminal) -> Result<Exit, Failure> {
         operators: operators(&open.model),
         initializers: open.model.graph.initializers.len() as u64,
         functions: open.model.functions.len() as u64,
-        metadata: open
-            .model
-            .metadata
-            .iter()
-            .map(|(key, value)| (key.as_str(), value.as_str()))
-            .collect(),
+        metadata: open.model.metadata.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect(),
         notes: &open.notes,
     };
     let text = if terminal.json {
@@ -74,11 +69,7 @@ fn operators(model: &Model) -> BTreeMap<String, u64> {
         .into_iter()
         .map(|((domain, operator), count)| {
             let standard = domain.is_empty() || domain == "ai.onnx";
-            let name = if standard {
-                operator
-            } else {
-                format!("{domain}::{operator}")
-            };
+            let name = if standard { operator } else { format!("{domain}::{operator}") };
             (name, count as u64)
         })
         .collect()
@@ -87,11 +78,7 @@ fn operators(model: &Model) -> BTreeMap<String, u64> {
 fn describe(document: &InspectDocument<'_>, terminal: &Terminal) -> Vec<String> {
     let model = document.model;
     let mut lines = Vec::new();
-    let mut title = format!(
-        "{}  {}",
-        terminal.paint(BOLD, &model.name),
-        units::bytes(model.bytes as f64)
-    );
+    let mut title = format!("{}  {}", terminal.paint(BOLD, &model.name), units::bytes(model.bytes as f64));
     if model.quantized {
         title += "  quantised";
     }
@@ -105,10 +92,7 @@ fn describe(document: &InspectDocument<'_>, terminal: &Terminal) -> Vec<String> 
             domain => format!("{domain} {}", opset.version),
         })
         .collect();
-    lines.push(line(
-        "opset",
-        &format!("{}  IR {}", opsets.join(", "), model.ir_version),
-    ));
+    lines.push(line("opset", &format!("{}  IR {}", opsets.join(", "), model.ir_version)));
     if !model.producer.is_empty() {
         lines.push(line("producer", &units::one_line(&model.producer, 90)));
     }
@@ -117,10 +101,7 @@ fn describe(document: &InspectDocument<'_>, terminal: &Terminal) -> Vec<String> 
     } else {
         String::new()
     };
-    lines.push(line(
-        "nodes",
-        &format!("{}{subgraphs}", units::count(model.nodes)),
-    ));
+    lines.push(line("nodes", &format!("{}{subgraphs}", units::count(model.nodes))));
     lines.push(line(
         "parameters",
         &format!(
@@ -147,24 +128,14 @@ fn describe(document: &InspectDocument<'_>, terminal: &Terminal) -> Vec<String> 
     }
     let mut operators: Vec<(&String, &u64)> = document.operators.iter().collect();
     operators.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
-    let shown: Vec<String> = operators
-        .iter()
-        .take(MOST_OPERATORS)
-        .map(|(name, count)| format!("{name} ×{count}"))
-        .collect();
+    let shown: Vec<String> =
+        operators.iter().take(MOST_OPERATORS).map(|(name, count)| format!("{name} ×{count}")).collect();
     let more = operators.len().saturating_sub(MOST_OPERATORS);
-    let more = if more > 0 {
-        format!("  and {more} more kinds")
-    } else {
-        String::new()
-    };
+    let more = if more > 0 { format!("  and {more} more kinds") } else { String::new() };
     for (index, chunk) in shown.chunks(6).enumerate() {
         let last = (index + 1) * 6 >= shown.len();
         let label = if index == 0 { "operators" } else { "" };
-        lines.push(line(
-            label,
-            &format!("{}{}", chunk.join("  "), if last { more.as_str() } else { "" }),
-        ));
+        lines.push(line(label, &format!("{}{}", chunk.join("  "), if last { more.as_str() } else { "" })));
     }
     if document.functions > 0 {
         lines.push(line("functions", &units::count(document.functions)));

@@ -87,10 +87,7 @@ impl Sink for Collector {
             }
             TableId::ProcessSamples => collected.samples.extend(batch.rows::<ProcessSampleRow>()),
             TableId::Annotations => {
-                for row in batch
-                    .rows::<AnnotationRow>()
-                    .filter(|row| &*row.kind == MESSAGE_KIND)
-                {
+                for row in batch.rows::<AnnotationRow>().filter(|row| &*row.kind == MESSAGE_KIND) {
                     match serde_json::from_str(&row.text) {
                         Ok(message) => collected.messages.push(message),
                         Err(_) => collected.unreadable_messages += 1,

@@ -101,9 +101,7 @@ impl FromStr for Scenario {
             None => Ok(all_cores),
             Some(text) => match text.parse() {
                 Ok(streams @ 1..=MAX_STREAMS) => Ok(streams),
-                _ => Err(format!(
-                    "'{text}' is not a number of streams from 1 to {MAX_STREAMS}"
-                )),
+                _ => Err(format!("'{text}' is not a number of streams from 1 to {MAX_STREAMS}")),
             },
         };
         if parts.next().is_some() {
@@ -111,23 +109,16 @@ impl FromStr for Scenario {
         }
         match (kind, first, second) {
             ("single", None, None) => Ok(Self::Single),
-            ("multi", Some(_), None) => Ok(Self::Multi {
-                streams: streams(first)?,
-            }),
+            ("multi", Some(_), None) => Ok(Self::Multi { streams: streams(first)? }),
             ("multi", None, None) => Err("multi needs the number of streams, e.g. multi:4".into()),
-            ("offline", _, None) => Ok(Self::Offline {
-                streams: streams(first)?,
-            }),
+            ("offline", _, None) => Ok(Self::Offline { streams: streams(first)? }),
             ("server", Some(rate), _) => match rate.parse::<f64>() {
                 Ok(per_second) if per_second.is_finite() && per_second > 0.0 && per_second <= 1e6 => {
-                    Ok(Self::Server {
-                        per_second,
-                        streams: streams(second)?,
-                    })
+                    Ok(Self::Server { per_second, streams: streams(second)? })
                 }
-                _ => Err(format!(
-                    "'{rate}' is not a rate in requests per second above 0 and at most 1000000"
-                )),
+                _ => {
+                    Err(format!("'{rate}' is not a rate in requests per second above 0 and at most 1000000"))
+                }
             },
             ("server", None, None) => {
                 Err("server needs a rate in requests per second, e.g. server:50".into())
@@ -147,13 +138,7 @@ mod tests {
     fn scenarios_are_read() {
         assert_eq!("single".parse(), Ok(Scenario::Single));
         assert_eq!("multi:4".parse(), Ok(Scenario::Multi { streams: 4 }));
-        assert_eq!(
-            "server:12.5:3".parse(),
-            Ok(Scenario::Server {
-                per_second: 12.5,
-                streams: 3
-            })
-        );
+        assert_eq!("server:12.5:3".parse(), Ok(Scenario::Server { per_second: 12.5, streams: 3 }));
         assert_eq!("offline:2".parse(), Ok(Scenario::Offline { streams: 2 }));
     }
 

@@ -28,12 +28,7 @@ impl Progress {
             bar.set_prefix(title.to_owned());
             bar
         });
-        Self {
-            bar,
-            lines: terminal.progress_lines(),
-            last_line: Instant::now(),
-            title: title.to_owned(),
-        }
+        Self { bar, lines: terminal.progress_lines(), last_line: Instant::now(), title: title.to_owned() }
     }
 
     pub fn update(&mut self, text: impl FnOnce() -> String) {

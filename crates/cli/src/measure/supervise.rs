@@ -71,9 +71,8 @@ pub fn supervise(
     let mut child = spawn(plan)?;
     let stderr = drain_stderr(&mut child)?;
     let ended = Arc::new(AtomicBool::new(false));
-    let session_ids: Vec<String> = (0..plan.sessions.max(1))
-        .map(|_| SessionId::random().to_string())
-        .collect();
+    let session_ids: Vec<String> =
+        (0..plan.sessions.max(1)).map(|_| SessionId::random().to_string()).collect();
     let collector = Collector::default();
     let running = Pipeline::default()
         .source(ChannelSource::new(
@@ -96,11 +95,7 @@ pub fn supervise(
         ended: why,
         failure,
         losses: report.losses,
-        source_errors: report
-            .source_errors
-            .into_iter()
-            .chain(report.sink_errors)
-            .collect(),
+        source_errors: report.source_errors.into_iter().chain(report.sink_errors).collect(),
         stderr,
         wall_seconds: started.elapsed().as_secs_f64(),
     })
@@ -127,21 +122,19 @@ fn spawn(plan: &WorkerPlan) -> Result<Child, Failure> {
 /// Reads what the worker prints to the end, so that it never blocks, and keeps the last part.
 fn drain_stderr(child: &mut Child) -> Result<std::thread::JoinHandle<String>, Failure> {
     let pipe = child.stderr.take();
-    Ok(std::thread::Builder::new()
-        .name("worker-stderr".into())
-        .spawn(move || {
-            let mut kept = Vec::new();
-            let mut chunk = [0; 8192];
-            let Some(mut pipe) = pipe else {
-                return String::new();
-            };
-            while let Ok(read @ 1..) = pipe.read(&mut chunk) {
-                kept.extend_from_slice(&chunk[..read]);
-                let excess = kept.len().saturating_sub(STDERR_BYTES as usize);
-                kept.drain(..excess);
-            }
-            String::from_utf8_lossy(&kept).into_owned()
-        })?)
+    Ok(std::thread::Builder::new().name("worker-stderr".into()).spawn(move || {
+        let mut kept = Vec::new();
+        let mut chunk = [0; 8192];
+        let Some(mut pipe) = pipe else {
+            return String::new();
+        };
+        while let Ok(read @ 1..) = pipe.read(&mut chunk) {
+            kept.extend_from_slice(&chunk[..read]);
+            let excess = kept.len().saturating_sub(STDERR_BYTES as usize);
+            kept.drain(..excess);
+        }
+        String::from_utf8_lossy(&kept).into_owned()
+    })?)
 }
 
 /// Looks a few times a second until the worker has ended.
@@ -194,11 +187,7 @@ fn reason_to_stop(
         return Some(Ended::RecordLimit);
     }
     let Some(begin) = collected.messages.iter().find_map(|message| match message {
-        WorkerMessage::Steady {
-            begin: true,
-            timestamp_nanos,
-            ..
-        } => Some(*timestamp_nanos),
+        WorkerMessage::Steady { begin: true, timestamp_nanos, .. } => Some(*timestamp_nanos),
         _ => None,
     }) else {
         progress.update(|| stage(&collected.messages).to_owned());
@@ -212,19 +201,12 @@ fn reason_to_stop(
                 let runs = units::count(collected.steady.len() as u64);
                 format!("{runs} runs  p50 ≈ {}  {seconds}", units::nanos(median as f64))
             }
-            None => format!(
-                "{} tokens  {seconds}",
-                units::count(collected.generated.len() as u64)
-            ),
+            None => format!("{} tokens  {seconds}", units::count(collected.generated.len() as u64)),
         }
     });
     // The rule looks at what comes after the warm-up; half of the series is the most that can be warm-up.
     let warm = ortscope_analyze::detect_warm_up(sample(&collected.steady_run_nanos)).discarded;
-    rule.check(
-        collected.steady_run_nanos.get(warm..).unwrap_or_default(),
-        elapsed,
-    )
-    .map(Ended::Rule)
+    rule.check(collected.steady_run_nanos.get(warm..).unwrap_or_default(), elapsed).map(Ended::Rule)
 }
 
 /// The first runs are where the warm-up is; looking at all of a million would disturb what is measured.
@@ -257,26 +239,15 @@ fn failure_of(collected: &Collected, status: ExitStatus, why: Ended, stderr: &st
     if told.is_some() {
         return told;
     }
-    let done = collected
-        .messages
-        .iter()
-        .any(|message| matches!(message, WorkerMessage::Done));
+    let done = collected.messages.iter().any(|message| matches!(message, WorkerMessage::Done));
     if done || why == Ended::Interrupted {
         return None;
     }
     let runs = collected.inferences();
-    let last_words = stderr
-        .lines()
-        .rev()
-        .find(|line| !line.trim().is_empty())
-        .unwrap_or_default();
+    let last_words = stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
     let message = format!(
         "the worker process died ({status}) after {runs} runs{}",
-        if last_words.is_empty() {
-            String::new()
-        } else {
-            format!("; its last words: {last_words}")
-        }
+        if last_words.is_empty() { String::new() } else { format!("; its last words: {last_words}") }
     );
     Some(Failure::new(Exit::Model, message).with_hint(
         "a provider or a custom operator crashed; try --provider cpu, or --opt none, to find which",

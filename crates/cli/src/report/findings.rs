@@ -54,10 +54,8 @@ fn command(result: &RunResult, flags: &str) -> Option<String> {
 
 fn wrong_answers(result: &RunResult) -> Option<Finding> {
     let checked = result.outputs_checked.as_ref()?;
-    let worst = checked
-        .outputs
-        .iter()
-        .find(|output| output.comparison.verdict == OutputVerdict::Different)?;
+    let worst =
+        checked.outputs.iter().find(|output| output.comparison.verdict == OutputVerdict::Different)?;
     Some(Finding {
         id: "outputs-differ",
         severity: Severity::Error,
@@ -96,14 +94,7 @@ fn lost_records(result: &RunResult) -> Option<Finding> {
         evidence: result
             .losses
             .iter()
-            .map(|loss| {
-                format!(
-                    "{} {} lost at {}",
-                    units::count(loss.count),
-                    loss.kind,
-                    loss.place
-                )
-            })
+            .map(|loss| format!("{} {} lost at {}", units::count(loss.count), loss.kind, loss.place))
             .collect::<Vec<_>>()
             .join(", "),
         advice: "the machine was too busy to record everything; measure again with less beside it".into(),
@@ -127,10 +118,7 @@ fn overloaded(result: &RunResult) -> Option<Finding> {
             units::count(server.queue_depth_max)
         ),
         advice: "latency grows without end at this rate; offer less, or make the model faster".into(),
-        command: command(
-            result,
-            &format!("--scenario server:{:.0}", (achieved * 0.7).max(1.0)),
-        ),
+        command: command(result, &format!("--scenario server:{:.0}", (achieved * 0.7).max(1.0))),
     })
 }
 

@@ -32,13 +32,8 @@ pub struct LatencyReport {
 }
 
 /// The wire names of the reported percentiles.
-pub const NAMES: [(f64, &str); 5] = [
-    (0.5, "p50"),
-    (0.9, "p90"),
-    (0.95, "p95"),
-    (0.99, "p99"),
-    (0.999, "p99_9"),
-];
+pub const NAMES: [(f64, &str); 5] =
+    [(0.5, "p50"), (0.9, "p90"), (0.95, "p95"), (0.99, "p99"), (0.999, "p99_9")];
 
 impl LatencyReport {
     /// `None` when there are no runs.

@@ -181,20 +181,14 @@ impl RunResult {
 
     pub fn measured_runs(&self) -> u64 {
         let tokens = self.generation.as_ref().map_or(0, |generation| generation.tokens);
-        self.latency
-            .as_ref()
-            .map_or(tokens, |latency| latency.inference.runs as u64)
+        self.latency.as_ref().map_or(tokens, |latency| latency.inference.runs as u64)
     }
 
     fn take_messages(&mut self, messages: &[WorkerMessage]) {
         let mut steady: [Option<(u64, u64)>; 2] = [None, None];
         for message in messages {
             match message {
-                WorkerMessage::Runtime {
-                    version,
-                    build_info,
-                    available_providers,
-                } => {
+                WorkerMessage::Runtime { version, build_info, available_providers } => {
                     self.runtime = Some(RuntimeReport {
                         version: version.clone(),
                         build_info: build_info.clone(),
@@ -210,33 +204,22 @@ impl RunResult {
                     }
                 }
                 WorkerMessage::Inputs(inputs) => self.inputs = Some(inputs.clone()),
-                WorkerMessage::Memory {
-                    stage,
-                    working_set_bytes,
-                    peak_working_set_bytes,
-                } => {
+                WorkerMessage::Memory { stage, working_set_bytes, peak_working_set_bytes } => {
                     self.memory.peak_bytes = self.memory.peak_bytes.max(*peak_working_set_bytes);
                     *self.memory.stage(*stage) = Some(*working_set_bytes);
                 }
-                WorkerMessage::Steady {
-                    begin,
-                    timestamp_nanos,
-                    cpu_time_nanos,
-                } => {
+                WorkerMessage::Steady { begin, timestamp_nanos, cpu_time_nanos } => {
                     steady[usize::from(!begin)] = Some((*timestamp_nanos, *cpu_time_nanos));
                 }
                 WorkerMessage::OutputsChecked { reference, outputs } => {
-                    self.outputs_checked = Some(OutputsChecked {
-                        reference: reference.clone(),
-                        outputs: outputs.clone(),
-                    });
+                    self.outputs_checked =
+                        Some(OutputsChecked { reference: reference.clone(), outputs: outputs.clone() });
                 }
                 WorkerMessage::Allocator { statistics } => self.allocator = Some(statistics.clone()),
                 WorkerMessage::Logs { lines, dropped } => {
                     self.logs.extend(lines.iter().cloned());
                     if *dropped > 0 {
-                        self.notes
-                            .push(format!("{dropped} log lines of ONNX Runtime were not kept"));
+                        self.notes.push(format!("{dropped} log lines of ONNX Runtime were not kept"));
                     }
                 }
                 WorkerMessage::Note { text } => self.notes.push(text.clone()),
@@ -284,11 +267,7 @@ impl RunResult {
                 end_nanos: inference.end_nanos(),
             })
             .collect();
-        let batch = self
-            .inputs
-            .as_ref()
-            .and_then(|inputs| inputs.batch_size)
-            .unwrap_or(1);
+        let batch = self.inputs.as_ref().and_then(|inputs| inputs.batch_size).unwrap_or(1);
         self.throughput = throughput(&completions, batch);
         if let Scenario::Server { per_second, .. } = self.scenario {
             // Nothing is cut here: a request that came during the warm-up waited all the same.
@@ -324,11 +303,7 @@ impl RunResult {
     }
 
     fn take_memory(&mut self, collected: &Collected) {
-        let sampled = collected
-            .samples
-            .iter()
-            .filter_map(|sample| sample.peak_working_set_bytes)
-            .max();
+        let sampled = collected.samples.iter().filter_map(|sample| sample.peak_working_set_bytes).max();
         let memory = &mut self.memory;
         memory.peak_bytes = memory.peak_bytes.max(sampled);
         memory.session_bytes = difference(memory.after_session_bytes, memory.before_session_bytes);
@@ -342,26 +317,12 @@ impl RunResult {
         };
         missing("energy.power_w", "energy sources are not part of this release");
         if self.memory.peak_bytes.is_none() {
-            missing(
-                "memory.peak_bytes",
-                "this system does not tell the peak of a process",
-            );
+            missing("memory.peak_bytes", "this system does not tell the peak of a process");
         }
-        if self
-            .placement
-            .as_ref()
-            .is_some_and(|placement| placement.nodes.is_empty())
-        {
-            missing(
-                "placement.nodes",
-                "ONNX Runtime tells the placement of nodes from version 1.24 on",
-            );
+        if self.placement.as_ref().is_some_and(|placement| placement.nodes.is_empty()) {
+            missing("placement.nodes", "ONNX Runtime tells the placement of nodes from version 1.24 on");
         }
-        if self
-            .inputs
-            .as_ref()
-            .is_some_and(|inputs| inputs.padding_ratio.is_none())
-        {
+        if self.inputs.as_ref().is_some_and(|inputs| inputs.padding_ratio.is_none()) {
             missing(
                 "inputs.padding_ratio",
                 "no mask was given with --input, so nothing says what is padding",
@@ -422,11 +383,7 @@ fn median_ms(values: impl Iterator<Item = u64>) -> f64 {
 fn losses(counted: &[(String, String, u64)], collected: &Collected) -> Vec<Loss> {
     let mut losses: Vec<Loss> = counted
         .iter()
-        .map(|(place, kind, count)| Loss {
-            place: place.clone(),
-            kind: kind.clone(),
-            count: *count,
-        })
+        .map(|(place, kind, count)| Loss { place: place.clone(), kind: kind.clone(), count: *count })
         .collect();
     if collected.unreadable_messages > 0 {
         losses.push(Loss {

@@ -12,9 +12,7 @@ struct Table {
 
 impl Table {
     fn new(head: &[&str]) -> Self {
-        Self {
-            rows: vec![head.iter().map(|text| (*text).to_owned()).collect()],
-        }
+        Self { rows: vec![head.iter().map(|text| (*text).to_owned()).collect()] }
     }
 
     fn row(&mut self, cells: Vec<String>) {
@@ -92,23 +90,14 @@ pub fn batch_sweep(report: &BatchSweepReport, results: &[RunResult], terminal: &
                 .map_or("n/a".into(), units::percent),
         ]);
     }
-    let mut lines = if analysis.rows.is_empty() {
-        Vec::new()
-    } else {
-        table.lines(terminal, best)
-    };
+    let mut lines = if analysis.rows.is_empty() { Vec::new() } else { table.lines(terminal, best) };
     for (batch, why) in &report.failed {
-        lines.push(terminal.paint(
-            BAD,
-            &format!("batch {batch} failed: {}", units::one_line(why, 140)),
-        ));
+        lines.push(terminal.paint(BAD, &format!("batch {batch} failed: {}", units::one_line(why, 140))));
     }
     if let Some(fit) = &analysis.fit {
-        let fixed = fit
-            .fixed_overhead_ms
-            .map_or("no fixed cost seen".to_owned(), |fixed| {
-                format!("{} per batch", units::nanos(fixed * 1e6))
-            });
+        let fixed = fit.fixed_overhead_ms.map_or("no fixed cost seen".to_owned(), |fixed| {
+            format!("{} per batch", units::nanos(fixed * 1e6))
+        });
         lines.push(format!(
             "cost      {fixed} + {} per sample (fits within {})",
             units::nanos(fit.per_sample_ms * 1e6),
@@ -125,14 +114,7 @@ pub fn batch_sweep(report: &BatchSweepReport, results: &[RunResult], terminal: &
 
 /// Settings, best first, and the recommendation.
 pub fn sweep(report: &SweepReport, results: &[RunResult], terminal: &Terminal) -> Vec<String> {
-    let mut table = Table::new(&[
-        "settings",
-        "p50",
-        "p99",
-        "inferences/s",
-        "peak memory",
-        "vs default",
-    ]);
+    let mut table = Table::new(&["settings", "p50", "p99", "inferences/s", "peak memory", "vs default"]);
     let mut marked = None;
     for (position, ranked) in report.analysis.ranking.iter().enumerate() {
         let Some(result) = results.get(ranked.index) else {
@@ -148,47 +130,26 @@ pub fn sweep(report: &SweepReport, results: &[RunResult], terminal: &Terminal) -
                 .and_then(|latency| latency.inference.percentile(p)?.value_nanos)
                 .map_or("n/a".into(), |nanos| units::nanos(nanos as f64))
         };
-        let noise = if ranked.within_noise_of_best {
-            " ≈ best"
-        } else {
-            ""
-        };
+        let noise = if ranked.within_noise_of_best { " ≈ best" } else { "" };
         table.row(vec![
             ranked.label.clone(),
             value(0.5),
             value(0.99),
             ranked.throughput_per_second.map_or("n/a".into(), units::digits),
-            result
-                .memory
-                .peak_bytes
-                .map_or("n/a".into(), |bytes| units::bytes(bytes as f64)),
-            ranked.speed_up.map_or(noise.to_owned(), |speed_up| {
-                format!("{:.2}×{noise}", speed_up.ratio)
-            }),
+            result.memory.peak_bytes.map_or("n/a".into(), |bytes| units::bytes(bytes as f64)),
+            ranked.speed_up.map_or(noise.to_owned(), |speed_up| format!("{:.2}×{noise}", speed_up.ratio)),
         ]);
     }
     let nothing = report.analysis.ranking.is_empty();
-    let mut lines = if nothing {
-        Vec::new()
-    } else {
-        table.lines(terminal, marked)
-    };
+    let mut lines = if nothing { Vec::new() } else { table.lines(terminal, marked) };
     for index in &report.analysis.failed {
         if let Some(result) = results.get(*index) {
-            let why = result
-                .failure
-                .as_ref()
-                .map_or("too few runs", |failure| failure.message.as_str());
+            let why = result.failure.as_ref().map_or("too few runs", |failure| failure.message.as_str());
             let label = result.label.as_deref().unwrap_or("default");
             lines.push(terminal.paint(BAD, &format!("{label} failed: {}", units::one_line(why, 140))));
         }
     }
     lines.push(format!("advice    {}", report.analysis.reason));
-    lines.extend(
-        report
-            .command
-            .as_ref()
-            .map(|command| format!("use it    {command}")),
-    );
+    lines.extend(report.command.as_ref().map(|command| format!("use it    {command}")));
     lines
 }

@@ -21,11 +21,7 @@ const MOST_NOTES: usize = 2;
 
 /// Lines of one result.
 pub fn summary(result: &RunResult, clock: &ClockReport, terminal: &Terminal) -> Vec<String> {
-    let mut page = Page {
-        lines: Vec::new(),
-        terminal: *terminal,
-        noise: clock_noise(clock),
-    };
+    let mut page = Page { lines: Vec::new(), terminal: *terminal, noise: clock_noise(clock) };
     page.title(result);
     page.runtime(result);
     page.inputs(result);
@@ -60,25 +56,14 @@ impl Page {
     fn title(&mut self, result: &RunResult) {
         let model = &result.model;
         let mut parts = vec![self.terminal.paint(BOLD, &model.name)];
-        parts.extend(
-            result
-                .label
-                .as_ref()
-                .map(|label| self.terminal.paint(BOLD, label)),
-        );
+        parts.extend(result.label.as_ref().map(|label| self.terminal.paint(BOLD, label)));
         parts.extend(model.opset.map(|opset| format!("opset {opset}")));
         let nodes = units::count(model.nodes);
         parts.push(match model.total_nodes > model.nodes {
-            true => format!(
-                "{nodes} nodes ({} with subgraphs)",
-                units::count(model.total_nodes)
-            ),
+            true => format!("{nodes} nodes ({} with subgraphs)", units::count(model.total_nodes)),
             false => format!("{nodes} nodes"),
         });
-        parts.push(format!(
-            "{} parameters",
-            units::magnitude(model.parameters as f64)
-        ));
+        parts.push(format!("{} parameters", units::magnitude(model.parameters as f64)));
         parts.push(units::bytes(model.bytes as f64));
         if model.quantized {
             parts.push("quantised".into());
@@ -97,10 +82,7 @@ impl Page {
                 }
             } else {
                 let names: Vec<&str> = placement.providers.iter().map(|name| short(name)).collect();
-                text += &format!(
-                    "  {} (nodes per provider: needs ONNX Runtime 1.24)",
-                    names.join(", ")
-                );
+                text += &format!("  {} (nodes per provider: needs ONNX Runtime 1.24)", names.join(", "));
             }
         }
         if let Some(threads) = result.configuration.intra_op_threads {
@@ -113,15 +95,8 @@ impl Page {
         let Some(inputs) = &result.inputs else { return };
         let shown: Vec<&str> = inputs.described.iter().take(3).map(String::as_str).collect();
         let more = inputs.described.len().saturating_sub(3);
-        let more = if more > 0 {
-            format!("  and {more} more")
-        } else {
-            String::new()
-        };
-        self.line(
-            "inputs",
-            &format!("{}{more}  (seed {})", shown.join("  "), inputs.seed),
-        );
+        let more = if more > 0 { format!("  and {more} more") } else { String::new() };
+        self.line("inputs", &format!("{}{more}  (seed {})", shown.join("  "), inputs.seed));
         if !inputs.guessed.is_empty() {
             let guesses: Vec<String> = inputs
                 .guessed
@@ -159,27 +134,16 @@ impl Page {
         let Some(latency) = &result.latency else { return };
         let report = &latency.inference;
         let (_, unit) = units::nanos_scaled(report.median_ms * 1e6);
-        let (p50, p90, p95) = (
-            report.percentile(0.5),
-            report.percentile(0.9),
-            report.percentile(0.95),
-        );
-        let headline = [p50, p90, p95]
-            .map(|p| self.percentile(p, unit, p == p50))
-            .join("  ");
+        let (p50, p90, p95) = (report.percentile(0.5), report.percentile(0.9), report.percentile(0.95));
+        let headline = [p50, p90, p95].map(|p| self.percentile(p, unit, p == p50)).join("  ");
         self.line("latency", &self.terminal.paint(BOLD, &headline));
         let tail = [report.percentile(0.99), report.percentile(0.999)]
             .map(|p| self.percentile(p, unit, true))
             .join("  ");
         self.line("", &tail);
         self.line("", &self.spread(report, unit));
-        let parts = [
-            latency.end_to_end.median_ms,
-            latency.copy_in_ms,
-            report.median_ms,
-            latency.copy_out_ms,
-        ]
-        .map(|value| self.number(value * 1e6, unit));
+        let parts = [latency.end_to_end.median_ms, latency.copy_in_ms, report.median_ms, latency.copy_out_ms]
+            .map(|value| self.number(value * 1e6, unit));
         self.line(
             "",
             &format!(
@@ -238,9 +202,7 @@ impl Page {
     fn server(&mut self, result: &RunResult) {
         let Some(server) = &result.server else { return };
         let value = |percentiles: &[Percentile], p: f64| {
-            let found = percentiles
-                .iter()
-                .find(|percentile| (percentile.p - p).abs() < 1e-9);
+            let found = percentiles.iter().find(|percentile| (percentile.p - p).abs() < 1e-9);
             found
                 .and_then(|percentile| percentile.value_nanos)
                 .map_or("n/a".to_owned(), |nanos| units::nanos(nanos as f64))
@@ -271,17 +233,12 @@ impl Page {
         let Some(generation) = &result.generation else {
             return;
         };
-        let first = generation
-            .first_token_median_ms
-            .map_or("n/a".into(), |ms| units::nanos(ms * 1e6));
+        let first = generation.first_token_median_ms.map_or("n/a".into(), |ms| units::nanos(ms * 1e6));
         self.line(
             "first tok",
             &self.terminal.paint(
                 BOLD,
-                &format!(
-                    "median {first}  over {} sequences",
-                    units::count(generation.sequences as u64)
-                ),
+                &format!("median {first}  over {} sequences", units::count(generation.sequences as u64)),
             ),
         );
         let unit = generation
@@ -289,15 +246,9 @@ impl Page {
             .first()
             .and_then(|p50| p50.value_nanos)
             .map_or("ms", |nanos| units::nanos_scaled(nanos as f64).1);
-        let find = |p: f64| {
-            generation
-                .between_tokens
-                .iter()
-                .find(|percentile| (percentile.p - p).abs() < 1e-9)
-        };
-        let text = [find(0.5), find(0.9), find(0.99)]
-            .map(|p| self.percentile(p, unit, true))
-            .join("  ");
+        let find =
+            |p: f64| generation.between_tokens.iter().find(|percentile| (percentile.p - p).abs() < 1e-9);
+        let text = [find(0.5), find(0.9), find(0.99)].map(|p| self.percentile(p, unit, true)).join("  ");
         self.line("per token", &self.terminal.paint(BOLD, &text));
         let mut text = format!("{} tokens", units::count(generation.tokens));
         if let Some(rate) = generation.decode_tokens_per_second {
@@ -305,10 +256,7 @@ impl Page {
         }
         if let Some(growth) = generation.growth_ms_per_100_tokens {
             let sign = if growth < 0.0 { "-" } else { "+" };
-            text += &format!(
-                "  {sign}{} per 100 tokens of context",
-                units::nanos(growth.abs() * 1e6)
-            );
+            text += &format!("  {sign}{} per 100 tokens of context", units::nanos(growth.abs() * 1e6));
         }
         self.line("", &text);
     }
@@ -316,15 +264,9 @@ impl Page {
     fn throughput(&mut self, result: &RunResult) {
         let mut parts = Vec::new();
         if let Some(throughput) = &result.throughput {
-            parts.push(format!(
-                "{} inferences/s",
-                units::digits(throughput.requests_per_second)
-            ));
+            parts.push(format!("{} inferences/s", units::digits(throughput.requests_per_second)));
             if throughput.samples_per_second > throughput.requests_per_second * 1.01 {
-                parts.push(format!(
-                    "{} samples/s",
-                    units::digits(throughput.samples_per_second)
-                ));
+                parts.push(format!("{} samples/s", units::digits(throughput.samples_per_second)));
             }
         }
         if let Some(cores) = result.cpu_cores_used {
@@ -341,20 +283,12 @@ impl Page {
     fn memory(&mut self, result: &RunResult) {
         let memory = &result.memory;
         let mut parts = Vec::new();
+        parts.extend(memory.peak_bytes.map(|bytes| format!("peak {}", units::bytes(bytes as f64))));
         parts.extend(
-            memory
-                .peak_bytes
-                .map(|bytes| format!("peak {}", units::bytes(bytes as f64))),
+            memory.session_bytes.map(|bytes| format!("session {}", units::bytes_change(bytes as f64))),
         );
         parts.extend(
-            memory
-                .session_bytes
-                .map(|bytes| format!("session {}", units::bytes_change(bytes as f64))),
-        );
-        parts.extend(
-            memory
-                .first_run_bytes
-                .map(|bytes| format!("first run {}", units::bytes_change(bytes as f64))),
+            memory.first_run_bytes.map(|bytes| format!("first run {}", units::bytes_change(bytes as f64))),
         );
         parts.extend(
             memory
@@ -370,23 +304,11 @@ impl Page {
         let Some(checked) = &result.outputs_checked else {
             return;
         };
-        let different = checked
-            .outputs
-            .iter()
-            .filter(|output| output.comparison.mismatches > 0)
-            .count();
-        let text = match checked
-            .outputs
-            .iter()
-            .max_by_key(|output| output.comparison.mismatches)
-        {
+        let different = checked.outputs.iter().filter(|output| output.comparison.mismatches > 0).count();
+        let text = match checked.outputs.iter().max_by_key(|output| output.comparison.mismatches) {
             _ if different == 0 => self.terminal.paint(
                 GOOD,
-                &format!(
-                    "all {} outputs agree with the {}",
-                    checked.outputs.len(),
-                    checked.reference
-                ),
+                &format!("all {} outputs agree with the {}", checked.outputs.len(), checked.reference),
             ),
             Some(worst) => self.terminal.paint(
                 BAD,
@@ -418,8 +340,7 @@ impl Page {
                 DIM,
                 &format!(
                     "  (clock: {} steps, {} per reading)",
-                    cost.resolution_nanos
-                        .map_or("?".into(), |nanos| units::nanos(nanos as f64)),
+                    cost.resolution_nanos.map_or("?".into(), |nanos| units::nanos(nanos as f64)),
                     units::nanos(cost.cost_nanos)
                 ),
             );
@@ -436,11 +357,8 @@ impl Page {
             };
             let label = self.terminal.paint(style, &format!("{label:<LABEL_WIDTH$}"));
             self.lines.push(format!("{label}{}", finding.evidence));
-            let command = finding
-                .command
-                .as_ref()
-                .map(|command| format!("  ->  {command}"))
-                .unwrap_or_default();
+            let command =
+                finding.command.as_ref().map(|command| format!("  ->  {command}")).unwrap_or_default();
             self.line("", &format!("{}{command}", finding.advice));
         }
     }
@@ -452,18 +370,11 @@ impl Page {
         };
         let name = format!("p{}", percentile.p * 100.0);
         let Some(value) = percentile.value_nanos else {
-            return format!(
-                "{name} n/a (needs ≥ {} runs)",
-                units::count(percentile.needs_runs)
-            );
+            return format!("{name} n/a (needs ≥ {} runs)", units::count(percentile.needs_runs));
         };
         let mut text = format!("{name} {} {unit}", self.number(value as f64, unit));
         if with_interval && let (Some(low), Some(high)) = (percentile.low_nanos, percentile.high_nanos) {
-            text += &format!(
-                " [{} .. {}]",
-                self.number(low as f64, unit),
-                self.number(high as f64, unit)
-            );
+            text += &format!(" [{} .. {}]", self.number(low as f64, unit), self.number(high as f64, unit));
         }
         text
     }

@@ -16,10 +16,7 @@ pub fn against_cpu(
     inputs: &[(String, Value)],
     answers: &[(String, Value)],
 ) -> Result<WorkerMessage, Stopped> {
-    let wrong = |error: &OrtError| Stopped {
-        failure: failures::from_ort(error, plan),
-        after_runs: None,
-    };
+    let wrong = |error: &OrtError| Stopped { failure: failures::from_ort(error, plan), after_runs: None };
     let options = SessionOptions {
         optimization: ortscope_ort::Optimization::None,
         providers: vec![ProviderRequest::named("cpu")],
@@ -40,20 +37,13 @@ pub fn against_cpu(
             comparison: compare(expected, got),
         })
         .collect();
-    Ok(WorkerMessage::OutputsChecked {
-        reference: "CPU, graph optimisations off".into(),
-        outputs,
-    })
+    Ok(WorkerMessage::OutputsChecked { reference: "CPU, graph optimisations off".into(), outputs })
 }
 
 fn compare(expected: &Value, got: &Value) -> OutputComparison {
     let (left, right) = (flatten(expected), flatten(got));
     let element = left.element;
-    compare_outputs(
-        &left.view(),
-        &right.view(),
-        element.map_or(Tolerance::EXACT, Tolerance::for_element),
-    )
+    compare_outputs(&left.view(), &right.view(), element.map_or(Tolerance::EXACT, Tolerance::for_element))
 }
 
 /// Values in the form the comparison takes. Integers beyond 2^53 lose their last bits here, which no output has.
@@ -74,10 +64,7 @@ impl Flat {
             Content::Numbers(values) => Values::Float64(values),
             Content::Texts(values) => Values::Text(values),
         };
-        outputs::Tensor {
-            shape: &self.shape,
-            values,
-        }
+        outputs::Tensor { shape: &self.shape, values }
     }
 }
 
@@ -85,11 +72,7 @@ fn flatten(value: &Value) -> Flat {
     let Value::Tensor(tensor) = value else {
         // Sequences and maps are compared by what they print as: equal or not.
         let content = Content::Texts(vec![format!("{value:?}")]);
-        return Flat {
-            element: None,
-            shape: vec![1],
-            content,
-        };
+        return Flat { element: None, shape: vec![1], content };
     };
     let content = match (&tensor.data, pack::numbers(tensor)) {
         (TensorData::Strings(strings), _) => Content::Texts(strings.clone()),
@@ -99,14 +82,6 @@ fn flatten(value: &Value) -> Flat {
             Content::Numbers(bytes.iter().map(|byte| f64::from(*byte)).collect())
         }
     };
-    let shape = tensor
-        .dims
-        .iter()
-        .map(|dim| i64::try_from(*dim).unwrap_or(i64::MAX))
-        .collect();
-    Flat {
-        element: Some(tensor.element),
-        shape,
-        content,
-    }
+    let shape = tensor.dims.iter().map(|dim| i64::try_from(*dim).unwrap_or(i64::MAX)).collect();
+    Flat { element: Some(tensor.element), shape, content }
 }

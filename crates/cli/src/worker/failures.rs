@@ -6,16 +6,12 @@ use crate::exit::{Exit, Failure};
 use crate::measure::plan::WorkerPlan;
 
 pub fn from_ort(error: &OrtError, plan: &WorkerPlan) -> Failure {
-    let model = plan.model.file_name().map_or_else(
-        || plan.model.display().to_string(),
-        |name| name.to_string_lossy().into_owned(),
-    );
+    let model = plan
+        .model
+        .file_name()
+        .map_or_else(|| plan.model.display().to_string(), |name| name.to_string_lossy().into_owned());
     match error {
-        OrtError::ProviderUnavailable {
-            provider,
-            available,
-            reason,
-        } => Failure::new(
+        OrtError::ProviderUnavailable { provider, available, reason } => Failure::new(
             Exit::Provider,
             format!("the provider {provider} cannot be used: {}", one_line(reason)),
         )
@@ -27,10 +23,7 @@ pub fn from_ort(error: &OrtError, plan: &WorkerPlan) -> Failure {
             "install a newer one (pip install --upgrade onnxruntime) or name it with --ort-library",
         ),
         OrtError::LibraryLoad { .. } | OrtError::NotOnnxRuntime { .. } | OrtError::LibraryNotFound { .. } => {
-            split_hint(
-                &error.to_string(),
-                "'ortscope doctor' shows where ONNX Runtime was looked for",
-            )
+            split_hint(&error.to_string(), "'ortscope doctor' shows where ONNX Runtime was looked for")
         }
         OrtError::NeedsVersion { .. } => {
             Failure::model(error.to_string()).with_hint("use a newer ONNX Runtime, or leave the option out")
@@ -69,10 +62,8 @@ fn call(model: &str, message: &str, code: ErrorCode) -> Failure {
         .with_hint("a custom operator needs its library; a standard one may need a newer ONNX Runtime");
     }
     if code == ErrorCode::NotImplemented || lower.contains("could not find an implementation") {
-        return Failure::model(format!(
-            "{model} has an operator without an implementation here: {text}"
-        ))
-        .with_hint("another provider, or a newer ONNX Runtime, may have it");
+        return Failure::model(format!("{model} has an operator without an implementation here: {text}"))
+            .with_hint("another provider, or a newer ONNX Runtime, may have it");
     }
     if code == ErrorCode::InvalidArgument
         && (lower.contains("got invalid dimensions")
@@ -92,9 +83,7 @@ fn call(model: &str, message: &str, code: ErrorCode) -> Failure {
 /// The operator's name in the two wordings of ONNX Runtime: "No Op registered for X with domain_version of 13" and
 /// "X(13) is not a registered function/op".
 fn unknown_operator(text: &str) -> Option<&str> {
-    let new = text
-        .split_once("No Op registered for ")
-        .and_then(|(_, rest)| rest.split_whitespace().next());
+    let new = text.split_once("No Op registered for ").and_then(|(_, rest)| rest.split_whitespace().next());
     let old = || {
         let (before, _) = text.split_once(" is not a registered function/op")?;
         let name = before.rsplit(' ').next()?;
@@ -110,8 +99,7 @@ fn one_line(message: &str) -> String {
     let Some(rest) = joined.strip_prefix('/') else {
         return joined;
     };
-    rest.split_once(") ")
-        .map_or(joined.clone(), |(_, tail)| tail.to_owned())
+    rest.split_once(") ").map_or(joined.clone(), |(_, tail)| tail.to_owned())
 }
 
 fn split_hint(text: &str, otherwise: &str) -> Failure {
@@ -136,11 +124,7 @@ mod tests {
 
     #[test]
     fn known_refusals_get_their_exit_code() {
-        let refused = call(
-            "m.onnx",
-            "Got invalid dimensions for input: x",
-            ErrorCode::InvalidArgument,
-        );
+        let refused = call("m.onnx", "Got invalid dimensions for input: x", ErrorCode::InvalidArgument);
         assert_eq!(refused.exit, Exit::Input);
         for message in [
             "Load model from m.onnx failed:This is an invalid model. In Node, (a) , Error No Op registered for Foo with \
@@ -148,17 +132,10 @@ mod tests {
             "Fatal error: com.x:Foo(-1) is not a registered function/op",
         ] {
             let unknown = call("m.onnx", message, ErrorCode::Fail);
-            assert!(
-                unknown.message.contains("Foo") && unknown.hint.is_some(),
-                "{}",
-                unknown.message
-            );
+            assert!(unknown.message.contains("Foo") && unknown.hint.is_some(), "{}", unknown.message);
         }
-        let newer = call(
-            "m.onnx",
-            "Unsupported model IR version: 99, max supported IR version: 10",
-            ErrorCode::Fail,
-        );
+        let newer =
+            call("m.onnx", "Unsupported model IR version: 99, max supported IR version: 10", ErrorCode::Fail);
         assert_eq!(newer.exit, Exit::Model);
         assert!(newer.message.contains("newer than this ONNX Runtime"));
     }

@@ -21,10 +21,7 @@ pub fn run(
     session: &Session,
     inputs: &[(String, Value)],
 ) -> Result<(), Stopped> {
-    let wrong = |error: &OrtError| Stopped {
-        failure: failures::from_ort(error, plan),
-        after_runs: None,
-    };
+    let wrong = |error: &OrtError| Stopped { failure: failures::from_ort(error, plan), after_runs: None };
     let Some(layout) = KvDecoder::detect(session).map_err(|error| wrong(&error))? else {
         let failure = Failure::input(
             "--generate needs a decoder with a KV cache; this model has no past/present pairs",
@@ -32,33 +29,20 @@ pub fn run(
         .with_hint("leave --generate out to measure single runs");
         return Err(failure.into());
     };
-    let vocabulary = plan
-        .inputs
-        .hints
-        .get(&layout.tokens)
-        .vocabulary
-        .unwrap_or(2)
-        .max(2);
+    let vocabulary = plan.inputs.hints.get(&layout.tokens).vocabulary.unwrap_or(2).max(2);
     let prompt: Vec<i64> = (0..u64::from(generate.prompt_tokens.max(1)))
         .map(|position| ((plan.inputs.seed.wrapping_add(position * 7919)) % vocabulary) as i64)
         .collect();
     let mut decoder = KvDecoder::new(session, layout, inputs).map_err(|error| wrong(&error))?;
     let mut ring = outbox.stream(&plan.channel, 0, 1)?;
-    let mut made = Sequencer {
-        ring: &mut ring,
-        sequence: 0,
-    };
+    let mut made = Sequencer { ring: &mut ring, sequence: 0 };
 
     // One sequence unmeasured but for its first step: it grows the arena and fills the caches.
-    made.step(&mut decoder, &prompt, Phase::First, None)
-        .map_err(|error| wrong(&error))?;
+    made.step(&mut decoder, &prompt, Phase::First, None).map_err(|error| wrong(&error))?;
     outbox.memory(MemoryStage::AfterFirstRun);
     outbox.steady(true);
     let begin = now_nanos();
-    let deadline = plan
-        .limits
-        .duration_nanos
-        .map_or(u64::MAX, |duration| begin.saturating_add(duration));
+    let deadline = plan.limits.duration_nanos.map_or(u64::MAX, |duration| begin.saturating_add(duration));
     let mut sequences = 0;
     while !page.stop_requested()
         && now_nanos() < deadline
@@ -68,10 +52,7 @@ pub fn run(
         if let Err(error) = result {
             let mut failure = failures::from_ort(&error, plan);
             failure.message = format!("step {} failed: {}", made.sequence + 1, failure.message);
-            return Err(Stopped {
-                failure,
-                after_runs: Some(made.sequence),
-            });
+            return Err(Stopped { failure, after_runs: Some(made.sequence) });
         }
         sequences += 1;
     }

@@ -80,9 +80,7 @@ pub fn input_failure(error: &InputError) -> Failure {
 impl Made {
     /// For records: 0 stands for unknown.
     pub fn batch_size_u32(&self) -> u32 {
-        self.batch_size
-            .and_then(|size| u32::try_from(size).ok())
-            .unwrap_or(0)
+        self.batch_size.and_then(|size| u32::try_from(size).ok()).unwrap_or(0)
     }
 
     /// When the first run fails, a guessed size is the likeliest cause.
@@ -91,20 +89,13 @@ impl Made {
         if guesses.is_empty() {
             return failure;
         }
-        failure.with_hint(format!(
-            "a size was guessed, perhaps wrongly: {}",
-            guesses.join("; ")
-        ))
+        failure.with_hint(format!("a size was guessed, perhaps wrongly: {}", guesses.join("; ")))
     }
 
     pub fn message(&self, input_bytes: u64, output_bytes: u64, unbound_outputs: u64) -> InputsMade {
         InputsMade {
             seed: self.seed,
-            described: self
-                .values
-                .iter()
-                .map(|(name, value)| describe(name, value))
-                .collect(),
+            described: self.values.iter().map(|(name, value)| describe(name, value)).collect(),
             guessed: self.guessed.clone(),
             notes: self.notes.clone(),
             batch_size: self.batch_size,

@@ -46,10 +46,8 @@ pub fn main() -> Exit {
         let result = work(&plan, &page, &mut outbox);
         match &result {
             Ok(()) => outbox.send(&WorkerMessage::Done),
-            Err(stop) => outbox.send(&WorkerMessage::Failed {
-                failure: stop.failure.clone(),
-                after_runs: stop.after_runs,
-            }),
+            Err(stop) => outbox
+                .send(&WorkerMessage::Failed { failure: stop.failure.clone(), after_runs: stop.after_runs }),
         }
         result.map_err(|stop| stop.failure)
     });
@@ -72,10 +70,7 @@ pub struct Stopped {
 
 impl From<Failure> for Stopped {
     fn from(failure: Failure) -> Self {
-        Self {
-            failure,
-            after_runs: None,
-        }
+        Self { failure, after_runs: None }
     }
 }
 
@@ -89,10 +84,7 @@ fn work(plan: &WorkerPlan, page: &ControlPage, outbox: &mut Outbox) -> Result<()
     let environment =
         Environment::new(&runtime, LogLevel::Warning).map_err(|error| failures::from_ort(&error, plan))?;
     let result = measure(plan, page, outbox, &environment);
-    outbox.send(&WorkerMessage::Logs {
-        lines: environment.take_logs(),
-        dropped: environment.dropped_logs(),
-    });
+    outbox.send(&WorkerMessage::Logs { lines: environment.take_logs(), dropped: environment.dropped_logs() });
     result
 }
 
@@ -167,19 +159,15 @@ fn read_once(path: &Path) -> std::io::Result<(u64, u64)> {
 /// A supervisor that was killed cannot stop its worker, so the worker watches for signs of life.
 fn end_when_orphaned(channel: &Path) -> Result<(), Failure> {
     let page = ControlPage::open(channel).map_err(Failure::internal)?;
-    std::thread::Builder::new()
-        .name("orphan-watch".into())
-        .spawn(move || {
-            loop {
-                std::thread::sleep(Duration::from_secs(2));
-                let silent = page
-                    .last_beat_nanos()
-                    .map_or(0, |beat| now_nanos().saturating_sub(beat));
-                if u128::from(silent) > ORPHAN_AFTER.as_nanos() {
-                    #[expect(clippy::exit, reason = "a process of its own, whose only reader is gone")]
-                    std::process::exit(i32::from(Exit::Internal.code()));
-                }
+    std::thread::Builder::new().name("orphan-watch".into()).spawn(move || {
+        loop {
+            std::thread::sleep(Duration::from_secs(2));
+            let silent = page.last_beat_nanos().map_or(0, |beat| now_nanos().saturating_sub(beat));
+            if u128::from(silent) > ORPHAN_AFTER.as_nanos() {
+                #[expect(clippy::exit, reason = "a process of its own, whose only reader is gone")]
+                std::process::exit(i32::from(Exit::Internal.code()));
             }
-        })?;
+        }
+    })?;
     Ok(())
 }

@@ -29,10 +29,7 @@ pub struct Outbox {
 impl Outbox {
     pub fn open(channel: &Path) -> Result<Self, Failure> {
         let start = own_usage().map_or(0, |usage| usage.identity.start);
-        let owner = ProcessIdentity {
-            pid: std::process::id(),
-            start,
-        };
+        let owner = ProcessIdentity { pid: std::process::id(), start };
         let ring =
             RingWriter::create(channel, "messages", MESSAGE_RING_BYTES, owner).map_err(Failure::internal)?;
         Ok(Self { ring, owner })
@@ -69,10 +66,6 @@ impl Outbox {
 
     pub fn steady(&mut self, begin: bool) {
         let cpu_time_nanos = own_usage().map_or(0, |usage| usage.cpu_time_nanos);
-        self.send(&WorkerMessage::Steady {
-            begin,
-            timestamp_nanos: now_nanos(),
-            cpu_time_nanos,
-        });
+        self.send(&WorkerMessage::Steady { begin, timestamp_nanos: now_nanos(), cpu_time_nanos });
     }
 }

@@ -43,30 +43,15 @@ pub fn another(plan: &WorkerPlan, environment: &Environment) -> Result<Session, 
 /// Creates one more session and drops it: what creation costs when everything is warm.
 pub fn time_another(plan: &WorkerPlan, environment: &Environment, first_nanos: u64) -> WorkerMessage {
     if !plan.time_second_session {
-        return WorkerMessage::SecondSession {
-            nanos: None,
-            reason: Some("not asked for".into()),
-        };
+        return WorkerMessage::SecondSession { nanos: None, reason: Some("not asked for".into()) };
     }
     if u128::from(first_nanos) > SECOND_SESSION_LIMIT.as_nanos() {
-        let reason = format!(
-            "skipped: the first took more than {} s",
-            SECOND_SESSION_LIMIT.as_secs()
-        );
-        return WorkerMessage::SecondSession {
-            nanos: None,
-            reason: Some(reason),
-        };
+        let reason = format!("skipped: the first took more than {} s", SECOND_SESSION_LIMIT.as_secs());
+        return WorkerMessage::SecondSession { nanos: None, reason: Some(reason) };
     }
     let begin = now_nanos();
     match another(plan, environment) {
-        Ok(_session) => WorkerMessage::SecondSession {
-            nanos: Some(now_nanos() - begin),
-            reason: None,
-        },
-        Err(stopped) => WorkerMessage::SecondSession {
-            nanos: None,
-            reason: Some(stopped.failure.message),
-        },
+        Ok(_session) => WorkerMessage::SecondSession { nanos: Some(now_nanos() - begin), reason: None },
+        Err(stopped) => WorkerMessage::SecondSession { nanos: None, reason: Some(stopped.failure.message) },
     }
 }

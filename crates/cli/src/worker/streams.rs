@@ -29,23 +29,13 @@ pub fn run(
     let Some(first_session) = sessions.first() else {
         return Err(Failure::internal("there is no session").into());
     };
-    let wrong = |error: &OrtError| Stopped {
-        failure: failures::from_ort(error, plan),
-        after_runs: Some(0),
-    };
+    let wrong = |error: &OrtError| Stopped { failure: failures::from_ort(error, plan), after_runs: Some(0) };
     let mut ring = outbox.stream(&plan.channel, 0, plan.scenario.streams())?;
     let mut binding = first_session.bind(&made.values).map_err(|error| wrong(&error))?;
-    let lap = Lap {
-        stream: 0,
-        session: 0,
-        batch_size: made.batch_size_u32(),
-    };
+    let lap = Lap { stream: 0, session: 0, batch_size: made.batch_size_u32() };
     let record = lap.run(&mut binding, Phase::First, 0, None).map_err(|error| {
         let stopped = wrong(&error);
-        Stopped {
-            failure: made.suspect_guesses(stopped.failure),
-            ..stopped
-        }
+        Stopped { failure: made.suspect_guesses(stopped.failure), ..stopped }
     })?;
     ring.write_inference(&record);
     outbox.memory(MemoryStage::AfterFirstRun);
@@ -61,13 +51,9 @@ pub fn run(
     for (number, session) in (1..plan.scenario.streams()).zip(sessions.iter().cycle().skip(1)) {
         let mut binding = session.bind(&made.values).map_err(|error| wrong(&error))?;
         // Outputs are preallocated by the first run, which is not one to measure.
-        let lap = Lap {
-            stream: number,
-            session: number % plan.sessions.max(1),
-            batch_size: made.batch_size_u32(),
-        };
-        lap.run(&mut binding, Phase::First, 0, None)
-            .map_err(|error| wrong(&error))?;
+        let lap =
+            Lap { stream: number, session: number % plan.sessions.max(1), batch_size: made.batch_size_u32() };
+        lap.run(&mut binding, Phase::First, 0, None).map_err(|error| wrong(&error))?;
         lanes.push(Lane {
             ring: outbox.stream(&plan.channel, number, plan.scenario.streams())?,
             binding,
@@ -90,19 +76,12 @@ pub fn run(
     if let Some((error, run)) = failed {
         let mut failure = failures::from_ort(&error, plan);
         failure.message = format!("run {run} failed: {}", failure.message);
-        return Err(Stopped {
-            failure,
-            after_runs: Some(run.saturating_sub(1)),
-        });
+        return Err(Stopped { failure, after_runs: Some(run.saturating_sub(1)) });
     }
     let Some(lane) = lanes.first_mut() else {
         return Ok(Vec::new());
     };
-    if plan.check_outputs {
-        lane.binding.outputs().map_err(|error| wrong(&error))
-    } else {
-        Ok(Vec::new())
-    }
+    if plan.check_outputs { lane.binding.outputs().map_err(|error| wrong(&error)) } else { Ok(Vec::new()) }
 }
 
 /// One thread per lane; they start together.
@@ -111,22 +90,19 @@ fn at_once<'s>(lanes: Vec<Lane<'s>>, shared: &Shared<'_>) -> Result<Vec<Lane<'s>
         let threads: Result<Vec<_>, _> = lanes
             .into_iter()
             .map(|mut lane| {
-                std::thread::Builder::new()
-                    .name(format!("stream-{}", lane.lap.stream))
-                    .spawn_scoped(scope, move || {
+                std::thread::Builder::new().name(format!("stream-{}", lane.lap.stream)).spawn_scoped(
+                    scope,
+                    move || {
                         lane.work(shared);
                         lane
-                    })
+                    },
+                )
             })
             .collect();
         let threads = threads.map_err(Failure::from)?;
         threads
             .into_iter()
-            .map(|thread| {
-                thread
-                    .join()
-                    .map_err(|_| Failure::internal("a stream's thread panicked").into())
-            })
+            .map(|thread| thread.join().map_err(|_| Failure::internal("a stream's thread panicked").into()))
             .collect()
     })
 }
@@ -184,10 +160,8 @@ impl Lane<'_> {
     fn work(&mut self, shared: &Shared<'_>) {
         shared.begin.wait();
         let begin = now_nanos();
-        let deadline = shared
-            .limits
-            .duration_nanos
-            .map_or(u64::MAX, |duration| begin.saturating_add(duration));
+        let deadline =
+            shared.limits.duration_nanos.map_or(u64::MAX, |duration| begin.saturating_add(duration));
         let most_runs = shared.limits.runs.unwrap_or(u64::MAX);
         while !shared.must_stop() {
             let number = shared.started.fetch_add(1, Ordering::Relaxed);
@@ -294,10 +268,7 @@ struct Arrivals {
 
 impl Arrivals {
     fn new(per_second: f64, seed: u64) -> Self {
-        Self {
-            mean_gap_nanos: 1e9 / per_second,
-            state: Mutex::new((Vec::new(), seed)),
-        }
+        Self { mean_gap_nanos: 1e9 / per_second, state: Mutex::new((Vec::new(), seed)) }
     }
 
     /// When request `number` is planned.

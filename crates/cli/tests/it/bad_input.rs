@@ -8,10 +8,7 @@ fn files_that_are_not_models() {
     place.file("empty.onnx", "");
     place.file("text.onnx", "hello, I am not a model\n");
     place.file("page.onnx", "<!DOCTYPE html><html></html>");
-    place.file(
-        "lfs.onnx",
-        "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n",
-    );
+    place.file("lfs.onnx", "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n");
     place.file("zip.onnx", b"PK\x03\x04aaaaaaaaaaaaaaaaaaaaaaaaaaaa");
     for (file, word) in [
         ("empty.onnx", "empty"),
@@ -25,9 +22,7 @@ fn files_that_are_not_models() {
         place.ortscope(&["inspect", file]).expect_error(3, &[word]);
     }
     std::fs::create_dir(place.directory.path().join("dir.onnx")).unwrap();
-    place
-        .ortscope(&["run", "dir.onnx"])
-        .expect_error(3, &["directory"]);
+    place.ortscope(&["run", "dir.onnx"]).expect_error(3, &["directory"]);
 }
 
 #[test]
@@ -53,25 +48,15 @@ fn an_unknown_operator_or_opset() {
         .input("x", &of)
         .output("y", &of);
     place.file("op.onnx", strange.model());
-    place
-        .with_library(&library, &["run", "op.onnx"])
-        .expect_error(3, &["FrobnicateGently", "hint:"]);
-    let future = onnx::Graph::default()
-        .node(&onnx::node("Identity", &["x"], &["y"]))
-        .input("x", &of)
-        .output("y", &of);
+    place.with_library(&library, &["run", "op.onnx"]).expect_error(3, &["FrobnicateGently", "hint:"]);
+    let future =
+        onnx::Graph::default().node(&onnx::node("Identity", &["x"], &["y"])).input("x", &of).output("y", &of);
     place.file("opset.onnx", future.model_of(8, 9999));
-    place
-        .with_library(&library, &["run", "opset.onnx"])
-        .expect_error(3, &["opset", "hint:"]);
-    let newer = onnx::Graph::default()
-        .node(&onnx::node("Identity", &["x"], &["y"]))
-        .input("x", &of)
-        .output("y", &of);
+    place.with_library(&library, &["run", "opset.onnx"]).expect_error(3, &["opset", "hint:"]);
+    let newer =
+        onnx::Graph::default().node(&onnx::node("Identity", &["x"], &["y"])).input("x", &of).output("y", &of);
     place.file("ir.onnx", newer.model_of(9999, 13));
-    place
-        .with_library(&library, &["run", "ir.onnx"])
-        .expect_error(3, &["IR version", "hint:"]);
+    place.with_library(&library, &["run", "ir.onnx"]).expect_error(3, &["IR version", "hint:"]);
 }
 
 #[test]
@@ -83,9 +68,7 @@ fn external_data_that_is_missing_or_outside() {
         ("/etc/hostname", "/etc/hostname"),
     ] {
         place.file("external.onnx", model_with_external(location));
-        place
-            .ortscope(&["run", "external.onnx"])
-            .expect_error(3, &[word, "hint:"]);
+        place.ortscope(&["run", "external.onnx"]).expect_error(3, &[word, "hint:"]);
     }
 }
 
@@ -101,14 +84,8 @@ fn model_with_external(location: &str) -> Vec<u8> {
     onnx::Graph::default()
         .node(&onnx::node("MatMul", &["x", "w"], &["y"]))
         .initializer(&tensor)
-        .input(
-            "x",
-            &onnx::tensor_type(1, &[onnx::Dim::Fixed(1), onnx::Dim::Fixed(3)]),
-        )
-        .output(
-            "y",
-            &onnx::tensor_type(1, &[onnx::Dim::Fixed(1), onnx::Dim::Fixed(2)]),
-        )
+        .input("x", &onnx::tensor_type(1, &[onnx::Dim::Fixed(1), onnx::Dim::Fixed(3)]))
+        .output("y", &onnx::tensor_type(1, &[onnx::Dim::Fixed(1), onnx::Dim::Fixed(2)]))
         .model()
 }
 
@@ -130,20 +107,14 @@ fn inputs_that_do_not_fit() {
         ("x.txt", "x.txt"),
         ("missing.npz", "missing.npz"),
     ] {
-        place
-            .with_library(&library, &["run", &model, "--input", file])
-            .expect_error(4, &[word, "hint:"]);
+        place.with_library(&library, &["run", &model, "--input", file]).expect_error(4, &[word, "hint:"]);
     }
-    place
-        .with_library(&library, &["run", &model, "--shape", "x=1x4"])
-        .expect_error(4, &["axis 1"]);
+    place.with_library(&library, &["run", &model, "--shape", "x=1x4"]).expect_error(4, &["axis 1"]);
     place
         .with_library(&library, &["run", &model, "--shape", "bacth=2"])
         .expect_error(4, &["did you mean 'batch'"]);
     place.file("map.onnx", models::dict_vectorizer());
-    place
-        .with_library(&library, &["run", "map.onnx"])
-        .expect_error(4, &["--template"]);
+    place.with_library(&library, &["run", "map.onnx"]).expect_error(4, &["--template"]);
 }
 
 #[test]
@@ -160,18 +131,11 @@ fn no_library_a_wrong_one_or_an_old_one() {
     let stderr = String::from_utf8_lossy(&output.unwrap().stderr).into_owned();
     // A machine may have a system-wide library; then this case cannot be shown here.
     if stderr.contains("error:") {
-        assert!(
-            stderr.contains("no ONNX Runtime was found") && stderr.contains("hint:"),
-            "{stderr}"
-        );
+        assert!(stderr.contains("no ONNX Runtime was found") && stderr.contains("hint:"), "{stderr}");
     }
-    place
-        .ortscope(&["run", &model, "--ort-library", "nowhere.so"])
-        .expect_error(3, &["nowhere.so", "hint:"]);
+    place.ortscope(&["run", &model, "--ort-library", "nowhere.so"]).expect_error(3, &["nowhere.so", "hint:"]);
     place.file("text.so", "not a library");
-    place
-        .ortscope(&["run", &model, "--ort-library", "text.so"])
-        .expect_error(3, &["text.so"]);
+    place.ortscope(&["run", &model, "--ort-library", "text.so"]).expect_error(3, &["text.so"]);
 }
 
 #[test]
@@ -186,17 +150,9 @@ fn a_provider_that_is_not_there() {
         .with_library(&library, &["run", &model, "--provider", "frobnicator"])
         .expect_error(6, &["frobnicator"]);
     let run = place
-        .with_library(
-            &library,
-            &["run", &model, "--provider", "cuda,cpu", "-n", "30", "-q"],
-        )
+        .with_library(&library, &["run", &model, "--provider", "cuda,cpu", "-n", "30", "-q"])
         .expect_code(0);
-    assert!(
-        run.stdout()
-            .contains("CUDAExecutionProvider was asked for but is not used"),
-        "{}",
-        run.stdout()
-    );
+    assert!(run.stdout().contains("CUDAExecutionProvider was asked for but is not used"), "{}", run.stdout());
 }
 
 #[test]
@@ -224,11 +180,8 @@ fn usage_errors() {
         assert_eq!(run.code(), 2, "{arguments:?}\n{}", run.stderr());
         assert!(run.stderr().contains("error:"), "{arguments:?}");
     }
-    for arguments in [
-        vec!["run"],
-        vec!["run", &model, "--threads", "0"],
-        vec!["run", &model, "--frobnicate"],
-    ] {
+    for arguments in [vec!["run"], vec!["run", &model, "--threads", "0"], vec!["run", &model, "--frobnicate"]]
+    {
         assert_eq!(place.ortscope(&arguments).code(), 2, "{arguments:?}");
     }
 }
@@ -238,12 +191,8 @@ fn a_broken_configuration_names_its_line() {
     let place = Place::new();
     let model = small_model(&place);
     place.file("ortscope.toml", "[monitoring.cpu]\nsampling_herz = 5\n");
-    place
-        .ortscope(&["run", &model])
-        .expect_error(2, &["ortscope.toml:2", "sampling_herz", "hint:"]);
-    place
-        .ortscope(&["config", "show", "--config", "nowhere.toml"])
-        .expect_error(2, &["nowhere.toml"]);
+    place.ortscope(&["run", &model]).expect_error(2, &["ortscope.toml:2", "sampling_herz", "hint:"]);
+    place.ortscope(&["config", "show", "--config", "nowhere.toml"]).expect_error(2, &["nowhere.toml"]);
 }
 
 /// A model that fails in some later run: what was measured before must still be reported.
@@ -262,10 +211,7 @@ fn a_model_that_fails_in_the_middle_still_reports() {
     assert!((1..5000).contains(&after), "{after}");
     assert_eq!(document["failure"]["exit"], "model");
     let stderr = run.stderr();
-    assert!(
-        stderr.contains(&format!("run {} failed", after + 1)),
-        "{after} runs, but {stderr}"
-    );
+    assert!(stderr.contains(&format!("run {} failed", after + 1)), "{after} runs, but {stderr}");
 }
 
 #[test]
@@ -273,7 +219,5 @@ fn a_decoder_is_needed_for_generate() {
     let Some(library) = library() else { return };
     let place = Place::new();
     let model = small_model(&place);
-    place
-        .with_library(&library, &["run", &model, "--generate", "4"])
-        .expect_error(4, &["KV cache"]);
+    place.with_library(&library, &["run", &model, "--generate", "4"]).expect_error(4, &["KV cache"]);
 }

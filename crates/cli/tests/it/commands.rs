@@ -22,10 +22,7 @@ fn inspect_describes_a_model() {
 fn inspect_as_json_has_a_schema_and_the_signature() {
     let place = Place::new();
     let model = small_model(&place);
-    let document = place
-        .ortscope(&["inspect", &model, "--json"])
-        .expect_code(0)
-        .json();
+    let document = place.ortscope(&["inspect", &model, "--json"]).expect_code(0).json();
     assert_eq!(document["schema"], "ortscope.inspect/1");
     assert_eq!(document["inputs"][0]["name"], "x");
     assert_eq!(document["inputs"][0]["type"]["tensor"]["shape"][0], "batch");
@@ -37,17 +34,9 @@ fn the_template_of_a_model_is_accepted_as_its_input() {
     let Some(library) = library() else { return };
     let place = Place::new();
     place.file("map.onnx", models::dict_vectorizer());
-    let template = place
-        .ortscope(&["inspect", "map.onnx", "--template"])
-        .expect_code(0)
-        .stdout();
+    let template = place.ortscope(&["inspect", "map.onnx", "--template"]).expect_code(0).stdout();
     place.file("inputs.json", template);
-    place
-        .with_library(
-            &library,
-            &["run", "map.onnx", "--input", "inputs.json", "-n", "20"],
-        )
-        .expect_code(0);
+    place.with_library(&library, &["run", "map.onnx", "--input", "inputs.json", "-n", "20"]).expect_code(0);
 }
 
 #[test]
@@ -56,16 +45,9 @@ fn config_init_writes_a_file_that_is_accepted_and_not_overwritten() {
     place.ortscope(&["config", "init"]).expect_code(0);
     let shown = place.ortscope(&["config", "show"]).expect_code(0).stdout();
     assert!(shown.contains("sampling_hz = 50"), "{shown}");
-    place
-        .ortscope(&["config", "init"])
-        .expect_error(2, &["already there", "--force"]);
-    place
-        .ortscope(&["config", "init", "--force", "--template", "critical"])
-        .expect_code(0);
-    let shown = place
-        .ortscope(&["config", "show", "--json"])
-        .expect_code(0)
-        .json();
+    place.ortscope(&["config", "init"]).expect_error(2, &["already there", "--force"]);
+    place.ortscope(&["config", "init", "--force", "--template", "critical"]).expect_code(0);
+    let shown = place.ortscope(&["config", "show", "--json"]).expect_code(0).json();
     assert_eq!(shown["monitoring"]["overhead_limit"], 2.0);
     let path = place.ortscope(&["config", "path"]).expect_code(0).stdout();
     assert!(path.trim().ends_with("ortscope.toml"), "{path}");
@@ -75,15 +57,9 @@ fn config_init_writes_a_file_that_is_accepted_and_not_overwritten() {
 fn the_local_file_wins_over_the_users() {
     let place = Place::new();
     std::fs::create_dir_all(place.directory.path().join("user-config/ortscope")).unwrap();
-    place.file(
-        "user-config/ortscope/ortscope.toml",
-        "[run]\nseed = 1\nthreads = 7\n",
-    );
+    place.file("user-config/ortscope/ortscope.toml", "[run]\nseed = 1\nthreads = 7\n");
     place.file("ortscope.toml", "[run]\nseed = 2\n");
-    let shown = place
-        .ortscope(&["config", "show", "--json"])
-        .expect_code(0)
-        .json();
+    let shown = place.ortscope(&["config", "show", "--json"]).expect_code(0).json();
     assert_eq!(shown["run"]["seed"], 2);
     assert_eq!(shown["run"]["threads"], 7);
 }
@@ -102,10 +78,7 @@ fn completions_exist_for_every_shell() {
 fn doctor_finds_the_library_and_says_how() {
     let Some(library) = library() else { return };
     let place = Place::new();
-    let document = place
-        .with_library(&library, &["doctor", "--json"])
-        .expect_code(0)
-        .json();
+    let document = place.with_library(&library, &["doctor", "--json"]).expect_code(0).json();
     assert_eq!(document["schema"], "ortscope.doctor/1");
     assert_eq!(document["ort_search"]["found"]["how"], "ORTSCOPE_ORT_LIBRARY");
     let providers = document["ort"]["providers"].as_array().unwrap();
@@ -119,12 +92,9 @@ fn doctor_finds_the_library_and_says_how() {
 #[test]
 fn help_starts_with_what_it_is_and_has_examples() {
     let place = Place::new();
-    for command in [
-        vec!["--help"],
-        vec!["run", "--help"],
-        vec!["inspect", "--help"],
-        vec!["doctor", "--help"],
-    ] {
+    for command in
+        [vec!["--help"], vec!["run", "--help"], vec!["inspect", "--help"], vec!["doctor", "--help"]]
+    {
         let help = place.ortscope(&command).expect_code(0).stdout();
         assert!(help.contains("Examples:"), "{command:?}");
         assert!(!help.contains("worker-process"), "hidden commands stay hidden");

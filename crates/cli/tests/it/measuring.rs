@@ -4,12 +4,10 @@ use std::io::Write as _;
 
 use serde_json::Value;
 
-use crate::support::{Place, library, models, onnx, skipped, small_model};
+use crate::support::{Place, library, models, onnx, skips, small_model};
 
 fn number(value: &Value) -> f64 {
-    value
-        .as_f64()
-        .unwrap_or_else(|| panic!("a number expected, got {value}"))
+    value.as_f64().unwrap_or_else(|| panic!("a number expected, got {value}"))
 }
 
 #[test]
@@ -17,9 +15,7 @@ fn a_run_without_settings_gives_a_summary_of_at_most_24_lines() {
     let Some(library) = library() else { return };
     let place = Place::new();
     let model = small_model(&place);
-    let run = place
-        .with_library(&library, &["run", &model, "--duration", "1s"])
-        .expect_code(0);
+    let run = place.with_library(&library, &["run", &model, "--duration", "1s"]).expect_code(0);
     let text = run.stdout();
     assert!(text.lines().count() <= 24, "{text}");
     for word in [
@@ -36,10 +32,7 @@ fn a_run_without_settings_gives_a_summary_of_at_most_24_lines() {
     ] {
         assert!(text.contains(word), "{word:?} in\n{text}");
     }
-    assert!(
-        !text.contains('\u{1b}'),
-        "no colours when stdout is not a terminal"
-    );
+    assert!(!text.contains('\u{1b}'), "no colours when stdout is not a terminal");
 }
 
 #[test]
@@ -72,13 +65,7 @@ fn the_json_document_is_complete_and_consistent() {
     assert!(number(&result["cold"]["session_again_ms"]) > 0.0);
     assert!(number(&result["cold"]["first_run_ms"]) > 0.0);
     assert!(number(&result["memory"]["peak_bytes"]) > 1e6);
-    assert!(
-        result["unavailable"]
-            .as_object()
-            .unwrap()
-            .contains_key("energy.power_w"),
-        "a value or a reason"
-    );
+    assert!(result["unavailable"].as_object().unwrap().contains_key("energy.power_w"), "a value or a reason");
     assert_eq!(result["inputs"]["seed"], 42);
 }
 
@@ -87,17 +74,12 @@ fn too_few_runs_are_said_instead_of_numbers() {
     let Some(library) = library() else { return };
     let place = Place::new();
     let model = small_model(&place);
-    let document = place
-        .with_library(&library, &["run", &model, "-n", "50", "--json", "-q"])
-        .expect_code(0)
-        .json();
+    let document =
+        place.with_library(&library, &["run", &model, "-n", "50", "--json", "-q"]).expect_code(0).json();
     let inference = &document["results"][0]["latency"]["inference"];
     assert!(inference["percentiles"]["p99"].is_null());
     assert!(number(&inference["needs_runs"]["p99"]) >= 368.0);
-    let text = place
-        .with_library(&library, &["run", &model, "-n", "50", "-q"])
-        .expect_code(0)
-        .stdout();
+    let text = place.with_library(&library, &["run", &model, "-n", "50", "-q"]).expect_code(0).stdout();
     assert!(text.contains("p99 n/a (needs ≥"), "{text}");
 }
 
@@ -109,9 +91,7 @@ fn the_same_seed_gives_the_same_inputs_and_sizes_can_be_set() {
     let document = place
         .with_library(
             &library,
-            &[
-                "run", &model, "-n", "30", "--shape", "batch=5", "--seed", "7", "--json", "-q",
-            ],
+            &["run", &model, "-n", "30", "--shape", "batch=5", "--seed", "7", "--json", "-q"],
         )
         .expect_code(0)
         .json();
@@ -126,9 +106,8 @@ fn a_batch_sweep_is_a_table_with_advice() {
     let Some(library) = library() else { return };
     let place = Place::new();
     let model = small_model(&place);
-    let run = place
-        .with_library(&library, &["run", &model, "--batch", "1,4,16", "-n", "300", "-q"])
-        .expect_code(0);
+    let run =
+        place.with_library(&library, &["run", &model, "--batch", "1,4,16", "-n", "300", "-q"]).expect_code(0);
     let text = run.stdout();
     for word in ["batch", "samples/s", "per sample", "peak memory", "advice"] {
         assert!(text.contains(word), "{word:?} in\n{text}");
@@ -141,31 +120,12 @@ fn a_settings_sweep_recommends_and_gives_the_command() {
     let Some(library) = library() else { return };
     let place = Place::new();
     let model = small_model(&place);
-    let arguments = [
-        "run",
-        &model,
-        "--sweep",
-        "threads=1,2",
-        "--sweep",
-        "opt=basic,all",
-        "-n",
-        "300",
-        "--json",
-        "-q",
-    ];
+    let arguments =
+        ["run", &model, "--sweep", "threads=1,2", "--sweep", "opt=basic,all", "-n", "300", "--json", "-q"];
     let document = place.with_library(&library, &arguments).expect_code(0).json();
-    assert_eq!(
-        document["results"].as_array().unwrap().len(),
-        5,
-        "the default and four combinations"
-    );
+    assert_eq!(document["results"].as_array().unwrap().len(), 5, "the default and four combinations");
     assert!(document["sweep"]["analysis"]["recommended"].is_u64());
-    assert!(
-        document["sweep"]["command"]
-            .as_str()
-            .unwrap()
-            .starts_with("ortscope run small.onnx")
-    );
+    assert!(document["sweep"]["command"].as_str().unwrap().starts_with("ortscope run small.onnx"));
 }
 
 #[test]
@@ -175,25 +135,16 @@ fn every_scenario_runs() {
     let model = small_model(&place);
     for scenario in ["multi:3", "offline:2"] {
         let document = place
-            .with_library(
-                &library,
-                &["run", &model, "-s", scenario, "-n", "600", "--json", "-q"],
-            )
+            .with_library(&library, &["run", &model, "-s", scenario, "-n", "600", "--json", "-q"])
             .expect_code(0)
             .json();
         let result = &document["results"][0];
         let runs = number(&result["latency"]["inference"]["runs"]) + number(&result["warm_up"]["discarded"]);
-        assert_eq!(
-            runs, 600.0,
-            "{scenario}: all streams together make the runs asked for"
-        );
+        assert_eq!(runs, 600.0, "{scenario}: all streams together make the runs asked for");
         assert!(number(&result["throughput"]["requests_per_second"]) > 0.0);
     }
     let document = place
-        .with_library(
-            &library,
-            &["run", &model, "-s", "server:200", "-d", "2s", "--json", "-q"],
-        )
+        .with_library(&library, &["run", &model, "-s", "server:200", "-d", "2s", "--json", "-q"])
         .expect_code(0)
         .json();
     let server = &document["results"][0]["server"];
@@ -210,28 +161,13 @@ fn several_sessions_and_several_models_run_at_once() {
     let place = Place::new();
     let model = small_model(&place);
     place.file("add.onnx", models::add());
-    let arguments = [
-        "run",
-        &model,
-        "add.onnx",
-        &model,
-        "--together",
-        "-n",
-        "300",
-        "--sessions",
-        "2",
-        "--json",
-        "-q",
-    ];
+    let arguments =
+        ["run", &model, "add.onnx", &model, "--together", "-n", "300", "--sessions", "2", "--json", "-q"];
     let document = place.with_library(&library, &arguments).expect_code(0).json();
     let results = document["results"].as_array().unwrap();
     assert_eq!(results.len(), 3);
     assert_eq!(results[1]["model"]["name"], "add.onnx");
-    assert!(
-        results
-            .iter()
-            .all(|result| result["session_ids"].as_array().unwrap().len() == 2)
-    );
+    assert!(results.iter().all(|result| result["session_ids"].as_array().unwrap().len() == 2));
 }
 
 #[test]
@@ -240,28 +176,13 @@ fn outputs_are_compared_with_the_cpu() {
     let place = Place::new();
     let model = small_model(&place);
     let run = place
-        .with_library(
-            &library,
-            &["run", &model, "-n", "30", "--check-outputs", "cpu", "-q"],
-        )
+        .with_library(&library, &["run", &model, "-n", "30", "--check-outputs", "cpu", "-q"])
         .expect_code(0);
     assert!(run.stdout().contains("all 1 outputs agree"), "{}", run.stdout());
     // A model whose answers are random cannot agree with itself: the finding must come first.
     place.file("random.onnx", random_model());
     let document = place
-        .with_library(
-            &library,
-            &[
-                "run",
-                "random.onnx",
-                "-n",
-                "30",
-                "--check-outputs",
-                "cpu",
-                "--json",
-                "-q",
-            ],
-        )
+        .with_library(&library, &["run", "random.onnx", "-n", "30", "--check-outputs", "cpu", "--json", "-q"])
         .expect_code(0)
         .json();
     assert_eq!(document["results"][0]["findings"][0]["id"], "outputs-differ");
@@ -279,24 +200,13 @@ fn random_model() -> Vec<u8> {
 #[test]
 fn a_decoder_is_measured_by_token() {
     let Some(library) = library() else { return };
-    let Some(models) = std::env::var_os("ORTSCOPE_TEST_MODELS").map(std::path::PathBuf::from) else {
-        return skipped("ORTSCOPE_TEST_MODELS is not set (cargo xtask test sets it)");
-    };
+    let Some(models) = skips::variable("ORTSCOPE_TEST_MODELS") else { return };
     let model = models.join("tinyllm.onnx");
     if !model.exists() {
-        return skipped("tinyllm.onnx was not made");
+        return skips::skipped("tinyllm.onnx was not made");
     }
     let place = Place::new();
-    let arguments = [
-        "run",
-        &model.display().to_string(),
-        "--generate",
-        "8",
-        "-n",
-        "5",
-        "--json",
-        "-q",
-    ];
+    let arguments = ["run", &model.display().to_string(), "--generate", "8", "-n", "5", "--json", "-q"];
     let document = place.with_library(&library, &arguments).expect_code(0).json();
     let generation = &document["results"][0]["generation"];
     assert_eq!(generation["sequences"], 5);
@@ -307,9 +217,7 @@ fn a_decoder_is_measured_by_token() {
 #[test]
 fn real_models_of_every_kind_have_a_sensible_summary() {
     let Some(library) = library() else { return };
-    let Some(models) = std::env::var_os("ORTSCOPE_TEST_MODELS").map(std::path::PathBuf::from) else {
-        return skipped("ORTSCOPE_TEST_MODELS is not set (cargo xtask test sets it)");
-    };
+    let Some(models) = skips::variable("ORTSCOPE_TEST_MODELS") else { return };
     let place = Place::new();
     let mut seen = 0;
     for entry in std::fs::read_dir(&models).unwrap() {
@@ -322,10 +230,7 @@ fn real_models_of_every_kind_have_a_sensible_summary() {
             .expect_code(0);
         let text = run.stdout();
         assert!(text.lines().count() <= 24, "{text}");
-        assert!(
-            text.contains("p50") && text.contains("cold") && text.contains("memory"),
-            "{text}"
-        );
+        assert!(text.contains("p50") && text.contains("cold") && text.contains("memory"), "{text}");
         seen += 1;
     }
     assert!(seen >= 6, "only {seen} models in {}", models.display());
@@ -336,12 +241,7 @@ fn a_log_file_has_one_json_object_per_line() {
     let Some(library) = library() else { return };
     let place = Place::new();
     let model = small_model(&place);
-    place
-        .with_library(
-            &library,
-            &["run", &model, "-n", "20", "-q", "--log-file", "run.log"],
-        )
-        .expect_code(0);
+    place.with_library(&library, &["run", &model, "-n", "20", "-q", "--log-file", "run.log"]).expect_code(0);
     let log = std::fs::read_to_string(place.directory.path().join("run.log")).unwrap();
     assert!(log.lines().count() >= 1);
     for line in log.lines() {
@@ -353,9 +253,7 @@ fn a_log_file_has_one_json_object_per_line() {
 #[test]
 fn inputs_come_from_numpy_files() {
     let Some(library) = library() else { return };
-    let Some(python) = std::env::var_os("ORTSCOPE_TEST_PYTHON") else {
-        return skipped("ORTSCOPE_TEST_PYTHON is not set (cargo xtask test sets it)");
-    };
+    let Some(python) = skips::variable("ORTSCOPE_TEST_PYTHON") else { return };
     let place = Place::new();
     let model = small_model(&place);
     let script =
@@ -368,10 +266,7 @@ fn inputs_come_from_numpy_files() {
     assert!(made.success());
     for (file, shape) in [("in.npz", "x float32[4,3]"), ("x.npy", "x float32[2,3]")] {
         let document = place
-            .with_library(
-                &library,
-                &["run", &model, "-n", "20", "--input", file, "--json", "-q"],
-            )
+            .with_library(&library, &["run", &model, "-n", "20", "--input", file, "--json", "-q"])
             .expect_code(0)
             .json();
         assert_eq!(document["results"][0]["inputs"]["described"][0], shape);
@@ -393,18 +288,11 @@ fn an_interrupt_still_reports() {
         .spawn()
         .unwrap();
     std::thread::sleep(std::time::Duration::from_secs(3));
-    let interrupted = std::process::Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status()
-        .unwrap();
+    let interrupted =
+        std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(interrupted.success());
     let output = child.wait_with_output().unwrap();
-    assert_eq!(
-        output.status.code(),
-        Some(0),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     let result = &document["results"][0];
     assert_eq!(result["stopped"], "interrupted");
@@ -415,42 +303,23 @@ fn an_interrupt_still_reports() {
 /// One program for every ONNX Runtime: the same model, the same inputs, the same document.
 #[test]
 fn every_version_of_onnx_runtime_runs_the_same_model() {
-    let Some(matrix) = std::env::var_os("ORTSCOPE_TEST_ORT_MATRIX").map(std::path::PathBuf::from) else {
-        return skipped("ORTSCOPE_TEST_ORT_MATRIX is not set (cargo xtask test sets it)");
-    };
+    let Some(matrix) = skips::variable("ORTSCOPE_TEST_ORT_MATRIX") else { return };
     let place = Place::new();
     let model = small_model(&place);
     let mut seen = Vec::new();
     for entry in std::fs::read_dir(&matrix).unwrap() {
         let directory = entry.unwrap().path();
-        let Some(version) = directory
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned())
-        else {
+        let Some(version) = directory.file_name().map(|name| name.to_string_lossy().into_owned()) else {
             continue;
         };
-        let arguments = [
-            "run",
-            &model,
-            "-n",
-            "100",
-            "--check-outputs",
-            "cpu",
-            "--json",
-            "-q",
-            "--ort-library",
-        ];
+        let arguments =
+            ["run", &model, "-n", "100", "--check-outputs", "cpu", "--json", "-q", "--ort-library"];
         let directory = directory.display().to_string();
-        let document = place
-            .ortscope(&[&arguments[..], &[directory.as_str()]].concat())
-            .expect_code(0)
-            .json();
+        let document =
+            place.ortscope(&[&arguments[..], &[directory.as_str()]].concat()).expect_code(0).json();
         let result = &document["results"][0];
         assert_eq!(result["runtime"]["version"], version.as_str());
-        assert_eq!(
-            result["outputs_checked"]["outputs"][0]["comparison"]["verdict"], "same",
-            "{version}"
-        );
+        assert_eq!(result["outputs_checked"]["outputs"][0]["comparison"]["verdict"], "same", "{version}");
         seen.push(version);
     }
     assert!(!seen.is_empty(), "no library in {}", matrix.display());

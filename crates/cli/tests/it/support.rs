@@ -1,19 +1,15 @@
 //! Starting the program, and models to start it with.
 
 #[path = "../../../ort/tests/support/models.rs"]
-#[allow(
-    dead_code,
-    reason = "shared with the tests of ortscope-ort, which use the rest"
-)]
+#[allow(dead_code, reason = "shared with the tests of ortscope-ort, which use the rest")]
 #[allow(clippy::allow_attributes, reason = "`expect` would fail there")]
 pub mod models;
 #[path = "../../../ort/tests/support/onnx.rs"]
-#[allow(
-    dead_code,
-    reason = "shared with the tests of ortscope-ort, which use the rest"
-)]
+#[allow(dead_code, reason = "shared with the tests of ortscope-ort, which use the rest")]
 #[allow(clippy::allow_attributes, reason = "`expect` would fail there")]
 pub mod onnx;
+#[path = "../../../ort/tests/support/skips.rs"]
+pub mod skips;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -22,16 +18,7 @@ use serde_json::Value;
 
 /// The library to test with, or `None` after saying that the test is skipped.
 pub fn library() -> Option<PathBuf> {
-    let path = std::env::var_os("ORTSCOPE_TEST_ORT").map(PathBuf::from);
-    if path.is_none() {
-        skipped("ORTSCOPE_TEST_ORT is not set (cargo xtask test sets it)");
-    }
-    path
-}
-
-#[expect(clippy::print_stderr, reason = "a skipped test must be visible")]
-pub fn skipped(why: &str) {
-    eprintln!("skipped: {why}");
+    skips::variable("ORTSCOPE_TEST_ORT")
 }
 
 /// A directory to work in, with no configuration but its own.
@@ -41,9 +28,7 @@ pub struct Place {
 
 impl Place {
     pub fn new() -> Self {
-        Self {
-            directory: tempfile::tempdir().expect("a temporary directory"),
-        }
+        Self { directory: tempfile::tempdir().expect("a temporary directory") }
     }
 
     pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
@@ -55,23 +40,14 @@ impl Place {
     /// Runs the program here, without a library unless `--ort-library` or the environment names one.
     pub fn ortscope(&self, arguments: &[&str]) -> Run {
         let output = self.command(arguments).output().expect("ortscope starts");
-        Run {
-            output,
-            arguments: arguments.join(" "),
-        }
+        Run { output, arguments: arguments.join(" ") }
     }
 
     /// The same with the library of the tests.
     pub fn with_library(&self, library: &Path, arguments: &[&str]) -> Run {
-        let output = self
-            .command(arguments)
-            .env("ORTSCOPE_ORT_LIBRARY", library)
-            .output()
-            .expect("ortscope starts");
-        Run {
-            output,
-            arguments: arguments.join(" "),
-        }
+        let output =
+            self.command(arguments).env("ORTSCOPE_ORT_LIBRARY", library).output().expect("ortscope starts");
+        Run { output, arguments: arguments.join(" ") }
     }
 
     pub fn command(&self, arguments: &[&str]) -> Command {

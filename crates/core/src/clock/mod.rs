@@ -87,11 +87,9 @@ impl WallAnchor {
     /// Wall time of a monotonic stamp, as nanoseconds since 1970.
     pub fn unix_nanos_at(&self, monotonic_nanos: u64) -> u64 {
         if monotonic_nanos >= self.monotonic_nanos {
-            self.unix_nanos
-                .saturating_add(monotonic_nanos - self.monotonic_nanos)
+            self.unix_nanos.saturating_add(monotonic_nanos - self.monotonic_nanos)
         } else {
-            self.unix_nanos
-                .saturating_sub(self.monotonic_nanos - monotonic_nanos)
+            self.unix_nanos.saturating_sub(self.monotonic_nanos - monotonic_nanos)
         }
     }
 }
@@ -112,22 +110,14 @@ mod tests {
 
     #[test]
     fn domains_map_both_ways_and_refuse_the_impossible() {
-        let domain = ClockDomain {
-            name: "qpc".into(),
-            offset_nanos: -500,
-            error_nanos: 100,
-        };
+        let domain = ClockDomain { name: "qpc".into(), offset_nanos: -500, error_nanos: 100 };
         assert_eq!(domain.to_monotonic(1_500), Some(1_000));
         assert_eq!(domain.to_monotonic(400), None);
     }
 
     #[test]
     fn anchors_convert_before_and_after() {
-        let anchor = WallAnchor {
-            monotonic_nanos: 1_000,
-            unix_nanos: 5_000,
-            error_nanos: 1,
-        };
+        let anchor = WallAnchor { monotonic_nanos: 1_000, unix_nanos: 5_000, error_nanos: 1 };
         assert_eq!(anchor.unix_nanos_at(1_500), 5_500);
         assert_eq!(anchor.unix_nanos_at(500), 4_500);
         assert!(WallAnchor::now().unix_nanos > 1_600_000_000_000_000_000);

@@ -13,9 +13,7 @@ pub struct VirtualClock {
 
 impl VirtualClock {
     pub fn starting_at(now_nanos: u64) -> Self {
-        Self {
-            now_nanos: AtomicU64::new(now_nanos),
-        }
+        Self { now_nanos: AtomicU64::new(now_nanos) }
     }
 
     pub fn advance(&self, nanos: u64) {

@@ -62,18 +62,13 @@ impl Config {
         self.monitoring
             .check()
             .and_then(|()| self.run.check())
-            .map_err(|problem| ConfigError {
-                place: place.to_owned(),
-                problem,
-            })
+            .map_err(|problem| ConfigError { place: place.to_owned(), problem })
     }
 
     /// The configuration as a file.
     pub fn to_toml(&self) -> Result<String, ConfigError> {
-        toml::to_string_pretty(self).map_err(|error| ConfigError {
-            place: "configuration".into(),
-            problem: error.to_string(),
-        })
+        toml::to_string_pretty(self)
+            .map_err(|error| ConfigError { place: "configuration".into(), problem: error.to_string() })
     }
 }
 
@@ -90,14 +85,9 @@ fn overlay(below: &mut toml::Table, above: toml::Table) {
 }
 
 fn describe(place: &str, text: &str, error: &toml::de::Error) -> ConfigError {
-    let line = error
-        .span()
-        .map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+    let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
     let place = line.map_or_else(|| place.to_owned(), |line| format!("{place}:{line}"));
-    ConfigError {
-        place,
-        problem: error.message().replace('\n', " "),
-    }
+    ConfigError { place, problem: error.message().replace('\n', " ") }
 }
 
 #[cfg(test)]
@@ -117,39 +107,20 @@ mod tests {
 
     #[test]
     fn unknown_keys_are_refused_with_their_line() {
-        let error = Config::parse(
-            "[monitoring.cpu]\nbackend = \"auto\"\nsampling_herz = 3\n",
-            "a.toml",
-        )
-        .unwrap_err();
+        let error =
+            Config::parse("[monitoring.cpu]\nbackend = \"auto\"\nsampling_herz = 3\n", "a.toml").unwrap_err();
         assert_eq!(error.place, "a.toml:3");
         assert!(error.problem.contains("sampling_herz"), "{}", error.problem);
-        assert!(
-            error.problem.contains("sampling_hz"),
-            "the known keys are listed: {}",
-            error.problem
-        );
+        assert!(error.problem.contains("sampling_hz"), "the known keys are listed: {}", error.problem);
     }
 
     #[test]
     fn absurd_values_are_refused() {
         for (text, wanted) in [
-            (
-                "[monitoring.cpu]\nsampling_hz = 0\n",
-                "monitoring.cpu.sampling_hz",
-            ),
-            (
-                "[monitoring.network]\nsampling_hz = 1e9\n",
-                "monitoring.network.sampling_hz",
-            ),
-            (
-                "[monitoring]\noverhead_limit = -1.0\n",
-                "monitoring.overhead_limit",
-            ),
-            (
-                "[monitoring.storage]\nmax_samples = 0\n",
-                "monitoring.storage.max_samples",
-            ),
+            ("[monitoring.cpu]\nsampling_hz = 0\n", "monitoring.cpu.sampling_hz"),
+            ("[monitoring.network]\nsampling_hz = 1e9\n", "monitoring.network.sampling_hz"),
+            ("[monitoring]\noverhead_limit = -1.0\n", "monitoring.overhead_limit"),
+            ("[monitoring.storage]\nmax_samples = 0\n", "monitoring.storage.max_samples"),
             ("[run]\nprecision = 0.0\n", "run.precision"),
         ] {
             let error = Config::parse(text, "a.toml").unwrap_err();

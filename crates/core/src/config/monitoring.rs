@@ -121,41 +121,26 @@ impl Default for Monitoring {
 
 impl Default for CpuMonitoring {
     fn default() -> Self {
-        Self {
-            backend: "auto".into(),
-            sampling_hz: 50.0,
-            aggregation: Aggregation::Avg,
-        }
+        Self { backend: "auto".into(), sampling_hz: 50.0, aggregation: Aggregation::Avg }
     }
 }
 
 impl Default for MemoryMonitoring {
     fn default() -> Self {
-        Self {
-            sampling_hz: 10.0,
-            track_allocations: false,
-        }
+        Self { sampling_hz: 10.0, track_allocations: false }
     }
 }
 
 impl Default for GpuMonitoring {
     fn default() -> Self {
         let metrics = vec![GpuMetric::Utilization, GpuMetric::Memory, GpuMetric::Temperature];
-        Self {
-            backend: "auto".into(),
-            sampling_hz: 10.0,
-            metrics,
-        }
+        Self { backend: "auto".into(), sampling_hz: 10.0, metrics }
     }
 }
 
 impl Default for NpuMonitoring {
     fn default() -> Self {
-        Self {
-            backend: "onnx_runtime".into(),
-            enable_profiling: true,
-            event_based: true,
-        }
+        Self { backend: "onnx_runtime".into(), enable_profiling: true, event_based: true }
     }
 }
 
@@ -167,11 +152,7 @@ impl Default for RateMonitoring {
 
 impl Default for Storage {
     fn default() -> Self {
-        Self {
-            storage_type: StorageType::CircularBuffer,
-            max_samples: 100_000,
-            persist_to_disk: false,
-        }
+        Self { storage_type: StorageType::CircularBuffer, max_samples: 100_000, persist_to_disk: false }
     }
 }
 
@@ -186,9 +167,7 @@ impl Monitoring {
         ];
         for (section, hertz) in rates {
             if !(0.01..=1000.0).contains(&hertz) {
-                return Err(format!(
-                    "{section}.sampling_hz is {hertz}: it must lie between 0.01 and 1000"
-                ));
+                return Err(format!("{section}.sampling_hz is {hertz}: it must lie between 0.01 and 1000"));
             }
         }
         if !(self.overhead_limit > 0.0 && self.overhead_limit <= 100.0) {

@@ -50,13 +50,9 @@ impl FromStr for UseCase {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        OVERHEAD_LIMITS
-            .iter()
-            .map(|(case, _)| *case)
-            .find(|case| case.name() == text)
-            .ok_or_else(|| {
-                format!("'{text}' is not a use case: development, testing, staging, production or critical")
-            })
+        OVERHEAD_LIMITS.iter().map(|(case, _)| *case).find(|case| case.name() == text).ok_or_else(|| {
+            format!("'{text}' is not a use case: development, testing, staging, production or critical")
+        })
     }
 }
 

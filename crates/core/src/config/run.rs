@@ -52,23 +52,17 @@ impl RunSettings {
         if let Some(precision) = self.precision
             && !(precision > 0.0 && precision <= 0.5)
         {
-            return Err(format!(
-                "run.precision is {precision}: it must be above 0 and at most 0.5"
-            ));
+            return Err(format!("run.precision is {precision}: it must be above 0 and at most 0.5"));
         }
         if let Some(seconds) = self.duration_seconds
             && !(seconds > 0.0 && seconds <= 86_400.0)
         {
-            return Err(format!(
-                "run.duration_seconds is {seconds}: it must be above 0 and at most 86400"
-            ));
+            return Err(format!("run.duration_seconds is {seconds}: it must be above 0 and at most 86400"));
         }
         if let Some(threads) = self.threads
             && !(1..=4096).contains(&threads)
         {
-            return Err(format!(
-                "run.threads is {threads}: it must lie between 1 and 4096"
-            ));
+            return Err(format!("run.threads is {threads}: it must lie between 1 and 4096"));
         }
         Ok(())
     }

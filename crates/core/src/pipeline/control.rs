@@ -57,11 +57,7 @@ impl Control {
 
     /// Asks every polled source for this rate; zero returns to each one's own.
     pub fn set_rate_hertz(&self, hertz: f64) {
-        let millihertz = if hertz.is_finite() && hertz > 0.0 {
-            (hertz * 1000.0).round() as u64
-        } else {
-            0
-        };
+        let millihertz = if hertz.is_finite() && hertz > 0.0 { (hertz * 1000.0).round() as u64 } else { 0 };
         self.0.rate_millihertz.store(millihertz, Ordering::SeqCst);
         self.wake();
     }

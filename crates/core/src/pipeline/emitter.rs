@@ -42,13 +42,7 @@ impl Emitter {
         losses: Arc<LossCounter>,
     ) -> Self {
         let open = TableId::ALL.iter().map(|table| Batch::new(*table)).collect();
-        Self {
-            place: place.to_owned(),
-            when_full,
-            open,
-            queue,
-            losses,
-        }
+        Self { place: place.to_owned(), when_full, open, queue, losses }
     }
 
     pub fn emit<R: Row>(&mut self, row: &R) {

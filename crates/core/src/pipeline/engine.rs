@@ -28,11 +28,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            intake_bytes: 16 << 20,
-            sink_bytes: 16 << 20,
-            flush_timeout: Duration::from_secs(5),
-        }
+        Self { intake_bytes: 16 << 20, sink_bytes: 16 << 20, flush_timeout: Duration::from_secs(5) }
     }
 }
 
@@ -107,12 +103,7 @@ impl Pipeline {
 
     /// Starts every thread. Fails only if the system refuses a thread.
     pub fn start(self) -> std::io::Result<RunningPipeline> {
-        let Self {
-            sources,
-            sinks,
-            limits,
-            clock,
-        } = self;
+        let Self { sources, sinks, limits, clock } = self;
         let control = Control::new(clock.unwrap_or_else(|| Arc::new(SystemClock)));
         let losses = Arc::new(LossCounter::default());
         let intake = Arc::new(ByteQueue::new(limits.intake_bytes));
@@ -122,7 +113,11 @@ impl Pipeline {
         for sink in sinks {
             let queue = Arc::new(ByteQueue::<Arc<Batch>>::new(limits.sink_bytes));
             let name = sink.name().to_owned();
-            sink_queues.push(SinkQueue { name: name.clone(), overflow: sink.overflow(), queue: Arc::clone(&queue) });
+            sink_queues.push(SinkQueue {
+                name: name.clone(),
+                overflow: sink.overflow(),
+                queue: Arc::clone(&queue),
+            });
             let timeout = limits.flush_timeout;
             let counter = Arc::clone(&losses);
             let thread = Builder::new()
@@ -149,12 +144,8 @@ impl Pipeline {
         let mut source_threads = Vec::new();
         for source in ready {
             let name = source.info().name.to_owned();
-            let emitter = Emitter::new(
-                &name,
-                source.info().when_full,
-                Arc::clone(&intake),
-                Arc::clone(&losses),
-            );
+            let emitter =
+                Emitter::new(&name, source.info().when_full, Arc::clone(&intake), Arc::clone(&losses));
             let (control, intake, running) = (control.clone(), Arc::clone(&intake), Arc::clone(&running));
             let thread = Builder::new().name(format!("source-{name}")).spawn(move || {
                 let result = run_source(source, emitter, &control);
@@ -172,14 +163,7 @@ impl Pipeline {
                 .name("pump".into())
                 .spawn(move || pump(&intake, &sink_queues, &losses, &control))?
         };
-        Ok(RunningPipeline {
-            control,
-            losses,
-            sources: source_threads,
-            pump,
-            sinks: sink_threads,
-            refused,
-        })
+        Ok(RunningPipeline { control, losses, sources: source_threads, pump, sinks: sink_threads, refused })
     }
 }
 
@@ -190,10 +174,7 @@ impl RunningPipeline {
 
     /// Waits until the sources have ended and everything they gave has reached the sinks.
     pub fn join(self) -> PipelineReport {
-        let mut report = PipelineReport {
-            source_errors: self.refused,
-            ..PipelineReport::default()
-        };
+        let mut report = PipelineReport { source_errors: self.refused, ..PipelineReport::default() };
         for (name, thread) in self.sources {
             match thread.join() {
                 Ok(Ok(())) => {}
@@ -226,12 +207,7 @@ fn run_source(
 }
 
 /// Moves batches to the sinks; losses that were counted meanwhile follow as rows of their own.
-fn pump(
-    intake: &ByteQueue<Batch>,
-    sinks: &[SinkQueue],
-    losses: &LossCounter,
-    control: &Control,
-) {
+fn pump(intake: &ByteQueue<Batch>, sinks: &[SinkQueue], losses: &LossCounter, control: &Control) {
     let deliver = |batch: Batch| {
         let (bytes, table) = (batch.bytes(), batch.table().def().name);
         let batch = Arc::new(batch);

@@ -21,19 +21,13 @@ impl LossCounter {
             return;
         }
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        counts
-            .entry((place.to_owned(), kind.to_owned()))
-            .or_default()
-            .total += count;
+        counts.entry((place.to_owned(), kind.to_owned())).or_default().total += count;
     }
 
     /// All losses so far: (place, kind, count).
     pub fn totals(&self) -> Vec<(String, String, u64)> {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        counts
-            .iter()
-            .map(|((place, kind), count)| (place.clone(), kind.clone(), count.total))
-            .collect()
+        counts.iter().map(|((place, kind), count)| (place.clone(), kind.clone(), count.total)).collect()
     }
 
     /// What was added since the last call: rows of the `losses` table are made from it.

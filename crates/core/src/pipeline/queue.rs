@@ -42,16 +42,8 @@ pub struct ByteQueue<T> {
 
 impl<T> ByteQueue<T> {
     pub fn new(capacity_bytes: usize) -> Self {
-        let state = State {
-            items: VecDeque::new(),
-            bytes: 0,
-            closed: false,
-        };
-        Self {
-            state: Mutex::new(state),
-            changed: Condvar::new(),
-            capacity_bytes,
-        }
+        let state = State { items: VecDeque::new(), bytes: 0, closed: false };
+        Self { state: Mutex::new(state), changed: Condvar::new(), capacity_bytes }
     }
 
     pub fn push(&self, item: T, bytes: usize, overflow: Overflow) -> PushOutcome<T> {
@@ -81,11 +73,7 @@ impl<T> ByteQueue<T> {
         state.bytes += bytes;
         drop(state);
         self.changed.notify_all();
-        if dropped.is_empty() {
-            PushOutcome::Kept
-        } else {
-            PushOutcome::Dropped(dropped)
-        }
+        if dropped.is_empty() { PushOutcome::Kept } else { PushOutcome::Dropped(dropped) }
     }
 
     /// Takes the next item, waiting up to `timeout`. `None` on time-out, or when closed and empty.
@@ -133,10 +121,7 @@ mod tests {
     fn drops_the_newest() {
         let queue = ByteQueue::new(10);
         assert_eq!(queue.push('a', 6, Overflow::DropNewest), PushOutcome::Kept);
-        assert_eq!(
-            queue.push('b', 6, Overflow::DropNewest),
-            PushOutcome::Dropped(vec!['b'])
-        );
+        assert_eq!(queue.push('b', 6, Overflow::DropNewest), PushOutcome::Dropped(vec!['b']));
         assert_eq!(queue.pop(SOON), Some('a'));
         assert_eq!(queue.pop(SOON), None);
     }
@@ -147,10 +132,7 @@ mod tests {
         for item in ['a', 'b'] {
             queue.push(item, 5, Overflow::DropOldest);
         }
-        assert_eq!(
-            queue.push('c', 9, Overflow::DropOldest),
-            PushOutcome::Dropped(vec!['a', 'b'])
-        );
+        assert_eq!(queue.push('c', 9, Overflow::DropOldest), PushOutcome::Dropped(vec!['a', 'b']));
         assert_eq!(queue.pop(SOON), Some('c'));
     }
 

@@ -33,10 +33,7 @@ impl Column {
             ColumnType::Bool => ColumnData::Bool(Vec::new()),
             ColumnType::Text => ColumnData::Text(Vec::new()),
         };
-        Self {
-            data,
-            valid: Vec::new(),
-        }
+        Self { data, valid: Vec::new() }
     }
 
     pub fn len(&self) -> usize {

@@ -133,18 +133,8 @@ mod tests {
             assert!(tables.insert(def.name), "table {} declared twice", def.name);
             let mut columns = std::collections::BTreeSet::new();
             for column in def.columns {
-                assert!(
-                    columns.insert(column.name),
-                    "{}.{} declared twice",
-                    def.name,
-                    column.name
-                );
-                assert!(
-                    !column.doc.trim().is_empty(),
-                    "{}.{} has no doc",
-                    def.name,
-                    column.name
-                );
+                assert!(columns.insert(column.name), "{}.{} declared twice", def.name, column.name);
+                assert!(!column.doc.trim().is_empty(), "{}.{} has no doc", def.name, column.name);
             }
         }
     }

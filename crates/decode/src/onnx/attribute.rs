@@ -16,20 +16,12 @@ struct Bounded<T> {
 
 impl<T> Bounded<T> {
     fn new(limit: usize) -> Self {
-        Self {
-            kept: Vec::new(),
-            items: 0,
-            limit,
-        }
+        Self { kept: Vec::new(), items: 0, limit }
     }
 
     fn push(&mut self, reader: &mut Reader<'_>, item: T) -> Result<(), OnnxError> {
         self.items += 1;
-        if self.kept.len() < self.limit {
-            reader.push(&mut self.kept, item)
-        } else {
-            Ok(())
-        }
+        if self.kept.len() < self.limit { reader.push(&mut self.kept, item) } else { Ok(()) }
     }
 
     fn value(self, keep: impl FnOnce(Vec<T>) -> AttributeValue) -> AttributeValue {
@@ -165,9 +157,7 @@ impl Reader<'_> {
             1 => AttributeValue::Float(partial.float.unwrap_or_default()),
             2 => AttributeValue::Int(partial.int.unwrap_or_default()),
             3 => match partial.text.unwrap_or_default() {
-                text if text.len() > limit => AttributeValue::Omitted {
-                    items: text.len() as u64,
-                },
+                text if text.len() > limit => AttributeValue::Omitted { items: text.len() as u64 },
                 text => AttributeValue::Text(self.text(text)?),
             },
             4 => match tensor {
@@ -177,9 +167,7 @@ impl Reader<'_> {
             6 => partial.floats.value(AttributeValue::Floats),
             7 => partial.ints.value(AttributeValue::Ints),
             8 => partial.texts.value(AttributeValue::Texts),
-            _ if partial.others > 0 => AttributeValue::Omitted {
-                items: partial.others,
-            },
+            _ if partial.others > 0 => AttributeValue::Omitted { items: partial.others },
             _ => return Ok(None),
         }))
     }

@@ -62,9 +62,6 @@ impl From<WireError> for OnnxError {
             WireErrorKind::BadTag => "no protobuf field starts here".to_owned(),
             WireErrorKind::BadGroup => "a group is not closed as it was opened".to_owned(),
         };
-        Self::Malformed {
-            at: error.at as u64,
-            what,
-        }
+        Self::Malformed { at: error.at as u64, what }
     }
 }

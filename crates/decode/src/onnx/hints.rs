@@ -60,14 +60,8 @@ pub enum LengthRole {
 impl Model {
     pub fn input_hints(&self) -> InputHints {
         let uses = Uses::of(&self.graph);
-        let inputs = self
-            .graph
-            .inputs
-            .iter()
-            .map(|input| (input.name.clone(), hint(&uses, input)));
-        InputHints {
-            inputs: inputs.collect(),
-        }
+        let inputs = self.graph.inputs.iter().map(|input| (input.name.clone(), hint(&uses, input)));
+        InputHints { inputs: inputs.collect() }
     }
 }
 
@@ -91,12 +85,8 @@ fn hint(uses: &Uses<'_>, input: &ValueInfo) -> InputHint {
         is_cache: is_cache(&name),
         ..InputHint::default()
     };
-    if let (
-        ValueType::Tensor {
-            shape: Some(shape), ..
-        },
-        false,
-    ) = (&input.value_type, hint.is_cache || hint.is_mask)
+    if let (ValueType::Tensor { shape: Some(shape), .. }, false) =
+        (&input.value_type, hint.is_cache || hint.is_mask)
     {
         hint.image = image(shape);
     }
@@ -129,29 +119,15 @@ struct Uses<'a> {
 
 impl<'a> Uses<'a> {
     fn of(graph: &'a Graph) -> Self {
-        let mut uses = Self {
-            consumers: HashMap::new(),
-            producers: HashMap::new(),
-            tables: HashMap::new(),
-        };
+        let mut uses = Self { consumers: HashMap::new(), producers: HashMap::new(), tables: HashMap::new() };
         uses.add(graph);
         uses
     }
 
     fn add(&mut self, graph: &'a Graph) {
-        self.tables.extend(
-            graph
-                .initializers
-                .iter()
-                .map(|tensor| (tensor.name.as_str(), tensor)),
-        );
+        self.tables.extend(graph.initializers.iter().map(|tensor| (tensor.name.as_str(), tensor)));
         for node in &graph.nodes {
-            for (slot, name) in node
-                .inputs
-                .iter()
-                .enumerate()
-                .filter(|(_, name)| !name.is_empty())
-            {
+            for (slot, name) in node.inputs.iter().enumerate().filter(|(_, name)| !name.is_empty()) {
                 self.consumers.entry(name).or_default().push((node, slot));
             }
             for name in &node.outputs {
@@ -181,12 +157,7 @@ impl<'a> Uses<'a> {
                         hint.vocabulary = Some(hint.vocabulary.map_or(rows, |known| known.min(rows)));
                     }
                 } else if *slot == 0 && changes_form_only(node) {
-                    open.extend(
-                        node.outputs
-                            .first()
-                            .map(String::as_str)
-                            .filter(|name| seen.insert(name)),
-                    );
+                    open.extend(node.outputs.first().map(String::as_str).filter(|name| seen.insert(name)));
                 }
             }
         }
@@ -199,11 +170,7 @@ impl<'a> Uses<'a> {
             if let Some(tensor) = self.tables.get(table) {
                 let rank = i64::try_from(tensor.dims.len()).ok()?;
                 let axis = if axis < 0 { axis + rank } else { axis };
-                return tensor
-                    .dims
-                    .get(usize::try_from(axis).ok()?)
-                    .copied()
-                    .filter(|rows| *rows > 0);
+                return tensor.dims.get(usize::try_from(axis).ok()?).copied().filter(|rows| *rows > 0);
             }
             let producer = self.producers.get(table)?;
             if !matches!(

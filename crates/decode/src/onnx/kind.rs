@@ -42,11 +42,7 @@ impl Model {
         let has = |names: &[&str]| names.iter().any(|name| ops.contains(name));
         if has(&["MatMulNBits", "MatMulBnb4", "GatherBlockQuantized", "QMoE"]) {
             Some(Quantization::WeightOnly)
-        } else if has(&[
-            "DynamicQuantizeLinear",
-            "DynamicQuantizeMatMul",
-            "DynamicQuantizeLSTM",
-        ]) {
+        } else if has(&["DynamicQuantizeLinear", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM"]) {
             Some(Quantization::Dynamic)
         } else if ops.iter().any(|op| op.starts_with("QLinear"))
             || has(&["ConvInteger", "MatMulInteger", "QAttention", "QGemm"])
@@ -68,16 +64,10 @@ impl Model {
         let has = |names: &[&str]| names.iter().any(|name| ops.contains(name));
         let attention =
             ops.iter().any(|op| op.contains("Attention")) || (has(&["Softmax"]) && has(&["MatMul"]));
-        let cache = self
-            .graph
-            .inputs
-            .iter()
-            .any(|input| super::hints::is_cache(&input.name));
+        let cache = self.graph.inputs.iter().any(|input| super::hints::is_cache(&input.name));
         let mut classical = false;
         self.visit_nodes(&mut |node| classical |= node.domain == "ai.onnx.ml");
-        let normalised = ops
-            .iter()
-            .any(|op| op.contains("LayerNormalization") || op.contains("RMSNorm"))
+        let normalised = ops.iter().any(|op| op.contains("LayerNormalization") || op.contains("RMSNorm"))
             || has(&["ReduceMean", "EmbedLayerNormalization"]);
         if attention && cache {
             ModelKind::Decoder
@@ -89,14 +79,7 @@ impl Model {
             ModelKind::Convolutional
         } else if classical {
             ModelKind::Classical
-        } else if has(&[
-            "MatMul",
-            "Gemm",
-            "MatMulInteger",
-            "QLinearMatMul",
-            "MatMulNBits",
-            "FusedMatMul",
-        ]) {
+        } else if has(&["MatMul", "Gemm", "MatMulInteger", "QLinearMatMul", "MatMulNBits", "FusedMatMul"]) {
             ModelKind::Dense
         } else {
             ModelKind::Other
@@ -112,10 +95,7 @@ impl Model {
                 None => bytes.push((tensor.element, tensor.bytes)),
             };
         self.visit_parameters(&mut add);
-        bytes
-            .into_iter()
-            .max_by_key(|(_, sum)| *sum)
-            .map(|(element, _)| element)
+        bytes.into_iter().max_by_key(|(_, sum)| *sum).map(|(element, _)| element)
     }
 
     fn operators(&self) -> BTreeSet<&str> {

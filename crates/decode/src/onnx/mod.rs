@@ -41,12 +41,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            max_nodes: 2_000_000,
-            max_depth: 64,
-            max_memory_bytes: 2 << 30,
-            max_attribute_items: 1024,
-        }
+        Self { max_nodes: 2_000_000, max_depth: 64, max_memory_bytes: 2 << 30, max_attribute_items: 1024 }
     }
 }
 

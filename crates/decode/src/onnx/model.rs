@@ -73,19 +73,12 @@ pub struct Node {
 impl Node {
     /// Domain (empty for ONNX's own) and type.
     pub fn operator(&self) -> (&str, &str) {
-        let domain = if self.domain == "ai.onnx" {
-            ""
-        } else {
-            self.domain.as_str()
-        };
+        let domain = if self.domain == "ai.onnx" { "" } else { self.domain.as_str() };
         (domain, self.op_type.as_str())
     }
 
     pub fn attribute(&self, name: &str) -> Option<&AttributeValue> {
-        self.attributes
-            .iter()
-            .find(|attribute| attribute.name == name)
-            .map(|attribute| &attribute.value)
+        self.attributes.iter().find(|attribute| attribute.name == name).map(|attribute| &attribute.value)
     }
 
     pub fn int(&self, name: &str) -> Option<i64> {
@@ -140,9 +133,7 @@ pub struct Initializer {
 
 impl Initializer {
     pub fn elements(&self) -> u64 {
-        self.dims
-            .iter()
-            .fold(1, |product: u64, dim| product.saturating_mul(*dim))
+        self.dims.iter().fold(1, |product: u64, dim| product.saturating_mul(*dim))
     }
 }
 
@@ -203,10 +194,7 @@ impl Model {
 
     /// The files beside the model that it reads its weights from, as the model spells them.
     pub fn external_locations(&self) -> BTreeSet<&str> {
-        self.external
-            .iter()
-            .map(|tensor| tensor.data.location.as_str())
-            .collect()
+        self.external.iter().map(|tensor| tensor.data.location.as_str()).collect()
     }
 
     /// The version of ONNX's own operator set, if the model imports it.

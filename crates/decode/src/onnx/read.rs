@@ -24,14 +24,7 @@ pub(super) struct Reader<'a> {
 
 pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Model, OnnxError> {
     let max_depth = limits.max_depth.min(DEPTH_CAP);
-    Reader {
-        limits,
-        max_depth,
-        nodes: 0,
-        memory: 0,
-        external: Vec::new(),
-    }
-    .model(bytes)
+    Reader { limits, max_depth, nodes: 0, memory: 0, external: Vec::new() }.model(bytes)
 }
 
 impl Reader<'_> {
@@ -43,9 +36,7 @@ impl Reader<'_> {
     pub fn charge(&mut self, bytes: usize) -> Result<(), OnnxError> {
         self.memory = self.memory.saturating_add(bytes as u64);
         if self.memory > self.limits.max_memory_bytes {
-            return Err(OnnxError::TooLarge {
-                limit: self.limits.max_memory_bytes,
-            });
+            return Err(OnnxError::TooLarge { limit: self.limits.max_memory_bytes });
         }
         Ok(())
     }
@@ -64,9 +55,7 @@ impl Reader<'_> {
 
     pub fn check_depth(&self, depth: usize) -> Result<(), OnnxError> {
         if depth > self.max_depth {
-            return Err(OnnxError::TooDeep {
-                limit: self.max_depth,
-            });
+            return Err(OnnxError::TooDeep { limit: self.max_depth });
         }
         Ok(())
     }
@@ -197,9 +186,7 @@ impl Reader<'_> {
     fn node(&mut self, mut cursor: Cursor<'_>, depth: usize) -> Result<Node, OnnxError> {
         self.nodes += 1;
         if self.nodes > self.limits.max_nodes {
-            return Err(OnnxError::TooManyNodes {
-                limit: self.limits.max_nodes,
-            });
+            return Err(OnnxError::TooManyNodes { limit: self.limits.max_nodes });
         }
         let mut node = Node::default();
         while let Some(field) = cursor.next()? {
@@ -226,11 +213,7 @@ impl Reader<'_> {
 /// Before IR version 4 every initializer was also an input.
 fn without_initialized(graph: &mut Graph) {
     if !graph.inputs.is_empty() && !graph.initializers.is_empty() {
-        let known: HashSet<&str> = graph
-            .initializers
-            .iter()
-            .map(|tensor| tensor.name.as_str())
-            .collect();
+        let known: HashSet<&str> = graph.initializers.iter().map(|tensor| tensor.name.as_str()).collect();
         graph.inputs.retain(|input| !known.contains(input.name.as_str()));
     }
     for node in &mut graph.nodes {
@@ -258,9 +241,7 @@ fn check_outline(bytes: &[u8]) -> Result<(), OnnxError> {
 }
 
 fn not_onnx() -> OnnxError {
-    OnnxError::NotOnnx {
-        reason: "it does not begin like one, and its kind was not recognised".to_owned(),
-    }
+    OnnxError::NotOnnx { reason: "it does not begin like one, and its kind was not recognised".to_owned() }
 }
 
 /// Lengths at the top level end where the file ends, so that a field that is too long means a file that is too short,
@@ -270,14 +251,8 @@ fn top_level_error(error: WireError, has_version: bool) -> OnnxError {
         return not_onnx();
     }
     match error.kind {
-        WireErrorKind::CutField { missing } => OnnxError::Truncated {
-            at: error.at as u64,
-            missing,
-        },
-        WireErrorKind::CutNumber => OnnxError::Truncated {
-            at: error.at as u64,
-            missing: 1,
-        },
+        WireErrorKind::CutField { missing } => OnnxError::Truncated { at: error.at as u64, missing },
+        WireErrorKind::CutNumber => OnnxError::Truncated { at: error.at as u64, missing: 1 },
         _ => error.into(),
     }
 }

@@ -3,9 +3,7 @@
 /// Names the kind of file, with what to do about it; `None` when nothing is recognised.
 pub(super) fn describe(bytes: &[u8]) -> Option<String> {
     let head = &bytes[..bytes.len().min(4096)];
-    by_magic(head)
-        .map(str::to_owned)
-        .or_else(|| by_text(head, bytes.len() > head.len()))
+    by_magic(head).map(str::to_owned).or_else(|| by_text(head, bytes.len() > head.len()))
 }
 
 fn by_magic(head: &[u8]) -> Option<&'static str> {
@@ -65,10 +63,7 @@ fn by_text(head: &[u8], cut: bool) -> Option<String> {
         }
         Err(_) => return None,
     };
-    if text
-        .chars()
-        .any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t' | '\u{c}'))
-    {
+    if text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t' | '\u{c}')) {
         return None;
     }
     let start = text.trim_start_matches('\u{feff}').trim_start();
@@ -88,13 +83,7 @@ fn by_text(head: &[u8], cut: bool) -> Option<String> {
     } else if start.is_empty() {
         "it holds nothing but white space".to_owned()
     } else {
-        let line: String = start
-            .lines()
-            .next()
-            .unwrap_or_default()
-            .chars()
-            .take(40)
-            .collect();
+        let line: String = start.lines().next().unwrap_or_default().chars().take(40).collect();
         format!("it is a text file that begins with {line:?}")
     })
 }

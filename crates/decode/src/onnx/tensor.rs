@@ -47,60 +47,30 @@ impl Partial {
 
     pub fn finish(self, reader: &mut Reader<'_>) -> Result<Initializer, OnnxError> {
         let Some(element) = types::element(self.code) else {
-            return Err(OnnxError::UnknownElementType {
-                tensor: self.name,
-                code: self.code as i64,
-            });
+            return Err(OnnxError::UnknownElementType { tensor: self.name, code: self.code as i64 });
         };
         let dims: Option<Vec<u64>> = self.dims.iter().map(|dim| u64::try_from(*dim).ok()).collect();
         let sizes = dims.and_then(|dims| {
             let elements = element_count(&dims)?;
-            let bytes = if element == ElementType::String {
-                self.text_bytes
-            } else {
-                element.bytes_for(elements)?
-            };
+            let bytes =
+                if element == ElementType::String { self.text_bytes } else { element.bytes_for(elements)? };
             Some((dims, bytes))
         });
         let Some((dims, bytes)) = sizes else {
-            return Err(OnnxError::BadDimension {
-                tensor: self.name,
-                dims: self.dims,
-            });
+            return Err(OnnxError::BadDimension { tensor: self.name, dims: self.dims });
         };
-        let external = if self.is_external {
-            Some(external(&self.name, &self.entries)?)
-        } else {
-            None
-        };
+        let external = if self.is_external { Some(external(&self.name, &self.entries)?) } else { None };
         if let Some(data) = &external {
             reader.charge(size_of::<ExternalTensor>() + self.name.len() + data.location.len())?;
-            reader.external.push(ExternalTensor {
-                tensor: self.name.clone(),
-                bytes,
-                data: data.clone(),
-            });
+            reader.external.push(ExternalTensor { tensor: self.name.clone(), bytes, data: data.clone() });
         }
-        Ok(Initializer {
-            name: self.name,
-            element,
-            dims,
-            bytes,
-            sparse: false,
-            external,
-        })
+        Ok(Initializer { name: self.name, element, dims, bytes, sparse: false, external })
     }
 }
 
 /// A sparse tensor has the name of its values.
 pub(super) fn sparse(reader: &mut Reader<'_>, mut cursor: Cursor<'_>) -> Result<Initializer, OnnxError> {
-    let (mut values, mut indices) = (
-        Partial::default(),
-        Partial {
-            code: 7,
-            ..Partial::default()
-        },
-    );
+    let (mut values, mut indices) = (Partial::default(), Partial { code: 7, ..Partial::default() });
     let mut dense = Vec::new();
     while let Some((number, payload)) = cursor.next()? {
         match (number, payload) {
@@ -120,10 +90,7 @@ pub(super) fn sparse(reader: &mut Reader<'_>, mut cursor: Cursor<'_>) -> Result<
             sparse: true,
             ..values
         }),
-        None => Err(OnnxError::BadDimension {
-            tensor: values.name,
-            dims: dense,
-        }),
+        None => Err(OnnxError::BadDimension { tensor: values.name, dims: dense }),
     }
 }
 
@@ -144,31 +111,13 @@ fn dims(reader: &mut Reader<'_>, payload: Payload<'_>, dims: &mut Vec<i64>) -> R
 
 /// The last of equal keys counts, as in ONNX Runtime and in onnx.
 fn external(tensor: &str, entries: &[(String, String)]) -> Result<ExternalData, OnnxError> {
-    let get = |name: &str| {
-        entries
-            .iter()
-            .rev()
-            .find(|(key, _)| key == name)
-            .map(|(_, value)| value.as_str())
-    };
-    let bad = |what: String| OnnxError::BadExternalData {
-        tensor: tensor.to_owned(),
-        what,
-    };
+    let get = |name: &str| entries.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
+    let bad = |what: String| OnnxError::BadExternalData { tensor: tensor.to_owned(), what };
     let number = |name: &str| match get(name) {
         None => Ok(None),
-        Some(text) => text
-            .parse::<u64>()
-            .map(Some)
-            .map_err(|_| bad(format!("its {name} is {text:?}"))),
+        Some(text) => text.parse::<u64>().map(Some).map_err(|_| bad(format!("its {name} is {text:?}"))),
     };
     let location = get("location").filter(|location| !location.is_empty());
-    let location = location
-        .ok_or_else(|| bad("it names no file".to_owned()))?
-        .to_owned();
-    Ok(ExternalData {
-        location,
-        offset: number("offset")?.unwrap_or(0),
-        length: number("length")?,
-    })
+    let location = location.ok_or_else(|| bad("it names no file".to_owned()))?.to_owned();
+    Ok(ExternalData { location, offset: number("offset")?.unwrap_or(0), length: number("length")? })
 }

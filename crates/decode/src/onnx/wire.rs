@@ -72,15 +72,11 @@ impl<'a> Cursor<'a> {
             return Err(self.error(WireErrorKind::LongField { length }));
         }
         let available = self.rest.len() as u64;
-        let split = usize::try_from(length)
-            .ok()
-            .and_then(|length| self.rest.split_at_checked(length));
+        let split = usize::try_from(length).ok().and_then(|length| self.rest.split_at_checked(length));
         let Some((head, tail)) = split else {
             return Err(WireError {
                 at: self.at + self.rest.len(),
-                kind: WireErrorKind::CutField {
-                    missing: length - available,
-                },
+                kind: WireErrorKind::CutField { missing: length - available },
             });
         };
         self.rest = tail;
@@ -105,10 +101,7 @@ impl<'a> Cursor<'a> {
         if self.rest.len() >= 10 {
             return Err(self.error(WireErrorKind::LongNumber));
         }
-        Err(WireError {
-            at: self.at + self.rest.len(),
-            kind: WireErrorKind::CutNumber,
-        })
+        Err(WireError { at: self.at + self.rest.len(), kind: WireErrorKind::CutNumber })
     }
 
     /// Four bytes, as they also stand in packed lists.
@@ -132,10 +125,7 @@ impl<'a> Cursor<'a> {
             2 => {
                 let length = self.varint()?;
                 let at = self.at;
-                Payload::Bytes(Cursor {
-                    rest: self.take(length)?,
-                    at,
-                })
+                Payload::Bytes(Cursor { rest: self.take(length)?, at })
             }
             3 => {
                 self.skip_group(number)?;

@@ -20,12 +20,7 @@ pub enum TensorError {
     #[error("{element} values cannot be written as .npy, because numpy has no such type; use JSON")]
     NotInNumpy { element: ElementType },
     #[error("the data has {received} bytes, but shape {dims:?} of {element} needs {expected}")]
-    Length {
-        element: ElementType,
-        dims: Vec<u64>,
-        expected: u64,
-        received: u64,
-    },
+    Length { element: ElementType, dims: Vec<u64>, expected: u64, received: u64 },
     #[error("shape {0} is impossible")]
     Shape(String),
     #[error("the values are larger than the limit of {limit} bytes when unpacked")]

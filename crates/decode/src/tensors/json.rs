@@ -23,19 +23,12 @@ pub fn read(
         Json::Object(entries) if !is_value(&entries, signature) => entries
             .iter()
             .map(|(name, json)| {
-                let hint = signature
-                    .iter()
-                    .find(|info| info.name == *name)
-                    .map(|info| &info.value_type);
+                let hint = signature.iter().find(|info| info.name == *name).map(|info| &info.value_type);
                 Ok((Some(name.clone()), reader.value(name, json, hint)?))
             })
             .collect(),
         json => {
-            let hint = if let [only] = signature {
-                Some(&only.value_type)
-            } else {
-                None
-            };
+            let hint = if let [only] = signature { Some(&only.value_type) } else { None };
             Ok(vec![(None, reader.value("value", &json, hint)?)])
         }
     }
@@ -43,23 +36,14 @@ pub fn read(
 
 /// A file for every input of the signature, ready to be edited and read back.
 pub fn template(signature: &[ValueInfo]) -> Json {
-    Json::Object(
-        signature
-            .iter()
-            .map(|info| (info.name.clone(), template_of(&info.value_type)))
-            .collect(),
-    )
+    Json::Object(signature.iter().map(|info| (info.name.clone(), template_of(&info.value_type))).collect())
 }
 
 fn template_of(value_type: &ValueType) -> Json {
     match value_type {
         ValueType::Tensor { element, shape } => {
             let size = |dim: &Dimension| {
-                if let Dimension::Fixed(size) = dim {
-                    *size
-                } else {
-                    1
-                }
+                if let Dimension::Fixed(size) = dim { *size } else { 1 }
             };
             let shape: Vec<u64> = shape.iter().flatten().map(size).collect();
             let fill = match element {
@@ -72,13 +56,7 @@ fn template_of(value_type: &ValueType) -> Json {
         ValueType::Sequence(of) => json!({"sequence": [template_of(of)]}),
         ValueType::Map { key, value } => {
             let key = if *key == ElementType::String { "key" } else { "0" };
-            let text = matches!(
-                &**value,
-                ValueType::Tensor {
-                    element: ElementType::String,
-                    ..
-                }
-            );
+            let text = matches!(&**value, ValueType::Tensor { element: ElementType::String, .. });
             json!({"map": {key: if text { json!("text") } else { json!(0) }}})
         }
         ValueType::Optional(of) => template_of(of),
@@ -93,10 +71,7 @@ const KEYS: [&str; 7] = ["dtype", "shape", "data", "fill", "note", "sequence", "
 /// Whether an object is itself a value. An input may be called "data".
 fn is_value(object: &Map<String, Json>, signature: &[ValueInfo]) -> bool {
     let names_input = |key: &String| signature.iter().any(|info| info.name == *key);
-    !object.is_empty()
-        && object
-            .keys()
-            .all(|key| KEYS.contains(&key.as_str()) && !names_input(key))
+    !object.is_empty() && object.keys().all(|key| KEYS.contains(&key.as_str()) && !names_input(key))
 }
 
 struct Reader<'a> {
@@ -104,10 +79,7 @@ struct Reader<'a> {
 }
 
 fn wrong(at: &str, what: impl Into<String>) -> TensorError {
-    TensorError::JsonValue {
-        at: at.to_owned(),
-        what: what.into(),
-    }
+    TensorError::JsonValue { at: at.to_owned(), what: what.into() }
 }
 
 impl Reader<'_> {
@@ -120,11 +92,7 @@ impl Reader<'_> {
                 let Some(items) = object.get("sequence").and_then(Json::as_array) else {
                     return Err(wrong(at, "\"sequence\" must be a list"));
                 };
-                let hint = if let Some(ValueType::Sequence(of)) = hint {
-                    Some(&**of)
-                } else {
-                    None
-                };
+                let hint = if let Some(ValueType::Sequence(of)) = hint { Some(&**of) } else { None };
                 let items = items.iter().enumerate();
                 let items = items.map(|(index, item)| self.value(&format!("{at}[{index}]"), item, hint));
                 items.collect::<Result<_, _>>().map(Value::Sequence)
@@ -136,11 +104,8 @@ impl Reader<'_> {
                 self.map(at, entries, hint)
             }
             _ => {
-                let element = if let Some(ValueType::Tensor { element, .. }) = hint {
-                    Some(*element)
-                } else {
-                    None
-                };
+                let element =
+                    if let Some(ValueType::Tensor { element, .. }) = hint { Some(*element) } else { None };
                 self.tensor(at, json, element).map(Value::Tensor)
             }
         }
@@ -168,10 +133,7 @@ impl Reader<'_> {
             },
             Some(mut packer) => {
                 for text in entries.keys() {
-                    let number = text
-                        .parse::<i128>()
-                        .ok()
-                        .and_then(|number| packer.push_int(number).ok());
+                    let number = text.parse::<i128>().ok().and_then(|number| packer.push_int(number).ok());
                     number.ok_or_else(|| wrong(at, format!("the key \"{text}\" is no {key}")))?;
                 }
                 packer.finish(dims.clone())
@@ -199,11 +161,7 @@ impl Reader<'_> {
             Some(name) => {
                 let element = name.as_str().and_then(element_from_name);
                 let element = element.ok_or_else(|| wrong(at, format!("{name} is no dtype")))?;
-                Some(
-                    wanted
-                        .filter(|wanted| same_family(*wanted, element))
-                        .unwrap_or(element),
-                )
+                Some(wanted.filter(|wanted| same_family(*wanted, element)).unwrap_or(element))
             }
         };
         let shape = match object.get("shape") {
@@ -238,15 +196,11 @@ impl Reader<'_> {
         element: ElementType,
     ) -> Result<Tensor, TensorError> {
         let elements = element_count(&dims).ok_or_else(|| TensorError::Shape(format!("{dims:?}")))?;
-        let text = fill
-            .as_str()
-            .map_or(0, |text| text.len() as u64 + size_of::<String>() as u64);
+        let text = fill.as_str().map_or(0, |text| text.len() as u64 + size_of::<String>() as u64);
         let bytes = element.bytes_for(elements).or_else(|| elements.checked_mul(text));
         let fits = bytes.is_some_and(|bytes| bytes <= self.limits.max_bytes);
         let Some(count) = usize::try_from(elements).ok().filter(|_| fits) else {
-            return Err(TensorError::TooLarge {
-                limit: self.limits.max_bytes,
-            });
+            return Err(TensorError::TooLarge { limit: self.limits.max_bytes });
         };
         let Some(mut packer) = Packer::new(element) else {
             let one = pack(at, &[fill], vec![1], element)?;
@@ -268,10 +222,7 @@ impl Reader<'_> {
 /// Types between which JSON makes no difference worth an error.
 fn same_family(a: ElementType, b: ElementType) -> bool {
     use ElementType::{Float32, Float64, Int32, Int64};
-    matches!(
-        (a, b),
-        (Int32, Int64) | (Int64, Int32) | (Float32, Float64) | (Float64, Float32)
-    )
+    matches!((a, b), (Int32, Int64) | (Int64, Int32) | (Float32, Float64) | (Float64, Float32))
 }
 
 /// Lists of lists to one list; all lists of a level must have the same length.
@@ -302,8 +253,7 @@ fn flatten<'a>(
             Some(_) => {}
         }
     }
-    list.iter()
-        .try_for_each(|item| flatten(at, item, depth + 1, dims, items))
+    list.iter().try_for_each(|item| flatten(at, item, depth + 1, dims, items))
 }
 
 /// What a value would be in Python with the defaults of ONNX exporters.
@@ -318,22 +268,13 @@ fn inferred(items: &[&Json]) -> ElementType {
 
 fn pack(at: &str, items: &[&Json], dims: Vec<u64>, element: ElementType) -> Result<Tensor, TensorError> {
     if element_count(&dims) != Some(items.len() as u64) {
-        return Err(wrong(
-            at,
-            format!("shape {dims:?} does not fit {} values", items.len()),
-        ));
+        return Err(wrong(at, format!("shape {dims:?} does not fit {} values", items.len())));
     }
     let Some(mut packer) = Packer::new(element) else {
-        let strings: Option<Vec<String>> = items
-            .iter()
-            .map(|item| item.as_str().map(str::to_owned))
-            .collect();
+        let strings: Option<Vec<String>> =
+            items.iter().map(|item| item.as_str().map(str::to_owned)).collect();
         let strings = strings.ok_or_else(|| wrong(at, "every value must be a string"))?;
-        return Ok(Tensor {
-            element,
-            dims,
-            data: TensorData::Strings(strings),
-        });
+        return Ok(Tensor { element, dims, data: TensorData::Strings(strings) });
     };
     for item in items {
         push(at, &mut packer, element, item)?;
@@ -362,9 +303,5 @@ fn push(at: &str, packer: &mut Packer, element: ElementType, item: &Json) -> Res
 
 fn excerpt(item: &Json) -> String {
     let text = item.to_string();
-    if text.chars().count() > 40 {
-        text.chars().take(40).chain("...".chars()).collect()
-    } else {
-        text
-    }
+    if text.chars().count() > 40 { text.chars().take(40).chain("...".chars()).collect() } else { text }
 }

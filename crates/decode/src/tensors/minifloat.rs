@@ -19,27 +19,15 @@ fn format(element: ElementType) -> Option<Format> {
         ElementType::Float4E2M1 => (2, 1, 1),
         _ => return None,
     };
-    Some(Format {
-        exponent_bits,
-        fraction_bits,
-        bias,
-    })
+    Some(Format { exponent_bits, fraction_bits, bias })
 }
 
 /// What a code stands for; `None` for types that are no small floats.
 pub(super) fn decode(element: ElementType, code: u8) -> Option<f32> {
     if element == ElementType::Float8E8M0 {
-        return Some(if code == 0xff {
-            f32::NAN
-        } else {
-            2f32.powi(i32::from(code) - 127)
-        });
+        return Some(if code == 0xff { f32::NAN } else { 2f32.powi(i32::from(code) - 127) });
     }
-    let Format {
-        exponent_bits,
-        fraction_bits,
-        bias,
-    } = format(element)?;
+    let Format { exponent_bits, fraction_bits, bias } = format(element)?;
     let nan = match element {
         ElementType::Float8E4M3Fn => code & 0x7f == 0x7f,
         ElementType::Float8E4M3Fnuz | ElementType::Float8E5M2Fnuz => code == 0x80,
@@ -58,11 +46,7 @@ pub(super) fn decode(element: ElementType, code: u8) -> Option<f32> {
     } else {
         (1.0 + fraction) * 2f32.powi(exponent - bias)
     };
-    Some(if code >> (exponent_bits + fraction_bits) & 1 == 1 {
-        -size
-    } else {
-        size
-    })
+    Some(if code >> (exponent_bits + fraction_bits) & 1 == 1 { -size } else { size })
 }
 
 /// Finds the nearest code of a value.
@@ -76,14 +60,10 @@ pub(super) struct Encoder {
 impl Encoder {
     pub fn new(element: ElementType) -> Option<Self> {
         let last = if element.bits() == Some(4) { 15 } else { 255 };
-        let all: Option<Vec<(f32, u8)>> = (0..=last)
-            .map(|code| Some((decode(element, code)?, code)))
-            .collect();
+        let all: Option<Vec<(f32, u8)>> =
+            (0..=last).map(|code| Some((decode(element, code)?, code))).collect();
         let all = all?;
-        let nan = all
-            .iter()
-            .find(|(value, _)| value.is_nan())
-            .map(|(_, code)| *code);
+        let nan = all.iter().find(|(value, _)| value.is_nan()).map(|(_, code)| *code);
         let mut table: Vec<(f32, u8)> = all.into_iter().filter(|(value, _)| value.is_finite()).collect();
         table.sort_by(|a, b| a.0.total_cmp(&b.0));
         Some(Self { table, nan })
@@ -94,17 +74,12 @@ impl Encoder {
         if value.is_nan() {
             return self.nan;
         }
-        let above = self
-            .table
-            .partition_point(|(known, _)| known.total_cmp(&value).is_lt());
+        let above = self.table.partition_point(|(known, _)| known.total_cmp(&value).is_lt());
         let high = self.table.get(above).or(self.table.last())?;
         if high.0.to_bits() == value.to_bits() {
             return Some(high.1);
         }
-        let low = above
-            .checked_sub(1)
-            .and_then(|below| self.table.get(below))
-            .unwrap_or(high);
+        let low = above.checked_sub(1).and_then(|below| self.table.get(below)).unwrap_or(high);
         let (to_low, to_high) = ((value - low.0).abs(), (high.0 - value).abs());
         let take_low = to_low < to_high || (to_low == to_high && low.1 & 1 == 0);
         Some(if take_low { low.1 } else { high.1 })
@@ -140,11 +115,7 @@ mod tests {
 
     #[test]
     fn every_code_survives_and_ties_go_to_even() {
-        for element in [
-            ElementType::Float8E4M3Fn,
-            ElementType::Float8E5M2,
-            ElementType::Float4E2M1,
-        ] {
+        for element in [ElementType::Float8E4M3Fn, ElementType::Float8E5M2, ElementType::Float4E2M1] {
             let encoder = Encoder::new(element).unwrap();
             for (value, code) in &encoder.table {
                 assert_eq!(encoder.encode(*value), Some(*code), "{element} {value}");

@@ -56,11 +56,7 @@ pub fn read(
 
 /// The type of that name, as ONNX, numpy or ml_dtypes spell it.
 pub fn element_from_name(name: &str) -> Option<ElementType> {
-    let plain: String = name
-        .chars()
-        .filter(|c| *c != '_')
-        .collect::<String>()
-        .to_ascii_lowercase();
+    let plain: String = name.chars().filter(|c| *c != '_').collect::<String>().to_ascii_lowercase();
     let plain = match plain.as_str() {
         "float" => "float32",
         "double" => "float64",

@@ -25,18 +25,11 @@ pub fn read(bytes: &[u8], limits: &TensorLimits) -> Result<Tensor, TensorError> 
     let expected = elements.checked_mul(layout.width);
     let expected = expected.ok_or_else(|| TensorError::Shape(format!("{:?}", header.shape)))?;
     if expected > limits.max_bytes {
-        return Err(TensorError::TooLarge {
-            limit: limits.max_bytes,
-        });
+        return Err(TensorError::TooLarge { limit: limits.max_bytes });
     }
     let received = data.len() as u64;
     if received != expected {
-        return Err(TensorError::Length {
-            element: layout.element,
-            dims: header.shape,
-            expected,
-            received,
-        });
+        return Err(TensorError::Length { element: layout.element, dims: header.shape, expected, received });
     }
     let mut data = data.to_vec();
     if header.fortran_order && header.shape.len() > 1 {
@@ -49,30 +42,17 @@ pub fn read(bytes: &[u8], limits: &TensorLimits) -> Result<Tensor, TensorError> 
         ElementType::String => TensorData::Strings(strings(&data, &layout, elements)?),
         _ => TensorData::Bytes(data),
     };
-    Ok(Tensor {
-        element: layout.element,
-        dims: header.shape,
-        data,
-    })
+    Ok(Tensor { element: layout.element, dims: header.shape, data })
 }
 
 /// Writes version 1.0. Text is written in numpy's `U`.
 pub fn write(tensor: &Tensor) -> Result<Vec<u8>, TensorError> {
     let (descr, data) = match &tensor.data {
         TensorData::Strings(strings) => {
-            let width = strings
-                .iter()
-                .map(|text| text.chars().count())
-                .max()
-                .unwrap_or(0)
-                .max(1);
-            let padded = strings
-                .iter()
-                .flat_map(|text| text.chars().chain(std::iter::repeat('\0')).take(width));
-            (
-                format!("<U{width}"),
-                padded.flat_map(|c| u32::from(c).to_le_bytes()).collect(),
-            )
+            let width = strings.iter().map(|text| text.chars().count()).max().unwrap_or(0).max(1);
+            let padded =
+                strings.iter().flat_map(|text| text.chars().chain(std::iter::repeat('\0')).take(width));
+            (format!("<U{width}"), padded.flat_map(|c| u32::from(c).to_le_bytes()).collect())
         }
         TensorData::Bytes(bytes) => {
             let descr = match tensor.element {
@@ -96,11 +76,7 @@ pub fn write(tensor: &Tensor) -> Result<Vec<u8>, TensorError> {
         }
     };
     let dims: String = tensor.dims.iter().map(|dim| format!("{dim}, ")).collect();
-    let shape = if tensor.dims.len() == 1 {
-        dims.trim_end()
-    } else {
-        dims.trim_end_matches(", ")
-    };
+    let shape = if tensor.dims.len() == 1 { dims.trim_end() } else { dims.trim_end_matches(", ") };
     let mut header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({shape}), }}");
     // Data begins at a multiple of 64, after magic, version, length and the final line feed.
     while (header.len() + 11) % 64 != 0 {
@@ -113,9 +89,8 @@ pub fn write(tensor: &Tensor) -> Result<Vec<u8>, TensorError> {
 
 fn split(bytes: &[u8]) -> Result<(&[u8], &[u8]), TensorError> {
     let cut = || TensorError::NpyHeader("the file is cut off".to_owned());
-    let rest = bytes
-        .strip_prefix(MAGIC)
-        .ok_or_else(|| TensorError::NpyHeader("it is not numpy's".to_owned()))?;
+    let rest =
+        bytes.strip_prefix(MAGIC).ok_or_else(|| TensorError::NpyHeader("it is not numpy's".to_owned()))?;
     let (version, rest) = rest.split_first_chunk::<2>().ok_or_else(cut)?;
     let (length, rest) = match version {
         [1, _] => {
@@ -124,15 +99,10 @@ fn split(bytes: &[u8]) -> Result<(&[u8], &[u8]), TensorError> {
         }
         [2 | 3, _] => {
             let (length, rest) = rest.split_first_chunk::<4>().ok_or_else(cut)?;
-            (
-                usize::try_from(u32::from_le_bytes(*length)).map_err(|_| cut())?,
-                rest,
-            )
+            (usize::try_from(u32::from_le_bytes(*length)).map_err(|_| cut())?, rest)
         }
         [major, minor] => {
-            return Err(TensorError::NpyHeader(format!(
-                "version {major}.{minor} is unknown"
-            )));
+            return Err(TensorError::NpyHeader(format!("version {major}.{minor} is unknown")));
         }
     };
     rest.split_at_checked(length).ok_or_else(cut)
@@ -150,13 +120,10 @@ impl Header {
         let bad = |what: &str| TensorError::NpyHeader(what.to_owned());
         let text = std::str::from_utf8(bytes).map_err(|_| bad("it is not text"))?;
         let after = |key: &str| {
-            let quoted = text
-                .split_once(&format!("'{key}'"))
-                .or_else(|| text.split_once(&format!("\"{key}\"")));
+            let quoted =
+                text.split_once(&format!("'{key}'")).or_else(|| text.split_once(&format!("\"{key}\"")));
             let value = quoted.and_then(|(_, rest)| rest.trim_start().strip_prefix(':'));
-            value
-                .map(str::trim_start)
-                .ok_or_else(|| bad(&format!("'{key}' is missing")))
+            value.map(str::trim_start).ok_or_else(|| bad(&format!("'{key}' is missing")))
         };
         let descr = after("descr")?;
         let Some(quote) = descr.chars().next().filter(|c| matches!(c, '\'' | '"')) else {
@@ -169,23 +136,16 @@ impl Header {
             (_, true) => false,
             _ => return Err(bad("'fortran_order' is neither True nor False")),
         };
-        let shape = after("shape")?
-            .strip_prefix('(')
-            .and_then(|rest| rest.split_once(')'));
+        let shape = after("shape")?.strip_prefix('(').and_then(|rest| rest.split_once(')'));
         let (shape, _) = shape.ok_or_else(|| bad("'shape' is no tuple"))?;
         let sizes = shape.split(',').map(str::trim).filter(|size| !size.is_empty());
-        let shape = sizes
-            .map(|size| size.trim_end_matches('L').parse::<u64>())
-            .collect::<Result<Vec<_>, _>>();
+        let shape =
+            sizes.map(|size| size.trim_end_matches('L').parse::<u64>()).collect::<Result<Vec<_>, _>>();
         let shape = shape.map_err(|_| bad("'shape' holds something else than sizes"))?;
         if shape.len() > 64 {
             return Err(bad("'shape' has more than 64 dimensions"));
         }
-        Ok(Self {
-            descr,
-            fortran_order,
-            shape,
-        })
+        Ok(Self { descr, fortran_order, shape })
     }
 }
 
@@ -225,12 +185,7 @@ fn layout(descr: &str) -> Result<Layout, TensorError> {
         'c' => (width, usize::try_from(width / 2).map_err(|_| unknown())?),
         _ => (width, usize::try_from(width).map_err(|_| unknown())?),
     };
-    Ok(Layout {
-        element,
-        width,
-        big_endian: order == ">",
-        unit,
-    })
+    Ok(Layout { element, width, big_endian: order == ">", unit })
 }
 
 /// Elements from column-major to row-major order.
@@ -247,9 +202,8 @@ fn row_major(data: &[u8], shape: &[u64], width: u64) -> Vec<u8> {
         .collect();
     while result.len() < data.len() {
         let at: u64 = index.iter().zip(&strides).map(|(i, stride)| i * stride).sum();
-        let element = usize::try_from(at)
-            .ok()
-            .and_then(|at| data.get(at..)?.get(..usize::try_from(width).ok()?));
+        let element =
+            usize::try_from(at).ok().and_then(|at| data.get(at..)?.get(..usize::try_from(width).ok()?));
         let Some(element) = element.filter(|element| !element.is_empty()) else {
             break;
         };
@@ -271,29 +225,17 @@ fn strings(data: &[u8], layout: &Layout, elements: u64) -> Result<Vec<String>, T
     let width = usize::try_from(layout.width).map_err(|_| bad())?;
     if width == 0 {
         // No byte bounds this count, unlike any other.
-        let count = usize::try_from(elements)
-            .ok()
-            .filter(|count| *count <= 1 << 20)
-            .ok_or_else(bad)?;
+        let count = usize::try_from(elements).ok().filter(|count| *count <= 1 << 20).ok_or_else(bad)?;
         return Ok(vec![String::new(); count]);
     }
     let text = |item: &[u8]| {
         if layout.unit == 1 {
-            let end = item
-                .iter()
-                .rposition(|byte| *byte != 0)
-                .map_or(0, |last| last + 1);
+            let end = item.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
             return String::from_utf8(item[..end].to_vec()).ok();
         }
-        let text: Option<String> = item
-            .as_chunks::<4>()
-            .0
-            .iter()
-            .map(|code| char::from_u32(u32::from_le_bytes(*code)))
-            .collect();
+        let text: Option<String> =
+            item.as_chunks::<4>().0.iter().map(|code| char::from_u32(u32::from_le_bytes(*code))).collect();
         text.map(|text| text.trim_end_matches('\0').to_owned())
     };
-    data.chunks_exact(width)
-        .map(|item| text(item).ok_or_else(bad))
-        .collect()
+    data.chunks_exact(width).map(|item| text(item).ok_or_else(bad)).collect()
 }

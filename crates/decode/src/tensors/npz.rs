@@ -14,31 +14,19 @@ pub fn read(bytes: &[u8], limits: &TensorLimits) -> Result<NamedValues, TensorEr
     let mut values = NamedValues::new();
     let mut left = limits.max_bytes;
     for index in 0..archive.len() {
-        let mut entry = archive
-            .by_index(index)
-            .map_err(|error| TensorError::Zip(error.to_string()))?;
+        let mut entry = archive.by_index(index).map_err(|error| TensorError::Zip(error.to_string()))?;
         if entry.is_dir() {
             continue;
         }
-        let name = entry
-            .name()
-            .map_err(|error| TensorError::Zip(error.to_string()))?
-            .into_owned();
+        let name = entry.name().map_err(|error| TensorError::Zip(error.to_string()))?.into_owned();
         let mut unpacked = Vec::new();
-        let read = entry
-            .by_ref()
-            .take(left.saturating_add(1))
-            .read_to_end(&mut unpacked);
+        let read = entry.by_ref().take(left.saturating_add(1)).read_to_end(&mut unpacked);
         read.map_err(|error| TensorError::Zip(format!("'{name}': {error}")))?;
         left = left
             .checked_sub(unpacked.len() as u64)
-            .ok_or(TensorError::TooLarge {
-                limit: limits.max_bytes,
-            })?;
-        let tensor = npy::read(&unpacked, limits).map_err(|source| TensorError::Entry {
-            entry: name.clone(),
-            source: Box::new(source),
-        })?;
+            .ok_or(TensorError::TooLarge { limit: limits.max_bytes })?;
+        let tensor = npy::read(&unpacked, limits)
+            .map_err(|source| TensorError::Entry { entry: name.clone(), source: Box::new(source) })?;
         let name = name.strip_suffix(".npy").unwrap_or(&name);
         values.push((Some(name.to_owned()), Value::Tensor(tensor)));
     }

@@ -23,12 +23,7 @@ impl Packer {
     /// `None` for strings, which have no bytes to pack.
     pub fn new(element: ElementType) -> Option<Self> {
         element.bits()?;
-        Some(Self {
-            element,
-            bytes: Vec::new(),
-            used: 0,
-            small: Encoder::new(element),
-        })
+        Some(Self { element, bytes: Vec::new(), used: 0, small: Encoder::new(element) })
     }
 
     /// Complex numbers get an imaginary part of 0.
@@ -57,11 +52,7 @@ impl Packer {
     pub fn push_int(&mut self, value: i128) -> Result<(), OutOfRange> {
         macro_rules! exact {
             ($int:ty) => {
-                self.bytes.extend(
-                    <$int>::try_from(value)
-                        .map_err(|_| OutOfRange)?
-                        .to_le_bytes(),
-                )
+                self.bytes.extend(<$int>::try_from(value).map_err(|_| OutOfRange)?.to_le_bytes())
             };
         }
         match self.element {
@@ -107,11 +98,7 @@ impl Packer {
 
     /// The tensor, whose shape must have as many elements as were pushed.
     pub fn finish(self, dims: Vec<u64>) -> Tensor {
-        Tensor {
-            element: self.element,
-            dims,
-            data: TensorData::Bytes(self.bytes),
-        }
+        Tensor { element: self.element, dims, data: TensorData::Bytes(self.bytes) }
     }
 }
 
@@ -121,14 +108,7 @@ pub fn numbers(tensor: &Tensor) -> Option<Vec<f64>> {
         return None;
     };
     fn each<const N: usize>(bytes: &[u8], read: impl Fn([u8; N]) -> f64) -> Option<Vec<f64>> {
-        Some(
-            bytes
-                .as_chunks::<N>()
-                .0
-                .iter()
-                .map(|chunk| read(*chunk))
-                .collect(),
-        )
+        Some(bytes.as_chunks::<N>().0.iter().map(|chunk| read(*chunk)).collect())
     }
     match tensor.element {
         ElementType::Float32 => each(bytes, |b| f64::from(f32::from_le_bytes(b))),
@@ -147,13 +127,9 @@ pub fn numbers(tensor: &Tensor) -> Option<Vec<f64>> {
         element => {
             let (bits, elements) = (element.bits()?, tensor.elements()?);
             let per_byte = 8 / bits;
-            let codes = bytes
-                .iter()
-                .flat_map(|byte| (0..per_byte).map(move |slot| byte >> (slot * bits)));
+            let codes = bytes.iter().flat_map(|byte| (0..per_byte).map(move |slot| byte >> (slot * bits)));
             let mask = u8::try_from((1u64 << bits) - 1).ok()?;
-            let all = codes
-                .take(usize::try_from(elements).ok()?)
-                .map(|code| small(element, code & mask));
+            let all = codes.take(usize::try_from(elements).ok()?).map(|code| small(element, code & mask));
             all.collect()
         }
     }
@@ -187,16 +163,10 @@ mod tests {
         assert_eq!(pack(ElementType::Float16, &[1.0]), [0x00, 0x3c]);
         assert_eq!(pack(ElementType::BFloat16, &[1.0]), [0x80, 0x3f]);
         assert_eq!(pack(ElementType::Int4, &[1.0, -1.0, 7.0]), [0xf1, 0x07]);
-        assert_eq!(
-            pack(ElementType::Uint2, &[3.0, 0.0, 1.0, 2.0, 3.0]),
-            [0b10_01_00_11, 0b11]
-        );
+        assert_eq!(pack(ElementType::Uint2, &[3.0, 0.0, 1.0, 2.0, 3.0]), [0b10_01_00_11, 0b11]);
         assert_eq!(pack(ElementType::Float4E2M1, &[6.0, -0.5]), [0b1001_0111]);
         assert_eq!(pack(ElementType::Float8E4M3Fn, &[1.0, -448.0]), [0x38, 0xfe]);
-        assert_eq!(
-            pack(ElementType::Complex64, &[1.0]),
-            [0, 0, 0x80, 0x3f, 0, 0, 0, 0]
-        );
+        assert_eq!(pack(ElementType::Complex64, &[1.0]), [0, 0, 0x80, 0x3f, 0, 0, 0, 0]);
     }
 
     #[test]
@@ -206,18 +176,11 @@ mod tests {
             let Some(mut packer) = Packer::new(element) else {
                 continue;
             };
-            if matches!(
-                element,
-                ElementType::Complex64 | ElementType::Complex128 | ElementType::Float8E8M0
-            ) {
+            if matches!(element, ElementType::Complex64 | ElementType::Complex128 | ElementType::Float8E8M0) {
                 continue;
             }
             values.iter().for_each(|value| packer.push_float(*value).unwrap());
-            assert_eq!(
-                numbers(&packer.finish(vec![3])),
-                Some(values.to_vec()),
-                "{element}"
-            );
+            assert_eq!(numbers(&packer.finish(vec![3])), Some(values.to_vec()), "{element}");
         }
         let mut packer = Packer::new(ElementType::Int4).unwrap();
         packer.push_int(-8).unwrap();
@@ -226,21 +189,12 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused() {
-        for (element, value) in [
-            (ElementType::Uint8, 256.0),
-            (ElementType::Int64, 0.5),
-            (ElementType::Bool, 2.0),
-        ] {
-            assert_eq!(
-                Packer::new(element).unwrap().push_float(value),
-                Err(OutOfRange),
-                "{element} {value}"
-            );
+        for (element, value) in
+            [(ElementType::Uint8, 256.0), (ElementType::Int64, 0.5), (ElementType::Bool, 2.0)]
+        {
+            assert_eq!(Packer::new(element).unwrap().push_float(value), Err(OutOfRange), "{element} {value}");
         }
-        assert_eq!(
-            Packer::new(ElementType::Uint4).unwrap().push_int(16),
-            Err(OutOfRange)
-        );
+        assert_eq!(Packer::new(ElementType::Uint4).unwrap().push_int(16), Err(OutOfRange));
         assert!(Packer::new(ElementType::String).is_none());
     }
 }

@@ -45,21 +45,13 @@ struct SequenceProto {
 /// The value and its name, if it has one.
 pub fn read(bytes: &[u8], limits: &TensorLimits) -> Result<(Option<String>, Value), TensorError> {
     if bytes.len() as u64 > limits.max_bytes {
-        return Err(TensorError::TooLarge {
-            limit: limits.max_bytes,
-        });
+        return Err(TensorError::TooLarge { limit: limits.max_bytes });
     }
     if let Ok(sequence) = SequenceProto::decode(bytes)
         && !sequence.tensor_values.is_empty()
     {
-        let items = sequence
-            .tensor_values
-            .into_iter()
-            .map(|proto| tensor(proto).map(Value::Tensor));
-        return Ok((
-            text(&sequence.name),
-            Value::Sequence(items.collect::<Result<_, _>>()?),
-        ));
+        let items = sequence.tensor_values.into_iter().map(|proto| tensor(proto).map(Value::Tensor));
+        return Ok((text(&sequence.name), Value::Sequence(items.collect::<Result<_, _>>()?)));
     }
     let proto = TensorProto::decode(bytes).map_err(|error| TensorError::Protobuf(error.to_string()))?;
     Ok((text(&proto.name), Value::Tensor(tensor(proto)?)))
@@ -81,36 +73,16 @@ fn tensor(mut proto: TensorProto) -> Result<Tensor, TensorError> {
     let data = if element == ElementType::String {
         let received = proto.string_data.len() as u64;
         if received != elements {
-            return Err(TensorError::Length {
-                element,
-                dims,
-                expected: elements,
-                received,
-            });
+            return Err(TensorError::Length { element, dims, expected: elements, received });
         }
-        let strings = proto
-            .string_data
-            .into_iter()
-            .map(String::from_utf8)
-            .collect::<Result<_, _>>();
+        let strings = proto.string_data.into_iter().map(String::from_utf8).collect::<Result<_, _>>();
         TensorData::Strings(strings.map_err(|_| TensorError::Protobuf("a string is not UTF-8".to_owned()))?)
     } else {
         let raw = std::mem::take(&mut proto.raw_data);
-        let data = if raw.is_empty() {
-            typed(element, &proto)?
-        } else {
-            raw
-        };
-        let expected = element
-            .bytes_for(elements)
-            .ok_or_else(|| TensorError::Shape(format!("{dims:?}")))?;
+        let data = if raw.is_empty() { typed(element, &proto)? } else { raw };
+        let expected = element.bytes_for(elements).ok_or_else(|| TensorError::Shape(format!("{dims:?}")))?;
         if data.len() as u64 != expected {
-            return Err(TensorError::Length {
-                element,
-                dims,
-                expected,
-                received: data.len() as u64,
-            });
+            return Err(TensorError::Length { element, dims, expected, received: data.len() as u64 });
         }
         TensorData::Bytes(data)
     };
@@ -121,50 +93,26 @@ fn tensor(mut proto: TensorProto) -> Result<Tensor, TensorError> {
 fn typed(element: ElementType, proto: &TensorProto) -> Result<Vec<u8>, TensorError> {
     let narrow = |value: i64| TensorError::Protobuf(format!("{value} does not fit {element}"));
     Ok(match element {
-        ElementType::Float32 | ElementType::Complex64 => proto
-            .float_data
-            .iter()
-            .flat_map(|value| value.to_le_bytes())
-            .collect(),
-        ElementType::Float64 | ElementType::Complex128 => proto
-            .double_data
-            .iter()
-            .flat_map(|value| value.to_le_bytes())
-            .collect(),
-        ElementType::Int64 => proto
-            .int64_data
-            .iter()
-            .flat_map(|value| value.to_le_bytes())
-            .collect(),
-        ElementType::Uint64 => proto
-            .uint64_data
-            .iter()
-            .flat_map(|value| value.to_le_bytes())
-            .collect(),
+        ElementType::Float32 | ElementType::Complex64 => {
+            proto.float_data.iter().flat_map(|value| value.to_le_bytes()).collect()
+        }
+        ElementType::Float64 | ElementType::Complex128 => {
+            proto.double_data.iter().flat_map(|value| value.to_le_bytes()).collect()
+        }
+        ElementType::Int64 => proto.int64_data.iter().flat_map(|value| value.to_le_bytes()).collect(),
+        ElementType::Uint64 => proto.uint64_data.iter().flat_map(|value| value.to_le_bytes()).collect(),
         ElementType::Uint32 => {
             let mut bytes = Vec::new();
             for value in &proto.uint64_data {
-                bytes.extend(
-                    u32::try_from(*value)
-                        .map_err(|_| narrow(*value as i64))?
-                        .to_le_bytes(),
-                );
+                bytes.extend(u32::try_from(*value).map_err(|_| narrow(*value as i64))?.to_le_bytes());
             }
             bytes
         }
-        ElementType::Int32 => proto
-            .int32_data
-            .iter()
-            .flat_map(|value| value.to_le_bytes())
-            .collect(),
+        ElementType::Int32 => proto.int32_data.iter().flat_map(|value| value.to_le_bytes()).collect(),
         _ => {
             // One list entry per element, or per byte of packed elements: its low bytes, sign or not.
             let width = usize::from(element.bits().is_some_and(|bits| bits == 16)) + 1;
-            let range = if width == 2 {
-                -0x8000..0x1_0000
-            } else {
-                -0x80..0x100
-            };
+            let range = if width == 2 { -0x8000..0x1_0000 } else { -0x80..0x100 };
             let mut bytes = Vec::new();
             for value in &proto.int32_data {
                 if !range.contains(value) {

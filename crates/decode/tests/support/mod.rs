@@ -20,12 +20,7 @@ pub fn number(field: u64, value: u64) -> Vec<u8> {
 
 pub fn bytes(field: u64, payload: impl AsRef<[u8]>) -> Vec<u8> {
     let payload = payload.as_ref();
-    [
-        varint(field << 3 | 2),
-        varint(payload.len() as u64),
-        payload.to_vec(),
-    ]
-    .concat()
+    [varint(field << 3 | 2), varint(payload.len() as u64), payload.to_vec()].concat()
 }
 
 pub fn float(field: u64, value: f32) -> Vec<u8> {
@@ -66,40 +61,25 @@ pub fn tensor(name: &str, element: u64, dims: &[i64]) -> Vec<u8> {
 }
 
 pub fn external(entries: &[(&str, &str)]) -> Vec<u8> {
-    let entries = entries
-        .iter()
-        .flat_map(|(key, value)| bytes(13, [bytes(1, key), bytes(2, value)].concat()));
+    let entries =
+        entries.iter().flat_map(|(key, value)| bytes(13, [bytes(1, key), bytes(2, value)].concat()));
     entries.chain(number(14, 1)).collect()
 }
 
 pub fn model(graph: &[u8]) -> Vec<u8> {
     let opset = [bytes(1, ""), number(2, 17)].concat();
-    [
-        number(1, 8),
-        bytes(2, "test"),
-        bytes(3, "1.0"),
-        bytes(7, graph),
-        bytes(8, opset),
-    ]
-    .concat()
+    [number(1, 8), bytes(2, "test"), bytes(3, "1.0"), bytes(7, graph), bytes(8, opset)].concat()
 }
 
 /// Ids through a `Cast` into a table, with a mask, an image, a subgraph and an external weight.
 pub fn sample() -> Vec<u8> {
-    let branch = [
-        bytes(1, node("Add", &["a", "b"], &["c"])),
-        bytes(1, node("Mul", &["c", "c"], &["d"])),
-    ]
-    .concat();
+    let branch =
+        [bytes(1, node("Add", &["a", "b"], &["c"])), bytes(1, node("Mul", &["c", "c"], &["d"]))].concat();
     let graph = [
         bytes(1, node("Cast", &["ids"], &["ids32"])),
         bytes(
             1,
-            [
-                node("Gather", &["table", "ids32"], &["rows"]),
-                attribute("axis", 2, number(3, 0)),
-            ]
-            .concat(),
+            [node("Gather", &["table", "ids32"], &["rows"]), attribute("axis", 2, number(3, 0))].concat(),
         ),
         bytes(
             1,
@@ -109,23 +89,12 @@ pub fn sample() -> Vec<u8> {
             ]
             .concat(),
         ),
-        bytes(
-            1,
-            [
-                node("If", &["flag"], &["z"]),
-                attribute("then_branch", 5, bytes(6, branch)),
-            ]
-            .concat(),
-        ),
+        bytes(1, [node("If", &["flag"], &["z"]), attribute("then_branch", 5, bytes(6, branch))].concat()),
         bytes(2, "main"),
         bytes(5, [tensor("table", 1, &[30522, 384]), bytes(9, [0; 64])].concat()),
         bytes(
             5,
-            [
-                tensor("w", 1, &[10, 10]),
-                external(&[("location", "w.bin"), ("offset", "4096")]),
-            ]
-            .concat(),
+            [tensor("w", 1, &[10, 10]), external(&[("location", "w.bin"), ("offset", "4096")])].concat(),
         ),
         bytes(11, value("ids", tensor_type(7, &["batch", "seq"]))),
         bytes(11, value("attention_mask", tensor_type(7, &["batch", "seq"]))),

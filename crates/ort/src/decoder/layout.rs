@@ -51,28 +51,20 @@ impl DecoderLayout {
 
     /// The logits, then the cache.
     pub(super) fn output_names(&self) -> Vec<&String> {
-        std::iter::once(&self.logits)
-            .chain(self.pairs.iter().map(|pair| &pair.present))
-            .collect()
+        std::iter::once(&self.logits).chain(self.pairs.iter().map(|pair| &pair.present)).collect()
     }
 }
 
 pub(super) fn detect(inputs: &[ValueInfo], outputs: &[ValueInfo]) -> Result<Option<DecoderLayout>, OrtError> {
     let present_of = |past: &ValueInfo| {
         let key = cache_key(&past.name, "past")?;
-        outputs
-            .iter()
-            .find(|output| cache_key(&output.name, "present").as_ref() == Some(&key))
+        outputs.iter().find(|output| cache_key(&output.name, "present").as_ref() == Some(&key))
     };
-    let pairs = inputs
-        .iter()
-        .filter_map(|past| present_of(past).map(|present| pair(past, present)));
+    let pairs = inputs.iter().filter_map(|past| present_of(past).map(|present| pair(past, present)));
     let pairs = pairs.collect::<Result<Vec<_>, _>>()?;
     let input = |names: &[&str]| inputs.iter().find(|input| names.contains(&input.name.as_str()));
     let tokens = input(&["input_ids", "decoder_input_ids", "tokens"]);
-    let logits = outputs
-        .iter()
-        .find(|output| output.name == "logits" || output.name.ends_with(".logits"));
+    let logits = outputs.iter().find(|output| output.name == "logits" || output.name.ends_with(".logits"));
     let (Some(tokens), Some(logits), false) = (tokens, logits, pairs.is_empty()) else {
         return Ok(None);
     };
@@ -94,11 +86,8 @@ pub(super) fn detect(inputs: &[ValueInfo], outputs: &[ValueInfo]) -> Result<Opti
         extras: Vec::new(),
     };
     let known: Vec<String> = layout.input_names().into_iter().cloned().collect();
-    layout.extras = inputs
-        .iter()
-        .map(|info| info.name.clone())
-        .filter(|name| !known.contains(name))
-        .collect();
+    layout.extras =
+        inputs.iter().map(|info| info.name.clone()).filter(|name| !known.contains(name)).collect();
     Ok(Some(layout))
 }
 
@@ -108,8 +97,7 @@ fn cache_key(name: &str, prefix: &str) -> Option<String> {
     let rest = rest.strip_prefix("_key_values").unwrap_or(rest);
     let rest = rest.trim_start_matches(['.', '_']);
     // Without a number it is something else, for example past_sequence_length.
-    rest.contains(|character: char| character.is_ascii_digit())
-        .then(|| rest.replace('_', "."))
+    rest.contains(|character: char| character.is_ascii_digit()).then(|| rest.replace('_', "."))
 }
 
 fn element(info: &ValueInfo) -> Option<ElementType> {
@@ -120,15 +108,8 @@ fn element(info: &ValueInfo) -> Option<ElementType> {
 }
 
 fn pair(past: &ValueInfo, present: &ValueInfo) -> Result<CachePair, OrtError> {
-    let ValueType::Tensor {
-        element,
-        shape: Some(shape),
-    } = &past.value_type
-    else {
-        return Err(OrtError::Unsupported(format!(
-            "the cache input '{}' has no known shape",
-            past.name
-        )));
+    let ValueType::Tensor { element, shape: Some(shape) } = &past.value_type else {
+        return Err(OrtError::Unsupported(format!("the cache input '{}' has no known shape", past.name)));
     };
     Ok(CachePair {
         past: past.name.clone(),
@@ -180,10 +161,7 @@ mod tests {
             Err(_) => Dimension::Symbolic((*text).to_owned()),
         };
         let shape = Some(shape.iter().map(dimension).collect());
-        ValueInfo {
-            name: name.to_owned(),
-            value_type: ValueType::Tensor { element, shape },
-        }
+        ValueInfo { name: name.to_owned(), value_type: ValueType::Tensor { element, shape } }
     }
 
     #[test]
@@ -209,11 +187,7 @@ mod tests {
         let inputs = [
             tensor("input_ids", Int64, &["batch", "seq"]),
             tensor("attention_mask", Int32, &["batch", "total_len"]),
-            tensor(
-                "past_key_values.0.key",
-                Float16,
-                &["batch", "8", "past_len", "64"],
-            ),
+            tensor("past_key_values.0.key", Float16, &["batch", "8", "past_len", "64"]),
         ];
         let outputs = [
             tensor("logits", Float16, &["batch", "seq", "1000"]),
@@ -231,10 +205,7 @@ mod tests {
         let unknown = Dimension::Unknown;
         let fixed = Dimension::Fixed;
         assert_eq!(
-            empty_dims(
-                "past_0",
-                &[fixed(2), unknown.clone(), fixed(12), unknown.clone(), fixed(64)]
-            ),
+            empty_dims("past_0", &[fixed(2), unknown.clone(), fixed(12), unknown.clone(), fixed(64)]),
             Ok(vec![2, 1, 12, 0, 64])
         );
         assert_eq!(

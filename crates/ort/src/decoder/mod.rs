@@ -58,14 +58,7 @@ impl<'s> KvDecoder<'s> {
         }
         let (inputs, outputs) = (layout.input_names(), layout.output_names());
         let runner = PlainRunner::with_values(session, inputs.into_iter(), values, outputs.into_iter())?;
-        Ok(Self {
-            session,
-            layout,
-            runner,
-            first_past,
-            length: 0,
-            new_tokens: 0,
-        })
+        Ok(Self { session, layout, runner, first_past, length: 0, new_tokens: 0 })
     }
 
     /// Forgets the sequence.
@@ -99,14 +92,11 @@ impl<'s> KvDecoder<'s> {
     /// Builds the inputs of a step.
     pub fn prepare_step(&mut self, tokens: &[i64]) -> Result<(), OrtError> {
         if tokens.is_empty() {
-            return Err(OrtError::Unsupported(
-                "a step needs at least one token".to_owned(),
-            ));
+            return Err(OrtError::Unsupported("a step needs at least one token".to_owned()));
         }
         let runtime = self.session.environment().runtime();
         for (index, value) in self.layout.step_values(self.length, tokens)?.iter().enumerate() {
-            self.runner
-                .set_input(index, OrtValue::from_value(runtime, value)?);
+            self.runner.set_input(index, OrtValue::from_value(runtime, value)?);
         }
         // Outside the run, where the time of a release would be counted.
         self.runner.release_outputs();
@@ -123,9 +113,8 @@ impl<'s> KvDecoder<'s> {
     /// Takes the new cache over and picks the most likely next token.
     pub fn finish_step(&mut self) -> Result<i64, OrtError> {
         let mut outputs = self.runner.take_values()?.into_iter();
-        let logits = outputs
-            .next()
-            .ok_or_else(|| OrtError::Unsupported("the decoder gave no logits".to_owned()))?;
+        let logits =
+            outputs.next().ok_or_else(|| OrtError::Unsupported("the decoder gave no logits".to_owned()))?;
         let first = self.length == 0;
         for (index, (present, pair)) in outputs.zip(&self.layout.pairs).enumerate() {
             // With its cache branch a merged encoder-decoder gives empty stand-ins for what the encoder made once.
@@ -145,11 +134,7 @@ impl DecoderLayout {
         let total = length + new;
         let mut values = vec![integers(self.tokens_element, &[1, new], tokens)?];
         if let Some((_, element)) = &self.attention_mask {
-            values.push(integers(
-                *element,
-                &[1, total],
-                &(0..total).map(|_| 1).collect::<Vec<_>>(),
-            )?);
+            values.push(integers(*element, &[1, total], &(0..total).map(|_| 1).collect::<Vec<_>>())?);
         }
         if let Some((_, element)) = &self.position_ids {
             let positions: Vec<i64> = (length..total).map(|position| position as i64).collect();
@@ -157,11 +142,7 @@ impl DecoderLayout {
         }
         if self.use_cache_branch.is_some() {
             let data = TensorData::Bytes(vec![u8::from(length > 0)]);
-            values.push(Value::Tensor(Tensor {
-                element: ElementType::Bool,
-                dims: vec![1],
-                data,
-            }));
+            values.push(Value::Tensor(Tensor { element: ElementType::Bool, dims: vec![1], data }));
         }
         Ok(values)
     }
@@ -171,14 +152,8 @@ impl DecoderLayout {
 fn integers(element: ElementType, dims: &[u64], values: &[i64]) -> Result<Value, OrtError> {
     let bytes = match element {
         ElementType::Int64 => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
-        ElementType::Int32 => values
-            .iter()
-            .flat_map(|value| (*value as i32).to_le_bytes())
-            .collect(),
-        ElementType::Float32 => values
-            .iter()
-            .flat_map(|value| (*value as f32).to_le_bytes())
-            .collect(),
+        ElementType::Int32 => values.iter().flat_map(|value| (*value as i32).to_le_bytes()).collect(),
+        ElementType::Float32 => values.iter().flat_map(|value| (*value as f32).to_le_bytes()).collect(),
         ElementType::Bool => values.iter().map(|value| u8::from(*value != 0)).collect(),
         other => {
             return Err(OrtError::Unsupported(format!(
@@ -186,9 +161,5 @@ fn integers(element: ElementType, dims: &[u64], values: &[i64]) -> Result<Value,
             )));
         }
     };
-    Ok(Value::Tensor(Tensor {
-        element,
-        dims: dims.to_vec(),
-        data: TensorData::Bytes(bytes),
-    }))
+    Ok(Value::Tensor(Tensor { element, dims: dims.to_vec(), data: TensorData::Bytes(bytes) }))
 }

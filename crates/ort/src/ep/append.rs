@@ -159,22 +159,9 @@ impl<'a> Target<'a> {
 
     /// The struct that 1.15 takes for OpenVINO; `device_type`, `device_id`, `cache_dir` and `num_of_threads` are known.
     pub(crate) fn openvino_struct(&self, options: &ProviderOptions) -> Result<(), OrtError> {
-        only(
-            options,
-            &[
-                "device_type",
-                "device_id",
-                "cache_dir",
-                "num_of_threads",
-                "enable_dynamic_shapes",
-            ],
-        )?;
-        let string = |key: &str| {
-            options
-                .get(key)
-                .map(|value| text::c_string(value, "the option value"))
-                .transpose()
-        };
+        only(options, &["device_type", "device_id", "cache_dir", "num_of_threads", "enable_dynamic_shapes"])?;
+        let string =
+            |key: &str| options.get(key).map(|value| text::c_string(value, "the option value")).transpose();
         let (device_type, device_id, cache_dir) =
             (string("device_type")?, string("device_id")?, string("cache_dir")?);
         let pointer = |text: &Option<CString>| text.as_ref().map_or(ptr::null(), |text| text.as_ptr());
@@ -190,10 +177,7 @@ impl<'a> Target<'a> {
         };
         // SAFETY: the struct has the layout of 1.15, the only version it is used with, and its strings outlive the call.
         unsafe {
-            call!(
-                self.api(),
-                SessionOptionsAppendExecutionProvider_OpenVINO(self.options(), &raw const raw)
-            )
+            call!(self.api(), SessionOptionsAppendExecutionProvider_OpenVINO(self.options(), &raw const raw))
         }
     }
 
@@ -204,17 +188,11 @@ impl<'a> Target<'a> {
         let mut table: *const std::ffi::c_void = ptr::null();
         // SAFETY: the table is static in ONNX Runtime, and its first member has this type in every version.
         unsafe {
-            call!(
-                self.api(),
-                GetExecutionProviderApi(c"DML".as_ptr(), self.minor(), &raw mut table)
-            )?;
+            call!(self.api(), GetExecutionProviderApi(c"DML".as_ptr(), self.minor(), &raw mut table))?;
             let append = (&raw const (*table.cast::<sys::OrtDmlApi>())
                 .SessionOptionsAppendExecutionProvider_DML)
                 .read();
-            self.api().check(
-                "SessionOptionsAppendExecutionProvider_DML",
-                append(self.options(), device_id),
-            )
+            self.api().check("SessionOptionsAppendExecutionProvider_DML", append(self.options(), device_id))
         }
     }
 
@@ -341,9 +319,9 @@ fn only(options: &ProviderOptions, known: &[&str]) -> Result<(), OrtError> {
 
 fn number<T: std::str::FromStr>(options: &ProviderOptions, key: &str, default: T) -> Result<T, OrtError> {
     match options.get(key) {
-        Some(text) => text
-            .parse()
-            .map_err(|_| OrtError::Unsupported(format!("'{text}' is no number for '{key}'"))),
+        Some(text) => {
+            text.parse().map_err(|_| OrtError::Unsupported(format!("'{text}' is no number for '{key}'")))
+        }
         None => Ok(default),
     }
 }
@@ -353,10 +331,7 @@ mod tests {
     use super::*;
 
     fn options(pairs: &[(&str, &str)]) -> ProviderOptions {
-        pairs
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-            .collect()
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
     }
 
     #[test]
@@ -370,10 +345,7 @@ mod tests {
 
     #[test]
     fn device_types() {
-        assert_eq!(
-            requested_class(&options(&[("device_type", "npu")])),
-            Some(DeviceClass::Npu)
-        );
+        assert_eq!(requested_class(&options(&[("device_type", "npu")])), Some(DeviceClass::Npu));
         assert_eq!(requested_class(&options(&[("device_type", "AUTO:GPU")])), None);
         assert_eq!(requested_class(&options(&[])), None);
     }

@@ -22,10 +22,6 @@ impl ExecutionProvider for DirectMl {
     }
 
     fn append(&self, target: &Target<'_>, options: &ProviderOptions) -> Result<(), OrtError> {
-        if target.minor() >= 17 {
-            target.generic("DML", options)
-        } else {
-            target.directml_table(options)
-        }
+        if target.minor() >= 17 { target.generic("DML", options) } else { target.directml_table(options) }
     }
 }

@@ -81,21 +81,14 @@ pub fn known() -> impl Iterator<Item = &'static dyn ExecutionProvider> {
         &migraphx::MiGraphX,
         &rocm::Rocm,
     ];
-    special.into_iter().chain(
-        generic::KNOWN
-            .iter()
-            .map(|provider| provider as &dyn ExecutionProvider),
-    )
+    special.into_iter().chain(generic::KNOWN.iter().map(|provider| provider as &dyn ExecutionProvider))
 }
 
 /// The provider of a short name or of ONNX Runtime's name, whatever the case.
 pub fn find(name: &str) -> Option<&'static dyn ExecutionProvider> {
     known().find(|provider| {
         provider.ort_name().eq_ignore_ascii_case(name)
-            || provider
-                .aliases()
-                .iter()
-                .any(|alias| alias.eq_ignore_ascii_case(name))
+            || provider.aliases().iter().any(|alias| alias.eq_ignore_ascii_case(name))
     })
 }
 
@@ -114,10 +107,7 @@ pub(crate) struct Accepted {
 }
 
 pub(crate) fn resolve(request: &ProviderRequest) -> Resolved<'_> {
-    Resolved {
-        request,
-        provider: find(&request.name),
-    }
+    Resolved { request, provider: find(&request.name) }
 }
 
 impl Resolved<'_> {
@@ -160,10 +150,7 @@ impl Resolved<'_> {
             }
             (None, None) => target.generic(name, options).map(|()| (name.to_owned(), None))?,
         };
-        Ok(Accepted {
-            name,
-            device_class: self.device_class(chosen),
-        })
+        Ok(Accepted { name, device_class: self.device_class(chosen) })
     }
 }
 
@@ -179,10 +166,7 @@ mod tests {
         for provider in known() {
             for name in provider.aliases().iter().chain([&provider.ort_name()]) {
                 assert!(seen.insert(name.to_lowercase()), "{name} is used twice");
-                assert_eq!(
-                    find(name).map(ExecutionProvider::ort_name),
-                    Some(provider.ort_name())
-                );
+                assert_eq!(find(name).map(ExecutionProvider::ort_name), Some(provider.ort_name()));
             }
         }
         for short in [
@@ -195,36 +179,21 @@ mod tests {
     }
 
     fn class(name: &str, options: &[(&str, &str)]) -> DeviceClass {
-        let options = options
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-            .collect();
+        let options = options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         find(name).expect("a known provider").device_class(&options)
     }
 
     #[test]
     fn options_decide_the_device() {
         assert_eq!(class("openvino", &[]), DeviceClass::Cpu);
-        assert_eq!(
-            class("openvino", &[("device_type", "GPU_FP16")]),
-            DeviceClass::Gpu
-        );
-        assert_eq!(
-            class("openvino", &[("device_type", "AUTO:NPU,CPU")]),
-            DeviceClass::Npu
-        );
+        assert_eq!(class("openvino", &[("device_type", "GPU_FP16")]), DeviceClass::Gpu);
+        assert_eq!(class("openvino", &[("device_type", "AUTO:NPU,CPU")]), DeviceClass::Npu);
         assert_eq!(class("qnn", &[("backend_path", "QnnGpu.dll")]), DeviceClass::Gpu);
-        assert_eq!(
-            class("qnn", &[("backend_path", "/opt/libQnnHtp.so")]),
-            DeviceClass::Npu
-        );
+        assert_eq!(class("qnn", &[("backend_path", "/opt/libQnnHtp.so")]), DeviceClass::Npu);
         assert_eq!(class("qnn", &[("backend_type", "cpu")]), DeviceClass::Cpu);
         assert_eq!(class("qnn", &[]), DeviceClass::Npu);
         assert_eq!(class("dml", &[("device_filter", "npu")]), DeviceClass::Npu);
         assert_eq!(class("dml", &[]), DeviceClass::Gpu);
-        assert_eq!(
-            class("coreml", &[("MLComputeUnits", "CPUAndGPU")]),
-            DeviceClass::Gpu
-        );
+        assert_eq!(class("coreml", &[("MLComputeUnits", "CPUAndGPU")]), DeviceClass::Gpu);
     }
 }

@@ -16,10 +16,7 @@ impl ExecutionProvider for OpenVino {
 
     fn device_class(&self, options: &ProviderOptions) -> DeviceClass {
         // "GPU", "GPU_FP32", "AUTO:NPU,CPU", "HETERO:GPU,CPU": what it prefers to the CPU counts.
-        let device = options
-            .get("device_type")
-            .map(|device| device.to_ascii_uppercase())
-            .unwrap_or_default();
+        let device = options.get("device_type").map(|device| device.to_ascii_uppercase()).unwrap_or_default();
         if device.contains("NPU") {
             DeviceClass::Npu
         } else if device.contains("GPU") {

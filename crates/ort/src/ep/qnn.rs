@@ -16,12 +16,8 @@ impl ExecutionProvider for Qnn {
 
     fn device_class(&self, options: &ProviderOptions) -> DeviceClass {
         // The backend is named by library or, since 1.22, by type; the NPU is the default.
-        let backend = options
-            .get("backend_path")
-            .or_else(|| options.get("backend_type"));
-        let backend = backend
-            .map(|backend| backend.to_ascii_lowercase())
-            .unwrap_or_default();
+        let backend = options.get("backend_path").or_else(|| options.get("backend_type"));
+        let backend = backend.map(|backend| backend.to_ascii_lowercase()).unwrap_or_default();
         let file = backend.rsplit(['/', '\\']).next().unwrap_or_default();
         if file.contains("gpu") {
             DeviceClass::Gpu

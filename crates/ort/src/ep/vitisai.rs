@@ -19,10 +19,6 @@ impl ExecutionProvider for VitisAi {
     }
 
     fn append(&self, target: &Target<'_>, options: &ProviderOptions) -> Result<(), OrtError> {
-        if target.minor() >= 18 {
-            target.vitisai(options)
-        } else {
-            target.generic("VitisAI", options)
-        }
+        if target.minor() >= 18 { target.vitisai(options) } else { target.generic("VitisAI", options) }
     }
 }

@@ -9,33 +9,20 @@ use super::{InputRequest, names};
 
 /// Which value goes to which input.
 pub(super) fn assign<'a>(request: &'a InputRequest<'_>) -> Result<BTreeMap<&'a str, &'a Value>, InputError> {
-    let inputs = || {
-        request
-            .signature
-            .iter()
-            .map(|info| info.name.as_str())
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
+    let inputs = || request.signature.iter().map(|info| info.name.as_str()).collect::<Vec<_>>().join(", ");
     let mut assigned = BTreeMap::new();
     for (name, value) in &request.given {
         let info = match (name, request.signature) {
             (Some(name), signature) => signature.iter().find(|info| info.name == *name).ok_or_else(|| {
                 let nearest = names::nearest(name, signature.iter().map(|info| info.name.as_str()));
-                InputError::UnknownInput {
-                    name: name.clone(),
-                    nearest,
-                    inputs: inputs(),
-                }
+                InputError::UnknownInput { name: name.clone(), nearest, inputs: inputs() }
             })?,
             (None, [only]) => only,
             (None, _) => return Err(InputError::Unnamed { inputs: inputs() }),
         };
         check(info, value)?;
         if assigned.insert(info.name.as_str(), value).is_some() {
-            return Err(InputError::Twice {
-                name: info.name.clone(),
-            });
+            return Err(InputError::Twice { name: info.name.clone() });
         }
     }
     Ok(assigned)
@@ -49,13 +36,7 @@ fn check(info: &ValueInfo, value: &Value) -> Result<(), InputError> {
             received: describe(value),
         });
     }
-    if let (
-        ValueType::Tensor {
-            shape: Some(shape), ..
-        },
-        Value::Tensor(tensor),
-    ) = (&info.value_type, value)
-    {
+    if let (ValueType::Tensor { shape: Some(shape), .. }, Value::Tensor(tensor)) = (&info.value_type, value) {
         check_shape(&info.name, shape, &tensor.dims)?;
     }
     Ok(())
@@ -76,12 +57,7 @@ pub(super) fn check_shape(name: &str, shape: &[Dimension], dims: &[u64]) -> Resu
             && expected != received
         {
             let (expected, received) = (*expected, *received);
-            return Err(InputError::WrongSize {
-                name: name.to_owned(),
-                axis,
-                expected,
-                received,
-            });
+            return Err(InputError::WrongSize { name: name.to_owned(), axis, expected, received });
         }
     }
     Ok(())

@@ -90,10 +90,7 @@ pub fn resolve(request: &InputRequest<'_>) -> Result<ResolvedInputs, InputError>
         values.push((info.name.clone(), value));
     }
     if !given.is_empty() && !made_up.is_empty() {
-        notes.push(format!(
-            "no values given for {}; they are made up",
-            made_up.join(", ")
-        ));
+        notes.push(format!("no values given for {}; they are made up", made_up.join(", ")));
     }
     let mask = request.signature.iter().find_map(|info| {
         let value = given.get(info.name.as_str())?;

@@ -20,10 +20,7 @@ pub(super) enum Meaning {
 pub(super) fn meaning(name: &str) -> Meaning {
     let name = name.to_ascii_lowercase();
     let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
-    let word = |words: &[&str]| {
-        name.split(|c: char| !c.is_alphanumeric())
-            .any(|part| words.contains(&part))
-    };
+    let word = |words: &[&str]| name.split(|c: char| !c.is_alphanumeric()).any(|part| words.contains(&part));
     if has(&["total"]) || (has(&["past"]) && has(&["+", "plus", "and_", "_present"])) {
         Meaning::Total
     } else if has(&["past", "cache"]) {
@@ -45,19 +42,14 @@ pub(super) fn meaning(name: &str) -> Meaning {
 
 /// A sampling rate of sound, as voice models take it.
 pub(super) fn is_sampling_rate(input: &str) -> bool {
-    matches!(
-        input.to_ascii_lowercase().as_str(),
-        "sr" | "sample_rate" | "sampling_rate" | "samplerate"
-    )
+    matches!(input.to_ascii_lowercase().as_str(), "sr" | "sample_rate" | "sampling_rate" | "samplerate")
 }
 
 /// A state that a recurrent model gives and takes: its first axis counts layers.
 pub(super) fn is_state(input: &str) -> bool {
     let input = input.to_ascii_lowercase();
-    matches!(
-        input.as_str(),
-        "h" | "c" | "hn" | "cn" | "h0" | "c0" | "h_0" | "c_0"
-    ) || (input.contains("state") && !input.contains("hidden_states"))
+    matches!(input.as_str(), "h" | "c" | "hn" | "cn" | "h0" | "c0" | "h_0" | "c_0")
+        || (input.contains("state") && !input.contains("hidden_states"))
         || input.contains("hidden_in")
 }
 
@@ -68,17 +60,13 @@ pub(super) fn is_length(input: &str) -> bool {
 
 pub(super) fn is_factor(input: &str) -> bool {
     let input = input.to_ascii_lowercase();
-    ["scale", "temperature", "speed"]
-        .iter()
-        .any(|part| input.contains(part))
+    ["scale", "temperature", "speed"].iter().any(|part| input.contains(part))
 }
 
 /// The name that a mistyped one was probably meant to be.
 pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
     let limit = name.chars().count().div_ceil(3);
-    let close = known
-        .map(|other| (distance(name, other), other))
-        .filter(|(distance, _)| *distance <= limit);
+    let close = known.map(|other| (distance(name, other), other)).filter(|(distance, _)| *distance <= limit);
     close.min().map(|(_, other)| other.to_owned())
 }
 
@@ -125,14 +113,8 @@ mod tests {
     #[test]
     fn typing_errors() {
         let known = ["input_ids", "attention_mask"];
-        assert_eq!(
-            nearest("inptu_ids", known.into_iter()).as_deref(),
-            Some("input_ids")
-        );
-        assert_eq!(
-            nearest("ATTENTION_MASK", known.into_iter()).as_deref(),
-            Some("attention_mask")
-        );
+        assert_eq!(nearest("inptu_ids", known.into_iter()).as_deref(), Some("input_ids"));
+        assert_eq!(nearest("ATTENTION_MASK", known.into_iter()).as_deref(), Some("attention_mask"));
         assert_eq!(nearest("pixels", known.into_iter()), None);
     }
 }

@@ -31,27 +31,16 @@ pub(super) fn shape_of(info: &ValueInfo) -> Option<&[Dimension]> {
 
 /// All names, in the order of the signature, repeated as often as they occur.
 pub(super) fn symbols<'a>(request: &InputRequest<'a>) -> impl Iterator<Item = &'a str> + use<'a> {
-    let shapes = request
-        .signature
-        .iter()
-        .filter_map(|info| tensor_of(&info.value_type))
-        .flatten();
+    let shapes = request.signature.iter().filter_map(|info| tensor_of(&info.value_type)).flatten();
     shapes.flatten().filter_map(symbol)
 }
 
 /// For each input that has the dimension: whether it is a cache.
 fn holders<'a>(request: &'a InputRequest<'_>, wanted: &'a str) -> impl Iterator<Item = bool> + 'a {
     let has = move |info: &&ValueInfo| {
-        shape_of(info)
-            .unwrap_or_default()
-            .iter()
-            .any(|dim| symbol(dim) == Some(wanted))
+        shape_of(info).unwrap_or_default().iter().any(|dim| symbol(dim) == Some(wanted))
     };
-    request
-        .signature
-        .iter()
-        .filter(has)
-        .map(|info| request.hints.get(&info.name).is_cache)
+    request.signature.iter().filter(has).map(|info| request.hints.get(&info.name).is_cache)
 }
 
 /// A voice detector is fed piece by piece: it is told the sampling rate, or keeps a state.
@@ -103,20 +92,10 @@ pub(super) fn batch_axes(request: &InputRequest<'_>) -> Vec<BatchAxis> {
         };
         // A state has its layers first.
         let place = usize::from(names::is_state(&info.name) && shape.len() == 3 && !open(&shape[0]));
-        shape
-            .iter()
-            .position(named)
-            .or_else(|| shape.get(place).is_some_and(open).then_some(place))
+        shape.iter().position(named).or_else(|| shape.get(place).is_some_and(open).then_some(place))
     };
     let inputs = request.signature.iter();
-    inputs
-        .filter_map(|info| {
-            Some(BatchAxis {
-                input: info.name.clone(),
-                axis: axis(info)?,
-            })
-        })
-        .collect()
+    inputs.filter_map(|info| Some(BatchAxis { input: info.name.clone(), axis: axis(info)? })).collect()
 }
 
 pub(super) fn fixed_batch<'a>(request: &InputRequest<'a>) -> Option<(&'a str, u64)> {

@@ -15,9 +15,7 @@ impl Random {
         let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
         });
-        Self {
-            state: hash ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15),
-        }
+        Self { state: hash ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) }
     }
 
     pub fn bits(&mut self) -> u64 {
@@ -73,10 +71,7 @@ mod tests {
         let values: Vec<f64> = (0..100_000).map(|_| random.normal()).collect();
         let mean = values.iter().sum::<f64>() / 1e5;
         let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / 1e5;
-        assert!(
-            mean.abs() < 0.02 && (variance - 1.0).abs() < 0.02,
-            "{mean} {variance}"
-        );
+        assert!(mean.abs() < 0.02 && (variance - 1.0).abs() < 0.02, "{mean} {variance}");
         assert!((0..10_000).all(|_| (0.0..1.0).contains(&random.uniform())));
         assert!((0..10_000).all(|_| random.below(3) < 3));
         assert_eq!(random.below(0), 0);

@@ -60,30 +60,21 @@ impl Sizes {
                 sizes.guess_shape(request, info);
             }
         }
-        let known = sizes
-            .batch_axes
-            .first()
-            .and_then(|at| sizes.shapes.get(&at.input)?.get(at.axis));
+        let known = sizes.batch_axes.first().and_then(|at| sizes.shapes.get(&at.input)?.get(at.axis));
         sizes.batch_size = sizes.batch_size.or(known.copied());
         Ok(sizes)
     }
 
     /// The size of the first dimension with that meaning, by the name it has in the model.
     pub fn of(&self, wanted: Meaning) -> Option<u64> {
-        self.symbols
-            .iter()
-            .find(|(name, _)| names::meaning(name) == wanted)
-            .map(|(_, (size, _))| *size)
+        self.symbols.iter().find(|(name, _)| names::meaning(name) == wanted).map(|(_, (size, _))| *size)
     }
 
     /// Tokens that caches hold, and tokens after this run.
     pub fn past_and_total(&self) -> (u64, u64) {
         let past = self.of(Meaning::Past).unwrap_or(0);
         let total = self.of(Meaning::Total);
-        (
-            past,
-            total.unwrap_or_else(|| past.saturating_add(self.of(Meaning::Sequence).unwrap_or(1))),
-        )
+        (past, total.unwrap_or_else(|| past.saturating_add(self.of(Meaning::Sequence).unwrap_or(1))))
     }
 
     fn bind(&mut self, name: &str, size: u64, from: &str) -> Result<(), InputError> {
@@ -167,11 +158,7 @@ impl Sizes {
                     self.batch_size = Some(asked);
                     Ok(())
                 }
-                Some((input, fixed)) => Err(InputError::FixedBatch {
-                    input: input.to_owned(),
-                    fixed,
-                    asked,
-                }),
+                Some((input, fixed)) => Err(InputError::FixedBatch { input: input.to_owned(), fixed, asked }),
                 None => Err(InputError::NoBatch { asked }),
             };
         }
@@ -234,21 +221,11 @@ impl Sizes {
         let whole: Vec<String> = dims.iter().map(u64::to_string).collect();
         for (axis, value) in unnamed {
             let name = &info.name;
-            let how = if dims.len() == 1 {
-                format!("[{value}]")
-            } else {
-                whole.join("x")
-            };
+            let how = if dims.len() == 1 { format!("[{value}]") } else { whole.join("x") };
             let sentence =
                 format!("axis {axis} of '{name}' set to {value}, change with --shape {name}={how}");
             self.notes.push(sentence.clone());
-            self.guessed.push(GuessedDim {
-                sentence,
-                name: None,
-                input: name.clone(),
-                axis,
-                value,
-            });
+            self.guessed.push(GuessedDim { sentence, name: None, input: name.clone(), axis, value });
         }
         self.shapes.insert(info.name.clone(), dims);
     }
@@ -269,14 +246,10 @@ impl Sizes {
                     SAMPLES
                 }
             }
-            Meaning::Unclear => {
-                self.by_place(request, info, &request.hints.get(&info.name), shape, axis)
-                    .0
-            }
+            Meaning::Unclear => self.by_place(request, info, &request.hints.get(&info.name), shape, axis).0,
             meaning => self.by_meaning(request, name, meaning),
         };
-        self.symbols
-            .insert(name.to_owned(), (value, "a guess".to_owned()));
+        self.symbols.insert(name.to_owned(), (value, "a guess".to_owned()));
         let sentence = format!("dim '{name}' set to {value}, change with --shape {name}={value}");
         self.notes.push(sentence.clone());
         self.guessed.push(GuessedDim {
@@ -295,10 +268,8 @@ impl Sizes {
             let term = |term: &str| {
                 let term = term.trim().trim_matches(['(', ')']);
                 let known = self.symbols.get(term).map(|(size, _)| *size);
-                let number = || {
-                    term.parse()
-                        .unwrap_or_else(|_| self.by_meaning(request, term, names::meaning(term)))
-                };
+                let number =
+                    || term.parse().unwrap_or_else(|_| self.by_meaning(request, term, names::meaning(term)));
                 known.unwrap_or_else(number)
             };
             return name.split('+').map(term).fold(0, u64::saturating_add);
@@ -334,11 +305,7 @@ impl Sizes {
         shape: &[Dimension],
         axis: usize,
     ) -> (u64, bool) {
-        if self
-            .batch_axes
-            .iter()
-            .any(|at| at.input == info.name && at.axis == axis)
-        {
+        if self.batch_axes.iter().any(|at| at.input == info.name && at.axis == axis) {
             return (self.batch_size.unwrap_or(1), self.batch_size.is_none());
         }
         let spatial = match (shape.len(), hint.image) {

@@ -71,19 +71,11 @@ fn tensor(
     let count = elements.and_then(|count| usize::try_from(count).ok());
     let (Some(count), Some(rest)) = (count, bytes.and_then(|bytes| left.checked_sub(bytes))) else {
         let bytes = bytes.map_or_else(|| "more than 2^64".to_owned(), |bytes| bytes.to_string());
-        return Err(InputError::TooLarge {
-            input: name.to_owned(),
-            bytes,
-            limit: request.max_bytes,
-        });
+        return Err(InputError::TooLarge { input: name.to_owned(), bytes, limit: request.max_bytes });
     };
     *left = rest;
     let Some(mut packer) = Packer::new(element) else {
-        return Ok(Tensor {
-            element,
-            dims,
-            data: TensorData::Strings(vec![TEXT.to_owned(); count]),
-        });
+        return Ok(Tensor { element, dims, data: TensorData::Strings(vec![TEXT.to_owned(); count]) });
     };
     let recipe = recipe(sizes, name, &request.hints.get(name), element, &dims);
     let mut random = Random::new(request.seed, name);
@@ -99,11 +91,7 @@ fn tensor(
         };
         // What a small type cannot hold becomes the most it can.
         if packer.push_float(value.min(most)).is_err() && packer.push_int(0).is_err() {
-            return Err(InputError::TooLarge {
-                input: name.to_owned(),
-                bytes: format!("{value}"),
-                limit: 0,
-            });
+            return Err(InputError::TooLarge { input: name.to_owned(), bytes: format!("{value}"), limit: 0 });
         }
     }
     Ok(packer.finish(dims))

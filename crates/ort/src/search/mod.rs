@@ -41,19 +41,12 @@ impl EnvironmentVariables {
 
     pub fn from_process() -> Self {
         Self::from_pairs(
-            Self::NAMES
-                .into_iter()
-                .filter_map(|name| std::env::var_os(name).map(|value| (name, value))),
+            Self::NAMES.into_iter().filter_map(|name| std::env::var_os(name).map(|value| (name, value))),
         )
     }
 
     pub fn from_pairs(pairs: impl IntoIterator<Item = (impl Into<String>, impl Into<OsString>)>) -> Self {
-        Self(
-            pairs
-                .into_iter()
-                .map(|(name, value)| (name.into(), value.into()))
-                .collect(),
-        )
+        Self(pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
     }
 
     /// The variable's value, unless it is empty.
@@ -62,9 +55,7 @@ impl EnvironmentVariables {
     }
 
     fn paths(&self, name: &str) -> Vec<PathBuf> {
-        self.get(name)
-            .map(|value| std::env::split_paths(value).collect())
-            .unwrap_or_default()
+        self.get(name).map(|value| std::env::split_paths(value).collect()).unwrap_or_default()
     }
 }
 
@@ -109,18 +100,12 @@ impl SearchReport {
         let outcome = match result {
             Ok(path) => {
                 let outcome = format!("found {}", path.display());
-                self.found = Some(FoundLibrary {
-                    path,
-                    how: place.to_owned(),
-                });
+                self.found = Some(FoundLibrary { path, how: place.to_owned() });
                 outcome
             }
             Err(why) => why,
         };
-        self.steps.push(SearchStep {
-            place: place.to_owned(),
-            outcome,
-        });
+        self.steps.push(SearchStep { place: place.to_owned(), outcome });
         self.found.is_some()
     }
 }
@@ -170,10 +155,7 @@ fn search_in(request: &SearchRequest, layout: &Layout) -> SearchReport {
     }
     if let Some(last) = layout.windows_own() {
         let place = "Windows' own copy (old, and without this program's choice of providers; used as nothing else was found)";
-        report.note(
-            place,
-            layout.directory(&last).ok_or_else(|| "not there".to_owned()),
-        );
+        report.note(place, layout.directory(&last).ok_or_else(|| "not there".to_owned()));
     }
     report
 }

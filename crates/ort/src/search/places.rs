@@ -18,9 +18,7 @@ pub(super) struct Layout {
 impl Layout {
     pub(super) fn of_this_machine(environment: &EnvironmentVariables) -> Self {
         let windows = crate::os::IS_WINDOWS;
-        let root = environment
-            .get("SystemRoot")
-            .map_or_else(|| PathBuf::from(r"C:\Windows"), PathBuf::from);
+        let root = environment.get("SystemRoot").map_or_else(|| PathBuf::from(r"C:\Windows"), PathBuf::from);
         Self {
             windows,
             system_directories: if windows { Vec::new() } else { loader_directories() },
@@ -64,11 +62,7 @@ impl Layout {
     }
 
     fn library_name(&self) -> &'static str {
-        if self.windows {
-            "onnxruntime.dll"
-        } else {
-            "libonnxruntime.so"
-        }
+        if self.windows { "onnxruntime.dll" } else { "libonnxruntime.so" }
     }
 
     /// A file or directory that the user named.
@@ -93,10 +87,8 @@ impl Layout {
             return Err("no site-packages there".to_owned());
         }
         let mut outcome = Err("the onnxruntime package is not installed there".to_owned());
-        for package in packages
-            .iter()
-            .map(|directory| directory.join("onnxruntime"))
-            .filter(|path| path.is_dir())
+        for package in
+            packages.iter().map(|directory| directory.join("onnxruntime")).filter(|path| path.is_dir())
         {
             outcome = self.package(&package);
             if outcome.is_ok() {
@@ -123,10 +115,7 @@ impl Layout {
             found.sort();
             found
         };
-        versions(prefix.join("lib"))
-            .into_iter()
-            .chain(versions(prefix.join("lib64")))
-            .collect()
+        versions(prefix.join("lib")).into_iter().chain(versions(prefix.join("lib64"))).collect()
     }
 
     /// The library inside an installed Python package.
@@ -150,30 +139,16 @@ impl Layout {
 
     /// The system's places, each with a name.
     pub(super) fn system(&self, environment: &EnvironmentVariables) -> Vec<(String, Vec<PathBuf>)> {
-        let beside = (
-            "beside this program".to_owned(),
-            Vec::from_iter(self.executable_directory.clone()),
-        );
+        let beside = ("beside this program".to_owned(), Vec::from_iter(self.executable_directory.clone()));
         if !self.windows {
             return vec![
                 ("LD_LIBRARY_PATH".to_owned(), environment.paths("LD_LIBRARY_PATH")),
                 beside,
-                (
-                    "the system's library directories".to_owned(),
-                    self.system_directories.clone(),
-                ),
+                ("the system's library directories".to_owned(), self.system_directories.clone()),
             ];
         }
-        let own = |path: &PathBuf| {
-            self.system32
-                .as_ref()
-                .is_some_and(|system32| same(path, system32))
-        };
-        let path = environment
-            .paths("PATH")
-            .into_iter()
-            .filter(|path| !own(path))
-            .collect();
+        let own = |path: &PathBuf| self.system32.as_ref().is_some_and(|system32| same(path, system32));
+        let path = environment.paths("PATH").into_iter().filter(|path| !own(path)).collect();
         vec![beside, ("PATH".to_owned(), path)]
     }
 
@@ -184,11 +159,7 @@ impl Layout {
 }
 
 fn same(a: &Path, b: &Path) -> bool {
-    let plain = |path: &Path| {
-        path.to_string_lossy()
-            .trim_end_matches(['\\', '/'])
-            .to_lowercase()
-    };
+    let plain = |path: &Path| path.to_string_lossy().trim_end_matches(['\\', '/']).to_lowercase();
     plain(a) == plain(b)
 }
 
@@ -196,12 +167,7 @@ fn same(a: &Path, b: &Path) -> bool {
 fn package_version(package: &Path) -> Option<String> {
     let init = fs_err::read_to_string(package.join("__init__.py")).ok()?;
     let line = init.lines().find_map(|line| line.strip_prefix("__version__"))?;
-    Some(
-        line.trim_start_matches([' ', '='])
-            .trim()
-            .trim_matches(['"', '\''])
-            .to_owned(),
-    )
+    Some(line.trim_start_matches([' ', '=']).trim().trim_matches(['"', '\'']).to_owned())
 }
 
 fn minor(version: &str) -> Option<u32> {
@@ -214,20 +180,10 @@ fn loader_directories() -> Vec<PathBuf> {
         .into_iter()
         .flatten()
         .filter_map(|entry| fs_err::read_to_string(entry.ok()?.path()).ok())
-        .flat_map(|text| {
-            text.lines()
-                .map(|line| line.trim().to_owned())
-                .collect::<Vec<_>>()
-        })
+        .flat_map(|text| text.lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>())
         .filter(|line| line.starts_with('/'))
         .map(PathBuf::from);
-    let fixed = [
-        "/usr/local/lib",
-        "/usr/local/lib64",
-        "/usr/lib64",
-        "/usr/lib",
-        "/opt/onnxruntime/lib",
-    ];
+    let fixed = ["/usr/local/lib", "/usr/local/lib64", "/usr/lib64", "/usr/lib", "/opt/onnxruntime/lib"];
     let mut directories: Vec<PathBuf> = Vec::new();
     for directory in configuration.chain(fixed.map(PathBuf::from)) {
         if directory.is_dir() && !directories.contains(&directory) {

@@ -22,11 +22,7 @@ pub(super) fn interpreters(request: &SearchRequest, layout: &Layout) -> Vec<Path
     if let Some(python) = &request.python {
         return vec![python.clone()];
     }
-    let names = if layout.windows {
-        ["python3.exe", "python.exe"]
-    } else {
-        ["python3", "python"]
-    };
+    let names = if layout.windows { ["python3.exe", "python.exe"] } else { ["python3", "python"] };
     let path = request.environment.paths("PATH");
     // Windows puts a stub there that opens the Store instead of running Python.
     let is_stub = |directory: &PathBuf| layout.windows && directory.to_string_lossy().contains("WindowsApps");
@@ -76,11 +72,7 @@ fn wait(mut child: Child, timeout: Duration) -> Result<String, String> {
         return Err(format!("ended with {status}"));
     }
     let mut answer = String::new();
-    match child
-        .stdout
-        .take()
-        .map(|mut stdout| stdout.read_to_string(&mut answer))
-    {
+    match child.stdout.take().map(|mut stdout| stdout.read_to_string(&mut answer)) {
         Some(Ok(_)) => Ok(answer),
         _ => Err("its answer is not readable".to_owned()),
     }
@@ -92,11 +84,7 @@ mod tests {
 
     #[test]
     fn a_hung_interpreter_is_ended() {
-        let child = Command::new("sleep")
-            .arg("60")
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("sleep starts");
+        let child = Command::new("sleep").arg("60").stdout(Stdio::piped()).spawn().expect("sleep starts");
         let started = Instant::now();
         let error = wait(child, Duration::from_millis(50)).expect_err("it hangs");
         assert!(error.contains("did not answer"), "{error}");

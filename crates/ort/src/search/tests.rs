@@ -7,21 +7,13 @@ fn touch(path: &Path) {
 
 /// A machine with nothing on it.
 fn bare(windows: bool) -> Layout {
-    Layout {
-        windows,
-        system_directories: Vec::new(),
-        executable_directory: None,
-        system32: None,
-    }
+    Layout { windows, system_directories: Vec::new(), executable_directory: None, system32: None }
 }
 
 fn request(pairs: &[(&str, &Path)]) -> SearchRequest {
     let environment =
         EnvironmentVariables::from_pairs(pairs.iter().map(|(name, path)| (*name, path.as_os_str())));
-    SearchRequest {
-        environment,
-        ..SearchRequest::default()
-    }
+    SearchRequest { environment, ..SearchRequest::default() }
 }
 
 #[test]
@@ -59,10 +51,7 @@ fn the_active_environment_comes_before_the_system() {
     touch(&library);
     touch(&lib.join("libonnxruntime.so"));
     let request = request(&[("VIRTUAL_ENV", &venv), ("LD_LIBRARY_PATH", &lib)]);
-    assert_eq!(
-        search_in(&request, &bare(false)).found.expect("found").path,
-        library
-    );
+    assert_eq!(search_in(&request, &bare(false)).found.expect("found").path, library);
 }
 
 #[test]
@@ -71,16 +60,10 @@ fn an_old_package_is_explained_and_the_search_goes_on() {
     let (venv, lib) = (home.path().join("venv"), home.path().join("lib"));
     let package = venv.join("lib/python3.10/site-packages/onnxruntime");
     touch(&package.join("capi/onnxruntime_pybind11_state.so"));
-    fs_err::write(
-        package.join("__init__.py"),
-        "\"\"\"doc\"\"\"\n__version__ = \"1.17.3\"\n",
-    )
-    .expect("written");
+    fs_err::write(package.join("__init__.py"), "\"\"\"doc\"\"\"\n__version__ = \"1.17.3\"\n")
+        .expect("written");
     touch(&lib.join("libonnxruntime.so.1.20.1"));
-    let report = search_in(
-        &request(&[("VIRTUAL_ENV", &venv), ("LD_LIBRARY_PATH", &lib)]),
-        &bare(false),
-    );
+    let report = search_in(&request(&[("VIRTUAL_ENV", &venv), ("LD_LIBRARY_PATH", &lib)]), &bare(false));
     assert!(
         report.steps[0].outcome.starts_with(
             "onnxruntime 1.17.3 is installed, but packages before 1.19 have no separate libonnxruntime.so on Linux: `pip"
@@ -96,10 +79,7 @@ fn windows_own_copy_comes_last_and_is_called_that() {
     let home = tempfile::tempdir().expect("a directory");
     let (system32, tools) = (home.path().join("System32"), home.path().join("tools"));
     touch(&system32.join("onnxruntime.dll"));
-    let layout = Layout {
-        system32: Some(system32.clone()),
-        ..bare(true)
-    };
+    let layout = Layout { system32: Some(system32.clone()), ..bare(true) };
     let report = search_in(&request(&[("PATH", &system32)]), &layout);
     let found = report.found.expect("found");
     assert!(found.how.starts_with("Windows' own copy"), "{}", found.how);
@@ -113,9 +93,7 @@ fn windows_own_copy_comes_last_and_is_called_that() {
 #[test]
 fn windows_packages_are_found() {
     let home = tempfile::tempdir().expect("a directory");
-    let library = home
-        .path()
-        .join("Lib/site-packages/onnxruntime/capi/onnxruntime.dll");
+    let library = home.path().join("Lib/site-packages/onnxruntime/capi/onnxruntime.dll");
     touch(&library);
     let report = search_in(&request(&[("CONDA_PREFIX", home.path())]), &bare(true));
     assert_eq!(report.found.expect("found").path, library);
@@ -126,12 +104,5 @@ fn nothing_anywhere_tells_every_place() {
     let report = search_in(&SearchRequest::default(), &bare(false));
     assert_eq!(report.found, None);
     let places: Vec<_> = report.steps.iter().map(|step| step.place.as_str()).collect();
-    assert_eq!(
-        places,
-        [
-            "LD_LIBRARY_PATH",
-            "beside this program",
-            "the system's library directories"
-        ]
-    );
+    assert_eq!(places, ["LD_LIBRARY_PATH", "beside this program", "the system's library directories"]);
 }

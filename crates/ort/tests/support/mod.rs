@@ -1,13 +1,11 @@
 //! What the tests against a real library share.
 
 #![allow(dead_code, reason = "every test binary uses another part")]
-#![allow(
-    clippy::allow_attributes,
-    reason = "`expect` would fail in the binary that uses everything"
-)]
+#![allow(clippy::allow_attributes, reason = "`expect` would fail in the binary that uses everything")]
 
 pub mod models;
 pub mod onnx;
+pub mod skips;
 
 use std::path::PathBuf;
 
@@ -16,16 +14,7 @@ use ortscope_ort::{Environment, LogLevel, Runtime, Session, SessionOptions};
 
 /// The library to test with, or `None` after saying that the test is skipped.
 pub fn library() -> Option<PathBuf> {
-    let path = std::env::var_os("ORTSCOPE_TEST_ORT").map(PathBuf::from);
-    if path.is_none() {
-        skipped("ORTSCOPE_TEST_ORT");
-    }
-    path
-}
-
-#[expect(clippy::print_stderr, reason = "a skipped test must be visible")]
-pub fn skipped(variable: &str) {
-    eprintln!("skipped: {variable} is not set (cargo xtask test sets it)");
+    skips::variable("ORTSCOPE_TEST_ORT")
 }
 
 pub fn environment() -> Option<Environment> {
@@ -48,20 +37,12 @@ pub fn floats(dims: &[u64], values: &[f32]) -> Value {
 
 pub fn integers(dims: &[u64], values: &[i64]) -> Value {
     let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-    Value::Tensor(Tensor {
-        element: ElementType::Int64,
-        dims: dims.to_vec(),
-        data: TensorData::Bytes(bytes),
-    })
+    Value::Tensor(Tensor { element: ElementType::Int64, dims: dims.to_vec(), data: TensorData::Bytes(bytes) })
 }
 
 pub fn strings(dims: &[u64], values: &[&str]) -> Value {
     let data = TensorData::Strings(values.iter().map(|value| (*value).to_owned()).collect());
-    Value::Tensor(Tensor {
-        element: ElementType::String,
-        dims: dims.to_vec(),
-        data,
-    })
+    Value::Tensor(Tensor { element: ElementType::String, dims: dims.to_vec(), data })
 }
 
 pub fn named(name: &str, value: Value) -> (String, Value) {

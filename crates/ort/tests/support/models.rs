@@ -37,10 +37,7 @@ pub fn add() -> Vec<u8> {
 
 /// `y[batch,2] = x[batch,3] * W`, with W = [[1,2],[3,4],[5,6]].
 pub fn matmul() -> Vec<u8> {
-    let weights: Vec<u8> = [1f32, 2., 3., 4., 5., 6.]
-        .iter()
-        .flat_map(|value| value.to_le_bytes())
-        .collect();
+    let weights: Vec<u8> = [1f32, 2., 3., 4., 5., 6.].iter().flat_map(|value| value.to_le_bytes()).collect();
     Graph::default()
         .node(&node("MatMul", &["x", "w"], &["y"]))
         .initializer(&initializer("w", FLOAT, &[3, 2], &weights))
@@ -97,10 +94,7 @@ pub fn branches() -> Vec<u8> {
     let of = tensor_type(FLOAT, &[Dim::Fixed(2)]);
     let branch = |op: &str, out: &str| {
         let value = Message::default().string(1, out).message(2, &of);
-        Message::default()
-            .message(1, &node(op, &["x", "x"], &[out]))
-            .string(2, out)
-            .message(12, &value)
+        Message::default().message(1, &node(op, &["x", "x"], &[out])).string(2, out).message(12, &value)
     };
     let attribute =
         |name: &str, graph: &Message| Message::default().string(1, name).message(6, graph).int(20, 5);
@@ -130,13 +124,10 @@ pub fn zip_map() -> Vec<u8> {
 
 /// A map in, its values in key order out (DictVectorizer with string keys).
 pub fn dict_vectorizer() -> Vec<u8> {
-    let words = ["a", "b", "c"].iter().fold(
-        Message::default().string(1, "string_vocabulary"),
-        |attribute, word| attribute.string(9, word),
-    );
-    let node = node("DictVectorizer", &["m"], &["y"])
-        .message(5, &words.int(20, 8))
-        .string(7, "ai.onnx.ml");
+    let words = ["a", "b", "c"]
+        .iter()
+        .fold(Message::default().string(1, "string_vocabulary"), |attribute, word| attribute.string(9, word));
+    let node = node("DictVectorizer", &["m"], &["y"]).message(5, &words.int(20, 8)).string(7, "ai.onnx.ml");
     Graph::default()
         .node(&node)
         .input("m", &map_type(STRING, &tensor_type(FLOAT, &[])))
@@ -168,27 +159,11 @@ pub fn cast_to_float(elem: i32, ir: i64, opset: i64) -> Vec<u8> {
 /// A decoder with a cache of one layer: present = concat(past, embedding of the tokens), logits favour the token that
 /// equals the number of cached positions. `dims` are 1 head and 1 wide, so that a person can follow it.
 pub fn decoder() -> Vec<u8> {
-    let cache = |length| {
-        tensor_type(
-            FLOAT,
-            &[
-                Dim::Named("batch"),
-                Dim::Fixed(1),
-                Dim::Named(length),
-                Dim::Fixed(1),
-            ],
-        )
-    };
+    let cache =
+        |length| tensor_type(FLOAT, &[Dim::Named("batch"), Dim::Fixed(1), Dim::Named(length), Dim::Fixed(1)]);
     let tokens = |length| tensor_type(INT64, &[Dim::Named("batch"), Dim::Named(length)]);
-    let int64s = |values: &[i64]| {
-        values
-            .iter()
-            .flat_map(|value| value.to_le_bytes())
-            .collect::<Vec<_>>()
-    };
-    let vocabulary: Vec<u8> = (0..8)
-        .flat_map(|value: i32| (value as f32).to_le_bytes())
-        .collect();
+    let int64s = |values: &[i64]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>();
+    let vocabulary: Vec<u8> = (0..8).flat_map(|value: i32| (value as f32).to_le_bytes()).collect();
     Graph::default()
         // Tokens [b,s] as floats [b,1,s,1], appended to both caches.
         .node(&node("Cast", &["input_ids"], &["ids"]).message(5, &int_attribute("to", 1)))
@@ -199,12 +174,8 @@ pub fn decoder() -> Vec<u8> {
                 .message(5, &int_attribute("axis", 2)),
         )
         .node(
-            &node(
-                "Concat",
-                &["past_key_values.0.value", "new"],
-                &["present.0.value"],
-            )
-            .message(5, &int_attribute("axis", 2)),
+            &node("Concat", &["past_key_values.0.value", "new"], &["present.0.value"])
+                .message(5, &int_attribute("axis", 2)),
         )
         // logits[b,s,v] = -(v - sum of the mask)^2, so that argmax is the number of visible positions.
         .node(&node("Cast", &["attention_mask"], &["mask"]).message(5, &int_attribute("to", 1)))
@@ -226,13 +197,7 @@ pub fn decoder() -> Vec<u8> {
         .input("position_ids", &tokens("sequence"))
         .input("past_key_values.0.key", &cache("past"))
         .input("past_key_values.0.value", &cache("past"))
-        .output(
-            "logits",
-            &tensor_type(
-                FLOAT,
-                &[Dim::Named("batch"), Dim::Named("sequence"), Dim::Fixed(8)],
-            ),
-        )
+        .output("logits", &tensor_type(FLOAT, &[Dim::Named("batch"), Dim::Named("sequence"), Dim::Fixed(8)]))
         .output("present.0.key", &cache("total"))
         .output("present.0.value", &cache("total"))
         .model()

@@ -87,20 +87,15 @@ pub fn optional_type(of: &Message) -> Message {
 
 /// `NodeProto`.
 pub fn node(op: &str, inputs: &[&str], outputs: &[&str]) -> Message {
-    let node = inputs
-        .iter()
-        .fold(Message::default(), |node, name| node.string(1, name));
+    let node = inputs.iter().fold(Message::default(), |node, name| node.string(1, name));
     let node = outputs.iter().fold(node, |node, name| node.string(2, name));
-    node.string(3, &format!("node_{op}_{}", outputs.first().unwrap_or(&"")))
-        .string(4, op)
+    node.string(3, &format!("node_{op}_{}", outputs.first().unwrap_or(&""))).string(4, op)
 }
 
 pub fn ints_attribute(name: &str, values: &[i64]) -> Message {
     values
         .iter()
-        .fold(Message::default().string(1, name), |attribute, value| {
-            attribute.int(8, *value)
-        })
+        .fold(Message::default().string(1, name), |attribute, value| attribute.int(8, *value))
         .int(20, 7)
 }
 
@@ -114,9 +109,7 @@ pub fn float_attribute(name: &str, value: f32) -> Message {
 
 /// `TensorProto`.
 pub fn initializer(name: &str, elem: i32, dims: &[i64], data: &[u8]) -> Message {
-    let tensor = dims
-        .iter()
-        .fold(Message::default(), |tensor, dim| tensor.int(1, *dim));
+    let tensor = dims.iter().fold(Message::default(), |tensor, dim| tensor.int(1, *dim));
     tensor.int(2, i64::from(elem)).string(8, name).bytes(9, data)
 }
 
@@ -134,17 +127,11 @@ impl Graph {
     }
 
     pub fn input(self, name: &str, of: &Message) -> Self {
-        Self(
-            self.0
-                .message(11, &Message::default().string(1, name).message(2, of)),
-        )
+        Self(self.0.message(11, &Message::default().string(1, name).message(2, of)))
     }
 
     pub fn output(self, name: &str, of: &Message) -> Self {
-        Self(
-            self.0
-                .message(12, &Message::default().string(1, name).message(2, of)),
-        )
+        Self(self.0.message(12, &Message::default().string(1, name).message(2, of)))
     }
 
     /// `ModelProto` of IR 8 and opset 13, which every version since 1.15 takes.

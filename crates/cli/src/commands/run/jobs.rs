@@ -75,10 +75,7 @@ pub fn plan(args: &RunArgs, global: &GlobalArgs) -> Result<Vec<Job>, Failure> {
             },
             scenario,
             limits: limits(&rule),
-            generate: args.generate.map(|new_tokens| GeneratePlan {
-                prompt_tokens: args.prompt,
-                new_tokens,
-            }),
+            generate: args.generate.map(|new_tokens| GeneratePlan { prompt_tokens: args.prompt, new_tokens }),
             check_outputs: args.check_outputs.is_some(),
             time_second_session: true,
         };
@@ -102,11 +99,7 @@ pub fn plan(args: &RunArgs, global: &GlobalArgs) -> Result<Vec<Job>, Failure> {
 /// The same rule for a row of a sweep: briefer, unless the user said how long.
 pub fn brief(rule: StopRule) -> StopRule {
     match (rule.max_runs, rule.duration_seconds) {
-        (None, None) => StopRule {
-            tail_seconds: 2.0,
-            max_seconds: Some(SWEEP_CAP_SECONDS),
-            ..rule
-        },
+        (None, None) => StopRule { tail_seconds: 2.0, max_seconds: Some(SWEEP_CAP_SECONDS), ..rule },
         _ => rule,
     }
 }
@@ -114,9 +107,7 @@ pub fn brief(rule: StopRule) -> StopRule {
 fn scenario(args: &RunArgs, config: &Config) -> Result<Scenario, Failure> {
     let scenario = match args.scenario.as_deref().or(config.run.scenario.as_deref()) {
         Some(text) => text.parse().map_err(Failure::usage)?,
-        None if args.sessions > 1 => Scenario::Multi {
-            streams: args.sessions,
-        },
+        None if args.sessions > 1 => Scenario::Multi { streams: args.sessions },
         None => Scenario::Single,
     };
     if args.generate.is_some() && scenario != Scenario::Single {
@@ -125,9 +116,7 @@ fn scenario(args: &RunArgs, config: &Config) -> Result<Scenario, Failure> {
         ));
     }
     if args.generate == Some(0) || args.generate.is_some_and(|tokens| tokens > 1_000_000) {
-        return Err(Failure::usage(
-            "--generate needs a number of tokens from 1 to 1000000",
-        ));
+        return Err(Failure::usage("--generate needs a number of tokens from 1 to 1000000"));
     }
     Ok(scenario)
 }
@@ -143,28 +132,15 @@ fn stop_rule(args: &RunArgs, config: &Config, scenario: Scenario) -> Result<Stop
             "--precision decides by itself when to stop: leave --runs and --duration out",
         ));
     }
-    let duration = args
-        .duration
-        .as_deref()
-        .map(values::duration_seconds)
-        .transpose()
-        .map_err(Failure::usage)?;
-    let duration = duration.or(config
-        .run
-        .duration_seconds
-        .filter(|_| args.runs.is_none() && args.precision.is_none()));
-    let precision = args
-        .precision
-        .as_deref()
-        .map(values::precision_ratio)
-        .transpose()
-        .map_err(Failure::usage)?;
+    let duration =
+        args.duration.as_deref().map(values::duration_seconds).transpose().map_err(Failure::usage)?;
+    let duration =
+        duration.or(config.run.duration_seconds.filter(|_| args.runs.is_none() && args.precision.is_none()));
+    let precision =
+        args.precision.as_deref().map(values::precision_ratio).transpose().map_err(Failure::usage)?;
     let open_loop = matches!(scenario, Scenario::Server { .. });
     Ok(match (args.runs, duration) {
-        (Some(runs), duration) => StopRule {
-            duration_seconds: duration,
-            ..StopRule::for_runs(runs)
-        },
+        (Some(runs), duration) => StopRule { duration_seconds: duration, ..StopRule::for_runs(runs) },
         (None, Some(seconds)) => StopRule::for_duration(seconds),
         (None, None) if open_loop => StopRule::for_duration(SERVER_SECONDS),
         // Tokens are judged by sequences: five seconds give hundreds of them for a small model.
@@ -174,27 +150,13 @@ fn stop_rule(args: &RunArgs, config: &Config, scenario: Scenario) -> Result<Stop
 }
 
 fn limits(rule: &StopRule) -> RunLimits {
-    let nanos = rule
-        .duration_seconds
-        .or(rule.max_seconds)
-        .map(|seconds| (seconds * 1e9) as u64);
-    RunLimits {
-        runs: rule.max_runs,
-        duration_nanos: nanos,
-    }
+    let nanos = rule.duration_seconds.or(rule.max_seconds).map(|seconds| (seconds * 1e9) as u64);
+    RunLimits { runs: rule.max_runs, duration_nanos: nanos }
 }
 
 fn session_options(args: &RunArgs, config: &Config, scenario: Scenario) -> Result<SessionOptions, Failure> {
-    let level = args
-        .opt
-        .as_deref()
-        .or(config.run.optimization.as_deref())
-        .unwrap_or("all");
-    let names = if args.provider.is_empty() {
-        &config.run.providers
-    } else {
-        &args.provider
-    };
+    let level = args.opt.as_deref().or(config.run.optimization.as_deref()).unwrap_or("all");
+    let names = if args.provider.is_empty() { &config.run.providers } else { &args.provider };
     let mut config_entries = config.ort.config_entries.clone();
     for entry in &args.config_entry {
         let (key, value) =
@@ -207,9 +169,7 @@ fn session_options(args: &RunArgs, config: &Config, scenario: Scenario) -> Resul
         threads = threads.or(Some(1));
     }
     if args.inter_threads.is_some() && !args.parallel {
-        return Err(Failure::usage(
-            "--inter-threads has an effect only with --parallel",
-        ));
+        return Err(Failure::usage("--inter-threads has an effect only with --parallel"));
     }
     Ok(SessionOptions {
         intra_op_threads: threads,
@@ -228,11 +188,7 @@ fn session_options(args: &RunArgs, config: &Config, scenario: Scenario) -> Resul
 /// Only a user who ends the list with the CPU agrees to be measured there.
 pub fn fallback_policy(names: &[String]) -> FallbackPolicy {
     let cpu_last = names.len() > 1 && names.last().is_some_and(|name| is_cpu(name));
-    if cpu_last {
-        FallbackPolicy::ContinueOnCpu
-    } else {
-        FallbackPolicy::Fail
-    }
+    if cpu_last { FallbackPolicy::ContinueOnCpu } else { FallbackPolicy::Fail }
 }
 
 fn is_cpu(name: &str) -> bool {
@@ -253,14 +209,9 @@ pub fn providers(
         requests.push(ProviderRequest::named(name.trim()));
     }
     let find = |name: &str, flag: &str| -> Result<usize, Failure> {
-        requests
-            .iter()
-            .position(|request| request.name.eq_ignore_ascii_case(name))
-            .ok_or_else(|| {
-                Failure::usage(format!(
-                    "{flag} names the provider '{name}', which --provider does not ask for"
-                ))
-            })
+        requests.iter().position(|request| request.name.eq_ignore_ascii_case(name)).ok_or_else(|| {
+            Failure::usage(format!("{flag} names the provider '{name}', which --provider does not ask for"))
+        })
     };
     let mut changes: Vec<(usize, Change)> = Vec::new();
     for option in options {
@@ -270,17 +221,11 @@ pub fn providers(
                 "'{option}' does not say whose option it is: write NAME.KEY=VALUE"
             )));
         };
-        changes.push((
-            find(provider, "--provider-option")?,
-            Change::Option(key.to_owned(), value),
-        ));
+        changes.push((find(provider, "--provider-option")?, Change::Option(key.to_owned(), value)));
     }
     for library in libraries {
         let (provider, path) = values::key_value(library, "a provider library").map_err(Failure::usage)?;
-        changes.push((
-            find(&provider, "--provider-library")?,
-            Change::Library(PathBuf::from(path)),
-        ));
+        changes.push((find(&provider, "--provider-library")?, Change::Library(PathBuf::from(path))));
     }
     for (index, change) in changes {
         let Some(request) = requests.get_mut(index) else {
@@ -314,9 +259,7 @@ fn shapes(args: &RunArgs, config: &Config) -> Result<BTreeMap<String, String>, F
 
 fn check_batches(args: &RunArgs) -> Result<(), Failure> {
     if let Some(bad) = args.batch.iter().find(|batch| !(1..=1_048_576).contains(*batch)) {
-        return Err(Failure::usage(format!(
-            "a batch of {bad} is not possible: from 1 to 1048576"
-        )));
+        return Err(Failure::usage(format!("a batch of {bad} is not possible: from 1 to 1048576")));
     }
     if args.batch.len() > 1 && !args.sweep.is_empty() {
         return Err(Failure::usage(

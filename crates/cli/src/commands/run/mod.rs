@@ -65,20 +65,10 @@ fn show(document: &RunDocument, terminal: &Terminal) -> Result<(), Failure> {
     let mut lines = Vec::new();
     // A sweep is read as a table; single summaries of every row would bury it.
     if let Some(report) = &document.batch_sweep {
-        lines.extend(
-            document
-                .results
-                .first()
-                .map(|result| format!("{}  by batch size", result.model.name)),
-        );
+        lines.extend(document.results.first().map(|result| format!("{}  by batch size", result.model.name)));
         lines.extend(tables::batch_sweep(report, &document.results, terminal));
     } else if let Some(report) = &document.sweep {
-        lines.extend(
-            document
-                .results
-                .first()
-                .map(|result| format!("{}  settings tried", result.model.name)),
-        );
+        lines.extend(document.results.first().map(|result| format!("{}  settings tried", result.model.name)));
         lines.extend(tables::sweep(report, &document.results, terminal));
     } else {
         for (index, result) in document.results.iter().enumerate() {
@@ -98,27 +88,16 @@ fn show(document: &RunDocument, terminal: &Terminal) -> Result<(), Failure> {
 fn finish(document: &RunDocument, failure: Option<Failure>, interrupt: &Interrupt) -> Result<Exit, Failure> {
     let measured = document.results.iter().any(|result| result.measured_runs() > 0);
     // A sweep that recommends something has done its job even if some rows could not run.
-    let recommended = document
-        .sweep
-        .as_ref()
-        .is_some_and(|sweep| sweep.analysis.recommended.is_some())
-        || document
-            .batch_sweep
-            .as_ref()
-            .is_some_and(|sweep| sweep.analysis.best_batch.is_some());
+    let recommended = document.sweep.as_ref().is_some_and(|sweep| sweep.analysis.recommended.is_some())
+        || document.batch_sweep.as_ref().is_some_and(|sweep| sweep.analysis.best_batch.is_some());
     if let Some(failure) = failure.filter(|_| !recommended) {
         return Err(failure);
     }
     if interrupt.requested() && !measured {
-        return Err(Failure::new(
-            Exit::Interrupted,
-            "interrupted before anything was measured",
-        ));
+        return Err(Failure::new(Exit::Interrupted, "interrupted before anything was measured"));
     }
-    let lost = document
-        .results
-        .iter()
-        .any(|result| result.losses.iter().any(|loss| loss.kind == "inferences"));
+    let lost =
+        document.results.iter().any(|result| result.losses.iter().any(|loss| loss.kind == "inferences"));
     Ok(if lost { Exit::DataLost } else { Exit::Ok })
 }
 
@@ -133,11 +112,7 @@ fn measure_in_turn(
         if interrupt.requested() {
             break;
         }
-        let place = if jobs.len() > 1 {
-            format!(" ({}/{})", index + 1, jobs.len())
-        } else {
-            String::new()
-        };
+        let place = if jobs.len() > 1 { format!(" ({}/{})", index + 1, jobs.len()) } else { String::new() };
         let mut progress = Progress::start(terminal, &format!("{}{place}", job.title()));
         let result = measure_one(job, interrupt, &mut progress);
         progress.finish();
@@ -156,29 +131,25 @@ fn measure_together(
     std::thread::scope(|scope| {
         for (index, job) in jobs.iter().enumerate() {
             let finished = &finished;
-            let spawned = std::thread::Builder::new()
-                .name(format!("supervisor-{index}"))
-                .spawn_scoped(scope, move || {
+            let spawned = std::thread::Builder::new().name(format!("supervisor-{index}")).spawn_scoped(
+                scope,
+                move || {
                     // One line of progress is enough for all.
                     let mut quiet = *terminal;
                     quiet.quiet |= index > 0;
                     let mut progress = Progress::start(&quiet, &format!("{} models together", jobs.len()));
                     let result = measure_one(job, interrupt, &mut progress);
                     progress.finish();
-                    finished
-                        .lock()
-                        .unwrap_or_else(std::sync::PoisonError::into_inner)
-                        .push((index, result));
-                });
+                    finished.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((index, result));
+                },
+            );
             if let Err(error) = spawned {
                 let mut finished = finished.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 finished.push((index, Err(Failure::internal(error))));
             }
         }
     });
-    let mut finished = finished
-        .into_inner()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut finished = finished.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     finished.sort_by_key(|(index, _)| *index);
     let (mut results, mut failure) = (Vec::new(), None);
     for (_, result) in finished {
@@ -232,8 +203,5 @@ fn measure_clock() -> ClockReport {
         deltas.push(now - last);
         last = now;
     }
-    ClockReport {
-        name: clock_name(),
-        cost: clock_cost(&deltas),
-    }
+    ClockReport { name: clock_name(), cost: clock_cost(&deltas) }
 }

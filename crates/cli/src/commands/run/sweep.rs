@@ -99,22 +99,14 @@ fn combination(
 fn apply(job: &mut Job, key: &str, choice: &str, args: &RunArgs) -> Result<(), Failure> {
     let options = &mut job.plan.options;
     let number = || {
-        choice
-            .parse::<u32>()
-            .ok()
-            .filter(|value| (1..=4096).contains(value))
-            .ok_or_else(|| {
-                Failure::usage(format!(
-                    "--sweep {key}: '{choice}' is not a number from 1 to 4096"
-                ))
-            })
+        choice.parse::<u32>().ok().filter(|value| (1..=4096).contains(value)).ok_or_else(|| {
+            Failure::usage(format!("--sweep {key}: '{choice}' is not a number from 1 to 4096"))
+        })
     };
     let switch = || match choice {
         "on" | "true" | "1" => Ok(true),
         "off" | "false" | "0" => Ok(false),
-        _ => Err(Failure::usage(format!(
-            "--sweep {key}: '{choice}' is neither on nor off"
-        ))),
+        _ => Err(Failure::usage(format!("--sweep {key}: '{choice}' is neither on nor off"))),
     };
     match key {
         "threads" => options.intra_op_threads = Some(number()?),
@@ -165,10 +157,7 @@ pub fn batch_report(args: &RunArgs, results: &[RunResult]) -> Option<BatchSweepR
     let mut points = Vec::new();
     let mut failed = Vec::new();
     for (batch, result) in args.batch.iter().zip(results) {
-        let p50 = result
-            .latency
-            .as_ref()
-            .and_then(|latency| latency.inference.percentile(0.5)?.value_nanos);
+        let p50 = result.latency.as_ref().and_then(|latency| latency.inference.percentile(0.5)?.value_nanos);
         match p50 {
             Some(p50_nanos) => points.push(BatchPoint {
                 batch: *batch,
@@ -177,18 +166,12 @@ pub fn batch_report(args: &RunArgs, results: &[RunResult]) -> Option<BatchSweepR
                 runs: result.measured_runs(),
             }),
             None => {
-                let why = result
-                    .failure
-                    .as_ref()
-                    .map_or("too few runs", |failure| failure.message.as_str());
+                let why = result.failure.as_ref().map_or("too few runs", |failure| failure.message.as_str());
                 failed.push((*batch, why.to_owned()));
             }
         }
     }
-    Some(BatchSweepReport {
-        analysis: batch_sweep(&points),
-        failed,
-    })
+    Some(BatchSweepReport { analysis: batch_sweep(&points), failed })
 }
 
 pub fn settings_report(args: &RunArgs, jobs: &[Job], results: &[RunResult]) -> Option<SweepReport> {
@@ -202,10 +185,7 @@ pub fn settings_report(args: &RunArgs, jobs: &[Job], results: &[RunResult]) -> O
             label: job.label.clone().unwrap_or_default(),
             settings: job.settings.clone(),
             is_default: job.is_default,
-            p50: result
-                .latency
-                .as_ref()
-                .and_then(|latency| latency.inference.percentile(0.5).cloned()),
+            p50: result.latency.as_ref().and_then(|latency| latency.inference.percentile(0.5).cloned()),
             throughput_per_second: result
                 .throughput
                 .as_ref()
@@ -216,10 +196,8 @@ pub fn settings_report(args: &RunArgs, jobs: &[Job], results: &[RunResult]) -> O
         .collect();
     let single = jobs.iter().all(|job| job.plan.scenario == Scenario::Single);
     let analysis = recommend(&rows, if single { Goal::Latency } else { Goal::Throughput });
-    let command = analysis
-        .recommended
-        .and_then(|index| rows.get(index))
-        .map(|row| command_for(args, &row.settings));
+    let command =
+        analysis.recommended.and_then(|index| rows.get(index)).map(|row| command_for(args, &row.settings));
     Some(SweepReport { analysis, command })
 }
 
