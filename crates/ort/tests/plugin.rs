@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ortscope_core::tensor::{Tensor, TensorData, Value};
 use ortscope_ort::ep::DeviceClass;
