@@ -148,11 +148,13 @@ fn passed(command: &mut Command) -> Result<Outcome> {
 
 fn test_command(workspace: &Workspace, filter: &[String]) -> Command {
     let mut command = workspace.cargo();
+    let chosen = filter.iter().any(|word| word.starts_with("-p") || word.starts_with("--package"));
+    let all_packages: &[&str] = if chosen { &[] } else { &["--workspace"] };
     if has_nextest() {
-        command.args(["nextest", "run", "--workspace"]).env("NEXTEST_STATUS_LEVEL", "slow");
+        command.args(["nextest", "run"]).args(all_packages).env("NEXTEST_STATUS_LEVEL", "slow");
     } else {
         eprintln!("cargo-nextest is not installed: the tests run with `cargo test`, one after the other");
-        command.args(["test", "--workspace", "--no-fail-fast", "--lib", "--bins", "--tests"]);
+        command.arg("test").args(all_packages).args(["--no-fail-fast", "--lib", "--bins", "--tests"]);
     }
     command.args(filter);
     let corpus = workspace.root.join("../shared/data");

@@ -1,7 +1,7 @@
 //! What the clock itself costs and resolves, and so how many digits of a result mean something.
 //!
-//! Nothing is subtracted from measurements. Digits below twice the timer noise are not shown
-//! (facts/statistics.md 3.5): a report that prints nanoseconds from a 100 ns clock invents them.
+//! Nothing is subtracted from measurements. Digits below twice the timer noise are not shown:
+//! a report that prints nanoseconds from a 100 ns clock invents them.
 
 use serde::{Deserialize, Serialize};
 

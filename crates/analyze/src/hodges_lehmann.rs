@@ -3,7 +3,7 @@
 //!
 //! The estimate is the median of all Walsh averages (dᵢ + dⱼ) / 2, i ≤ j; the bounds are the Walsh averages that the
 //! Wilcoxon signed-rank distribution cuts off (Hollander, Wolfe and Chicken, *Nonparametric Statistical Methods*,
-//! 3.3; prototypes/statistics/sim.py `hl_wilcoxon`). Exact up to 60 differences, normal approximation above.
+//! 3.3). Exact up to 60 differences, normal approximation above.
 
 use serde::{Deserialize, Serialize};
 

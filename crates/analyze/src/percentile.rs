@@ -4,7 +4,7 @@
 //! independent samples the series is worth: the exceedance indicator I(x > q) is averaged over batches of √n
 //! consecutive runs, the variance of these means over the binomial variance is the *noise factor* v ≥ 1, and
 //! n / v is the effective sample size. Measured coverage of the plain binomial interval on such series is 34 to 74 %;
-//! of this one 92 to 98 % (tests/it/coverage.rs; facts/statistics.md 3.3, prototypes/statistics/ci.py). It fails where
+//! of this one 92 to 98 % (`tests/it/coverage.rs`). It fails where
 //! bursts are so rare that a series may hold none: with one burst of 20 in 2 000 runs, p99 of 2 000 runs is `None` in
 //! two of three series, and of the intervals stated for the others only one in eight covers; most are too low. Nothing
 //! in such a series shows what it lacks: a longer measurement does (93 % at 20 000 runs).

@@ -3,7 +3,7 @@
 //! MSER cuts where the standard error of what remains is smallest: cutting more loses data, cutting less keeps the
 //! transient. Medians of five instead of means make it blind to single outliers, logarithms make a factor of two count
 //! the same at any latency. The cut is limited to the first half, where the statistic is still stable. Measured
-//! (facts/statistics.md 3.2): cuts 0, 30, 135 and 120 where 0, 38, 130 and 120 are right, bias of p50 at most 0.16 %;
+//! (`tests/it/warmup.rs`): cuts 0, 30, 135 and 120 where 0, 38, 130 and 120 are right, bias of p50 at most 0.16 %;
 //! the rule "last five within x %" stops at 36 to 52 whatever the truth.
 //!
 //! A cut does not promise a steady state. When the halves of the rest still differ by more than 2 %, beyond doubt, the

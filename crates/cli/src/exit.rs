@@ -29,6 +29,22 @@ impl Exit {
     pub fn code(self) -> u8 {
         self as u8
     }
+
+    pub fn from_code(code: i32) -> Option<Self> {
+        [
+            Self::Ok,
+            Self::Internal,
+            Self::Usage,
+            Self::Model,
+            Self::Input,
+            Self::Permission,
+            Self::Provider,
+            Self::DataLost,
+            Self::Interrupted,
+        ]
+        .into_iter()
+        .find(|exit| i32::from(exit.code()) == code)
+    }
 }
 
 /// One clear sentence, what to do about it, and the exit code.

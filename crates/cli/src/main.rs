@@ -21,7 +21,11 @@ use clap::Parser as _;
 
 use args::{Cli, Command};
 use exit::{Exit, Failure};
+use report::document::ErrorDocument;
 use terminal::Terminal;
+
+/// Set to 1, it keeps ONNX Runtime from calling home.
+pub const TELEMETRY_SWITCH: &str = "ORT_DISABLE_TELEMETRY";
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -37,10 +41,28 @@ fn main() -> ExitCode {
         Ok(exit) => exit,
         Err(failure) => {
             terminal::print_failure(&terminal, &failure);
+            if terminal.json {
+                let document = ErrorDocument { schema: "ortscope.error/1", failure: &failure };
+                // A document of two fields cannot fail to serialise.
+                terminal::print_data(&(serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"));
+            }
             failure.exit
         }
     };
     ExitCode::from(exit.code())
+}
+
+/// ONNX Runtime's telemetry (1.29+) starts with the library, before its API can switch it off, and only the environment
+/// of a new process can: commands that load the library in their own process start themselves again with it.
+fn without_telemetry(command: impl FnOnce() -> Result<Exit, Failure>) -> Result<Exit, Failure> {
+    if std::env::var_os(TELEMETRY_SWITCH).is_some_and(|value| value == "1") {
+        return command();
+    }
+    let status = std::process::Command::new(std::env::current_exe()?)
+        .args(std::env::args_os().skip(1))
+        .env(TELEMETRY_SWITCH, "1")
+        .status()?;
+    Ok(status.code().and_then(Exit::from_code).unwrap_or(Exit::Internal))
 }
 
 fn run(cli: &Cli, terminal: &Terminal) -> Result<Exit, Failure> {
@@ -52,10 +74,12 @@ fn run(cli: &Cli, terminal: &Terminal) -> Result<Exit, Failure> {
     match &cli.command {
         Command::Run(args) => commands::run::run(args, global, terminal),
         Command::Inspect(args) => commands::inspect::run(args, terminal),
-        Command::Doctor(_) => commands::doctor::run(global, terminal),
+        Command::Doctor(_) => without_telemetry(|| commands::doctor::run(global, terminal)),
         Command::Config(args) => commands::config::run(args, global, terminal),
         Command::Completions(args) => commands::completions::run(args),
-        Command::BenchOverhead(args) => commands::bench_overhead::run(args, global, terminal),
+        Command::BenchOverhead(args) => {
+            without_telemetry(|| commands::bench_overhead::run(args, global, terminal))
+        }
         Command::Worker => Ok(worker::main()),
     }
 }

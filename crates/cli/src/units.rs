@@ -82,6 +82,11 @@ pub fn count(value: u64) -> String {
     out
 }
 
+/// `1 node`, `2 nodes`.
+pub fn counted(value: u64, what: &str) -> String {
+    format!("{} {what}{}", count(value), if value == 1 { "" } else { "s" })
+}
+
 /// 1 MB = 1,000,000 bytes.
 pub fn bytes(value: f64) -> String {
     let size = value.abs();

@@ -103,7 +103,8 @@ impl<'s> PlainRunner<'s> {
     #[inline]
     pub fn release_outputs(&mut self) {
         for output in &mut self.output_values {
-            let value = std::mem::replace(output, ptr::null_mut());
+            let value = *output;
+            *output = ptr::null_mut();
             if !value.is_null() {
                 // SAFETY: the value came from a run and is forgotten here.
                 drop(unsafe { OrtValue::from_raw(self.session.api(), "Run", value) });
@@ -121,8 +122,10 @@ impl<'s> PlainRunner<'s> {
     pub(crate) fn take_values(&mut self) -> Result<Vec<OrtValue>, OrtError> {
         let api = self.session.api();
         let take = |output: &mut *mut sys::OrtValue| {
+            let value = *output;
+            *output = ptr::null_mut();
             // SAFETY: null or a value of the last run, which is forgotten here.
-            unsafe { OrtValue::from_raw(api, "Run", std::mem::replace(output, ptr::null_mut())) }
+            unsafe { OrtValue::from_raw(api, "Run", value) }
         };
         self.output_values.iter_mut().map(take).collect()
     }

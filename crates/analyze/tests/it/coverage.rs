@@ -1,11 +1,11 @@
-//! Monte Carlo of the intervals: the rows of facts/statistics.md 3.3, with seeds, so that a change of the method that
+//! Monte Carlo of the intervals: independent, autocorrelated and bursty series, with seeds, so that a change of the method that
 //! costs coverage fails here.
 
 use crate::support::{Random, log_latencies, nanos};
 use ortscope_analyze::percentiles;
 
 struct Coverage {
-    /// Share of all series, where an unknown percentile excludes nothing and so counts as covered (as in the facts).
+    /// Share of all series, where an unknown percentile excludes nothing and so counts as covered.
     covered: f64,
     /// Share of the series that state an interval: what a reader of a number may expect;
     /// `None` when none does.

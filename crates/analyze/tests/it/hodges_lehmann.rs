@@ -1,4 +1,4 @@
-//! Hodges-Lehmann bounds against the prototype (prototypes/statistics/sim.py `hl_wilcoxon`).
+//! Hodges-Lehmann bounds against values of an independent implementation in Python.
 
 use ortscope_analyze::hodges_lehmann::{Hl, signed_rank_bounds};
 

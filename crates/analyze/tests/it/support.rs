@@ -1,4 +1,4 @@
-//! Seeded latency generators, after prototypes/statistics: AR(1) log latency of 3 % with outliers that come alone or in
+//! Seeded latency generators: AR(1) log latency of 3 % with outliers that come alone or in
 //! bursts, and the warm-up shapes.
 
 /// xorshift64*: enough for simulations, and the same on every machine.

@@ -1,4 +1,4 @@
-//! The warm-up detector on the series of prototypes/statistics/warm.py (facts/statistics.md 3.2).
+//! The warm-up detector on series whose warm-up is known.
 
 use crate::support::{Random, log_latencies, nanos};
 use ortscope_analyze::{WarmUpVerdict, detect_warm_up};

@@ -38,7 +38,10 @@ const EXAMPLES: &str = "Examples:
   ortscope doctor                              what works here, what does not, and why
 
 Exit codes: 0 ok, 1 internal error, 2 usage, 3 model cannot load or run, 4 inputs do not fit,
-5 permission missing, 6 provider not used, 130 interrupted with nothing measured.";
+5 permission missing, 6 provider not used, 20 data lost, 130 interrupted with nothing measured.
+
+ONNX Runtime is looked for in --ort-library, ORTSCOPE_ORT_LIBRARY, the configuration, the active Python
+environment and the system's library paths; 'ortscope doctor' shows every step.";
 
 #[derive(Debug, Args)]
 pub struct GlobalArgs {

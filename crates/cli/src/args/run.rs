@@ -96,8 +96,9 @@ pub struct RunArgs {
     /// Length of the prompt for --generate
     #[arg(long, value_name = "N", default_value_t = 16, help_heading = "Measurement")]
     pub prompt: u32,
-    /// Try settings and recommend the best: threads=1,2,4  opt=basic,all  provider=cpu,openvino  arena=on,off
-    /// parallel=on,off  KEY=A,B for any session configuration entry
+    /// Try settings and recommend the best: threads=1,2,4 opt=basic,all provider=cpu,cuda+cpu arena=on,off
+    /// memory-pattern=on,off parallel=on,off inter-threads=1,2 sessions=1,2 scenario=multi:2,multi:4, or any session
+    /// configuration entry: session.intra_op.allow_spinning=0,1
     #[arg(long, value_name = "KEY=VALUES", help_heading = "Measurement")]
     pub sweep: Vec<String>,
     /// Compare the answers with the CPU's

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ortscope_analyze::clock_cost::{ClockCost, clock_cost};
-use ortscope_core::clock::{clock_name, now_nanos};
+use ortscope_core::clock::now_nanos;
 use ortscope_ort::search::SearchReport;
 use ortscope_ort::{Environment, EpDevice, LogLevel, Runtime};
 use ortscope_sources::MachineFacts;
@@ -11,6 +10,7 @@ use serde::Serialize;
 
 use crate::args::GlobalArgs;
 use crate::exit::{Exit, Failure};
+use crate::report::document::ClockReport;
 use crate::terminal::{self, BAD, BOLD, DIM, GOOD, Terminal, WARN};
 use crate::{ort_library, settings, units};
 
@@ -19,17 +19,11 @@ struct DoctorDocument {
     schema: &'static str,
     ortscope_version: &'static str,
     machine: MachineFacts,
-    clock: ClockFacts,
+    clock: ClockReport,
     noise: NoiseFacts,
     ort_search: SearchReport,
     ort: Option<OrtFacts>,
     checks: Vec<Check>,
-}
-
-#[derive(Debug, Serialize)]
-struct ClockFacts {
-    name: &'static str,
-    cost: Option<ClockCost>,
 }
 
 /// How quiet the machine is: a fixed piece of work, timed many times.
@@ -74,7 +68,7 @@ pub fn run(global: &GlobalArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     let mut checks = Vec::new();
     let ort = load(&ort_search, &mut checks);
     let machine = ortscope_sources::machine_facts();
-    let clock = ClockFacts { name: clock_name(), cost: clock_readings() };
+    let clock = ClockReport::measure();
     let noise = noise();
     checks.extend(machine_checks(&machine, &clock, &noise));
     let document = DoctorDocument {
@@ -102,7 +96,11 @@ fn load(search: &SearchReport, checks: &mut Vec<Check>) -> Option<OrtFacts> {
         checks.push(Check {
             name: "onnxruntime",
             state: State::Missing,
-            text: "no library was found".into(),
+            // A library that was named and is not there has its own sentence.
+            text: match search.steps.as_slice() {
+                [only] => format!("{}: {}", only.place, only.outcome),
+                _ => "no library was found".into(),
+            },
             hint: Some("pip install onnxruntime, or name the library with --ort-library".into()),
         });
         return None;
@@ -142,7 +140,7 @@ fn load(search: &SearchReport, checks: &mut Vec<Check>) -> Option<OrtFacts> {
         providers.iter().any(|name| name != "CPUExecutionProvider" && name != "AzureExecutionProvider");
     checks.push(Check {
         name: "providers",
-        state: if accelerated { State::Ok } else { State::Warning },
+        state: State::Ok,
         text: providers.join(", "),
         hint: (!accelerated).then(|| {
             "this library runs on the CPU only; other flavours: onnxruntime-gpu, -directml, -openvino, -qnn".into()
@@ -157,20 +155,18 @@ fn load(search: &SearchReport, checks: &mut Vec<Check>) -> Option<OrtFacts> {
     })
 }
 
-fn machine_checks(machine: &MachineFacts, clock: &ClockFacts, noise: &NoiseFacts) -> Vec<Check> {
+fn machine_checks(machine: &MachineFacts, clock: &ClockReport, noise: &NoiseFacts) -> Vec<Check> {
     let mut checks = Vec::new();
-    let fine = clock.cost.as_ref().is_some_and(|cost| cost.cost_nanos < 500.0);
+    let fine = clock.cost_ns.is_some_and(|cost| cost < 500.0);
     checks.push(Check {
         name: "clock",
         state: if fine { State::Ok } else { State::Warning },
-        text: clock.cost.as_ref().map_or("no reading".into(), |cost| {
-            format!(
-                "{}: {} steps, {} per reading",
-                clock.name,
-                cost.resolution_nanos.map_or("unknown".into(), |nanos| units::nanos(nanos as f64)),
-                units::nanos(cost.cost_nanos)
-            )
-        }),
+        text: format!(
+            "{}: {} steps, {} per reading",
+            clock.name,
+            clock.resolution_ns.map_or("unknown".into(), |nanos| units::nanos(nanos as f64)),
+            clock.cost_ns.map_or("unknown".into(), units::nanos)
+        ),
         hint: (!fine).then(|| {
             "a slow clock hides short inferences; on Linux see current_clocksource (tsc is best)".into()
         }),
@@ -230,19 +226,6 @@ fn machine_checks(machine: &MachineFacts, clock: &ClockFacts, noise: &NoiseFacts
     checks
 }
 
-fn clock_readings() -> Option<ClockCost> {
-    let mut last = now_nanos();
-    let deltas: Vec<u64> = (0..20_000)
-        .map(|_| {
-            let now = now_nanos();
-            let delta = now - last;
-            last = now;
-            delta
-        })
-        .collect();
-    clock_cost(&deltas)
-}
-
 fn noise() -> NoiseFacts {
     let mut times: Vec<u64> = (0..2_000)
         .map(|_| {
@@ -298,10 +281,8 @@ fn describe(document: &DoctorDocument, terminal: &Terminal) -> Vec<String> {
     if let Some(ort) = &document.ort {
         for device in &ort.devices {
             let vendor = if device.vendor.is_empty() { &device.ep_vendor } else { &device.vendor };
-            lines.push(format!(
-                "         {:<12}{:?} {} through {}",
-                "device", device.kind, vendor, device.ep_name
-            ));
+            let kind = format!("{:?}", device.kind).to_uppercase();
+            lines.push(format!("         {:<12}{kind} {vendor} through {}", "device", device.ep_name));
         }
         for (what, why) in &ort.missing {
             lines.push(format!("{}  {:<12}{what}: {why}", terminal.paint(WARN, "missing"), "feature"));

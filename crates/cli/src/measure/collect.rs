@@ -22,6 +22,7 @@ pub struct Inference {
     pub run_nanos: u64,
     pub copy_out_nanos: u64,
     pub token: Option<u32>,
+    pub queue_depth: Option<u32>,
 }
 
 impl Inference {
@@ -117,6 +118,7 @@ fn keep(collected: &mut Collected, row: &InferenceRow) {
         run_nanos: row.run_ns,
         copy_out_nanos: row.copy_out_ns,
         token: row.token.and_then(|token| u32::try_from(token).ok()),
+        queue_depth: row.queue_depth.and_then(|depth| u32::try_from(depth).ok()),
     };
     match &*row.phase {
         "first" => collected.first.push(inference),

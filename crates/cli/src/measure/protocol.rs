@@ -54,6 +54,10 @@ pub enum WorkerMessage {
         lines: Vec<LogLine>,
         dropped: u64,
     },
+    /// An open loop is over: requests that were due and never started.
+    Unserved {
+        requests: u64,
+    },
     /// Something the user should know, in one sentence.
     Note {
         text: String,

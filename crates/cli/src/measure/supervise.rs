@@ -28,8 +28,6 @@ const PERIOD: Duration = Duration::from_millis(200);
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 /// Kept of what the worker's libraries print.
 const STDERR_BYTES: u64 = 64 * 1024;
-/// Memory and CPU time of the worker are sampled at this rate.
-const SAMPLER_HERTZ: f64 = 10.0;
 
 /// Why the measurement ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,10 +56,27 @@ pub struct Outcome {
     pub wall_seconds: f64,
 }
 
+impl Outcome {
+    /// No worker could be started.
+    pub fn failed(failure: Failure) -> Self {
+        Self {
+            session_ids: Vec::new(),
+            collected: Collected::default(),
+            ended: Ended::WorkerDone,
+            failure: Some(failure),
+            losses: Vec::new(),
+            source_errors: Vec::new(),
+            stderr: String::new(),
+            wall_seconds: 0.0,
+        }
+    }
+}
+
 /// Runs one worker to its end.
 pub fn supervise(
     plan: &WorkerPlan,
     rule: &StopRule,
+    sampling_hertz: f64,
     interrupt: &Interrupt,
     progress: &mut Progress,
 ) -> Result<Outcome, Failure> {
@@ -80,7 +95,7 @@ pub fn supervise(
             session_ids.iter().map(|id| id.as_str().into()).collect(),
             Arc::clone(&ended),
         ))
-        .source(ProcessSampler::new(vec![child.id()], SAMPLER_HERTZ))
+        .source(ProcessSampler::new(vec![child.id()], sampling_hertz))
         .sink(collector.clone())
         .start()?;
     let (status, why) = watch(&mut child, rule, interrupt, progress, &running, &collector)?;
@@ -106,7 +121,7 @@ fn spawn(plan: &WorkerPlan) -> Result<Child, Failure> {
     let mut child = Command::new(program)
         .arg(crate::args::WORKER_COMMAND)
         // Telemetry of ONNX Runtime 1.29+ starts with the library, before its API can switch it off.
-        .env("ORT_DISABLE_TELEMETRY", "1")
+        .env(crate::TELEMETRY_SWITCH, "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())

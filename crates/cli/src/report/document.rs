@@ -1,9 +1,9 @@
 //! The one JSON document that `ortscope run --json` prints. Described in `docs/JSON.md`.
 
 use ortscope_analyze::batch_sweep::BatchSweep;
-use ortscope_analyze::clock_cost::ClockCost;
+use ortscope_analyze::clock_cost::clock_cost;
 use ortscope_analyze::recommend::Recommendation;
-use ortscope_core::clock::WallAnchor;
+use ortscope_core::clock::{clock_name, now_nanos};
 use ortscope_sources::MachineFacts;
 use serde::Serialize;
 
@@ -17,7 +17,8 @@ pub const SCHEMA: &str = "ortscope.run/1";
 pub struct RunDocument {
     pub schema: &'static str,
     pub ortscope_version: &'static str,
-    pub started: WallAnchor,
+    /// Wall time when the command started.
+    pub started_unix_ns: u64,
     pub machine: MachineFacts,
     pub clock: ClockReport,
     pub results: Vec<RunResult>,
@@ -27,23 +28,62 @@ pub struct RunDocument {
     pub failure: Option<Failure>,
 }
 
+/// What `--json` prints when a command fails before it has anything to show.
+#[derive(Debug, Serialize)]
+pub struct ErrorDocument<'a> {
+    pub schema: &'static str,
+    pub failure: &'a Failure,
+}
+
 #[derive(Debug, Clone, Serialize)]
 pub struct ClockReport {
     pub name: &'static str,
-    /// Smallest step, cost of a reading, and the noise below which no digit is shown.
-    pub cost: Option<ClockCost>,
+    /// Smallest step seen.
+    pub resolution_ns: Option<u64>,
+    /// What one reading costs.
+    pub cost_ns: Option<f64>,
+    /// Digits below twice this are not shown.
+    pub noise_ns: Option<f64>,
+}
+
+impl ClockReport {
+    /// Reads the clock many times, here and now.
+    pub fn measure() -> Self {
+        let mut last = now_nanos();
+        let deltas: Vec<u64> = (0..20_000)
+            .map(|_| {
+                let now = now_nanos();
+                let delta = now - last;
+                last = now;
+                delta
+            })
+            .collect();
+        let cost = clock_cost(&deltas);
+        Self {
+            name: clock_name(),
+            resolution_ns: cost.and_then(|cost| cost.resolution_nanos),
+            cost_ns: cost.map(|cost| cost.cost_nanos),
+            noise_ns: cost.map(|cost| cost.noise_nanos),
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
 pub struct BatchSweepReport {
     pub analysis: BatchSweep,
     /// Batch sizes that could not be measured, and why.
-    pub failed: Vec<(u64, String)>,
+    pub failed: Vec<FailedBatch>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct FailedBatch {
+    pub batch: u64,
+    pub reason: String,
 }
 
 #[derive(Debug, Serialize)]
 pub struct SweepReport {
     pub analysis: Recommendation,
-    /// The command that uses the recommended settings.
+    /// The command that uses the recommended settings; none when the defaults are best.
     pub command: Option<String>,
 }

@@ -112,10 +112,11 @@ fn overloaded(result: &RunResult) -> Option<Finding> {
         id: "cannot-keep-up",
         severity: Severity::Error,
         evidence: format!(
-            "{} requests/s were planned, {} were served, and the queue grew to {}",
+            "{} requests/s were planned, {} were served, the queue grew to {}, and {} requests never started",
             units::digits(server.target_per_second),
             units::digits(achieved),
-            units::count(server.queue_depth_max)
+            units::count(server.queue_depth_max),
+            units::count(server.unserved)
         ),
         advice: "latency grows without end at this rate; offer less, or make the model faster".into(),
         command: command(result, &format!("--scenario server:{:.0}", (achieved * 0.7).max(1.0))),

@@ -85,6 +85,17 @@ impl LatencyReport {
     }
 }
 
+/// Percentiles alone, for series that get no full report.
+pub fn by_name(percentiles: &[Percentile]) -> BTreeMap<&'static str, Option<f64>> {
+    NAMES
+        .iter()
+        .filter_map(|(p, name)| {
+            let percentile = percentiles.iter().find(|percentile| (percentile.p - p).abs() < 1e-9)?;
+            Some((*name, percentile.value_nanos.map(ms)))
+        })
+        .collect()
+}
+
 pub fn ms(nanos: u64) -> f64 {
     nanos as f64 / 1e6
 }

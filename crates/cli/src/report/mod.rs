@@ -4,6 +4,7 @@ pub mod document;
 pub mod findings;
 pub mod latency;
 pub mod result;
+pub mod serving;
 pub mod tables;
 pub mod text;
 

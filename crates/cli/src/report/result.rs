@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use ortscope_analyze::generation::{Generation, Sequence, summarize_generation};
-use ortscope_analyze::open_loop::{OpenLoop, Request, open_loop};
+use ortscope_analyze::generation::{Sequence, summarize_generation};
+use ortscope_analyze::open_loop::{Request, open_loop};
 use ortscope_analyze::summary::WarmUpChoice;
 use ortscope_analyze::throughput::{Completion, Throughput, throughput};
 use ortscope_analyze::{StopReason, StopRule, WarmUp};
 use ortscope_ort::{Fallback, LogLine, SessionOptions};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::findings::{self, Finding};
 use super::latency::{LatencyReport, ms};
+use super::serving::{GenerationReport, ServerReport};
 use crate::exit::Failure;
 use crate::measure::collect::{Collected, Inference};
 use crate::measure::plan::Scenario;
@@ -38,14 +40,16 @@ pub struct RunResult {
     /// Absent when nothing was measured.
     pub latency: Option<Latency>,
     pub throughput: Option<Throughput>,
-    pub server: Option<OpenLoop>,
-    pub generation: Option<Generation>,
+    pub server: Option<ServerReport>,
+    pub generation: Option<GenerationReport>,
     pub memory: Memory,
     /// CPU time per wall time of the measured loop: 1.8 = nearly two cores busy.
     pub cpu_cores_used: Option<f64>,
     pub outputs_checked: Option<OutputsChecked>,
-    pub allocator: Option<BTreeMap<String, String>>,
-    pub stopped: String,
+    pub allocator: Option<BTreeMap<String, Value>>,
+    pub stop_reason: StopCode,
+    /// The same for people.
+    pub stopped: &'static str,
     pub wall_seconds: f64,
     pub findings: Vec<Finding>,
     pub notes: Vec<String>,
@@ -69,8 +73,27 @@ pub struct Placement {
     /// Providers of the session, in order.
     pub providers: Vec<String>,
     /// Nodes per provider after partitioning; empty where ONNX Runtime cannot tell (before 1.24).
-    pub nodes: Vec<(String, u64)>,
+    pub nodes: Vec<ProviderNodes>,
     pub fallbacks: Vec<Fallback>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct ProviderNodes {
+    pub provider: String,
+    pub nodes: u64,
+}
+
+/// Why the measurement ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopCode {
+    Precision,
+    Duration,
+    Runs,
+    TimeLimit,
+    RecordLimit,
+    Interrupted,
+    Failed,
 }
 
 #[derive(Debug, Clone, Default, Serialize)]
@@ -136,6 +159,7 @@ pub struct Measured<'a> {
 impl RunResult {
     pub fn new(measured: Measured<'_>, outcome: Outcome) -> Self {
         let mut collected = outcome.collected;
+        let stop = describe_end(outcome.ended, &measured.rule, outcome.failure.is_some());
         collected.steady.sort_by_key(|inference| inference.start_nanos);
         let mut result = Self {
             model: measured.model.clone(),
@@ -157,7 +181,8 @@ impl RunResult {
             cpu_cores_used: None,
             outputs_checked: None,
             allocator: None,
-            stopped: describe_end(outcome.ended, &measured.rule).to_owned(),
+            stop_reason: stop.0,
+            stopped: stop.1,
             wall_seconds: outcome.wall_seconds,
             findings: Vec::new(),
             notes: measured.notes,
@@ -169,9 +194,10 @@ impl RunResult {
         for (source, error) in outcome.source_errors {
             result.notes.push(format!("{source}: {error}"));
         }
-        result.take_messages(&collected.messages);
+        let unserved = result.take_messages(&collected.messages);
         result.cold.first_run_ms = collected.first.first().map(|first| ms(first.end_to_end_nanos()));
         result.take_latency(&collected.steady, measured.warm_up);
+        result.take_server(&collected.steady, unserved);
         result.take_generation(&collected.generated);
         result.take_memory(&collected);
         result.explain_gaps();
@@ -184,8 +210,10 @@ impl RunResult {
         self.latency.as_ref().map_or(tokens, |latency| latency.inference.runs as u64)
     }
 
-    fn take_messages(&mut self, messages: &[WorkerMessage]) {
+    /// Returns how many requests of an open loop were never started.
+    fn take_messages(&mut self, messages: &[WorkerMessage]) -> Option<u64> {
         let mut steady: [Option<(u64, u64)>; 2] = [None, None];
+        let mut unserved = None;
         for message in messages {
             match message {
                 WorkerMessage::Runtime { version, build_info, available_providers } => {
@@ -215,7 +243,11 @@ impl RunResult {
                     self.outputs_checked =
                         Some(OutputsChecked { reference: reference.clone(), outputs: outputs.clone() });
                 }
-                WorkerMessage::Allocator { statistics } => self.allocator = Some(statistics.clone()),
+                WorkerMessage::Allocator { statistics } => {
+                    let numbers = statistics.iter().map(|(name, value)| (name.clone(), as_number(value)));
+                    self.allocator = Some(numbers.collect());
+                }
+                WorkerMessage::Unserved { requests } => unserved = Some(*requests),
                 WorkerMessage::Logs { lines, dropped } => {
                     self.logs.extend(lines.iter().cloned());
                     if *dropped > 0 {
@@ -232,13 +264,18 @@ impl RunResult {
         {
             self.cpu_cores_used = Some((cpu_end - cpu_begin) as f64 / (end - begin) as f64);
         }
+        unserved
     }
 
     fn take_session(&mut self, created: &SessionCreated) {
         self.cold.session_first_ms = Some(ms(created.nanos));
         self.placement = Some(Placement {
             providers: created.providers.clone(),
-            nodes: created.placement.clone(),
+            nodes: created
+                .placement
+                .iter()
+                .map(|(provider, nodes)| ProviderNodes { provider: provider.clone(), nodes: *nodes })
+                .collect(),
             fallbacks: created.fallbacks.clone(),
         });
     }
@@ -269,17 +306,22 @@ impl RunResult {
             .collect();
         let batch = self.inputs.as_ref().and_then(|inputs| inputs.batch_size).unwrap_or(1);
         self.throughput = throughput(&completions, batch);
-        if let Scenario::Server { per_second, .. } = self.scenario {
-            // Nothing is cut here: a request that came during the warm-up waited all the same.
-            let requests: Vec<Request> = steady
-                .iter()
-                .map(|inference| Request {
-                    planned_nanos: inference.planned_nanos,
-                    start_nanos: inference.start_nanos,
-                    end_nanos: inference.end_nanos(),
-                })
-                .collect();
-            self.server = Some(open_loop(&requests, per_second));
+    }
+
+    /// Nothing is cut here: a request that came during the warm-up waited all the same.
+    fn take_server(&mut self, steady: &[Inference], unserved: Option<u64>) {
+        let Scenario::Server { per_second, .. } = self.scenario else { return };
+        let requests: Vec<Request> = steady
+            .iter()
+            .map(|inference| Request {
+                planned_nanos: inference.planned_nanos,
+                start_nanos: inference.start_nanos,
+                end_nanos: inference.end_nanos(),
+            })
+            .collect();
+        if !requests.is_empty() {
+            let waiting = steady.iter().filter_map(|inference| inference.queue_depth).map(u64::from);
+            self.server = Some(ServerReport::new(&open_loop(&requests, per_second), waiting, unserved));
         }
     }
 
@@ -298,7 +340,7 @@ impl RunResult {
             }
         }
         if !sequences.is_empty() {
-            self.generation = Some(summarize_generation(&sequences));
+            self.generation = Some(GenerationReport::new(&summarize_generation(&sequences)));
         }
     }
 
@@ -328,6 +370,13 @@ impl RunResult {
                 "no mask was given with --input, so nothing says what is padding",
             );
         }
+        if self.memory.growth_per_inference_bytes.is_none() {
+            missing("memory.growth_per_inference_bytes", "the measurement was too short to see growth");
+        }
+        if self.latency.is_none() && self.generation.is_none() {
+            missing("latency", "no run was left to measure");
+        }
+        missing("operators", "operators are not profiled in this release");
         if self.allocator.is_none() {
             missing(
                 "allocator",
@@ -346,6 +395,11 @@ impl Memory {
             MemoryStage::End => &mut self.end_bytes,
         }
     }
+}
+
+/// ONNX Runtime gives its statistics as text.
+fn as_number(text: &str) -> Value {
+    text.parse::<i64>().map_or_else(|_| Value::from(text), Value::from)
 }
 
 fn difference(after: Option<u64>, before: Option<u64>) -> Option<i64> {
@@ -395,17 +449,22 @@ fn losses(counted: &[(String, String, u64)], collected: &Collected) -> Vec<Loss>
     losses
 }
 
-fn describe_end(ended: Ended, rule: &StopRule) -> &'static str {
+fn describe_end(ended: Ended, rule: &StopRule, failed: bool) -> (StopCode, &'static str) {
     match ended {
-        Ended::Rule(StopReason::PrecisionReached) => "the median is known as well as asked",
-        Ended::Rule(StopReason::DurationReached) => "the time asked for has passed",
-        Ended::Rule(StopReason::RunsReached) => "the runs asked for are done",
-        Ended::Rule(StopReason::Cap) => "the time limit came before the precision",
+        _ if failed => (StopCode::Failed, "it failed"),
+        Ended::Rule(StopReason::PrecisionReached) => {
+            (StopCode::Precision, "the median is known as well as asked")
+        }
+        Ended::Rule(StopReason::DurationReached) => (StopCode::Duration, "the time asked for has passed"),
+        Ended::Rule(StopReason::RunsReached) => (StopCode::Runs, "the runs asked for are done"),
+        Ended::Rule(StopReason::Cap) => (StopCode::TimeLimit, "the time limit came before the precision"),
         // The worker keeps the hard limits by itself and is usually the first to see them reached.
-        Ended::WorkerDone if rule.max_runs.is_some() => "the runs asked for are done",
-        Ended::WorkerDone if rule.duration_seconds.is_some() => "the time asked for has passed",
-        Ended::WorkerDone => "the time limit came before the precision",
-        Ended::Interrupted => "interrupted",
-        Ended::RecordLimit => "the limit of kept records was reached",
+        Ended::WorkerDone if rule.max_runs.is_some() => (StopCode::Runs, "the runs asked for are done"),
+        Ended::WorkerDone if rule.duration_seconds.is_some() => {
+            (StopCode::Duration, "the time asked for has passed")
+        }
+        Ended::WorkerDone => (StopCode::TimeLimit, "the time limit came before the precision"),
+        Ended::Interrupted => (StopCode::Interrupted, "interrupted"),
+        Ended::RecordLimit => (StopCode::RecordLimit, "the limit of kept records was reached"),
     }
 }

@@ -85,25 +85,24 @@ pub fn batch_sweep(report: &BatchSweepReport, results: &[RunResult], terminal: &
                 .and_then(|result| result.memory.peak_bytes)
                 .map_or("n/a".into(), |bytes| units::bytes(bytes as f64)),
             row.samples_per_mb.map_or("n/a".into(), units::digits),
-            result
-                .and_then(|result| result.inputs.as_ref()?.padding_ratio)
-                .map_or("n/a".into(), units::percent),
         ]);
     }
+    let padding = results.iter().filter_map(|result| result.inputs.as_ref()?.padding_ratio).reduce(f64::max);
     let mut lines = if analysis.rows.is_empty() { Vec::new() } else { table.lines(terminal, best) };
-    for (batch, why) in &report.failed {
-        lines.push(terminal.paint(BAD, &format!("batch {batch} failed: {}", units::one_line(why, 140))));
+    for failed in &report.failed {
+        let why = units::one_line(&failed.reason, 140);
+        lines.push(terminal.paint(BAD, &format!("batch {} failed: {why}", failed.batch)));
     }
     if let Some(fit) = &analysis.fit {
-        let fixed = fit.fixed_overhead_ms.map_or("no fixed cost seen".to_owned(), |fixed| {
-            format!("{} per batch", units::nanos(fixed * 1e6))
-        });
+        let fixed = fit.fixed_overhead_ms.map(|fixed| format!("{} per batch + ", units::nanos(fixed * 1e6)));
         lines.push(format!(
-            "cost      {fixed} + {} per sample (fits within {})",
+            "cost      {}{} per sample (fits within {})",
+            fixed.unwrap_or_default(),
             units::nanos(fit.per_sample_ms * 1e6),
             units::percent(fit.worst_residual)
         ));
     }
+    lines.extend(padding.map(|ratio| format!("padding   {} of the inputs", units::percent(ratio))));
     if let (Some(knee), Some(most)) = (analysis.knee_batch, analysis.best_batch) {
         lines.push(format!(
             "advice    batch {knee} is the smallest with 90 % of the best throughput (batch {most})"

@@ -13,7 +13,7 @@ use crate::terminal::{BAD, BOLD, DIM, GOOD, Terminal, WARN};
 use crate::units;
 
 /// Room for the names at the left.
-const LABEL_WIDTH: usize = 10;
+const LABEL_WIDTH: usize = 12;
 /// Findings shown; the rest is in the JSON.
 const MOST_FINDINGS: usize = 2;
 /// Notes shown.
@@ -38,7 +38,7 @@ pub fn summary(result: &RunResult, clock: &ClockReport, terminal: &Terminal) -> 
 }
 
 fn clock_noise(clock: &ClockReport) -> f64 {
-    clock.cost.as_ref().map_or(0.0, |cost| cost.noise_nanos)
+    clock.noise_ns.unwrap_or(0.0)
 }
 
 struct Page {
@@ -61,7 +61,7 @@ impl Page {
         let nodes = units::count(model.nodes);
         parts.push(match model.total_nodes > model.nodes {
             true => format!("{nodes} nodes ({} with subgraphs)", units::count(model.total_nodes)),
-            false => format!("{nodes} nodes"),
+            false => units::counted(model.nodes, "node"),
         });
         parts.push(format!("{} parameters", units::magnitude(model.parameters as f64)));
         parts.push(units::bytes(model.bytes as f64));
@@ -75,10 +75,10 @@ impl Page {
         let Some(runtime) = &result.runtime else { return };
         let mut text = format!("ONNX Runtime {}", runtime.version);
         if let Some(placement) = &result.placement {
-            let total: u64 = placement.nodes.iter().map(|(_, nodes)| nodes).sum();
+            let total: u64 = placement.nodes.iter().map(|of| of.nodes).sum();
             if total > 0 {
-                for (provider, nodes) in &placement.nodes {
-                    text += &format!("  {} {nodes}/{total} nodes", short(provider));
+                for of in &placement.nodes {
+                    text += &format!("  {} {}/{total} nodes", short(&of.provider), of.nodes);
                 }
             } else {
                 let names: Vec<&str> = placement.providers.iter().map(|name| short(name)).collect();
@@ -116,22 +116,25 @@ impl Page {
 
     fn cold(&mut self, result: &RunResult) {
         let cold = &result.cold;
-        let parts: Vec<String> = [
-            ("file", cold.file_read_ms),
-            ("session", cold.session_first_ms),
-            ("again", cold.session_again_ms),
-            ("first run", cold.first_run_ms),
-        ]
-        .into_iter()
-        .filter_map(|(name, value)| value.map(|value| format!("{name} {}", units::nanos(value * 1e6))))
-        .collect();
+        let time = |ms: f64| units::nanos(ms * 1e6);
+        let mut parts = Vec::new();
+        parts.extend(cold.file_read_ms.map(|ms| format!("file {}", time(ms))));
+        let second =
+            cold.session_again_ms.map(|ms| format!(" (a second one {})", time(ms))).unwrap_or_default();
+        parts.extend(cold.session_first_ms.map(|ms| format!("session {}{second}", time(ms))));
+        parts.extend(cold.first_run_ms.map(|ms| format!("first run {}", time(ms))));
         if !parts.is_empty() {
             self.line("cold", &parts.join("  "));
         }
     }
 
     fn latency(&mut self, result: &RunResult) {
-        let Some(latency) = &result.latency else { return };
+        let Some(latency) = &result.latency else {
+            if result.generation.is_none() {
+                self.line("latency", "n/a: no run was left to measure; the warm-up took them all");
+            }
+            return;
+        };
         let report = &latency.inference;
         let (_, unit) = units::nanos_scaled(report.median_ms * 1e6);
         let (p50, p90, p95) = (report.percentile(0.5), report.percentile(0.9), report.percentile(0.95));
@@ -142,13 +145,13 @@ impl Page {
             .join("  ");
         self.line("", &tail);
         self.line("", &self.spread(report, unit));
-        let parts = [latency.end_to_end.median_ms, latency.copy_in_ms, report.median_ms, latency.copy_out_ms]
-            .map(|value| self.number(value * 1e6, unit));
+        let [whole, before, inside, after] =
+            [latency.end_to_end.median_ms, latency.copy_in_ms, report.median_ms, latency.copy_out_ms]
+                .map(|ms| self.time(ms * 1e6));
         self.line(
             "",
             &format!(
-                "end to end p50 {} {unit}: copy in {}, inference {}, wait and copy out {}",
-                parts[0], parts[1], parts[2], parts[3]
+                "end to end p50 {whole}: copy in {before}, inference {inside}, wait and copy out {after}"
             ),
         );
         self.jitter(report, unit);
@@ -201,26 +204,25 @@ impl Page {
 
     fn server(&mut self, result: &RunResult) {
         let Some(server) = &result.server else { return };
-        let value = |percentiles: &[Percentile], p: f64| {
-            let found = percentiles.iter().find(|percentile| (percentile.p - p).abs() < 1e-9);
-            found
-                .and_then(|percentile| percentile.value_nanos)
-                .map_or("n/a".to_owned(), |nanos| units::nanos(nanos as f64))
-        };
+        let planned = |name| milliseconds(server.from_planned_start_ms.get(name));
         self.line(
             "server",
             &format!(
                 "from planned start p50 {}  p90 {}  p99 {} (from real start p99 {})",
-                value(&server.corrected, 0.5),
-                value(&server.corrected, 0.9),
-                value(&server.corrected, 0.99),
-                value(&server.uncorrected, 0.99)
+                planned("p50"),
+                planned("p90"),
+                planned("p99"),
+                milliseconds(server.from_real_start_ms.get("p99"))
             ),
         );
+        let unserved = match server.unserved {
+            0 => String::new(),
+            requests => format!("  {} never started", units::count(requests)),
+        };
         self.line(
             "",
             &format!(
-                "{}/s planned, {}/s served  queue mean {}, most {}",
+                "{}/s planned, {}/s served  queue mean {}, most {}{unserved}",
                 units::digits(server.target_per_second),
                 server.achieved_per_second.map_or("?".into(), units::digits),
                 units::digits(server.queue_depth_mean),
@@ -235,7 +237,7 @@ impl Page {
         };
         let first = generation.first_token_median_ms.map_or("n/a".into(), |ms| units::nanos(ms * 1e6));
         self.line(
-            "first tok",
+            "first token",
             &self.terminal.paint(
                 BOLD,
                 &format!("median {first}  over {} sequences", units::count(generation.sequences as u64)),
@@ -259,6 +261,7 @@ impl Page {
             text += &format!("  {sign}{} per 100 tokens of context", units::nanos(growth.abs() * 1e6));
         }
         self.line("", &text);
+        self.line("stopped", result.stopped);
     }
 
     fn throughput(&mut self, result: &RunResult) {
@@ -276,7 +279,7 @@ impl Page {
             parts.push(result.scenario.describe());
         }
         if !parts.is_empty() {
-            self.line("through", &parts.join("  "));
+            self.line("throughput", &parts.join("  "));
         }
     }
 
@@ -335,15 +338,10 @@ impl Page {
             Verdict::TooFewRuns => ("UNKNOWN", WARN),
         };
         let mut text = format!("{}  {}", self.terminal.paint(style, word), stability.reason);
-        if let Some(cost) = &clock.cost {
-            text += &self.terminal.paint(
-                DIM,
-                &format!(
-                    "  (clock: {} steps, {} per reading)",
-                    cost.resolution_nanos.map_or("?".into(), |nanos| units::nanos(nanos as f64)),
-                    units::nanos(cost.cost_nanos)
-                ),
-            );
+        if let (Some(step), Some(cost)) = (clock.resolution_ns, clock.cost_ns) {
+            let about =
+                format!("  (clock: {} steps, {} per reading)", units::nanos(step as f64), units::nanos(cost));
+            text += &self.terminal.paint(DIM, &about);
         }
         self.line("stability", &text);
     }
@@ -379,11 +377,21 @@ impl Page {
         text
     }
 
+    /// A time in its own unit.
+    fn time(&self, nanos: f64) -> String {
+        let (_, unit) = units::nanos_scaled(nanos);
+        format!("{} {unit}", self.number(nanos, unit))
+    }
+
     /// A latency with no more digits than the clock supports.
     fn number(&self, nanos: f64, unit: &str) -> String {
         let supported = digits_for(nanos, self.noise);
         units::nanos_in_digits(nanos, unit, supported.min(3))
     }
+}
+
+fn milliseconds(value: Option<&Option<f64>>) -> String {
+    value.copied().flatten().map_or("n/a".into(), |ms| units::nanos(ms * 1e6))
 }
 
 /// `CPU` for `CPUExecutionProvider`.

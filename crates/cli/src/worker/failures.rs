@@ -16,7 +16,7 @@ pub fn from_ort(error: &OrtError, plan: &WorkerPlan) -> Failure {
             format!("the provider {provider} cannot be used: {}", one_line(reason)),
         )
         .with_hint(format!(
-            "this ONNX Runtime has {}; add ',cpu' to --provider to fall back to the CPU and be told so",
+            "this ONNX Runtime has {}; end --provider with ',cpu' to fall back to the CPU and be told so",
             available.join(", ")
         )),
         OrtError::TooOld { .. } => Failure::model(error.to_string()).with_hint(

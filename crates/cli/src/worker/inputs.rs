@@ -10,7 +10,7 @@ use ortscope_ort::inputs::{self, GuessedDim, InputError, InputRequest};
 use super::Stopped;
 use crate::exit::{Exit, Failure};
 use crate::input_files;
-use crate::measure::plan::WorkerPlan;
+use crate::measure::plan::{GeneratePlan, WorkerPlan};
 use crate::measure::protocol::InputsMade;
 
 /// More than this for one set of inputs is a mistake in a shape, not a model.
@@ -90,6 +90,15 @@ impl Made {
             return failure;
         }
         failure.with_hint(format!("a size was guessed, perhaps wrongly: {}", guesses.join("; ")))
+    }
+
+    /// Tokens, masks and caches are the decoder's business; only the prompt is the user's.
+    pub fn for_generation(&self, generate: GeneratePlan) -> InputsMade {
+        let described = format!(
+            "a prompt of {} tokens, then {} tokens per sequence",
+            generate.prompt_tokens, generate.new_tokens
+        );
+        InputsMade { described: vec![described], guessed: Vec::new(), ..self.message(0, 0, 0) }
     }
 
     pub fn message(&self, input_bytes: u64, output_bytes: u64, unbound_outputs: u64) -> InputsMade {

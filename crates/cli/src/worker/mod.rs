@@ -103,8 +103,11 @@ fn measure(
     let made = inputs::make(plan, &session)?;
 
     if let Some(generate) = plan.generate {
-        outbox.send(&WorkerMessage::Inputs(made.message(0, 0, 0)));
+        outbox.send(&WorkerMessage::Inputs(made.for_generation(generate)));
+        let reason = "not timed when tokens are generated".to_owned();
+        outbox.send(&WorkerMessage::SecondSession { nanos: None, reason: Some(reason) });
         generate::run(plan, generate, page, outbox, &session, &made.values)?;
+        send_allocator(outbox, Some(&session));
     } else {
         let mut sessions = vec![session];
         for _ in 1..plan.sessions {

@@ -26,13 +26,23 @@ pub fn create(
     }
     outbox.send(&WorkerMessage::SessionCreated(SessionCreated {
         nanos,
-        providers: session.providers().to_vec(),
+        providers: used_providers(&session),
         fallbacks: session.fallbacks().to_vec(),
         placement: placement.into_iter().collect(),
         inputs: session.inputs().to_vec(),
         outputs: session.outputs().to_vec(),
     }));
     Ok((session, nanos))
+}
+
+/// The CPU is always there, also when nobody asked for it.
+fn used_providers(session: &Session) -> Vec<String> {
+    const CPU: &str = "CPUExecutionProvider";
+    let mut providers = session.providers().to_vec();
+    if !providers.iter().any(|name| name == CPU) {
+        providers.push(CPU.to_owned());
+    }
+    providers
 }
 
 pub fn another(plan: &WorkerPlan, environment: &Environment) -> Result<Session, Stopped> {
@@ -43,7 +53,7 @@ pub fn another(plan: &WorkerPlan, environment: &Environment) -> Result<Session, 
 /// Creates one more session and drops it: what creation costs when everything is warm.
 pub fn time_another(plan: &WorkerPlan, environment: &Environment, first_nanos: u64) -> WorkerMessage {
     if !plan.time_second_session {
-        return WorkerMessage::SecondSession { nanos: None, reason: Some("not asked for".into()) };
+        return WorkerMessage::SecondSession { nanos: None, reason: Some("not timed in a sweep".into()) };
     }
     if u128::from(first_nanos) > SECOND_SESSION_LIMIT.as_nanos() {
         let reason = format!("skipped: the first took more than {} s", SECOND_SESSION_LIMIT.as_secs());

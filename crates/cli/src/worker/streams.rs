@@ -71,6 +71,12 @@ pub fn run(
         _ => at_once(lanes, &shared)?,
     };
     outbox.steady(false);
+    if let Some(arrivals) = &shared.arrivals {
+        let begin = shared.begun_nanos.load(Ordering::SeqCst);
+        let end = now_nanos().min(plan.limits.duration_nanos.map_or(u64::MAX, |duration| begin + duration));
+        let started = shared.served.load(Ordering::SeqCst);
+        outbox.send(&WorkerMessage::Unserved { requests: arrivals.due(end, begin).saturating_sub(started) });
+    }
 
     let failed = shared.failed.into_inner().unwrap_or_else(PoisonError::into_inner);
     if let Some((error, run)) = failed {
@@ -114,6 +120,10 @@ struct Shared<'a> {
     limits: RunLimits,
     arrivals: Option<Arrivals>,
     started: AtomicU64,
+    /// Runs that ended well.
+    served: AtomicU64,
+    /// When the open loop's plan begins: the same moment for every lane.
+    begun_nanos: AtomicU64,
     stop: AtomicBool,
     begin: Barrier,
     failed: Mutex<Option<(OrtError, u64)>>,
@@ -130,9 +140,20 @@ impl<'a> Shared<'a> {
             limits,
             arrivals,
             started: AtomicU64::new(0),
+            served: AtomicU64::new(0),
+            begun_nanos: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             begin: Barrier::new(lanes),
             failed: Mutex::new(None),
+        }
+    }
+
+    /// The moment the first lane got here.
+    fn begin_now(&self) -> u64 {
+        let now = now_nanos();
+        match self.begun_nanos.compare_exchange(0, now, Ordering::SeqCst, Ordering::SeqCst) {
+            Ok(_) => now,
+            Err(earlier) => earlier,
         }
     }
 
@@ -159,7 +180,7 @@ struct Lane<'s> {
 impl Lane<'_> {
     fn work(&mut self, shared: &Shared<'_>) {
         shared.begin.wait();
-        let begin = now_nanos();
+        let begin = shared.begin_now();
         let deadline =
             shared.limits.duration_nanos.map_or(u64::MAX, |duration| begin.saturating_add(duration));
         let most_runs = shared.limits.runs.unwrap_or(u64::MAX);
@@ -182,6 +203,9 @@ impl Lane<'_> {
             match self.lap.run(&mut self.binding, Phase::Steady, number, planned) {
                 Ok(record) => {
                     self.ring.write_inference(&record);
+                    if shared.arrivals.is_some() {
+                        shared.served.fetch_add(1, Ordering::Relaxed);
+                    }
                     if record.start_nanos + record.run_nanos >= deadline {
                         break;
                     }
@@ -283,13 +307,17 @@ impl Arrivals {
 
     /// Requests planned up to now that come after `number`.
     fn waiting(&self, number: u64, now: u64, begin: u64) -> u32 {
+        u32::try_from(self.due(now, begin).saturating_sub(number + 1)).unwrap_or(u32::MAX)
+    }
+
+    /// Requests planned up to now.
+    fn due(&self, now: u64, begin: u64) -> u64 {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let elapsed = now.saturating_sub(begin);
         while state.0.last().is_none_or(|last| *last <= elapsed) {
             self.plan_one_more(&mut state);
         }
-        let due = state.0.partition_point(|planned| *planned <= elapsed) as u64;
-        u32::try_from(due.saturating_sub(number + 1)).unwrap_or(u32::MAX)
+        state.0.partition_point(|planned| *planned <= elapsed) as u64
     }
 
     fn plan_one_more(&self, state: &mut (Vec<u64>, u64)) {

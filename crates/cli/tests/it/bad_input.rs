@@ -174,6 +174,8 @@ fn usage_errors() {
         vec!["run", &model, "--runs", "5", "--precision", "1%"],
         vec!["run", &model, "--provider-option", "cuda.x=1"],
         vec!["run", &model, "--generate", "0"],
+        vec!["run", &model, "--generate", "4", "--prompt", "0"],
+        vec!["run", &model, "--warm-up", "5", "-n", "3"],
     ] {
         let library = std::env::var_os("ORTSCOPE_TEST_ORT").unwrap_or_default();
         let run = place.with_library(library.as_ref(), &arguments);
@@ -212,6 +214,15 @@ fn a_model_that_fails_in_the_middle_still_reports() {
     assert_eq!(document["failure"]["exit"], "model");
     let stderr = run.stderr();
     assert!(stderr.contains(&format!("run {} failed", after + 1)), "{after} runs, but {stderr}");
+}
+
+#[test]
+fn a_failure_is_a_document_too() {
+    let place = Place::new();
+    let run = place.ortscope(&["run", "missing.onnx", "--json"]).expect_error(3, &["missing.onnx"]);
+    let document = run.json();
+    assert_eq!(document["schema"], "ortscope.error/1");
+    assert_eq!(document["failure"]["exit"], "model");
 }
 
 #[test]

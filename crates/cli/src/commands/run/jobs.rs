@@ -14,6 +14,7 @@ use crate::args::{GlobalArgs, RunArgs};
 use crate::exit::Failure;
 use crate::measure::plan::{GeneratePlan, InputPlan, RunLimits, Scenario, WorkerPlan};
 use crate::model_file::{self, ModelFacts};
+use crate::report::result::Measured;
 use crate::{ort_library, settings, values};
 
 const DEFAULT_SEED: u64 = 42;
@@ -33,10 +34,26 @@ pub struct Job {
     pub plan: WorkerPlan,
     pub rule: StopRule,
     pub warm_up: WarmUpChoice,
+    /// How often the worker's memory is sampled.
+    pub sampling_hertz: f64,
     pub notes: Vec<String>,
 }
 
 impl Job {
+    /// What a result says about where it comes from.
+    pub fn measured(&self) -> Measured<'_> {
+        Measured {
+            model: &self.model,
+            label: self.label.clone(),
+            configuration: self.plan.options.clone(),
+            sessions: self.plan.sessions,
+            scenario: self.plan.scenario,
+            warm_up: self.warm_up,
+            rule: self.rule,
+            notes: self.notes.clone(),
+        }
+    }
+
     pub fn title(&self) -> String {
         match &self.label {
             Some(label) => format!("{}  {label}", self.model.name),
@@ -89,6 +106,7 @@ pub fn plan(args: &RunArgs, global: &GlobalArgs) -> Result<Vec<Job>, Failure> {
             warm_up: args.warm_up.map_or(WarmUpChoice::Detect, |runs| {
                 WarmUpChoice::Discard(usize::try_from(runs).unwrap_or(usize::MAX))
             }),
+            sampling_hertz: config.monitoring.memory.sampling_hz,
             notes: model.notes,
         };
         jobs.extend(sweep::expand(args, job)?);
@@ -118,6 +136,11 @@ fn scenario(args: &RunArgs, config: &Config) -> Result<Scenario, Failure> {
     if args.generate == Some(0) || args.generate.is_some_and(|tokens| tokens > 1_000_000) {
         return Err(Failure::usage("--generate needs a number of tokens from 1 to 1000000"));
     }
+    if args.prompt == 0 {
+        return Err(Failure::usage(
+            "--prompt 0 leaves nothing to start from: a prompt has at least one token",
+        ));
+    }
     Ok(scenario)
 }
 
@@ -138,6 +161,11 @@ fn stop_rule(args: &RunArgs, config: &Config, scenario: Scenario) -> Result<Stop
         duration.or(config.run.duration_seconds.filter(|_| args.runs.is_none() && args.precision.is_none()));
     let precision =
         args.precision.as_deref().map(values::precision_ratio).transpose().map_err(Failure::usage)?;
+    if let (Some(runs), Some(warm_up)) = (args.runs, args.warm_up)
+        && warm_up >= runs
+    {
+        return Err(Failure::usage(format!("--warm-up {warm_up} would leave nothing of {runs} runs")));
+    }
     let open_loop = matches!(scenario, Scenario::Server { .. });
     Ok(match (args.runs, duration) {
         (Some(runs), duration) => StopRule { duration_seconds: duration, ..StopRule::for_runs(runs) },

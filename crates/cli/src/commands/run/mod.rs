@@ -3,19 +3,15 @@
 mod jobs;
 mod sweep;
 
-use std::sync::Mutex;
-
-use ortscope_analyze::clock_cost::clock_cost;
-use ortscope_core::clock::{WallAnchor, clock_name, now_nanos};
+use ortscope_core::clock::WallAnchor;
 
 use self::jobs::Job;
 use crate::args::{GlobalArgs, RunArgs};
 use crate::exit::{Exit, Failure};
 use crate::measure::interrupt::Interrupt;
 use crate::measure::progress::Progress;
-use crate::measure::supervise::supervise;
+use crate::measure::supervise::{Outcome, supervise};
 use crate::report::document::{ClockReport, SCHEMA};
-use crate::report::result::Measured;
 use crate::report::{RunDocument, RunResult, tables, text};
 use crate::terminal::{self, Terminal};
 
@@ -33,18 +29,19 @@ pub fn run(args: &RunArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<E
     let jobs = jobs::plan(args, global)?;
     let interrupt = Interrupt::install();
     let started = WallAnchor::now();
-    let clock = measure_clock();
-    let (results, failure) = if args.together {
+    let clock = ClockReport::measure();
+    let results = if args.together {
         measure_together(&jobs, &interrupt, terminal)
     } else {
         measure_in_turn(&jobs, &interrupt, terminal)
     };
+    let failure = results.iter().find_map(|result| result.failure.clone());
     let batch_sweep = sweep::batch_report(args, &results);
-    let sweep = sweep::settings_report(args, &jobs, &results);
+    let sweep = sweep::settings_report(args, global, &jobs, &results);
     let document = RunDocument {
         schema: SCHEMA,
         ortscope_version: env!("CARGO_PKG_VERSION"),
-        started,
+        started_unix_ns: started.unix_nanos,
         machine: ortscope_sources::machine_facts(),
         clock,
         results,
@@ -53,7 +50,11 @@ pub fn run(args: &RunArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<E
         failure: failure.clone(),
     };
     show(&document, terminal)?;
-    finish(&document, failure, &interrupt)
+    // The document has the failure already: main must not print it again as a document of its own.
+    Ok(finish(&document, failure, &interrupt).unwrap_or_else(|failure| {
+        terminal::print_failure(terminal, &failure);
+        failure.exit
+    }))
 }
 
 fn show(document: &RunDocument, terminal: &Terminal) -> Result<(), Failure> {
@@ -71,7 +72,10 @@ fn show(document: &RunDocument, terminal: &Terminal) -> Result<(), Failure> {
         lines.extend(document.results.first().map(|result| format!("{}  settings tried", result.model.name)));
         lines.extend(tables::sweep(report, &document.results, terminal));
     } else {
-        for (index, result) in document.results.iter().enumerate() {
+        // What could not be measured has its error line and nothing else.
+        let measured =
+            document.results.iter().filter(|result| result.measured_runs() > 0 || result.failure.is_none());
+        for (index, result) in measured.enumerate() {
             if index > 0 {
                 lines.push(String::new());
             }
@@ -101,107 +105,72 @@ fn finish(document: &RunDocument, failure: Option<Failure>, interrupt: &Interrup
     Ok(if lost { Exit::DataLost } else { Exit::Ok })
 }
 
-fn measure_in_turn(
-    jobs: &[Job],
-    interrupt: &Interrupt,
-    terminal: &Terminal,
-) -> (Vec<RunResult>, Option<Failure>) {
+fn measure_in_turn(jobs: &[Job], interrupt: &Interrupt, terminal: &Terminal) -> Vec<RunResult> {
     let mut results = Vec::new();
-    let mut failure = None;
     for (index, job) in jobs.iter().enumerate() {
         if interrupt.requested() {
             break;
         }
         let place = if jobs.len() > 1 { format!(" ({}/{})", index + 1, jobs.len()) } else { String::new() };
         let mut progress = Progress::start(terminal, &format!("{}{place}", job.title()));
-        let result = measure_one(job, interrupt, &mut progress);
+        results.push(measure_one(job, interrupt, &mut progress));
         progress.finish();
-        keep(result, &mut results, &mut failure);
     }
-    (results, failure)
+    results
 }
 
 /// Every job in its own worker, all at once; the results keep the order of the jobs.
-fn measure_together(
-    jobs: &[Job],
-    interrupt: &Interrupt,
-    terminal: &Terminal,
-) -> (Vec<RunResult>, Option<Failure>) {
-    let finished = Mutex::new(Vec::new());
+fn measure_together(jobs: &[Job], interrupt: &Interrupt, terminal: &Terminal) -> Vec<RunResult> {
+    let supervise_one = |index: usize, job| {
+        // One line of progress is enough for all.
+        let mut shown = *terminal;
+        shown.quiet |= index > 0;
+        let mut progress = Progress::start(&shown, &format!("{} models together", jobs.len()));
+        let result = measure_one(job, interrupt, &mut progress);
+        progress.finish();
+        result
+    };
+    let supervise_one = &supervise_one;
     std::thread::scope(|scope| {
-        for (index, job) in jobs.iter().enumerate() {
-            let finished = &finished;
-            let spawned = std::thread::Builder::new().name(format!("supervisor-{index}")).spawn_scoped(
-                scope,
-                move || {
-                    // One line of progress is enough for all.
-                    let mut quiet = *terminal;
-                    quiet.quiet |= index > 0;
-                    let mut progress = Progress::start(&quiet, &format!("{} models together", jobs.len()));
-                    let result = measure_one(job, interrupt, &mut progress);
-                    progress.finish();
-                    finished.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((index, result));
-                },
-            );
-            if let Err(error) = spawned {
-                let mut finished = finished.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                finished.push((index, Err(Failure::internal(error))));
-            }
-        }
-    });
-    let mut finished = finished.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    finished.sort_by_key(|(index, _)| *index);
-    let (mut results, mut failure) = (Vec::new(), None);
-    for (_, result) in finished {
-        keep(result, &mut results, &mut failure);
-    }
-    (results, failure)
+        let threads: Vec<_> = jobs
+            .iter()
+            .enumerate()
+            .map(|(index, job)| {
+                let thread = std::thread::Builder::new().name(format!("supervisor-{index}"));
+                (job, thread.spawn_scoped(scope, move || supervise_one(index, job)))
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(|(job, thread)| match thread.map(std::thread::ScopedJoinHandle::join) {
+                Ok(Ok(result)) => result,
+                Ok(Err(_)) => not_measured(job, Failure::internal("the supervisor's thread panicked")),
+                Err(error) => not_measured(job, error.into()),
+            })
+            .collect()
+    })
 }
 
-fn keep(result: Result<RunResult, Failure>, results: &mut Vec<RunResult>, failure: &mut Option<Failure>) {
-    match result {
-        Ok(result) => {
-            if let Some(own) = &result.failure {
-                failure.get_or_insert_with(|| own.clone());
-            }
-            results.push(result);
-        }
-        Err(error) => {
-            failure.get_or_insert(error);
-        }
+/// Every job has a result, if only the reason why it could not be measured.
+fn measure_one(job: &Job, interrupt: &Interrupt, progress: &mut Progress) -> RunResult {
+    match work(job, interrupt, progress) {
+        Ok(outcome) => RunResult::new(job.measured(), outcome),
+        Err(failure) => not_measured(job, failure),
     }
 }
 
-fn measure_one(job: &Job, interrupt: &Interrupt, progress: &mut Progress) -> Result<RunResult, Failure> {
+fn not_measured(job: &Job, failure: Failure) -> RunResult {
+    RunResult::new(job.measured(), Outcome::failed(failure))
+}
+
+fn work(job: &Job, interrupt: &Interrupt, progress: &mut Progress) -> Result<Outcome, Failure> {
     // Private to this user, and gone with the measurement.
     let channel = tempfile::Builder::new().prefix("ortscope-").tempdir()?;
     let mut plan = job.plan.clone();
     plan.channel = channel.path().to_owned();
-    let outcome = supervise(&plan, &job.rule, interrupt, progress)?;
+    let outcome = supervise(&plan, &job.rule, job.sampling_hertz, interrupt, progress)?;
     if !outcome.stderr.trim().is_empty() {
         tracing::info!(stderr = %outcome.stderr.trim(), "printed by the worker's libraries");
     }
-    let measured = Measured {
-        model: &job.model,
-        label: job.label.clone(),
-        configuration: plan.options,
-        sessions: plan.sessions,
-        scenario: plan.scenario,
-        warm_up: job.warm_up,
-        rule: job.rule,
-        notes: job.notes.clone(),
-    };
-    Ok(RunResult::new(measured, outcome))
-}
-
-/// What reading the clock costs and how fine it is, measured here and now.
-fn measure_clock() -> ClockReport {
-    let mut deltas = Vec::with_capacity(20_000);
-    let mut last = now_nanos();
-    for _ in 0..20_000 {
-        let now = now_nanos();
-        deltas.push(now - last);
-        last = now;
-    }
-    ClockReport { name: clock_name(), cost: clock_cost(&deltas) }
+    Ok(outcome)
 }

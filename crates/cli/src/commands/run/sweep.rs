@@ -7,11 +7,11 @@ use ortscope_analyze::recommend::{Goal, SettingsRow, recommend};
 use ortscope_ort::Optimization;
 
 use super::jobs::{self, Job};
-use crate::args::RunArgs;
+use crate::args::{GlobalArgs, RunArgs};
 use crate::exit::Failure;
 use crate::measure::plan::Scenario;
 use crate::report::RunResult;
-use crate::report::document::{BatchSweepReport, SweepReport};
+use crate::report::document::{BatchSweepReport, FailedBatch, SweepReport};
 use crate::values;
 
 /// More combinations than this are refused: they would take an hour.
@@ -104,7 +104,7 @@ fn apply(job: &mut Job, key: &str, choice: &str, args: &RunArgs) -> Result<(), F
         })
     };
     let switch = || match choice {
-        "on" | "true" | "1" => Ok(true),
+        on if is_on(on) => Ok(true),
         "off" | "false" | "0" => Ok(false),
         _ => Err(Failure::usage(format!("--sweep {key}: '{choice}' is neither on nor off"))),
     };
@@ -167,14 +167,19 @@ pub fn batch_report(args: &RunArgs, results: &[RunResult]) -> Option<BatchSweepR
             }),
             None => {
                 let why = result.failure.as_ref().map_or("too few runs", |failure| failure.message.as_str());
-                failed.push((*batch, why.to_owned()));
+                failed.push(FailedBatch { batch: *batch, reason: why.to_owned() });
             }
         }
     }
     Some(BatchSweepReport { analysis: batch_sweep(&points), failed })
 }
 
-pub fn settings_report(args: &RunArgs, jobs: &[Job], results: &[RunResult]) -> Option<SweepReport> {
+pub fn settings_report(
+    args: &RunArgs,
+    global: &GlobalArgs,
+    jobs: &[Job],
+    results: &[RunResult],
+) -> Option<SweepReport> {
     if args.sweep.is_empty() {
         return None;
     }
@@ -196,30 +201,51 @@ pub fn settings_report(args: &RunArgs, jobs: &[Job], results: &[RunResult]) -> O
         .collect();
     let single = jobs.iter().all(|job| job.plan.scenario == Scenario::Single);
     let analysis = recommend(&rows, if single { Goal::Latency } else { Goal::Throughput });
-    let command =
-        analysis.recommended.and_then(|index| rows.get(index)).map(|row| command_for(args, &row.settings));
+    let best = analysis.recommended.and_then(|index| rows.get(index)).filter(|row| !row.is_default);
+    let command = best.map(|row| command_for(args, global, &row.settings));
     Some(SweepReport { analysis, command })
 }
 
-/// The command that runs with these settings.
-fn command_for(args: &RunArgs, settings: &BTreeMap<String, String>) -> String {
-    let mut command = "ortscope run".to_owned();
-    for model in &args.models {
-        command += &format!(" {}", model.display());
+/// The command that runs with these settings, and with everything else the user had asked for.
+fn command_for(args: &RunArgs, global: &GlobalArgs, settings: &BTreeMap<String, String>) -> String {
+    let mut words = vec!["ortscope run".to_owned()];
+    words.extend(args.models.iter().map(|model| model.display().to_string()));
+    words.extend(global.ort_library.iter().map(|path| format!("--ort-library {}", path.display())));
+    words.extend(args.input.iter().map(|file| format!("--input {}", file.display())));
+    words.extend(args.shape.iter().map(|shape| format!("--shape {shape}")));
+    words.extend(args.batch.iter().map(|batch| format!("--batch {batch}")));
+    words.extend(args.provider_option.iter().map(|option| format!("--provider-option {option}")));
+    words.extend(args.provider_library.iter().map(|library| format!("--provider-library {library}")));
+    words.extend(args.config_entry.iter().map(|entry| format!("--config-entry {entry}")));
+    // What the sweep did not vary stays as it was asked for.
+    let kept = |key: &str| !settings.contains_key(key);
+    if kept("provider") && !args.provider.is_empty() {
+        words.push(format!("--provider {}", args.provider.join(",")));
+    }
+    words.extend(args.threads.filter(|_| kept("threads")).map(|threads| format!("--threads {threads}")));
+    words.extend(args.opt.iter().filter(|_| kept("opt")).map(|level| format!("--opt {level}")));
+    words.extend(
+        args.scenario.iter().filter(|_| kept("scenario")).map(|scenario| format!("--scenario {scenario}")),
+    );
+    let parallel = settings.get("parallel").map_or(args.parallel, |choice| is_on(choice));
+    if parallel || settings.contains_key("inter-threads") {
+        words.push("--parallel".to_owned());
     }
     for (key, value) in settings {
-        command += &match (key.as_str(), value.as_str()) {
-            ("threads" | "inter-threads" | "opt" | "sessions" | "scenario", _) => format!(" --{key} {value}"),
-            ("provider", _) => format!(" --provider {}", value.replace('+', ",")),
-            ("parallel", "on" | "true" | "1") => " --parallel".to_owned(),
-            ("arena", "off" | "false" | "0") => " --no-arena".to_owned(),
-            ("memory-pattern", "off" | "false" | "0") => " --no-memory-pattern".to_owned(),
-            ("parallel" | "arena" | "memory-pattern", _) => String::new(),
-            _ => format!(" --config-entry {key}={value}"),
-        };
+        words.extend(match (key.as_str(), value.as_str()) {
+            ("threads" | "inter-threads" | "opt" | "sessions" | "scenario", _) => {
+                Some(format!("--{key} {value}"))
+            }
+            ("provider", _) => Some(format!("--provider {}", value.replace('+', ","))),
+            ("arena", choice) if !is_on(choice) => Some("--no-arena".to_owned()),
+            ("memory-pattern", choice) if !is_on(choice) => Some("--no-memory-pattern".to_owned()),
+            ("parallel" | "arena" | "memory-pattern", _) => None,
+            _ => Some(format!("--config-entry {key}={value}")),
+        });
     }
-    if settings.contains_key("inter-threads") && !command.contains("--parallel") {
-        command += " --parallel";
-    }
-    command
+    words.join(" ")
+}
+
+fn is_on(choice: &str) -> bool {
+    matches!(choice, "on" | "true" | "1")
 }
