@@ -100,7 +100,7 @@ fn complaints(evidence: &Evidence<'_>) -> Vec<Complaint> {
     let iqr = evidence.relative_iqr;
     let time = evidence.outliers.share_of_time;
     let mut complaints = vec![
-        complaint(drift.abs(), 0.01, 0.02, format!("drift of {} between the halves", percent(drift))),
+        complaint(drift.abs(), 0.02, 0.05, format!("drift of {} between the halves", percent(drift))),
         complaint(half_width, 0.01, 0.05, format!("p50 known only to ± {}", percent(half_width))),
         complaint(time, 0.02, 0.05, format!("outliers take {} of the time", percent(time))),
         complaint(iqr, 0.1, 0.3, format!("half of the runs spread over {} of the median", percent(iqr))),

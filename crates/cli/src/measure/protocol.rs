@@ -14,6 +14,10 @@ use crate::exit::Failure;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "message")]
 pub enum WorkerMessage {
+    /// What the channel takes of the worker's memory; it is left out of every figure below.
+    OwnMemory {
+        bytes: u64,
+    },
     /// ONNX Runtime is loaded.
     Runtime {
         version: String,

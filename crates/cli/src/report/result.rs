@@ -120,7 +120,7 @@ pub struct Memory {
     pub after_session_bytes: Option<u64>,
     pub after_first_run_bytes: Option<u64>,
     pub end_bytes: Option<u64>,
-    /// Highest resident memory of the worker process.
+    /// Highest resident memory of the worker process, without the channel to its supervisor.
     pub peak_bytes: Option<u64>,
     /// What the session added.
     pub session_bytes: Option<i64>,
@@ -255,7 +255,7 @@ impl RunResult {
                     }
                 }
                 WorkerMessage::Note { text } => self.notes.push(text.clone()),
-                WorkerMessage::Failed { .. } | WorkerMessage::Done => {}
+                WorkerMessage::OwnMemory { .. } | WorkerMessage::Failed { .. } | WorkerMessage::Done => {}
             }
         }
         if let [Some((begin, cpu_begin)), Some((end, cpu_end))] = steady
@@ -345,7 +345,13 @@ impl RunResult {
     }
 
     fn take_memory(&mut self, collected: &Collected) {
+        let own = collected.messages.iter().find_map(|message| match message {
+            WorkerMessage::OwnMemory { bytes } => Some(*bytes),
+            _ => None,
+        });
+        // The worker reads its peak at every stage; the samples matter when it died before the last.
         let sampled = collected.samples.iter().filter_map(|sample| sample.peak_working_set_bytes).max();
+        let sampled = sampled.map(|bytes| bytes.saturating_sub(own.unwrap_or(0)));
         let memory = &mut self.memory;
         memory.peak_bytes = memory.peak_bytes.max(sampled);
         memory.session_bytes = difference(memory.after_session_bytes, memory.before_session_bytes);

@@ -56,16 +56,8 @@ impl Table {
 
 /// Latency, throughput and memory by batch size.
 pub fn batch_sweep(report: &BatchSweepReport, results: &[RunResult], terminal: &Terminal) -> Vec<String> {
-    let mut table = Table::new(&[
-        "batch",
-        "p50",
-        "per sample",
-        "samples/s",
-        "of best",
-        "peak memory",
-        "samples/MB",
-        "padding",
-    ]);
+    let mut table =
+        Table::new(&["batch", "p50", "per sample", "samples/s", "of best", "peak memory", "samples/MB"]);
     let analysis = &report.analysis;
     let mut best = None;
     for (index, row) in analysis.rows.iter().enumerate() {

@@ -34,7 +34,7 @@ pub fn run(
         .map(|position| ((plan.inputs.seed.wrapping_add(position * 7919)) % vocabulary) as i64)
         .collect();
     let mut decoder = KvDecoder::new(session, layout, inputs).map_err(|error| wrong(&error))?;
-    let mut ring = outbox.stream(&plan.channel, 0, 1)?;
+    let mut ring = outbox.take_stream(0)?;
     let mut made = Sequencer { ring: &mut ring, sequence: 0 };
 
     // One sequence unmeasured but for its first step: it grows the arena and fills the caches.

@@ -40,7 +40,7 @@ pub fn main() -> Exit {
         .map_err(Failure::from)
         .and_then(|_| serde_json::from_str::<WorkerPlan>(&text).map_err(Failure::internal));
     let result = plan.and_then(|plan| {
-        let mut outbox = Outbox::open(&plan.channel)?;
+        let mut outbox = Outbox::open(&plan)?;
         let page = ControlPage::open(&plan.channel).map_err(Failure::internal)?;
         end_when_orphaned(&plan.channel)?;
         let result = work(&plan, &page, &mut outbox);

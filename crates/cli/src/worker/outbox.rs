@@ -1,6 +1,6 @@
-//! The worker's messages to its supervisor.
+//! What the worker gives its supervisor: messages, and a ring for each stream of inferences.
 
-use std::path::Path;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ortscope_channel::{FrameKind, RingWriter};
@@ -9,45 +9,60 @@ use ortscope_core::identity::ProcessIdentity;
 use ortscope_sources::own_usage;
 
 use crate::exit::Failure;
+use crate::measure::plan::WorkerPlan;
 use crate::measure::protocol::{MemoryStage, WorkerMessage};
 
 /// Room for messages; they are few, and written with patience.
 const MESSAGE_RING_BYTES: u64 = 1 << 20;
-/// Room for the records of all streams: 190,000 inferences, while the reader comes 20 times a second. Even a reader
-/// that is held up for most of a second loses nothing of the smallest model.
-const STREAM_RINGS_BYTES: u64 = 16 << 20;
+/// Room for the records of all streams: 95,000 inferences, while the reader comes 20 times a second. Even a reader that
+/// is held up for 100 ms loses nothing of the smallest model.
+const STREAM_RINGS_BYTES: u64 = 8 << 20;
 /// The least for one stream.
-const MIN_STREAM_RING_BYTES: u64 = 1 << 20;
+const MIN_STREAM_RING_BYTES: u64 = 1 << 18;
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// All rings are made, and all their pages touched, before anything is measured: the memory they take is then a known
+/// constant, and is left out of what is reported as the model's.
 #[derive(Debug)]
 pub struct Outbox {
-    ring: RingWriter,
-    owner: ProcessIdentity,
+    messages: RingWriter,
+    streams: BTreeMap<u16, RingWriter>,
+    own_bytes: u64,
 }
 
 impl Outbox {
-    pub fn open(channel: &Path) -> Result<Self, Failure> {
+    pub fn open(plan: &WorkerPlan) -> Result<Self, Failure> {
         let start = own_usage().map_or(0, |usage| usage.identity.start);
         let owner = ProcessIdentity { pid: std::process::id(), start };
-        let ring =
-            RingWriter::create(channel, "messages", MESSAGE_RING_BYTES, owner).map_err(Failure::internal)?;
-        Ok(Self { ring, owner })
+        let count = plan.scenario.streams().max(1);
+        let share = (STREAM_RINGS_BYTES / u64::from(count)).next_power_of_two().max(MIN_STREAM_RING_BYTES);
+        let ring = |name: &str, capacity| {
+            RingWriter::create(&plan.channel, name, capacity, owner).map_err(Failure::internal)
+        };
+        let messages = ring("messages", MESSAGE_RING_BYTES)?;
+        let mut streams = BTreeMap::new();
+        for number in 0..count {
+            streams.insert(number, ring(&format!("stream-{number}"), share)?);
+        }
+        let own_bytes =
+            messages.resident_bytes() + streams.values().map(RingWriter::resident_bytes).sum::<u64>();
+        let mut outbox = Self { messages, streams, own_bytes };
+        outbox.send(&WorkerMessage::OwnMemory { bytes: own_bytes });
+        Ok(outbox)
     }
 
-    /// A ring for one stream of inferences, of `streams` in all.
-    pub fn stream(&self, channel: &Path, number: u16, streams: u16) -> Result<RingWriter, Failure> {
-        let share = STREAM_RINGS_BYTES / u64::from(streams.max(1));
-        let capacity = share.next_power_of_two().max(MIN_STREAM_RING_BYTES);
-        RingWriter::create(channel, &format!("stream-{number}"), capacity, self.owner)
-            .map_err(Failure::internal)
+    /// The ring of a stream, once.
+    pub fn take_stream(&mut self, number: u16) -> Result<RingWriter, Failure> {
+        self.streams
+            .remove(&number)
+            .ok_or_else(|| Failure::internal(format!("there is no ring for stream {number}")))
     }
 
     /// A message that does not get through is counted by the ring.
     pub fn send(&mut self, message: &WorkerMessage) {
         match serde_json::to_vec(message) {
             Ok(text) => {
-                self.ring.write_or_wait(FrameKind::MESSAGE, &text, PATIENCE);
+                self.messages.write_or_wait(FrameKind::MESSAGE, &text, PATIENCE);
             }
             Err(error) => tracing::error!(%error, "a message could not be written"),
         }
@@ -58,8 +73,10 @@ impl Outbox {
         if let Ok(usage) = own_usage() {
             self.send(&WorkerMessage::Memory {
                 stage,
-                working_set_bytes: usage.working_set_bytes,
-                peak_working_set_bytes: usage.peak_working_set_bytes,
+                working_set_bytes: usage.working_set_bytes.saturating_sub(self.own_bytes),
+                peak_working_set_bytes: usage
+                    .peak_working_set_bytes
+                    .map(|bytes| bytes.saturating_sub(self.own_bytes)),
             });
         }
     }

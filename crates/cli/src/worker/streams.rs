@@ -30,7 +30,7 @@ pub fn run(
         return Err(Failure::internal("there is no session").into());
     };
     let wrong = |error: &OrtError| Stopped { failure: failures::from_ort(error, plan), after_runs: Some(0) };
-    let mut ring = outbox.stream(&plan.channel, 0, plan.scenario.streams())?;
+    let mut ring = outbox.take_stream(0)?;
     let mut binding = first_session.bind(&made.values).map_err(|error| wrong(&error))?;
     let lap = Lap { stream: 0, session: 0, batch_size: made.batch_size_u32() };
     let record = lap.run(&mut binding, Phase::First, 0, None).map_err(|error| {
@@ -54,11 +54,7 @@ pub fn run(
         let lap =
             Lap { stream: number, session: number % plan.sessions.max(1), batch_size: made.batch_size_u32() };
         lap.run(&mut binding, Phase::First, 0, None).map_err(|error| wrong(&error))?;
-        lanes.push(Lane {
-            ring: outbox.stream(&plan.channel, number, plan.scenario.streams())?,
-            binding,
-            lap,
-        });
+        lanes.push(Lane { ring: outbox.take_stream(number)?, binding, lap });
     }
 
     outbox.steady(true);

@@ -34,6 +34,8 @@ pub struct Job {
     pub plan: WorkerPlan,
     pub rule: StopRule,
     pub warm_up: WarmUpChoice,
+    /// Measured at the same time as others.
+    pub together: bool,
     /// How often the worker's memory is sampled.
     pub sampling_hertz: f64,
     pub notes: Vec<String>,
@@ -106,6 +108,7 @@ pub fn plan(args: &RunArgs, global: &GlobalArgs) -> Result<Vec<Job>, Failure> {
             warm_up: args.warm_up.map_or(WarmUpChoice::Detect, |runs| {
                 WarmUpChoice::Discard(usize::try_from(runs).unwrap_or(usize::MAX))
             }),
+            together: args.together,
             sampling_hertz: config.monitoring.memory.sampling_hz,
             notes: model.notes,
         };
