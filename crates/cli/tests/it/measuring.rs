@@ -1,7 +1,5 @@
 //! `ortscope run` against a real ONNX Runtime. Nothing here asserts how fast anything is.
 
-use std::io::Write as _;
-
 use serde_json::Value;
 
 use crate::support::{Place, library, models, onnx, skips, small_model};
@@ -304,7 +302,6 @@ fn an_interrupt_still_reports() {
     let result = &document["results"][0];
     assert_eq!(result["stopped"], "interrupted");
     assert!(number(&result["latency"]["inference"]["runs"]) > 10.0);
-    std::io::stderr().flush().ok();
 }
 
 /// An open loop that cannot keep up must not hide the requests it never served.
