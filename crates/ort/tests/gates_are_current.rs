@@ -1,6 +1,9 @@
 //! `src/gates.rs` is generated from the `OrtApi` of ort-sys; this test regenerates it and compares.
 //!
 //! After a new ort-sys: `ORTSCOPE_BLESS=1 cargo nextest run -p ortscope-ort gates`.
+//!
+//! Not on Windows: Wine cannot start cargo, and the table is the same for every system.
+#![cfg(not(windows))]
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -111,8 +114,6 @@ fn ort_sys_source() -> PathBuf {
     Path::new(manifest).with_file_name("src").join("lib.rs")
 }
 
-/// Not under Wine, which cannot start cargo; the table is the same for every system.
-#[cfg(not(windows))]
 #[test]
 fn gates_are_current() {
     let source = std::fs::read_to_string(ort_sys_source()).expect("ort-sys is readable");
