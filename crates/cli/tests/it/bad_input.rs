@@ -1,6 +1,6 @@
 //! Everything that can be wrong: one clear sentence, a hint, the documented exit code, and what was measured is kept.
 
-use crate::support::{Place, library, models, onnx, small_model};
+use crate::support::{Place, library, models, onnx, skips, small_model};
 
 #[test]
 fn files_that_are_not_models() {
@@ -136,6 +136,33 @@ fn no_library_a_wrong_one_or_an_old_one() {
     place.ortscope(&["run", &model, "--ort-library", "nowhere.so"]).expect_error(3, &["nowhere.so", "hint:"]);
     place.file("text.so", "not a library");
     place.ortscope(&["run", &model, "--ort-library", "text.so"]).expect_error(3, &["text.so"]);
+}
+
+/// A library with the entry point and the version of an ONNX Runtime that is too old; its table must never be read.
+#[test]
+fn an_onnx_runtime_older_than_1_15() {
+    let place = Place::new();
+    let model = small_model(&place);
+    place.file(
+        "old.c",
+        "typedef struct { const void *(*api)(unsigned); const char *(*version)(void); } Base;
+         static const void *api(unsigned v) { (void)v; return 0; }
+         static const char *version(void) { return \"1.14.1\"; }
+         static const Base base = { api, version };
+         const Base *OrtGetApiBase(void) { return &base; }",
+    );
+    let compiled = std::process::Command::new("cc")
+        .args(["-shared", "-fPIC", "-o", "libonnxruntime.so", "old.c"])
+        .current_dir(place.directory.path())
+        .status();
+    if !compiled.is_ok_and(|status| status.success()) {
+        return skips::skipped("there is no C compiler to make an old library with");
+    }
+    place
+        .ortscope(&["run", &model, "--ort-library", "./libonnxruntime.so"])
+        .expect_error(3, &["1.14.1 is too old", "1.15", "hint:"]);
+    let doctor = place.ortscope(&["doctor", "--ort-library", "./libonnxruntime.so"]).expect_code(3);
+    assert!(doctor.stdout().contains("too old"), "{}", doctor.stdout());
 }
 
 #[test]
