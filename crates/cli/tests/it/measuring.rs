@@ -278,21 +278,28 @@ fn inputs_come_from_numpy_files() {
     }
 }
 
+/// A run of a minute, three seconds after its start.
+#[cfg(unix)]
+fn in_the_middle_of_a_run(place: &Place, library: &std::path::Path) -> std::process::Child {
+    let model = small_model(place);
+    let child = place
+        .command(&["run", &model, "--duration", "60s", "--json", "-q"])
+        .env("ORTSCOPE_ORT_LIBRARY", library)
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("ortscope starts");
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    child
+}
+
 /// Interrupting like a terminal does needs a signal, which only Unix can send to another process from here.
 #[cfg(unix)]
 #[test]
 fn an_interrupt_still_reports() {
     let Some(library) = library() else { return };
     let place = Place::new();
-    let model = small_model(&place);
-    let child = place
-        .command(&["run", &model, "--duration", "60s", "--json", "-q"])
-        .env("ORTSCOPE_ORT_LIBRARY", &library)
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    std::thread::sleep(std::time::Duration::from_secs(3));
+    let child = in_the_middle_of_a_run(&place, &library);
     let interrupted =
         std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(interrupted.success());
@@ -345,4 +352,28 @@ fn every_version_of_onnx_runtime_runs_the_same_model() {
         seen.push(version);
     }
     assert!(!seen.is_empty(), "no library in {}", matrix.display());
+}
+
+/// A provider that aborts takes the worker with it, never the report.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_worker_that_is_killed_leaves_what_it_measured() {
+    let Some(library) = library() else { return };
+    let place = Place::new();
+    let child = in_the_middle_of_a_run(&place, &library);
+    let children =
+        std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.id())).unwrap_or_default();
+    let Some(worker) = children.split_whitespace().next() else {
+        return skips::skipped("this kernel does not list a process's children");
+    };
+    assert!(std::process::Command::new("kill").args(["-KILL", worker]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{stderr}");
+    assert!(stderr.contains("the worker process died") && stderr.contains("hint:"), "{stderr}");
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let result = &document["results"][0];
+    assert!(number(&result["latency"]["inference"]["runs"]) > 10.0);
+    assert_eq!(result["stop_reason"], "failed");
+    assert!(number(&result["memory"]["peak_bytes"]) > 1e6);
 }
