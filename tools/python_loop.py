@@ -67,7 +67,10 @@ def main():
     binding = session.io_binding()
     inputs = {entry.name: make_input(entry, dict(options.shape), random) for entry in session.get_inputs()}
     for name, values in inputs.items():
-        binding.bind_cpu_input(name, values)
+        # In memory of ONNX Runtime's own, as `ortscope run` has it.
+        bound = onnxruntime.OrtValue.ortvalue_from_shape_and_type(list(values.shape), values.dtype.type, "cpu")
+        bound.update_inplace(values)
+        binding.bind_ortvalue_input(name, bound)
     for output in session.get_outputs():
         binding.bind_output(output.name)
 
