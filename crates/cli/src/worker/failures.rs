@@ -1,6 +1,6 @@
 //! ONNX Runtime's errors as sentences with a hint and an exit code.
 
-use ortscope_ort::{ErrorCode, OrtError};
+use ortscope_ort::{ErrorCode, OrtError, essence};
 
 use crate::exit::{Exit, Failure};
 use crate::measure::plan::WorkerPlan;
@@ -13,7 +13,7 @@ pub fn from_ort(error: &OrtError, plan: &WorkerPlan) -> Failure {
     match error {
         OrtError::ProviderUnavailable { provider, available, reason } => Failure::new(
             Exit::Provider,
-            format!("the provider {provider} cannot be used: {}", one_line(reason)),
+            format!("the provider {provider} cannot be used: {}", essence(reason)),
         )
         .with_hint(format!(
             "this ONNX Runtime has {}; end --provider with ',cpu' to fall back to the CPU and be told so",
@@ -28,13 +28,22 @@ pub fn from_ort(error: &OrtError, plan: &WorkerPlan) -> Failure {
         OrtError::NeedsVersion { .. } => {
             Failure::model(error.to_string()).with_hint("use a newer ONNX Runtime, or leave the option out")
         }
-        OrtError::Call { message, code, .. } => call(&model, message, *code),
-        _ => Failure::model(one_line(&error.to_string())),
+        OrtError::Call { message, code, .. } => {
+            let failure = call(&model, message, *code);
+            match (&failure.hint, plan.options.providers.as_slice()) {
+                (None, [first, ..]) => failure.with_hint(format!(
+                    "{} may not support this model; try --provider cpu, or end the list with ',cpu' to fall back",
+                    first.name
+                )),
+                _ => failure,
+            }
+        }
+        _ => Failure::model(essence(&error.to_string())),
     }
 }
 
 fn call(model: &str, message: &str, code: ErrorCode) -> Failure {
-    let text = one_line(message);
+    let text = essence(message);
     // "Load model from PATH failed:" says what the sentence around it says already.
     let text = match text.split_once(" failed:") {
         Some((start, rest)) if start.starts_with("Load model from") => rest.trim().to_owned(),
@@ -92,16 +101,6 @@ fn unknown_operator(text: &str) -> Option<&str> {
     new.or_else(old).filter(|name| !name.is_empty())
 }
 
-/// ONNX Runtime's messages have source paths in front and line breaks inside.
-fn one_line(message: &str) -> String {
-    let joined = message.split_whitespace().collect::<Vec<_>>().join(" ");
-    // "/onnxruntime_src/.../file.cc:123 void onnxruntime::Foo(...) The part that matters"
-    let Some(rest) = joined.strip_prefix('/') else {
-        return joined;
-    };
-    rest.split_once(") ").map_or(joined.clone(), |(_, tail)| tail.to_owned())
-}
-
 fn split_hint(text: &str, otherwise: &str) -> Failure {
     match text.split_once("\nhint: ") {
         Some((message, hint)) => Failure::model(message).with_hint(hint),
@@ -112,15 +111,6 @@ fn split_hint(text: &str, otherwise: &str) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn messages_become_one_line_without_source_paths() {
-        assert_eq!(
-            one_line("/onnxruntime_src/a.cc:12 void onnxruntime::F(int) idx out of\n range"),
-            "idx out of range"
-        );
-        assert_eq!(one_line("plain\n text"), "plain text");
-    }
 
     #[test]
     fn known_refusals_get_their_exit_code() {
