@@ -123,7 +123,12 @@ impl Environment {
         self.dir.join("ort")
     }
 
-    /// The same for Windows programs run from another system.
+    /// Providers that are libraries of their own.
+    pub(crate) fn plugins_dir(&self) -> PathBuf {
+        self.dir.join("plugins")
+    }
+
+    /// The same as `runtimes_dir` for Windows programs run from another system.
     pub(crate) fn windows_runtimes_dir(&self) -> PathBuf {
         self.dir.join("ort-windows")
     }

@@ -18,6 +18,7 @@ use crate::process::{self, Unavailable, capture, find_program};
 pub(crate) const OLDEST: &str = "1.15.1";
 /// Versions where something that ortscope reads has changed: tested with `--full`.
 pub(crate) const MATRIX: &[&str] = &["1.17.3", "1.20.1", "1.24.3"];
+const QNN_PACKAGE: &str = "onnxruntime-qnn==2.7.0";
 /// From here on Python's Linux packages contain the library.
 const FIRST_MINOR_ON_PYPI: u32 = 19;
 
@@ -100,6 +101,28 @@ pub(crate) fn fetch_same_as_installed(
 ) -> Result<PathBuf> {
     let version = environment.version_of("onnxruntime").to_owned();
     fetch(environment, &version, platform, dir)
+}
+
+/// Qualcomm's provider as a plug-in, with the simulator of its NPU: the one accelerator that any x86-64 Linux can run.
+pub(crate) fn fetch_qnn_plugin(environment: &Environment) -> Result<PathBuf> {
+    if (std::env::consts::OS, std::env::consts::ARCH) != ("linux", "x86_64") {
+        return Err(Unavailable("the simulator is fetched for x86-64 Linux only".to_owned()).into());
+    }
+    let home = environment.plugins_dir().join("qnn");
+    let library = home.join("libonnxruntime_providers_qnn.so");
+    if library.exists() {
+        return Ok(library);
+    }
+    process::step(QNN_PACKAGE, || {
+        let scratch = environment.scratch("qnn")?;
+        let options = ["--only-binary=:all:", "--platform=manylinux_2_35_x86_64", "--python-version=3.12"];
+        let archive = pip_download(environment, QNN_PACKAGE, &options, &scratch)?;
+        capture(
+            environment.script("extract.py").arg(archive).args(["--libraries", "onnxruntime_qnn"]).arg(&home),
+        )?;
+        fs::remove_dir_all(&scratch).with_context(|| format!("cannot remove {}", scratch.display()))
+    })?;
+    if library.exists() { Ok(library) } else { bail!("{QNN_PACKAGE} has no {}", library.display()) }
 }
 
 fn from_npm(version: &str, scratch: &Path) -> Result<PathBuf> {

@@ -74,6 +74,7 @@ pub(crate) struct Prepared {
     newest: PathBuf,
     matrix: PathBuf,
     models: PathBuf,
+    qnn_plugin: Option<PathBuf>,
 }
 
 impl Prepared {
@@ -84,6 +85,9 @@ impl Prepared {
         tests.env("ORTSCOPE_TEST_MODELS", &self.models);
         if let Some(python) = &self.python {
             tests.env("ORTSCOPE_TEST_PYTHON", python);
+        }
+        if let Some(plugin) = &self.qnn_plugin {
+            tests.env("ORTSCOPE_TEST_QNN_PLUGIN", plugin);
         }
     }
 }
@@ -98,13 +102,21 @@ fn prepare(summary: &mut Summary, full: bool) -> Option<Prepared> {
             newest: environment.newest_runtime()?,
             matrix: environment.runtimes_dir(),
             models: environment.models_dir(),
+            qnn_plugin: None,
         };
         opened = Some((environment, prepared));
         Ok(Outcome::Passed)
     });
-    let (environment, prepared) = opened?;
+    let (environment, mut prepared) = opened?;
     summary.step("models", || fetch_models(&environment));
     summary.step("older runtimes", || fetch_runtimes(&environment, full));
+    if full {
+        summary.step("provider plug-ins", || {
+            let fetched = runtimes::fetch_qnn_plugin(&environment);
+            prepared.qnn_plugin = fetched.as_ref().ok().cloned();
+            all_or_reasons([("qnn", fetched)].into_iter())
+        });
+    }
     Some(prepared)
 }
 

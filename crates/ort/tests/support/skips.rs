@@ -20,7 +20,7 @@ pub fn skipped(why: &str) {
 pub fn variable(name: &str) -> Option<std::path::PathBuf> {
     let value = std::env::var_os(name).filter(|value| !value.is_empty()).map(std::path::PathBuf::from);
     if value.is_none() {
-        skipped(&format!("{name} is not set (cargo xtask test sets it)"));
+        skipped(&format!("{name} is not set (cargo xtask test sets it, for some tests only with --full)"));
     }
     value
 }
