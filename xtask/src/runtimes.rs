@@ -106,7 +106,8 @@ pub(crate) fn fetch_same_as_installed(
 /// Qualcomm's provider as a plug-in, with the simulator of its NPU: the one accelerator that any x86-64 Linux can run.
 pub(crate) fn fetch_qnn_plugin(environment: &Environment) -> Result<PathBuf> {
     if (std::env::consts::OS, std::env::consts::ARCH) != ("linux", "x86_64") {
-        return Err(Unavailable("the simulator is fetched for x86-64 Linux only".to_owned()).into());
+        let why = "the simulator is fetched for x86-64 Linux only";
+        return Err(anyhow::anyhow!(why).context(Unavailable(why.to_owned())));
     }
     let home = environment.plugins_dir().join("qnn");
     let library = home.join("libonnxruntime_providers_qnn.so");
