@@ -110,7 +110,7 @@ pub(crate) fn fetch_qnn_plugin(environment: &Environment) -> Result<PathBuf> {
         return Err(anyhow::anyhow!(why).context(Unavailable(why.to_owned())));
     }
     let home = environment.plugins_dir().join("qnn");
-    let library = home.join("libonnxruntime_providers_qnn.so");
+    let library = home.join("onnxruntime_qnn/libonnxruntime_providers_qnn.so");
     if library.exists() {
         return Ok(library);
     }
@@ -118,9 +118,11 @@ pub(crate) fn fetch_qnn_plugin(environment: &Environment) -> Result<PathBuf> {
         let scratch = environment.scratch("qnn")?;
         let options = ["--only-binary=:all:", "--platform=manylinux_2_35_x86_64", "--python-version=3.12"];
         let archive = pip_download(environment, QNN_PACKAGE, &options, &scratch)?;
-        capture(
-            environment.script("extract.py").arg(archive).args(["--libraries", "onnxruntime_qnn"]).arg(&home),
-        )?;
+        // The simulator finds its own C++ runtime in the folder beside it.
+        for folder in ["onnxruntime_qnn.libs", "onnxruntime_qnn"] {
+            let mut extract = environment.script("extract.py");
+            capture(extract.arg(&archive).args(["--libraries", folder]).arg(home.join(folder)))?;
+        }
         fs::remove_dir_all(&scratch).with_context(|| format!("cannot remove {}", scratch.display()))
     })?;
     if library.exists() { Ok(library) } else { bail!("{QNN_PACKAGE} has no {}", library.display()) }

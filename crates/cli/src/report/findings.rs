@@ -34,6 +34,7 @@ pub fn find(result: &RunResult) -> Vec<Finding> {
     let mut findings: Vec<Finding> = [
         wrong_answers,
         fallback,
+        provider_runs_nothing,
         lost_records,
         overloaded,
         unsteady,
@@ -83,6 +84,22 @@ fn fallback(result: &RunResult) -> Option<Finding> {
         advice: "these figures are of another provider; install what it needs, or ask for the one you want"
             .into(),
         command: Some("ortscope doctor".into()),
+    })
+}
+
+/// The most repeated surprise of ONNX Runtime: the session has the provider, and not one node runs on it.
+fn provider_runs_nothing(result: &RunResult) -> Option<Finding> {
+    const CPU: &str = "CPUExecutionProvider";
+    let placement = result.placement.as_ref().filter(|placement| !placement.nodes.is_empty())?;
+    let runs = |provider: &&String| placement.nodes.iter().any(|of| of.provider == **provider);
+    let idle = placement.providers.iter().find(|provider| *provider != CPU && !runs(provider))?;
+    let total: u64 = placement.nodes.iter().map(|of| of.nodes).sum();
+    Some(Finding {
+        id: "provider-runs-nothing",
+        severity: Severity::Error,
+        evidence: format!("{idle} is in the session but runs none of the {}", units::counted(total, "node")),
+        advice: "these figures are of another provider; its log may say why".into(),
+        command: command(result, "-v --json"),
     })
 }
 

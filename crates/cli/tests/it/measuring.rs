@@ -133,7 +133,7 @@ fn a_settings_sweep_recommends_and_gives_the_command() {
     let best_is_default = document["sweep"]["analysis"]["recommended"] == 0;
     match document["sweep"]["command"].as_str() {
         Some(command) => {
-            assert!(!best_is_default && command.starts_with("ortscope run small.onnx --"), "{command}")
+            assert!(!best_is_default && command.starts_with("ortscope run small.onnx --"), "{command}");
         }
         None => assert!(best_is_default),
     }

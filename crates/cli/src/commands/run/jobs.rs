@@ -256,7 +256,7 @@ pub fn providers(
     }
     for library in libraries {
         let (provider, path) = values::key_value(library, "a provider library").map_err(Failure::usage)?;
-        changes.push((find(&provider, "--provider-library")?, Change::Library(PathBuf::from(path))));
+        changes.push((find(&provider, "--provider-library")?, Change::Library(std::path::absolute(path)?)));
     }
     for (index, change) in changes {
         let Some(request) = requests.get_mut(index) else {
