@@ -13,3 +13,18 @@ pub mod plan;
 pub mod progress;
 pub mod protocol;
 pub mod supervise;
+
+/// A directory private to this user, gone with the measurement. In memory where the system has such a place and one
+/// worker alone uses it (containers often have only 64 MB there): a ring on a disk would be written out again and again.
+pub fn channel_directory(together: bool) -> std::io::Result<tempfile::TempDir> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("ortscope-");
+    let memory = std::path::Path::new("/dev/shm");
+    if !together
+        && memory.is_dir()
+        && let Ok(directory) = builder.tempdir_in(memory)
+    {
+        return Ok(directory);
+    }
+    builder.tempdir()
+}

@@ -8,6 +8,7 @@ use ortscope_core::clock::WallAnchor;
 use self::jobs::Job;
 use crate::args::{GlobalArgs, RunArgs};
 use crate::exit::{Exit, Failure};
+use crate::measure;
 use crate::measure::interrupt::Interrupt;
 use crate::measure::progress::Progress;
 use crate::measure::supervise::{Outcome, supervise};
@@ -163,23 +164,8 @@ fn not_measured(job: &Job, failure: Failure) -> RunResult {
     RunResult::new(job.measured(), Outcome::failed(failure))
 }
 
-/// A directory private to this user, gone with the measurement. In memory where the system has such a place and one
-/// worker alone uses it (containers often have only 64 MB there): a ring on a disk would be written out again and again.
-fn channel_directory(together: bool) -> std::io::Result<tempfile::TempDir> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix("ortscope-");
-    let memory = std::path::Path::new("/dev/shm");
-    if !together
-        && memory.is_dir()
-        && let Ok(directory) = builder.tempdir_in(memory)
-    {
-        return Ok(directory);
-    }
-    builder.tempdir()
-}
-
 fn work(job: &Job, interrupt: &Interrupt, progress: &mut Progress) -> Result<Outcome, Failure> {
-    let channel = channel_directory(job.together)?;
+    let channel = measure::channel_directory(job.together)?;
     let mut plan = job.plan.clone();
     plan.channel = channel.path().to_owned();
     let outcome = supervise(&plan, &job.rule, job.sampling_hertz, interrupt, progress)?;
