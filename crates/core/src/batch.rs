@@ -1,6 +1,6 @@
 //! A batch: rows of one table, column by column. The currency between the pump and the sinks.
 
-use crate::schema::{Column, Row, TableId};
+use crate::schema::{Column, ColumnData, Row, TableId};
 
 /// Rows of one table in columns.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,6 +14,62 @@ impl Batch {
     pub fn new(table: TableId) -> Self {
         let columns = table.def().columns.iter().map(|column| Column::new(column.column_type)).collect();
         Self { table, columns, rows: 0 }
+    }
+
+    /// A batch from whole columns; says what does not fit the table.
+    pub fn from_columns(table: TableId, columns: Vec<Column>) -> Result<Self, String> {
+        let def = table.def();
+        if columns.len() != def.columns.len() {
+            return Err(format!("{} has {} columns, not {}", def.name, def.columns.len(), columns.len()));
+        }
+        let rows = columns.first().map_or(0, Column::len);
+        for (column, wanted) in columns.iter().zip(def.columns) {
+            let marks = if wanted.nullable { rows } else { 0 };
+            if column.column_type() != wanted.column_type
+                || column.len() != rows
+                || column.valid.len() != marks
+            {
+                return Err(format!("the column {}.{} does not fit its table", def.name, wanted.name));
+            }
+        }
+        Ok(Self { table, columns, rows })
+    }
+
+    /// The rows whose mark is true; rows beyond the marks are left out.
+    pub fn filter(&self, keep: &[bool]) -> Self {
+        let indices: Vec<usize> = (0..self.rows.min(keep.len())).filter(|index| keep[*index]).collect();
+        self.take(&indices)
+    }
+
+    /// The rows with these numbers, in this order; numbers beyond the end are left out.
+    pub fn take(&self, indices: &[usize]) -> Self {
+        let kept: Vec<usize> = indices.iter().copied().filter(|index| *index < self.rows).collect();
+        let columns = self.columns.iter().map(|column| column.take(&kept)).collect();
+        Self { table: self.table, columns, rows: kept.len() }
+    }
+
+    /// Puts the rows of another batch of the same table behind these; `false` if it is of another table.
+    pub fn append(&mut self, other: &Self) -> bool {
+        if other.table != self.table {
+            return false;
+        }
+        for (column, more) in self.columns.iter_mut().zip(&other.columns) {
+            column.append(more);
+        }
+        self.rows += other.rows;
+        true
+    }
+
+    /// The time of every row: the first column.
+    pub fn times_ns(&self) -> &[u64] {
+        match self.columns.first().map(|column| &column.data) {
+            Some(ColumnData::U64(times)) => times,
+            _ => &[],
+        }
+    }
+
+    pub fn column(&self, name: &str) -> Option<&Column> {
+        self.columns.get(self.table.def().column_index(name)?)
     }
 
     pub fn table(&self) -> TableId {
@@ -93,5 +149,24 @@ mod tests {
         assert!(!batch.push(&loss));
         assert!(batch.is_empty());
         assert_eq!(batch.rows::<LossRow>().count(), 0);
+    }
+
+    #[test]
+    fn rows_can_be_picked_joined_and_checked() {
+        let mut batch = Batch::new(TableId::Losses);
+        for count in 0..5 {
+            batch.push(&LossRow { timestamp_ns: 10 + count, count, ..LossRow::default() });
+        }
+        let even = batch.filter(&[true, false, true, false, true]);
+        assert_eq!(even.times_ns(), [10, 12, 14]);
+        let mut both = batch.take(&[4, 0, 99]);
+        assert!(both.append(&even) && both.len() == 5);
+        assert_eq!(both.rows::<LossRow>().map(|row| row.count).collect::<Vec<_>>(), [4, 0, 0, 2, 4]);
+        let again = Batch::from_columns(TableId::Losses, both.columns().to_vec()).expect("they fit");
+        assert_eq!(again, both);
+        let mut short = both.columns().to_vec();
+        short.pop();
+        assert!(Batch::from_columns(TableId::Losses, short).is_err());
+        assert!(Batch::from_columns(TableId::Annotations, both.columns().to_vec()).is_err());
     }
 }

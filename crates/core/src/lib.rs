@@ -11,4 +11,5 @@ pub mod identity;
 pub mod metric;
 pub mod pipeline;
 pub mod schema;
+pub mod tables;
 pub mod tensor;

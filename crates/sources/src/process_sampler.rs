@@ -58,6 +58,7 @@ impl Source for ProcessSampler {
                         peak_working_set_bytes: usage.peak_working_set_bytes,
                         private_bytes: usage.private_bytes,
                         thread_count: usage.thread_count,
+                        ..ProcessSampleRow::default()
                     });
                     true
                 }

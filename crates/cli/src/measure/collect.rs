@@ -95,8 +95,8 @@ impl Sink for Collector {
                     }
                 }
             }
-            // Losses are counted by the pipeline and reported from there.
-            TableId::Losses | TableId::Unavailability => {}
+            // Losses are counted by the pipeline and reported from there; the rest is for recordings.
+            _ => {}
         }
         Ok(())
     }

@@ -50,6 +50,50 @@ impl Column {
         self.len() == 0
     }
 
+    pub fn column_type(&self) -> ColumnType {
+        match &self.data {
+            ColumnData::U64(_) => ColumnType::U64,
+            ColumnData::I64(_) => ColumnType::I64,
+            ColumnData::F64(_) => ColumnType::F64,
+            ColumnData::Bool(_) => ColumnType::Bool,
+            ColumnData::Text(_) => ColumnType::Text,
+        }
+    }
+
+    /// Whether row `index` has a value.
+    pub fn has_value(&self, index: usize) -> bool {
+        index < self.len() && self.valid.get(index).copied().unwrap_or(true)
+    }
+
+    /// The values at these indices, all of which must be inside.
+    pub(crate) fn take(&self, indices: &[usize]) -> Self {
+        fn pick<T: Clone>(values: &[T], indices: &[usize]) -> Vec<T> {
+            indices.iter().filter_map(|index| values.get(*index).cloned()).collect()
+        }
+        let data = match &self.data {
+            ColumnData::U64(values) => ColumnData::U64(pick(values, indices)),
+            ColumnData::I64(values) => ColumnData::I64(pick(values, indices)),
+            ColumnData::F64(values) => ColumnData::F64(pick(values, indices)),
+            ColumnData::Bool(values) => ColumnData::Bool(pick(values, indices)),
+            ColumnData::Text(values) => ColumnData::Text(pick(values, indices)),
+        };
+        Self { data, valid: pick(&self.valid, indices) }
+    }
+
+    /// Puts the values of a column of the same type behind these.
+    pub(crate) fn append(&mut self, other: &Self) {
+        match (&mut self.data, &other.data) {
+            (ColumnData::U64(values), ColumnData::U64(more)) => values.extend_from_slice(more),
+            (ColumnData::I64(values), ColumnData::I64(more)) => values.extend_from_slice(more),
+            (ColumnData::F64(values), ColumnData::F64(more)) => values.extend_from_slice(more),
+            (ColumnData::Bool(values), ColumnData::Bool(more)) => values.extend_from_slice(more),
+            (ColumnData::Text(values), ColumnData::Text(more)) => values.extend_from_slice(more),
+            // Both columns are of one table: their types agree.
+            _ => return,
+        }
+        self.valid.extend_from_slice(&other.valid);
+    }
+
     /// What the column costs in memory; shared text counts with every row, which errs on the safe side of a limit.
     pub fn bytes(&self) -> usize {
         let values = match &self.data {

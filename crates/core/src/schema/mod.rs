@@ -47,11 +47,30 @@ pub struct ColumnDef {
     pub doc: &'static str,
 }
 
+/// What the rows of a table are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase", tag = "kind", content = "keys")]
+pub enum TableKind {
+    /// Each row happened once.
+    Events,
+    /// At every tick there is a row for each of the things these columns name. All rows of a tick have the same
+    /// timestamp, so that a row that repeats the one before need not be stored: it can be told again.
+    Samples(&'static [&'static str]),
+}
+
 #[derive(Debug, Serialize)]
 pub struct TableDef {
     pub name: &'static str,
     pub doc: &'static str,
+    pub kind: TableKind,
+    /// The first one is the time of the row, in monotonic nanoseconds.
     pub columns: &'static [ColumnDef],
+}
+
+impl TableDef {
+    pub fn column_index(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column.name == name)
+    }
 }
 
 /// A typed row of a table.
@@ -68,7 +87,7 @@ pub trait Row: Sized + Clone + Send + 'static {
 macro_rules! declare_tables {
     ($(
         $(#[doc = $table_doc:literal])+
-        $row:ident in $id:ident = $table:literal {
+        $row:ident in $id:ident = $table:literal $(, sampled by [$($key:ident),*])? {
             $( $(#[doc = $column_doc:literal])+ $column:ident: $type:ty, $unit:ident; )+
         }
     )+) => {
@@ -80,11 +99,16 @@ macro_rules! declare_tables {
         impl TableId {
             pub const ALL: &'static [TableId] = &[ $( TableId::$id, )+ ];
 
+            pub fn by_name(name: &str) -> Option<TableId> {
+                Self::ALL.iter().copied().find(|table| table.def().name == name)
+            }
+
             pub fn def(self) -> &'static TableDef {
                 match self { $( TableId::$id => {
                     static DEF: TableDef = TableDef {
                         name: $table,
                         doc: concat!($($table_doc),+),
+                        kind: table_kind!($([$($key),*])?),
                         columns: &[ $( ColumnDef {
                             name: stringify!($column),
                             column_type: <$type as Cell>::TYPE,
@@ -100,7 +124,7 @@ macro_rules! declare_tables {
 
         $(
             $(#[doc = $table_doc])+
-            #[derive(Debug, Clone, PartialEq)]
+            #[derive(Debug, Clone, PartialEq, Default)]
             pub struct $row { $( $(#[doc = $column_doc])+ pub $column: $type, )+ }
 
             impl Row for $row {
@@ -121,6 +145,16 @@ macro_rules! declare_tables {
 }
 use declare_tables;
 
+macro_rules! table_kind {
+    () => {
+        TableKind::Events
+    };
+    ([$($key:ident),*]) => {
+        TableKind::Samples(&[$(stringify!($key)),*])
+    };
+}
+use table_kind;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,6 +169,21 @@ mod tests {
             for column in def.columns {
                 assert!(columns.insert(column.name), "{}.{} declared twice", def.name, column.name);
                 assert!(!column.doc.trim().is_empty(), "{}.{} has no doc", def.name, column.name);
+            }
+        }
+    }
+
+    #[test]
+    fn every_table_starts_with_its_time_and_has_its_keys() {
+        for id in TableId::ALL {
+            let def = id.def();
+            let time = &def.columns[0];
+            assert!(time.unit == Unit::Nanoseconds && !time.nullable, "{} has no time", def.name);
+            assert_eq!(TableId::by_name(def.name), Some(*id));
+            if let TableKind::Samples(keys) = def.kind {
+                for key in keys {
+                    assert!(def.column_index(key).is_some(), "{} has no column {key}", def.name);
+                }
             }
         }
     }

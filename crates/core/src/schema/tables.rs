@@ -1,6 +1,6 @@
 //! The declarations. A new kind of data starts here.
 
-use super::{Cell, Column, ColumnDef, Row, TableDef, Text, Unit, declare_tables};
+use super::{Cell, Column, ColumnDef, Row, TableDef, TableKind, Text, Unit, declare_tables, table_kind};
 
 declare_tables! {
     /// One finished inference, of whatever program.
@@ -33,8 +33,96 @@ declare_tables! {
         ok: bool, None;
     }
 
-    /// A sample of one process.
-    ProcessSampleRow in ProcessSamples = "process_samples" {
+    /// A session of ONNX Runtime that was seen.
+    SessionRow in Sessions = "sessions" {
+        /// When it was created, on the monotonic clock.
+        timestamp_ns: u64, Nanoseconds;
+        /// Identifier of the session, as text.
+        session_id: Text, None;
+        /// Process it lives in; none for imported data that does not say.
+        pid: Option<u64>, None;
+        /// Name of the model.
+        model_name: Text, None;
+        /// Execution providers of the session in their order, separated by commas.
+        execution_providers: Text, None;
+        /// Version of ONNX Runtime.
+        ort_version: Option<Text>, None;
+        /// Session options as JSON.
+        options: Option<Text>, None;
+    }
+
+    /// One operator of one profiled run, or a part of the run beside the operators.
+    OperatorRow in Operators = "operators" {
+        /// When it started, on the monotonic clock (imported profiles: from the start of the profile).
+        timestamp_ns: u64, Nanoseconds;
+        /// How long it took.
+        duration_ns: u64, Nanoseconds;
+        /// Identifier of the session, as text.
+        session_id: Text, None;
+        /// Number of the profiled run it belongs to, from 0; none for what happens outside of runs.
+        run: Option<u64>, Count;
+        /// What the row is: operator, copy, wait, run, executor, session (loading and initialising), other.
+        kind: Text, None;
+        /// Name of the node; of other rows the name of the event.
+        name: Text, None;
+        /// Type of the operator, e.g. Conv.
+        op_type: Text, None;
+        /// Index of the node in the optimised graph.
+        node_index: Option<u64>, Count;
+        /// ONNX Runtime's name of the execution provider.
+        execution_provider: Text, None;
+        /// Kind of device: CPU, GPU, NPU or Mixed; empty if not known.
+        device: Text, None;
+        /// Thread that ran it.
+        thread: u64, None;
+        /// 0 for nodes of the main graph, 1 for those of its sub-graphs, and so on.
+        depth: u64, Count;
+        /// Shapes of the inputs as JSON, e.g. [[1,3,224,224]].
+        input_shapes: Option<Text>, None;
+        /// Element types of the inputs as JSON.
+        input_types: Option<Text>, None;
+        /// Shapes of the outputs as JSON.
+        output_shapes: Option<Text>, None;
+        /// Element types of the outputs as JSON.
+        output_types: Option<Text>, None;
+        /// Bytes of its outputs.
+        output_bytes: Option<u64>, Bytes;
+        /// Bytes of its inputs that are activations.
+        activation_bytes: Option<u64>, Bytes;
+        /// Bytes of its inputs that are parameters.
+        parameter_bytes: Option<u64>, Bytes;
+        /// Floating-point operations; one multiplication with its addition counts two.
+        flops: Option<u64>, Count;
+        /// Cycles of the device, as the provider reports them.
+        cycles: Option<u64>, Count;
+    }
+
+    /// A process that was seen to begin or end.
+    ProcessRow in Processes = "processes" {
+        /// When it was first seen, or seen to end, on the monotonic clock.
+        timestamp_ns: u64, Nanoseconds;
+        /// Process id.
+        pid: u64, None;
+        /// Start time of the process in the system's unit: with the id it names the process.
+        process_start: u64, None;
+        /// What happened: seen, started, exited.
+        event: Text, None;
+        /// Name of the program.
+        name: Text, None;
+        /// Process id of the parent.
+        parent_pid: Option<u64>, None;
+        /// Session of the operating system (Windows) or session leader (Linux).
+        os_session: Option<u64>, None;
+        /// Wall time of its start, nanoseconds since 1970.
+        create_time_unix_ns: Option<u64>, Nanoseconds;
+        /// Exit code of a process that ended.
+        exit_code: Option<i64>, None;
+        /// Command line, redacted unless the user asked otherwise.
+        command_line: Option<Text>, None;
+    }
+
+    /// A sample of one process. Times and counts are totals since the process started; percentages are derived.
+    ProcessSampleRow in ProcessSamples = "process_samples", sampled by [pid, process_start] {
         /// When the sample was taken, on the monotonic clock.
         timestamp_ns: u64, Nanoseconds;
         /// Process id.
@@ -43,14 +131,176 @@ declare_tables! {
         process_start: u64, None;
         /// CPU time used since the process started.
         cpu_time_ns: u64, Nanoseconds;
+        /// CPU time in user mode.
+        user_time_ns: Option<u64>, Nanoseconds;
+        /// CPU time in the kernel.
+        kernel_time_ns: Option<u64>, Nanoseconds;
+        /// Cycles of all its threads.
+        cpu_cycles: Option<u64>, Count;
+        /// Context switches of all its threads.
+        context_switches: Option<u64>, Count;
+        /// Scheduling priority in the system's scale.
+        priority: Option<i64>, None;
+        /// Processors it may run on, as a bit mask of the first 64.
+        affinity_mask: Option<u64>, None;
         /// Resident memory now (rss, working set).
         working_set_bytes: u64, Bytes;
         /// Highest resident memory so far.
         peak_working_set_bytes: Option<u64>, Bytes;
         /// Memory that belongs to this process alone.
         private_bytes: Option<u64>, Bytes;
+        /// Address space in use.
+        virtual_bytes: Option<u64>, Bytes;
+        /// Page faults of all kinds.
+        page_faults: Option<u64>, Count;
+        /// Page faults that had to read from a disk.
+        hard_faults: Option<u64>, Count;
+        /// Kernel paged pool charged to the process (Windows).
+        paged_pool_bytes: Option<u64>, Bytes;
+        /// Kernel non-paged pool charged to the process (Windows).
+        non_paged_pool_bytes: Option<u64>, Bytes;
         /// Threads alive.
         thread_count: Option<u64>, Count;
+        /// Threads that run or could run.
+        active_threads: Option<u64>, Count;
+        /// Threads that are stopped.
+        suspended_threads: Option<u64>, Count;
+        /// Read calls.
+        read_operations: Option<u64>, Count;
+        /// Write calls.
+        write_operations: Option<u64>, Count;
+        /// Other I/O calls (Windows).
+        other_operations: Option<u64>, Count;
+        /// Bytes read.
+        read_bytes: Option<u64>, Bytes;
+        /// Bytes written.
+        write_bytes: Option<u64>, Bytes;
+        /// Bytes received from the network.
+        network_received_bytes: Option<u64>, Bytes;
+        /// Bytes sent to the network.
+        network_sent_bytes: Option<u64>, Bytes;
+        /// Open handles or file descriptors.
+        handle_count: Option<u64>, Count;
+        /// Most handles open at once.
+        peak_handle_count: Option<u64>, Count;
+        /// GDI objects (Windows).
+        gdi_objects: Option<u64>, Count;
+        /// USER objects (Windows).
+        user_objects: Option<u64>, Count;
+    }
+
+    /// A sample of one thread. Times and counts are totals since the thread started.
+    ThreadSampleRow in ThreadSamples = "thread_samples", sampled by [pid, process_start, tid] {
+        /// When the sample was taken, on the monotonic clock.
+        timestamp_ns: u64, Nanoseconds;
+        /// Process id.
+        pid: u64, None;
+        /// Start time of the process in the system's unit.
+        process_start: u64, None;
+        /// Thread id.
+        tid: u64, None;
+        /// Name of the thread, where the system has one.
+        name: Option<Text>, None;
+        /// CPU time of the thread.
+        cpu_time_ns: u64, Nanoseconds;
+        /// Cycles of the thread.
+        cpu_cycles: Option<u64>, Count;
+        /// Context switches of the thread.
+        context_switches: Option<u64>, Count;
+        /// State: running, ready, waiting, stopped, other.
+        state: Option<Text>, None;
+        /// Processor it ran on last.
+        processor: Option<u64>, None;
+        /// Scheduling priority in the system's scale.
+        priority: Option<i64>, None;
+    }
+
+    /// A sample of the whole machine.
+    SystemSampleRow in SystemSamples = "system_samples", sampled by [] {
+        /// When the sample was taken, on the monotonic clock.
+        timestamp_ns: u64, Nanoseconds;
+        /// Busy share of all processors, 0 to 100, since the sample before.
+        cpu_percent: Option<f64>, Percent;
+        /// Physical memory in use.
+        memory_used_bytes: Option<u64>, Bytes;
+        /// Physical memory there is.
+        memory_total_bytes: Option<u64>, Bytes;
+        /// Swap or page file in use.
+        swap_used_bytes: Option<u64>, Bytes;
+        /// Context switches of the machine since it started.
+        context_switches: Option<u64>, Count;
+        /// Interrupts of the machine since it started.
+        interrupts: Option<u64>, Count;
+        /// Processes alive.
+        process_count: Option<u64>, Count;
+        /// Mean frequency of the processors.
+        cpu_frequency_hertz: Option<f64>, Hertz;
+    }
+
+    /// One reading of one sensor of a device: a GPU, an NPU, a power meter, a thermometer.
+    DeviceSampleRow in DeviceSamples = "device_samples", sampled by [device, metric] {
+        /// When the reading was taken, on the monotonic clock.
+        timestamp_ns: u64, Nanoseconds;
+        /// The device, e.g. gpu0, npu0, package-0.
+        device: Text, None;
+        /// What was read, e.g. utilization_ratio, power_watts, temperature_celsius.
+        metric: Text, None;
+        /// The value, in the unit the metric's name ends with.
+        value: f64, None;
+        /// Where it comes from, e.g. nvml, rapl, emi.
+        source: Text, None;
+        /// How: measured, attributed or estimated.
+        method: Text, None;
+    }
+
+    /// Something the kernel did: scheduling, faults, I/O, throttling.
+    KernelEventRow in KernelEvents = "kernel_events" {
+        /// When, on the monotonic clock.
+        timestamp_ns: u64, Nanoseconds;
+        /// Kind: context_switch, migration, page_fault, hard_fault, disk_io, throttle, sample, and others.
+        kind: Text, None;
+        /// Processor it happened on.
+        processor: Option<u64>, None;
+        /// Process concerned.
+        pid: Option<u64>, None;
+        /// Thread concerned.
+        tid: Option<u64>, None;
+        /// How long it lasted, e.g. the time a thread was off the processor.
+        duration_ns: Option<u64>, Nanoseconds;
+        /// Its number, e.g. an address, a size, a frequency.
+        value: Option<u64>, None;
+        /// More in words, e.g. the name of the thread that ran instead.
+        detail: Option<Text>, None;
+    }
+
+    /// Memory of a session or an allocator at one moment.
+    MemoryRow in Memory = "memory" {
+        /// When, on the monotonic clock.
+        timestamp_ns: u64, Nanoseconds;
+        /// Identifier of the session, as text; empty if it is of the whole process.
+        session_id: Text, None;
+        /// Whose memory: process, arena, node, or the name of an allocator.
+        scope: Text, None;
+        /// What the number is, e.g. after_session, in_use, peak, max_alloc.
+        metric: Text, None;
+        /// The number.
+        bytes: i64, Bytes;
+    }
+
+    /// Something a user should act on.
+    FindingRow in Findings = "findings" {
+        /// When it was found, on the monotonic clock.
+        timestamp_ns: u64, Nanoseconds;
+        /// Stable identifier, e.g. provider-fallback.
+        id: Text, None;
+        /// error, warning or advice.
+        severity: Text, None;
+        /// What was seen, with numbers.
+        evidence: Text, None;
+        /// What to do.
+        advice: Text, None;
+        /// A command to try.
+        command: Option<Text>, None;
     }
 
     /// Something happened that is worth a mark on the time line.
@@ -87,5 +337,26 @@ declare_tables! {
         reason: Text, None;
         /// What the user can do.
         hint: Option<Text>, None;
+    }
+
+    /// One reading of monotonic and wall time together.
+    WallAnchorRow in WallAnchors = "wall_anchors" {
+        /// The reading on the monotonic clock.
+        timestamp_ns: u64, Nanoseconds;
+        /// Wall time, nanoseconds since 1970.
+        unix_ns: u64, Nanoseconds;
+        /// The wall time is known no better than this.
+        error_ns: u64, Nanoseconds;
+    }
+
+    /// How far a ring of a channel was read: what comes after it was not recorded before a crash and is read from the
+    /// ring when the recording is opened again.
+    ChannelPositionRow in ChannelPositions = "channel_positions" {
+        /// When it was read, on the monotonic clock.
+        timestamp_ns: u64, Nanoseconds;
+        /// File name of the ring.
+        ring: Text, None;
+        /// Bytes of the ring that were read, since its start.
+        position: u64, None;
     }
 }

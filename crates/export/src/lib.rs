@@ -1,0 +1,1 @@
+//! Recordings for people and for other tools.

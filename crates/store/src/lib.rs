@@ -1,0 +1,5 @@
+//! Recordings on disk.
+
+mod manifest;
+
+pub use manifest::{FORMAT, Manifest, RecordingEnd};
