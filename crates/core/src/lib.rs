@@ -7,7 +7,9 @@
 pub mod batch;
 pub mod clock;
 pub mod config;
+pub mod filter;
 pub mod identity;
+pub mod live;
 pub mod metric;
 pub mod pipeline;
 pub mod schema;

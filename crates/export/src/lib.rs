@@ -1,1 +1,2 @@
 //! Recordings for people and for other tools.
+pub mod report;

@@ -359,4 +359,22 @@ declare_tables! {
         /// Bytes of the ring that were read, since its start.
         position: u64, None;
     }
+
+    /// A tick of a sampled table: a moment at which all its rows were read, changed or not.
+    TickRow in Ticks = "ticks" {
+        /// When, on the monotonic clock.
+        timestamp_ns: u64, Nanoseconds;
+        /// Name of the sampled table.
+        table: Text, None;
+    }
+
+    /// From this tick on a sampled thing is no longer there (a process that ended, a device that went away).
+    SampleEndRow in SampleEnds = "sample_ends" {
+        /// The first tick without it, on the monotonic clock.
+        timestamp_ns: u64, Nanoseconds;
+        /// Name of the sampled table.
+        table: Text, None;
+        /// Values of its key columns as a JSON list.
+        key: Text, None;
+    }
 }

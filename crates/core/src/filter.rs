@@ -1,0 +1,1 @@
+//! Filters that reports, exports and queries share.

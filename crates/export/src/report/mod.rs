@@ -1,0 +1,1 @@
+//! One model of a recording, and its text, HTML, Markdown, JSON, JUnit and CSV.
