@@ -54,7 +54,8 @@ const OS_PREDICATES: &[&str] = &["target_os", "target_family", "windows", "unix"
 const OS_CFG_ALLOWED: &[(&str, &str)] = &[
     ("crates/core/src/clock/os.rs", "the monotonic clock is the OS's"),
     ("crates/sources/src/lib.rs", "the one seam of live capture"),
-    ("crates/channel/src/shared_memory.rs", "a ring's file is private to its user, each OS in its way"),
+    ("crates/channel/src/private_files.rs", "files are private to their user and allocated, each OS in its way"),
+    ("crates/channel/src/shared_memory.rs", "memory that a child of fork finds wiped is the OS's"),
     ("crates/ort/src/os.rs", "path encoding and library names at the C boundary"),
     ("xtask/", "finds programs, replaces itself by the program it runs"),
 ];
@@ -64,6 +65,7 @@ const OS_CFG_ALLOWED: &[(&str, &str)] = &[
 const UNSAFE_ALLOWED: &[(&str, &str)] = &[
     ("crates/core/src/clock/os.rs", "reads the OS clock"),
     ("crates/channel/src/shared_memory.rs", "atomics in a memory-mapped file"),
+    ("crates/sources/src/peak.rs", "calls code for instructions that were detected"),
     ("crates/sources/src/windows/", "system calls have no safe wrapper"),
     ("crates/ort/src/api.rs", "reads functions out of the C API's table"),
     ("crates/ort/src/runtime.rs", "loads the library, asks it for the table"),

@@ -59,7 +59,7 @@ impl Workspace {
 #[derive(Debug)]
 pub(crate) struct Environment {
     pub(crate) workspace: Workspace,
-    dir: PathBuf,
+    pub(crate) dir: PathBuf,
     stamp: Stamp,
     lock: Option<File>,
 }

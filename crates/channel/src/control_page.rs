@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use crate::ChannelError;
 use crate::shared_memory::SharedMemory;
+use crate::{ChannelError, private_files};
 
 const FILE_NAME: &str = "control";
 const PAGE_BYTES: usize = 4096;
@@ -23,7 +23,11 @@ impl ControlPage {
     /// Makes the page; the observer calls this before it starts a writer.
     pub fn create(directory: &Path) -> Result<Self, ChannelError> {
         let path = directory.join(FILE_NAME);
-        fs_err::write(&path, [0; PAGE_BYTES])?;
+        if path.exists() {
+            // Of an observer that used this directory before.
+            fs_err::remove_file(&path)?;
+        }
+        private_files::create_allocated(&path, PAGE_BYTES as u64)?;
         Self::open(directory)
     }
 
@@ -61,6 +65,13 @@ impl ControlPage {
     /// The observer says that it lives, so that a writer whose observer was killed can end.
     pub fn beat(&self, now_nanos: u64) {
         self.memory.word(WATCHER_ALIVE).store(now_nanos, Ordering::Release);
+    }
+
+    /// When the observer last lived, read from the file of a channel that was left behind; the file is not changed.
+    pub(crate) fn last_beat_left_in(directory: &Path) -> Option<u64> {
+        let page = fs_err::read(directory.join(FILE_NAME)).ok().filter(|page| page.len() == PAGE_BYTES)?;
+        let word = page.get(WATCHER_ALIVE..WATCHER_ALIVE + 8)?;
+        Some(u64::from_le_bytes(word.try_into().ok()?)).filter(|beat| *beat != 0)
     }
 
     /// When the observer last lived; `None` before the first beat.

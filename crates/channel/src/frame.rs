@@ -22,11 +22,20 @@ impl FrameKind {
     pub const INFERENCE: Self = Self(1);
     /// A message as JSON text.
     pub const MESSAGE: Self = Self(2);
+    /// The tables and columns of the batches that follow, as JSON text.
+    pub const SCHEMA: Self = Self(3);
+    /// Rows of one table ([`crate::batch_frame`]).
+    pub const BATCH: Self = Self(4);
+    /// Where nothing was written there are zeros: never a frame, although its checksum would hold.
+    pub const NOTHING: Self = Self(0);
 
     pub fn name(self) -> &'static str {
         match self {
             Self::INFERENCE => "inferences",
             Self::MESSAGE => "messages",
+            Self::SCHEMA => "schemas",
+            Self::BATCH => "batches",
+            Self::NOTHING => "nothing",
             Self::PADDING => "padding",
             _ => "unknown frames",
         }
@@ -73,6 +82,14 @@ impl Header {
             sequence: word(8),
             checksum: word(12),
         }
+    }
+
+    /// Whether there can be such a frame at all, before its payload is looked at.
+    #[inline]
+    pub fn is_possible(&self) -> bool {
+        self.kind != FrameKind::NOTHING
+            && self.kind != FrameKind::PADDING
+            && self.length as usize <= MAX_PAYLOAD_BYTES
     }
 
     /// Whether this header and payload belong together.

@@ -21,6 +21,34 @@ impl SharedMemory {
         Ok(Self { map: MmapOptions::new().map_raw(file)? })
     }
 
+    /// Maps the whole file, which may be read-only; what is written stays in this process and never reaches the file.
+    pub fn map_private(file: &File) -> std::io::Result<Self> {
+        // SAFETY: the mapping becomes raw memory at once; no Rust reference to its bytes is ever made, so it does not
+        // matter that another process may change the file.
+        let map = unsafe { MmapOptions::new().map_copy(file)? };
+        Ok(Self { map: map.into() })
+    }
+
+    /// A page that a child of `fork` finds full of zeros; `None` where the system has no such pages.
+    pub fn wiped_on_fork() -> Option<Self> {
+        std::cfg_select! {
+            target_os = "linux" => {
+                let map: MmapRaw = MmapOptions::new().len(4096).map_anon().ok()?.into();
+                // SAFETY: the range is the whole of an anonymous private mapping that we own, as the advice demands; it
+                // changes nothing in this process.
+                let advised = unsafe {
+                    rustix::mm::madvise(
+                        map.as_mut_ptr().cast(),
+                        map.len(),
+                        rustix::mm::Advice::LinuxWipeOnFork,
+                    )
+                };
+                advised.ok().map(|()| Self { map })
+            }
+            _ => None,
+        }
+    }
+
     pub fn len(&self) -> usize {
         self.map.len()
     }
@@ -62,5 +90,10 @@ impl SharedMemory {
     /// Asks the system to write the pages to disk, without waiting for it.
     pub fn sync_soon(&self) -> std::io::Result<()> {
         self.map.flush_async()
+    }
+
+    /// Writes the first `bytes` to disk, as far as they changed, and waits for it.
+    pub fn sync_first(&self, bytes: usize) -> std::io::Result<()> {
+        self.map.flush_range(0, bytes.min(self.map.len()))
     }
 }

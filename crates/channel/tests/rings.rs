@@ -25,6 +25,8 @@ fn frames_arrive_in_order_across_many_turns_of_the_ring() {
         if number % 7 == 0 {
             let outcome = reader.read(|kind, payload| seen.push((kind, payload.to_vec())));
             assert!(!outcome.damaged);
+            reader.mark();
+            reader.release();
         }
     }
     reader.read(|kind, payload| seen.push((kind, payload.to_vec())));
@@ -50,6 +52,77 @@ fn a_full_ring_drops_and_counts() {
 }
 
 #[test]
+fn room_is_freed_only_when_it_is_released() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = writer(&directory, 4096);
+    let mut channel = ChannelReader::new(directory.path());
+    let fill = |writer: &mut RingWriter| {
+        (0..1000).filter(|_| writer.try_write(FrameKind::MESSAGE, &[0; 72])).count() as u64
+    };
+    let first = fill(&mut writer);
+    assert!(first > 40);
+    let read = channel.read(|_, _| {}).unwrap();
+    assert_eq!((read.frames, &*read.positions[0].ring), (first, "stream-0.ring"));
+    assert_eq!(read.positions[0].position, first * 88);
+    assert!(channel.fullness() > 0.9);
+    assert_eq!(fill(&mut writer), 0, "what was read still takes its room");
+    channel.release();
+    assert_eq!(fill(&mut writer), 0, "nothing was marked");
+    channel.mark();
+    channel.release();
+    assert!(channel.fullness() < 0.1);
+    assert!(fill(&mut writer) >= first - 1);
+    assert_eq!(channel.read(|_, _| {}).unwrap().positions.len(), 1);
+    assert!(channel.read(|_, _| {}).unwrap().positions.is_empty(), "only rings with news have a position");
+}
+
+#[test]
+fn what_the_next_observer_finds_is_what_the_last_one_did_not_release() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = writer(&directory, 4096);
+    let mut first = ChannelReader::new(directory.path());
+    for number in 0..20u8 {
+        writer.try_write(FrameKind::MESSAGE, &[number]);
+        if number == 9 {
+            first.read(|_, _| {}).unwrap();
+            first.mark();
+        }
+    }
+    first.read(|_, _| {}).unwrap();
+    first.release();
+    // A killed observer runs no destructor; it has none that matters.
+    drop(first);
+    let mut seen = Vec::new();
+    ChannelReader::new(directory.path()).read(|_, payload| seen.push(payload[0])).unwrap();
+    assert_eq!(seen, (10..20).collect::<Vec<_>>());
+}
+
+#[test]
+fn zeros_and_stale_frames_are_no_frames() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("stream-0.ring");
+    let mut writer = writer(&directory, 4096);
+    for number in 0..30u8 {
+        writer.try_write(FrameKind::MESSAGE, &[number; 8]);
+    }
+    // A power loss: the disk has the head, but zeros, or frames of an earlier turn, where frames should be.
+    let frame = 24;
+    let whole = std::fs::read(&path).unwrap();
+    let mut zeros = whole.clone();
+    zeros[4096 + 10 * frame..].fill(0);
+    let mut stale = whole;
+    stale.copy_within(4096..4096 + 5 * frame, 4096 + 10 * frame);
+    for (name, bytes) in [("zeros.ring", zeros), ("stale.ring", stale)] {
+        let path = directory.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        let mut seen = Vec::new();
+        let outcome = RingReader::open(&path).unwrap().read(|_, payload| seen.push(payload[0]));
+        assert_eq!(seen, (0..10).collect::<Vec<_>>(), "{name}");
+        assert!(outcome.damaged, "{name}");
+    }
+}
+
+#[test]
 fn two_threads_lose_nothing_when_the_writer_waits() {
     let directory = tempfile::tempdir().unwrap();
     let mut writer = writer(&directory, 8192);
@@ -71,6 +144,8 @@ fn two_threads_lose_nothing_when_the_writer_waits() {
                 next += 1;
             });
             assert!(!outcome.damaged);
+            reader.mark();
+            reader.release();
         }
     });
     assert!(reader.is_closed());

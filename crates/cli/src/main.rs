@@ -7,7 +7,9 @@ mod input_files;
 mod logging;
 mod measure;
 mod model_file;
+mod operator_profile;
 mod ort_library;
+mod recording;
 mod report;
 mod settings;
 mod terminal;
@@ -73,10 +75,16 @@ fn run(cli: &Cli, terminal: &Terminal) -> Result<Exit, Failure> {
     logging::start(global.verbose, global.quiet, global.log_file.as_deref())?;
     match &cli.command {
         Command::Run(args) => commands::run::run(args, global, terminal),
+        Command::Report(args) => commands::report::run(args, global, terminal),
+        Command::Runs(args) => commands::runs::run(args, global, terminal),
+        Command::Export(args) => commands::export::run(args, global, terminal),
+        Command::Import(args) => commands::import::run(args, global, terminal),
         Command::Inspect(args) => commands::inspect::run(args, terminal),
         Command::Doctor(_) => without_telemetry(|| commands::doctor::run(global, terminal)),
         Command::Config(args) => commands::config::run(args, global, terminal),
         Command::Completions(args) => commands::completions::run(args),
+        Command::BenchTrust(args) => commands::bench_trust::run(args),
+        Command::BenchStore(args) => commands::bench_store::run(args),
         Command::BenchOverhead(args) => {
             without_telemetry(|| commands::bench_overhead::run(args, global, terminal))
         }

@@ -4,5 +4,6 @@
 //! each one bounds what it allocates by documented limits.
 
 pub mod onnx;
+pub mod ort_profile;
 pub mod procfs;
 pub mod tensors;

@@ -4,26 +4,31 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ortscope_channel::{ChannelReader, ControlPage, FrameKind, InferenceRecord, Phase};
+use ortscope_channel::rows::FrameRows;
+use ortscope_channel::{ChannelReader, ControlPage, FrameKind, InferenceRecord};
 use ortscope_core::metric::Availability;
 use ortscope_core::pipeline::{Control, CostClass, Emitter, Source, SourceError, SourceInfo, WhenFull};
-use ortscope_core::schema::{AnnotationRow, InferenceRow, Text};
+use ortscope_core::schema::{ChannelPositionRow, Text};
 
-/// Kind of the annotation rows that carry a writer's messages.
-pub const MESSAGE_KIND: &str = "message";
+pub use ortscope_channel::rows::MESSAGE_KIND;
 
 /// The channel is read this often: often enough for a live view, seldom enough not to disturb the model.
 const PERIOD_NANOS: u64 = 50_000_000;
+/// The room of what was read is freed one pass later, when it is in the journal. A ring that fills up faster than that
+/// is read again after this time, so that its writer need not drop anything.
+const BUSY_PERIOD_NANOS: u64 = 5_000_000;
+/// From this share on a ring fills up fast.
+const BUSY_FULLNESS: f64 = 0.25;
 
 /// Reads a channel until its writer has ended. On stop it asks the writer to end and reads on to the last record.
+///
+/// A record leaves its ring only when the pipeline has kept it: whoever is killed, it is in the ring or in the journal.
 #[derive(Debug)]
 pub struct ChannelSource {
     info: SourceInfo,
     directory: PathBuf,
-    session_ids: Vec<Text>,
+    rows: FrameRows,
     writer_ended: Arc<AtomicBool>,
-    /// One shared text per phase, so that a row costs no allocation.
-    phases: [(Phase, Text); 4],
 }
 
 impl ChannelSource {
@@ -35,44 +40,36 @@ impl ChannelSource {
             cost: CostClass::Low,
             when_full: WhenFull::DropAndCount,
         };
-        let phases = [Phase::First, Phase::Steady, Phase::Prefill, Phase::Token]
-            .map(|phase| (phase, Text::from(phase.name())));
-        Self { info, directory: directory.to_owned(), session_ids, writer_ended, phases }
+        Self { info, directory: directory.to_owned(), rows: FrameRows::new(session_ids), writer_ended }
     }
 
     fn emit(&self, kind: FrameKind, payload: &[u8], out: &mut Emitter, now: u64) {
         if kind == FrameKind::INFERENCE
             && let Some(record) = InferenceRecord::from_bytes(payload)
         {
-            out.emit(&self.row(&record));
+            out.emit(&self.rows.inference(&record));
         } else if kind == FrameKind::MESSAGE {
-            let text = String::from_utf8_lossy(payload);
-            out.emit(&AnnotationRow { timestamp_ns: now, kind: MESSAGE_KIND.into(), text: text.into() });
+            out.emit(&self.rows.message(payload, now));
         } else {
             out.lost(kind.name(), 1);
         }
     }
 
-    fn row(&self, record: &InferenceRecord) -> InferenceRow {
-        InferenceRow {
-            timestamp_ns: record.start_nanos,
-            planned_ns: record.planned_nanos,
-            session_id: self.session_ids.get(usize::from(record.session)).cloned().unwrap_or_default(),
-            sequence: record.sequence,
-            stream: u64::from(record.stream),
-            phase: self
-                .phases
-                .iter()
-                .find(|(phase, _)| *phase == record.phase)
-                .map_or_else(|| record.phase.name().into(), |(_, text)| Text::clone(text)),
-            copy_in_ns: record.copy_in_nanos,
-            run_ns: record.run_nanos,
-            copy_out_ns: record.copy_out_nanos,
-            batch_size: (record.batch_size > 0).then_some(u64::from(record.batch_size)),
-            queue_depth: record.queue_depth.map(u64::from),
-            token: record.token.map(u64::from),
-            ok: record.ok,
+    /// Reads what is new and sends it. The positions go last: a journal that has one has everything before it.
+    fn pass(&self, reader: &mut ChannelReader, out: &mut Emitter, now: u64) -> Result<(), SourceError> {
+        let drained = reader
+            .read(|kind, payload| self.emit(kind, payload, out, now))
+            .map_err(|error| SourceError::Failed(error.to_string()))?;
+        out.lost("damaged frames", drained.damaged);
+        for (kind, count) in drained.lost {
+            out.lost(kind.name(), count);
         }
+        out.flush();
+        for at in drained.positions {
+            out.emit(&ChannelPositionRow { timestamp_ns: now, ring: at.ring, position: at.position });
+        }
+        out.flush();
+        Ok(())
     }
 }
 
@@ -86,28 +83,34 @@ impl Source for ChannelSource {
     }
 
     fn run(&mut self, out: &mut Emitter, control: &Control) -> Result<(), SourceError> {
-        let failed = |error: ortscope_channel::ChannelError| SourceError::Failed(error.to_string());
-        let page = ControlPage::open(&self.directory).map_err(failed)?;
+        let page =
+            ControlPage::open(&self.directory).map_err(|error| SourceError::Failed(error.to_string()))?;
         let mut reader = ChannelReader::new(&self.directory);
+        // Batches that must be kept before the marked room is freed.
+        let mut sent_at_mark = None;
         let mut next = control.clock().now_nanos();
         loop {
-            // Asked before draining, so that what was written last is still read afterwards.
+            // Asked before reading, so that what was written last is still read afterwards.
             let ended = self.writer_ended.load(Ordering::SeqCst);
             if control.is_stopped() {
                 page.request_stop();
             }
             let now = control.clock().now_nanos();
             page.beat(now);
-            let drained = reader.drain(|kind, payload| self.emit(kind, payload, out, now)).map_err(failed)?;
-            out.lost("damaged frames", drained.damaged);
-            for (kind, count) in drained.lost {
-                out.lost(kind.name(), count);
+            if sent_at_mark.is_some_and(|sent| out.kept() >= sent) {
+                reader.release();
+                sent_at_mark = None;
             }
-            out.flush();
+            self.pass(&mut reader, out, now)?;
             if ended {
                 return Ok(());
             }
-            next = (next + PERIOD_NANOS).max(now);
+            if sent_at_mark.is_none() {
+                reader.mark();
+                sent_at_mark = Some(out.sent());
+            }
+            let period = if reader.fullness() > BUSY_FULLNESS { BUSY_PERIOD_NANOS } else { PERIOD_NANOS };
+            next = (next + period).max(now);
             if !control.sleep_until(next) {
                 // Stopped: the writer ends soon; sleeping by the clock is no longer possible, so poll gently.
                 std::thread::sleep(std::time::Duration::from_millis(10));

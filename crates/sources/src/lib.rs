@@ -5,6 +5,7 @@
 
 mod channel_source;
 mod machine;
+mod peak;
 mod process;
 mod process_sampler;
 
@@ -25,6 +26,7 @@ std::cfg_select! {
 
 pub use channel_source::{ChannelSource, MESSAGE_KIND};
 pub use machine::MachineFacts;
+pub use peak::{MachinePeak, measure_peak};
 pub use process::{ProcessUsage, UsageError};
 pub use process_sampler::ProcessSampler;
 
@@ -36,6 +38,11 @@ pub fn process_usage(pid: u32) -> Result<ProcessUsage, UsageError> {
 /// CPU time and memory of this process, with the most exact clock the system has for its own processes.
 pub fn own_usage() -> Result<ProcessUsage, UsageError> {
     sys::own_usage()
+}
+
+/// Names the present boot of the machine, where the system does: monotonic times of one boot can be compared.
+pub fn boot_id() -> Option<String> {
+    sys::boot_id()
 }
 
 /// The machine, as far as it can be read without rights.

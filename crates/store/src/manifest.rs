@@ -1,12 +1,22 @@
 //! What a recording says about itself: `manifest.json`, readable by people and by every later version.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use ortscope_core::clock::WallAnchor;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::StoreError;
+use crate::files::{MANIFEST, read_small, write_whole};
 
 /// Version of the recording's layout. Older ones are opened through upgraders, newer ones are refused.
 pub const FORMAT: u32 = 1;
+
+/// One step from format `n` to format `n + 1`, with the `n` it starts from. Every change of the format adds a step and a
+/// golden recording under `tests/golden`.
+type Upgrader = (u32, fn(Value) -> Value);
+const UPGRADERS: &[Upgrader] = &[];
 
 /// The head of a recording.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,7 +42,18 @@ pub struct Manifest {
     pub fingerprint: BTreeMap<String, String>,
     /// `session_ids[n]` names session number n of the channel in this recording, for recovery from its rings.
     pub session_ids: Vec<String>,
+    /// Channels outside of the recording: rings that lie in memory, where writing them disturbs least. They are known
+    /// only until the recording has ended in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub channels: Vec<ChannelPlace>,
     pub end: Option<RecordingEnd>,
+}
+
+/// Where a channel lies, and whose sessions it has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChannelPlace {
+    pub directory: PathBuf,
+    pub session_ids: Vec<String>,
 }
 
 /// Written when a recording ended in order. A recording without it was cut off, or is still being written.
@@ -43,4 +64,104 @@ pub struct RecordingEnd {
     pub rows: BTreeMap<String, u64>,
     /// Why it ended, for people.
     pub reason: String,
+}
+
+/// A manifest as it was found.
+#[derive(Debug)]
+pub(crate) enum Found {
+    Whole(Box<Manifest>),
+    Missing,
+    Damaged(String),
+}
+
+impl Manifest {
+    /// Reads the manifest of a recording, of whatever format up to ours. A newer one is an error.
+    pub(crate) fn read(recording: &Path) -> Result<Found, StoreError> {
+        let path = recording.join(MANIFEST);
+        let Some(bytes) = read_small(&path)? else {
+            return Ok(Found::Missing);
+        };
+        let value: Value = match serde_json::from_slice(&bytes) {
+            Ok(value) => value,
+            Err(error) => return Ok(Found::Damaged(format!("it is not JSON: {error}"))),
+        };
+        let Some(format) = value.get("format").and_then(Value::as_u64) else {
+            return Ok(Found::Damaged("it does not say its format".into()));
+        };
+        let format = u32::try_from(format).unwrap_or(u32::MAX);
+        if format > FORMAT {
+            let place = recording.display().to_string();
+            return Err(StoreError::NewerFormat { place, found: format, known: FORMAT });
+        }
+        Ok(match serde_json::from_value(upgrade(value, format, UPGRADERS)) {
+            Ok(manifest) => Found::Whole(Box::new(manifest)),
+            Err(error) => Found::Damaged(error.to_string()),
+        })
+    }
+
+    pub(crate) fn write(&self, recording: &Path) -> Result<(), StoreError> {
+        let mut json =
+            serde_json::to_vec_pretty(self).map_err(|error| StoreError::Failed(error.to_string()))?;
+        json.push(b'\n');
+        write_whole(&recording.join(MANIFEST), &json)
+    }
+
+    /// In place of one that is lost: what the directory still says.
+    pub(crate) fn of_lost(recording: &Path) -> Self {
+        let id = recording.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Self {
+            format: FORMAT,
+            id,
+            name: None,
+            tags: Vec::new(),
+            ortscope_version: String::new(),
+            origin: "unknown".into(),
+            subject: "unknown".into(),
+            command: None,
+            started: WallAnchor { monotonic_nanos: 0, unix_nanos: 0, error_nanos: u64::MAX },
+            boot_id: None,
+            fingerprint: BTreeMap::new(),
+            session_ids: Vec::new(),
+            channels: Vec::new(),
+            end: None,
+        }
+    }
+}
+
+fn upgrade(mut value: Value, format: u32, steps: &[Upgrader]) -> Value {
+    for (_, step) in steps.iter().filter(|(from, _)| *from >= format) {
+        value = step(value);
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn upgraders_run_in_order_from_the_format_that_was_found() {
+        fn step(value: &Value, name: &str) -> Value {
+            let so_far = value["steps"].as_str().unwrap_or_default();
+            json!({"steps": format!("{so_far}{name}")})
+        }
+        let steps: &[Upgrader] = &[
+            (1, |value| step(&value, "1→2 ")),
+            (2, |value| step(&value, "2→3 ")),
+            (3, |value| step(&value, "3→4 ")),
+        ];
+        let upgraded =
+            |format| upgrade(json!({}), format, steps)["steps"].as_str().unwrap_or_default().to_owned();
+        assert_eq!(upgraded(1), "1→2 2→3 3→4 ");
+        assert_eq!(upgraded(3), "3→4 ");
+        assert_eq!(upgraded(4), "");
+    }
+
+    #[test]
+    fn every_format_before_ours_has_an_upgrader() {
+        let from: Vec<u32> = UPGRADERS.iter().map(|(from, _)| *from).collect();
+        assert_eq!(from, (1..FORMAT).collect::<Vec<_>>());
+    }
 }

@@ -5,6 +5,8 @@
 
 mod document;
 mod overhead;
+mod store;
+mod trust;
 
 use std::process::ExitCode;
 
@@ -20,7 +22,11 @@ struct Bench {
     run: fn(&Setting<'_>) -> Result<Report>,
 }
 
-const BENCHES: &[Bench] = &[Bench { name: "overhead", run: overhead::run }];
+const BENCHES: &[Bench] = &[
+    Bench { name: "overhead", run: overhead::run },
+    Bench { name: "store", run: store::run },
+    Bench { name: "trust", run: trust::run },
+];
 
 /// What a benchmark may use.
 #[derive(Debug)]
@@ -51,21 +57,28 @@ pub(crate) struct Figure {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Goal {
     AtMost(f64),
+    AtLeast(f64),
     Between(f64, f64),
+    /// Nothing to reach: the figure is for the reader.
+    Shown,
 }
 
 impl Goal {
     fn is_reached(self, value: f64) -> bool {
         match self {
             Self::AtMost(most) => value <= most,
+            Self::AtLeast(least) => value >= least,
             Self::Between(least, most) => (least..=most).contains(&value),
+            Self::Shown => true,
         }
     }
 
     fn describe(self) -> String {
         match self {
             Self::AtMost(most) => format!("≤ {most}"),
+            Self::AtLeast(least) => format!("≥ {least}"),
             Self::Between(least, most) => format!("{least} to {most}"),
+            Self::Shown => "–".into(),
         }
     }
 }
@@ -80,6 +93,7 @@ impl Figure {
         match self.goal {
             // A cost below nothing is noise, or a comparison of unlike things: no success.
             Goal::AtMost(_) if self.value < 0.0 => "below zero",
+            Goal::Shown => "",
             goal if goal.is_reached(self.value) => "reached",
             _ => "missed",
         }
@@ -162,6 +176,13 @@ fn busy(machine: &Value) -> Option<String> {
     let (load, cores) = (machine["load"].as_f64()?, machine["cores"].as_f64()?);
     (load > cores / 2.0)
         .then(|| format!("the machine was busy (load {load} on {cores} cores): measure again"))
+}
+
+/// A directory of the build for what a benchmark writes.
+pub(crate) fn scratch(setting: &Setting<'_>) -> Result<std::path::PathBuf> {
+    let path = setting.environment.dir.join("bench");
+    std::fs::create_dir_all(&path)?;
+    Ok(path)
 }
 
 /// The middle value; of an even number of values the mean of the two in the middle.

@@ -1,5 +1,6 @@
 //! What may be typed. Meaning is given to it elsewhere: here are only names, types and help.
 
+mod recordings;
 mod run;
 
 use std::path::PathBuf;
@@ -8,6 +9,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::terminal::ColorChoice;
 
+pub use recordings::{ExportArgs, ImportArgs, ReportArgs, ReportFormat, RunsAction, RunsArgs};
 pub use run::RunArgs;
 
 /// Starts a worker process; not for people.
@@ -34,6 +36,8 @@ pub struct Cli {
 const EXAMPLES: &str = "Examples:
   ortscope run model.onnx                      measure a model, no settings needed
   ortscope run model.onnx --sweep threads=1,2,4  find the best settings
+  ortscope report last --format html -o r.html   the last run, to look at and to share
+  ortscope export last --to chrome -o trace.json open it in ui.perfetto.dev
   ortscope inspect model.onnx                  what is in the file, without running it
   ortscope doctor                              what works here, what does not, and why
 
@@ -63,6 +67,9 @@ pub struct GlobalArgs {
     /// Write a log as JSON lines; rotated at 10 MB, five files are kept
     #[arg(long, global = true, env = "ORTSCOPE_LOG_FILE", value_name = "FILE")]
     pub log_file: Option<PathBuf>,
+    /// Where recordings are kept [default: the user's data directory]
+    #[arg(long, global = true, env = "ORTSCOPE_STORE", value_name = "DIR")]
+    pub store: Option<PathBuf>,
     /// ONNX Runtime's shared library (libonnxruntime.so, onnxruntime.dll), or a directory that has it
     #[arg(long, global = true, value_name = "PATH")]
     pub ort_library: Option<PathBuf>,
@@ -72,6 +79,14 @@ pub struct GlobalArgs {
 pub enum Command {
     /// Benchmark a model: cold start, latency with intervals, throughput, memory
     Run(Box<RunArgs>),
+    /// Show what a recording says: text, HTML, Markdown, JSON, JUnit, CSV
+    Report(ReportArgs),
+    /// Recordings: list, show, tag, remove, prune, repair, pack
+    Runs(RunsArgs),
+    /// Convert a recording for other tools
+    Export(ExportArgs),
+    /// Make a recording from another tool's file
+    Import(ImportArgs),
     /// Show what is in a model file, without running it
     Inspect(InspectArgs),
     /// Show what works on this machine, what does not, and why
@@ -85,6 +100,12 @@ pub enum Command {
     /// Own cost per inference, for `cargo xtask bench overhead`
     #[command(hide = true)]
     BenchOverhead(BenchOverheadArgs),
+    /// Cost of keeping data, for `cargo xtask bench store`
+    #[command(hide = true)]
+    BenchStore(BenchStoreArgs),
+    /// What a recording holds after a kill, for `cargo xtask bench trust`
+    #[command(hide = true)]
+    BenchTrust(BenchTrustArgs),
 }
 
 #[derive(Debug, Args)]
@@ -148,6 +169,34 @@ pub enum ConfigAction {
 pub struct CompletionsArgs {
     #[arg(value_enum)]
     pub shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub struct BenchTrustArgs {
+    #[arg(long)]
+    pub recording: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct BenchStoreArgs {
+    #[arg(long, value_enum)]
+    pub phase: StorePhase,
+    /// Where the recordings of the benchmark may be made
+    #[arg(long)]
+    pub directory: PathBuf,
+    /// Virtual seconds of samples
+    #[arg(long)]
+    pub seconds: Option<u64>,
+    /// Inferences
+    #[arg(long)]
+    pub rows: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum StorePhase {
+    Samples,
+    Report,
+    Day,
 }
 
 #[derive(Debug, Args)]

@@ -104,4 +104,11 @@ pub struct RunArgs {
     /// Compare the answers with the CPU's
     #[arg(long, value_name = "REFERENCE", value_parser = ["cpu"], help_heading = "Measurement")]
     pub check_outputs: Option<String>,
+
+    /// Name of the recording
+    #[arg(long, value_name = "NAME", help_heading = "Recording")]
+    pub save: Option<String>,
+    /// Keep no recording
+    #[arg(long, conflicts_with = "save", help_heading = "Recording")]
+    pub no_save: bool,
 }

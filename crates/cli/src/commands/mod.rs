@@ -1,8 +1,14 @@
 //! One module per command.
 
 pub mod bench_overhead;
+pub mod bench_store;
+pub mod bench_trust;
 pub mod completions;
 pub mod config;
 pub mod doctor;
+pub mod export;
+pub mod import;
 pub mod inspect;
+pub mod report;
 pub mod run;
+pub mod runs;

@@ -25,6 +25,19 @@ pub struct WorkerPlan {
     pub check_outputs: bool,
     /// Create a second session to see what the first one paid only once.
     pub time_second_session: bool,
+    /// Instead of measuring: profile the operators.
+    pub profile: Option<ProfilePlan>,
+}
+
+/// The profiling pass. It ends at the runs or at the time, whichever comes first.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ProfilePlan {
+    /// Where ONNX Runtime writes its files.
+    pub directory: PathBuf,
+    pub runs: u64,
+    pub duration_nanos: u64,
+    /// Write the optimised graph as well.
+    pub optimized_model: bool,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

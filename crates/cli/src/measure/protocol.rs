@@ -1,6 +1,7 @@
 //! What a worker tells its supervisor, beside the records of inferences.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use ortscope_analyze::outputs::OutputComparison;
 use ortscope_core::tensor::ValueInfo;
@@ -47,6 +48,8 @@ pub enum WorkerMessage {
         timestamp_nanos: u64,
         cpu_time_nanos: u64,
     },
+    /// The profiling pass is over.
+    Profiled(Profiled),
     OutputsChecked {
         reference: String,
         outputs: Vec<CheckedOutput>,
@@ -83,6 +86,17 @@ pub struct SessionCreated {
     pub placement: Vec<(String, u64)>,
     pub inputs: Vec<ValueInfo>,
     pub outputs: Vec<ValueInfo>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Profiled {
+    pub file: PathBuf,
+    /// The graph that was run; none where ONNX Runtime cannot write it.
+    pub optimized_model: Option<PathBuf>,
+    /// Zero of the profile's times, on the wall clock.
+    pub started_unix_nanos: u64,
+    /// Every profiled run, seen from outside.
+    pub run_nanos: Vec<u64>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

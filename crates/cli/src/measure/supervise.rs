@@ -12,7 +12,9 @@ use ortscope_channel::ControlPage;
 use ortscope_core::clock::now_nanos;
 use ortscope_core::identity::SessionId;
 use ortscope_core::pipeline::{Pipeline, RunningPipeline};
+use ortscope_core::schema::SessionRow;
 use ortscope_sources::{ChannelSource, ProcessSampler};
+use ortscope_store::RecordingWriter;
 
 use super::collect::{Collected, Collector, MAX_INFERENCES};
 use super::interrupt::Interrupt;
@@ -20,6 +22,7 @@ use super::plan::WorkerPlan;
 use super::progress::Progress;
 use super::protocol::WorkerMessage;
 use crate::exit::{Exit, Failure};
+use crate::recording::append;
 use crate::units;
 
 /// How often the supervisor looks.
@@ -72,15 +75,25 @@ impl Outcome {
     }
 }
 
+/// What to run, and how to watch it.
+#[derive(Debug)]
+pub struct Assignment<'a> {
+    pub plan: &'a WorkerPlan,
+    pub model_name: &'a str,
+    pub rule: &'a StopRule,
+    pub sampling_hertz: f64,
+    /// Everything that is seen is kept there as well.
+    pub recording: Option<&'a RecordingWriter>,
+}
+
 /// Runs one worker to its end.
 pub fn supervise(
-    plan: &WorkerPlan,
-    rule: &StopRule,
-    sampling_hertz: f64,
+    assignment: &Assignment<'_>,
     interrupt: &Interrupt,
     progress: &mut Progress,
 ) -> Result<Outcome, Failure> {
     let started = Instant::now();
+    let Assignment { plan, rule, .. } = *assignment;
     let page = ControlPage::create(&plan.channel).map_err(Failure::internal)?;
     page.beat(now_nanos());
     let mut child = spawn(plan)?;
@@ -89,18 +102,34 @@ pub fn supervise(
     let session_ids: Vec<String> =
         (0..plan.sessions.max(1)).map(|_| SessionId::random().to_string()).collect();
     let collector = Collector::default();
-    let running = Pipeline::default()
+    let mut pipeline = Pipeline::default();
+    if let Some(recording) = assignment.recording {
+        recording.add_channel(&plan.channel, &session_ids)?;
+        let rows = session_ids.iter().map(|id| SessionRow {
+            timestamp_ns: now_nanos(),
+            session_id: id.as_str().into(),
+            pid: Some(u64::from(child.id())),
+            model_name: assignment.model_name.into(),
+            ..SessionRow::default()
+        });
+        append(recording, rows)?;
+        pipeline = pipeline.journal(recording.journal());
+    }
+    let running = pipeline
         .source(ChannelSource::new(
             &plan.channel,
             session_ids.iter().map(|id| id.as_str().into()).collect(),
             Arc::clone(&ended),
         ))
-        .source(ProcessSampler::new(vec![child.id()], sampling_hertz))
+        .source(ProcessSampler::new(vec![child.id()], assignment.sampling_hertz))
         .sink(collector.clone())
         .start()?;
     let (status, why) = watch(&mut child, rule, interrupt, progress, &running, &collector)?;
     ended.store(true, Ordering::SeqCst);
     let report = running.join();
+    if let Some(recording) = assignment.recording {
+        recording.remove_channel(&plan.channel)?;
+    }
     let stderr = stderr.join().unwrap_or_default();
     let collected = collector.take();
     let failure = failure_of(&collected, status, why, &stderr);
@@ -110,7 +139,12 @@ pub fn supervise(
         ended: why,
         failure,
         losses: report.losses,
-        source_errors: report.source_errors.into_iter().chain(report.sink_errors).collect(),
+        source_errors: report
+            .source_errors
+            .into_iter()
+            .chain(report.sink_errors)
+            .chain(report.journal_error.map(|error| ("recording".to_owned(), error)))
+            .collect(),
         stderr,
         wall_seconds: started.elapsed().as_secs_f64(),
     })

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::result::RunResult;
 use crate::exit::Failure;
+use crate::recording::Saved;
 
 /// Changes when a field changes its meaning or goes away; new fields do not change it.
 pub const SCHEMA: &str = "ortscope.run/1";
@@ -24,6 +25,8 @@ pub struct RunDocument {
     pub results: Vec<RunResult>,
     pub batch_sweep: Option<BatchSweepReport>,
     pub sweep: Option<SweepReport>,
+    /// Where all this is kept; absent with `--no-save`.
+    pub recording: Option<Saved>,
     /// Why the command failed, if it did; what was measured before stands in `results`.
     pub failure: Option<Failure>,
 }

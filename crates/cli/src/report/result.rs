@@ -255,7 +255,10 @@ impl RunResult {
                     }
                 }
                 WorkerMessage::Note { text } => self.notes.push(text.clone()),
-                WorkerMessage::OwnMemory { .. } | WorkerMessage::Failed { .. } | WorkerMessage::Done => {}
+                WorkerMessage::Profiled(_)
+                | WorkerMessage::OwnMemory { .. }
+                | WorkerMessage::Failed { .. }
+                | WorkerMessage::Done => {}
             }
         }
         if let [Some((begin, cpu_begin)), Some((end, cpu_end))] = steady

@@ -9,6 +9,7 @@ use super::findings::Severity;
 use super::latency::LatencyReport;
 use super::result::RunResult;
 use crate::measure::plan::Scenario;
+use crate::recording::Saved;
 use crate::terminal::{BAD, BOLD, DIM, GOOD, Terminal, WARN};
 use crate::units;
 
@@ -35,6 +36,13 @@ pub fn summary(result: &RunResult, clock: &ClockReport, terminal: &Terminal) -> 
     page.stability(result, clock);
     page.findings(result);
     page.lines
+}
+
+/// The line that says where everything is kept.
+pub fn saved(saved: &Saved, terminal: &Terminal) -> String {
+    let label = terminal.paint(DIM, &format!("{:<LABEL_WIDTH$}", "saved"));
+    let name = saved.name.as_deref().unwrap_or(&saved.id);
+    format!("{label}{name}  {}   ortscope report {name}", units::bytes(saved.bytes as f64))
 }
 
 fn clock_noise(clock: &ClockReport) -> f64 {

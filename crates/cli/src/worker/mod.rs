@@ -6,6 +6,7 @@ mod failures;
 mod generate;
 mod inputs;
 mod outbox;
+mod profile;
 mod session;
 mod streams;
 
@@ -83,7 +84,10 @@ fn work(plan: &WorkerPlan, page: &ControlPage, outbox: &mut Outbox) -> Result<()
     });
     let environment =
         Environment::new(&runtime, LogLevel::Warning).map_err(|error| failures::from_ort(&error, plan))?;
-    let result = measure(plan, page, outbox, &environment);
+    let result = match &plan.profile {
+        Some(profile) => profile::run(plan, profile, page, outbox, &environment),
+        None => measure(plan, page, outbox, &environment),
+    };
     outbox.send(&WorkerMessage::Logs { lines: environment.take_logs(), dropped: environment.dropped_logs() });
     result
 }

@@ -36,8 +36,10 @@ impl Outbox {
         let owner = ProcessIdentity { pid: std::process::id(), start };
         let count = plan.scenario.streams().max(1);
         let share = (STREAM_RINGS_BYTES / u64::from(count)).next_power_of_two().max(MIN_STREAM_RING_BYTES);
+        // A recording keeps apart by their names the rings of all workers it has seen.
         let ring = |name: &str, capacity| {
-            RingWriter::create(&plan.channel, name, capacity, owner).map_err(Failure::internal)
+            let name = format!("{name}-{}", owner.pid);
+            RingWriter::create(&plan.channel, &name, capacity, owner).map_err(Failure::internal)
         };
         let messages = ring("messages", MESSAGE_RING_BYTES)?;
         let mut streams = BTreeMap::new();

@@ -55,6 +55,7 @@ impl Place {
         command
             .args(arguments)
             .current_dir(self.directory.path())
+            .env("ORTSCOPE_STORE", self.directory.path().join("runs"))
             .env("XDG_CONFIG_HOME", self.directory.path().join("user-config"))
             .env("APPDATA", self.directory.path().join("user-config"));
         for variable in [

@@ -6,6 +6,7 @@
 mod monitoring;
 mod overhead;
 mod run;
+mod store;
 
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +16,7 @@ pub use monitoring::{
 };
 pub use overhead::{OVERHEAD_LIMITS, UseCase};
 pub use run::{OrtSettings, RunSettings};
+pub use store::StoreSettings;
 
 /// The whole file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -25,6 +27,8 @@ pub struct Config {
     pub run: RunSettings,
     /// How to find and set up ONNX Runtime.
     pub ort: OrtSettings,
+    /// Where recordings are kept, and for how long.
+    pub store: StoreSettings,
 }
 
 /// A mistake in a configuration, in one sentence.
@@ -62,6 +66,7 @@ impl Config {
         self.monitoring
             .check()
             .and_then(|()| self.run.check())
+            .and_then(|()| self.store.check())
             .map_err(|problem| ConfigError { place: place.to_owned(), problem })
     }
 
@@ -122,6 +127,7 @@ mod tests {
             ("[monitoring]\noverhead_limit = -1.0\n", "monitoring.overhead_limit"),
             ("[monitoring.storage]\nmax_samples = 0\n", "monitoring.storage.max_samples"),
             ("[run]\nprecision = 0.0\n", "run.precision"),
+            ("[store]\nmax_age_days = 0\n", "store.max_age_days"),
         ] {
             let error = Config::parse(text, "a.toml").unwrap_err();
             assert!(error.problem.contains(wanted), "{text:?} gave {error}");

@@ -1,6 +1,7 @@
 //! Where a source puts its rows.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 
@@ -22,6 +23,13 @@ pub enum WhenFull {
     Wait,
 }
 
+/// A batch on its way to the pump, with the counter of its emitter that the pump raises when the batch is kept.
+#[derive(Debug)]
+pub(super) struct Sent {
+    pub(super) batch: Batch,
+    pub(super) kept: Arc<AtomicU64>,
+}
+
 /// Collects rows into batches and hands them to the pump, within the queue's bound.
 ///
 /// Full batches go by themselves; call [`Emitter::flush`] at the end of a poll so that slow tables arrive in time.
@@ -30,19 +38,22 @@ pub struct Emitter {
     place: String,
     when_full: WhenFull,
     open: Vec<Batch>,
-    queue: Arc<ByteQueue<Batch>>,
+    queue: Arc<ByteQueue<Sent>>,
     losses: Arc<LossCounter>,
+    sent: u64,
+    kept: Arc<AtomicU64>,
 }
 
 impl Emitter {
     pub(super) fn new(
         place: &str,
         when_full: WhenFull,
-        queue: Arc<ByteQueue<Batch>>,
+        queue: Arc<ByteQueue<Sent>>,
         losses: Arc<LossCounter>,
     ) -> Self {
         let open = TableId::ALL.iter().map(|table| Batch::new(*table)).collect();
-        Self { place: place.to_owned(), when_full, open, queue, losses }
+        let kept = Arc::new(AtomicU64::new(0));
+        Self { place: place.to_owned(), when_full, open, queue, losses, sent: 0, kept }
     }
 
     pub fn emit<R: Row>(&mut self, row: &R) {
@@ -79,6 +90,18 @@ impl Emitter {
         }
     }
 
+    /// Batches that the pump's queue took so far.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// How many of [`Emitter::sent`], from the first on, the pump has written to the journal, or handed on where there
+    /// is none. One that the journal refused counts as well: it is counted as lost, and waiting would not bring it
+    /// back. Losses told before a batch was sent are kept with it.
+    pub fn kept(&self) -> u64 {
+        self.kept.load(Ordering::Acquire)
+    }
+
     fn send(&mut self, index: usize) {
         let Some(open) = self.open.get_mut(index) else {
             return;
@@ -92,8 +115,9 @@ impl Emitter {
             WhenFull::DropAndCount => Overflow::DropNewest,
             WhenFull::Wait => Overflow::Wait,
         };
-        match self.queue.push(batch, bytes, overflow) {
-            PushOutcome::Kept => {}
+        let item = Sent { batch, kept: Arc::clone(&self.kept) };
+        match self.queue.push(item, bytes, overflow) {
+            PushOutcome::Kept => self.sent += 1,
             PushOutcome::Dropped(_) | PushOutcome::Closed(_) => {
                 self.losses.add(&self.place, table.def().name, rows);
             }

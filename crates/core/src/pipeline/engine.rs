@@ -1,19 +1,21 @@
-//! The engine: starts the threads, moves batches from the intake to every sink, and ends in order.
+//! The engine: starts the threads of sources, pump and sinks, and ends in order.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
+use super::emitter::Sent;
+use super::journal::{FirstError, Keeper};
+use super::pump::{Pump, SinkQueue};
 use super::{
-    ByteQueue, Control, Emitter, FlushError, LossCounter, PushOutcome, Sink, SinkError, Source, SourceError,
+    ByteQueue, Control, Emitter, FlushError, Journal, LossCounter, Sink, SinkError, Source, SourceError,
 };
 use crate::batch::Batch;
 use crate::clock::{Clock, SystemClock};
 use crate::metric::Availability;
-use crate::schema::{LossRow, TableId};
 
 /// Bounds of a pipeline.
 #[derive(Debug, Clone)]
@@ -32,13 +34,6 @@ impl Default for Limits {
     }
 }
 
-/// The way from the pump to one sink.
-struct SinkQueue {
-    name: String,
-    overflow: super::Overflow,
-    queue: Arc<ByteQueue<Arc<Batch>>>,
-}
-
 /// What happened over the life of a pipeline.
 #[derive(Debug, Default)]
 pub struct PipelineReport {
@@ -47,6 +42,8 @@ pub struct PipelineReport {
     /// Sources that did not run, with the reason, or that ended early.
     pub source_errors: Vec<(String, String)>,
     pub sink_errors: Vec<(String, String)>,
+    /// The first error of the journal. What it did not keep is counted in `losses` under "journal".
+    pub journal_error: Option<String>,
 }
 
 /// A pipeline before it runs.
@@ -54,6 +51,7 @@ pub struct PipelineReport {
 pub struct Pipeline {
     sources: Vec<Box<dyn Source>>,
     sinks: Vec<Box<dyn Sink>>,
+    journal: Option<Box<dyn Journal>>,
     limits: Limits,
     clock: Option<Arc<dyn Clock>>,
 }
@@ -63,6 +61,7 @@ impl std::fmt::Debug for Pipeline {
         f.debug_struct("Pipeline")
             .field("sources", &self.sources.len())
             .field("sinks", &self.sinks.len())
+            .field("journal", &self.journal.is_some())
             .field("limits", &self.limits)
             .finish_non_exhaustive()
     }
@@ -77,6 +76,7 @@ pub struct RunningPipeline {
     pump: JoinHandle<()>,
     sinks: Vec<(String, JoinHandle<Option<String>>)>,
     refused: Vec<(String, String)>,
+    journal_error: Arc<FirstError>,
 }
 
 impl Pipeline {
@@ -101,12 +101,18 @@ impl Pipeline {
         self
     }
 
+    /// Keeps every batch before it reaches a sink.
+    pub fn journal(mut self, journal: impl Journal + 'static) -> Self {
+        self.journal = Some(Box::new(journal));
+        self
+    }
+
     /// Starts every thread. Fails only if the system refuses a thread.
     pub fn start(self) -> std::io::Result<RunningPipeline> {
-        let Self { sources, sinks, limits, clock } = self;
+        let Self { sources, sinks, journal, limits, clock } = self;
         let control = Control::new(clock.unwrap_or_else(|| Arc::new(SystemClock)));
         let losses = Arc::new(LossCounter::default());
-        let intake = Arc::new(ByteQueue::new(limits.intake_bytes));
+        let intake = Arc::new(ByteQueue::<Sent>::new(limits.intake_bytes));
 
         let mut sink_queues = Vec::new();
         let mut sink_threads = Vec::new();
@@ -157,13 +163,24 @@ impl Pipeline {
             source_threads.push((name, thread));
         }
 
-        let pump = {
-            let (control, losses) = (control.clone(), Arc::clone(&losses));
-            Builder::new()
-                .name("pump".into())
-                .spawn(move || pump(&intake, &sink_queues, &losses, &control))?
+        let journal_error = Arc::new(FirstError::default());
+        let pump = Pump {
+            sinks: sink_queues,
+            journal: Keeper::new(journal),
+            journal_error: Arc::clone(&journal_error),
+            losses: Arc::clone(&losses),
+            control: control.clone(),
         };
-        Ok(RunningPipeline { control, losses, sources: source_threads, pump, sinks: sink_threads, refused })
+        let pump = Builder::new().name("pump".into()).spawn(move || pump.run(&intake))?;
+        Ok(RunningPipeline {
+            control,
+            losses,
+            sources: source_threads,
+            pump,
+            sinks: sink_threads,
+            refused,
+            journal_error,
+        })
     }
 }
 
@@ -193,6 +210,7 @@ impl RunningPipeline {
             }
         }
         report.losses = self.losses.totals();
+        report.journal_error = self.journal_error.lock().unwrap_or_else(PoisonError::into_inner).take();
         report
     }
 }
@@ -204,49 +222,6 @@ fn run_source(
 ) -> Result<(), SourceError> {
     catch_unwind(AssertUnwindSafe(|| source.run(&mut emitter, control)))
         .unwrap_or_else(|panic| Err(SourceError::Panicked(panic_text(&*panic))))
-}
-
-/// Moves batches to the sinks; losses that were counted meanwhile follow as rows of their own.
-fn pump(intake: &ByteQueue<Batch>, sinks: &[SinkQueue], losses: &LossCounter, control: &Control) {
-    let deliver = |batch: Batch| {
-        let (bytes, table) = (batch.bytes(), batch.table().def().name);
-        let batch = Arc::new(batch);
-        for SinkQueue { name, overflow, queue } in sinks {
-            match queue.push(Arc::clone(&batch), bytes, *overflow) {
-                PushOutcome::Kept => {}
-                PushOutcome::Dropped(gone) => {
-                    for old in gone {
-                        losses.add(name, old.table().def().name, old.len() as u64);
-                    }
-                }
-                PushOutcome::Closed(unsent) => losses.add(name, table, unsent.len() as u64),
-            }
-        }
-    };
-    let report_losses = || {
-        let mut batch = Batch::new(TableId::Losses);
-        for (place, kind, count) in losses.take_new() {
-            batch.push(&LossRow {
-                timestamp_ns: control.clock().now_nanos(),
-                place: place.into(),
-                kind: kind.into(),
-                count,
-            });
-        }
-        if !batch.is_empty() {
-            deliver(batch);
-        }
-    };
-    while !intake.is_finished() {
-        if let Some(batch) = intake.pop(Duration::from_millis(100)) {
-            deliver(batch);
-        }
-        report_losses();
-    }
-    report_losses();
-    for sink in sinks {
-        sink.queue.close();
-    }
 }
 
 /// Feeds one sink until its queue ends. A sink that fails keeps being fed: the next batch may work.
@@ -278,7 +253,7 @@ fn run_sink(
     first_error
 }
 
-fn panic_text(panic: &(dyn Any + Send)) -> String {
+pub(super) fn panic_text(panic: &(dyn Any + Send)) -> String {
     panic
         .downcast_ref::<&str>()
         .map(|text| (*text).to_owned())

@@ -2,12 +2,15 @@
 //!
 //! Queues are bounded in bytes. A live source never waits: what does not fit is dropped and counted. A source that
 //! reads a file waits instead, since nothing is lost by reading later. No sink can hold up the pump: each has a queue
-//! of its own and says whether its oldest or its newest batches go when it is full.
+//! of its own and says whether its oldest or its newest batches go when it is full. A [`Journal`], if there is one, keeps
+//! every batch before the sinks get it.
 
 mod control;
 mod emitter;
 mod engine;
+mod journal;
 mod losses;
+mod pump;
 mod queue;
 
 use std::time::Instant;
@@ -20,6 +23,7 @@ use crate::metric::Availability;
 pub use control::Control;
 pub use emitter::{Emitter, WhenFull};
 pub use engine::{Limits, Pipeline, PipelineReport, RunningPipeline};
+pub use journal::{Journal, JournalError};
 pub use losses::LossCounter;
 pub use queue::{ByteQueue, Overflow, PushOutcome};
 

@@ -48,6 +48,11 @@ fn usage(pid: u32, directory: &str) -> Result<ProcessUsage, UsageError> {
     })
 }
 
+pub fn boot_id() -> Option<String> {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(id.trim().to_owned()).filter(|id| !id.is_empty())
+}
+
 pub fn machine_facts() -> MachineFacts {
     let text = |path: &str| std::fs::read_to_string(path).ok();
     let line = |path: &str| text(path).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());

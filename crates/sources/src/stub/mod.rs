@@ -11,6 +11,11 @@ pub fn own_usage() -> Result<ProcessUsage, UsageError> {
     Err(UsageError::Unsupported)
 }
 
+/// This system does not name its boots.
+pub fn boot_id() -> Option<String> {
+    None
+}
+
 pub fn machine_facts() -> MachineFacts {
     MachineFacts::basic()
 }

@@ -78,6 +78,11 @@ fn ticks(time: FILETIME) -> u64 {
     (u64::from(time.dwHighDateTime) << 32) | u64::from(time.dwLowDateTime)
 }
 
+/// This system does not name its boots.
+pub fn boot_id() -> Option<String> {
+    None
+}
+
 pub fn machine_facts() -> MachineFacts {
     // SAFETY: an all-zero MEMORYSTATUSEX is a valid value of plain integers.
     let mut memory: MEMORYSTATUSEX = unsafe { zeroed() };

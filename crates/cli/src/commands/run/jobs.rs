@@ -97,6 +97,7 @@ pub fn plan(args: &RunArgs, global: &GlobalArgs) -> Result<Vec<Job>, Failure> {
             generate: args.generate.map(|new_tokens| GeneratePlan { prompt_tokens: args.prompt, new_tokens }),
             check_outputs: args.check_outputs.is_some(),
             time_second_session: true,
+            profile: None,
         };
         let job = Job {
             model: Arc::new(model.facts),

@@ -11,10 +11,11 @@ use crate::exit::{Exit, Failure};
 use crate::measure;
 use crate::measure::interrupt::Interrupt;
 use crate::measure::progress::Progress;
-use crate::measure::supervise::{Outcome, supervise};
+use crate::measure::supervise::{Assignment, Outcome, supervise};
+use crate::recording::{self, RunRecording, SaveRequest};
 use crate::report::document::{ClockReport, SCHEMA};
 use crate::report::{RunDocument, RunResult, tables, text};
-use crate::terminal::{self, Terminal};
+use crate::terminal::{self, Terminal, WARN};
 
 /// Models and sessions at the same time.
 const MOST_TOGETHER: usize = 10;
@@ -28,18 +29,19 @@ pub fn run(args: &RunArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<E
         )));
     }
     let jobs = jobs::plan(args, global)?;
+    let recording = begin_recording(args, global, &jobs, terminal)?;
     let interrupt = Interrupt::install();
     let started = WallAnchor::now();
     let clock = ClockReport::measure();
     let results = if args.together {
-        measure_together(&jobs, &interrupt, terminal)
+        measure_together(&jobs, recording.as_ref(), &interrupt, terminal)
     } else {
-        measure_in_turn(&jobs, &interrupt, terminal)
+        measure_in_turn(&jobs, recording.as_ref(), &interrupt, terminal)
     };
     let failure = results.iter().find_map(|result| result.failure.clone());
     let batch_sweep = sweep::batch_report(args, &results);
     let sweep = sweep::settings_report(args, global, &jobs, &results);
-    let document = RunDocument {
+    let mut document = RunDocument {
         schema: SCHEMA,
         ortscope_version: env!("CARGO_PKG_VERSION"),
         started_unix_ns: started.unix_nanos,
@@ -48,14 +50,55 @@ pub fn run(args: &RunArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<E
         results,
         batch_sweep,
         sweep,
+        recording: None,
         failure: failure.clone(),
     };
+    if let Some(recording) = recording {
+        save(recording, &mut document, &interrupt, terminal);
+    }
     show(&document, terminal)?;
     // The document has the failure already: main must not print it again as a document of its own.
     Ok(finish(&document, failure, &interrupt).unwrap_or_else(|failure| {
         terminal::print_failure(terminal, &failure);
         failure.exit
     }))
+}
+
+fn begin_recording(
+    args: &RunArgs,
+    global: &GlobalArgs,
+    jobs: &[Job],
+    terminal: &Terminal,
+) -> Result<Option<RunRecording>, Failure> {
+    let mut names: Vec<&str> = jobs.iter().map(|job| job.model.name.as_str()).collect();
+    names.dedup();
+    let request = SaveRequest { name: args.save.as_deref(), never: args.no_save, subject: names.join(", ") };
+    match recording::begin(request, global)? {
+        Ok(recording) => Ok(Some(recording)),
+        Err(None) => Ok(None),
+        Err(Some(why)) => {
+            // Measuring is what was asked for; a store that cannot be written is no reason not to.
+            warn(terminal, &format!("this run is not recorded: {why}"));
+            Ok(None)
+        }
+    }
+}
+
+/// A recording that cannot be finished stays as it is, readable up to there; the run itself has succeeded.
+fn save(recording: RunRecording, document: &mut RunDocument, interrupt: &Interrupt, terminal: &Terminal) {
+    let reason = match &document.failure {
+        _ if interrupt.requested() => "interrupted",
+        Some(_) => "failed",
+        None => "finished",
+    };
+    match recording.finish(document, reason) {
+        Ok(saved) => document.recording = Some(saved),
+        Err(failure) => warn(terminal, &format!("the recording could not be finished: {failure}")),
+    }
+}
+
+fn warn(terminal: &Terminal, sentence: &str) {
+    terminal::print_error(&format!("{} {sentence}", terminal.paint(WARN, "warning:")));
 }
 
 fn show(document: &RunDocument, terminal: &Terminal) -> Result<(), Failure> {
@@ -83,6 +126,11 @@ fn show(document: &RunDocument, terminal: &Terminal) -> Result<(), Failure> {
             lines.extend(text::summary(result, &document.clock, terminal));
         }
     }
+    if let Some(saved) = &document.recording
+        && !lines.is_empty()
+    {
+        lines.push(text::saved(saved, terminal));
+    }
     if !lines.is_empty() {
         terminal::print_data(&(lines.join("\n") + "\n"));
     }
@@ -106,7 +154,12 @@ fn finish(document: &RunDocument, failure: Option<Failure>, interrupt: &Interrup
     Ok(if lost { Exit::DataLost } else { Exit::Ok })
 }
 
-fn measure_in_turn(jobs: &[Job], interrupt: &Interrupt, terminal: &Terminal) -> Vec<RunResult> {
+fn measure_in_turn(
+    jobs: &[Job],
+    recording: Option<&RunRecording>,
+    interrupt: &Interrupt,
+    terminal: &Terminal,
+) -> Vec<RunResult> {
     let mut results = Vec::new();
     for (index, job) in jobs.iter().enumerate() {
         if interrupt.requested() {
@@ -114,20 +167,25 @@ fn measure_in_turn(jobs: &[Job], interrupt: &Interrupt, terminal: &Terminal) -> 
         }
         let place = if jobs.len() > 1 { format!(" ({}/{})", index + 1, jobs.len()) } else { String::new() };
         let mut progress = Progress::start(terminal, &format!("{}{place}", job.title()));
-        results.push(measure_one(job, interrupt, &mut progress));
+        results.push(measure_one(job, recording, interrupt, &mut progress));
         progress.finish();
     }
     results
 }
 
 /// Every job in its own worker, all at once; the results keep the order of the jobs.
-fn measure_together(jobs: &[Job], interrupt: &Interrupt, terminal: &Terminal) -> Vec<RunResult> {
+fn measure_together(
+    jobs: &[Job],
+    recording: Option<&RunRecording>,
+    interrupt: &Interrupt,
+    terminal: &Terminal,
+) -> Vec<RunResult> {
     let supervise_one = |index: usize, job| {
         // One line of progress is enough for all.
         let mut shown = *terminal;
         shown.quiet |= index > 0;
         let mut progress = Progress::start(&shown, &format!("{} models together", jobs.len()));
-        let result = measure_one(job, interrupt, &mut progress);
+        let result = measure_one(job, recording, interrupt, &mut progress);
         progress.finish();
         result
     };
@@ -153,8 +211,13 @@ fn measure_together(jobs: &[Job], interrupt: &Interrupt, terminal: &Terminal) ->
 }
 
 /// Every job has a result, if only the reason why it could not be measured.
-fn measure_one(job: &Job, interrupt: &Interrupt, progress: &mut Progress) -> RunResult {
-    match work(job, interrupt, progress) {
+fn measure_one(
+    job: &Job,
+    recording: Option<&RunRecording>,
+    interrupt: &Interrupt,
+    progress: &mut Progress,
+) -> RunResult {
+    match work(job, recording, interrupt, progress) {
         Ok(outcome) => RunResult::new(job.measured(), outcome),
         Err(failure) => not_measured(job, failure),
     }
@@ -164,11 +227,23 @@ fn not_measured(job: &Job, failure: Failure) -> RunResult {
     RunResult::new(job.measured(), Outcome::failed(failure))
 }
 
-fn work(job: &Job, interrupt: &Interrupt, progress: &mut Progress) -> Result<Outcome, Failure> {
+fn work(
+    job: &Job,
+    recording: Option<&RunRecording>,
+    interrupt: &Interrupt,
+    progress: &mut Progress,
+) -> Result<Outcome, Failure> {
     let channel = measure::channel_directory(job.together)?;
     let mut plan = job.plan.clone();
     plan.channel = channel.path().to_owned();
-    let outcome = supervise(&plan, &job.rule, job.sampling_hertz, interrupt, progress)?;
+    let assignment = Assignment {
+        plan: &plan,
+        model_name: &job.model.name,
+        rule: &job.rule,
+        sampling_hertz: job.sampling_hertz,
+        recording: recording.map(|recording| &recording.writer),
+    };
+    let outcome = supervise(&assignment, interrupt, progress)?;
     if !outcome.stderr.trim().is_empty() {
         tracing::info!(stderr = %outcome.stderr.trim(), "printed by the worker's libraries");
     }

@@ -1,0 +1,121 @@
+//! The observer's side of a channel: finds and reads every ring of a directory, also those that appear later.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use ortscope_core::schema::Text;
+
+use crate::ring::RingReader;
+use crate::{ChannelError, FrameKind, ring_files};
+
+/// Reads all rings of a directory.
+///
+/// Reading and freeing are two steps: [`ChannelReader::read`] leaves the frames in the rings; [`ChannelReader::mark`]
+/// remembers how far was read, and [`ChannelReader::release`] frees that much once it is kept elsewhere.
+#[derive(Debug)]
+pub struct ChannelReader {
+    directory: PathBuf,
+    rings: BTreeMap<PathBuf, Ring>,
+}
+
+#[derive(Debug)]
+struct Ring {
+    name: Text,
+    reader: RingReader,
+}
+
+/// How far a ring was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RingPosition {
+    /// File name of the ring.
+    pub ring: Text,
+    /// Bytes since the start of the ring.
+    pub position: u64,
+}
+
+/// What one pass over the rings found besides the frames.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Drained {
+    pub frames: u64,
+    /// Records the writers could not place because a ring was full, since the last pass: (kind, count).
+    pub lost: BTreeMap<FrameKind, u64>,
+    /// Frames whose checksum does not hold; reading of that ring stopped there.
+    pub damaged: u64,
+    /// Rings in which something was new.
+    pub positions: Vec<RingPosition>,
+}
+
+impl ChannelReader {
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
+        Self { directory: directory.into(), rings: BTreeMap::new() }
+    }
+
+    /// Hands every new frame to `take`, in the order it was written within a ring. Frees no room.
+    pub fn read(&mut self, mut take: impl FnMut(FrameKind, &[u8])) -> Result<Drained, ChannelError> {
+        self.find_new_rings()?;
+        let mut drained = Drained::default();
+        for Ring { name, reader } in self.rings.values_mut() {
+            let before = reader.position();
+            let outcome = reader.read(&mut take);
+            drained.frames += outcome.frames;
+            drained.damaged += u64::from(outcome.damaged);
+            let losses = reader.take_new_losses();
+            if reader.position() != before || !losses.is_empty() {
+                let position = reader.position();
+                drained.positions.push(RingPosition { ring: Text::clone(name), position });
+            }
+            for (kind, count) in losses {
+                *drained.lost.entry(kind).or_default() += count;
+            }
+        }
+        Ok(drained)
+    }
+
+    /// Remembers what was read so far.
+    pub fn mark(&mut self) {
+        for ring in self.rings.values_mut() {
+            ring.reader.mark();
+        }
+    }
+
+    /// Frees the room of what was read before the mark.
+    pub fn release(&mut self) {
+        for ring in self.rings.values_mut() {
+            ring.reader.release();
+        }
+    }
+
+    /// Reads and frees at once: for observers that keep nothing.
+    pub fn drain(&mut self, take: impl FnMut(FrameKind, &[u8])) -> Result<Drained, ChannelError> {
+        let drained = self.read(take)?;
+        self.mark();
+        self.release();
+        Ok(drained)
+    }
+
+    /// How full the fullest ring is, 0 to 1.
+    pub fn fullness(&self) -> f64 {
+        self.rings.values().map(|ring| ring.reader.fullness()).fold(0.0, f64::max)
+    }
+
+    /// True when there is at least one ring and every writer has closed its own.
+    pub fn all_closed(&self) -> bool {
+        !self.rings.is_empty() && self.rings.values().all(|ring| ring.reader.is_closed())
+    }
+
+    fn find_new_rings(&mut self) -> Result<(), ChannelError> {
+        for path in ring_files(&self.directory)? {
+            if !self.rings.contains_key(&path) {
+                // A ring gets its name only when it is complete, so one that does not open is foreign: an error.
+                let reader = RingReader::open(&path)?;
+                self.rings.insert(path.clone(), Ring { name: ring_name(&path), reader });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The name under which positions in a ring are kept.
+pub(crate) fn ring_name(path: &Path) -> Text {
+    path.file_name().unwrap_or_default().to_string_lossy().into()
+}

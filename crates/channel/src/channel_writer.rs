@@ -1,0 +1,132 @@
+//! The side of whoever runs inferences: one ring per thread, made when the thread first writes.
+//!
+//! A child of `fork` gets rings of its own. It notices with its first write, at the cost of one memory load per write.
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ortscope_core::clock::now_nanos;
+use ortscope_core::identity::ProcessIdentity;
+
+use crate::fork_guard::Incarnation;
+use crate::frame::FrameKind;
+use crate::record::InferenceRecord;
+use crate::ring::{RingWriter, is_possible_capacity};
+use crate::{ChannelError, private_files};
+
+/// A thread whose ring could not be made tries again after this many records.
+const RECORDS_UNTIL_RETRY: u64 = 4096;
+
+/// Tells the writers of one process apart.
+static NEXT_WRITER: AtomicU64 = AtomicU64::new(0);
+/// Tells the rings of one process apart.
+static NEXT_RING: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// The rings of this thread; nearly always one. Dropped, and so closed, when the thread ends.
+    static RINGS: RefCell<Vec<ThreadRing>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Writes into a channel from any thread of this process. Threads never wait for each other, nor for the observer.
+#[derive(Debug)]
+pub struct ChannelWriter {
+    number: u64,
+    directory: PathBuf,
+    ring_bytes: u64,
+    identity: fn() -> ProcessIdentity,
+}
+
+#[derive(Debug)]
+struct ThreadRing {
+    writer: u64,
+    maker: Incarnation,
+    ring: Option<RingWriter>,
+    /// Records that were lost because there was no ring: (inferences, others).
+    lost: (u64, u64),
+}
+
+impl ChannelWriter {
+    /// `ring_bytes` is the room of each thread's ring, a power of two from 4 KiB to 1 GiB. When it is full, records are
+    /// dropped and counted. `identity` is asked for each ring, because a child of `fork` is another process.
+    pub fn new(
+        directory: &Path,
+        ring_bytes: u64,
+        identity: fn() -> ProcessIdentity,
+    ) -> Result<Self, ChannelError> {
+        if !is_possible_capacity(ring_bytes) {
+            return Err(ChannelError::BadCapacity(ring_bytes));
+        }
+        private_files::create_directory(directory)?;
+        let number = NEXT_WRITER.fetch_add(1, Ordering::Relaxed);
+        Ok(Self { number, directory: directory.to_owned(), ring_bytes, identity })
+    }
+
+    /// Writes a record into this thread's ring; `false` if it was dropped and counted.
+    #[inline]
+    pub fn write_inference(&self, record: &InferenceRecord) -> bool {
+        self.write(FrameKind::INFERENCE, &record.to_bytes())
+    }
+
+    /// Writes a frame into this thread's ring; `false` if it was dropped and counted.
+    #[inline]
+    pub fn write(&self, kind: FrameKind, payload: &[u8]) -> bool {
+        // A thread that is ending has no rings any more; nothing can be counted there either.
+        RINGS.try_with(|rings| self.write_to(&mut rings.borrow_mut(), kind, payload)).unwrap_or(false)
+    }
+
+    #[inline]
+    fn write_to(&self, rings: &mut Vec<ThreadRing>, kind: FrameKind, payload: &[u8]) -> bool {
+        if let Some(known) = rings.iter_mut().find(|known| known.writer == self.number)
+            && let Some(ring) = &mut known.ring
+            && ring.is_own()
+        {
+            return ring.try_write(kind, payload);
+        }
+        self.write_to_new(rings, kind, payload)
+    }
+
+    /// The first write of a thread, of a forked child, or of a thread whose ring could not be made.
+    #[cold]
+    fn write_to_new(&self, rings: &mut Vec<ThreadRing>, kind: FrameKind, payload: &[u8]) -> bool {
+        // The rings of the parent: dropping them here only unmaps them.
+        rings.retain(|known| known.maker.is_current());
+        let index = rings.iter().position(|known| known.writer == self.number).unwrap_or_else(|| {
+            let maker = Incarnation::current();
+            rings.push(ThreadRing { writer: self.number, maker, ring: None, lost: (0, 0) });
+            rings.len() - 1
+        });
+        let known = &mut rings[index];
+        if (known.lost.0 + known.lost.1).is_multiple_of(RECORDS_UNTIL_RETRY)
+            && let Ok(mut ring) = self.make_ring()
+        {
+            ring.add_losses(FrameKind::INFERENCE, known.lost.0);
+            ring.add_losses(FrameKind::MESSAGE, known.lost.1);
+            let written = ring.try_write(kind, payload);
+            known.ring = Some(ring);
+            known.lost = (0, 0);
+            return written;
+        }
+        let lost = if kind == FrameKind::INFERENCE { &mut known.lost.0 } else { &mut known.lost.1 };
+        *lost += 1;
+        false
+    }
+
+    /// The name has the process id and a number; the time makes it differ from that of an earlier process with the same
+    /// id, and of one in another container.
+    fn make_ring(&self) -> Result<RingWriter, ChannelError> {
+        let owner = (self.identity)();
+        let number = NEXT_RING.fetch_add(1, Ordering::Relaxed);
+        let name = format!("process-{}-{:x}-{number}", owner.pid, now_nanos());
+        RingWriter::create(&self.directory, &name, self.ring_bytes, owner)
+    }
+}
+
+impl Drop for ChannelWriter {
+    /// Closes the ring of this thread; those of other threads are closed when the threads end.
+    fn drop(&mut self) {
+        RINGS
+            .try_with(|rings| rings.borrow_mut().retain(|known| known.writer != self.number))
+            .unwrap_or_default();
+    }
+}

@@ -1,0 +1,110 @@
+//! One journal file in the hands of its writer.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::file_path;
+use super::header::{AT_HEAD, AT_STATE, PAGE_BYTES, State, fixed_part};
+use crate::frame::{FrameKind, HEADER_BYTES, Header, frame_bytes};
+use crate::private_files;
+use crate::shared_memory::SharedMemory;
+
+/// A file whose memory frames are copied into. One thread appends; others may sync.
+#[derive(Debug)]
+pub(super) struct MappedFile {
+    pub(super) number: u64,
+    path: PathBuf,
+    file: fs_err::File,
+    memory: SharedMemory,
+    /// Raised with every change of the state.
+    state_changes: AtomicU64,
+    /// Head and state changes that are known to be on the disk.
+    synced: Mutex<(u64, u64)>,
+}
+
+/// Where the next frame goes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    pub(super) at: usize,
+    sequence: u32,
+}
+
+impl MappedFile {
+    /// Makes a spare file: allocated, with its header and its schema.
+    pub(super) fn create(
+        directory: &Path,
+        number: u64,
+        bytes: u64,
+        schema: &[u8],
+    ) -> std::io::Result<(Self, Place)> {
+        let path = file_path(directory, number);
+        let made = private_files::create_allocated(&path, bytes)?;
+        Self::set_up(&path, made, number, schema).inspect_err(|_| {
+            fs_err::remove_file(&path).ok();
+        })
+    }
+
+    fn set_up(path: &Path, made: fs_err::File, number: u64, schema: &[u8]) -> std::io::Result<(Self, Place)> {
+        let memory = SharedMemory::map(made.file())?;
+        let (state_changes, synced) = (AtomicU64::new(0), Mutex::new((0, 0)));
+        let file = Self { number, path: path.to_owned(), file: made, memory, state_changes, synced };
+        file.memory.write(0, &fixed_part(number));
+        let mut place = Place { at: PAGE_BYTES, sequence: 0 };
+        file.put(&mut place, FrameKind::SCHEMA, schema);
+        // The size and the name must be on the disk before anything relies on them.
+        file.file.sync_all()?;
+        if let Some(directory) = path.parent() {
+            private_files::sync_directory(directory);
+        }
+        Ok((file, place))
+    }
+
+    pub(super) fn has_room(&self, place: Place, payload: usize) -> bool {
+        place.at + frame_bytes(payload) <= self.memory.len()
+    }
+
+    /// Appends a frame for which there is room.
+    pub(super) fn put(&self, place: &mut Place, kind: FrameKind, payload: &[u8]) {
+        let header = Header::new(kind, place.sequence, payload);
+        // The header last: whoever reads meanwhile finds no frame before it is complete.
+        self.memory.write(place.at + HEADER_BYTES, payload);
+        self.memory.write(place.at, &header.to_bytes());
+        place.at += frame_bytes(payload.len());
+        place.sequence = place.sequence.wrapping_add(1);
+        self.memory.word(AT_HEAD).store(place.at as u64, Ordering::Release);
+    }
+
+    pub(super) fn set_state(&self, state: State) {
+        self.memory.word(AT_STATE).store(state as u64, Ordering::Release);
+        self.state_changes.fetch_add(1, Ordering::Release);
+    }
+
+    /// Writes what is new to the disk and waits for it. Appending goes on meanwhile; a second sync waits for the first.
+    pub(super) fn sync(&self) -> std::io::Result<()> {
+        let mut synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
+        let changes = self.state_changes.load(Ordering::Acquire);
+        let head = self.memory.word(AT_HEAD).load(Ordering::Acquire);
+        if *synced != (head, changes) {
+            self.memory.sync_first(head as usize)?;
+            *synced = (head, changes);
+        }
+        Ok(())
+    }
+
+    /// Ends a file that will not grow any more: gives back the room behind its last frame.
+    pub(super) fn trim(self) -> std::io::Result<()> {
+        let used = self.memory.word(AT_HEAD).load(Ordering::Acquire);
+        // Not every system can shorten a file that is mapped.
+        drop(self.memory);
+        self.file.set_len(used)?;
+        self.file.sync_all()
+    }
+
+    /// Removes a spare file.
+    pub(super) fn remove(self) {
+        let path = self.path;
+        drop((self.memory, self.file));
+        fs_err::remove_file(path).ok();
+    }
+}

@@ -1,0 +1,137 @@
+//! The first page of a journal file.
+//!
+//! ```text
+//! 0 magic  8 format  16 number  24 made, monotonic ns  32 made, unix ns  40 checksum of these
+//! 128 head: bytes written   192 state: 0 spare, 1 in use, 2 sealed
+//! ```
+//! Head and state are hints: a power loss can take them without the frames, or the frames without them. Readers go by
+//! the frames.
+
+use std::io::{Read as _, Seek as _};
+use std::path::Path;
+
+use ortscope_core::clock::WallAnchor;
+
+use crate::frame::{HEADER_BYTES, Header, frame_bytes};
+
+pub(super) const PAGE_BYTES: usize = 4096;
+pub(super) const AT_HEAD: usize = 128;
+pub(super) const AT_STATE: usize = 192;
+pub(super) const FORMAT: u32 = 1;
+const MAGIC: [u8; 8] = *b"ORTSJRNL";
+const FIXED_BYTES: usize = 40;
+
+/// What a file is for now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+pub(super) enum State {
+    /// Made in advance, not used yet.
+    Spare = 0,
+    InUse = 1,
+    Sealed = 2,
+}
+
+/// The part of the header that never changes.
+pub(super) fn fixed_part(number: u64) -> [u8; FIXED_BYTES + 8] {
+    let made = WallAnchor::now();
+    let mut bytes = [0; FIXED_BYTES + 8];
+    bytes[..8].copy_from_slice(&MAGIC);
+    for (slot, word) in bytes[8..FIXED_BYTES].chunks_exact_mut(8).zip([
+        u64::from(FORMAT),
+        number,
+        made.monotonic_nanos,
+        made.unix_nanos,
+    ]) {
+        slot.copy_from_slice(&word.to_le_bytes());
+    }
+    let checksum = u64::from(crc32c::crc32c(&bytes[..FIXED_BYTES]));
+    bytes[FIXED_BYTES..].copy_from_slice(&checksum.to_le_bytes());
+    bytes
+}
+
+/// A header as it was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    /// The first page holds nothing: its disk never got it.
+    Empty,
+    /// Something stands there, but not what was written.
+    Damaged,
+    Whole {
+        format: u32,
+        head: u64,
+        state: State,
+    },
+}
+
+pub(super) fn parse(page: &[u8]) -> Found {
+    let word = |at: usize| {
+        let bytes = page.get(at..at + 8)?;
+        Some(u64::from_le_bytes(bytes.try_into().ok()?))
+    };
+    let holds = page.starts_with(&MAGIC)
+        && page.len() >= PAGE_BYTES
+        && word(FIXED_BYTES) == Some(u64::from(crc32c::crc32c(&page[..FIXED_BYTES])));
+    let (Some(format), Some(head), Some(state)) = (word(8), word(AT_HEAD), word(AT_STATE)) else {
+        return Found::Damaged;
+    };
+    if !holds {
+        return if page.iter().all(|byte| *byte == 0) { Found::Empty } else { Found::Damaged };
+    }
+    let state = match state {
+        0 => State::Spare,
+        2 => State::Sealed,
+        _ => State::InUse,
+    };
+    Found::Whole { format: u32::try_from(format).unwrap_or(u32::MAX), head, state }
+}
+
+/// The first page of a file, or what there is of it.
+pub(super) fn read_page(file: &mut fs_err::File) -> std::io::Result<Vec<u8>> {
+    let mut page = Vec::new();
+    file.rewind()?;
+    file.by_ref().take(PAGE_BYTES as u64).read_to_end(&mut page)?;
+    Ok(page)
+}
+
+/// Whether a file is sealed, in use, or was made and never used. Where the header is lost, the file counts as in use
+/// unless there is nothing in it: its maker was killed before it was done.
+pub(super) fn state_of(path: &Path) -> std::io::Result<State> {
+    let mut file = fs_err::File::open(path)?;
+    let page = read_page(&mut file)?;
+    let is_unused = match parse(&page) {
+        Found::Whole { state: State::Spare, .. } => !has_batches(&mut file)?,
+        Found::Whole { state, .. } => return Ok(state),
+        Found::Empty | Found::Damaged => is_empty(&mut file)?,
+    };
+    // If it is not, a power loss took the news that it is in use.
+    Ok(if is_unused { State::Spare } else { State::InUse })
+}
+
+/// Whether there are only zeros from here on.
+fn is_empty(file: &mut fs_err::File) -> std::io::Result<bool> {
+    let mut chunk = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut chunk)? {
+            0 => return Ok(true),
+            read if chunk[..read].iter().any(|byte| *byte != 0) => return Ok(false),
+            _ => {}
+        }
+    }
+}
+
+/// Whether anything stands behind the first frame. `file` is read from behind its header page.
+fn has_batches(file: &mut fs_err::File) -> std::io::Result<bool> {
+    let mut header = [0; HEADER_BYTES];
+    if file.read_exact(&mut header).is_err() {
+        return Ok(false);
+    }
+    let schema = Header::from_bytes(header);
+    if !schema.is_possible() {
+        // Not what a spare file looks like: let the reader find out.
+        return Ok(true);
+    }
+    let rest = frame_bytes(schema.length as usize) - HEADER_BYTES;
+    let mut after = Vec::new();
+    file.take((rest + HEADER_BYTES) as u64).read_to_end(&mut after)?;
+    Ok(after.get(rest..).is_some_and(|next| next.iter().any(|byte| *byte != 0)))
+}

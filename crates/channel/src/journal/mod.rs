@@ -1,0 +1,120 @@
+//! The crash journal of a recording.
+//!
+//! A directory of files `journal-00000001.frames`, `journal-00000002.frames` and so on. A file is a header page and the
+//! frames of [`crate::frame`] behind it: first the schema of the writer, then batches ([`crate::batch_frame`]). Frames
+//! are copied into memory that is the file's, so that they are there when the writer is killed; a thread writes them to
+//! the disk at least once a second, so that a power loss takes no more than that.
+//!
+//! Each file has all its blocks before it is used, and the next file is made in the background while one is filled: an
+//! append is a copy, never a wait for the disk, and a full disk is an error, never a signal.
+
+mod background;
+mod file;
+mod header;
+mod reader;
+mod scan;
+mod window;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::ChannelError;
+
+pub use reader::{JournalFileReader, JournalOutcome};
+pub use writer::JournalWriter;
+
+/// The sizes a journal file may have.
+const FILE_BYTES: std::ops::RangeInclusive<u64> = 256 << 10..=64 << 20;
+/// The fastest and the slowest syncing: what is older than the slowest survives a power loss.
+const SYNC_PERIOD: std::ops::RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(1);
+const PREFIX: &str = "journal-";
+const EXTENSION: &str = "frames";
+
+/// How a journal is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JournalOptions {
+    /// Size of a file. Default 16 MiB, 256 KiB to 64 MiB. When one is full, the next is used.
+    pub file_bytes: u64,
+    /// How often what is new goes to the disk. Default 500 ms, from 1 ms to 1 s; others are brought into that range.
+    pub sync_period: Duration,
+}
+
+impl Default for JournalOptions {
+    fn default() -> Self {
+        Self { file_bytes: 16 << 20, sync_period: Duration::from_millis(500) }
+    }
+}
+
+/// A file of a journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JournalFile {
+    pub number: u64,
+    pub path: PathBuf,
+    /// Its writer was done with it. A file that is not sealed is being written, or its writer was killed.
+    pub sealed: bool,
+}
+
+/// The files of a journal, in order. Other files are ignored, and so is a file that was made in advance and not used.
+pub fn journal_files(directory: &Path) -> Result<Vec<JournalFile>, ChannelError> {
+    let mut files = Vec::new();
+    for entry in fs_err::read_dir(directory)? {
+        let path = entry?.path();
+        let Some(number) = number_of(&path).filter(|_| path.is_file()) else {
+            continue;
+        };
+        let state = match header::state_of(&path) {
+            Ok(state) => state,
+            // The writer has just removed it.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error.into()),
+        };
+        if state != header::State::Spare {
+            files.push(JournalFile { number, path, sealed: state == header::State::Sealed });
+        }
+    }
+    files.sort_by_key(|file| file.number);
+    Ok(files)
+}
+
+/// Removes files that were made in advance and never used, as a killed writer leaves one; how many it were. Only for a
+/// directory into which nobody writes.
+pub fn remove_unused_files(directory: &Path) -> Result<u64, ChannelError> {
+    let mut removed = 0;
+    for entry in fs_err::read_dir(directory)? {
+        let path = entry?.path();
+        if number_of(&path).is_some() && path.is_file() && header::state_of(&path)? == header::State::Spare {
+            fs_err::remove_file(path)?;
+            removed += 1;
+        }
+    }
+    Ok(removed)
+}
+
+fn file_path(directory: &Path, number: u64) -> PathBuf {
+    directory.join(format!("{PREFIX}{number:08}.{EXTENSION}"))
+}
+
+fn number_of(path: &Path) -> Option<u64> {
+    let digits =
+        path.file_name()?.to_str()?.strip_prefix(PREFIX)?.strip_suffix(EXTENSION)?.strip_suffix('.')?;
+    let is_number = digits.len() >= 8 && digits.bytes().all(|digit| digit.is_ascii_digit());
+    digits.parse().ok().filter(|_| is_number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_numbers_agree() {
+        for number in [1, 99_999_999, 100_000_000, u64::MAX] {
+            assert_eq!(number_of(&file_path(Path::new("x"), number)), Some(number));
+        }
+        for foreign in
+            ["journal-1.frames", "journal-0000000a.frames", "journal-00000001.new", "00000001.frames"]
+        {
+            assert_eq!(number_of(Path::new(foreign)), None, "{foreign}");
+        }
+    }
+}

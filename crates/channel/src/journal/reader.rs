@@ -1,0 +1,146 @@
+//! Reading a journal file, whole or not.
+
+use std::path::Path;
+
+use ortscope_core::batch::Batch;
+
+use super::FILE_BYTES;
+use super::header::{self, FORMAT, Found};
+use super::scan::Scan;
+use super::window::Window;
+use crate::ChannelError;
+use crate::batch_frame::{Decoded, Decoder};
+use crate::frame::FrameKind;
+
+/// What reading a file found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct JournalOutcome {
+    /// Batches that were read.
+    pub frames: u64,
+    /// Rows in them.
+    pub rows: u64,
+    /// Frames that are damaged or missing (at least), or that this program cannot read.
+    pub damaged_frames: u64,
+    /// Bytes that were skipped because of damage.
+    pub skipped_bytes: u64,
+    /// Batches of tables that this program does not know.
+    pub unknown_tables: u64,
+    /// The first problem, in words.
+    pub problem: Option<String>,
+}
+
+/// Reads the batches of one file in the order they were written, with little of it in memory. The file is not changed and
+/// may be read-only; one that is being written is read at least as far as it was complete when it was opened.
+#[derive(Debug)]
+pub struct JournalFileReader {
+    scan: Scan,
+    /// For the schema in the file; what this program writes itself can be read even if that is lost.
+    decoder: Option<Decoder>,
+    own_decoder: Decoder,
+    outcome: JournalOutcome,
+    damage_in_header: u64,
+    unreadable_frames: u64,
+}
+
+impl JournalFileReader {
+    /// Refuses files that are no journals, too long for one, or of another format.
+    pub fn open(path: &Path) -> Result<Self, ChannelError> {
+        let not_a_journal = |problem: &str| ChannelError::NotAJournal {
+            path: path.display().to_string(),
+            problem: problem.into(),
+        };
+        let mut file = fs_err::File::open(path)?;
+        let length = file.metadata()?.len();
+        if length > *FILE_BYTES.end() {
+            return Err(not_a_journal("it is too long"));
+        }
+        // The head is read first: what stands before it is then complete in everything that is read later.
+        let page = header::read_page(&mut file)?;
+        let header = header::parse(&page);
+        if let Found::Whole { format, .. } = header
+            && format != FORMAT
+        {
+            let path = path.display().to_string();
+            return Err(ChannelError::OtherFormat { path, found: format, known: FORMAT });
+        }
+        let mut scan = Scan::new(Window::new(file, length as usize, header));
+        if !matches!(header, Found::Whole { .. }) && !scan.has_frames() {
+            return Err(not_a_journal("it has no header and no frames"));
+        }
+        let mut outcome = JournalOutcome::default();
+        let damage_in_header = match header {
+            Found::Whole { .. } => 0,
+            Found::Empty | Found::Damaged => {
+                outcome.problem = Some("its first page is damaged".to_owned());
+                page.len() as u64
+            }
+        };
+        Ok(Self {
+            scan,
+            decoder: None,
+            own_decoder: Decoder::current(),
+            outcome,
+            damage_in_header,
+            unreadable_frames: 0,
+        })
+    }
+
+    /// The next batch; `None` at the end. What cannot be read is skipped and counted.
+    pub fn next_batch(&mut self) -> Option<Batch> {
+        loop {
+            let Some((kind, payload)) = self.scan.next() else {
+                self.count_damage();
+                if let Some(error) = self.scan.error() {
+                    self.outcome.problem.get_or_insert_with(|| error.to_string());
+                }
+                return None;
+            };
+            match kind {
+                FrameKind::SCHEMA => match Decoder::from_json(payload) {
+                    Ok(decoder) => self.decoder = Some(decoder),
+                    Err(error) => self.unreadable(format!("its schema cannot be read: {error}")),
+                },
+                FrameKind::BATCH => {
+                    let own = Some(&self.own_decoder).filter(|decoder| decoder.is_for(payload));
+                    let Some(decoder) = own.or(self.decoder.as_ref()) else {
+                        self.unreadable("its schema is lost".to_owned());
+                        continue;
+                    };
+                    match decoder.decode(payload) {
+                        Ok(Decoded::Batch(batch)) => {
+                            self.count_damage();
+                            self.outcome.frames += 1;
+                            self.outcome.rows += batch.len() as u64;
+                            return Some(batch);
+                        }
+                        Ok(Decoded::UnknownTable) => self.outcome.unknown_tables += 1,
+                        Err(error) => self.unreadable(error.to_string()),
+                    }
+                }
+                // Of a later program: it says nothing about rows that we know.
+                _ => {}
+            }
+        }
+    }
+
+    /// What was found up to now; all of it once [`JournalFileReader::next_batch`] gave `None`.
+    pub fn outcome(&self) -> &JournalOutcome {
+        &self.outcome
+    }
+
+    fn unreadable(&mut self, problem: String) {
+        self.unreadable_frames += 1;
+        self.outcome.problem.get_or_insert(problem);
+        self.count_damage();
+    }
+
+    fn count_damage(&mut self) {
+        let gap = self.scan.gap();
+        self.outcome.damaged_frames = gap.frames + self.unreadable_frames;
+        self.outcome.skipped_bytes = gap.bytes + self.damage_in_header;
+        if gap.frames > 0 {
+            let problem = || format!("at least {} frames are damaged", gap.frames);
+            self.outcome.problem.get_or_insert_with(problem);
+        }
+    }
+}

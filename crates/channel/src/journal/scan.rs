@@ -1,0 +1,154 @@
+//! Finding the frames in a journal file.
+//!
+//! What is written in the header is not believed: a frame counts if its checksum holds and its number is the next one.
+//! Behind damage the scan looks for the next place where a frame begins that can follow.
+
+use super::header::PAGE_BYTES;
+use super::window::Window;
+use crate::frame::{FrameKind, HEADER_BYTES, Header, frame_bytes};
+
+/// Damage that the scan went over.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Gap {
+    /// At least this many frames are missing.
+    pub(super) frames: u64,
+    pub(super) bytes: u64,
+}
+
+/// Walks over the frames of a file.
+#[derive(Debug)]
+pub(super) struct Scan {
+    window: Window,
+    at: usize,
+    sequence: u32,
+    /// Bytes that may still be checked on the search behind damage: a file made to keep us busy ends the search.
+    search_bytes: usize,
+    gap: Gap,
+}
+
+/// What a search behind damage found.
+struct Search {
+    next: Option<usize>,
+    /// Behind the last byte that is not zero.
+    used: usize,
+}
+
+impl Scan {
+    pub(super) fn new(window: Window) -> Self {
+        let search_bytes = window.limit().saturating_mul(4);
+        Self { window, at: PAGE_BYTES, sequence: 0, search_bytes, gap: Gap::default() }
+    }
+
+    /// Whether there is any frame at all; the walk begins anew.
+    pub(super) fn has_frames(&mut self) -> bool {
+        let found = self.next().is_some();
+        (self.at, self.sequence, self.gap) = (PAGE_BYTES, 0, Gap::default());
+        found
+    }
+
+    /// Damage so far.
+    pub(super) fn gap(&self) -> Gap {
+        self.gap
+    }
+
+    /// What the system said when it could not read on.
+    pub(super) fn error(&self) -> Option<&std::io::Error> {
+        self.window.error()
+    }
+
+    /// The next frame: its kind and payload. `None` at the end.
+    pub(super) fn next(&mut self) -> Option<(FrameKind, &[u8])> {
+        let header = match self.frame_at(self.at).filter(|header| header.sequence == self.sequence) {
+            Some(header) => header,
+            None => self.find_next()?,
+        };
+        let (payload, length) = (self.at + HEADER_BYTES, header.length as usize);
+        self.at += frame_bytes(length);
+        self.sequence = header.sequence.wrapping_add(1);
+        Some((header.kind, self.window.get(payload, length)?))
+    }
+
+    /// The header of the whole frame that begins here, if one does.
+    fn frame_at(&mut self, at: usize) -> Option<Header> {
+        let header = self.header_at(at)?;
+        let length = header.length as usize;
+        // Header and payload together, so that one window has both.
+        let frame = self.window.get(at, HEADER_BYTES + length)?;
+        header.holds(&frame[HEADER_BYTES..]).then_some(header)
+    }
+
+    /// What could be the header of a frame that begins here, before its checksum is looked at.
+    fn header_at(&mut self, at: usize) -> Option<Header> {
+        let bytes = self.window.get(at, HEADER_BYTES)?;
+        let header = Header::from_bytes(bytes.try_into().ok()?);
+        (header.is_possible() && bytes[6..8] == [0; 2]).then_some(header)
+    }
+
+    /// Goes on behind what does not hold: to the next frame, or to the end.
+    fn find_next(&mut self) -> Option<Header> {
+        let start = self.at;
+        let Search { next, used } = self.search(start);
+        if let Some(found) = next {
+            let header = self.header_at(found)?;
+            self.gap.frames += u64::from(header.sequence.wrapping_sub(self.sequence));
+            self.gap.bytes += (found - start) as u64;
+            self.at = found;
+            return Some(header);
+        }
+        let missing = match self.window.head() {
+            // Behind the head there can be the frame its writer was killed at: nobody was told that it is kept.
+            Some(head) => head.saturating_sub(start as u64).min(*super::FILE_BYTES.end()),
+            None => used.saturating_sub(start) as u64,
+        };
+        if missing > 0 {
+            self.gap.frames += 1;
+            self.gap.bytes += missing;
+        }
+        self.at = self.window.limit();
+        None
+    }
+
+    /// Where the next frame that can follow begins.
+    fn search(&mut self, start: usize) -> Search {
+        let mut used = start;
+        // Most often a header stands and its payload does not: then the next frame is right behind.
+        if let Some(header) = self.header_at(start).filter(|header| header.sequence == self.sequence) {
+            let behind = start + frame_bytes(header.length as usize);
+            if self.frame_at(behind).is_some_and(|next| next.sequence == self.sequence.wrapping_add(1)) {
+                return Search { next: Some(behind), used };
+            }
+        }
+        let mut at = start;
+        while let Some(bytes) = self.window.get(at, HEADER_BYTES) {
+            if bytes[..8] != [0; 8] {
+                used = at + 8;
+            } else if at.is_multiple_of(PAGE_BYTES) && self.is_empty_page(at) {
+                at += PAGE_BYTES;
+                continue;
+            }
+            if let Some(header) = self.header_at(at).filter(|header| self.can_follow(header, at - start)) {
+                let Some(left) = self.search_bytes.checked_sub(header.length as usize) else {
+                    break;
+                };
+                self.search_bytes = left;
+                if self.frame_at(at).is_some() {
+                    return Search { next: Some(at), used };
+                }
+            }
+            at += 8;
+        }
+        Search { next: None, used }
+    }
+
+    /// Whether a frame with this header can stand behind this much damage.
+    fn can_follow(&self, header: &Header, skipped_bytes: usize) -> bool {
+        let missing = header.sequence.wrapping_sub(self.sequence) as usize;
+        matches!(header.kind, FrameKind::SCHEMA | FrameKind::BATCH)
+            && missing > 0
+            && missing <= skipped_bytes / HEADER_BYTES
+    }
+
+    fn is_empty_page(&mut self, at: usize) -> bool {
+        self.window.get(at, PAGE_BYTES).is_some_and(|page| page.iter().all(|byte| *byte == 0))
+    }
+}

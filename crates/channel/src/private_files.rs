@@ -1,0 +1,104 @@
+//! Files that belong to their user alone and whose blocks are really there.
+//!
+//! Memory that maps a file without blocks ends in a signal when the disk is full. So blocks are allocated when a file is
+//! made, and a full disk is an error at that moment.
+
+use std::fs::DirBuilder;
+use std::io::Write as _;
+use std::path::Path;
+
+use fs_err::{File, OpenOptions};
+
+/// Makes a file that must not exist yet, of `bytes` zeros, readable and writable by its owner only.
+pub fn create_allocated(path: &Path, bytes: u64) -> std::io::Result<File> {
+    let file = private(OpenOptions::new().read(true).write(true).create_new(true)).open(path)?;
+    if let Err(error) = allocate(&file, bytes) {
+        // What is left of it would only take up room.
+        drop(file);
+        fs_err::remove_file(path).ok();
+        return Err(error);
+    }
+    Ok(file)
+}
+
+/// Makes a directory, and those above it, unless it is there already; a new one is its owner's only.
+pub fn create_directory(path: &Path) -> std::io::Result<()> {
+    private_directory(DirBuilder::new().recursive(true)).create(path).map_err(|error| {
+        std::io::Error::new(error.kind(), format!("cannot make the directory {}: {error}", path.display()))
+    })
+}
+
+/// Makes the names in a directory survive a power loss, where the system can do that.
+pub fn sync_directory(path: &Path) {
+    if let Ok(directory) = File::open(path) {
+        directory.sync_all().ok();
+    }
+}
+
+/// Writes zeros: every file system allocates for these.
+fn fill(file: &File, bytes: u64) -> std::io::Result<()> {
+    static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+    let mut file = file;
+    let mut left = bytes;
+    while left > 0 {
+        let part = left.min(ZEROS.len() as u64);
+        file.write_all(&ZEROS[..part as usize])?;
+        left -= part;
+    }
+    Ok(())
+}
+
+std::cfg_select! {
+    target_os = "linux" => {
+        fn allocate(file: &File, bytes: u64) -> std::io::Result<()> {
+            use rustix::fs::{FallocateFlags, fallocate};
+            use rustix::io::Errno;
+            let result = match is_within_limit(bytes) {
+                true => fallocate(file.file(), FallocateFlags::empty(), 0, bytes),
+                false => Err(Errno::FBIG),
+            };
+            match result {
+                Ok(()) => Ok(()),
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => fill(file, bytes),
+                Err(error) => {
+                    let error = std::io::Error::from(error);
+                    let text = format!("cannot allocate {bytes} bytes for {}: {error}", file.path().display());
+                    Err(std::io::Error::new(error.kind(), text))
+                }
+            }
+        }
+
+        /// Beyond the user's limit on the size of files the system does not only refuse: it ends the process.
+        fn is_within_limit(bytes: u64) -> bool {
+            let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
+            limit.is_none_or(|limit| bytes <= limit)
+        }
+    }
+    _ => {
+        use fill as allocate;
+    }
+}
+
+std::cfg_select! {
+    unix => {
+        fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+            use fs_err::os::unix::fs::OpenOptionsExt as _;
+            options.mode(0o600)
+        }
+
+        fn private_directory(builder: &mut DirBuilder) -> &mut DirBuilder {
+            use std::os::unix::fs::DirBuilderExt as _;
+            builder.mode(0o700)
+        }
+    }
+    _ => {
+        // New files have the rights of the directory, which is inside the user's own.
+        fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+            options
+        }
+
+        fn private_directory(builder: &mut DirBuilder) -> &mut DirBuilder {
+            builder
+        }
+    }
+}

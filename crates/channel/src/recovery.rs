@@ -1,0 +1,126 @@
+//! What is left in the rings of a channel whose observer was killed.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use ortscope_core::batch::Batch;
+use ortscope_core::schema::{Row, TableId, Text};
+
+use crate::channel_reader::ring_name;
+use crate::control_page::ControlPage;
+use crate::record::InferenceRecord;
+use crate::ring::RingReader;
+use crate::rows::FrameRows;
+use crate::{ChannelError, FrameKind, ring_files};
+
+/// Rows in one batch.
+const BATCH_ROWS: usize = 4096;
+
+/// Rows that were in rings and in no journal.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub struct Recovered {
+    pub batches: Vec<Batch>,
+    /// Frames that were read.
+    pub frames: u64,
+    /// Rings that could not be read, and frames that could not be understood.
+    pub damaged: u64,
+    /// Records that the writers had counted as lost and that no reader had told yet.
+    pub lost: u64,
+    /// How far each ring was read: with these positions the same call finds nothing more.
+    pub positions: BTreeMap<String, u64>,
+}
+
+/// Reads the rings of a directory, each from its position on, and changes nothing. A ring without a position is read
+/// from the start, or, if the start was overwritten, from where its reader had freed it. A directory that does not exist
+/// has no rings.
+pub fn recover_rings(
+    directory: &Path,
+    positions: &BTreeMap<String, u64>,
+    session_ids: &[Text],
+) -> Result<Recovered, ChannelError> {
+    let paths = match ring_files(directory) {
+        Ok(paths) => paths,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        Err(error) => return Err(error.into()),
+    };
+    let mut recovered = Recovered::default();
+    let mut inferences = Collecting::new(TableId::Inferences);
+    let mut messages = Vec::new();
+    let rows = FrameRows::new(session_ids.to_vec());
+    let mut last_end_ns = ControlPage::last_beat_left_in(directory).unwrap_or(0);
+    for path in paths {
+        let Ok(mut ring) = RingReader::open_for_recovery(&path) else {
+            recovered.damaged += 1;
+            continue;
+        };
+        let name = ring_name(&path).to_string();
+        let Some(start) = start_of(&ring, positions.get(&name).copied()) else {
+            continue;
+        };
+        ring.seek(start);
+        let mut unknown = 0;
+        let outcome = ring.read(|kind, payload| match (kind, InferenceRecord::from_bytes(payload)) {
+            (FrameKind::INFERENCE, Some(record)) => {
+                let row = rows.inference(&record);
+                let took_ns = row.copy_in_ns.saturating_add(row.run_ns).saturating_add(row.copy_out_ns);
+                last_end_ns = last_end_ns.max(row.timestamp_ns.saturating_add(took_ns));
+                inferences.push(&row);
+            }
+            (FrameKind::MESSAGE, _) => messages.push(payload.to_vec()),
+            _ => unknown += 1,
+        });
+        recovered.frames += outcome.frames;
+        recovered.damaged += u64::from(outcome.damaged) + unknown;
+        recovered.lost += ring.take_new_losses().values().sum::<u64>();
+        recovered.positions.insert(name, ring.position());
+    }
+    let mut annotations = Collecting::new(TableId::Annotations);
+    for payload in messages {
+        // They were not read when they were written; the last sign of life comes closest.
+        annotations.push(&rows.message(&payload, last_end_ns));
+    }
+    recovered.batches = inferences.finish();
+    recovered.batches.extend(annotations.finish());
+    Ok(recovered)
+}
+
+/// Where reading begins; `None` if the journal knows more of this ring than the ring itself (a power loss took it).
+fn start_of(ring: &RingReader, journaled: Option<u64>) -> Option<u64> {
+    let (head, tail) = (ring.head(), ring.tail());
+    let oldest = head.saturating_sub(ring.capacity());
+    match journaled {
+        Some(position) if position > head => None,
+        Some(position) if position >= oldest => Some(position),
+        // Nothing was freed before it was journaled, so what lies before the tail is not missing.
+        Some(_) => Some(tail),
+        None if oldest == 0 => Some(0),
+        None => Some(tail),
+    }
+}
+
+/// Rows of one table in batches of bounded size.
+struct Collecting {
+    done: Vec<Batch>,
+    open: Batch,
+}
+
+impl Collecting {
+    fn new(table: TableId) -> Self {
+        Self { done: Vec::new(), open: Batch::new(table) }
+    }
+
+    fn push<R: Row>(&mut self, row: &R) {
+        self.open.push(row);
+        if self.open.len() >= BATCH_ROWS {
+            let next = Batch::new(self.open.table());
+            self.done.push(std::mem::replace(&mut self.open, next));
+        }
+    }
+
+    fn finish(mut self) -> Vec<Batch> {
+        if !self.open.is_empty() {
+            self.done.push(self.open);
+        }
+        self.done
+    }
+}

@@ -1,0 +1,232 @@
+//! The store of recordings as the program sees it: where it is, how its errors end, and the recording of a run.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ortscope_core::batch::Batch;
+use ortscope_core::clock::now_nanos;
+use ortscope_core::config::Config;
+use ortscope_core::schema::{FindingRow, MemoryRow, Row, SessionRow, Text, UnavailabilityRow};
+use ortscope_sources::MachineFacts;
+use ortscope_store::{NewRecording, RecordingWriter, Retention, Store, StoreError, StoreErrorKind};
+use serde::Serialize;
+
+use crate::args::GlobalArgs;
+use crate::exit::{Exit, Failure};
+use crate::report::{RunDocument, RunResult};
+use crate::settings;
+
+/// The document of `ortscope run`, kept in its recording.
+pub const RUN_DOCUMENT: &str = "run.json";
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let exit = match error.kind() {
+            StoreErrorKind::Usage | StoreErrorKind::InUse => Exit::Usage,
+            StoreErrorKind::Permission => Exit::Permission,
+            StoreErrorKind::Damaged | StoreErrorKind::NewerFormat => Exit::DataLost,
+            StoreErrorKind::NoSpace | StoreErrorKind::Internal => Exit::Internal,
+        };
+        let failure = Self::new(exit, error.to_string());
+        match error.hint() {
+            Some(hint) => failure.with_hint(hint),
+            None => failure,
+        }
+    }
+}
+
+/// The store that flag, environment and configuration name.
+pub fn open_store(global: &GlobalArgs) -> Result<Store, Failure> {
+    let config = settings::load(global.config.as_deref())?;
+    store_of(global, &config)
+}
+
+fn store_of(global: &GlobalArgs, config: &Config) -> Result<Store, Failure> {
+    let root = global.store.clone().or_else(|| config.store.directory.clone()).or_else(default_root);
+    root.map(Store::open).ok_or_else(|| {
+        Failure::usage("there is no place for recordings: neither HOME nor LOCALAPPDATA is set")
+            .with_hint("name one with --store DIR or ORTSCOPE_STORE")
+    })
+}
+
+/// The user's data directory, by the custom of each system.
+fn default_root() -> Option<PathBuf> {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let base = variable("XDG_DATA_HOME")
+        .or_else(|| variable("LOCALAPPDATA"))
+        .or_else(|| variable("HOME").map(|home| home.join(".local").join("share")))?;
+    Some(base.join("ortscope").join("runs"))
+}
+
+/// What the report says about the recording.
+#[derive(Debug, Clone, Serialize)]
+pub struct Saved {
+    pub id: String,
+    pub name: Option<String>,
+    pub directory: PathBuf,
+    pub bytes: u64,
+}
+
+/// The recording of one `ortscope run`. All its jobs write into it.
+#[derive(Debug)]
+pub struct RunRecording {
+    pub writer: RecordingWriter,
+    store: Store,
+    name: Option<String>,
+    retention: Retention,
+}
+
+/// What a run asks of the store.
+#[derive(Debug)]
+pub struct SaveRequest<'a> {
+    pub name: Option<&'a str>,
+    pub never: bool,
+    pub subject: String,
+}
+
+/// Begins the recording of a run. `Ok(Err(sentence))`: it cannot be kept, but nobody insisted.
+pub fn begin(
+    request: SaveRequest<'_>,
+    global: &GlobalArgs,
+) -> Result<Result<RunRecording, Option<String>>, Failure> {
+    let config = settings::load(global.config.as_deref())?;
+    if request.never || (!config.store.save && request.name.is_none()) {
+        return Ok(Err(None));
+    }
+    let insisted = request.name.is_some();
+    match begin_in(&config, request, global) {
+        Ok(recording) => Ok(Ok(recording)),
+        Err(failure) if insisted || failure.exit == Exit::Usage => Err(failure),
+        Err(failure) => Ok(Err(Some(failure.message))),
+    }
+}
+
+fn begin_in(config: &Config, request: SaveRequest<'_>, global: &GlobalArgs) -> Result<RunRecording, Failure> {
+    let store = store_of(global, config)?;
+    let writer = store.begin(NewRecording {
+        origin: "run".into(),
+        subject: request.subject,
+        name: request.name.map(str::to_owned),
+        command: Some(std::env::args().collect::<Vec<_>>().join(" ")),
+        ortscope_version: env!("CARGO_PKG_VERSION").into(),
+        fingerprint: fingerprint(&ortscope_sources::machine_facts(), None),
+        boot_id: ortscope_sources::boot_id(),
+        ..NewRecording::default()
+    })?;
+    let retention = Retention {
+        max_age: Some(Duration::from_secs_f64(config.store.max_age_days * 86_400.0)),
+        max_total_bytes: Some((config.store.max_gigabytes * 1e9) as u64),
+        ..Retention::default()
+    };
+    Ok(RunRecording { writer, store, name: request.name.map(str::to_owned), retention })
+}
+
+/// What decides whether two recordings can be compared. Facts that the system does not tell are left out.
+pub fn fingerprint(machine: &MachineFacts, ort_version: Option<&str>) -> BTreeMap<String, String> {
+    let facts = [
+        ("os", Some(machine.os.clone())),
+        ("os_version", machine.os_version.clone()),
+        ("architecture", Some(machine.architecture.clone())),
+        ("cpu_model", machine.cpu_model.clone()),
+        ("logical_cpus", Some(machine.logical_cpus.to_string())),
+        ("memory_bytes", machine.memory_bytes.map(|bytes| bytes.to_string())),
+        ("governor", machine.governor.clone()),
+        ("ort_version", ort_version.map(str::to_owned)),
+    ];
+    facts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+}
+
+impl RunRecording {
+    /// Adds what was found out about the run, closes the recording and removes what is too old.
+    pub fn finish(self, document: &RunDocument, reason: &str) -> Result<Saved, Failure> {
+        let ort_version =
+            document.results.iter().find_map(|result| Some(result.runtime.as_ref()?.version.as_str()));
+        self.writer.set_fingerprint(fingerprint(&document.machine, ort_version))?;
+        for result in &document.results {
+            append(&self.writer, sessions(result))?;
+            append(&self.writer, findings(result))?;
+            append(&self.writer, memory(result))?;
+            append(&self.writer, unavailable(result))?;
+        }
+        let text = serde_json::to_vec_pretty(document).map_err(Failure::internal)?;
+        self.writer.write_document(RUN_DOCUMENT, &text)?;
+        let finished = self.writer.finish(reason)?;
+        if let Err(error) = self.store.prune(&self.retention, false) {
+            tracing::warn!(%error, "old recordings could not be removed");
+        }
+        Ok(Saved { id: finished.id, name: self.name, directory: finished.directory, bytes: finished.bytes })
+    }
+}
+
+pub fn append<R: Row>(writer: &RecordingWriter, rows: impl IntoIterator<Item = R>) -> Result<(), Failure> {
+    let mut batch = Batch::new(R::TABLE);
+    for row in rows {
+        batch.push(&row);
+    }
+    if !batch.is_empty() {
+        writer.append(&batch)?;
+    }
+    Ok(())
+}
+
+fn sessions(result: &RunResult) -> impl Iterator<Item = SessionRow> + '_ {
+    let options = serde_json::to_string(&result.configuration).ok().map(Text::from);
+    let providers = result.placement.as_ref().map_or_else(String::new, |placed| placed.providers.join(","));
+    let now = now_nanos();
+    result.session_ids.iter().map(move |id| SessionRow {
+        timestamp_ns: now,
+        session_id: id.as_str().into(),
+        pid: None,
+        model_name: result.model.name.as_str().into(),
+        execution_providers: providers.as_str().into(),
+        ort_version: result.runtime.as_ref().map(|runtime| runtime.version.as_str().into()),
+        options: options.clone(),
+    })
+}
+
+fn findings(result: &RunResult) -> impl Iterator<Item = FindingRow> + '_ {
+    let now = now_nanos();
+    result.findings.iter().map(move |finding| FindingRow {
+        timestamp_ns: now,
+        id: finding.id.into(),
+        severity: finding.severity.name().into(),
+        evidence: finding.evidence.as_str().into(),
+        advice: finding.advice.as_str().into(),
+        command: finding.command.as_deref().map(Into::into),
+    })
+}
+
+fn memory(result: &RunResult) -> impl Iterator<Item = MemoryRow> + '_ {
+    let now = now_nanos();
+    let session: Text = result.session_ids.first().map_or_else(Text::default, |id| id.as_str().into());
+    let memory = &result.memory;
+    [
+        ("before_session", memory.before_session_bytes),
+        ("after_session", memory.after_session_bytes),
+        ("after_first_run", memory.after_first_run_bytes),
+        ("end", memory.end_bytes),
+        ("peak", memory.peak_bytes),
+    ]
+    .into_iter()
+    .filter_map(move |(metric, bytes)| {
+        Some(MemoryRow {
+            timestamp_ns: now,
+            session_id: Text::clone(&session),
+            scope: "process".into(),
+            metric: metric.into(),
+            bytes: i64::try_from(bytes?).ok()?,
+        })
+    })
+}
+
+fn unavailable(result: &RunResult) -> impl Iterator<Item = UnavailabilityRow> + '_ {
+    let now = now_nanos();
+    result.unavailable.iter().map(move |(track, reason)| UnavailabilityRow {
+        from_ns: now,
+        to_ns: None,
+        track: (*track).into(),
+        reason: reason.as_str().into(),
+        hint: None,
+    })
+}

@@ -1,0 +1,56 @@
+//! How much of the past is kept, and what happens when it is too much.
+
+/// Bounds of the live memory. Whatever the others are set to, it is within [`Limits::total_bytes`] after every batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Everything together. Default 100 MB; less than [`Limits::LEAST_TOTAL_BYTES`] is taken as that. When full, the
+    /// oldest go first: 1 s buckets of processes that are not selected, then of selected ones, 1 min buckets of processes
+    /// that are not selected, 1 s buckets of devices and of the system, whole processes that are not selected, 1 s
+    /// buckets of sessions; then minutes and whole tracks of the rest. What goes is counted in [`Losses`](super::Losses).
+    pub total_bytes: usize,
+    /// Rows at the full rate, of all tracks together. Default 40 MB. When full, rings stop growing: they overwrite
+    /// their oldest row earlier than their number of samples allows. Aggregates are not touched by it.
+    pub full_rate_bytes: usize,
+    /// Tracks with data. Default 2,000. When full, the least recently updated process that is not selected goes, and is
+    /// counted; a new process that finds only live ones has to use more processor time than the idlest of them.
+    pub tracks: usize,
+    /// Rows at the full rate of each process, device and the system. Default 10,000. When full, the oldest is
+    /// overwritten.
+    pub ring_samples: usize,
+    /// Inferences at the full rate, of all sessions together. Default 100,000. One session may use them all; several
+    /// share them equally. A session without an inference for ten minutes gives its share back when others need it.
+    pub inference_samples: usize,
+    /// Processes at the full rate. Default 20: the ones that were selected, then the busiest. The others have
+    /// aggregates only.
+    pub selected_processes: usize,
+    /// Age that aggregates reach, in seconds. Default 86,400 (24 h). Older buckets go, as is their purpose.
+    pub retention_seconds: u64,
+    /// How late an inference may arrive, counted from its start, and still enter its bucket. Default 30 s, at most
+    /// 600 s. Later ones are kept at the full rate only, and counted. (Samples arrive in order: for them it is 2 s.)
+    pub late_seconds: u64,
+    /// Intervals without a value. Default 1,000. When full, the oldest that has ended goes, and is counted.
+    pub unavailable_intervals: usize,
+}
+
+impl Limits {
+    /// Names, intervals and lists of a busy machine need about half of this, whatever else goes.
+    pub const LEAST_TOTAL_BYTES: usize = 4_000_000;
+    /// Seconds stay open while rows may come for them, which costs room.
+    pub(super) const MOST_LATE_SECONDS: u64 = 600;
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            total_bytes: 100_000_000,
+            full_rate_bytes: 40_000_000,
+            tracks: 2_000,
+            ring_samples: 10_000,
+            inference_samples: 100_000,
+            selected_processes: 20,
+            retention_seconds: 86_400,
+            late_seconds: 30,
+            unavailable_intervals: 1_000,
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! One event to one row.
+
+use ortscope_core::schema::{OperatorRow, Text};
+
+use super::super::cache::Cache;
+use super::super::device::device_of;
+use super::super::event::{EventKind, ProfileEvent};
+use super::super::shapes::TypesAndShapes;
+use super::{RowOptions, RowSummary};
+
+/// Longer names are cut.
+const MAX_NAME_BYTES: usize = 4096;
+
+/// Types and shapes.
+type Lists = Option<(Text, Text)>;
+
+#[derive(Debug)]
+pub(super) struct Converter {
+    session_id: Text,
+    offset_ns: i64,
+    devices: Vec<(String, Text)>,
+    texts: Cache<Text>,
+    lists: Cache<Lists>,
+    kinds: Kinds,
+}
+
+/// The texts that stand in every row.
+#[derive(Debug)]
+struct Kinds {
+    empty: Text,
+    operator: Text,
+    copy: Text,
+    wait: Text,
+    run: Text,
+    executor: Text,
+    session: Text,
+    other: Text,
+}
+
+impl Kinds {
+    fn of(&self, event: &ProfileEvent<'_>) -> Text {
+        let kind = match event.kind {
+            // MemcpyFromHost and MemcpyToHost; providers report MemcpyHostToDevice and others.
+            EventKind::Operator if event.op_type.starts_with("Memcpy") => &self.copy,
+            EventKind::Kernel | EventKind::Api if event.name.starts_with("Memcpy") => &self.copy,
+            EventKind::Operator => &self.operator,
+            EventKind::FenceBefore | EventKind::FenceAfter => &self.wait,
+            EventKind::Run => &self.run,
+            EventKind::Executor => &self.executor,
+            EventKind::Session => &self.session,
+            _ => &self.other,
+        };
+        kind.clone()
+    }
+}
+
+impl Converter {
+    pub(super) fn new(options: &RowOptions) -> Self {
+        let devices = options.devices.iter();
+        Self {
+            session_id: options.session_id.clone(),
+            offset_ns: options.start.clock_domain().offset_nanos,
+            devices: devices.map(|(provider, device)| (provider.clone(), Text::from(&**device))).collect(),
+            texts: Cache::new(),
+            lists: Cache::new(),
+            kinds: Kinds {
+                empty: "".into(),
+                operator: "operator".into(),
+                copy: "copy".into(),
+                wait: "wait".into(),
+                run: "run".into(),
+                executor: "executor".into(),
+                session: "session".into(),
+                other: "other".into(),
+            },
+        }
+    }
+
+    /// The row of an event, without its run and its depth.
+    pub(super) fn row(&mut self, event: &ProfileEvent<'_>, summary: &mut RowSummary) -> OperatorRow {
+        let timestamp = self.offset_ns.checked_add(event.start_ns).and_then(|ns| u64::try_from(ns).ok());
+        summary.clamped_times += u64::from(timestamp.is_none());
+        let inputs = self.lists(event.input_type_shape, summary);
+        let outputs = self.lists(event.output_type_shape, summary);
+        let (input_types, input_shapes) = inputs.unzip();
+        let (output_types, output_shapes) = outputs.unzip();
+        OperatorRow {
+            timestamp_ns: timestamp.unwrap_or(0),
+            duration_ns: event.duration_ns,
+            session_id: self.session_id.clone(),
+            run: None,
+            kind: self.kinds.of(event),
+            name: self.text(event.name, summary),
+            op_type: self.text(event.op_type, summary),
+            node_index: event.node_index,
+            device: self.device(event.provider),
+            execution_provider: self.text(event.provider, summary),
+            // Work of a device has the thread -1.
+            thread: u64::try_from(event.thread).unwrap_or(0),
+            depth: 0,
+            input_shapes,
+            input_types,
+            output_shapes,
+            output_types,
+            output_bytes: event.output_bytes,
+            activation_bytes: event.activation_bytes,
+            parameter_bytes: event.parameter_bytes,
+            flops: None,
+            cycles: None,
+        }
+    }
+
+    #[inline]
+    fn text(&mut self, text: &str, summary: &mut RowSummary) -> Text {
+        if text.is_empty() {
+            return self.kinds.empty.clone();
+        }
+        if text.len() > MAX_NAME_BYTES {
+            summary.cut_texts += 1;
+            let end = text.floor_char_boundary(MAX_NAME_BYTES);
+            return Text::from(format!("{}…", text.get(..end).unwrap_or_default()));
+        }
+        self.texts.get(text, Text::clone)
+    }
+
+    #[inline]
+    fn device(&mut self, provider: &str) -> Text {
+        if provider.is_empty() {
+            return self.kinds.empty.clone();
+        }
+        match self.devices.iter().find(|(known, _)| known == provider) {
+            Some((_, device)) => device.clone(),
+            None => self.texts.get(device_of(provider), Text::clone),
+        }
+    }
+
+    #[inline]
+    fn lists(&mut self, text: &str, summary: &mut RowSummary) -> Lists {
+        if text.is_empty() {
+            return None;
+        }
+        let lists = self.lists.get(text, |text| {
+            let lists = TypesAndShapes::parse(text)?;
+            Some((Text::from(lists.types), Text::from(lists.shapes)))
+        });
+        summary.unreadable_shapes += u64::from(lists.is_none());
+        lists
+    }
+}

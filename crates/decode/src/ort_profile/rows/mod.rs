@@ -1,0 +1,281 @@
+//! Events to rows of the schema: which run each one belongs to, and how deep in sub-graphs it lies.
+//!
+//! ONNX Runtime writes an event when it ends: the nodes of a run stand before the run, those of a sub-graph before the
+//! node that contains it. So rows wait until their run is known, a bounded number of them. Nodes on the thread that
+//! called `Run` are certain; nodes on other threads (parallel executor) belong to a run if they lie inside of exactly
+//! one. What cannot be decided has no run and is counted. Files that somebody sorted by start are understood too.
+
+mod convert;
+mod options;
+mod spans;
+mod start;
+mod thread;
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use ortscope_core::schema::{OperatorRow, Text};
+
+use super::event::{EventKind, ProfileEvent};
+use convert::Converter;
+pub use options::{RowOptions, RowSummary};
+use spans::{Candidate, RunSpans};
+pub use start::ProfileStart;
+use thread::{Pending, Role, ThreadRows};
+
+/// Threads that are remembered; beyond, those without waiting rows are forgotten.
+const MAX_THREADS: usize = 4096;
+
+/// How the file is ordered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// By the end of the events, as ONNX Runtime writes them.
+    End,
+    /// By their start: somebody sorted them.
+    Start,
+}
+
+/// The node that was seen last; device work that names it as its parent belongs to it.
+#[derive(Debug, Clone)]
+struct LastNode {
+    thread: i64,
+    name: Text,
+    execution_provider: Text,
+    device: Text,
+}
+
+/// Makes rows of events. Rows come out run by run, ordered by their start inside of a run; rows of helper threads and of
+/// devices may come later.
+#[derive(Debug)]
+pub struct ProfileRows {
+    options: RowOptions,
+    converter: Converter,
+    order: Order,
+    threads: BTreeMap<i64, ThreadRows>,
+    pending_rows: usize,
+    runs: RunSpans,
+    last_node: Option<LastNode>,
+    summary: RowSummary,
+}
+
+impl ProfileRows {
+    pub fn new(options: RowOptions) -> Self {
+        Self {
+            converter: Converter::new(&options),
+            options,
+            order: Order::End,
+            threads: BTreeMap::new(),
+            pending_rows: 0,
+            runs: RunSpans::default(),
+            last_node: None,
+            summary: RowSummary::default(),
+        }
+    }
+
+    /// Takes an event and hands out the rows whose run it decides.
+    pub fn push(&mut self, event: &ProfileEvent<'_>, out: &mut impl FnMut(OperatorRow)) {
+        let role = match event.kind {
+            EventKind::CapNotice => return,
+            EventKind::Foreign => {
+                self.summary.foreign_events += 1;
+                return;
+            }
+            EventKind::FenceBefore | EventKind::FenceAfter
+                if event.duration_ns == 0 && !self.options.keep_empty_fences =>
+            {
+                self.summary.empty_fences += 1;
+                return;
+            }
+            EventKind::Run => Role::Run,
+            EventKind::Executor => Role::Executor,
+            EventKind::Operator => Role::Node,
+            _ => Role::Leaf,
+        };
+        let pending = Pending {
+            row: self.converter.row(event, &mut self.summary),
+            role,
+            start_ns: event.start_ns,
+            end_ns: event.start_ns.saturating_add_unsigned(event.duration_ns),
+            is_device_work: matches!(event.kind, EventKind::Kernel | EventKind::Api),
+        };
+        match event.kind {
+            EventKind::Session => self.session_work(pending, out),
+            EventKind::Kernel | EventKind::Api => self.device_work(pending, event, out),
+            _ => self.host_work(pending, event.thread, out),
+        }
+        if self.pending_rows > self.options.max_pending_rows || self.threads.len() > MAX_THREADS {
+            self.make_room(out);
+        }
+    }
+
+    /// Hands out what is left and says what became of everything.
+    pub fn finish(mut self, out: &mut impl FnMut(OperatorRow)) -> RowSummary {
+        self.flush_all(out);
+        self.summary
+    }
+
+    fn flush_all(&mut self, out: &mut impl FnMut(OperatorRow)) {
+        self.replay_all(out);
+        for (_, mut thread) in std::mem::take(&mut self.threads) {
+            self.flush(&mut thread, usize::MAX, out);
+        }
+    }
+
+    /// A profile begins with these, so that one that was appended to another one is noticed.
+    fn session_work(&mut self, pending: Pending, out: &mut impl FnMut(OperatorRow)) {
+        if self.summary.runs > 0 {
+            self.flush_all(out);
+            self.runs.start_anew();
+            self.order = Order::End;
+        }
+        self.emit(pending, Candidate::None, out);
+    }
+
+    fn host_work(&mut self, pending: Pending, id: i64, out: &mut impl FnMut(OperatorRow)) {
+        let thread = self.threads.entry(id).or_default();
+        let is_run = pending.role == Role::Run;
+        // A run comes after what is inside of it. If nothing is, the file may be sorted by start: wait and see.
+        let waits = if thread.waits_by_start() {
+            let is_inside = !is_run && thread.is_in_open_run(pending.start_ns);
+            if is_inside {
+                self.order = Order::Start;
+            }
+            is_inside || (self.order == Order::Start && !is_run && !thread.is_caller)
+        } else {
+            (is_run && !thread.has_rows_since(pending.start_ns))
+                || (self.order == Order::Start && !thread.is_caller)
+        };
+        if waits {
+            self.pending_rows += 1;
+            thread.is_caller |= is_run;
+            thread.push_by_start(pending);
+            return;
+        }
+        if thread.waits_by_start() {
+            self.replay(id, out);
+            return self.host_work(pending, id, out);
+        }
+        self.ended(pending, id, out);
+    }
+
+    /// Something ended, and all that it contains is known.
+    #[inline]
+    fn ended(&mut self, pending: Pending, id: i64, out: &mut impl FnMut(OperatorRow)) {
+        if pending.role == Role::Run {
+            return self.run_ended(pending, id, out);
+        }
+        if pending.role == Role::Node {
+            self.last_node = Some(LastNode {
+                thread: id,
+                name: pending.row.name.clone(),
+                execution_provider: pending.row.execution_provider.clone(),
+                device: pending.row.device.clone(),
+            });
+        }
+        self.pending_rows += 1;
+        self.threads.entry(id).or_default().push(pending);
+    }
+
+    /// A run is known now: what happened on its thread since it began is its own.
+    fn run_ended(&mut self, run: Pending, id: i64, out: &mut impl FnMut(OperatorRow)) {
+        let number = self.runs.add(run.start_ns, run.end_ns);
+        self.summary.runs += 1;
+        let thread = self.threads.entry(id).or_default();
+        let (outside, mut inside) = thread.claim(run.start_ns);
+        self.pending_rows -= outside.len() + inside.len();
+        for pending in outside {
+            self.emit(pending, Candidate::None, out);
+        }
+        inside.push(run);
+        // Outer ones first: they start earlier or last longer, or stand later in the file.
+        inside.reverse();
+        inside.sort_by_key(|pending| (pending.start_ns, Reverse(pending.end_ns)));
+        for pending in inside {
+            self.emit(pending, Candidate::One(number), out);
+        }
+    }
+
+    /// Puts the rows of a thread that came in the order of their starts into the order of their ends.
+    fn replay(&mut self, id: i64, out: &mut impl FnMut(OperatorRow)) {
+        let rows = self.threads.entry(id).or_default().take_by_end();
+        self.pending_rows -= rows.len();
+        for pending in rows {
+            self.ended(pending, id, out);
+        }
+    }
+
+    fn replay_all(&mut self, out: &mut impl FnMut(OperatorRow)) {
+        let ids: Vec<i64> = self.threads.keys().copied().collect();
+        for id in ids {
+            self.replay(id, out);
+        }
+    }
+
+    fn device_work(
+        &mut self,
+        mut pending: Pending,
+        event: &ProfileEvent<'_>,
+        out: &mut impl FnMut(OperatorRow),
+    ) {
+        // WebGPU's times are of a clock of its own (before 1.28): they say nothing about runs.
+        if !event.cache_key.is_empty() {
+            return self.emit(pending, Candidate::None, out);
+        }
+        self.pending_rows += 1;
+        let parent = event.parent.strip_suffix("_kernel_time").unwrap_or(event.parent);
+        let node = self.last_node.as_ref().filter(|node| !parent.is_empty() && *node.name == *parent);
+        if let Some(node) = node.filter(|_| self.order == Order::End) {
+            // CUDA and ROCm: right behind its node, whose provider it does not repeat.
+            if pending.row.execution_provider.is_empty() {
+                pending.row.execution_provider = node.execution_provider.clone();
+                pending.row.device = node.device.clone();
+            }
+            self.threads.entry(node.thread).or_default().attach(pending);
+        } else {
+            self.threads.entry(event.thread).or_default().push(pending);
+        }
+    }
+
+    /// Too many rows wait: the older half goes out.
+    fn make_room(&mut self, out: &mut impl FnMut(OperatorRow)) {
+        self.replay_all(out);
+        for (id, mut thread) in std::mem::take(&mut self.threads) {
+            let older_half = thread.len().div_ceil(2);
+            self.flush(&mut thread, older_half, out);
+            if thread.len() > 0 || self.threads.len() < MAX_THREADS / 2 {
+                self.threads.insert(id, thread);
+            }
+        }
+    }
+
+    fn flush(&mut self, thread: &mut ThreadRows, rows: usize, out: &mut impl FnMut(OperatorRow)) {
+        let is_caller = thread.is_caller;
+        for pending in thread.take_oldest(rows) {
+            self.pending_rows -= 1;
+            // What a thread that calls `Run` itself did outside of its runs belongs to no other thread's run.
+            let candidate = if is_caller && !pending.is_device_work {
+                Candidate::None
+            } else {
+                self.runs.containing(pending.start_ns, pending.end_ns)
+            };
+            self.emit(pending, candidate, out);
+        }
+    }
+
+    #[inline]
+    fn emit(&mut self, pending: Pending, candidate: Candidate, out: &mut impl FnMut(OperatorRow)) {
+        let mut row = pending.row;
+        if let Candidate::One(run) = candidate {
+            row.run = Some(run);
+        } else if pending.is_device_work {
+            self.summary.device_rows_without_run += 1;
+        } else if matches!(&*row.kind, "operator" | "copy" | "wait") {
+            match candidate {
+                Candidate::Several => self.summary.ambiguous_run += 1,
+                _ => self.summary.without_run += 1,
+            }
+        }
+        self.summary.rows += 1;
+        out(row);
+    }
+}

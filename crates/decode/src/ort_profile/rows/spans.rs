@@ -1,0 +1,104 @@
+//! The runs that are known, by time.
+
+/// Starts and durations are cut to microseconds each, so that the end of what is inside may seem to lie one behind.
+const ROUNDING_NS: i64 = 1000;
+
+/// Runs beyond this number are counted but not remembered: work of helper threads and devices is then given to no run.
+/// A profile cannot have more, since ONNX Runtime records a million events and two for every run at least.
+const MAX_RUNS: usize = 1 << 19;
+
+/// How far around the likely place to look, when runs overlap.
+const NEIGHBOURS: usize = 32;
+
+/// Which run something lies in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Candidate {
+    #[default]
+    None,
+    One(u64),
+    /// In several at once: it cannot be told.
+    Several,
+}
+
+impl Candidate {
+    fn or_also(self, run: u64) -> Self {
+        match self {
+            Self::None => Self::One(run),
+            Self::One(same) if same == run => self,
+            _ => Self::Several,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct RunSpans {
+    /// Start and end of the runs since `first`. Ends ascend, save for runs that overlap.
+    spans: Vec<(i64, i64)>,
+    /// Number of the first of them.
+    first: u64,
+    count: u64,
+}
+
+impl RunSpans {
+    /// Numbers a run.
+    pub(super) fn add(&mut self, start_ns: i64, end_ns: i64) -> u64 {
+        if self.spans.len() < MAX_RUNS {
+            self.spans.push((start_ns, end_ns));
+        }
+        self.count += 1;
+        self.count - 1
+    }
+
+    /// Forgets the times of all runs, not their number: from now on times are of another profile.
+    pub(super) fn start_anew(&mut self) {
+        self.spans.clear();
+        self.first = self.count;
+    }
+
+    /// The runs that contain this.
+    pub(super) fn containing(&self, start_ns: i64, end_ns: i64) -> Candidate {
+        let near = self.spans.partition_point(|(_, end)| end.saturating_add(ROUNDING_NS) < end_ns);
+        let from = near.saturating_sub(NEIGHBOURS);
+        let window = self.spans.iter().enumerate().skip(from).take(2 * NEIGHBOURS);
+        window
+            .filter(|(_, (start, end))| contains((*start, *end), start_ns, end_ns))
+            .fold(Candidate::None, |candidate, (run, _)| candidate.or_also(self.first + run as u64))
+    }
+}
+
+/// Whether a span contains another, as far as rounding lets one tell.
+fn contains(outer: (i64, i64), start_ns: i64, end_ns: i64) -> bool {
+    start_ns >= outer.0 && start_ns <= outer.1 && end_ns <= outer.1.saturating_add(ROUNDING_NS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_found_by_time() {
+        let mut runs = RunSpans::default();
+        for run in 0..1000 {
+            assert_eq!(runs.add(run * 10_000, run * 10_000 + 8_000), run as u64);
+        }
+        assert_eq!(runs.containing(5_001_000, 5_004_000), Candidate::One(500));
+        assert_eq!(runs.containing(5_001_000, 5_009_000), Candidate::One(500), "rounding");
+        assert_eq!(runs.containing(5_001_000, 5_010_000), Candidate::None);
+        assert_eq!(runs.containing(5_009_000, 5_009_500), Candidate::None, "between runs");
+        assert_eq!(runs.containing(i64::MIN, i64::MAX), Candidate::None);
+    }
+
+    #[test]
+    fn what_lies_in_two_runs_cannot_be_told() {
+        let mut runs = RunSpans::default();
+        runs.add(0, 10_000);
+        runs.add(5_000, 20_000);
+        assert_eq!(runs.containing(1_000, 2_000), Candidate::One(0));
+        assert_eq!(runs.containing(6_000, 7_000), Candidate::Several);
+        assert_eq!(runs.containing(12_000, 13_000), Candidate::One(1));
+        runs.start_anew();
+        assert_eq!(runs.containing(12_000, 13_000), Candidate::None);
+        assert_eq!(runs.add(10_000, 20_000), 2);
+        assert_eq!(runs.containing(12_000, 13_000), Candidate::One(2));
+    }
+}

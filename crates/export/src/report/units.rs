@@ -1,0 +1,300 @@
+//! Numbers and untrusted texts for people.
+
+/// Milliseconds in the unit that keeps three digits: `1.23 µs`, `12.3 ms`, `4.50 s`.
+pub fn milliseconds(value: f64) -> String {
+    if value == 0.0 {
+        return "0 ms".to_owned();
+    }
+    let unit = TimeUnit::of(value);
+    format!("{} {}", unit.number(value), unit.name())
+}
+
+/// The unit of a column or a line of times, chosen for one of them so that all can be compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimeUnit {
+    Nanoseconds,
+    Microseconds,
+    Milliseconds,
+    Seconds,
+}
+
+impl TimeUnit {
+    pub fn of(milliseconds: f64) -> Self {
+        // Limits stand where three digits round up to the next unit: 999.6 µs is 1.00 ms.
+        match milliseconds.abs() {
+            size if size >= 999.5 => Self::Seconds,
+            size if size >= 0.9995 => Self::Milliseconds,
+            size if size >= 0.000_999_5 => Self::Microseconds,
+            _ => Self::Nanoseconds,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Nanoseconds => "ns",
+            Self::Microseconds => "µs",
+            Self::Milliseconds => "ms",
+            Self::Seconds => "s",
+        }
+    }
+
+    pub fn scale(self, milliseconds: f64) -> f64 {
+        match self {
+            Self::Nanoseconds => milliseconds * 1e6,
+            Self::Microseconds => milliseconds * 1e3,
+            Self::Milliseconds => milliseconds,
+            Self::Seconds => milliseconds / 1e3,
+        }
+    }
+
+    /// Without the unit.
+    pub fn number(self, milliseconds: f64) -> String {
+        digits(self.scale(milliseconds))
+    }
+
+    /// Digits behind the point that a column of times needs, so that its points stand under each other: four digits
+    /// of the typical time. Clocks read to some ten nanoseconds, so times below 100 µs get three.
+    pub fn decimals(self, typical_ms: f64) -> usize {
+        let digits = if typical_ms.abs() < 0.1 { 3 } else { 4 };
+        let before = self.scale(typical_ms).abs().max(1e-9).log10().floor() as i32 + 1;
+        usize::try_from(digits - before.max(1)).unwrap_or(0).min(3)
+    }
+
+    /// Without the unit, with so many digits behind the point.
+    pub fn fixed(self, milliseconds: f64, decimals: usize) -> String {
+        let value = self.scale(milliseconds);
+        if value.abs() >= 9999.5 { digits(value) } else { format!("{value:.decimals$}") }
+    }
+}
+
+/// Three significant digits: 1.23, 12.3, 123, 1 234; below 0.01 one digit and its zeros.
+pub fn digits(value: f64) -> String {
+    let size = value.abs();
+    if !value.is_finite() {
+        "?".to_owned()
+    } else if size >= 999.5 {
+        format!("{}{}", if value < 0.0 { "-" } else { "" }, count(size.round() as u64))
+    } else if size >= 99.95 {
+        format!("{value:.0}")
+    } else if size >= 9.995 {
+        format!("{value:.1}")
+    } else if size >= 0.0095 || size == 0.0 {
+        format!("{value:.2}")
+    } else if size >= 0.000_05 {
+        format!("{value:.4}")
+    } else {
+        format!("{value:.0e}")
+    }
+}
+
+/// Thousands apart: 12 345.
+pub fn count(value: u64) -> String {
+    let text = value.to_string();
+    let mut out = String::with_capacity(text.len() + text.len() / 3);
+    for (index, digit) in text.chars().enumerate() {
+        if index > 0 && (text.len() - index).is_multiple_of(3) {
+            out.push(' ');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// `1 node`, `2 nodes`.
+pub fn counted(value: u64, what: &str) -> String {
+    format!("{} {what}{}", count(value), if value == 1 { "" } else { "s" })
+}
+
+/// `2nd`, `3rd`, `4th`.
+pub fn ordinal(value: u64) -> String {
+    let ending = match (value % 10, value % 100) {
+        (1, rest) if rest != 11 => "st",
+        (2, rest) if rest != 12 => "nd",
+        (3, rest) if rest != 13 => "rd",
+        _ => "th",
+    };
+    format!("{}{ending}", count(value))
+}
+
+/// With a prefix of thousands: `6.78 MB`, `3.40 GHz`, `25.6 k`.
+pub fn prefixed(value: f64, unit: &str) -> String {
+    let size = value.abs();
+    let (scale, prefix) = match size {
+        size if size >= 999.5e9 => (1e12, "T"),
+        size if size >= 999.5e6 => (1e9, "G"),
+        size if size >= 999.5e3 => (1e6, "M"),
+        size if size >= 999.5 => (1e3, "k"),
+        _ => (1.0, ""),
+    };
+    let number =
+        if scale == 1.0 && value.fract() == 0.0 { format!("{value:.0}") } else { digits(value / scale) };
+    format!("{number} {prefix}{unit}").trim_end().to_owned()
+}
+
+/// 1 MB = 1,000,000 bytes.
+pub fn bytes(value: f64) -> String {
+    prefixed(value, "B")
+}
+
+/// A change of memory, with its sign.
+pub fn bytes_change(value: f64) -> String {
+    if value < 0.0 { format!("-{}", bytes(-value)) } else { format!("+{}", bytes(value)) }
+}
+
+/// A ratio as percent: 0.4 %, 12 %.
+pub fn percent(ratio: f64) -> String {
+    let value = ratio * 100.0;
+    if value == 0.0 || value.abs() >= 9.95 {
+        format!("{value:.0} %")
+    } else if value.abs() >= 0.05 {
+        format!("{value:.1} %")
+    } else {
+        "< 0.1 %".to_owned()
+    }
+}
+
+/// A length of time from 0.1 ms to days: `12.3 s`, `4 min 05 s`, `26 h 03 min`.
+pub fn duration(seconds: f64) -> String {
+    if seconds < 99.95 {
+        return milliseconds(seconds * 1e3);
+    }
+    let whole = seconds.round() as u64;
+    match whole {
+        ..3600 => format!("{} min {:02} s", whole / 60, whole % 60),
+        _ => format!("{} h {:02} min", count(whole / 3600), whole % 3600 / 60),
+    }
+}
+
+/// A moment of a recording, for tables: `12.345 s`.
+pub fn moment(seconds: f64) -> String {
+    format!("{seconds:.3} s")
+}
+
+/// `2026-11-15 13:04:05 UTC` of nanoseconds since 1970.
+pub fn utc(unix_ns: u64) -> String {
+    let seconds = unix_ns / 1_000_000_000;
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    // Howard Hinnant's civil_from_days: eras of 400 years that begin on the first of March.
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC", rest / 3600, rest / 60 % 60, rest % 60)
+}
+
+/// Longest text of a recording in a report.
+pub const LONGEST_TEXT: usize = 300;
+
+/// Untrusted text made harmless for every output: on one line, at most `most` characters, without control characters
+/// (terminals obey them) and without marks that reverse the direction of writing (they make a text look like another).
+pub fn clean(text: &str, most: usize) -> String {
+    let mut out = String::with_capacity(text.len().min(most * 4));
+    let mut length = 0;
+    let mut pending_space = false;
+    for character in text.chars() {
+        if character.is_whitespace() {
+            pending_space = length > 0;
+            continue;
+        }
+        if length + usize::from(pending_space) >= most {
+            if length >= most {
+                out.pop();
+            }
+            out.push('…');
+            return out;
+        }
+        if pending_space {
+            out.push(' ');
+            length += 1;
+            pending_space = false;
+        }
+        let direction =
+            matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        out.push(if character.is_control() || direction { '\u{fffd}' } else { character });
+        length += 1;
+    }
+    out
+}
+
+/// [`clean`] with the usual length.
+pub fn cleaned(text: &str) -> String {
+    clean(text, LONGEST_TEXT)
+}
+
+/// A text cut to a width, for columns.
+pub fn cut(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let mut out: String = text.chars().take(most.saturating_sub(1)).collect();
+    out.push('…');
+    out
+}
+
+/// `CPU` for `CPUExecutionProvider`.
+pub fn provider(name: &str) -> &str {
+    name.strip_suffix("ExecutionProvider").filter(|short| !short.is_empty()).unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_keep_three_digits() {
+        for (value, text) in [
+            (0.0, "0 ms"),
+            (0.000_312_4, "312 ns"),
+            (0.001_234, "1.23 µs"),
+            (0.999_96, "1.00 ms"),
+            (99.96, "100 ms"),
+            (1500.0, "1.50 s"),
+            (4_321_000.0, "4 321 s"),
+        ] {
+            assert_eq!(milliseconds(value), text);
+        }
+    }
+
+    #[test]
+    fn counts_sizes_and_lengths() {
+        assert_eq!((count(0), count(1_234_567)), ("0".into(), "1 234 567".into()));
+        assert_eq!(bytes(6_783_084.0), "6.78 MB");
+        assert_eq!(
+            (bytes(0.0), bytes(512.0), bytes_change(-2000.0)),
+            ("0 B".into(), "512 B".into(), "-2.00 kB".into())
+        );
+        assert_eq!(
+            (percent(0.004), percent(0.94), percent(0.000_1)),
+            ("0.4 %".into(), "94 %".into(), "< 0.1 %".into())
+        );
+        assert_eq!(
+            (digits(-1234.0), digits(f64::NAN), digits(0.000_001)),
+            ("-1 234".into(), "?".into(), "1e-6".into())
+        );
+        assert_eq!([1, 2, 3, 4, 11, 22].map(ordinal).join(" "), "1st 2nd 3rd 4th 11th 22nd");
+        assert_eq!(
+            (duration(12.3), duration(245.0), duration(93_780.0)),
+            ("12.3 s".into(), "4 min 05 s".into(), "26 h 03 min".into())
+        );
+    }
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        assert_eq!(utc(0), "1970-01-01 00:00:00 UTC");
+        assert_eq!(utc(951_782_400_000_000_000), "2000-02-29 00:00:00 UTC");
+        assert_eq!(utc(1_794_778_349_149_105_526), "2026-11-15 21:32:29 UTC");
+    }
+
+    #[test]
+    fn texts_lose_what_terminals_obey() {
+        assert_eq!(cleaned("a\u{1b}[31mred\n\n b\u{202e}x "), "a\u{fffd}[31mred b\u{fffd}x");
+        assert_eq!(clean("abcdef", 4), "abc…");
+        assert_eq!(clean("abcd", 4), "abcd");
+        assert_eq!(clean("ab cd", 3), "ab…");
+        assert_eq!((cut("ünïcode", 4), provider("CPUExecutionProvider")), ("ünï…".into(), "CPU"));
+    }
+}

@@ -1,0 +1,18 @@
+//! Exports as others see them, in one program so that the tests link once.
+
+#[cfg(test)]
+mod behaviour;
+#[cfg(test)]
+mod filters;
+#[cfg(test)]
+mod records;
+#[cfg(test)]
+mod round_trips;
+#[cfg(test)]
+mod skips;
+#[cfg(test)]
+mod streaming;
+#[cfg(test)]
+mod support;
+#[cfg(test)]
+mod traces;

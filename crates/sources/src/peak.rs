@@ -1,0 +1,187 @@
+//! What the processor can do at most: a short benchmark of multiply-adds and of memory, so that an operator can be placed
+//! under a roof that was measured here and not read from a data sheet.
+#![expect(unsafe_code, reason = "calls code compiled for instructions that were detected just before")]
+
+use std::hint::black_box;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+/// The measured roof of this machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MachinePeak {
+    /// Threads that ran at once.
+    pub threads: usize,
+    /// Single-precision operations per second; a multiply-add counts two.
+    pub flops_per_second: f64,
+    /// Bytes read from memory per second, from arrays far larger than the caches.
+    pub bytes_per_second: f64,
+    /// The instructions used: avx512, avx2-fma or portable.
+    pub instructions: String,
+    pub seconds: f64,
+}
+
+/// Independent chains of multiply-adds: enough to hide their latency on two units, few enough for the registers.
+const CHAINS: usize = 10;
+const STEPS: usize = 4096;
+/// Per thread; all together are larger than any cache of today.
+const ARRAY_WORDS: usize = 8 << 20;
+
+/// Measures for about the given time, half for each figure. Keeps the best of many short laps: whatever disturbs a lap
+/// only makes it slower.
+pub fn measure_peak(threads: usize, budget: Duration) -> MachinePeak {
+    let begin = Instant::now();
+    let threads = threads.max(1);
+    let (kernel, instructions) = kernel();
+    let flops = best_rate(threads, budget / 2, || {
+        move || {
+            let (value, multiply_adds) = kernel(black_box(1.0), black_box(0.999_9), black_box(1e-4));
+            black_box(value);
+            2.0 * multiply_adds as f64
+        }
+    });
+    let bytes = best_rate(threads, budget / 2, || {
+        let array: Vec<u64> = (0..ARRAY_WORDS as u64).collect();
+        move || {
+            black_box(sum(black_box(&array)));
+            (ARRAY_WORDS * size_of::<u64>()) as f64
+        }
+    });
+    MachinePeak {
+        threads,
+        flops_per_second: flops,
+        bytes_per_second: bytes,
+        instructions: instructions.to_owned(),
+        seconds: begin.elapsed().as_secs_f64(),
+    }
+}
+
+/// Work per second of all threads together: the sum of each thread's best lap.
+fn best_rate<W>(threads: usize, budget: Duration, make: impl Fn() -> W + Sync) -> f64
+where
+    W: FnMut() -> f64,
+{
+    let ready = Barrier::new(threads);
+    let one = || {
+        let mut work = make();
+        work();
+        ready.wait();
+        let deadline = Instant::now() + budget;
+        let mut best: f64 = 0.0;
+        while Instant::now() < deadline {
+            let begin = Instant::now();
+            let done = work();
+            let seconds = begin.elapsed().as_secs_f64();
+            if seconds > 0.0 {
+                best = best.max(done / seconds);
+            }
+        }
+        best
+    };
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads)
+            .filter_map(|number| {
+                let builder = std::thread::Builder::new().name(format!("peak-{number}"));
+                builder.spawn_scoped(scope, one).ok()
+            })
+            .collect();
+        let own = one();
+        own + others.into_iter().filter_map(|thread| thread.join().ok()).sum::<f64>()
+    })
+}
+
+/// Four independent sums, so that the additions do not wait for each other.
+fn sum(array: &[u64]) -> u64 {
+    let mut sums = [0u64; 16];
+    for chunk in array.chunks_exact(16) {
+        for (sum, value) in sums.iter_mut().zip(chunk) {
+            *sum = sum.wrapping_add(*value);
+        }
+    }
+    sums.iter().fold(0, |all, sum| all.wrapping_add(*sum))
+}
+
+/// Starts every chain at a value and multiplies and adds many times; one of the results, and how many multiply-adds.
+type Kernel = fn(f32, f32, f32) -> (f32, usize);
+
+/// `LANES`: values of one vector register.
+#[inline(always)]
+fn multiply_add<const LANES: usize>(start: f32, factor: f32, addend: f32) -> (f32, usize) {
+    let mut chains = [[start; LANES]; CHAINS];
+    for _ in 0..STEPS {
+        for chain in &mut chains {
+            for value in chain {
+                *value = value.mul_add(factor, addend);
+            }
+        }
+    }
+    black_box(&chains);
+    (chains[0][0], LANES * CHAINS * STEPS)
+}
+
+/// Without fused instructions `mul_add` would call a library function for each value.
+fn portable(start: f32, factor: f32, addend: f32) -> (f32, usize) {
+    let mut chains = [[start; 4]; CHAINS];
+    for _ in 0..STEPS {
+        for chain in &mut chains {
+            for value in chain {
+                *value = *value * factor + addend;
+            }
+        }
+    }
+    black_box(&chains);
+    (chains[0][0], 4 * CHAINS * STEPS)
+}
+
+#[cfg(target_arch = "x86_64")]
+fn kernel() -> (Kernel, &'static str) {
+    #[target_feature(enable = "avx512f")]
+    fn wide(start: f32, factor: f32, addend: f32) -> (f32, usize) {
+        multiply_add::<16>(start, factor, addend)
+    }
+    #[target_feature(enable = "avx2,fma")]
+    fn fused(start: f32, factor: f32, addend: f32) -> (f32, usize) {
+        multiply_add::<8>(start, factor, addend)
+    }
+    if std::arch::is_x86_feature_detected!("avx512f") {
+        // SAFETY: the processor has these instructions.
+        (|start, factor, addend| unsafe { wide(start, factor, addend) }, "avx512")
+    } else if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
+        // SAFETY: the processor has these instructions.
+        (|start, factor, addend| unsafe { fused(start, factor, addend) }, "avx2-fma")
+    } else {
+        (portable, "portable")
+    }
+}
+
+/// Every 64-bit ARM has fused multiply-adds of 128 bits, and the compiler uses them.
+#[cfg(target_arch = "aarch64")]
+fn kernel() -> (Kernel, &'static str) {
+    (multiply_add::<4>, "neon")
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn kernel() -> (Kernel, &'static str) {
+    (portable, "portable")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kernel_computes_the_same() {
+        let (chosen, _) = kernel();
+        // Halving and adding a quarter converges to a half, exactly.
+        assert_eq!(chosen(1.0, 0.5, 0.25).0, 0.5);
+        assert_eq!(portable(1.0, 0.5, 0.25).0, 0.5);
+    }
+
+    #[test]
+    fn the_roof_is_above_the_floor() {
+        let peak = measure_peak(1, Duration::from_millis(40));
+        assert!(peak.flops_per_second > 1e6 && peak.bytes_per_second > 1e6, "{peak:?}");
+        assert_eq!(sum(&[1; 32]), 32);
+    }
+}

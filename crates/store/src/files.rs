@@ -1,0 +1,140 @@
+//! Where things lie in a recording, and how files are written so that they are there whole or not at all.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use fs_err::File;
+use tempfile::NamedTempFile;
+
+use crate::StoreError;
+
+pub(crate) const MANIFEST: &str = "manifest.json";
+pub(crate) const LOCK: &str = "lock";
+pub(crate) const JOURNAL: &str = "journal";
+pub(crate) const SEGMENTS: &str = "segments";
+pub(crate) const CHANNEL: &str = "channel";
+pub(crate) const DOCUMENTS: &str = "documents";
+pub(crate) const DAMAGED: &str = "damaged";
+/// Ending of packed recordings.
+pub(crate) const PACKED_EXTENSION: &str = "ortscope";
+
+/// The longest small file (manifest, document) that is read into memory.
+pub(crate) const MAX_DOCUMENT_BYTES: u64 = 256 << 20;
+
+pub(crate) fn segment_name(number: u64) -> String {
+    format!("segment-{number:08}.cols")
+}
+
+pub(crate) fn segment_path(recording: &Path, number: u64) -> PathBuf {
+    recording.join(SEGMENTS).join(segment_name(number))
+}
+
+/// The number of a segment by its file name.
+pub(crate) fn segment_number(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix("segment-")?.strip_suffix(".cols")?;
+    let is_number = digits.len() >= 8 && digits.bytes().all(|digit| digit.is_ascii_digit());
+    digits.parse().ok().filter(|_| is_number)
+}
+
+/// The segments of a recording in order; none if there is no directory for them.
+pub(crate) fn segment_files(recording: &Path) -> std::io::Result<Vec<(u64, PathBuf)>> {
+    let mut files = Vec::new();
+    for path in entries(&recording.join(SEGMENTS))? {
+        if let Some(number) = path.file_name().and_then(|name| segment_number(name.to_str()?)) {
+            files.push((number, path));
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// The paths in a directory, sorted; none if there is no such directory.
+pub(crate) fn entries(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let listing = match fs_err::read_dir(directory) {
+        Ok(listing) => listing,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut paths = listing.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
+    paths.sort();
+    Ok(paths)
+}
+
+/// Makes a directory unless it is there.
+pub(crate) fn make_directory(path: &Path) -> Result<(), StoreError> {
+    Ok(fs_err::create_dir_all(path)?)
+}
+
+/// A new file beside `path` that is its owner's only; [`put_in_place`] gives it the name.
+pub(crate) fn new_file_for(path: &Path) -> Result<NamedTempFile, StoreError> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let named = || format!("cannot write in '{}'", directory.display());
+    tempfile::Builder::new()
+        .prefix(".new-")
+        .tempfile_in(directory)
+        .map_err(|error| std::io::Error::new(error.kind(), format!("{}: {error}", named())).into())
+}
+
+/// On the disk first, then under its name: whoever looks finds the file whole, or as it was before.
+pub(crate) fn put_in_place(file: NamedTempFile, path: &Path) -> Result<(), StoreError> {
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    if let Some(directory) = path.parent() {
+        sync_directory(directory);
+    }
+    Ok(())
+}
+
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    let mut file = new_file_for(path)?;
+    file.write_all(bytes)?;
+    put_in_place(file, path)
+}
+
+/// Makes the names in a directory survive a power loss, where the system can do that.
+pub(crate) fn sync_directory(path: &Path) {
+    if let Ok(directory) = File::open(path) {
+        directory.sync_all().ok();
+    }
+}
+
+/// The bytes of a small file; `None` if it is not there.
+pub(crate) fn read_small(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let mut bytes = Vec::new();
+    file.take(MAX_DOCUMENT_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_DOCUMENT_BYTES {
+        return Err(StoreError::damaged(path, "it is far too long"));
+    }
+    Ok(Some(bytes))
+}
+
+/// Bytes of all files below a path. What vanishes meanwhile counts nothing.
+pub(crate) fn bytes_below(path: &Path) -> u64 {
+    let Ok(metadata) = std::fs::symlink_metadata(path) else {
+        return 0;
+    };
+    if metadata.is_dir() {
+        entries(path).unwrap_or_default().iter().map(|path| bytes_below(path)).sum()
+    } else {
+        metadata.len()
+    }
+}
+
+/// Removes a directory with all it has; fine if it is not there.
+pub(crate) fn remove_directory(path: &Path) -> std::io::Result<()> {
+    match fs_err::remove_dir_all(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a name can stand for a file in a recording: no path, nothing hidden.
+pub(crate) fn is_plain_name(name: &str) -> bool {
+    let allowed = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '-' | '_');
+    !name.is_empty() && name.len() <= 100 && !name.starts_with('.') && name.chars().all(allowed)
+}

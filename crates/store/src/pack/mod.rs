@@ -1,0 +1,214 @@
+//! A recording as one file, to attach to a bug report or to carry to another machine.
+//!
+//! The file is a zip with the manifest, the segments and the documents. By default everything is taken out that says
+//! who and where: command lines, user and host names, directories, the environment. Names of programs and of operators
+//! stay, since without them a recording says nothing. There are no tensors in a recording to begin with.
+
+mod columns;
+mod redact;
+mod unpack;
+
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use fs_err::File;
+use ortscope_core::schema::TableId;
+use ortscope_core::tables::{ReadError, Scan};
+use serde::Serialize;
+use tempfile::NamedTempFile;
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipWriter};
+
+pub(crate) use unpack::unpack;
+
+use crate::StoreError;
+use crate::files::{
+    DOCUMENTS, MANIFEST, PACKED_EXTENSION, SEGMENTS, entries, is_plain_name, new_file_for, put_in_place,
+    read_small, segment_name,
+};
+use crate::manifest::Manifest;
+use crate::recording::{Recording, Unit};
+use crate::segment::{Segment, SegmentBuilder, SegmentWriter, View};
+use redact::Redactor;
+
+/// How to pack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PackOptions {
+    /// Take out what says who and where. Default: yes.
+    pub redact: bool,
+}
+
+impl Default for PackOptions {
+    fn default() -> Self {
+        Self { redact: true }
+    }
+}
+
+/// What was packed, and what was left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct PackReport {
+    pub path: PathBuf,
+    pub bytes: u64,
+    pub rows: u64,
+    /// What was taken out or left out, in words with numbers.
+    pub removed: Vec<String>,
+    /// What could not be read and is therefore not in it.
+    pub damaged: Vec<String>,
+}
+
+/// Packs a recording into the file `to`, which must not exist. The recording is not changed.
+pub fn pack(recording: &Path, to: &Path, options: PackOptions) -> Result<PackReport, StoreError> {
+    if to.exists() {
+        return Err(StoreError::Argument(format!("'{}' exists already", to.display())));
+    }
+    if to.extension().is_none_or(|extension| extension != PACKED_EXTENSION) {
+        let problem = format!("'{}' should end in .{PACKED_EXTENSION}", to.display());
+        return Err(StoreError::Argument(problem));
+    }
+    let recording = Recording::open(recording)?;
+    let mut packer = Packer {
+        zip: ZipWriter::new(BufWriter::new(new_file_for(to)?)).set_auto_large_file(),
+        redactor: options.redact.then(|| Redactor::new(recording.manifest())),
+        report: PackReport { path: to.to_owned(), ..PackReport::default() },
+        left_out: Vec::new(),
+    };
+    packer.report.damaged.extend(recording.condition().damaged.iter().map(|damage| damage.sentence()));
+    for unit in recording.units() {
+        packer.unit(unit)?;
+    }
+    packer.documents(&recording)?;
+    packer.manifest(recording.manifest())?;
+    packer.finish(to)
+}
+
+struct Packer {
+    zip: ZipWriter<BufWriter<NamedTempFile>>,
+    redactor: Option<Redactor>,
+    report: PackReport,
+    left_out: Vec<String>,
+}
+
+impl Packer {
+    fn unit(&mut self, unit: &Unit) -> Result<(), StoreError> {
+        // Blocks are compressed already, and readers insist on finding segments as they are.
+        let stored = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
+        self.zip.start_file(format!("{SEGMENTS}/{}", segment_name(unit.number)), stored)?;
+        match unit.segment() {
+            Some(segment) => self.segment(segment),
+            None => self.rows(unit),
+        }
+    }
+
+    /// A segment, chunk by chunk: only tables with texts that could tell something are made anew.
+    fn segment(&mut self, segment: &Segment) -> Result<(), StoreError> {
+        let mut file = File::open(&segment.path)?;
+        let mut writer = SegmentWriter::new(&mut self.zip)?;
+        writer.note_damage(segment.footer.damaged_frames, segment.footer.skipped_bytes);
+        if segment.footer.accepted {
+            writer.accept_loss();
+        }
+        for chunk in &segment.footer.chunks {
+            let stored = &segment.footer.tables[chunk.table];
+            let result = match (&mut self.redactor, segment.view_of(chunk)) {
+                (Some(redactor), View::Known { table, .. }) if columns::is_telling(*table) => segment
+                    .decode(&mut file, chunk, |_| true)
+                    .map(|batch| writer.add(&columns::redacted(&batch, redactor))),
+                (Some(_), View::Unknown | View::Refused { .. }) => {
+                    let rows = chunk.rows;
+                    self.left_out
+                        .push(format!("{rows} rows of '{}', which this version does not know", stored.name));
+                    continue;
+                }
+                _ => segment.read_chunk(&mut file, chunk).map(|bytes| writer.copy(stored, chunk, &bytes)),
+            };
+            match result {
+                Ok(written) => {
+                    written?;
+                    self.report.rows += chunk.rows;
+                }
+                Err(error @ ReadError::Damaged { .. }) => {
+                    writer.note_damage(1, chunk.bytes());
+                    self.report.damaged.push(error.to_string());
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        writer.finish()?;
+        Ok(())
+    }
+
+    /// Rows that are in no segment yet.
+    fn rows(&mut self, unit: &Unit) -> Result<(), StoreError> {
+        let mut builder = SegmentBuilder::default();
+        for table in TableId::ALL {
+            for batch in unit.scan(*table, &Scan::all()) {
+                let batch = batch?;
+                match &mut self.redactor {
+                    Some(redactor) if columns::is_telling(*table) => {
+                        builder.add(&columns::redacted(&batch, redactor));
+                    }
+                    _ => builder.add(&batch),
+                }
+            }
+        }
+        self.report.rows += builder.rows();
+        let mut writer = SegmentWriter::new(&mut self.zip)?;
+        if !unit.complete {
+            writer.note_damage(1, 0);
+        }
+        builder.write_into(&mut writer)?;
+        writer.finish()?;
+        Ok(())
+    }
+
+    fn documents(&mut self, recording: &Recording) -> Result<(), StoreError> {
+        for path in entries(&recording.directory().join(DOCUMENTS))? {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let Some(mut bytes) = read_small(&path)?.filter(|_| is_plain_name(&name)) else {
+                continue;
+            };
+            if let Some(redactor) = &mut self.redactor {
+                let Ok(text) = std::str::from_utf8(&bytes) else {
+                    self.left_out.push(format!("the document '{name}', which is not text"));
+                    continue;
+                };
+                bytes = redactor.document(text).into_bytes();
+            }
+            self.zip.start_file(format!("{DOCUMENTS}/{name}"), SimpleFileOptions::default())?;
+            self.zip.write_all(&bytes)?;
+        }
+        Ok(())
+    }
+
+    fn manifest(&mut self, manifest: &Manifest) -> Result<(), StoreError> {
+        let mut manifest = manifest.clone();
+        manifest.channels.clear();
+        if let Some(redactor) = &mut self.redactor {
+            redactor.manifest(&mut manifest);
+        }
+        if let Some(end) = &mut manifest.end
+            && !self.left_out.is_empty()
+        {
+            // What was left out on purpose is not missing.
+            end.rows.retain(|table, _| TableId::by_name(table).is_some());
+        }
+        let json =
+            serde_json::to_vec_pretty(&manifest).map_err(|error| StoreError::Failed(error.to_string()))?;
+        self.zip.start_file(MANIFEST, SimpleFileOptions::default())?;
+        self.zip.write_all(&json)?;
+        Ok(())
+    }
+
+    fn finish(mut self, to: &Path) -> Result<PackReport, StoreError> {
+        let mut buffered = self.zip.finish()?;
+        buffered.flush()?;
+        let file = buffered.into_inner().map_err(std::io::IntoInnerError::into_error)?;
+        put_in_place(file, to)?;
+        self.report.bytes = fs_err::metadata(to)?.len();
+        self.report.removed = self.redactor.map(Redactor::into_removed).unwrap_or_default();
+        self.left_out.sort();
+        self.left_out.dedup();
+        self.report.removed.append(&mut self.left_out);
+        Ok(self.report)
+    }
+}

@@ -1,0 +1,122 @@
+//! Rows out of one file, chunk by chunk.
+
+use std::sync::Arc;
+
+use fs_err::File;
+use ortscope_channel::journal::JournalFileReader;
+use ortscope_core::batch::Batch;
+use ortscope_core::schema::{Column, TableId, TableKind};
+use ortscope_core::tables::{ReadError, Scan};
+
+use super::unit::wanted;
+use crate::columns::{batch_of, integers, pick};
+use crate::segment::Segment;
+
+/// The rows of a table in a segment. A damaged chunk is an error; what is behind it follows.
+#[derive(Debug)]
+pub(super) struct SegmentRows {
+    segment: Arc<Segment>,
+    /// Opened with the first chunk.
+    file: Option<File>,
+    /// The chunks that may have rows the scan wants, last one first.
+    chunks: Vec<usize>,
+    scan: Scan,
+}
+
+impl SegmentRows {
+    pub fn new(segment: Arc<Segment>, table: TableId, scan: &Scan) -> Self {
+        let chunks = segment
+            .chunk_numbers(table)
+            .filter(|number| {
+                let chunk = &segment.footer.chunks[*number];
+                scan.from_ns.is_none_or(|from| chunk.to_ns >= from)
+                    && scan.to_ns.is_none_or(|to| chunk.from_ns < to)
+            })
+            .collect::<Vec<_>>();
+        Self { segment, file: None, chunks: chunks.into_iter().rev().collect(), scan: scan.clone() }
+    }
+
+    fn read(&mut self, number: usize) -> Result<Batch, ReadError> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => self.file.insert(File::open(&self.segment.path)?),
+        };
+        let chunk = &self.segment.footer.chunks[number];
+        let batch = self.segment.decode(file, chunk, |column| self.scan.wants_column(column))?;
+        Ok(in_time_order(wanted(batch, &self.scan)))
+    }
+}
+
+impl Iterator for SegmentRows {
+    type Item = Result<Batch, ReadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let number = self.chunks.pop()?;
+            match self.read(number) {
+                Ok(batch) if batch.is_empty() => {}
+                result => return Some(result),
+            }
+        }
+    }
+}
+
+/// Sampled rows lie by key in a segment; readers get them by time.
+fn in_time_order(batch: Batch) -> Batch {
+    match time_order(batch.times_ns()) {
+        Some(order) if matches!(batch.table().def().kind, TableKind::Samples(_)) => {
+            batch_of(batch.table(), batch.columns().iter().map(|column| pick(column, &order)).collect())
+        }
+        _ => batch,
+    }
+}
+
+/// Brings columns into the order of their first one, the time.
+pub(super) fn sort_by_time(columns: &mut [Column]) {
+    if let Some(order) = columns.first().and_then(|times| time_order(integers(times))) {
+        for column in columns {
+            *column = pick(column, &order);
+        }
+    }
+}
+
+/// The order in which these times ascend; `None` if they do.
+fn time_order(times: &[u64]) -> Option<Vec<u32>> {
+    if times.is_sorted() {
+        return None;
+    }
+    let mut order: Vec<u32> = (0..times.len() as u32).collect();
+    order.sort_by_key(|row| times[*row as usize]);
+    Some(order)
+}
+
+/// The rows of a table in a journal file, in the order they were written.
+#[derive(Debug)]
+pub(super) struct JournalRows {
+    reader: JournalFileReader,
+    table: TableId,
+    scan: Scan,
+}
+
+impl JournalRows {
+    pub fn new(reader: JournalFileReader, table: TableId, scan: &Scan) -> Self {
+        Self { reader, table, scan: scan.clone() }
+    }
+}
+
+impl Iterator for JournalRows {
+    type Item = Result<Batch, ReadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        // Damage was counted when the recording was opened.
+        while let Some(batch) = self.reader.next_batch() {
+            if batch.table() == self.table {
+                let batch = wanted(batch, &self.scan);
+                if !batch.is_empty() {
+                    return Some(Ok(batch));
+                }
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,282 @@
+//! Makes a recording that was cut off or damaged one that ended in order, with everything that can still be read.
+//!
+//! Nothing that could be of use is deleted: what cannot be understood is moved to `damaged/`. Every step leaves a
+//! recording that can be read, and can be done again.
+
+use std::collections::BTreeMap;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+use fs_err::File;
+use ortscope_core::clock::WallAnchor;
+use ortscope_core::schema::{TableId, WallAnchorRow};
+use ortscope_core::tables::{ReadError, Scan, Tables};
+use serde::Serialize;
+
+use crate::StoreError;
+use crate::files::{
+    CHANNEL, JOURNAL, MANIFEST, SEGMENTS, new_file_for, put_in_place, remove_directory, segment_files,
+    segment_name, segment_path,
+};
+use crate::lock::WriterLock;
+use crate::manifest::{ChannelPlace, RecordingEnd};
+use crate::recording::Recording;
+use crate::segment::{Segment, SegmentBuilder, SegmentWriter};
+use crate::writer::{convert_all, rows_kept, set_aside, write_segment};
+
+/// Segments that a repair adds in place of lost ones; more than this is a stray number.
+const MAX_PLACEHOLDERS: u64 = 10_000;
+
+/// What a repair did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct RepairReport {
+    pub id: String,
+    /// What was done, in sentences; empty if nothing had to be.
+    pub actions: Vec<String>,
+    /// Files that were moved to `damaged/`.
+    pub set_aside: Vec<PathBuf>,
+    /// Rows that are there now, by table.
+    pub rows: BTreeMap<String, u64>,
+    /// Rows that are known to be lost.
+    pub rows_lost: u64,
+}
+
+impl RepairReport {
+    pub fn sentences(&self) -> Vec<String> {
+        if self.actions.is_empty() {
+            return vec![format!("{} is whole: nothing to repair", self.id)];
+        }
+        let mut sentences = self.actions.clone();
+        sentences.extend(self.set_aside.iter().map(|path| format!("kept aside: {}", path.display())));
+        sentences.push(format!("{} now has {} rows", self.id, self.rows.values().sum::<u64>()));
+        sentences
+    }
+
+    fn done(&mut self, action: String) {
+        self.actions.push(action);
+    }
+}
+
+/// Repairs the recording in a directory. Fails if somebody writes it.
+pub fn repair(path: &Path) -> Result<RepairReport, StoreError> {
+    if path.is_file() {
+        let problem =
+            format!("'{}' is a packed file: only a recording's directory can be repaired", path.display());
+        return Err(StoreError::Argument(problem));
+    }
+    // Says what is no recording, and what is too new, before anything is locked.
+    drop(Recording::open(path)?);
+    let _lock = WriterLock::take(path)?;
+    let before = Recording::open_locked(path)?;
+    let mut report = RepairReport { id: before.manifest().id.clone(), ..RepairReport::default() };
+
+    let highest = segment_files(path)?.last().map_or(0, |(number, _)| *number);
+    set_aside_lost_segments(path, &mut report)?;
+    let from_journal = convert_all(path)?;
+    if from_journal > 0 {
+        report.done(format!("{from_journal} rows of the journal became segments"));
+    }
+    rewrite_damaged_segments(path, &mut report)?;
+    keep_rows_of_rings(path, &before, &mut report)?;
+    fill_gaps(path, highest, &mut report)?;
+    let journal_left = path.join(JOURNAL).exists() || path.join(CHANNEL).exists();
+    remove_channels(&before.manifest().channels);
+    report.rows = rows_kept(path)?;
+    finish_manifest(path, &before, &mut report)?;
+    if journal_left {
+        if before.condition().damaged.iter().any(|damage| damage.place == CHANNEL) {
+            report.set_aside.push(set_aside(path, &path.join(CHANNEL))?);
+        }
+        remove_directory(&path.join(JOURNAL))?;
+        remove_directory(&path.join(CHANNEL))?;
+    }
+    Ok(report)
+}
+
+/// Rings outside of the recording, now that their rows are in it. Only files of channels are removed, and a directory
+/// that has something else in it stays.
+fn remove_channels(places: &[ChannelPlace]) {
+    for place in places {
+        let Ok(entries) = std::fs::read_dir(&place.directory) else {
+            continue;
+        };
+        for path in entries.flatten().map(|entry| entry.path()) {
+            let is_ring = path.extension().is_some_and(|ending| ending == "ring");
+            if is_ring || path.file_name().is_some_and(|name| name == "control") {
+                std::fs::remove_file(&path).ok();
+            }
+        }
+        std::fs::remove_dir(&place.directory).ok();
+    }
+}
+
+/// Segments whose directory cannot be read.
+fn set_aside_lost_segments(recording: &Path, report: &mut RepairReport) -> Result<(), StoreError> {
+    for (_, path) in segment_files(recording)? {
+        if let Err(problem) = Segment::open(&path)? {
+            report.done(format!("{} cannot be read: {problem}", name(&path)));
+            report.set_aside.push(set_aside(recording, &path)?);
+        }
+    }
+    Ok(())
+}
+
+/// Segments of which some chunks cannot be read, or that say that something was lost.
+fn rewrite_damaged_segments(recording: &Path, report: &mut RepairReport) -> Result<(), StoreError> {
+    for (_, path) in segment_files(recording)? {
+        let segment = Segment::open(&path)?.map_err(|problem| StoreError::damaged(&path, problem))?;
+        let damaged = damaged_chunks(&segment)?;
+        let has_told = segment.footer.damaged_frames > 0 && !segment.footer.accepted;
+        if damaged.is_empty() && !has_told {
+            continue;
+        }
+        if damaged.is_empty() {
+            report.done(format!("{} lost frames of its journal", name(&path)));
+        } else {
+            let rows: u64 = damaged.iter().map(|number| segment.footer.chunks[*number].rows).sum();
+            report.done(format!("{} lost {rows} rows", name(&path)));
+            report.rows_lost += rows;
+            // The name is never without a file: a copy goes aside.
+            let copy = recording.join(SEGMENTS).join(format!("copy-of-{}", name(&path)));
+            fs_err::copy(&path, &copy)?;
+            report.set_aside.push(set_aside(recording, &copy)?);
+        }
+        rewrite_without(&segment, &damaged)?;
+    }
+    Ok(())
+}
+
+fn damaged_chunks(segment: &Segment) -> Result<Vec<usize>, StoreError> {
+    let mut file = File::open(&segment.path)?;
+    let mut damaged = Vec::new();
+    for (number, chunk) in segment.footer.chunks.iter().enumerate() {
+        match segment.read_chunk(&mut file, chunk) {
+            Ok(_) => {}
+            Err(ReadError::Damaged { .. }) => damaged.push(number),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(damaged)
+}
+
+fn rewrite_without(segment: &Segment, damaged: &[usize]) -> Result<(), StoreError> {
+    let mut file = File::open(&segment.path)?;
+    let mut rewritten = SegmentWriter::new(BufWriter::new(new_file_for(&segment.path)?))?;
+    for (_, chunk) in segment.footer.chunks.iter().enumerate().filter(|(number, _)| !damaged.contains(number))
+    {
+        let bytes = segment.read_chunk(&mut file, chunk)?;
+        rewritten.copy(&segment.footer.tables[chunk.table], chunk, &bytes)?;
+    }
+    rewritten.note_damage(segment.footer.damaged_frames, segment.footer.skipped_bytes);
+    rewritten.accept_loss();
+    let new = rewritten.finish()?.into_inner().map_err(std::io::IntoInnerError::into_error)?;
+    drop(file);
+    put_in_place(new, &segment.path)
+}
+
+/// Rows that were in no journal yet.
+fn keep_rows_of_rings(
+    recording: &Path,
+    before: &Recording,
+    report: &mut RepairReport,
+) -> Result<(), StoreError> {
+    if before.condition().recovered_rows == 0 {
+        return Ok(());
+    }
+    let Some(unit) = before.units().last() else {
+        return Ok(());
+    };
+    let mut builder = SegmentBuilder::default();
+    for table in TableId::ALL {
+        for batch in unit.scan(*table, &Scan::all()) {
+            builder.add(&batch?);
+        }
+    }
+    let last = segment_files(recording)?.last().map_or(0, |(number, _)| *number);
+    report.done(format!("{} rows from rings became a segment", builder.rows()));
+    write_segment(&segment_path(recording, last.max(unit.number - 1) + 1), builder, (0, 0))
+}
+
+/// An empty segment in the place of each that is lost, so that the loss is known and no longer a surprise.
+fn fill_gaps(recording: &Path, highest: u64, report: &mut RepairReport) -> Result<(), StoreError> {
+    let numbers: Vec<u64> = segment_files(recording)?.iter().map(|(number, _)| *number).collect();
+    let last = numbers.last().copied().unwrap_or(0).max(highest);
+    if last > numbers.len() as u64 + MAX_PLACEHOLDERS {
+        return Ok(());
+    }
+    for number in (1..=last).filter(|number| !numbers.contains(number)) {
+        let path = segment_path(recording, number);
+        let mut segment = SegmentWriter::new(BufWriter::new(new_file_for(&path)?))?;
+        segment.accept_loss();
+        let file = segment.finish()?.into_inner().map_err(std::io::IntoInnerError::into_error)?;
+        put_in_place(file, &path)?;
+        report.done(format!("{} is lost", segment_name(number)));
+    }
+    Ok(())
+}
+
+fn finish_manifest(
+    recording: &Path,
+    before: &Recording,
+    report: &mut RepairReport,
+) -> Result<(), StoreError> {
+    let mut manifest = before.manifest().clone();
+    manifest.channels.clear();
+    let is_lost = before.condition().damaged.iter().any(|damage| damage.place == MANIFEST);
+    let anchors = anchors(before)?;
+    if is_lost {
+        let path = recording.join(MANIFEST);
+        if path.exists() {
+            report.set_aside.push(set_aside(recording, &path)?);
+        }
+        report.done("its manifest was lost and is made again".into());
+        if let Some(first) = anchors.first() {
+            manifest.started = *first;
+        }
+    }
+    match &mut manifest.end {
+        Some(end) if end.rows == report.rows && !is_lost => return Ok(()),
+        Some(end) => {
+            let expected: u64 = end.rows.values().sum();
+            let lost = expected.saturating_sub(report.rows.values().sum());
+            report.rows_lost = report.rows_lost.max(lost);
+            end.rows.clone_from(&report.rows);
+            report.done(format!("{lost} rows are lost"));
+        }
+        none => {
+            let last_ns = before.time_range_ns().map_or(0, |(_, last_ns)| last_ns);
+            let ended = ended(manifest.started, &anchors, last_ns);
+            let reason = "cut off, repaired later".to_owned();
+            *none = Some(RecordingEnd { ended, rows: report.rows.clone(), reason });
+            report.done("it was cut off and has its end now".into());
+        }
+    }
+    manifest.write(recording)
+}
+
+fn anchors(recording: &Recording) -> Result<Vec<WallAnchor>, StoreError> {
+    let mut anchors = Vec::new();
+    for batch in recording.scan(TableId::WallAnchors, &Scan::all()).flatten() {
+        anchors.extend(batch.rows::<WallAnchorRow>().map(|row| WallAnchor {
+            monotonic_nanos: row.timestamp_ns,
+            unix_nanos: row.unix_ns,
+            error_nanos: row.error_ns,
+        }));
+    }
+    Ok(anchors)
+}
+
+/// The time of the last row, by the last reading of both clocks.
+fn ended(started: WallAnchor, anchors: &[WallAnchor], last_ns: u64) -> WallAnchor {
+    let anchor = anchors.last().unwrap_or(&started);
+    let monotonic_nanos = last_ns.max(anchor.monotonic_nanos);
+    WallAnchor {
+        monotonic_nanos,
+        unix_nanos: anchor.unix_nanos_at(monotonic_nanos),
+        error_nanos: anchor.error_nanos,
+    }
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}

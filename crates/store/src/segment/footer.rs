@@ -1,0 +1,178 @@
+//! The directory at the end of a segment: which tables, chunks and columns it has, where they lie, what they span.
+//!
+//! ```text
+//! "ORTSCOLS" format zero    column blocks …    directory (JSON, deflated)    crc32c  length  "ORTSDIR1"
+//! ```
+//! The directory is JSON, so that later versions may say more and earlier ones skip what they do not know.
+
+use std::io::{Read, Seek, SeekFrom, Write};
+
+use flate2::Compression;
+use flate2::read::DeflateDecoder;
+use flate2::write::DeflateEncoder;
+use ortscope_core::schema::{ColumnDef, ColumnType};
+use serde::{Deserialize, Serialize};
+
+pub(crate) const FORMAT: u32 = 1;
+pub(super) const HEAD: [u8; 16] = *b"ORTSCOLS\x01\0\0\0\0\0\0\0";
+const TAIL_MAGIC: [u8; 8] = *b"ORTSDIR1";
+/// checksum, length of the directory, magic
+const TAIL_BYTES: u64 = 4 + 8 + 8;
+/// A directory that claims to be longer is damaged.
+const MAX_DIRECTORY_BYTES: u64 = 64 << 20;
+/// Rows of the largest chunk a reader accepts; writers make them much smaller.
+pub(super) const MAX_CHUNK_ROWS: u64 = 1 << 20;
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Footer {
+    pub format: u32,
+    pub tables: Vec<StoredTable>,
+    pub chunks: Vec<Chunk>,
+    /// Frames of the journal that could not be read when the segment was made of it.
+    #[serde(default)]
+    pub damaged_frames: u64,
+    #[serde(default)]
+    pub skipped_bytes: u64,
+    /// Something of it was lost, and a repair has accepted that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub accepted: bool,
+}
+
+/// A table as it was when it was stored.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct StoredTable {
+    pub name: String,
+    pub columns: Vec<StoredColumn>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct StoredColumn {
+    pub name: String,
+    #[serde(rename = "type")]
+    pub kind: String,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub nullable: bool,
+}
+
+/// Some rows of one table, adjacent in time.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Chunk {
+    /// Index into the footer's tables.
+    pub table: usize,
+    pub rows: u64,
+    pub from_ns: u64,
+    /// Time of the last row.
+    pub to_ns: u64,
+    /// Where its first block lies in the file; the others follow.
+    pub at: u64,
+    /// One per column of the stored table.
+    pub blocks: Vec<Block>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Block {
+    pub bytes: u64,
+    pub crc: u32,
+    /// Smallest and largest number; none for texts, and where there is no finite one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<(Bound, Bound)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Bound {
+    Unsigned(u64),
+    Signed(i64),
+    Float(f64),
+}
+
+impl Chunk {
+    pub fn bytes(&self) -> u64 {
+        self.blocks.iter().map(|block| block.bytes).sum()
+    }
+}
+
+impl StoredColumn {
+    pub fn of(def: &ColumnDef) -> Self {
+        Self { name: def.name.into(), kind: type_name(def.column_type).into(), nullable: def.nullable }
+    }
+}
+
+pub(super) fn type_name(column_type: ColumnType) -> &'static str {
+    match column_type {
+        ColumnType::U64 => "u64",
+        ColumnType::I64 => "i64",
+        ColumnType::F64 => "f64",
+        ColumnType::Bool => "bool",
+        ColumnType::Text => "text",
+    }
+}
+
+impl Footer {
+    /// Writes the directory and the tail behind the blocks.
+    pub fn write(&self, mut to: impl Write) -> std::io::Result<u64> {
+        let json = serde_json::to_vec(self).map_err(std::io::Error::other)?;
+        let mut deflater = DeflateEncoder::new(Vec::new(), Compression::default());
+        deflater.write_all(&json)?;
+        let mut bytes = deflater.finish()?;
+        let length = bytes.len() as u64;
+        let crc = crc32c::crc32c(&bytes);
+        bytes.extend_from_slice(&crc.to_le_bytes());
+        bytes.extend_from_slice(&length.to_le_bytes());
+        bytes.extend_from_slice(&TAIL_MAGIC);
+        to.write_all(&bytes)?;
+        Ok(bytes.len() as u64)
+    }
+
+    /// Reads and checks the directory of a file of `file_bytes` bytes. The inner error says what is damaged.
+    pub fn read(mut file: impl Read + Seek, file_bytes: u64) -> std::io::Result<Result<Self, String>> {
+        let Some(tail_at) = file_bytes.checked_sub(TAIL_BYTES).filter(|at| *at >= HEAD.len() as u64) else {
+            return Ok(Err("it is cut off".into()));
+        };
+        let mut tail = [0; TAIL_BYTES as usize];
+        file.seek(SeekFrom::Start(tail_at))?;
+        file.read_exact(&mut tail)?;
+        let (crc, rest) = tail.split_at(4);
+        let (length, magic) = rest.split_at(8);
+        let crc = u32::from_le_bytes(crc.try_into().unwrap_or_default());
+        let length = u64::from_le_bytes(length.try_into().unwrap_or_default());
+        if magic != TAIL_MAGIC {
+            return Ok(Err("its end is missing".into()));
+        }
+        if length > MAX_DIRECTORY_BYTES || length > tail_at - HEAD.len() as u64 {
+            return Ok(Err("its directory is damaged".into()));
+        }
+        let mut stored = vec![0; length as usize];
+        file.seek(SeekFrom::Start(tail_at - length))?;
+        file.read_exact(&mut stored)?;
+        if crc32c::crc32c(&stored) != crc {
+            return Ok(Err("the checksum of its directory does not hold".into()));
+        }
+        let mut json = Vec::new();
+        DeflateDecoder::new(&*stored).take(MAX_DIRECTORY_BYTES).read_to_end(&mut json)?;
+        Ok(Self::parse(&json, tail_at - length))
+    }
+
+    fn parse(json: &[u8], blocks_end: u64) -> Result<Self, String> {
+        let footer: Self =
+            serde_json::from_slice(json).map_err(|error| format!("its directory cannot be read: {error}"))?;
+        if footer.format > FORMAT {
+            return Err(format!("it has format {}; this program reads up to {FORMAT}", footer.format));
+        }
+        for chunk in &footer.chunks {
+            let Some(table) = footer.tables.get(chunk.table) else {
+                return Err("a chunk of it belongs to no table".into());
+            };
+            let sizes = || chunk.blocks.iter().map(|block| block.bytes);
+            let end = sizes().try_fold(chunk.at, u64::checked_add);
+            if chunk.blocks.len() != table.columns.len()
+                || !(1..=MAX_CHUNK_ROWS).contains(&chunk.rows)
+                || chunk.from_ns > chunk.to_ns
+                || end.is_none_or(|end| end > blocks_end)
+            {
+                return Err(format!("a chunk of its table {} lies outside of it", table.name));
+            }
+        }
+        Ok(footer)
+    }
+}

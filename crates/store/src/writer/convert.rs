@@ -1,0 +1,143 @@
+//! Turns journal files into segments.
+
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{Builder, JoinHandle};
+
+use ortscope_channel::ChannelError;
+use ortscope_channel::journal::{JournalFile, JournalFileReader, journal_files};
+
+use crate::StoreError;
+use crate::files::{
+    DAMAGED, JOURNAL, make_directory, new_file_for, put_in_place, segment_path, sync_directory,
+};
+use crate::segment::{Segment, SegmentBuilder, SegmentWriter};
+
+/// The thread that makes segments while the recording goes on.
+#[derive(Debug)]
+pub(super) struct SegmentThread {
+    /// `None` once it was joined.
+    running: Option<(SyncSender<()>, JoinHandle<()>)>,
+}
+
+impl SegmentThread {
+    /// Starts it, and gives what wakes it.
+    pub fn start(recording: &Path) -> Result<(Self, SyncSender<()>), StoreError> {
+        let (wake, called) = sync_channel(1);
+        let recording = recording.to_owned();
+        let thread = Builder::new().name("segments".into()).spawn(move || work(&recording, &called))?;
+        Ok((Self { running: Some((wake.clone(), thread)) }, wake))
+    }
+
+    /// Waits for what it is doing. Its journal must have been sealed: nobody wakes it any more.
+    pub fn join(&mut self) {
+        if let Some((wake, thread)) = self.running.take() {
+            drop(wake);
+            if thread.join().is_err() {
+                tracing::error!("the thread that makes segments panicked; its journal is read again");
+            }
+        }
+    }
+}
+
+fn work(recording: &Path, called: &Receiver<()>) {
+    while called.recv().is_ok() {
+        // What cannot become a segment now stays in the journal, and is tried again with the next file.
+        if let Err(error) = convert_sealed(recording) {
+            tracing::warn!("{error}; the journal is kept");
+        }
+    }
+}
+
+fn convert_sealed(recording: &Path) -> Result<(), StoreError> {
+    for file in files(recording)?.iter().filter(|file| file.sealed) {
+        convert(recording, file)?;
+    }
+    Ok(())
+}
+
+/// Turns every journal file into a segment, also one whose writer was killed. Only for a recording that is locked.
+/// Returns the rows that were written.
+pub(crate) fn convert_all(recording: &Path) -> Result<u64, StoreError> {
+    let mut rows = 0;
+    for file in files(recording)? {
+        rows += convert(recording, &file)?;
+    }
+    Ok(rows)
+}
+
+fn files(recording: &Path) -> Result<Vec<JournalFile>, StoreError> {
+    match journal_files(&recording.join(JOURNAL)) {
+        Err(ChannelError::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        other => Ok(other?),
+    }
+}
+
+/// The segment is on the disk under its name before the journal file goes, so at every moment one of them is there.
+fn convert(recording: &Path, file: &JournalFile) -> Result<u64, StoreError> {
+    let target = segment_path(recording, file.number);
+    let is_there = target.is_file() && Segment::open(&target)?.is_ok();
+    let mut rows = 0;
+    let mut is_damaged = false;
+    if !is_there {
+        let mut reader = match JournalFileReader::open(&file.path) {
+            Ok(reader) => reader,
+            Err(ChannelError::NotAJournal { problem, .. }) => {
+                tracing::error!("{}: {problem}", file.path.display());
+                set_aside(recording, &file.path)?;
+                return Ok(0);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let mut builder = SegmentBuilder::default();
+        while let Some(batch) = reader.next_batch() {
+            builder.add(&batch);
+        }
+        rows = builder.rows();
+        let outcome = reader.outcome();
+        is_damaged = outcome.damaged_frames > 0;
+        let damage = (outcome.damaged_frames, outcome.skipped_bytes);
+        drop(reader);
+        write_segment(&target, builder, damage)?;
+    }
+    if is_damaged {
+        set_aside(recording, &file.path)?;
+    } else if let Err(error) = fs_err::remove_file(&file.path) {
+        // Where a file that is still mapped cannot be removed: the next round, or the end, does it.
+        tracing::debug!("{error}");
+    }
+    Ok(rows)
+}
+
+/// Writes rows as a segment: whole under its name, or not at all.
+pub(crate) fn write_segment(
+    target: &Path,
+    builder: SegmentBuilder,
+    (damaged_frames, skipped_bytes): (u64, u64),
+) -> Result<(), StoreError> {
+    let file = new_file_for(target)?;
+    let mut segment = SegmentWriter::new(BufWriter::new(file))?;
+    segment.note_damage(damaged_frames, skipped_bytes);
+    builder.write_into(&mut segment)?;
+    let mut buffered = segment.finish()?;
+    buffered.flush()?;
+    let file = buffered.into_inner().map_err(std::io::IntoInnerError::into_error)?;
+    put_in_place(file, target)
+}
+
+/// Moves a file that cannot be understood to where nothing looks for data, but people can. Returns where it is now.
+pub(crate) fn set_aside(recording: &Path, path: &Path) -> Result<PathBuf, StoreError> {
+    let directory = recording.join(DAMAGED);
+    make_directory(&directory)?;
+    let name = path.file_name().unwrap_or_default();
+    let mut to = directory.join(name);
+    let mut copies = 1;
+    while to.exists() {
+        copies += 1;
+        to = directory.join(format!("{}.{copies}", name.to_string_lossy()));
+    }
+    fs_err::rename(path, &to)?;
+    sync_directory(&directory);
+    Ok(to)
+}

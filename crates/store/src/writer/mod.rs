@@ -1,0 +1,245 @@
+//! A recording that is written.
+//!
+//! Every batch goes through the change filter into the journal, which survives the end of this process. A thread turns
+//! each journal file that is full into a segment; at the end the last one becomes a segment too.
+
+mod convert;
+mod journal;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ortscope_channel::journal::{JournalOptions, JournalWriter};
+use ortscope_core::batch::Batch;
+use ortscope_core::clock::WallAnchor;
+
+use convert::SegmentThread;
+pub(crate) use convert::{convert_all, set_aside, write_segment};
+use journal::KeptJournal;
+pub use journal::RecordingJournal;
+
+use crate::files::{
+    CHANNEL, DOCUMENTS, JOURNAL, SEGMENTS, bytes_below, is_plain_name, make_directory, remove_directory,
+    segment_files, write_whole,
+};
+use crate::lock::WriterLock;
+use crate::manifest::{ChannelPlace, FORMAT, Found, Manifest, RecordingEnd};
+use crate::segment::Segment;
+use crate::{StoreError, id};
+
+/// What is known when a recording begins.
+#[derive(Debug, Clone, Default)]
+pub struct NewRecording {
+    /// What makes it: run, record, attach, import.
+    pub origin: String,
+    /// What is recorded, for lists: model names or a program.
+    pub subject: String,
+    /// The user's own name for it.
+    pub name: Option<String>,
+    /// The command that makes it, redacted.
+    pub command: Option<String>,
+    pub ortscope_version: String,
+    /// Facts that decide whether two recordings can be compared.
+    pub fingerprint: BTreeMap<String, String>,
+    pub boot_id: Option<String>,
+    /// `session_ids[n]` names session number n of the channel.
+    pub session_ids: Vec<String>,
+    pub journal: JournalOptions,
+}
+
+/// A recording that is written. Dropped without [`RecordingWriter::finish`] it looks cut off, and can be read as such.
+#[derive(Debug)]
+pub struct RecordingWriter {
+    id: String,
+    directory: PathBuf,
+    root: PathBuf,
+    manifest: Mutex<Manifest>,
+    journal: Arc<KeptJournal>,
+    segments: SegmentThread,
+    lock: WriterLock,
+}
+
+/// A recording that ended in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finished {
+    pub id: String,
+    pub directory: PathBuf,
+    /// Rows that were kept, by table.
+    pub rows: BTreeMap<String, u64>,
+    /// What it takes on the disk.
+    pub bytes: u64,
+}
+
+impl RecordingWriter {
+    pub(crate) fn begin(root: &Path, new: NewRecording) -> Result<Self, StoreError> {
+        let started = WallAnchor::now();
+        let id = id::new_id(started.unix_nanos);
+        let directory = root.join(&id);
+        // The journal makes the directories above it too, its owner's only.
+        let journal = JournalWriter::create(&directory.join(JOURNAL), new.journal)?;
+        Self::set_up(root, directory.clone(), id, started, new, journal).inspect_err(|_| {
+            // Nothing was recorded yet; what is left is of no use.
+            remove_directory(&directory).ok();
+        })
+    }
+
+    fn set_up(
+        root: &Path,
+        directory: PathBuf,
+        id: String,
+        started: WallAnchor,
+        new: NewRecording,
+        journal: JournalWriter,
+    ) -> Result<Self, StoreError> {
+        let lock = WriterLock::take(&directory)?;
+        make_directory(&directory.join(SEGMENTS))?;
+        let manifest = Manifest {
+            format: FORMAT,
+            id: id.clone(),
+            name: new.name,
+            tags: Vec::new(),
+            ortscope_version: new.ortscope_version,
+            origin: new.origin,
+            subject: new.subject,
+            command: new.command,
+            started,
+            boot_id: new.boot_id,
+            fingerprint: new.fingerprint,
+            session_ids: new.session_ids,
+            channels: Vec::new(),
+            end: None,
+        };
+        manifest.write(&directory)?;
+        let (segments, wake) = SegmentThread::start(&directory)?;
+        let journal = Arc::new(KeptJournal::new(journal, wake, started)?);
+        Ok(Self {
+            id,
+            directory,
+            root: root.to_owned(),
+            manifest: Mutex::new(manifest),
+            journal,
+            segments,
+            lock,
+        })
+    }
+
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The directory for the rings of the observed process; made if needed, its owner's only.
+    pub fn channel_directory(&self) -> Result<PathBuf, StoreError> {
+        let path = self.directory.join(CHANNEL);
+        make_directory(&path)?;
+        Ok(path)
+    }
+
+    /// What the pipeline keeps every batch in.
+    pub fn journal(&self) -> RecordingJournal {
+        RecordingJournal::new(Arc::clone(&self.journal))
+    }
+
+    /// Keeps a batch without a pipeline. When this returns, its rows survive the end of this process.
+    pub fn append(&self, batch: &Batch) -> Result<(), StoreError> {
+        Ok(self.journal.append(batch)?)
+    }
+
+    /// Waits until everything that was appended would survive a power loss.
+    pub fn sync(&self) -> Result<(), StoreError> {
+        Ok(self.journal.sync()?)
+    }
+
+    pub fn set_fingerprint(&self, fingerprint: BTreeMap<String, String>) -> Result<(), StoreError> {
+        self.change_manifest(|manifest| manifest.fingerprint = fingerprint)
+    }
+
+    pub fn set_session_ids(&self, session_ids: Vec<String>) -> Result<(), StoreError> {
+        self.change_manifest(|manifest| manifest.session_ids = session_ids)
+    }
+
+    /// Says where the rings of an observed process lie, so that what is left in them after a crash is found.
+    pub fn add_channel(&self, directory: &Path, session_ids: &[String]) -> Result<(), StoreError> {
+        let place = ChannelPlace { directory: directory.to_owned(), session_ids: session_ids.to_vec() };
+        self.change_manifest(|manifest| manifest.channels.push(place))
+    }
+
+    /// The rings of a channel were read to their end and may go.
+    pub fn remove_channel(&self, directory: &Path) -> Result<(), StoreError> {
+        self.change_manifest(|manifest| manifest.channels.retain(|place| place.directory != directory))
+    }
+
+    pub fn set_subject(&self, subject: String) -> Result<(), StoreError> {
+        self.change_manifest(|manifest| manifest.subject = subject)
+    }
+
+    /// Keeps a document with the recording, or replaces it.
+    pub fn write_document(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        if !is_plain_name(name) {
+            return Err(StoreError::Argument(format!("'{name}' cannot be the name of a document")));
+        }
+        let documents = self.directory.join(DOCUMENTS);
+        make_directory(&documents)?;
+        write_whole(&documents.join(name), bytes)
+    }
+
+    /// Ends the recording: the rest of the journal becomes segments, the manifest gets its end. The rings of the channel
+    /// must have been read to the end before; they are removed.
+    ///
+    /// If this fails the recording is as after a crash: nothing that was appended is lost, and it can be repaired.
+    pub fn finish(mut self, reason: &str) -> Result<Finished, StoreError> {
+        self.journal.seal()?;
+        self.segments.join();
+        convert_all(&self.directory)?;
+        let rows = rows_kept(&self.directory)?;
+        let ended = WallAnchor::now();
+        let end = RecordingEnd { ended, rows: rows.clone(), reason: reason.to_owned() };
+        self.change_manifest(|manifest| {
+            manifest.end = Some(end);
+            manifest.channels.clear();
+        })?;
+        // With its end in the manifest the recording is complete: what is left over does no harm.
+        for directory in [JOURNAL, CHANNEL] {
+            if let Err(error) = remove_directory(&self.directory.join(directory)) {
+                tracing::warn!("{error}; it is no longer needed");
+            }
+        }
+        drop(self.lock);
+        if let Err(error) = crate::catalogue::note(&self.root, &self.directory) {
+            tracing::warn!("{error}; it is made again when recordings are listed");
+        }
+        let bytes = bytes_below(&self.directory);
+        Ok(Finished { id: self.id, directory: self.directory, rows, bytes })
+    }
+
+    /// Changes the manifest. Name and tags may have been changed by others meanwhile: theirs count.
+    fn change_manifest(&self, change: impl FnOnce(&mut Manifest)) -> Result<(), StoreError> {
+        let mut manifest = self.lock_manifest();
+        if let Ok(Found::Whole(on_disk)) = Manifest::read(&self.directory) {
+            manifest.name = on_disk.name;
+            manifest.tags = on_disk.tags;
+        }
+        change(&mut manifest);
+        manifest.write(&self.directory)
+    }
+
+    fn lock_manifest(&self) -> MutexGuard<'_, Manifest> {
+        self.manifest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Rows of all segments, by table.
+pub(crate) fn rows_kept(recording: &Path) -> Result<BTreeMap<String, u64>, StoreError> {
+    let mut rows: BTreeMap<String, u64> = BTreeMap::new();
+    for (_, path) in segment_files(recording)? {
+        let segment = Segment::open(&path)?.map_err(|problem| StoreError::damaged(&path, problem))?;
+        for chunk in &segment.footer.chunks {
+            *rows.entry(segment.footer.tables[chunk.table].name.clone()).or_default() += chunk.rows;
+        }
+    }
+    Ok(rows)
+}

@@ -1,0 +1,12 @@
+//! Recordings from the outside: written, killed, damaged, read again.
+
+mod crash;
+mod damage;
+mod expansion;
+mod golden;
+mod live;
+mod measure;
+mod packing;
+mod repairing;
+mod store;
+mod support;

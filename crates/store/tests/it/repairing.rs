@@ -1,0 +1,86 @@
+//! Repair keeps what can be read, sets the rest aside, and is done after once.
+
+use std::collections::HashMap;
+
+use ortscope_core::schema::{InferenceRow, ProcessSampleRow, TableId};
+use ortscope_core::tables::{Scan, Tables};
+use ortscope_store::{Recording, repair};
+
+use crate::support::*;
+
+#[test]
+fn a_whole_recording_is_left_alone() {
+    let (_directory, store) = store();
+    let directory = finished(&store, 3000);
+    let before = snapshot(&directory);
+    let report = repair(&directory).expect("nothing to do");
+    assert!(report.actions.is_empty() && report.set_aside.is_empty());
+    assert!(report.sentences()[0].contains("nothing to repair"));
+    assert!(before == snapshot(&directory));
+}
+
+#[test]
+fn lost_segments_and_lost_chunks_are_accepted_and_kept_aside() {
+    let (_directory, store) = store();
+    let directory = finished(&store, 30_000);
+    let paths = segments(&directory);
+    assert!(paths.len() >= 5);
+    // One without its end, one with a damaged block (right behind the head), the last one empty.
+    let bytes = fs_err::read(&paths[0]).expect("a segment");
+    fs_err::write(&paths[0], &bytes[..bytes.len() - 9]).expect("cut");
+    flip_bit(&paths[2], 8 * 40);
+    fs_err::write(paths.last().expect("segments"), b"").expect("emptied");
+    let (readable_before, damaged) = readable::<InferenceRow>(&Recording::open(&directory).expect("opens"));
+    assert!(damaged > 0 || readable_before.len() < 30_000);
+
+    let report = repair(&directory).expect("repaired");
+    assert_eq!(report.set_aside.len(), 3, "{report:?}");
+    assert!(report.set_aside.iter().all(|path| path.exists()));
+    assert!(report.rows_lost > 0);
+    let recording = Recording::open(&directory).expect("opens");
+    let condition = recording.condition();
+    assert!(condition.is_whole() && condition.finished, "{condition:?}");
+    assert_eq!(condition.repaired_segments, 3);
+    assert!(recording.verify().expect("readable").is_empty());
+    let (rows, damaged) = readable::<InferenceRow>(&recording);
+    assert_eq!((rows, damaged), (readable_before, 0));
+    assert!(repair(&directory).expect("again").actions.is_empty());
+}
+
+#[test]
+fn a_repaired_gap_in_samples_stays_a_gap() {
+    let (_directory, store) = store();
+    let writer = begin(&store);
+    let mut original = HashMap::new();
+    for tick in busy_ticks(600) {
+        original.extend(tick.rows::<ProcessSampleRow>().map(|row| ((row.timestamp_ns, row.pid), row)));
+        writer.append(&tick).expect("kept");
+    }
+    let directory = writer.finish("finished").expect("finished").directory;
+    let paths = segments(&directory);
+    fs_err::write(&paths[1], b"nothing").expect("lost");
+    repair(&directory).expect("repaired");
+    let recording = Recording::open(&directory).expect("opens");
+    assert!(recording.condition().is_whole());
+    let scan = Scan { every_tick: true, ..Scan::all() };
+    let told: Vec<ProcessSampleRow> = rows(&recording, &scan);
+    assert!(told.len() > original.len() / 2);
+    assert!(told.iter().all(|row| original.get(&(row.timestamp_ns, row.pid)) == Some(row)));
+}
+
+#[test]
+fn a_lost_manifest_is_made_again() {
+    let (_directory, store) = store();
+    let directory = finished(&store, 3000);
+    let started = Recording::open(&directory).expect("opens").manifest().started;
+    fs_err::write(directory.join("manifest.json"), b"{ broken").expect("written");
+    let report = repair(&directory).expect("repaired");
+    assert_eq!(report.set_aside.len(), 1);
+    let recording = Recording::open(&directory).expect("opens");
+    assert!(recording.condition().is_whole() && recording.condition().finished);
+    assert_eq!(recording.row_count(TableId::Inferences), 3000);
+    assert_eq!(recording.manifest().started, started, "the journal had kept both clocks");
+    assert_eq!(recording.manifest().id, directory.file_name().expect("id").to_string_lossy());
+    let entry = &store.list().expect("a list")[0];
+    assert!(entry.finished && !entry.damaged);
+}
