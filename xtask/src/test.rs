@@ -12,7 +12,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use crate::arguments::Arguments;
-use crate::environment::{Environment, TO_GENERATE, Workspace};
+use crate::environment::{Environment, TO_TEST, Workspace};
 use crate::process::{self, Tee, Unavailable, seconds, succeed, tee};
 use crate::runtimes::{self, Platform};
 use crate::summary::{Counts, Outcome, Summary};
@@ -56,7 +56,7 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
     summary.step("windows check", || windows::check(&workspace, false));
     if full {
         summary.step("windows tests", || {
-            let mut environment = Environment::open(Workspace::find()?, TO_GENERATE, false)?;
+            let mut environment = Environment::open(Workspace::find()?, TO_TEST, false)?;
             windows::test(&mut environment, &filter)
         });
     }
@@ -95,7 +95,7 @@ impl Prepared {
 fn prepare(summary: &mut Summary, full: bool) -> Option<Prepared> {
     let mut opened = None;
     summary.step("environment", || {
-        let environment = Environment::open(Workspace::find()?, TO_GENERATE, false)?;
+        let environment = Environment::open(Workspace::find()?, TO_TEST, false)?;
         eprintln!("onnxruntime {}", environment.version_of("onnxruntime"));
         let prepared = Prepared {
             python: Some(environment.python()),

@@ -28,7 +28,7 @@ use outbox::Outbox;
 pub use streams::Lap;
 
 /// A worker whose supervisor has not been heard of for this long ends: nobody would read its results.
-const ORPHAN_AFTER: Duration = Duration::from_secs(30);
+const ORPHAN_AFTER: Duration = Duration::from_secs(10);
 /// Creating a session again is skipped when the first took longer: the answer is not worth the wait.
 const SECOND_SESSION_LIMIT: Duration = Duration::from_secs(3);
 

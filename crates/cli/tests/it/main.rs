@@ -3,4 +3,5 @@
 mod bad_input;
 mod commands;
 mod measuring;
+mod recordings;
 mod support;

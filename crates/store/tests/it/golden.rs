@@ -75,9 +75,9 @@ fn check(recording: &Recording) {
     assert!(rows::<DeviceSampleRow>(recording, &Scan::all())[0].value.is_nan());
 }
 
-const SUM_OF_RUN_NS: u64 = 0;
-const CHANGED_SAMPLES: u64 = 0;
-const SUM_OF_CPU_TIME_NS: u64 = 0;
+const SUM_OF_RUN_NS: u64 = 583_327_897;
+const CHANGED_SAMPLES: u64 = 103;
+const SUM_OF_CPU_TIME_NS: u64 = 7_634_369_228_275;
 
 #[test]
 fn format_1_opens() {

@@ -3,6 +3,7 @@
 mod crash;
 mod damage;
 mod expansion;
+mod full_disk;
 mod golden;
 mod live;
 mod measure;

@@ -99,7 +99,10 @@ pub(super) fn section<'m>(
     }
     let title = if several { format!("Latency: {}", session.title) } else { "Latency".to_owned() };
     let mut section = Section::new(format!("latency-{index}"), title, blocks);
-    section.short = if several { session.title.clone() } else { "Latency".to_owned() };
+    section.short = match several {
+        true => session.label.clone().unwrap_or_else(|| session.title.clone()),
+        false => "Latency".to_owned(),
+    };
     section
 }
 

@@ -1,7 +1,7 @@
 //! Processes, the machine and its devices during the recording.
 
 use super::{Align, Block, Cell, Section, Table};
-use crate::report::units::{bytes, count, counted, digits, percent, prefixed};
+use crate::report::units::{bytes, count, digits, percent, prefixed};
 use crate::report::{ReportModel, Series, SeriesUnit};
 
 /// A reading in its unit.
@@ -94,12 +94,11 @@ fn processes(model: &ReportModel) -> Table {
         ]);
     }
     table.note = "CPU time and cores between the first and the last sample of the process".to_owned();
-    if model.other_processes > 0 {
-        table.note += &format!(
-            "; {} are not shown",
-            counted(model.other_processes, "other process").replace("processs", "processes")
-        );
-    }
+    table.note += &match model.other_processes {
+        0 => String::new(),
+        1 => "; 1 other process is not shown".to_owned(),
+        others => format!("; {} other processes are not shown", count(others)),
+    };
     table
 }
 

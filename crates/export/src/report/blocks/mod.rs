@@ -188,7 +188,8 @@ pub(super) fn sections(model: &ReportModel) -> Vec<Section<'_>> {
 /// The session a reader looks for first: the one with most inferences.
 fn main_session(model: &ReportModel) -> Option<&SessionReport> {
     let measured = |session: &&SessionReport| session.inference.is_some() || session.generation.is_some();
-    model.sessions.iter().filter(measured).max_by_key(|session| session.counts.total)
+    // Of equals the first.
+    model.sessions.iter().rev().filter(measured).max_by_key(|session| session.counts.total)
 }
 
 fn summary(model: &ReportModel) -> Section<'_> {

@@ -15,6 +15,22 @@ use super::steady::TimeBuckets;
 use crate::report::latency::ms;
 use crate::report::{LatencyReport, Parts, ReportError};
 
+/// Columns of the second pass.
+const COLUMNS: &[&str] = &[
+    "timestamp_ns",
+    "planned_ns",
+    "session_id",
+    "sequence",
+    "stream",
+    "phase",
+    "copy_in_ns",
+    "run_ns",
+    "copy_out_ns",
+    "batch_size",
+    "queue_depth",
+    "ok",
+];
+
 /// What the second pass needs to know of a session.
 #[derive(Debug)]
 pub(super) struct Wanted {
@@ -124,7 +140,7 @@ pub(super) fn read(
         sessions: sessions.into_iter().map(|wanted| (wanted, Exact::default())).collect(),
     };
     if !pass.sessions.is_empty() {
-        let scan = Scan { from_ns, ..Scan::all() };
+        let scan = Scan { from_ns, ..Scan::all() }.columns(COLUMNS);
         reader.each_batch(TableId::Inferences, &scan, |batch| pass.batch(batch))?;
     }
     let Pass { mut sessions, slowest, .. } = pass;

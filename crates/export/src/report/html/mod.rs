@@ -9,7 +9,7 @@ mod escape;
 mod sha256;
 
 use self::escape::{coordinate, escape, running};
-use super::blocks::{Align, Block, Cell, Figure, Section, Table, Tone, sections};
+use super::blocks::{Align, Block, Cell, Column, Figure, Section, Table, Tone, sections};
 use super::palette::colour;
 use super::units::{duration, provider};
 use super::{FindingReport, ReportModel, Severity};
@@ -207,10 +207,12 @@ fn show_table(table: &Table) -> String {
         out += &format!("<th scope=\"col\"{}>{}</th>", align(column.align), escape(&column.title));
     }
     out += "</tr></thead><tbody>\n";
+    // Narrow screens show the rows of such tables without a head: each cell then says what it is.
+    let prose = table.columns.iter().any(|column| column.align == Align::Prose);
     for row in &table.rows {
         out += "<tr>";
         for (cell, column) in row.iter().zip(&table.columns) {
-            out += &show_cell(cell, column.align);
+            out += &show_cell(cell, column, prose);
         }
         out += "</tr>\n";
     }
@@ -229,7 +231,8 @@ fn align(align: Align) -> &'static str {
     }
 }
 
-fn show_cell(cell: &Cell, column: Align) -> String {
+fn show_cell(cell: &Cell, column: &Column, named: bool) -> String {
+    let name = if named { format!(" data-h=\"{}\"", escape(&column.title)) } else { String::new() };
     let sort = cell.sort.map_or(String::new(), |value| format!(" data-s=\"{value}\""));
     let swatch = cell.op_type.as_ref().map_or(String::new(), |op_type| {
         format!("<svg class=\"swatch\" width=\"10\" height=\"10\" aria-hidden=\"true\"><rect class=\"c{}\" width=\"10\" height=\"10\" rx=\"2\"/></svg>", colour(op_type))
@@ -240,5 +243,5 @@ fn show_cell(cell: &Cell, column: Align) -> String {
             coordinate(share * 48.0)
         )
     });
-    format!("<td{}{sort}>{swatch}{bar}{}</td>", align(column), running(&cell.text))
+    format!("<td{}{sort}{name}>{swatch}{bar}{}</td>", align(column.align), running(&cell.text))
 }

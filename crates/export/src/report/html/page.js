@@ -168,6 +168,8 @@
   for (const figure of all(".timeline")) {
     const track = figure.querySelector(".track");
     const shapes = figure.querySelector(".shapes");
+    // The nested drawing measures what it contains, so sizes are taken from the one around it.
+    const area = track.querySelector(".area");
     const texts = figure.querySelector(".texts");
     const axis = figure.querySelector(".xs");
     const output = figure.querySelector("output");
@@ -200,7 +202,7 @@
       waiting = false;
       const width = view.to - view.from;
       shapes.setAttribute("viewBox", `${view.from} 0 ${width} ${height}`);
-      const pixels = shapes.getBoundingClientRect().width || 1;
+      const pixels = area.getBoundingClientRect().width || 1;
       const perPixel = width / pixels;
       texts.textContent = "";
       let count = 0, busy = 0, labels = 0;
@@ -214,8 +216,11 @@
         if (room < 34 || h < 12 || labels > 300) continue;
         labels += 1;
         const label = document.createElementNS(SVG, "text");
-        const name = text.split("\n")[0];
+        const [full, details = ""] = text.split("\n");
         const most = Math.floor((room - 8) / 6.2);
+        // A path says most at its end; where even that is too long, the type says more than half a name.
+        const names = [full, full.split("/").pop(), details.split(" · ")[0]];
+        const name = names.find((part) => part && part.length <= most) || names[2] || full;
         label.textContent = name.length > most ? name.slice(0, Math.max(1, most - 1)) + "…" : name;
         label.setAttribute("x", (left - view.from) / perPixel + 4);
         label.setAttribute("y", y + h / 2 + 4);
@@ -257,7 +262,7 @@
     const reset = () => { remember(); set(0, span); };
     const move = (share) => { const by = (view.to - view.from) * share; set(view.from + by, view.to + by); };
     const shareAt = (event) => {
-      const box = shapes.getBoundingClientRect();
+      const box = area.getBoundingClientRect();
       return clamp((event.clientX - box.left) / box.width, 0, 1);
     };
 
@@ -272,7 +277,7 @@
     track.addEventListener("pointerdown", (event) => {
       if (event.button !== 0) return;
       const from = event.clientX, before = { ...view };
-      const perPixel = (view.to - view.from) / shapes.getBoundingClientRect().width;
+      const perPixel = (view.to - view.from) / area.getBoundingClientRect().width;
       let moved = false;
       const onMove = (moving) => {
         if (!moved && Math.abs(moving.clientX - from) < 3) return;

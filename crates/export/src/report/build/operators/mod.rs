@@ -25,6 +25,24 @@ const MOST_NODE_ROWS: usize = 500;
 /// Events of loading and initialising that are shown.
 const MOST_SESSION_EVENTS: usize = 12;
 
+/// Columns of the first pass.
+const COLUMNS: &[&str] = &[
+    "timestamp_ns",
+    "duration_ns",
+    "session_id",
+    "run",
+    "kind",
+    "name",
+    "op_type",
+    "execution_provider",
+    "device",
+    "thread",
+    "depth",
+    "input_shapes",
+    "output_bytes",
+    "flops",
+];
+
 pub(super) struct Operators {
     pub reports: Vec<OperatorReport>,
     pub left_out: Vec<String>,
@@ -38,7 +56,7 @@ pub(super) trait KnownSessions {
 
 pub(super) fn read(reader: &mut Reader<'_>, known: &dyn KnownSessions) -> Result<Operators, ReportError> {
     let mut pass = Pass::default();
-    reader.each_batch(TableId::Operators, &Scan::all(), |batch| {
+    reader.each_batch(TableId::Operators, &Scan::all().columns(COLUMNS), |batch| {
         for row in batch.rows::<OperatorRow>() {
             pass.row(&row);
         }

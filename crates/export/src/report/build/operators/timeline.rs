@@ -17,6 +17,19 @@ const MOST_LANES: usize = 24;
 /// Rows that operators of one lane may take when they overlap.
 const MOST_SUBLANES: usize = 3;
 
+const COLUMNS: &[&str] = &[
+    "timestamp_ns",
+    "duration_ns",
+    "session_id",
+    "run",
+    "kind",
+    "name",
+    "op_type",
+    "execution_provider",
+    "thread",
+    "depth",
+];
+
 /// Where an operator is drawn. The order is the order from top to bottom.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct LaneKey {
@@ -96,6 +109,7 @@ pub(super) fn draw(
     let mut drawing = Drawing::new(span, most.max(10));
     let end_ns = span.start_ns.saturating_add(span.duration_ns).saturating_add(1);
     let scan = Scan { from_ns: Some(span.start_ns), to_ns: Some(end_ns), ..Scan::all() };
+    let scan = scan.columns(COLUMNS);
     reader.each_batch(TableId::Operators, &scan, |batch| {
         for row in batch.rows::<OperatorRow>() {
             if row.run == Some(span.run) && row.session_id == *session_id {

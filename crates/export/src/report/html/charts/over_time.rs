@@ -9,7 +9,8 @@ use super::{Frame, HEIGHT, band, dots, line};
 const MOST_POINTS: usize = 1000;
 
 pub(in crate::report::html) fn over_time(over_time: &OverTime, caption: &str, most: usize) -> String {
-    let points = join(&over_time.points, most.clamp(50, MOST_POINTS));
+    let together = over_time.points.len().div_ceil(most.clamp(50, MOST_POINTS)).max(1);
+    let points = join(&over_time.points, together);
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return String::new() };
     let single = points.iter().all(|point| point.n == 1);
     let time = Scale::linear(first.offset_seconds, last.offset_seconds);
@@ -44,7 +45,10 @@ pub(in crate::report::html) fn over_time(over_time: &OverTime, caption: &str, mo
             .to_owned(),
     };
     let frame = Frame {
-        caption: caption.to_owned(),
+        caption: match together {
+            1 => caption.to_owned(),
+            points => format!("{caption}; {points} points are drawn as one"),
+        },
         legend,
         x: Ticks::time(&time, 6),
         y: Ticks::latency(&scale, 5, "latency"),
@@ -63,10 +67,9 @@ fn warm_up(over_time: &OverTime, time: &Scale) -> String {
     )
 }
 
-/// Neighbours together until there are few enough. The median and p99 of several points are their largest, so that
+/// So many neighbours together. The median and p99 of several points are their largest, so that
 /// nothing looks faster than it was.
-fn join(points: &[OverTimePoint], most: usize) -> Vec<OverTimePoint> {
-    let together = points.len().div_ceil(most).max(1);
+fn join(points: &[OverTimePoint], together: usize) -> Vec<OverTimePoint> {
     let merge = |part: &[OverTimePoint]| {
         part.iter().copied().reduce(|one, next| OverTimePoint {
             offset_seconds: one.offset_seconds,
