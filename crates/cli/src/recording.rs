@@ -117,7 +117,7 @@ fn begin_in(config: &Config, request: SaveRequest<'_>, global: &GlobalArgs) -> R
     let retention = Retention {
         max_age: Some(Duration::from_secs_f64(config.store.max_age_days * 86_400.0)),
         max_total_bytes: Some((config.store.max_gigabytes * 1e9) as u64),
-        ..Retention::default()
+        keep_tagged: true,
     };
     Ok(RunRecording { writer, store, name: request.name.map(str::to_owned), retention })
 }

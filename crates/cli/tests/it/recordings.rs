@@ -100,6 +100,14 @@ fn profiles_of_every_version_become_recordings() {
     }
     let list = place.ortscope(&["runs", "list", "--json"]).expect_code(0).json();
     assert_eq!(list["runs"].as_array().map(Vec::len), Some(4));
+    // What has a name stays until somebody says otherwise.
+    let prune = |more: &[&str]| {
+        let arguments = [&["runs", "prune", "--older-than", "0s", "--json"], more].concat();
+        place.ortscope(&arguments).expect_code(0).json()["pruned"].as_array().map(Vec::len)
+    };
+    assert_eq!(prune(&[]), Some(0));
+    assert_eq!(prune(&["--all", "--dry-run"]), Some(4));
+    assert_eq!(prune(&["--all"]), Some(4));
 }
 
 #[test]

@@ -14,14 +14,21 @@ use crate::files::{entries, remove_directory, sync_directory};
 const REMOVED_PREFIX: &str = ".removed-";
 
 /// What to keep. Recordings that are being written always stay.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retention {
     /// Recordings that ended longer ago go.
     pub max_age: Option<Duration>,
     /// The oldest go until all together take no more than this.
     pub max_total_bytes: Option<u64>,
-    /// Recordings with a tag stay, whatever their age; they count for the bytes.
+    /// Recordings with a name or a tag stay, whatever their age; they count for the bytes. Default: yes.
     pub keep_tagged: bool,
+}
+
+impl Default for Retention {
+    /// Keeps everything.
+    fn default() -> Self {
+        Self { max_age: None, max_total_bytes: None, keep_tagged: true }
+    }
 }
 
 /// A recording that was removed, or would be.
@@ -40,7 +47,9 @@ pub(super) fn prune(root: &Path, retention: &Retention, dry_run: bool) -> Result
     let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     let mut left = catalogue::list(root)?;
     let mut total_bytes: u64 = left.iter().map(|entry| entry.bytes).sum();
-    let stays = |entry: &Entry| entry.being_written || (retention.keep_tagged && !entry.tags.is_empty());
+    let stays = |entry: &Entry| {
+        entry.being_written || (retention.keep_tagged && (entry.name.is_some() || !entry.tags.is_empty()))
+    };
     left.retain(|entry| !stays(entry));
     let mut pruned = Vec::new();
     // The oldest first.

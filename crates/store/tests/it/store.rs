@@ -119,8 +119,7 @@ fn old_and_large_recordings_go_and_tagged_ones_stay() {
 
     let nothing = Retention::default();
     assert!(store.prune(&nothing, false).expect("pruned").is_empty());
-    let room_for_two =
-        Retention { max_total_bytes: Some(bytes * 5 / 2), keep_tagged: true, ..Retention::default() };
+    let room_for_two = Retention { max_total_bytes: Some(bytes * 5 / 2), ..Retention::default() };
     let would = store.prune(&room_for_two, true).expect("a list");
     assert_eq!(names(&would), [ids[1].clone(), ids[2].clone()]);
     assert_eq!(store.list().expect("a list").len(), 4, "a dry run removes nothing");
@@ -128,7 +127,7 @@ fn old_and_large_recordings_go_and_tagged_ones_stay() {
     assert_eq!(store.list().expect("a list").len(), 2);
 
     let being_written = begin(&store);
-    let of_no_age = Retention { max_age: Some(Duration::ZERO), ..Retention::default() };
+    let of_no_age = Retention { max_age: Some(Duration::ZERO), max_total_bytes: None, keep_tagged: false };
     let gone = store.prune(&of_no_age, false).expect("pruned");
     assert_eq!(names(&gone), [ids[0].clone(), ids[3].clone()], "also tagged ones, if nobody keeps them");
     let left = store.list().expect("a list");
