@@ -1,9 +1,7 @@
-//! Closed buckets packed together: the form in which a day fits into memory. They are packed 64 at a time; several such
-//! parts can be joined, so that what lives long is few large pieces of memory instead of many small ones between which
-//! holes remain.
+//! 64 closed buckets packed together: the form in which a day fits into memory.
 //!
 //! Eight columns of whole numbers (see [`codes`](super::codes)), each with as many bits per number as its largest
-//! needs: a column of width w takes exactly w words. A track that does not change takes about half a byte per bucket, a
+//! needs: a column of width w takes exactly w words. A track that does not change takes about 1.5 bytes per bucket, a
 //! noisy one 8, the worst 16; mean, min and max are kept to 8 parts in a million, percentiles to 0.2 %, counts and
 //! times exactly.
 
@@ -15,8 +13,8 @@ use super::codes::{COARSE_SHIFT, FINE_SHIFT, from_code, round_to_code};
 /// Buckets of a block: 64, so that columns start at whole words.
 pub(super) const BLOCK: usize = 64;
 const COLUMNS: usize = 8;
-/// Words before the columns: the first index, the smallest count and mean, and the width of each column.
-const HEADER: usize = 3;
+/// Words before the columns: the smallest count and mean, and the width of each column.
+const HEADER: usize = 2;
 /// What an allocator and the counters of `Arc` add to a block, about.
 const ALLOCATION_BYTES: usize = 32;
 
@@ -26,9 +24,7 @@ pub(super) struct Block {
     /// Index of the first and of the last bucket.
     pub first: u64,
     pub last: u64,
-    /// Parts of 64 buckets, one after the other.
     words: Arc<[u64]>,
-    parts: u32,
 }
 
 impl Block {
@@ -62,72 +58,44 @@ impl Block {
         let widths = columns.each_ref().map(width);
         let payload: usize = widths.iter().map(|width| usize::from(*width)).sum();
         let mut words = Vec::with_capacity(HEADER + payload);
-        words.push(buckets[0].index);
         words.push(u64::from(count_base) << 32 | u64::from(mean_base));
         words.push(u64::from_le_bytes(widths));
         for (column, width) in columns.iter().zip(widths) {
             pack_column(column, u32::from(width), &mut words);
         }
-        Some(Self { first: buckets[0].index, last: buckets[BLOCK - 1].index, words: words.into(), parts: 1 })
-    }
-
-    /// Joins neighbouring blocks; `None` if there are none.
-    pub fn join<'a>(blocks: impl Iterator<Item = &'a Self> + Clone) -> Option<Self> {
-        let (first, last) = (blocks.clone().next()?.first, blocks.clone().last()?.last);
-        let words: Vec<u64> = blocks.clone().flat_map(|block| block.words.iter().copied()).collect();
-        Some(Self { first, last, words: words.into(), parts: blocks.map(|block| block.parts).sum() })
-    }
-
-    pub fn parts(&self) -> usize {
-        self.parts as usize
-    }
-
-    /// How many buckets are in it.
-    pub fn len(&self) -> usize {
-        self.parts() * BLOCK
+        Some(Self { first: buckets[0].index, last: buckets[BLOCK - 1].index, words: words.into() })
     }
 
     pub fn unpack(&self) -> Vec<Bucket> {
-        let mut buckets = Vec::with_capacity(self.len());
-        let mut words = &*self.words;
-        for _ in 0..self.parts {
-            words = unpack_part(words, &mut buckets);
-        }
-        buckets
+        let header = |index: usize| self.words.get(index).copied().unwrap_or_default();
+        let (count_base, mean_base) = ((header(0) >> 32) as u32, header(0) as u32);
+        let mut start = HEADER;
+        let columns = header(1).to_le_bytes().map(|width| {
+            let words = self.words.get(start..).unwrap_or_default();
+            start += usize::from(width);
+            (words, u32::from(width))
+        });
+        let mut expected = self.first;
+        let unpack_row = |row: usize| {
+            let [gap, count, mean, below, above, p50, p95, p99] =
+                columns.map(|(words, width)| unpack_number(words, width, row));
+            let index = expected.saturating_add(gap);
+            expected = index.saturating_add(1);
+            let mean = mean_base + mean as u32;
+            let (min, max) = (mean - below as u32, mean + above as u32);
+            let p50 = floor_code(min) + p50 as u32;
+            let p95 = p50 + p95 as u32;
+            let p99 = p95 + p99 as u32;
+            let [min, mean, max] = [min, mean, max].map(|code| from_code(code, FINE_SHIFT));
+            let [p50, p95, p99] = [p50, p95, p99].map(|code| from_code(code, COARSE_SHIFT).clamp(min, max));
+            Bucket { index, count: count_base + count as u32, min, max, mean, p50, p95, p99 }
+        };
+        (0..BLOCK).map(unpack_row).collect()
     }
 
     pub fn heap_bytes(&self) -> usize {
         self.words.len() * size_of::<u64>() + ALLOCATION_BYTES
     }
-}
-
-/// Unpacks one part from the front; returns the words behind it.
-fn unpack_part<'a>(words: &'a [u64], buckets: &mut Vec<Bucket>) -> &'a [u64] {
-    let header = |index: usize| words.get(index).copied().unwrap_or_default();
-    let mut expected = header(0);
-    let (count_base, mean_base) = ((header(1) >> 32) as u32, header(1) as u32);
-    let mut start = HEADER;
-    let columns = header(2).to_le_bytes().map(|width| {
-        let column = words.get(start..).unwrap_or_default();
-        start += usize::from(width);
-        (column, u32::from(width))
-    });
-    let unpack_row = |row: usize| {
-        let [gap, count, mean, below, above, p50, p95, p99] =
-            columns.map(|(words, width)| unpack_number(words, width, row));
-        let index = expected.saturating_add(gap);
-        expected = index.saturating_add(1);
-        let mean = mean_base + mean as u32;
-        let (min, max) = (mean - below as u32, mean + above as u32);
-        let p50 = floor_code(min) + p50 as u32;
-        let p95 = p50 + p95 as u32;
-        let p99 = p95 + p99 as u32;
-        let [min, mean, max] = [min, mean, max].map(|code| from_code(code, FINE_SHIFT));
-        let [p50, p95, p99] = [p50, p95, p99].map(|code| from_code(code, COARSE_SHIFT).clamp(min, max));
-        Bucket { index, count: count_base + count as u32, min, max, mean, p50, p95, p99 }
-    };
-    buckets.extend((0..BLOCK).map(unpack_row));
-    words.get(start..).unwrap_or_default()
 }
 
 /// The coarse code at or below a fine one.
@@ -238,27 +206,12 @@ mod tests {
     #[test]
     fn quiet_tracks_cost_little_and_noisy_ones_are_bounded() {
         let quiet: Vec<Bucket> = (0..64).map(|index| bucket(index, [42.5; 5], 100)).collect();
-        assert_eq!(check(&quiet), 24 + ALLOCATION_BYTES);
+        assert_eq!(check(&quiet), 16 + ALLOCATION_BYTES);
         let mut random = Random::new(6);
         let noisy: Vec<Bucket> = (0..64)
             .map(|index| bucket(index, [(); 5].map(|()| 50.0 + 5.0 * random.normal() as f32), 100))
             .collect();
         assert!(check(&noisy) < 9 * 64, "{}", check(&noisy));
-    }
-
-    #[test]
-    fn joined_blocks_hold_what_they_held_apart() {
-        let mut random = Random::new(7);
-        let buckets: Vec<Bucket> = (0..5 * 64)
-            .map(|index| bucket(index * 3 / 2, [(); 5].map(|()| random.unit() as f32), 1 + index as u32))
-            .collect();
-        let apart: Vec<Block> = buckets.chunks(64).filter_map(Block::pack).collect();
-        let pair = Block::join(apart[..2].iter()).expect("two");
-        let all = Block::join([&pair].into_iter().chain(&apart[2..])).expect("four");
-        assert_eq!((all.first, all.last, all.len()), (0, buckets[319].index, 320));
-        assert_eq!(all.unpack(), apart.iter().flat_map(Block::unpack).collect::<Vec<_>>());
-        assert!(all.heap_bytes() < apart.iter().map(Block::heap_bytes).sum());
-        assert!(Block::join([].iter()).is_none());
     }
 
     #[test]

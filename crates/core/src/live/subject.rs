@@ -19,8 +19,6 @@ pub(super) const MINUTE_SECONDS: u64 = 60;
 const LATE_SAMPLE_SECONDS: u64 = 2;
 /// A row further ahead than this is more likely a broken clock than a long pause.
 const AHEAD_SECONDS: u64 = 86_400;
-/// Parts of 64 buckets that are kept and forgotten together: 17 minutes of seconds. Minutes stay apart.
-const SECONDS_TOGETHER: usize = 16;
 /// So many rows in a row with another idea of the time are believed.
 const ROWS_TO_BELIEVE: u32 = 32;
 
@@ -111,8 +109,8 @@ impl SubjectState {
             baseline: None,
             newest: None,
             first_ns: None,
-            seconds: Tier::new(SECONDS_TOGETHER),
-            minutes: Tier::new(1),
+            seconds: Tier::default(),
+            minutes: Tier::default(),
             open_minute: None,
         };
         let ring = (!matches!(key, Key::Process(_))).then(|| Ring::new(tracks, None));

@@ -2,14 +2,12 @@
 
 use std::collections::VecDeque;
 
-use super::block::Block;
+use super::block::{BLOCK, Block};
 use super::bucket::Bucket;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Tier {
     blocks: VecDeque<Block>,
-    /// So many parts become one block.
-    parts_per_block: usize,
     /// Sum of the blocks' own bytes.
     payload_bytes: usize,
     /// Newer than all blocks; fewer than a block.
@@ -26,17 +24,6 @@ pub(super) struct Gathered {
 }
 
 impl Tier {
-    /// A tier that forgets `parts_per_block` times 64 buckets at a time.
-    pub fn new(parts_per_block: usize) -> Self {
-        Self {
-            blocks: VecDeque::new(),
-            parts_per_block,
-            payload_bytes: 0,
-            pending: Vec::new(),
-            forgotten_to: None,
-        }
-    }
-
     /// Adds a bucket. One that is not newer than all others is refused.
     pub fn push(&mut self, bucket: Bucket) -> bool {
         if self.last().is_some_and(|last| bucket.index <= last) {
@@ -44,35 +31,15 @@ impl Tier {
         }
         self.pending.push(bucket);
         if let Some(block) = Block::pack(&self.pending) {
+            self.payload_bytes += block.heap_bytes();
+            if self.blocks.len() == self.blocks.capacity() {
+                // Doubling would waste up to half of what is the largest list of all.
+                self.blocks.reserve_exact(32);
+            }
+            self.blocks.push_back(block);
             self.pending.clear();
-            self.push_block(block);
-            self.join_newest();
         }
         true
-    }
-
-    fn push_block(&mut self, block: Block) {
-        self.payload_bytes += block.heap_bytes();
-        if self.blocks.len() == self.blocks.capacity() {
-            // Doubling would waste up to half of what can be a long list.
-            self.blocks.reserve_exact(self.parts_per_block.max(16));
-        }
-        self.blocks.push_back(block);
-    }
-
-    /// Joins the newest blocks once they are as many as belong together.
-    fn join_newest(&mut self) {
-        let apart = self.blocks.iter().rev().take_while(|block| block.parts() == 1).count();
-        if apart < self.parts_per_block || apart < 2 {
-            return;
-        }
-        let first = self.blocks.len() - apart;
-        if let Some(joined) = Block::join(self.blocks.iter().skip(first)) {
-            for block in self.blocks.drain(first..) {
-                self.payload_bytes -= block.heap_bytes();
-            }
-            self.push_block(joined);
-        }
     }
 
     pub fn last(&self) -> Option<u64> {
@@ -92,9 +59,9 @@ impl Tier {
         self.payload_bytes -= block.heap_bytes();
         self.forgotten_to = Some(block.last.saturating_add(1));
         if self.blocks.capacity() - self.blocks.len() >= 64 {
-            self.blocks.shrink_to(self.blocks.len() + 16);
+            self.blocks.shrink_to(self.blocks.len() + 32);
         }
-        block.len() as u64
+        BLOCK as u64
     }
 
     /// Forgets blocks that lie wholly before this index: age, not a loss.
@@ -111,12 +78,9 @@ impl Tier {
         let mut discarded = (before - self.pending.len()) as u64;
         while let Some(block) = self.blocks.pop_back_if(|block| block.last >= index) {
             self.payload_bytes -= block.heap_bytes();
-            discarded += block.len() as u64;
-            // Pending buckets are newer than the block, so none is left; those of the block that stay are added anew.
-            for bucket in block.unpack().into_iter().filter(|bucket| bucket.index < index) {
-                discarded -= 1;
-                self.push(bucket);
-            }
+            // Pending buckets are newer than the block, so all of them are gone by now.
+            self.pending.extend(block.unpack().into_iter().filter(|bucket| bucket.index < index));
+            discarded += (BLOCK - self.pending.len()) as u64;
         }
         discarded
     }
@@ -125,7 +89,7 @@ impl Tier {
     pub fn count(&self, from: u64, to: u64) -> usize {
         let inside = |index: u64| from <= index && index < to;
         let packed = self.blocks_in(from, to).map(|block| match inside(block.first) && inside(block.last) {
-            true => block.len(),
+            true => BLOCK,
             false => block.unpack().iter().filter(|bucket| inside(bucket.index)).count(),
         });
         packed.sum::<usize>() + self.pending.iter().filter(|bucket| inside(bucket.index)).count()
@@ -175,11 +139,7 @@ mod tests {
     }
 
     fn tier(end: u64) -> Tier {
-        tier_of(1, end)
-    }
-
-    fn tier_of(parts_per_block: usize, end: u64) -> Tier {
-        let mut tier = Tier::new(parts_per_block);
+        let mut tier = Tier::default();
         for index in 0..end {
             assert!(tier.push(bucket(index)));
         }
@@ -192,25 +152,12 @@ mod tests {
 
     #[test]
     fn ranges_cut_blocks_and_pending_alike() {
-        for tier in [tier_of(1, 300), tier_of(2, 300), tier_of(4, 300), tier_of(16, 300)] {
-            for (from, to) in [(0, 300), (63, 65), (64, 64), (100, 50), (250, 400), (299, 300), (400, 500)] {
-                let wanted: Vec<u64> = (from..to.min(300)).collect();
-                assert_eq!(indices(&tier, from, to), wanted);
-                assert_eq!(tier.count(from, to), wanted.len());
-                let first = if from < 300 { Some(from) } else { None };
-                assert_eq!(tier.first_from(from), first);
-            }
+        let tier = tier(300);
+        for (from, to) in [(0, 300), (63, 65), (64, 64), (100, 50), (250, 400), (299, 300), (400, 500)] {
+            let wanted: Vec<u64> = (from..to.min(300)).collect();
+            assert_eq!(indices(&tier, from, to), wanted);
+            assert_eq!(tier.count(from, to), wanted.len());
         }
-    }
-
-    #[test]
-    fn parts_that_are_together_are_forgotten_together() {
-        let mut tier = tier_of(4, 64 * 9 + 5);
-        assert_eq!(tier.blocks.iter().map(Block::parts).collect::<Vec<_>>(), [4, 4, 1]);
-        assert_eq!(tier.forget_oldest(), 256);
-        assert_eq!(indices(&tier, 0, 1000), (256..581).collect::<Vec<_>>());
-        let payload: usize = tier.blocks.iter().map(Block::heap_bytes).sum();
-        assert_eq!(tier.payload_bytes, payload);
     }
 
     #[test]
@@ -237,11 +184,8 @@ mod tests {
 
     #[test]
     fn discarding_keeps_exactly_what_is_before() {
-        for (parts, cut) in [1, 2, 16]
-            .into_iter()
-            .flat_map(|parts| [0, 1, 63, 64, 65, 150, 199, 200, 500].map(|cut| (parts, cut)))
-        {
-            let mut tier = tier_of(parts, 200);
+        for cut in [0, 1, 63, 64, 65, 150, 199, 200, 500] {
+            let mut tier = tier(200);
             let kept = cut.min(200);
             assert_eq!(tier.discard_from(cut), 200 - kept);
             assert_eq!(indices(&tier, 0, 1000), (0..kept).collect::<Vec<_>>());

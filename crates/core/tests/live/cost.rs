@@ -123,29 +123,15 @@ impl Workload {
     }
 }
 
-/// What the system has given this program, where it says so in a file.
-fn resident_bytes() -> Option<f64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    Some(line.trim().trim_end_matches("kB").trim().parse::<f64>().ok()? * 1024.0)
-}
-
 fn run(name: &str, seconds: u64, mut workload: Workload) -> Memory {
     let mut memory = Memory::new(Limits::default());
     let mut spent = <[Spent; 3]>::default();
-    let resident_before = resident_bytes();
     for second in 0..seconds {
         workload.second(second, &mut memory, &mut spent);
         spent.iter_mut().for_each(Spent::end_second);
     }
     let view = &memory.view;
     println!("{name}: {:.2} MB, {} tracks", view.bytes() as f64 / 1e6, view.tracks().len());
-    if let Some(grown_bytes) = resident_bytes().zip(resident_before).map(|(now, before)| now - before) {
-        println!(
-            "  resident memory grew by {:.2} MB, batches and figures of this program included",
-            grown_bytes / 1e6
-        );
-    }
     for (name, spent) in ["inference", "process row", "system row"].iter().zip(&spent) {
         spent.show(name);
     }
@@ -177,12 +163,6 @@ fn a_whole_day_at_a_lower_rate() {
         Workload::new(10, 20, 20, 5),
     );
     readers(&memory, 24 * HOUR);
-}
-
-#[test]
-#[ignore = "measures"]
-fn four_hours() {
-    run("10 sessions x 300/s, 20 processes and system at 5 Hz, 4 h", 4 * 3600, Workload::new(10, 300, 20, 5));
 }
 
 #[test]
