@@ -120,6 +120,10 @@ fn old_and_large_recordings_go_and_tagged_ones_stay() {
     let nothing = Retention::default();
     assert!(store.prune(&nothing, false).expect("pruned").is_empty());
     let room_for_two = Retention { max_total_bytes: Some(bytes * 5 / 2), ..Retention::default() };
+    assert!(store.prune(&room_for_two, true).expect("a list").is_empty(), "what has a name stays");
+    for id in &ids {
+        store.rename(id, "").expect("no name");
+    }
     let would = store.prune(&room_for_two, true).expect("a list");
     assert_eq!(names(&would), [ids[1].clone(), ids[2].clone()]);
     assert_eq!(store.list().expect("a list").len(), 4, "a dry run removes nothing");
