@@ -96,7 +96,7 @@ fn profiles_of_every_version_become_recordings() {
         assert!(text.contains("OPERATORS") && text.contains("By type"), "{version}\n{text}");
         let trace = format!("{version}.trace.json");
         let trace = place.ortscope(&["export", version, "-o", &trace, "--json"]).expect_code(0).json();
-        assert_eq!(trace["rows"].as_u64() > Some(0), true, "{version}: {trace}");
+        assert!(trace["rows"].as_u64() > Some(0), "{version}: {trace}");
     }
     let list = place.ortscope(&["runs", "list", "--json"]).expect_code(0).json();
     assert_eq!(list["runs"].as_array().map(Vec::len), Some(4));
