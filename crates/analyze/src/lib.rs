@@ -11,6 +11,8 @@
 //! - [`batch_sweep`], [`recommend`]: what to change,
 //! - [`outputs`]: whether two providers compute the same thing,
 //! - [`clock_cost`]: how many digits the clock supports,
+//! - [`flops`]: how much an operator computes and moves,
+//! - [`operators`]: where the time of a profiled run goes, and what to do about it,
 //! - [`hodges_lehmann`], [`theil_sen`], [`distribution`]: the tools under them.
 //!
 //! Inputs are `u64` nanoseconds (`*_nanos`); outputs for people are `f64` milliseconds (`*_ms`). No output ever holds a
@@ -20,9 +22,11 @@ pub mod batch_sweep;
 pub mod clock_cost;
 pub mod distribution;
 pub mod drift;
+pub mod flops;
 pub mod generation;
 pub mod hodges_lehmann;
 pub mod open_loop;
+pub mod operators;
 mod order;
 pub mod outliers;
 pub mod outputs;

@@ -16,7 +16,7 @@ use ortscope_core::schema::InferenceRow;
 use support::{Random, read_all, samples};
 
 const DIRECTORY: &str = "ORTSCOPE_TEST_DIRECTORY";
-const KILLS: u64 = 60;
+const KILLS: u64 = if cfg!(windows) { 15 } else { 60 };
 const ROWS: u64 = 100;
 
 fn record(sequence: u64) -> InferenceRecord {

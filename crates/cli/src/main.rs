@@ -8,6 +8,7 @@ mod logging;
 mod measure;
 mod model_file;
 mod operator_profile;
+mod operators;
 mod ort_library;
 mod recording;
 mod report;
@@ -85,6 +86,7 @@ fn run(cli: &Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Command::Completions(args) => commands::completions::run(args),
         Command::BenchTrust(args) => commands::bench_trust::run(args),
         Command::BenchStore(args) => commands::bench_store::run(args),
+        Command::BenchProfileJson(args) => commands::bench_profile_json::run(args),
         Command::BenchOverhead(args) => {
             without_telemetry(|| commands::bench_overhead::run(args, global, terminal))
         }

@@ -6,4 +6,5 @@
 pub mod onnx;
 pub mod ort_profile;
 pub mod procfs;
+pub mod qnn_profile;
 pub mod tensors;

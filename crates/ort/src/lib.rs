@@ -41,6 +41,7 @@ pub use error::{ErrorCode, OrtError};
 pub use logging::{LogLevel, LogLine, MAX_LOG_LINES};
 pub use message::essence;
 pub use options::{FallbackPolicy, Optimization, ProviderRequest, SessionOptions};
+pub use os::PROFILE_CLOCK_IS_MONOTONIC;
 pub use plain::PlainRunner;
 pub use runtime::{MINIMUM_VERSION, NEWEST_MINOR, OLDEST_MINOR, Runtime};
 pub use session::{Fallback, Session};

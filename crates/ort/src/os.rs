@@ -25,6 +25,10 @@ impl OsPath {
     }
 }
 
+/// Whether [`crate::Session::profiling_start_ns`] counts from the start of the machine, as our own clock does, and not
+/// since 1970.
+pub const PROFILE_CLOCK_IS_MONOTONIC: bool = IS_WINDOWS;
+
 cfg_select! {
     windows => {
         pub(crate) const IS_WINDOWS: bool = true;

@@ -19,6 +19,8 @@ pub struct MachinePeak {
     pub bytes_per_second: f64,
     /// The instructions used: avx512, avx2-fma or portable.
     pub instructions: String,
+    /// Clock of the processor while one thread worked, from a chain of additions that wait for each other: an estimate.
+    pub clock_hertz: f64,
     pub seconds: f64,
 }
 
@@ -27,6 +29,21 @@ const CHAINS: usize = 10;
 const STEPS: usize = 4096;
 /// Per thread; all together are larger than any cache of today.
 const ARRAY_WORDS: usize = 8 << 20;
+
+/// A lap of the clock's chain: 0.1 ms.
+const STEPS_OF_CLOCK: u64 = 200_000;
+const CLOCK_BUDGET: Duration = Duration::from_millis(20);
+
+/// Cycles of a chain in which every step, an addition and an exclusive or, waits for the one before.
+fn dependent_steps(steps: u64) -> f64 {
+    let (addend, mask) = (black_box(0x9e37_79b9_7f4a_7c15_u64), black_box(0x5555_5555_5555_5555_u64));
+    let mut value = black_box(1_u64);
+    for _ in 0..steps {
+        value = value.wrapping_add(addend) ^ mask;
+    }
+    black_box(value);
+    2.0 * steps as f64
+}
 
 /// Measures for about the given time, half for each figure. Keeps the best of many short laps: whatever disturbs a lap
 /// only makes it slower.
@@ -53,6 +70,7 @@ pub fn measure_peak(threads: usize, budget: Duration) -> MachinePeak {
         flops_per_second: flops,
         bytes_per_second: bytes,
         instructions: instructions.to_owned(),
+        clock_hertz: best_rate(1, CLOCK_BUDGET.min(budget), || || dependent_steps(black_box(STEPS_OF_CLOCK))),
         seconds: begin.elapsed().as_secs_f64(),
     }
 }

@@ -5,6 +5,7 @@
 
 mod document;
 mod overhead;
+mod profile_json;
 mod store;
 mod trust;
 
@@ -24,6 +25,7 @@ struct Bench {
 
 const BENCHES: &[Bench] = &[
     Bench { name: "overhead", run: overhead::run },
+    Bench { name: "profile-json", run: profile_json::run },
     Bench { name: "store", run: store::run },
     Bench { name: "trust", run: trust::run },
 ];

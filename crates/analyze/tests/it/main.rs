@@ -3,9 +3,17 @@
 #[cfg(test)]
 mod coverage;
 #[cfg(test)]
+mod flops;
+#[cfg(test)]
+mod flops_peer;
+#[cfg(test)]
+mod flops_profile;
+#[cfg(test)]
 mod hodges_lehmann;
 #[cfg(test)]
 mod open_loop;
+#[cfg(test)]
+mod operators;
 #[cfg(test)]
 mod outputs;
 #[cfg(test)]
@@ -14,6 +22,9 @@ mod percentile;
 mod properties;
 #[cfg(test)]
 mod recommend;
+// Not only for tests by its attributes: it prints, and says that it may.
+#[path = "../../../ort/tests/support/skips.rs"]
+mod skips;
 #[cfg(test)]
 mod stop;
 #[cfg(test)]

@@ -34,7 +34,7 @@ const EXTENSION: &str = "frames";
 /// How a journal is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JournalOptions {
-    /// Size of a file. Default 16 MiB, 256 KiB to 64 MiB. When one is full, the next is used.
+    /// Size of a file. Default 8 MiB, 256 KiB to 64 MiB. When one is full, the next is used.
     pub file_bytes: u64,
     /// How often what is new goes to the disk. Default 500 ms, from 1 ms to 1 s; others are brought into that range.
     pub sync_period: Duration,
@@ -42,7 +42,7 @@ pub struct JournalOptions {
 
 impl Default for JournalOptions {
     fn default() -> Self {
-        Self { file_bytes: 16 << 20, sync_period: Duration::from_millis(500) }
+        Self { file_bytes: 8 << 20, sync_period: Duration::from_millis(500) }
     }
 }
 

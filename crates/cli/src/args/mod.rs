@@ -103,6 +103,9 @@ pub enum Command {
     /// Cost of keeping data, for `cargo xtask bench store`
     #[command(hide = true)]
     BenchStore(BenchStoreArgs),
+    /// Speed of the profile reader, for `cargo xtask bench profile-json`
+    #[command(hide = true)]
+    BenchProfileJson(BenchProfileJsonArgs),
     /// What a recording holds after a kill, for `cargo xtask bench trust`
     #[command(hide = true)]
     BenchTrust(BenchTrustArgs),
@@ -169,6 +172,19 @@ pub enum ConfigAction {
 pub struct CompletionsArgs {
     #[arg(value_enum)]
     pub shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub struct BenchProfileJsonArgs {
+    pub file: PathBuf,
+    #[arg(long, value_enum)]
+    pub phase: ProfileJsonPhase,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum ProfileJsonPhase {
+    Summary,
+    Rows,
 }
 
 #[derive(Debug, Args)]

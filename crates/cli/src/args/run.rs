@@ -10,6 +10,8 @@ const EXAMPLES: &str = "Examples:
   ortscope run model.onnx --shape seq=64 --batch 1,2,4,8,16
   ortscope run model.onnx --scenario server:50
   ortscope run model.onnx --sweep threads=1,2,4 --sweep opt=basic,all
+  ortscope run model.onnx --profile full
+  ortscope run model.onnx --provider qnn,cpu --require-provider qnn:90
   ortscope run llm.onnx --generate 64
 
 Inputs are made from the model's signature unless --input gives them; every guess is printed.
@@ -101,6 +103,16 @@ pub struct RunArgs {
     /// configuration entry: session.intra_op.allow_spinning=0,1
     #[arg(long, value_name = "KEY=VALUES", help_heading = "Measurement")]
     pub sweep: Vec<String>,
+    /// Operators: 'operators' profiles them in a short pass after the measurement, 'full' also measures the levels of
+    /// graph optimisation, 'off' leaves them out [default: operators; off in sweeps and with --together]
+    #[arg(long, value_name = "WHAT", value_parser = ["off", "operators", "full"], help_heading = "Measurement")]
+    pub profile: Option<String>,
+    /// Runs to profile [default: up to 100 in 1.5 s]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000), help_heading = "Measurement")]
+    pub profile_runs: Option<u64>,
+    /// Fail with exit code 6 unless this provider runs nodes; with :PERCENT, at least so many of all: qnn:90
+    #[arg(long, value_name = "NAME[:PERCENT]", help_heading = "Measurement")]
+    pub require_provider: Vec<String>,
     /// Compare the answers with the CPU's
     #[arg(long, value_name = "REFERENCE", value_parser = ["cpu"], help_heading = "Measurement")]
     pub check_outputs: Option<String>,

@@ -1,8 +1,11 @@
 //! `ortscope import`: a recording from another tool's file.
 
+use ortscope_analyze::operators::{
+    self, FindingContext, OperatorAnalysis, OperatorEvent, OperatorOptions, OperatorReport, RunAssembler,
+};
 use ortscope_core::clock::now_nanos;
 use ortscope_core::identity::SessionId;
-use ortscope_core::schema::{AnnotationRow, LossRow, SessionRow, Text};
+use ortscope_core::schema::{AnnotationRow, FindingRow, LossRow, OperatorRow, SessionRow, Text};
 use ortscope_decode::ort_profile::{ProfileStart, RowOptions};
 use ortscope_store::NewRecording;
 
@@ -23,7 +26,14 @@ pub fn run(args: &ImportArgs, global: &GlobalArgs, terminal: &Terminal) -> Resul
     // Made only when the file turns out to hold rows: a file that is no profile leaves nothing behind.
     let store = open_store(global)?;
     let mut writer = None;
+    let mut analysis = OperatorAnalysis::new(OperatorOptions::default());
+    let mut assembler = RunAssembler::default();
     let read = operator_profile::read(&args.file, options, |batch| {
+        for row in batch.rows::<OperatorRow>() {
+            if let Some(run) = row.run {
+                assembler.push(run, OperatorEvent::from(&row), &mut |_, events| analysis.add_run(events));
+            }
+        }
         if writer.is_none() {
             writer = Some(store.begin(NewRecording {
                 origin: "import".into(),
@@ -53,6 +63,8 @@ pub fn run(args: &ImportArgs, global: &GlobalArgs, terminal: &Terminal) -> Resul
     append(&writer, [imported])?;
     let text = "the profile does not say when it was made: its times count from the import";
     append(&writer, [AnnotationRow { timestamp_ns: started, kind: "note".into(), text: text.into() }])?;
+    assembler.finish(&mut |_, events| analysis.add_run(events));
+    append(&writer, found(&analysis.finish()))?;
     let lost = read.lost_events();
     if lost > 0 {
         let (place, kind) = ("import".into(), "operators".into());
@@ -84,4 +96,22 @@ pub fn run(args: &ImportArgs, global: &GlobalArgs, terminal: &Terminal) -> Resul
         }
     }
     Ok(if lost > 0 || outcome.truncated || outcome.capped { Exit::DataLost } else { Exit::Ok })
+}
+
+/// What the profile alone says; without the graph, the machine and the providers asked for, less than a run knows.
+fn found(report: &OperatorReport) -> Vec<FindingRow> {
+    let transitions = operators::transitions(report, None);
+    let context = FindingContext { transitions: Some(&transitions), ..FindingContext::default() };
+    let now = now_nanos();
+    operators::findings(report, &context)
+        .into_iter()
+        .map(|finding| FindingRow {
+            timestamp_ns: now,
+            id: finding.id.into(),
+            severity: finding.severity.name().into(),
+            evidence: finding.evidence.into(),
+            advice: finding.advice.into(),
+            command: None,
+        })
+        .collect()
 }

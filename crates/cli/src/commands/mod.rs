@@ -1,6 +1,7 @@
 //! One module per command.
 
 pub mod bench_overhead;
+pub mod bench_profile_json;
 pub mod bench_store;
 pub mod bench_trust;
 pub mod completions;

@@ -14,6 +14,11 @@ pub mod progress;
 pub mod protocol;
 pub mod supervise;
 
+/// Where ONNX Runtime writes profiles and graphs: on a disk, since they may be large.
+pub fn profile_directory() -> std::io::Result<tempfile::TempDir> {
+    tempfile::Builder::new().prefix("ortscope-profile-").tempdir()
+}
+
 /// A directory private to this user, gone with the measurement. In memory where the system has such a place and one
 /// worker alone uses it (containers often have only 64 MB there): a ring on a disk would be written out again and again.
 pub fn channel_directory(together: bool) -> std::io::Result<tempfile::TempDir> {

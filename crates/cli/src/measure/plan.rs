@@ -27,6 +27,8 @@ pub struct WorkerPlan {
     pub time_second_session: bool,
     /// Instead of measuring: profile the operators.
     pub profile: Option<ProfilePlan>,
+    /// Instead of measuring: compare the levels of optimisation.
+    pub levels: Option<LevelsPlan>,
 }
 
 /// The profiling pass. It ends at the runs or at the time, whichever comes first.
@@ -35,9 +37,18 @@ pub struct ProfilePlan {
     /// Where ONNX Runtime writes its files.
     pub directory: PathBuf,
     pub runs: u64,
-    pub duration_nanos: u64,
+    pub duration_nanos: Option<u64>,
     /// Write the optimised graph as well.
     pub optimized_model: bool,
+}
+
+/// Levels of optimisation side by side.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LevelsPlan {
+    /// Where ONNX Runtime writes the graphs.
+    pub directory: PathBuf,
+    /// For all levels together.
+    pub duration_nanos: u64,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

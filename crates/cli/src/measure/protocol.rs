@@ -50,6 +50,10 @@ pub enum WorkerMessage {
     },
     /// The profiling pass is over.
     Profiled(Profiled),
+    /// The levels of optimisation, from none to all.
+    Levels {
+        levels: Vec<LevelMeasured>,
+    },
     OutputsChecked {
         reference: String,
         outputs: Vec<CheckedOutput>,
@@ -93,10 +97,22 @@ pub struct Profiled {
     pub file: PathBuf,
     /// The graph that was run; none where ONNX Runtime cannot write it.
     pub optimized_model: Option<PathBuf>,
-    /// Zero of the profile's times, on the wall clock.
-    pub started_unix_nanos: u64,
+    /// Zero of the profile's times, on the monotonic clock; none if that was before the machine started.
+    pub started_nanos: Option<u64>,
+    /// What QNN says about its device: a file of its own.
+    pub qnn_file: Option<PathBuf>,
     /// Every profiled run, seen from outside.
     pub run_nanos: Vec<u64>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LevelMeasured {
+    pub level: String,
+    /// The optimised graph; none where ONNX Runtime cannot write it.
+    pub model: Option<PathBuf>,
+    pub session_nanos: Option<u64>,
+    pub run_nanos: Vec<u64>,
+    pub failure: Option<String>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -82,6 +82,8 @@ pub struct Assignment<'a> {
     pub model_name: &'a str,
     pub rule: &'a StopRule,
     pub sampling_hertz: f64,
+    /// What the progress line says; without it, what the worker's messages and records tell.
+    pub stage: Option<&'static str>,
     /// Everything that is seen is kept there as well.
     pub recording: Option<&'a RecordingWriter>,
 }
@@ -93,7 +95,7 @@ pub fn supervise(
     progress: &mut Progress,
 ) -> Result<Outcome, Failure> {
     let started = Instant::now();
-    let Assignment { plan, rule, .. } = *assignment;
+    let plan = assignment.plan;
     let page = ControlPage::create(&plan.channel).map_err(Failure::internal)?;
     page.beat(now_nanos());
     let mut child = spawn(plan)?;
@@ -124,7 +126,10 @@ pub fn supervise(
         .source(ProcessSampler::new(vec![child.id()], assignment.sampling_hertz))
         .sink(collector.clone())
         .start()?;
-    let (status, why) = watch(&mut child, rule, interrupt, progress, &running, &collector)?;
+    if let Some(stage) = assignment.stage {
+        progress.update(|| stage.to_owned());
+    }
+    let (status, why) = watch(&mut child, assignment, interrupt, progress, &running, &collector)?;
     ended.store(true, Ordering::SeqCst);
     let report = running.join();
     if let Some(recording) = assignment.recording {
@@ -189,7 +194,7 @@ fn drain_stderr(child: &mut Child) -> Result<std::thread::JoinHandle<String>, Fa
 /// Looks a few times a second until the worker has ended.
 fn watch(
     child: &mut Child,
-    rule: &StopRule,
+    assignment: &Assignment<'_>,
     interrupt: &Interrupt,
     progress: &mut Progress,
     running: &RunningPipeline,
@@ -202,7 +207,7 @@ fn watch(
             return Ok((status, why.unwrap_or(Ended::WorkerDone)));
         }
         if why.is_none() {
-            why = reason_to_stop(rule, interrupt, progress, collector);
+            why = reason_to_stop(assignment, interrupt, progress, collector);
             if why.is_some() {
                 running.control().stop();
                 stopped_at = Some(Instant::now());
@@ -223,7 +228,7 @@ fn watch(
 }
 
 fn reason_to_stop(
-    rule: &StopRule,
+    assignment: &Assignment<'_>,
     interrupt: &Interrupt,
     progress: &mut Progress,
     collector: &Collector,
@@ -239,7 +244,7 @@ fn reason_to_stop(
         WorkerMessage::Steady { begin: true, timestamp_nanos, .. } => Some(*timestamp_nanos),
         _ => None,
     }) else {
-        progress.update(|| stage(&collected.messages).to_owned());
+        progress.update(|| assignment.stage.unwrap_or_else(|| stage(&collected.messages)).to_owned());
         return None;
     };
     let elapsed = now_nanos().saturating_sub(begin);
@@ -255,7 +260,10 @@ fn reason_to_stop(
     });
     // The rule looks at what comes after the warm-up; half of the series is the most that can be warm-up.
     let warm = ortscope_analyze::detect_warm_up(sample(&collected.steady_run_nanos)).discarded;
-    rule.check(collected.steady_run_nanos.get(warm..).unwrap_or_default(), elapsed).map(Ended::Rule)
+    assignment
+        .rule
+        .check(collected.steady_run_nanos.get(warm..).unwrap_or_default(), elapsed)
+        .map(Ended::Rule)
 }
 
 /// The first runs are where the warm-up is; looking at all of a million would disturb what is measured.

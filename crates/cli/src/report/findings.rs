@@ -1,6 +1,7 @@
 //! What a user should act on, each with its evidence, advice and a command to try.
 
 use ortscope_analyze::open_loop::OpenLoopVerdict;
+use ortscope_analyze::operators::{self, OperatorFinding};
 use ortscope_analyze::outputs::OutputVerdict;
 use ortscope_analyze::stability::Verdict;
 use serde::Serialize;
@@ -57,6 +58,29 @@ pub fn find(result: &RunResult) -> Vec<Finding> {
     .collect();
     findings.sort_by_key(|finding| finding.severity);
     findings
+}
+
+/// A finding of the operators, with a command to try.
+pub fn of_operators(result: &RunResult, finding: OperatorFinding) -> Finding {
+    let flags = match finding.id {
+        "cpu-fallback" => Some("--provider cpu"),
+        "oversubscribed-threads" => Some("--sweep threads=1,2,4"),
+        "batch-too-small" | "memory-bound" => Some("--batch 1,2,4,8"),
+        "unattributed-time" => Some("--duration 30s"),
+        id if id.starts_with("unfused") => Some("--profile full"),
+        _ => None,
+    };
+    Finding {
+        id: finding.id,
+        severity: match finding.severity {
+            operators::Severity::Error => Severity::Error,
+            operators::Severity::Warning => Severity::Warning,
+            operators::Severity::Advice => Severity::Advice,
+        },
+        evidence: finding.evidence,
+        advice: finding.advice,
+        command: flags.and_then(|flags| command(result, flags)),
+    }
 }
 
 fn command(result: &RunResult, flags: &str) -> Option<String> {

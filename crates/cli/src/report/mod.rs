@@ -3,6 +3,7 @@
 pub mod document;
 pub mod findings;
 pub mod latency;
+mod operators;
 pub mod result;
 pub mod serving;
 pub mod tables;

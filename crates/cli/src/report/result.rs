@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use ortscope_analyze::generation::{Sequence, summarize_generation};
 use ortscope_analyze::open_loop::{Request, open_loop};
+use ortscope_analyze::operators::OperatorFinding;
 use ortscope_analyze::summary::WarmUpChoice;
 use ortscope_analyze::throughput::{Completion, Throughput, throughput};
 use ortscope_analyze::{StopReason, StopRule, WarmUp};
@@ -20,6 +21,7 @@ use crate::measure::plan::Scenario;
 use crate::measure::protocol::{CheckedOutput, InputsMade, MemoryStage, SessionCreated, WorkerMessage};
 use crate::measure::supervise::{Ended, Outcome};
 use crate::model_file::ModelFacts;
+use crate::operators::OperatorSection;
 
 /// One model under one configuration.
 #[derive(Debug, Clone, Serialize)]
@@ -47,6 +49,8 @@ pub struct RunResult {
     pub cpu_cores_used: Option<f64>,
     pub outputs_checked: Option<OutputsChecked>,
     pub allocator: Option<BTreeMap<String, Value>>,
+    /// From a profiling pass of its own; `unavailable` says why there is none.
+    pub operators: Option<OperatorSection>,
     pub stop_reason: StopCode,
     /// The same for people.
     pub stopped: &'static str,
@@ -181,6 +185,7 @@ impl RunResult {
             cpu_cores_used: None,
             outputs_checked: None,
             allocator: None,
+            operators: None,
             stop_reason: stop.0,
             stopped: stop.1,
             wall_seconds: outcome.wall_seconds,
@@ -203,6 +208,16 @@ impl RunResult {
         result.explain_gaps();
         result.findings = findings::find(&result);
         result
+    }
+
+    /// Adds what the operators say; what is known already is not said twice.
+    pub fn add_findings(&mut self, found: Vec<OperatorFinding>) {
+        for finding in found {
+            if self.findings.iter().all(|known| known.id != finding.id) {
+                self.findings.push(findings::of_operators(self, finding));
+            }
+        }
+        self.findings.sort_by_key(|finding| finding.severity);
     }
 
     pub fn measured_runs(&self) -> u64 {
@@ -256,6 +271,7 @@ impl RunResult {
                 }
                 WorkerMessage::Note { text } => self.notes.push(text.clone()),
                 WorkerMessage::Profiled(_)
+                | WorkerMessage::Levels { .. }
                 | WorkerMessage::OwnMemory { .. }
                 | WorkerMessage::Failed { .. }
                 | WorkerMessage::Done => {}

@@ -5,8 +5,9 @@ use ortscope_analyze::stability::Verdict;
 use ortscope_analyze::{Percentile, WarmUpVerdict};
 
 use super::document::ClockReport;
-use super::findings::Severity;
+use super::findings::{Finding, Severity};
 use super::latency::LatencyReport;
+use super::operators;
 use super::result::RunResult;
 use crate::measure::plan::Scenario;
 use crate::recording::Saved;
@@ -25,6 +26,8 @@ pub fn summary(result: &RunResult, clock: &ClockReport, terminal: &Terminal) -> 
     let mut page = Page { lines: Vec::new(), terminal: *terminal, noise: clock_noise(clock) };
     page.title(result);
     page.runtime(result);
+    // What makes the figures mean something else is said before them.
+    page.problems(result);
     page.inputs(result);
     page.cold(result);
     page.latency(result);
@@ -32,6 +35,7 @@ pub fn summary(result: &RunResult, clock: &ClockReport, terminal: &Terminal) -> 
     page.generation(result);
     page.throughput(result);
     page.memory(result);
+    page.operators(result);
     page.outputs(result);
     page.stability(result, clock);
     page.findings(result);
@@ -354,8 +358,26 @@ impl Page {
         self.line("stability", &text);
     }
 
+    fn operators(&mut self, result: &RunResult) {
+        for (index, line) in operators::lines(result).iter().enumerate() {
+            self.line(if index == 0 { "operators" } else { "" }, line);
+        }
+        if let (None, Some(why)) = (&result.operators, result.unavailable.get("operators")) {
+            self.line("operators", &self.terminal.paint(DIM, &format!("n/a: {why}")));
+        }
+    }
+
+    fn problems(&mut self, result: &RunResult) {
+        self.found(result.findings.iter().filter(|finding| finding.severity == Severity::Error));
+    }
+
     fn findings(&mut self, result: &RunResult) {
-        for finding in result.findings.iter().take(MOST_FINDINGS) {
+        let others = result.findings.iter().filter(|finding| finding.severity != Severity::Error);
+        self.found(others);
+    }
+
+    fn found<'f>(&mut self, findings: impl Iterator<Item = &'f Finding>) {
+        for finding in findings.take(MOST_FINDINGS) {
             let (label, style) = match finding.severity {
                 Severity::Error => ("problem", BAD),
                 Severity::Warning => ("warning", WARN),

@@ -5,6 +5,7 @@ mod check;
 mod failures;
 mod generate;
 mod inputs;
+mod levels;
 mod outbox;
 mod profile;
 mod session;
@@ -84,9 +85,10 @@ fn work(plan: &WorkerPlan, page: &ControlPage, outbox: &mut Outbox) -> Result<()
     });
     let environment =
         Environment::new(&runtime, LogLevel::Warning).map_err(|error| failures::from_ort(&error, plan))?;
-    let result = match &plan.profile {
-        Some(profile) => profile::run(plan, profile, page, outbox, &environment),
-        None => measure(plan, page, outbox, &environment),
+    let result = match (&plan.profile, &plan.levels) {
+        (Some(profile), _) => profile::run(plan, profile, page, outbox, &environment),
+        (None, Some(levels)) => levels::run(plan, levels, page, outbox, &environment),
+        (None, None) => measure(plan, page, outbox, &environment),
     };
     outbox.send(&WorkerMessage::Logs { lines: environment.take_logs(), dropped: environment.dropped_logs() });
     result

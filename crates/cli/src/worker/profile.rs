@@ -3,9 +3,11 @@
 //! It is never mixed with the measurement: the profiler makes a run up to three times slower and keeps kilobytes of
 //! memory per operator that are not given back.
 
+use std::path::{Path, PathBuf};
+
 use ortscope_channel::ControlPage;
-use ortscope_core::clock::now_nanos;
-use ortscope_ort::{Environment, Session, SessionOptions};
+use ortscope_core::clock::{WallAnchor, now_nanos};
+use ortscope_ort::{Environment, Session, SessionOptions, ep};
 
 use super::outbox::Outbox;
 use super::{Stopped, failures, inputs};
@@ -20,45 +22,88 @@ pub fn run(
     environment: &Environment,
 ) -> Result<(), Stopped> {
     let wrong = |error: &ortscope_ort::OrtError| Stopped::from(failures::from_ort(error, plan));
-    let (mut session, optimized_model) = create(plan, profile, environment)?;
-    let started_unix_nanos = session.profiling_start_ns().map_err(|error| wrong(&error))?;
-    let made = inputs::make(plan, &session)?;
+    let mut made_session = create(plan, profile, environment)?;
+    let session = &mut made_session.session;
+    let started = session.profiling_start_ns().map_err(|error| wrong(&error))?;
+    let started_nanos = on_our_clock(started);
+    let made = inputs::make(plan, session)?;
     let mut run_nanos = Vec::new();
     {
         let mut binding = session.bind(&made.values).map_err(|error| wrong(&error))?;
-        let deadline = now_nanos() + profile.duration_nanos;
+        let deadline = profile.duration_nanos.map(|most| now_nanos().saturating_add(most));
         while (run_nanos.len() as u64) < profile.runs && !page.stop_requested() {
             let begin = now_nanos();
             binding.run().map_err(|error| wrong(&error))?;
             run_nanos.push(now_nanos() - begin);
             // At least one run after the first, which is not like the others.
-            if now_nanos() >= deadline && run_nanos.len() >= 2 {
+            if deadline.is_some_and(|end| now_nanos() >= end) && run_nanos.len() >= 2 {
                 break;
             }
         }
     }
     let file = session.end_profiling().map_err(|error| wrong(&error))?;
-    outbox.send(&WorkerMessage::Profiled(Profiled { file, optimized_model, started_unix_nanos, run_nanos }));
+    let Made { session, optimized_model, qnn_file } = made_session;
+    // QNN writes its file when the session ends.
+    drop(session);
+    let qnn_file = qnn_file.filter(|path| path.is_file());
+    outbox.send(&WorkerMessage::Profiled(Profiled {
+        file,
+        optimized_model,
+        started_nanos,
+        qnn_file,
+        run_nanos,
+    }));
     Ok(())
 }
 
-/// The session, and the file of its optimised graph. A graph with nodes that a provider compiled cannot be written: then
-/// there is none.
-fn create(
-    plan: &WorkerPlan,
-    profile: &ProfilePlan,
-    environment: &Environment,
-) -> Result<(Session, Option<std::path::PathBuf>), Stopped> {
+/// ONNX Runtime counts from the start of the machine on Windows, and since 1970 elsewhere.
+fn on_our_clock(nanos: u64) -> Option<u64> {
+    if ortscope_ort::PROFILE_CLOCK_IS_MONOTONIC {
+        return Some(nanos);
+    }
+    let anchor = WallAnchor::now();
+    let before_anchor = i128::from(nanos) - i128::from(anchor.unix_nanos);
+    u64::try_from(i128::from(anchor.monotonic_nanos) + before_anchor).ok()
+}
+
+/// A session and the files it writes.
+struct Made {
+    session: Session,
+    /// A graph with nodes that a provider compiled cannot be written: then there is none.
+    optimized_model: Option<PathBuf>,
+    qnn_file: Option<PathBuf>,
+}
+
+fn create(plan: &WorkerPlan, profile: &ProfilePlan, environment: &Environment) -> Result<Made, Stopped> {
     let options =
         SessionOptions { profiling_prefix: Some(profile.directory.join("profile")), ..plan.options.clone() };
     let optimized = profile.directory.join("optimized.onnx");
     if profile.optimized_model && options.providers.is_empty() {
         let options = SessionOptions { optimized_model_path: Some(optimized.clone()), ..options.clone() };
         if let Ok(session) = Session::create(environment, &plan.model, &options) {
-            return Ok((session, Some(optimized)));
+            return Ok(Made { session, optimized_model: Some(optimized), qnn_file: None });
         }
+    }
+    let qnn_file = profile.directory.join("qnn.csv");
+    if let Some(options) = with_qnn_profile(&options, &qnn_file)
+        && let Ok(session) = Session::create(environment, &plan.model, &options)
+    {
+        return Ok(Made { session, optimized_model: None, qnn_file: Some(qnn_file) });
     }
     let session = Session::create(environment, &plan.model, &options)
         .map_err(|error| Stopped::from(failures::from_ort(&error, plan)))?;
-    Ok((session, None))
+    Ok(Made { session, optimized_model: None, qnn_file: None })
+}
+
+/// QNN counts cycles per node if it is told to; a user who set its profiling already knows better.
+fn with_qnn_profile(options: &SessionOptions, file: &Path) -> Option<SessionOptions> {
+    let mut options = options.clone();
+    let is_qnn = |name: &str| ep::find(name).is_some_and(|known| known.ort_name() == "QNNExecutionProvider");
+    let qnn = options.providers.iter_mut().find(|request| is_qnn(&request.name))?;
+    if qnn.options.contains_key("profiling_level") {
+        return None;
+    }
+    qnn.options.insert("profiling_level".into(), "detailed".into());
+    qnn.options.insert("profiling_file_path".into(), file.to_str()?.to_owned());
+    Some(options)
 }

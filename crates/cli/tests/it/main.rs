@@ -3,5 +3,6 @@
 mod bad_input;
 mod commands;
 mod measuring;
+mod operators;
 mod recordings;
 mod support;

@@ -95,6 +95,18 @@ declare_tables! {
         flops: Option<u64>, Count;
         /// Cycles of the device, as the provider reports them.
         cycles: Option<u64>, Count;
+        /// Memory that its provider's allocator had in use when it ended, as requested or as held.
+        memory_in_use_bytes: Option<u64>, Bytes;
+        /// How much more (or less) that was than when it began.
+        memory_delta_bytes: Option<i64>, Bytes;
+        /// Memory that the allocator's arena held when it ended, in use or not.
+        arena_bytes: Option<u64>, Bytes;
+        /// Time its calling thread worked on its own part of what the thread pool shared out.
+        pool_run_ns: Option<u64>, Nanoseconds;
+        /// Time its calling thread waited for the other threads of the pool.
+        pool_wait_ns: Option<u64>, Nanoseconds;
+        /// Parts that the other threads of the pool ran, since the pool was made.
+        pool_helper_runs: Option<u64>, Count;
     }
 
     /// A process that was seen to begin or end.

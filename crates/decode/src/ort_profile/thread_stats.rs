@@ -63,7 +63,7 @@ struct RawSub {
 impl ThreadStats {
     /// `None` for an empty text (a session with one thread) and for what cannot be read.
     pub fn parse(text: &str) -> Option<Self> {
-        if text.len() > MAX_TEXT_BYTES {
+        if text.is_empty() || text.len() > MAX_TEXT_BYTES {
             return None;
         }
         let Raw { main_thread: main, sub_threads } = serde_json::from_str(text).ok()?;

@@ -51,12 +51,8 @@ pub fn checks(model: &ReportModel, limits: &[Limit]) -> Vec<Check> {
         add("losses", "no records were lost".into(), Outcome::Passed(String::new()));
     }
     for loss in &model.losses {
-        let lost = format!("{} lost at {}", count(loss.count), loss.place);
-        add(
-            "losses",
-            format!("{} at {}", loss.kind, loss.place),
-            Outcome::Failed(format!("{} {lost}", loss.kind)),
-        );
+        let lost = format!("{} {} lost at {}", count(loss.count), loss.kind, loss.place);
+        add("losses", format!("{} at {}", loss.kind, loss.place), Outcome::Failed(lost));
     }
     let errors: Vec<_> =
         model.findings.iter().filter(|finding| finding.severity == Severity::Error).collect();

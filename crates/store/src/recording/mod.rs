@@ -7,6 +7,7 @@ mod known;
 mod open;
 mod rings;
 mod rows;
+mod ticks;
 mod unit;
 
 use std::path::{Path, PathBuf};

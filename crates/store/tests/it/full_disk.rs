@@ -1,5 +1,5 @@
-//! A disk without room. It needs one: `ORTSCOPE_TEST_SMALL_DISK` names a directory on a file system of a few megabytes,
-//! for example `mount -t tmpfs -o size=3M tmpfs DIRECTORY`.
+//! A disk without room. It needs one: `ORTSCOPE_TEST_SMALL_DISK` names a directory on a file system of 16 MB,
+//! for example `mount -t tmpfs -o size=16M tmpfs DIRECTORY`.
 
 use ortscope_core::schema::{InferenceRow, LossRow, ProcessSampleRow};
 use ortscope_core::tables::Scan;
@@ -23,7 +23,7 @@ fn a_full_disk_is_an_error_and_costs_nothing_that_was_kept() {
     for (step, tick) in (0..3000_u64).zip(&ticks) {
         // Somebody else fills the disk, and frees it again.
         if step == 300 {
-            let mut bytes = 4 << 20;
+            let mut bytes = 16 << 20;
             while bytes > 4096 && fs_err::write(&filler, vec![1; bytes]).is_err() {
                 bytes -= 64 << 10;
             }

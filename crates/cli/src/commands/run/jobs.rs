@@ -7,6 +7,7 @@ use std::sync::Arc;
 use ortscope_analyze::StopRule;
 use ortscope_analyze::summary::WarmUpChoice;
 use ortscope_core::config::Config;
+use ortscope_decode::onnx::Graph;
 use ortscope_ort::{FallbackPolicy, Optimization, ProviderRequest, SessionOptions};
 
 use super::sweep;
@@ -14,6 +15,7 @@ use crate::args::{GlobalArgs, RunArgs};
 use crate::exit::Failure;
 use crate::measure::plan::{GeneratePlan, InputPlan, RunLimits, Scenario, WorkerPlan};
 use crate::model_file::{self, ModelFacts};
+use crate::operators::ProfileRequest;
 use crate::report::result::Measured;
 use crate::{ort_library, settings, values};
 
@@ -27,6 +29,10 @@ const SWEEP_CAP_SECONDS: f64 = 8.0;
 #[derive(Debug, Clone)]
 pub struct Job {
     pub model: Arc<ModelFacts>,
+    /// The graph of the file.
+    pub graph: Arc<Graph>,
+    /// What to find out about operators after the measurement.
+    pub profile: Option<ProfileRequest>,
     /// In a sweep: what distinguishes this job.
     pub label: Option<String>,
     pub settings: BTreeMap<String, String>,
@@ -98,9 +104,12 @@ pub fn plan(args: &RunArgs, global: &GlobalArgs) -> Result<Vec<Job>, Failure> {
             check_outputs: args.check_outputs.is_some(),
             time_second_session: true,
             profile: None,
+            levels: None,
         };
         let job = Job {
             model: Arc::new(model.facts),
+            graph: Arc::new(model.model.graph),
+            profile: profile(args)?,
             label: None,
             settings: BTreeMap::new(),
             is_default: true,
@@ -179,6 +188,27 @@ fn stop_rule(args: &RunArgs, config: &Config, scenario: Scenario) -> Result<Stop
         (None, None) if args.generate.is_some() => StopRule::for_duration(5.0),
         (None, None) => StopRule::for_precision(precision.or(config.run.precision).unwrap_or(0.01)),
     })
+}
+
+/// Rows of a sweep and models that compete are measured only: profiling them would take longer than measuring.
+fn profile(args: &RunArgs) -> Result<Option<ProfileRequest>, Failure> {
+    let what = args.profile.as_deref();
+    let single = args.batch.len() < 2 && args.sweep.is_empty() && !args.together;
+    if !single && (args.profile_runs.is_some() || what.is_some_and(|what| what != "off")) {
+        return Err(Failure::usage("operators are not profiled in sweeps and with --together")
+            .with_hint("profile the configuration you are interested in alone"));
+    }
+    if what == Some("off") && args.profile_runs.is_some() {
+        return Err(Failure::usage("--profile off and --profile-runs contradict each other"));
+    }
+    if what == Some("off") || !single {
+        return Ok(None);
+    }
+    let usual = ProfileRequest { levels: what == Some("full"), ..ProfileRequest::default() };
+    Ok(Some(match args.profile_runs {
+        Some(runs) => ProfileRequest { runs, duration: None, ..usual },
+        None => usual,
+    }))
 }
 
 fn limits(rule: &StopRule) -> RunLimits {

@@ -1,6 +1,7 @@
 //! `ortscope run`: from arguments to jobs, from jobs to results, from results to a report.
 
 mod jobs;
+mod require;
 mod sweep;
 
 use ortscope_core::clock::WallAnchor;
@@ -8,7 +9,6 @@ use ortscope_core::clock::WallAnchor;
 use self::jobs::Job;
 use crate::args::{GlobalArgs, RunArgs};
 use crate::exit::{Exit, Failure};
-use crate::measure;
 use crate::measure::interrupt::Interrupt;
 use crate::measure::progress::Progress;
 use crate::measure::supervise::{Assignment, Outcome, supervise};
@@ -16,6 +16,7 @@ use crate::recording::{self, RunRecording, SaveRequest};
 use crate::report::document::{ClockReport, SCHEMA};
 use crate::report::{RunDocument, RunResult, tables, text};
 use crate::terminal::{self, Terminal, WARN};
+use crate::{measure, operators};
 
 /// Models and sessions at the same time.
 const MOST_TOGETHER: usize = 10;
@@ -28,6 +29,7 @@ pub fn run(args: &RunArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<E
             args.models.len()
         )));
     }
+    let required = require::parse(&args.require_provider)?;
     let jobs = jobs::plan(args, global)?;
     let recording = begin_recording(args, global, &jobs, terminal)?;
     let interrupt = Interrupt::install();
@@ -58,7 +60,7 @@ pub fn run(args: &RunArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<E
     }
     show(&document, terminal)?;
     // The document has the failure already: main must not print it again as a document of its own.
-    Ok(finish(&document, failure, &interrupt).unwrap_or_else(|failure| {
+    Ok(finish(&document, failure, &required, &interrupt).unwrap_or_else(|failure| {
         terminal::print_failure(terminal, &failure);
         failure.exit
     }))
@@ -138,7 +140,12 @@ fn show(document: &RunDocument, terminal: &Terminal) -> Result<(), Failure> {
 }
 
 /// The exit code: a failure's own; otherwise lost data; otherwise success.
-fn finish(document: &RunDocument, failure: Option<Failure>, interrupt: &Interrupt) -> Result<Exit, Failure> {
+fn finish(
+    document: &RunDocument,
+    failure: Option<Failure>,
+    required: &[require::Requirement],
+    interrupt: &Interrupt,
+) -> Result<Exit, Failure> {
     let measured = document.results.iter().any(|result| result.measured_runs() > 0);
     // A sweep that recommends something has done its job even if some rows could not run.
     let recommended = document.sweep.as_ref().is_some_and(|sweep| sweep.analysis.recommended.is_some())
@@ -146,6 +153,7 @@ fn finish(document: &RunDocument, failure: Option<Failure>, interrupt: &Interrup
     if let Some(failure) = failure.filter(|_| !recommended) {
         return Err(failure);
     }
+    require::check(&document.results, required)?;
     if interrupt.requested() && !measured {
         return Err(Failure::new(Exit::Interrupted, "interrupted before anything was measured"));
     }
@@ -218,9 +226,39 @@ fn measure_one(
     progress: &mut Progress,
 ) -> RunResult {
     match work(job, recording, interrupt, progress) {
-        Ok(outcome) => RunResult::new(job.measured(), outcome),
+        Ok(outcome) => {
+            let mut result = RunResult::new(job.measured(), outcome);
+            add_operators(&mut result, job, recording, interrupt, progress);
+            result
+        }
         Err(failure) => not_measured(job, failure),
     }
+}
+
+/// A profile that cannot be had is a reason in the result; what was measured stands.
+fn add_operators(
+    result: &mut RunResult,
+    job: &Job,
+    recording: Option<&RunRecording>,
+    interrupt: &Interrupt,
+    progress: &mut Progress,
+) {
+    let why = match job.profile {
+        _ if result.measured_runs() == 0 || result.failure.is_some() => "nothing was measured".to_owned(),
+        None if job.together => "not profiled with --together".to_owned(),
+        None if job.label.is_some() => "not profiled in a sweep".to_owned(),
+        None => "switched off with --profile off".to_owned(),
+        Some(_) if interrupt.requested() => "interrupted before the profiling pass".to_owned(),
+        Some(request) => {
+            let added =
+                operators::add_to(result, &job.plan, &job.graph, request, recording, interrupt, progress);
+            match added {
+                Ok(found) => return result.add_findings(found),
+                Err(failure) => failure.to_string(),
+            }
+        }
+    };
+    result.unavailable.insert("operators", why);
 }
 
 fn not_measured(job: &Job, failure: Failure) -> RunResult {
@@ -241,6 +279,7 @@ fn work(
         model_name: &job.model.name,
         rule: &job.rule,
         sampling_hertz: job.sampling_hertz,
+        stage: None,
         recording: recording.map(|recording| &recording.writer),
     };
     let outcome = supervise(&assignment, interrupt, progress)?;

@@ -6,6 +6,7 @@ use super::super::cache::Cache;
 use super::super::device::device_of;
 use super::super::event::{EventKind, ProfileEvent};
 use super::super::shapes::TypesAndShapes;
+use super::super::thread_stats::ThreadStats;
 use super::{RowOptions, RowSummary};
 
 /// Longer names are cut.
@@ -84,6 +85,7 @@ impl Converter {
         let outputs = self.lists(event.output_type_shape, summary);
         let (input_types, input_shapes) = inputs.unzip();
         let (output_types, output_shapes) = outputs.unzip();
+        let pool = ThreadStats::parse(event.thread_stats);
         OperatorRow {
             timestamp_ns: timestamp.unwrap_or(0),
             duration_ns: event.duration_ns,
@@ -107,6 +109,12 @@ impl Converter {
             parameter_bytes: event.parameter_bytes,
             flops: None,
             cycles: None,
+            memory_in_use_bytes: event.memory.in_use_bytes,
+            memory_delta_bytes: event.memory.in_use_delta_bytes,
+            arena_bytes: event.memory.arena_bytes,
+            pool_run_ns: pool.as_ref().map(|pool| pool.run_us.saturating_mul(1000)),
+            pool_wait_ns: pool.as_ref().map(|pool| pool.wait_us.saturating_mul(1000)),
+            pool_helper_runs: pool.map(|pool| pool.helper_runs),
         }
     }
 

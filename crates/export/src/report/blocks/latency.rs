@@ -4,11 +4,11 @@ use ortscope_analyze::WarmUpVerdict;
 use ortscope_analyze::open_loop::OpenLoopVerdict;
 use ortscope_analyze::stability::Verdict;
 
-use super::{Align, Block, Cell, Section, Table, Tone, slow};
+use super::{Align, Block, Cell, Figure, Section, Table, Tone, slow};
 use crate::report::units::{
     TimeUnit, bytes, bytes_change, count, counted, digits, duration, milliseconds, percent, provider,
 };
-use crate::report::{LatencyReport, ReportModel, SessionReport};
+use crate::report::{LatencyReport, ReportModel, ServerReport, SessionReport};
 
 /// Names of percentiles for people.
 const PERCENTILES: [(&str, &str); 5] =
@@ -330,12 +330,33 @@ fn server(session: &SessionReport) -> Vec<Block<'_>> {
     if let Some(unserved) = server.unserved.filter(|unserved| *unserved > 0) {
         sentence += &format!(", {} never started", count(unserved));
     }
-    let tone = match server.verdict {
-        OpenLoopVerdict::KeepsUp => Tone::Good,
-        OpenLoopVerdict::CannotKeepUp { .. } => Tone::Bad,
-        OpenLoopVerdict::TooFewRequests => Tone::Warning,
-    };
+    let (_, tone) = server_verdict(server);
     vec![Block::Table(table), Block::Text(tone, sentence)]
+}
+
+/// Whether an open loop keeps up is the first thing to know about it: the latency of the calls alone hides the queue.
+pub(super) fn server_figure(server: &ServerReport) -> Figure {
+    let (value, tone) = server_verdict(server);
+    let p99 = server.from_planned_start_ms.get("p99").copied().flatten();
+    Figure {
+        name: "open loop",
+        value: value.to_owned(),
+        detail: format!(
+            "p99 from planned start {}; {}/s planned, {}/s served",
+            p99.map_or("n/a".to_owned(), milliseconds),
+            digits(server.target_per_second),
+            server.achieved_per_second.map_or("?".to_owned(), digits)
+        ),
+        tone,
+    }
+}
+
+fn server_verdict(server: &ServerReport) -> (&'static str, Tone) {
+    match server.verdict {
+        OpenLoopVerdict::KeepsUp => ("keeps up", Tone::Good),
+        OpenLoopVerdict::CannotKeepUp { .. } => ("cannot keep up", Tone::Bad),
+        OpenLoopVerdict::TooFewRequests => ("too few requests", Tone::Warning),
+    }
 }
 
 fn generation(session: &SessionReport) -> Vec<Block<'_>> {

@@ -1,6 +1,7 @@
 //! The model as sections of texts, facts, tables and charts: what every rendering shows, before it is text, Markdown or
 //! HTML. A number is formatted here, once, so that all renderings agree to the digit.
 
+mod insight;
 mod latency;
 mod machine;
 mod operators;
@@ -258,6 +259,7 @@ fn figures(model: &ReportModel, session: &SessionReport) -> Vec<Figure> {
             tone: Tone::Plain,
         });
     }
+    figures.extend(session.server.as_ref().map(latency::server_figure));
     if let Some(generation) = &session.generation {
         figures.push(Figure {
             name: "decoding",

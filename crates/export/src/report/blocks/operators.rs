@@ -1,13 +1,15 @@
 //! Where the time of a run goes.
 
-use super::{Align, Block, Cell, Section, Table, Tone};
+use super::{Align, Block, Cell, Section, Table, Tone, insight};
 use crate::report::units::{
     TimeUnit, bytes, count, counted, digits, milliseconds, percent, prefixed, provider,
 };
 use crate::report::{CallTimes, OperatorReport, Timeline};
 
 pub(super) fn section(report: &OperatorReport, index: usize, several: bool) -> Section<'_> {
-    let mut blocks = vec![Block::Facts(facts(report))];
+    let mut facts = facts(report);
+    facts.extend(report.insight.iter().flat_map(insight::facts));
+    let mut blocks = vec![Block::Facts(facts)];
     if let Some(factor) = report.observer_factor.filter(|factor| *factor >= 1.1) {
         blocks.push(Block::Text(
             Tone::Warning,
@@ -28,6 +30,7 @@ pub(super) fn section(report: &OperatorReport, index: usize, several: bool) -> S
     if !report.placement.is_empty() {
         blocks.push(Block::Table(placement(report)));
     }
+    blocks.extend(report.insight.iter().flat_map(insight::blocks));
     if !report.session_events.is_empty() {
         blocks.push(Block::Table(session_events(report)));
     }

@@ -25,7 +25,10 @@ use self::reader::Reader;
 use self::run_facts::RunDocument;
 use self::sessions::Draft;
 use super::units::{clean, count};
-use super::{OtherSessions, ReportError, ReportInput, ReportModel, ReportOptions, SCHEMA, SessionReport};
+use super::{
+    OperatorInsight, OtherSessions, ReportError, ReportInput, ReportModel, ReportOptions, SCHEMA,
+    SessionReport,
+};
 
 impl ReportModel {
     /// Reads a recording. Damaged parts are left out and named in the header's condition.
@@ -62,7 +65,8 @@ impl ReportModel {
             draft.report.slow = slow.next();
         }
         let sessions: Vec<SessionReport> = drafts.into_iter().map(|draft| draft.report).collect();
-        let operators = operators::read(reader, &Known { sessions: &sessions, rows: &rows })?;
+        let operators =
+            operators::read(reader, &Known { sessions: &sessions, rows: &rows, document: &document })?;
         left_out.extend(operators.left_out);
         Ok(Self {
             schema: SCHEMA,
@@ -127,6 +131,7 @@ fn second_pass(
 struct Known<'k> {
     sessions: &'k [SessionReport],
     rows: &'k HashMap<Text, SessionRow>,
+    document: &'k RunDocument,
 }
 
 impl operators::KnownSessions for Known<'_> {
@@ -143,5 +148,9 @@ impl operators::KnownSessions for Known<'_> {
         let id = clean(session_id, 100);
         let session = self.sessions.iter().find(|session| session.session_id == id)?;
         session.inference.as_ref().map(|latency| latency.median_ms)
+    }
+
+    fn insight(&self, session_id: &str) -> Option<OperatorInsight> {
+        self.document.of_session(session_id)?.insight.clone()
     }
 }

@@ -4,8 +4,11 @@
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::operators::insight;
 use crate::report::units::{self, cleaned};
-use crate::report::{Cold, FindingReport, LossReport, MemoryFigures, Severity, UnavailableReport};
+use crate::report::{
+    Cold, FindingReport, LossReport, MemoryFigures, OperatorInsight, Severity, UnavailableReport,
+};
 
 /// Lists longer than this are cut; a document of ours has a few entries.
 const MOST_ENTRIES: usize = 1000;
@@ -28,6 +31,7 @@ pub(super) struct RunFacts {
     pub providers: Vec<String>,
     /// Nodes by provider.
     pub placement: Vec<(String, u64)>,
+    pub insight: Option<OperatorInsight>,
     pub notes: Vec<String>,
 }
 
@@ -89,6 +93,7 @@ impl RunFacts {
             placement: list(nodes)
                 .filter_map(|of| Some((text(of, "/provider")?, of.get("nodes")?.as_u64()?)))
                 .collect(),
+            insight: result.get("operators").and_then(insight::read),
             notes: words(result.get("notes")),
         }
     }

@@ -27,8 +27,9 @@ pub(super) fn running(text: &str) -> String {
         out += word;
         let Some(next) = words.peek() else { break };
         let number = word.ends_with(|last: char| last.is_ascii_digit());
-        let thousands = next.starts_with(|first: char| first.is_ascii_digit());
-        let unit = UNITS.contains(&next.trim_end_matches([',', ';', '.', ')', ':']));
+        let bare = next.trim_end_matches([',', ';', '.', ')', ':']);
+        let thousands = bare.len() == 3 && bare.bytes().all(|digit| digit.is_ascii_digit());
+        let unit = UNITS.contains(&bare);
         out.push(match number {
             true if thousands => '\u{202f}',
             true if unit => '\u{a0}',
@@ -61,8 +62,8 @@ mod tests {
     fn markup_becomes_text() {
         assert_eq!(escape("<b a='1' c=\"2\">&"), "&lt;b a=&#39;1&#39; c=&quot;2&quot;&gt;&amp;");
         assert_eq!(
-            running("n = 3 980, 25 % in 2.30 ms; <a 1 b>"),
-            "n = 3\u{202f}980, 25\u{a0}% in 2.30\u{a0}ms; &lt;a 1 b&gt;"
+            running("Ryzen 7 7840U: n = 3 980, 25 % in 2.30 ms; <a 1 b>"),
+            "Ryzen 7 7840U: n = 3\u{202f}980, 25\u{a0}% in 2.30\u{a0}ms; &lt;a 1 b&gt;"
         );
         assert_eq!(data(&serde_json::json!(["</script><!--"])), "[\"\\u003c/script\\u003e\\u003c!--\"]");
         assert_eq!(

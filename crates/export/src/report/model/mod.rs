@@ -4,6 +4,7 @@
 //! (`*_ms`). `None` is "not known"; no number is NaN or infinite. Every list has a bound, and what was left out is
 //! counted beside it.
 
+mod insight;
 mod operators;
 mod outliers;
 mod remarks;
@@ -14,6 +15,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+pub use insight::*;
 pub use operators::*;
 pub use outliers::*;
 pub use remarks::*;

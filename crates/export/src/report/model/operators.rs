@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::OperatorInsight;
+
 /// Rectangles of all timelines of a report together.
 pub const MOST_RECTANGLES: usize = 5000;
 
@@ -33,6 +35,8 @@ pub struct OperatorReport {
     pub placement: Vec<PlacementRow>,
     /// Loading and initialising.
     pub session_events: Vec<SessionEvent>,
+    /// What the profiling pass found out beyond the rows; `None` for recordings without one.
+    pub insight: Option<OperatorInsight>,
     pub timeline: Option<Timeline>,
     /// Why there is none.
     pub timeline_unknown: Option<String>,

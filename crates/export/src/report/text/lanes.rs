@@ -52,10 +52,12 @@ pub(super) fn show(page: &mut Page, timeline: &Timeline, caption: &str) {
     page.line(&axis);
     let mut named: Vec<(char, &str)> = letters.iter().map(|(op_type, letter)| (*letter, *op_type)).collect();
     named.sort_unstable();
-    let mut legend: Vec<String> =
-        named.iter().map(|(letter, op_type)| format!("{letter} {}", cut(op_type, 30))).collect();
-    legend.push("· nothing active".to_owned());
-    for line in wrap(&legend.join("  ").replace("  ", " \u{a0}"), WIDTH) {
+    let mut legend: Vec<String> = named
+        .iter()
+        .map(|(letter, op_type)| format!("{letter}\u{a0}{}", cut(op_type, 30).replace(' ', "\u{a0}")))
+        .collect();
+    legend.push("·\u{a0}nothing\u{a0}active".to_owned());
+    for line in wrap(&legend.join(" \u{a0}"), WIDTH) {
         let line = page.paint(Style::Dim, &line.replace('\u{a0}', " "));
         page.line(&line);
     }

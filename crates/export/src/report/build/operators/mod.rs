@@ -1,6 +1,7 @@
 //! Operators: a first pass sums up all profiled runs, a second draws the median one.
 
 mod calls;
+pub(super) mod insight;
 mod runs;
 mod timeline;
 
@@ -14,7 +15,9 @@ use self::runs::{Event, Runs, SessionRuns};
 use super::reader::Reader;
 use crate::report::latency::ms;
 use crate::report::units::{clean, count};
-use crate::report::{MOST_RECTANGLES, OperatorReport, ReportError, SessionEvent, Unattributed};
+use crate::report::{
+    MOST_RECTANGLES, OperatorInsight, OperatorReport, ReportError, SessionEvent, Unattributed,
+};
 
 /// Sessions whose operators are told apart.
 const MOST_SESSIONS: usize = 256;
@@ -52,6 +55,7 @@ pub(super) struct Operators {
 pub(super) trait KnownSessions {
     fn title(&self, session_id: &str) -> String;
     fn median_ms(&self, session_id: &str) -> Option<f64>;
+    fn insight(&self, session_id: &str) -> Option<OperatorInsight>;
 }
 
 pub(super) fn read(reader: &mut Reader<'_>, known: &dyn KnownSessions) -> Result<Operators, ReportError> {
@@ -178,6 +182,7 @@ impl Pass {
             other_nodes,
             placement: self.calls.placement(session),
             session_events: self.events_of(session),
+            insight: known.insight(session_id),
             timeline: None,
             timeline_unknown: None,
         }

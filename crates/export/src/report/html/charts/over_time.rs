@@ -5,8 +5,8 @@ use super::super::super::OverTimePoint;
 use super::axis::{Scale, Ticks};
 use super::{Frame, HEIGHT, band, dots, line};
 
-/// Points that are drawn; more would lie in the same pixel.
-const MOST_POINTS: usize = 1000;
+/// Points that are drawn.
+const MOST_POINTS: usize = 2000;
 
 pub(in crate::report::html) fn over_time(over_time: &OverTime, caption: &str, most: usize) -> String {
     let together = over_time.points.len().div_ceil(most.clamp(50, MOST_POINTS)).max(1);
@@ -47,7 +47,7 @@ pub(in crate::report::html) fn over_time(over_time: &OverTime, caption: &str, mo
     let frame = Frame {
         caption: match together {
             1 => caption.to_owned(),
-            points => format!("{caption}; {points} points are drawn as one"),
+            points => format!("{caption}; {points} points are drawn as one, with the mean of their medians"),
         },
         legend,
         x: Ticks::time(&time, 6),
@@ -67,15 +67,16 @@ fn warm_up(over_time: &OverTime, time: &Scale) -> String {
     )
 }
 
-/// So many neighbours together. The median and p99 of several points are their largest, so that
-/// nothing looks faster than it was.
+/// So many neighbours together. Extremes and p99 are the largest of theirs, so that nothing looks better than it was;
+/// the median is the mean of theirs.
 fn join(points: &[OverTimePoint], together: usize) -> Vec<OverTimePoint> {
     let merge = |part: &[OverTimePoint]| {
         part.iter().copied().reduce(|one, next| OverTimePoint {
             offset_seconds: one.offset_seconds,
             n: one.n + next.n,
             min_ms: one.min_ms.min(next.min_ms),
-            median_ms: one.median_ms.max(next.median_ms),
+            median_ms: (one.median_ms * one.n as f64 + next.median_ms * next.n as f64)
+                / (one.n + next.n) as f64,
             p99_ms: one.p99_ms.max(next.p99_ms),
             max_ms: one.max_ms.max(next.max_ms),
         })

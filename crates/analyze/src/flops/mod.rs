@@ -1,0 +1,136 @@
+//! How much an operator computes, from its type, shapes and attributes alone.
+//!
+//! # Convention
+//! - One multiplication with its addition is one MAC and two FLOPs: `flops = 2 · macs + the rest`.
+//! - Everything else counts one FLOP per operation of ONNX: an elementwise operator costs one per output element, be it
+//!   an addition or a tangent. A fused operator costs what it replaced, so that fusing changes no total.
+//! - Softmax and the normalisations cost five per element (four without a mean), as `fvcore` counts them.
+//! - Integer operations count like floating-point ones.
+//! - Causal attention counts only the pairs that a query may see. Kernels that compute all pairs do more work than that.
+//! - Moving, copying and converting data costs no FLOP, but bytes.
+//!
+//! What cannot be counted is [`Method::Unknown`] with the reason, never a silent zero; sums say how many such nodes they
+//! leave out. Counts are computed in 128 bits: a model with absurd shapes gives a reason, not an overflow.
+
+mod attention;
+mod bytes;
+mod contraction;
+mod convolution;
+mod count;
+mod elementwise;
+mod facts;
+mod fourier;
+mod movement;
+mod normalization;
+mod profile;
+mod recurrent;
+mod registry;
+mod resample;
+mod uncounted;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use count::{Count, Gap, Work};
+pub use facts::{AttributeFact, OpFacts, TensorFacts};
+pub use profile::{ReportedTensor, align_inputs, element_by_runtime_name};
+
+/// How a count came about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Method {
+    /// A formula over shapes and attributes.
+    Counted,
+    /// A formula that assumes something; the text says what.
+    Estimated { how: String },
+    /// So many operations per element.
+    Elementwise,
+    /// Data is moved or converted, nothing is computed: 0 FLOPs.
+    DataMovement,
+    /// Not counted; the text says why.
+    Unknown { why: String },
+}
+
+/// What one execution of an operator computes and moves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FlopCount {
+    /// `None` exactly if the method is [`Method::Unknown`].
+    pub flops: Option<u64>,
+    /// Multiplications with their additions; `None` for operators that have none by nature.
+    pub macs: Option<u64>,
+    pub method: Method,
+    /// Something to know about the number, e.g. that attention was causal.
+    pub note: Option<&'static str>,
+    /// Inputs, weights and outputs in bytes; of tables that are only looked into, what the output can have taken from
+    /// them. `None` if the size of a tensor is not known.
+    pub bytes_moved: Option<u64>,
+    /// The part of the inputs that are parameters of the model, in bytes as stored (two 4-bit weights to a byte).
+    pub weight_bytes: Option<u64>,
+}
+
+impl FlopCount {
+    /// FLOPs per byte moved; `None` if either is unknown or nothing is moved.
+    pub fn arithmetic_intensity(&self) -> Option<f64> {
+        let bytes = self.bytes_moved.filter(|bytes| *bytes > 0)?;
+        Some(self.flops? as f64 / bytes as f64)
+    }
+
+    /// FLOPs beside the MACs: biases, activations, scaling.
+    pub fn other_flops(&self) -> Option<u64> {
+        self.flops?.checked_sub(self.macs.unwrap_or(0).checked_mul(2)?)
+    }
+}
+
+/// Counts one operator.
+pub fn count(op: &OpFacts) -> FlopCount {
+    let bytes_moved = bytes::moved(op);
+    let weight_bytes = bytes::weights(op);
+    let (flops, macs, method, note) = match registry::work(op).and_then(finished) {
+        Ok(counted) => counted,
+        Err(Gap(why)) => (None, None, Method::Unknown { why }, None),
+    };
+    FlopCount { flops, macs, method, note, bytes_moved, weight_bytes }
+}
+
+type Finished = (Option<u64>, Option<u64>, Method, Option<&'static str>);
+
+fn finished(work: Work) -> Result<Finished, Gap> {
+    let total = (work.macs.unwrap_or_default() * 2 + work.other).fits()?;
+    let macs = work.macs.map(Count::fits).transpose()?;
+    Ok((Some(total), macs, work.method, work.note))
+}
+
+/// The sum over many operators, with what it leaves out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct FlopTotal {
+    /// Saturates at the largest number.
+    pub flops: u64,
+    pub macs: u64,
+    /// Operators in the sum.
+    pub counted: u64,
+    /// Operators that only move data.
+    pub movement: u64,
+    /// Operators that are not in the sum: their type and the reason, with how many there are.
+    pub unknown: BTreeMap<(String, String), u64>,
+}
+
+impl FlopTotal {
+    pub fn add(&mut self, op_type: &str, count: &FlopCount) {
+        match &count.method {
+            Method::Unknown { why } => {
+                *self.unknown.entry((op_type.to_owned(), why.clone())).or_default() += 1;
+                return;
+            }
+            Method::DataMovement => self.movement += 1,
+            _ => self.counted += 1,
+        }
+        self.flops = self.flops.saturating_add(count.flops.unwrap_or(0));
+        self.macs = self.macs.saturating_add(count.macs.unwrap_or(0));
+    }
+
+    /// Operators that the sum leaves out.
+    pub fn unknown_count(&self) -> u64 {
+        self.unknown.values().sum()
+    }
+}

@@ -1,0 +1,84 @@
+//! How fast an operator profile is read: every event to the summary a user's script would make, and again to rows of the
+//! schema. For `cargo xtask bench profile-json`.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::time::Instant;
+
+use ortscope_decode::ort_profile::{EventKind, ProfileOptions, ProfileReader, RowOptions};
+use ortscope_sources::own_usage;
+use serde_json::json;
+
+use crate::args::{BenchProfileJsonArgs, ProfileJsonPhase};
+use crate::exit::{Exit, Failure};
+use crate::{operator_profile, terminal};
+
+const CHUNK_BYTES: usize = 256 << 10;
+
+pub fn run(args: &BenchProfileJsonArgs) -> Result<Exit, Failure> {
+    let mut document = match args.phase {
+        ProfileJsonPhase::Summary => summary(args)?,
+        ProfileJsonPhase::Rows => rows(args)?,
+    };
+    let usage = own_usage().map_err(Failure::internal)?;
+    document["peak_memory_mb"] = json!(usage.peak_working_set_bytes.map(|bytes| bytes as f64 / 1e6));
+    document["cpu_seconds"] = json!(usage.cpu_time_nanos as f64 / 1e9);
+    terminal::print_data(&format!("{document}\n"));
+    Ok(Exit::Ok)
+}
+
+/// What `tools/profile_json_peer.py` does, with the same answers.
+fn summary(args: &BenchProfileJsonArgs) -> Result<serde_json::Value, Failure> {
+    let started = Instant::now();
+    let mut file = fs_err::File::open(&args.file)?;
+    let mut reader = ProfileReader::new(ProfileOptions::default());
+    let mut by_op: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    let (mut events, mut operators, mut runs, mut duration_ns) = (0u64, 0u64, 0u64, 0u64);
+    let mut take = |event: ortscope_decode::ort_profile::ProfileEvent<'_>| {
+        events += 1;
+        duration_ns += event.duration_ns;
+        match event.kind {
+            EventKind::Operator => {
+                operators += 1;
+                match by_op.get_mut(event.op_type) {
+                    Some((count, total)) => (*count, *total) = (*count + 1, *total + event.duration_ns),
+                    None => {
+                        by_op.insert(event.op_type.to_owned(), (1, event.duration_ns));
+                    }
+                }
+            }
+            EventKind::Run => runs += 1,
+            _ => {}
+        }
+    };
+    let mut chunk = vec![0; CHUNK_BYTES];
+    loop {
+        match file.read(&mut chunk)? {
+            0 => break,
+            read => reader.feed(&chunk[..read], &mut take),
+        }
+    }
+    let outcome = reader.finish(&mut take);
+    let seconds = started.elapsed().as_secs_f64();
+    let by_op: BTreeMap<String, [u64; 2]> =
+        by_op.into_iter().map(|(op, (count, total))| (op, [count, total / 1000])).collect();
+    Ok(json!({
+        "mb_per_s": outcome.bytes as f64 / 1e6 / seconds, "seconds": seconds, "bytes": outcome.bytes,
+        "events": events, "operators": operators, "runs": runs, "duration_us": duration_ns / 1000, "by_op": by_op,
+    }))
+}
+
+/// What `import` and the profiling pass do, without keeping the rows.
+fn rows(args: &BenchProfileJsonArgs) -> Result<serde_json::Value, Failure> {
+    let started = Instant::now();
+    let mut kept = 0u64;
+    let read = operator_profile::read(&args.file, RowOptions::default(), |batch| {
+        kept += batch.len() as u64;
+        Ok(())
+    })?;
+    let seconds = started.elapsed().as_secs_f64();
+    Ok(json!({
+        "mb_per_s": read.outcome.bytes as f64 / 1e6 / seconds, "seconds": seconds, "rows": kept,
+        "bytes": read.outcome.bytes, "events": read.outcome.events,
+    }))
+}

@@ -1,0 +1,122 @@
+//! What each level of graph optimisation gives: nodes, time to create the session, latency.
+
+use std::path::Path;
+use std::time::Duration;
+
+use ortscope_analyze::StopRule;
+use ortscope_analyze::operators::fusion::compare_graphs;
+use ortscope_decode::onnx::Graph;
+use serde::Serialize;
+
+use super::graph::{RunGraph, graph_facts};
+use crate::exit::Failure;
+use crate::measure::interrupt::Interrupt;
+use crate::measure::plan::{LevelsPlan, Scenario, WorkerPlan};
+use crate::measure::progress::Progress;
+use crate::measure::protocol::{LevelMeasured, WorkerMessage};
+use crate::measure::supervise::{Assignment, supervise};
+use crate::{measure, units};
+
+/// All levels are measured in turn, run by run, for this long together.
+const DURATION: Duration = Duration::from_secs(3);
+/// All sessions are in memory at once; a larger model is not measured this way.
+const MOST_MODEL_BYTES: u64 = 1 << 30;
+
+/// One level beside the others, measured in the same seconds.
+#[derive(Debug, Clone, Serialize)]
+pub struct LevelReport {
+    /// none, basic, extended, layout or all.
+    pub level: String,
+    /// Nodes of the main graph; `None` where ONNX Runtime could not write it.
+    pub nodes: Option<u64>,
+    pub session_ms: Option<f64>,
+    pub runs: u64,
+    pub median_ms: Option<f64>,
+    /// Median over the median without optimisation.
+    pub ratio_to_none: Option<f64>,
+    /// Kinds of fusion that this level has and the one before had not.
+    pub new_patterns: Vec<String>,
+    /// Why it could not be measured.
+    pub failure: Option<String>,
+}
+
+/// Measures all levels of one model.
+pub fn measure_levels(
+    plan: &WorkerPlan,
+    original: &Graph,
+    model_bytes: u64,
+    interrupt: &Interrupt,
+    progress: &mut Progress,
+) -> Result<Vec<LevelReport>, Failure> {
+    if model_bytes > MOST_MODEL_BYTES {
+        return Err(Failure::usage(format!(
+            "levels are not measured for models above {}: all sessions would be in memory at once",
+            units::bytes(MOST_MODEL_BYTES as f64)
+        )));
+    }
+    let directory = measure::profile_directory()?;
+    let channel = measure::channel_directory(false)?;
+    let mut plan = plan.clone();
+    plan.channel = channel.path().to_owned();
+    plan.scenario = Scenario::Single;
+    plan.sessions = 1;
+    plan.levels = Some(LevelsPlan {
+        directory: directory.path().to_owned(),
+        duration_nanos: u64::try_from(DURATION.as_nanos()).unwrap_or(u64::MAX),
+    });
+    let assignment = Assignment {
+        plan: &plan,
+        model_name: "",
+        rule: &StopRule::for_runs(u64::MAX),
+        sampling_hertz: 1.0,
+        stage: Some("measuring levels of optimisation"),
+        recording: None,
+    };
+    let outcome = supervise(&assignment, interrupt, progress)?;
+    let measured = outcome.collected.messages.into_iter().find_map(|message| match message {
+        WorkerMessage::Levels { levels } => Some(levels),
+        _ => None,
+    });
+    match measured {
+        Some(levels) => Ok(report(levels, original)),
+        None => Err(outcome.failure.unwrap_or_else(|| Failure::internal("no level was measured"))),
+    }
+}
+
+fn report(levels: Vec<LevelMeasured>, original: &Graph) -> Vec<LevelReport> {
+    let before = graph_facts(original);
+    let mut known: Vec<String> = Vec::new();
+    let mut reports: Vec<LevelReport> = Vec::new();
+    for mut level in levels {
+        let graph = level.model.as_deref().and_then(read);
+        let patterns: Vec<String> = graph
+            .as_ref()
+            .map(|graph| compare_graphs(&before, &graph.facts()).patterns.into_keys().collect())
+            .unwrap_or_default();
+        let new_patterns = patterns.iter().filter(|pattern| !known.contains(pattern)).cloned().collect();
+        known.extend(patterns);
+        level.run_nanos.sort_unstable();
+        let middle = level.run_nanos.len().checked_sub(1).map(|last| last / 2);
+        let median_ms =
+            middle.and_then(|middle| level.run_nanos.get(middle)).map(|nanos| *nanos as f64 / 1e6);
+        let none_ms = match reports.first() {
+            Some(none) => none.median_ms,
+            None => median_ms,
+        };
+        reports.push(LevelReport {
+            level: level.level,
+            nodes: graph.as_ref().map(RunGraph::node_count),
+            session_ms: level.session_nanos.map(|nanos| nanos as f64 / 1e6),
+            runs: level.run_nanos.len() as u64,
+            median_ms,
+            ratio_to_none: median_ms.zip(none_ms).map(|(median, none)| median / none),
+            new_patterns,
+            failure: level.failure,
+        });
+    }
+    reports
+}
+
+fn read(path: &Path) -> Option<RunGraph> {
+    RunGraph::read(path).ok()
+}

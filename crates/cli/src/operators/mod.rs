@@ -1,0 +1,93 @@
+//! Operators: the profiling pass after the measurement, and what it says.
+//!
+//! ```text
+//! pass: windows of profiled runs, each in a worker of its own ──► rows ──► recording
+//!                                                                   └────► analysis ──► section of the report
+//! ```
+//! The measurement itself never sees the profiler, which makes runs up to three times longer.
+
+pub mod graph;
+mod levels;
+mod pass;
+mod section;
+
+pub use pass::{Pass, ProfileRequest};
+pub use section::OperatorSection;
+
+use std::time::Duration;
+
+use ortscope_analyze::operators::{OperatorFinding, ThreadFacts};
+use ortscope_core::schema::Text;
+use ortscope_decode::onnx::Graph;
+use ortscope_sources::measure_peak;
+
+use crate::exit::Failure;
+use crate::measure::interrupt::Interrupt;
+use crate::measure::plan::WorkerPlan;
+use crate::measure::progress::Progress;
+use crate::recording::RunRecording;
+use crate::report::RunResult;
+use section::Surroundings;
+
+/// How long the machine's roof is measured.
+const PEAK_BUDGET: Duration = Duration::from_millis(300);
+
+/// Profiles the operators of a model that was just measured, and adds what they say to its result.
+pub fn add_to(
+    result: &mut RunResult,
+    plan: &WorkerPlan,
+    original: &Graph,
+    request: ProfileRequest,
+    recording: Option<&RunRecording>,
+    interrupt: &Interrupt,
+    progress: &mut Progress,
+) -> Result<Vec<OperatorFinding>, Failure> {
+    let plain_median_ns = result.latency.as_ref().map(|latency| latency.inference.median_ms * 1e6);
+    let session_id: Text = result.session_ids.first().map_or_else(Text::default, |id| id.as_str().into());
+    let pass = Pass {
+        plan,
+        request,
+        model_name: &result.model.name,
+        original,
+        session_id,
+        plain_median_ns,
+        recording: recording.map(|recording| &recording.writer),
+    };
+    let profile = pass.run(interrupt, progress)?;
+    let mut notes = Vec::new();
+    let levels = if request.levels {
+        let measured = levels::measure_levels(plan, original, result.model.bytes, interrupt, progress);
+        measured.unwrap_or_else(|failure| {
+            notes.push(format!("levels of optimisation: {failure}"));
+            Vec::new()
+        })
+    } else {
+        Vec::new()
+    };
+    progress.update(|| "measuring this machine's peak".to_owned());
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    // As many threads as the model really used: more would be another roof.
+    let used = result.cpu_cores_used.map_or(processors as f64, |cores| cores.round().max(1.0)) as usize;
+    let threads = plan.options.intra_op_threads.map_or(used, |threads| threads as usize).min(processors);
+    let requested: Vec<Text> = match (&plan.options.providers[..], &result.placement) {
+        ([], _) | (_, None) => Vec::new(),
+        (_, Some(placement)) => placement.providers.iter().map(|name| name.as_str().into()).collect(),
+    };
+    let around = Surroundings {
+        original,
+        requested_providers: &requested,
+        plain_median_ns,
+        peak: (!interrupt.requested()).then(|| measure_peak(threads, PEAK_BUDGET)),
+        threads: ThreadFacts {
+            intra_op: plan.options.intra_op_threads.map_or(1, u64::from),
+            inter_op: plan.options.inter_op_threads.filter(|_| plan.options.parallel).map_or(1, u64::from),
+            concurrent_runs: u64::from(plan.sessions.max(1)),
+            processors: processors as u64,
+        },
+        levels,
+    };
+    let (mut section, found) = OperatorSection::new(profile, &around);
+    section.notes.extend(notes);
+    result.operators = Some(section);
+    Ok(found)
+}

@@ -1,0 +1,398 @@
+//! The profiling pass: as many windows as the runs need, each short enough for ONNX Runtime's limit of events.
+//!
+//! A session stops recording at 1,000,000 events and keeps 2.5 kB of memory for each, which it does not give back. So a
+//! window is a process of its own with at most [`WINDOW_EVENTS`]; its file is read and removed before the next begins.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use ortscope_analyze::StopRule;
+use ortscope_analyze::operators::{
+    OperatorAnalysis, OperatorEvent, OperatorOptions, OperatorReport, RunAssembler,
+};
+use ortscope_core::batch::Batch;
+use ortscope_core::schema::{LossRow, OperatorRow, TableId, Text};
+use ortscope_decode::onnx::Graph;
+use ortscope_decode::ort_profile::{ProfileStart, RowOptions};
+use ortscope_decode::qnn_profile::{self, QnnProfile};
+use ortscope_store::RecordingWriter;
+
+use super::graph::RunGraph;
+use super::section::Counted;
+use crate::exit::Failure;
+use crate::measure::interrupt::Interrupt;
+use crate::measure::plan::{ProfilePlan, Scenario, WorkerPlan};
+use crate::measure::progress::Progress;
+use crate::measure::protocol::{Profiled, WorkerMessage};
+use crate::measure::supervise::{Assignment, Outcome, supervise};
+use crate::{measure, operator_profile};
+
+/// Events of a window: a tenth of what ONNX Runtime records at most, and 250 MB of the worker's memory.
+const WINDOW_EVENTS: u64 = 100_000;
+/// Up to 1.20 a node makes three events.
+const MOST_EVENTS_PER_NODE: u64 = 3;
+/// The first run of a session prepares kernels and memory; it is kept, but not in the statistics.
+const WARM_UP_RUNS: u64 = 1;
+
+/// What to profile.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ProfileRequest {
+    pub runs: u64,
+    /// The pass ends after this time even with fewer runs; `None`: all runs.
+    pub duration: Option<Duration>,
+    /// Measure the levels of optimisation as well.
+    pub levels: bool,
+}
+
+impl Default for ProfileRequest {
+    fn default() -> Self {
+        Self { runs: 100, duration: Some(Duration::from_millis(1500)), levels: false }
+    }
+}
+
+/// A pass over one model, ready to run.
+#[derive(Debug)]
+pub struct Pass<'a> {
+    pub plan: &'a WorkerPlan,
+    pub request: ProfileRequest,
+    pub model_name: &'a str,
+    /// The graph of the file.
+    pub original: &'a Graph,
+    /// Rows are kept under this session.
+    pub session_id: Text,
+    /// Median latency without the profiler.
+    pub plain_median_ns: Option<f64>,
+    pub recording: Option<&'a RecordingWriter>,
+}
+
+/// What the windows gave together.
+#[derive(Debug)]
+pub struct Profile {
+    pub report: OperatorReport,
+    pub counted: Counted,
+    /// Graph of the run; the file's own where ONNX Runtime could not write it.
+    pub graph: RunGraph,
+    pub graph_is_optimized: bool,
+    pub windows: u64,
+    pub runs: u64,
+    pub events: u64,
+    pub lost_events: u64,
+    /// What is missing or was mended.
+    pub notes: Vec<String>,
+    /// Median of the profiled runs, seen from outside.
+    pub profiled_median_ns: Option<f64>,
+    /// Work that a provider reports of its device, by name: how often, and how long.
+    pub device_work: Vec<DeviceWork>,
+    /// What QNN says about its device.
+    pub qnn: Option<QnnProfile>,
+    pub seconds: f64,
+    pub ort_logs: Vec<ortscope_ort::LogLine>,
+}
+
+/// Rows of a device, as its provider reports them.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct DeviceWork {
+    pub name: String,
+    pub op_type: String,
+    pub provider: String,
+    pub count: u64,
+    /// As reported; of QNN's nodes, their share of the device's cycles times its time.
+    pub total_ms: f64,
+    /// Cycles of the device, as it counted them.
+    pub cycles: Option<u64>,
+}
+
+impl Pass<'_> {
+    pub fn run(&self, interrupt: &Interrupt, progress: &mut Progress) -> Result<Profile, Failure> {
+        let begin = Instant::now();
+        let directory = measure::profile_directory()?;
+        let mut gathered = Gathered::new();
+        let mut events_per_run = None;
+        loop {
+            let left = (self.request.runs + WARM_UP_RUNS).saturating_sub(gathered.kept_runs);
+            let runs = self.window_runs(events_per_run).min(left + WARM_UP_RUNS);
+            let time_left = self.request.duration.map(|most| most.saturating_sub(begin.elapsed()));
+            let folder = directory.path().join(format!("window-{}", gathered.windows));
+            fs_err::create_dir(&folder)?;
+            let outcome = self.window(&folder, runs, time_left, interrupt, progress)?;
+            let before = gathered.events;
+            let profiled = gathered.take(outcome, self)?;
+            fs_err::remove_dir_all(&folder)?;
+            let new_events = gathered.events - before;
+            events_per_run = new_events.checked_div(profiled).or(events_per_run);
+            let is_over = gathered.kept_runs >= self.request.runs
+                || time_left.is_some_and(|left| left.is_zero())
+                || self.request.duration.is_some_and(|most| begin.elapsed() >= most)
+                || interrupt.requested()
+                // A window that adds nothing would be followed by endless ones.
+                || profiled < 2;
+            if is_over {
+                break;
+            }
+        }
+        Ok(gathered.finish(self, begin.elapsed()))
+    }
+
+    /// Runs that stay well under the limit of events; two at least, since the first is not like the others.
+    fn window_runs(&self, events_per_run: Option<u64>) -> u64 {
+        let per_run = events_per_run.unwrap_or_else(|| {
+            if RunGraph::has_loops(self.original) {
+                // Nobody knows how often a body runs.
+                return WINDOW_EVENTS;
+            }
+            (nodes(self.original) + 2).saturating_mul(MOST_EVENTS_PER_NODE)
+        });
+        (WINDOW_EVENTS / per_run.max(1)).max(2)
+    }
+
+    fn window(
+        &self,
+        folder: &Path,
+        runs: u64,
+        time_left: Option<Duration>,
+        interrupt: &Interrupt,
+        progress: &mut Progress,
+    ) -> Result<Outcome, Failure> {
+        let channel = measure::channel_directory(false)?;
+        let mut plan = self.plan.clone();
+        plan.channel = channel.path().to_owned();
+        plan.scenario = Scenario::Single;
+        plan.sessions = 1;
+        plan.profile = Some(ProfilePlan {
+            directory: folder.to_owned(),
+            runs,
+            duration_nanos: time_left.map(|left| u64::try_from(left.as_nanos()).unwrap_or(u64::MAX)),
+            optimized_model: true,
+        });
+        let assignment = Assignment {
+            plan: &plan,
+            model_name: self.model_name,
+            rule: &StopRule::for_runs(u64::MAX),
+            sampling_hertz: 1.0,
+            stage: Some("profiling operators"),
+            recording: None,
+        };
+        supervise(&assignment, interrupt, progress)
+    }
+}
+
+fn nodes(graph: &Graph) -> u64 {
+    let inner = |node: &ortscope_decode::onnx::Node| -> u64 {
+        node.subgraphs.iter().map(|(_, subgraph)| nodes(subgraph)).sum()
+    };
+    graph.nodes.len() as u64 + graph.nodes.iter().map(inner).sum::<u64>()
+}
+
+/// Fills up window by window.
+struct Gathered {
+    analysis: OperatorAnalysis,
+    counted: Counted,
+    graph: Option<(RunGraph, bool)>,
+    windows: u64,
+    /// All runs, and those in the statistics.
+    runs: u64,
+    kept_runs: u64,
+    events: u64,
+    lost_events: u64,
+    notes: Vec<String>,
+    run_nanos: Vec<u64>,
+    device_work: std::collections::BTreeMap<(String, String, String), (u64, u64)>,
+    qnn: Option<QnnProfile>,
+    logs: Vec<ortscope_ort::LogLine>,
+}
+
+impl Gathered {
+    fn new() -> Self {
+        let options = OperatorOptions {
+            // Every window has a warm-up of its own; all but the first window's are left out here.
+            warm_up_runs: WARM_UP_RUNS as usize,
+            floor_ns: None,
+            observer_factor: None,
+        };
+        Self {
+            analysis: OperatorAnalysis::new(options),
+            counted: Counted::default(),
+            graph: None,
+            windows: 0,
+            runs: 0,
+            kept_runs: 0,
+            events: 0,
+            lost_events: 0,
+            notes: Vec::new(),
+            run_nanos: Vec::new(),
+            device_work: std::collections::BTreeMap::new(),
+            qnn: None,
+            logs: Vec::new(),
+        }
+    }
+
+    /// Takes one window's files; returns how many runs it had.
+    fn take(&mut self, outcome: Outcome, pass: &Pass<'_>) -> Result<u64, Failure> {
+        let Some(profiled) = outcome.collected.messages.iter().find_map(|message| match message {
+            WorkerMessage::Profiled(profiled) => Some(profiled.clone()),
+            _ => None,
+        }) else {
+            let why = outcome.failure.unwrap_or_else(|| Failure::internal("the worker wrote no profile"));
+            return Err(why);
+        };
+        for message in &outcome.collected.messages {
+            if let WorkerMessage::Logs { lines, .. } = message {
+                self.logs.extend(lines.iter().cloned());
+            }
+        }
+        if self.graph.is_none() {
+            self.graph = Some(read_graph(&profiled, pass, &mut self.notes));
+        }
+        self.read(&profiled, pass)?;
+        if let (Some(path), None) = (&profiled.qnn_file, &self.qnn) {
+            match fs_err::read_to_string(path)
+                .map_err(|error| error.to_string())
+                .and_then(|text| qnn_profile::read(&text).map_err(|error| error.to_string()))
+            {
+                Ok(read) => self.qnn = Some(read),
+                Err(why) => self.notes.push(format!("QNN's profile could not be read: {why}")),
+            }
+        }
+        self.windows += 1;
+        let runs = profiled.run_nanos.len() as u64;
+        self.runs += runs;
+        self.kept_runs += runs.saturating_sub(WARM_UP_RUNS);
+        self.run_nanos.extend(profiled.run_nanos.iter().skip(WARM_UP_RUNS as usize));
+        Ok(runs)
+    }
+
+    fn read(&mut self, profiled: &Profiled, pass: &Pass<'_>) -> Result<(), Failure> {
+        let start = profiled.started_nanos.map_or(ProfileStart::Unknown, ProfileStart::from_monotonic_ns);
+        let options =
+            RowOptions { session_id: Text::clone(&pass.session_id), start, ..RowOptions::default() };
+        let first_run = self.runs;
+        let first_window = self.windows == 0;
+        let mut assembler = RunAssembler::default();
+        let mut batch = Batch::new(TableId::Operators);
+        let Some((graph, _)) = &mut self.graph else { return Ok(()) };
+        let (analysis, counted, device_work) = (&mut self.analysis, &mut self.counted, &mut self.device_work);
+        let mut take_run = |number: u64, events: &[OperatorEvent]| {
+            // Of the first window, the analysis itself leaves the first run out.
+            if first_window || number >= WARM_UP_RUNS {
+                analysis.add_run(events);
+            }
+        };
+        let read = operator_profile::read(&profiled.file, options, |rows| {
+            for mut row in rows.rows::<OperatorRow>() {
+                let mut event = OperatorEvent::from(&row);
+                if &*row.kind == "operator" && row.run.is_some() {
+                    let count = graph.count(&row);
+                    // Kernels hide the weights they packed; the graph has them.
+                    row.parameter_bytes = row.parameter_bytes.max(count.weight_bytes);
+                    (row.flops, event.flops) = (count.flops, count.flops);
+                    event.bytes_moved = count.bytes_moved.or(event.bytes_moved);
+                    // The second run of a session is the first that is like all others.
+                    if first_window && row.run == Some(WARM_UP_RUNS) {
+                        counted.add(&row, &count);
+                    }
+                } else if &*row.kind == "other" {
+                    let key =
+                        (row.name.to_string(), row.op_type.to_string(), row.execution_provider.to_string());
+                    if device_work.len() < 10_000 || device_work.contains_key(&key) {
+                        let (count, total) = device_work.entry(key).or_default();
+                        *count += 1;
+                        *total = total.saturating_add(row.duration_ns);
+                    }
+                }
+                if let Some(run) = row.run {
+                    assembler.push(run, event, &mut take_run);
+                }
+                row.run = row.run.map(|run| run + first_run);
+                batch.push(&row);
+            }
+            if let Some(recording) = pass.recording {
+                recording.append(&batch)?;
+            }
+            batch = Batch::new(TableId::Operators);
+            Ok(())
+        })?;
+        let late = assembler.finish(&mut take_run);
+        self.events += read.outcome.events;
+        let lost = read.lost_events() + late;
+        self.lost_events += lost;
+        if lost > 0
+            && let Some(recording) = pass.recording
+        {
+            let loss = LossRow {
+                timestamp_ns: ortscope_core::clock::now_nanos(),
+                place: "profiling pass".into(),
+                kind: "operators".into(),
+                count: lost,
+            };
+            crate::recording::append(recording, [loss])?;
+        }
+        for sentence in read.sentences() {
+            if !self.notes.contains(&sentence) && self.notes.len() < 20 {
+                self.notes.push(sentence);
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, pass: &Pass<'_>, elapsed: Duration) -> Profile {
+        let profiled_median_ns = median(&mut self.run_nanos);
+        let factor = profiled_median_ns.zip(pass.plain_median_ns).map(|(profiled, plain)| profiled / plain);
+        self.analysis.set_observer_factor(factor);
+        let (graph, graph_is_optimized) =
+            self.graph.unwrap_or_else(|| (RunGraph::new(Graph::default()), false));
+        let mut device_work: Vec<DeviceWork> = self
+            .device_work
+            .into_iter()
+            .map(|((name, op_type, provider), (count, total))| DeviceWork {
+                name,
+                op_type,
+                provider,
+                count,
+                total_ms: total as f64 / 1e6,
+                cycles: None,
+            })
+            .collect();
+        device_work.extend(self.qnn.iter().flat_map(|qnn| &qnn.nodes).map(|node| DeviceWork {
+            name: node.name.clone(),
+            op_type: String::new(),
+            provider: "QNNExecutionProvider".to_owned(),
+            count: node.calls,
+            total_ms: node.estimated_us / 1e3,
+            cycles: Some(node.cycles),
+        }));
+        device_work.sort_by(|a, b| b.total_ms.total_cmp(&a.total_ms));
+        Profile {
+            report: self.analysis.finish(),
+            counted: self.counted,
+            graph,
+            graph_is_optimized,
+            windows: self.windows,
+            runs: self.runs,
+            events: self.events,
+            lost_events: self.lost_events,
+            notes: self.notes,
+            profiled_median_ns,
+            device_work,
+            qnn: self.qnn,
+            seconds: elapsed.as_secs_f64(),
+            ort_logs: self.logs,
+        }
+    }
+}
+
+/// The graph ONNX Runtime wrote; otherwise the file's own, whose nodes it shares as far as nothing was fused.
+fn read_graph(profiled: &Profiled, pass: &Pass<'_>, notes: &mut Vec<String>) -> (RunGraph, bool) {
+    match profiled.optimized_model.as_deref().map(RunGraph::read) {
+        Some(Ok(graph)) => (graph, true),
+        Some(Err(why)) => {
+            notes.push(format!("the optimised graph could not be read: {why}"));
+            (RunGraph::new(pass.original.clone()), false)
+        }
+        None => (RunGraph::new(pass.original.clone()), false),
+    }
+}
+
+fn median(values: &mut [u64]) -> Option<f64> {
+    values.sort_unstable();
+    values.get(values.len().checked_sub(1)? / 2).map(|nanos| *nanos as f64)
+}

@@ -1,0 +1,565 @@
+//! What the report says about operators. Times are those of profiled runs unless a name says otherwise.
+
+use std::collections::BTreeMap;
+
+use ortscope_analyze::flops::{FlopCount, FlopTotal};
+use ortscope_analyze::operators::fusion::{MissedFusion, compare_graphs, missed};
+use ortscope_analyze::operators::{
+    self, Bound, CriticalPath, EventKind, FindingContext, NodeStatistics, OperatorFinding, OperatorReport,
+    PathMethod, Peaks, ProviderPair, Roofline, ThreadFacts, TimeSplit, Transitions,
+};
+use ortscope_core::schema::{OperatorRow, Text};
+use ortscope_decode::onnx::Graph;
+use ortscope_decode::qnn_profile::QnnEvent;
+use ortscope_ort::LogLine;
+use ortscope_sources::MachinePeak;
+use serde::Serialize;
+
+use super::graph::graph_facts;
+use super::levels::LevelReport;
+use super::pass::{DeviceWork, Profile};
+
+/// Nodes that the document lists; the recording has all.
+const MOST_NODES: usize = 200;
+/// Chances that the document lists one by one.
+const MOST_MISSED: usize = 50;
+/// Why nodes stay on the CPU: sentences kept.
+const MOST_REASONS: usize = 10;
+/// Nodes of the critical path that are named.
+const MOST_PATH: usize = 50;
+pub const CPU: &str = "CPUExecutionProvider";
+
+/// FLOPs of one run, with what they leave out.
+#[derive(Debug, Default)]
+pub struct Counted {
+    total: FlopTotal,
+    bytes_moved: u64,
+    weight_bytes: u64,
+}
+
+impl Counted {
+    pub fn add(&mut self, row: &OperatorRow, count: &FlopCount) {
+        self.total.add(&row.op_type, count);
+        self.bytes_moved = self.bytes_moved.saturating_add(count.bytes_moved.unwrap_or(0));
+        self.weight_bytes = self.weight_bytes.saturating_add(count.weight_bytes.unwrap_or(0));
+    }
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct OperatorSection {
+    pub profiled: Profiled,
+    pub observer: Observer,
+    /// Mean per run, by what it went to; the parts add up to `run_ns`.
+    pub time_per_run: TimeSplit,
+    /// The costliest first.
+    pub by_type: Vec<TypeRow>,
+    /// The costliest first; the others are in the recording's table of operators.
+    pub by_node: Vec<NodeRow>,
+    pub nodes_not_listed: u64,
+    pub floor: operators::Floor,
+    pub lanes: Vec<operators::LaneStatistics>,
+    pub threads: Vec<operators::ThreadStatistics>,
+    pub parallelism: operators::Parallelism,
+    pub critical_path: PathReport,
+    pub placement: PlacementReport,
+    pub transitions: TransitionReport,
+    pub flops: FlopReport,
+    /// What this machine was measured to do at most.
+    pub peak: Option<MachinePeak>,
+    pub roofline: Option<RooflineReport>,
+    pub fusion: Option<FusionSection>,
+    /// Measured with `--profile full`.
+    pub levels: Vec<LevelReport>,
+    pub memory: Option<operators::MemoryUse>,
+    /// What a provider reports of its device.
+    pub device_work: Vec<DeviceWork>,
+    /// QNN's own profile of the NPU, or of its simulator: preparation, calls, waiting.
+    pub qnn: Option<QnnReport>,
+    pub inconsistencies: operators::Inconsistencies,
+    pub notes: Vec<String>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Profiled {
+    /// With the first of every window, which is warm-up and in no statistics.
+    pub runs: u64,
+    /// Processes that profiled one after the other, so that none reaches ONNX Runtime's limit of events.
+    pub windows: u64,
+    pub events: u64,
+    pub lost_events: u64,
+    pub seconds: f64,
+}
+
+/// What observing costs.
+#[derive(Debug, Clone, Serialize)]
+pub struct Observer {
+    pub profiled_median_ms: Option<f64>,
+    pub plain_median_ms: Option<f64>,
+    /// The first over the second.
+    pub factor: Option<f64>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct TypeRow {
+    pub op_type: Text,
+    pub provider: Text,
+    pub nodes: u64,
+    pub calls_per_run: f64,
+    /// Own time over the time of the runs.
+    pub share: f64,
+    pub median_ms_per_run: f64,
+    /// Scaled to the latency without the profiler.
+    pub estimated_ms_per_run: Option<f64>,
+    pub flops_per_run: Option<u64>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct NodeRow {
+    pub name: Text,
+    pub op_type: Text,
+    pub provider: Text,
+    pub device: Text,
+    pub depth: u64,
+    pub calls_per_run: f64,
+    pub share: f64,
+    pub median_us: f64,
+    pub p90_us: f64,
+    pub max_us: f64,
+    /// False: too short to be told from the profiler's own cost.
+    pub is_rankable: bool,
+    pub input_shapes: Option<Text>,
+    pub shape_variants: u64,
+    pub output_bytes: Option<u64>,
+    pub bytes_moved: Option<u64>,
+    pub flops: Option<u64>,
+    /// FLOPs per byte.
+    pub intensity: Option<f64>,
+    pub flops_per_second: Option<f64>,
+    /// Best possible time over the time it took.
+    pub roof_fraction: Option<f64>,
+    pub bound: Option<Bound>,
+    /// Time × the clock of the processor, as measured: an estimate.
+    pub estimated_cycles: Option<u64>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct PathReport {
+    pub method: PathMethod,
+    pub nodes: u64,
+    /// The first nodes of the path.
+    pub names: Vec<Text>,
+    pub length_ms: f64,
+    pub work_ms: f64,
+    /// How many threads could be busy at best.
+    pub possible_parallelism: f64,
+}
+
+/// Who runs what.
+#[derive(Debug, Clone, Serialize)]
+pub struct PlacementReport {
+    /// Nodes of the main graph in the file, and in the graph that was run.
+    pub model_nodes: u64,
+    pub optimized_nodes: Option<u64>,
+    /// What was seen to run; a subgraph that a provider compiled is one node.
+    pub executed: Vec<ExecutedNodes>,
+    /// Types of operators on the CPU although another provider was asked for, the costliest first.
+    pub fallback_types: Vec<FallbackType>,
+    /// What ONNX Runtime and the provider say about it.
+    pub reasons: Vec<String>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct ExecutedNodes {
+    pub provider: Text,
+    pub device: Text,
+    pub nodes: u64,
+    pub share: f64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct FallbackType {
+    pub op_type: Text,
+    pub nodes: u64,
+    pub share: f64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct TransitionReport {
+    /// By the edges of the graph; otherwise by the order of execution.
+    pub by_dependencies: bool,
+    pub per_run: u64,
+    pub pairs: Vec<ProviderPair>,
+    pub copies: operators::Copies,
+    /// From the end of the last operator to the end of the call: behind a device, waiting for it.
+    pub after_last_ms_per_run: f64,
+    /// Time in rows that only wait for a device.
+    pub wait_ms_per_run: f64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct FlopReport {
+    /// One multiplication with its addition is one MAC and two FLOPs.
+    pub flops_per_run: u64,
+    pub macs_per_run: u64,
+    pub bytes_moved_per_run: u64,
+    pub weight_bytes_per_run: u64,
+    /// Operators of a run in the sum; that only move data; that are not counted.
+    pub counted: u64,
+    pub movement: u64,
+    pub not_counted: Vec<NotCounted>,
+    /// At the latency without the profiler.
+    pub flops_per_second: Option<f64>,
+    pub share_of_peak: Option<f64>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct NotCounted {
+    pub op_type: String,
+    pub why: String,
+    pub operators: u64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct QnnReport {
+    pub executions: u64,
+    pub events: Vec<QnnEvent>,
+    pub preparation: Vec<QnnEvent>,
+}
+
+/// Shares of the time of the runs.
+#[derive(Debug, Clone, Serialize)]
+pub struct RooflineReport {
+    /// FLOPs per byte from which on computing takes longer than moving.
+    pub ridge: f64,
+    pub compute_bound: f64,
+    pub memory_bound: f64,
+    pub overhead_bound: f64,
+    pub without_numbers: f64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct FusionSection {
+    pub before: u64,
+    pub after: u64,
+    pub kept: u64,
+    pub replaced: u64,
+    pub fused: u64,
+    pub folded: u64,
+    pub removed: u64,
+    pub added: u64,
+    /// What became what, and how often.
+    pub patterns: BTreeMap<String, usize>,
+    pub missed: Vec<MissedFusion>,
+    pub missed_not_listed: u64,
+}
+
+/// What the section needs to know beside the profile.
+#[derive(Debug)]
+pub struct Surroundings<'a> {
+    pub original: &'a Graph,
+    pub requested_providers: &'a [Text],
+    pub plain_median_ns: Option<f64>,
+    pub peak: Option<MachinePeak>,
+    pub threads: ThreadFacts,
+    pub levels: Vec<LevelReport>,
+}
+
+impl OperatorSection {
+    pub fn new(profile: Profile, around: &Surroundings<'_>) -> (Self, Vec<OperatorFinding>) {
+        let report = &profile.report;
+        let main = report.nodes.iter().filter(|node| node.depth == 0);
+        let numbered: Option<Vec<(&str, &str, u64)>> =
+            main.map(|node| Some((&*node.name, &*node.op_type, node.node_index?))).collect();
+        let edges = numbered.and_then(|rows| profile.graph.edges(rows.into_iter()));
+        let transitions = operators::transitions(report, edges.as_deref());
+        let path = operators::critical_path(report, edges.as_deref());
+        let peaks = around.peak.as_ref().map(|peak| Peaks {
+            flops_per_second: peak.flops_per_second,
+            bytes_per_second: peak.bytes_per_second,
+        });
+        let roofline = peaks.and_then(|peaks| operators::roofline(report, &peaks));
+        let optimized = profile.graph_is_optimized.then(|| profile.graph.facts());
+        let missed = optimized.as_ref().map(missed).unwrap_or_default();
+        let found = operators::findings(
+            report,
+            &FindingContext {
+                requested_providers: around.requested_providers,
+                transitions: Some(&transitions),
+                roofline: roofline.as_ref(),
+                missed: &missed,
+                threads: Some(around.threads),
+            },
+        );
+        let fusion = optimized.map(|after| {
+            let change = compare_graphs(&graph_facts(around.original), &after);
+            FusionSection {
+                before: change.before as u64,
+                after: change.after as u64,
+                kept: change.kept as u64,
+                replaced: change.replaced.len() as u64,
+                fused: change.fused.len() as u64,
+                folded: change.folded.len() as u64,
+                removed: change.removed.len() as u64,
+                added: change.added.len() as u64,
+                patterns: change.patterns,
+                missed_not_listed: missed.len().saturating_sub(MOST_MISSED) as u64,
+                missed: missed.into_iter().take(MOST_MISSED).collect(),
+            }
+        });
+        let runs = report.runs.max(1);
+        let section = Self {
+            profiled: Profiled {
+                runs: profile.runs,
+                windows: profile.windows,
+                events: profile.events,
+                lost_events: profile.lost_events,
+                seconds: profile.seconds,
+            },
+            observer: Observer {
+                profiled_median_ms: profile.profiled_median_ns.map(|ns| ns / 1e6),
+                plain_median_ms: around.plain_median_ns.map(|ns| ns / 1e6),
+                factor: report.observer_factor,
+            },
+            time_per_run: per_run(&report.time, runs),
+            by_type: types(report),
+            by_node: nodes(report, roofline.as_ref(), around.peak.as_ref()),
+            nodes_not_listed: report.nodes.len().saturating_sub(MOST_NODES) as u64,
+            floor: report.floor,
+            lanes: report.lanes.clone(),
+            threads: report.threads.clone(),
+            parallelism: report.parallelism,
+            critical_path: path_report(&path, report),
+            placement: placement(&profile, around),
+            transitions: transition_report(&transitions, report),
+            flops: flop_report(&profile, around),
+            peak: around.peak.clone(),
+            roofline: roofline.as_ref().map(|line| roofline_report(line, report)),
+            fusion,
+            levels: around.levels.clone(),
+            memory: report.memory.clone(),
+            inconsistencies: report.inconsistencies,
+            notes: profile.notes,
+            qnn: profile.qnn.map(|qnn| QnnReport {
+                executions: qnn.executions,
+                events: qnn.events,
+                preparation: qnn.preparation,
+            }),
+            device_work: profile.device_work.into_iter().take(MOST_NODES).collect(),
+        };
+        (section, found)
+    }
+
+    /// Nodes that ran on a provider, of all that ran.
+    pub fn executed_on(&self, provider: &str) -> (u64, u64) {
+        let all = self.placement.executed.iter().map(|of| of.nodes).sum();
+        let on = self.placement.executed.iter().filter(|of| &*of.provider == provider);
+        (on.map(|of| of.nodes).sum(), all)
+    }
+
+    /// Of the run's time, what no operator, copy or wait accounts for.
+    pub fn unattributed_share(&self) -> f64 {
+        let run_ns = self.time_per_run.run_ns.max(1) as f64;
+        self.time_per_run.remainder_ns() as f64 / run_ns
+    }
+}
+
+/// The provider whose nodes fell back: the first that was asked for and is not the CPU.
+fn fallback_provider(requested: &[Text]) -> Option<&Text> {
+    requested.iter().find(|name| &***name != CPU)
+}
+
+fn per_run(time: &TimeSplit, runs: u64) -> TimeSplit {
+    TimeSplit {
+        run_ns: time.run_ns / runs,
+        operators_ns: time.operators_ns / runs,
+        copies_ns: time.copies_ns / runs,
+        waits_ns: time.waits_ns / runs,
+        between_operators_ns: time.between_operators_ns / runs,
+        outside_executor_ns: time.outside_executor_ns / runs,
+        after_last_ns: time.after_last_ns / runs,
+    }
+}
+
+fn types(report: &OperatorReport) -> Vec<TypeRow> {
+    let runs = report.runs.max(1) as f64;
+    report
+        .op_types
+        .iter()
+        .map(|of| TypeRow {
+            op_type: of.op_type.clone(),
+            provider: of.provider.clone(),
+            nodes: of.nodes,
+            calls_per_run: of.calls as f64 / runs,
+            share: of.share,
+            median_ms_per_run: of.per_run.median_ns as f64 / 1e6,
+            estimated_ms_per_run: of.scaled_ns_per_run.map(|ns| ns / 1e6),
+            flops_per_run: of.flops_per_run,
+        })
+        .collect()
+}
+
+fn nodes(report: &OperatorReport, roofline: Option<&Roofline>, peak: Option<&MachinePeak>) -> Vec<NodeRow> {
+    let points: BTreeMap<usize, &operators::RooflinePoint> =
+        roofline.iter().flat_map(|line| &line.points).map(|point| (point.node, point)).collect();
+    let mut order: Vec<usize> = (0..report.nodes.len()).collect();
+    order.sort_by_key(|index| std::cmp::Reverse(report.nodes[*index].exclusive.total_ns));
+    let row = |index: usize| {
+        let node: &NodeStatistics = &report.nodes[index];
+        let point = points.get(&index);
+        let on_cpu = &*node.provider == CPU;
+        NodeRow {
+            name: node.name.clone(),
+            op_type: node.op_type.clone(),
+            provider: node.provider.clone(),
+            device: node.device.clone(),
+            depth: node.depth,
+            calls_per_run: node.calls_per_run,
+            share: node.share,
+            median_us: node.exclusive.median_ns as f64 / 1e3,
+            p90_us: node.exclusive.p90_ns as f64 / 1e3,
+            max_us: node.exclusive.max_ns as f64 / 1e3,
+            is_rankable: node.is_rankable,
+            input_shapes: node.input_shapes.clone(),
+            shape_variants: node.shape_variants,
+            output_bytes: node.output_bytes,
+            bytes_moved: node.bytes_moved,
+            flops: node.flops,
+            intensity: point.map(|point| point.intensity),
+            flops_per_second: point.map(|point| point.flops_per_second),
+            roof_fraction: point.map(|point| point.roof_fraction),
+            bound: point.map(|point| point.bound),
+            estimated_cycles: peak
+                .filter(|_| on_cpu)
+                .map(|peak| (node.exclusive.median_ns as f64 * peak.clock_hertz / 1e9) as u64),
+        }
+    };
+    order.into_iter().take(MOST_NODES).map(row).collect()
+}
+
+fn path_report(path: &CriticalPath, report: &OperatorReport) -> PathReport {
+    PathReport {
+        method: path.method.clone(),
+        nodes: path.nodes.len() as u64,
+        names: path.nodes.iter().take(MOST_PATH).map(|index| report.nodes[*index].name.clone()).collect(),
+        length_ms: path.length_ns / 1e6,
+        work_ms: path.work_ns / 1e6,
+        possible_parallelism: path.possible_parallelism,
+    }
+}
+
+fn placement(profile: &Profile, around: &Surroundings<'_>) -> PlacementReport {
+    let report = &profile.report;
+    let mut executed: BTreeMap<(&Text, &Text), (u64, f64)> = BTreeMap::new();
+    let mut fallen: BTreeMap<&Text, (u64, f64)> = BTreeMap::new();
+    let asked_for_another = fallback_provider(around.requested_providers).is_some();
+    for node in report.nodes.iter().filter(|node| node.kind == EventKind::Operator) {
+        let of = executed.entry((&node.provider, &node.device)).or_default();
+        *of = (of.0 + 1, of.1 + node.share);
+        if asked_for_another && &*node.provider == CPU {
+            let of = fallen.entry(&node.op_type).or_default();
+            *of = (of.0 + 1, of.1 + node.share);
+        }
+    }
+    let mut executed: Vec<ExecutedNodes> = executed
+        .into_iter()
+        .map(|((provider, device), (nodes, share))| ExecutedNodes {
+            provider: provider.clone(),
+            device: device.clone(),
+            nodes,
+            share,
+        })
+        .collect();
+    executed.sort_by_key(|of| std::cmp::Reverse(of.nodes));
+    let mut fallback_types: Vec<FallbackType> = fallen
+        .into_iter()
+        .map(|(op_type, (nodes, share))| FallbackType { op_type: op_type.clone(), nodes, share })
+        .collect();
+    fallback_types.sort_by(|a, b| b.share.total_cmp(&a.share));
+    PlacementReport {
+        model_nodes: around.original.nodes.len() as u64,
+        optimized_nodes: profile.graph_is_optimized.then(|| profile.graph.node_count()),
+        executed,
+        fallback_types,
+        reasons: if asked_for_another { reasons(&profile.ort_logs) } else { Vec::new() },
+    }
+}
+
+/// Log lines that say why nodes are where they are.
+fn reasons(logs: &[LogLine]) -> Vec<String> {
+    const WORDS: &[&str] = &[
+        "not supported",
+        "unsupported",
+        "not assigned",
+        "fallback",
+        "fall back",
+        "falling back",
+        "validation fail",
+    ];
+    let mut reasons: Vec<String> = Vec::new();
+    for line in logs {
+        let text = line.message.to_lowercase();
+        let sentence = crate::units::one_line(&ortscope_ort::essence(&line.message), 300);
+        if WORDS.iter().any(|word| text.contains(word)) && !reasons.contains(&sentence) {
+            reasons.push(sentence);
+        }
+        if reasons.len() >= MOST_REASONS {
+            break;
+        }
+    }
+    reasons
+}
+
+fn transition_report(transitions: &Transitions, report: &OperatorReport) -> TransitionReport {
+    let runs = report.runs.max(1) as f64;
+    TransitionReport {
+        by_dependencies: transitions.by_dependencies,
+        per_run: transitions.transitions.len() as u64,
+        pairs: transitions.pairs.clone(),
+        copies: transitions.copies,
+        after_last_ms_per_run: report.time.after_last_ns as f64 / runs / 1e6,
+        wait_ms_per_run: report.time.waits_ns as f64 / runs / 1e6,
+    }
+}
+
+fn flop_report(profile: &Profile, around: &Surroundings<'_>) -> FlopReport {
+    let Counted { total, bytes_moved, weight_bytes } = &profile.counted;
+    let flops_per_second = around
+        .plain_median_ns
+        .filter(|ns| *ns > 0.0 && total.counted > 0)
+        .map(|ns| total.flops as f64 / ns * 1e9);
+    FlopReport {
+        flops_per_run: total.flops,
+        macs_per_run: total.macs,
+        bytes_moved_per_run: *bytes_moved,
+        weight_bytes_per_run: *weight_bytes,
+        counted: total.counted,
+        movement: total.movement,
+        not_counted: total
+            .unknown
+            .iter()
+            .map(|((op_type, why), operators)| NotCounted {
+                op_type: op_type.clone(),
+                why: why.clone(),
+                operators: *operators,
+            })
+            .collect(),
+        flops_per_second,
+        share_of_peak: flops_per_second
+            .zip(around.peak.as_ref())
+            .map(|(rate, peak)| rate / peak.flops_per_second),
+    }
+}
+
+fn roofline_report(line: &Roofline, report: &OperatorReport) -> RooflineReport {
+    let share = |bound: Bound| -> f64 {
+        let of_bound = line.points.iter().filter(|point| point.bound == bound);
+        of_bound.map(|point| report.nodes[point.node].share).sum()
+    };
+    RooflineReport {
+        ridge: line.peaks.ridge(),
+        compute_bound: share(Bound::Compute),
+        memory_bound: share(Bound::Memory),
+        overhead_bound: share(Bound::Overhead),
+        without_numbers: line.share_without_numbers,
+    }
+}

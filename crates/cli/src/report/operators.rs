@@ -1,0 +1,119 @@
+//! The lines of the summary about operators. Tables and timeline are for `ortscope report`.
+
+use ortscope_export::report::units::prefixed;
+
+use super::result::RunResult;
+use crate::operators::OperatorSection;
+use crate::units;
+
+/// Types of operators on the line.
+const MOST_TYPES: usize = 4;
+/// Below this share a type is not worth its place.
+const LEAST_SHARE: f64 = 0.01;
+
+/// What to print, one line each; empty without a profile.
+pub fn lines(result: &RunResult) -> Vec<String> {
+    let Some(operators) = &result.operators else { return Vec::new() };
+    let mut lines = vec![by_type(operators), work(operators)];
+    lines.extend(transitions(operators));
+    lines.extend(levels(operators));
+    lines.retain(|line| !line.is_empty());
+    lines
+}
+
+fn by_type(operators: &OperatorSection) -> String {
+    let several = operators.placement.executed.len() > 1;
+    let mut parts: Vec<String> = operators
+        .by_type
+        .iter()
+        .filter(|of| of.share >= LEAST_SHARE)
+        .take(MOST_TYPES)
+        .map(|of| {
+            let place = if several { format!(" on {}", short(&of.provider)) } else { String::new() };
+            format!("{}{place} {}", of.op_type, units::percent(of.share))
+        })
+        .collect();
+    let rest = operators.by_type.len().saturating_sub(parts.len());
+    if rest > 0 {
+        parts.push(format!("{rest} more types"));
+    }
+    let unattributed = operators.unattributed_share();
+    let factor = match operators.observer.factor {
+        Some(factor) => format!(", each {factor:.2}× as long as measured ones"),
+        None => String::new(),
+    };
+    format!(
+        "{}  unattributed {}  ({}{factor})",
+        parts.join("  "),
+        units::percent(unattributed),
+        units::counted(operators.profiled.runs, "profiled run"),
+    )
+}
+
+fn work(operators: &OperatorSection) -> String {
+    let flops = &operators.flops;
+    if flops.counted == 0 {
+        return String::new();
+    }
+    let mut text = format!("{} per run", prefixed(flops.flops_per_run as f64, "FLOP"));
+    if let Some(rate) = flops.flops_per_second {
+        text += &format!(", {}", prefixed(rate, "FLOP/s"));
+    }
+    if let (Some(share), Some(peak)) = (flops.share_of_peak, &operators.peak) {
+        text += &format!(
+            " = {} of the peak of {} here",
+            units::percent(share),
+            units::counted(peak.threads as u64, "thread")
+        );
+    }
+    if let Some(line) = &operators.roofline {
+        text += &format!("; {} of the time bound by memory", units::percent(line.memory_bound));
+    }
+    let not_counted: u64 = flops.not_counted.iter().map(|of| of.operators).sum();
+    if not_counted > 0 {
+        text += &format!("; {} not counted", units::counted(not_counted, "operator"));
+    }
+    text
+}
+
+fn transitions(operators: &OperatorSection) -> Option<String> {
+    let changes = &operators.transitions;
+    if changes.per_run == 0 && changes.copies.nodes == 0 {
+        return None;
+    }
+    let pairs: Vec<String> = changes
+        .pairs
+        .iter()
+        .map(|pair| {
+            let bytes = match (pair.bytes, pair.unknown_bytes) {
+                (0, 1..) => "unknown size".to_owned(),
+                (bytes, _) => units::bytes(bytes as f64),
+            };
+            format!("{} → {} ×{} ({bytes})", short(&pair.from), short(&pair.to), pair.count)
+        })
+        .collect();
+    let copies = match changes.copies.nodes {
+        0 => String::new(),
+        nodes => {
+            format!("; {} take {}", units::counted(nodes, "copy node"), units::percent(changes.copies.share))
+        }
+    };
+    Some(format!("changes of provider per run: {}{copies}", pairs.join(", ")))
+}
+
+fn levels(operators: &OperatorSection) -> Option<String> {
+    let measured: Vec<String> = operators
+        .levels
+        .iter()
+        .map(|level| {
+            let nodes = level.nodes.map_or(String::new(), |nodes| format!(" {} nodes", units::count(nodes)));
+            let time = level.median_ms.map_or("n/a".to_owned(), |ms| units::nanos(ms * 1e6));
+            format!("{}{nodes} {time}", level.level)
+        })
+        .collect();
+    (!measured.is_empty()).then(|| format!("optimisation: {}", measured.join(", ")))
+}
+
+fn short(provider: &str) -> &str {
+    provider.strip_suffix("ExecutionProvider").unwrap_or(provider)
+}

@@ -1,0 +1,34 @@
+//! A real file of QNN: ResNet-50 on the NPU of a Snapdragon.
+
+use std::path::PathBuf;
+
+use ortscope_decode::qnn_profile::read;
+
+#[path = "../../ort/tests/support/skips.rs"]
+mod skips;
+
+#[test]
+fn a_real_profile_is_read_whole() {
+    let corpus = std::env::var_os("ORTSCOPE_CORPUS").map_or_else(
+        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
+        PathBuf::from,
+    );
+    let path = corpus.join("hardware").join("qnn_profile_resnet50.csv");
+    let Ok(text) = std::fs::read_to_string(&path) else {
+        skips::skipped("the corpus has no hardware/qnn_profile_resnet50.csv");
+        return;
+    };
+    let profile = read(&text).unwrap();
+    assert_eq!((profile.executions, profile.unreadable_lines), (5, 0));
+    // 395 lines of nodes in five executions.
+    assert_eq!((profile.nodes.len(), profile.nodes.iter().map(|node| node.calls).sum::<u64>()), (79, 395));
+    let conv = profile.nodes.iter().find(|node| node.name == "/resnet/embedder/embedder/convolution/Conv");
+    assert!(conv.is_some_and(|conv| conv.calls == 5 && conv.cycles > 671_293));
+    // Nodes account for most of what the device counts, and their times for most of its time.
+    let nodes: u64 = profile.nodes.iter().map(|node| node.cycles).sum();
+    let whole = profile.device_cycles().unwrap();
+    assert!(nodes <= whole && nodes * 2 > whole, "{nodes} of {whole}");
+    let us: f64 = profile.nodes.iter().map(|node| node.estimated_us).sum();
+    assert!(us <= profile.event("Accelerator (execute) time").unwrap().total as f64);
+    assert_eq!(profile.preparation.len(), 12);
+}
