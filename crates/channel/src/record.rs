@@ -12,6 +12,8 @@ pub enum Phase {
     Prefill = 2,
     /// A decoder makes one token.
     Token = 3,
+    /// Run with the operator profiler on, which makes it slower: in no figure of latency.
+    Profiled = 4,
 }
 
 impl Phase {
@@ -21,11 +23,14 @@ impl Phase {
             Self::Steady => "steady",
             Self::Prefill => "prefill",
             Self::Token => "token",
+            Self::Profiled => "profiled",
         }
     }
 
+    pub(crate) const ALL: [Self; 5] = [Self::First, Self::Steady, Self::Prefill, Self::Token, Self::Profiled];
+
     fn from_code(code: u8) -> Option<Self> {
-        [Self::First, Self::Steady, Self::Prefill, Self::Token].into_iter().find(|phase| *phase as u8 == code)
+        Self::ALL.into_iter().find(|phase| *phase as u8 == code)
     }
 }
 

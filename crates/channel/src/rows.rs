@@ -12,15 +12,14 @@ pub const MESSAGE_KIND: &str = "message";
 pub struct FrameRows {
     session_ids: Vec<Text>,
     /// One shared text per phase, so that a row costs no allocation.
-    phases: [(Phase, Text); 4],
+    phases: [(Phase, Text); Phase::ALL.len()],
     message_kind: Text,
 }
 
 impl FrameRows {
     /// `session_ids[n]` names the writer's session number `n`.
     pub fn new(session_ids: Vec<Text>) -> Self {
-        let phases = [Phase::First, Phase::Steady, Phase::Prefill, Phase::Token]
-            .map(|phase| (phase, Text::from(phase.name())));
+        let phases = Phase::ALL.map(|phase| (phase, Text::from(phase.name())));
         Self { session_ids, phases, message_kind: MESSAGE_KIND.into() }
     }
 

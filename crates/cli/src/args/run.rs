@@ -11,6 +11,7 @@ const EXAMPLES: &str = "Examples:
   ortscope run model.onnx --scenario server:50
   ortscope run model.onnx --sweep threads=1,2,4 --sweep opt=basic,all
   ortscope run model.onnx --profile full
+  ortscope run model.onnx --duration 10m --profile-every 30s
   ortscope run model.onnx --provider qnn,cpu --require-provider qnn:90
   ortscope run llm.onnx --generate 64
 
@@ -110,6 +111,9 @@ pub struct RunArgs {
     /// Runs to profile [default: up to 100 in 1.5 s]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000), help_heading = "Measurement")]
     pub profile_runs: Option<u64>,
+    /// During the measurement, profile five runs again and again, e.g. every 30s; they count in no latency
+    #[arg(long, value_name = "TIME", help_heading = "Measurement")]
+    pub profile_every: Option<String>,
     /// Fail with exit code 6 unless this provider runs nodes; with :PERCENT, at least so many of all: qnn:90
     #[arg(long, value_name = "NAME[:PERCENT]", help_heading = "Measurement")]
     pub require_provider: Vec<String>,

@@ -45,6 +45,8 @@ pub struct Collected {
     pub steady_run_nanos: Vec<u64>,
     /// Decoder models: prompts (token 0) and tokens.
     pub generated: Vec<Inference>,
+    /// With the operator profiler on: in no figure of latency.
+    pub profiled: Vec<Inference>,
     pub failed_inferences: u64,
     pub messages: Vec<WorkerMessage>,
     pub samples: Vec<ProcessSampleRow>,
@@ -123,6 +125,7 @@ fn keep(collected: &mut Collected, row: &InferenceRow) {
     match &*row.phase {
         "first" => collected.first.push(inference),
         "prefill" | "token" => collected.generated.push(inference),
+        "profiled" => collected.profiled.push(inference),
         _ => {
             collected.steady.push(inference);
             collected.steady_run_nanos.push(inference.run_nanos);

@@ -27,6 +27,8 @@ pub struct WorkerPlan {
     pub time_second_session: bool,
     /// Instead of measuring: profile the operators.
     pub profile: Option<ProfilePlan>,
+    /// While measuring: profile a few runs again and again.
+    pub windows: Option<WindowsPlan>,
     /// Instead of measuring: compare the levels of optimisation.
     pub levels: Option<LevelsPlan>,
 }
@@ -40,6 +42,18 @@ pub struct ProfilePlan {
     pub duration_nanos: Option<u64>,
     /// Write the optimised graph as well.
     pub optimized_model: bool,
+}
+
+/// Windows of profiled runs during a long measurement.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct WindowsPlan {
+    /// Where ONNX Runtime writes a file per run or window.
+    pub directory: PathBuf,
+    pub every_nanos: u64,
+    /// Runs of a window.
+    pub runs: u64,
+    /// Windows at most: a night makes no more files than this times the runs.
+    pub most: u64,
 }
 
 /// Levels of optimisation side by side.

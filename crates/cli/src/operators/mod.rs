@@ -10,6 +10,7 @@ pub mod graph;
 mod levels;
 mod pass;
 mod section;
+pub mod windows;
 
 pub use pass::{Pass, ProfileRequest};
 pub use section::OperatorSection;
@@ -32,6 +33,12 @@ use section::Surroundings;
 /// How long the machine's roof is measured.
 const PEAK_BUDGET: Duration = Duration::from_millis(300);
 
+/// Providers that run node by node; the others compile whole parts of a graph.
+fn runs_kernels(provider: &str) -> bool {
+    const KERNELS: &[&str] = &["CPU", "CUDA", "ROCM", "Dml", "WebGpu", "JS"];
+    KERNELS.contains(&provider.strip_suffix("ExecutionProvider").unwrap_or(provider))
+}
+
 /// Profiles the operators of a model that was just measured, and adds what they say to its result.
 pub fn add_to(
     result: &mut RunResult,
@@ -44,9 +51,13 @@ pub fn add_to(
 ) -> Result<Vec<OperatorFinding>, Failure> {
     let plain_median_ns = result.latency.as_ref().map(|latency| latency.inference.median_ms * 1e6);
     let session_id: Text = result.session_ids.first().map_or_else(Text::default, |id| id.as_str().into());
+    let placed = result.placement.as_ref().map(|placement| placement.nodes.as_slice()).unwrap_or_default();
     let pass = Pass {
         plan,
         request,
+        // A graph with compiled parts cannot be written, and asking for it costs a session.
+        writes_graph: plan.options.providers.is_empty()
+            || (!placed.is_empty() && placed.iter().all(|of| runs_kernels(&of.provider))),
         model_name: &result.model.name,
         original,
         session_id,
@@ -84,6 +95,7 @@ pub fn add_to(
             concurrent_runs: u64::from(plan.sessions.max(1)),
             processors: processors as u64,
         },
+        has_open_sizes: result.inputs.as_ref().is_some_and(|inputs| !inputs.guessed.is_empty()),
         levels,
     };
     let (mut section, found) = OperatorSection::new(profile, &around);

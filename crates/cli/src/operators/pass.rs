@@ -55,6 +55,8 @@ impl Default for ProfileRequest {
 pub struct Pass<'a> {
     pub plan: &'a WorkerPlan,
     pub request: ProfileRequest,
+    /// Whether ONNX Runtime can write the graph that it runs.
+    pub writes_graph: bool,
     pub model_name: &'a str,
     /// The graph of the file.
     pub original: &'a Graph,
@@ -162,7 +164,7 @@ impl Pass<'_> {
             directory: folder.to_owned(),
             runs,
             duration_nanos: time_left.map(|left| u64::try_from(left.as_nanos()).unwrap_or(u64::MAX)),
-            optimized_model: true,
+            optimized_model: self.writes_graph,
         });
         let assignment = Assignment {
             plan: &plan,

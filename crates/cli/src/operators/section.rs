@@ -25,6 +25,8 @@ const MOST_NODES: usize = 200;
 const MOST_MISSED: usize = 50;
 /// Why nodes stay on the CPU: sentences kept.
 const MOST_REASONS: usize = 10;
+/// Of the time, what may be of operators without a count before a rate means nothing.
+const MOST_NOT_COUNTED: f64 = 0.1;
 /// Nodes of the critical path that are named.
 const MOST_PATH: usize = 50;
 pub const CPU: &str = "CPUExecutionProvider";
@@ -207,7 +209,9 @@ pub struct FlopReport {
     pub counted: u64,
     pub movement: u64,
     pub not_counted: Vec<NotCounted>,
-    /// At the latency without the profiler.
+    /// Of the time of the runs, that of operators without a count.
+    pub share_not_counted: f64,
+    /// At the latency without the profiler; `None` if more than a tenth of the time is of operators without a count.
     pub flops_per_second: Option<f64>,
     pub share_of_peak: Option<f64>,
 }
@@ -261,6 +265,8 @@ pub struct Surroundings<'a> {
     pub plain_median_ns: Option<f64>,
     pub peak: Option<MachinePeak>,
     pub threads: ThreadFacts,
+    /// Inputs whose sizes the model leaves open.
+    pub has_open_sizes: bool,
     pub levels: Vec<LevelReport>,
 }
 
@@ -288,6 +294,7 @@ impl OperatorSection {
                 roofline: roofline.as_ref(),
                 missed: &missed,
                 threads: Some(around.threads),
+                has_open_sizes: around.has_open_sizes,
             },
         );
         let fusion = optimized.map(|after| {
@@ -523,9 +530,13 @@ fn transition_report(transitions: &Transitions, report: &OperatorReport) -> Tran
 
 fn flop_report(profile: &Profile, around: &Surroundings<'_>) -> FlopReport {
     let Counted { total, bytes_moved, weight_bytes } = &profile.counted;
+    let operators = profile.report.nodes.iter().filter(|node| node.kind == EventKind::Operator);
+    let share_not_counted =
+        operators.filter(|node| node.flops.is_none()).map(|node| node.share).sum::<f64>() + 0.0;
+    // A rate over a part of the work would look like a slow machine.
     let flops_per_second = around
         .plain_median_ns
-        .filter(|ns| *ns > 0.0 && total.counted > 0)
+        .filter(|ns| *ns > 0.0 && total.counted > 0 && share_not_counted <= MOST_NOT_COUNTED)
         .map(|ns| total.flops as f64 / ns * 1e9);
     FlopReport {
         flops_per_run: total.flops,
@@ -543,6 +554,7 @@ fn flop_report(profile: &Profile, around: &Surroundings<'_>) -> FlopReport {
                 operators: *operators,
             })
             .collect(),
+        share_not_counted,
         flops_per_second,
         share_of_peak: flops_per_second
             .zip(around.peak.as_ref())
@@ -553,7 +565,8 @@ fn flop_report(profile: &Profile, around: &Surroundings<'_>) -> FlopReport {
 fn roofline_report(line: &Roofline, report: &OperatorReport) -> RooflineReport {
     let share = |bound: Bound| -> f64 {
         let of_bound = line.points.iter().filter(|point| point.bound == bound);
-        of_bound.map(|point| report.nodes[point.node].share).sum()
+        // A sum of nothing is minus zero.
+        of_bound.map(|point| report.nodes[point.node].share).sum::<f64>() + 0.0
     };
     RooflineReport {
         ridge: line.peaks.ridge(),

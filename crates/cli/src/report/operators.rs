@@ -71,7 +71,11 @@ fn work(operators: &OperatorSection) -> String {
     }
     let not_counted: u64 = flops.not_counted.iter().map(|of| of.operators).sum();
     if not_counted > 0 {
-        text += &format!("; {} not counted", units::counted(not_counted, "operator"));
+        text += &format!(
+            "; {} with {} of the time not counted",
+            units::counted(not_counted, "operator"),
+            units::percent(flops.share_not_counted)
+        );
     }
     text
 }

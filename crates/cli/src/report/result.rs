@@ -22,6 +22,7 @@ use crate::measure::protocol::{CheckedOutput, InputsMade, MemoryStage, SessionCr
 use crate::measure::supervise::{Ended, Outcome};
 use crate::model_file::ModelFacts;
 use crate::operators::OperatorSection;
+use crate::operators::windows::WindowReport;
 
 /// One model under one configuration.
 #[derive(Debug, Clone, Serialize)]
@@ -49,6 +50,8 @@ pub struct RunResult {
     pub cpu_cores_used: Option<f64>,
     pub outputs_checked: Option<OutputsChecked>,
     pub allocator: Option<BTreeMap<String, Value>>,
+    /// Windows of profiled runs during the measurement (`--profile-every`).
+    pub operator_windows: Vec<WindowReport>,
     /// From a profiling pass of its own; `unavailable` says why there is none.
     pub operators: Option<OperatorSection>,
     pub stop_reason: StopCode,
@@ -185,6 +188,7 @@ impl RunResult {
             cpu_cores_used: None,
             outputs_checked: None,
             allocator: None,
+            operator_windows: Vec::new(),
             operators: None,
             stop_reason: stop.0,
             stopped: stop.1,

@@ -89,7 +89,13 @@ impl Page {
         if let Some(placement) = &result.placement {
             let total: u64 = placement.nodes.iter().map(|of| of.nodes).sum();
             if total > 0 {
-                for of in &placement.nodes {
+                // In the order asked for; of a provider that runs nothing that is the news.
+                for provider in &placement.providers {
+                    let on: u64 =
+                        placement.nodes.iter().filter(|of| of.provider == *provider).map(|of| of.nodes).sum();
+                    text += &format!("  {} {on}/{total} nodes", short(provider));
+                }
+                for of in placement.nodes.iter().filter(|of| !placement.providers.contains(&of.provider)) {
                     text += &format!("  {} {}/{total} nodes", short(&of.provider), of.nodes);
                 }
             } else {
@@ -368,11 +374,11 @@ impl Page {
     }
 
     fn problems(&mut self, result: &RunResult) {
-        self.found(result.findings.iter().filter(|finding| finding.severity == Severity::Error));
+        self.found(result.findings.iter().filter(|finding| is_problem(finding)));
     }
 
     fn findings(&mut self, result: &RunResult) {
-        let others = result.findings.iter().filter(|finding| finding.severity != Severity::Error);
+        let others = result.findings.iter().filter(|finding| !is_problem(finding));
         self.found(others);
     }
 
@@ -418,6 +424,12 @@ impl Page {
         let supported = digits_for(nanos, self.noise);
         units::nanos_in_digits(nanos, unit, supported.min(3))
     }
+}
+
+/// What makes the figures mean something else than they seem to: also a provider that runs only a part of the model.
+fn is_problem(finding: &Finding) -> bool {
+    finding.severity == Severity::Error
+        || (finding.id == "cpu-fallback" && finding.severity == Severity::Warning)
 }
 
 fn milliseconds(value: Option<&Option<f64>>) -> String {

@@ -10,6 +10,7 @@ mod outbox;
 mod profile;
 mod session;
 mod streams;
+mod windows;
 
 use std::io::Read as _;
 use std::path::Path;
@@ -119,7 +120,9 @@ fn measure(
         for _ in 1..plan.sessions {
             sessions.push(session::another(plan, environment)?);
         }
-        let answers = streams::run(plan, page, outbox, &sessions, &made, || {
+        let windows =
+            plan.windows.as_ref().map(|of| windows::Windows::new(plan, of, environment, &made.values));
+        let answers = streams::run(plan, page, outbox, &sessions, &made, windows, || {
             session::time_another(plan, environment, first_nanos)
         })?;
         if plan.check_outputs {

@@ -57,7 +57,7 @@ pub fn run(
 }
 
 /// ONNX Runtime counts from the start of the machine on Windows, and since 1970 elsewhere.
-fn on_our_clock(nanos: u64) -> Option<u64> {
+pub fn on_our_clock(nanos: u64) -> Option<u64> {
     if ortscope_ort::PROFILE_CLOCK_IS_MONOTONIC {
         return Some(nanos);
     }
@@ -78,7 +78,7 @@ fn create(plan: &WorkerPlan, profile: &ProfilePlan, environment: &Environment) -
     let options =
         SessionOptions { profiling_prefix: Some(profile.directory.join("profile")), ..plan.options.clone() };
     let optimized = profile.directory.join("optimized.onnx");
-    if profile.optimized_model && options.providers.is_empty() {
+    if profile.optimized_model {
         let options = SessionOptions { optimized_model_path: Some(optimized.clone()), ..options.clone() };
         if let Ok(session) = Session::create(environment, &plan.model, &options) {
             return Ok(Made { session, optimized_model: Some(optimized), qnn_file: None });

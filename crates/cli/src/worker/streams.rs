@@ -12,6 +12,7 @@ use ortscope_ort::{Binding, OrtError, Session};
 
 use super::inputs::Made;
 use super::outbox::Outbox;
+use super::windows::Windows;
 use super::{Stopped, failures};
 use crate::exit::Failure;
 use crate::measure::plan::{RunLimits, Scenario, WorkerPlan};
@@ -24,6 +25,7 @@ pub fn run(
     outbox: &mut Outbox,
     sessions: &[Session],
     made: &Made,
+    windows: Option<Windows<'_>>,
     time_second_session: impl FnOnce() -> WorkerMessage,
 ) -> Result<Vec<(String, Value)>, Stopped> {
     let Some(first_session) = sessions.first() else {
@@ -47,14 +49,14 @@ pub fn run(
     let message = time_second_session();
     outbox.send(&message);
 
-    let mut lanes = vec![Lane { ring, binding, lap }];
+    let mut lanes = vec![Lane { ring, binding, lap, windows }];
     for (number, session) in (1..plan.scenario.streams()).zip(sessions.iter().cycle().skip(1)) {
         let mut binding = session.bind(&made.values).map_err(|error| wrong(&error))?;
         // Outputs are preallocated by the first run, which is not one to measure.
         let lap =
             Lap { stream: number, session: number % plan.sessions.max(1), batch_size: made.batch_size_u32() };
         lap.run(&mut binding, Phase::First, 0, None).map_err(|error| wrong(&error))?;
-        lanes.push(Lane { ring: outbox.take_stream(number)?, binding, lap });
+        lanes.push(Lane { ring: outbox.take_stream(number)?, binding, lap, windows: None });
     }
 
     outbox.steady(true);
@@ -171,6 +173,8 @@ struct Lane<'s> {
     ring: RingWriter,
     binding: Binding<'s>,
     lap: Lap,
+    /// Profiled runs between the others; only the first lane has them.
+    windows: Option<Windows<'s>>,
 }
 
 impl Lane<'_> {
@@ -202,7 +206,15 @@ impl Lane<'_> {
                     if shared.arrivals.is_some() {
                         shared.served.fetch_add(1, Ordering::Relaxed);
                     }
-                    if record.start_nanos + record.run_nanos >= deadline {
+                    let ended = record.start_nanos + record.run_nanos;
+                    if ended >= deadline {
+                        break;
+                    }
+                    if let Some(windows) = &mut self.windows
+                        && let Err(error) =
+                            windows.when_due(ended, &mut self.binding, self.lap, &mut self.ring)
+                    {
+                        shared.fail(error, number + 1);
                         break;
                     }
                 }

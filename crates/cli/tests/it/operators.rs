@@ -250,3 +250,51 @@ fn duplicate_names_are_handled() {
     assert_eq!(found["by_type"].as_array().unwrap().len(), 2);
     assert_eq!(number(found, "/flops/flops_per_run"), 8.0);
 }
+
+/// During a long measurement a few runs are profiled again and again, by the session itself where ONNX Runtime can and by
+/// a second one where it cannot; they are in no figure of latency.
+#[test]
+fn windows_are_profiled_during_a_measurement() {
+    let Some(library) = library() else { return };
+    let mut libraries = vec![(library, true)];
+    // Before 1.25 only whole sessions are profiled.
+    let old = skips::variable("ORTSCOPE_TEST_ORT_MATRIX").map(|matrix| matrix.join("1.15.1"));
+    if let Some(Ok(files)) = old.map(std::fs::read_dir) {
+        let found = files.filter_map(|file| Some(file.ok()?.path()));
+        libraries.extend(
+            found.filter(|path| path.to_string_lossy().contains("onnxruntime")).map(|path| (path, false)),
+        );
+    }
+    for (library, same_session) in libraries {
+        let place = Place::new();
+        let model = small_model(&place);
+        let arguments = [
+            "run",
+            &model,
+            "--duration",
+            "2s",
+            "--profile-every",
+            "500ms",
+            "--profile",
+            "off",
+            "--save",
+            "w",
+            "--json",
+        ];
+        let document = place.with_library(&library, &arguments).expect_code(0).json();
+        let result = &document["results"][0];
+        let windows = list(result, "operator_windows");
+        assert!((1..=4).contains(&windows.len()), "{result}");
+        for window in windows {
+            assert_eq!(
+                (window["runs"].as_u64(), window["same_session"].as_bool()),
+                (Some(5), Some(same_session))
+            );
+            assert_eq!(window["by_type"][0][0], "MatMul");
+        }
+        let report = place.ortscope(&["report", "w", "--json"]).expect_code(0).json();
+        let phases = &report["sessions"][0]["counts"]["by_phase"];
+        let expected = windows.len() as u64 * if same_session { 5 } else { 6 };
+        assert_eq!(phases["profiled"].as_u64(), Some(expected), "{}", report["sessions"][0]["counts"]);
+    }
+}

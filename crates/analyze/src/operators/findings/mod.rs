@@ -64,6 +64,8 @@ pub struct FindingContext<'a> {
     /// Missed fusions of the optimised graph.
     pub missed: &'a [MissedFusion],
     pub threads: Option<ThreadFacts>,
+    /// The model leaves sizes of its inputs open, which providers that compile graphs often refuse.
+    pub has_open_sizes: bool,
 }
 
 /// Threads that compete for processors.

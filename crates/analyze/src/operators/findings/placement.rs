@@ -52,7 +52,12 @@ pub(super) fn cpu_fallback(report: &OperatorReport, context: &FindingContext<'_>
             percent(time),
             types_of(report, &on_cpu)
         ),
-        advice: if severity == Severity::Error {
+        advice: if context.has_open_sizes && nodes > 0.5 {
+            format!(
+                "the model leaves sizes of its inputs open, and providers that compile for a device often take only fixed \
+                 ones: fix them in the model for {first}, then look at the operators again"
+            )
+        } else if severity == Severity::Error {
             format!("check that {first} is installed and supports the model's operators, types and opset")
         } else {
             format!(

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ortscope_analyze::StopRule;
 use ortscope_analyze::summary::WarmUpChoice;
@@ -22,6 +23,7 @@ use crate::{ort_library, settings, values};
 const DEFAULT_SEED: u64 = 42;
 /// An open loop has no precision to reach: it runs for this long unless told otherwise.
 const SERVER_SECONDS: f64 = 10.0;
+const LEAST_WINDOW_SECONDS: f64 = 0.5;
 /// Rows of a sweep are measured more briefly than a single run.
 const SWEEP_CAP_SECONDS: f64 = 8.0;
 
@@ -33,6 +35,8 @@ pub struct Job {
     pub graph: Arc<Graph>,
     /// What to find out about operators after the measurement.
     pub profile: Option<ProfileRequest>,
+    /// How often to profile a few runs during it.
+    pub profile_every: Option<Duration>,
     /// In a sweep: what distinguishes this job.
     pub label: Option<String>,
     pub settings: BTreeMap<String, String>,
@@ -104,12 +108,14 @@ pub fn plan(args: &RunArgs, global: &GlobalArgs) -> Result<Vec<Job>, Failure> {
             check_outputs: args.check_outputs.is_some(),
             time_second_session: true,
             profile: None,
+            windows: None,
             levels: None,
         };
         let job = Job {
             model: Arc::new(model.facts),
             graph: Arc::new(model.model.graph),
             profile: profile(args)?,
+            profile_every: profile_every(args)?,
             label: None,
             settings: BTreeMap::new(),
             is_default: true,
@@ -209,6 +215,20 @@ fn profile(args: &RunArgs) -> Result<Option<ProfileRequest>, Failure> {
         Some(runs) => ProfileRequest { runs, duration: None, ..usual },
         None => usual,
     }))
+}
+
+fn profile_every(args: &RunArgs) -> Result<Option<Duration>, Failure> {
+    let Some(text) = &args.profile_every else { return Ok(None) };
+    let seconds = values::duration_seconds(text).map_err(Failure::usage)?;
+    let single = args.batch.len() < 2 && args.sweep.is_empty() && !args.together;
+    if !single || args.generate.is_some() {
+        return Err(Failure::usage("--profile-every is for one model and one setting, without --generate"));
+    }
+    // More often than that, and the measurement would be of the profiler.
+    if seconds < LEAST_WINDOW_SECONDS {
+        return Err(Failure::usage(format!("--profile-every needs at least {LEAST_WINDOW_SECONDS} s")));
+    }
+    Ok(Some(Duration::from_secs_f64(seconds)))
 }
 
 fn limits(rule: &StopRule) -> RunLimits {

@@ -4,12 +4,16 @@ mod jobs;
 mod require;
 mod sweep;
 
+use std::path::Path;
+
 use ortscope_core::clock::WallAnchor;
+use ortscope_core::schema::Text;
 
 use self::jobs::Job;
 use crate::args::{GlobalArgs, RunArgs};
 use crate::exit::{Exit, Failure};
 use crate::measure::interrupt::Interrupt;
+use crate::measure::plan::WindowsPlan;
 use crate::measure::progress::Progress;
 use crate::measure::supervise::{Assignment, Outcome, supervise};
 use crate::recording::{self, RunRecording, SaveRequest};
@@ -20,6 +24,10 @@ use crate::{measure, operators};
 
 /// Models and sessions at the same time.
 const MOST_TOGETHER: usize = 10;
+/// Runs of a window that is profiled during the measurement.
+const WINDOW_RUNS: u64 = 5;
+/// A day of them, one every thirty seconds.
+const MOST_WINDOWS: u64 = 2880;
 
 /// Runs the command. What was measured is printed also when something failed.
 pub fn run(args: &RunArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<Exit, Failure> {
@@ -225,13 +233,29 @@ fn measure_one(
     interrupt: &Interrupt,
     progress: &mut Progress,
 ) -> RunResult {
-    match work(job, recording, interrupt, progress) {
+    let directory = match job.profile_every.map(|_| measure::profile_directory()).transpose() {
+        Ok(directory) => directory,
+        Err(error) => return not_measured(job, error.into()),
+    };
+    let windows = directory.as_ref().map(tempfile::TempDir::path);
+    match work(job, windows, recording, interrupt, progress) {
         Ok(outcome) => {
             let mut result = RunResult::new(job.measured(), outcome);
+            if let Some(windows) = windows {
+                add_windows(&mut result, windows, recording);
+            }
             add_operators(&mut result, job, recording, interrupt, progress);
             result
         }
         Err(failure) => not_measured(job, failure),
+    }
+}
+
+fn add_windows(result: &mut RunResult, directory: &Path, recording: Option<&RunRecording>) {
+    let session_id: Text = result.session_ids.first().map_or_else(Text::default, |id| id.as_str().into());
+    match operators::windows::read(directory, &session_id, recording.map(|recording| &recording.writer)) {
+        Ok(windows) => result.operator_windows = windows,
+        Err(failure) => result.notes.push(format!("the profiled windows could not be read: {failure}")),
     }
 }
 
@@ -267,6 +291,7 @@ fn not_measured(job: &Job, failure: Failure) -> RunResult {
 
 fn work(
     job: &Job,
+    windows: Option<&Path>,
     recording: Option<&RunRecording>,
     interrupt: &Interrupt,
     progress: &mut Progress,
@@ -274,6 +299,12 @@ fn work(
     let channel = measure::channel_directory(job.together)?;
     let mut plan = job.plan.clone();
     plan.channel = channel.path().to_owned();
+    plan.windows = windows.zip(job.profile_every).map(|(directory, every)| WindowsPlan {
+        directory: directory.to_owned(),
+        every_nanos: u64::try_from(every.as_nanos()).unwrap_or(u64::MAX),
+        runs: WINDOW_RUNS,
+        most: MOST_WINDOWS,
+    });
     let assignment = Assignment {
         plan: &plan,
         model_name: &job.model.name,

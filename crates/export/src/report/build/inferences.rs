@@ -49,6 +49,8 @@ pub(super) enum Phase {
     Steady,
     Prefill,
     Token,
+    /// With the operator profiler on: in no figure of latency.
+    Profiled,
 }
 
 impl Phase {
@@ -58,6 +60,7 @@ impl Phase {
             "first" => Self::First,
             "prefill" => Self::Prefill,
             "token" => Self::Token,
+            "profiled" => Self::Profiled,
             _ => Self::Steady,
         }
     }
@@ -206,6 +209,7 @@ impl Pass {
                     }
                 }
                 Some(Phase::Prefill | Phase::Token) => self.token(session, &step),
+                Some(Phase::Profiled) => {}
                 _ => {
                     series.open_loop |= planned[row] != starts[row];
                     let (low, high) = series.planned_ns.unwrap_or((u64::MAX, 0));

@@ -1,0 +1,140 @@
+//! Windows that were profiled during a measurement: what the operators did at that moment, so that a drift of hours can
+//! be told from a slow model.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use ortscope_analyze::operators::{OperatorAnalysis, OperatorEvent, OperatorOptions, RunAssembler};
+use ortscope_core::batch::Batch;
+use ortscope_core::schema::{OperatorRow, TableId, Text};
+use ortscope_decode::ort_profile::{ProfileStart, RowOptions};
+use ortscope_store::RecordingWriter;
+use serde::Serialize;
+
+use crate::exit::Failure;
+use crate::operator_profile;
+
+/// Types of operators that a window lists.
+const MOST_TYPES: usize = 8;
+/// Runs of windows are numbered from here, so that they are not taken for those of the pass at the end.
+const FIRST_RUN: u64 = 1_000_000;
+
+/// One window.
+#[derive(Debug, Clone, Serialize)]
+pub struct WindowReport {
+    /// On the monotonic clock.
+    pub start_ns: u64,
+    /// Whether the measured session itself was profiled; otherwise a second one.
+    pub same_session: bool,
+    pub runs: u64,
+    pub median_ms: f64,
+    pub unattributed_share: f64,
+    /// The costliest first: type, provider and own time per run.
+    pub by_type: Vec<(Text, Text, f64)>,
+    pub lost_events: u64,
+}
+
+/// Reads the files of all windows in their order, keeps their rows, and removes them.
+pub fn read(
+    directory: &Path,
+    session_id: &Text,
+    recording: Option<&RecordingWriter>,
+) -> Result<Vec<WindowReport>, Failure> {
+    let mut by_window: BTreeMap<String, Vec<(u64, PathBuf, bool)>> = BTreeMap::new();
+    for entry in fs_err::read_dir(directory)? {
+        let path = entry?.path();
+        let Some((window, start, is_twin)) = parse(&path) else { continue };
+        by_window.entry(window).or_default().push((start, path, is_twin));
+    }
+    let mut next_run = FIRST_RUN;
+    let mut reports = Vec::new();
+    for mut files in by_window.into_values() {
+        files.sort();
+        reports.extend(window(&files, session_id, recording, &mut next_run)?);
+        for (_, path, _) in &files {
+            fs_err::remove_file(path)?;
+        }
+    }
+    Ok(reports)
+}
+
+/// `window-000003-r0001-123456789_2026-…json`: the window, the start, and whether a second session made it.
+fn parse(path: &Path) -> Option<(String, u64, bool)> {
+    let name = path.file_name()?.to_str()?;
+    let mut parts = name.strip_prefix("window-")?.splitn(3, '-');
+    let (window, what, rest) = (parts.next()?, parts.next()?, parts.next()?);
+    let digits = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
+    Some((window.to_owned(), rest.get(..digits)?.parse().ok()?, what == "twin"))
+}
+
+fn window(
+    files: &[(u64, PathBuf, bool)],
+    session_id: &Text,
+    recording: Option<&RecordingWriter>,
+    next_run: &mut u64,
+) -> Result<Option<WindowReport>, Failure> {
+    let Some((start_ns, _, is_twin)) = files.first() else { return Ok(None) };
+    let warm_up_runs = usize::from(*is_twin);
+    let mut analysis = OperatorAnalysis::new(OperatorOptions { warm_up_runs, ..OperatorOptions::default() });
+    let mut lost_events = 0;
+    for (start, path, _) in files {
+        let options = RowOptions {
+            session_id: Text::clone(session_id),
+            start: ProfileStart::from_monotonic_ns(*start),
+            ..RowOptions::default()
+        };
+        let (first_run, mut runs) = (*next_run, 0);
+        let mut assembler = RunAssembler::default();
+        let read = operator_profile::read(path, options, |rows| {
+            let mut batch = Batch::new(TableId::Operators);
+            for mut row in rows.rows::<OperatorRow>() {
+                if let Some(run) = row.run {
+                    assembler.push(run, OperatorEvent::from(&row), &mut |_, events| analysis.add_run(events));
+                    row.run = Some(first_run + run);
+                    runs = runs.max(run + 1);
+                }
+                batch.push(&row);
+            }
+            if let Some(recording) = recording {
+                recording.append(&batch)?;
+            }
+            Ok(())
+        })?;
+        lost_events += assembler.finish(&mut |_, events| analysis.add_run(events)) + read.lost_events();
+        *next_run += runs;
+    }
+    let report = analysis.finish();
+    if report.runs == 0 {
+        return Ok(None);
+    }
+    Ok(Some(WindowReport {
+        start_ns: *start_ns,
+        same_session: !is_twin,
+        runs: report.runs,
+        median_ms: report.run.median_ns as f64 / 1e6,
+        unattributed_share: report.time.remainder_ns() as f64 / report.time.run_ns.max(1) as f64,
+        by_type: report
+            .op_types
+            .iter()
+            .take(MOST_TYPES)
+            .map(|of| (of.op_type.clone(), of.provider.clone(), of.per_run.mean_ns as f64 / 1e6))
+            .collect(),
+        lost_events,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_the_window_and_the_start() {
+        let read = |name: &str| parse(Path::new(name));
+        let run = read("/x/window-000003-r0001-123456_2026-11-16_01-02-03_004.json");
+        assert_eq!(run, Some(("000003".to_owned(), 123_456, false)));
+        assert_eq!(read("window-000001-twin-9.json"), Some(("000001".to_owned(), 9, true)));
+        for other in ["making-3_2026.json", "window-1", "window-1-r1-x.json", "profile.json"] {
+            assert_eq!(read(other), None, "{other}");
+        }
+    }
+}
