@@ -111,7 +111,7 @@ impl Pass<'_> {
         let mut gathered = Gathered::new();
         let mut events_per_run = None;
         loop {
-            let left = (self.request.runs + WARM_UP_RUNS).saturating_sub(gathered.kept_runs);
+            let left = self.request.runs.saturating_sub(gathered.kept_runs);
             let runs = self.window_runs(events_per_run).min(left + WARM_UP_RUNS);
             let time_left = self.request.duration.map(|most| most.saturating_sub(begin.elapsed()));
             let folder = directory.path().join(format!("window-{}", gathered.windows));

@@ -15,6 +15,7 @@ const LEAST_SHARE: f64 = 0.01;
 pub fn lines(result: &RunResult) -> Vec<String> {
     let Some(operators) = &result.operators else { return Vec::new() };
     let mut lines = vec![by_type(operators), work(operators)];
+    lines.extend(short_nodes(operators));
     lines.extend(transitions(operators));
     lines.extend(levels(operators));
     lines.retain(|line| !line.is_empty());
@@ -48,6 +49,19 @@ fn by_type(operators: &OperatorSection) -> String {
         units::percent(unattributed),
         units::counted(operators.profiled.runs, "profiled run"),
     )
+}
+
+/// A profile of nodes that do nearly nothing is one of the profiler.
+fn short_nodes(operators: &OperatorSection) -> Option<String> {
+    let nodes: u64 = operators.placement.executed.iter().map(|of| of.nodes).sum();
+    let short = operators.floor.nodes_near_it;
+    (short * 2 > nodes).then(|| {
+        format!(
+            "{} of {} nodes are too short to be told from the profiler itself: their shares say little",
+            units::count(short),
+            units::count(nodes)
+        )
+    })
 }
 
 fn work(operators: &OperatorSection) -> String {

@@ -13,6 +13,8 @@ const FALLBACK_ADVICE_TIME: f64 = 0.01;
 const FALLBACK_WARNING_TIME: f64 = 0.05;
 /// So many nodes elsewhere mean many changes of provider even if each is short.
 const FALLBACK_ADVICE_NODES: f64 = 0.1;
+/// A compiled part is one node: beside it, single nodes at the ends are many and cost nothing.
+const FALLBACK_NODES_TIME: f64 = 0.001;
 /// Copies below this share of the time are not worth a change.
 const COPIES_ADVICE: f64 = 0.02;
 const COPIES_WARNING: f64 = 0.1;
@@ -36,7 +38,8 @@ pub(super) fn cpu_fallback(report: &OperatorReport, context: &FindingContext<'_>
         Severity::Error
     } else if time >= FALLBACK_WARNING_TIME {
         Severity::Warning
-    } else if time >= FALLBACK_ADVICE_TIME || nodes >= FALLBACK_ADVICE_NODES {
+    } else if time >= FALLBACK_ADVICE_TIME || (nodes >= FALLBACK_ADVICE_NODES && time >= FALLBACK_NODES_TIME)
+    {
         Severity::Advice
     } else {
         return None;

@@ -81,6 +81,7 @@ pub fn plan(args: &RunArgs, global: &GlobalArgs) -> Result<Vec<Job>, Failure> {
     let options = session_options(args, &config, scenario)?;
     let shapes = shapes(args, &config)?;
     check_batches(args)?;
+    let (profile, profile_every) = (profile(args)?, profile_every(args)?);
     // Files first: a typing mistake in a path is told before ONNX Runtime is looked for.
     let mut models = Vec::new();
     for path in &args.models {
@@ -114,8 +115,8 @@ pub fn plan(args: &RunArgs, global: &GlobalArgs) -> Result<Vec<Job>, Failure> {
         let job = Job {
             model: Arc::new(model.facts),
             graph: Arc::new(model.model.graph),
-            profile: profile(args)?,
-            profile_every: profile_every(args)?,
+            profile,
+            profile_every,
             label: None,
             settings: BTreeMap::new(),
             is_default: true,
