@@ -7,7 +7,7 @@
 //! - buckets of 1 s and of 1 min for 24 h with count, min, max, mean, p50, p95 and p99.
 //!
 //! All of it stays within [`Limits::total_bytes`]; what has to go is counted in [`Losses`]. Older and finer data is
-//! read from a recording. Queries choose the finest form that answers and say which it was.
+//! read from a recording ([`LiveView::history_with`]). Queries choose the finest form that answers and say which it was.
 //!
 //! ```
 //! use ortscope_core::batch::Batch;
@@ -60,6 +60,7 @@ mod losses;
 mod mapping;
 mod notes;
 mod query;
+mod recorded;
 mod ring;
 mod room;
 mod selection;
@@ -86,6 +87,7 @@ pub use history::{
 };
 pub use limits::Limits;
 pub use losses::Losses;
+pub use recorded::{Answer, HistoryError, Origin, recorded_history};
 pub use track::{InvalidTrackName, Subject, TrackId};
 pub use unavailable::UnavailableInterval;
 
