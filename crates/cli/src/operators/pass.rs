@@ -25,7 +25,7 @@ use crate::measure::plan::{ProfilePlan, Scenario, WorkerPlan};
 use crate::measure::progress::Progress;
 use crate::measure::protocol::{Profiled, WorkerMessage};
 use crate::measure::supervise::{Assignment, Outcome, supervise};
-use crate::{measure, operator_profile};
+use crate::{measure, operator_profile, units};
 
 /// Events of a window: a tenth of what ONNX Runtime records at most, and 250 MB of the worker's memory.
 const WINDOW_EVENTS: u64 = 100_000;
@@ -116,7 +116,16 @@ impl Pass<'_> {
             let time_left = self.request.duration.map(|most| most.saturating_sub(begin.elapsed()));
             let folder = directory.path().join(format!("window-{}", gathered.windows));
             fs_err::create_dir(&folder)?;
-            let outcome = self.window(&folder, runs, time_left, interrupt, progress)?;
+            let stage = match self.request.duration {
+                None => format!(
+                    "profiling operators, {} of {} runs",
+                    units::count(gathered.kept_runs),
+                    units::count(self.request.runs)
+                ),
+                Some(_) => "profiling operators".to_owned(),
+            };
+            let window = Window { folder: &folder, runs, time_left, stage: &stage };
+            let outcome = self.window(&window, interrupt, progress)?;
             let before = gathered.events;
             let profiled = gathered.take(outcome, self)?;
             fs_err::remove_dir_all(&folder)?;
@@ -149,9 +158,7 @@ impl Pass<'_> {
 
     fn window(
         &self,
-        folder: &Path,
-        runs: u64,
-        time_left: Option<Duration>,
+        window: &Window<'_>,
         interrupt: &Interrupt,
         progress: &mut Progress,
     ) -> Result<Outcome, Failure> {
@@ -161,9 +168,9 @@ impl Pass<'_> {
         plan.scenario = Scenario::Single;
         plan.sessions = 1;
         plan.profile = Some(ProfilePlan {
-            directory: folder.to_owned(),
-            runs,
-            duration_nanos: time_left.map(|left| u64::try_from(left.as_nanos()).unwrap_or(u64::MAX)),
+            directory: window.folder.to_owned(),
+            runs: window.runs,
+            duration_nanos: window.time_left.map(|left| u64::try_from(left.as_nanos()).unwrap_or(u64::MAX)),
             optimized_model: self.writes_graph,
         });
         let assignment = Assignment {
@@ -171,11 +178,19 @@ impl Pass<'_> {
             model_name: self.model_name,
             rule: &StopRule::for_runs(u64::MAX),
             sampling_hertz: 1.0,
-            stage: Some("profiling operators"),
+            stage: Some(window.stage),
             recording: None,
         };
         supervise(&assignment, interrupt, progress)
     }
+}
+
+/// One window to profile.
+struct Window<'a> {
+    folder: &'a Path,
+    runs: u64,
+    time_left: Option<Duration>,
+    stage: &'a str,
 }
 
 fn nodes(graph: &Graph) -> u64 {

