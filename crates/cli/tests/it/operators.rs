@@ -87,7 +87,7 @@ fn a_run_is_followed_by_a_profile_of_its_operators() {
         .collect();
     assert_eq!(seen.len() as f64, runs);
     let report = place.ortscope(&["report", "r", "--timeline"]).expect_code(0).stdout();
-    for words in ["Operators", "MatMul", "FLOP", "unattributed"] {
+    for words in ["OPERATORS", "MatMul", "FLOP", "unattributed"] {
         assert!(report.contains(words), "{words} expected in:\n{report}");
     }
     let html = place.ortscope(&["report", "r", "--format", "html"]).expect_code(0).stdout();
