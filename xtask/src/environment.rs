@@ -22,6 +22,17 @@ pub(crate) const TO_GENERATE: &[&str] = &["onnxruntime>=1.20", "numpy", "onnx>=1
 pub(crate) const TO_TEST: &[&str] =
     &["onnxruntime>=1.20", "numpy", "onnx>=1.17", "pyarrow>=17", "viztracer>=1.0", "onnx-tool==1.0.1"];
 
+/// What the benchmarks need: the peers, and what makes their data.
+pub(crate) const TO_BENCH: &[&str] = &[
+    "onnxruntime>=1.20",
+    "numpy",
+    "onnx>=1.17",
+    "pyarrow>=17",
+    "viztracer>=1.0",
+    "onnx-tool==1.0.1",
+    "psutil>=6",
+];
+
 /// Names the interpreter to make the environment from, when `python3` on the path is not the right one.
 const PYTHON_VARIABLE: &str = "ORTSCOPE_PYTHON";
 

@@ -13,6 +13,7 @@
 //! - [`clock_cost`]: how many digits the clock supports,
 //! - [`flops`]: how much an operator computes and moves,
 //! - [`operators`]: where the time of a profiled run goes, and what to do about it,
+//! - [`processes`]: what watched processes did, and every spike of theirs,
 //! - [`hodges_lehmann`], [`theil_sen`], [`distribution`]: the tools under them.
 //!
 //! Inputs are `u64` nanoseconds (`*_nanos`); outputs for people are `f64` milliseconds (`*_ms`). No output ever holds a
@@ -31,6 +32,7 @@ mod order;
 pub mod outliers;
 pub mod outputs;
 pub mod percentile;
+pub mod processes;
 pub mod recommend;
 pub mod stability;
 pub mod stop;

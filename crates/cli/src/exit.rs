@@ -8,26 +8,39 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Exit {
-    Ok = 0,
+    Ok,
     /// A defect of ortscope or of the system under it.
-    Internal = 1,
-    Usage = 2,
+    Internal,
+    Usage,
     /// The model, or ONNX Runtime itself, cannot load or run.
-    Model = 3,
+    Model,
     /// The inputs do not fit the model.
-    Input = 4,
-    Permission = 5,
+    Input,
+    Permission,
     /// A provider that was asked for is not used.
-    Provider = 6,
+    Provider,
     /// A recording is damaged or data was lost.
-    DataLost = 20,
+    DataLost,
     /// Interrupted with nothing measured.
-    Interrupted = 130,
+    Interrupted,
+    /// `ortscope record`: the code of the program it ran.
+    Program(u8),
 }
 
 impl Exit {
     pub fn code(self) -> u8 {
-        self as u8
+        match self {
+            Self::Ok => 0,
+            Self::Internal => 1,
+            Self::Usage => 2,
+            Self::Model => 3,
+            Self::Input => 4,
+            Self::Permission => 5,
+            Self::Provider => 6,
+            Self::DataLost => 20,
+            Self::Interrupted => 130,
+            Self::Program(code) => code,
+        }
     }
 
     pub fn from_code(code: i32) -> Option<Self> {

@@ -7,6 +7,7 @@ mod input_files;
 mod logging;
 mod measure;
 mod model_file;
+mod observe;
 mod operator_profile;
 mod operators;
 mod ort_library;
@@ -76,6 +77,8 @@ fn run(cli: &Cli, terminal: &Terminal) -> Result<Exit, Failure> {
     logging::start(global.verbose, global.quiet, global.log_file.as_deref())?;
     match &cli.command {
         Command::Run(args) => commands::run::run(args, global, terminal),
+        Command::Attach(args) => commands::attach::run(args, global, terminal),
+        Command::Record(args) => commands::record::run(args, global, terminal),
         Command::Report(args) => commands::report::run(args, global, terminal),
         Command::Runs(args) => commands::runs::run(args, global, terminal),
         Command::Export(args) => commands::export::run(args, global, terminal),
@@ -86,6 +89,7 @@ fn run(cli: &Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Command::Completions(args) => commands::completions::run(args),
         Command::BenchTrust(args) => commands::bench_trust::run(args),
         Command::BenchStore(args) => commands::bench_store::run(args),
+        Command::BenchSampler(args) => commands::bench_sampler::run(args),
         Command::BenchProfileJson(args) => commands::bench_profile_json::run(args),
         Command::BenchOverhead(args) => {
             without_telemetry(|| commands::bench_overhead::run(args, global, terminal))

@@ -80,6 +80,8 @@ pub struct RunRecording {
 /// What a run asks of the store.
 #[derive(Debug)]
 pub struct SaveRequest<'a> {
+    /// The command that makes it.
+    pub origin: &'a str,
     pub name: Option<&'a str>,
     pub never: bool,
     pub subject: String,
@@ -105,7 +107,7 @@ pub fn begin(
 fn begin_in(config: &Config, request: SaveRequest<'_>, global: &GlobalArgs) -> Result<RunRecording, Failure> {
     let store = store_of(global, config)?;
     let writer = store.begin(NewRecording {
-        origin: "run".into(),
+        origin: request.origin.into(),
         subject: request.subject,
         name: request.name.map(str::to_owned),
         command: Some(std::env::args().collect::<Vec<_>>().join(" ")),
@@ -150,7 +152,12 @@ impl RunRecording {
             append(&self.writer, unavailable(result))?;
         }
         let text = serde_json::to_vec_pretty(document).map_err(Failure::internal)?;
-        self.writer.write_document(RUN_DOCUMENT, &text)?;
+        self.finish_with(RUN_DOCUMENT, &text, reason)
+    }
+
+    /// Adds a document, closes the recording and removes what is too old.
+    pub fn finish_with(self, name: &str, document: &[u8], reason: &str) -> Result<Saved, Failure> {
+        self.writer.write_document(name, document)?;
         let finished = self.writer.finish(reason)?;
         if let Err(error) = self.store.prune(&self.retention, false) {
             tracing::warn!(%error, "old recordings could not be removed");

@@ -3,8 +3,10 @@
 //! Everything here reads files that other people wrote. No reader executes anything, none panics on any input, and
 //! each one bounds what it allocates by documented limits.
 
+pub mod btf;
 pub mod onnx;
 pub mod ort_profile;
+pub mod perf_record;
 pub mod procfs;
 pub mod qnn_profile;
 pub mod tensors;

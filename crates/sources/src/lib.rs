@@ -4,31 +4,43 @@
 //! Everything else in this crate, and in the crates above it, is the same everywhere.
 
 mod channel_source;
+pub mod kernel;
+mod kernel_rows;
+mod kernel_source;
 mod machine;
 mod peak;
 mod process;
-mod process_sampler;
+mod processors;
+pub mod sampler;
 
 std::cfg_select! {
     target_os = "linux" => {
         #[path = "linux/mod.rs"]
         mod sys;
+        use sys::kernel as kernel_events;
     }
     windows => {
         #[path = "windows/mod.rs"]
         mod sys;
+        #[path = "kernel/absent.rs"]
+        mod kernel_events;
     }
     _ => {
         #[path = "stub/mod.rs"]
         mod sys;
+        #[path = "kernel/absent.rs"]
+        mod kernel_events;
     }
 }
 
 pub use channel_source::{ChannelSource, MESSAGE_KIND};
+pub use kernel_events::{KernelTrace, ThreadSnapshot};
+pub use kernel_source::{KernelCounts, KernelSource, OnMilli, ProcessMilli};
 pub use machine::MachineFacts;
 pub use peak::{MachinePeak, measure_peak};
 pub use process::{ProcessUsage, UsageError};
-pub use process_sampler::ProcessSampler;
+pub use processors::{CoreKind, Processor};
+pub use sampler::{OwnCost, OwnCostHandle, ProcessSampler, SamplerOptions};
 
 /// CPU time and memory of a process.
 pub fn process_usage(pid: u32) -> Result<ProcessUsage, UsageError> {
@@ -48,4 +60,32 @@ pub fn boot_id() -> Option<String> {
 /// The machine, as far as it can be read without rights.
 pub fn machine_facts() -> MachineFacts {
     sys::machine_facts()
+}
+
+/// The processors that are switched on; empty where the system does not say.
+pub fn processors() -> Vec<Processor> {
+    sys::processors_online()
+}
+
+/// Every process there is now. One that ends while it is looked at is left out.
+pub fn processes() -> Result<Vec<sampler::ProcessFacts>, sampler::ReadError> {
+    let mut backend = sys::process_backend();
+    let mut pids = Vec::new();
+    backend.list(&mut pids)?;
+    let mut facts = sampler::ProcessFacts::default();
+    let mut found = Vec::with_capacity(pids.len());
+    for pid in pids {
+        match backend.look(pid, &mut facts) {
+            Ok(()) => found.push(facts.clone()),
+            Err(sampler::ReadError::Gone | sampler::ReadError::Denied) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found)
+}
+
+/// A clock of the CPU time that the calling thread has used, in nanoseconds; cheap to read. `None` where there is none.
+pub fn thread_cpu_clock() -> impl FnMut() -> Option<u64> {
+    let mut backend = sys::process_backend();
+    move || backend.own_cpu_nanos()
 }

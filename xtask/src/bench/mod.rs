@@ -6,6 +6,7 @@
 mod document;
 mod overhead;
 mod profile_json;
+mod sampler;
 mod store;
 mod trust;
 
@@ -15,7 +16,7 @@ use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
 
 use crate::arguments::{Arguments, UsageError};
-use crate::environment::{Environment, TO_GENERATE, Workspace};
+use crate::environment::{Environment, TO_BENCH, Workspace};
 use crate::process::capture;
 
 struct Bench {
@@ -26,6 +27,7 @@ struct Bench {
 const BENCHES: &[Bench] = &[
     Bench { name: "overhead", run: overhead::run },
     Bench { name: "profile-json", run: profile_json::run },
+    Bench { name: "sampler", run: sampler::run },
     Bench { name: "store", run: store::run },
     Bench { name: "trust", run: trust::run },
 ];
@@ -117,7 +119,7 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
         return Err(UsageError(format!("name a benchmark ({}) or give --all", known.join(", "))).into());
     }
 
-    let mut environment = Environment::open(Workspace::find()?, TO_GENERATE, false)?;
+    let mut environment = Environment::open(Workspace::find()?, TO_BENCH, false)?;
     overhead::fetch_models(&environment)?;
     environment.release();
     let machine = machine(&environment)?;

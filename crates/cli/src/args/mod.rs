@@ -1,5 +1,6 @@
 //! What may be typed. Meaning is given to it elsewhere: here are only names, types and help.
 
+mod observe;
 mod recordings;
 mod run;
 
@@ -9,6 +10,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::terminal::ColorChoice;
 
+pub use observe::{AttachArgs, RecordArgs, WatchArgs};
 pub use recordings::{ExportArgs, ImportArgs, ReportArgs, ReportFormat, RunsAction, RunsArgs};
 pub use run::RunArgs;
 
@@ -36,6 +38,7 @@ pub struct Cli {
 const EXAMPLES: &str = "Examples:
   ortscope run model.onnx                      measure a model, no settings needed
   ortscope run model.onnx --sweep threads=1,2,4  find the best settings
+  ortscope record -- python serve.py             watch a program and its children
   ortscope report last --format html -o r.html   the last run, to look at and to share
   ortscope export last --to chrome -o trace.json open it in ui.perfetto.dev
   ortscope inspect model.onnx                  what is in the file, without running it
@@ -79,6 +82,10 @@ pub struct GlobalArgs {
 pub enum Command {
     /// Benchmark a model: cold start, latency with intervals, throughput, memory
     Run(Box<RunArgs>),
+    /// Watch running processes: CPU, memory, threads, I/O, faults, context switches
+    Attach(AttachArgs),
+    /// Run a program and watch it and its children
+    Record(RecordArgs),
     /// Show what a recording says: text, HTML, Markdown, JSON, JUnit, CSV
     Report(ReportArgs),
     /// Recordings: list, show, tag, remove, prune, repair, pack
@@ -103,6 +110,9 @@ pub enum Command {
     /// Cost of keeping data, for `cargo xtask bench store`
     #[command(hide = true)]
     BenchStore(BenchStoreArgs),
+    /// Cost and accuracy of watching, for `cargo xtask bench sampler`
+    #[command(hide = true)]
+    BenchSampler(BenchSamplerArgs),
     /// Speed of the profile reader, for `cargo xtask bench profile-json`
     #[command(hide = true)]
     BenchProfileJson(BenchProfileJsonArgs),
@@ -185,6 +195,32 @@ pub struct BenchProfileJsonArgs {
 pub enum ProfileJsonPhase {
     Summary,
     Rows,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct BenchSamplerArgs {
+    #[arg(long, value_enum)]
+    pub phase: SamplerPhase,
+    #[arg(long, default_value_t = 100.0)]
+    pub hertz: f64,
+    #[arg(long, default_value_t = 5.0)]
+    pub seconds: f64,
+    /// Its descendants are watched
+    #[arg(long, default_value_t = 1)]
+    pub parent: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum SamplerPhase {
+    Empty,
+    Unprivileged,
+    Snapshot,
+    Events,
+    PerfRing,
+    Duty,
+    ShortLived,
+    Storm,
+    Burst,
 }
 
 #[derive(Debug, Args)]

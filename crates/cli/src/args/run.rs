@@ -117,6 +117,10 @@ pub struct RunArgs {
     /// Fail with exit code 6 unless this provider runs nodes; with :PERCENT, at least so many of all: qnn:90
     #[arg(long, value_name = "NAME[:PERCENT]", help_heading = "Measurement")]
     pub require_provider: Vec<String>,
+    /// Record what the kernel does to the worker, so that slow inferences can be explained: context switches, migrations,
+    /// page faults, disk (Linux: CAP_BPF and CAP_PERFMON)
+    #[arg(long, help_heading = "Measurement")]
+    pub kernel: bool,
     /// Compare the answers with the CPU's
     #[arg(long, value_name = "REFERENCE", value_parser = ["cpu"], help_heading = "Measurement")]
     pub check_outputs: Option<String>,

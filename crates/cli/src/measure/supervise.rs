@@ -1,6 +1,7 @@
 //! The supervisor of one worker: starts it, watches it through the pipeline, stops it when enough is known, and keeps
 //! what it gave, however it ends.
 
+use std::collections::HashSet;
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -13,7 +14,8 @@ use ortscope_core::clock::now_nanos;
 use ortscope_core::identity::SessionId;
 use ortscope_core::pipeline::{Pipeline, RunningPipeline};
 use ortscope_core::schema::SessionRow;
-use ortscope_sources::{ChannelSource, ProcessSampler};
+use ortscope_sources::kernel::{Class, TraceOptions};
+use ortscope_sources::{ChannelSource, KernelSource, ProcessSampler};
 use ortscope_store::RecordingWriter;
 
 use super::collect::{Collected, Collector, MAX_INFERENCES};
@@ -82,6 +84,8 @@ pub struct Assignment<'a> {
     pub model_name: &'a str,
     pub rule: &'a StopRule,
     pub sampling_hertz: f64,
+    /// Record what the kernel does to the worker.
+    pub kernel: bool,
     /// What the progress line says; without it, what the worker's messages and records tell.
     pub stage: Option<&'a str>,
     /// Everything that is seen is kept there as well.
@@ -116,6 +120,9 @@ pub fn supervise(
         });
         append(recording, rows)?;
         pipeline = pipeline.journal(recording.journal());
+    }
+    if assignment.kernel {
+        pipeline = pipeline.source(KernelSource::new(kernel_options(), Some(HashSet::from([child.id()]))));
     }
     let running = pipeline
         .source(ChannelSource::new(
@@ -153,6 +160,14 @@ pub fn supervise(
         stderr,
         wall_seconds: started.elapsed().as_secs_f64(),
     })
+}
+
+/// All that can keep a thread from running.
+fn kernel_options() -> TraceOptions {
+    TraceOptions {
+        classes: vec![Class::Wakeups, Class::PageFaults, Class::BlockIo],
+        ..TraceOptions::default()
+    }
 }
 
 fn spawn(plan: &WorkerPlan) -> Result<Child, Failure> {

@@ -69,6 +69,7 @@ pub fn measure_levels(
         model_name: "",
         rule: &StopRule::for_runs(u64::MAX),
         sampling_hertz: 1.0,
+        kernel: false,
         stage: Some("measuring levels of optimisation"),
         recording: None,
     };

@@ -178,6 +178,7 @@ impl Pass<'_> {
             model_name: self.model_name,
             rule: &StopRule::for_runs(u64::MAX),
             sampling_hertz: 1.0,
+            kernel: false,
             stage: Some(window.stage),
             recording: None,
         };

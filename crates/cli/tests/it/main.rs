@@ -3,6 +3,7 @@
 mod bad_input;
 mod commands;
 mod measuring;
+mod observing;
 mod operators;
 mod recordings;
 mod support;

@@ -189,6 +189,11 @@ impl RunningPipeline {
         &self.control
     }
 
+    /// Whether every source has ended by itself.
+    pub fn is_finished(&self) -> bool {
+        self.sources.iter().all(|(_, thread)| thread.is_finished())
+    }
+
     /// Waits until the sources have ended and everything they gave has reached the sinks.
     pub fn join(self) -> PipelineReport {
         let mut report = PipelineReport { source_errors: self.refused, ..PipelineReport::default() };

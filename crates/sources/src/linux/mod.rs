@@ -1,4 +1,15 @@
-//! Linux: /proc and /sys, parsed by `ortscope_decode::procfs`.
+//! Linux: /proc and /sys, parsed by `ortscope_decode::procfs`; kernel events by BPF or perf rings (`kernel`).
+
+mod proc;
+
+mod bpf;
+pub mod kernel;
+mod merge;
+mod perf_open;
+mod perf_ring;
+mod processors;
+mod rights;
+mod shared;
 
 use std::io::ErrorKind;
 
@@ -7,6 +18,16 @@ use ortscope_decode::procfs;
 
 use crate::machine::MachineFacts;
 use crate::process::{ProcessUsage, UsageError};
+use crate::sampler::ProcessBackend;
+
+/// The backend of the process sampler that needs no rights.
+pub fn process_backend() -> Box<dyn ProcessBackend> {
+    Box::new(proc::ProcBackend::new())
+}
+
+pub fn processors_online() -> Vec<crate::processors::Processor> {
+    proc::processors()
+}
 
 pub fn process_usage(pid: u32) -> Result<ProcessUsage, UsageError> {
     usage(pid, &format!("/proc/{pid}"))
@@ -31,7 +52,8 @@ fn usage(pid: u32, directory: &str) -> Result<ProcessUsage, UsageError> {
         })
     };
     let unreadable = |file: &str| UsageError::Unreadable { pid, why: format!("/proc/{pid}/{file} has another form") };
-    let stat = procfs::parse_stat(&read("stat")?).ok_or_else(|| unreadable("stat"))?;
+    let stat = read("stat")?;
+    let stat = procfs::parse_stat(&stat).ok_or_else(|| unreadable("stat"))?;
     // A process that has ended but was not collected yet has no memory any more: zeros would be a lie.
     if matches!(stat.state, 'Z' | 'X') {
         return Err(UsageError::NoSuchProcess(pid));

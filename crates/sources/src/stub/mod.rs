@@ -1,7 +1,19 @@
 //! Systems that ortscope does not know: everything above still compiles and says so.
 
+mod proc;
+
 use crate::machine::MachineFacts;
 use crate::process::{ProcessUsage, UsageError};
+use crate::sampler::ProcessBackend;
+
+pub fn process_backend() -> Box<dyn ProcessBackend> {
+    Box::new(proc::NoBackend)
+}
+
+/// Not read on this system yet.
+pub fn processors_online() -> Vec<crate::processors::Processor> {
+    Vec::new()
+}
 
 pub fn process_usage(_pid: u32) -> Result<ProcessUsage, UsageError> {
     Err(UsageError::Unsupported)

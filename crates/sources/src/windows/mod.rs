@@ -1,6 +1,8 @@
 //! Windows: documented functions of kernel32 only.
 #![expect(unsafe_code, reason = "Win32 functions")]
 
+mod proc;
+
 use std::mem::{size_of, zeroed};
 
 use ortscope_core::identity::ProcessIdentity;
@@ -17,6 +19,17 @@ use windows_sys::Win32::System::Threading::{
 
 use crate::machine::MachineFacts;
 use crate::process::{ProcessUsage, UsageError};
+use crate::sampler::ProcessBackend;
+
+/// The backend of the process sampler: a handle per process.
+pub fn process_backend() -> Box<dyn ProcessBackend> {
+    Box::new(proc::HandleBackend::default())
+}
+
+/// Not read on this system yet.
+pub fn processors_online() -> Vec<crate::processors::Processor> {
+    Vec::new()
+}
 
 pub fn process_usage(pid: u32) -> Result<ProcessUsage, UsageError> {
     // SAFETY: no pointers are passed; a null handle is checked below.

@@ -46,6 +46,8 @@ pub struct Job {
     pub warm_up: WarmUpChoice,
     /// Measured at the same time as others.
     pub together: bool,
+    /// Record what the kernel does to the worker.
+    pub kernel: bool,
     /// How often the worker's memory is sampled.
     pub sampling_hertz: f64,
     pub notes: Vec<String>,
@@ -126,6 +128,7 @@ pub fn plan(args: &RunArgs, global: &GlobalArgs) -> Result<Vec<Job>, Failure> {
                 WarmUpChoice::Discard(usize::try_from(runs).unwrap_or(usize::MAX))
             }),
             together: args.together,
+            kernel: args.kernel,
             sampling_hertz: config.monitoring.memory.sampling_hz,
             notes: model.notes,
         };

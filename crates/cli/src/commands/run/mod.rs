@@ -82,7 +82,12 @@ fn begin_recording(
 ) -> Result<Option<RunRecording>, Failure> {
     let mut names: Vec<&str> = jobs.iter().map(|job| job.model.name.as_str()).collect();
     names.dedup();
-    let request = SaveRequest { name: args.save.as_deref(), never: args.no_save, subject: names.join(", ") };
+    let request = SaveRequest {
+        origin: "run",
+        name: args.save.as_deref(),
+        never: args.no_save,
+        subject: names.join(", "),
+    };
     match recording::begin(request, global)? {
         Ok(recording) => Ok(Some(recording)),
         Err(None) => Ok(None),
@@ -310,6 +315,7 @@ fn work(
         model_name: &job.model.name,
         rule: &job.rule,
         sampling_hertz: job.sampling_hertz,
+        kernel: job.kernel,
         stage: None,
         recording: recording.map(|recording| &recording.writer),
     };

@@ -1,0 +1,67 @@
+//! `ortscope attach` and `ortscope record`.
+
+use clap::Args;
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  ortscope attach 4242 --duration 30s          a process by its id
+  ortscope attach python --threads             every process of that name, with its threads
+  ortscope attach 'onnx*' --spike 80           every stretch above 80 % of a core
+  ortscope attach 4242 --kernel                context switches as well: exact times, waiting, who was in the way")]
+pub struct AttachArgs {
+    /// Id or name of a process, or a pattern with * and ?
+    #[arg(required = true, value_name = "PID|NAME")]
+    pub targets: Vec<String>,
+    /// Their children too, also those that start later
+    #[arg(long)]
+    pub children: bool,
+    #[command(flatten)]
+    pub watch: WatchArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  ortscope record -- python serve.py
+  ortscope record --threads --rate 200 -- ./benchmark --runs 100
+  ortscope record --save before -- make test
+
+The exit code is the program's own; ortscope's messages go to stderr.")]
+pub struct RecordArgs {
+    #[command(flatten)]
+    pub watch: WatchArgs,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    pub command: Vec<String>,
+}
+
+/// How to watch.
+#[derive(Debug, Args)]
+pub struct WatchArgs {
+    /// Stop after this time, e.g. 30s; otherwise when the processes end or on Ctrl-C
+    #[arg(short, long, value_name = "TIME")]
+    pub duration: Option<String>,
+    /// Samples of CPU time per second, 0.1 to 1000 [default: 50]; other metrics follow at their own rates
+    #[arg(long, value_name = "HZ")]
+    pub rate: Option<f64>,
+    /// Rows for every thread
+    #[arg(long)]
+    pub threads: bool,
+    /// Context switches, starts and exits of the whole machine from the kernel (Linux: CAP_BPF and CAP_PERFMON)
+    #[arg(long)]
+    pub kernel: bool,
+    /// List every stretch in which a process used more than this percentage of a core
+    #[arg(long, value_name = "PERCENT")]
+    pub spike: Option<f64>,
+    /// How much watching may cost: development 50 %, testing 20, staging 10, production 5, critical 2 of a core
+    #[arg(long, value_name = "CASE", value_parser = ["development", "testing", "staging", "production", "critical"])]
+    pub use_case: Option<String>,
+    /// Whole command lines in the recording; by default the values of options are left out
+    #[arg(long)]
+    pub full_command_lines: bool,
+    /// Name of the recording
+    #[arg(long, value_name = "NAME")]
+    pub save: Option<String>,
+    /// Keep no recording
+    #[arg(long, conflicts_with = "save")]
+    pub no_save: bool,
+}

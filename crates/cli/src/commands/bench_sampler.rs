@@ -1,0 +1,376 @@
+//! What watching costs, by each way of watching, and how exact it is. For `cargo xtask bench sampler`. One process per
+//! way, so that its CPU time and memory are its own.
+
+use std::collections::HashSet;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use ortscope_core::batch::Batch;
+use ortscope_core::clock::now_nanos;
+use ortscope_core::kernel::threads::{Limits, Threads};
+use ortscope_core::kernel::{KernelEvent, ThreadState};
+use ortscope_core::pipeline::{FlushError, Pipeline, Sink, SinkError};
+use ortscope_sources::kernel::{BackendChoice, TraceOptions};
+use ortscope_sources::sampler::{ProcessSampler, SamplerOptions, Targets};
+use ortscope_sources::{KernelTrace, ThreadSnapshot, own_usage};
+use serde_json::{Value, json};
+
+use crate::args::{BenchSamplerArgs, SamplerPhase};
+use crate::exit::{Exit, Failure};
+use crate::terminal;
+
+/// Drains of the rings a second.
+const DRAIN: Duration = Duration::from_millis(50);
+
+pub fn run(args: &BenchSamplerArgs) -> Result<Exit, Failure> {
+    let mut document = match args.phase {
+        SamplerPhase::Empty => paced(args, || 0)?,
+        SamplerPhase::Unprivileged => unprivileged(args)?,
+        SamplerPhase::Snapshot => snapshot(args)?,
+        SamplerPhase::Events => events(args, BackendChoice::Bpf)?,
+        SamplerPhase::PerfRing => events(args, BackendChoice::PerfRing)?,
+        SamplerPhase::Duty => duty(args)?,
+        SamplerPhase::ShortLived => short_lived(args)?,
+        SamplerPhase::Storm => storm(args)?,
+        SamplerPhase::Burst => {
+            burst(args.seconds);
+            return Ok(Exit::Ok);
+        }
+    };
+    if let Some(peak) = own_usage().ok().and_then(|usage| usage.peak_working_set_bytes) {
+        document["peak_memory_mb"] = json!(peak as f64 / 1e6);
+    }
+    terminal::print_data(&format!("{document}\n"));
+    Ok(Exit::Ok)
+}
+
+fn cpu_nanos() -> u64 {
+    own_usage().map_or(0, |usage| usage.cpu_time_nanos)
+}
+
+/// A loop at the asked rate; what each turn returns is added up.
+fn paced(args: &BenchSamplerArgs, mut turn: impl FnMut() -> u64) -> Result<Value, Failure> {
+    let period = Duration::from_secs_f64(1.0 / args.hertz);
+    // The first turns open files and grow buffers.
+    for _ in 0..3 {
+        turn();
+    }
+    let (begin, cpu) = (Instant::now(), cpu_nanos());
+    let (mut due, mut samples, mut rows) = (begin, 0u64, 0u64);
+    while begin.elapsed().as_secs_f64() < args.seconds {
+        rows += turn();
+        samples += 1;
+        due += period;
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+    }
+    Ok(cost(begin, cpu, samples, rows))
+}
+
+fn cost(begin: Instant, cpu: u64, samples: u64, rows: u64) -> Value {
+    let (seconds, used) = (begin.elapsed().as_secs_f64(), (cpu_nanos() - cpu) as f64);
+    json!({
+        "us_per_sample": used / 1e3 / samples.max(1) as f64,
+        "core_percent": used / 1e7 / seconds,
+        "achieved_hertz": samples as f64 / seconds,
+        "samples": samples,
+        "rows": rows,
+    })
+}
+
+/// Counts rows and forgets them.
+#[derive(Debug, Clone, Default)]
+struct Counter(std::sync::Arc<std::sync::atomic::AtomicU64>);
+
+impl Sink for Counter {
+    fn name(&self) -> &str {
+        "counter"
+    }
+
+    fn consume(&mut self, batch: &Batch) -> Result<(), SinkError> {
+        if batch.table() == ortscope_core::schema::TableId::ProcessSamples {
+            self.0.fetch_add(batch.len() as u64, std::sync::atomic::Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, _deadline: Instant) -> Result<(), FlushError> {
+        Ok(())
+    }
+}
+
+/// The sampler as `attach` uses it, through the whole pipeline: CPU time and memory of every process, no rights.
+fn unprivileged(args: &BenchSamplerArgs) -> Result<Value, Failure> {
+    let mut options = SamplerOptions {
+        targets: Targets { children_of: vec![args.parent], ..Targets::default() },
+        system: false,
+        ..SamplerOptions::default()
+    };
+    options.rates.cpu_hertz = args.hertz;
+    options.rates.memory_hertz = args.hertz;
+    (options.rates.io_hertz, options.rates.details_hertz, options.rates.network_hertz) = (None, None, None);
+    options.rates.discovery_hertz = 1.0;
+    // The rate is what is measured.
+    options.overhead_limit_percent = 100.0;
+    let sampler = ProcessSampler::with_options(options).map_err(Failure::internal)?;
+    let handle = sampler.own_cost();
+    let counter = Counter::default();
+    let running = Pipeline::default().source(sampler).sink(counter.clone()).start()?;
+    std::thread::sleep(Duration::from_millis(500));
+    let (begin, cpu, before) = (Instant::now(), cpu_nanos(), handle.get().ticks);
+    std::thread::sleep(Duration::from_secs_f64(args.seconds));
+    let ticks = handle.get().ticks.saturating_sub(before);
+    let rows = counter.0.load(std::sync::atomic::Ordering::Relaxed);
+    let mut document = cost(begin, cpu, (args.hertz * args.seconds) as u64, rows);
+    document["ticks"] = json!(ticks);
+    running.control().stop();
+    running.join();
+    Ok(document)
+}
+
+/// All threads of the machine in one call.
+fn snapshot(args: &BenchSamplerArgs) -> Result<Value, Failure> {
+    let mut snapshot = ThreadSnapshot::open().map_err(Failure::internal)?;
+    let mut states: Vec<ThreadState> = Vec::new();
+    let mut document = paced(args, || {
+        states.clear();
+        snapshot.take(&mut states).ok();
+        states.len() as u64
+    })?;
+    document["threads"] = json!(states.len());
+    Ok(document)
+}
+
+/// Context switches, starts and exits of the whole machine, accounted to 1 ms for every thread.
+fn events(args: &BenchSamplerArgs, backend: BackendChoice) -> Result<Value, Failure> {
+    let options = TraceOptions { backend, ..TraceOptions::default() };
+    let mut trace = KernelTrace::open(&options).map_err(Failure::internal)?;
+    let mut threads = begin_threads();
+    trace.drain(&mut |event| threads.apply(&event));
+    let (mut lost, mut events) = (0, 0);
+    let pace = BenchSamplerArgs { hertz: 1.0 / DRAIN.as_secs_f64(), ..args.clone() };
+    let mut document = paced(&pace, || {
+        let stats = trace.drain(&mut |event| threads.apply(&event));
+        lost += stats.lost;
+        events += stats.events;
+        stats.events
+    })?;
+    document["events"] = json!(events);
+    document["lost"] = json!(lost);
+    document["ring_mb"] = json!(trace.ring_bytes() as f64 / 1e6);
+    document["chain_breaks"] = json!(threads.counts().chain_breaks);
+    Ok(document)
+}
+
+fn begin_threads() -> Threads {
+    let mut threads = Threads::new(Limits { horizon_ns: 1_000_000_000, ..Limits::default() });
+    let mut states = Vec::new();
+    if let Ok(mut snapshot) = ThreadSnapshot::open()
+        && snapshot.take(&mut states).is_ok()
+    {
+        threads.resync(&states, now_nanos());
+    }
+    threads
+}
+
+/// Bursts of 1 ms, 37 % of the time: what the duty phase watches. It prints the truth as it sees it: the moment and its own
+/// CPU time at the beginning of every burst.
+fn burst(seconds: f64) {
+    let begin = now_nanos();
+    let end = begin + (seconds * 1e9) as u64;
+    let period = (1e6 / 0.37) as u64;
+    let mut next = begin;
+    let mut stamps: Vec<(u64, u64)> = Vec::new();
+    let mut clock = ortscope_sources::thread_cpu_clock();
+    while now_nanos() < end {
+        // The clock is read on both sides of the account, so that a preemption in between shows.
+        let before = now_nanos();
+        let used = clock();
+        let after = now_nanos();
+        if let Some(used) = used.filter(|_| after - before < STAMP_NANOS) {
+            stamps.push((before.midpoint(after), used));
+        }
+        let until = now_nanos() + 1_000_000;
+        while now_nanos() < until {
+            std::hint::spin_loop();
+        }
+        next += period;
+        let rest = next.saturating_sub(now_nanos());
+        std::thread::sleep(Duration::from_nanos(rest));
+    }
+    let text: Vec<String> = stamps.iter().map(|(at, used)| format!("{at} {used}")).collect();
+    terminal::print_data(&(text.join("\n") + "\n"));
+}
+
+/// A stamp that took longer was interrupted, and says nothing exact.
+const STAMP_NANOS: u64 = 3_000;
+
+/// How exactly events tell the use of a process: windows of 10 ms between its own stamps.
+fn duty(args: &BenchSamplerArgs) -> Result<Value, Failure> {
+    let mut trace = KernelTrace::open(&TraceOptions::default()).map_err(Failure::internal)?;
+    let mut threads = Threads::new(Limits { horizon_ns: 600_000_000_000, ..Limits::default() });
+    let child = Command::new(std::env::current_exe()?)
+        .args(["bench-sampler", "--phase", "burst", "--seconds", &args.seconds.to_string()])
+        .stdout(std::process::Stdio::piped())
+        .spawn()?;
+    let pid = child.id();
+    let begin = Instant::now();
+    let mut samples: Vec<(u64, u64)> = Vec::new();
+    while begin.elapsed().as_secs_f64() < args.seconds + 0.2 {
+        trace.drain(&mut |event| threads.apply(&event));
+        // Polling beside it, a hundred times a second.
+        for _ in 0..5 {
+            if let Ok(usage) = ortscope_sources::process_usage(pid) {
+                samples.push((now_nanos(), usage.cpu_time_nanos));
+            }
+            std::thread::sleep(DRAIN / 5);
+        }
+    }
+    let output = child.wait_with_output()?;
+    trace.drain(&mut |event| threads.apply(&event));
+    let Some(process) = threads.process(pid).or_else(|| threads.ended_processes().find(|of| of.pid == pid))
+    else {
+        return Err(Failure::internal("the bursts were not seen"));
+    };
+    let stamps: Vec<(u64, u64)> = String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .filter_map(|(at, used)| Some((at.parse().ok()?, used.parse().ok()?)))
+        .collect();
+    let polled = |at_ns: u64| {
+        let after = samples.partition_point(|(at, _)| *at <= at_ns);
+        after.checked_sub(1).and_then(|before| samples.get(before)).map(|(_, used)| *used)
+    };
+    let (mut of_events, mut of_polls) = (Errors::default(), Errors::default());
+    let mut first = 0;
+    for (index, (to_ns, to_used)) in stamps.iter().enumerate() {
+        let Some((from_ns, from_used)) = stamps.get(first) else { break };
+        if to_ns - from_ns < 10_000_000 {
+            continue;
+        }
+        let truth = to_used.saturating_sub(*from_used) as f64;
+        let length = (to_ns - from_ns) as f64;
+        of_events.add(threads.process_cpu_ns(process, *from_ns, *to_ns) as f64, truth, length);
+        if let (Some(from), Some(to)) = (polled(*from_ns), polled(*to_ns)) {
+            of_polls.add(to.saturating_sub(from) as f64, truth, length);
+        }
+        first = index;
+    }
+    Ok(json!({
+        "windows": of_events.count, "rms_pp": of_events.rms(), "bias_percent": of_events.bias(),
+        "polled_rms_pp": of_polls.rms(), "polled_bias_percent": of_polls.bias(), "stamps": stamps.len(),
+    }))
+}
+
+/// Differences between what was told and the truth, in percentage points of a core.
+#[derive(Debug, Default)]
+struct Errors {
+    count: u64,
+    squares: f64,
+    told: f64,
+    truth: f64,
+}
+
+impl Errors {
+    fn add(&mut self, told: f64, truth: f64, length: f64) {
+        let error = (told - truth) / length * 100.0;
+        self.count += 1;
+        self.squares += error * error;
+        self.told += told;
+        self.truth += truth;
+    }
+
+    fn rms(&self) -> f64 {
+        (self.squares / self.count.max(1) as f64).sqrt()
+    }
+
+    fn bias(&self) -> f64 {
+        (self.told / self.truth - 1.0) * 100.0
+    }
+}
+
+/// 500 processes that live a few milliseconds.
+fn short_lived(args: &BenchSamplerArgs) -> Result<Value, Failure> {
+    const PROCESSES: usize = 500;
+    let mut trace = KernelTrace::open(&TraceOptions::default()).map_err(Failure::internal)?;
+    let program = std::env::current_exe()?;
+    let (mut started, mut ended) = (HashSet::new(), HashSet::new());
+    let mut pids = HashSet::new();
+    let mut polled = HashSet::new();
+    let mut look = |event: KernelEvent| match event {
+        KernelEvent::Start(start) if start.is_process() => {
+            started.insert(start.thread.pid);
+        }
+        KernelEvent::Exit(exit) => {
+            ended.insert(exit.thread.pid);
+        }
+        _ => {}
+    };
+    let mut next_poll = Instant::now();
+    for number in 0..PROCESSES {
+        let mut child = Command::new(&program)
+            .args(["bench-sampler", "--phase", "burst", "--seconds", "0.002"])
+            .stdout(std::process::Stdio::null())
+            .spawn()?;
+        pids.insert(child.id());
+        // A monitor that polls a hundred times a second, beside it.
+        if Instant::now() >= next_poll {
+            next_poll += Duration::from_millis(10);
+            polled
+                .extend(ortscope_sources::processes().unwrap_or_default().iter().map(|process| process.pid));
+        }
+        child.wait()?;
+        if number % 20 == 0 {
+            trace.drain(&mut look);
+        }
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    let stats = trace.drain(&mut look);
+    let seen = pids.iter().filter(|pid| started.contains(pid) && ended.contains(pid)).count();
+    let _ = args;
+    Ok(json!({
+        "processes": PROCESSES, "seen": seen, "polled_at_100_hz": pids.intersection(&polled).count(), "lost": stats.lost,
+    }))
+}
+
+/// Two threads that wake each other over pipes as fast as they can.
+fn storm(args: &BenchSamplerArgs) -> Result<Value, Failure> {
+    let mut trace = KernelTrace::open(&TraceOptions::default()).map_err(Failure::internal)?;
+    let mut threads = begin_threads();
+    let (to_b, from_a) = std::sync::mpsc::sync_channel::<()>(0);
+    let (to_a, from_b) = std::sync::mpsc::sync_channel::<()>(0);
+    let end = Instant::now() + Duration::from_secs_f64(args.seconds);
+    let partner = std::thread::Builder::new().name("storm".into()).spawn(move || {
+        while from_a.recv().is_ok() {
+            if to_a.send(()).is_err() {
+                break;
+            }
+        }
+    })?;
+    let runner = std::thread::Builder::new().name("storm".into()).spawn(move || {
+        let mut turns = 0u64;
+        while Instant::now() < end && to_b.send(()).is_ok() && from_b.recv().is_ok() {
+            turns += 1;
+        }
+        turns
+    })?;
+    let (begin, cpu) = (Instant::now(), std::cell::Cell::new(0u64));
+    let (mut events, mut lost, mut switches) = (0, 0, 0u64);
+    while begin.elapsed().as_secs_f64() < args.seconds {
+        let before = Instant::now();
+        let stats = trace.drain(&mut |event| {
+            switches += u64::from(matches!(event, KernelEvent::Switch(_)));
+            threads.apply(&event);
+        });
+        cpu.set(cpu.get() + before.elapsed().as_nanos() as u64);
+        events += stats.events;
+        lost += stats.lost;
+        std::thread::sleep(DRAIN);
+    }
+    let turns = runner.join().unwrap_or(0);
+    partner.join().ok();
+    let seconds = begin.elapsed().as_secs_f64();
+    Ok(json!({
+        "switches_per_s": switches as f64 / seconds, "events": events, "lost": lost, "turns": turns,
+        "chain_breaks": threads.counts().chain_breaks, "drain_core_percent": cpu.get() as f64 / 1e7 / seconds,
+    }))
+}

@@ -1,0 +1,90 @@
+//! `ortscope record -- CMD`: runs a program under observation.
+
+use std::process::{Child, Command};
+
+use ortscope_sources::sampler::Targets;
+
+use crate::args::{GlobalArgs, RecordArgs, WatchArgs};
+use crate::exit::{Exit, Failure};
+use crate::measure::interrupt::Interrupt;
+use crate::measure::progress::Progress;
+use crate::observe::{ObservePlan, document, plan, show, watch};
+use crate::recording::{self, SaveRequest};
+use crate::terminal::{self, Terminal, WARN};
+use crate::units;
+
+/// The document kept in the recording.
+const OBSERVE_DOCUMENT: &str = "observe.json";
+
+pub fn run(args: &RecordArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<Exit, Failure> {
+    let Some((program, arguments)) = args.command.split_first() else {
+        return Err(Failure::usage("there is no program to run"));
+    };
+    // Checked before the program starts; its id is known only then.
+    plan(Targets::default(), String::new(), &args.watch, global)?;
+    let child = Command::new(program).args(arguments).spawn().map_err(|error| {
+        let failure = Failure::usage(format!("'{program}' cannot be started: {error}"));
+        match error.kind() {
+            std::io::ErrorKind::NotFound => failure.with_hint("give the path of the program, or check PATH"),
+            _ => failure,
+        }
+    })?;
+    let targets = Targets { pids: vec![child.id()], children_of: vec![child.id()], ..Targets::default() };
+    let subject = units::one_line(&args.command.join(" "), 80);
+    let plan = plan(targets, subject, &args.watch, global)?;
+    observe("record", &plan, &args.watch, Some(child), global, terminal)
+}
+
+/// The way both commands go.
+pub fn observe(
+    origin: &str,
+    plan: &ObservePlan,
+    args: &WatchArgs,
+    child: Option<Child>,
+    global: &GlobalArgs,
+    terminal: &Terminal,
+) -> Result<Exit, Failure> {
+    let request = SaveRequest {
+        origin,
+        name: args.save.as_deref(),
+        never: args.no_save,
+        subject: plan.subject.clone(),
+    };
+    let recording = match recording::begin(request, global)? {
+        Ok(recording) => Some(recording),
+        Err(why) => {
+            if let Some(why) = why {
+                let sentence = format!("{} this is not recorded: {why}", terminal.paint(WARN, "warning:"));
+                terminal::print_error(&sentence);
+            }
+            None
+        }
+    };
+    let interrupt = Interrupt::install();
+    let mut progress = Progress::start(terminal, &plan.subject);
+    let observed =
+        watch(plan, child, recording.as_ref().map(|recording| &recording.writer), &interrupt, &mut progress);
+    progress.finish();
+    let observed = observed?;
+    let lost = !observed.losses.is_empty();
+    let mut document = document(plan.subject.clone(), observed);
+    if let Some(recording) = recording {
+        let bytes = serde_json::to_vec_pretty(&document).map_err(Failure::internal)?;
+        document.recording = Some(recording.finish_with(OBSERVE_DOCUMENT, &bytes, document.ending)?);
+    }
+    if terminal.json {
+        let text = serde_json::to_string_pretty(&document).map_err(Failure::internal)?;
+        terminal::print_data(&(text + "\n"));
+    } else {
+        let mut lines = show(&document, terminal);
+        lines.extend(document.recording.as_ref().map(|saved| crate::report::text::saved(saved, terminal)));
+        // The program's own output is on stdout; its summary must not get into it.
+        let text = lines.join("\n") + "\n";
+        if origin == "record" { terminal::print_error(text.trim_end()) } else { terminal::print_data(&text) }
+    }
+    Ok(match document.exit_code {
+        Some(code @ 1..) => Exit::Program(u8::try_from(code).unwrap_or(1)),
+        _ if lost => Exit::DataLost,
+        _ => Exit::Ok,
+    })
+}

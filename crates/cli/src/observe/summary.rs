@@ -1,0 +1,238 @@
+//! What watching says: a document, and the same for people.
+
+use std::collections::BTreeMap;
+
+use ortscope_analyze::processes::{ProcessSummary, Spike};
+use ortscope_sources::MachineFacts;
+use serde::Serialize;
+
+use super::collect::Scheduling;
+use super::watch::{Ending, Observed};
+use crate::recording::Saved;
+use crate::terminal::{BOLD, DIM, Terminal, WARN};
+use crate::units;
+
+/// Changes when a field changes its meaning or goes away; new fields do not change it.
+const SCHEMA: &str = "ortscope.observe/1";
+/// Processes and spikes that the text shows.
+const MOST_ROWS: usize = 20;
+/// Processes that the document lists; the recording has all.
+const MOST_PROCESSES: usize = 1000;
+
+#[derive(Debug, Serialize)]
+pub struct ObserveDocument {
+    pub schema: &'static str,
+    pub ortscope_version: &'static str,
+    pub machine: MachineFacts,
+    pub subject: String,
+    /// processes_ended, duration or interrupted.
+    pub ending: &'static str,
+    pub seconds: f64,
+    /// The busiest first.
+    pub processes: Vec<ProcessSummary>,
+    pub processes_not_listed: u64,
+    /// With `--kernel`: what the kernel did to each process, by its id.
+    pub scheduling: BTreeMap<u64, Scheduling>,
+    /// With `--spike`, in the order of time.
+    pub spikes: Option<Vec<Spike>>,
+    pub spikes_not_listed: u64,
+    pub watching: Watching,
+    /// Records that were lost: (place, kind, count).
+    pub losses: Vec<(String, String, u64)>,
+    pub unavailable: Vec<Unavailable>,
+    pub notes: Vec<String>,
+    /// Of the program that was started.
+    pub exit_code: Option<i32>,
+    pub recording: Option<Saved>,
+}
+
+/// What watching itself cost.
+#[derive(Debug, Serialize)]
+pub struct Watching {
+    pub backend: &'static str,
+    /// CPU time of the sampling thread, percent of one core.
+    pub cpu_percent: Option<f64>,
+    pub memory_bytes: Option<u64>,
+    pub rate_hertz: f64,
+    pub asked_hertz: f64,
+    pub late_ticks: u64,
+    pub skipped_ticks: u64,
+    pub samples: u64,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Unavailable {
+    pub track: String,
+    pub reason: String,
+    pub hint: Option<String>,
+}
+
+pub fn document(subject: String, observed: Observed) -> ObserveDocument {
+    let Observed { collected, ending, seconds, own_cost, backend, losses, source_errors, exit } = observed;
+    let mut processes = collected.processes.summaries();
+    let processes_not_listed = processes.len().saturating_sub(MOST_PROCESSES) as u64;
+    processes.truncate(MOST_PROCESSES);
+    let (spikes, spikes_not_listed) = collected.spikes.map_or((None, 0), |finder| {
+        let (spikes, beyond) = finder.finish();
+        (Some(spikes), beyond)
+    });
+    let mut notes = collected.notes;
+    notes.extend(source_errors.into_iter().map(|(source, error)| format!("{source}: {error}")));
+    ObserveDocument {
+        schema: SCHEMA,
+        ortscope_version: env!("CARGO_PKG_VERSION"),
+        machine: ortscope_sources::machine_facts(),
+        subject,
+        ending: match ending {
+            Ending::ProcessesEnded => "processes_ended",
+            Ending::Duration => "duration",
+            Ending::Interrupted => "interrupted",
+        },
+        seconds,
+        processes,
+        processes_not_listed,
+        scheduling: collected.scheduling.into_iter().collect(),
+        spikes,
+        spikes_not_listed,
+        watching: Watching {
+            backend,
+            cpu_percent: own_cost.cpu_ratio.map(|ratio| ratio * 100.0),
+            memory_bytes: own_cost.memory_bytes,
+            rate_hertz: own_cost.rate_hertz,
+            asked_hertz: own_cost.asked_hertz,
+            late_ticks: own_cost.late_ticks,
+            skipped_ticks: own_cost.skipped_ticks,
+            samples: own_cost.process_samples,
+        },
+        losses,
+        unavailable: collected
+            .unavailable
+            .into_iter()
+            .map(|row| Unavailable {
+                track: row.track.to_string(),
+                reason: row.reason.to_string(),
+                hint: row.hint.map(|hint| hint.to_string()),
+            })
+            .collect(),
+        notes,
+        exit_code: exit.and_then(|status| status.code()),
+        recording: None,
+    }
+}
+
+/// The lines of the summary.
+pub fn show(document: &ObserveDocument, terminal: &Terminal) -> Vec<String> {
+    let mut lines = vec![format!(
+        "{}  {} watched  {}",
+        terminal.paint(BOLD, &document.subject),
+        units::seconds(document.seconds),
+        match document.exit_code {
+            Some(code) => format!("ended with exit code {code}"),
+            None => document.ending.replace('_', " "),
+        }
+    )];
+    lines.push(terminal.paint(
+        BOLD,
+        &format!(
+            "{:>8}  {:<16} {:>7} {:>7} {:>9} {:>9} {:>9} {:>11} {:>7} {:>9} {:>9} {:>9} {:>9}",
+            "pid",
+            "name",
+            "cpu %",
+            "p99",
+            "cpu time",
+            "memory",
+            "peak",
+            "growth/min",
+            "threads",
+            "read",
+            "written",
+            "faults",
+            "switches"
+        ),
+    ));
+    for process in document.processes.iter().take(MOST_ROWS) {
+        lines.push(row(process));
+    }
+    let more = document.processes.len().saturating_sub(MOST_ROWS) as u64 + document.processes_not_listed;
+    if more > 0 {
+        lines.push(
+            terminal.paint(DIM, &format!("{} more are in the recording", units::counted(more, "process"))),
+        );
+    }
+    if document.processes.is_empty() {
+        lines.push("no process was seen long enough to be sampled".to_owned());
+    }
+    for process in document.processes.iter().take(MOST_ROWS) {
+        if let Some(of) = document.scheduling.get(&process.pid) {
+            lines.push(format!(
+                "{:>8}  waited {} for a processor (at most {} at once), preempted {} times, moved {} times, {} faults",
+                process.pid,
+                units::nanos(of.delay_seconds * 1e9),
+                units::nanos(of.longest_delay_seconds * 1e9),
+                units::count(of.preemptions),
+                units::count(of.migrations),
+                units::count(of.page_faults + of.hard_faults)
+            ));
+        }
+    }
+    if let Some(spikes) = &document.spikes {
+        lines.push(format!("{} above the threshold", units::counted(spikes.len() as u64, "spike")));
+        for spike in spikes.iter().take(MOST_ROWS) {
+            lines.push(format!(
+                "{:>8}  for {:>9}  {:>5.0} % of a core, at most {:.0} %",
+                spike.pid,
+                units::nanos((spike.to_ns - spike.from_ns) as f64),
+                spike.cpu_percent,
+                spike.peak_percent
+            ));
+        }
+    }
+    let watching = &document.watching;
+    let cost = watching
+        .cpu_percent
+        .map_or("n/a (less than a second)".to_owned(), |percent| format!("{percent:.2} % of a core"));
+    let late = match watching.skipped_ticks {
+        0 => String::new(),
+        skipped => {
+            format!("  {} left out, {} late", units::count(skipped), units::count(watching.late_ticks))
+        }
+    };
+    lines.push(terminal.paint(
+        DIM,
+        &format!(
+            "watching by {} at {:.0} Hz cost {cost}, {}{late}",
+            watching.backend,
+            watching.rate_hertz,
+            watching.memory_bytes.map_or("memory n/a".to_owned(), |bytes| units::bytes(bytes as f64))
+        ),
+    ));
+    for (place, kind, count) in &document.losses {
+        lines.push(terminal.paint(WARN, &format!("lost: {} {kind} at {place}", units::count(*count))));
+    }
+    lines
+}
+
+fn row(process: &ProcessSummary) -> String {
+    let known =
+        |value: Option<u64>, show: fn(f64) -> String| value.map_or("n/a".into(), |value| show(value as f64));
+    let plain = |value: f64| units::count(value as u64);
+    let name = units::one_line(process.name.as_deref().unwrap_or("?"), 16);
+    let growth = process
+        .memory_slope_bytes_per_second
+        .map_or("n/a".to_owned(), |slope| units::bytes_change(slope * 60.0));
+    format!(
+        "{:>8}  {name:<16} {:>7.1} {:>7} {:>9} {:>9} {:>9} {:>11} {:>7} {:>9} {:>9} {:>9} {:>9}",
+        process.pid,
+        process.cpu_percent.mean,
+        process.cpu_percent.p99.map_or("n/a".to_owned(), |p99| format!("{p99:.0}")),
+        units::seconds(process.cpu_seconds),
+        units::bytes(process.working_set_bytes as f64),
+        units::bytes(process.peak_working_set_bytes as f64),
+        growth,
+        known(process.peak_thread_count, plain),
+        known(process.read_bytes, units::bytes),
+        known(process.write_bytes, units::bytes),
+        known(process.page_faults, plain),
+        known(process.context_switches, plain)
+    )
+}

@@ -1,0 +1,135 @@
+//! Watching from the beginning to the end: sources, recording, and when to stop.
+
+use std::collections::HashSet;
+use std::process::{Child, ExitStatus};
+use std::time::{Duration, Instant};
+
+use ortscope_core::pipeline::Pipeline;
+use ortscope_sources::KernelSource;
+use ortscope_sources::kernel::{Class, TraceOptions};
+use ortscope_sources::sampler::{OwnCost, ProcessSampler};
+use ortscope_store::RecordingWriter;
+
+use super::collect::{Collected, Collector};
+use super::plan::ObservePlan;
+use crate::exit::Failure;
+use crate::measure::interrupt::Interrupt;
+use crate::measure::progress::Progress;
+use crate::units;
+
+/// How often the watcher looks whether it is over.
+const PERIOD: Duration = Duration::from_millis(50);
+/// A watched program that was asked to end by Ctrl-C may take this long before the report is made without it.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Why watching ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// The watched processes have ended.
+    ProcessesEnded,
+    Duration,
+    Interrupted,
+}
+
+#[derive(Debug)]
+pub struct Observed {
+    pub collected: Collected,
+    pub ending: Ending,
+    pub seconds: f64,
+    pub own_cost: OwnCost,
+    pub backend: &'static str,
+    /// (place, kind, count)
+    pub losses: Vec<(String, String, u64)>,
+    pub source_errors: Vec<(String, String)>,
+    /// Of the program that `record` started.
+    pub exit: Option<ExitStatus>,
+}
+
+/// Every class that says why a thread did not run, for the watched processes, and their milliseconds if spikes are wanted.
+fn kernel_source(plan: &ObservePlan, collector: &Collector) -> KernelSource {
+    let options = TraceOptions {
+        classes: vec![Class::Wakeups, Class::PageFaults, Class::BlockIo],
+        ..TraceOptions::default()
+    };
+    let watched: HashSet<u32> = plan.kernel_pids.iter().copied().collect();
+    let source = KernelSource::new(options, Some(watched));
+    if plan.spike_percent.is_none() {
+        return source;
+    }
+    let collector = collector.clone();
+    source.with_millis(Box::new(move |milli| collector.lock().milli(milli)))
+}
+
+/// Watches until it is over. `child` is the program to wait for, if ortscope started one.
+pub fn watch(
+    plan: &ObservePlan,
+    mut child: Option<Child>,
+    recording: Option<&RecordingWriter>,
+    interrupt: &Interrupt,
+    progress: &mut Progress,
+) -> Result<Observed, Failure> {
+    let started = Instant::now();
+    let sampler = ProcessSampler::with_options(plan.sampler.clone())
+        .map_err(|error| Failure::usage(error.to_string()))?;
+    let (cost, backend) = (sampler.own_cost(), sampler.backend_name());
+    let collector = Collector::new(plan.spike_percent);
+    let mut pipeline = Pipeline::default();
+    if let Some(recording) = recording {
+        pipeline = pipeline.journal(recording.journal());
+    }
+    pipeline = pipeline.source(sampler);
+    if plan.kernel {
+        pipeline = pipeline.source(kernel_source(plan, &collector));
+    }
+    let running = pipeline.sink(collector.clone()).start()?;
+    let (mut exit, mut interrupted_at) = (None, None);
+    let ending = loop {
+        if let Some(program) = &mut child
+            && exit.is_none()
+        {
+            exit = program.try_wait()?;
+            if exit.is_some() {
+                break Ending::ProcessesEnded;
+            }
+        }
+        if running.is_finished() {
+            break Ending::ProcessesEnded;
+        }
+        if plan.duration.is_some_and(|most| started.elapsed() >= most) {
+            break Ending::Duration;
+        }
+        if interrupt.requested() {
+            let since = *interrupted_at.get_or_insert_with(Instant::now);
+            // The terminal has sent the signal to the program too: let it end in its own way.
+            if child.is_none() || interrupt.insisted() || since.elapsed() > PATIENCE {
+                break Ending::Interrupted;
+            }
+        }
+        progress.update(|| {
+            let watched = collector.lock().processes.len();
+            format!(
+                "{}  {}",
+                units::counted(watched as u64, "process"),
+                units::seconds(started.elapsed().as_secs_f64())
+            )
+        });
+        std::thread::sleep(PERIOD);
+    };
+    running.control().stop();
+    let report = running.join();
+    Ok(Observed {
+        collected: collector.take(),
+        ending,
+        seconds: started.elapsed().as_secs_f64(),
+        own_cost: cost.get(),
+        backend,
+        losses: report.losses,
+        source_errors: report
+            .source_errors
+            .into_iter()
+            .chain(report.sink_errors)
+            .chain(report.journal_error.map(|error| ("recording".to_owned(), error)))
+            .collect(),
+        exit,
+    })
+}

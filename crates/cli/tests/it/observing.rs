@@ -1,0 +1,65 @@
+//! Watching other processes: a program started for it, running ones by id and name, and what cannot be watched.
+
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::support::Place;
+
+/// A program that is busy for a while and starts another one; every system with a shell has it.
+#[cfg(unix)]
+const BUSY: &[&str] =
+    &["sh", "-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; sh -c 'sleep 0.3'; echo out; exit 3"];
+
+#[cfg(unix)]
+#[test]
+fn a_program_is_recorded_with_its_children_and_keeps_its_exit_code() {
+    let place = Place::new();
+    let arguments: Vec<&str> =
+        ["record", "--save", "w", "--rate", "200", "--"].iter().chain(BUSY).copied().collect();
+    let run = place.ortscope(&arguments).expect_code(3);
+    // The program's output is its own; the summary goes elsewhere.
+    assert_eq!(run.stdout(), "out\n");
+    assert!(run.stderr().contains("exit code 3"), "{}", run.stderr());
+    let exported = place.ortscope(&["export", "w", "-o", "p.jsonl", "--table", "process_samples"]);
+    exported.expect_code(0);
+    let text = std::fs::read_to_string(place.directory.path().join("p.jsonl")).expect("it was written");
+    let rows: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let first = rows.first().expect("there are samples");
+    let cpu = |row: &Value| row["cpu_time_ns"].as_u64().unwrap_or(0);
+    let of_first: Vec<&Value> = rows.iter().filter(|row| row["pid"] == first["pid"]).collect();
+    // Totals never go back.
+    assert!(of_first.windows(2).all(|pair| cpu(pair[0]) <= cpu(pair[1])));
+    let report = place.ortscope(&["report", "w"]).expect_code(0).stdout();
+    assert!(report.contains("sh"), "{report}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_running_process_is_watched_by_its_id() {
+    let place = Place::new();
+    let mut child = Command::new("sleep").arg("30").stdout(Stdio::null()).spawn().expect("sleep starts");
+    let pid = child.id().to_string();
+    let run = place.ortscope(&["attach", &pid, "--duration", "1s", "--no-save", "--threads", "--json"]);
+    child.kill().ok();
+    child.wait().ok();
+    let document = run.expect_code(0).json();
+    assert_eq!(document["ending"], "duration");
+    assert_eq!(document["processes"][0]["pid"].as_u64(), Some(u64::from(child.id())));
+    assert_eq!(document["processes"][0]["name"], "sleep");
+    assert!(document["watching"]["samples"].as_u64().is_some_and(|samples| samples > 5), "{document}");
+}
+
+#[test]
+fn what_cannot_be_watched_is_said_at_once() {
+    let place = Place::new();
+    place.ortscope(&["attach", "4294967295"]).expect_error(2, &["there is no process"]);
+    place.ortscope(&["attach", "no such program at all"]).expect_error(2, &["no process is called"]);
+    place.ortscope(&["record", "--", "/no/such/program"]).expect_error(2, &["cannot be started"]);
+    for rate in ["0", "1e9", "nan", "-5"] {
+        let argument = format!("--rate={rate}");
+        place.ortscope(&["record", &argument, "--", "true"]).expect_error(2, &[]);
+    }
+    place.ortscope(&["record", "--spike=0", "--", "true"]).expect_error(2, &["--spike"]);
+    place.ortscope(&["record", "--duration", "soon", "--", "true"]).expect_error(2, &[]);
+}

@@ -1,0 +1,294 @@
+//! Kernel events to rows of the schema, for the processes that are watched.
+//!
+//! A switch alone says little. What counts is the stretch between leaving a processor and getting one again: a thread that
+//! could have run on was in somebody's way (`context_switch`, with who ran instead), one that waited had a reason (`wait`).
+//! `value` of both is how long it could run and had no processor.
+
+use std::collections::{HashMap, HashSet};
+
+use ortscope_core::kernel::{BlockPhase, FaultKind, KernelEvent, Switch, SwitchReason, Task};
+use ortscope_core::schema::{KernelEventRow, Text};
+
+/// Threads that are followed. Default 100,000; of further ones stretches are not told, and counted.
+const MOST_THREADS: usize = 100_000;
+
+/// Makes rows; events come in the order of time.
+#[derive(Debug)]
+pub struct KernelRows {
+    /// `None`: every process.
+    watched: Option<HashSet<u32>>,
+    /// Threads without a processor: since when, and why.
+    off: HashMap<u32, Off>,
+    /// When a waiting thread was woken.
+    woken: HashMap<u32, u64>,
+    last_cpu: HashMap<u32, u32>,
+    names: HashMap<u32, Text>,
+    kinds: Kinds,
+    beyond: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Off {
+    at_ns: u64,
+    cpu: u32,
+    reason: SwitchReason,
+    instead: u32,
+}
+
+/// Texts that stand in every row.
+#[derive(Debug)]
+struct Kinds {
+    context_switch: Text,
+    wait: Text,
+    migration: Text,
+    page_fault: Text,
+    hard_fault: Text,
+    disk_io: Text,
+    memory: Text,
+    start: Text,
+    exit: Text,
+    sleeping: Text,
+    blocked: Text,
+    stopped: Text,
+    other: Text,
+}
+
+impl KernelRows {
+    pub fn new(watched: Option<HashSet<u32>>) -> Self {
+        Self {
+            watched,
+            off: HashMap::new(),
+            woken: HashMap::new(),
+            last_cpu: HashMap::new(),
+            names: HashMap::new(),
+            kinds: Kinds {
+                context_switch: "context_switch".into(),
+                wait: "wait".into(),
+                migration: "migration".into(),
+                page_fault: "page_fault".into(),
+                hard_fault: "hard_fault".into(),
+                disk_io: "disk_io".into(),
+                memory: "memory_map".into(),
+                start: "thread_start".into(),
+                exit: "thread_exit".into(),
+                sleeping: "sleeping".into(),
+                blocked: "blocked".into(),
+                stopped: "stopped".into(),
+                other: "other".into(),
+            },
+            beyond: 0,
+        }
+    }
+
+    /// What a thread is called, from a snapshot.
+    pub fn name(&mut self, tid: u32, name: &str) {
+        if self.names.len() < MOST_THREADS || self.names.contains_key(&tid) {
+            self.names.insert(tid, name.into());
+        }
+    }
+
+    /// Stretches of threads there was no room for.
+    pub fn beyond(&self) -> u64 {
+        self.beyond
+    }
+
+    fn is_watched(&self, task: Task) -> bool {
+        !task.is_idle() && self.watched.as_ref().is_none_or(|pids| pids.contains(&task.pid))
+    }
+
+    /// Takes an event and hands out what it makes complete.
+    pub fn push(&mut self, event: &KernelEvent, out: &mut impl FnMut(KernelEventRow)) {
+        match event {
+            KernelEvent::Switch(switch) => self.switch(switch, out),
+            KernelEvent::Wakeup(wakeup)
+                if self.is_watched(wakeup.thread) && self.woken.len() < MOST_THREADS =>
+            {
+                self.woken.entry(wakeup.thread.tid).or_insert(wakeup.at_ns);
+            }
+            KernelEvent::Start(start) => {
+                // A child of a watched process is watched: it is part of the program.
+                if let Some(watched) = &mut self.watched
+                    && watched.contains(&start.parent.pid)
+                    && watched.len() < MOST_THREADS
+                {
+                    watched.insert(start.thread.pid);
+                }
+                if let Some(name) = self.names.get(&start.parent.tid).cloned() {
+                    self.name(start.thread.tid, &name);
+                }
+                if self.is_watched(start.thread) {
+                    let parent = Some(u64::from(start.parent.tid));
+                    out(self.row(&self.kinds.start, start.at_ns, start.cpu, start.thread, None, parent));
+                }
+            }
+            KernelEvent::Exec(exec) => self.name(exec.thread.tid, &exec.name.to_string()),
+            KernelEvent::Exit(exit) => {
+                if self.is_watched(exit.thread) {
+                    let code = exit.code.and_then(|code| u64::try_from(code).ok());
+                    out(self.row(&self.kinds.exit, exit.at_ns, exit.cpu, exit.thread, None, code));
+                }
+                self.woken.remove(&exit.thread.tid);
+                self.last_cpu.remove(&exit.thread.tid);
+                self.names.remove(&exit.thread.tid);
+            }
+            KernelEvent::PageFault(fault) if self.is_watched(fault.thread) => {
+                let kind = match fault.kind {
+                    FaultKind::Major => &self.kinds.hard_fault,
+                    _ => &self.kinds.page_fault,
+                };
+                out(self.row(kind, fault.at_ns, fault.cpu, fault.thread, None, Some(fault.address)));
+            }
+            KernelEvent::BlockIo(io) if io.phase == BlockPhase::Completed => {
+                let start_ns = io.at_ns.saturating_sub(io.device_ns.unwrap_or(0));
+                let bytes = Some(u64::from(io.bytes));
+                out(self.row(&self.kinds.disk_io, start_ns, io.cpu, io.thread, io.device_ns, bytes));
+            }
+            KernelEvent::MemoryCall(call) if self.is_watched(call.thread) => {
+                out(self.row(&self.kinds.memory, call.at_ns, call.cpu, call.thread, None, Some(call.bytes)));
+            }
+            _ => {}
+        }
+    }
+
+    fn switch(&mut self, switch: &Switch, out: &mut impl FnMut(KernelEventRow)) {
+        let Switch { at_ns, cpu, prev, next, reason, .. } = *switch;
+        if self.is_watched(prev) {
+            if reason == SwitchReason::Ended {
+                self.off.remove(&prev.tid);
+            } else if self.off.len() < MOST_THREADS {
+                self.off.insert(prev.tid, Off { at_ns, cpu, reason, instead: next.tid });
+            } else {
+                self.beyond += 1;
+            }
+        }
+        if !self.is_watched(next) {
+            return;
+        }
+        let woken_ns = self.woken.remove(&next.tid);
+        if let Some(off) = self.off.remove(&next.tid) {
+            out(self.stretch(next, at_ns, off, woken_ns));
+        }
+        if self.last_cpu.len() < MOST_THREADS || self.last_cpu.contains_key(&next.tid) {
+            let before = self.last_cpu.insert(next.tid, cpu);
+            if let Some(before) = before.filter(|before| *before != cpu) {
+                out(self.row(&self.kinds.migration, at_ns, cpu, next, None, Some(u64::from(before))));
+            }
+        }
+    }
+
+    /// A thread has a processor again.
+    fn stretch(&self, task: Task, at_ns: u64, off: Off, woken_ns: Option<u64>) -> KernelEventRow {
+        let duration_ns = at_ns.saturating_sub(off.at_ns);
+        let is_preempted = off.reason == SwitchReason::Preempted;
+        let ready_ns = match (is_preempted, woken_ns) {
+            (true, _) => Some(duration_ns),
+            (false, woken) => woken.map(|woken| at_ns.saturating_sub(woken.max(off.at_ns))),
+        };
+        let detail = if is_preempted {
+            self.names.get(&off.instead).cloned().or_else(|| Some(off.instead.to_string().into()))
+        } else {
+            Some(Text::clone(match off.reason {
+                SwitchReason::Sleeping => &self.kinds.sleeping,
+                SwitchReason::Blocked => &self.kinds.blocked,
+                SwitchReason::Stopped => &self.kinds.stopped,
+                _ => &self.kinds.other,
+            }))
+        };
+        let kind = if is_preempted { &self.kinds.context_switch } else { &self.kinds.wait };
+        let row = self.row(kind, off.at_ns, off.cpu, task, Some(duration_ns), ready_ns);
+        KernelEventRow { detail, ..row }
+    }
+
+    fn row(
+        &self,
+        kind: &Text,
+        at_ns: u64,
+        cpu: u32,
+        task: Task,
+        duration_ns: Option<u64>,
+        value: Option<u64>,
+    ) -> KernelEventRow {
+        KernelEventRow {
+            timestamp_ns: at_ns,
+            kind: Text::clone(kind),
+            processor: Some(u64::from(cpu)),
+            pid: Some(u64::from(task.pid)),
+            tid: Some(u64::from(task.tid)),
+            duration_ns,
+            value,
+            detail: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(tid: u32) -> Task {
+        Task { tid, pid: tid }
+    }
+
+    fn switch(at_ns: u64, cpu: u32, prev: u32, next: u32, reason: SwitchReason) -> KernelEvent {
+        KernelEvent::Switch(Switch {
+            at_ns,
+            cpu,
+            prev: task(prev),
+            next: task(next),
+            reason,
+            prev_run_ns: None,
+            prev_wait_ns: None,
+        })
+    }
+
+    fn rows(events: &[KernelEvent]) -> Vec<KernelEventRow> {
+        let mut maker = KernelRows::new(Some(HashSet::from([7])));
+        maker.name(8, "intruder");
+        let mut rows = Vec::new();
+        for event in events {
+            maker.push(event, &mut |row| rows.push(row));
+        }
+        rows
+    }
+
+    #[test]
+    fn a_preempted_thread_says_who_ran_instead() {
+        let found = rows(&[
+            switch(100, 0, 7, 8, SwitchReason::Preempted),
+            switch(150, 0, 8, 7, SwitchReason::Sleeping),
+        ]);
+        assert_eq!(found.len(), 1);
+        let row = &found[0];
+        assert_eq!((&*row.kind, row.timestamp_ns, row.duration_ns), ("context_switch", 100, Some(50)));
+        assert_eq!((row.value, row.detail.as_deref()), (Some(50), Some("intruder")));
+    }
+
+    #[test]
+    fn a_waiting_thread_had_no_processor_only_since_it_was_woken() {
+        let wakeup = KernelEvent::Wakeup(ortscope_core::kernel::Wakeup {
+            at_ns: 190,
+            cpu: 1,
+            thread: task(7),
+            waker: task(8),
+        });
+        let found = rows(&[
+            switch(100, 0, 7, 0, SwitchReason::Sleeping),
+            wakeup,
+            switch(200, 1, 8, 7, SwitchReason::Preempted),
+        ]);
+        assert_eq!((&*found[0].kind, found[0].duration_ns, found[0].value), ("wait", Some(100), Some(10)));
+        assert_eq!(found[0].detail.as_deref(), Some("sleeping"));
+    }
+
+    #[test]
+    fn a_thread_that_comes_back_elsewhere_has_migrated() {
+        let found = rows(&[
+            switch(0, 0, 8, 7, SwitchReason::Sleeping),
+            switch(100, 0, 7, 8, SwitchReason::Preempted),
+            switch(200, 3, 0, 7, SwitchReason::Preempted),
+        ]);
+        let kinds: Vec<&str> = found.iter().map(|row| &*row.kind).collect();
+        assert_eq!(kinds, ["context_switch", "migration"]);
+        assert_eq!((found[1].processor, found[1].value), (Some(3), Some(0)));
+    }
+}

@@ -1,0 +1,246 @@
+//! Kernel events as a source of the pipeline: rows for the processes that are watched, and exact CPU use of each in
+//! milliseconds for whoever wants it.
+//!
+//! The 1 ms comes from the time stamps of the events. The rings are drained 20 times a second: nothing wakes up a thousand
+//! times a second.
+
+use std::collections::HashSet;
+
+use ortscope_core::kernel::threads::{Limits, Threads};
+use ortscope_core::kernel::{KernelEvent, ThreadState};
+use ortscope_core::metric::Availability;
+use ortscope_core::pipeline::{Control, CostClass, Emitter, Source, SourceError, SourceInfo, WhenFull};
+use ortscope_core::schema::AnnotationRow;
+
+use crate::kernel::{TraceError, TraceOptions};
+use crate::kernel_rows::KernelRows;
+use crate::{KernelTrace, ThreadSnapshot};
+
+/// Drains a second.
+const DRAIN_NANOS: u64 = 50_000_000;
+/// Buckets are told this late: by then all processors have told their events.
+const SETTLED_NANOS: u64 = 100_000_000;
+const BUCKET_NANOS: u64 = 1_000_000;
+/// How far back slices are kept; a little more than what is told late.
+const HORIZON_NANOS: u64 = 1_000_000_000;
+
+/// One millisecond of a process: who, from when, how much of it it ran on all processors together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessMilli {
+    pub pid: u32,
+    /// Of its first thread; 0 if that was not seen.
+    pub start_ns: u64,
+    pub from_ns: u64,
+    pub used_ns: u32,
+}
+
+/// Called for every millisecond in which a watched process ran, and for the first one after it.
+pub type OnMilli = Box<dyn FnMut(ProcessMilli) + Send>;
+
+/// What was seen of the kernel, to be told at the end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct KernelCounts {
+    pub events: u64,
+    pub lost: u64,
+    pub recursion_misses: u64,
+    /// Switches that did not continue the one before on their processor: something was missed.
+    pub chain_breaks: u64,
+}
+
+/// Traces the whole machine and tells of some processes.
+pub struct KernelSource {
+    info: SourceInfo,
+    options: TraceOptions,
+    watched: Option<HashSet<u32>>,
+    on_milli: Option<OnMilli>,
+}
+
+impl std::fmt::Debug for KernelSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KernelSource").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl KernelSource {
+    /// `watched`: these processes and their children; `None`: all.
+    pub fn new(options: TraceOptions, watched: Option<HashSet<u32>>) -> Self {
+        let info = SourceInfo {
+            name: "kernel",
+            tracks: vec!["kernel_events".to_owned()],
+            cost: CostClass::Low,
+            when_full: WhenFull::DropAndCount,
+        };
+        Self { info, options, watched, on_milli: None }
+    }
+
+    /// The exact CPU use of the watched processes, millisecond by millisecond.
+    #[must_use]
+    pub fn with_millis(mut self, on_milli: OnMilli) -> Self {
+        self.on_milli = Some(on_milli);
+        self
+    }
+}
+
+impl Source for KernelSource {
+    fn info(&self) -> &SourceInfo {
+        &self.info
+    }
+
+    fn probe(&mut self) -> Availability {
+        match KernelTrace::open(&self.options) {
+            Ok(_) => Availability::Ready,
+            Err(error) => {
+                let (why, hint) = split(&error);
+                Availability::Unavailable { why, hint: hint.unwrap_or_default() }
+            }
+        }
+    }
+
+    fn run(&mut self, out: &mut Emitter, control: &Control) -> Result<(), SourceError> {
+        let mut trace = KernelTrace::open(&self.options).map_err(|error| source_error(&error))?;
+        let now_ns = control.clock().now_nanos();
+        for class in trace.unavailable() {
+            out.unavailable(now_ns, &format!("kernel_events/{}", class.class.name()), &class.why, None);
+        }
+        let mut run = Run {
+            rows: KernelRows::new(self.watched.clone()),
+            threads: Threads::new(Limits { horizon_ns: HORIZON_NANOS, ..Limits::default() }),
+            counts: KernelCounts::default(),
+            millis: Millis { told_to_ns: now_ns, running: HashSet::new(), watched: self.watched.clone() },
+        };
+        run.begin(now_ns);
+        let mut next_ns = now_ns;
+        loop {
+            next_ns += DRAIN_NANOS;
+            let goes_on = control.sleep_until(next_ns);
+            run.drain(&mut trace, out);
+            if let Some(on_milli) = &mut self.on_milli {
+                let to_ns = control.clock().now_nanos().saturating_sub(SETTLED_NANOS);
+                run.millis.tell(&run.threads, to_ns, on_milli);
+            }
+            out.flush();
+            if !goes_on {
+                run.finish(control.clock().now_nanos(), out);
+                return Ok(());
+            }
+            next_ns = next_ns.max(control.clock().now_nanos().saturating_sub(DRAIN_NANOS));
+        }
+    }
+}
+
+struct Run {
+    rows: KernelRows,
+    threads: Threads,
+    counts: KernelCounts,
+    millis: Millis,
+}
+
+impl Run {
+    /// Threads that are there already: their names and what they ran so far.
+    fn begin(&mut self, now_ns: u64) {
+        let mut states: Vec<ThreadState> = Vec::new();
+        // Without it names are learned as threads start.
+        if let Ok(mut snapshot) = ThreadSnapshot::open()
+            && snapshot.take(&mut states).is_ok()
+        {
+            self.threads.resync(&states, now_ns);
+            for state in &states {
+                self.rows.name(state.thread.tid, &state.name.to_string());
+            }
+        }
+    }
+
+    fn drain(&mut self, trace: &mut KernelTrace, out: &mut Emitter) {
+        let (rows, threads, millis) = (&mut self.rows, &mut self.threads, &mut self.millis);
+        let stats = trace.drain(&mut |event| {
+            threads.apply(&event);
+            millis.follow(&event);
+            rows.push(&event, &mut |row| out.emit(&row));
+        });
+        self.counts.events += stats.events;
+        self.counts.lost += stats.lost;
+        self.counts.recursion_misses += stats.recursion_misses;
+        self.counts.chain_breaks = threads.counts().chain_breaks;
+        out.lost("kernel events", stats.lost + stats.recursion_misses);
+    }
+
+    fn finish(&self, now_ns: u64, out: &mut Emitter) {
+        out.lost("stretches of threads beyond the limit", self.rows.beyond());
+        let KernelCounts { events, lost, recursion_misses, chain_breaks } = self.counts;
+        let text = format!(
+            r#"{{"events":{events},"lost":{lost},"recursion_misses":{recursion_misses},"chain_breaks":{chain_breaks}}}"#
+        );
+        out.emit(&AnnotationRow { timestamp_ns: now_ns, kind: "kernel".into(), text: text.into() });
+        out.flush();
+    }
+}
+
+/// Tells milliseconds of processes once, in order.
+struct Millis {
+    told_to_ns: u64,
+    /// Processes whose last told millisecond was not empty: they get one empty one, so that a stretch has an end.
+    running: HashSet<u32>,
+    watched: Option<HashSet<u32>>,
+}
+
+impl Millis {
+    /// Children of watched processes are watched.
+    fn follow(&mut self, event: &KernelEvent) {
+        if let (KernelEvent::Start(start), Some(watched)) = (event, &mut self.watched)
+            && watched.contains(&start.parent.pid)
+        {
+            watched.insert(start.thread.pid);
+        }
+    }
+
+    fn tell(&mut self, threads: &Threads, to_ns: u64, on_milli: &mut OnMilli) {
+        let buckets = to_ns.saturating_sub(self.told_to_ns) / BUCKET_NANOS;
+        if buckets == 0 {
+            return;
+        }
+        let from_ns = self.told_to_ns;
+        self.told_to_ns += buckets * BUCKET_NANOS;
+        let mut used = vec![0u32; usize::try_from(buckets).unwrap_or(0)];
+        let is_watched = |pid: u32| self.watched.as_ref().is_none_or(|watched| watched.contains(&pid));
+        let live = threads.process_ids().filter_map(|pid| threads.process(pid));
+        let processes = live.chain(threads.ended_processes()).filter(|process| is_watched(process.pid));
+        let mut running = HashSet::new();
+        for process in processes {
+            used.fill(0);
+            threads.add_process_buckets(process, from_ns, BUCKET_NANOS, &mut used);
+            let mut was_running = self.running.contains(&process.pid);
+            for (index, used_ns) in used.iter().enumerate() {
+                let is_running = *used_ns > 0;
+                if is_running || was_running {
+                    on_milli(ProcessMilli {
+                        pid: process.pid,
+                        start_ns: process.start_ns.unwrap_or(0),
+                        from_ns: from_ns + index as u64 * BUCKET_NANOS,
+                        used_ns: *used_ns,
+                    });
+                }
+                was_running = is_running;
+            }
+            if was_running {
+                running.insert(process.pid);
+            }
+        }
+        self.running = running;
+    }
+}
+
+fn split(error: &TraceError) -> (String, Option<String>) {
+    let text = error.to_string();
+    match text.split_once("\n  hint: ") {
+        Some((why, hint)) => (why.to_owned(), Some(hint.to_owned())),
+        None => (text, None),
+    }
+}
+
+fn source_error(error: &TraceError) -> SourceError {
+    let (why, hint) = split(error);
+    if error.is_permission() {
+        return SourceError::Permission { what: why, hint: hint.unwrap_or_default() };
+    }
+    SourceError::Failed(why)
+}

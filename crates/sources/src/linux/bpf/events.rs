@@ -1,0 +1,292 @@
+//! The programs that write events, one per tracepoint or function.
+
+use ortscope_decode::btf::{Btf, BtfError};
+
+use super::asm::{Assembler, Helper, Reg, Width};
+use super::call::ProgramKind;
+use super::layout::{Registers, Structure, TaskLayout, tracepoint};
+use super::program::Program;
+use super::record::{NOT_KNOWN, PREEMPTED, at, kind};
+use super::ring::Rings;
+use crate::kernel::{Class, TraceError};
+use crate::sys::{perf_open, processors, rights};
+
+use Reg::{R0, R1, R2, R3, R6, R8};
+use Width::{U32, U64};
+
+/// What every program is made of.
+#[derive(Debug)]
+pub struct Maker<'a> {
+    btf: &'a Btf<'a>,
+    rings: &'a Rings,
+    task: TaskLayout,
+}
+
+impl<'a> Maker<'a> {
+    pub fn new(btf: &'a Btf<'a>, rings: &'a Rings) -> Result<Self, TraceError> {
+        Ok(Self { btf, rings, task: TaskLayout::find(btf)? })
+    }
+
+    /// Switches, starts, new programs and ends.
+    pub fn always(&self) -> Result<Vec<Program>, TraceError> {
+        // Ends before starts and switches last: what is attached first must not tell of threads whose start was missed.
+        let mut programs = vec![self.exit()?, self.exec()?, self.fork()?];
+        // Without it names are those of the start, until a snapshot tells better.
+        programs.extend(self.rename());
+        programs.push(self.switch()?);
+        Ok(programs)
+    }
+
+    /// The programs of a class.
+    pub fn class(&self, class: Class) -> Result<Vec<Program>, TraceError> {
+        match class {
+            Class::Wakeups => Ok(vec![self.waking()?]),
+            Class::Migrations => Ok(vec![self.migrate()?]),
+            Class::PageFaults => {
+                Ok(vec![self.fault("minor_fault", kind::MINOR_FAULT)?, self.fault("major_fault", kind::MAJOR_FAULT)?])
+            }
+            Class::BlockIo => Ok(vec![
+                self.block("block_rq_issue", kind::BLOCK_ISSUED)?,
+                self.block("block_rq_complete", kind::BLOCK_COMPLETED)?,
+            ]),
+            Class::MemoryCalls => Ok(vec![self.memory()?]),
+        }
+    }
+
+    /// A program at a tracepoint; the body is told how many arguments it has, which they are read from R6.
+    fn at_tracepoint(
+        &self,
+        name: &'static str,
+        kind: i32,
+        body: impl FnOnce(&mut Assembler, usize) -> Result<(), BtfError>,
+    ) -> Result<Program, TraceError> {
+        let (id, arguments) = tracepoint(self.btf, name)?;
+        let mut code = Assembler::default();
+        let out = self.rings.reserve(&mut code, kind, |_, _| ());
+        body(&mut code, arguments)?;
+        self.rings.commit(&mut code, out);
+        Program::load(name, ProgramKind::Tracepoint, id.0, code)
+    }
+
+    /// Ids of the task in `task` into the record.
+    fn store_task(&self, code: &mut Assembler, task: Reg, tid_at: i16) {
+        code.load(U32, R2, task, self.task.tid);
+        code.store(U32, R8, tid_at, R2);
+        code.load(U32, R2, task, self.task.pid);
+        code.store(U32, R8, tid_at + 4, R2);
+    }
+
+    fn switch(&self) -> Result<Program, TraceError> {
+        self.at_tracepoint("sched_switch", kind::SWITCH, |code, arguments| {
+            code.load(U64, R1, R6, 8);
+            self.store_task(code, R1, at::TID);
+            code.load(U64, R2, R1, self.task.run_ns);
+            code.store(U64, R8, at::VALUE, R2);
+            match self.task.wait_ns {
+                Some(wait_ns) => {
+                    code.load(U64, R2, R1, wait_ns);
+                    code.store(U64, R8, at::VALUE_2, R2);
+                }
+                None => code.store_immediate(U64, R8, at::VALUE_2, NOT_KNOWN as i32),
+            }
+            // Since 5.18 the state is an argument; before, it is read from the thread.
+            if arguments >= 4 {
+                code.load(U64, R2, R6, 24);
+            } else {
+                code.load(U32, R2, R1, self.task.state);
+            }
+            code.load(U64, R3, R6, 0);
+            code.and_immediate(R3, 1);
+            code.shift_left(R3, PREEMPTED.ilog2() as i32);
+            code.or(R2, R3);
+            code.store(U32, R8, at::FLAGS, R2);
+            code.load(U64, R1, R6, 16);
+            self.store_task(code, R1, at::OTHER_TID);
+            Ok(())
+        })
+    }
+
+    fn waking(&self) -> Result<Program, TraceError> {
+        self.at_tracepoint("sched_waking", kind::WAKEUP, |code, _| {
+            code.load(U64, R1, R6, 0);
+            self.store_task(code, R1, at::TID);
+            store_current(code, at::OTHER_TID);
+            Ok(())
+        })
+    }
+
+    fn migrate(&self) -> Result<Program, TraceError> {
+        self.at_tracepoint("sched_migrate_task", kind::MIGRATION, |code, _| {
+            code.load(U64, R1, R6, 0);
+            self.store_task(code, R1, at::TID);
+            code.load(U32, R2, R1, self.task.cpu);
+            code.store(U64, R8, at::VALUE, R2);
+            code.load(U64, R2, R6, 8);
+            code.store(U32, R8, at::FLAGS, R2);
+            Ok(())
+        })
+    }
+
+    fn fork(&self) -> Result<Program, TraceError> {
+        self.at_tracepoint("sched_process_fork", kind::START, |code, _| {
+            code.load(U64, R1, R6, 8);
+            self.store_task(code, R1, at::TID);
+            code.load(U64, R2, R1, self.task.start_ns);
+            code.store(U64, R8, at::VALUE, R2);
+            code.load(U64, R1, R6, 0);
+            self.store_task(code, R1, at::OTHER_TID);
+            Ok(())
+        })
+    }
+
+    fn exec(&self) -> Result<Program, TraceError> {
+        self.at_tracepoint("sched_process_exec", kind::EXEC, |code, _| {
+            code.load(U64, R1, R6, 0);
+            self.store_task(code, R1, at::TID);
+            for half in [0, 8] {
+                code.load(U64, R2, R1, self.task.name + half);
+                code.store(U64, R8, at::VALUE + half, R2);
+            }
+            code.load(U64, R2, R6, 8);
+            code.store(U32, R8, at::FLAGS, R2);
+            Ok(())
+        })
+    }
+
+    /// A thread gives itself a name, or gets one with a new program; the name is not in the thread yet.
+    fn rename(&self) -> Result<Program, TraceError> {
+        self.at_tracepoint("task_rename", kind::RENAME, |code, _| {
+            code.load(U64, R1, R6, 0);
+            self.store_task(code, R1, at::TID);
+            code.mov(R1, R8);
+            code.add_immediate(R1, i32::from(at::VALUE));
+            code.mov_immediate(R2, 16);
+            code.load(U64, R3, R6, 8);
+            code.call(Helper::ReadKernelText);
+            Ok(())
+        })
+    }
+
+    fn exit(&self) -> Result<Program, TraceError> {
+        self.at_tracepoint("sched_process_exit", kind::EXIT, |code, arguments| {
+            code.load(U64, R1, R6, 0);
+            self.store_task(code, R1, at::TID);
+            code.load(U32, R2, R1, self.task.exit_code);
+            code.store(U32, R8, at::FLAGS, R2);
+            code.load(U64, R2, R1, self.task.run_ns);
+            code.store(U64, R8, at::VALUE, R2);
+            code.load(U64, R2, R1, self.task.start_ns);
+            code.store(U64, R8, at::VALUE_2, R2);
+            // Since 6.16 the tracepoint tells whether the thread is the last of its process.
+            if arguments >= 2 {
+                code.load(U64, R2, R6, 8);
+                code.and_immediate(R2, 0xff);
+                code.store(U32, R8, at::OTHER_TID, R2);
+            } else {
+                code.store_immediate(U32, R8, at::OTHER_TID, -1);
+            }
+            Ok(())
+        })
+    }
+
+    /// The kernel's own software events, one per processor: they tell minor from major, and come when a fault is solved.
+    fn fault(&self, name: &'static str, kind: i32) -> Result<Program, TraceError> {
+        let context = Structure::find(self.btf, "bpf_perf_event_data")?;
+        let address = context.offset("addr")?;
+        let mut code = Assembler::default();
+        let out = self.rings.reserve(&mut code, kind, |_, _| ());
+        code.load(U64, R1, R6, address);
+        code.store(U64, R8, at::VALUE, R1);
+        store_current(&mut code, at::TID);
+        self.rings.commit(&mut code, out);
+        let mut program = Program::load(name, ProgramKind::PerfEvent, 0, code)?;
+        for cpu in 0..processors::online() as u32 {
+            match perf_open::open_faults(cpu, kind == kind::MAJOR_FAULT) {
+                Ok(event) => program.give_to(event)?,
+                // A number without a processor, or one that is switched off.
+                Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {}
+                Err(error) => return Err(rights::perf_error("page faults of every processor", error)),
+            }
+        }
+        Ok(program)
+    }
+
+    /// `mmap` and `munmap` when they return; the program runs at the end of every system call and leaves at others.
+    fn memory(&self) -> Result<Program, TraceError> {
+        let registers = Registers::find(self.btf)?;
+        let (map, unmap) = (libc::SYS_mmap as i32, libc::SYS_munmap as i32);
+        let (id, _) = tracepoint(self.btf, "sys_exit")?;
+        let mut code = Assembler::default();
+        let out = self.rings.reserve(&mut code, kind::MAP, |code, out| {
+            let wanted = code.label();
+            code.load(U64, R2, R6, 0);
+            code.load(U32, R2, R2, registers.number);
+            code.jump_if_equal(R2, map, wanted);
+            code.jump_if_not_equal(R2, unmap, out);
+            code.place(wanted);
+        });
+        let mapped = code.label();
+        code.load(U64, R1, R6, 0);
+        code.load(U64, R2, R1, registers.second);
+        code.store(U64, R8, at::VALUE_2, R2);
+        // The answer: an address, or a negative number; for unmapping, 0.
+        code.load(U64, R3, R6, 8);
+        code.store(U32, R8, at::FLAGS, R3);
+        code.load(U32, R2, R1, registers.number);
+        code.jump_if_equal(R2, map, mapped);
+        code.store_immediate(U32, R8, at::KIND, kind::UNMAP);
+        code.load(U64, R3, R1, registers.first);
+        code.place(mapped);
+        code.store(U64, R8, at::VALUE, R3);
+        store_current(&mut code, at::TID);
+        self.rings.commit(&mut code, out);
+        Program::load("sys_exit", ProgramKind::Tracepoint, id.0, code)
+    }
+
+    fn block(&self, name: &'static str, kind: i32) -> Result<Program, TraceError> {
+        let completed = kind == kind::BLOCK_COMPLETED;
+        self.at_tracepoint(name, kind, |code, arguments| {
+            let request = Structure::find(self.btf, "request")?;
+            let device = Structure::find(self.btf, "block_device")?;
+            // Before 5.11 the queue came first when a request was issued.
+            let first = if !completed && arguments == 2 { 8 } else { 0 };
+            code.load(U64, R1, R6, first);
+            code.load(U64, R2, R1, request.offset("__sector")?);
+            code.store(U64, R8, at::VALUE, R2);
+            code.load(U64, R2, R1, request.offset("io_start_time_ns")?);
+            code.store(U64, R8, at::VALUE_2, R2);
+            code.load(U32, R2, R1, request.offset("cmd_flags")?);
+            code.and_immediate(R2, 0xff);
+            if completed {
+                // An error of any kind becomes the uppermost bit.
+                let fine = code.label();
+                code.load(U64, R3, R6, 8);
+                code.shift_left(R3, 32);
+                code.shift_right(R3, 32);
+                code.jump_if_zero(R3, fine);
+                code.mov_immediate(R3, 1);
+                code.shift_left(R3, 31);
+                code.or(R2, R3);
+                code.place(fine);
+            }
+            code.store(U32, R8, at::FLAGS, R2);
+            if completed {
+                code.load(U64, R2, R6, 16);
+            } else {
+                code.load(U32, R2, R1, request.offset("__data_len")?);
+            }
+            code.store(U32, R8, at::OTHER_TID, R2);
+            code.load(U64, R1, R1, request.offset("part")?);
+            code.load(U32, R2, R1, device.offset("bd_dev")?);
+            code.store(U32, R8, at::OTHER_PID, R2);
+            store_current(code, at::TID);
+            Ok(())
+        })
+    }
+}
+
+/// Ids of the thread that runs into the record.
+fn store_current(code: &mut Assembler, tid_at: i16) {
+    code.call(Helper::CurrentPidTgid);
+    code.store(U64, R8, tid_at, R0);
+}

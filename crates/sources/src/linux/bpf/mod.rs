@@ -1,0 +1,15 @@
+//! BPF without a compiler: programs are assembled for the kernel that runs, loaded by bpf(2) and read through memory
+//! that is shared with it. `trace` delivers events, `snapshot` the state of all threads in one call.
+
+mod asm;
+mod call;
+mod events;
+mod layout;
+mod program;
+mod record;
+mod ring;
+mod snapshot;
+mod trace;
+
+pub use snapshot::ThreadSnapshot;
+pub use trace::BpfTrace;

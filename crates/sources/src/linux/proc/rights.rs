@@ -1,0 +1,94 @@
+//! What this user can see here, and what to do about the rest.
+
+use std::os::unix::fs::MetadataExt as _;
+
+use ortscope_core::metric::Availability;
+use ortscope_decode::procfs::{self, HidePid};
+
+use crate::sampler::Missing;
+
+/// The number of the first pid namespace (`PROC_PID_INIT_INO`): any other is a container's.
+const FIRST_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
+
+pub(super) fn probe() -> Availability {
+    if !std::path::Path::new("/proc/self/stat").exists() {
+        return Availability::Unavailable {
+            why: "/proc is not mounted".into(),
+            hint: "mount it: mount -t proc proc /proc".into(),
+        };
+    }
+    let hidden = std::fs::read("/proc/mounts").ok().and_then(|mounts| procfs::hide_pid(&mounts));
+    let privileged = rustix::process::geteuid().is_root();
+    match hidden {
+        Some(HidePid::NoAccess | HidePid::Invisible) if !privileged => Availability::Degraded {
+            why: "/proc is mounted with hidepid: processes of other users are not seen".into(),
+            hint: "run as root, or as a member of the group that the gid option of the mount names".into(),
+        },
+        _ if is_contained() => Availability::Degraded {
+            why: "this is a container: only its own processes are seen".into(),
+            hint: "run ortscope outside, or in a container with the host's processes (--pid=host)".into(),
+        },
+        _ => Availability::Ready,
+    }
+}
+
+fn is_contained() -> bool {
+    std::fs::metadata("/proc/self/ns/pid").is_ok_and(|namespace| namespace.ino() != FIRST_PID_NAMESPACE)
+}
+
+/// What Linux keeps for no process.
+pub(super) fn never() -> Vec<Missing> {
+    let windows = "only Windows counts this";
+    let mut missing: Vec<Missing> =
+        ["paged_pool_bytes", "non_paged_pool_bytes", "other_operations", "gdi_objects", "user_objects"]
+            .map(|track| Missing::new(track, windows, None))
+            .into();
+    for track in ["network_received_bytes", "network_sent_bytes"] {
+        let why = "Linux counts traffic per interface, not per process";
+        missing.push(Missing::new(track, why, Some("kernel events (CAP_BPF and CAP_PERFMON) can count it")));
+    }
+    let cycles = "the CPU clock counts time, not cycles";
+    missing.push(Missing::new("cpu_cycles", cycles, Some("kernel events count cycles where the machine has a PMU")));
+    missing.push(Missing::new("peak_handle_count", "Linux keeps no highest number of open descriptors", None));
+    missing
+}
+
+pub(super) fn no_rights_for_io() -> Missing {
+    Missing::new(
+        "read_bytes",
+        "I/O counters of processes of other users may not be read",
+        Some("run as their user, as root, or with CAP_SYS_PTRACE"),
+    )
+}
+
+pub(super) fn no_exit_code() -> Missing {
+    Missing::new(
+        "exit_code",
+        "before Linux 6.15 only the parent of a process learns how it ended",
+        Some("kernel events (CAP_BPF and CAP_PERFMON, or CAP_PERFMON) see the end of every process"),
+    )
+}
+
+pub(super) fn no_rights_for_handles() -> Missing {
+    Missing::new(
+        "handle_count",
+        "open descriptors of processes of other users may not be counted before Linux 6.2",
+        Some("run as their user, as root, or with CAP_SYS_PTRACE"),
+    )
+}
+
+pub(super) fn no_frequency() -> Missing {
+    Missing::new(
+        "cpu_frequency_hertz",
+        "this machine does not show the frequency of its processors (most virtual machines)",
+        None,
+    )
+}
+
+pub(super) fn no_pressure() -> Missing {
+    Missing::new(
+        "cpu_pressure_some_ratio",
+        "this kernel does not measure pressure",
+        Some("boot it with psi=1; it needs CONFIG_PSI"),
+    )
+}

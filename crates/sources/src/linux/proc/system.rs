@@ -1,0 +1,74 @@
+//! The whole machine: /proc/stat, /proc/meminfo and the frequencies of the processors.
+
+use ortscope_core::schema::SystemSampleRow;
+use ortscope_decode::procfs::{self, ProcessorTicks};
+
+use super::files::{Buffer, MachineFile};
+
+/// Frequencies are read this often: on some machines each reading interrupts a processor.
+const FREQUENCY_NANOS: u64 = 1_000_000_000;
+/// Files of frequencies that are kept; machines with more processors are judged by the first ones.
+const MAX_FREQUENCIES: usize = 256;
+
+#[derive(Debug)]
+pub(super) struct System {
+    stat: MachineFile,
+    memory: MachineFile,
+    frequencies: Vec<MachineFile>,
+    frequency_ns: Option<u64>,
+    before: Option<ProcessorTicks>,
+}
+
+impl System {
+    pub fn open() -> Self {
+        let path = |cpu: usize| format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq");
+        let files = (0..MAX_FREQUENCIES).map(|cpu| MachineFile::open(&path(cpu)));
+        Self {
+            stat: MachineFile::open("/proc/stat"),
+            memory: MachineFile::open("/proc/meminfo"),
+            frequencies: files.take_while(MachineFile::is_there).collect(),
+            frequency_ns: None,
+            before: None,
+        }
+    }
+
+    pub fn has_frequencies(&self) -> bool {
+        !self.frequencies.is_empty()
+    }
+
+    pub fn read(&mut self, now_ns: u64, row: &mut SystemSampleRow, buffer: &mut Buffer) {
+        if let Some(bytes) = self.stat.read(buffer) {
+            let stat = procfs::parse_machine_stat(bytes);
+            row.context_switches = stat.context_switches;
+            row.interrupts = stat.interrupts;
+            // The kernel counts in ticks of 10 ms: between two of them nothing is known, and the last share stays.
+            let share = stat.all.zip(self.before).and_then(|(now, before)| now.busy_percent_since(before));
+            if share.is_some() || self.before.is_none() {
+                row.cpu_percent = share;
+                self.before = stat.all;
+            }
+        }
+        if let Some(bytes) = self.memory.read(buffer) {
+            let memory = procfs::parse_machine_memory(bytes);
+            row.memory_total_bytes = memory.total_bytes;
+            row.memory_used_bytes = memory.used_bytes();
+            row.swap_used_bytes = memory.swap_used_bytes();
+        }
+        if self.frequency_ns.is_none_or(|at| now_ns.saturating_sub(at) >= FREQUENCY_NANOS) {
+            self.frequency_ns = Some(now_ns);
+            row.cpu_frequency_hertz = self.mean_frequency(buffer);
+        }
+    }
+
+    fn mean_frequency(&self, buffer: &mut Buffer) -> Option<f64> {
+        let (mut sum, mut count) = (0.0, 0u32);
+        for file in &self.frequencies {
+            let kilohertz = file.read(buffer).and_then(|bytes| procfs::number(bytes.trim_ascii()));
+            if let Some(kilohertz) = kilohertz {
+                sum += kilohertz as f64 * 1000.0;
+                count += 1;
+            }
+        }
+        (count > 0).then(|| sum / f64::from(count))
+    }
+}

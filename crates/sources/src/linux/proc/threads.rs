@@ -1,0 +1,183 @@
+//! The threads of one process: a kept `schedstat` each, and `stat` only for those that ran.
+
+use std::os::fd::AsFd;
+
+use ortscope_core::schema::Text;
+use ortscope_decode::procfs;
+
+use super::files::{self, Kept, Path, error_of};
+use super::process::{Context, Process};
+use crate::sampler::{ReadError, ThreadReading, ThreadState};
+
+/// Threads are listed again after this time, and when their number changed or one has ended.
+const LIST_NANOS: u64 = 1_000_000_000;
+/// The state of a thread that does not run is read again after this time.
+const STATE_NANOS: u64 = 1_000_000_000;
+
+#[derive(Debug)]
+struct Thread {
+    tid: u32,
+    schedstat: Option<Kept>,
+    name: Text,
+    run_nanos: u64,
+    time_slices: Option<u64>,
+    state: ThreadState,
+    processor: Option<u64>,
+    priority: Option<i64>,
+    read_ns: Option<u64>,
+    gone: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Threads {
+    /// By their ids.
+    list: Vec<Thread>,
+    listed_ns: Option<u64>,
+    stale: bool,
+    /// Of threads that have ended.
+    past_switches: u64,
+    tids: Vec<u32>,
+}
+
+impl Threads {
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Reads every thread.
+    pub fn update(
+        &mut self,
+        process: &Process,
+        expected: Option<u64>,
+        context: &mut Context<'_>,
+    ) -> Result<(), ReadError> {
+        let old = self.listed_ns.is_none_or(|at| context.now_ns.saturating_sub(at) >= LIST_NANOS);
+        if old || self.stale || expected.is_some_and(|count| count != self.list.len() as u64) {
+            self.list_again(process, context)?;
+        }
+        for thread in &mut self.list {
+            // One that has ended since it was listed keeps its last values until the next list.
+            thread.gone = thread.read(process, context) == Err(ReadError::Gone);
+            self.stale |= thread.gone;
+        }
+        Ok(())
+    }
+
+    fn list_again(&mut self, process: &Process, context: &mut Context<'_>) -> Result<(), ReadError> {
+        let directory = process.open_directory(c"task").map_err(error_of)?;
+        self.tids.clear();
+        let tids = &mut self.tids;
+        files::each_number(directory.as_fd(), context.scratch, |tid| tids.push(tid)).map_err(error_of)?;
+        tids.sort_unstable();
+        let past = &mut self.past_switches;
+        self.list.retain(|thread| {
+            let stays = !thread.gone && tids.binary_search(&thread.tid).is_ok();
+            if !stays {
+                *past += thread.time_slices.unwrap_or(0);
+            }
+            stays
+        });
+        let known = self.list.len();
+        for tid in &self.tids {
+            if self.list[..known].binary_search_by_key(tid, |thread| thread.tid).is_err() {
+                let path = Path::new(format_args!("{tid}/schedstat"));
+                let schedstat = context.budget.has_room().then(|| files::open(directory.as_fd(), path.as_c_str()).ok());
+                let schedstat = schedstat.flatten().and_then(|file| context.budget.keep(file));
+                self.list.push(Thread::new(*tid, schedstat));
+            }
+        }
+        self.list.sort_unstable_by_key(|thread| thread.tid);
+        self.listed_ns = Some(context.now_ns);
+        self.stale = false;
+        Ok(())
+    }
+
+    /// Of all threads, ended ones as far as they were seen; `None` if this kernel does not count them.
+    pub fn context_switches(&self) -> Option<u64> {
+        let live = self.list.iter().map(|thread| thread.time_slices).sum::<Option<u64>>();
+        live.filter(|_| !self.list.is_empty()).map(|live| live.saturating_add(self.past_switches))
+    }
+
+    pub fn count(&self, state: ThreadState) -> u64 {
+        self.list.iter().filter(|thread| !thread.gone && thread.state == state).count() as u64
+    }
+
+    pub fn each(&self, tell: &mut dyn FnMut(&ThreadReading<'_>)) {
+        for thread in self.list.iter().filter(|thread| !thread.gone) {
+            tell(&ThreadReading {
+                tid: thread.tid,
+                name: Some(&thread.name),
+                cpu_time_ns: thread.run_nanos,
+                cpu_cycles: None,
+                context_switches: thread.time_slices,
+                state: Some(thread.state),
+                processor: thread.processor,
+                priority: thread.priority,
+            });
+        }
+    }
+}
+
+impl Thread {
+    fn new(tid: u32, schedstat: Option<Kept>) -> Self {
+        Self {
+            tid,
+            schedstat,
+            name: Text::from(""),
+            run_nanos: 0,
+            time_slices: None,
+            state: ThreadState::Other,
+            processor: None,
+            priority: None,
+            read_ns: None,
+            gone: false,
+        }
+    }
+
+    fn read(&mut self, process: &Process, context: &mut Context<'_>) -> Result<(), ReadError> {
+        let path = Path::new(format_args!("task/{}/schedstat", self.tid));
+        let bytes = process.read(self.schedstat.as_ref(), path.as_c_str(), context.buffer);
+        let stat = match bytes {
+            Ok(bytes) => procfs::parse_schedstat(bytes),
+            // No such file is a kernel without it, or a thread that has ended: its stat will tell.
+            Err(_) => None,
+        };
+        let ran = stat.is_none_or(|stat| stat.run_nanos != self.run_nanos);
+        if let Some(stat) = stat {
+            self.run_nanos = stat.run_nanos;
+            self.time_slices = Some(stat.time_slices);
+        }
+        let old = self.read_ns.is_none_or(|at| context.now_ns.saturating_sub(at) >= STATE_NANOS);
+        if !(ran || old || self.state == ThreadState::Running) {
+            return Ok(());
+        }
+        self.read_state(process, stat.is_none(), context)
+    }
+
+    fn read_state(&mut self, process: &Process, time_too: bool, context: &mut Context<'_>) -> Result<(), ReadError> {
+        let path = Path::new(format_args!("task/{}/stat", self.tid));
+        let bytes = process.read(None, path.as_c_str(), context.buffer)?;
+        let stat = procfs::parse_stat(bytes).ok_or_else(|| ReadError::Failed("stat has another form".into()))?;
+        self.state = match stat.state {
+            // Linux does not say which of the threads that can run has a processor.
+            'R' => ThreadState::Running,
+            'S' | 'D' | 'I' | 'K' | 'W' | 'P' => ThreadState::Waiting,
+            'T' | 't' => ThreadState::Stopped,
+            _ => ThreadState::Other,
+        };
+        self.processor = stat.processor;
+        self.priority = Some(stat.priority);
+        if time_too {
+            let ticks = stat.user_ticks.saturating_add(stat.system_ticks);
+            self.run_nanos = ticks.saturating_mul(context.units.nanos_per_tick);
+        }
+        if self.name.as_bytes() != stat.name {
+            let name = String::from_utf8_lossy(stat.name);
+            if *self.name != *name {
+                self.name = name.into();
+            }
+        }
+        self.read_ns = Some(context.now_ns);
+        Ok(())
+    }
+}

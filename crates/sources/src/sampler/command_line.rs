@@ -1,0 +1,107 @@
+//! Command lines: what is kept of them by default cannot hold a secret.
+
+use super::options::CommandLines;
+
+/// Longer command lines are cut, and say so.
+const MAX_BYTES: usize = 4096;
+/// In place of a value.
+const HIDDEN: &str = "…";
+
+/// The text to keep; `None` if there is none.
+pub(super) fn text(arguments: &[Vec<u8>], kept: CommandLines) -> Option<String> {
+    let parts: Vec<String> = match kept {
+        CommandLines::Off => return None,
+        CommandLines::Full => {
+            arguments.iter().map(|part| String::from_utf8_lossy(part).into_owned()).collect()
+        }
+        CommandLines::Redacted => redacted(arguments),
+    };
+    if parts.is_empty() {
+        return None;
+    }
+    let mut text = parts.join(" ");
+    if text.len() > MAX_BYTES {
+        text.truncate(text.floor_char_boundary(MAX_BYTES));
+        text.push_str(" [cut]");
+    }
+    Some(text)
+}
+
+/// The program without its directory, and the names of options; every other word may be a secret, a person or a place.
+/// Words that follow one another become one mark.
+fn redacted(arguments: &[Vec<u8>]) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
+    for (index, argument) in arguments.iter().enumerate() {
+        let argument = String::from_utf8_lossy(argument);
+        if index == 0 {
+            let program = argument.rsplit(['/', '\\']).next().unwrap_or_default();
+            // Some programs write their whole state here: only the first word is the program.
+            parts.push(program.split_whitespace().next().unwrap_or_default().to_owned());
+        } else if let Some(option) = option_name(&argument) {
+            parts.push(option);
+        } else if parts.last().is_none_or(|last| last != HIDDEN) {
+            parts.push(HIDDEN.to_owned());
+        }
+    }
+    parts
+}
+
+/// `--name` or `-n`, with its value replaced. Short options are kept only to their first letter: `-psecret` is one word.
+fn option_name(argument: &str) -> Option<String> {
+    let plain = |name: &str| {
+        !name.is_empty()
+            && name.len() <= 40
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+    };
+    if let Some(long) = argument.strip_prefix("--") {
+        return match long.split_once('=') {
+            Some((name, _)) if plain(name) => Some(format!("--{name}={HIDDEN}")),
+            None if plain(long) => Some(argument.to_owned()),
+            _ => None,
+        };
+    }
+    let short = argument.strip_prefix('-').filter(|short| plain(short))?;
+    let first = short.chars().next()?;
+    Some(if short.len() == 1 { argument.to_owned() } else { format!("-{first}{HIDDEN}") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(arguments: &[&str], kept: CommandLines) -> Option<String> {
+        let arguments: Vec<Vec<u8>> = arguments.iter().map(|part| part.as_bytes().to_vec()).collect();
+        text(&arguments, kept)
+    }
+
+    #[test]
+    fn values_are_hidden_by_default() {
+        let arguments = [
+            "/home/ann/bin/server",
+            "--token=s3cret",
+            "-psecret",
+            "-v",
+            "--port",
+            "80",
+            "http://u:p@h",
+            "--",
+            "x",
+        ];
+        let kept = line(&arguments, CommandLines::Redacted).unwrap();
+        assert_eq!(kept, "server --token=… -p… -v --port …");
+        for secret in ["s3cret", "secret", "ann", "u:p", "80"] {
+            assert!(!kept.contains(secret), "{kept}");
+        }
+    }
+
+    #[test]
+    fn odd_command_lines() {
+        assert_eq!(line(&[], CommandLines::Redacted), None);
+        assert_eq!(line(&["x", "y"], CommandLines::Off), None);
+        assert_eq!(line(&["/bin/x", "y z"], CommandLines::Full).unwrap(), "/bin/x y z");
+        assert_eq!(line(&["nginx: worker ann@host"], CommandLines::Redacted).unwrap(), "nginx:");
+        assert_eq!(text(&[b"\xff\xfe".to_vec()], CommandLines::Redacted).unwrap(), "\u{fffd}\u{fffd}");
+        let long = line(&["x", &"ü".repeat(9000)], CommandLines::Full).unwrap();
+        assert!(long.len() < MAX_BYTES + 10 && long.ends_with("[cut]"));
+    }
+}

@@ -1,0 +1,127 @@
+//! Samples processes, their threads and the machine, each group of metrics at a rate of its own, on one thread.
+//!
+//! ```text
+//! schedule ─► tick: who ended? who is new? ─► read what is due ─► a full row for every process ─► what did it cost?
+//! ```
+//! Rows are always full: a group that was not due repeats its last values, and the store drops what did not change. All
+//! rows of a tick have the same time. What cannot be read is said once, with the reason and a way out. Reading is behind
+//! [`ProcessBackend`]; everything here is the same on every system and is tested with a backend that has no system.
+
+mod backend;
+mod command_line;
+mod cost;
+mod discovery;
+mod glob;
+mod groups;
+mod options;
+mod run;
+mod schedule;
+mod targets;
+mod watched;
+
+use ortscope_core::metric::Availability;
+use ortscope_core::pipeline::{Control, CostClass, Emitter, Source, SourceError, SourceInfo, WhenFull};
+
+pub use backend::{Missing, ProcessBackend, ProcessFacts, ReadError, ThreadReading, ThreadState};
+pub use cost::{OwnCost, OwnCostHandle};
+pub use glob::{Glob, GlobError, MAX_PATTERN_BYTES};
+pub use groups::{GroupSet, MetricGroup};
+pub use options::{CommandLines, OptionsError, Rates, SamplerOptions};
+pub use targets::{Exclude, Targets};
+
+use run::Run;
+use targets::Selector;
+
+/// How often a paused sampler looks whether it may go on.
+const PAUSE_NANOS: u64 = 50_000_000;
+
+/// A source of samples of processes.
+#[derive(Debug)]
+pub struct ProcessSampler {
+    info: SourceInfo,
+    options: SamplerOptions,
+    backend: Box<dyn ProcessBackend>,
+    selector: Selector,
+    cost: OwnCostHandle,
+}
+
+impl ProcessSampler {
+    /// CPU time and memory of a few processes until they have all ended. A rate out of range becomes the nearest one.
+    pub fn new(mut pids: Vec<u32>, rate_hertz: f64) -> Self {
+        pids.retain(|pid| *pid != 0);
+        let options = SamplerOptions::of_pids(pids, rate_hertz);
+        let selector = Selector::of_pids(options.targets.clone());
+        Self::assemble(options, selector, crate::sys::process_backend())
+    }
+
+    /// With the best backend of this system that needs no rights.
+    pub fn with_options(options: SamplerOptions) -> Result<Self, OptionsError> {
+        Self::with_backend(options, crate::sys::process_backend())
+    }
+
+    pub fn with_backend(
+        options: SamplerOptions,
+        backend: Box<dyn ProcessBackend>,
+    ) -> Result<Self, OptionsError> {
+        options.check()?;
+        let selector = Selector::new(options.targets.clone(), options.exclude.clone())?;
+        Ok(Self::assemble(options, selector, backend))
+    }
+
+    fn assemble(options: SamplerOptions, selector: Selector, backend: Box<dyn ProcessBackend>) -> Self {
+        let mut tracks = vec!["processes".to_owned(), "process_samples".to_owned()];
+        if options.threads {
+            tracks.push("thread_samples".to_owned());
+        }
+        if options.system {
+            tracks.push("system_samples".to_owned());
+        }
+        let info = SourceInfo {
+            name: "process-sampler",
+            tracks,
+            cost: if options.targets.can_grow() { CostClass::Medium } else { CostClass::Low },
+            when_full: WhenFull::DropAndCount,
+        };
+        Self { info, options, backend, selector, cost: OwnCostHandle::default() }
+    }
+
+    /// What sampling costs, also while it runs on another thread.
+    pub fn own_cost(&self) -> OwnCostHandle {
+        self.cost.clone()
+    }
+
+    pub fn backend_name(&self) -> &'static str {
+        self.backend.name()
+    }
+}
+
+impl Source for ProcessSampler {
+    fn info(&self) -> &SourceInfo {
+        &self.info
+    }
+
+    fn probe(&mut self) -> Availability {
+        self.backend.probe()
+    }
+
+    fn run(&mut self, out: &mut Emitter, control: &Control) -> Result<(), SourceError> {
+        let mut run = Run::new(self)?;
+        let now_ns = control.clock().now_nanos();
+        run.begin(now_ns, out);
+        loop {
+            let now_ns = control.clock().now_nanos();
+            if control.is_paused() {
+                if !control.sleep_until(now_ns + PAUSE_NANOS) {
+                    return Ok(());
+                }
+                run.resume(control.clock().now_nanos());
+                continue;
+            }
+            run.obey(now_ns, control.rate_hertz());
+            run.tick(now_ns, out)?;
+            if run.is_finished() || !control.sleep_until(run.next_ns()) {
+                return Ok(());
+            }
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Kernel events and snapshots of threads against the kernel that runs the tests. Most need root, or CAP_BPF and
+//! CAP_PERFMON, and are skipped without.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests; figures are printed")]
+
+mod duty;
+mod rights;
+mod short_lived;
+#[path = "../../../ort/tests/support/skips.rs"]
+#[expect(dead_code, reason = "shared with tests that use more of it")]
+mod skips;
+mod snapshot;
+mod storm;
+mod support;

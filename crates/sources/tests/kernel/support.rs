@@ -1,0 +1,51 @@
+//! Opening a trace, or skipping the test with the reason.
+
+use std::time::{Duration, Instant};
+
+use ortscope_core::kernel::KernelEvent;
+use ortscope_sources::kernel::{BackendChoice, DrainStats, TraceError, TraceOptions};
+use ortscope_sources::{KernelTrace, ThreadSnapshot};
+
+use crate::skips;
+
+/// `None` after noting the skip. What is refused although the rights are there is a failure.
+pub fn open(options: &TraceOptions) -> Option<KernelTrace> {
+    or_skip(KernelTrace::open(options))
+}
+
+pub fn snapshot() -> Option<ThreadSnapshot> {
+    or_skip(ThreadSnapshot::open())
+}
+
+fn or_skip<T>(opened: Result<T, TraceError>) -> Option<T> {
+    match opened {
+        Ok(opened) => Some(opened),
+        Err(error @ (TraceError::Rejected { .. } | TraceError::System { .. })) => panic!("{error}"),
+        Err(error) => {
+            skips::skipped(&error.to_string().replace('\n', " "));
+            None
+        }
+    }
+}
+
+pub fn by(backend: BackendChoice) -> TraceOptions {
+    TraceOptions { backend, ..TraceOptions::default() }
+}
+
+/// Drains 20 times a second until the work is done, and once more.
+pub fn drain_while(trace: &mut KernelTrace, done: impl Fn() -> bool) -> (Vec<KernelEvent>, DrainStats) {
+    let (mut events, mut sum) = (Vec::new(), DrainStats::default());
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let mut finished = false;
+    while !finished && Instant::now() < deadline {
+        finished = done();
+        std::thread::sleep(Duration::from_millis(50));
+        let stats = trace.drain(&mut |event| events.push(event));
+        sum.events += stats.events;
+        sum.lost += stats.lost;
+        sum.recursion_misses += stats.recursion_misses;
+        sum.late += stats.late;
+        sum.unknown += stats.unknown;
+    }
+    (events, sum)
+}
