@@ -79,6 +79,7 @@ fn run(cli: &Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Command::Run(args) => commands::run::run(args, global, terminal),
         Command::Attach(args) => commands::attach::run(args, global, terminal),
         Command::Record(args) => commands::record::run(args, global, terminal),
+        Command::Top(args) => commands::top::run(args, terminal),
         Command::Report(args) => commands::report::run(args, global, terminal),
         Command::Runs(args) => commands::runs::run(args, global, terminal),
         Command::Export(args) => commands::export::run(args, global, terminal),

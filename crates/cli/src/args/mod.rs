@@ -3,6 +3,7 @@
 mod observe;
 mod recordings;
 mod run;
+mod top;
 
 use std::path::PathBuf;
 
@@ -13,6 +14,7 @@ use crate::terminal::ColorChoice;
 pub use observe::{AttachArgs, RecordArgs, WatchArgs};
 pub use recordings::{ExportArgs, ImportArgs, ReportArgs, ReportFormat, RunsAction, RunsArgs};
 pub use run::RunArgs;
+pub use top::TopArgs;
 
 /// Starts a worker process; not for people.
 pub const WORKER_COMMAND: &str = "worker-process";
@@ -86,6 +88,8 @@ pub enum Command {
     Attach(AttachArgs),
     /// Run a program and watch it and its children
     Record(RecordArgs),
+    /// The machine and its processes, live
+    Top(TopArgs),
     /// Show what a recording says: text, HTML, Markdown, JSON, JUnit, CSV
     Report(ReportArgs),
     /// Recordings: list, show, tag, remove, prune, repair, pack

@@ -96,6 +96,9 @@ static PROCESS: &[TrackDef] = &[
     track("handle_count", Unit::Count, Derive::Value("handle_count"), "Open handles or file descriptors."),
     track("read_bytes_per_second", Unit::Bytes, Derive::PerSecond("read_bytes"), "Bytes read per second."),
     track("write_bytes_per_second", Unit::Bytes, Derive::PerSecond("write_bytes"), "Bytes written per second."),
+    track("context_switches_per_second", Unit::Hertz, Derive::PerSecond("context_switches"),
+        "Context switches of all its threads per second."),
+    track("page_faults_per_second", Unit::Hertz, Derive::PerSecond("page_faults"), "Page faults of all kinds per second."),
 ];
 
 static DEVICE: &[TrackDef] =
@@ -110,7 +113,7 @@ pub(super) static TABLES: &[(TableId, &[&str], &[TrackDef])] = &[
 ];
 
 /// Most tracks a row can have.
-pub(super) const MAX_TRACKS: usize = 8;
+pub(super) const MAX_TRACKS: usize = 9;
 /// Index of the track of a process that says how busy it is.
 pub(super) const LOAD_TRACK: usize = 0;
 

@@ -1,7 +1,8 @@
 //! Kernel events without BPF: perf's own records of switches, starts and ends, one ring per processor.
 //!
 //! Needs CAP_PERFMON alone, or `kernel.perf_event_paranoid` at 0 or below. Costs the watched threads three to four times
-//! what our BPF programs do, tells neither run times nor exit codes, and nothing of wake-ups, faults and I/O.
+//! what our BPF programs do, tells neither run times nor exit codes, and nothing of wake-ups, faults and I/O. A switch is
+//! two records, and losses count records.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;

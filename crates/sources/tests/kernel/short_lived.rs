@@ -5,7 +5,7 @@ use std::process::Command;
 use std::thread;
 
 use ortscope_core::kernel::threads::{Limits, Threads};
-use ortscope_core::kernel::{EventTally, KernelEvent};
+use ortscope_core::kernel::{EventTally, FaultKind, KernelEvent, MemoryCallKind};
 use ortscope_sources::kernel::{BackendChoice, Class, TraceOptions};
 
 use crate::support::{by, drain_while, open};
@@ -107,7 +107,17 @@ fn every_class_loads_and_tells() {
     assert!(tally.switches > 0 && tally.starts > 0 && tally.execs > 0 && tally.exits > 0);
     assert!(tally.wakeups > 0 || missing(Class::Wakeups));
     assert!(tally.page_faults > 1000 || missing(Class::PageFaults), "8 MB are 2048 pages");
-    assert!(tally.memory_calls > 0 || missing(Class::MemoryCalls));
+    let own = std::process::id();
+    let mapped = events.iter().any(|event| {
+        matches!(event, KernelEvent::MemoryCall(call) if call.thread.pid == own
+            && call.kind == MemoryCallKind::Map && call.bytes >= 8 << 20 && call.address > 0)
+    });
+    assert!(mapped || missing(Class::MemoryCalls), "8 MB come from mmap");
+    let faults = events.iter().filter(|event| {
+        matches!(event, KernelEvent::PageFault(fault) if fault.thread.pid == own
+            && fault.kind == FaultKind::Minor && fault.address > 0)
+    });
+    assert!(faults.count() > 1000 || missing(Class::PageFaults));
 }
 
 #[test]

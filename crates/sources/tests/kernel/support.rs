@@ -8,9 +8,32 @@ use ortscope_sources::{KernelTrace, ThreadSnapshot};
 
 use crate::skips;
 
+/// A trace that no other test of this program disturbs with its own storms.
+#[derive(Debug)]
+pub struct Alone {
+    trace: KernelTrace,
+    _lock: std::fs::File,
+}
+
+impl std::ops::Deref for Alone {
+    type Target = KernelTrace;
+
+    fn deref(&self) -> &KernelTrace {
+        &self.trace
+    }
+}
+
+impl std::ops::DerefMut for Alone {
+    fn deref_mut(&mut self) -> &mut KernelTrace {
+        &mut self.trace
+    }
+}
+
 /// `None` after noting the skip. What is refused although the rights are there is a failure.
-pub fn open(options: &TraceOptions) -> Option<KernelTrace> {
-    or_skip(KernelTrace::open(options))
+pub fn open(options: &TraceOptions) -> Option<Alone> {
+    let lock = std::fs::File::create(concat!(env!("CARGO_TARGET_TMPDIR"), "/kernel-trace.lock")).unwrap();
+    lock.lock().unwrap();
+    Some(Alone { trace: or_skip(KernelTrace::open(options))?, _lock: lock })
 }
 
 pub fn snapshot() -> Option<ThreadSnapshot> {
@@ -28,8 +51,9 @@ fn or_skip<T>(opened: Result<T, TraceError>) -> Option<T> {
     }
 }
 
+/// With rings that outlast a test which does not get a processor for a while.
 pub fn by(backend: BackendChoice) -> TraceOptions {
-    TraceOptions { backend, ..TraceOptions::default() }
+    TraceOptions { backend, ring_bytes_per_cpu: 8 << 20, ..TraceOptions::default() }
 }
 
 /// Drains 20 times a second until the work is done, and once more.

@@ -170,6 +170,11 @@ impl Assembler {
         self.push(0x55, value, 0, 0, to_value);
     }
 
+    pub fn jump_if_negative(&mut self, value: Reg, to: Label) {
+        self.jumps.push((self.code.len(), to));
+        self.push(0xc5, value, 0, 0, 0);
+    }
+
     /// Unsigned.
     pub fn jump_if_above(&mut self, value: Reg, limit: i32, to: Label) {
         self.jumps.push((self.code.len(), to));

@@ -224,14 +224,16 @@ impl<'a> Maker<'a> {
             code.jump_if_equal(R2, map, wanted);
             code.jump_if_not_equal(R2, unmap, out);
             code.place(wanted);
+            // A call that failed changed nothing.
+            code.load(U64, R3, R6, 8);
+            code.jump_if_negative(R3, out);
         });
         let mapped = code.label();
         code.load(U64, R1, R6, 0);
         code.load(U64, R2, R1, registers.second);
         code.store(U64, R8, at::VALUE_2, R2);
-        // The answer: an address, or a negative number; for unmapping, 0.
+        // What mapping answers is the address.
         code.load(U64, R3, R6, 8);
-        code.store(U32, R8, at::FLAGS, R3);
         code.load(U32, R2, R1, registers.number);
         code.jump_if_equal(R2, map, mapped);
         code.store_immediate(U32, R8, at::KIND, kind::UNMAP);
