@@ -76,7 +76,7 @@ impl Sink for Collector {
         let mut collected = self.lock();
         match batch.table() {
             TableId::ProcessSamples => {
-                batch.rows::<ProcessSampleRow>().for_each(|row| collected.sample(&row))
+                batch.rows::<ProcessSampleRow>().for_each(|row| collected.sample(&row));
             }
             TableId::Processes => {
                 // A process is told before its first sample; it is noted again when there is one.
