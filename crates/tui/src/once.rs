@@ -219,9 +219,16 @@ pub(crate) fn once_text_at(
             }
         }));
     }
+    // What can be had is worth a line; what this system never has is worth a list.
     for missing in &snapshot.missing {
-        let hint = missing.hint.as_ref().map_or_else(String::new, |hint| format!(" (hint: {hint})"));
-        line(format!("unavailable: {}: {}{hint}", missing.track, missing.reason));
+        if let Some(hint) = &missing.hint {
+            line(format!("unavailable: {}: {} (hint: {hint})", missing.track, missing.reason));
+        }
+    }
+    let never = snapshot.missing.iter().filter(|missing| missing.hint.is_none());
+    let never: Vec<&str> = never.map(|missing| &*missing.track).collect();
+    if !never.is_empty() {
+        line(format!("not on this system: {} (--json says why)", never.join(", ")));
     }
     text
 }

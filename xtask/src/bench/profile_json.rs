@@ -21,8 +21,7 @@ const ROUNDS_QUICK: usize = 1;
 pub(crate) fn run(setting: &Setting<'_>) -> Result<Report> {
     let program = run::build_program(&setting.environment.workspace)?;
     let profile = make_profile(setting)?;
-    let python = find_program("python3.13").filter(|python| works(python));
-    let python = python.unwrap_or_else(|| setting.environment.python());
+    let python = newest_python().unwrap_or_else(|| setting.environment.python());
     let peer_script = setting.environment.workspace.tool("profile_json_peer.py");
     let ours = |phase: &str| {
         json_of(Command::new(&program).args(["bench-profile-json", "--phase", phase]).arg(&profile))
@@ -156,6 +155,20 @@ fn perfetto(setting: &Setting<'_>, profile: &Path) -> Result<Value> {
     command.arg("--max-old-space-size=4096").arg(script).arg("--time").arg(bundle).arg(profile);
     let answer = json_of(command.arg("select count(*) as slices from slice"))?;
     Ok(json!({"seconds": answer["import_seconds"], "slices": answer["answers"]}))
+}
+
+/// The Python that the figure is defined with: on the path, or among the versions of pyenv.
+fn newest_python() -> Option<PathBuf> {
+    let on_path = find_program("python3.13").filter(|python| works(python));
+    on_path.or_else(|| {
+        let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".pyenv"));
+        let root = std::env::var_os("PYENV_ROOT").map(PathBuf::from).or_else(home)?;
+        let versions = std::fs::read_dir(root.join("versions")).ok()?.filter_map(Result::ok);
+        let is_it =
+            |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("3.13"));
+        let found = versions.map(|entry| entry.path()).find(is_it)?;
+        Some(found.join("bin").join("python3.13")).filter(|python| works(python))
+    })
 }
 
 /// A shim of a version manager may be there without the version.

@@ -7,7 +7,7 @@ use clap::Args;
   ortscope attach 4242 --duration 30s          a process by its id
   ortscope attach python --threads             every process of that name, with its threads
   ortscope attach 'onnx*' --spike 80           every stretch above 80 % of a core
-  ortscope attach 4242 --kernel                context switches as well: exact times, waiting, who was in the way")]
+  ortscope attach 4242 --kernel=wakeups,disk   context switches as well: exact times, waiting, who was in the way")]
 pub struct AttachArgs {
     /// Id or name of a process, or a pattern with * and ?
     #[arg(required = true, value_name = "PID|NAME")]
@@ -46,9 +46,11 @@ pub struct WatchArgs {
     /// Rows for every thread
     #[arg(long)]
     pub threads: bool,
-    /// Context switches, starts and exits of the whole machine from the kernel (Linux: CAP_BPF and CAP_PERFMON)
-    #[arg(long)]
-    pub kernel: bool,
+    /// Context switches, starts and exits from the kernel, and of these classes: wakeups, migrations, faults, disk, memory
+    /// [default: wakeups,faults,disk] (Linux: CAP_BPF and CAP_PERFMON)
+    #[arg(long, value_name = "CLASSES", value_delimiter = ',', num_args = 0.., require_equals = true,
+        default_missing_value = "wakeups,faults,disk")]
+    pub kernel: Option<Vec<String>>,
     /// List every stretch in which a process used more than this percentage of a core
     #[arg(long, value_name = "PERCENT")]
     pub spike: Option<f64>,

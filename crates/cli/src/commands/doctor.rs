@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 
 use ortscope_core::clock::now_nanos;
+use ortscope_core::metric::Availability;
+use ortscope_core::pipeline::Source as _;
 use ortscope_ort::search::SearchReport;
 use ortscope_ort::{Environment, EpDevice, LogLevel, Runtime};
-use ortscope_sources::MachineFacts;
+use ortscope_sources::kernel::{BackendChoice, TraceError, TraceOptions};
+use ortscope_sources::{KernelTrace, MachineFacts, ProcessSampler, ThreadSnapshot};
 use serde::Serialize;
 
 use crate::args::GlobalArgs;
@@ -71,6 +74,7 @@ pub fn run(global: &GlobalArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     let clock = ClockReport::measure();
     let noise = noise();
     checks.extend(machine_checks(&machine, &clock, &noise));
+    checks.extend(watching_checks());
     let document = DoctorDocument {
         schema: "ortscope.doctor/1",
         ortscope_version: env!("CARGO_PKG_VERSION"),
@@ -224,6 +228,58 @@ fn machine_checks(machine: &MachineFacts, clock: &ClockReport, noise: &NoiseFact
         Err(error) => Check { name: "memory", state: State::Missing, text: error.to_string(), hint: None },
     });
     checks
+}
+
+/// The ways of watching processes, best first: what each sees, and which right is missing.
+fn watching_checks() -> Vec<Check> {
+    let traced = |name, backend, sees: &str| {
+        let options = TraceOptions { backend, ..TraceOptions::default() };
+        kernel_check(name, KernelTrace::open(&options).err(), sees)
+    };
+    let snapshot = ThreadSnapshot::open().err();
+    let mut sampler = ProcessSampler::new(vec![std::process::id()], 10.0);
+    let sampled = match sampler.probe() {
+        Availability::Ready => {
+            (State::Ok, "a tick of the kernel for running threads, no rights needed".to_owned(), None)
+        }
+        Availability::Degraded { why, hint } => (State::Warning, why, Some(hint)),
+        Availability::Unavailable { why, hint } => (State::Missing, why, Some(hint)),
+    };
+    vec![
+        traced(
+            "bpf events",
+            BackendChoice::Bpf,
+            "every context switch, exact to the event; every class of events",
+        ),
+        traced(
+            "perf events",
+            BackendChoice::PerfRing,
+            "context switches, starts and exits; times by their stamps",
+        ),
+        kernel_check(
+            "all threads",
+            snapshot,
+            "one call for all threads; a tick of the kernel for running ones",
+        ),
+        Check {
+            name: "processes",
+            state: sampled.0,
+            text: format!("{}: {}", sampler.backend_name(), sampled.1),
+            hint: sampled.2,
+        },
+    ]
+}
+
+fn kernel_check(name: &'static str, error: Option<TraceError>, sees: &str) -> Check {
+    let Some(error) = error else {
+        return Check { name, state: State::Ok, text: sees.to_owned(), hint: None };
+    };
+    let text = error.to_string();
+    let (why, hint) = match text.split_once("\n  hint: ") {
+        Some((why, hint)) => (why, Some(units::one_line(hint, 200))),
+        None => (text.as_str(), None),
+    };
+    Check { name, state: State::Warning, text: units::one_line(why, 200), hint }
 }
 
 fn noise() -> NoiseFacts {

@@ -138,6 +138,8 @@ pub fn supervise(
     }
     let (status, why) = watch(&mut child, assignment, interrupt, progress, &running, &collector)?;
     ended.store(true, Ordering::SeqCst);
+    // The channel is read to its end all the same; sources of the whole machine would go on for ever.
+    running.control().stop();
     let report = running.join();
     if let Some(recording) = assignment.recording {
         recording.remove_channel(&plan.channel)?;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ortscope_core::config::UseCase;
+use ortscope_sources::kernel::Class;
 use ortscope_sources::sampler::{CommandLines, SamplerOptions, Targets};
 
 use crate::args::{GlobalArgs, WatchArgs};
@@ -13,7 +14,8 @@ use crate::{settings, values};
 pub struct ObservePlan {
     pub sampler: SamplerOptions,
     pub duration: Option<Duration>,
-    pub kernel: bool,
+    /// Classes of kernel events; `None`: none at all.
+    pub kernel: Option<Vec<Class>>,
     /// Processes that are there at the start; their children are followed.
     pub kernel_pids: Vec<u32>,
     pub spike_percent: Option<f64>,
@@ -52,10 +54,27 @@ pub fn plan(
         kernel_pids: sampler.targets.pids.clone(),
         sampler,
         duration: duration.map(Duration::from_secs_f64),
-        kernel: args.kernel,
+        kernel: args.kernel.as_deref().map(classes).transpose()?,
         spike_percent: args.spike,
         subject,
     })
+}
+
+fn classes(names: &[String]) -> Result<Vec<Class>, Failure> {
+    let one = |name: &String| {
+        Ok(match name.as_str() {
+            "wakeups" => Class::Wakeups,
+            "migrations" => Class::Migrations,
+            "faults" => Class::PageFaults,
+            "disk" => Class::BlockIo,
+            "memory" => Class::MemoryCalls,
+            other => {
+                return Err(Failure::usage(format!("'{other}' is not a class of kernel events"))
+                    .with_hint("wakeups, migrations, faults, disk, memory"));
+            }
+        })
+    };
+    names.iter().filter(|name| !name.is_empty()).map(one).collect()
 }
 
 fn use_case(name: &str) -> Result<UseCase, Failure> {

@@ -200,12 +200,16 @@ pub fn show(document: &ObserveDocument, terminal: &Terminal) -> Vec<String> {
     lines.push(terminal.paint(
         DIM,
         &format!(
-            "watching by {} at {:.0} Hz cost {cost}, {}{late}",
+            "watching by {}{} cost {cost}, {}{late}",
             watching.backend,
-            watching.rate_hertz,
+            // Known from the first second on.
+            if watching.rate_hertz > 0.0 { format!(" at {:.0} Hz", watching.rate_hertz) } else { String::new() },
             watching.memory_bytes.map_or("memory n/a".to_owned(), |bytes| units::bytes(bytes as f64))
         ),
     ));
+    for note in &document.notes {
+        lines.push(terminal.paint(WARN, &units::one_line(note, 300)));
+    }
     for (place, kind, count) in &document.losses {
         lines.push(terminal.paint(WARN, &format!("lost: {} {kind} at {place}", units::count(*count))));
     }

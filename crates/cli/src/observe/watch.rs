@@ -45,12 +45,9 @@ pub struct Observed {
     pub exit: Option<ExitStatus>,
 }
 
-/// Every class that says why a thread did not run, for the watched processes, and their milliseconds if spikes are wanted.
-fn kernel_source(plan: &ObservePlan, collector: &Collector) -> KernelSource {
-    let options = TraceOptions {
-        classes: vec![Class::Wakeups, Class::PageFaults, Class::BlockIo],
-        ..TraceOptions::default()
-    };
+/// What the kernel does to the watched processes, and their milliseconds if spikes are wanted.
+fn kernel_source(plan: &ObservePlan, classes: Vec<Class>, collector: &Collector) -> KernelSource {
+    let options = TraceOptions { classes, ..TraceOptions::default() };
     let watched: HashSet<u32> = plan.kernel_pids.iter().copied().collect();
     let source = KernelSource::new(options, Some(watched));
     if plan.spike_percent.is_none() {
@@ -78,8 +75,8 @@ pub fn watch(
         pipeline = pipeline.journal(recording.journal());
     }
     pipeline = pipeline.source(sampler);
-    if plan.kernel {
-        pipeline = pipeline.source(kernel_source(plan, &collector));
+    if let Some(classes) = &plan.kernel {
+        pipeline = pipeline.source(kernel_source(plan, classes.clone(), &collector));
     }
     let running = pipeline.sink(collector.clone()).start()?;
     let (mut exit, mut interrupted_at) = (None, None);

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::Place;
+use crate::support::{Place, skips};
 
 /// A program that is busy for a while and starts another one; every system with a shell has it.
 #[cfg(unix)]
@@ -62,4 +62,35 @@ fn what_cannot_be_watched_is_said_at_once() {
     }
     place.ortscope(&["record", "--spike=0", "--", "true"]).expect_error(2, &["--spike"]);
     place.ortscope(&["record", "--duration", "soon", "--", "true"]).expect_error(2, &[]);
+    place
+        .ortscope(&["record", "--kernel=everything", "--", "true"])
+        .expect_error(2, &["class of kernel events"]);
+}
+
+/// Kernel events of a program: every stretch without a processor, and what its milliseconds were. Without the rights the
+/// rest works, and the document says what is missing.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_kernel_tells_what_it_did_to_a_program() {
+    let place = Place::new();
+    let busy = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; sleep 0.2; i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
+    let arguments = ["record", "--kernel", "--spike", "60", "--save", "k", "--json", "--", "sh", "-c", busy];
+    let run = place.ortscope(&arguments).expect_code(0);
+    let document = run.json();
+    let scheduling = document["scheduling"].as_object().expect("a map");
+    if scheduling.is_empty() {
+        let notes = document["notes"].to_string();
+        assert!(notes.contains("CAP_BPF") || notes.contains("permission"), "{document}");
+        skips::skipped("kernel events need CAP_BPF and CAP_PERFMON");
+        return;
+    }
+    // It slept once at least, and was busy twice.
+    let waits: u64 = scheduling.values().filter_map(|of| of["waits"].as_u64()).sum();
+    assert!(waits >= 1, "{document}");
+    let spikes = document["spikes"].as_array().expect("a list");
+    let busy_ns: u64 =
+        spikes.iter().filter_map(|spike| Some(spike["to_ns"].as_u64()? - spike["from_ns"].as_u64()?)).sum();
+    assert!(busy_ns > 10_000_000, "{spikes:?}");
+    let exported = place.ortscope(&["export", "k", "-o", "k.jsonl", "--table", "kernel_events", "--json"]);
+    assert!(exported.expect_code(0).json()["rows"].as_u64().is_some_and(|rows| rows > 0));
 }
