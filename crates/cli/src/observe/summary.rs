@@ -203,7 +203,11 @@ pub fn show(document: &ObserveDocument, terminal: &Terminal) -> Vec<String> {
             "watching by {}{} cost {cost}, {}{late}",
             watching.backend,
             // Known from the first second on.
-            if watching.rate_hertz > 0.0 { format!(" at {:.0} Hz", watching.rate_hertz) } else { String::new() },
+            if watching.rate_hertz > 0.0 {
+                format!(" at {:.0} Hz", watching.rate_hertz)
+            } else {
+                String::new()
+            },
             watching.memory_bytes.map_or("memory n/a".to_owned(), |bytes| units::bytes(bytes as f64))
         ),
     ));

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Place, skips};
+use crate::support::{Place, library, skips, small_model};
 
 /// A program that is busy for a while and starts another one; every system with a shell has it.
 #[cfg(unix)]
@@ -65,6 +65,29 @@ fn what_cannot_be_watched_is_said_at_once() {
     place
         .ortscope(&["record", "--kernel=everything", "--", "true"])
         .expect_error(2, &["class of kernel events"]);
+}
+
+/// A run with kernel events can be explained: its report knows the process, and says what was recorded.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_records_what_the_kernel_does_to_its_worker() {
+    let Some(library) = library() else { return };
+    let place = Place::new();
+    let model = small_model(&place);
+    let arguments =
+        ["run", &model, "--duration", "1s", "--kernel", "--profile", "off", "--save", "k", "--json"];
+    let document = place.with_library(&library, &arguments).expect_code(0).json();
+    let exported = place.ortscope(&["export", "k", "-o", "k.jsonl", "--table", "kernel_events", "--json"]);
+    let rows = exported.expect_code(0).json()["rows"].as_u64().unwrap_or(0);
+    if rows == 0 {
+        let notes = document["results"][0]["notes"].to_string();
+        assert!(notes.contains("CAP_BPF") || notes.contains("permission"), "{notes}");
+        skips::skipped("kernel events need CAP_BPF and CAP_PERFMON");
+        return;
+    }
+    let report = place.ortscope(&["report", "k"]).expect_code(0).stdout();
+    assert!(!report.contains("does not say which process"), "{report}");
+    assert!(!report.contains("Kernel events were not recorded"), "{report}");
 }
 
 /// Kernel events of a program: every stretch without a processor, and what its milliseconds were. Without the rights the

@@ -17,8 +17,14 @@ const MOST_FACTS: usize = 100;
 /// Rows of the table of sessions by their identifier.
 pub(super) fn sessions(reader: &mut Reader<'_>) -> Result<HashMap<Text, SessionRow>, ReportError> {
     let mut sessions: HashMap<Text, SessionRow> = HashMap::new();
-    reader.each_row(|row: SessionRow| {
-        if sessions.len() < MOST_SESSIONS {
+    reader.each_row(|mut row: SessionRow| {
+        if let Some(before) = sessions.get_mut(&row.session_id) {
+            // A session is told when it begins, with its process, and again when more is known of it.
+            row.pid = row.pid.or(before.pid);
+            row.ort_version = row.ort_version.or_else(|| before.ort_version.clone());
+            row.options = row.options.or_else(|| before.options.clone());
+            *before = row;
+        } else if sessions.len() < MOST_SESSIONS {
             sessions.insert(Text::clone(&row.session_id), row);
         }
     })?;
