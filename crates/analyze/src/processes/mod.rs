@@ -21,7 +21,17 @@ type Identity = (u64, u64);
 #[derive(Debug, Default)]
 pub struct Processes {
     by_identity: HashMap<Identity, Watched>,
+    /// A process is told before its first sample.
+    noted: HashMap<Identity, Noted>,
     beyond: u64,
+}
+
+/// Who a process is, and how it ended.
+#[derive(Debug, Clone, Default)]
+struct Noted {
+    name: Option<Text>,
+    parent_pid: Option<u64>,
+    exit: Option<(u64, Option<i64>)>,
 }
 
 #[derive(Debug)]
@@ -33,9 +43,6 @@ struct Watched {
     threads_peak: u64,
     memory: Slope,
     samples: u64,
-    name: Option<Text>,
-    parent_pid: Option<u64>,
-    exit: Option<(u64, Option<i64>)>,
 }
 
 /// One process over the time it was watched. What the system does not tell is `None`.
@@ -122,15 +129,17 @@ impl Processes {
 
     /// A process that was seen, renamed or ended.
     pub fn note(&mut self, row: &ProcessRow) {
-        let Some(watched) = self.by_identity.get_mut(&(row.pid, row.process_start)) else {
+        let identity = (row.pid, row.process_start);
+        if self.noted.len() >= MOST_PROCESSES && !self.noted.contains_key(&identity) {
             return;
-        };
-        if !row.name.is_empty() {
-            watched.name = Some(Text::clone(&row.name));
         }
-        watched.parent_pid = row.parent_pid.or(watched.parent_pid);
+        let noted = self.noted.entry(identity).or_default();
+        if !row.name.is_empty() {
+            noted.name = Some(Text::clone(&row.name));
+        }
+        noted.parent_pid = row.parent_pid.or(noted.parent_pid);
         if &*row.event == "exited" {
-            watched.exit = Some((row.timestamp_ns, row.exit_code));
+            noted.exit = Some((row.timestamp_ns, row.exit_code));
         }
     }
 
@@ -150,7 +159,11 @@ impl Processes {
 
     /// All processes, the busiest first.
     pub fn summaries(&self) -> Vec<ProcessSummary> {
-        let mut all: Vec<ProcessSummary> = self.by_identity.values().map(Watched::summary).collect();
+        let unknown = Noted::default();
+        let summary = |(identity, watched): (&Identity, &Watched)| {
+            watched.summary(self.noted.get(identity).unwrap_or(&unknown))
+        };
+        let mut all: Vec<ProcessSummary> = self.by_identity.iter().map(summary).collect();
         all.sort_by(|a, b| b.cpu_seconds.total_cmp(&a.cpu_seconds).then(a.pid.cmp(&b.pid)));
         all
     }
@@ -166,9 +179,6 @@ impl Watched {
             threads_peak: 0,
             memory: Slope::default(),
             samples: 0,
-            name: None,
-            parent_pid: None,
-            exit: None,
         }
     }
 
@@ -189,7 +199,7 @@ impl Watched {
         self.last = row.clone();
     }
 
-    fn summary(&self) -> ProcessSummary {
+    fn summary(&self, noted: &Noted) -> ProcessSummary {
         let (first, last) = (&self.first, &self.last);
         let seconds = last.timestamp_ns.saturating_sub(first.timestamp_ns) as f64 / 1e9;
         let since = |of: fn(&ProcessSampleRow) -> Option<u64>| Some(of(last)?.saturating_sub(of(first)?));
@@ -197,12 +207,12 @@ impl Watched {
         ProcessSummary {
             pid: last.pid,
             process_start: last.process_start,
-            name: self.name.clone(),
-            parent_pid: self.parent_pid,
+            name: noted.name.clone(),
+            parent_pid: noted.parent_pid,
             seconds,
             samples: self.samples,
-            exit_ns: self.exit.map(|(at_ns, _)| at_ns),
-            exit_code: self.exit.and_then(|(_, code)| code),
+            exit_ns: noted.exit.map(|(at_ns, _)| at_ns),
+            exit_code: noted.exit.and_then(|(_, code)| code),
             cpu_percent: CpuPercent {
                 mean: if seconds > 0.0 { cpu_seconds / seconds * 100.0 } else { 0.0 },
                 max: self.cpu.max(),

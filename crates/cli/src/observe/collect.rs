@@ -79,7 +79,6 @@ impl Sink for Collector {
                 batch.rows::<ProcessSampleRow>().for_each(|row| collected.sample(&row));
             }
             TableId::Processes => {
-                // A process is told before its first sample; it is noted again when there is one.
                 batch.rows::<ProcessRow>().for_each(|row| collected.processes.note(&row));
             }
             TableId::KernelEvents => {

@@ -1,10 +1,14 @@
 //! Watching other processes: a program started for it, running ones by id and name, and what cannot be watched.
 
+#[cfg(unix)]
 use std::process::{Command, Stdio};
 
+#[cfg(unix)]
 use serde_json::Value;
 
-use crate::support::{Place, library, skips, small_model};
+use crate::support::Place;
+#[cfg(target_os = "linux")]
+use crate::support::{library, skips, small_model};
 
 /// A program that is busy for a while and starts another one; every system with a shell has it.
 #[cfg(unix)]
