@@ -1,12 +1,13 @@
 """The processes that the sampler benchmark watches: 100 that mostly sleep and 4 that are busy, 300 threads in all.
 
-    sampler_workload.py
+    sampler_workload.py [--processes N]
 
 Prints its own process id when all have started and lives until its input ends; then it ends them all, by their ids.
 Sleepers wake twice a second; two workers burn 30 % of a core in bursts, one writes with 10 threads, one touches new
-memory with 20.
+memory with 16. With `--processes` there are as many as that, all but the last four asleep with one thread each.
 """
 
+import argparse
 import multiprocessing
 import os
 import sys
@@ -58,8 +59,15 @@ def toucher(threads):
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--processes", type=int)
+    options = parser.parse_args()
     multiprocessing.set_start_method("fork")
-    work = [(sleeper, 1)] * 57 + [(sleeper, 5)] * 43 + [(duty, 0.3)] * 2 + [(writer, 10), (toucher, 16)]
+    busy = [(duty, 0.3)] * 2 + [(writer, 10), (toucher, 16)]
+    if options.processes is None:
+        work = [(sleeper, 1)] * 57 + [(sleeper, 5)] * 43 + busy
+    else:
+        work = [(sleeper, 1)] * (options.processes - len(busy)) + busy
     children = [multiprocessing.Process(target=run, args=(argument,), daemon=True) for run, argument in work]
     for child in children:
         child.start()

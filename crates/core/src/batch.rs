@@ -16,6 +16,15 @@ impl Batch {
         Self { table, columns, rows: 0 }
     }
 
+    /// A batch whose columns have room for that many rows.
+    pub fn with_room(table: TableId, rows: usize) -> Self {
+        let mut batch = Self::new(table);
+        for (column, def) in batch.columns.iter_mut().zip(table.def().columns) {
+            column.reserve(rows, def.nullable);
+        }
+        batch
+    }
+
     /// A batch from whole columns; says what does not fit the table.
     pub fn from_columns(table: TableId, columns: Vec<Column>) -> Result<Self, String> {
         let def = table.def();

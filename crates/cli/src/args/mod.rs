@@ -224,6 +224,9 @@ pub enum SamplerPhase {
     Duty,
     ShortLived,
     Storm,
+    /// The two processes of the storm.
+    StormRunner,
+    StormPartner,
     Burst,
 }
 

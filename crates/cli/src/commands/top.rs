@@ -1,16 +1,16 @@
 //! `ortscope top`: the machine and its processes, live.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
 use ortscope_core::batch::Batch;
 use ortscope_core::identity::ProcessIdentity;
 use ortscope_core::live::{Limits, LiveMemory};
 use ortscope_core::pipeline::{FlushError, Pipeline, Sink, SinkError};
-use ortscope_core::schema::{ProcessRow, TableId, Text};
+use ortscope_core::schema::{LossRow, ProcessRow, TableId, Text, ThreadSampleRow};
 use ortscope_sources::sampler::{Exclude, OwnCostHandle, ProcessSampler, SamplerOptions};
-use ortscope_tui::{Column, Filter, OwnCost, OwnFigures, ProcessFacts, TopOptions};
+use ortscope_tui::{Column, Filter, OwnCost, OwnFigures, ProcessFacts, ThreadFacts, TopOptions};
 
 use crate::args::TopArgs;
 use crate::exit::{Exit, Failure};
@@ -19,6 +19,9 @@ use crate::terminal::{self, Terminal};
 
 /// Rates need two samples of everything, memory and details included.
 const ONCE_AFTER: Duration = Duration::from_millis(2200);
+const THREADS_HERTZ: f64 = 1.0;
+/// Threads whose last samples are kept; of further ones nothing is shown.
+const MOST_THREADS: usize = 100_000;
 /// Processes that have ended are forgotten when there are so many.
 const MOST_FACTS: usize = 50_000;
 
@@ -26,6 +29,9 @@ pub fn run(args: &TopArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     let mut options = SamplerOptions::default();
     options.rates.cpu_hertz = args.rate;
     options.rates.memory_hertz = args.rate.min(options.rates.memory_hertz);
+    // For the detail pane: often enough for a person.
+    options.threads = true;
+    options.rates.threads_hertz = THREADS_HERTZ;
     if args.all {
         options.exclude = Exclude::nothing();
     }
@@ -38,10 +44,11 @@ pub fn run(args: &TopArgs, terminal: &Terminal) -> Result<Exit, Failure> {
         })?,
     };
     let sampler = ProcessSampler::with_options(options).map_err(|error| Failure::usage(error.to_string()))?;
-    let figures = Figures(sampler.own_cost());
+    let own_cost = sampler.own_cost();
     // A desktop has several hundred processes with nine tracks each.
     let memory = LiveMemory::new(Limits { tracks: 20_000, ..Limits::default() });
     let (view, facts) = (memory.view(), Facts::default());
+    let figures = Figures { own_cost, facts: facts.clone() };
     let running = Pipeline::default().source(sampler).sink(memory).sink(facts.clone()).start()?;
     let shown = if args.once || terminal.json {
         let interrupt = Interrupt::install();
@@ -81,15 +88,22 @@ pub fn run(args: &TopArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     }
 }
 
-struct Figures(OwnCostHandle);
+struct Figures {
+    own_cost: OwnCostHandle,
+    facts: Facts,
+}
 
 impl OwnFigures for Figures {
     fn own_cost(&self) -> Option<OwnCost> {
-        let cost = self.0.get();
+        let cost = self.own_cost.get();
         Some(OwnCost {
             cpu_percent: cost.cpu_ratio.map(|ratio| ratio * 100.0),
             memory_bytes: cost.memory_bytes,
         })
+    }
+
+    fn lost_records(&self) -> u64 {
+        self.facts.known().lost
     }
 }
 
@@ -100,13 +114,119 @@ struct Fact {
     command_line: Option<Text>,
 }
 
-/// Who the processes are, from the rows that tell it.
+/// The last sample of a thread, and the one before for its share of a core.
 #[derive(Debug, Clone, Default)]
-struct Facts(Arc<RwLock<HashMap<ProcessIdentity, Fact>>>);
+struct LastThread {
+    at_ns: u64,
+    name: Option<Text>,
+    cpu_time_ns: u64,
+    cpu_percent: Option<f64>,
+    state: Option<Text>,
+}
+
+/// The threads of a process at the newest look, and at the one before those that were not told yet.
+#[derive(Debug, Default)]
+struct Look {
+    at_ns: u64,
+    threads: HashMap<u32, LastThread>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    processes: HashMap<ProcessIdentity, Fact>,
+    threads: HashMap<ProcessIdentity, Look>,
+    thread_count: usize,
+    lost: u64,
+}
+
+impl Known {
+    fn process(&mut self, row: ProcessRow) {
+        let Ok(pid) = u32::try_from(row.pid) else { return };
+        let process = ProcessIdentity { pid, start: row.process_start };
+        if &*row.event == "exited" {
+            self.processes.remove(&process);
+            self.thread_count -= self.threads.remove(&process).map_or(0, |look| look.threads.len());
+        } else if self.processes.len() < MOST_FACTS || self.processes.contains_key(&process) {
+            let parent_pid = row.parent_pid.and_then(|parent| u32::try_from(parent).ok());
+            let fact = Fact { name: row.name, parent_pid, command_line: row.command_line };
+            self.processes.insert(process, fact);
+        }
+    }
+
+    fn thread(&mut self, row: ThreadSampleRow) {
+        let (Ok(pid), Ok(tid)) = (u32::try_from(row.pid), u32::try_from(row.tid)) else { return };
+        let process = ProcessIdentity { pid, start: row.process_start };
+        // A row that was on its way when its process ended.
+        if !self.processes.contains_key(&process) {
+            return;
+        }
+        let look = self.threads.entry(process).or_default();
+        if row.timestamp_ns > look.at_ns {
+            // Those that the look before did not see have ended.
+            let (before, seen) = (look.at_ns, look.threads.len());
+            look.threads.retain(|_, thread| thread.at_ns >= before);
+            look.at_ns = row.timestamp_ns;
+            self.thread_count -= seen - look.threads.len();
+        }
+        let threads = &mut look.threads;
+        let before = threads.get(&tid);
+        if before.is_none() {
+            if self.thread_count >= MOST_THREADS {
+                return;
+            }
+            self.thread_count += 1;
+        }
+        let cpu_percent = before.and_then(|before| {
+            let (passed, used) = (
+                row.timestamp_ns.checked_sub(before.at_ns).filter(|passed| *passed > 0)?,
+                row.cpu_time_ns.checked_sub(before.cpu_time_ns)?,
+            );
+            Some(used as f64 / passed as f64 * 100.0)
+        });
+        threads.insert(
+            tid,
+            LastThread {
+                at_ns: row.timestamp_ns,
+                name: row.name,
+                cpu_time_ns: row.cpu_time_ns,
+                cpu_percent,
+                state: row.state,
+            },
+        );
+    }
+
+    /// The threads of the newest look at the process, busiest first. Those of earlier looks have ended.
+    fn threads_of(&self, process: ProcessIdentity) -> Vec<ThreadFacts> {
+        let Some(look) = self.threads.get(&process) else { return Vec::new() };
+        let mut shown: Vec<ThreadFacts> = look
+            .threads
+            .iter()
+            .filter(|(_, thread)| thread.at_ns == look.at_ns)
+            .map(|(tid, thread)| ThreadFacts {
+                tid: *tid,
+                name: thread.name.clone(),
+                cpu_percent: thread.cpu_percent,
+                state: thread.state.clone(),
+            })
+            .collect();
+        shown.sort_by(|a, b| {
+            b.cpu_percent.unwrap_or(0.0).total_cmp(&a.cpu_percent.unwrap_or(0.0)).then(a.tid.cmp(&b.tid))
+        });
+        shown
+    }
+}
+
+/// Who the processes are, what their threads do and what was lost, from the rows that tell it.
+#[derive(Debug, Clone, Default)]
+struct Facts(Arc<RwLock<Known>>);
 
 impl Facts {
+    fn known(&self) -> RwLockReadGuard<'_, Known> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn get<T>(&self, process: ProcessIdentity, of: impl Fn(&Fact) -> Option<T>) -> Option<T> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(&process).and_then(of)
+        self.known().processes.get(&process).and_then(of)
     }
 }
 
@@ -122,6 +242,10 @@ impl ProcessFacts for Facts {
     fn command_line(&self, process: ProcessIdentity) -> Option<Text> {
         self.get(process, |fact| fact.command_line.clone())
     }
+
+    fn threads(&self, process: ProcessIdentity) -> Vec<ThreadFacts> {
+        self.known().threads_of(process)
+    }
 }
 
 impl Sink for Facts {
@@ -130,25 +254,58 @@ impl Sink for Facts {
     }
 
     fn consume(&mut self, batch: &Batch) -> Result<(), SinkError> {
-        if batch.table() != TableId::Processes {
-            return Ok(());
-        }
-        let mut facts = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        for row in batch.rows::<ProcessRow>() {
-            let Ok(pid) = u32::try_from(row.pid) else { continue };
-            let process = ProcessIdentity { pid, start: row.process_start };
-            if &*row.event == "exited" {
-                facts.remove(&process);
-            } else if facts.len() < MOST_FACTS || facts.contains_key(&process) {
-                let parent_pid = row.parent_pid.and_then(|parent| u32::try_from(parent).ok());
-                let fact = Fact { name: row.name, parent_pid, command_line: row.command_line };
-                facts.insert(process, fact);
-            }
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        match batch.table() {
+            TableId::Processes => batch.rows().for_each(|row| known.process(row)),
+            TableId::ThreadSamples => batch.rows().for_each(|row| known.thread(row)),
+            TableId::Losses => known.lost += batch.rows::<LossRow>().map(|row| row.count).sum::<u64>(),
+            _ => {}
         }
         Ok(())
     }
 
     fn flush(&mut self, _deadline: Instant) -> Result<(), FlushError> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_those_of_the_newest_look_busiest_first() {
+        let mut known = Known::default();
+        known.process(ProcessRow {
+            pid: 7,
+            process_start: 1,
+            event: "started".into(),
+            ..ProcessRow::default()
+        });
+        let mut look = |at_ns: u64, tid: u64, cpu_time_ns: u64| {
+            known.thread(ThreadSampleRow {
+                timestamp_ns: at_ns,
+                pid: 7,
+                process_start: 1,
+                tid,
+                cpu_time_ns,
+                ..ThreadSampleRow::default()
+            });
+        };
+        for (tid, used) in [(7, 0), (8, 0), (9, 0)] {
+            look(1_000, tid, used);
+        }
+        look(2_000, 7, 100);
+        look(2_000, 8, 900);
+        let process = ProcessIdentity { pid: 7, start: 1 };
+        let shown: Vec<_> = known.threads_of(process).iter().map(|of| (of.tid, of.cpu_percent)).collect();
+        assert_eq!(shown, [(8, Some(90.0)), (7, Some(10.0))]);
+        known.process(ProcessRow {
+            pid: 7,
+            process_start: 1,
+            event: "exited".into(),
+            ..ProcessRow::default()
+        });
+        assert_eq!((known.thread_count, known.threads_of(process).len()), (0, 0));
     }
 }

@@ -109,7 +109,9 @@ impl Emitter {
         if open.is_empty() {
             return;
         }
-        let batch = std::mem::replace(open, Batch::new(open.table()));
+        // The next one will be about as long: columns that grow from nothing at every tick are most of a flush.
+        let room = open.len().min(BATCH_ROWS);
+        let batch = std::mem::replace(open, Batch::with_room(open.table(), room));
         let (bytes, rows, table) = (batch.bytes(), batch.len() as u64, batch.table());
         let overflow = match self.when_full {
             WhenFull::DropAndCount => Overflow::DropNewest,

@@ -36,6 +36,20 @@ impl Column {
         Self { data, valid: Vec::new() }
     }
 
+    /// Makes room, so that rows can be added without growing.
+    pub fn reserve(&mut self, rows: usize, nullable: bool) {
+        match &mut self.data {
+            ColumnData::U64(values) => values.reserve_exact(rows),
+            ColumnData::I64(values) => values.reserve_exact(rows),
+            ColumnData::F64(values) => values.reserve_exact(rows),
+            ColumnData::Bool(values) => values.reserve_exact(rows),
+            ColumnData::Text(values) => values.reserve_exact(rows),
+        }
+        if nullable {
+            self.valid.reserve_exact(rows);
+        }
+    }
+
     pub fn len(&self) -> usize {
         match &self.data {
             ColumnData::U64(values) => values.len(),

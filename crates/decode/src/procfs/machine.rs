@@ -46,6 +46,18 @@ pub fn parse_machine_stat(bytes: &[u8]) -> MachineStat {
     machine
 }
 
+/// Each processor that is online, by its number.
+pub fn each_processor(bytes: &[u8], mut tell: impl FnMut(u32, ProcessorTicks)) {
+    for line in whole_lines(bytes) {
+        let number = fields(line).next().and_then(|key| number(key.strip_prefix(b"cpu")?));
+        if let Some(number) = number.and_then(|number| u32::try_from(number).ok())
+            && let Some(ticks) = ticks(line)
+        {
+            tell(number, ticks);
+        }
+    }
+}
+
 /// user nice system idle iowait irq softirq steal; guest time is in user time already.
 fn ticks(line: &[u8]) -> Option<ProcessorTicks> {
     let mut numbers = [0u64; 8];
@@ -115,6 +127,14 @@ mod tests {
             (stat.boot_unix_seconds, stat.running, stat.blocked),
             (Some(1_794_773_988), Some(3), Some(0))
         );
+    }
+
+    #[test]
+    fn processors_one_by_one() {
+        let mut seen = Vec::new();
+        each_processor(STAT, |number, ticks| seen.push((number, ticks)));
+        let ticks = ProcessorTicks { busy: 19, idle: 9, stolen: 8 };
+        assert_eq!(seen, [(0, ticks), (1, ticks)]);
     }
 
     #[test]

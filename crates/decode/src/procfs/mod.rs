@@ -22,7 +22,9 @@ pub use cgroup::{
     CpuQuota, CpuThrottling, cgroup_v2_path, parse_cpu_max, parse_cpu_stat, parse_memory_limit,
 };
 pub use io::{ProcessIo, parse_io};
-pub use machine::{LoadAverage, MachineStat, ProcessorTicks, parse_load_average, parse_machine_stat};
+pub use machine::{
+    LoadAverage, MachineStat, ProcessorTicks, each_processor, parse_load_average, parse_machine_stat,
+};
 pub use memory::{MachineMemory, PagingCounters, meminfo_bytes, parse_machine_memory, parse_vmstat};
 pub use mounts::{HidePid, hide_pid};
 pub use net::{NetworkTotals, parse_net_dev};

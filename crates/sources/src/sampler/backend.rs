@@ -154,6 +154,9 @@ pub trait ProcessBackend: Send + std::fmt::Debug {
     /// The machine. Shares are since the call before.
     fn system(&mut self, row: &mut SystemSampleRow) -> Result<(), ReadError>;
 
+    /// Busy share of each processor (number, 0 to 1), if there is news since the last call. After [`Self::system`].
+    fn processors(&mut self, _tell: &mut dyn FnMut(u32, f64)) {}
+
     /// What surrounds the processes: (device, metric with its unit, value).
     fn environment(&mut self, _tell: &mut dyn FnMut(&'static str, &'static str, f64)) {}
 

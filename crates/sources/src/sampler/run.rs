@@ -215,6 +215,16 @@ impl<'a> Run<'a> {
             self.system_row.timestamp_ns = now_ns;
             self.system_row.process_count = self.discovery.process_count();
             out.emit(&self.system_row);
+            backend.processors(&mut |number, ratio| {
+                out.emit(&DeviceSampleRow {
+                    timestamp_ns: now_ns,
+                    device: format!("cpu{number}").into(),
+                    metric: "busy_ratio".into(),
+                    value: ratio,
+                    source: "process-sampler".into(),
+                    method: "measured".into(),
+                });
+            });
         }
         if due.has(MetricGroup::Environment) {
             backend.environment(&mut |device, metric, value| {

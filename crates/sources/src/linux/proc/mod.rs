@@ -241,6 +241,12 @@ impl ProcessBackend for ProcBackend {
         Ok(())
     }
 
+    fn processors(&mut self, tell: &mut dyn FnMut(u32, f64)) {
+        if let Some(system) = &mut self.system {
+            system.processors(tell);
+        }
+    }
+
     fn environment(&mut self, tell: &mut dyn FnMut(&'static str, &'static str, f64)) {
         let missing = &mut self.missing;
         let environment = self.environment.get_or_insert_with(|| {

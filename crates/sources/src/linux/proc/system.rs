@@ -1,5 +1,7 @@
 //! The whole machine: /proc/stat, /proc/meminfo and the frequencies of the processors.
 
+use std::collections::HashMap;
+
 use ortscope_core::schema::SystemSampleRow;
 use ortscope_decode::procfs::{self, ProcessorTicks};
 
@@ -7,6 +9,8 @@ use super::files::{Buffer, MachineFile};
 
 /// Frequencies are read this often: on some machines each reading interrupts a processor.
 const FREQUENCY_NANOS: u64 = 1_000_000_000;
+/// Single processors are told this often: the kernel counts in steps of 10 ms, of which one makes 2 % of this.
+const PROCESSORS_NANOS: u64 = 500_000_000;
 /// Files of frequencies that are kept; machines with more processors are judged by the first ones.
 const MAX_FREQUENCIES: usize = 256;
 
@@ -17,6 +21,11 @@ pub(super) struct System {
     frequencies: Vec<MachineFile>,
     frequency_ns: Option<u64>,
     before: Option<ProcessorTicks>,
+    /// The processors when they were told last, by their numbers.
+    processors: HashMap<u32, ProcessorTicks>,
+    processors_ns: Option<u64>,
+    /// Shares that were not told yet.
+    busy: Vec<(u32, f64)>,
 }
 
 impl System {
@@ -29,6 +38,9 @@ impl System {
             frequencies: files.take_while(MachineFile::is_there).collect(),
             frequency_ns: None,
             before: None,
+            processors: HashMap::new(),
+            processors_ns: None,
+            busy: Vec::new(),
         }
     }
 
@@ -47,6 +59,15 @@ impl System {
                 row.cpu_percent = share;
                 self.before = stat.all;
             }
+            if self.processors_ns.is_none_or(|at| now_ns.saturating_sub(at) >= PROCESSORS_NANOS) {
+                self.processors_ns = Some(now_ns);
+                let (processors, busy) = (&mut self.processors, &mut self.busy);
+                procfs::each_processor(bytes, |number, now| {
+                    let before = processors.insert(number, now);
+                    let percent = before.and_then(|before| now.busy_percent_since(before));
+                    busy.extend(percent.map(|percent| (number, percent / 100.0)));
+                });
+            }
         }
         if let Some(bytes) = self.memory.read(buffer) {
             let memory = procfs::parse_machine_memory(bytes);
@@ -57,6 +78,13 @@ impl System {
         if self.frequency_ns.is_none_or(|at| now_ns.saturating_sub(at) >= FREQUENCY_NANOS) {
             self.frequency_ns = Some(now_ns);
             row.cpu_frequency_hertz = self.mean_frequency(buffer);
+        }
+    }
+
+    /// Busy shares of single processors, each told once.
+    pub fn processors(&mut self, tell: &mut dyn FnMut(u32, f64)) {
+        for (number, ratio) in self.busy.drain(..) {
+            tell(number, ratio);
         }
     }
 
