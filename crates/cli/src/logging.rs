@@ -4,10 +4,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{EnvFilter, Layer as _};
 
 use crate::exit::Failure;
 
@@ -18,26 +19,23 @@ const KEPT_FILES: u32 = 5;
 
 pub fn start(verbose: u8, quiet: bool, file: Option<&Path>) -> Result<(), Failure> {
     let level = match (quiet, verbose) {
-        (true, _) => "off",
-        (false, 0) => "warn",
-        (false, 1) => "info",
-        (false, _) => "debug",
+        (true, _) => LevelFilter::OFF,
+        (false, 0) => LevelFilter::WARN,
+        (false, 1) => LevelFilter::INFO,
+        (false, _) => LevelFilter::DEBUG,
     };
+    // `ortscope_store=debug,warn`: a level for a module, and one for the rest.
+    let wanted = std::env::var("ORTSCOPE_LOG").ok().and_then(|directives| directives.parse::<Targets>().ok());
     let to_stderr = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_target(false)
         .without_time()
         .with_ansi(false)
-        .with_filter(EnvFilter::try_from_env("ORTSCOPE_LOG").unwrap_or_else(|_| EnvFilter::new(level)));
+        .with_filter(wanted.unwrap_or_else(|| Targets::new().with_default(level)));
     let to_file = match file {
         Some(path) => {
             let writer = RotatingFile::open(path, ROTATE_BYTES)?;
-            Some(
-                tracing_subscriber::fmt::layer()
-                    .json()
-                    .with_writer(writer)
-                    .with_filter(EnvFilter::new("debug")),
-            )
+            Some(tracing_subscriber::fmt::layer().json().with_writer(writer).with_filter(LevelFilter::DEBUG))
         }
         None => None,
     };

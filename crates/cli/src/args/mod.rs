@@ -1,5 +1,6 @@
 //! What may be typed. Meaning is given to it elsewhere: here are only names, types and help.
 
+mod etl;
 mod observe;
 mod recordings;
 mod run;
@@ -11,6 +12,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::terminal::ColorChoice;
 
+pub use etl::{EtlAction, EtlArgs, EtlConvertArgs, EtlCutArgs, EtlDumpArgs, EtlFormat, EtlSelection};
 pub use observe::{AttachArgs, RecordArgs, WatchArgs};
 pub use recordings::{ExportArgs, ImportArgs, ReportArgs, ReportFormat, RunsAction, RunsArgs};
 pub use run::RunArgs;
@@ -98,6 +100,8 @@ pub enum Command {
     Export(ExportArgs),
     /// Make a recording from another tool's file
     Import(ImportArgs),
+    /// Read, cut and convert traces of Event Tracing for Windows (.etl), on any system
+    Etl(EtlArgs),
     /// Show what is in a model file, without running it
     Inspect(InspectArgs),
     /// Show what works on this machine, what does not, and why
@@ -117,6 +121,9 @@ pub enum Command {
     /// Cost and accuracy of watching, for `cargo xtask bench sampler`
     #[command(hide = true)]
     BenchSampler(BenchSamplerArgs),
+    /// Speed of the trace reader, for `cargo xtask bench etl`
+    #[command(hide = true)]
+    BenchEtl(BenchEtlArgs),
     /// Speed of the profile reader, for `cargo xtask bench profile-json`
     #[command(hide = true)]
     BenchProfileJson(BenchProfileJsonArgs),
@@ -199,6 +206,21 @@ pub struct BenchProfileJsonArgs {
 pub enum ProfileJsonPhase {
     Summary,
     Rows,
+}
+
+#[derive(Debug, Args)]
+pub struct BenchEtlArgs {
+    #[arg(long, value_enum)]
+    pub phase: EtlPhase,
+    #[arg(long, default_value_t = 1)]
+    pub passes: u32,
+    pub files: Vec<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum EtlPhase {
+    Walk,
+    Full,
 }
 
 #[derive(Debug, Clone, Args)]

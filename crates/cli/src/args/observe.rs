@@ -1,5 +1,7 @@
 //! `ortscope attach` and `ortscope record`.
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -7,7 +9,8 @@ use clap::Args;
   ortscope attach 4242 --duration 30s          a process by its id
   ortscope attach python --threads             every process of that name, with its threads
   ortscope attach 'onnx*' --spike 80           every stretch above 80 % of a core
-  ortscope attach 4242 --kernel=wakeups,disk   context switches as well: exact times, waiting, who was in the way")]
+  ortscope attach 4242 --kernel=wakeups,disk   context switches as well: exact times, waiting, who was in the way
+  ortscope attach 4242 --flame out.svg -d 10s  where its time goes, as a flame graph")]
 pub struct AttachArgs {
     /// Id or name of a process, or a pattern with * and ?
     #[arg(required = true, value_name = "PID|NAME")]
@@ -24,6 +27,7 @@ pub struct AttachArgs {
   ortscope record -- python serve.py
   ortscope record --threads --rate 200 -- ./benchmark --runs 100
   ortscope record --save before -- make test
+  ortscope record --flame out.svg -- python serve.py   a flame graph with the functions of Python 3.12 and newer
 
 The exit code is the program's own; ortscope's messages go to stderr.")]
 pub struct RecordArgs {
@@ -46,11 +50,17 @@ pub struct WatchArgs {
     /// Rows for every thread
     #[arg(long)]
     pub threads: bool,
-    /// Context switches, starts and exits from the kernel, and of these classes: wakeups, migrations, faults, disk, memory
-    /// [default: wakeups,faults,disk] (Linux: CAP_BPF and CAP_PERFMON)
+    /// Context switches, starts and exits from the kernel, and of these classes: wakeups, migrations, faults, disk, memory,
+    /// files, images [default: wakeups,faults,disk] (Linux: CAP_BPF and CAP_PERFMON)
     #[arg(long, value_name = "CLASSES", value_delimiter = ',', num_args = 0.., require_equals = true,
         default_missing_value = "wakeups,faults,disk")]
     pub kernel: Option<Vec<String>>,
+    /// Flame graph of the watched processes: OUT.svg, OUT.html or OUT.folded (Linux)
+    #[arg(long, value_name = "OUT")]
+    pub flame: Option<PathBuf>,
+    /// Look so many times a second at what each processor executes, 1 to 20000 [default: 99 with --flame]
+    #[arg(long, value_name = "HZ")]
+    pub sample_hz: Option<u32>,
     /// List every stretch in which a process used more than this percentage of a core
     #[arg(long, value_name = "PERCENT")]
     pub spike: Option<f64>,

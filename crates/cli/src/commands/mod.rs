@@ -1,6 +1,7 @@
 //! One module per command.
 
 pub mod attach;
+pub mod bench_etl;
 pub mod bench_overhead;
 pub mod bench_profile_json;
 pub mod bench_sampler;
@@ -9,6 +10,7 @@ pub mod bench_trust;
 pub mod completions;
 pub mod config;
 pub mod doctor;
+pub mod etl;
 pub mod export;
 pub mod import;
 pub mod inspect;

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod commands;
+mod etl;
 mod measuring;
 mod observing;
 mod operators;

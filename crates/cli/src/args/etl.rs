@@ -1,0 +1,113 @@
+//! `ortscope etl`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  ortscope etl info trace.etl
+  ortscope etl stats trace.etl
+  ortscope etl dump trace.etl --event Process/ --limit 20
+  ortscope etl dump trace.etl --from 1.5 --to 1.6 --pid 4242 --json
+  ortscope etl cut trace.etl -o small.etl --from 10 --to 12
+  ortscope etl convert trace.etl -o events.csv
+  ortscope import trace.etl                    as a recording, for report and export")]
+pub struct EtlArgs {
+    #[command(subcommand)]
+    pub action: EtlAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum EtlAction {
+    /// What a trace is: machine, session, time, size, what was lost
+    Info(EtlFileArgs),
+    /// How many events of which kind, and how well they are understood
+    Stats(EtlFileArgs),
+    /// Print events with all their fields, in the order of time
+    Dump(EtlDumpArgs),
+    /// Write a part of a trace as a new trace
+    Cut(EtlCutArgs),
+    /// Write events with all their fields as CSV or JSON
+    Convert(EtlConvertArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct EtlFileArgs {
+    /// The trace
+    pub file: PathBuf,
+}
+
+/// Which events.
+#[derive(Debug, Args, Default)]
+pub struct EtlSelection {
+    /// From this many seconds after the start of the trace
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    pub from: Option<f64>,
+    /// Before this many seconds after the start of the trace
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    pub to: Option<f64>,
+    /// Only events of this process; may be repeated
+    #[arg(long, value_name = "PID")]
+    pub pid: Vec<u32>,
+    /// Only events of this provider: its GUID or, where the trace knows names, a part of its name; may be repeated
+    #[arg(long, value_name = "GUID|NAME")]
+    pub provider: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct EtlDumpArgs {
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub selection: EtlSelection,
+    /// Only events whose name contains this, such as Process/Start
+    #[arg(long, value_name = "TEXT")]
+    pub event: Option<String>,
+    /// Stop after so many events
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub struct EtlCutArgs {
+    pub file: PathBuf,
+    /// The new trace
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    #[command(flatten)]
+    pub selection: EtlSelection,
+    /// Leave out the events that describe processes, threads and schemas outside of the selection
+    #[arg(long)]
+    pub strict: bool,
+    /// Replace the file if it exists
+    #[arg(long)]
+    pub force: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct EtlConvertArgs {
+    pub file: PathBuf,
+    /// The new file; its ending names the format unless --format does
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    #[arg(long, value_enum)]
+    pub format: Option<EtlFormat>,
+    #[command(flatten)]
+    pub selection: EtlSelection,
+    /// Only events whose name contains this
+    #[arg(long, value_name = "TEXT")]
+    pub event: Option<String>,
+    /// Replace the file if it exists
+    #[arg(long)]
+    pub force: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum EtlFormat {
+    /// One line per event, its fields as JSON in the last column
+    Csv,
+    /// One JSON document
+    Json,
+    /// One JSON object per line
+    Jsonl,
+}

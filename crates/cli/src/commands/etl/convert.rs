@@ -1,0 +1,72 @@
+//! `ortscope etl convert`: events for other tools.
+
+use std::io::BufWriter;
+use std::path::Path;
+
+use serde_json::json;
+
+use super::cut::create;
+use super::dump::{Form, WriteFailure, write_events};
+use super::selection::Selection;
+use super::{finish, losses_json, open, print_json, schemas};
+use crate::args::{EtlConvertArgs, EtlFormat};
+use crate::exit::{Exit, Failure};
+use crate::terminal::{self, Terminal};
+use crate::units;
+
+pub fn run(args: &EtlConvertArgs, terminal: &Terminal) -> Result<Exit, Failure> {
+    let format = match args.format {
+        Some(format) => format,
+        None => format_of(&args.output)?,
+    };
+    let file = open(&args.file)?;
+    let store = schemas(&file)?;
+    let selection = Selection::new(&args.selection, args.event.as_deref(), &file.header().clock)?;
+    let (partial, out) = create(&args.output, &args.file, args.force)?;
+    let mut out = BufWriter::with_capacity(1 << 16, out);
+    let form = match format {
+        EtlFormat::Csv => Form::Csv,
+        EtlFormat::Json => Form::JsonDocument,
+        EtlFormat::Jsonl => Form::JsonLines,
+    };
+    let mut written = 0;
+    let walk =
+        write_events(&file, &store, &selection, None, form, &mut out, &mut written).map_err(|error| {
+            match error {
+                WriteFailure::Read(failure) => failure,
+                WriteFailure::Write(error) => {
+                    Failure::internal(format!("'{}': {error}", args.output.display()))
+                }
+            }
+        })?;
+    let bytes = out.get_ref().metadata()?.len();
+    partial
+        .persist(&args.output)
+        .map_err(|error| Failure::internal(format!("'{}': {error}", args.output.display())))?;
+    if terminal.json {
+        print_json(&json!({
+            "schema": "ortscope.etl.convert/1", "file": args.output.display().to_string(), "bytes": bytes,
+            "events": written, "losses": losses_json(&walk.losses),
+        }))?;
+    } else {
+        let events = units::counted(written, "event");
+        terminal::print_data(&format!(
+            "{}  {}: {events}\n",
+            args.output.display(),
+            units::bytes(bytes as f64)
+        ));
+    }
+    Ok(finish(&walk.losses, terminal))
+}
+
+fn format_of(output: &Path) -> Result<EtlFormat, Failure> {
+    let ending = output.extension().and_then(|ending| ending.to_str()).unwrap_or("").to_lowercase();
+    match ending.as_str() {
+        "csv" => Ok(EtlFormat::Csv),
+        "json" => Ok(EtlFormat::Json),
+        "jsonl" | "ndjson" => Ok(EtlFormat::Jsonl),
+        other => Err(Failure::usage(format!("'.{other}' is no format that events are written in")).with_hint(
+            "csv, json or jsonl; for Parquet, Chrome and Perfetto: `ortscope import FILE.etl`, then `ortscope export RUN --to …`",
+        )),
+    }
+}

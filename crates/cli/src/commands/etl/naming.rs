@@ -1,0 +1,82 @@
+//! What an event is called and where it comes from.
+
+use std::borrow::Cow;
+
+use ortscope_etl::payload::SchemaStore;
+use ortscope_etl::payload::kernel::{class_of_hook, classic_name, hook_name};
+use ortscope_etl::payload::trace_logging::TraceLogging;
+use ortscope_etl::{EventRecord, Guid, Identity};
+
+/// The name of the kernel's events taken together.
+const KERNEL: &str = "Windows Kernel";
+
+/// Provider (name, if it is known, and GUID), event and version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventName<'a> {
+    pub provider: Cow<'a, str>,
+    pub guid: Option<Guid>,
+    pub event: Cow<'a, str>,
+    pub version: u16,
+}
+
+pub fn name_of<'a>(record: &EventRecord<'a>, store: &'a SchemaStore) -> EventName<'a> {
+    match record.identity {
+        Identity::Kernel { hook, version } => EventName {
+            provider: KERNEL.into(),
+            guid: class_of_hook(hook),
+            event: hook_name(hook).map_or_else(|| format!("{:#06x}", hook.0).into(), Cow::Borrowed),
+            version,
+        },
+        Identity::Classic(classic) => {
+            let schema = store.schema(record).map(|(_, schema)| schema);
+            let known = classic_name(&classic).map(Cow::Borrowed);
+            let of_schema = || schema.map(|schema| Cow::Owned(schema.event_name()));
+            EventName {
+                provider: match schema.map(|schema| &*schema.provider).filter(|name| !name.is_empty()) {
+                    Some(name) => Cow::Borrowed(name),
+                    None if known.is_some() => KERNEL.into(),
+                    None => classic.class.to_string().into(),
+                },
+                guid: Some(classic.class),
+                event: known
+                    .or_else(of_schema)
+                    .filter(|name| !name.is_empty())
+                    .unwrap_or_else(|| format!("type {}", classic.kind).into()),
+                version: classic.version,
+            }
+        }
+        Identity::Event { provider, descriptor } => {
+            let version = u16::from(descriptor.version);
+            if let Some(event) = TraceLogging::of(record) {
+                return EventName {
+                    provider: event
+                        .provider_name
+                        .map_or_else(|| Cow::Owned(provider.to_string()), Cow::Borrowed),
+                    guid: Some(provider),
+                    event: event.event_name.into(),
+                    version,
+                };
+            }
+            let schema = store.schema(record).map(|(_, schema)| schema);
+            let provider_name = schema.map(|schema| &*schema.provider).filter(|name| !name.is_empty());
+            EventName {
+                provider: provider_name.map_or_else(|| Cow::Owned(provider.to_string()), Cow::Borrowed),
+                guid: Some(provider),
+                event: schema
+                    .map(|schema| Cow::<str>::Owned(schema.event_name()))
+                    .filter(|name| !name.is_empty())
+                    .unwrap_or_else(|| format!("id {}", descriptor.id).into()),
+                version,
+            }
+        }
+        Identity::Message(message) => EventName {
+            provider: "WPP".into(),
+            guid: message.guid,
+            event: format!("message {}", message.number).into(),
+            version: 0,
+        },
+        Identity::Error => {
+            EventName { provider: "logger".into(), guid: None, event: "error marker".into(), version: 0 }
+        }
+    }
+}
