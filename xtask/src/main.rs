@@ -12,6 +12,7 @@ mod environment;
 mod generate;
 mod models;
 mod process;
+mod python;
 mod run;
 mod runtimes;
 mod source_scan;

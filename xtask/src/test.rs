@@ -16,7 +16,7 @@ use crate::environment::{Environment, TO_TEST, Workspace};
 use crate::process::{self, Tee, Unavailable, seconds, succeed, tee};
 use crate::runtimes::{self, Platform};
 use crate::summary::{Counts, Outcome, Summary};
-use crate::{deps, models, windows};
+use crate::{deps, models, python, windows};
 
 /// What a nextest run without a single test ends with.
 const NEXTEST_NO_TESTS: i32 = 4;
@@ -53,6 +53,16 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
         let (status, lines) = tee(workspace.cargo().args(["test", "--workspace", "--doc"]), Tee::Stdout)?;
         counted(status, cargo_test_counts(&lines))
     });
+    summary.step("python tests", || {
+        let environment = Environment::open(Workspace::find()?, TO_TEST, false)?;
+        python::test(&environment)
+    });
+    if full {
+        summary.step("python versions", || {
+            let environment = Environment::open(Workspace::find()?, TO_TEST, false)?;
+            python::test_versions(&environment)
+        });
+    }
     summary.step("windows check", || windows::check(&workspace, false));
     if full {
         summary.step("windows tests", || {

@@ -4,9 +4,13 @@
 //! each one bounds what it allocates by documented limits.
 
 pub mod btf;
+pub mod etw;
 pub mod onnx;
 pub mod ort_profile;
 pub mod perf_record;
+pub mod perf_record_samples;
 pub mod procfs;
 pub mod qnn_profile;
+pub mod symbols;
 pub mod tensors;
+pub mod unwind;

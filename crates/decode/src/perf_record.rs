@@ -106,7 +106,7 @@ fn event(record: &[u8]) -> Option<PerfRecord> {
             }
             if number == kind::FORK {
                 // When it was announced: not the start time that snapshots tell, so not an identity.
-                KernelEvent::Start(Start { at_ns, cpu, thread, parent, start_ns: None })
+                KernelEvent::Start(Start { at_ns, cpu, thread, parent, start_ns: None, stack_bytes: None })
             } else {
                 let (code, is_last, run_ns, start_ns) = (None, None, None, None);
                 KernelEvent::Exit(Exit { at_ns, cpu, thread, code, is_last, run_ns, start_ns })

@@ -6,7 +6,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use ortscope_core::kernel::{BlockPhase, FaultKind, KernelEvent, Switch, SwitchReason, Task};
+use ortscope_core::kernel::{
+    BlockPhase, FaultKind, FileIo, FileOperation, ImageLoad, KernelEvent, MemoryCallKind, Switch,
+    SwitchReason, Task,
+};
 use ortscope_core::schema::{KernelEventRow, Text};
 
 /// Threads that are followed. Default 100,000; of further ones stretches are not told, and counted.
@@ -45,6 +48,10 @@ struct Kinds {
     hard_fault: Text,
     disk_io: Text,
     memory: Text,
+    unmap: Text,
+    heap: Text,
+    image: Text,
+    file: [Text; 4],
     start: Text,
     exit: Text,
     sleeping: Text,
@@ -69,6 +76,10 @@ impl KernelRows {
                 hard_fault: "hard_fault".into(),
                 disk_io: "disk_io".into(),
                 memory: "memory_map".into(),
+                unmap: "memory_unmap".into(),
+                heap: "memory_heap".into(),
+                image: "image_load".into(),
+                file: ["file_read".into(), "file_write".into(), "file_open".into(), "file_sync".into()],
                 start: "thread_start".into(),
                 exit: "thread_exit".into(),
                 sleeping: "sleeping".into(),
@@ -118,7 +129,9 @@ impl KernelRows {
                 }
                 if self.is_watched(start.thread) {
                     let parent = Some(u64::from(start.parent.tid));
-                    out(self.row(&self.kinds.start, start.at_ns, start.cpu, start.thread, None, parent));
+                    let row = self.row(&self.kinds.start, start.at_ns, start.cpu, start.thread, None, parent);
+                    let detail = start.stack_bytes.map(|bytes| format!("stack of {bytes} bytes").into());
+                    out(KernelEventRow { detail, ..row });
                 }
             }
             KernelEvent::Exec(exec) => self.name(exec.thread.tid, &exec.name.to_string()),
@@ -144,10 +157,51 @@ impl KernelRows {
                 out(self.row(&self.kinds.disk_io, start_ns, io.cpu, io.thread, io.device_ns, bytes));
             }
             KernelEvent::MemoryCall(call) if self.is_watched(call.thread) => {
-                out(self.row(&self.kinds.memory, call.at_ns, call.cpu, call.thread, None, Some(call.bytes)));
+                let kind = match call.kind {
+                    MemoryCallKind::Map => &self.kinds.memory,
+                    MemoryCallKind::Unmap => &self.kinds.unmap,
+                    MemoryCallKind::Heap => &self.kinds.heap,
+                };
+                out(self.row(kind, call.at_ns, call.cpu, call.thread, None, Some(call.bytes)));
             }
             _ => {}
         }
+    }
+
+    /// Sums of file I/O up to a moment; whether the thread is watched.
+    pub fn file_io(&mut self, at_ns: u64, io: &FileIo, out: &mut impl FnMut(KernelEventRow)) -> bool {
+        if !self.is_watched(io.thread) {
+            return false;
+        }
+        let (kind, bytes) = match io.operation {
+            FileOperation::Read => (&self.kinds.file[0], Some(io.bytes)),
+            FileOperation::Write => (&self.kinds.file[1], Some(io.bytes)),
+            FileOperation::Open => (&self.kinds.file[2], None),
+            FileOperation::Sync => (&self.kinds.file[3], None),
+        };
+        let detail = format!(
+            "{}: {} calls, {} failed, longest {} ns",
+            io.kind.name(),
+            io.calls,
+            io.failed,
+            io.longest_ns
+        );
+        let row = self.row(kind, at_ns, 0, io.thread, Some(io.total_ns), bytes);
+        // A sum is not of one processor.
+        out(KernelEventRow { processor: None, detail: Some(detail.into()), ..row });
+        true
+    }
+
+    /// A file that was mapped as code; whether the process is watched.
+    pub fn image(&mut self, load: &ImageLoad, out: &mut impl FnMut(KernelEventRow)) -> bool {
+        let task = Task { tid: load.pid, pid: load.pid };
+        if !self.is_watched(task) {
+            return false;
+        }
+        let row = self.row(&self.kinds.image, load.at_ns, 0, task, None, Some(load.address));
+        let detail = Some(String::from_utf8_lossy(&load.path).into());
+        out(KernelEventRow { processor: None, tid: None, detail, ..row });
+        true
     }
 
     fn switch(&mut self, switch: &Switch, out: &mut impl FnMut(KernelEventRow)) {

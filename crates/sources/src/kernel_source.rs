@@ -4,15 +4,17 @@
 //! The 1 ms comes from the time stamps of the events. The rings are drained 20 times a second: nothing wakes up a thousand
 //! times a second.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ortscope_core::kernel::threads::{Limits, Threads};
-use ortscope_core::kernel::{KernelEvent, ThreadState};
+use ortscope_core::kernel::{EventTally, FileIo, FileKind, FileOperation, KernelEvent, ThreadState};
 use ortscope_core::metric::Availability;
 use ortscope_core::pipeline::{Control, CostClass, Emitter, Source, SourceError, SourceInfo, WhenFull};
 use ortscope_core::schema::AnnotationRow;
 
-use crate::kernel::{TraceError, TraceOptions};
+use crate::kernel::{ProgramCost, TraceBackend, TraceError, TraceOptions};
 use crate::kernel_rows::KernelRows;
 use crate::{KernelTrace, ThreadSnapshot};
 
@@ -20,6 +22,10 @@ use crate::{KernelTrace, ThreadSnapshot};
 const DRAIN_NANOS: u64 = 50_000_000;
 /// Buckets are told this late: by then all processors have told their events.
 const SETTLED_NANOS: u64 = 100_000_000;
+/// Sums of file I/O are asked for this often.
+const FILE_IO_EVERY_NANOS: u64 = 1_000_000_000;
+/// Sums that the summary keeps; rows have all.
+const MOST_FILE_SUMS: usize = 20_000;
 const BUCKET_NANOS: u64 = 1_000_000;
 /// How far back slices are kept; a little more than what is told late.
 const HORIZON_NANOS: u64 = 1_000_000_000;
@@ -47,12 +53,66 @@ pub struct KernelCounts {
     pub chain_breaks: u64,
 }
 
+/// What the programs of a class cost those whose events they see.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClassCost {
+    pub class: &'static str,
+    /// Runs of its programs while they were measured. Programs at system calls run for every call of the machine.
+    pub runs: u64,
+    pub total_ns: u64,
+}
+
+/// What tracing told and cost, once it has ended.
+#[derive(Debug, Clone)]
+pub struct KernelSummary {
+    pub backend: TraceBackend,
+    pub counts: KernelCounts,
+    /// Events of the whole machine.
+    pub tally: EventTally,
+    pub ring_bytes: usize,
+    /// How long costs were measured; 0: not at all, then there are none.
+    pub measured_ns: u64,
+    pub costs: Vec<ClassCost>,
+    /// Of the watched processes: one sum per process, operation and kind of file, with its first thread's id.
+    pub file_io: Vec<FileIo>,
+    /// Programs and libraries that watched processes mapped.
+    pub image_loads: u64,
+}
+
+/// Where the [`KernelSummary`] is found when the source has ended.
+#[derive(Debug, Clone, Default)]
+pub struct KernelHandle(Arc<Mutex<Option<KernelSummary>>>, Arc<AtomicBool>);
+
+impl KernelHandle {
+    /// `None` while tracing goes on, or if it could not begin.
+    pub fn take(&self) -> Option<KernelSummary> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Whether tracing has begun, or was found to be impossible.
+    pub fn is_ready(&self) -> bool {
+        self.1.load(Ordering::Acquire)
+    }
+}
+
+fn by_class(programs: &[ProgramCost]) -> Vec<ClassCost> {
+    let mut classes: BTreeMap<&'static str, ClassCost> = BTreeMap::new();
+    for program in programs {
+        let class = program.class;
+        let cost = classes.entry(class).or_insert(ClassCost { class, runs: 0, total_ns: 0 });
+        cost.runs += program.runs;
+        cost.total_ns += program.total_ns;
+    }
+    classes.into_values().collect()
+}
+
 /// Traces the whole machine and tells of some processes.
 pub struct KernelSource {
     info: SourceInfo,
     options: TraceOptions,
     watched: Option<HashSet<u32>>,
     on_milli: Option<OnMilli>,
+    handle: KernelHandle,
 }
 
 impl std::fmt::Debug for KernelSource {
@@ -70,7 +130,11 @@ impl KernelSource {
             cost: CostClass::Low,
             when_full: WhenFull::DropAndCount,
         };
-        Self { info, options, watched, on_milli: None }
+        Self { info, options, watched, on_milli: None, handle: KernelHandle::default() }
+    }
+
+    pub fn handle(&self) -> KernelHandle {
+        self.handle.clone()
     }
 
     /// The exact CPU use of the watched processes, millisecond by millisecond.
@@ -97,7 +161,9 @@ impl Source for KernelSource {
     }
 
     fn run(&mut self, out: &mut Emitter, control: &Control) -> Result<(), SourceError> {
-        let mut trace = KernelTrace::open(&self.options).map_err(|error| source_error(&error))?;
+        let opened = KernelTrace::open(&self.options);
+        self.handle.1.store(true, Ordering::Release);
+        let mut trace = opened.map_err(|error| source_error(&error))?;
         let now_ns = control.clock().now_nanos();
         for class in trace.unavailable() {
             out.unavailable(now_ns, &format!("kernel_events/{}", class.class.name()), &class.why, None);
@@ -106,6 +172,10 @@ impl Source for KernelSource {
             rows: KernelRows::new(self.watched.clone()),
             threads: Threads::new(Limits { horizon_ns: HORIZON_NANOS, ..Limits::default() }),
             counts: KernelCounts::default(),
+            tally: EventTally::default(),
+            file_io: BTreeMap::new(),
+            file_io_asked_ns: now_ns,
+            image_loads: 0,
             millis: Millis { told_to_ns: now_ns, running: HashSet::new(), watched: self.watched.clone() },
         };
         run.begin(now_ns);
@@ -114,6 +184,7 @@ impl Source for KernelSource {
             next_ns += DRAIN_NANOS;
             let goes_on = control.sleep_until(next_ns);
             run.drain(&mut trace, out);
+            run.drain_files(&mut trace, control.clock().now_nanos(), !goes_on, out);
             if let Some(on_milli) = &mut self.on_milli {
                 let to_ns = control.clock().now_nanos().saturating_sub(SETTLED_NANOS);
                 run.millis.tell(&run.threads, to_ns, on_milli);
@@ -121,6 +192,17 @@ impl Source for KernelSource {
             out.flush();
             if !goes_on {
                 run.finish(control.clock().now_nanos(), out);
+                let summary = KernelSummary {
+                    backend: trace.backend(),
+                    counts: run.counts,
+                    tally: run.tally,
+                    ring_bytes: trace.ring_bytes(),
+                    measured_ns: trace.measured_ns(),
+                    costs: by_class(&trace.costs()),
+                    file_io: run.file_io.into_values().collect(),
+                    image_loads: run.image_loads,
+                };
+                *self.handle.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(summary);
                 return Ok(());
             }
             next_ns = next_ns.max(control.clock().now_nanos().saturating_sub(DRAIN_NANOS));
@@ -132,6 +214,10 @@ struct Run {
     rows: KernelRows,
     threads: Threads,
     counts: KernelCounts,
+    tally: EventTally,
+    file_io: BTreeMap<(u32, FileOperation, FileKind), FileIo>,
+    file_io_asked_ns: u64,
+    image_loads: u64,
     millis: Millis,
 }
 
@@ -152,7 +238,9 @@ impl Run {
 
     fn drain(&mut self, trace: &mut KernelTrace, out: &mut Emitter) {
         let (rows, threads, millis) = (&mut self.rows, &mut self.threads, &mut self.millis);
+        let tally = &mut self.tally;
         let stats = trace.drain(&mut |event| {
+            tally.count(&event);
             threads.apply(&event);
             millis.follow(&event);
             rows.push(&event, &mut |row| out.emit(&row));
@@ -162,6 +250,39 @@ impl Run {
         self.counts.recursion_misses += stats.recursion_misses;
         self.counts.chain_breaks = threads.counts().chain_breaks;
         out.lost("kernel events", stats.lost + stats.recursion_misses);
+    }
+
+    /// What was mapped; once a second and at the end, sums of file I/O.
+    fn drain_files(&mut self, trace: &mut KernelTrace, now_ns: u64, is_last: bool, out: &mut Emitter) {
+        let (rows, loads) = (&mut self.rows, &mut self.image_loads);
+        let lost = trace.drain_images(&mut |load| {
+            *loads += u64::from(rows.image(&load, &mut |row| out.emit(&row)));
+        });
+        out.lost("records of mapped files", lost);
+        if !is_last && now_ns.saturating_sub(self.file_io_asked_ns) < FILE_IO_EVERY_NANOS {
+            return;
+        }
+        self.file_io_asked_ns = now_ns;
+        let (sums, lost) = trace.take_file_io();
+        out.lost("calls of file I/O beyond the limit of sums", lost);
+        for io in sums {
+            if !rows.file_io(now_ns, &io, &mut |row| out.emit(&row)) || self.file_io.len() >= MOST_FILE_SUMS {
+                continue;
+            }
+            let sum = self.file_io.entry((io.thread.pid, io.operation, io.kind)).or_insert(FileIo {
+                calls: 0,
+                failed: 0,
+                bytes: 0,
+                total_ns: 0,
+                longest_ns: 0,
+                ..io
+            });
+            sum.calls += io.calls;
+            sum.failed += io.failed;
+            sum.bytes += io.bytes;
+            sum.total_ns += io.total_ns;
+            sum.longest_ns = sum.longest_ns.max(io.longest_ns);
+        }
     }
 
     fn finish(&self, now_ns: u64, out: &mut Emitter) {
@@ -229,7 +350,7 @@ impl Millis {
     }
 }
 
-fn split(error: &TraceError) -> (String, Option<String>) {
+pub(crate) fn split(error: &TraceError) -> (String, Option<String>) {
     let text = error.to_string();
     match text.split_once("\n  hint: ") {
         Some((why, hint)) => (why.to_owned(), Some(hint.to_owned())),
@@ -237,7 +358,7 @@ fn split(error: &TraceError) -> (String, Option<String>) {
     }
 }
 
-fn source_error(error: &TraceError) -> SourceError {
+pub(crate) fn source_error(error: &TraceError) -> SourceError {
     let (why, hint) = split(error);
     if error.is_permission() {
         return SourceError::Permission { what: why, hint: hint.unwrap_or_default() };

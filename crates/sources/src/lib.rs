@@ -7,10 +7,12 @@ mod channel_source;
 pub mod kernel;
 mod kernel_rows;
 mod kernel_source;
+mod kernel_stacks;
 mod machine;
 mod peak;
 mod process;
 mod processors;
+pub mod programs;
 pub mod sampler;
 
 std::cfg_select! {
@@ -34,8 +36,11 @@ std::cfg_select! {
 }
 
 pub use channel_source::{ChannelSource, MESSAGE_KIND};
-pub use kernel_events::{KernelTrace, ThreadSnapshot};
-pub use kernel_source::{KernelCounts, KernelSource, OnMilli, ProcessMilli};
+pub use kernel_events::{KernelTrace, SampleTrace, ThreadSnapshot};
+pub use kernel_source::{
+    ClassCost, KernelCounts, KernelHandle, KernelSource, KernelSummary, OnMilli, ProcessMilli,
+};
+pub use kernel_stacks::{StackSource, Stacks, StacksHandle};
 pub use machine::MachineFacts;
 pub use peak::{MachinePeak, measure_peak};
 pub use process::{ProcessUsage, UsageError};
@@ -65,6 +70,24 @@ pub fn machine_facts() -> MachineFacts {
 /// The processors that are switched on; empty where the system does not say.
 pub fn processors() -> Vec<Processor> {
     sys::processors_online()
+}
+
+/// Stops a program that was just started until everything that watches it is ready; dropping it lets it go on.
+#[derive(Debug)]
+pub struct Held(Option<u32>);
+
+impl Held {
+    pub fn new(pid: u32) -> Self {
+        Self(kernel_events::hold(pid).then_some(pid))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(pid) = self.0 {
+            kernel_events::release(pid);
+        }
+    }
 }
 
 /// Every process there is now. One that ends while it is looked at is left out.

@@ -4,8 +4,10 @@
 //! stand in `docs/BENCHMARKS.md`, written by `--write`.
 
 mod document;
+mod etl;
 mod overhead;
 mod profile_json;
+mod python;
 mod sampler;
 mod store;
 mod trust;
@@ -25,8 +27,10 @@ struct Bench {
 }
 
 const BENCHES: &[Bench] = &[
+    Bench { name: "etl", run: etl::run },
     Bench { name: "overhead", run: overhead::run },
     Bench { name: "profile-json", run: profile_json::run },
+    Bench { name: "python", run: python::run },
     Bench { name: "sampler", run: sampler::run },
     Bench { name: "store", run: store::run },
     Bench { name: "trust", run: trust::run },

@@ -1,17 +1,21 @@
 //! `ortscope record -- CMD`: runs a program under observation.
 
-use std::process::{Child, Command};
+use std::process::Command;
 
+use ortscope_sources::Held;
 use ortscope_sources::sampler::Targets;
 
 use crate::args::{GlobalArgs, RecordArgs, WatchArgs};
 use crate::exit::{Exit, Failure};
 use crate::measure::interrupt::Interrupt;
 use crate::measure::progress::Progress;
-use crate::observe::{ObservePlan, document, plan, show, watch};
+use crate::observe::{ObservePlan, Started, document, finish_stacks, plan, show, watch};
 use crate::recording::{self, SaveRequest};
 use crate::terminal::{self, Terminal, WARN};
 use crate::units;
+
+/// Makes Python 3.12 and newer leave its functions in native stacks, and their names in a file. Others ignore it.
+const PYTHON_SUPPORT: &str = "PYTHONPERFSUPPORT";
 
 /// The document kept in the recording.
 const OBSERVE_DOCUMENT: &str = "observe.json";
@@ -21,18 +25,25 @@ pub fn run(args: &RecordArgs, global: &GlobalArgs, terminal: &Terminal) -> Resul
         return Err(Failure::usage("there is no program to run"));
     };
     // Checked before the program starts; its id is known only then.
-    plan(Targets::default(), String::new(), &args.watch, global)?;
-    let child = Command::new(program).args(arguments).spawn().map_err(|error| {
+    let early = plan(Targets::default(), String::new(), &args.watch, global)?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    if early.stacks.is_some() && std::env::var_os(PYTHON_SUPPORT).is_none() {
+        command.env(PYTHON_SUPPORT, "1");
+    }
+    let child = command.spawn().map_err(|error| {
         let failure = Failure::usage(format!("'{program}' cannot be started: {error}"));
         match error.kind() {
             std::io::ErrorKind::NotFound => failure.with_hint("give the path of the program, or check PATH"),
             _ => failure,
         }
     })?;
+    // What the kernel is asked takes a moment to begin; a short program would be over by then.
+    let held = (early.kernel.is_some() || early.stacks.is_some()).then(|| Held::new(child.id()));
     let targets = Targets { pids: vec![child.id()], children_of: vec![child.id()], ..Targets::default() };
     let subject = units::one_line(&args.command.join(" "), 80);
     let plan = plan(targets, subject, &args.watch, global)?;
-    observe("record", &plan, &args.watch, Some(child), global, terminal)
+    observe("record", &plan, &args.watch, Some(Started { child, held }), global, terminal)
 }
 
 /// The way both commands go.
@@ -40,7 +51,7 @@ pub fn observe(
     origin: &str,
     plan: &ObservePlan,
     args: &WatchArgs,
-    child: Option<Child>,
+    program: Option<Started>,
     global: &GlobalArgs,
     terminal: &Terminal,
 ) -> Result<Exit, Failure> {
@@ -62,12 +73,22 @@ pub fn observe(
     };
     let interrupt = Interrupt::install();
     let mut progress = Progress::start(terminal, &plan.subject);
-    let observed =
-        watch(plan, child, recording.as_ref().map(|recording| &recording.writer), &interrupt, &mut progress);
+    let observed = watch(
+        plan,
+        program,
+        recording.as_ref().map(|recording| &recording.writer),
+        &interrupt,
+        &mut progress,
+    );
     progress.finish();
     let observed = observed?;
     let lost = !observed.losses.is_empty();
+    let sampling = match (&observed.stacks, &plan.stacks) {
+        (Some(stacks), Some(wanted)) => Some(finish_stacks(stacks, wanted, &plan.subject, observed.seconds)?),
+        _ => None,
+    };
     let mut document = document(plan.subject.clone(), observed);
+    document.sampling = sampling;
     if let Some(recording) = recording {
         let bytes = serde_json::to_vec_pretty(&document).map_err(Failure::internal)?;
         document.recording = Some(recording.finish_with(OBSERVE_DOCUMENT, &bytes, document.ending)?);

@@ -92,8 +92,7 @@ impl Sink for Collector {
                 }
             }
             TableId::Annotations => {
-                for row in batch.rows::<AnnotationRow>().filter(|row| matches!(&*row.kind, "rate" | "kernel"))
-                {
+                for row in batch.rows::<AnnotationRow>().filter(|row| &*row.kind == "rate") {
                     if collected.notes.len() < MOST_UNAVAILABLE {
                         collected.notes.push(row.text.to_string());
                     }
@@ -120,6 +119,11 @@ impl Collected {
 
     fn kernel_event(&mut self, row: &KernelEventRow) {
         let Some(pid) = row.pid else { return };
+        // Others say nothing about when it ran.
+        let kinds = ["context_switch", "wait", "migration", "page_fault", "hard_fault"];
+        if !kinds.contains(&&*row.kind) {
+            return;
+        }
         if self.scheduling.len() >= MOST_PROCESSES && !self.scheduling.contains_key(&pid) {
             return;
         }

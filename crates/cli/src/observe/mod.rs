@@ -2,14 +2,19 @@
 //!
 //! ```text
 //! plan ──► pipeline: process sampler, kernel events ──► recording
-//!                                                 └───► collector ──► summary per process, spikes
+//!                                                 ├───► collector ──► summary per process, spikes
+//!           samples with stacks ──► flame graph ──┘
 //! ```
 
 mod collect;
+mod flame;
+mod kernel;
 mod plan;
+mod stacks;
 mod summary;
 mod watch;
 
 pub use plan::{ObservePlan, plan};
+pub use stacks::finish as finish_stacks;
 pub use summary::{document, show};
-pub use watch::watch;
+pub use watch::{Started, watch};

@@ -1,11 +1,13 @@
 //! From arguments to a plan: what to watch, how often, for how long.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ortscope_core::config::UseCase;
 use ortscope_sources::kernel::Class;
 use ortscope_sources::sampler::{CommandLines, SamplerOptions, Targets};
 
+use super::flame::FlameFile;
 use crate::args::{GlobalArgs, WatchArgs};
 use crate::exit::Failure;
 use crate::{settings, values};
@@ -18,10 +20,22 @@ pub struct ObservePlan {
     pub kernel: Option<Vec<Class>>,
     /// Processes that are there at the start; their children are followed.
     pub kernel_pids: Vec<u32>,
+    /// Samples with stacks.
+    pub stacks: Option<StackPlan>,
     pub spike_percent: Option<f64>,
     /// What is watched, in words.
     pub subject: String,
 }
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StackPlan {
+    pub hertz: u32,
+    pub flame: Option<FlameFile>,
+}
+
+/// The rate of `--flame`: not a divisor of what programs do at even rates, so that it does not beat with them.
+const USUAL_HERTZ: u32 = 99;
+const MOST_HERTZ: u32 = 20_000;
 
 /// Everything that can be wrong is said here, before anything is started.
 pub fn plan(
@@ -51,13 +65,57 @@ pub fn plan(
     let duration =
         args.duration.as_deref().map(values::duration_seconds).transpose().map_err(Failure::usage)?;
     Ok(ObservePlan {
-        kernel_pids: sampler.targets.pids.clone(),
+        kernel_pids: processes_of(&sampler.targets),
         sampler,
         duration: duration.map(Duration::from_secs_f64),
         kernel: args.kernel.as_deref().map(classes).transpose()?,
+        stacks: stacks(args)?,
         spike_percent: args.spike,
         subject,
     })
+}
+
+fn stacks(args: &WatchArgs) -> Result<Option<StackPlan>, Failure> {
+    let flame = args.flame.as_deref().map(FlameFile::new).transpose()?;
+    let hertz = match (args.sample_hz, &flame) {
+        (None, None) => return Ok(None),
+        (None, Some(_)) => USUAL_HERTZ,
+        (Some(hertz), _) => hertz,
+    };
+    if !(1..=MOST_HERTZ).contains(&hertz) {
+        let sentence = format!("--sample-hz {hertz} is not a number of samples a second");
+        return Err(Failure::usage(sentence).with_hint(format!("1 to {MOST_HERTZ}; 99 and 999 are usual")));
+    }
+    Ok(Some(StackPlan { hertz, flame }))
+}
+
+/// The processes that are there now: by id, by name, and children of those whose children are meant.
+fn processes_of(targets: &Targets) -> Vec<u32> {
+    let mut pids: BTreeSet<u32> = targets.pids.iter().copied().collect();
+    if targets.patterns.is_empty() && targets.children_of.is_empty() {
+        return pids.into_iter().collect();
+    }
+    let running = ortscope_sources::processes().unwrap_or_default();
+    let named =
+        running.iter().filter(|process| targets.patterns.iter().any(|glob| glob.matches(&process.name)));
+    pids.extend(named.map(|process| process.pid));
+    let mut families: BTreeSet<u32> = targets.children_of.iter().copied().collect();
+    loop {
+        let is_new = |pid: &u32, parent: Option<u32>| {
+            parent.is_some_and(|id| families.contains(&id)) && !families.contains(pid)
+        };
+        let children: Vec<u32> = running
+            .iter()
+            .filter(|process| is_new(&process.pid, process.parent_pid))
+            .map(|process| process.pid)
+            .collect();
+        if children.is_empty() {
+            break;
+        }
+        families.extend(&children);
+        pids.extend(children);
+    }
+    pids.into_iter().collect()
 }
 
 fn classes(names: &[String]) -> Result<Vec<Class>, Failure> {
@@ -68,9 +126,11 @@ fn classes(names: &[String]) -> Result<Vec<Class>, Failure> {
             "faults" => Class::PageFaults,
             "disk" => Class::BlockIo,
             "memory" => Class::MemoryCalls,
+            "files" => Class::FileIo,
+            "images" => Class::Images,
             other => {
                 return Err(Failure::usage(format!("'{other}' is not a class of kernel events"))
-                    .with_hint("wakeups, migrations, faults, disk, memory"));
+                    .with_hint("wakeups, migrations, faults, disk, memory, files, images"));
             }
         })
     };

@@ -7,6 +7,8 @@ use ortscope_sources::MachineFacts;
 use serde::Serialize;
 
 use super::collect::Scheduling;
+use super::kernel::{self, Kernel};
+use super::stacks::{self, Sampling};
 use super::watch::{Ending, Observed};
 use crate::recording::Saved;
 use crate::terminal::{BOLD, DIM, Terminal, WARN};
@@ -33,6 +35,10 @@ pub struct ObserveDocument {
     pub processes_not_listed: u64,
     /// With `--kernel`: what the kernel did to each process, by its id.
     pub scheduling: BTreeMap<u64, Scheduling>,
+    /// With `--kernel`: what was asked of it, and what that cost.
+    pub kernel: Option<Kernel>,
+    /// With `--flame` or `--sample-hz`.
+    pub sampling: Option<Sampling>,
     /// With `--spike`, in the order of time.
     pub spikes: Option<Vec<Spike>>,
     pub spikes_not_listed: u64,
@@ -68,7 +74,9 @@ pub struct Unavailable {
 }
 
 pub fn document(subject: String, observed: Observed) -> ObserveDocument {
-    let Observed { collected, ending, seconds, own_cost, backend, losses, source_errors, exit } = observed;
+    let Observed {
+        collected, ending, seconds, own_cost, backend, losses, source_errors, kernel, exit, ..
+    } = observed;
     let mut processes = collected.processes.summaries();
     let processes_not_listed = processes.len().saturating_sub(MOST_PROCESSES) as u64;
     processes.truncate(MOST_PROCESSES);
@@ -92,6 +100,8 @@ pub fn document(subject: String, observed: Observed) -> ObserveDocument {
         processes,
         processes_not_listed,
         scheduling: collected.scheduling.into_iter().collect(),
+        kernel: kernel.map(Kernel::from),
+        sampling: None,
         spikes,
         spikes_not_listed,
         watching: Watching {
@@ -186,6 +196,10 @@ pub fn show(document: &ObserveDocument, terminal: &Terminal) -> Vec<String> {
                 spike.peak_percent
             ));
         }
+    }
+    lines.extend(document.sampling.iter().flat_map(|sampling| stacks::lines(sampling, terminal)));
+    for line in document.kernel.iter().flat_map(kernel::lines) {
+        lines.push(terminal.paint(DIM, &line));
     }
     let watching = &document.watching;
     let cost = watching

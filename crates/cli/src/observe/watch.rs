@@ -5,9 +5,9 @@ use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
 use ortscope_core::pipeline::Pipeline;
-use ortscope_sources::KernelSource;
-use ortscope_sources::kernel::{Class, TraceOptions};
+use ortscope_sources::kernel::{Class, SampleOptions, TraceOptions};
 use ortscope_sources::sampler::{OwnCost, ProcessSampler};
+use ortscope_sources::{Held, KernelHandle, KernelSource, KernelSummary, StackSource, Stacks, StacksHandle};
 use ortscope_store::RecordingWriter;
 
 use super::collect::{Collected, Collector};
@@ -21,6 +21,17 @@ use crate::units;
 const PERIOD: Duration = Duration::from_millis(50);
 /// A watched program that was asked to end by Ctrl-C may take this long before the report is made without it.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A program waits at most this long for those that watch it.
+const READY_WITHIN: Duration = Duration::from_secs(5);
+
+/// A program that was started to be watched.
+#[derive(Debug)]
+pub struct Started {
+    pub child: Child,
+    /// It does not go on before everything that watches it is ready.
+    pub held: Option<Held>,
+}
 
 /// Why watching ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,13 +52,16 @@ pub struct Observed {
     /// (place, kind, count)
     pub losses: Vec<(String, String, u64)>,
     pub source_errors: Vec<(String, String)>,
+    /// What the kernel was asked for and what that cost.
+    pub kernel: Option<KernelSummary>,
+    pub stacks: Option<Stacks>,
     /// Of the program that `record` started.
     pub exit: Option<ExitStatus>,
 }
 
 /// What the kernel does to the watched processes, and their milliseconds if spikes are wanted.
 fn kernel_source(plan: &ObservePlan, classes: Vec<Class>, collector: &Collector) -> KernelSource {
-    let options = TraceOptions { classes, ..TraceOptions::default() };
+    let options = TraceOptions { classes, sample_cost: true, ..TraceOptions::default() };
     let watched: HashSet<u32> = plan.kernel_pids.iter().copied().collect();
     let source = KernelSource::new(options, Some(watched));
     if plan.spike_percent.is_none() {
@@ -57,15 +71,14 @@ fn kernel_source(plan: &ObservePlan, classes: Vec<Class>, collector: &Collector)
     source.with_millis(Box::new(move |milli| collector.lock().milli(milli)))
 }
 
-/// Watches until it is over. `child` is the program to wait for, if ortscope started one.
+/// Watches until it is over. `program` is the one to wait for, if ortscope started one.
 pub fn watch(
     plan: &ObservePlan,
-    mut child: Option<Child>,
+    program: Option<Started>,
     recording: Option<&RecordingWriter>,
     interrupt: &Interrupt,
     progress: &mut Progress,
 ) -> Result<Observed, Failure> {
-    let started = Instant::now();
     let sampler = ProcessSampler::with_options(plan.sampler.clone())
         .map_err(|error| Failure::usage(error.to_string()))?;
     let (cost, backend) = (sampler.own_cost(), sampler.backend_name());
@@ -75,10 +88,31 @@ pub fn watch(
         pipeline = pipeline.journal(recording.journal());
     }
     pipeline = pipeline.source(sampler);
-    if let Some(classes) = &plan.kernel {
-        pipeline = pipeline.source(kernel_source(plan, classes.clone(), &collector));
+    let (mut kernel, mut stacks) = (None, None);
+    // First what begins at once: opening the programs of the kernel takes a moment.
+    if let Some(wanted) = &plan.stacks {
+        let (pids, hertz) = (plan.kernel_pids.clone(), wanted.hertz);
+        let source = StackSource::new(SampleOptions { pids, hertz, ..SampleOptions::default() });
+        stacks = Some(source.handle());
+        pipeline = pipeline.source(source);
     }
+    if let Some(classes) = &plan.kernel {
+        let source = kernel_source(plan, classes.clone(), &collector);
+        kernel = Some(source.handle());
+        pipeline = pipeline.source(source);
+    }
+    let (mut child, held) = program.map_or((None, None), |program| (Some(program.child), program.held));
     let running = pipeline.sink(collector.clone()).start()?;
+    let begun = Instant::now();
+    let is_ready = || {
+        kernel.as_ref().is_none_or(KernelHandle::is_ready)
+            && stacks.as_ref().is_none_or(StacksHandle::is_ready)
+    };
+    while held.is_some() && !is_ready() && begun.elapsed() < READY_WITHIN && !interrupt.requested() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    drop(held);
+    let started = Instant::now();
     let (mut exit, mut interrupted_at) = (None, None);
     let ending = loop {
         if let Some(program) = &mut child
@@ -127,6 +161,8 @@ pub fn watch(
             .chain(report.sink_errors)
             .chain(report.journal_error.map(|error| ("recording".to_owned(), error)))
             .collect(),
+        kernel: kernel.and_then(|handle| handle.take()),
+        stacks: stacks.and_then(|handle| handle.take()),
         exit,
     })
 }

@@ -122,3 +122,163 @@ fn the_kernel_tells_what_it_did_to_a_program() {
     let exported = place.ortscope(&["export", "k", "-o", "k.jsonl", "--table", "kernel_events", "--json"]);
     assert!(exported.expect_code(0).json()["rows"].as_u64().is_some_and(|rows| rows > 0));
 }
+
+/// Where the time of a program goes, in each form of the flame graph.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_flame_graph_of_a_program() {
+    let place = Place::new();
+    let busy = "i=0; while [ $i -lt 600000 ]; do i=$((i+1)); done";
+    for name in ["f.svg", "f.html", "f.folded"] {
+        let arguments =
+            ["record", "--flame", name, "--sample-hz", "499", "--no-save", "--json", "--", "sh", "-c", busy];
+        let document = place.ortscope(&arguments).expect_code(0).json();
+        let sampling = &document["sampling"];
+        if sampling.is_null() {
+            assert!(document["notes"].to_string().contains("perf_event_paranoid"), "{document}");
+            skips::skipped("sampling needs kernel.perf_event_paranoid at 2 or below, or CAP_PERFMON");
+            return;
+        }
+        assert!(sampling["samples"].as_u64().is_some_and(|samples| samples > 20), "{sampling}");
+        assert!(!sampling["functions"].as_array().expect("a list").is_empty(), "{sampling}");
+        let text = std::fs::read_to_string(place.directory.path().join(name)).expect("it was written");
+        match name {
+            "f.folded" => {
+                let counted: u64 =
+                    text.lines().filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok()).sum();
+                assert_eq!(Some(counted), sampling["samples"].as_u64());
+                assert!(text.lines().any(|line| line.starts_with("sh;")), "{text}");
+            }
+            "f.svg" => assert!(text.starts_with("<?xml") && text.trim_end().ends_with("</svg>")),
+            _ => assert!(text.starts_with("<!doctype html>") && text.contains("id=\"search\"")),
+        }
+    }
+}
+
+/// Functions of Python are in the graph where Python leaves them there, which it does since 3.12.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_flame_graph_has_the_functions_of_python() {
+    let has_support = |python: &&str| {
+        let check = "import sys; sys.exit(0 if hasattr(sys, 'activate_stack_trampoline') else 1)";
+        let status = Command::new(python).args(["-c", check]).stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
+    };
+    let Some(python) = ["python3", "python3.14", "python3.13", "python3.12"].into_iter().find(has_support)
+    else {
+        skips::skipped("there is no Python 3.12 or newer");
+        return;
+    };
+    let place = Place::new();
+    let script = "def ortscope_inner(n):\n    return sum(i * i for i in range(n))\n\
+                  def ortscope_outer():\n    for _ in range(60):\n        ortscope_inner(40000)\nortscope_outer()\n";
+    place.file("work.py", script);
+    let arguments = [
+        "record",
+        "--flame",
+        "p.folded",
+        "--sample-hz",
+        "499",
+        "--no-save",
+        "--json",
+        "--",
+        python,
+        "work.py",
+    ];
+    let document = place.ortscope(&arguments).expect_code(0).json();
+    if document["sampling"].is_null() {
+        skips::skipped("sampling needs kernel.perf_event_paranoid at 2 or below, or CAP_PERFMON");
+        return;
+    }
+    let text = std::fs::read_to_string(place.directory.path().join("p.folded")).expect("it was written");
+    let in_order = text.lines().any(|line| {
+        let (outer, inner) = (line.find("ortscope_outer (work.py)"), line.find("ortscope_inner (work.py)"));
+        outer.zip(inner).is_some_and(|(outer, inner)| outer < inner)
+    });
+    assert!(in_order, "{text}");
+}
+
+#[test]
+fn a_flame_graph_that_cannot_be_written_is_refused_before_the_program_starts() {
+    let place = Place::new();
+    let run = |argument: &str| place.ortscope(&["record", argument, "--", "/no/such/program"]);
+    run("--flame=out.png").expect_error(2, &["OUT.svg"]);
+    run("--flame=/no/such/directory/out.svg").expect_error(2, &["there is no directory"]);
+    run("--sample-hz=0").expect_error(2, &["--sample-hz"]);
+    run("--sample-hz=1000000000").expect_error(2, &["--sample-hz"]);
+}
+
+/// What the classes of files tell, and what each class costs.
+#[cfg(target_os = "linux")]
+#[test]
+fn file_calls_mappings_and_costs_are_told() {
+    let place = Place::new();
+    let script = "dd if=/dev/zero of=written bs=65536 count=64 conv=fsync 2>/dev/null; cat written > /dev/null; sleep 0.1";
+    let arguments =
+        ["record", "--kernel=files,images,memory", "--save", "k", "--json", "--", "sh", "-c", script];
+    let document = place.ortscope(&arguments).expect_code(0).json();
+    let kernel = &document["kernel"];
+    if kernel["backend"] != "bpf" {
+        skips::skipped("kernel events by BPF need CAP_BPF and CAP_PERFMON");
+        return;
+    }
+    let sums = kernel["file_io"].as_array().expect("a list");
+    let bytes = |operation: &str| -> u64 {
+        let of = sums.iter().filter(|sum| sum["operation"] == operation && sum["kind"] == "file");
+        of.filter_map(|sum| sum["bytes"].as_u64()).sum()
+    };
+    // dd may have begun before the programs were loaded, cat is later.
+    assert!(bytes("read") >= 1 << 20, "{kernel}");
+    assert!(sums.iter().all(|sum| sum["longest_seconds"].as_f64() <= sum["seconds"].as_f64()), "{kernel}");
+    assert!(kernel["image_loads"].as_u64().is_some_and(|loads| loads > 0), "{kernel}");
+    let costs = kernel["costs"].as_array().expect("a list");
+    for class in ["switches", "starts and ends", "file I/O", "memory calls"] {
+        let cost = costs.iter().find(|cost| cost["class"] == class);
+        assert!(
+            cost.is_some_and(|cost| cost["nanoseconds_per_run"].as_f64() > Some(0.0)),
+            "{class}: {kernel}"
+        );
+    }
+    let exported = place.ortscope(&["export", "k", "-o", "k.jsonl", "--table", "kernel_events"]);
+    exported.expect_code(0);
+    let text = std::fs::read_to_string(place.directory.path().join("k.jsonl")).expect("it was written");
+    for kind in ["file_read", "image_load", "memory_map", "memory_heap", "thread_exit"] {
+        assert!(text.contains(&format!("\"{kind}\"")), "no {kind}");
+    }
+}
+
+/// In a pid namespace of its own, ids are those of the namespace everywhere: the kernel's own are others.
+#[cfg(target_os = "linux")]
+#[test]
+fn in_a_container_kernel_events_have_its_own_ids() {
+    let place = Place::new();
+    let may = Command::new("unshare").args(["-pf", "--mount-proc", "true"]).stderr(Stdio::null()).status();
+    if !may.is_ok_and(|status| status.success()) {
+        skips::skipped("unshare -pf --mount-proc needs root");
+        return;
+    }
+    let busy = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; sleep 0.2; exit 0";
+    let inner =
+        place.command(&["record", "--kernel=wakeups,faults", "--no-save", "--json", "--", "sh", "-c", busy]);
+    let mut command = Command::new("unshare");
+    command.args(["-pf", "--mount-proc"]).arg(inner.get_program()).args(inner.get_args());
+    for (key, value) in inner.get_envs() {
+        value.map(|value| command.env(key, value));
+    }
+    command.current_dir(place.directory.path());
+    let output = command.output().expect("unshare starts");
+    let document: Value = serde_json::from_slice(&output.stdout).expect("a document");
+    if document["kernel"]["backend"] != "bpf" {
+        skips::skipped("kernel events by BPF need CAP_BPF and CAP_PERFMON");
+        return;
+    }
+    let pid = document["processes"][0]["pid"].as_u64().expect("a process was seen");
+    assert!(pid < 50, "{document}");
+    let scheduling = &document["scheduling"][pid.to_string()];
+    assert!(scheduling["waits"].as_u64().is_some_and(|waits| waits >= 1), "{document}");
+    // The shell had its pages before it was watched; the program that it starts has not.
+    let all = document["scheduling"].as_object().expect("a map");
+    assert!(all.keys().all(|pid| pid.parse::<u64>().is_ok_and(|pid| pid < 50)), "{document}");
+    let faults: u64 = all.values().filter_map(|of| of["page_faults"].as_u64()).sum();
+    assert!(faults >= 1, "{document}");
+}

@@ -126,6 +126,8 @@ pub struct Start {
     pub parent: Task,
     /// The start time that identifies the thread, as the system's snapshots tell it too.
     pub start_ns: Option<u64>,
+    /// Room of its stack, where the call that started it says so. Which function it begins with is not told to a kernel.
+    pub stack_bytes: Option<u64>,
 }
 
 impl Start {
@@ -209,6 +211,8 @@ pub struct BlockIo {
 pub enum MemoryCallKind {
     Map,
     Unmap,
+    /// The end of the heap moved: `address` is the new end, `bytes` the size of the whole heap.
+    Heap,
 }
 
 /// A process asked for address space or gave it back.

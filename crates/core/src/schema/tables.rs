@@ -269,7 +269,8 @@ declare_tables! {
     KernelEventRow in KernelEvents = "kernel_events" {
         /// When, on the monotonic clock.
         timestamp_ns: u64, Nanoseconds;
-        /// Kind: context_switch, migration, page_fault, hard_fault, disk_io, throttle, sample, and others.
+        /// Kind: context_switch, wait, migration, page_fault, hard_fault, disk_io, memory_map, memory_unmap, memory_heap,
+        /// image_load, file_read, file_write, file_open, file_sync, thread_start, thread_exit, throttle, sample.
         kind: Text, None;
         /// Processor it happened on.
         processor: Option<u64>, None;

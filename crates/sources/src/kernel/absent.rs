@@ -1,8 +1,11 @@
 //! Systems whose kernel events ortscope cannot read yet: the same functions, and they say so.
 
-use ortscope_core::kernel::{KernelEvent, ThreadState};
+use ortscope_core::kernel::{CpuSample, FileIo, FrameId, ImageLoad, KernelEvent, StackProfile, ThreadState};
 
-use crate::kernel::{ClassUnavailable, DrainStats, ProgramCost, TraceBackend, TraceError, TraceOptions};
+use crate::kernel::{
+    ClassUnavailable, DrainStats, ProgramCost, SampleCounts, SampleOptions, TraceBackend, TraceError,
+    TraceOptions,
+};
 
 /// Never exists here.
 #[derive(Debug)]
@@ -11,6 +14,17 @@ pub struct KernelTrace(std::convert::Infallible);
 /// Never exists here.
 #[derive(Debug)]
 pub struct ThreadSnapshot(std::convert::Infallible);
+
+/// Never exists here.
+#[derive(Debug)]
+pub struct SampleTrace(std::convert::Infallible);
+
+/// Processes are not held here: the beginning of a program is not seen.
+pub fn hold(_pid: u32) -> bool {
+    false
+}
+
+pub fn release(_pid: u32) {}
 
 fn absent(what: &str) -> TraceError {
     TraceError::Unsupported {
@@ -41,6 +55,18 @@ impl KernelTrace {
         match self.0 {}
     }
 
+    pub fn take_file_io(&mut self) -> (Vec<FileIo>, u64) {
+        match self.0 {}
+    }
+
+    pub fn drain_images(&mut self, _out: &mut dyn FnMut(ImageLoad)) -> u64 {
+        match self.0 {}
+    }
+
+    pub fn measured_ns(&self) -> u64 {
+        match self.0 {}
+    }
+
     pub fn costs(&self) -> Vec<ProgramCost> {
         match self.0 {}
     }
@@ -52,6 +78,28 @@ impl ThreadSnapshot {
     }
 
     pub fn take(&mut self, _out: &mut Vec<ThreadState>) -> Result<u64, TraceError> {
+        match self.0 {}
+    }
+}
+
+impl SampleTrace {
+    pub fn open(_options: &SampleOptions) -> Result<Self, TraceError> {
+        Err(absent("sampling processors with stacks"))
+    }
+
+    pub fn hertz(&self) -> u32 {
+        match self.0 {}
+    }
+
+    pub fn missing(&self) -> Vec<String> {
+        match self.0 {}
+    }
+
+    pub fn counts(&self) -> SampleCounts {
+        match self.0 {}
+    }
+
+    pub fn drain(&mut self, _profile: &mut StackProfile, _each: &mut dyn FnMut(&CpuSample, Option<FrameId>)) {
         match self.0 {}
     }
 }

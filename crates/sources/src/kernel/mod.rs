@@ -3,8 +3,10 @@
 
 mod error;
 mod options;
+mod samples;
 
 pub use error::TraceError;
 pub use options::{
     BackendChoice, Class, ClassUnavailable, DrainStats, ProgramCost, TraceBackend, TraceOptions,
 };
+pub use samples::{SampleCounts, SampleOptions};

@@ -30,13 +30,24 @@ pub enum Class {
     /// Minor and major ones with their addresses.
     PageFaults,
     BlockIo,
-    /// `mmap` and `munmap`. Makes every system call of the machine a little slower: the program looks at each one's end.
+    /// `mmap`, `munmap` and `brk`. Makes every system call of the machine a little slower: the program looks at each one's end.
     MemoryCalls,
+    /// Calls that read, write, open and sync files, added up in the kernel. Looks at both ends of every system call.
+    FileIo,
+    /// Programs and libraries that are mapped.
+    Images,
 }
 
 impl Class {
-    pub const ALL: [Self; 5] =
-        [Self::Wakeups, Self::Migrations, Self::PageFaults, Self::BlockIo, Self::MemoryCalls];
+    pub const ALL: [Self; 7] = [
+        Self::Wakeups,
+        Self::Migrations,
+        Self::PageFaults,
+        Self::BlockIo,
+        Self::MemoryCalls,
+        Self::FileIo,
+        Self::Images,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -45,6 +56,8 @@ impl Class {
             Self::PageFaults => "page faults",
             Self::BlockIo => "block I/O",
             Self::MemoryCalls => "memory calls",
+            Self::FileIo => "file I/O",
+            Self::Images => "image loads",
         }
     }
 }
@@ -60,6 +73,8 @@ pub struct TraceOptions {
     pub ring_bytes_total: usize,
     /// Let the kernel measure what each program costs; that itself costs about 20 ns per event and needs CAP_SYS_ADMIN.
     pub measure_cost: bool,
+    /// The same, but only for one second in ten: enough to know the cost, and a tenth of what knowing costs.
+    pub sample_cost: bool,
 }
 
 impl Default for TraceOptions {
@@ -70,6 +85,7 @@ impl Default for TraceOptions {
             ring_bytes_per_cpu: 2 << 20,
             ring_bytes_total: 64 << 20,
             measure_cost: false,
+            sample_cost: false,
         }
     }
 }
@@ -113,6 +129,8 @@ pub struct DrainStats {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramCost {
     pub program: &'static str,
+    /// What it is for: the name of a class, `switches`, or `starts and ends`.
+    pub class: &'static str,
     pub runs: u64,
     pub total_ns: u64,
 }

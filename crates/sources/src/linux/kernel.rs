@@ -1,18 +1,36 @@
 //! Kernel events on Linux: by BPF where that is allowed, else by perf rings.
 
-use ortscope_core::kernel::KernelEvent;
+use ortscope_core::kernel::{FileIo, ImageLoad, KernelEvent};
 
-pub use super::bpf::ThreadSnapshot;
 use super::bpf::BpfTrace;
+pub use super::bpf::ThreadSnapshot;
+use super::image_loads::ImageLoads;
 use super::perf_ring::PerfTrace;
+pub use super::samples::SampleTrace;
 use crate::kernel::{
-    BackendChoice, ClassUnavailable, DrainStats, ProgramCost, TraceBackend, TraceError, TraceOptions,
+    BackendChoice, Class, ClassUnavailable, DrainStats, ProgramCost, TraceBackend, TraceError, TraceOptions,
 };
+
+/// Stops a process until [`release`]; whether it could be stopped.
+pub fn hold(pid: u32) -> bool {
+    signal(pid, rustix::process::Signal::STOP)
+}
+
+pub fn release(pid: u32) {
+    signal(pid, rustix::process::Signal::CONT);
+}
+
+fn signal(pid: u32, signal: rustix::process::Signal) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    pid.is_some_and(|pid| rustix::process::kill_process(pid, signal).is_ok())
+}
 
 /// Events of the whole machine, from the moment it is opened until it is dropped.
 #[derive(Debug)]
 pub struct KernelTrace {
     way: Way,
+    images: Option<ImageLoads>,
+    unavailable: Vec<ClassUnavailable>,
 }
 
 #[derive(Debug)]
@@ -31,11 +49,27 @@ impl KernelTrace {
                 Ok(trace) => Way::Bpf(trace),
                 Err(bpf) => match PerfTrace::open(options) {
                     Ok(trace) => Way::Perf(trace),
-                    Err(perf) => return Err(TraceError::NoBackend { bpf: Box::new(bpf), perf: Box::new(perf) }),
+                    Err(perf) => {
+                        return Err(TraceError::NoBackend { bpf: Box::new(bpf), perf: Box::new(perf) });
+                    }
                 },
             },
         };
-        Ok(Self { way })
+        let mut unavailable = match &way {
+            Way::Bpf(trace) => trace.unavailable().to_vec(),
+            Way::Perf(trace) => trace.unavailable().to_vec(),
+        };
+        let mut images = None;
+        if options.classes.contains(&Class::Images) {
+            unavailable.retain(|missing| missing.class != Class::Images);
+            match ImageLoads::open() {
+                Ok(opened) => images = Some(opened),
+                Err(error) => {
+                    unavailable.push(ClassUnavailable { class: Class::Images, why: error.to_string() })
+                }
+            }
+        }
+        Ok(Self { way, images, unavailable })
     }
 
     pub fn backend(&self) -> TraceBackend {
@@ -47,10 +81,20 @@ impl KernelTrace {
 
     /// Classes that were asked for and do not come, with the reason.
     pub fn unavailable(&self) -> &[ClassUnavailable] {
-        match &self.way {
-            Way::Bpf(trace) => trace.unavailable(),
-            Way::Perf(trace) => trace.unavailable(),
+        &self.unavailable
+    }
+
+    /// Sums of file I/O since the last call, and how many calls there was no room for. Once a second is enough.
+    pub fn take_file_io(&mut self) -> (Vec<FileIo>, u64) {
+        match &mut self.way {
+            Way::Bpf(trace) => trace.take_file_io(),
+            Way::Perf(_) => Default::default(),
         }
+    }
+
+    /// Hands out what was mapped as code since the last call; how many records were lost.
+    pub fn drain_images(&mut self, out: &mut dyn FnMut(ImageLoad)) -> u64 {
+        self.images.as_mut().map_or(0, |images| images.drain(out))
     }
 
     /// Memory that the rings take.
@@ -70,7 +114,15 @@ impl KernelTrace {
         }
     }
 
-    /// What each program costs the watched threads, with [`TraceOptions::measure_cost`].
+    /// How long what programs cost was measured, with [`TraceOptions::measure_cost`] or [`TraceOptions::sample_cost`].
+    pub fn measured_ns(&self) -> u64 {
+        match &self.way {
+            Way::Bpf(trace) => trace.measured_ns(),
+            Way::Perf(_) => 0,
+        }
+    }
+
+    /// What each program costs the watched threads, over [`Self::measured_ns`].
     pub fn costs(&self) -> Vec<ProgramCost> {
         match &self.way {
             Way::Bpf(trace) => trace.costs(),

@@ -3,12 +3,15 @@
 mod proc;
 
 mod bpf;
+mod image_loads;
 pub mod kernel;
 mod merge;
 mod perf_open;
+mod perf_raw;
 mod perf_ring;
 mod processors;
 mod rights;
+mod samples;
 mod shared;
 
 use std::io::ErrorKind;
@@ -51,7 +54,8 @@ fn usage(pid: u32, directory: &str) -> Result<ProcessUsage, UsageError> {
             _ => UsageError::Unreadable { pid, why: error.to_string() },
         })
     };
-    let unreadable = |file: &str| UsageError::Unreadable { pid, why: format!("/proc/{pid}/{file} has another form") };
+    let unreadable =
+        |file: &str| UsageError::Unreadable { pid, why: format!("/proc/{pid}/{file} has another form") };
     let stat = read("stat")?;
     let stat = procfs::parse_stat(&stat).ok_or_else(|| unreadable("stat"))?;
     // A process that has ended but was not collected yet has no memory any more: zeros would be a lie.
@@ -62,7 +66,8 @@ fn usage(pid: u32, directory: &str) -> Result<ProcessUsage, UsageError> {
     let ticks_per_second = rustix::param::clock_ticks_per_second();
     Ok(ProcessUsage {
         identity: ProcessIdentity { pid, start: stat.start_ticks },
-        cpu_time_nanos: (stat.user_ticks + stat.system_ticks).saturating_mul(1_000_000_000 / ticks_per_second.max(1)),
+        cpu_time_nanos: (stat.user_ticks + stat.system_ticks)
+            .saturating_mul(1_000_000_000 / ticks_per_second.max(1)),
         working_set_bytes: status.resident_bytes.unwrap_or(0),
         peak_working_set_bytes: status.peak_resident_bytes,
         private_bytes: status.anonymous_bytes,

@@ -27,6 +27,14 @@ struct Attributes {
 
 /// Bits of the flags, in the order of the structure's bit field.
 mod flag {
+    pub const INHERIT: u64 = 1 << 1;
+    pub const EXCLUDE_KERNEL: u64 = 1 << 5;
+    pub const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
+    pub const EXCLUDE_IDLE: u64 = 1 << 7;
+    pub const MMAP: u64 = 1 << 8;
+    pub const FREQUENCY: u64 = 1 << 10;
+    pub const MMAP2: u64 = 1 << 23;
+    pub const BUILD_ID: u64 = 1 << 34;
     pub const COMM: u64 = 1 << 9;
     pub const TASK: u64 = 1 << 13;
     pub const WATERMARK: u64 = 1 << 14;
@@ -57,7 +65,82 @@ pub fn open_switches(cpu: u32) -> io::Result<OwnedFd> {
         clock: libc::CLOCK_MONOTONIC,
         ..Attributes::default()
     };
-    open(attributes, cpu)
+    open(attributes, None, cpu)
+}
+
+/// How processors are sampled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sampling {
+    pub hertz: u64,
+    /// Look into the kernel too.
+    pub kernel: bool,
+    /// Registers and bytes of the stack to copy; none: frame pointers only.
+    pub stack: Option<(u64, u32)>,
+    /// Ask for build ids, which kernels before 5.12 do not know.
+    pub build_ids: bool,
+    pub sample_type: u64,
+}
+
+/// Samples of one processor: of one thread and of all it starts, or of everything that runs.
+pub fn open_samples(thread: Option<u32>, cpu: u32, sampling: &Sampling) -> io::Result<OwnedFd> {
+    const CPU_CLOCK: u64 = 0;
+    let (user_registers, user_stack) = sampling.stack.unwrap_or_default();
+    let when = |wanted: bool, flag: u64| if wanted { flag } else { 0 };
+    let attributes = Attributes {
+        config: CPU_CLOCK,
+        // A number of samples a second: the flag below says so.
+        sample_period: sampling.hertz,
+        sample_type: sampling.sample_type,
+        flags: flag::EXCLUDE_HYPERVISOR
+            | flag::EXCLUDE_IDLE
+            | flag::MMAP
+            | flag::MMAP2
+            | flag::COMM
+            | flag::COMM_EXEC
+            | flag::FREQUENCY
+            | flag::TASK
+            | flag::WATERMARK
+            | flag::SAMPLE_ID_ALL
+            | flag::USE_CLOCK
+            | when(thread.is_some(), flag::INHERIT)
+            | when(!sampling.kernel, flag::EXCLUDE_KERNEL)
+            | when(sampling.build_ids, flag::BUILD_ID),
+        wakeup_watermark: u32::MAX,
+        user_registers,
+        user_stack,
+        clock: libc::CLOCK_MONOTONIC,
+        ..Attributes::default()
+    };
+    open(attributes, thread, cpu)
+}
+
+/// Records of everything that is mapped as code on one processor, with build ids where the kernel knows them.
+pub fn open_mappings(cpu: u32) -> io::Result<OwnedFd> {
+    const DUMMY: u64 = 9;
+    const TID_TIME_CPU: u64 = (1 << 1) | (1 << 2) | (1 << 7);
+    let flags = flag::MMAP | flag::MMAP2 | flag::WATERMARK | flag::SAMPLE_ID_ALL | flag::USE_CLOCK;
+    let attributes = Attributes {
+        config: DUMMY,
+        sample_type: TID_TIME_CPU,
+        flags,
+        wakeup_watermark: u32::MAX,
+        clock: libc::CLOCK_MONOTONIC,
+        ..Attributes::default()
+    };
+    match open(Attributes { flags: flags | flag::BUILD_ID, ..attributes }, None, cpu) {
+        // Kernels before 5.12 do not know build ids.
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => open(attributes, None, cpu),
+        answer => answer,
+    }
+}
+
+/// Lets an event write into the ring of another one on the same processor.
+pub fn share_ring(event: &OwnedFd, ring_of: &OwnedFd) -> io::Result<()> {
+    /// `PERF_EVENT_IOC_SET_OUTPUT`.
+    const SET_OUTPUT: libc::Ioctl = 0x2405;
+    // SAFETY: this request takes a file descriptor by value and touches no memory of ours.
+    let answer = unsafe { libc::ioctl(event.as_raw_fd(), SET_OUTPUT, ring_of.as_raw_fd()) };
+    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Every page fault on one processor, minor or major ones, for a program.
@@ -65,18 +148,20 @@ pub fn open_faults(cpu: u32, major: bool) -> io::Result<OwnedFd> {
     const MINOR_FAULTS: u64 = 5;
     const MAJOR_FAULTS: u64 = 6;
     let config = if major { MAJOR_FAULTS } else { MINOR_FAULTS };
-    open(Attributes { config, sample_period: 1, ..Attributes::default() }, cpu)
+    open(Attributes { config, sample_period: 1, ..Attributes::default() }, None, cpu)
 }
 
-fn open(attributes: Attributes, cpu: u32) -> io::Result<OwnedFd> {
+/// `thread`: of this one; `None`: of everything on the processor.
+fn open(attributes: Attributes, thread: Option<u32>, cpu: u32) -> io::Result<OwnedFd> {
     const CLOSE_ON_EXEC: libc::c_ulong = 8;
     let attributes = Attributes { event_type: SOFTWARE, bytes: size_of::<Attributes>() as u32, ..attributes };
-    let (every_process, no_group): (libc::pid_t, libc::c_int) = (-1, -1);
+    let no_group: libc::c_int = -1;
+    let whose = thread.map_or(-1, |thread| thread as libc::pid_t);
     // SAFETY: the structure is as long as it says and outlives the call, which only reads it.
     let answer = unsafe {
         let attributes = std::ptr::from_ref(&attributes);
         let cpu = cpu as libc::c_int;
-        libc::syscall(libc::SYS_perf_event_open, attributes, every_process, cpu, no_group, CLOSE_ON_EXEC)
+        libc::syscall(libc::SYS_perf_event_open, attributes, whose, cpu, no_group, CLOSE_ON_EXEC)
     };
     match i32::try_from(answer) {
         // SAFETY: the kernel has just made this descriptor for us; nobody else owns it.

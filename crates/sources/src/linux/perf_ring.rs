@@ -5,25 +5,16 @@
 //! two records, and losses count records.
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::Ordering;
 
 use ortscope_core::clock::now_nanos;
 use ortscope_core::kernel::{KernelEvent, Switch, SwitchReason, Task};
 use ortscope_decode::perf_record::{self, GONE, PerfRecord};
 
 use super::merge::{Lane, Merge};
-use super::shared::SharedMemory;
+use super::perf_raw::{MIN_RING_BYTES, Next, RawRing};
 use super::{perf_open, processors, rights};
 use crate::kernel::{ClassUnavailable, DrainStats, TraceError, TraceOptions};
 
-/// The ring's control page, and where its positions stand.
-const PAGE_BYTES: usize = 4096;
-const DATA_HEAD: usize = 1024;
-const DATA_TAIL: usize = 1032;
-const DATA_OFFSET: usize = 1040;
-const DATA_BYTES: usize = 1048;
-/// Without CAP_IPC_LOCK the kernel allows about 512 KB per processor; below this a ring is of no use.
-const MIN_RING_BYTES: usize = 64 << 10;
 /// A record with our settings is at most this long; a longer one is skipped.
 const MAX_RECORD_BYTES: usize = 256;
 
@@ -46,12 +37,17 @@ impl PerfTrace {
                 Ok(descriptor) => lanes.push(PerfLane::map(descriptor, cpu, bytes)?),
                 // A number without a processor, or one that is switched off.
                 Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {}
-                Err(error) => return Err(rights::perf_error("a ring of kernel events for every processor", error)),
+                Err(error) => {
+                    return Err(rights::perf_error("a ring of kernel events for every processor", error));
+                }
             }
         }
         let why = "perf rings tell only of switches, starts and ends; BPF tells more".to_owned();
-        let unavailable =
-            options.classes.iter().map(|class| ClassUnavailable { class: *class, why: why.clone() }).collect();
+        let unavailable = options
+            .classes
+            .iter()
+            .map(|class| ClassUnavailable { class: *class, why: why.clone() })
+            .collect();
         Ok(Self { lanes, merge: Merge::default(), unavailable, drained_ns: 0 })
     }
 
@@ -60,7 +56,7 @@ impl PerfTrace {
     }
 
     pub fn ring_bytes(&self) -> usize {
-        self.lanes.iter().map(|lane| lane.memory.len()).sum()
+        self.lanes.iter().map(|lane| lane.ring.bytes()).sum()
     }
 
     pub fn drain(&mut self, out: &mut impl FnMut(KernelEvent)) -> DrainStats {
@@ -73,7 +69,7 @@ impl PerfTrace {
             out(event);
         });
         for lane in &mut self.lanes {
-            lane.release();
+            lane.ring.release();
             stats.lost += std::mem::take(&mut lane.lost);
             stats.unknown += std::mem::take(&mut lane.damaged);
         }
@@ -85,14 +81,10 @@ impl PerfTrace {
 /// The reader of one processor's ring.
 #[derive(Debug)]
 struct PerfLane {
-    memory: SharedMemory,
+    ring: RawRing,
     /// Keeps the event alive.
     _descriptor: OwnedFd,
     cpu: u32,
-    data_offset: usize,
-    data_bytes: usize,
-    tail: u64,
-    head: u64,
     lost: u64,
     damaged: u64,
     /// The thread that runs, from the last switch: one that ends and is collected has no ids in its last record.
@@ -103,46 +95,9 @@ struct PerfLane {
 
 impl PerfLane {
     fn map(descriptor: OwnedFd, cpu: u32, bytes: usize) -> Result<Self, TraceError> {
-        // The kernel wants a power of two of pages; where it does not allow so many, half of them.
-        let mut bytes = 1usize << bytes.max(MIN_RING_BYTES).ilog2();
-        let memory = loop {
-            match SharedMemory::map(&descriptor, bytes + PAGE_BYTES) {
-                Ok(memory) => break memory,
-                Err(_) if bytes > MIN_RING_BYTES => bytes /= 2,
-                Err(error) => return Err(rights::perf_error("a ring of kernel events for every processor", error)),
-            }
-        };
-        let place = |at: usize| memory.word(at).load(Ordering::Relaxed) as usize;
-        let (data_offset, data_bytes) = (place(DATA_OFFSET), place(DATA_BYTES));
-        // Only kernels from before 4.1 leave them empty; a ring outside the mapping would be a kernel's mistake.
-        let fits = data_bytes == bytes && data_offset + data_bytes <= memory.len();
-        let (data_offset, data_bytes) = if fits { (data_offset, data_bytes) } else { (PAGE_BYTES, bytes) };
-        Ok(Self {
-            memory,
-            _descriptor: descriptor,
-            cpu,
-            data_offset,
-            data_bytes,
-            tail: 0,
-            head: 0,
-            lost: 0,
-            damaged: 0,
-            running: None,
-            record: [0; MAX_RECORD_BYTES],
-        })
-    }
-
-    fn release(&self) {
-        self.memory.word(DATA_TAIL).store(self.tail, Ordering::Release);
-    }
-
-    /// Copies the next bytes out of the ring, over its end if they go on at its start.
-    fn copy(&mut self, bytes: usize) {
-        let begin = self.tail as usize & (self.data_bytes - 1);
-        let first = bytes.min(self.data_bytes - begin);
-        let (head, rest) = self.record[..bytes].split_at_mut(first);
-        self.memory.read(self.data_offset + begin, head);
-        self.memory.read(self.data_offset, rest);
+        let ring = RawRing::map(&descriptor, bytes, "a ring of kernel events for every processor")?;
+        let record = [0; MAX_RECORD_BYTES];
+        Ok(Self { ring, _descriptor: descriptor, cpu, lost: 0, damaged: 0, running: None, record })
     }
 
     /// The ids of a thread that has none any more are those of the thread that ran.
@@ -159,26 +114,20 @@ impl PerfLane {
 impl Lane for PerfLane {
     fn next(&mut self, until_ns: u64) -> Option<KernelEvent> {
         loop {
-            if self.tail == self.head {
-                self.head = self.memory.word(DATA_HEAD).load(Ordering::Acquire);
-            }
-            let available = self.head.wrapping_sub(self.tail);
-            if available < perf_record::HEADER_BYTES as u64 {
-                return None;
-            }
-            self.copy(perf_record::HEADER_BYTES);
-            let Some(bytes) = perf_record::record_bytes(&self.record).filter(|bytes| *bytes as u64 <= available) else {
-                // Nothing after it can be found: begin anew at the head.
-                self.tail = self.head;
-                self.damaged += 1;
-                return None;
+            let bytes = match self.ring.peek() {
+                Next::Nothing => return None,
+                Next::Record(bytes) => bytes,
+                Next::Damaged => {
+                    self.damaged += 1;
+                    return None;
+                }
             };
             if bytes > MAX_RECORD_BYTES {
-                self.tail += bytes as u64;
+                self.ring.skip(bytes);
                 self.damaged += 1;
                 continue;
             }
-            self.copy(bytes);
+            self.ring.copy(&mut self.record[..bytes]);
             let decoded = perf_record::decode(&self.record[..bytes]);
             let at_ns = match &decoded {
                 PerfRecord::Event(event) => event.at_ns(),
@@ -188,7 +137,7 @@ impl Lane for PerfLane {
             if at_ns > until_ns {
                 return None;
             }
-            self.tail += bytes as u64;
+            self.ring.skip(bytes);
             match decoded {
                 PerfRecord::Event(KernelEvent::Switch(switch)) => {
                     return Some(KernelEvent::Switch(Switch { cpu: self.cpu, ..self.follow(switch) }));

@@ -59,7 +59,8 @@ pub fn perf_error(what: &str, source: io::Error) -> TraceError {
     let what = what.to_owned();
     match source.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {
-            let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
+            let paranoid =
+                std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
             let missing = format!("CAP_PERFMON (kernel.perf_event_paranoid is {})", paranoid.trim());
             let hint = "run as root, setcap cap_perfmon+ep ortscope, or sysctl kernel.perf_event_paranoid=0";
             TraceError::Permission { what, missing, hint: hint.to_owned() }

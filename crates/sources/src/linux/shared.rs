@@ -43,7 +43,10 @@ impl SharedMemory {
     /// As [`Self::word`].
     #[inline]
     pub fn words<const COUNT: usize>(&self, offset: usize) -> [u64; COUNT] {
-        assert!(offset.is_multiple_of(8) && offset + 8 * COUNT <= self.map.len(), "words outside the mapping");
+        assert!(
+            offset.is_multiple_of(8) && offset + 8 * COUNT <= self.map.len(),
+            "words outside the mapping"
+        );
         // SAFETY: in bounds and aligned; `u64` has no invalid values, so that a word which the kernel changes meanwhile
         // is only a wrong number.
         unsafe {

@@ -5,6 +5,7 @@
 
 mod duty;
 mod rights;
+mod samples;
 mod short_lived;
 #[path = "../../../ort/tests/support/skips.rs"]
 #[expect(dead_code, reason = "shared with tests that use more of it")]

@@ -40,7 +40,7 @@ pub fn snapshot() -> Option<ThreadSnapshot> {
     or_skip(ThreadSnapshot::open())
 }
 
-fn or_skip<T>(opened: Result<T, TraceError>) -> Option<T> {
+pub fn or_skip<T>(opened: Result<T, TraceError>) -> Option<T> {
     match opened {
         Ok(opened) => Some(opened),
         Err(error @ (TraceError::Rejected { .. } | TraceError::System { .. })) => panic!("{error}"),

@@ -20,7 +20,7 @@ pub fn run(args: &EtlCutArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     filter.keep_context = !args.strict;
     let (partial, out) = create(&args.output, &args.file, args.force)?;
     let (mut out, cut) = file.cut(&filter, BufWriter::new(out)).map_err(|error| match error {
-        CutError::Read(error) => unreadable(error),
+        CutError::Read(error) => unreadable(&error),
         error @ CutError::Write(_) => Failure::internal(format!("'{}': {error}", args.output.display())),
     })?;
     std::io::Write::flush(&mut out)?;

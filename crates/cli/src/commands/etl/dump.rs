@@ -63,7 +63,7 @@ pub fn write_events(
 ) -> Result<Walk, WriteFailure> {
     match form {
         Form::Csv => {
-            writeln!(out, "seconds,unix_ns,provider,event,version,pid,tid,processor,decoded_by,fields")?
+            writeln!(out, "seconds,unix_ns,provider,event,version,pid,tid,processor,decoded_by,fields")?;
         }
         Form::JsonDocument => write!(out, "{{\"schema\":\"ortscope.etl.dump/1\",\"events\":[")?,
         Form::Text | Form::JsonLines => {}
@@ -104,7 +104,7 @@ pub fn write_events(
     if let Some(error) = failed {
         return Err(error.into());
     }
-    let walk = walk.map_err(|error| WriteFailure::Read(unreadable(error)))?;
+    let walk = walk.map_err(|error| WriteFailure::Read(unreadable(&error)))?;
     if form == Form::JsonDocument {
         let shown = *shown;
         writeln!(out, "\n],\"shown\":{shown},\"losses\":{}}}", losses_json(&walk.losses))?;
@@ -133,7 +133,7 @@ impl Shown<'_> {
         let id = |id: Option<u32>| id.map_or_else(|| "-".to_owned(), |id| id.to_string());
         match form {
             Form::Text => {
-                let _ = write!(
+                write!(
                     out,
                     "{sign}{seconds:>5}.{fraction:09}  {}/{} on {}  {} {}",
                     id(record.process_id),
@@ -141,22 +141,24 @@ impl Shown<'_> {
                     record.processor,
                     self.name.provider,
                     self.name.event
-                );
+                )
+                .ok();
                 if !fields.is_empty() {
-                    let _ = write!(out, "  {fields}");
+                    write!(out, "  {fields}").ok();
                 }
                 match (self.source, self.left_over) {
                     (SchemaSource::Unknown, 0) => {}
                     (SchemaSource::Unknown, _) => {
-                        let _ = write!(
+                        write!(
                             out,
                             "  {} bytes, layout unknown: {}",
                             record.payload.len(),
                             Hex(record.payload)
-                        );
+                        )
+                        .ok();
                     }
                     (_, left_over @ 1..) => {
-                        let _ = write!(out, "  (+{left_over} bytes)");
+                        write!(out, "  (+{left_over} bytes)").ok();
                     }
                     _ => {}
                 }
@@ -164,7 +166,7 @@ impl Shown<'_> {
             }
             Form::Csv => {
                 let empty_or = |id: Option<u32>| id.map_or_else(String::new, |id| id.to_string());
-                let _ = writeln!(
+                writeln!(
                     out,
                     "{sign}{seconds}.{fraction:09},{},{},{},{},{},{},{},{},{}",
                     self.clock.unix_nanos(record.ticks),
@@ -176,7 +178,8 @@ impl Shown<'_> {
                     record.processor,
                     source_name(self.source),
                     csv(fields)
-                );
+                )
+                .ok();
             }
             Form::JsonLines | Form::JsonDocument => {
                 if form == Form::JsonDocument {
@@ -185,7 +188,7 @@ impl Shown<'_> {
                 let text = |text: &str| serde_json::Value::from(text).to_string();
                 let number = |id: Option<u32>| id.map_or_else(|| "null".to_owned(), |id| id.to_string());
                 let guid = self.name.guid.map_or_else(|| "null".to_owned(), |guid| format!("\"{guid}\""));
-                let _ = write!(
+                write!(
                     out,
                     "{{\"ns_since_start\":{nanos},\"unix_ns\":{},\"provider\":{},\"provider_guid\":{guid},\"event\":{},\
                      \"version\":{},\"pid\":{},\"tid\":{},\"processor\":{},\"decoded_by\":\"{}\",\"fields\":{fields}",
@@ -197,9 +200,9 @@ impl Shown<'_> {
                     number(record.thread_id),
                     record.processor,
                     source_name(self.source),
-                );
+                ).ok();
                 if self.left_over > 0 {
-                    let _ = write!(out, ",\"undecoded_bytes\":{}", self.left_over);
+                    write!(out, ",\"undecoded_bytes\":{}", self.left_over).ok();
                 }
                 out.push('}');
                 if form == Form::JsonLines {
@@ -285,9 +288,9 @@ impl FieldText {
             return;
         }
         if self.is_json {
-            let _ = write!(self.text, "{}:", serde_json::Value::from(name));
+            write!(self.text, "{}:", serde_json::Value::from(name)).ok();
         } else {
-            let _ = write!(self.text, "{name}=");
+            write!(self.text, "{name}=").ok();
         }
     }
 }
@@ -297,9 +300,9 @@ impl Visitor for FieldText {
         self.lead(name);
         // Writing to a string cannot fail.
         if self.is_json || matches!(value, Value::Wide(_) | Value::Narrow(_)) {
-            let _ = value.write_json(&mut self.text);
+            value.write_json(&mut self.text).ok();
         } else {
-            let _ = write!(self.text, "{value}");
+            write!(self.text, "{value}").ok();
         }
     }
 

@@ -39,7 +39,7 @@ pub fn run(path: &Path, terminal: &Terminal) -> Result<Exit, Failure> {
                 seen.ticks = Some((first.min(record.ticks), last.max(record.ticks)));
             }
         })
-        .map_err(unreadable)?;
+        .map_err(|error| unreadable(&error))?;
     let mut seen = Seen::default();
     workers.iter().for_each(|worker| seen.add(worker));
     if terminal.json {
@@ -147,7 +147,7 @@ fn text(path: &Path, file: &EtlFile, walk: &Walk, seen: &Seen) -> String {
     match (end(file, seen), header.is_closed()) {
         (Some(end), true) => line("end", end.to_string()),
         (Some(end), false) => {
-            line("end", format!("{end} (the last event: the session did not close the file)"))
+            line("end", format!("{end} (the last event: the session did not close the file)"));
         }
         (None, _) => line("end", "unknown".to_owned()),
     }

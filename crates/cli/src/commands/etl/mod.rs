@@ -47,11 +47,11 @@ fn schemas(file: &EtlFile) -> Result<SchemaStore, Failure> {
         store.learn(record);
         std::ops::ControlFlow::Continue(())
     })
-    .map_err(unreadable)?;
+    .map_err(|error| unreadable(&error))?;
     Ok(store)
 }
 
-fn unreadable(error: EtlError) -> Failure {
+fn unreadable(error: &EtlError) -> Failure {
     Failure::new(Exit::DataLost, error.to_string())
 }
 

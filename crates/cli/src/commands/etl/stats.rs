@@ -45,7 +45,7 @@ pub fn run(path: &Path, terminal: &Terminal) -> Result<Exit, Failure> {
     let store = schemas(&file)?;
     let (workers, walk) = file
         .unordered(0, Counts::default, |counts, record| counts.add(record, &store))
-        .map_err(unreadable)?;
+        .map_err(|error| unreadable(&error))?;
     let mut all = Counts::default();
     for worker in workers {
         all.beyond += worker.beyond;

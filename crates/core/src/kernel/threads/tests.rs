@@ -13,7 +13,7 @@ fn switch(at_ns: u64, cpu: u32, prev: Task, next: Task, run_ns: Option<u64>) -> 
 }
 
 fn start(at_ns: u64, thread: Task, parent: Task) -> KernelEvent {
-    KernelEvent::Start(Start { at_ns, cpu: 0, thread, parent, start_ns: Some(at_ns) })
+    KernelEvent::Start(Start { at_ns, cpu: 0, thread, parent, start_ns: Some(at_ns), stack_bytes: None })
 }
 
 fn exit(at_ns: u64, thread: Task, code: i32) -> KernelEvent {

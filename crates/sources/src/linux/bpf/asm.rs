@@ -10,6 +10,7 @@ pub enum Reg {
     R1 = 1,
     R2 = 2,
     R3 = 3,
+    R4 = 4,
     R6 = 6,
     R7 = 7,
     R8 = 8,
@@ -56,6 +57,17 @@ pub enum Helper {
     SmpProcessorId = 8,
     /// Process id in the upper half, thread id in the lower.
     CurrentPidTgid = 14,
+    /// R1 map, R2 key, R3 value, R4 how.
+    MapUpdate = 2,
+    MapDelete = 3,
+    /// Copies plain memory of the kernel: R1 to, R2 bytes, R3 from. What cannot be read is zeros.
+    ReadKernel = 113,
+    /// Copies memory of the program that runs.
+    ReadUser = 112,
+    /// The registers of a thread's program when it entered the kernel: R1 the thread.
+    TaskRegisters = 175,
+    /// The thread that runs.
+    CurrentTask = 158,
     /// Copies a text out of the kernel: R1 to, R2 at most so many bytes, R3 from.
     ReadKernelText = 115,
 }
@@ -122,6 +134,10 @@ impl Assembler {
         self.push(0x4f, to, from as u8, 0, 0);
     }
 
+    pub fn or_immediate(&mut self, to: Reg, value: i32) {
+        self.push(0x47, to, 0, 0, value);
+    }
+
     pub fn shift_left(&mut self, to: Reg, bits: i32) {
         self.push(0x67, to, 0, 0, bits);
     }
@@ -160,6 +176,11 @@ impl Assembler {
         self.push(0x15, value, 0, 0, 0);
     }
 
+    pub fn jump_if_not_zero(&mut self, value: Reg, to: Label) {
+        self.jumps.push((self.code.len(), to));
+        self.push(0x55, value, 0, 0, 0);
+    }
+
     pub fn jump_if_equal(&mut self, value: Reg, to_value: i32, to: Label) {
         self.jumps.push((self.code.len(), to));
         self.push(0x15, value, 0, 0, to_value);
@@ -173,6 +194,24 @@ impl Assembler {
     pub fn jump_if_negative(&mut self, value: Reg, to: Label) {
         self.jumps.push((self.code.len(), to));
         self.push(0xc5, value, 0, 0, 0);
+    }
+
+    /// Compares the lower halves.
+    pub fn jump_if_half_not_equal(&mut self, value: Reg, to_value: u32, to: Label) {
+        self.jumps.push((self.code.len(), to));
+        self.push(0x56, value, 0, 0, to_value as i32);
+    }
+
+    /// Unsigned.
+    pub fn jump_if_below(&mut self, value: Reg, limit: i32, to: Label) {
+        self.jumps.push((self.code.len(), to));
+        self.push(0xa5, value, 0, 0, limit);
+    }
+
+    /// Unsigned, of two registers.
+    pub fn jump_unless_above(&mut self, value: Reg, other: Reg, to: Label) {
+        self.jumps.push((self.code.len(), to));
+        self.push(0xbd, value, other as u8, 0, 0);
     }
 
     /// Unsigned.

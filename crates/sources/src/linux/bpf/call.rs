@@ -10,6 +10,7 @@ use super::asm::Instruction;
 #[derive(Debug, Clone, Copy)]
 enum Command {
     MapCreate = 0,
+    MapTakeBatch = 25,
     ProgramLoad = 5,
     ProgramRun = 10,
     InfoByDescriptor = 15,
@@ -53,6 +54,19 @@ struct MapCreate {
     inner_map: u32,
     numa_node: u32,
     name: [u8; 16],
+}
+
+#[repr(C)]
+#[derive(Debug, Default)]
+struct MapBatch {
+    from: u64,
+    to: u64,
+    keys: u64,
+    values: u64,
+    count: u32,
+    map: u32,
+    entry_flags: u64,
+    flags: u64,
 }
 
 #[repr(C)]
@@ -122,7 +136,8 @@ fn bpf<T>(command: Command, attributes: &mut T) -> io::Result<i64> {
     let bytes = size_of::<T>();
     // SAFETY: every attribute structure of this module is laid out as the kernel's for its command, and the kernel reads
     // and writes no more than `bytes` of it; memory that its fields point to outlives the call, as each caller says.
-    let answer = unsafe { libc::syscall(libc::SYS_bpf, command as i64, std::ptr::from_mut(attributes), bytes) };
+    let answer =
+        unsafe { libc::syscall(libc::SYS_bpf, command as i64, std::ptr::from_mut(attributes), bytes) };
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer) }
 }
 
@@ -155,6 +170,55 @@ pub fn create_array(label: &str, value_bytes: u32, entries: u32) -> io::Result<O
             ..MapCreate::default()
         },
     )?)
+}
+
+/// A table by key. With `forgets` the least used entries make room for new ones.
+pub fn create_hash(
+    label: &str,
+    key_bytes: u32,
+    value_bytes: u32,
+    entries: u32,
+    forgets: bool,
+) -> io::Result<OwnedFd> {
+    const HASH: u32 = 1;
+    const LRU_HASH: u32 = 9;
+    let map_type = if forgets { LRU_HASH } else { HASH };
+    let name = name(label);
+    descriptor(bpf(
+        Command::MapCreate,
+        &mut MapCreate { map_type, key_bytes, value_bytes, entries, name, ..MapCreate::default() },
+    )?)
+}
+
+/// Takes entries out of a table, as many as there is room for; how many there were, and whether nothing is left. The
+/// table's keys and values must have been created with these numbers of words.
+///
+/// `cursor` begins as `None` and goes on from call to call.
+pub fn take_batch<const KEY: usize, const VALUE: usize>(
+    map: &OwnedFd,
+    cursor: &mut Option<u32>,
+    keys: &mut [[u64; KEY]],
+    values: &mut [[u64; VALUE]],
+) -> io::Result<(usize, bool)> {
+    let room = u32::try_from(keys.len().min(values.len())).unwrap_or(u32::MAX);
+    let mut position = cursor.unwrap_or(0);
+    // All of them outlive the call, and there is room for so many keys and values.
+    let mut batch = MapBatch {
+        from: if cursor.is_some() { std::ptr::from_mut(&mut position) as u64 } else { 0 },
+        to: std::ptr::from_mut(&mut position) as u64,
+        keys: keys.as_mut_ptr() as u64,
+        values: values.as_mut_ptr() as u64,
+        count: room,
+        map: map.as_raw_fd() as u32,
+        ..MapBatch::default()
+    };
+    let is_last = match bpf(Command::MapTakeBatch, &mut batch) {
+        Ok(_) => false,
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => true,
+        Err(error) => return Err(error),
+    };
+    *cursor = Some(position);
+    Ok((batch.count.min(room) as usize, is_last))
 }
 
 /// Loads a program; with a log, the kernel's verifier writes into it what it thinks.

@@ -5,6 +5,7 @@ use ortscope_decode::btf::{Btf, BtfError};
 use super::asm::{Assembler, Helper, Reg, Width};
 use super::call::ProgramKind;
 use super::layout::{Registers, Structure, TaskLayout, tracepoint};
+use super::namespace::{Namespace, store_ids};
 use super::program::Program;
 use super::record::{NOT_KNOWN, PREEMPTED, at, kind};
 use super::ring::Rings;
@@ -20,20 +21,23 @@ pub struct Maker<'a> {
     btf: &'a Btf<'a>,
     rings: &'a Rings,
     task: TaskLayout,
+    /// Only inside a container.
+    namespace: Option<Namespace>,
 }
 
 impl<'a> Maker<'a> {
     pub fn new(btf: &'a Btf<'a>, rings: &'a Rings) -> Result<Self, TraceError> {
-        Ok(Self { btf, rings, task: TaskLayout::find(btf)? })
+        Ok(Self { btf, rings, task: TaskLayout::find(btf)?, namespace: Namespace::own(btf) })
     }
 
     /// Switches, starts, new programs and ends.
-    pub fn always(&self) -> Result<Vec<Program>, TraceError> {
+    pub fn always(&self) -> Result<Vec<(&'static str, Program)>, TraceError> {
+        const LIVES: &str = "starts and ends";
         // Ends before starts and switches last: what is attached first must not tell of threads whose start was missed.
-        let mut programs = vec![self.exit()?, self.exec()?, self.fork()?];
+        let mut programs = vec![(LIVES, self.exit()?), (LIVES, self.exec()?), (LIVES, self.fork()?)];
         // Without it names are those of the start, until a snapshot tells better.
-        programs.extend(self.rename());
-        programs.push(self.switch()?);
+        programs.extend(self.rename().map(|program| (LIVES, program)));
+        programs.push(("switches", self.switch()?));
         Ok(programs)
     }
 
@@ -42,14 +46,17 @@ impl<'a> Maker<'a> {
         match class {
             Class::Wakeups => Ok(vec![self.waking()?]),
             Class::Migrations => Ok(vec![self.migrate()?]),
-            Class::PageFaults => {
-                Ok(vec![self.fault("minor_fault", kind::MINOR_FAULT)?, self.fault("major_fault", kind::MAJOR_FAULT)?])
-            }
+            Class::PageFaults => Ok(vec![
+                self.fault("minor_fault", kind::MINOR_FAULT)?,
+                self.fault("major_fault", kind::MAJOR_FAULT)?,
+            ]),
             Class::BlockIo => Ok(vec![
                 self.block("block_rq_issue", kind::BLOCK_ISSUED)?,
                 self.block("block_rq_complete", kind::BLOCK_COMPLETED)?,
             ]),
             Class::MemoryCalls => Ok(vec![self.memory()?]),
+            // These have tables and rings of their own.
+            Class::FileIo | Class::Images => Ok(Vec::new()),
         }
     }
 
@@ -70,10 +77,27 @@ impl<'a> Maker<'a> {
 
     /// Ids of the task in `task` into the record.
     fn store_task(&self, code: &mut Assembler, task: Reg, tid_at: i16) {
-        code.load(U32, R2, task, self.task.tid);
-        code.store(U32, R8, tid_at, R2);
-        code.load(U32, R2, task, self.task.pid);
-        code.store(U32, R8, tid_at + 4, R2);
+        store_ids(code, &self.task, self.namespace.as_ref(), task, R8, tid_at);
+    }
+
+    pub fn btf(&self) -> &'a Btf<'a> {
+        self.btf
+    }
+
+    /// Ids of the thread that runs into the record.
+    fn store_current(&self, code: &mut Assembler, tid_at: i16) {
+        self.store_current_to(code, R8, tid_at);
+    }
+
+    /// The same to another place.
+    pub fn store_current_to(&self, code: &mut Assembler, to: Reg, tid_at: i16) {
+        if self.namespace.is_some() {
+            code.call(Helper::CurrentTask);
+            store_ids(code, &self.task, self.namespace.as_ref(), R0, to, tid_at);
+        } else {
+            code.call(Helper::CurrentPidTgid);
+            code.store(U64, to, tid_at, R0);
+        }
     }
 
     fn switch(&self) -> Result<Program, TraceError> {
@@ -110,7 +134,7 @@ impl<'a> Maker<'a> {
         self.at_tracepoint("sched_waking", kind::WAKEUP, |code, _| {
             code.load(U64, R1, R6, 0);
             self.store_task(code, R1, at::TID);
-            store_current(code, at::OTHER_TID);
+            self.store_current(code, at::OTHER_TID);
             Ok(())
         })
     }
@@ -135,8 +159,29 @@ impl<'a> Maker<'a> {
             code.store(U64, R8, at::VALUE, R2);
             code.load(U64, R1, R6, 0);
             self.store_task(code, R1, at::OTHER_TID);
-            Ok(())
+            self.stack_size(code)
         })
+    }
+
+    /// `clone3` tells the room of the new thread's stack; other calls only its top.
+    fn stack_size(&self, code: &mut Assembler) -> Result<(), BtfError> {
+        const STACK_SIZE: i32 = 48;
+        let registers = Registers::find(self.btf)?;
+        let (told, done) = (code.label(), code.label());
+        code.call(Helper::TaskRegisters);
+        code.load(U32, R2, R0, registers.number);
+        code.jump_if_equal(R2, libc::SYS_clone3 as i32, told);
+        code.store_immediate(U64, R8, at::VALUE_2, NOT_KNOWN as i32);
+        code.jump(done);
+        code.place(told);
+        code.load(U64, R3, R0, registers.first);
+        code.add_immediate(R3, STACK_SIZE);
+        code.mov(R1, R8);
+        code.add_immediate(R1, i32::from(at::VALUE_2));
+        code.mov_immediate(R2, 8);
+        code.call(Helper::ReadUser);
+        code.place(done);
+        Ok(())
     }
 
     fn exec(&self) -> Result<Program, TraceError> {
@@ -147,7 +192,11 @@ impl<'a> Maker<'a> {
                 code.load(U64, R2, R1, self.task.name + half);
                 code.store(U64, R8, at::VALUE + half, R2);
             }
-            code.load(U64, R2, R6, 8);
+            // The id from before is the machine's; in a container the one of now stands for it.
+            match self.namespace {
+                None => code.load(U64, R2, R6, 8),
+                Some(_) => code.load(U32, R2, R8, at::TID),
+            }
             code.store(U32, R8, at::FLAGS, R2);
             Ok(())
         })
@@ -197,7 +246,7 @@ impl<'a> Maker<'a> {
         let out = self.rings.reserve(&mut code, kind, |_, _| ());
         code.load(U64, R1, R6, address);
         code.store(U64, R8, at::VALUE, R1);
-        store_current(&mut code, at::TID);
+        self.store_current(&mut code, at::TID);
         self.rings.commit(&mut code, out);
         let mut program = Program::load(name, ProgramKind::PerfEvent, 0, code)?;
         for cpu in 0..processors::online() as u32 {
@@ -211,10 +260,14 @@ impl<'a> Maker<'a> {
         Ok(program)
     }
 
-    /// `mmap` and `munmap` when they return; the program runs at the end of every system call and leaves at others.
+    /// `mmap`, `munmap` and `brk` when they return; the program runs at the end of every system call and leaves at others.
     fn memory(&self) -> Result<Program, TraceError> {
         let registers = Registers::find(self.btf)?;
-        let (map, unmap) = (libc::SYS_mmap as i32, libc::SYS_munmap as i32);
+        let (map, unmap, heap) = (libc::SYS_mmap as i32, libc::SYS_munmap as i32, libc::SYS_brk as i32);
+        let start_of_heap = [
+            Structure::find(self.btf, "task_struct")?.offset("mm")?,
+            Structure::find(self.btf, "mm_struct")?.offset("start_brk")?,
+        ];
         let (id, _) = tracepoint(self.btf, "sys_exit")?;
         let mut code = Assembler::default();
         let out = self.rings.reserve(&mut code, kind::MAP, |code, out| {
@@ -222,13 +275,34 @@ impl<'a> Maker<'a> {
             code.load(U64, R2, R6, 0);
             code.load(U32, R2, R2, registers.number);
             code.jump_if_equal(R2, map, wanted);
+            code.jump_if_equal(R2, heap, wanted);
             code.jump_if_not_equal(R2, unmap, out);
             code.place(wanted);
             // A call that failed changed nothing.
             code.load(U64, R3, R6, 8);
             code.jump_if_negative(R3, out);
         });
-        let mapped = code.label();
+        let (mapped, other) = (code.label(), code.label());
+        code.load(U64, R1, R6, 0);
+        code.load(U32, R2, R1, registers.number);
+        code.jump_if_not_equal(R2, heap, other);
+        // It answers with the end of the heap, whether that moved or not.
+        code.store_immediate(U32, R8, at::KIND, kind::HEAP);
+        code.call(Helper::CurrentTask);
+        code.load(U64, R1, R0, start_of_heap[0]);
+        code.mov_immediate(R2, 0);
+        let no_memory = code.label();
+        code.load(U64, R3, R6, 8);
+        code.jump_if_zero(R1, no_memory);
+        code.load(U64, R1, R1, start_of_heap[1]);
+        code.mov(R2, R3);
+        code.sub(R2, R1);
+        code.place(no_memory);
+        code.store(U64, R8, at::VALUE_2, R2);
+        let stored = code.label();
+        code.store(U64, R8, at::VALUE, R3);
+        code.jump(stored);
+        code.place(other);
         code.load(U64, R1, R6, 0);
         code.load(U64, R2, R1, registers.second);
         code.store(U64, R8, at::VALUE_2, R2);
@@ -240,7 +314,8 @@ impl<'a> Maker<'a> {
         code.load(U64, R3, R1, registers.first);
         code.place(mapped);
         code.store(U64, R8, at::VALUE, R3);
-        store_current(&mut code, at::TID);
+        code.place(stored);
+        self.store_current(&mut code, at::TID);
         self.rings.commit(&mut code, out);
         Program::load("sys_exit", ProgramKind::Tracepoint, id.0, code)
     }
@@ -281,14 +356,8 @@ impl<'a> Maker<'a> {
             code.load(U64, R1, R1, request.offset("part")?);
             code.load(U32, R2, R1, device.offset("bd_dev")?);
             code.store(U32, R8, at::OTHER_PID, R2);
-            store_current(code, at::TID);
+            self.store_current(code, at::TID);
             Ok(())
         })
     }
-}
-
-/// Ids of the thread that runs into the record.
-fn store_current(code: &mut Assembler, tid_at: i16) {
-    code.call(Helper::CurrentPidTgid);
-    code.store(U64, R8, tid_at, R0);
 }

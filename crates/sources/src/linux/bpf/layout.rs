@@ -73,7 +73,11 @@ impl Registers {
         let structure = Structure::find(btf, "pt_regs")?;
         let x86 = || {
             let number = structure.offset("orig_ax")?;
-            Ok::<_, BtfError>(Self { number, first: structure.offset("di")?, second: structure.offset("si")? })
+            Ok::<_, BtfError>(Self {
+                number,
+                first: structure.offset("di")?,
+                second: structure.offset("si")?,
+            })
         };
         let arm = || {
             let (number, first) = (structure.offset("syscallno")?, structure.offset("orig_x0")?);

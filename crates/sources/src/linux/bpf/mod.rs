@@ -4,7 +4,9 @@
 mod asm;
 mod call;
 mod events;
+mod file_io;
 mod layout;
+mod namespace;
 mod program;
 mod record;
 mod ring;

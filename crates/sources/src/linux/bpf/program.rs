@@ -22,7 +22,12 @@ pub struct Program {
 
 impl Program {
     /// Loads it, and attaches it if it is made for a tracepoint.
-    pub fn load(name: &'static str, kind: ProgramKind, attach_to: u32, code: Assembler) -> Result<Self, TraceError> {
+    pub fn load(
+        name: &'static str,
+        kind: ProgramKind,
+        attach_to: u32,
+        code: Assembler,
+    ) -> Result<Self, TraceError> {
         let code = code.finish().ok_or_else(|| TraceError::System {
             what: format!("assembling {name}"),
             source: std::io::Error::other("a jump leads nowhere"),
@@ -34,9 +39,15 @@ impl Program {
                 let mut log = vec![0; LOG_BYTES];
                 match call::load_program(name, kind, attach_to, &code, &mut log) {
                     Ok(program) => program,
-                    Err(_) if log[0] == 0 => return Err(rights::bpf_error(&format!("loading {name}"), error)),
+                    Err(_) if log[0] == 0 => {
+                        return Err(rights::bpf_error(&format!("loading {name}"), error));
+                    }
                     Err(source) => {
-                        return Err(TraceError::Rejected { program: name.to_owned(), source, log: end_of(&log) });
+                        return Err(TraceError::Rejected {
+                            program: name.to_owned(),
+                            source,
+                            log: end_of(&log),
+                        });
                     }
                 }
             }

@@ -1,8 +1,8 @@
 //! A record in the ring: 56 bytes, written by the programs of `events`, read here.
 
 use ortscope_core::kernel::{
-    BlockIo, BlockPhase, Exec, Exit, FaultKind, KernelEvent, MemoryCall, MemoryCallKind, Migration, PageFault,
-    Start, Switch, SwitchReason, Task, ThreadName, Wakeup,
+    BlockIo, BlockPhase, Exec, Exit, FaultKind, KernelEvent, MemoryCall, MemoryCallKind, Migration,
+    PageFault, Start, Switch, SwitchReason, Task, ThreadName, Wakeup,
 };
 
 /// Words of a record.
@@ -39,6 +39,7 @@ pub mod kind {
     pub const BLOCK_COMPLETED: i32 = 9;
     pub const MAP: i32 = 10;
     pub const UNMAP: i32 = 11;
+    pub const HEAP: i32 = 14;
 }
 
 /// A switch of a thread that could run on has this bit beside its state.
@@ -98,7 +99,17 @@ pub fn decode(words: &[u64; WORDS], cpu: u32) -> Option<KernelEvent> {
         kind::MIGRATION => {
             KernelEvent::Migration(Migration { at_ns, cpu, thread, from_cpu: low(value), to_cpu: flags })
         }
-        kind::START => KernelEvent::Start(Start { at_ns, cpu, thread, parent: other, start_ns: Some(value) }),
+        kind::START => {
+            let stack_bytes = known(value_2).filter(|bytes| *bytes > 0);
+            KernelEvent::Start(Start {
+                at_ns,
+                cpu,
+                thread,
+                parent: other,
+                start_ns: Some(value),
+                stack_bytes,
+            })
+        }
         what @ (kind::EXEC | kind::RENAME) => {
             let mut name = [0; 16];
             name[..8].copy_from_slice(&value.to_ne_bytes());
@@ -136,8 +147,12 @@ pub fn decode(words: &[u64; WORDS], cpu: u32) -> Option<KernelEvent> {
                 failed: completed && flags >> 31 == 1,
             })
         }
-        call @ (kind::MAP | kind::UNMAP) => {
-            let kind = if call == kind::MAP { MemoryCallKind::Map } else { MemoryCallKind::Unmap };
+        call @ (kind::MAP | kind::UNMAP | kind::HEAP) => {
+            let kind = match call {
+                kind::MAP => MemoryCallKind::Map,
+                kind::UNMAP => MemoryCallKind::Unmap,
+                _ => MemoryCallKind::Heap,
+            };
             KernelEvent::MemoryCall(MemoryCall { at_ns, cpu, thread, kind, address: value, bytes: value_2 })
         }
         _ => return None,
@@ -169,7 +184,7 @@ mod tests {
 
     #[test]
     fn kinds_that_nobody_writes_are_no_events() {
-        for number in [0u64, 14, 99, u64::from(u32::MAX)] {
+        for number in [0u64, 15, 99, u64::from(u32::MAX)] {
             assert_eq!(decode(&[1, 2, number, 4, 5, 6, 7], 0), None);
         }
     }

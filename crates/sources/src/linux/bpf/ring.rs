@@ -8,10 +8,11 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ortscope_core::kernel::KernelEvent;
+use ortscope_core::kernel::{KernelEvent, SwitchReason, Task};
 
 use super::asm::{Assembler, Helper, Label, Reg, Width};
 use super::call;
+use super::namespace::OUTSIDE;
 use super::record::{self, at};
 use crate::kernel::TraceError;
 use crate::sys::merge::Lane;
@@ -51,7 +52,8 @@ impl Rings {
                     source: std::io::Error::other("too many processors"),
                 });
             };
-            call::create_array(label, bytes, entries).map_err(|error| rights::bpf_error("tracing by BPF", error))
+            call::create_array(label, bytes, entries)
+                .map_err(|error| rights::bpf_error("tracing by BPF", error))
         };
         let control = create("ortscope_ctl", CONTROL_BYTES, cpus)?;
         let records = create("ortscope_ring", record::BYTES, cpus * slots)?;
@@ -80,13 +82,19 @@ impl Rings {
             lost_before: 0,
             overwritten: 0,
             unknown: 0,
+            running: None,
         };
         Ok((0..cpus).map(lane).collect())
     }
 
     /// Begins a program: afterwards R6 has the program's arguments, R8 the record, R9 its number. Jumps to the answer,
     /// where the program ends, if there is no room, or when `filter` does.
-    pub fn reserve(&self, code: &mut Assembler, kind: i32, filter: impl FnOnce(&mut Assembler, Label)) -> Label {
+    pub fn reserve(
+        &self,
+        code: &mut Assembler,
+        kind: i32,
+        filter: impl FnOnce(&mut Assembler, Label),
+    ) -> Label {
         use Reg::{R0, R1, R2, R6, R7, R8, R9};
         let (out, full) = (code.label(), code.label());
         let begin = code.label();
@@ -154,6 +162,8 @@ pub struct RingLane {
     /// Records that a later one was written over: only if programs interrupted each other beyond the slack.
     overwritten: u64,
     unknown: u64,
+    /// In a container: the thread that runs. One that has ended and was collected has no id of ours in its last switch.
+    running: Option<Task>,
 }
 
 impl RingLane {
@@ -204,7 +214,16 @@ impl Lane for RingLane {
             if self.tail.is_multiple_of(RELEASE_EVERY) {
                 self.release();
             }
-            if let Some(event) = record::decode(&words, self.cpu) {
+            if let Some(mut event) = record::decode(&words, self.cpu) {
+                if let KernelEvent::Switch(switch) = &mut event {
+                    if switch.reason == SwitchReason::Ended
+                        && switch.prev.tid & OUTSIDE != 0
+                        && let Some(running) = self.running
+                    {
+                        switch.prev = running;
+                    }
+                    self.running = Some(switch.next);
+                }
                 return Some(event);
             }
             self.unknown += 1;

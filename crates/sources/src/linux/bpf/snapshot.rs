@@ -11,6 +11,7 @@ use ortscope_decode::btf::{Btf, BtfError, Kind};
 use super::asm::{Assembler, Reg, Width};
 use super::call::{self, ProgramKind};
 use super::layout::{Structure, TaskLayout, read_btf};
+use super::namespace::{Namespace, store_ids};
 use super::program::Program;
 use super::ring::lookup;
 use crate::kernel::TraceError;
@@ -20,11 +21,11 @@ use crate::sys::shared::SharedMemory;
 use Reg::{R0, R1, R2, R3, R6, R7, R10};
 use Width::{U32, U64};
 
-const WORDS: usize = 22;
+const WORDS: usize = 23;
 const BYTES: usize = WORDS * 8;
 /// Threads that there is room for at first; it grows as needed.
 const FIRST_CAPACITY: usize = 1024;
-/// 46 MB; the kernel's own limit of threads is rarely higher.
+/// 48 MB; the kernel's own limit of threads is rarely higher.
 const MAX_CAPACITY: usize = 1 << 18;
 /// `PF_KTHREAD` of `include/linux/sched.h`.
 const KERNEL_THREAD: u32 = 0x0020_0000;
@@ -65,7 +66,9 @@ impl ThreadSnapshot {
         out.clear();
         let (at_ns, count) = loop {
             let at_ns = now_nanos();
-            let count = self.program.run().map_err(|error| rights::bpf_error("running the snapshot", error))? as usize;
+            let count =
+                self.program.run().map_err(|error| rights::bpf_error("running the snapshot", error))?
+                    as usize;
             if count <= self.capacity || self.capacity >= MAX_CAPACITY {
                 break (at_ns, count.min(self.capacity));
             }
@@ -86,8 +89,10 @@ fn create(capacity: usize) -> Result<OwnedFd, TraceError> {
 /// What is copied from each thread: from which offset, how wide, into which half word.
 #[derive(Debug, Clone)]
 struct Plan {
+    task: TaskLayout,
+    namespace: Option<Namespace>,
     fields: Vec<(Width, i16, i16)>,
-    parent: [i16; 2],
+    parent: i16,
     ended_run_ns: Option<[i16; 2]>,
     has_wait: bool,
     has_io: bool,
@@ -108,7 +113,9 @@ struct Functions {
 mod at {
     pub const TID: i16 = 0;
     pub const PID: i16 = 4;
-    pub const PARENT: i16 = 8;
+    /// Thread id of the parent's first thread, then its process id.
+    pub const PARENT_IDS: i16 = 176;
+    pub const PARENT: i16 = 180;
     pub const STATE: i16 = 12;
     pub const FLAGS: i16 = 16;
     pub const CPU: i16 = 20;
@@ -133,8 +140,6 @@ impl Plan {
         let task = TaskLayout::find(btf)?;
         let structure = Structure::find(btf, "task_struct")?;
         let mut fields = vec![
-            (U32, task.tid, at::TID),
-            (U32, task.pid, at::PID),
             (U32, task.state, at::STATE),
             (U32, structure.offset("exit_state")?, at::EXIT_STATE),
             (U32, structure.offset("flags")?, at::FLAGS),
@@ -154,16 +159,20 @@ impl Plan {
         fields.extend(task.wait_ns.map(|from| (U64, from, at::WAIT)));
         // In the order of `ThreadIo`; kernels without accounting of I/O lack some.
         let io = ["rchar", "wchar", "syscr", "syscw", "read_bytes", "write_bytes"];
-        let io: Vec<i16> = io.iter().filter_map(|name| structure.offset(&format!("ioac.{name}")).ok()).collect();
+        let io: Vec<i16> =
+            io.iter().filter_map(|name| structure.offset(&format!("ioac.{name}")).ok()).collect();
         let has_io = io.len() == 6;
         if has_io {
             fields.extend(io.iter().zip(0..).map(|(from, number)| (U64, *from, at::IO + 8 * number)));
         }
         let function = |name: &str| btf.find(Kind::Function, name).map(|id| id.0);
-        let ended = Structure::find(btf, "signal_struct").and_then(|signal| signal.offset("sum_sched_runtime"));
+        let ended =
+            Structure::find(btf, "signal_struct").and_then(|signal| signal.offset("sum_sched_runtime"));
         Ok(Self {
+            task,
+            namespace: Namespace::own(btf),
             fields,
-            parent: [structure.offset("real_parent")?, task.pid],
+            parent: structure.offset("real_parent")?,
             ended_run_ns: ended.ok().and_then(|ended| Some([structure.offset("signal").ok()?, ended])),
             has_wait: task.wait_ns.is_some(),
             has_io,
@@ -205,9 +214,10 @@ impl Plan {
             code.load(*width, R1, R6, *from);
             code.store(*width, R0, *to, R1);
         }
-        code.load(U64, R1, R6, self.parent[0]);
-        code.load(U32, R1, R1, self.parent[1]);
-        code.store(U32, R0, at::PARENT, R1);
+        let namespace = self.namespace.as_ref();
+        store_ids(&mut code, &self.task, namespace, R6, R0, at::TID);
+        code.load(U64, R1, R6, self.parent);
+        store_ids(&mut code, &self.task, namespace, R1, R0, at::PARENT_IDS);
         if let Some([signal, ended]) = self.ended_run_ns {
             code.load(U64, R1, R6, signal);
             code.load(U64, R1, R1, ended);

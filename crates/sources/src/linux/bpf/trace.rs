@@ -4,25 +4,30 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use ortscope_core::clock::now_nanos;
-use ortscope_core::kernel::KernelEvent;
+use ortscope_core::kernel::{FileIo, KernelEvent};
 use ortscope_decode::btf::Btf;
 
 use super::call;
 use super::events::Maker;
-use super::layout::{read_btf};
+use super::file_io::{self, FileIoSums};
+use super::layout::read_btf;
 use super::program::Program;
 use super::ring::{RingLane, Rings};
-use crate::kernel::{ClassUnavailable, DrainStats, ProgramCost, TraceError, TraceOptions};
+use crate::kernel::{Class, ClassUnavailable, DrainStats, ProgramCost, TraceError, TraceOptions};
 use crate::sys::merge::Merge;
 use crate::sys::processors;
 
 /// The kernel is asked for what it did not run this often: a system call per program.
 const MISSES_EVERY: Duration = Duration::from_secs(1);
+/// What programs cost is measured this long, and again after this time.
+const COST_WINDOW_NS: u64 = 1_000_000_000;
+const COST_EVERY_NS: u64 = 10_000_000_000;
 
 /// Events by BPF. Dropping it removes the programs from the kernel.
 #[derive(Debug)]
 pub struct BpfTrace {
-    programs: Vec<Program>,
+    /// With what each is for.
+    programs: Vec<(&'static str, Program)>,
     lanes: Vec<RingLane>,
     merge: Merge,
     unavailable: Vec<ClassUnavailable>,
@@ -31,7 +36,47 @@ pub struct BpfTrace {
     misses_asked_ns: u64,
     /// Up to when events were handed out.
     drained_ns: u64,
-    _stats: Option<OwnedFd>,
+    cost: CostMeter,
+    file_io: Option<FileIoSums>,
+}
+
+/// Lets the kernel measure programs: always, for one second in ten, or never.
+#[derive(Debug, Default)]
+struct CostMeter {
+    /// Measuring goes on while this is open.
+    stats: Option<OwnedFd>,
+    is_sampled: bool,
+    since_ns: u64,
+    /// Before the present window.
+    measured_ns: u64,
+}
+
+impl CostMeter {
+    fn start(options: &TraceOptions) -> Self {
+        let stats =
+            (options.measure_cost || options.sample_cost).then(call::enable_stats).and_then(Result::ok);
+        let is_sampled = options.sample_cost && !options.measure_cost && stats.is_some();
+        Self { stats, is_sampled, since_ns: now_nanos(), measured_ns: 0 }
+    }
+
+    fn turn(&mut self, now_ns: u64) {
+        let age_ns = now_ns.saturating_sub(self.since_ns);
+        if !self.is_sampled || age_ns < COST_WINDOW_NS {
+            return;
+        }
+        if self.stats.take().is_some() {
+            self.measured_ns += age_ns;
+        } else if age_ns >= COST_EVERY_NS {
+            self.stats = call::enable_stats().ok();
+            self.since_ns = now_ns;
+        }
+    }
+
+    /// How long programs were measured so far.
+    fn measured_ns(&self) -> u64 {
+        let open_ns = self.stats.as_ref().map_or(0, |_| now_nanos().saturating_sub(self.since_ns));
+        self.measured_ns + open_ns
+    }
 }
 
 impl BpfTrace {
@@ -43,12 +88,20 @@ impl BpfTrace {
         let btf = Btf::parse(&bytes)?;
         let maker = Maker::new(&btf, &rings)?;
         let lanes = rings.lanes(cpus)?;
-        let stats = options.measure_cost.then(call::enable_stats).and_then(Result::ok);
+        let cost = CostMeter::start(options);
         let mut programs = maker.always()?;
         let mut unavailable = Vec::new();
+        let mut file_io = None;
         for class in &options.classes {
-            match maker.class(*class) {
-                Ok(more) => programs.extend(more),
+            let programs_of_class = match class {
+                Class::FileIo => file_io::open(&maker).map(|(sums, more)| {
+                    file_io = Some(sums);
+                    more
+                }),
+                _ => maker.class(*class),
+            };
+            match programs_of_class {
+                Ok(more) => programs.extend(more.into_iter().map(|program| (class.name(), program))),
                 Err(error) => unavailable.push(ClassUnavailable { class: *class, why: error.to_string() }),
             }
         }
@@ -61,7 +114,8 @@ impl BpfTrace {
             misses_before: 0,
             misses_asked_ns: 0,
             drained_ns: 0,
-            _stats: stats,
+            cost,
+            file_io,
         })
     }
 
@@ -92,17 +146,29 @@ impl BpfTrace {
         self.drained_ns = until_ns;
         if until_ns.saturating_sub(self.misses_asked_ns) >= MISSES_EVERY.as_nanos() as u64 {
             self.misses_asked_ns = until_ns;
-            let misses = self.programs.iter().map(|program| program.counts().recursion_misses).sum::<u64>();
+            let misses =
+                self.programs.iter().map(|(_, program)| program.counts().recursion_misses).sum::<u64>();
             stats.recursion_misses = misses.saturating_sub(self.misses_before);
             self.misses_before = misses;
         }
+        self.cost.turn(until_ns);
         stats
     }
 
+    /// Sums of file I/O since the last call, and how many calls there was no room for.
+    pub fn take_file_io(&mut self) -> (Vec<FileIo>, u64) {
+        self.file_io.as_mut().map(FileIoSums::take).unwrap_or_default()
+    }
+
+    /// How long what programs cost was measured.
+    pub fn measured_ns(&self) -> u64 {
+        self.cost.measured_ns()
+    }
+
     pub fn costs(&self) -> Vec<ProgramCost> {
-        let cost = |program: &Program| {
+        let cost = |(class, program): &(&'static str, Program)| {
             let counts = program.counts();
-            ProgramCost { program: program.name, runs: counts.runs, total_ns: counts.run_ns }
+            ProgramCost { program: program.name, class, runs: counts.runs, total_ns: counts.run_ns }
         };
         self.programs.iter().map(cost).collect()
     }

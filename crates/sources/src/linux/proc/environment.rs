@@ -39,7 +39,8 @@ impl Environment {
             load: MachineFile::open("/proc/loadavg"),
             network: MachineFile::open("/proc/net/dev"),
             paging: MachineFile::open("/proc/vmstat"),
-            pressure: ["cpu", "memory", "io"].map(|what| MachineFile::open(&format!("/proc/pressure/{what}"))),
+            pressure: ["cpu", "memory", "io"]
+                .map(|what| MachineFile::open(&format!("/proc/pressure/{what}"))),
             cpu_stat: in_group("cpu.stat"),
             cpu_max: in_group("cpu.max"),
             memory_current: in_group("memory.current"),

@@ -32,7 +32,9 @@ use self::exits::Exits;
 use self::files::{Budget, Buffer, Path, error_of};
 use self::process::{Context, Process, Units};
 use self::system::System;
-use crate::sampler::{GroupSet, Missing, ProcessBackend, ProcessFacts, ReadError, ThreadReading, ThreadState};
+use crate::sampler::{
+    GroupSet, Missing, ProcessBackend, ProcessFacts, ReadError, ThreadReading, ThreadState,
+};
 
 /// Arguments of a process that are kept.
 const MAX_ARGUMENTS: usize = 256;
@@ -125,7 +127,8 @@ impl ProcessBackend for ProcBackend {
     fn look(&mut self, pid: u32, facts: &mut ProcessFacts) -> Result<(), ReadError> {
         let path = Path::new(format_args!("/proc/{pid}/stat"));
         let bytes = self.buffer.read_path(files::no_directory(), path.as_c_str()).map_err(error_of)?;
-        let stat = procfs::parse_stat(bytes).ok_or_else(|| ReadError::Failed("stat has another form".into()))?;
+        let stat =
+            procfs::parse_stat(bytes).ok_or_else(|| ReadError::Failed("stat has another form".into()))?;
         if stat.has_ended() && stat.threads <= 1 {
             return Err(ReadError::Gone);
         }
@@ -196,9 +199,8 @@ impl ProcessBackend for ProcBackend {
     }
 
     fn io(&mut self, slot: usize, row: &mut ProcessSampleRow) -> Result<(), ReadError> {
-        let (known, result) = self.with(slot, |process, context| {
-            Ok((process.traceable, process.io(row, context)))
-        })?;
+        let (known, result) =
+            self.with(slot, |process, context| Ok((process.traceable, process.io(row, context))))?;
         if result == Err(ReadError::Denied) && known.is_none() {
             self.missing.push(rights::no_rights_for_io());
         }

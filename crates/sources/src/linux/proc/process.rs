@@ -77,7 +77,12 @@ pub(super) struct Context<'a> {
 }
 
 impl Process {
-    pub fn watch(slot: usize, facts: &ProcessFacts, exits: &Exits, context: &mut Context<'_>) -> Result<Self, ReadError> {
+    pub fn watch(
+        slot: usize,
+        facts: &ProcessFacts,
+        exits: &Exits,
+        context: &mut Context<'_>,
+    ) -> Result<Self, ReadError> {
         let (pid, budget) = (facts.pid, context.budget);
         // The descriptor of the process comes first: if the number changes hands before the directory is opened, it
         // reports the end of the process it was opened for.
@@ -117,7 +122,8 @@ impl Process {
         match &self.directory {
             Some(directory) => files::open(directory.as_fd(), name),
             None => {
-                let path = Path::new(format_args!("/proc/{}/{}", self.pid, name.to_str().unwrap_or_default()));
+                let path =
+                    Path::new(format_args!("/proc/{}/{}", self.pid, name.to_str().unwrap_or_default()));
                 files::open(files::no_directory(), path.as_c_str())
             }
         }
@@ -127,13 +133,19 @@ impl Process {
         match &self.directory {
             Some(directory) => files::open_directory(directory.as_fd(), name),
             None => {
-                let path = Path::new(format_args!("/proc/{}/{}", self.pid, name.to_str().unwrap_or_default()));
+                let path =
+                    Path::new(format_args!("/proc/{}/{}", self.pid, name.to_str().unwrap_or_default()));
                 files::open_directory(files::no_directory(), path.as_c_str())
             }
         }
     }
 
-    pub fn read<'a>(&self, kept: Option<&Kept>, name: &CStr, buffer: &'a mut Buffer) -> Result<&'a [u8], ReadError> {
+    pub fn read<'a>(
+        &self,
+        kept: Option<&Kept>,
+        name: &CStr,
+        buffer: &'a mut Buffer,
+    ) -> Result<&'a [u8], ReadError> {
         match kept {
             Some(kept) => buffer.read(kept).map_err(error_of),
             None => {
@@ -145,7 +157,8 @@ impl Process {
 
     pub fn read_stat<'a>(&self, buffer: &'a mut Buffer) -> Result<Stat<'a>, ReadError> {
         let bytes = self.read(self.stat.as_ref(), c"stat", buffer)?;
-        let stat = procfs::parse_stat(bytes).ok_or_else(|| ReadError::Failed("stat has another form".into()))?;
+        let stat =
+            procfs::parse_stat(bytes).ok_or_else(|| ReadError::Failed("stat has another form".into()))?;
         // A first thread that has ended before the others looks dead; the process is not.
         let ended = stat.has_ended() && stat.threads <= 1;
         if stat.start_ticks != self.start || ended { Err(ReadError::Gone) } else { Ok(stat) }
@@ -171,8 +184,8 @@ impl Process {
         }
         if !self.kernel_thread {
             let bytes = self.read(self.statm.as_ref(), c"statm", context.buffer)?;
-            let pages =
-                procfs::parse_statm(bytes).ok_or_else(|| ReadError::Failed("statm has another form".into()))?;
+            let pages = procfs::parse_statm(bytes)
+                .ok_or_else(|| ReadError::Failed("statm has another form".into()))?;
             // All zero is a process that is ending: the numbers before are its last ones.
             if pages.size > 0 {
                 let bytes = |pages: u64| pages.saturating_mul(context.units.page_bytes);
@@ -218,7 +231,11 @@ impl Process {
     }
 
     /// Peak memory, affinity, open descriptors and context switches. The last two need more rights than the first.
-    pub fn details(&mut self, row: &mut ProcessSampleRow, context: &mut Context<'_>) -> Result<(), ReadError> {
+    pub fn details(
+        &mut self,
+        row: &mut ProcessSampleRow,
+        context: &mut Context<'_>,
+    ) -> Result<(), ReadError> {
         if self.details_fresh.cpu_nanos == Some(row.cpu_time_ns) {
             return Ok(());
         }
@@ -237,7 +254,11 @@ impl Process {
         Ok(())
     }
 
-    pub fn update_threads(&mut self, row: &mut ProcessSampleRow, context: &mut Context<'_>) -> Result<(), ReadError> {
+    pub fn update_threads(
+        &mut self,
+        row: &mut ProcessSampleRow,
+        context: &mut Context<'_>,
+    ) -> Result<(), ReadError> {
         let mut threads = std::mem::take(&mut self.threads);
         let result = threads.update(self, row.thread_count, context);
         self.threads = threads;

@@ -48,8 +48,16 @@ pub(super) fn never() -> Vec<Missing> {
         missing.push(Missing::new(track, why, Some("kernel events (CAP_BPF and CAP_PERFMON) can count it")));
     }
     let cycles = "the CPU clock counts time, not cycles";
-    missing.push(Missing::new("cpu_cycles", cycles, Some("kernel events count cycles where the machine has a PMU")));
-    missing.push(Missing::new("peak_handle_count", "Linux keeps no highest number of open descriptors", None));
+    missing.push(Missing::new(
+        "cpu_cycles",
+        cycles,
+        Some("kernel events count cycles where the machine has a PMU"),
+    ));
+    missing.push(Missing::new(
+        "peak_handle_count",
+        "Linux keeps no highest number of open descriptors",
+        None,
+    ));
     missing
 }
 

@@ -184,7 +184,8 @@ fn a_process_that_was_looked_at_and_replaced_is_refused() {
 #[test]
 fn io_handles_and_details_of_a_child() {
     for budget in BOTH_BUDGETS {
-        let mut child = Started::shell("exec 7</dev/null 8</dev/null; head -c 100000 /dev/zero | wc -c; read x");
+        let mut child =
+            Started::shell("exec 7</dev/null 8</dev/null; head -c 100000 /dev/zero | wc -c; read x");
         let mut backend = ProcBackend::with_budget(Budget::of(budget));
         child.wait_for_line();
         let mut row = watched(&mut backend, child.pid());

@@ -81,7 +81,8 @@ impl Threads {
         for tid in &self.tids {
             if self.list[..known].binary_search_by_key(tid, |thread| thread.tid).is_err() {
                 let path = Path::new(format_args!("{tid}/schedstat"));
-                let schedstat = context.budget.has_room().then(|| files::open(directory.as_fd(), path.as_c_str()).ok());
+                let schedstat =
+                    context.budget.has_room().then(|| files::open(directory.as_fd(), path.as_c_str()).ok());
                 let schedstat = schedstat.flatten().and_then(|file| context.budget.keep(file));
                 self.list.push(Thread::new(*tid, schedstat));
             }
@@ -154,10 +155,16 @@ impl Thread {
         self.read_state(process, stat.is_none(), context)
     }
 
-    fn read_state(&mut self, process: &Process, time_too: bool, context: &mut Context<'_>) -> Result<(), ReadError> {
+    fn read_state(
+        &mut self,
+        process: &Process,
+        time_too: bool,
+        context: &mut Context<'_>,
+    ) -> Result<(), ReadError> {
         let path = Path::new(format_args!("task/{}/stat", self.tid));
         let bytes = process.read(None, path.as_c_str(), context.buffer)?;
-        let stat = procfs::parse_stat(bytes).ok_or_else(|| ReadError::Failed("stat has another form".into()))?;
+        let stat =
+            procfs::parse_stat(bytes).ok_or_else(|| ReadError::Failed("stat has another form".into()))?;
         self.state = match stat.state {
             // Linux does not say which of the threads that can run has a processor.
             'R' => ThreadState::Running,

@@ -1,0 +1,96 @@
+//! What each processor does: who runs on it, and the sums of its time.
+
+use ortscope_core::kernel::Task;
+
+use super::MOST_COUNTERS;
+
+/// Windows has at most 2048 processors; so has the format.
+const MOST_CORES: usize = 2048;
+
+/// The time of one processor, from the first context switch on it to the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Core {
+    pub cpu: u32,
+    pub first_ns: u64,
+    pub last_ns: u64,
+    pub busy_ns: u64,
+    pub idle_ns: u64,
+    /// Switches were lost, so that it is not known who ran.
+    pub unknown_ns: u64,
+    pub switches: u64,
+    /// Of the time of whatever was interrupted.
+    pub interrupt_ns: u64,
+    pub deferred_ns: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Running {
+    task: Task,
+    since_ns: u64,
+    counters: [u64; MOST_COUNTERS],
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Cores {
+    cores: Vec<(Core, Option<Running>)>,
+}
+
+impl Cores {
+    fn at(&mut self, cpu: u32) -> Option<&mut (Core, Option<Running>)> {
+        let index = cpu as usize;
+        if index >= MOST_CORES {
+            return None;
+        }
+        while self.cores.len() <= index {
+            let cpu = self.cores.len() as u32;
+            self.cores.push((Core { cpu, ..Core::default() }, None));
+        }
+        self.cores.get_mut(index)
+    }
+
+    pub fn running(&self, cpu: u32) -> Option<Task> {
+        self.cores.get(cpu as usize)?.1.map(|running| running.task)
+    }
+
+    /// Processors of which something is known.
+    pub fn list(&self) -> Vec<Core> {
+        let is_known = |core: &Core| core.switches > 0 || core.interrupt_ns > 0 || core.deferred_ns > 0;
+        self.cores.iter().map(|(core, _)| *core).filter(is_known).collect()
+    }
+
+    /// Follows a switch; what the old thread counted since it came, if that is known.
+    pub fn switch(
+        &mut self,
+        cpu: u32,
+        at_ns: u64,
+        prev: Task,
+        next: Task,
+        counters: [u64; MOST_COUNTERS],
+    ) -> Option<[u64; MOST_COUNTERS]> {
+        let (core, running) = self.at(cpu)?;
+        if core.switches == 0 {
+            core.first_ns = at_ns;
+        }
+        core.switches += 1;
+        core.last_ns = core.last_ns.max(at_ns);
+        let before = running.replace(Running { task: next, since_ns: at_ns, counters })?;
+        let ran_ns = at_ns.saturating_sub(before.since_ns);
+        if before.task.tid != prev.tid {
+            core.unknown_ns += ran_ns;
+            return None;
+        }
+        if prev.is_idle() {
+            core.idle_ns += ran_ns;
+        } else {
+            core.busy_ns += ran_ns;
+        }
+        Some(std::array::from_fn(|index| counters[index].wrapping_sub(before.counters[index])))
+    }
+
+    pub fn interrupted(&mut self, cpu: u32, duration_ns: u64, is_deferred: bool) {
+        if let Some((core, _)) = self.at(cpu) {
+            let sum = if is_deferred { &mut core.deferred_ns } else { &mut core.interrupt_ns };
+            *sum = sum.saturating_add(duration_ns);
+        }
+    }
+}

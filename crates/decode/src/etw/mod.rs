@@ -1,0 +1,359 @@
+//! What the events of Event Tracing for Windows mean: from the records of a trace to processes, threads, switches,
+//! samples with stacks, I/O, inferences and engine time.
+//!
+//! [`EtwDecoder`] is given every record in the order of time and hands what it understands to an [`EtwSink`]. It does no
+//! I/O and works on every system. A trace may be read twice: [`EtwDecoder::learn`] on a first pass collects what a trace
+//! tells too late (schemas, names of files, which process a thread belongs to); without it those are unknown until told.
+//!
+//! All tables are bounded. Every event is counted by what became of it ([`Coverage`]), and every table counts what it had
+//! to leave out. Nothing here panics, whatever the bytes.
+
+mod cores;
+mod coverage;
+mod dxg;
+mod fields;
+mod io;
+mod kernel;
+mod kernel_io;
+mod lives;
+mod ort;
+mod samples;
+mod sink;
+#[cfg(test)]
+mod tests;
+mod wait_reason;
+
+pub use cores::Core;
+pub use coverage::{Coverage, EventKind, Unused};
+pub use dxg::{AdapterInfo, DxgCounts, Engine, EngineBusy, EngineInfo, EngineTotal, GpuPacket, PacketKind};
+pub use fields::{FieldValue, Fields};
+pub use io::IoCounts;
+pub use lives::{LifeCounts, ProcessLife, ProcessTotals, ThreadAccount, ThreadLife, UNKNOWN_ID, Wait};
+pub use ort::{Inference, OrtActivity, OrtCounts, OrtOperator, OrtRow, OrtSession};
+pub use samples::SampleCounts;
+pub use sink::{
+    CounterSample, DeviceRow, DiskFlush, DiskTransfer, EtwSink, EventStack, FileEnd, FileOperation, FileVerb,
+    HardFault, Image, ImageMoment, ImageSymbols, InterruptKind, InterruptTime, NetworkTransfer, NetworkVerb,
+    Protocol, Sample, SwitchDetail, VirtualMemory,
+};
+pub use wait_reason::WaitReason;
+
+use ortscope_core::kernel::threads::{Limits, Threads};
+use ortscope_core::kernel::{EventTally, KernelEvent, Task};
+use ortscope_etl::payload::builtin::{self, ort::ONNX_RUNTIME};
+use ortscope_etl::payload::kernel::{KernelBody, KernelPayload};
+use ortscope_etl::payload::stacks::{StackCounts, StackMatcher};
+use ortscope_etl::payload::{SchemaSource, SchemaStore};
+use ortscope_etl::{
+    Clock, ClockKind, EventDescriptor, EventRecord, Guid, Identity, LogFileHeader, PointerSize,
+};
+
+use cores::Cores;
+use dxg::Dxg;
+use io::Io;
+use lives::Lives;
+use ort::Ort;
+use samples::Samples;
+
+/// Counters of a processor that one event can carry.
+pub const MOST_COUNTERS: usize = 7;
+
+/// A record that is a year younger than the one before it is damaged.
+const LONGEST_GAP_NS: u64 = 365 * 24 * 3600 * 1_000_000_000;
+
+/// Losses of all parts. A number that is not 0 belongs into a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EtwCounts {
+    pub kernel: EventTally,
+    pub lives: LifeCounts,
+    pub samples: SampleCounts,
+    pub stacks: StackCounts,
+    pub io: IoCounts,
+    pub ort: OrtCounts,
+    pub dxg: DxgCounts,
+    /// Records that were older than the one before, or years younger: damaged ones. They count as of the time before.
+    pub wrong_times: u64,
+}
+
+/// Turns the records of one trace into what they mean.
+#[derive(Debug)]
+pub struct EtwDecoder {
+    clock: Clock,
+    /// Of the counter in which the kernel measures durations, whatever the clock of the trace is.
+    performance_frequency: u64,
+    pointer_size: PointerSize,
+    schemas: SchemaStore,
+    stacks: StackMatcher,
+    lives: Lives,
+    cores: Cores,
+    threads: Threads,
+    samples: Samples,
+    io: Io,
+    ort: Ort,
+    dxg: Dxg,
+    coverage: Coverage,
+    tally: EventTally,
+    counter_names: Vec<String>,
+    sample_interval_ns: Option<u64>,
+    last_ns: u64,
+    wrong_times: u64,
+}
+
+impl EtwDecoder {
+    pub fn new(header: &LogFileHeader) -> Self {
+        Self::with_limits(header, Limits::default())
+    }
+
+    /// `limits` are those of [`Self::threads`]; sums of whole lives do not depend on them.
+    pub fn with_limits(header: &LogFileHeader, limits: Limits) -> Self {
+        Self {
+            clock: header.clock,
+            performance_frequency: header.performance_frequency,
+            pointer_size: header.pointer_size,
+            schemas: SchemaStore::new(),
+            stacks: StackMatcher::default(),
+            lives: Lives::default(),
+            cores: Cores::default(),
+            threads: Threads::new(limits),
+            samples: Samples::default(),
+            io: Io::default(),
+            ort: Ort::default(),
+            dxg: Dxg::default(),
+            coverage: Coverage::default(),
+            tally: EventTally::default(),
+            counter_names: Vec::new(),
+            sample_interval_ns: None,
+            last_ns: 0,
+            wrong_times: 0,
+        }
+    }
+
+    /// First pass, optional, in any order: what is told later than it is needed.
+    pub fn learn(&mut self, record: &EventRecord<'_>) {
+        self.schemas.learn(record);
+        let Identity::Kernel { hook, .. } = record.identity else { return };
+        // Threads; and the names of files that a rundown tells at the end.
+        if !matches!(hook.0, 0x0501..=0x0504 | 0x0400 | 0x0424) {
+            return;
+        }
+        match KernelPayload::decode(record).map(|payload| payload.body) {
+            Ok(KernelBody::Thread(thread)) => {
+                self.lives.learn(thread.thread_id, thread.process_id, record.ticks, hook.kind() == 1);
+            }
+            Ok(KernelBody::ThreadV0(thread)) => {
+                self.lives.learn(thread.thread_id, thread.process_id, record.ticks, hook.kind() == 1);
+            }
+            Ok(KernelBody::FileName(name)) if !self.io.knows(name.file_object.0) => {
+                self.io.name_file(name.file_object.0, name.file_name.to_string());
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes the next record in the order of time.
+    pub fn push<S: EtwSink + ?Sized>(&mut self, record: &EventRecord<'_>, sink: &mut S) {
+        let at_ns = self.moment(record);
+        self.lives.advance(at_ns, &self.threads, sink);
+        self.schemas.learn(record);
+        let (outcome, token) = match record.identity {
+            Identity::Kernel { .. } => self.kernel_record(record, at_ns, sink),
+            Identity::Classic(classic) if classic.class == ortscope_etl::payload::kernel::METADATA_CLASS => {
+                (Ok(()), 0)
+            }
+            Identity::Classic(_) => self.kernel_record(record, at_ns, sink),
+            Identity::Event { provider, descriptor } => {
+                (self.event_record(record, provider, &descriptor, at_ns, sink), 0)
+            }
+            Identity::Message(_) | Identity::Error => (Err(Unused::NoLayout), 0),
+        };
+        self.coverage.count(record, outcome);
+        self.follow_stack(record, token, sink);
+    }
+
+    /// The trace is over: hands out all that waited for more.
+    pub fn finish<S: EtwSink + ?Sized>(&mut self, sink: &mut S) {
+        self.samples.finish(self.pointer_size, sink);
+        self.io.finish(sink);
+        self.ort.finish();
+        self.dxg.finish();
+        self.lives.finish(&self.threads, sink);
+    }
+
+    /// Nanoseconds since the start of the traced machine's clock.
+    pub fn at_ns(&self, ticks: u64) -> u64 {
+        self.clock.nanos_of(ticks)
+    }
+
+    /// The date of such a moment, in nanoseconds since 1970.
+    pub fn unix_ns(&self, at_ns: u64) -> i64 {
+        let start_ticks = self.clock.start_ticks();
+        let since_start = i128::from(at_ns) - i128::from(self.clock.nanos_of(start_ticks));
+        let unix = i128::from(self.clock.unix_nanos(start_ticks)) + since_start;
+        unix.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
+    }
+
+    /// Time never runs back: sums of spans are then never longer than the trace. Headers are dated apart, they may be newer
+    /// than the first events.
+    fn moment(&mut self, record: &EventRecord<'_>) -> u64 {
+        let told_ns = self.at_ns(record.ticks);
+        if matches!(record.identity, Identity::Kernel { hook, .. } if hook.group() == 0) {
+            return told_ns;
+        }
+        let is_wrong = told_ns < self.last_ns || self.last_ns > 0 && told_ns - self.last_ns > LONGEST_GAP_NS;
+        if is_wrong {
+            self.wrong_times += 1;
+        } else {
+            self.last_ns = told_ns;
+        }
+        self.last_ns
+    }
+
+    /// The moment of the newest record.
+    pub fn last_ns(&self) -> u64 {
+        self.last_ns
+    }
+
+    /// Accounts of the threads, for questions about any interval that its limits still hold.
+    pub fn threads(&self) -> &Threads {
+        &self.threads
+    }
+
+    /// The time of each processor of which a switch or interrupt was seen.
+    pub fn cores(&self) -> Vec<Core> {
+        self.cores.list()
+    }
+
+    /// A process that lives now, or ended less than a second ago.
+    pub fn process(&self, pid: u32) -> Option<&ProcessLife> {
+        self.lives.process(pid)
+    }
+
+    pub fn processes(&self) -> impl Iterator<Item = &ProcessLife> {
+        self.lives.processes()
+    }
+
+    /// Threads that live now, such as a rundown told of.
+    pub fn live_threads(&self) -> impl Iterator<Item = &ThreadLife> {
+        self.lives.threads()
+    }
+
+    pub fn engines(&self) -> impl Iterator<Item = &EngineInfo> {
+        self.dxg.engines()
+    }
+
+    pub fn adapters(&self) -> impl Iterator<Item = &AdapterInfo> {
+        self.dxg.adapters()
+    }
+
+    /// Busy time by engine and process.
+    pub fn engine_totals(&self) -> impl Iterator<Item = EngineTotal> {
+        self.dxg.totals()
+    }
+
+    /// Names of the counters that switches carry.
+    pub fn counter_names(&self) -> &[String] {
+        &self.counter_names
+    }
+
+    /// The time between two samples of a processor, as the trace tells it.
+    pub fn sample_interval_ns(&self) -> Option<u64> {
+        self.sample_interval_ns
+    }
+
+    pub fn schemas(&self) -> &SchemaStore {
+        &self.schemas
+    }
+
+    pub fn coverage(&self) -> &Coverage {
+        &self.coverage
+    }
+
+    pub fn counts(&self) -> EtwCounts {
+        EtwCounts {
+            kernel: self.tally,
+            lives: self.lives.counts,
+            samples: self.samples.counts,
+            stacks: self.stacks.counts(),
+            io: self.io.counts,
+            ort: self.ort.counts,
+            dxg: self.dxg.counts,
+            wrong_times: self.wrong_times,
+        }
+    }
+
+    /// A span in ticks of the performance counter.
+    fn counter_ns(&self, ticks: u64) -> u64 {
+        let frequency = self.performance_frequency;
+        let nanos = (u128::from(ticks) * 1_000_000_000).checked_div(u128::from(frequency)).unwrap_or(0);
+        u64::try_from(nanos).unwrap_or(u64::MAX)
+    }
+
+    /// Whether moments in payloads, which are of the performance counter, can be compared with those of records.
+    fn has_counter_clock(&self) -> bool {
+        self.clock.kind() == ClockKind::PerformanceCounter
+    }
+
+    fn event_record<S: EtwSink + ?Sized>(
+        &mut self,
+        record: &EventRecord<'_>,
+        provider: Guid,
+        descriptor: &EventDescriptor,
+        at_ns: u64,
+        sink: &mut S,
+    ) -> Result<(), Unused> {
+        let device = match provider {
+            ONNX_RUNTIME => return self.ort.push(record, at_ns, sink),
+            builtin::DXGKRNL => match descriptor.id {
+                254 | 260 | 261 | 468 | 509 => "Microsoft-Windows-DxgKrnl",
+                _ => return self.dxg.push(record, descriptor, &self.schemas, at_ns, sink),
+            },
+            builtin::ENERGY_ESTIMATION => "Microsoft-Windows-Energy-Estimation-Engine",
+            builtin::KERNEL_ACPI => "Microsoft-Windows-Kernel-Acpi",
+            builtin::KERNEL_POWER => "Microsoft-Windows-Kernel-Power",
+            builtin::KERNEL_PROCESSOR_POWER => "Microsoft-Windows-Kernel-Processor-Power",
+            _ => return Err(Unused::NotNeeded),
+        };
+        let name = self.schemas.schema(record).map(|(_, schema)| match &*schema.opcode {
+            "" => schema.task.to_string(),
+            opcode => format!("{}/{opcode}", schema.task),
+        });
+        let mut fields = Fields::default();
+        let decoded = self.schemas.decode(record, &mut fields);
+        let name = name.filter(|_| decoded.source != SchemaSource::Unknown).ok_or(Unused::NoLayout)?;
+        sink.device(&DeviceRow { at_ns, cpu: u32::from(record.processor), provider: device, name, fields });
+        Ok(())
+    }
+
+    fn follow_stack<S: EtwSink + ?Sized>(&mut self, record: &EventRecord<'_>, token: u64, sink: &mut S) {
+        let Self { stacks, samples, pointer_size, clock, lives, .. } = self;
+        stacks.push(record, token, |stack| {
+            if Samples::is_sample(stack.owner.token) {
+                samples.attach(stack.owner.token, stack.process_id, stack.addresses(), *pointer_size);
+                return;
+            }
+            let (mut kernel, mut user) = (Vec::new(), Vec::new());
+            samples.counts.frames_left_out +=
+                samples::split(stack.addresses(), *pointer_size, &mut kernel, &mut user);
+            let thread = match (stack.thread_id, stack.process_id) {
+                (Some(tid), Some(pid)) => Task { tid, pid },
+                (Some(tid), None) => lives.task(tid, None),
+                _ => Task { tid: UNKNOWN_ID, pid: UNKNOWN_ID },
+            };
+            sink.stack(&EventStack {
+                at_ns: clock.nanos_of(stack.owner.ticks),
+                cpu: u32::from(stack.owner.processor),
+                hook: u16::try_from(stack.owner.token).ok().filter(|hook| *hook != 0),
+                thread,
+                kernel,
+                user,
+            });
+        });
+    }
+
+    fn tell<S: EtwSink + ?Sized>(&mut self, event: &KernelEvent, sink: &mut S) {
+        self.tally.count(event);
+        self.threads.apply(event);
+        self.threads.advance(event.at_ns());
+        sink.kernel(event);
+    }
+}

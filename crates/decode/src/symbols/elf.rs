@@ -1,0 +1,219 @@
+//! What a program or library says about its own code: functions, tables for unwinding, its build id.
+//!
+//! Reads through `object`'s [`ReadRef`], so that the caller decides whether bytes are in memory or come out of a file as
+//! they are needed.
+
+use std::sync::Arc;
+
+use object::elf::{FileHeader64, PT_LOAD, SHT_DYNSYM, SHT_NOBITS, SHT_SYMTAB, STT_FUNC, STT_GNU_IFUNC};
+use object::read::elf::{FileHeader as _, ProgramHeader as _, SectionHeader as _, Sym as _};
+use object::{Endianness, ReadRef};
+use thiserror::Error;
+
+/// Tables of one file that are kept in memory: 256 MB each. Larger ones count as missing.
+const MOST_TABLE_BYTES: u64 = 256 << 20;
+
+#[derive(Debug, Error)]
+pub enum ElfError {
+    #[error("it is no 64-bit ELF file: {0}")]
+    NotElf(object::read::Error),
+    #[error("its {what} cannot be read: {why}")]
+    Damaged { what: &'static str, why: object::read::Error },
+}
+
+/// A function: where it begins, how long it is, where its name stands.
+#[derive(Debug, Clone, Copy)]
+struct Function {
+    address: u64,
+    bytes: u32,
+    name: u32,
+    is_dynamic: bool,
+}
+
+/// The part of a file that is mapped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Segment {
+    file_offset: u64,
+    file_bytes: u64,
+    address: u64,
+}
+
+/// Tables for unwinding, with the addresses that the file gives them.
+#[derive(Debug, Clone, Default)]
+pub struct UnwindTables {
+    pub frames: Option<(u64, Arc<[u8]>)>,
+    pub index: Option<(u64, Arc<[u8]>)>,
+    /// Where the code is.
+    pub text: Option<std::ops::Range<u64>>,
+}
+
+/// What is kept of an ELF file.
+#[derive(Debug, Clone, Default)]
+pub struct ElfImage {
+    pub build_id: Option<Vec<u8>>,
+    pub unwind: UnwindTables,
+    segments: Vec<Segment>,
+    functions: Vec<Function>,
+    names: Box<[u8]>,
+    dynamic_names: Box<[u8]>,
+    /// Whether it has the whole symbol table, not only what is exported.
+    pub has_symbol_table: bool,
+}
+
+impl ElfImage {
+    pub fn parse<'data, R: ReadRef<'data>>(data: R) -> Result<Self, ElfError> {
+        let header = FileHeader64::<Endianness>::parse(data).map_err(ElfError::NotElf)?;
+        let endian = header.endian().map_err(ElfError::NotElf)?;
+        let damaged = |what| move |why| ElfError::Damaged { what, why };
+        let mut image = Self::default();
+        let programs = header.program_headers(endian, data).map_err(damaged("program headers"))?;
+        for program in programs.iter().filter(|program| program.p_type(endian) == PT_LOAD) {
+            image.segments.push(Segment {
+                file_offset: program.p_offset(endian),
+                file_bytes: program.p_filesz(endian),
+                address: program.p_vaddr(endian),
+            });
+        }
+        let sections = header.sections(endian, data).map_err(damaged("section headers"))?;
+        let section = |name: &[u8]| {
+            let (_, section) = sections.section_by_name(endian, name)?;
+            // A file of debug information has sections without content.
+            let has_content =
+                section.sh_type(endian) != SHT_NOBITS && section.sh_size(endian) <= MOST_TABLE_BYTES;
+            let bytes = has_content.then(|| section.data(endian, data).ok()).flatten()?;
+            Some((section.sh_addr(endian), bytes))
+        };
+        let shared = |(address, bytes): (u64, &[u8])| (address, Arc::from(bytes));
+        image.build_id = section(b".note.gnu.build-id").and_then(|(_, note)| build_id(note));
+        image.unwind.frames = section(b".eh_frame").map(shared);
+        image.unwind.index = section(b".eh_frame_hdr").map(shared);
+        image.unwind.text = sections.section_by_name(endian, b".text").map(|(_, text)| {
+            let begin = text.sh_addr(endian);
+            begin..begin.saturating_add(text.sh_size(endian))
+        });
+        for (kind, is_dynamic) in [(SHT_DYNSYM, true), (SHT_SYMTAB, false)] {
+            let Some(header) = sections.iter().find(|section| section.sh_type(endian) == kind) else {
+                continue;
+            };
+            if header.sh_size(endian) > MOST_TABLE_BYTES {
+                continue;
+            }
+            let table = sections.symbols(endian, data, kind).map_err(damaged("symbols"))?;
+            let Ok(strings) = sections.section(table.string_section()) else { continue };
+            if strings.sh_size(endian) > MOST_TABLE_BYTES {
+                continue;
+            }
+            let names = strings.data(endian, data).map_err(damaged("names of symbols"))?;
+            *(if is_dynamic { &mut image.dynamic_names } else { &mut image.names }) = names.into();
+            image.has_symbol_table |= !is_dynamic;
+            for symbol in table.iter() {
+                let address = symbol.st_value(endian);
+                if address == 0 || !matches!(symbol.st_type(), STT_FUNC | STT_GNU_IFUNC) {
+                    continue;
+                }
+                let bytes = u32::try_from(symbol.st_size(endian)).unwrap_or(u32::MAX);
+                image.functions.push(Function { address, bytes, name: symbol.st_name(endian), is_dynamic });
+            }
+        }
+        // Of several names for one place the longest function counts, and the exported name before the inner one.
+        image
+            .functions
+            .sort_unstable_by_key(|function| (function.address, function.bytes, function.is_dynamic));
+        image.functions.dedup_by(|later, kept| {
+            let is_same = later.address == kept.address;
+            if is_same {
+                *kept = *later;
+            }
+            is_same
+        });
+        Ok(image)
+    }
+
+    /// Takes over the functions of a file with debug information for the same code.
+    pub fn adopt_functions(&mut self, other: Self) {
+        self.functions = other.functions;
+        self.names = other.names;
+        self.dynamic_names = other.dynamic_names;
+        self.has_symbol_table = other.has_symbol_table;
+    }
+
+    /// What to subtract from addresses in a process to get the file's own, for a mapping of the file.
+    pub fn bias(&self, mapped_at: u64, file_offset: u64) -> Option<u64> {
+        // Mappings begin at a page: the segment begins on the page's later bytes.
+        let holds = |segment: &&Segment| {
+            let begin = segment.file_offset & !0xfff;
+            let end = segment.file_offset.saturating_add(segment.file_bytes);
+            (begin..end.max(begin + 1)).contains(&file_offset)
+        };
+        let segment = self.segments.iter().rfind(holds)?;
+        let address = segment.address.wrapping_sub(segment.file_offset).wrapping_add(file_offset);
+        Some(mapped_at.wrapping_sub(address))
+    }
+
+    /// The function at an address of the file: where it begins and its name as the linker knows it.
+    pub fn function(&self, address: u64) -> Option<(u64, &str)> {
+        let after = self.functions.partition_point(|function| function.address <= address);
+        // A function inside another one (a local label of assembly) must not hide it.
+        let (functions, _) = self.functions.split_at(after);
+        let covers = |function: &&Function| address - function.address < u64::from(function.bytes.max(1));
+        let function = functions.iter().rev().take(8).find(covers).or_else(|| {
+            // Assembly often has no size: it reaches to the next one, but not out of the code into tables of jumps.
+            let text = self.unwind.text.as_ref()?;
+            functions
+                .last()
+                .filter(|last| last.bytes == 0 && text.contains(&last.address) && text.contains(&address))
+        })?;
+        let names = if function.is_dynamic { &self.dynamic_names } else { &self.names };
+        let rest = names.get(function.name as usize..)?;
+        let name = &rest[..rest.iter().position(|byte| *byte == 0).unwrap_or(rest.len())];
+        Some((function.address, std::str::from_utf8(name).ok()?)).filter(|(_, name)| !name.is_empty())
+    }
+
+    pub fn function_count(&self) -> usize {
+        self.functions.len()
+    }
+}
+
+/// A note: three lengths and kinds of 4 bytes, the owner's name, then the id.
+fn build_id(note: &[u8]) -> Option<Vec<u8>> {
+    let length = usize::try_from(u32::from_ne_bytes(note.get(4..8)?.try_into().ok()?)).ok()?;
+    (note.get(12..16)? == b"GNU\0")
+        .then(|| note.get(16..16usize.checked_add(length)?).map(<[u8]>::to_vec))
+        .flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_elf_file_is_refused() {
+        assert!(ElfImage::parse(&b"MZ not this one"[..]).is_err());
+        assert!(ElfImage::parse(&[][..]).is_err());
+    }
+
+    #[test]
+    fn addresses_follow_the_segment_that_holds_the_offset() {
+        let mut image = ElfImage::default();
+        image.segments.push(Segment { file_offset: 0, file_bytes: 0x1234, address: 0 });
+        // As linkers place code: at the same place in its page, another distance.
+        image.segments.push(Segment { file_offset: 0x2340, file_bytes: 0x1000, address: 0x3340 });
+        assert_eq!(image.bias(0x7000_0000_2000, 0x2000), Some(0x7000_0000_2000 - 0x3000));
+        assert_eq!(image.bias(0x7000_0000_0000, 0), Some(0x7000_0000_0000));
+        assert_eq!(image.bias(0x1000, 0x9000), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_answered(mut bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
+            ElfImage::parse(&bytes[..]).ok();
+            // The same behind the first bytes of a real header.
+            if bytes.len() > 64 {
+                bytes[..8].copy_from_slice(&[0x7f, b'E', b'L', b'F', 2, 1, 1, 0]);
+                ElfImage::parse(&bytes[..]).ok();
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Samples with stacks as a source of the pipeline: a row for each sample, and all of them added up for whoever draws them.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ortscope_core::kernel::StackProfile;
+use ortscope_core::metric::Availability;
+use ortscope_core::pipeline::{Control, CostClass, Emitter, Source, SourceError, SourceInfo, WhenFull};
+use ortscope_core::schema::{KernelEventRow, Text};
+
+use crate::SampleTrace;
+use crate::kernel::{SampleCounts, SampleOptions};
+use crate::kernel_source::{source_error, split};
+
+const DRAIN_NANOS: u64 = 50_000_000;
+
+/// What sampling found, once it has ended.
+#[derive(Debug, Clone, Default)]
+pub struct Stacks {
+    pub profile: StackProfile,
+    pub counts: SampleCounts,
+    /// Samples of each processor per second.
+    pub hertz: u32,
+    /// What was not seen, and why.
+    pub missing: Vec<String>,
+}
+
+/// Where [`Stacks`] are found when the source has ended.
+#[derive(Debug, Clone, Default)]
+pub struct StacksHandle(Arc<Mutex<Option<Stacks>>>, Arc<AtomicBool>);
+
+impl StacksHandle {
+    /// `None` while sampling goes on, or if it could not begin.
+    pub fn take(&self) -> Option<Stacks> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Whether sampling has begun, or was found to be impossible.
+    pub fn is_ready(&self) -> bool {
+        self.1.load(Ordering::Acquire)
+    }
+}
+
+/// Samples what some processes and their children execute.
+#[derive(Debug)]
+pub struct StackSource {
+    info: SourceInfo,
+    options: SampleOptions,
+    handle: StacksHandle,
+}
+
+impl StackSource {
+    pub fn new(options: SampleOptions) -> Self {
+        let info = SourceInfo {
+            name: "stacks",
+            tracks: vec!["kernel_events/samples".to_owned()],
+            cost: CostClass::Medium,
+            when_full: WhenFull::DropAndCount,
+        };
+        Self { info, options, handle: StacksHandle::default() }
+    }
+
+    pub fn handle(&self) -> StacksHandle {
+        self.handle.clone()
+    }
+}
+
+impl Source for StackSource {
+    fn info(&self) -> &SourceInfo {
+        &self.info
+    }
+
+    fn probe(&mut self) -> Availability {
+        match SampleTrace::open(&self.options) {
+            Ok(trace) => match trace.missing().join("; ") {
+                missing if missing.is_empty() => Availability::Ready,
+                why => Availability::Degraded { why, hint: "run as root, or with CAP_PERFMON".to_owned() },
+            },
+            Err(error) => {
+                let (why, hint) = split(&error);
+                Availability::Unavailable { why, hint: hint.unwrap_or_default() }
+            }
+        }
+    }
+
+    fn run(&mut self, out: &mut Emitter, control: &Control) -> Result<(), SourceError> {
+        let opened = SampleTrace::open(&self.options);
+        self.handle.1.store(true, Ordering::Release);
+        let mut trace = opened.map_err(|error| source_error(&error))?;
+        let mut profile = StackProfile::default();
+        let kind: Text = "sample".into();
+        let mut next_ns = control.clock().now_nanos();
+        loop {
+            next_ns += DRAIN_NANOS;
+            let goes_on = control.sleep_until(next_ns);
+            let before = trace.counts();
+            // Names of frames are known to the profile, which is being added to: rows wait until it is not.
+            let mut rows = Vec::new();
+            trace.drain(&mut profile, &mut |sample, leaf| {
+                let address = sample.kernel.first().or(sample.user.first()).copied();
+                rows.push((sample.at_ns, sample.cpu, sample.thread, address, leaf));
+            });
+            for (at_ns, cpu, thread, address, leaf) in rows {
+                out.emit(&KernelEventRow {
+                    timestamp_ns: at_ns,
+                    kind: kind.clone(),
+                    processor: Some(u64::from(cpu)),
+                    pid: Some(u64::from(thread.pid)),
+                    tid: Some(u64::from(thread.tid)),
+                    duration_ns: None,
+                    value: address,
+                    detail: leaf.and_then(|leaf| profile.get(leaf)).map(|frame| frame.name.clone()),
+                });
+            }
+            let after = trace.counts();
+            out.lost("CPU samples", after.lost - before.lost);
+            out.lost("damaged records of samples", after.damaged - before.damaged);
+            out.flush();
+            if !goes_on {
+                break;
+            }
+            next_ns = next_ns.max(control.clock().now_nanos().saturating_sub(DRAIN_NANOS));
+        }
+        let now_ns = control.clock().now_nanos();
+        for missing in trace.missing() {
+            out.unavailable(now_ns, "kernel_events/samples", &missing, None);
+        }
+        out.flush();
+        let stacks =
+            Stacks { profile, counts: trace.counts(), hertz: trace.hertz(), missing: trace.missing() };
+        *self.handle.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(stacks);
+        Ok(())
+    }
+}

@@ -1,0 +1,183 @@
+//! Inferences of instrumented programs: every process that writes below one directory, also those that come later.
+//!
+//! ```text
+//! base/process-<pid>-<time>/*.ring      one directory per process: session numbers are each process's own
+//! ```
+//! A process needs nobody's permission and waits for nobody: it makes its directory and writes. Here the directories are
+//! found, their records become rows, and their messages become sessions, operators and marks on the time line.
+
+mod message;
+mod process;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ortscope_core::metric::Availability;
+use ortscope_core::pipeline::{Control, CostClass, Emitter, Source, SourceError, SourceInfo, WhenFull};
+
+pub use message::{NamedShape, ProgramMessage, SessionNote};
+use process::Process;
+
+/// Names an instrumented process the directory in which it makes its own.
+pub const CHANNEL_VARIABLE: &str = "ORTSCOPE_CHANNEL";
+
+/// As for a single channel: often enough for a live view, seldom enough not to disturb.
+const PERIOD_NANOS: u64 = 50_000_000;
+const BUSY_PERIOD_NANOS: u64 = 5_000_000;
+/// From this share on a ring fills up fast.
+const BUSY_FULLNESS: f64 = 0.25;
+/// Processes read at once. Those beyond are not read, and counted as lost once each.
+const MOST_PROCESSES: usize = 1024;
+
+/// Is told of each new process, and again when it has more sessions than were foreseen: a recording keeps the place of
+/// the rings and the names of their sessions, so that it can be read after a crash.
+pub type OnProcess = Box<dyn Fn(&Path, &[String]) + Send>;
+
+/// How far reading has come, for those who wait for it.
+#[derive(Debug, Default)]
+pub struct ReadProgress {
+    passes: AtomicU64,
+    positions: AtomicU64,
+}
+
+impl ReadProgress {
+    /// Passes over all rings that are complete.
+    pub fn passes(&self) -> u64 {
+        self.passes.load(Ordering::Acquire)
+    }
+
+    /// Positions sent on so far: rows of `channel_positions`, each behind all that was read up to it.
+    pub fn positions(&self) -> u64 {
+        self.positions.load(Ordering::Acquire)
+    }
+}
+
+/// Reads the channels of all processes below a directory until it is stopped, then once more.
+pub struct ProgramsSource {
+    info: SourceInfo,
+    base: PathBuf,
+    on_process: OnProcess,
+    progress: Arc<ReadProgress>,
+    processes: BTreeMap<PathBuf, Process>,
+    beyond: u64,
+}
+
+impl std::fmt::Debug for ProgramsSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ProgramsSource").field("base", &self.base).finish_non_exhaustive()
+    }
+}
+
+impl ProgramsSource {
+    pub fn new(base: &Path, on_process: OnProcess) -> Self {
+        let info = SourceInfo {
+            name: "programs",
+            tracks: ["inferences", "sessions", "operators", "annotations"].map(str::to_owned).to_vec(),
+            cost: CostClass::Low,
+            when_full: WhenFull::DropAndCount,
+        };
+        Self {
+            info,
+            base: base.to_owned(),
+            on_process,
+            progress: Arc::default(),
+            processes: BTreeMap::new(),
+            beyond: 0,
+        }
+    }
+
+    pub fn progress(&self) -> Arc<ReadProgress> {
+        Arc::clone(&self.progress)
+    }
+
+    /// Knows a process before it writes: nothing of it is lost, however soon everything ends.
+    pub fn expect(&mut self, directory: &Path) {
+        let process = Process::new(directory);
+        (self.on_process)(directory, process.session_ids());
+        self.processes.insert(directory.to_owned(), process);
+    }
+
+    fn find_processes(&mut self) -> Result<(), SourceError> {
+        let failed = |error: std::io::Error| SourceError::Failed(error.to_string());
+        let entries = match fs_err::read_dir(&self.base) {
+            Ok(entries) => entries,
+            // Before the first process there may be nothing.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(failed(error)),
+        };
+        for entry in entries {
+            let entry = entry.map_err(failed)?;
+            let path = entry.path();
+            let is_new = !self.processes.contains_key(&path);
+            if !is_new || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                continue;
+            }
+            if self.processes.len() >= MOST_PROCESSES {
+                self.beyond += 1;
+                continue;
+            }
+            self.expect(&path);
+        }
+        Ok(())
+    }
+
+    /// Reads what is new of all processes; how full the fullest ring is.
+    fn pass(&mut self, out: &mut Emitter, now_ns: u64) -> Result<f64, SourceError> {
+        self.find_processes()?;
+        out.lost("processes", std::mem::take(&mut self.beyond));
+        let mut fullness: f64 = 0.0;
+        for (path, process) in &mut self.processes {
+            let known = process.session_ids().len();
+            // A process that cannot be read must not keep the others from being read.
+            if let Err(error) = process.pass(out, now_ns) {
+                out.lost("unreadable rings", 1);
+                process.give_up(out, now_ns, &error.to_string());
+            }
+            if process.session_ids().len() != known {
+                (self.on_process)(path, process.session_ids());
+            }
+            fullness = fullness.max(process.fullness());
+        }
+        let positions = self.processes.values().map(Process::positions).sum();
+        self.progress.positions.store(positions, Ordering::Release);
+        self.progress.passes.fetch_add(1, Ordering::Release);
+        Ok(fullness)
+    }
+}
+
+impl Source for ProgramsSource {
+    fn info(&self) -> &SourceInfo {
+        &self.info
+    }
+
+    fn probe(&mut self) -> Availability {
+        Availability::Ready
+    }
+
+    fn run(&mut self, out: &mut Emitter, control: &Control) -> Result<(), SourceError> {
+        let mut sent_at_mark = None;
+        let mut next = control.clock().now_nanos();
+        loop {
+            // Asked before reading, so that what was written last is still read.
+            let stopped = control.is_stopped();
+            let now = control.clock().now_nanos();
+            if sent_at_mark.is_some_and(|sent| out.kept() >= sent) {
+                self.processes.values_mut().for_each(Process::release);
+                sent_at_mark = None;
+            }
+            let fullness = self.pass(out, now)?;
+            if stopped {
+                return Ok(());
+            }
+            if sent_at_mark.is_none() {
+                self.processes.values_mut().for_each(Process::mark);
+                sent_at_mark = Some(out.sent());
+            }
+            let period = if fullness > BUSY_FULLNESS { BUSY_PERIOD_NANOS } else { PERIOD_NANOS };
+            next = (next + period).max(now);
+            control.sleep_until(next);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+"""ortscope shows what happens inside an ONNX Runtime inference.
+
+Three ways to have inferences recorded::
+
+    session = ortscope.MonitoredInferenceSession("model.onnx")   # one session
+    ortscope.patch()                                             # every session of this program
+    python -m ortscope record app.py                             # a program as it is
+
+``ortscope.Monitor`` adds functions, batches and stages of your own. ``ortscope report last`` shows what was recorded.
+"""
+
+from typing import TYPE_CHECKING, Any, List
+
+from ._monitor import BatchMonitor, InferenceMonitor, Monitor
+from ._native import __version__
+from ._session import is_patched, patch, profiling_unavailable, unpatch
+from .errors import (
+    ETWAccessDeniedError,
+    ETWError,
+    ETWProviderError,
+    ETWSessionError,
+    MonitorError,
+    OrtscopeError,
+    RecordingError,
+)
+from .process import (
+    BaseMonitor,
+    ETWMonitor,
+    ETWMonitorConfig,
+    MetricSample,
+    MonitorConfig,
+    ProcessMetrics,
+    ProcessMonitor,
+    create_monitor,
+)
+from .recordings import Recording, Table, recordings, store_directory
+from .summary import Summary
+
+if TYPE_CHECKING:
+    from ._typing import MonitoredInferenceSession
+
+__all__ = [
+    "BaseMonitor",
+    "BatchMonitor",
+    "ETWAccessDeniedError",
+    "ETWError",
+    "ETWMonitor",
+    "ETWMonitorConfig",
+    "ETWProviderError",
+    "ETWSessionError",
+    "InferenceMonitor",
+    "MetricSample",
+    "Monitor",
+    "MonitorConfig",
+    "MonitorError",
+    "MonitoredInferenceSession",
+    "OrtscopeError",
+    "ProcessMetrics",
+    "ProcessMonitor",
+    "Recording",
+    "RecordingError",
+    "Summary",
+    "Table",
+    "__version__",
+    "create_monitor",
+    "is_patched",
+    "patch",
+    "profiling_unavailable",
+    "recordings",
+    "store_directory",
+    "unpatch",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # Made when it is asked for: it derives from onnxruntime's class, and the package works without onnxruntime.
+    if name == "MonitoredInferenceSession":
+        from ._session import monitored_class
+
+        made = monitored_class()
+        globals()[name] = made
+        return made
+    raise AttributeError("module %r has no attribute %r" % (__name__, name))
+
+
+def __dir__() -> List[str]:
+    return sorted(__all__)

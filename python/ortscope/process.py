@@ -1,0 +1,430 @@
+"""Watching processes: ``ProcessMonitor``, ``ETWMonitor`` and :func:`create_monitor`.
+
+Sampling runs in Rust threads without the GIL; Python fetches what has collected. A name never lies about its backend:
+``backend`` says where the numbers come from, and what cannot be had is ``None`` with a reason.
+"""
+
+import json
+import os
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any, Callable, Dict, List, Optional, Set
+
+from . import _native
+from .errors import ETWAccessDeniedError, ETWError, MonitorError
+
+#: The overhead limits of the use cases, percent of one core, are those of the program.
+USE_CASES = ("development", "testing", "staging", "production", "critical")
+
+
+@dataclass
+class MonitorConfig:
+    """What to watch and how often."""
+
+    sampling_rate_hz: float = 100.0
+    buffer_size: int = 10000
+    target_process_names: Set[str] = field(default_factory=set)
+    target_processes: Set[int] = field(default_factory=set)
+    max_processes: int = 20
+    exclude_system_processes: bool = True
+    overhead_limit_percent: float = 5.0
+
+    def check(self) -> None:
+        rate = self.sampling_rate_hz
+        if not isinstance(rate, (int, float)) or isinstance(rate, bool) or not 0.1 <= rate <= 1000:
+            raise ValueError("sampling_rate_hz must lie between 0.1 and 1000, not %r" % (rate,))
+        for name in ("buffer_size", "max_processes"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ValueError("%s must be a whole number from 1 on, not %r" % (name, value))
+        for pid in self.target_processes:
+            _check_pid(pid)
+        for name in self.target_process_names:
+            if not isinstance(name, str) or not name:
+                raise ValueError("target_process_names must be names, not %r" % (name,))
+
+
+@dataclass
+class ETWMonitorConfig:
+    """Settings of a kernel session of Event Tracing for Windows."""
+
+    session_name: str = "OnnxInferenceMonitor"
+    buffer_size_kb: int = 64
+    min_buffers: int = 4
+    max_buffers: int = 64
+    enable_process_events: bool = True
+    enable_thread_events: bool = True
+    enable_cpu_sampling: bool = True
+    enable_memory_events: bool = True
+    enable_disk_io: bool = False
+    enable_context_switch: bool = True
+    cpu_sampling_interval: int = 1000
+    enable_stack_walking: bool = False
+
+
+@dataclass
+class MetricSample:
+    """One number of one process at one moment."""
+
+    metric_name: str
+    value: float
+    unit: str
+    pid: Optional[int]
+    timestamp_ns: int
+
+
+@dataclass
+class ProcessMetrics:
+    """A process at its last sample. Times are in ms, memory in bytes; what the system cannot give is ``None``."""
+
+    pid: int
+    timestamp_ns: int
+    name: Optional[str] = None
+    parent_pid: Optional[int] = None
+    session_id: Optional[int] = None
+    create_time: Optional[float] = None
+    exit_time: Optional[float] = None
+    exit_code: Optional[int] = None
+    command_line: Optional[str] = None
+    cpu_percent: Optional[float] = None
+    cpu_cycles: Optional[int] = None
+    kernel_time: Optional[float] = None
+    user_time: Optional[float] = None
+    context_switches: Optional[int] = None
+    priority: Optional[int] = None
+    affinity_mask: Optional[int] = None
+    working_set_size: Optional[int] = None
+    private_bytes: Optional[int] = None
+    virtual_bytes: Optional[int] = None
+    page_faults: Optional[int] = None
+    hard_faults: Optional[int] = None
+    peak_working_set: Optional[int] = None
+    paged_pool: Optional[int] = None
+    non_paged_pool: Optional[int] = None
+    memory_percent: Optional[float] = None
+    thread_count: Optional[int] = None
+    active_threads: Optional[int] = None
+    suspended_threads: Optional[int] = None
+    read_operations: Optional[int] = None
+    write_operations: Optional[int] = None
+    other_operations: Optional[int] = None
+    read_bytes: Optional[int] = None
+    write_bytes: Optional[int] = None
+    handle_count: Optional[int] = None
+    gdi_objects: Optional[int] = None
+    user_objects: Optional[int] = None
+    peak_handle_count: Optional[int] = None
+    unavailable: Dict[str, str] = field(default_factory=dict)
+
+
+#: Name and unit of the metrics of :meth:`BaseMonitor.collect_metrics`, and the column each comes from.
+_METRICS = (
+    ("process_cpu_percent", "percent", "cpu_percent", 1.0),
+    ("process_cpu_time_ms", "ms", "cpu_time_ns", 1e-6),
+    ("process_memory_rss_bytes", "bytes", "working_set_bytes", 1.0),
+    ("process_memory_private_bytes", "bytes", "private_bytes", 1.0),
+    ("process_memory_virtual_bytes", "bytes", "virtual_bytes", 1.0),
+    ("process_thread_count", "count", "thread_count", 1.0),
+    ("process_handle_count", "count", "handle_count", 1.0),
+    ("process_context_switches", "count", "context_switches", 1.0),
+    ("process_page_faults", "count", "page_faults", 1.0),
+    ("process_read_bytes", "bytes", "read_bytes", 1.0),
+    ("process_write_bytes", "bytes", "write_bytes", 1.0),
+)
+_SAME_NAMES = (
+    "cpu_percent cpu_cycles context_switches priority affinity_mask private_bytes virtual_bytes page_faults hard_faults "
+    "thread_count active_threads suspended_threads read_operations write_operations other_operations read_bytes "
+    "write_bytes handle_count gdi_objects user_objects peak_handle_count name parent_pid session_id exit_code "
+    "command_line"
+).split()
+
+
+def _check_pid(pid: Any) -> None:
+    if not isinstance(pid, int) or isinstance(pid, bool) or not 0 < pid < 2**32:
+        raise ValueError("a process id is a whole number above 0, not %r" % (pid,))
+
+
+def _metrics_of(row: Dict[str, Any], system: Optional[Dict[str, Any]], reasons: Dict[str, Any]) -> ProcessMetrics:
+    made = ProcessMetrics(pid=row["pid"], timestamp_ns=row["timestamp_ns"])
+    for name in _SAME_NAMES:
+        setattr(made, name, row.get(name))
+    made.kernel_time = None if row.get("kernel_time_ns") is None else row["kernel_time_ns"] / 1e6
+    made.user_time = None if row.get("user_time_ns") is None else row["user_time_ns"] / 1e6
+    made.working_set_size = row.get("working_set_bytes")
+    made.peak_working_set = row.get("peak_working_set_bytes")
+    made.paged_pool = row.get("paged_pool_bytes")
+    made.non_paged_pool = row.get("non_paged_pool_bytes")
+    created = row.get("create_time_unix_ns")
+    made.create_time = None if created is None else created / 1e9
+    total = (system or {}).get("memory_total_bytes")
+    if total and made.working_set_size is not None:
+        made.memory_percent = made.working_set_size / total * 100.0
+    made.unavailable = {track: given["reason"] for track, given in reasons.items()}
+    return made
+
+
+class BaseMonitor:
+    """Watches processes; the names of its methods are what existing callers use."""
+
+    def __init__(self, config: Optional[MonitorConfig] = None) -> None:
+        self.config = config if config is not None else MonitorConfig()
+        self.config.check()
+        self._lock = threading.RLock()
+        self._sampling: Optional[Any] = None
+        self._callbacks: List[Callable[[List[MetricSample]], None]] = []
+        self._feeder: Optional[threading.Thread] = None
+        self._feeding = threading.Event()
+        self._collections = 0
+        self._collection_ms_sum = 0.0
+        self._collection_ms_max = 0.0
+        self._callback_errors = 0
+
+    @property
+    def backend(self) -> str:
+        """Where the numbers come from."""
+        sampling = self._sampling
+        return sampling.backend if sampling is not None else "none: monitoring has not started"
+
+    @property
+    def is_monitoring(self) -> bool:
+        return self._sampling is not None
+
+    def start_monitoring(self) -> None:
+        with self._lock:
+            if self._sampling is None:
+                self._sampling = self._make()
+                self._feed()
+
+    def _make(self) -> Any:
+        config = self.config
+        pids = sorted(config.target_processes)
+        names = sorted(config.target_process_names)
+        if not pids and not names:
+            pids = [os.getpid()]
+        return _native.ProcessSampling(
+            pids,
+            names,
+            float(config.sampling_rate_hz),
+            config.buffer_size,
+            config.max_processes,
+            config.exclude_system_processes,
+            config.overhead_limit_percent,
+        )
+
+    def stop_monitoring(self) -> None:
+        with self._lock:
+            sampling, self._sampling = self._sampling, None
+            feeder, self._feeder = self._feeder, None
+        self._feeding.set()
+        if feeder is not None and feeder is not threading.current_thread():
+            feeder.join(timeout=2.0)
+        if sampling is not None:
+            sampling.stop()
+
+    def cleanup(self) -> None:
+        self.stop_monitoring()
+        self._callbacks.clear()
+
+    def __enter__(self) -> "BaseMonitor":
+        self.start_monitoring()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.cleanup()
+
+    def _running(self) -> Any:
+        sampling = self._sampling
+        if sampling is None:
+            raise MonitorError("nothing is monitored; hint: start_monitoring() begins")
+        return sampling
+
+    def collect_metrics(self) -> List[MetricSample]:
+        """The samples since the last call; the oldest are dropped, and counted, when the buffer is full."""
+        begin = time.perf_counter()
+        rows = json.loads(self._running().fresh())
+        samples = [
+            MetricSample(name, row[column] * factor, unit, row["pid"], row["timestamp_ns"])
+            for row in rows
+            for name, unit, column, factor in _METRICS
+            if row.get(column) is not None
+        ]
+        took = (time.perf_counter() - begin) * 1e3
+        self._collections += 1
+        self._collection_ms_sum += took
+        self._collection_ms_max = max(self._collection_ms_max, took)
+        return samples
+
+    def get_process_metrics(self, pid: Optional[int] = None) -> Optional[ProcessMetrics]:
+        """The last sample of a process, by default of this one; ``None`` if it is not watched or has ended."""
+        wanted = os.getpid() if pid is None else pid
+        _check_pid(wanted)
+        sampling = self._running()
+        for _ in range(100):
+            rows = json.loads(sampling.latest(wanted))
+            # The first percentage needs two samples.
+            if rows and rows[-1].get("cpu_percent") is not None:
+                break
+            if wanted not in self._targets() and not self.config.target_process_names:
+                break
+            time.sleep(0.01)
+        if not rows:
+            return None
+        known = json.loads(sampling.statistics())
+        return _metrics_of(rows[-1], known["system"], known["unavailable"])
+
+    def _targets(self) -> Set[int]:
+        return self.config.target_processes or {os.getpid()}
+
+    def get_process_summary(self) -> Dict[int, Dict[str, Any]]:
+        """Name, CPU and memory of every watched process by its id."""
+        rows = json.loads(self._running().latest())
+        return {
+            row["pid"]: {
+                "name": row.get("name"),
+                "cpu_percent": row.get("cpu_percent"),
+                "memory_mb": row["working_set_bytes"] / 1e6,
+                "thread_count": row.get("thread_count"),
+            }
+            for row in rows
+        }
+
+    def get_statistics(self) -> Dict[str, Any]:
+        """Requested and achieved rate, cost and losses of monitoring itself."""
+        known = json.loads(self._running().statistics())
+        seconds = known["seconds"]
+        ratio = known["cpu_ratio"]
+        memory = known["memory_bytes"]
+        return {
+            "backend": self.backend,
+            "requested_hz": float(self.config.sampling_rate_hz),
+            "achieved_hz": known["ticks"] / seconds if seconds > 0 else None,
+            "collections": self._collections,
+            "mean_collection_ms": self._collection_ms_sum / self._collections if self._collections else None,
+            "max_collection_ms": self._collection_ms_max if self._collections else None,
+            "overhead_percent": None if ratio is None else ratio * 100.0,
+            "memory_mb": None if memory is None else memory / 1e6,
+            "dropped": known["dropped"],
+            "late_ticks": known["late_ticks"],
+            "skipped_ticks": known["skipped_ticks"],
+            "callback_errors": self._callback_errors,
+            "processes": known["processes"],
+            "unavailable": known["unavailable"],
+            "notes": known["notes"],
+        }
+
+    def get_cpu_usage(self) -> Optional[float]:
+        """The machine's CPU, 0 to 100; ``None`` before its second sample or where it cannot be read."""
+        return self._system("cpu_percent")
+
+    def get_memory_usage(self) -> Optional[float]:
+        """The machine's memory in use, 0 to 100."""
+        used, total = self._system("memory_used_bytes"), self._system("memory_total_bytes")
+        return used / total * 100.0 if used is not None and total else None
+
+    def _system(self, name: str) -> Optional[float]:
+        sampling = self._running()
+        for _ in range(50):
+            system = json.loads(sampling.statistics())["system"]
+            if system and system[name] is not None:
+                return float(system[name])
+            time.sleep(0.02)
+        return None
+
+    def add_process(self, pid: int) -> None:
+        _check_pid(pid)
+        self.config.target_processes = set(self._targets()) | {pid}
+        self._restart()
+
+    def remove_process(self, pid: int) -> None:
+        _check_pid(pid)
+        left = set(self._targets()) - {pid}
+        if not left and not self.config.target_process_names:
+            raise MonitorError("process %d is the only one that is watched; hint: stop_monitoring() ends it" % pid)
+        self.config.target_processes = left
+        self._restart()
+
+    def _restart(self) -> None:
+        with self._lock:
+            if self._sampling is not None:
+                before, self._sampling = self._sampling, self._make()
+                before.stop()
+
+    def register_callback(self, callback: Callable[[List[MetricSample]], None]) -> None:
+        """Calls ``callback(samples)`` with batches of new samples, about ten times a second, on a thread of its own.
+
+        Samples go either to callbacks or to :meth:`collect_metrics`. What a callback raises is counted and reported.
+        """
+        if not callable(callback):
+            raise TypeError("a callback must be callable, not %s" % type(callback).__name__)
+        with self._lock:
+            self._callbacks.append(callback)
+            self._feed()
+
+    def _feed(self) -> None:
+        if self._callbacks and self._sampling is not None and self._feeder is None:
+            self._feeding.clear()
+            self._feeder = threading.Thread(target=self._feed_loop, name="ortscope-callbacks", daemon=True)
+            self._feeder.start()
+
+    def _feed_loop(self) -> None:
+        from ._hooks import _report
+
+        while not self._feeding.wait(0.1):
+            try:
+                samples = self.collect_metrics()
+            except MonitorError:
+                return
+            for callback in list(self._callbacks) if samples else []:
+                try:
+                    callback(samples)
+                except Exception as error:  # noqa: BLE001 - a callback must not end the others
+                    self._callback_errors += 1
+                    _report(error, callback)
+
+
+class ProcessMonitor(BaseMonitor):
+    """Samples processes through what the system offers without special rights."""
+
+
+class ETWMonitor(BaseMonitor):
+    """Kernel events of Windows. Where there are none, making one raises :class:`ETWError`: it never pretends."""
+
+    def __init__(self, config: Optional[ETWMonitorConfig] = None) -> None:
+        self.etw_config = config if config is not None else ETWMonitorConfig()
+        if sys.platform != "win32":
+            raise ETWError(
+                "Event Tracing for Windows exists on Windows only; hint: ProcessMonitor works here, and "
+                "'ortscope record --kernel' records kernel events on Linux"
+            )
+        if not _is_administrator():
+            raise ETWAccessDeniedError(
+                "a kernel session needs an administrator; hint: start this program elevated, or use ProcessMonitor"
+            )
+        raise ETWError("kernel sessions are not part of this package yet; hint: ProcessMonitor works here")
+
+    def set_kernel_flags(self, flags: List[str]) -> None:
+        raise ETWError("there is no kernel session")
+
+    def enable_stack_walking(self, enabled: bool) -> None:
+        raise ETWError("there is no kernel session")
+
+
+def _is_administrator() -> bool:
+    import ctypes
+
+    try:
+        return bool(ctypes.windll.shell32.IsUserAnAdmin())  # type: ignore[attr-defined]
+    except AttributeError:
+        return False
+
+
+def create_monitor(
+    use_case: str = "production", sampling_hz: float = 100, prefer_low_overhead: bool = False
+) -> BaseMonitor:
+    """A monitor for a use case: its overhead limit is the program's, and the rate is lowered when it is reached."""
+    limit = _native.overhead_limit(use_case)
+    if prefer_low_overhead:
+        limit, sampling_hz = limit / 2, min(sampling_hz, 10)
+    return ProcessMonitor(MonitorConfig(sampling_rate_hz=sampling_hz, overhead_limit_percent=limit))

@@ -1,0 +1,54 @@
+//! The native half of the Python package `ortscope`.
+//!
+//! ```text
+//! session.run ─► call: a method descriptor around ONNX Runtime's own run ─► probe ─► output: this process's channel
+//! observer: pipeline in Rust threads: channel, process sampler ─► recording, live statistics
+//! ```
+//! Python decides what is monitored; everything that happens per inference, and everything that runs in the background,
+//! is here. No background thread ever takes the GIL.
+
+mod call;
+mod doorway;
+mod errors;
+mod live;
+mod ndarray;
+mod observer;
+mod output;
+mod probe;
+mod process_sampler;
+mod rows;
+mod symbols;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("CHANNEL_VARIABLE", ortscope_sources::programs::CHANNEL_VARIABLE)?;
+    errors::add_to(module)?;
+    call::prepare(module.py());
+    module.add_class::<probe::Probe>()?;
+    module.add_class::<observer::Observer>()?;
+    module.add_class::<process_sampler::ProcessSampling>()?;
+    module.add_function(wrap_pyfunction!(call::method, module)?)?;
+    module.add_function(wrap_pyfunction!(call::set_hooks, module)?)?;
+    module.add_function(wrap_pyfunction!(call::set_batch_source, module)?)?;
+    module.add_function(wrap_pyfunction!(doorway::open_doorway, module)?)?;
+    module.add_function(wrap_pyfunction!(doorway::ort_version, module)?)?;
+    module.add_function(wrap_pyfunction!(doorway::profile_run, module)?)?;
+    module.add_function(wrap_pyfunction!(output::write_to, module)?)?;
+    module.add_function(wrap_pyfunction!(output::stop_writing, module)?)?;
+    module.add_function(wrap_pyfunction!(output::is_writing, module)?)?;
+    module.add_function(wrap_pyfunction!(output::after_fork, module)?)?;
+    module.add_function(wrap_pyfunction!(output::tell, module)?)?;
+    module.add_function(wrap_pyfunction!(output::profile_directory, module)?)?;
+    module.add_function(wrap_pyfunction!(output::now_ns, module)?)?;
+    module.add_function(wrap_pyfunction!(output::own_memory_bytes, module)?)?;
+    module.add_function(wrap_pyfunction!(output::stream_number, module)?)?;
+    module.add_function(wrap_pyfunction!(process_sampler::overhead_limit, module)?)?;
+    module.add_function(wrap_pyfunction!(rows::list_recordings, module)?)?;
+    module.add_function(wrap_pyfunction!(rows::read_table, module)?)?;
+    module.add_function(wrap_pyfunction!(rows::table_names, module)?)?;
+    module.add_function(wrap_pyfunction!(rows::store_directory, module)?)?;
+    Ok(())
+}

@@ -1,0 +1,197 @@
+//! Where the records of this process go: its own directory below the one that an observer reads.
+//!
+//! The present output is behind a lock that the hot path does not take: each thread remembers it until a counter says
+//! that it has changed. All of this happens with the GIL held, so a fork never finds the lock taken.
+
+use std::cell::{Cell, RefCell};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ortscope_channel::{ChannelWriter, FrameKind};
+use ortscope_core::clock::now_nanos;
+use ortscope_core::identity::ProcessIdentity;
+use ortscope_sources::programs::{ProgramMessage, SessionNote};
+use pyo3::prelude::*;
+
+use crate::errors;
+
+/// Room of each thread's ring: 23,000 inferences, while the reader comes 20 times a second, and sooner when it fills up.
+const RING_BYTES: u64 = 2 << 20;
+/// Sessions are numbered; those beyond share the last number.
+const MOST_SESSIONS: usize = u16::MAX as usize;
+
+/// One directory of rings.
+#[derive(Debug)]
+pub struct Output {
+    base: PathBuf,
+    directory: PathBuf,
+    writer: ChannelWriter,
+}
+
+static CURRENT: Mutex<Option<Arc<Output>>> = Mutex::new(None);
+/// Changes with `CURRENT`.
+static GENERATION: AtomicU64 = AtomicU64::new(0);
+static ACTIVE: AtomicBool = AtomicBool::new(false);
+/// By their numbers; `None` once a session is gone. Numbers are not used again: records may still carry them.
+static SESSIONS: Mutex<Vec<Option<SessionNote>>> = Mutex::new(Vec::new());
+static NEXT_STREAM: AtomicU16 = AtomicU16::new(0);
+
+thread_local! {
+    static KNOWN: RefCell<(u64, Option<Arc<Output>>)> = const { RefCell::new((0, None)) };
+    static STREAM: Cell<Option<u16>> = const { Cell::new(None) };
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether anything is recorded.
+#[inline]
+pub fn is_active() -> bool {
+    ACTIVE.load(Ordering::Relaxed)
+}
+
+/// Number of the calling thread.
+#[inline]
+pub fn stream() -> u16 {
+    STREAM.with(|known| {
+        known.get().unwrap_or_else(|| {
+            let number = NEXT_STREAM.fetch_add(1, Ordering::Relaxed);
+            known.set(Some(number));
+            number
+        })
+    })
+}
+
+/// Hands the writer of the present output to `write`; nothing happens while nothing is recorded.
+#[inline]
+pub fn with_writer(write: impl FnOnce(&ChannelWriter)) {
+    KNOWN
+        .try_with(|known| {
+            let mut known = known.borrow_mut();
+            let generation = GENERATION.load(Ordering::Acquire);
+            if known.0 != generation {
+                *known = (generation, lock(&CURRENT).clone());
+            }
+            if let Some(output) = &known.1 {
+                write(&output.writer);
+            }
+        })
+        // A thread that is ending: nothing can be counted there either.
+        .unwrap_or_default();
+}
+
+/// Writes a message; one that finds no room is counted by the ring.
+pub fn send(message: &ProgramMessage) {
+    if let Ok(text) = serde_json::to_vec(message) {
+        with_writer(|writer| {
+            writer.write(FrameKind::MESSAGE, &text);
+        });
+    }
+}
+
+/// Gives a session its number and tells it, now and whenever a new output begins.
+pub fn register(mut note: SessionNote) -> u16 {
+    let mut sessions = lock(&SESSIONS);
+    let number = sessions.len().min(MOST_SESSIONS) as u16;
+    note.session = number;
+    if sessions.len() < MOST_SESSIONS {
+        sessions.push(Some(note.clone()));
+    }
+    drop(sessions);
+    send(&ProgramMessage::Session(note));
+    number
+}
+
+/// A session is gone: later recordings need not know of it.
+pub fn forget(session: u16) {
+    if let Some(note) = lock(&SESSIONS).get_mut(usize::from(session)) {
+        *note = None;
+    }
+}
+
+fn identity() -> ProcessIdentity {
+    let start = ortscope_sources::own_usage().map_or(0, |usage| usage.identity.start);
+    ProcessIdentity { pid: std::process::id(), start }
+}
+
+/// A directory for this process that no other one has.
+pub fn directory_below(base: &Path) -> PathBuf {
+    base.join(format!("process-{}-{:x}", std::process::id(), now_nanos()))
+}
+
+fn open(base: &Path, directory: PathBuf) -> PyResult<()> {
+    let writer = ChannelWriter::new(&directory, RING_BYTES, identity).map_err(errors::monitor)?;
+    let output = Output { base: base.to_owned(), directory, writer };
+    *lock(&CURRENT) = Some(Arc::new(output));
+    ACTIVE.store(true, Ordering::Relaxed);
+    GENERATION.fetch_add(1, Ordering::Release);
+    let sessions = lock(&SESSIONS).clone();
+    for note in sessions.into_iter().flatten() {
+        send(&ProgramMessage::Session(note));
+    }
+    Ok(())
+}
+
+/// Begins to write below `base`, in a directory of this process's own; the observer may have one ready.
+#[pyfunction]
+#[pyo3(signature = (base, directory=None))]
+#[expect(clippy::needless_pass_by_value, reason = "a function of Python takes what it is given")]
+pub fn write_to(base: PathBuf, directory: Option<PathBuf>) -> PyResult<()> {
+    let directory = directory.unwrap_or_else(|| directory_below(&base));
+    open(&base, directory)
+}
+
+#[pyfunction]
+pub fn stop_writing() {
+    *lock(&CURRENT) = None;
+    ACTIVE.store(false, Ordering::Relaxed);
+    GENERATION.fetch_add(1, Ordering::Release);
+    // This thread lets go now; the others with their next inference.
+    with_writer(|_| {});
+}
+
+#[pyfunction]
+pub fn is_writing() -> bool {
+    is_active()
+}
+
+/// In a child of `fork`: goes on in a directory of its own, below the same one, where the parent's observer finds it.
+#[pyfunction]
+pub fn after_fork() -> PyResult<()> {
+    let base = lock(&CURRENT).as_ref().map(|output| output.base.clone());
+    base.map_or(Ok(()), |base| open(&base, directory_below(&base)))
+}
+
+/// Sends a message given as JSON text.
+#[pyfunction]
+pub fn tell(message: &str) -> PyResult<()> {
+    let message: ProgramMessage = serde_json::from_str(message).map_err(errors::monitor)?;
+    send(&message);
+    Ok(())
+}
+
+/// Where profiles of single runs go, until the observer has read them; `None` while nothing is recorded.
+#[pyfunction]
+pub fn profile_directory() -> Option<PathBuf> {
+    lock(&CURRENT).as_ref().map(|output| output.directory.clone())
+}
+
+/// The clock of all records.
+#[pyfunction]
+pub fn now_ns() -> u64 {
+    now_nanos()
+}
+
+/// Number of the calling thread in records.
+#[pyfunction]
+pub fn stream_number() -> u16 {
+    stream()
+}
+
+/// Resident memory of this process; `None` where the system does not tell.
+#[pyfunction]
+pub fn own_memory_bytes() -> Option<u64> {
+    ortscope_sources::own_usage().ok().map(|usage| usage.working_set_bytes)
+}

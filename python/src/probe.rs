@@ -1,0 +1,205 @@
+//! The probe of one session: numbers its inferences, notices when the shapes of its inputs change, writes the records.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use ortscope_channel::{InferenceRecord, Phase};
+use ortscope_core::clock::now_nanos;
+use ortscope_sources::programs::{NamedShape, ProgramMessage, SessionNote};
+use pyo3::prelude::*;
+
+use crate::output;
+
+/// Changes of shapes told per session. Beyond, one note says so: a session whose shapes change with every inference
+/// would otherwise write more messages than records.
+const MOST_SHAPE_CHANGES: u32 = 100_000;
+
+/// Belongs to one session, or to one function that was given a name.
+#[pyclass(frozen, module = "ortscope._native")]
+#[derive(Debug)]
+pub struct Probe {
+    number: u16,
+    next_sequence: AtomicU64,
+    shapes: Mutex<LastShapes>,
+    /// Runs until the next profiled one; negative: none is.
+    until_profile: AtomicI64,
+    profile_every: AtomicI64,
+}
+
+#[derive(Debug, Default)]
+struct LastShapes {
+    /// What [`crate::ndarray::Shapes`] gave last.
+    code: Vec<i64>,
+    changes: u32,
+}
+
+/// What is known of an inference beside its times.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Context {
+    /// 0 = unknown.
+    pub batch_size: u32,
+    pub queue_depth: Option<u32>,
+    pub profiled: bool,
+}
+
+impl Probe {
+    pub fn number_of(&self) -> u16 {
+        self.number
+    }
+
+    /// The number of the next inference, which is the caller's.
+    #[inline]
+    pub fn next(&self) -> u64 {
+        self.next_sequence.fetch_add(1, Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub fn record(&self, sequence: u64, start_nanos: u64, end_nanos: u64, ok: bool, context: Context) {
+        let phase = match (context.profiled, sequence) {
+            (true, _) => Phase::Profiled,
+            (false, 0) => Phase::First,
+            (false, _) => Phase::Steady,
+        };
+        let record = InferenceRecord {
+            start_nanos,
+            planned_nanos: start_nanos,
+            copy_in_nanos: 0,
+            run_nanos: end_nanos.saturating_sub(start_nanos),
+            copy_out_nanos: 0,
+            sequence,
+            batch_size: context.batch_size,
+            queue_depth: context.queue_depth,
+            token: None,
+            stream: output::stream(),
+            session: self.number,
+            phase,
+            ok,
+        };
+        output::with_writer(|writer| {
+            writer.write_inference(&record);
+        });
+    }
+
+    /// Whether the shapes are others than last time; remembers them.
+    #[inline]
+    pub fn are_new_shapes(&self, code: &[i64]) -> bool {
+        // Another thread of the same session: it has told, or the next inference will.
+        let Ok(mut last) = self.shapes.try_lock() else { return false };
+        if last.code == code {
+            return false;
+        }
+        last.code.clear();
+        last.code.extend_from_slice(code);
+        last.changes = last.changes.saturating_add(1);
+        last.changes <= MOST_SHAPE_CHANGES + 1
+    }
+
+    #[cold]
+    pub fn tell_shapes(&self, sequence: u64, timestamp_ns: u64, shapes: Vec<NamedShape>) {
+        let beyond = self.shapes.try_lock().is_ok_and(|last| last.changes > MOST_SHAPE_CHANGES);
+        if beyond {
+            let text =
+                format!("session {} changes its shapes too often: they are told no further", self.number);
+            output::send(&ProgramMessage::Note { timestamp_ns, name: "input_shapes".into(), text });
+            return;
+        }
+        let session = self.number;
+        output::send(&ProgramMessage::InputShapes { timestamp_ns, session, from_sequence: sequence, shapes });
+    }
+
+    #[cold]
+    pub fn tell_error(&self, sequence: u64, timestamp_ns: u64, exception: String) {
+        let session = self.number;
+        output::send(&ProgramMessage::InferenceError { timestamp_ns, session, sequence, exception });
+    }
+
+    #[cold]
+    pub fn tell_profile(&self, sequence: u64, timestamp_ns: u64, prefix: std::path::PathBuf) {
+        let session = self.number;
+        output::send(&ProgramMessage::Profile { timestamp_ns, session, sequence, prefix });
+    }
+
+    /// Whether this run is one to profile.
+    #[inline]
+    pub fn is_profile_due(&self) -> bool {
+        self.until_profile.load(Ordering::Relaxed) >= 0 && self.count_down()
+    }
+
+    fn count_down(&self) -> bool {
+        if self.until_profile.fetch_sub(1, Ordering::Relaxed) > 0 {
+            return false;
+        }
+        self.until_profile.store(self.profile_every.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+        true
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        output::forget(self.number);
+    }
+}
+
+#[pymethods]
+impl Probe {
+    #[new]
+    #[pyo3(signature = (model_name, providers, requested_providers, ort_version, options, memory_before, memory_after))]
+    fn new(
+        model_name: String,
+        providers: Vec<String>,
+        requested_providers: Vec<String>,
+        ort_version: Option<String>,
+        options: Option<String>,
+        memory_before: Option<u64>,
+        memory_after: Option<u64>,
+    ) -> Self {
+        let number = output::register(SessionNote {
+            timestamp_ns: now_nanos(),
+            session: 0,
+            model_name,
+            execution_providers: providers,
+            requested_providers,
+            ort_version,
+            options,
+            memory_before_bytes: memory_before,
+            memory_after_bytes: memory_after,
+        });
+        Self {
+            number,
+            next_sequence: AtomicU64::new(0),
+            shapes: Mutex::default(),
+            until_profile: AtomicI64::new(-1),
+            profile_every: AtomicI64::new(0),
+        }
+    }
+
+    /// Profiles one run of `every`; 0: none.
+    fn profile_every(&self, every: u32) {
+        self.profile_every.store(i64::from(every), Ordering::Relaxed);
+        self.until_profile.store(i64::from(every) - 1, Ordering::Relaxed);
+    }
+
+    /// When the clock was read before a call.
+    fn begin(&self) -> u64 {
+        now_nanos()
+    }
+
+    /// Records a call that began at `start_ns`.
+    #[pyo3(signature = (start_ns, ok=true, batch_size=0, queue_depth=None))]
+    fn end(&self, start_ns: u64, ok: bool, batch_size: u32, queue_depth: Option<u32>) {
+        let context = Context { batch_size, queue_depth, profiled: false };
+        self.record(self.next(), start_ns, now_nanos(), ok, context);
+    }
+
+    /// Number of the session in this process.
+    #[getter]
+    fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// Inferences so far.
+    #[getter]
+    fn count(&self) -> u64 {
+        self.next_sequence.load(Ordering::Relaxed)
+    }
+}

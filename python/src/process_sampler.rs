@@ -1,0 +1,316 @@
+//! Samples of processes for Python: taken in Rust threads, kept in bounded memory, fetched in one piece.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use ortscope_core::batch::Batch;
+use ortscope_core::config::UseCase;
+use ortscope_core::pipeline::{FlushError, Pipeline, RunningPipeline, Sink, SinkError};
+use ortscope_core::schema::{
+    AnnotationRow, ColumnData, ProcessRow, ProcessSampleRow, Row as _, SystemSampleRow, TableId,
+    UnavailabilityRow,
+};
+use ortscope_sources::sampler::{OwnCostHandle, ProcessSampler, SamplerOptions, Targets};
+use pyo3::prelude::*;
+use serde_json::{Map, Value, json};
+
+use crate::errors;
+
+/// Ended processes whose last sample is kept.
+const MOST_PROCESSES: usize = 16_384;
+/// Reasons and notes that are kept.
+const MOST_NOTES: usize = 100;
+
+type Identity = (u64, u64);
+
+#[derive(Debug, Default)]
+struct Kept {
+    /// New samples since they were last fetched; the oldest go when there is no room.
+    fresh: VecDeque<(ProcessSampleRow, Option<f64>)>,
+    room: usize,
+    dropped: u64,
+    /// Ticks seen, and when the last was.
+    ticks: (u64, u64),
+    latest: HashMap<Identity, (ProcessSampleRow, Option<f64>)>,
+    facts: HashMap<Identity, ProcessRow>,
+    system: Option<SystemSampleRow>,
+    unavailable: BTreeMap<String, (String, Option<String>)>,
+    notes: VecDeque<String>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Samples(Arc<Mutex<Kept>>);
+
+/// A sampler that runs until it is stopped.
+#[pyclass(frozen, module = "ortscope._native")]
+#[derive(Debug)]
+pub struct ProcessSampling {
+    running: Mutex<Option<RunningPipeline>>,
+    samples: Samples,
+    cost: OwnCostHandle,
+    backend: &'static str,
+    started: Instant,
+    pid: u32,
+}
+
+#[pymethods]
+impl ProcessSampling {
+    #[new]
+    #[pyo3(signature = (pids, names, hertz, room, max_processes, exclude_system, overhead_limit_percent, threads=false))]
+    #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
+    fn new(
+        pids: Vec<u32>,
+        names: Vec<String>,
+        hertz: f64,
+        room: usize,
+        max_processes: usize,
+        exclude_system: bool,
+        overhead_limit_percent: f64,
+        threads: bool,
+    ) -> PyResult<Self> {
+        let mut options = SamplerOptions {
+            targets: Targets { pids, names, ..Targets::default() },
+            threads,
+            max_processes,
+            overhead_limit_percent,
+            ..SamplerOptions::default()
+        };
+        options.exclude.system_processes = exclude_system;
+        options.rates.cpu_hertz = hertz;
+        options.rates.memory_hertz = hertz;
+        options.rates.io_hertz = Some(hertz.min(10.0));
+        options.rates.system_hertz = hertz.min(10.0);
+        let sampler = ProcessSampler::with_options(options).map_err(errors::monitor)?;
+        let (cost, backend) = (sampler.own_cost(), sampler.backend_name());
+        let samples = Samples::default();
+        samples.lock().room = room.clamp(1, 10_000_000);
+        let running =
+            Pipeline::default().source(sampler).sink(samples.clone()).start().map_err(errors::monitor)?;
+        Ok(Self {
+            running: Mutex::new(Some(running)),
+            samples,
+            cost,
+            backend,
+            started: Instant::now(),
+            pid: std::process::id(),
+        })
+    }
+
+    #[getter]
+    fn backend(&self) -> &'static str {
+        self.backend
+    }
+
+    /// Samples since the last call, as JSON.
+    fn fresh(&self, py: Python<'_>) -> String {
+        py.detach(|| {
+            let taken = std::mem::take(&mut self.samples.lock().fresh);
+            Value::Array(taken.iter().map(|(row, percent)| sample(row, *percent)).collect()).to_string()
+        })
+    }
+
+    /// The last sample of every process, with who it is, as JSON.
+    #[pyo3(signature = (pid=None))]
+    fn latest(&self, py: Python<'_>, pid: Option<u64>) -> String {
+        py.detach(|| {
+            let kept = self.samples.lock();
+            let mut all: Vec<Value> = kept
+                .latest
+                .iter()
+                .filter(|((known, _), _)| pid.is_none_or(|pid| pid == *known))
+                .map(|(identity, (row, percent))| {
+                    let mut value = sample(row, *percent);
+                    if let (Some(facts), Some(object)) = (kept.facts.get(identity), value.as_object_mut()) {
+                        object.insert("name".into(), (&*facts.name).into());
+                        object.insert("parent_pid".into(), facts.parent_pid.into());
+                        object.insert("session_id".into(), facts.os_session.into());
+                        object.insert("create_time_unix_ns".into(), facts.create_time_unix_ns.into());
+                        object.insert("command_line".into(), facts.command_line.as_deref().into());
+                        object.insert("exited".into(), (&*facts.event == "exited").into());
+                        object.insert("exit_code".into(), facts.exit_code.into());
+                        if &*facts.event == "exited" {
+                            object.insert("exit_time_ns".into(), facts.timestamp_ns.into());
+                        }
+                    }
+                    value
+                })
+                .collect();
+            all.sort_by_key(|value| value["pid"].as_u64());
+            Value::Array(all).to_string()
+        })
+    }
+
+    /// The machine, what sampling costs, what was dropped and what is not to be had, as JSON.
+    fn statistics(&self, py: Python<'_>) -> String {
+        py.detach(|| {
+            let kept = self.samples.lock();
+            let cost = self.cost.get();
+            let seconds = self.started.elapsed().as_secs_f64();
+            let unavailable: BTreeMap<&String, Value> = kept
+                .unavailable
+                .iter()
+                .map(|(track, (reason, hint))| (track, json!({"reason": reason, "hint": hint})))
+                .collect();
+            json!({
+                "seconds": seconds,
+                "ticks": kept.ticks.0,
+                "process_samples": cost.process_samples,
+                "asked_hertz": cost.asked_hertz,
+                "rate_hertz": cost.rate_hertz,
+                "cpu_ratio": cost.cpu_ratio,
+                "memory_bytes": cost.memory_bytes,
+                "late_ticks": cost.late_ticks,
+                "skipped_ticks": cost.skipped_ticks,
+                "dropped": kept.dropped,
+                "processes": kept.latest.len(),
+                "system": kept.system.as_ref().map(|row| json!({
+                    "timestamp_ns": row.timestamp_ns,
+                    "cpu_percent": row.cpu_percent,
+                    "memory_used_bytes": row.memory_used_bytes,
+                    "memory_total_bytes": row.memory_total_bytes,
+                })),
+                "unavailable": unavailable,
+                "notes": kept.notes,
+            })
+            .to_string()
+        })
+    }
+
+    fn stop(&self, py: Python<'_>) -> Vec<String> {
+        if self.pid != std::process::id() {
+            return Vec::new();
+        }
+        let Some(running) = self.running.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+            return Vec::new();
+        };
+        py.detach(|| {
+            running.control().stop();
+            running
+                .join()
+                .source_errors
+                .into_iter()
+                .map(|(place, error)| format!("{place}: {error}"))
+                .collect()
+        })
+    }
+}
+
+impl Drop for ProcessSampling {
+    /// The threads end by themselves; in a child of `fork` there are none.
+    fn drop(&mut self) {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(running) = running {
+            if self.pid == std::process::id() {
+                running.control().stop();
+            } else {
+                std::mem::forget(running);
+            }
+        }
+    }
+}
+
+/// A row as JSON, by the names of the schema.
+fn sample(row: &ProcessSampleRow, cpu_percent: Option<f64>) -> Value {
+    let mut batch = Batch::new(ProcessSampleRow::TABLE);
+    batch.push(row);
+    let mut fields = Map::new();
+    for (definition, column) in ProcessSampleRow::TABLE.def().columns.iter().zip(batch.columns()) {
+        let value = match &column.data {
+            _ if !column.has_value(0) => Value::Null,
+            ColumnData::U64(values) => values[0].into(),
+            ColumnData::I64(values) => values[0].into(),
+            ColumnData::F64(values) => values[0].into(),
+            ColumnData::Bool(values) => values[0].into(),
+            ColumnData::Text(values) => (&*values[0]).into(),
+        };
+        fields.insert(definition.name.into(), value);
+    }
+    fields.insert("cpu_percent".into(), cpu_percent.into());
+    Value::Object(fields)
+}
+
+impl Samples {
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    fn add(&mut self, row: ProcessSampleRow) {
+        if row.timestamp_ns != self.ticks.1 {
+            self.ticks = (self.ticks.0 + 1, row.timestamp_ns);
+        }
+        let identity = (row.pid, row.process_start);
+        let percent = self.latest.get(&identity).and_then(|(before, known)| {
+            let time = row.timestamp_ns.saturating_sub(before.timestamp_ns);
+            // A tick of another group repeats the last reading.
+            if time == 0 {
+                return *known;
+            }
+            Some(row.cpu_time_ns.saturating_sub(before.cpu_time_ns) as f64 / time as f64 * 100.0)
+        });
+        if self.latest.len() < MOST_PROCESSES || self.latest.contains_key(&identity) {
+            self.latest.insert(identity, (row.clone(), percent));
+        }
+        if self.fresh.len() >= self.room {
+            self.fresh.pop_front();
+            self.dropped += 1;
+        }
+        self.fresh.push_back((row, percent));
+    }
+}
+
+impl Sink for Samples {
+    fn name(&self) -> &str {
+        "python"
+    }
+
+    fn consume(&mut self, batch: &Batch) -> Result<(), SinkError> {
+        let mut kept = self.lock();
+        match batch.table() {
+            TableId::ProcessSamples => batch.rows::<ProcessSampleRow>().for_each(|row| kept.add(row)),
+            TableId::Processes => {
+                for row in batch.rows::<ProcessRow>() {
+                    let identity = (row.pid, row.process_start);
+                    let exited = &*row.event == "exited";
+                    if exited {
+                        kept.latest.remove(&identity);
+                    }
+                    if kept.facts.len() < MOST_PROCESSES || kept.facts.contains_key(&identity) {
+                        kept.facts.insert(identity, row);
+                    }
+                }
+            }
+            TableId::SystemSamples => kept.system = batch.rows::<SystemSampleRow>().last(),
+            TableId::Unavailability => {
+                for row in batch.rows::<UnavailabilityRow>() {
+                    if kept.unavailable.len() < MOST_NOTES {
+                        let hint = row.hint.map(|hint| hint.to_string());
+                        kept.unavailable.insert(row.track.to_string(), (row.reason.to_string(), hint));
+                    }
+                }
+            }
+            TableId::Annotations => {
+                for row in batch.rows::<AnnotationRow>() {
+                    if kept.notes.len() >= MOST_NOTES {
+                        kept.notes.pop_front();
+                    }
+                    kept.notes.push_back(row.text.to_string());
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, _deadline: Instant) -> Result<(), FlushError> {
+        Ok(())
+    }
+}
+
+/// Percent of one core that observing may take in this use case.
+#[pyfunction]
+pub fn overhead_limit(use_case: &str) -> PyResult<f64> {
+    use_case.parse::<UseCase>().map(UseCase::overhead_limit_percent).map_err(errors::monitor)
+}

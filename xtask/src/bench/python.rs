@@ -1,0 +1,94 @@
+//! What monitoring costs a Python program per `InferenceSession.run`, beside what it would use otherwise: a Prometheus
+//! histogram and an OpenTelemetry span, all in one process in alternating blocks (`tools/python_overhead.py`).
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use super::{Figure, Goal, Report, Setting};
+use crate::models;
+use crate::process::capture;
+use crate::python;
+
+const ROUNDS: u32 = 250;
+const ROUNDS_QUICK: u32 = 40;
+const REAL_MODEL: &str = "silero_vad_v6";
+
+pub(crate) fn run(setting: &Setting<'_>) -> Result<Report> {
+    let environment = setting.environment;
+    let wheel = python::build_wheel(environment)?;
+    capture(environment.pip("install").args(["--force-reinstall", "--no-deps"]).arg(&wheel))?;
+    let model = |name: &str| {
+        let model = models::all().iter().find(|model| model.name == name);
+        models::fetch(environment, model.with_context(|| format!("there is no model {name}"))?)
+    };
+    let rounds = if setting.quick { ROUNDS_QUICK } else { ROUNDS };
+    let mut script = environment.script("python_overhead.py");
+    script.arg(model("identity")?).arg(model(REAL_MODEL)?).arg(rounds.to_string());
+    let answer = capture(&mut script).context("the measurement failed")?;
+    let measured: Value =
+        serde_json::from_str(answer.trim()).context("python_overhead.py printed no JSON")?;
+    let number = |key: &str| measured[key].as_f64().with_context(|| format!("there is no {key}"));
+    let session = number("added_ns_session")?;
+    let (telemetry, prometheus) = (number("added_ns_opentelemetry")?, number("added_ns_prometheus")?);
+    let figure = |key, value, goal, meaning| Figure { key, value, goal, meaning };
+    Ok(Report {
+        figures: vec![
+            figure(
+                "added_ns_session",
+                session,
+                Goal::AtMost(600.0),
+                "thread CPU ns per MonitoredInferenceSession.run minus a bare run, shapes recorded",
+            ),
+            figure(
+                "added_ns_patched",
+                number("added_ns_patched")?,
+                Goal::AtMost(450.0),
+                "the same for a session of a patched program",
+            ),
+            figure(
+                "ratio_opentelemetry",
+                telemetry / session,
+                Goal::AtLeast(40.0),
+                "what an SDK span (batch processor, exporter that drops) adds, over added_ns_session",
+            ),
+            figure(
+                "ratio_prometheus",
+                prometheus / session,
+                Goal::AtLeast(3.0),
+                "what a histogram without labels adds, over added_ns_session",
+            ),
+            figure(
+                "paced_p50_ratio",
+                number("paced_p50_ratio")?,
+                Goal::Between(0.995, 1.005),
+                "p50 of a real model at 1000 inferences/s, patched over plain, median of paired blocks",
+            ),
+        ],
+        peers: json!({
+            "versions": measured["versions"],
+            "added_ns_opentelemetry": telemetry,
+            "added_ns_prometheus": prometheus,
+            "added_ns_perf_counter_and_list": number("added_ns_perf_counter")?,
+        }),
+        notes: vec![
+            format!(
+                "{rounds} rounds of blocks of 200 calls; bare run {:.0} ns; medians of paired differences; differences \
+                 of the minima: session {:.0}, patched {:.0}, perf_counter + list {:.0}, Prometheus {:.0}, \
+                 OpenTelemetry {:.0} ns",
+                number("bare_ns")?,
+                number("added_min_ns_session")?,
+                number("added_min_ns_patched")?,
+                number("added_min_ns_perf_counter")?,
+                number("added_min_ns_prometheus")?,
+                number("added_min_ns_opentelemetry")?,
+            ),
+            format!(
+                "{REAL_MODEL} at 1000 inferences/s: p50 {:.4} ms; {} inferences recorded, losses {}",
+                number("paced_p50_ms")?,
+                measured["recorded"],
+                measured["losses"]
+            ),
+            format!("versions {}", measured["versions"]),
+        ],
+    })
+}

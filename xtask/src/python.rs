@@ -1,0 +1,164 @@
+//! The Python package: one wheel, built as `pip install .` builds it, and its tests on one Python or on all there are.
+//!
+//! The wheel is made with cargo's dev profile, so that it shares its dependencies with everything else that is tested.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::environment::Environment;
+use crate::process::{self, Tee, Unavailable, capture, find_program, tee};
+use crate::summary::{Counts, Outcome};
+
+/// The Pythons that one wheel serves.
+const VERSIONS: [&str; 6] = ["3.8", "3.9", "3.10", "3.11", "3.12", "3.13"];
+/// The oldest ONNX Runtime that each of them can install.
+const OLDEST_RUNTIMES: [&str; 6] = ["1.15.1", "1.15.1", "1.15.1", "1.15.1", "1.17.0", "1.20.0"];
+/// What the tests use beside the wheel; the interpreter's own version decides which of each.
+const NEEDED: &[&str] = &["pytest", "numpy"];
+
+/// Builds the wheel; gives its path.
+pub(crate) fn build_wheel(environment: &Environment) -> Result<PathBuf> {
+    let dir = environment.dir.join("wheels");
+    if dir.exists() {
+        fs::remove_dir_all(&dir).with_context(|| format!("cannot empty {}", dir.display()))?;
+    }
+    process::step("wheel", || {
+        let mut pip = environment.pip("wheel");
+        pip.args(["--no-deps", "--no-build-isolation", "--wheel-dir"])
+            .arg(&dir)
+            .arg(&environment.workspace.root);
+        pip.env("ORTSCOPE_WHEEL_PROFILE", "dev").env("CARGO_TARGET_DIR", &environment.workspace.target);
+        // maturin and cargo are found where this task's own are.
+        pip.env("PATH", path_with(&environment.python())?);
+        capture(&mut pip)
+    })?;
+    let mut wheels = fs::read_dir(&dir)?.filter_map(|entry| Some(entry.ok()?.path()));
+    wheels.find(|path| path.extension().is_some_and(|ending| ending == "whl")).context("pip made no wheel")
+}
+
+/// The tests with the environment's own Python and ONNX Runtime.
+pub(crate) fn test(environment: &Environment) -> Result<Outcome> {
+    let wheel = build_wheel(environment)?;
+    let python = environment.python();
+    capture(environment.pip("install").args(["--force-reinstall", "--no-deps"]).arg(&wheel))?;
+    run_tests(environment, &python)
+}
+
+/// The tests with every Python that can be found, each with the oldest and the newest ONNX Runtime it can install.
+pub(crate) fn test_versions(environment: &Environment) -> Result<Outcome> {
+    let wheel = build_wheel(environment)?;
+    let mut total = Counts::default();
+    let mut missing = Vec::new();
+    for (version, oldest) in VERSIONS.iter().zip(OLDEST_RUNTIMES) {
+        let Some(python) = interpreter(version) else {
+            missing.push(*version);
+            continue;
+        };
+        for runtime in [format!("onnxruntime=={oldest}"), "onnxruntime".to_owned()] {
+            let venv = environment.scratch("python")?;
+            let with = prepare(&python, &venv, &wheel, &runtime)?;
+            eprintln!("Python {version}, {runtime}");
+            match run_tests(environment, &with)? {
+                Outcome::Tests(counts) => {
+                    total.passed += counts.passed;
+                    total.failed += counts.failed;
+                    total.skipped += counts.skipped;
+                }
+                other => return Ok(other),
+            }
+        }
+    }
+    if !missing.is_empty() {
+        eprintln!("not tested, because it is not installed: Python {}", missing.join(", "));
+    }
+    Ok(Outcome::Tests(total))
+}
+
+fn prepare(python: &Path, venv: &Path, wheel: &Path, runtime: &str) -> Result<PathBuf> {
+    capture(Command::new(python).args(["-m", "venv"]).arg(venv))?;
+    let with = venv.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
+    let mut pip = Command::new(&with);
+    pip.args(["-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--quiet"]);
+    // Wheels of ONNX Runtime before 1.19 were made for numpy 1.
+    let numpy = if runtime.contains("==1.15") || runtime.contains("==1.17") { "numpy<2" } else { "numpy" };
+    pip.args([runtime, numpy, "pytest"]).arg(wheel);
+    capture(&mut pip).context(Unavailable(format!("{runtime} cannot be installed")))?;
+    Ok(with)
+}
+
+/// A Python by its version: by its usual name, or where pyenv keeps it.
+fn interpreter(version: &str) -> Option<PathBuf> {
+    let works = |python: &PathBuf| {
+        let ask = "import sys; print('%d.%d' % sys.version_info[:2])";
+        capture(Command::new(python).args(["-c", ask])).is_ok_and(|said| said.trim() == version)
+    };
+    let root = std::env::var_os("PYENV_ROOT")
+        .map(PathBuf::from)
+        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".pyenv")));
+    let pyenv = root.and_then(|root| {
+        let found = fs::read_dir(root.join("versions")).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+        let is_it = |path: &PathBuf| {
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&format!("{version}.")))
+        };
+        found.filter(is_it).map(|path| path.join("bin").join("python")).find(works)
+    });
+    pyenv.or_else(|| find_program(&format!("python{version}")).filter(works))
+}
+
+fn run_tests(environment: &Environment, python: &Path) -> Result<Outcome> {
+    let mut pytest = Command::new(python);
+    pytest
+        .args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"])
+        .arg(environment.workspace.root.join("python").join("tests"))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env_remove("ORTSCOPE_BINARY")
+        // Not the sources: what is tested is what was installed.
+        .env_remove("PYTHONPATH");
+    let (status, lines) = tee(&mut pytest, Tee::Stdout)?;
+    match counts(&lines) {
+        Some(counts) if status.success() == (counts.failed == 0) => Ok(Outcome::Tests(counts)),
+        _ => bail!("pytest could not run ({status}); it needs {}", NEEDED.join(" and ")),
+    }
+}
+
+/// Reads `3 failed, 60 passed, 2 skipped, 1 error in 12.34s`.
+fn counts(lines: &[String]) -> Option<Counts> {
+    let line = lines.iter().rev().find(|line| line.contains(" in ") && line.contains("passed"))?;
+    let mut counts = Counts::default();
+    for part in line.trim_matches('=').split(" in ").next()?.split(", ") {
+        let (number, what) = part.trim().split_once(' ')?;
+        let number: u64 = number.parse().ok()?;
+        match what {
+            "passed" | "xpassed" => counts.passed += number,
+            "skipped" | "xfailed" | "deselected" => counts.skipped += number,
+            "failed" | "error" | "errors" => counts.failed += number,
+            _ => {}
+        }
+    }
+    Some(counts)
+}
+
+/// The path with an interpreter's directory in front.
+fn path_with(python: &Path) -> Result<std::ffi::OsString> {
+    let before = std::env::var_os("PATH").unwrap_or_default();
+    let own = python.parent().map(Path::to_owned).into_iter();
+    Ok(std::env::join_paths(own.chain(std::env::split_paths(&before)))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_of_pytest_is_read() {
+        let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+        let text = "....s\n60 passed, 2 skipped, 1 warning in 12.34s";
+        assert_eq!(counts(&lines(text)), Some(Counts { passed: 60, failed: 0, skipped: 2 }));
+        let text = "=== 3 failed, 60 passed, 1 error in 2.0s ===";
+        assert_eq!(counts(&lines(text)), Some(Counts { passed: 60, failed: 4, skipped: 0 }));
+        assert_eq!(counts(&lines("no tests ran in 0.01s")), None);
+    }
+}
