@@ -65,7 +65,7 @@ impl KernelTrace {
             match ImageLoads::open() {
                 Ok(opened) => images = Some(opened),
                 Err(error) => {
-                    unavailable.push(ClassUnavailable { class: Class::Images, why: error.to_string() })
+                    unavailable.push(ClassUnavailable { class: Class::Images, why: error.to_string() });
                 }
             }
         }
