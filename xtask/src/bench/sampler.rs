@@ -292,7 +292,7 @@ fn figures(measured: &Measured) -> Result<Vec<Figure>> {
             "monitor_memory_mb_10hz",
             get("unprivileged", 10.0, "memory_mb")?,
             Goal::AtMost(10.0),
-            "anonymous and shared memory of the watching process at 10 Hz, rings included",
+            "anonymous and shared memory of the watching process at the end of watching at 10 Hz, rings included",
         ),
         figure(
             "monitor_memory_mb",

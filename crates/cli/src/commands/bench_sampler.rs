@@ -52,14 +52,16 @@ pub fn run(args: &BenchSamplerArgs) -> Result<Exit, Failure> {
     if let Some(peak) = own_usage().ok().and_then(|usage| usage.peak_working_set_bytes) {
         document["peak_resident_mb"] = json!(peak as f64 / 1e6);
     }
-    // Without the pages of the program's file, which are shared and can be dropped; rings are in no such account.
-    let rings_mb = document["ring_mb"].as_f64().unwrap_or(0.0);
-    document["memory_mb"] = json!(own_memory_bytes() as f64 / 1e6 + rings_mb);
+    // Rings are in no account of the process.
+    if let Some(memory_mb) = document["memory_mb"].as_f64() {
+        document["memory_mb"] = json!(memory_mb + document["ring_mb"].as_f64().unwrap_or(0.0));
+    }
     terminal::print_data(&format!("{document}\n"));
     Ok(Exit::Ok)
 }
 
-/// Anonymous and shared memory of this process. At the end of a phase: nothing of the watching gives memory back.
+/// Anonymous and shared memory of this process now, without the pages of the program's file, which are shared and can be
+/// dropped. To be asked while the watching goes on: afterwards its memory has been given back.
 fn own_memory_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let of = |key: &str| {
@@ -99,6 +101,7 @@ fn cost(begin: Instant, cpu: u64, samples: u64, rows: u64) -> Value {
         "achieved_hertz": samples as f64 / seconds,
         "samples": samples,
         "rows": rows,
+        "memory_mb": own_memory_bytes() as f64 / 1e6,
     })
 }
 
