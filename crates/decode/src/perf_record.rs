@@ -82,6 +82,7 @@ fn event(record: &[u8]) -> Option<PerfRecord> {
                     reason,
                     prev_run_ns,
                     prev_wait_ns,
+                    prev_memory_mark: None,
                 }));
             }
             let next = other;
@@ -89,7 +90,16 @@ fn event(record: &[u8]) -> Option<PerfRecord> {
                 true => SwitchReason::Preempted,
                 false => SwitchReason::Unknown,
             };
-            KernelEvent::Switch(Switch { at_ns, cpu, prev: owner, next, reason, prev_run_ns, prev_wait_ns })
+            KernelEvent::Switch(Switch {
+                at_ns,
+                cpu,
+                prev: owner,
+                next,
+                reason,
+                prev_run_ns,
+                prev_wait_ns,
+                prev_memory_mark: None,
+            })
         }
         kind::COMM => {
             let thread = Task { pid: u32_at(8)?, tid: u32_at(12)? };

@@ -292,6 +292,7 @@ mod tests {
             reason,
             prev_run_ns: None,
             prev_wait_ns: None,
+            prev_memory_mark: None,
         })
     }
 

@@ -4,12 +4,11 @@
 //! The 1 ms comes from the time stamps of the events. The rings are drained 20 times a second: nothing wakes up a thousand
 //! times a second.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ortscope_core::kernel::threads::{Limits, Threads};
-use ortscope_core::kernel::{EventTally, FileIo, FileKind, FileOperation, KernelEvent, ThreadState};
+use ortscope_core::kernel::{EventTally, FileIo, FileKind, FileOperation, KernelEvent, ThreadState, Usage};
 use ortscope_core::metric::Availability;
 use ortscope_core::pipeline::{Control, CostClass, Emitter, Source, SourceError, SourceInfo, WhenFull};
 use ortscope_core::schema::AnnotationRow;
@@ -27,8 +26,6 @@ const FILE_IO_EVERY_NANOS: u64 = 1_000_000_000;
 /// Sums that the summary keeps; rows have all.
 const MOST_FILE_SUMS: usize = 20_000;
 const BUCKET_NANOS: u64 = 1_000_000;
-/// How far back slices are kept; a little more than what is told late.
-const HORIZON_NANOS: u64 = 1_000_000_000;
 
 /// One millisecond of a process: who, from when, how much of it it ran on all processors together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -170,25 +167,22 @@ impl Source for KernelSource {
         }
         let mut run = Run {
             rows: KernelRows::new(self.watched.clone()),
-            threads: Threads::new(Limits { horizon_ns: HORIZON_NANOS, ..Limits::default() }),
             counts: KernelCounts::default(),
             tally: EventTally::default(),
             file_io: BTreeMap::new(),
             file_io_asked_ns: now_ns,
             image_loads: 0,
-            millis: Millis { told_to_ns: now_ns, running: HashSet::new(), watched: self.watched.clone() },
+            millis: Millis::new(now_ns, self.watched.clone()),
         };
-        run.begin(now_ns);
+        run.begin();
         let mut next_ns = now_ns;
         loop {
             next_ns += DRAIN_NANOS;
             let goes_on = control.sleep_until(next_ns);
             run.drain(&mut trace, out);
             run.drain_files(&mut trace, control.clock().now_nanos(), !goes_on, out);
-            if let Some(on_milli) = &mut self.on_milli {
-                let to_ns = control.clock().now_nanos().saturating_sub(SETTLED_NANOS);
-                run.millis.tell(&run.threads, to_ns, on_milli);
-            }
+            let settled_ns = control.clock().now_nanos().saturating_sub(SETTLED_NANOS);
+            run.millis.tell(settled_ns, self.on_milli.as_mut());
             out.flush();
             if !goes_on {
                 run.finish(control.clock().now_nanos(), out);
@@ -212,7 +206,6 @@ impl Source for KernelSource {
 
 struct Run {
     rows: KernelRows,
-    threads: Threads,
     counts: KernelCounts,
     tally: EventTally,
     file_io: BTreeMap<(u32, FileOperation, FileKind), FileIo>,
@@ -223,13 +216,13 @@ struct Run {
 
 impl Run {
     /// Threads that are there already: their names and what they ran so far.
-    fn begin(&mut self, now_ns: u64) {
+    fn begin(&mut self) {
         let mut states: Vec<ThreadState> = Vec::new();
         // Without it names are learned as threads start.
         if let Ok(mut snapshot) = ThreadSnapshot::open()
             && snapshot.take(&mut states).is_ok()
         {
-            self.threads.resync(&states, now_ns);
+            self.millis.usage.begin(&states);
             for state in &states {
                 self.rows.name(state.thread.tid, &state.name.to_string());
             }
@@ -237,18 +230,17 @@ impl Run {
     }
 
     fn drain(&mut self, trace: &mut KernelTrace, out: &mut Emitter) {
-        let (rows, threads, millis) = (&mut self.rows, &mut self.threads, &mut self.millis);
+        let (rows, millis) = (&mut self.rows, &mut self.millis);
         let tally = &mut self.tally;
         let stats = trace.drain(&mut |event| {
             tally.count(&event);
-            threads.apply(&event);
-            millis.follow(&event);
+            millis.apply(&event);
             rows.push(&event, &mut |row| out.emit(&row));
         });
         self.counts.events += stats.events;
         self.counts.lost += stats.lost;
         self.counts.recursion_misses += stats.recursion_misses;
-        self.counts.chain_breaks = threads.counts().chain_breaks;
+        self.counts.chain_breaks = millis.usage.counts().chain_breaks;
         out.lost("kernel events", stats.lost + stats.recursion_misses);
     }
 
@@ -298,55 +290,51 @@ impl Run {
 
 /// Tells milliseconds of processes once, in order.
 struct Millis {
-    told_to_ns: u64,
-    /// Processes whose last told millisecond was not empty: they get one empty one, so that a stretch has an end.
-    running: HashSet<u32>,
+    usage: Usage,
+    /// The end of the last millisecond that was told and not empty: a gap gets one empty one, so that a stretch has an
+    /// end.
+    ends: HashMap<(u32, u64), u64>,
     watched: Option<HashSet<u32>>,
 }
 
 impl Millis {
-    /// Children of watched processes are watched.
-    fn follow(&mut self, event: &KernelEvent) {
+    fn new(from_ns: u64, watched: Option<HashSet<u32>>) -> Self {
+        Self { usage: Usage::new(BUCKET_NANOS, from_ns), ends: HashMap::new(), watched }
+    }
+
+    fn apply(&mut self, event: &KernelEvent) {
+        // Children of watched processes are watched.
         if let (KernelEvent::Start(start), Some(watched)) = (event, &mut self.watched)
             && watched.contains(&start.parent.pid)
         {
             watched.insert(start.thread.pid);
         }
+        self.usage.apply(event);
     }
 
-    fn tell(&mut self, threads: &Threads, to_ns: u64, on_milli: &mut OnMilli) {
-        let buckets = to_ns.saturating_sub(self.told_to_ns) / BUCKET_NANOS;
-        if buckets == 0 {
-            return;
-        }
-        let from_ns = self.told_to_ns;
-        self.told_to_ns += buckets * BUCKET_NANOS;
-        let mut used = vec![0u32; usize::try_from(buckets).unwrap_or(0)];
-        let is_watched = |pid: u32| self.watched.as_ref().is_none_or(|watched| watched.contains(&pid));
-        let live = threads.process_ids().filter_map(|pid| threads.process(pid));
-        let processes = live.chain(threads.ended_processes()).filter(|process| is_watched(process.pid));
-        let mut running = HashSet::new();
-        for process in processes {
-            used.fill(0);
-            threads.add_process_buckets(process, from_ns, BUCKET_NANOS, &mut used);
-            let mut was_running = self.running.contains(&process.pid);
-            for (index, used_ns) in used.iter().enumerate() {
-                let is_running = *used_ns > 0;
-                if is_running || was_running {
-                    on_milli(ProcessMilli {
-                        pid: process.pid,
-                        start_ns: process.start_ns.unwrap_or(0),
-                        from_ns: from_ns + index as u64 * BUCKET_NANOS,
-                        used_ns: *used_ns,
-                    });
-                }
-                was_running = is_running;
+    fn tell(&mut self, to_ns: u64, on_milli: Option<&mut OnMilli>) {
+        let Some(on_milli) = on_milli else { return self.usage.settle(to_ns, &mut |_| {}) };
+        let (ends, watched) = (&mut self.ends, &self.watched);
+        self.usage.settle(to_ns, &mut |window| {
+            if watched.as_ref().is_some_and(|watched| !watched.contains(&window.pid)) {
+                return;
             }
-            if was_running {
-                running.insert(process.pid);
+            let (pid, start_ns) = (window.pid, window.start_ns.unwrap_or(0));
+            let end = ends.insert((pid, start_ns), window.from_ns + BUCKET_NANOS);
+            if let Some(from_ns) = end.filter(|end_ns| *end_ns < window.from_ns) {
+                on_milli(ProcessMilli { pid, start_ns, from_ns, used_ns: 0 });
             }
-        }
-        self.running = running;
+            let used_ns = u32::try_from(window.used_ns).unwrap_or(u32::MAX);
+            on_milli(ProcessMilli { pid, start_ns, from_ns: window.from_ns, used_ns });
+        });
+        let settled_ns = to_ns - to_ns % BUCKET_NANOS;
+        ends.retain(|(pid, start_ns), end_ns| {
+            let goes_on = *end_ns >= settled_ns;
+            if !goes_on {
+                on_milli(ProcessMilli { pid: *pid, start_ns: *start_ns, from_ns: *end_ns, used_ns: 0 });
+            }
+            goes_on
+        });
     }
 }
 

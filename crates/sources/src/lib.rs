@@ -14,6 +14,7 @@ mod process;
 mod processors;
 pub mod programs;
 pub mod sampler;
+mod usage_watch;
 
 std::cfg_select! {
     target_os = "linux" => {
@@ -37,6 +38,7 @@ std::cfg_select! {
 
 pub use channel_source::{ChannelSource, MESSAGE_KIND};
 pub use kernel_events::{KernelTrace, SampleTrace, ThreadSnapshot};
+pub use kernel_rows::KernelRows;
 pub use kernel_source::{
     ClassCost, KernelCounts, KernelHandle, KernelSource, KernelSummary, OnMilli, ProcessMilli,
 };
@@ -46,6 +48,7 @@ pub use peak::{MachinePeak, measure_peak};
 pub use process::{ProcessUsage, UsageError};
 pub use processors::{CoreKind, Processor};
 pub use sampler::{OwnCost, OwnCostHandle, ProcessSampler, SamplerOptions};
+pub use usage_watch::{MemoryReading, UsageWatch, UsageWatchCounts};
 
 /// CPU time and memory of a process.
 pub fn process_usage(pid: u32) -> Result<ProcessUsage, UsageError> {

@@ -3,20 +3,18 @@
 
 mod storm;
 
-use std::collections::{HashMap, HashSet};
-use std::fs::File;
-use std::io::{Read as _, Seek as _, SeekFrom};
+use std::collections::HashSet;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use ortscope_core::batch::Batch;
 use ortscope_core::clock::now_nanos;
+use ortscope_core::kernel::KernelEvent;
 use ortscope_core::kernel::threads::{Limits, Threads};
-use ortscope_core::kernel::{KernelEvent, ThreadState};
 use ortscope_core::pipeline::{FlushError, Pipeline, Sink, SinkError};
 use ortscope_sources::kernel::{BackendChoice, TraceOptions};
 use ortscope_sources::sampler::{ProcessSampler, SamplerOptions, Targets};
-use ortscope_sources::{KernelTrace, ThreadSnapshot, own_usage};
+use ortscope_sources::{KernelTrace, ThreadSnapshot, UsageWatch, own_usage};
 use serde_json::{Value, json};
 
 use crate::args::{BenchSamplerArgs, SamplerPhase};
@@ -25,6 +23,9 @@ use crate::terminal;
 
 /// Drains of the rings a second.
 const DRAIN: Duration = Duration::from_millis(50);
+/// What a viewer at 100 Hz wants.
+const WINDOW: Duration = Duration::from_millis(10);
+const MEMORY_EVERY: Duration = Duration::from_millis(100);
 
 pub fn run(args: &BenchSamplerArgs) -> Result<Exit, Failure> {
     let mut document = match args.phase {
@@ -155,116 +156,62 @@ fn unprivileged(args: &BenchSamplerArgs) -> Result<Value, Failure> {
     Ok(document)
 }
 
-/// All threads of the machine in one call.
+/// All threads of the machine in one call; those that ran since the call before are decoded again.
 fn snapshot(args: &BenchSamplerArgs) -> Result<Value, Failure> {
     let mut snapshot = ThreadSnapshot::open().map_err(Failure::internal)?;
-    let mut states: Vec<ThreadState> = Vec::new();
+    let (mut changed, mut run_ns) = (0, 0u64);
     let mut document = paced(args, || {
-        states.clear();
-        snapshot.take(&mut states).ok();
-        states.len() as u64
+        snapshot.refresh().ok();
+        changed += snapshot.changed().len();
+        let threads = snapshot.threads();
+        run_ns = snapshot.changed().iter().fold(run_ns, |sum, number| {
+            sum.wrapping_add(threads.get(*number as usize).map_or(0, |thread| thread.run_ns))
+        });
+        threads.len() as u64
     })?;
-    document["threads"] = json!(states.len());
+    document["threads"] = json!(snapshot.threads().len());
+    document["changed"] = json!(changed);
+    document["check"] = json!(run_ns);
     Ok(document)
 }
 
 /// Context switches, starts and exits of the whole machine: CPU use of every process in each window of 10 ms, exact, and
-/// the memory of those that ran. The rings are drained 20 times a second.
+/// ten times a second the memory of those whose memory may have changed. The rings are drained 20 times a second.
 fn events(args: &BenchSamplerArgs, backend: BackendChoice) -> Result<Value, Failure> {
     let options = TraceOptions { backend, ..TraceOptions::default() };
-    let mut trace = KernelTrace::open(&options).map_err(Failure::internal)?;
-    let mut threads = begin_threads();
-    trace.drain(&mut |event| threads.apply(&event));
-    let (mut lost, mut events, mut recursion_misses) = (0, 0, 0);
+    let mut watch = UsageWatch::open(&options, WINDOW, MEMORY_EVERY).map_err(Failure::internal)?;
     let mut latencies: Vec<u64> = Vec::new();
-    let mut windows = Windows::default();
+    let (mut told_ns, mut pages) = (0, 0u64);
     let pace = BenchSamplerArgs { hertz: 1.0 / DRAIN.as_secs_f64(), ..args.clone() };
     let mut document = paced(&pace, || {
-        let now_ns = now_nanos();
-        let mut oldest = u64::MAX;
-        let stats = trace.drain(&mut |event| {
-            oldest = oldest.min(event.at_ns());
-            threads.apply(&event);
-        });
-        latencies.push(now_ns.saturating_sub(oldest));
-        lost += stats.lost;
-        events += stats.events;
-        recursion_misses += stats.recursion_misses;
-        windows.tell(&threads, now_ns)
+        let mut windows = 0;
+        let oldest_ns = watch.drain(
+            &mut |window| {
+                windows += 1;
+                told_ns += window.used_ns;
+            },
+            &mut |memory| pages = pages.wrapping_add(memory.resident_bytes),
+        );
+        latencies.extend(oldest_ns.map(|oldest_ns| now_nanos().saturating_sub(oldest_ns)));
+        windows
     })?;
     latencies.sort_unstable();
     let latency_ms = |share: f64| {
         let index = (latencies.len() as f64 * share) as usize;
         latencies.get(index.min(latencies.len().saturating_sub(1))).map_or(0.0, |nanos| *nanos as f64 / 1e6)
     };
-    document["events"] = json!(events);
-    document["lost"] = json!(lost);
-    document["recursion_misses"] = json!(recursion_misses);
-    document["ring_mb"] = json!(trace.ring_bytes() as f64 / 1e6);
-    document["chain_breaks"] = json!(threads.counts().chain_breaks);
+    let counts = watch.counts();
+    document["events"] = json!(counts.events);
+    document["lost"] = json!(counts.lost);
+    document["recursion_misses"] = json!(counts.recursion_misses);
+    document["ring_mb"] = json!(watch.ring_bytes() as f64 / 1e6);
+    document["chain_breaks"] = json!(counts.chain_breaks);
+    document["memory_reads"] = json!(counts.memory_reads);
     document["oldest_event_ms_p50"] = json!(latency_ms(0.5));
     document["oldest_event_ms_p99"] = json!(latency_ms(0.99));
-    document["check_ns"] = json!(windows.used_ns);
+    // So that nothing is computed for nobody.
+    document["check"] = json!(told_ns ^ pages);
     Ok(document)
-}
-
-/// What a viewer at 100 Hz wants: per process and 10 ms the CPU time, and memory where it may have changed.
-#[derive(Debug, Default)]
-struct Windows {
-    told_to_ns: u64,
-    statm: HashMap<u32, Option<File>>,
-    /// So that nothing is computed for nobody.
-    used_ns: u64,
-    memory: u64,
-}
-
-impl Windows {
-    /// Tells what is settled; returns how many windows of processes that ran.
-    fn tell(&mut self, threads: &Threads, now_ns: u64) -> u64 {
-        const WINDOW_NANOS: u64 = 10_000_000;
-        let settled_ns = now_ns.saturating_sub(DRAIN.as_nanos() as u64);
-        if self.told_to_ns == 0 {
-            self.told_to_ns = settled_ns;
-        }
-        let mut used = [0u32; 64];
-        let windows = ((settled_ns.saturating_sub(self.told_to_ns)) / WINDOW_NANOS).min(used.len() as u64);
-        let used = &mut used[..windows as usize];
-        let mut told = 0;
-        for pid in threads.process_ids() {
-            let Some(process) = threads.process(pid) else { continue };
-            if threads.process_cpu_ns(process, self.told_to_ns, settled_ns) == 0 {
-                continue;
-            }
-            used.fill(0);
-            threads.add_process_buckets(process, self.told_to_ns, WINDOW_NANOS, used);
-            told += used.iter().filter(|used| **used > 0).count() as u64;
-            self.used_ns += used.iter().map(|used| u64::from(*used)).sum::<u64>();
-            let statm =
-                self.statm.entry(pid).or_insert_with(|| File::open(format!("/proc/{pid}/statm")).ok());
-            let mut text = [0u8; 128];
-            if let Some(read) = statm
-                .as_mut()
-                .and_then(|file| file.seek(SeekFrom::Start(0)).and_then(|_| file.read(&mut text)).ok())
-            {
-                let pages = text[..read].split(|byte| *byte == b' ').nth(1);
-                let pages = pages.and_then(|pages| std::str::from_utf8(pages).ok()?.parse::<u64>().ok());
-                self.memory = self.memory.wrapping_add(pages.unwrap_or(0));
-            }
-        }
-        self.told_to_ns += windows * WINDOW_NANOS;
-        told
-    }
-}
-
-fn begin_threads() -> Threads {
-    let mut threads = Threads::new(Limits { horizon_ns: 1_000_000_000, ..Limits::default() });
-    let mut states = Vec::new();
-    if let Ok(mut snapshot) = ThreadSnapshot::open()
-        && snapshot.take(&mut states).is_ok()
-    {
-        threads.resync(&states, now_nanos());
-    }
-    threads
 }
 
 /// Bursts of 1 ms, 37 % of the time: what the duty phase watches. It prints the truth as it sees it: the moment and its own

@@ -76,6 +76,9 @@ pub struct Switch {
     pub prev_run_ns: Option<u64>,
     /// All the time the previous thread ever waited for a processor although it could run, from the kernel's account.
     pub prev_wait_ns: Option<u64>,
+    /// A number without meaning of its own: while it stays the same, the previous thread has not faulted and its
+    /// process has not mapped or unmapped anything, so that its memory need not be read again.
+    pub prev_memory_mark: Option<u64>,
 }
 
 /// Why a thread left its processor.

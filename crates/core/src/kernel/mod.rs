@@ -5,6 +5,7 @@
 //! Times are nanoseconds of the monotonic clock ([`crate::clock`]). Thread and process ids are those of the whole
 //! machine, not of a container. What a source cannot tell is `None`, never 0.
 
+mod by_id;
 mod event;
 mod file_io;
 mod name;
@@ -13,6 +14,7 @@ mod stacks;
 mod state;
 mod tally;
 pub mod threads;
+mod usage;
 
 pub use event::{
     BlockIo, BlockPhase, Exec, Exit, FaultKind, KernelEvent, MemoryCall, MemoryCallKind, Migration,
@@ -24,3 +26,4 @@ pub use sample::{CpuSample, MOST_FRAMES, StackWalk};
 pub use stacks::{Frame, FrameId, FrameKind, HotFunction, StackProfile};
 pub use state::{RunState, ThreadIo, ThreadState};
 pub use tally::EventTally;
+pub use usage::{Usage, UsageCounts, Window};

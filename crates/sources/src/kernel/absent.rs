@@ -19,6 +19,20 @@ pub struct ThreadSnapshot(std::convert::Infallible);
 #[derive(Debug)]
 pub struct SampleTrace(std::convert::Infallible);
 
+/// Nobody asks for it without a [`KernelTrace`].
+#[derive(Debug)]
+pub struct ResidentMemory;
+
+impl ResidentMemory {
+    pub fn new() -> Self {
+        Self
+    }
+
+    pub fn read_bytes(&mut self, pid: u32) -> Option<u64> {
+        crate::process_usage(pid).ok().map(|usage| usage.working_set_bytes)
+    }
+}
+
 /// Processes are not held here: the beginning of a program is not seen.
 pub fn hold(_pid: u32) -> bool {
     false
@@ -75,6 +89,18 @@ impl KernelTrace {
 impl ThreadSnapshot {
     pub fn open() -> Result<Self, TraceError> {
         Err(absent("a snapshot of all threads"))
+    }
+
+    pub fn refresh(&mut self) -> Result<u64, TraceError> {
+        match self.0 {}
+    }
+
+    pub fn threads(&self) -> &[ThreadState] {
+        match self.0 {}
+    }
+
+    pub fn changed(&self) -> &[u32] {
+        match self.0 {}
     }
 
     pub fn take(&mut self, _out: &mut Vec<ThreadState>) -> Result<u64, TraceError> {

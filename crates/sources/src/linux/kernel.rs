@@ -6,6 +6,7 @@ use super::bpf::BpfTrace;
 pub use super::bpf::ThreadSnapshot;
 use super::image_loads::ImageLoads;
 use super::perf_ring::PerfTrace;
+pub(crate) use super::proc::ResidentMemory;
 pub use super::samples::SampleTrace;
 use crate::kernel::{
     BackendChoice, Class, ClassUnavailable, DrainStats, ProgramCost, TraceBackend, TraceError, TraceOptions,

@@ -5,12 +5,12 @@ use std::io::{Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use ortscope_core::kernel::KernelEvent;
+use ortscope_core::clock::now_nanos;
+use ortscope_core::kernel::{KernelEvent, Usage};
 use ortscope_sources::KernelTrace;
 use ortscope_sources::kernel::TraceOptions;
 use serde_json::{Value, json};
 
-use super::begin_threads;
 use crate::args::BenchSamplerArgs;
 use crate::exit::Failure;
 use crate::terminal;
@@ -19,6 +19,7 @@ use crate::terminal;
 const ROUNDS: usize = 5;
 /// A storm fills rings faster than ordinary work does.
 const DRAIN: Duration = Duration::from_millis(20);
+const WINDOW_NANOS: u64 = 1_000_000;
 
 /// Answers every byte by a byte until its input ends.
 pub(super) fn partner() -> Result<(), Failure> {
@@ -83,7 +84,7 @@ pub(super) fn run(args: &BenchSamplerArgs) -> Result<Value, Failure> {
         bare.push(turns_per_second(spawn_runner(args.seconds)?)?);
 
         let mut trace = KernelTrace::open(&TraceOptions::default()).map_err(Failure::internal)?;
-        let mut threads = begin_threads();
+        let mut usage = Usage::new(WINDOW_NANOS, now_nanos());
         let begin = Instant::now();
         let mut runner = spawn_runner(args.seconds)?;
         loop {
@@ -91,7 +92,7 @@ pub(super) fn run(args: &BenchSamplerArgs) -> Result<Value, Failure> {
             let before = Instant::now();
             let stats = trace.drain(&mut |event| {
                 switches += u64::from(matches!(event, KernelEvent::Switch(_)));
-                threads.apply(&event);
+                usage.apply(&event);
             });
             drained += before.elapsed();
             events += stats.events;
@@ -103,7 +104,7 @@ pub(super) fn run(args: &BenchSamplerArgs) -> Result<Value, Failure> {
             std::thread::sleep(DRAIN);
         }
         passed += begin.elapsed();
-        chain_breaks += threads.counts().chain_breaks;
+        chain_breaks += usage.counts().chain_breaks;
         watched.push(turns_per_second(runner)?);
     }
     // The fastest of each side: everything else on the machine only slows.

@@ -28,8 +28,9 @@ pub use thread::{Now, Thread, ThreadKey};
 use super::{
     Exec, Exit, FaultKind, KernelEvent, RunState, Start, Switch, SwitchReason, Task, ThreadState, Wakeup,
 };
+use super::by_id::ById;
 use chain::Chains;
-use table::{ById, Table};
+use table::Table;
 
 /// Sources tell start times in units of their own: of the kernel's clock, of 10 ms, or of the event of the start. Ids do
 /// not come back within this time, because all others are used first.
@@ -221,7 +222,7 @@ impl Threads {
         }
         if let Now::Queued { since_ns } = thread.now {
             let waited_ns = event.at_ns.saturating_sub(since_ns);
-            thread.queued_ns += waited_ns;
+            thread.queued_ns = thread.queued_ns.saturating_add(waited_ns);
             thread.queued_count += 1;
             thread.queued_max_ns = thread.queued_max_ns.max(waited_ns);
         }

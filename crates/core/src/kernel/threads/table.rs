@@ -1,34 +1,8 @@
 //! Threads by key and by id, in one place each: slots are reused, lives are counted.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-
 use super::thread::{Thread, ThreadKey};
 use crate::kernel::Task;
-
-/// Ids are small numbers that nobody chooses against us: one multiplication spreads them well, and the table is asked
-/// twice for every context switch of the machine.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct IdHasher(u64);
-
-impl Hasher for IdHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u32(u32::from(*byte));
-        }
-    }
-
-    fn write_u32(&mut self, id: u32) {
-        let product = (self.0 ^ u64::from(id)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = product ^ (product >> 32);
-    }
-}
-
-pub type ById<T> = HashMap<u32, T, BuildHasherDefault<IdHasher>>;
+use crate::kernel::by_id::ById;
 
 #[derive(Debug, Clone, Default)]
 pub struct Table {

@@ -9,7 +9,7 @@ fn task(tid: u32, pid: u32) -> Task {
 
 fn switch(at_ns: u64, cpu: u32, prev: Task, next: Task, run_ns: Option<u64>) -> Switch {
     let reason = SwitchReason::Sleeping;
-    Switch { at_ns, cpu, prev, next, reason, prev_run_ns: run_ns, prev_wait_ns: None }
+    Switch { at_ns, cpu, prev, next, reason, prev_run_ns: run_ns, prev_wait_ns: None, prev_memory_mark: None }
 }
 
 fn start(at_ns: u64, thread: Task, parent: Task) -> KernelEvent {

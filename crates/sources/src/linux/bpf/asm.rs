@@ -208,6 +208,18 @@ impl Assembler {
         self.push(0xa5, value, 0, 0, limit);
     }
 
+    /// Of two registers.
+    pub fn jump_if_different(&mut self, value: Reg, other: Reg, to: Label) {
+        self.jumps.push((self.code.len(), to));
+        self.push(0x5d, value, other as u8, 0, 0);
+    }
+
+    /// Of two registers.
+    pub fn jump_if_same(&mut self, value: Reg, other: Reg, to: Label) {
+        self.jumps.push((self.code.len(), to));
+        self.push(0x1d, value, other as u8, 0, 0);
+    }
+
     /// Unsigned, of two registers.
     pub fn jump_unless_above(&mut self, value: Reg, other: Reg, to: Label) {
         self.jumps.push((self.code.len(), to));

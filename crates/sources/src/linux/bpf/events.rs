@@ -12,7 +12,7 @@ use super::ring::Rings;
 use crate::kernel::{Class, TraceError};
 use crate::sys::{perf_open, processors, rights};
 
-use Reg::{R0, R1, R2, R3, R6, R8};
+use Reg::{R0, R1, R2, R3, R4, R6, R8};
 use Width::{U32, U64};
 
 /// What every program is made of.
@@ -113,6 +113,7 @@ impl<'a> Maker<'a> {
                 }
                 None => code.store_immediate(U64, R8, at::VALUE_2, NOT_KNOWN as i32),
             }
+            self.memory_mark(code);
             // Since 5.18 the state is an argument; before, it is read from the thread.
             if arguments >= 4 {
                 code.load(U64, R2, R6, 24);
@@ -128,6 +129,27 @@ impl<'a> Maker<'a> {
             self.store_task(code, R1, at::OTHER_TID);
             Ok(())
         })
+    }
+
+    /// For the thread in R1: faults, size of the address space and resident pages, as one number that changes when any
+    /// of them does. Resident pages are known up to what each processor has not yet added to the sum.
+    fn memory_mark(&self, code: &mut Assembler) {
+        /// Pages of files, anonymous ones, and shared memory; swapped ones lie between.
+        const COUNTERS: [i16; 3] = [0, 1, 3];
+        let Some(memory) = self.task.memory else {
+            code.store_immediate(U64, R8, at::VALUE_3, NOT_KNOWN as i32);
+            return;
+        };
+        code.load(U64, R2, R1, memory.minor_faults);
+        code.shift_left(R2, 32);
+        code.load(U64, R3, R1, memory.space);
+        code.load(U64, R4, R3, memory.pages);
+        code.add(R2, R4);
+        for counter in COUNTERS {
+            code.load(U64, R4, R3, memory.resident + counter * memory.counter_bytes);
+            code.add(R2, R4);
+        }
+        code.store(U64, R8, at::VALUE_3, R2);
     }
 
     fn waking(&self) -> Result<Program, TraceError> {

@@ -40,6 +40,36 @@ pub struct TaskLayout {
     pub state: i16,
     pub exit_code: i16,
     pub cpu: i16,
+    pub memory: Option<MemoryLayout>,
+}
+
+/// Where things stand that change when the memory of a process does.
+#[derive(Debug, Clone, Copy)]
+pub struct MemoryLayout {
+    /// In `task_struct`.
+    pub minor_faults: i16,
+    pub space: i16,
+    /// In `mm_struct`: pages of the address space, and the first of the counters of resident pages.
+    pub pages: i16,
+    pub resident: i16,
+    /// From one counter to the next.
+    pub counter_bytes: i16,
+}
+
+impl MemoryLayout {
+    /// Before 6.2 resident pages were counted in another way; then there is no mark, and memory is read more often.
+    fn find(btf: &Btf<'_>, task: Structure<'_>) -> Result<Self, BtfError> {
+        let space = Structure::find(btf, "mm_struct")?;
+        let counter = Structure::find(btf, "percpu_counter")?;
+        Ok(Self {
+            minor_faults: task.offset("min_flt")?,
+            space: task.offset("mm")?,
+            pages: space.offset("total_vm")?,
+            resident: space.offset("rss_stat")? + counter.offset("count")?,
+            // A lock and the count, a list where processors come and go, and the parts of all processors.
+            counter_bytes: counter.offset("counters")? + 8,
+        })
+    }
 }
 
 impl TaskLayout {
@@ -56,6 +86,7 @@ impl TaskLayout {
             exit_code: structure.offset("exit_code")?,
             // Since 5.16 on most processors in `thread_info`.
             cpu: structure.offset("thread_info.cpu").or_else(|_| structure.offset("cpu"))?,
+            memory: MemoryLayout::find(btf, structure).ok(),
         })
     }
 }

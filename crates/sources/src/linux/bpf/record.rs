@@ -1,4 +1,4 @@
-//! A record in the ring: 56 bytes, written by the programs of `events`, read here.
+//! A record in the ring: 64 bytes, a line of the cache, written by the programs of `events`, read here.
 
 use ortscope_core::kernel::{
     BlockIo, BlockPhase, Exec, Exit, FaultKind, KernelEvent, MemoryCall, MemoryCallKind, Migration,
@@ -6,7 +6,7 @@ use ortscope_core::kernel::{
 };
 
 /// Words of a record.
-pub const WORDS: usize = 7;
+pub const WORDS: usize = 8;
 pub const BYTES: usize = WORDS * 8;
 
 /// Where the fields stand. Each kind uses those that it needs.
@@ -22,6 +22,7 @@ pub mod at {
     pub const OTHER_PID: i16 = 36;
     pub const VALUE: i16 = 40;
     pub const VALUE_2: i16 = 48;
+    pub const VALUE_3: i16 = 56;
 }
 
 /// What a record tells of.
@@ -79,7 +80,7 @@ pub fn reason(flags: u32) -> SwitchReason {
 /// The record as an event; `None` for a kind that no program writes.
 #[inline]
 pub fn decode(words: &[u64; WORDS], cpu: u32) -> Option<KernelEvent> {
-    let [_, at_ns, head, first, second, value, value_2] = *words;
+    let [_, at_ns, head, first, second, value, value_2, value_3] = *words;
     let (low, high) = (|word: u64| word as u32, |word: u64| (word >> 32) as u32);
     let flags = high(head);
     let thread = Task { tid: low(first), pid: high(first) };
@@ -94,6 +95,7 @@ pub fn decode(words: &[u64; WORDS], cpu: u32) -> Option<KernelEvent> {
             reason: reason(flags),
             prev_run_ns: Some(value),
             prev_wait_ns: known(value_2),
+            prev_memory_mark: known(value_3),
         }),
         kind::WAKEUP => KernelEvent::Wakeup(Wakeup { at_ns, cpu, thread, waker: other }),
         kind::MIGRATION => {
@@ -185,7 +187,7 @@ mod tests {
     #[test]
     fn kinds_that_nobody_writes_are_no_events() {
         for number in [0u64, 15, 99, u64::from(u32::MAX)] {
-            assert_eq!(decode(&[1, 2, number, 4, 5, 6, 7], 0), None);
+            assert_eq!(decode(&[1, 2, number, 4, 5, 6, 7, 8], 0), None);
         }
     }
 }

@@ -1,6 +1,9 @@
 //! The state of all threads in one call: a program walks the kernel's list of threads and fills an array that we see.
 //!
 //! 300 threads take a few microseconds, where /proc takes milliseconds. Needs the kernel's open-coded iterators (6.7).
+//!
+//! The array keeps what the call before found. A thread that has not run since is only compared, not copied, and a list
+//! beside the array says which entries are new: most threads of a machine sleep, and their memory stays cold.
 
 use std::os::fd::OwnedFd;
 
@@ -18,14 +21,17 @@ use crate::kernel::TraceError;
 use crate::sys::rights;
 use crate::sys::shared::SharedMemory;
 
-use Reg::{R0, R1, R2, R3, R6, R7, R10};
+use Reg::{R0, R1, R2, R3, R6, R7, R8, R10};
 use Width::{U32, U64};
 
-const WORDS: usize = 23;
+/// Three lines of the cache.
+const WORDS: usize = 24;
 const BYTES: usize = WORDS * 8;
 /// Threads that there is room for at first; it grows as needed.
 const FIRST_CAPACITY: usize = 1024;
-/// 48 MB; the kernel's own limit of threads is rarely higher.
+/// In the list of changes: their number, then one word for each.
+const CHANGE_BYTES: usize = 8;
+/// 50 MB; the kernel's own limit of threads is rarely higher.
 const MAX_CAPACITY: usize = 1 << 18;
 /// `PF_KTHREAD` of `include/linux/sched.h`.
 const KERNEL_THREAD: u32 = 0x0020_0000;
@@ -38,12 +44,18 @@ pub struct ThreadSnapshot {
     plan: Plan,
     capacity: usize,
     program: Program,
-    memory: SharedMemory,
+    entries: SharedMemory,
+    changes: SharedMemory,
+    /// What the entries say; those beyond `count` belong to an earlier call.
+    states: Vec<ThreadState>,
+    count: usize,
+    changed: Vec<u32>,
 }
 
 impl ThreadSnapshot {
     pub fn open() -> Result<Self, TraceError> {
-        let array = create(FIRST_CAPACITY)?;
+        // Before anything else: without rights this is the call that says so.
+        let maps = Maps::create(FIRST_CAPACITY)?;
         let bytes = read_btf()?;
         let btf = Btf::parse(&bytes)?;
         let plan = Plan::find(&btf).map_err(|error| TraceError::Unsupported {
@@ -51,19 +63,31 @@ impl ThreadSnapshot {
             why: error.to_string(),
             hint: "Linux 6.7 or newer; without it /proc is read, which takes longer".to_owned(),
         })?;
-        Self::with(plan, &array, FIRST_CAPACITY)
+        Self::with(plan, &maps, FIRST_CAPACITY)
     }
 
-    fn with(plan: Plan, array: &OwnedFd, capacity: usize) -> Result<Self, TraceError> {
-        let program = Program::load("all_threads", ProgramKind::Call, 0, plan.assemble(array))?;
-        let memory = SharedMemory::map(array, (capacity * BYTES).next_multiple_of(4096))
-            .map_err(|source| TraceError::System { what: "mapping the snapshot".to_owned(), source })?;
-        Ok(Self { plan, capacity, program, memory })
+    fn with(plan: Plan, maps: &Maps, capacity: usize) -> Result<Self, TraceError> {
+        let program = Program::load("all_threads", ProgramKind::Call, 0, plan.assemble(maps))?;
+        let map = |map: &OwnedFd, bytes: usize| {
+            SharedMemory::map(map, bytes.next_multiple_of(4096))
+                .map_err(|source| TraceError::System { what: "mapping the snapshot".to_owned(), source })
+        };
+        let entries = map(&maps.entries, capacity * BYTES)?;
+        let changes = map(&maps.changes, (capacity + 1) * CHANGE_BYTES)?;
+        Ok(Self {
+            plan,
+            capacity,
+            program,
+            entries,
+            changes,
+            states: Vec::new(),
+            count: 0,
+            changed: Vec::new(),
+        })
     }
 
-    /// Replaces `out` by all threads of the machine, those of the kernel included; the moment just before.
-    pub fn take(&mut self, out: &mut Vec<ThreadState>) -> Result<u64, TraceError> {
-        out.clear();
+    /// Looks at all threads of the machine, those of the kernel included; the moment just before.
+    pub fn refresh(&mut self) -> Result<u64, TraceError> {
         let (at_ns, count) = loop {
             let at_ns = now_nanos();
             let count =
@@ -74,16 +98,66 @@ impl ThreadSnapshot {
             }
             // The program stops where the array ends: once more with a larger one.
             let capacity = self.capacity * 2;
-            *self = Self::with(self.plan.clone(), &create(capacity)?, capacity)?;
+            *self = Self::with(self.plan.clone(), &Maps::create(capacity)?, capacity)?;
         };
-        out.extend((0..count).map(|number| self.plan.decode(&self.memory.words(number * BYTES))));
+        self.count = count;
+        self.changed.clear();
+        let changes = self.changes.words::<1>(0)[0].min(count as u64) as usize;
+        for change in 1..=changes {
+            let [number] = self.changes.words::<1>(change * CHANGE_BYTES);
+            let entry = number as usize;
+            if entry >= count {
+                continue;
+            }
+            let state = self.plan.decode(&self.entries.words(entry * BYTES));
+            match self.states.get_mut(entry) {
+                Some(known) => *known = state,
+                // Entries are filled in their order: the next one is the first that was never there.
+                None => self.states.push(state),
+            }
+            self.changed.push(number as u32);
+        }
+        self.count = self.count.min(self.states.len());
+        Ok(at_ns)
+    }
+
+    /// All threads, as [`Self::refresh`] found them.
+    pub fn threads(&self) -> &[ThreadState] {
+        &self.states[..self.count]
+    }
+
+    /// Which of [`Self::threads`] ran or changed their state between the last two calls, or stand at another place.
+    pub fn changed(&self) -> &[u32] {
+        &self.changed
+    }
+
+    /// Replaces `out` by all threads of the machine, those of the kernel included; the moment just before.
+    pub fn take(&mut self, out: &mut Vec<ThreadState>) -> Result<u64, TraceError> {
+        let at_ns = self.refresh()?;
+        out.clear();
+        out.extend_from_slice(self.threads());
         Ok(at_ns)
     }
 }
 
-fn create(capacity: usize) -> Result<OwnedFd, TraceError> {
-    call::create_array("ortscope_snap", BYTES as u32, capacity as u32)
-        .map_err(|error| rights::bpf_error("a snapshot of all threads", error))
+/// What the program fills.
+#[derive(Debug)]
+struct Maps {
+    entries: OwnedFd,
+    changes: OwnedFd,
+}
+
+impl Maps {
+    fn create(capacity: usize) -> Result<Self, TraceError> {
+        let create = |label: &str, bytes: usize, entries: usize| {
+            call::create_array(label, bytes as u32, entries as u32)
+                .map_err(|error| rights::bpf_error("a snapshot of all threads", error))
+        };
+        Ok(Self {
+            entries: create("ortscope_snap", BYTES, capacity)?,
+            changes: create("ortscope_news", CHANGE_BYTES, capacity + 1)?,
+        })
+    }
 }
 
 /// What is copied from each thread: from which offset, how wide, into which half word.
@@ -116,13 +190,14 @@ mod at {
     /// Thread id of the parent's first thread, then its process id.
     pub const PARENT_IDS: i16 = 176;
     pub const PARENT: i16 = 180;
-    pub const STATE: i16 = 12;
+    /// In the first line, with all that is compared.
+    pub const RUN: i16 = 8;
+    pub const STATE: i16 = 40;
     pub const FLAGS: i16 = 16;
     pub const CPU: i16 = 20;
     pub const PRIORITY: i16 = 24;
     pub const EXIT_STATE: i16 = 28;
     pub const START: i16 = 32;
-    pub const RUN: i16 = 40;
     pub const WAIT: i16 = 48;
     pub const USER: i16 = 56;
     pub const SYSTEM: i16 = 64;
@@ -186,9 +261,9 @@ impl Plan {
         })
     }
 
-    fn assemble(&self, array: &OwnedFd) -> Assembler {
+    fn assemble(&self, maps: &Maps) -> Assembler {
         let mut code = Assembler::default();
-        let (top, out) = (code.label(), code.label());
+        let (top, new, out) = (code.label(), code.label(), code.label());
         // The iterator's state lies on the stack.
         let iterator = |code: &mut Assembler| {
             code.mov(R1, R10);
@@ -200,6 +275,7 @@ impl Plan {
         code.mov_immediate(R3, ALL_THREADS);
         code.call_kernel(self.functions.begin);
         code.mov_immediate(R7, 0);
+        code.mov_immediate(R8, 0);
         code.place(top);
         iterator(&mut code);
         code.call_kernel(self.functions.next);
@@ -209,7 +285,18 @@ impl Plan {
         // The count goes up first, so that it is too large by one when threads did not fit.
         code.mov(R1, R7);
         code.add_immediate(R7, 1);
-        lookup(&mut code, array, R1, out);
+        lookup(&mut code, &maps.entries, R1, out);
+        let compare = |code: &mut Assembler, width: Width, from: i16, to: i16| {
+            code.load(width, R1, R6, from);
+            code.load(width, R2, R0, to);
+        };
+        compare(&mut code, U64, self.task.run_ns, at::RUN);
+        code.jump_if_different(R1, R2, new);
+        // No two threads ever ran for the same time, except those that never did.
+        code.jump_if_zero(R1, new);
+        compare(&mut code, U32, self.task.state, at::STATE);
+        code.jump_if_same(R1, R2, top);
+        code.place(new);
         for (width, from, to) in &self.fields {
             code.load(*width, R1, R6, *from);
             code.store(*width, R0, *to, R1);
@@ -223,11 +310,22 @@ impl Plan {
             code.load(U64, R1, R1, ended);
             code.store(U64, R0, at::ENDED_RUN, R1);
         }
+        code.add_immediate(R8, 1);
+        code.mov(R1, R8);
+        lookup(&mut code, &maps.changes, R1, out);
+        code.mov(R1, R7);
+        code.add_immediate(R1, -1);
+        code.store(U64, R0, 0, R1);
         code.jump(top);
         code.place(out);
         iterator(&mut code);
         code.call_kernel(self.functions.end);
         code.call_kernel(self.functions.unlock);
+        let end = code.label();
+        code.mov_immediate(R1, 0);
+        lookup(&mut code, &maps.changes, R1, end);
+        code.store(U64, R0, 0, R8);
+        code.place(end);
         code.mov(R0, R7);
         code.exit();
         code

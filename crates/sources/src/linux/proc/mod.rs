@@ -16,6 +16,7 @@ mod environment;
 mod exits;
 mod files;
 mod process;
+mod resident;
 mod rights;
 mod system;
 mod threads;
@@ -39,6 +40,7 @@ use crate::sampler::{
 /// Arguments of a process that are kept.
 const MAX_ARGUMENTS: usize = 256;
 
+pub(crate) use self::resident::ResidentMemory;
 pub(super) use self::topology::processors;
 
 /// CPU clocks and /proc.
