@@ -11,6 +11,7 @@ pub mod perf_record;
 pub mod perf_record_samples;
 pub mod procfs;
 pub mod qnn_profile;
+pub mod sock_diag;
 pub mod symbols;
 pub mod tensors;
 pub mod unwind;

@@ -315,18 +315,31 @@ impl Millis {
     fn tell(&mut self, to_ns: u64, on_milli: Option<&mut OnMilli>) {
         let Some(on_milli) = on_milli else { return self.usage.settle(to_ns, &mut |_| {}) };
         let (ends, watched) = (&mut self.ends, &self.watched);
+        let mut tell = |milli: ProcessMilli| {
+            let end = ends.insert((milli.pid, milli.start_ns), milli.from_ns + BUCKET_NANOS);
+            if let Some(from_ns) = end.filter(|end_ns| *end_ns < milli.from_ns) {
+                on_milli(ProcessMilli { from_ns, used_ns: 0, ..milli });
+            }
+            on_milli(milli);
+        };
+        // Threads of a process in the same millisecond come one after the other.
+        let mut open: Option<ProcessMilli> = None;
         self.usage.settle(to_ns, &mut |window| {
-            if watched.as_ref().is_some_and(|watched| !watched.contains(&window.pid)) {
+            let pid = window.thread.pid;
+            if watched.as_ref().is_some_and(|watched| !watched.contains(&pid)) {
                 return;
             }
-            let (pid, start_ns) = (window.pid, window.start_ns.unwrap_or(0));
-            let end = ends.insert((pid, start_ns), window.from_ns + BUCKET_NANOS);
-            if let Some(from_ns) = end.filter(|end_ns| *end_ns < window.from_ns) {
-                on_milli(ProcessMilli { pid, start_ns, from_ns, used_ns: 0 });
-            }
+            let start_ns = window.process_start_ns.unwrap_or(0);
             let used_ns = u32::try_from(window.used_ns).unwrap_or(u32::MAX);
-            on_milli(ProcessMilli { pid, start_ns, from_ns: window.from_ns, used_ns });
+            let next = ProcessMilli { pid, start_ns, from_ns: window.from_ns, used_ns };
+            match &mut open {
+                Some(open) if ProcessMilli { used_ns, ..*open } == next => {
+                    open.used_ns = open.used_ns.saturating_add(used_ns);
+                }
+                open => open.replace(next).into_iter().for_each(&mut tell),
+            }
         });
+        open.into_iter().for_each(&mut tell);
         let settled_ns = to_ns - to_ns % BUCKET_NANOS;
         ends.retain(|(pid, start_ns), end_ns| {
             let goes_on = *end_ns >= settled_ns;

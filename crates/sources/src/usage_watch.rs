@@ -1,4 +1,4 @@
-//! Watches every process of the machine for next to nothing: exact CPU use in windows from context switches, and the
+//! Watches every thread of the machine for next to nothing: exact CPU use of every thread in windows from context switches, and the
 //! memory of those whose memory may have changed. What costs is the switches, not the number of processes or windows.
 
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::kernel_events::{KernelTrace, ResidentMemory, ThreadSnapshot};
 const SETTLED_NANOS: u64 = 5_000_000;
 /// Marks do not show every change (pages that the kernel takes back, or fewer than each processor keeps to itself): who
 /// ran is read again after this time in any case.
-const MARKS_TRUSTED_NANOS: u64 = 1_000_000_000;
+const MARKS_TRUSTED_NANOS: u64 = 5_000_000_000;
 
 /// Memory of a process that ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl UsageWatch {
         self.trace.ring_bytes()
     }
 
-    /// Tells every window that is settled and in which a process ran, and memory where it is due. Returns the moment of
+    /// Tells every window that is settled and in which a thread ran, and memory where it is due. Returns the moment of
     /// the oldest event that was waiting.
     pub fn drain(
         &mut self,
@@ -103,8 +103,8 @@ impl UsageWatch {
         self.counts.recursion_misses += stats.recursion_misses;
         let ran = &mut self.ran;
         usage.settle(now_ns.saturating_sub(SETTLED_NANOS), &mut |window| {
-            if ran.last() != Some(&window.pid) {
-                ran.push(window.pid);
+            if ran.last() != Some(&window.thread.pid) {
+                ran.push(window.thread.pid);
             }
             on_window(window);
         });

@@ -183,7 +183,7 @@ fn figures(measured: &Measured) -> Result<Vec<Figure>> {
             "ratio_psutil_events",
             core_percent_of(psutil) / events,
             Goal::AtLeast(300.0),
-            "CPU time of psutil at 100 Hz / ours for every context switch of the machine, exact CPU use of each process per 10 ms, memory of those that ran; ring drained at 20 Hz",
+            "CPU time of psutil at 100 Hz / ours for every context switch of the machine, exact CPU use of each thread per millisecond, ten times a second the memory of processes that ran and whose memory may have changed; ring drained at 20 Hz",
         ),
         figure(
             "ratio_psutil_events_1000_processes",
@@ -195,7 +195,7 @@ fn figures(measured: &Measured) -> Result<Vec<Figure>> {
             "ratio_psutil_snapshot",
             psutil / get("snapshot", 100.0, per_sample)?,
             Goal::AtLeast(100.0),
-            "CPU time per sample of psutil / of one snapshot of all threads of the machine, both at 100 Hz",
+            "CPU time per sample of psutil / of one snapshot of all threads of the machine (those that ran since the one before are copied), both at 100 Hz",
         ),
         figure(
             "ratio_psutil_unprivileged",

@@ -23,8 +23,7 @@ use crate::terminal;
 
 /// Drains of the rings a second.
 const DRAIN: Duration = Duration::from_millis(50);
-/// What a viewer at 100 Hz wants.
-const WINDOW: Duration = Duration::from_millis(10);
+const WINDOW: Duration = Duration::from_millis(1);
 const MEMORY_EVERY: Duration = Duration::from_millis(100);
 
 pub fn run(args: &BenchSamplerArgs) -> Result<Exit, Failure> {
@@ -175,7 +174,7 @@ fn snapshot(args: &BenchSamplerArgs) -> Result<Value, Failure> {
     Ok(document)
 }
 
-/// Context switches, starts and exits of the whole machine: CPU use of every process in each window of 10 ms, exact, and
+/// Context switches, starts and exits of the whole machine: CPU use of every thread in each millisecond, exact, and
 /// ten times a second the memory of those whose memory may have changed. The rings are drained 20 times a second.
 fn events(args: &BenchSamplerArgs, backend: BackendChoice) -> Result<Value, Failure> {
     let options = TraceOptions { backend, ..TraceOptions::default() };

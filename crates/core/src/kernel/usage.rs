@@ -1,4 +1,4 @@
-//! CPU use of every process in windows of equal length, straight from context switches: what a monitor shows a hundred
+//! CPU use of every thread in windows of equal length, straight from context switches: what a monitor shows a hundred
 //! times a second, for the cost of the switches alone. [`super::threads`] keeps more and answers more; this is for
 //! watching a whole machine all day.
 //!
@@ -18,15 +18,23 @@ const MOST_THREADS: usize = 200_000;
 /// Machines with more processors are followed, but threads that run on without a switch are not.
 const MOST_CPUS: usize = 8192;
 
-/// The use of one process in one window.
+/// The use of one thread in one window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    pub pid: u32,
-    /// Of its first thread; `None` if that was not seen.
-    pub start_ns: Option<u64>,
+    pub thread: Task,
+    /// Of the first thread of its process; `None` if that was not seen.
+    pub process_start_ns: Option<u64>,
     pub from_ns: u64,
-    /// On all processors together.
+    /// May be more than the window is long: what was learned late is told late.
     pub used_ns: u64,
+}
+
+/// Use that was not told yet.
+#[derive(Debug, Clone, Copy)]
+struct Untold {
+    window: u64,
+    tid: u32,
+    used_ns: u64,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -66,8 +74,8 @@ struct ProcessUse {
     /// Has windows that were not told.
     is_active: bool,
     is_memory_stale: bool,
-    /// Number of the window and use, oldest first.
-    windows: Vec<(u64, u64)>,
+    /// Oldest first.
+    windows: Vec<Untold>,
 }
 
 /// The use of all processes since it was told last.
@@ -173,7 +181,7 @@ impl Usage {
             }
             found.is_memory_stale = true;
         }
-        self.add(process, event.at_ns.saturating_sub(rest_ns), event.at_ns, rest_ns);
+        self.add(process, event.prev.tid, [event.at_ns.saturating_sub(rest_ns), event.at_ns], rest_ns);
         if event.reason == SwitchReason::Ended {
             self.remove(event.prev.tid);
         }
@@ -209,7 +217,7 @@ impl Usage {
         }
     }
 
-    /// Tells every window that has ended by `to_ns` and in which a process ran, each process by itself in the order of
+    /// Tells every window that has ended by `to_ns` and in which a thread ran, each process by itself in the order of
     /// time. Events up to that moment must have been applied; later ones that belong before it are told with the first
     /// window that was not.
     pub fn settle(&mut self, to_ns: u64, tell: &mut impl FnMut(Window)) {
@@ -226,7 +234,7 @@ impl Usage {
             if let Some(thread) = self.follow(task) {
                 thread.ahead_ns += to_ns - from_ns;
                 let process = thread.process;
-                self.add(process, from_ns, to_ns, to_ns - from_ns);
+                self.add(process, task.tid, [from_ns, to_ns], to_ns - from_ns);
             }
         }
         self.told_to_ns = to_ns;
@@ -236,10 +244,15 @@ impl Usage {
             let slot = self.active[index];
             let Some(process) = self.processes.get_mut(slot as usize) else { continue };
             let (pid, start_ns) = (process.pid, process.start_ns);
-            process.windows.retain(|(number, used_ns)| {
-                let is_over = *number < end;
+            process.windows.retain(|untold| {
+                let is_over = untold.window < end;
                 if is_over {
-                    tell(Window { pid, start_ns, from_ns: number * window_ns, used_ns: *used_ns });
+                    tell(Window {
+                        thread: Task { tid: untold.tid, pid },
+                        process_start_ns: start_ns,
+                        from_ns: untold.window * window_ns,
+                        used_ns: untold.used_ns,
+                    });
                 }
                 !is_over
             });
@@ -265,7 +278,7 @@ impl Usage {
         }
     }
 
-    fn add(&mut self, slot: u32, begin_ns: u64, end_ns: u64, used_ns: u64) {
+    fn add(&mut self, slot: u32, tid: u32, [begin_ns, end_ns]: [u64; 2], used_ns: u64) {
         if used_ns == 0 {
             return;
         }
@@ -283,7 +296,7 @@ impl Usage {
             let from_ns = (number * self.window_ns).max(begin_ns);
             let is_first = from_ns == begin_ns;
             let part_ns = if is_first { rest_ns } else { (to_ns - from_ns).min(rest_ns) };
-            process.add(number, part_ns);
+            process.add(Untold { window: number, tid, used_ns: part_ns });
             rest_ns -= part_ns;
             if is_first || rest_ns == 0 {
                 return;
@@ -350,13 +363,21 @@ impl Usage {
 }
 
 impl ProcessUse {
-    fn add(&mut self, number: u64, used_ns: u64) {
+    fn add(&mut self, new: Untold) {
         // Almost always the last window, or the one before it.
-        let after = self.windows.iter().rposition(|(other, _)| *other <= number);
-        match after {
-            Some(index) if self.windows[index].0 == number => self.windows[index].1 += used_ns,
-            Some(index) => self.windows.insert(index + 1, (number, used_ns)),
-            None => self.windows.insert(0, (number, used_ns)),
+        let mut place = self.windows.len();
+        for (index, other) in self.windows.iter_mut().enumerate().rev() {
+            if other.window < new.window {
+                break;
+            }
+            if other.window == new.window && other.tid == new.tid {
+                other.used_ns += new.used_ns;
+                return;
+            }
+            if other.window > new.window {
+                place = index;
+            }
         }
+        self.windows.insert(place, new);
     }
 }

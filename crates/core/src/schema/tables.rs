@@ -191,6 +191,12 @@ declare_tables! {
         network_received_bytes: Option<u64>, Bytes;
         /// Bytes sent to the network.
         network_sent_bytes: Option<u64>, Bytes;
+        /// Packets received from the network.
+        network_received_packets: Option<u64>, Count;
+        /// Packets sent to the network.
+        network_sent_packets: Option<u64>, Count;
+        /// Connections that are open now.
+        network_connections: Option<u64>, Count;
         /// Open handles or file descriptors.
         handle_count: Option<u64>, Count;
         /// Most handles open at once.

@@ -28,7 +28,8 @@ fn ended(at_ns: u64, prev: Task, run_ns: u64) -> KernelEvent {
 
 fn told(usage: &mut Usage, to_ns: u64) -> Vec<(u32, u64, u64)> {
     let mut windows = Vec::new();
-    usage.settle(to_ns, &mut |window| windows.push((window.pid, window.from_ns / MS, window.used_ns)));
+    usage.settle(to_ns, &mut |window| windows.push((window.thread.tid, window.from_ns / MS, window.used_ns)));
+    assert!(windows.is_sorted_by_key(|(_, from, _)| *from), "{windows:?}");
     windows.sort_unstable();
     windows
 }
@@ -41,7 +42,8 @@ fn a_slice_is_cut_at_the_borders_of_windows() {
     usage.apply(&switch(5 * MS, 1, Task::IDLE, two, Some(0)));
     usage.apply(&switch(28 * MS, 0, one, Task::IDLE, Some(23 * MS)));
     usage.apply(&switch(12 * MS, 1, two, Task::IDLE, Some(7 * MS)));
-    assert_eq!(told(&mut usage, 30 * MS), [(7, 0, 10 * MS), (7, 10, 12 * MS), (7, 20, 8 * MS)]);
+    let expected = [(7, 0, 5 * MS), (7, 10, 10 * MS), (7, 20, 8 * MS), (8, 0, 5 * MS), (8, 10, 2 * MS)];
+    assert_eq!(told(&mut usage, 30 * MS), expected);
     assert_eq!(told(&mut usage, 90 * MS), []);
 }
 
@@ -92,7 +94,7 @@ fn an_id_that_comes_back_is_another_process() {
     usage.apply(&start(5 * MS));
     usage.apply(&switch(6 * MS, 0, Task::IDLE, task(7, 7), None));
     usage.apply(&ended(9 * MS, task(7, 7), 3 * MS));
-    usage.settle(20 * MS, &mut |window| starts.push((window.start_ns, window.used_ns)));
+    usage.settle(20 * MS, &mut |window| starts.push((window.process_start_ns, window.used_ns)));
     assert_eq!(starts, [(Some(MS), 2 * MS), (Some(5 * MS), 3 * MS)]);
     assert!(usage.threads.is_empty() && usage.by_pid.is_empty());
     assert_eq!(usage.free.len(), usage.processes.len());

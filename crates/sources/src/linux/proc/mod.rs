@@ -18,6 +18,7 @@ mod files;
 mod process;
 mod resident;
 mod rights;
+mod sockets;
 mod system;
 mod threads;
 mod topology;
@@ -32,6 +33,7 @@ use self::environment::Environment;
 use self::exits::Exits;
 use self::files::{Budget, Buffer, Path, error_of};
 use self::process::{Context, Process, Units};
+use self::sockets::Sockets;
 use self::system::System;
 use crate::sampler::{
     GroupSet, Missing, ProcessBackend, ProcessFacts, ReadError, ThreadReading, ThreadState,
@@ -57,6 +59,7 @@ pub struct ProcBackend {
     system: Option<System>,
     environment: Option<Environment>,
     missing: Vec<Missing>,
+    sockets: Sockets,
     own: Option<OwnedFd>,
 }
 
@@ -78,6 +81,7 @@ impl ProcBackend {
             system: None,
             environment: None,
             missing: Vec::new(),
+            sockets: Sockets::default(),
             own: files::open(files::no_directory(), c"/proc/self/statm").ok(),
         }
     }
@@ -213,6 +217,25 @@ impl ProcessBackend for ProcBackend {
         let result = self.with(slot, |process, context| process.details(row, context));
         if result == Err(ReadError::Denied) && self.missing.is_empty() {
             self.missing.push(rights::no_rights_for_handles());
+        }
+        result
+    }
+
+    fn network(&mut self, slot: usize, row: &mut ProcessSampleRow) -> Result<(), ReadError> {
+        let process = self.slots.get_mut(slot).and_then(Option::as_mut).ok_or(ReadError::Gone)?;
+        let (known, was_denied) = (process.traffic.is_some(), process.is_network_denied);
+        if was_denied {
+            return Err(ReadError::Denied);
+        }
+        let fd = process.open_directory(c"fd").map_err(error_of);
+        let mut traffic = process.traffic.take().unwrap_or_default();
+        let (now_ns, pid) = (self.now_ns, process.pid);
+        let result = fd
+            .and_then(|fd| self.sockets.read(pid, fd.as_fd(), now_ns, &mut self.scratch, &mut traffic, row));
+        process.traffic = Some(traffic);
+        if matches!(result, Err(ReadError::Denied | ReadError::Unsupported)) && !known {
+            process.is_network_denied = true;
+            self.missing.push(rights::no_network());
         }
         result
     }

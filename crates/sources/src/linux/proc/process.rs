@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use super::clock::process_cpu_nanos;
 use super::exits::{self, Exits};
 use super::files::{self, Budget, Buffer, Kept, Path, error_of};
+use super::sockets::Traffic;
 use super::threads::Threads;
 use crate::sampler::{ProcessFacts, ReadError};
 
@@ -63,6 +64,9 @@ pub(super) struct Process {
     details_fresh: Fresh,
     /// Its I/O counters may be read, so that its exit code may be as well.
     pub traceable: Option<bool>,
+    /// Once it was read.
+    pub traffic: Option<Traffic>,
+    pub is_network_denied: bool,
     pub threads: Threads,
 }
 
@@ -103,6 +107,8 @@ impl Process {
             io_fresh: Fresh::default(),
             details_fresh: Fresh::default(),
             traceable: None,
+            traffic: None,
+            is_network_denied: false,
             threads: Threads::default(),
         };
         process.statm = process.kept(c"statm", budget);

@@ -43,10 +43,6 @@ pub(super) fn never() -> Vec<Missing> {
         ["paged_pool_bytes", "non_paged_pool_bytes", "other_operations", "gdi_objects", "user_objects"]
             .map(|track| Missing::new(track, windows, None))
             .into();
-    for track in ["network_received_bytes", "network_sent_bytes"] {
-        let why = "Linux counts traffic per interface, not per process";
-        missing.push(Missing::new(track, why, Some("kernel events (CAP_BPF and CAP_PERFMON) can count it")));
-    }
     let cycles = "the CPU clock counts time, not cycles";
     missing.push(Missing::new(
         "cpu_cycles",
@@ -66,6 +62,14 @@ pub(super) fn no_rights_for_io() -> Missing {
         "read_bytes",
         "I/O counters of processes of other users may not be read",
         Some("run as their user, as root, or with CAP_SYS_PTRACE"),
+    )
+}
+
+pub(super) fn no_network() -> Missing {
+    Missing::new(
+        "network_received_bytes",
+        "sockets of processes of other users, or in another network namespace, may not be read",
+        Some("run as their user, as root, or with CAP_SYS_PTRACE; in a container, inside it"),
     )
 }
 
