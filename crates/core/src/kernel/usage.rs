@@ -167,7 +167,8 @@ impl Usage {
             (Some(now_ns), Some(before_ns)) => Some(now_ns.saturating_sub(before_ns)),
             _ => by_clock_ns,
         };
-        thread.run_ns = event.prev_run_ns.or(thread.run_ns);
+        // Events that are older than the snapshot have smaller accounts.
+        thread.run_ns = event.prev_run_ns.max(thread.run_ns);
         let rest_ns = ran_ns.unwrap_or(0).saturating_sub(thread.ahead_ns);
         thread.ahead_ns = thread.ahead_ns.saturating_sub(ran_ns.unwrap_or(0));
         let is_memory_stale =

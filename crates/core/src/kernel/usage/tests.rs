@@ -74,6 +74,39 @@ fn what_comes_late_is_told_late_and_whole() {
     assert_eq!(told(&mut usage, 60 * MS), [(7, 50, 4 * MS)]);
 }
 
+/// The trace begins before the snapshot: what ran in between is in both.
+#[test]
+fn events_older_than_the_snapshot_are_not_told_twice() {
+    let mut usage = Usage::new(MS, 0);
+    let mut state = ThreadState {
+        thread: task(7, 7),
+        parent_pid: 1,
+        start_ns: 5,
+        name: Default::default(),
+        state: crate::kernel::RunState::Running,
+        is_kernel_thread: false,
+        cpu: 0,
+        run_ns: 130 * MS,
+        wait_ns: None,
+        user_ns: 0,
+        system_ns: 0,
+        voluntary_switches: 0,
+        involuntary_switches: 0,
+        minor_faults: 0,
+        major_faults: 0,
+        io: None,
+        priority: 120,
+        ended_threads_run_ns: 0,
+    };
+    usage.begin(&[state]);
+    state.run_ns = 0;
+    usage.begin(&[state]);
+    usage.apply(&switch(20 * MS, 0, task(7, 7), Task::IDLE, Some(100 * MS)));
+    usage.apply(&switch(30 * MS, 0, task(7, 7), Task::IDLE, Some(130 * MS)));
+    usage.apply(&switch(40 * MS, 0, task(7, 7), Task::IDLE, Some(131 * MS)));
+    assert_eq!(told(&mut usage, 50 * MS), [(7, 39, MS)]);
+}
+
 #[test]
 fn an_id_that_comes_back_is_another_process() {
     let mut usage = Usage::new(10 * MS, 0);
