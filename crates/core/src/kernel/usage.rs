@@ -120,7 +120,7 @@ impl Usage {
     /// take the snapshot, then drain.
     pub fn begin(&mut self, snapshot: &[ThreadState]) {
         for state in snapshot {
-            let Some(thread) = self.follow(state.thread) else { return };
+            let Some(thread) = self.follow(state.thread) else { continue };
             thread.run_ns = thread.run_ns.or(Some(state.run_ns));
             let process = thread.process;
             if state.thread.tid == state.thread.pid

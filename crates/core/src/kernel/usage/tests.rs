@@ -98,7 +98,8 @@ fn events_older_than_the_snapshot_are_not_told_twice() {
         priority: 120,
         ended_threads_run_ns: 0,
     };
-    usage.begin(&[state]);
+    // The idle loop stands first in every snapshot.
+    usage.begin(&[ThreadState { thread: Task::IDLE, ..state }, state]);
     state.run_ns = 0;
     usage.begin(&[state]);
     usage.apply(&switch(20 * MS, 0, task(7, 7), Task::IDLE, Some(100 * MS)));
