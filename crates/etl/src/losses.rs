@@ -38,12 +38,10 @@ pub enum Reason {
     TimeRunsBack,
     /// The header's clock has no frequency; 10 MHz is assumed.
     NoClockFrequency,
-    /// The storage failed while it was read.
-    Unreadable,
 }
 
 impl Reason {
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 16] = [
         Self::BadBufferHeader,
         Self::FileEndsInBuffer,
         Self::EmptyTail,
@@ -60,7 +58,6 @@ impl Reason {
         Self::BadCounters,
         Self::TimeRunsBack,
         Self::NoClockFrequency,
-        Self::Unreadable,
     ];
 
     /// A short name for tables and JSON.
@@ -82,7 +79,6 @@ impl Reason {
             Self::BadCounters => "bad_counters",
             Self::TimeRunsBack => "time_runs_back",
             Self::NoClockFrequency => "no_clock_frequency",
-            Self::Unreadable => "unreadable",
         }
     }
 
@@ -111,7 +107,6 @@ impl fmt::Display for Reason {
             Self::BadCounters => "the performance counters of a record do not fit",
             Self::TimeRunsBack => "a record is older than the one before it on its processor",
             Self::NoClockFrequency => "the clock has no frequency, 10 MHz is assumed",
-            Self::Unreadable => "the storage failed",
         })
     }
 }

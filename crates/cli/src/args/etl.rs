@@ -12,6 +12,8 @@ use clap::{Args, Subcommand, ValueEnum};
   ortscope etl dump trace.etl --from 1.5 --to 1.6 --pid 4242 --json
   ortscope etl cut trace.etl -o small.etl --from 10 --to 12
   ortscope etl convert trace.etl -o events.csv
+  ortscope etl convert trace.etl -o trace.trace.json       for Perfetto and chrome://tracing
+  ortscope etl convert trace.etl -o tables --format parquet
   ortscope import trace.etl                    as a recording, for report and export")]
 pub struct EtlArgs {
     #[command(subcommand)]
@@ -28,7 +30,7 @@ pub enum EtlAction {
     Dump(EtlDumpArgs),
     /// Write a part of a trace as a new trace
     Cut(EtlCutArgs),
-    /// Write events with all their fields as CSV or JSON
+    /// Write events as CSV or JSON, or what they mean as Parquet, a Chrome trace or a recording
     Convert(EtlConvertArgs),
 }
 
@@ -87,7 +89,7 @@ pub struct EtlCutArgs {
 #[derive(Debug, Args)]
 pub struct EtlConvertArgs {
     pub file: PathBuf,
-    /// The new file; its ending names the format unless --format does
+    /// The new file, or the directory of a recording or of Parquet files; its ending names the format unless --format does
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
     #[arg(long, value_enum)]
@@ -110,4 +112,11 @@ pub enum EtlFormat {
     Json,
     /// One JSON object per line
     Jsonl,
+    /// What the events mean, as tables: one file for each in a directory
+    Parquet,
+    /// What the events mean, as a time line for Perfetto and chrome://tracing
+    #[value(alias = "perfetto")]
+    Chrome,
+    /// What the events mean, as a recording in a directory of its own
+    Recording,
 }

@@ -398,7 +398,16 @@ impl EtwDecoder {
             count += 1;
         }
         let counted = self.cores.switch(cpu, at_ns, prev, next, counters);
-        let switch = Switch { at_ns, cpu, prev, next, reason, prev_run_ns: None, prev_wait_ns: None, prev_memory_mark: None };
+        let switch = Switch {
+            at_ns,
+            cpu,
+            prev,
+            next,
+            reason,
+            prev_run_ns: None,
+            prev_wait_ns: None,
+            prev_memory_mark: None,
+        };
         sink.switch(&SwitchDetail {
             switch,
             wait: is_waiting.then_some(wait_reason),

@@ -407,7 +407,7 @@ fn push_ended(queue: &mut VecDeque<(u64, u32)>, ended: (u64, u32)) {
 }
 
 /// Takes the times from the account that was made of the switches.
-fn complete(life: &mut ThreadLife, accounts: &Threads) {
+pub(super) fn complete(life: &mut ThreadLife, accounts: &Threads) {
     let account = life.key.and_then(|key| accounts.get(key)).or_else(|| accounts.current(life.thread.tid));
     let Some(thread) = account else { return };
     // A thread that still runs has a slice that has not ended.

@@ -237,6 +237,13 @@ impl EtwDecoder {
         self.lives.threads()
     }
 
+    /// What a living thread did until now; [`ThreadLife::account`] has it when the thread has ended.
+    pub fn account(&self, life: &ThreadLife) -> ThreadAccount {
+        let mut life = life.clone();
+        lives::complete(&mut life, &self.threads);
+        life.account
+    }
+
     pub fn engines(&self) -> impl Iterator<Item = &EngineInfo> {
         self.dxg.engines()
     }

@@ -10,6 +10,10 @@ use ortscope_etl::{Etl, EtlBytes, FileStorage, Filter};
 
 fuzz_target!(|data: &[u8]| {
     let Ok(file) = EtlBytes::new(data) else { return };
+    // A few bytes can decompress to a buffer of 16 MB, which shows nothing that a smaller one does not.
+    if file.compressed_buffers() > 0 && file.header().buffer_size > 1 << 16 {
+        return;
+    }
     let mut seen = 0;
     let mut payload_bytes = 0;
     let walk = file

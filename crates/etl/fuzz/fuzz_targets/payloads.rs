@@ -14,7 +14,7 @@ use ortscope_etl::payload::kernel::{
 };
 use ortscope_etl::payload::stacks::StackMatcher;
 use ortscope_etl::payload::{Value, Visitor};
-use ortscope_etl::{Classic, EventRecord, HeaderKind, Hook, Identity, PointerSize};
+use ortscope_etl::{Classic, EventDescriptor, EventRecord, Guid, HeaderKind, Hook, Identity, PointerSize};
 
 /// Every hook that has a name: random numbers would hardly meet one.
 static HOOKS: LazyLock<Vec<Hook>> =
@@ -38,6 +38,7 @@ impl Visitor for Sink {
 fn identity(which: [u8; 2], version: u8) -> Identity {
     let classes = [IMAGE_ID_CLASS, SYSTEM_CONFIG_EX_CLASS, LOST_EVENT_CLASS, PERF_INFO_CLASS];
     match which[1] {
+        0xe0..0xf0 => Identity::Event { provider: Guid::new(1), descriptor: EventDescriptor::default() },
         0xf0.. => Identity::Classic(Classic {
             class: classes[usize::from(which[1]) % classes.len()],
             kind: which[0] % 80,
@@ -70,7 +71,8 @@ fuzz_target!(|data: &[u8]| {
             thread_id: Some(2),
             cpu_times: None,
             activity: None,
-            extended_bytes: &[],
+            // Stacks may lie in the event itself.
+            extended_bytes: if b & 0xf0 == 0xe0 { payload } else { &[] },
             pebs_index: None,
             counter_bytes: &[],
             payload,

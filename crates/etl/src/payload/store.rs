@@ -110,14 +110,7 @@ impl Default for SchemaStore {
 impl SchemaStore {
     /// A store that knows our tables and nothing else yet.
     pub fn new() -> Self {
-        let mut store = Self {
-            schemas: HashMap::new(),
-            newest_built_in: HashMap::new(),
-            maps: HashMap::new(),
-            assembler: Assembler::default(),
-            metadata_bytes: 0,
-            losses: StoreLosses::default(),
-        };
+        let mut store = Self::without_tables();
         for event in builtin::events() {
             let newest = store.newest_built_in.entry((event.provider, event.id)).or_default();
             *newest = (*newest).max(*event.versions.end());
@@ -127,6 +120,18 @@ impl SchemaStore {
             }
         }
         store
+    }
+
+    /// A store that knows nothing yet, for those who want to see only what a trace itself tells.
+    pub fn without_tables() -> Self {
+        Self {
+            schemas: HashMap::new(),
+            newest_built_in: HashMap::new(),
+            maps: HashMap::new(),
+            assembler: Assembler::default(),
+            metadata_bytes: 0,
+            losses: StoreLosses::default(),
+        }
     }
 
     pub fn losses(&self) -> StoreLosses {

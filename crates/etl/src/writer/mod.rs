@@ -15,7 +15,9 @@ pub use trace_logging::{Field, Provider, TraceLoggingEvent, Value, simple_types}
 use crate::buffer::{BUFFER_HEADER_BYTES, MAX_BUFFER_BYTES, buffer_flags, buffer_kinds};
 use crate::clock::{Clock, ClockKind, FileTime};
 use crate::header::RECORD_ALIGNMENT;
-use crate::{Hook, LogFileHeader, PointerSize, TimeZone, log_file_modes};
+use crate::{
+    EventDescriptor, ExtendedItem, Guid, Hook, LogFileHeader, PointerSize, TimeZone, log_file_modes,
+};
 
 /// A record's size field has 16 bits.
 pub(crate) const MAX_RECORD_BYTES: usize = u16::MAX as usize;
@@ -271,6 +273,21 @@ impl<W: Write + Seek> Writer<W> {
         payload: &[u8],
     ) -> Result<(), WriteError> {
         let bytes = record::full(self.header.pointer_size, place, classic, payload)?;
+        self.in_order(place, &bytes)
+    }
+
+    /// An event of a provider with a manifest, which the file does not hold: readers need it or a table of their own.
+    pub fn event(
+        &mut self,
+        place: &Place,
+        provider: Guid,
+        descriptor: &EventDescriptor,
+        payload: &[u8],
+    ) -> Result<(), WriteError> {
+        let related = place.related_activity.map(Guid::to_bytes);
+        let item = related.as_ref().map(|bytes| (ExtendedItem::RELATED_ACTIVITY, &bytes[..]));
+        let items = item.as_slice();
+        let bytes = record::event(self.header.pointer_size, place, provider, descriptor, items, payload)?;
         self.in_order(place, &bytes)
     }
 

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use ortscope_etl::payload::kernel::LOST_EVENT_CLASS;
 use ortscope_etl::payload::trace_logging::TraceLogging;
-use ortscope_etl::payload::{Value as DecodedValue, Visitor};
+use ortscope_etl::payload::{SchemaStore, Value as DecodedValue, Visitor};
 use ortscope_etl::writer::{
     CounterBytes, Field, FileSettings, Place, Provider, TraceLoggingEvent, Value, WriteError, Writer,
     kernel::{ContextSwitch, Image, Moment, Process, SampledProfile, StackWalk, Thread},
@@ -379,4 +379,44 @@ fn a_trace_logging_event_equals_a_real_one() {
     assert_eq!((ours[at], ours[at + 1]), (0x82, 35));
     assert_eq!(ours[at + 2..at + 2 + 10], real[at + 1..at + 1 + 10], "the next field");
     assert_eq!(ours[size - 5..size], real[real.len() - 5..], "payload");
+}
+
+/// Events of manifest providers, as DxgKrnl writes them: read back with their descriptor and decoded by our tables.
+#[test]
+fn a_manifest_event_is_read_back() {
+    let dxgkrnl = Guid::new(0x802ec45a_1e99_4b83_9920_87c98277ba9d);
+    let descriptor = EventDescriptor { id: 250, level: 4, task: 9, keyword: 1, ..EventDescriptor::default() };
+    let mut payload = 0x1000_u64.to_le_bytes().to_vec();
+    payload.extend([2, 0, 0, 0, 1, 0, 0, 0, b'3', 0, b'D', 0, 0, 0]);
+    let mut writer = Writer::new(Cursor::new(Vec::new()), settings()).unwrap();
+    let place = Place::at(0, 1_000_500).in_thread(4, 8).from_activity(Guid::new(9));
+    writer.event(&place, dxgkrnl, &descriptor, &payload).unwrap();
+    let bytes = writer.finish().unwrap().0.into_inner();
+    let (mut seen, store) = (0, SchemaStore::new());
+    let walk = EtlBytes::new(&bytes).unwrap().ordered(|record| {
+        if record.kind == HeaderKind::Event {
+            seen += 1;
+            assert_eq!(record.identity, Identity::Event { provider: dxgkrnl, descriptor });
+            assert_eq!((record.process_id, record.thread_id), (Some(4), Some(8)));
+            assert_eq!(record.payload, payload);
+            let related: Vec<_> = record.extended().map(|item| (item.kind, item.data.to_vec())).collect();
+            assert_eq!(related, [(ExtendedItem::RELATED_ACTIVITY, Guid::new(9).to_bytes().to_vec())]);
+            let mut names = Names::default();
+            let decoded = store.decode(record, &mut names);
+            assert_eq!((decoded.left_over, decoded.is_short), (0, false));
+            assert_eq!(names.0, ["pDxgAdapter", "NodeOrdinal", "EngineType", "FriendlyName"]);
+        }
+        ControlFlow::Continue(())
+    });
+    assert!(walk.unwrap().losses.is_empty());
+    assert_eq!(seen, 1);
+}
+
+#[derive(Default)]
+struct Names(Vec<String>);
+
+impl Visitor for Names {
+    fn field(&mut self, name: &str, _value: DecodedValue<'_>) {
+        self.0.push(name.to_owned());
+    }
 }

@@ -9,6 +9,7 @@ mod journal;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use ortscope_channel::journal::{JournalOptions, JournalWriter};
 use ortscope_core::batch::Batch;
@@ -132,6 +133,11 @@ impl RecordingWriter {
         &self.directory
     }
 
+    /// The moment at which it began: where its time line starts.
+    pub fn started(&self) -> WallAnchor {
+        self.lock_manifest().started
+    }
+
     /// The directory for the rings of the observed process; made if needed, its owner's only.
     pub fn channel_directory(&self) -> Result<PathBuf, StoreError> {
         let path = self.directory.join(CHANNEL);
@@ -191,13 +197,25 @@ impl RecordingWriter {
     /// must have been read to the end before; they are removed.
     ///
     /// If this fails the recording is as after a crash: nothing that was appended is lost, and it can be repaired.
-    pub fn finish(mut self, reason: &str) -> Result<Finished, StoreError> {
+    pub fn finish(self, reason: &str) -> Result<Finished, StoreError> {
+        self.finish_at(reason, WallAnchor::now)
+    }
+
+    /// The same for an imported file: its rows span this time from the recording's beginning, whenever it ends.
+    pub fn finish_after(self, reason: &str, span: Duration) -> Result<Finished, StoreError> {
+        let span_nanos = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+        let mut ended = self.started();
+        ended.monotonic_nanos = ended.monotonic_nanos.saturating_add(span_nanos);
+        ended.unix_nanos = ended.unix_nanos.saturating_add(span_nanos);
+        self.finish_at(reason, || ended)
+    }
+
+    fn finish_at(mut self, reason: &str, ended: impl FnOnce() -> WallAnchor) -> Result<Finished, StoreError> {
         self.journal.seal()?;
         self.segments.join();
         convert_all(&self.directory)?;
         let rows = rows_kept(&self.directory)?;
-        let ended = WallAnchor::now();
-        let end = RecordingEnd { ended, rows: rows.clone(), reason: reason.to_owned() };
+        let end = RecordingEnd { ended: ended(), rows: rows.clone(), reason: reason.to_owned() };
         self.change_manifest(|manifest| {
             manifest.end = Some(end);
             manifest.channels.clear();

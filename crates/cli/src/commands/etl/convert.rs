@@ -1,4 +1,4 @@
-//! `ortscope etl convert`: events for other tools.
+//! `ortscope etl convert`: events for other tools, one by one with their fields; what they mean is in [`meaning`].
 
 use std::io::BufWriter;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::cut::create;
 use super::dump::{Form, WriteFailure, write_events};
 use super::selection::Selection;
-use super::{finish, losses_json, open, print_json, schemas};
+use super::{finish, losses_json, meaning, open, print_json, schemas};
 use crate::args::{EtlConvertArgs, EtlFormat};
 use crate::exit::{Exit, Failure};
 use crate::terminal::{self, Terminal};
@@ -19,16 +19,19 @@ pub fn run(args: &EtlConvertArgs, terminal: &Terminal) -> Result<Exit, Failure> 
         Some(format) => format,
         None => format_of(&args.output)?,
     };
+    let form = match format {
+        EtlFormat::Csv => Form::Csv,
+        EtlFormat::Json => Form::JsonDocument,
+        EtlFormat::Jsonl => Form::JsonLines,
+        EtlFormat::Parquet => return meaning::run(args, meaning::Target::Parquet, terminal),
+        EtlFormat::Chrome => return meaning::run(args, meaning::Target::Chrome, terminal),
+        EtlFormat::Recording => return meaning::run(args, meaning::Target::Recording, terminal),
+    };
     let file = open(&args.file)?;
     let store = schemas(&file)?;
     let selection = Selection::new(&args.selection, args.event.as_deref(), &file.header().clock)?;
     let (partial, out) = create(&args.output, &args.file, args.force)?;
     let mut out = BufWriter::with_capacity(1 << 16, out);
-    let form = match format {
-        EtlFormat::Csv => Form::Csv,
-        EtlFormat::Json => Form::JsonDocument,
-        EtlFormat::Jsonl => Form::JsonLines,
-    };
     let mut written = 0;
     let walk =
         write_events(&file, &store, &selection, None, form, &mut out, &mut written).map_err(|error| {
@@ -60,13 +63,17 @@ pub fn run(args: &EtlConvertArgs, terminal: &Terminal) -> Result<Exit, Failure> 
 }
 
 fn format_of(output: &Path) -> Result<EtlFormat, Failure> {
+    let name = output.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
+    if [".trace.json", ".chrome.json"].iter().any(|ending| name.ends_with(ending)) {
+        return Ok(EtlFormat::Chrome);
+    }
     let ending = output.extension().and_then(|ending| ending.to_str()).unwrap_or("").to_lowercase();
     match ending.as_str() {
         "csv" => Ok(EtlFormat::Csv),
         "json" => Ok(EtlFormat::Json),
         "jsonl" | "ndjson" => Ok(EtlFormat::Jsonl),
-        other => Err(Failure::usage(format!("'.{other}' is no format that events are written in")).with_hint(
-            "csv, json or jsonl; for Parquet, Chrome and Perfetto: `ortscope import FILE.etl`, then `ortscope export RUN --to …`",
-        )),
+        "parquet" => Ok(EtlFormat::Parquet),
+        other => Err(Failure::usage(format!("'.{other}' is no format that events are written in"))
+            .with_hint("name one with --format: csv, json, jsonl, parquet, chrome or recording")),
     }
 }

@@ -4,6 +4,7 @@ mod convert;
 mod cut;
 mod dump;
 mod info;
+mod meaning;
 mod naming;
 mod selection;
 mod stats;
@@ -29,7 +30,7 @@ pub fn run(args: &EtlArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     }
 }
 
-fn open(path: &Path) -> Result<EtlFile, Failure> {
+pub(super) fn open(path: &Path) -> Result<EtlFile, Failure> {
     EtlFile::open(path).map_err(|error| match error {
         EtlError::Io(error) if error.kind() == std::io::ErrorKind::NotFound => {
             Failure::usage(format!("there is no file '{}'", path.display()))
@@ -51,12 +52,12 @@ fn schemas(file: &EtlFile) -> Result<SchemaStore, Failure> {
     Ok(store)
 }
 
-fn unreadable(error: &EtlError) -> Failure {
+pub(super) fn unreadable(error: &EtlError) -> Failure {
     Failure::new(Exit::DataLost, error.to_string())
 }
 
 /// What the session lost and what could not be read, one sentence each.
-fn loss_sentences(losses: &Losses) -> Vec<String> {
+pub(super) fn loss_sentences(losses: &Losses) -> Vec<String> {
     let mut sentences = Vec::new();
     let mut say = |count: u64, text: &str| {
         if count > 0 {
@@ -86,7 +87,7 @@ fn loss_sentences(losses: &Losses) -> Vec<String> {
     sentences
 }
 
-fn losses_json(losses: &Losses) -> Value {
+pub(super) fn losses_json(losses: &Losses) -> Value {
     let damage: Map<String, Value> = losses
         .damage
         .iter()

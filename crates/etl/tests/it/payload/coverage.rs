@@ -1,12 +1,13 @@
 //! How much of the real traces is understood.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use ortscope_etl::payload::kernel::KernelPayload;
 use ortscope_etl::payload::trace_logging::TraceLogging;
 use ortscope_etl::payload::{SchemaSource, SchemaStore, StoreLosses};
 use ortscope_etl::{HeaderKind, Identity, PointerSize};
 
-use super::each_record;
+use super::{Fields, each_record};
 use crate::corpus;
 
 #[test]
@@ -51,7 +52,7 @@ fn kernel_events_are_understood() {
                 Identity::Kernel { .. } | Identity::Classic(_) => {}
                 _ => return,
             }
-            match ortscope_etl::payload::kernel::KernelPayload::decode(&record) {
+            match KernelPayload::decode(&record) {
                 Ok(payload) => {
                     decoded += 1;
                     if !payload.left_over.is_empty() || payload.newer_than_known {
@@ -74,6 +75,27 @@ fn kernel_events_are_understood() {
     }
     assert_eq!(unknown.values().sum::<u64>(), 119 + 53 + 9 + 4 + 1 + 7, "{unknown:?}");
     assert_eq!(decoded, 335_715);
+}
+
+/// Fields become keys of JSON objects: the header event once showed its names twice, as pointers and as texts.
+#[test]
+fn fields_of_kernel_events_have_different_names() {
+    let mut seen = BTreeSet::new();
+    for trace in corpus::traces() {
+        each_record(&trace.bytes(), |record| {
+            let Identity::Kernel { hook, version } = record.identity else { return };
+            let Ok(payload) = KernelPayload::decode(record) else { return };
+            if !seen.insert((hook, version)) {
+                return;
+            }
+            let mut fields = Fields::default();
+            payload.visit(&mut fields);
+            let names: BTreeSet<_> = fields.list.iter().map(|(name, _)| name).collect();
+            // Members of arrays have no names of their own.
+            let named = fields.list.iter().filter(|(name, _)| !name.is_empty()).count();
+            assert!(names.len() >= named, "{} {:?}", payload.name, fields.list);
+        });
+    }
 }
 
 #[test]
