@@ -16,7 +16,7 @@ def install() -> None:
 
 
 def _patch() -> None:
-    from . import _hooks, _monitor, _session
+    from . import _monitor, _session
 
     try:
         _monitor.ensure_started()
@@ -28,10 +28,17 @@ def _patch() -> None:
 def _environment_config() -> dict:
     import os
 
+    from . import _engine, _session
+
     every = os.environ.get("ORTSCOPE_PROFILE_EVERY", "")
-    if every.isdigit() and int(every) > 0:
-        return {"enable_profiling": True, "profile_every": int(every)}
-    return {}
+    if not every.isdigit() or int(every) < 1:
+        return {}
+    # The program did not ask for profiles: why there are none is told in the recording, not in a warning.
+    why_not = _session.profiling_unavailable()
+    if why_not is not None:
+        _engine.tell("note", name="profiling_unavailable", text=why_not)
+        return {}
+    return {"enable_profiling": True, "profile_every": int(every)}
 
 
 class _Finder(importlib.abc.MetaPathFinder):

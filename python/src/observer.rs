@@ -1,12 +1,13 @@
 //! Observing from inside: the pipeline that reads this process's channel, and those of its children, into a recording.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use ortscope_channel::ChannelHome;
 use ortscope_core::pipeline::{Pipeline, PipelineReport, RunningPipeline};
-use ortscope_sources::programs::{ProgramsSource, ReadProgress};
+use ortscope_sources::programs::{ProcessChange, ProgramsSource, ReadProgress, is_alive};
 use ortscope_sources::sampler::{ProcessSampler, Rates, SamplerOptions, Targets};
 use ortscope_store::{Finished, NewRecording, RecordingWriter, Retention, Store};
 use pyo3::prelude::*;
@@ -15,9 +16,6 @@ use serde_json::json;
 use crate::errors;
 use crate::live::Live;
 use crate::{output, rows};
-
-/// Where rings lie: in memory where the system has such a place, so that nothing is written out again and again.
-const IN_MEMORY: &str = "/dev/shm";
 
 /// A recording that is being made.
 #[pyclass(frozen, module = "ortscope._native")]
@@ -44,7 +42,7 @@ struct Running {
     recording: Option<Arc<RecordingWriter>>,
     store: Store,
     retention: Retention,
-    channel: tempfile::TempDir,
+    channel: ChannelHome,
 }
 
 /// How a recording ended.
@@ -182,18 +180,29 @@ impl Observer {
         store: Store,
         retention: Retention,
     ) -> PyResult<Self> {
-        let channel = channel_directory().map_err(errors::monitor)?;
+        sweep_in_background();
+        let reader = ortscope_sources::own_usage().map_err(errors::monitor)?.identity;
+        let channel = ChannelHome::create(reader).map_err(errors::monitor)?;
+        if let Some(recording) = &recording {
+            channel.set_recording(recording.directory()).map_err(errors::monitor)?;
+        }
         let base = channel.path().to_owned();
         let known = recording.clone();
         let own = output::directory_below(&base);
         std::fs::create_dir(&own).map_err(errors::monitor)?;
         let mut programs = ProgramsSource::new(
             &base,
-            Box::new(move |directory, ids| {
+            Box::new(move |change| {
+                let Some(recording) = &known else { return };
                 // A recording whose manifest cannot be written says so when it ends; rows are kept all the same.
-                if let Some(recording) = &known {
-                    recording.remove_channel(directory).ok();
-                    recording.add_channel(directory, ids).ok();
+                match change {
+                    ProcessChange::Seen { directory, session_ids } => {
+                        recording.remove_channel(&directory).ok();
+                        recording.add_channel(&directory, &session_ids).ok();
+                    }
+                    ProcessChange::Gone { directory } => {
+                        recording.remove_channel(&directory).ok();
+                    }
                 }
             }),
         );
@@ -292,16 +301,11 @@ fn sampler(pids: Vec<u32>, children: bool, sampling_hz: f64) -> PyResult<Process
     ProcessSampler::with_options(options).map_err(errors::monitor)
 }
 
-fn channel_directory() -> std::io::Result<tempfile::TempDir> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix("ortscope-");
-    let memory = Path::new(IN_MEMORY);
-    if memory.is_dir()
-        && let Ok(directory) = builder.tempdir_in(memory)
-    {
-        return Ok(directory);
-    }
-    builder.tempdir()
+/// Frees what killed recorders left in memory; their recordings are completed first. What cannot be done now can be done
+/// next time.
+fn sweep_in_background() {
+    let sweep = || drop(ortscope_store::sweep(is_alive));
+    std::thread::Builder::new().name("ortscope-sweep".into()).spawn(sweep).ok();
 }
 
 /// What decides whether two recordings can be compared. Facts that the system does not tell are left out.

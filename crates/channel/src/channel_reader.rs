@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use ortscope_core::identity::ProcessIdentity;
 use ortscope_core::schema::Text;
 
 use crate::ring::RingReader;
@@ -16,6 +17,12 @@ use crate::{ChannelError, FrameKind, ring_files};
 pub struct ChannelReader {
     directory: PathBuf,
     rings: BTreeMap<PathBuf, Ring>,
+    /// Somebody else reads these rings too.
+    is_listener: bool,
+    /// Who wrote the first ring that was found.
+    owner: Option<ProcessIdentity>,
+    /// Rings that were read to their end and are gone.
+    finished: u64,
 }
 
 #[derive(Debug)]
@@ -47,7 +54,28 @@ pub struct Drained {
 
 impl ChannelReader {
     pub fn new(directory: impl Into<PathBuf>) -> Self {
-        Self { directory: directory.into(), rings: BTreeMap::new() }
+        let directory = directory.into();
+        Self { directory, rings: BTreeMap::new(), is_listener: false, owner: None, finished: 0 }
+    }
+
+    /// Listens in on rings that somebody else reads: what is written from now on, and nothing is changed.
+    pub fn listen(directory: impl Into<PathBuf>) -> Result<Self, ChannelError> {
+        let mut reader = Self { is_listener: true, ..Self::new(directory) };
+        reader.find_new_rings()?;
+        for ring in reader.rings.values_mut() {
+            ring.reader.skip_to_present();
+        }
+        Ok(reader)
+    }
+
+    /// Who writes here, once there is a ring.
+    pub fn owner(&self) -> Option<ProcessIdentity> {
+        self.owner
+    }
+
+    /// Whether everything that was written so far was read and freed.
+    pub fn is_exhausted(&self) -> bool {
+        self.rings.values().all(|ring| ring.reader.head() == ring.reader.tail())
     }
 
     /// Hands every new frame to `take`, in the order it was written within a ring. Frees no room.
@@ -78,11 +106,15 @@ impl ChannelReader {
         }
     }
 
-    /// Frees the room of what was read before the mark.
+    /// Frees the room of what was read before the mark. Rings that are over go: threads come and leave, and each ring
+    /// takes memory.
     pub fn release(&mut self) {
         for ring in self.rings.values_mut() {
             ring.reader.release();
         }
+        let before = self.rings.len();
+        self.rings.retain(|path, ring| !(ring.reader.is_finished() && fs_err::remove_file(path).is_ok()));
+        self.finished += (before - self.rings.len()) as u64;
     }
 
     /// Reads and frees at once: for observers that keep nothing.
@@ -100,14 +132,20 @@ impl ChannelReader {
 
     /// True when there is at least one ring and every writer has closed its own.
     pub fn all_closed(&self) -> bool {
-        !self.rings.is_empty() && self.rings.values().all(|ring| ring.reader.is_closed())
+        self.rings.len() as u64 + self.finished > 0 && self.rings.values().all(|ring| ring.reader.is_closed())
     }
 
     fn find_new_rings(&mut self) -> Result<(), ChannelError> {
         for path in ring_files(&self.directory)? {
             if !self.rings.contains_key(&path) {
                 // A ring gets its name only when it is complete, so one that does not open is foreign: an error.
-                let reader = RingReader::open(&path)?;
+                let open = if self.is_listener { RingReader::open_to_listen } else { RingReader::open };
+                let reader = match open(&path) {
+                    // Another reader was done with it in this very moment.
+                    Err(ChannelError::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                    reader => reader?,
+                };
+                self.owner.get_or_insert_with(|| reader.owner());
                 self.rings.insert(path.clone(), Ring { name: ring_name(&path), reader });
             }
         }

@@ -5,6 +5,7 @@
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, TryLockError, Weak};
 
 use ortscope_core::clock::now_nanos;
 use ortscope_core::identity::ProcessIdentity;
@@ -12,11 +13,14 @@ use ortscope_core::identity::ProcessIdentity;
 use crate::fork_guard::Incarnation;
 use crate::frame::FrameKind;
 use crate::record::InferenceRecord;
-use crate::ring::{RingWriter, is_possible_capacity};
+use crate::ring::{RingMemory, RingWriter, is_possible_capacity};
 use crate::{ChannelError, private_files};
 
 /// A thread whose ring could not be made tries again after this many records.
 const RECORDS_UNTIL_RETRY: u64 = 4096;
+
+/// The lock below is held for a few instructions at a time.
+const LOCK_TRIES: usize = 10_000;
 
 /// Tells the writers of one process apart.
 static NEXT_WRITER: AtomicU64 = AtomicU64::new(0);
@@ -35,6 +39,8 @@ pub struct ChannelWriter {
     directory: PathBuf,
     ring_bytes: u64,
     identity: fn() -> ProcessIdentity,
+    /// The rings of all threads, to close them. Locked only when a thread makes its ring and when all are closed.
+    made: Mutex<Vec<Weak<RingMemory>>>,
 }
 
 #[derive(Debug)]
@@ -59,7 +65,7 @@ impl ChannelWriter {
         }
         private_files::create_directory(directory)?;
         let number = NEXT_WRITER.fetch_add(1, Ordering::Relaxed);
-        Ok(Self { number, directory: directory.to_owned(), ring_bytes, identity })
+        Ok(Self { number, directory: directory.to_owned(), ring_bytes, identity, made: Mutex::default() })
     }
 
     /// Writes a record into this thread's ring; `false` if it was dropped and counted.
@@ -89,8 +95,10 @@ impl ChannelWriter {
     /// The first write of a thread, of a forked child, or of a thread whose ring could not be made.
     #[cold]
     fn write_to_new(&self, rings: &mut Vec<ThreadRing>, kind: FrameKind, payload: &[u8]) -> bool {
-        // The rings of the parent: dropping them here only unmaps them.
-        rings.retain(|known| known.maker.is_current());
+        // Those of the parent, which dropping them here only unmaps, and those of writers that are gone.
+        rings.retain(|known| {
+            known.maker.is_current() && known.ring.as_ref().is_none_or(|ring| !ring.is_closed())
+        });
         let index = rings.iter().position(|known| known.writer == self.number).unwrap_or_else(|| {
             let maker = Incarnation::current();
             rings.push(ThreadRing { writer: self.number, maker, ring: None, lost: (0, 0) });
@@ -118,13 +126,40 @@ impl ChannelWriter {
         let owner = (self.identity)();
         let number = NEXT_RING.fetch_add(1, Ordering::Relaxed);
         let name = format!("process-{}-{:x}-{number}", owner.pid, now_nanos());
-        RingWriter::create(&self.directory, &name, self.ring_bytes, owner)
+        let ring = RingWriter::create(&self.directory, &name, self.ring_bytes, owner)?;
+        // One that is not in the list is closed when its thread ends.
+        if let Some(mut made) = self.lock_made() {
+            made.retain(|known| known.strong_count() > 0);
+            made.push(ring.memory());
+        }
+        Ok(ring)
+    }
+
+    /// Says of the rings of all threads that nothing more comes; what a thread writes all the same may not be read.
+    pub fn close(&self) {
+        for ring in self.lock_made().iter().flat_map(|made| made.iter()).filter_map(Weak::upgrade) {
+            ring.close();
+        }
+    }
+
+    /// `None` in a child of `fork` whose parent held the lock at that moment: nobody will ever give it back there.
+    fn lock_made(&self) -> Option<MutexGuard<'_, Vec<Weak<RingMemory>>>> {
+        for _ in 0..LOCK_TRIES {
+            match self.made.try_lock() {
+                Ok(made) => return Some(made),
+                Err(TryLockError::Poisoned(made)) => return Some(made.into_inner()),
+                Err(TryLockError::WouldBlock) => std::thread::yield_now(),
+            }
+        }
+        None
     }
 }
 
 impl Drop for ChannelWriter {
-    /// Closes the ring of this thread; those of other threads are closed when the threads end.
+    /// Closes the rings of all threads. The memory of this thread's goes at once, that of the others when they next make
+    /// a ring, or end.
     fn drop(&mut self) {
+        self.close();
         RINGS
             .try_with(|rings| rings.borrow_mut().retain(|known| known.writer != self.number))
             .unwrap_or_default();

@@ -8,11 +8,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 
 use ortscope_core::batch::Batch;
-use ortscope_core::schema::{AnnotationRow, ChannelPositionRow, InferenceRow, TableId, Text};
+use ortscope_core::schema::{
+    AnnotationRow, ChannelPositionRow, InferenceRow, MemoryRow, SessionRow, TableId, Text,
+};
 
 use crate::ChannelError;
 use crate::recovery::{Recovered, recover_rings};
-use crate::rows::MESSAGE_KIND;
 
 /// Rows remembered behind the last position. One pass over the rings gives no more than they hold, which is less.
 const MAX_ROWS: usize = 1 << 18;
@@ -37,7 +38,7 @@ impl JournaledChannel {
                 self.behind.clear();
                 self.rows_behind = 0;
             }
-            TableId::Inferences | TableId::Annotations => {
+            TableId::Inferences | TableId::Sessions | TableId::Memory | TableId::Annotations => {
                 self.rows_behind += batch.len();
                 self.behind.push_back(batch.clone());
                 while self.rows_behind > MAX_ROWS
@@ -59,13 +60,13 @@ impl JournaledChannel {
     pub fn recover(&self, directory: &Path, session_ids: &[Text]) -> Result<Recovered, ChannelError> {
         let mut recovered = recover_rings(directory, &self.positions, session_ids)?;
         let mut inferences: BTreeMap<_, u64> = BTreeMap::new();
-        let mut messages: BTreeMap<Text, u64> = BTreeMap::new();
+        let mut told: BTreeMap<[Text; 3], u64> = BTreeMap::new();
         for batch in &self.behind {
             for row in batch.rows::<InferenceRow>() {
                 *inferences.entry(identity(&row)).or_default() += 1;
             }
-            for row in batch.rows::<AnnotationRow>().filter(|row| &*row.kind == MESSAGE_KIND) {
-                *messages.entry(row.text).or_default() += 1;
+            for name in names_of_messages(batch) {
+                *told.entry(name).or_default() += 1;
             }
         }
         for batch in &mut recovered.batches {
@@ -74,7 +75,7 @@ impl JournaledChannel {
                     .rows::<InferenceRow>()
                     .map(|row| !take_one(&mut inferences, &identity(&row)))
                     .collect(),
-                _ => batch.rows::<AnnotationRow>().map(|row| !take_one(&mut messages, &row.text)).collect(),
+                _ => names_of_messages(batch).iter().map(|name| !take_one(&mut told, name)).collect(),
             };
             if keep.contains(&false) {
                 *batch = batch.filter(&keep);
@@ -88,6 +89,23 @@ impl JournaledChannel {
 /// What no two records share.
 fn identity(row: &InferenceRow) -> (u64, u64, u64, u64, u64) {
     (row.timestamp_ns, row.planned_ns, row.stream, row.sequence, row.run_ns)
+}
+
+/// What a row that came from a message is known by: messages carry no number.
+fn names_of_messages(batch: &Batch) -> Vec<[Text; 3]> {
+    let table = || Text::from(batch.table().def().name);
+    match batch.table() {
+        TableId::Sessions => {
+            batch.rows::<SessionRow>().map(|row| [table(), row.session_id, Text::default()]).collect()
+        }
+        TableId::Memory => {
+            batch.rows::<MemoryRow>().map(|row| [table(), row.session_id, row.metric]).collect()
+        }
+        TableId::Annotations => {
+            batch.rows::<AnnotationRow>().map(|row| [table(), row.kind, row.text]).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// Whether there was one; then there is one less.

@@ -14,8 +14,10 @@ mod channel_writer;
 pub mod control_page;
 mod fork_guard;
 pub mod frame;
+mod home;
 pub mod journal;
 mod journaled_channel;
+pub mod message;
 mod private_files;
 pub mod record;
 mod recovery;
@@ -29,6 +31,10 @@ pub use channel_reader::{ChannelReader, Drained, RingPosition};
 pub use channel_writer::ChannelWriter;
 pub use control_page::ControlPage;
 pub use frame::FrameKind;
+pub use home::{
+    CHANNEL_VARIABLE, ChannelHome, LeftBehind, directories_of, has_reader, left_behind, pid_of,
+    process_directory, recording_of,
+};
 pub use journaled_channel::JournaledChannel;
 pub use record::{InferenceRecord, Phase};
 pub use recovery::{Recovered, recover_rings};

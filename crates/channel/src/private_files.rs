@@ -12,7 +12,9 @@ use fs_err::{File, OpenOptions};
 /// Makes a file that must not exist yet, of `bytes` zeros, readable and writable by its owner only.
 pub fn create_allocated(path: &Path, bytes: u64) -> std::io::Result<File> {
     let file = private(OpenOptions::new().read(true).write(true).create_new(true)).open(path)?;
-    if let Err(error) = allocate(&file, bytes) {
+    if bytes > 0
+        && let Err(error) = allocate(&file, bytes)
+    {
         // What is left of it would only take up room.
         drop(file);
         fs_err::remove_file(path).ok();
@@ -26,6 +28,11 @@ pub fn create_directory(path: &Path) -> std::io::Result<()> {
     private_directory(DirBuilder::new().recursive(true)).create(path).map_err(|error| {
         std::io::Error::new(error.kind(), format!("cannot make the directory {}: {error}", path.display()))
     })
+}
+
+/// Makes a directory that must not exist yet, its owner's only.
+pub fn create_new_directory(path: &Path) -> std::io::Result<()> {
+    private_directory(&mut DirBuilder::new()).create(path)
 }
 
 /// Makes the names in a directory survive a power loss, where the system can do that.
@@ -73,9 +80,20 @@ std::cfg_select! {
             let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
             limit.is_none_or(|limit| bytes <= limit)
         }
+
+        /// Whether a file belongs to the user of this process.
+        pub fn is_own(found: &std::fs::Metadata) -> bool {
+            use std::os::unix::fs::MetadataExt as _;
+            rustix::process::geteuid().as_raw() == found.uid()
+        }
     }
     _ => {
         use fill as allocate;
+
+        /// The directories of temporary files are each user's own there.
+        pub fn is_own(_found: &std::fs::Metadata) -> bool {
+            true
+        }
     }
 }
 

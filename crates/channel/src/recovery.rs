@@ -8,9 +8,10 @@ use ortscope_core::schema::{Row, TableId, Text};
 
 use crate::channel_reader::ring_name;
 use crate::control_page::ControlPage;
+use crate::home::pid_of;
 use crate::record::InferenceRecord;
 use crate::ring::RingReader;
-use crate::rows::FrameRows;
+use crate::rows::{FrameRows, MessageRow};
 use crate::{ChannelError, FrameKind, ring_files};
 
 /// Rows in one batch.
@@ -46,7 +47,7 @@ pub fn recover_rings(
     let mut recovered = Recovered::default();
     let mut inferences = Collecting::new(TableId::Inferences);
     let mut messages = Vec::new();
-    let rows = FrameRows::new(session_ids.to_vec());
+    let rows = FrameRows::new(session_ids.to_vec(), pid_of(directory).map(u64::from));
     let mut last_end_ns = ControlPage::last_beat_left_in(directory).unwrap_or(0);
     for path in paths {
         let Ok(mut ring) = RingReader::open_for_recovery(&path) else {
@@ -74,14 +75,31 @@ pub fn recover_rings(
         recovered.lost += ring.take_new_losses().values().sum::<u64>();
         recovered.positions.insert(name, ring.position());
     }
+    recovered.batches = inferences.finish();
+    recovered.batches.extend(rows_of_messages(&rows, &messages, last_end_ns));
+    Ok(recovered)
+}
+
+/// What the programs had told, as the same rows that a living reader makes of it.
+fn rows_of_messages(rows: &FrameRows, messages: &[Vec<u8>], last_end_ns: u64) -> Vec<Batch> {
+    let mut sessions = Collecting::new(TableId::Sessions);
+    let mut memory = Collecting::new(TableId::Memory);
     let mut annotations = Collecting::new(TableId::Annotations);
     for payload in messages {
-        // They were not read when they were written; the last sign of life comes closest.
-        annotations.push(&rows.message(&payload, last_end_ns));
+        let Ok(message) = serde_json::from_slice(payload) else {
+            // It was not read when it was written; the last sign of life comes closest.
+            annotations.push(&rows.text(payload, last_end_ns));
+            continue;
+        };
+        for row in rows.message(&message) {
+            match row {
+                MessageRow::Session(row) => sessions.push(&row),
+                MessageRow::Memory(row) => memory.push(&row),
+                MessageRow::Annotation(row) => annotations.push(&row),
+            }
+        }
     }
-    recovered.batches = inferences.finish();
-    recovered.batches.extend(annotations.finish());
-    Ok(recovered)
+    [sessions, memory, annotations].into_iter().flat_map(Collecting::finish).collect()
 }
 
 /// Where reading begins; `None` if the journal knows more of this ring than the ring itself (a power loss took it).

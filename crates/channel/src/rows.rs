@@ -1,7 +1,8 @@
 //! From frames to rows of the schema: the same for a living channel and for one that was left behind.
 
-use ortscope_core::schema::{AnnotationRow, InferenceRow, Text};
+use ortscope_core::schema::{AnnotationRow, InferenceRow, MemoryRow, SessionRow, Text};
 
+use crate::message::{ProgramMessage, SessionNote};
 use crate::record::{InferenceRecord, Phase};
 
 /// Kind of the annotation rows that carry a writer's messages.
@@ -11,23 +12,38 @@ pub const MESSAGE_KIND: &str = "message";
 #[derive(Debug, Clone)]
 pub struct FrameRows {
     session_ids: Vec<Text>,
+    /// Of the process that wrote, where it is known.
+    pid: Option<u64>,
     /// One shared text per phase, so that a row costs no allocation.
     phases: [(Phase, Text); Phase::ALL.len()],
     message_kind: Text,
 }
 
+/// A row that a message becomes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum MessageRow {
+    Session(SessionRow),
+    Memory(MemoryRow),
+    Annotation(AnnotationRow),
+}
+
 impl FrameRows {
     /// `session_ids[n]` names the writer's session number `n`.
-    pub fn new(session_ids: Vec<Text>) -> Self {
+    pub fn new(session_ids: Vec<Text>, pid: Option<u64>) -> Self {
         let phases = Phase::ALL.map(|phase| (phase, Text::from(phase.name())));
-        Self { session_ids, phases, message_kind: MESSAGE_KIND.into() }
+        Self { session_ids, pid, phases, message_kind: MESSAGE_KIND.into() }
+    }
+
+    /// The name of a session by its number; empty if it has none.
+    pub fn session_id(&self, session: u16) -> Text {
+        self.session_ids.get(usize::from(session)).cloned().unwrap_or_default()
     }
 
     pub fn inference(&self, record: &InferenceRecord) -> InferenceRow {
         InferenceRow {
             timestamp_ns: record.start_nanos,
             planned_ns: record.planned_nanos,
-            session_id: self.session_ids.get(usize::from(record.session)).cloned().unwrap_or_default(),
+            session_id: self.session_id(record.session),
             sequence: record.sequence,
             stream: u64::from(record.stream),
             phase: self
@@ -45,12 +61,95 @@ impl FrameRows {
         }
     }
 
-    /// Messages carry no time of their own: it is when they were read.
-    pub fn message(&self, payload: &[u8], read_at_ns: u64) -> AnnotationRow {
+    /// Text that is no message of a program. It carries no time of its own: that is when it was read.
+    pub fn text(&self, payload: &[u8], read_at_ns: u64) -> AnnotationRow {
         AnnotationRow {
             timestamp_ns: read_at_ns,
             kind: Text::clone(&self.message_kind),
             text: String::from_utf8_lossy(payload).into(),
         }
+    }
+
+    /// What a program told. A profile becomes a mark that says where it is: who can read it does so before.
+    pub fn message(&self, message: &ProgramMessage) -> Vec<MessageRow> {
+        let annotation = |timestamp_ns: &u64, kind: &str, text: &str| {
+            let row = AnnotationRow { timestamp_ns: *timestamp_ns, kind: kind.into(), text: text.into() };
+            vec![MessageRow::Annotation(row)]
+        };
+        match message {
+            ProgramMessage::Session(note) => self.session(note),
+            ProgramMessage::Note { timestamp_ns, name, text } => annotation(timestamp_ns, name, text),
+            ProgramMessage::Profile { timestamp_ns, sequence, .. } => {
+                let text = format!("the profile of inference {sequence} was not read");
+                annotation(timestamp_ns, "profile", &text)
+            }
+            ProgramMessage::InputShapes { timestamp_ns, session, .. }
+            | ProgramMessage::InferenceError { timestamp_ns, session, .. } => {
+                self.mark(message, *timestamp_ns, Some(*session))
+            }
+            ProgramMessage::Batch { timestamp_ns, .. } | ProgramMessage::Span { timestamp_ns, .. } => {
+                self.mark(message, *timestamp_ns, None)
+            }
+        }
+    }
+
+    fn session(&self, note: &SessionNote) -> Vec<MessageRow> {
+        let session_id = self.session_id(note.session);
+        let mut rows = vec![MessageRow::Session(SessionRow {
+            timestamp_ns: note.timestamp_ns,
+            session_id: Text::clone(&session_id),
+            pid: self.pid,
+            model_name: note.model_name.as_str().into(),
+            execution_providers: note.execution_providers.join(",").into(),
+            ort_version: note.ort_version.as_deref().map(Into::into),
+            options: note.options.as_deref().map(Into::into),
+        })];
+        let memory =
+            [("before_session", note.memory_before_bytes), ("after_session", note.memory_after_bytes)];
+        for (metric, bytes) in memory {
+            if let Some(bytes) = bytes.and_then(|bytes| i64::try_from(bytes).ok()) {
+                rows.push(MessageRow::Memory(MemoryRow {
+                    timestamp_ns: note.timestamp_ns,
+                    session_id: Text::clone(&session_id),
+                    scope: "process".into(),
+                    metric: metric.into(),
+                    bytes,
+                }));
+            }
+        }
+        let missing: Vec<&str> = note
+            .requested_providers
+            .iter()
+            .filter(|wanted| !note.execution_providers.contains(wanted))
+            .map(String::as_str)
+            .collect();
+        if !missing.is_empty() {
+            let text = format!("{}: {} was asked for and is not used", note.model_name, missing.join(", "));
+            rows.push(MessageRow::Annotation(AnnotationRow {
+                timestamp_ns: note.timestamp_ns,
+                kind: "provider_fallback".into(),
+                text: text.into(),
+            }));
+        }
+        rows
+    }
+
+    /// A message as a mark on the time line: the same JSON, with names instead of the program's numbers.
+    fn mark(&self, message: &ProgramMessage, timestamp_ns: u64, session: Option<u16>) -> Vec<MessageRow> {
+        let Ok(serde_json::Value::Object(mut fields)) = serde_json::to_value(message) else {
+            return Vec::new();
+        };
+        let kind =
+            fields.remove("kind").and_then(|kind| kind.as_str().map(str::to_owned)).unwrap_or_default();
+        fields.remove("timestamp_ns");
+        fields.remove("session");
+        if let Some(session) = session {
+            fields.insert("session_id".into(), (*self.session_id(session)).into());
+        }
+        if let Some(pid) = self.pid {
+            fields.insert("pid".into(), pid.into());
+        }
+        let text = serde_json::Value::Object(fields).to_string();
+        vec![MessageRow::Annotation(AnnotationRow { timestamp_ns, kind: kind.into(), text: text.into() })]
     }
 }

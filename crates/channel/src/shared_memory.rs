@@ -21,6 +21,11 @@ impl SharedMemory {
         Ok(Self { map: MmapOptions::new().map_raw(file)? })
     }
 
+    /// Maps the whole file for reading what others write; writing to it would end this process.
+    pub fn map_to_listen(file: &File) -> std::io::Result<Self> {
+        Ok(Self { map: MmapOptions::new().map_raw_read_only(file)? })
+    }
+
     /// Maps the whole file, which may be read-only; what is written stays in this process and never reaches the file.
     pub fn map_private(file: &File) -> std::io::Result<Self> {
         // SAFETY: the mapping becomes raw memory at once; no Rust reference to its bytes is ever made, so it does not

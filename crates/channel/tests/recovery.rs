@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use ortscope_channel::message::{ProgramMessage, SessionNote};
 use ortscope_channel::{
-    ChannelReader, ControlPage, FrameKind, InferenceRecord, Phase, Recovered, RingReader, RingWriter,
-    recover_rings,
+    ChannelReader, ControlPage, FrameKind, InferenceRecord, JournaledChannel, Phase, Recovered, RingReader,
+    RingWriter, recover_rings,
 };
 use ortscope_core::identity::ProcessIdentity;
-use ortscope_core::schema::{AnnotationRow, InferenceRow, Text};
+use ortscope_core::schema::{AnnotationRow, InferenceRow, MemoryRow, SessionRow, Text};
 
 const OWNER: ProcessIdentity = ProcessIdentity { pid: 42, start: 4711 };
 
@@ -164,4 +165,53 @@ fn rings_that_are_none_are_counted_and_a_missing_directory_is_empty() {
     let recovered = recover(directory.path(), &[]);
     assert_eq!((recovered.frames, recovered.damaged), (1, 1));
     assert_eq!(recover(&directory.path().join("nowhere"), &[]), Recovered::default());
+}
+
+/// They were found as plain annotations once, so that a recording that was cut off had inferences of unknown models.
+#[test]
+fn messages_of_a_program_become_the_rows_that_a_living_reader_makes() {
+    let base = tempfile::tempdir().unwrap();
+    let directory = base.path().join("process-77-abc");
+    std::fs::create_dir(&directory).unwrap();
+    let mut ring = RingWriter::create(&directory, "process-77-1", 4096, OWNER).unwrap();
+    let note = SessionNote {
+        timestamp_ns: 11,
+        session: 1,
+        model_name: "resnet".into(),
+        execution_providers: vec!["CPUExecutionProvider".into()],
+        requested_providers: vec!["CUDAExecutionProvider".into()],
+        ort_version: Some("1.31.1".into()),
+        options: None,
+        memory_before_bytes: Some(10),
+        memory_after_bytes: Some(30),
+    };
+    let span = ProgramMessage::Span {
+        timestamp_ns: 12,
+        duration_ns: 5,
+        name: "decode".into(),
+        trace_id: None,
+        thread: 0,
+        ok: true,
+    };
+    for message in [ProgramMessage::Session(note), span] {
+        ring.try_write(FrameKind::MESSAGE, &serde_json::to_vec(&message).unwrap());
+    }
+    let recovered = recover(&directory, &[]);
+    assert_eq!(recovered.damaged, 0);
+    let sessions: Vec<SessionRow> = recovered.batches.iter().flat_map(|batch| batch.rows()).collect();
+    assert_eq!(sessions.len(), 1);
+    assert_eq!(
+        (&*sessions[0].model_name, &*sessions[0].session_id, sessions[0].pid),
+        ("resnet", "second", Some(77))
+    );
+    let memory: Vec<MemoryRow> = recovered.batches.iter().flat_map(|batch| batch.rows()).collect();
+    assert_eq!(memory.iter().map(|row| row.bytes).collect::<Vec<_>>(), [10, 30]);
+    let marks: Vec<AnnotationRow> = recovered.batches.iter().flat_map(|batch| batch.rows()).collect();
+    let kinds: Vec<(&str, u64)> = marks.iter().map(|row| (&*row.kind, row.timestamp_ns)).collect();
+    assert_eq!(kinds, [("provider_fallback", 11), ("span", 12)]);
+    // What the journal has already is not found again.
+    let mut journaled = JournaledChannel::default();
+    recovered.batches.iter().for_each(|batch| journaled.see(batch));
+    let ids = [Text::from("first"), Text::from("second")];
+    assert_eq!(journaled.recover(&directory, &ids).unwrap().batches, []);
 }

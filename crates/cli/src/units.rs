@@ -82,9 +82,14 @@ pub fn count(value: u64) -> String {
     out
 }
 
-/// `1 node`, `2 nodes`.
+/// `1 node`, `2 nodes`, `2 processes`.
 pub fn counted(value: u64, what: &str) -> String {
-    format!("{} {what}{}", count(value), if value == 1 { "" } else { "s" })
+    let ending = match value {
+        1 => "",
+        _ if what.ends_with('s') => "es",
+        _ => "s",
+    };
+    format!("{} {what}{ending}", count(value))
 }
 
 /// 1 MB = 1,000,000 bytes.

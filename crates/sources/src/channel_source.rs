@@ -40,7 +40,7 @@ impl ChannelSource {
             cost: CostClass::Low,
             when_full: WhenFull::DropAndCount,
         };
-        Self { info, directory: directory.to_owned(), rows: FrameRows::new(session_ids), writer_ended }
+        Self { info, directory: directory.to_owned(), rows: FrameRows::new(session_ids, None), writer_ended }
     }
 
     fn emit(&self, kind: FrameKind, payload: &[u8], out: &mut Emitter, now: u64) {
@@ -49,7 +49,7 @@ impl ChannelSource {
         {
             out.emit(&self.rows.inference(&record));
         } else if kind == FrameKind::MESSAGE {
-            out.emit(&self.rows.message(payload, now));
+            out.emit(&self.rows.text(payload, now));
         } else {
             out.lost(kind.name(), 1);
         }

@@ -29,6 +29,7 @@ mod repair;
 mod segment;
 pub mod simulate;
 mod store;
+mod sweep;
 mod writer;
 
 pub use catalogue::Entry;
@@ -39,4 +40,5 @@ pub use pack::{PackOptions, PackReport, pack};
 pub use recording::{Condition, Damage, Recording, TableSummary};
 pub use repair::{RepairReport, repair};
 pub use store::{Pruned, Retention, Store};
+pub use sweep::sweep;
 pub use writer::{Finished, NewRecording, RecordingJournal, RecordingWriter};

@@ -60,6 +60,7 @@ pub struct ProcessSummary {
     /// Percent of one core.
     pub cpu_percent: CpuPercent,
     pub cpu_seconds: f64,
+    pub cpu_cycles: Option<u64>,
     pub user_seconds: Option<f64>,
     pub kernel_seconds: Option<f64>,
     pub working_set_bytes: u64,
@@ -226,6 +227,7 @@ impl Watched {
                 p99: self.cpu.quantile(0.99),
             },
             cpu_seconds,
+            cpu_cycles: since(|row| row.cpu_cycles),
             user_seconds: since(|row| row.user_time_ns).map(|ns| ns as f64 / 1e9),
             kernel_seconds: since(|row| row.kernel_time_ns).map(|ns| ns as f64 / 1e9),
             working_set_bytes: last.working_set_bytes,

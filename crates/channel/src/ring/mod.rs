@@ -17,6 +17,7 @@ mod reader;
 mod writer;
 
 pub use reader::{ReadOutcome, RingReader};
+pub(crate) use writer::RingMemory;
 pub use writer::RingWriter;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"ORTSRING");

@@ -35,6 +35,8 @@ pub struct RingReader {
     losses_told: [u64; LOSS_SLOTS],
     losses_marked: [u64; LOSS_SLOTS],
     buffer: Vec<u8>,
+    /// Somebody else reads this ring; nothing in it is changed.
+    is_listener: bool,
 }
 
 impl RingReader {
@@ -48,6 +50,21 @@ impl RingReader {
     pub fn open_for_recovery(path: &Path) -> Result<Self, ChannelError> {
         let file = fs_err::File::open(path)?;
         Self::from_file(path, &file, SharedMemory::map_private)
+    }
+
+    /// Opens a ring that somebody else reads, to listen in from now on. What that reader frees may be overwritten before
+    /// it was heard; that is seen, and counts as damage.
+    pub fn open_to_listen(path: &Path) -> Result<Self, ChannelError> {
+        let file = fs_err::File::open(path)?;
+        let mut ring = Self::from_file(path, &file, SharedMemory::map_to_listen)?;
+        ring.is_listener = true;
+        Ok(ring)
+    }
+
+    /// Leaves out what was written so far, and what was lost.
+    pub fn skip_to_present(&mut self) {
+        self.seek(self.head());
+        self.take_new_losses();
     }
 
     fn from_file(
@@ -86,6 +103,7 @@ impl RingReader {
             losses_told,
             losses_marked: losses_told,
             buffer: Vec::new(),
+            is_listener: false,
         };
         ring.seek(tail);
         Ok(ring)
@@ -176,10 +194,19 @@ impl RingReader {
 
     /// Frees the room of what was read before the mark: the writer may overwrite it now.
     pub fn release(&mut self) {
+        if self.is_listener {
+            return;
+        }
         for (slot, told) in self.losses_marked.iter().enumerate() {
             self.memory.word(AT_LOSSES_TOLD + slot * 8).store(*told, Ordering::Relaxed);
         }
         self.memory.word(AT_TAIL).store(self.marked, Ordering::Release);
+    }
+
+    /// Whether the writer has closed the ring and everything in it was read and freed.
+    pub fn is_finished(&self) -> bool {
+        // In this order: what was written before closing is seen.
+        !self.is_listener && self.is_closed() && self.head() == self.tail() && self.head() == self.position
     }
 
     /// The share of the ring that the writer cannot use yet, 0 to 1.

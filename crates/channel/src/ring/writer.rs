@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use ortscope_core::identity::ProcessIdentity;
@@ -17,17 +18,32 @@ use crate::record::InferenceRecord;
 use crate::shared_memory::SharedMemory;
 use crate::{ChannelError, ring_path};
 
+/// The memory of a ring in the process that made it.
+#[derive(Debug)]
+pub(crate) struct RingMemory {
+    memory: SharedMemory,
+    maker: Incarnation,
+}
+
+impl RingMemory {
+    /// Says that nothing more comes. A child of `fork` does not speak for its parent.
+    pub fn close(&self) {
+        if self.maker.is_current() {
+            self.memory.word(AT_CLOSED).store(1, Ordering::Release);
+        }
+    }
+}
+
 /// The writer's end. It belongs to the process that made it: in a child of `fork` every write is refused, because the
 /// memory is still its parent's.
 #[derive(Debug)]
 pub struct RingWriter {
-    memory: SharedMemory,
+    ring: Arc<RingMemory>,
     capacity: u64,
     head: u64,
     /// The reader's position as last seen; read again only when the ring looks full.
     seen_tail: u64,
     sequence: u32,
-    maker: Incarnation,
 }
 
 impl RingWriter {
@@ -60,7 +76,8 @@ impl RingWriter {
         }
         memory.word(0).store(MAGIC, Ordering::Release);
         fs_err::rename(&making, &path)?;
-        Ok(Self { memory, capacity, head: 0, seen_tail: 0, sequence: 0, maker: Incarnation::current() })
+        let ring = Arc::new(RingMemory { memory, maker: Incarnation::current() });
+        Ok(Self { ring, capacity, head: 0, seen_tail: 0, sequence: 0 })
     }
 
     /// Writes a record, or drops and counts it when the ring is full.
@@ -97,16 +114,26 @@ impl RingWriter {
     /// Whether this process made the ring; a child of `fork` did not.
     #[inline]
     pub fn is_own(&self) -> bool {
-        self.maker.is_current()
+        self.ring.maker.is_current()
+    }
+
+    /// Whether it was said that nothing more comes.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.ring.memory.word(AT_CLOSED).load(Ordering::Relaxed) != 0
+    }
+
+    /// For whoever closes it from another thread.
+    pub(crate) fn memory(&self) -> Weak<RingMemory> {
+        Arc::downgrade(&self.ring)
     }
 
     /// Memory that the ring takes in the writer's process, all of it resident from the start.
     pub fn resident_bytes(&self) -> u64 {
-        self.memory.len() as u64
+        self.ring.memory.len() as u64
     }
 
     pub fn sync_soon(&self) -> std::io::Result<()> {
-        self.memory.sync_soon()
+        self.ring.memory.sync_soon()
     }
 
     /// Counts records that never reached the ring. A child of `fork` must not touch its parent's counters.
@@ -114,7 +141,7 @@ impl RingWriter {
     pub(crate) fn add_losses(&self, kind: FrameKind, count: u64) {
         if self.is_own() {
             let slot = usize::from(kind.0).min(LOSS_SLOTS - 1);
-            self.memory.word(AT_LOSSES + slot * 8).fetch_add(count, Ordering::Relaxed);
+            self.ring.memory.word(AT_LOSSES + slot * 8).fetch_add(count, Ordering::Relaxed);
         }
     }
 
@@ -129,7 +156,7 @@ impl RingWriter {
         // A frame is never split: what is left at the end becomes padding.
         let padding = if needed > to_end { to_end } else { 0 };
         if self.head + padding + needed - self.seen_tail > self.capacity {
-            self.seen_tail = self.memory.word(AT_TAIL).load(Ordering::Acquire);
+            self.seen_tail = self.ring.memory.word(AT_TAIL).load(Ordering::Acquire);
             if self.head + padding + needed - self.seen_tail > self.capacity {
                 return false;
             }
@@ -140,11 +167,11 @@ impl RingWriter {
         }
         let header = Header::new(kind, self.sequence, payload);
         let offset = DATA + at as usize;
-        self.memory.write(offset, &header.to_bytes());
-        self.memory.write(offset + HEADER_BYTES, payload);
+        self.ring.memory.write(offset, &header.to_bytes());
+        self.ring.memory.write(offset + HEADER_BYTES, payload);
         self.sequence = self.sequence.wrapping_add(1);
         self.head += padding + needed;
-        self.memory.word(AT_HEAD).store(self.head, Ordering::Release);
+        self.ring.memory.word(AT_HEAD).store(self.head, Ordering::Release);
         true
     }
 
@@ -154,15 +181,13 @@ impl RingWriter {
     fn pad(&self, at: u64, padding: u64) {
         if padding >= HEADER_BYTES as u64 {
             let header = Header { length: 0, kind: FrameKind::PADDING, sequence: 0, checksum: 0 };
-            self.memory.write(DATA + at as usize, &header.to_bytes());
+            self.ring.memory.write(DATA + at as usize, &header.to_bytes());
         }
     }
 }
 
 impl Drop for RingWriter {
     fn drop(&mut self) {
-        if self.is_own() {
-            self.memory.word(AT_CLOSED).store(1, Ordering::Release);
-        }
+        self.ring.close();
     }
 }

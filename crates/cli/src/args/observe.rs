@@ -24,7 +24,8 @@ pub struct AttachArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  ortscope record -- python serve.py
+  ortscope record -- python serve.py                   its inferences too, and those of what it starts
+  ortscope record --profile-every 10 -- ./serve        a native program that loads ONNX Runtime (Linux)
   ortscope record --threads --rate 200 -- ./benchmark --runs 100
   ortscope record --save before -- make test
   ortscope record --flame out.svg -- python serve.py   a flame graph with the functions of Python 3.12 and newer
@@ -33,6 +34,12 @@ The exit code is the program's own; ortscope's messages go to stderr.")]
 pub struct RecordArgs {
     #[command(flatten)]
     pub watch: WatchArgs,
+    /// Profile the operators of one inference in N, where ONNX Runtime can (1.25 and newer); 0: of none
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub profile_every: u32,
+    /// Only from outside: nothing is loaded into the program, and its inferences are not recorded
+    #[arg(long)]
+    pub no_inject: bool,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
     pub command: Vec<String>,
@@ -50,6 +57,10 @@ pub struct WatchArgs {
     /// Rows for every thread
     #[arg(long)]
     pub threads: bool,
+    /// Cycles of the processes from the processor's counters, where the machine shows them (Linux); costs them about a
+    /// microsecond per context switch
+    #[arg(long)]
+    pub cycles: bool,
     /// Context switches, starts and exits from the kernel, and of these classes: wakeups, migrations, faults, disk, memory,
     /// files, images [default: wakeups,faults,disk] (Linux: CAP_BPF and CAP_PERFMON)
     #[arg(long, value_name = "CLASSES", value_delimiter = ',', num_args = 0.., require_equals = true,

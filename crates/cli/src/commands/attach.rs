@@ -5,13 +5,15 @@ use ortscope_sources::sampler::{Glob, ProcessFacts, Targets};
 use super::record::observe;
 use crate::args::{AttachArgs, GlobalArgs};
 use crate::exit::{Exit, Failure};
-use crate::observe::plan;
+use crate::observe::{Inside, plan, sweep_in_background};
 use crate::terminal::Terminal;
 
 pub fn run(args: &AttachArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     let targets = targets(args)?;
     let plan = plan(targets, args.targets.join(", "), &args.watch, global)?;
-    observe("attach", &plan, &args.watch, None, global, terminal)
+    sweep_in_background();
+    let inside = Inside::of_running(&plan.kernel_pids);
+    observe("attach", &plan, &args.watch, None, inside, global, terminal)
 }
 
 /// What was typed: a number is an id, the rest are names. Each must be there now, or nobody would know of a slip.

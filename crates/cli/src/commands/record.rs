@@ -9,7 +9,9 @@ use crate::args::{GlobalArgs, RecordArgs, WatchArgs};
 use crate::exit::{Exit, Failure};
 use crate::measure::interrupt::Interrupt;
 use crate::measure::progress::Progress;
-use crate::observe::{ObservePlan, Started, document, finish_stacks, plan, show, watch};
+use crate::observe::{
+    Inside, ObservePlan, Started, document, finish_stacks, instrument, plan, show, sweep_in_background, watch,
+};
 use crate::recording::{self, SaveRequest};
 use crate::terminal::{self, Terminal, WARN};
 use crate::units;
@@ -31,6 +33,12 @@ pub fn run(args: &RecordArgs, global: &GlobalArgs, terminal: &Terminal) -> Resul
     if early.stacks.is_some() && std::env::var_os(PYTHON_SUPPORT).is_none() {
         command.env(PYTHON_SUPPORT, "1");
     }
+    sweep_in_background();
+    let inside = if args.no_inject {
+        Inside::default()
+    } else {
+        instrument(&mut command, &args.command, args.profile_every)
+    };
     let child = command.spawn().map_err(|error| {
         let failure = Failure::usage(format!("'{program}' cannot be started: {error}"));
         match error.kind() {
@@ -43,7 +51,7 @@ pub fn run(args: &RecordArgs, global: &GlobalArgs, terminal: &Terminal) -> Resul
     let targets = Targets { pids: vec![child.id()], children_of: vec![child.id()], ..Targets::default() };
     let subject = units::one_line(&args.command.join(" "), 80);
     let plan = plan(targets, subject, &args.watch, global)?;
-    observe("record", &plan, &args.watch, Some(Started { child, held }), global, terminal)
+    observe("record", &plan, &args.watch, Some(Started { child, held }), inside, global, terminal)
 }
 
 /// The way both commands go.
@@ -52,6 +60,7 @@ pub fn observe(
     plan: &ObservePlan,
     args: &WatchArgs,
     program: Option<Started>,
+    mut inside: Inside,
     global: &GlobalArgs,
     terminal: &Terminal,
 ) -> Result<Exit, Failure> {
@@ -71,11 +80,17 @@ pub fn observe(
             None
         }
     };
+    if let Some(recording) = &recording
+        && let Err(error) = inside.set_recording(recording.writer.directory())
+    {
+        tracing::warn!(%error, "after a crash the rings would not be found");
+    }
     let interrupt = Interrupt::install();
     let mut progress = Progress::start(terminal, &plan.subject);
     let observed = watch(
         plan,
         program,
+        &mut inside,
         recording.as_ref().map(|recording| &recording.writer),
         &interrupt,
         &mut progress,
@@ -89,6 +104,7 @@ pub fn observe(
     };
     let mut document = document(plan.subject.clone(), observed);
     document.sampling = sampling;
+    document.unavailable.append(&mut inside.unavailable);
     if let Some(recording) = recording {
         let bytes = serde_json::to_vec_pretty(&document).map_err(Failure::internal)?;
         document.recording = Some(recording.finish_with(OBSERVE_DOCUMENT, &bytes, document.ending)?);

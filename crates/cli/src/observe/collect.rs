@@ -8,10 +8,13 @@ use ortscope_analyze::processes::{Processes, SpikeFinder};
 use ortscope_core::batch::Batch;
 use ortscope_core::pipeline::{FlushError, Sink, SinkError};
 use ortscope_core::schema::{
-    AnnotationRow, KernelEventRow, ProcessRow, ProcessSampleRow, TableId, UnavailabilityRow,
+    AnnotationRow, InferenceRow, KernelEventRow, OperatorRow, ProcessRow, ProcessSampleRow, SessionRow,
+    TableId, UnavailabilityRow,
 };
 use ortscope_sources::ProcessMilli;
 use serde::Serialize;
+
+use super::inferences::Inferences;
 
 /// Reasons that are kept.
 const MOST_UNAVAILABLE: usize = 100;
@@ -27,6 +30,8 @@ pub struct Collected {
     /// Metrics without a value: which, why, how to get them.
     pub unavailable: Vec<UnavailabilityRow>,
     pub notes: Vec<String>,
+    /// Of the watched processes that are instrumented.
+    pub inferences: Inferences,
     /// Spikes come from kernel events.
     has_millis: bool,
     /// What the kernel did to each process.
@@ -92,11 +97,16 @@ impl Sink for Collector {
                 }
             }
             TableId::Annotations => {
-                for row in batch.rows::<AnnotationRow>().filter(|row| &*row.kind == "rate") {
-                    if collected.notes.len() < MOST_UNAVAILABLE {
-                        collected.notes.push(row.text.to_string());
-                    }
-                }
+                batch.rows::<AnnotationRow>().for_each(|row| collected.annotation(&row));
+            }
+            TableId::Inferences => {
+                batch.rows::<InferenceRow>().for_each(|row| collected.inferences.inference(&row));
+            }
+            TableId::Sessions => {
+                batch.rows::<SessionRow>().for_each(|row| collected.inferences.note(row));
+            }
+            TableId::Operators => {
+                batch.rows::<OperatorRow>().for_each(|row| collected.inferences.operator(&row));
             }
             _ => {}
         }
@@ -114,6 +124,23 @@ impl Collected {
         if let Some(spikes) = &mut self.spikes {
             let process = (u64::from(milli.pid), milli.start_ns);
             spikes.window(process, milli.from_ns, milli.from_ns + 1_000_000, u64::from(milli.used_ns));
+        }
+    }
+
+    fn annotation(&mut self, row: &AnnotationRow) {
+        if &*row.kind != "rate" {
+            self.inferences.mark(&row.kind);
+        }
+        // The others are many, and on the time line.
+        let is_note = matches!(
+            &*row.kind,
+            "rate" | "error" | "profile" | "provider_fallback" | "profiling_unavailable"
+        );
+        if is_note
+            && self.notes.len() < MOST_UNAVAILABLE
+            && !self.notes.iter().any(|note| **note == *row.text)
+        {
+            self.notes.push(row.text.to_string());
         }
     }
 

@@ -2,18 +2,23 @@
 //!
 //! ```text
 //! plan ──► pipeline: process sampler, kernel events ──► recording
-//!                                                 ├───► collector ──► summary per process, spikes
+//!           inferences, from inside of processes ─┼───► collector ──► summary per process, spikes, inferences
 //!           samples with stacks ──► flame graph ──┘
 //! ```
 
 mod collect;
 mod flame;
+mod inferences;
+mod inside;
+mod instrument;
 mod kernel;
 mod plan;
 mod stacks;
 mod summary;
 mod watch;
 
+pub use inside::{Inside, sweep_in_background};
+pub use instrument::instrument;
 pub use plan::{ObservePlan, plan};
 pub use stacks::finish as finish_stacks;
 pub use summary::{document, show};

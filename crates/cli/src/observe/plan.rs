@@ -45,7 +45,8 @@ pub fn plan(
     global: &GlobalArgs,
 ) -> Result<ObservePlan, Failure> {
     let config = settings::load(global.config.as_deref())?;
-    let mut sampler = SamplerOptions { targets, threads: args.threads, ..SamplerOptions::default() };
+    let mut sampler =
+        SamplerOptions { targets, threads: args.threads, cycles: args.cycles, ..SamplerOptions::default() };
     sampler.overhead_limit_percent = match &args.use_case {
         Some(name) => use_case(name)?.overhead_limit_percent(),
         None => config.monitoring.overhead_limit,

@@ -7,6 +7,8 @@ use ortscope_sources::MachineFacts;
 use serde::Serialize;
 
 use super::collect::Scheduling;
+use super::inferences::{self, InferenceSummary};
+use super::inside;
 use super::kernel::{self, Kernel};
 use super::stacks::{self, Sampling};
 use super::watch::{Ending, Observed};
@@ -33,6 +35,8 @@ pub struct ObserveDocument {
     /// The busiest first.
     pub processes: Vec<ProcessSummary>,
     pub processes_not_listed: u64,
+    /// Of the processes that are instrumented; `null` if there are none, and `unavailable` says why.
+    pub inferences: Option<InferenceSummary>,
     /// With `--kernel`: what the kernel did to each process, by its id.
     pub scheduling: BTreeMap<u64, Scheduling>,
     /// With `--kernel`: what was asked of it, and what that cost.
@@ -86,6 +90,12 @@ pub fn document(subject: String, observed: Observed) -> ObserveDocument {
     });
     let mut notes = collected.notes;
     notes.extend(source_errors.into_iter().map(|(source, error)| format!("{source}: {error}")));
+    // Only where they were asked for: otherwise the hint says how to.
+    let no_cycles = collected.unavailable.iter().find(|row| {
+        row.track.ends_with("cpu_cycles")
+            && !row.hint.as_deref().is_some_and(|hint| hint.contains("--cycles"))
+    });
+    notes.extend(no_cycles.map(|row| format!("no cycles: {}", row.reason)));
     ObserveDocument {
         schema: SCHEMA,
         ortscope_version: env!("CARGO_PKG_VERSION"),
@@ -99,6 +109,7 @@ pub fn document(subject: String, observed: Observed) -> ObserveDocument {
         seconds,
         processes,
         processes_not_listed,
+        inferences: collected.inferences.summary(),
         scheduling: collected.scheduling.into_iter().collect(),
         kernel: kernel.map(Kernel::from),
         sampling: None,
@@ -125,9 +136,15 @@ pub fn document(subject: String, observed: Observed) -> ObserveDocument {
             })
             .collect(),
         notes,
-        exit_code: exit.and_then(|status| status.code()),
+        exit_code: exit.and_then(|status| status.code().or_else(|| code_of_signal(&status.to_string()))),
         recording: None,
     }
+}
+
+/// A program that was ended by a signal has the exit code that a shell would give: 128 and the signal's number.
+fn code_of_signal(status: &str) -> Option<i32> {
+    let number = status.strip_prefix("signal: ")?.split(' ').next()?;
+    number.parse::<i32>().ok().map(|number| 128 + number)
 }
 
 /// The lines of the summary.
@@ -163,6 +180,8 @@ pub fn show(document: &ObserveDocument, terminal: &Terminal) -> Vec<String> {
     for process in document.processes.iter().take(MOST_ROWS) {
         lines.push(row(process));
     }
+    lines.extend(document.processes.iter().take(MOST_ROWS).filter_map(network));
+    lines.extend(document.processes.iter().take(MOST_ROWS).filter_map(cycles));
     let more = document.processes.len().saturating_sub(MOST_ROWS) as u64 + document.processes_not_listed;
     if more > 0 {
         lines.push(
@@ -183,6 +202,15 @@ pub fn show(document: &ObserveDocument, terminal: &Terminal) -> Vec<String> {
                 units::count(of.migrations),
                 units::count(of.page_faults + of.hard_faults)
             ));
+        }
+    }
+    match &document.inferences {
+        Some(summary) => lines.extend(inferences::lines(summary, terminal)),
+        None => {
+            for missing in document.unavailable.iter().filter(|missing| missing.track == inside::TRACK) {
+                let hint = missing.hint.as_ref().map_or(String::new(), |hint| format!("; hint: {hint}"));
+                lines.push(terminal.paint(DIM, &format!("no inferences: {}{hint}", missing.reason)));
+            }
         }
     }
     if let Some(spikes) = &document.spikes {
@@ -232,6 +260,30 @@ pub fn show(document: &ObserveDocument, terminal: &Terminal) -> Vec<String> {
         lines.push(terminal.paint(WARN, &format!("lost: {} {kind} at {place}", units::count(*count))));
     }
     lines
+}
+
+/// Where they were counted.
+fn cycles(process: &ProcessSummary) -> Option<String> {
+    let cycles = process.cpu_cycles?;
+    let hertz = cycles as f64 / process.cpu_seconds;
+    let rate =
+        if hertz.is_finite() { format!(", {:.2} GHz while it ran", hertz / 1e9) } else { String::new() };
+    Some(format!("{:>8}  {} cycles{rate}", process.pid, units::count(cycles)))
+}
+
+/// Of a process that used the network.
+fn network(process: &ProcessSummary) -> Option<String> {
+    let (received, sent) = (process.network_received_bytes?, process.network_sent_bytes?);
+    let connections = process.network_connections.unwrap_or(0);
+    (received > 0 || sent > 0 || connections > 0).then(|| {
+        format!(
+            "{:>8}  received {} and sent {} by TCP, {} open",
+            process.pid,
+            units::bytes(received as f64),
+            units::bytes(sent as f64),
+            units::counted(connections, "connection")
+        )
+    })
 }
 
 fn row(process: &ProcessSummary) -> String {

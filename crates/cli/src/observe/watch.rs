@@ -11,6 +11,7 @@ use ortscope_sources::{Held, KernelHandle, KernelSource, KernelSummary, StackSou
 use ortscope_store::RecordingWriter;
 
 use super::collect::{Collected, Collector};
+use super::inside::Inside;
 use super::plan::ObservePlan;
 use crate::exit::Failure;
 use crate::measure::interrupt::Interrupt;
@@ -75,6 +76,7 @@ fn kernel_source(plan: &ObservePlan, classes: Vec<Class>, collector: &Collector)
 pub fn watch(
     plan: &ObservePlan,
     program: Option<Started>,
+    inside: &mut Inside,
     recording: Option<&RecordingWriter>,
     interrupt: &Interrupt,
     progress: &mut Progress,
@@ -88,6 +90,9 @@ pub fn watch(
         pipeline = pipeline.journal(recording.journal());
     }
     pipeline = pipeline.source(sampler);
+    if let Some(source) = inside.take_source() {
+        pipeline = pipeline.source(source);
+    }
     let (mut kernel, mut stacks) = (None, None);
     // First what begins at once: opening the programs of the kernel takes a moment.
     if let Some(wanted) = &plan.stacks {
@@ -137,14 +142,18 @@ pub fn watch(
             }
         }
         progress.update(|| {
-            let watched = collector.lock().processes.len();
+            let collected = collector.lock();
+            let inferences = match collected.inferences.count() {
+                0 => String::new(),
+                count => format!("  {}", units::counted(count, "inference")),
+            };
             format!(
-                "{}  {}",
-                units::counted(watched as u64, "process"),
+                "{}{inferences}  {}",
+                units::counted(collected.processes.len() as u64, "process"),
                 units::seconds(started.elapsed().as_secs_f64())
             )
         });
-        std::thread::sleep(PERIOD);
+        inside.wait(PERIOD, recording);
     };
     running.control().stop();
     let report = running.join();

@@ -3,6 +3,8 @@
 mod bad_input;
 mod commands;
 mod etl;
+mod import_etl;
+mod inside;
 mod measuring;
 mod observing;
 mod operators;

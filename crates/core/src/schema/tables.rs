@@ -276,7 +276,8 @@ declare_tables! {
         /// When, on the monotonic clock.
         timestamp_ns: u64, Nanoseconds;
         /// Kind: context_switch, wait, migration, page_fault, hard_fault, disk_io, memory_map, memory_unmap, memory_heap,
-        /// image_load, file_read, file_write, file_open, file_sync, thread_start, thread_exit, throttle, sample.
+        /// image_load, file_read, file_write, file_open, file_sync, thread_start, thread_exit, throttle, sample,
+        /// network_send, network_receive, network_connect, network_disconnect, network_retransmit, power.
         kind: Text, None;
         /// Processor it happened on.
         processor: Option<u64>, None;

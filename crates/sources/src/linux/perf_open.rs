@@ -1,4 +1,4 @@
-//! `perf_event_open`: events of one processor, as a ring of records or for a program.
+//! `perf_event_open`: events of one processor, as a ring of records or for a program, and counters of threads.
 #![expect(unsafe_code, reason = "perf_event_open has no safe wrapper")]
 
 use std::io;
@@ -35,6 +35,7 @@ mod flag {
     pub const FREQUENCY: u64 = 1 << 10;
     pub const MMAP2: u64 = 1 << 23;
     pub const BUILD_ID: u64 = 1 << 34;
+    pub const INHERIT_THREAD: u64 = 1 << 35;
     pub const COMM: u64 = 1 << 9;
     pub const TASK: u64 = 1 << 13;
     pub const WATERMARK: u64 = 1 << 14;
@@ -151,16 +152,44 @@ pub fn open_faults(cpu: u32, major: bool) -> io::Result<OwnedFd> {
     open(Attributes { config, sample_period: 1, ..Attributes::default() }, None, cpu)
 }
 
+/// What a counter counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counter {
+    Cycles,
+    /// Nanoseconds on a processor, which every kernel counts: the same way without the hardware.
+    #[cfg_attr(not(test), expect(dead_code, reason = "stands in for the hardware in tests"))]
+    TaskClock,
+}
+
+/// A count for a thread and the threads that it starts, of this process only; with or without what it does in the
+/// kernel. Reading it yields one number.
+pub fn open_counter(thread: u32, counter: Counter, kernel: bool) -> io::Result<OwnedFd> {
+    const HARDWARE: u32 = 0;
+    const CPU_CYCLES: u64 = 0;
+    const TASK_CLOCK: u64 = 1;
+    let (event_type, config) = match counter {
+        Counter::Cycles => (HARDWARE, CPU_CYCLES),
+        Counter::TaskClock => (SOFTWARE, TASK_CLOCK),
+    };
+    let only_user = if kernel { 0 } else { flag::EXCLUDE_KERNEL };
+    let flags = flag::INHERIT | flag::INHERIT_THREAD | flag::EXCLUDE_HYPERVISOR | only_user;
+    open_any(Attributes { event_type, config, flags, ..Attributes::default() }, Some(thread), -1)
+}
+
 /// `thread`: of this one; `None`: of everything on the processor.
 fn open(attributes: Attributes, thread: Option<u32>, cpu: u32) -> io::Result<OwnedFd> {
+    open_any(Attributes { event_type: SOFTWARE, ..attributes }, thread, cpu as libc::c_int)
+}
+
+/// `cpu`: -1 for all.
+fn open_any(attributes: Attributes, thread: Option<u32>, cpu: libc::c_int) -> io::Result<OwnedFd> {
     const CLOSE_ON_EXEC: libc::c_ulong = 8;
-    let attributes = Attributes { event_type: SOFTWARE, bytes: size_of::<Attributes>() as u32, ..attributes };
+    let attributes = Attributes { bytes: size_of::<Attributes>() as u32, ..attributes };
     let no_group: libc::c_int = -1;
     let whose = thread.map_or(-1, |thread| thread as libc::pid_t);
     // SAFETY: the structure is as long as it says and outlives the call, which only reads it.
     let answer = unsafe {
         let attributes = std::ptr::from_ref(&attributes);
-        let cpu = cpu as libc::c_int;
         libc::syscall(libc::SYS_perf_event_open, attributes, whose, cpu, no_group, CLOSE_ON_EXEC)
     };
     match i32::try_from(answer) {

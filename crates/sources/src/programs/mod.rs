@@ -6,34 +6,51 @@
 //! A process needs nobody's permission and waits for nobody: it makes its directory and writes. Here the directories are
 //! found, their records become rows, and their messages become sessions, operators and marks on the time line.
 
-mod message;
 mod process;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ortscope_channel::ChannelError;
+use ortscope_core::identity::ProcessIdentity;
 use ortscope_core::metric::Availability;
 use ortscope_core::pipeline::{Control, CostClass, Emitter, Source, SourceError, SourceInfo, WhenFull};
+use ortscope_core::schema::SessionRow;
 
-pub use message::{NamedShape, ProgramMessage, SessionNote};
+pub use ortscope_channel::CHANNEL_VARIABLE;
+pub use ortscope_channel::message::{NamedShape, ProgramMessage, SessionNote};
 use process::Process;
-
-/// Names an instrumented process the directory in which it makes its own.
-pub const CHANNEL_VARIABLE: &str = "ORTSCOPE_CHANNEL";
 
 /// As for a single channel: often enough for a live view, seldom enough not to disturb.
 const PERIOD_NANOS: u64 = 50_000_000;
 const BUSY_PERIOD_NANOS: u64 = 5_000_000;
 /// From this share on a ring fills up fast.
 const BUSY_FULLNESS: f64 = 0.25;
+/// How often it is asked whether processes are gone, whose rings take memory.
+const CLEANING_NANOS: u64 = 1_000_000_000;
 /// Processes read at once. Those beyond are not read, and counted as lost once each.
 const MOST_PROCESSES: usize = 1024;
 
-/// Is told of each new process, and again when it has more sessions than were foreseen: a recording keeps the place of
-/// the rings and the names of their sessions, so that it can be read after a crash.
-pub type OnProcess = Box<dyn Fn(&Path, &[String]) + Send>;
+/// What happened to a process. A recording keeps the place of the rings and the names of their sessions, so that it can
+/// be read after a crash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProcessChange {
+    /// It is new, or it has more sessions than were foreseen.
+    Seen { directory: PathBuf, session_ids: Vec<String> },
+    /// It is gone, what it wrote is kept, and its rings are removed.
+    Gone { directory: PathBuf },
+}
+
+/// Is told of every change.
+pub type OnProcess = Box<dyn Fn(ProcessChange) + Send>;
+
+/// Whether a process still runs. One whose start is not known counts as running if another has its id.
+pub fn is_alive(process: ProcessIdentity) -> bool {
+    crate::process_usage(process.pid)
+        .is_ok_and(|found| process.start == 0 || found.identity.start == process.start)
+}
 
 /// How far reading has come, for those who wait for it.
 #[derive(Debug, Default)]
@@ -61,7 +78,9 @@ pub struct ProgramsSource {
     on_process: OnProcess,
     progress: Arc<ReadProgress>,
     processes: BTreeMap<PathBuf, Process>,
-    beyond: u64,
+    /// Directories that were not taken up, to count each once.
+    beyond: BTreeSet<PathBuf>,
+    cleaned_ns: u64,
 }
 
 impl std::fmt::Debug for ProgramsSource {
@@ -84,8 +103,30 @@ impl ProgramsSource {
             on_process,
             progress: Arc::default(),
             processes: BTreeMap::new(),
-            beyond: 0,
+            beyond: BTreeSet::new(),
+            cleaned_ns: 0,
         }
+    }
+
+    /// Listens in on processes that somebody else reads; others are not looked for.
+    pub fn overhearing() -> Self {
+        Self::new(Path::new(""), Box::new(|_| {}))
+    }
+
+    fn is_overhearing(&self) -> bool {
+        self.base.as_os_str().is_empty()
+    }
+
+    /// Listens in on one, under the names that its sessions have there; `known` is what was told of them before.
+    pub fn overhear(
+        &mut self,
+        directory: &Path,
+        session_ids: Vec<String>,
+        known: Vec<SessionRow>,
+    ) -> Result<(), ChannelError> {
+        let process = Process::overheard(directory, session_ids, known)?;
+        self.processes.insert(directory.to_owned(), process);
+        Ok(())
     }
 
     pub fn progress(&self) -> Arc<ReadProgress> {
@@ -95,11 +136,31 @@ impl ProgramsSource {
     /// Knows a process before it writes: nothing of it is lost, however soon everything ends.
     pub fn expect(&mut self, directory: &Path) {
         let process = Process::new(directory);
-        (self.on_process)(directory, process.session_ids());
+        self.tell_seen(directory, process.session_ids());
         self.processes.insert(directory.to_owned(), process);
     }
 
+    fn tell_seen(&self, directory: &Path, session_ids: &[String]) {
+        let (directory, session_ids) = (directory.to_owned(), session_ids.to_vec());
+        (self.on_process)(ProcessChange::Seen { directory, session_ids });
+    }
+
+    /// Forgets processes that are gone and frees what their rings take.
+    fn clean(&mut self) {
+        let over = self.processes.iter().filter(|(_, process)| process.is_over());
+        let over: Vec<PathBuf> = over.map(|(path, _)| path.clone()).collect();
+        for directory in over {
+            self.processes.remove(&directory);
+            // What cannot be removed now goes with the directory above it.
+            fs_err::remove_dir_all(&directory).ok();
+            (self.on_process)(ProcessChange::Gone { directory });
+        }
+    }
+
     fn find_processes(&mut self) -> Result<(), SourceError> {
+        if self.is_overhearing() {
+            return Ok(());
+        }
         let failed = |error: std::io::Error| SourceError::Failed(error.to_string());
         let entries = match fs_err::read_dir(&self.base) {
             Ok(entries) => entries,
@@ -115,9 +176,10 @@ impl ProgramsSource {
                 continue;
             }
             if self.processes.len() >= MOST_PROCESSES {
-                self.beyond += 1;
+                self.beyond.insert(path);
                 continue;
             }
+            self.beyond.remove(&path);
             self.expect(&path);
         }
         Ok(())
@@ -126,8 +188,8 @@ impl ProgramsSource {
     /// Reads what is new of all processes; how full the fullest ring is.
     fn pass(&mut self, out: &mut Emitter, now_ns: u64) -> Result<f64, SourceError> {
         self.find_processes()?;
-        out.lost("processes", std::mem::take(&mut self.beyond));
         let mut fullness: f64 = 0.0;
+        let mut grown = Vec::new();
         for (path, process) in &mut self.processes {
             let known = process.session_ids().len();
             // A process that cannot be read must not keep the others from being read.
@@ -136,9 +198,12 @@ impl ProgramsSource {
                 process.give_up(out, now_ns, &error.to_string());
             }
             if process.session_ids().len() != known {
-                (self.on_process)(path, process.session_ids());
+                grown.push(path.clone());
             }
             fullness = fullness.max(process.fullness());
+        }
+        for path in grown {
+            self.tell_seen(&path, self.processes[&path].session_ids());
         }
         let positions = self.processes.values().map(Process::positions).sum();
         self.progress.positions.store(positions, Ordering::Release);
@@ -166,10 +231,23 @@ impl Source for ProgramsSource {
             if sent_at_mark.is_some_and(|sent| out.kept() >= sent) {
                 self.processes.values_mut().for_each(Process::release);
                 sent_at_mark = None;
+                if now.saturating_sub(self.cleaned_ns) >= CLEANING_NANOS {
+                    self.cleaned_ns = now;
+                    self.clean();
+                }
             }
             let fullness = self.pass(out, now)?;
             if stopped {
+                out.lost("processes", self.beyond.len() as u64);
                 return Ok(());
+            }
+            if self.is_overhearing() && now.saturating_sub(self.cleaned_ns) >= CLEANING_NANOS {
+                self.cleaned_ns = now;
+                if !self.processes.values().any(Process::is_alive) {
+                    // What was written since the pass above.
+                    self.pass(out, now)?;
+                    return Ok(());
+                }
             }
             if sent_at_mark.is_none() {
                 self.processes.values_mut().for_each(Process::mark);

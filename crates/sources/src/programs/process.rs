@@ -3,14 +3,13 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use ortscope_channel::rows::FrameRows;
-use ortscope_channel::{ChannelError, ChannelReader, FrameKind, InferenceRecord};
+use ortscope_channel::message::ProgramMessage;
+use ortscope_channel::rows::{FrameRows, MessageRow};
+use ortscope_channel::{ChannelError, ChannelReader, FrameKind, InferenceRecord, pid_of};
 use ortscope_core::identity::SessionId;
 use ortscope_core::pipeline::Emitter;
-use ortscope_core::schema::{AnnotationRow, ChannelPositionRow, MemoryRow, OperatorRow, SessionRow, Text};
+use ortscope_core::schema::{AnnotationRow, ChannelPositionRow, OperatorRow, SessionRow, Text};
 use ortscope_decode::ort_profile::{ProfileOptions, ProfileStart, RowOptions, read_rows};
-
-use super::message::{ProgramMessage, SessionNote};
 
 /// Names are made for this many sessions from the start; more when they are needed.
 const FIRST_SESSIONS: usize = 64;
@@ -35,21 +34,42 @@ struct Sessions {
     ids: Vec<String>,
     rows: FrameRows,
     profiled_runs: HashMap<u16, u64>,
+    /// Somebody else reads this process too: positions and profiles are theirs.
+    is_overheard: bool,
+    /// What was known of the sessions before this reader came, told with the first pass.
+    known: Vec<SessionRow>,
 }
 
 impl Process {
     pub fn new(directory: &Path) -> Self {
-        let pid = directory
-            .file_name()
-            .and_then(|name| name.to_str()?.strip_prefix("process-")?.split('-').next()?.parse().ok());
-        let mut sessions = Sessions {
-            pid,
-            ids: Vec::new(),
-            rows: FrameRows::new(Vec::new()),
-            profiled_runs: HashMap::new(),
-        };
+        let mut sessions = Sessions::new(directory, Vec::new());
         sessions.reserve(FIRST_SESSIONS - 1);
         Self { reader: ChannelReader::new(directory), sessions, given_up: false, positions: 0 }
+    }
+
+    /// Listens in on a process that somebody else reads, under the names that the sessions have there.
+    pub fn overheard(
+        directory: &Path,
+        ids: Vec<String>,
+        known: Vec<SessionRow>,
+    ) -> Result<Self, ChannelError> {
+        let mut sessions = Sessions::new(directory, ids);
+        sessions.is_overheard = true;
+        sessions.known = known;
+        Ok(Self { reader: ChannelReader::listen(directory)?, sessions, given_up: false, positions: 0 })
+    }
+
+    /// Whether the process is gone and all that it wrote was kept elsewhere.
+    pub fn is_over(&self) -> bool {
+        !self.sessions.is_overheard
+            && self.reader.is_exhausted()
+            && self.reader.owner().is_some()
+            && !self.is_alive()
+    }
+
+    /// A process that has not written yet counts as alive.
+    pub fn is_alive(&self) -> bool {
+        self.reader.owner().is_none_or(super::is_alive)
     }
 
     pub fn session_ids(&self) -> &[String] {
@@ -67,12 +87,18 @@ impl Process {
             return Ok(());
         }
         let sessions = &mut self.sessions;
+        for row in sessions.known.drain(..) {
+            out.emit(&row);
+        }
         let drained = self.reader.read(|kind, payload| sessions.take(kind, payload, out, now_ns))?;
         out.lost("damaged frames", drained.damaged);
         for (kind, count) in drained.lost {
             out.lost(kind.name(), count);
         }
         out.flush();
+        if self.sessions.is_overheard {
+            return Ok(());
+        }
         self.positions += drained.positions.len() as u64;
         for at in drained.positions {
             out.emit(&ChannelPositionRow { timestamp_ns: now_ns, ring: at.ring, position: at.position });
@@ -103,6 +129,19 @@ impl Process {
 }
 
 impl Sessions {
+    fn new(directory: &Path, ids: Vec<String>) -> Self {
+        let mut sessions = Self {
+            pid: pid_of(directory).map(u64::from),
+            ids,
+            rows: FrameRows::new(Vec::new(), None),
+            profiled_runs: HashMap::new(),
+            is_overheard: false,
+            known: Vec::new(),
+        };
+        sessions.name_rows();
+        sessions
+    }
+
     /// Makes names up to this session, in steps that double.
     fn reserve(&mut self, session: usize) {
         if session < self.ids.len() {
@@ -110,12 +149,11 @@ impl Sessions {
         }
         let wanted = (session + 1).next_power_of_two();
         self.ids.resize_with(wanted, || SessionId::random().to_string());
-        self.rows = FrameRows::new(self.ids.iter().map(|id| id.as_str().into()).collect());
+        self.name_rows();
     }
 
-    fn id(&mut self, session: u16) -> Text {
-        self.reserve(usize::from(session));
-        self.ids[usize::from(session)].as_str().into()
+    fn name_rows(&mut self) {
+        self.rows = FrameRows::new(self.ids.iter().map(|id| id.as_str().into()).collect(), self.pid);
     }
 
     fn take(&mut self, kind: FrameKind, payload: &[u8], out: &mut Emitter, now_ns: u64) {
@@ -126,106 +164,44 @@ impl Sessions {
             out.emit(&self.rows.inference(&record));
         } else if kind == FrameKind::MESSAGE {
             match serde_json::from_slice(payload) {
-                Ok(message) => self.message(message, out),
+                Ok(message) => self.message(&message, out),
                 // Of a program with another version: kept as it is.
-                Err(_) => out.emit(&self.rows.message(payload, now_ns)),
+                Err(_) => out.emit(&self.rows.text(payload, now_ns)),
             }
         } else {
             out.lost(kind.name(), 1);
         }
     }
 
-    fn message(&mut self, message: ProgramMessage, out: &mut Emitter) {
-        match message {
-            ProgramMessage::Session(note) => self.session(&note, out),
-            ProgramMessage::Profile { timestamp_ns, session, sequence, prefix } => {
-                let session_id = self.id(session);
-                let run = self.profiled_runs.entry(session).or_default();
-                let read = operators(&prefix, &session_id, *run, timestamp_ns, out);
-                *run += 1;
-                if let Err(why) = read {
-                    out.lost("profiles", 1);
-                    let text = format!("the profile of inference {sequence} cannot be read: {why}");
-                    out.emit(&AnnotationRow { timestamp_ns, kind: "profile".into(), text: text.into() });
-                }
+    fn message(&mut self, message: &ProgramMessage, out: &mut Emitter) {
+        if let Some(session) = message.session() {
+            self.reserve(usize::from(session));
+        }
+        if let ProgramMessage::Profile { timestamp_ns, session, sequence, prefix } = message {
+            // Whoever reads a profile removes it.
+            if self.is_overheard {
+                return;
             }
-            ProgramMessage::Note { timestamp_ns, name, text } => {
-                out.emit(&AnnotationRow { timestamp_ns, kind: name.into(), text: text.into() });
+            let session_id = self.rows.session_id(*session);
+            let run = self.profiled_runs.entry(*session).or_default();
+            let read = operators(prefix, &session_id, *run, *timestamp_ns, out);
+            *run += 1;
+            if let Err(why) = read {
+                out.lost("profiles", 1);
+                let text = format!("the profile of inference {sequence} cannot be read: {why}");
+                let (timestamp_ns, kind) = (*timestamp_ns, "profile".into());
+                out.emit(&AnnotationRow { timestamp_ns, kind, text: text.into() });
             }
-            ProgramMessage::InputShapes { timestamp_ns, session, .. }
-            | ProgramMessage::InferenceError { timestamp_ns, session, .. } => {
-                let id = self.id(session);
-                mark(&message, timestamp_ns, Some(&id), self.pid, out);
-            }
-            ProgramMessage::Batch { timestamp_ns, .. } | ProgramMessage::Span { timestamp_ns, .. } => {
-                mark(&message, timestamp_ns, None, self.pid, out);
+            return;
+        }
+        for row in self.rows.message(message) {
+            match row {
+                MessageRow::Session(row) => out.emit(&row),
+                MessageRow::Memory(row) => out.emit(&row),
+                MessageRow::Annotation(row) => out.emit(&row),
             }
         }
     }
-
-    fn session(&mut self, note: &SessionNote, out: &mut Emitter) {
-        let session_id = self.id(note.session);
-        out.emit(&SessionRow {
-            timestamp_ns: note.timestamp_ns,
-            session_id: Text::clone(&session_id),
-            pid: self.pid,
-            model_name: note.model_name.as_str().into(),
-            execution_providers: note.execution_providers.join(",").into(),
-            ort_version: note.ort_version.as_deref().map(Into::into),
-            options: note.options.as_deref().map(Into::into),
-        });
-        let memory =
-            [("before_session", note.memory_before_bytes), ("after_session", note.memory_after_bytes)];
-        for (metric, bytes) in memory {
-            if let Some(bytes) = bytes.and_then(|bytes| i64::try_from(bytes).ok()) {
-                out.emit(&MemoryRow {
-                    timestamp_ns: note.timestamp_ns,
-                    session_id: Text::clone(&session_id),
-                    scope: "process".into(),
-                    metric: metric.into(),
-                    bytes,
-                });
-            }
-        }
-        let missing: Vec<&str> = note
-            .requested_providers
-            .iter()
-            .filter(|wanted| !note.execution_providers.contains(wanted))
-            .map(String::as_str)
-            .collect();
-        if !missing.is_empty() {
-            let text = format!("{}: {} was asked for and is not used", note.model_name, missing.join(", "));
-            out.emit(&AnnotationRow {
-                timestamp_ns: note.timestamp_ns,
-                kind: "provider_fallback".into(),
-                text: text.into(),
-            });
-        }
-    }
-}
-
-/// A message as a mark on the time line: the same JSON, with names instead of the program's numbers.
-fn mark(
-    message: &ProgramMessage,
-    timestamp_ns: u64,
-    session_id: Option<&str>,
-    pid: Option<u64>,
-    out: &mut Emitter,
-) {
-    let Ok(serde_json::Value::Object(mut fields)) = serde_json::to_value(message) else {
-        return;
-    };
-    let kind = fields.remove("kind").and_then(|kind| kind.as_str().map(str::to_owned)).unwrap_or_default();
-    fields.remove("timestamp_ns");
-    fields.remove("session");
-    if let Some(id) = session_id {
-        fields.insert("session_id".into(), id.into());
-    }
-    if let Some(pid) = pid {
-        fields.insert("pid".into(), pid.into());
-    }
-    let text = serde_json::Value::Object(fields).to_string();
-    out.emit(&AnnotationRow { timestamp_ns, kind: kind.into(), text: text.into() });
 }
 
 /// Reads and removes the profile of one run.

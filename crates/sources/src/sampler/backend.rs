@@ -99,6 +99,9 @@ pub trait ProcessBackend: Send + std::fmt::Debug {
 
     fn probe(&mut self) -> Availability;
 
+    /// Count the cycles of processes that are watched from now on, where the machine can.
+    fn count_cycles(&mut self) {}
+
     /// What this system can never give, told once at the start.
     fn never(&self) -> Vec<Missing>;
 

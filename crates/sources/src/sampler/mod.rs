@@ -68,7 +68,10 @@ impl ProcessSampler {
         Ok(Self::assemble(options, selector, backend))
     }
 
-    fn assemble(options: SamplerOptions, selector: Selector, backend: Box<dyn ProcessBackend>) -> Self {
+    fn assemble(options: SamplerOptions, selector: Selector, mut backend: Box<dyn ProcessBackend>) -> Self {
+        if options.cycles {
+            backend.count_cycles();
+        }
         let mut tracks = vec!["processes".to_owned(), "process_samples".to_owned()];
         if options.threads {
             tracks.push("thread_samples".to_owned());

@@ -69,6 +69,8 @@ pub struct SamplerOptions {
     pub exclude: Exclude,
     /// Rows for every thread of the watched processes.
     pub threads: bool,
+    /// Cycles of the watched processes from the processor's counters: costs them about a microsecond per switch.
+    pub cycles: bool,
     /// Rows for the machine and for what surrounds the processes (container limits, pressure).
     pub system: bool,
     /// Rows about what sampling itself costs, once a second (`device_samples` of `ortscope`).
@@ -92,6 +94,7 @@ impl Default for SamplerOptions {
             targets: Targets::default(),
             exclude: Exclude::default(),
             threads: false,
+            cycles: false,
             system: true,
             own_cost_rows: true,
             rates: Rates::default(),

@@ -3,9 +3,12 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
+use ortscope_channel::rows::MESSAGE_KIND;
 use ortscope_channel::{ChannelError, recover_rings};
 use ortscope_core::batch::Batch;
-use ortscope_core::schema::{AnnotationRow, ChannelPositionRow, InferenceRow, Row, TableId, Text};
+use ortscope_core::schema::{
+    AnnotationRow, ChannelPositionRow, InferenceRow, MemoryRow, Row, SessionRow, TableId, Text,
+};
 use ortscope_core::tables::Scan;
 
 use super::unit::Unit;
@@ -43,11 +46,19 @@ pub(super) fn read(recording: &Path, manifest: &Manifest, units: &[Unit]) -> Res
     }
     let batches = &mut found.batches;
     let kept = inferences_kept(batches, units);
-    let mut messages = messages_kept(units, read_at_ns);
+    let mut messages = messages_kept(batches, units, read_at_ns);
+    let sessions = sessions_kept(units);
     for batch in batches.iter_mut() {
         let is_new: Vec<bool> = match batch.table() {
             TableId::Inferences => batch.rows().map(|row| !kept.contains(&name(&row))).collect(),
             TableId::Annotations => batch.rows().map(|row| !take_one(&mut messages, &row)).collect(),
+            TableId::Sessions => {
+                batch.rows::<SessionRow>().map(|row| !sessions.contains(&row.session_id)).collect()
+            }
+            // What was told with the session.
+            TableId::Memory => {
+                batch.rows::<MemoryRow>().map(|row| !sessions.contains(&row.session_id)).collect()
+            }
             _ => continue,
         };
         *batch = batch.filter(&is_new);
@@ -85,21 +96,37 @@ fn inferences_kept(found: &[Batch], units: &[Unit]) -> HashSet<Name> {
     rows(units, TableId::Inferences, &scan).map(|row| name(&row)).collect()
 }
 
-/// Messages by kind and text, counted: they carry no number. One that the journal has since a position was last said is
-/// the same one.
-type Messages = HashMap<(Text, Text), u64>;
+/// The sessions that the journal has.
+fn sessions_kept(units: &[Unit]) -> HashSet<Text> {
+    rows::<SessionRow>(units, TableId::Sessions, &Scan::all()).map(|row| row.session_id).collect()
+}
 
-fn messages_kept(units: &[Unit], read_at_ns: u64) -> Messages {
-    let scan = Scan { from_ns: Some(read_at_ns), ..Scan::all() };
+/// Messages by kind and text, counted: they carry no number. One that the journal has since a position was last said is
+/// the same one; so is one with the time that its program gave it.
+type Messages = HashMap<(Text, Text, Option<u64>), u64>;
+
+fn messages_kept(found: &[Batch], units: &[Unit], read_at_ns: u64) -> Messages {
+    let told = found.iter().filter(|batch| batch.table() == TableId::Annotations);
+    let told_ns = told.flat_map(Batch::times_ns).min().copied();
+    let from_ns = told_ns.map_or(read_at_ns, |first_ns| first_ns.min(read_at_ns));
+    let scan = Scan { from_ns: Some(from_ns), ..Scan::all() };
     let mut kept = Messages::new();
     for row in rows::<AnnotationRow>(units, TableId::Annotations, &scan) {
-        *kept.entry((row.kind, row.text)).or_default() += 1;
+        // A text without a time of its own has that of its reading.
+        if &*row.kind != MESSAGE_KIND || row.timestamp_ns >= read_at_ns {
+            *kept.entry(message_name(&row)).or_default() += 1;
+        }
     }
     kept
 }
 
+fn message_name(row: &AnnotationRow) -> (Text, Text, Option<u64>) {
+    let told_ns = (&*row.kind != MESSAGE_KIND).then_some(row.timestamp_ns);
+    (Text::clone(&row.kind), Text::clone(&row.text), told_ns)
+}
+
 fn take_one(messages: &mut Messages, row: &AnnotationRow) -> bool {
-    let count = messages.get_mut(&(Text::clone(&row.kind), Text::clone(&row.text)));
+    let count = messages.get_mut(&message_name(row));
     count.filter(|count| **count > 0).map(|count| *count -= 1).is_some()
 }
 

@@ -25,10 +25,10 @@ pub use process::Process;
 pub use slices::Slice;
 pub use thread::{Now, Thread, ThreadKey};
 
+use super::by_id::ById;
 use super::{
     Exec, Exit, FaultKind, KernelEvent, RunState, Start, Switch, SwitchReason, Task, ThreadState, Wakeup,
 };
-use super::by_id::ById;
 use chain::Chains;
 use table::Table;
 

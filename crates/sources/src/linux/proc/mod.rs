@@ -12,6 +12,7 @@
 //! Times of a running thread are as of its last tick (1 to 10 ms) or switch; kernel events are exact at any time.
 
 mod clock;
+mod cycles;
 mod environment;
 mod exits;
 mod files;
@@ -38,6 +39,7 @@ use self::system::System;
 use crate::sampler::{
     GroupSet, Missing, ProcessBackend, ProcessFacts, ReadError, ThreadReading, ThreadState,
 };
+use crate::sys::perf_open::Counter;
 
 /// Arguments of a process that are kept.
 const MAX_ARGUMENTS: usize = 256;
@@ -60,6 +62,7 @@ pub struct ProcBackend {
     environment: Option<Environment>,
     missing: Vec<Missing>,
     sockets: Sockets,
+    counts_cycles: bool,
     own: Option<OwnedFd>,
 }
 
@@ -82,6 +85,7 @@ impl ProcBackend {
             environment: None,
             missing: Vec::new(),
             sockets: Sockets::default(),
+            counts_cycles: false,
             own: files::open(files::no_directory(), c"/proc/self/statm").ok(),
         }
     }
@@ -112,8 +116,12 @@ impl ProcessBackend for ProcBackend {
         rights::probe()
     }
 
+    fn count_cycles(&mut self) {
+        self.counts_cycles = true;
+    }
+
     fn never(&self) -> Vec<Missing> {
-        rights::never()
+        rights::never(self.counts_cycles)
     }
 
     fn newly_missing(&mut self, tell: &mut dyn FnMut(Missing)) {
@@ -157,7 +165,10 @@ impl ProcessBackend for ProcBackend {
             budget: &self.budget,
             units: self.units,
         };
-        let process = Process::watch(slot, facts, &self.exits, &mut context)?;
+        let mut process = Process::watch(slot, facts, &self.exits, &mut context)?;
+        if self.counts_cycles && !facts.kernel_thread {
+            self.missing.extend(process.count_cycles(Counter::Cycles, context.scratch));
+        }
         if self.slots.len() <= slot {
             self.slots.resize_with(slot + 1, || None);
         }

@@ -8,11 +8,13 @@ use ortscope_decode::procfs::{self, Stat};
 use rustix::io::Errno;
 
 use super::clock::process_cpu_nanos;
+use super::cycles::{self, Cycles};
 use super::exits::{self, Exits};
 use super::files::{self, Budget, Buffer, Kept, Path, error_of};
 use super::sockets::Traffic;
 use super::threads::Threads;
-use crate::sampler::{ProcessFacts, ReadError};
+use crate::sampler::{Missing, ProcessFacts, ReadError};
+use crate::sys::perf_open::Counter;
 
 /// What does not change without the process running is read again after this time all the same: the kernel can take
 /// memory from a process that sleeps.
@@ -67,6 +69,7 @@ pub(super) struct Process {
     /// Once it was read.
     pub traffic: Option<Traffic>,
     pub is_network_denied: bool,
+    cycles: Option<Cycles>,
     pub threads: Threads,
 }
 
@@ -109,6 +112,7 @@ impl Process {
             traceable: None,
             traffic: None,
             is_network_denied: false,
+            cycles: None,
             threads: Threads::default(),
         };
         process.statm = process.kept(c"statm", budget);
@@ -116,6 +120,17 @@ impl Process {
         process.io = process.kept(c"io", budget);
         process.check_identity(context)?;
         Ok(process)
+    }
+
+    /// Counts cycles from now on; what has to be said about it.
+    pub fn count_cycles(&mut self, counter: Counter, scratch: &mut Vec<u8>) -> Option<Missing> {
+        match Cycles::open(self, counter, scratch) {
+            Ok((cycles, kernel)) => {
+                self.cycles = Some(cycles);
+                (!kernel).then(cycles::only_user)
+            }
+            Err(reason) => reason.missing(),
+        }
     }
 
     fn kept(&self, name: &CStr, budget: &Budget) -> Option<Kept> {
@@ -174,13 +189,16 @@ impl Process {
         self.read_stat(context.buffer).map(drop)
     }
 
-    pub fn cpu(&self, row: &mut ProcessSampleRow, context: &mut Context<'_>) -> Result<(), ReadError> {
+    pub fn cpu(&mut self, row: &mut ProcessSampleRow, context: &mut Context<'_>) -> Result<(), ReadError> {
         let nanos = process_cpu_nanos(self.pid)?;
         // The clock is asked by number. A new process with this number has used less.
         if nanos < row.cpu_time_ns {
             self.check_identity(context)?;
         }
         row.cpu_time_ns = row.cpu_time_ns.max(nanos);
+        if let Some(cycles) = &mut self.cycles {
+            row.cpu_cycles = cycles.read().or(row.cpu_cycles);
+        }
         Ok(())
     }
 

@@ -37,18 +37,17 @@ fn is_contained() -> bool {
 }
 
 /// What Linux keeps for no process.
-pub(super) fn never() -> Vec<Missing> {
+pub(super) fn never(counts_cycles: bool) -> Vec<Missing> {
     let windows = "only Windows counts this";
     let mut missing: Vec<Missing> =
         ["paged_pool_bytes", "non_paged_pool_bytes", "other_operations", "gdi_objects", "user_objects"]
             .map(|track| Missing::new(track, windows, None))
             .into();
-    let cycles = "the CPU clock counts time, not cycles";
-    missing.push(Missing::new(
-        "cpu_cycles",
-        cycles,
-        Some("kernel events count cycles where the machine has a PMU"),
-    ));
+    if !counts_cycles {
+        let why = "the CPU clock counts time, not cycles";
+        let hint = "--cycles counts them where the machine shows its counters";
+        missing.push(Missing::new("cpu_cycles", why, Some(hint)));
+    }
     missing.push(Missing::new(
         "peak_handle_count",
         "Linux keeps no highest number of open descriptors",

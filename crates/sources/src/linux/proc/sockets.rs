@@ -153,11 +153,8 @@ impl Sockets {
 impl Traffic {
     /// The sum of what is open; what is open no more goes to the closed ones.
     fn take(&mut self, open: HashMap<u32, Totals>) -> Totals {
-        for (inode, totals) in &self.sockets {
-            if !open.contains_key(inode) {
-                self.closed.add(*totals);
-            }
-        }
+        let gone = self.sockets.iter().filter(|(inode, _)| !open.contains_key(inode));
+        gone.for_each(|(_, totals)| self.closed.add(*totals));
         self.sockets = open;
         let mut sum = Totals::default();
         self.sockets.values().for_each(|totals| sum.add(*totals));
@@ -203,13 +200,11 @@ mod tests {
         let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut far, _) = listener.accept().unwrap();
         let text = vec![7u8; 100_000];
-        let writer = std::thread::spawn(move || {
-            near.write_all(&text).unwrap();
-            near
-        });
         let mut received = vec![0; 100_000];
-        far.read_exact(&mut received).unwrap();
-        let near = writer.join().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| near.write_all(&text).unwrap());
+            far.read_exact(&mut received).unwrap();
+        });
         let (mut sockets, mut traffic, mut scratch) = (Sockets::default(), Traffic::default(), Vec::new());
         let mut look = |now_ns: u64| {
             let fd = files::open_directory(files::no_directory(), c"/proc/self/fd").unwrap();

@@ -311,3 +311,44 @@ fn descriptors_are_given_back() {
         assert_eq!(budget.left(), 100);
     }
 }
+
+/// Where there is no hardware counter the reason is said; the same way is tested with a count that every kernel has.
+#[test]
+fn cycles_are_counted_or_the_reason_is_said() {
+    let mut backend = ProcBackend::new();
+    backend.count_cycles();
+    assert!(backend.never().iter().all(|missing| missing.track != "cpu_cycles"));
+    let mut facts = ProcessFacts::default();
+    backend.look(std::process::id(), &mut facts).unwrap();
+    backend.watch(0, &facts).unwrap();
+    let mut row = ProcessSampleRow::default();
+    backend.cpu(0, &mut row).unwrap();
+    let mut reasons = Vec::new();
+    backend.newly_missing(&mut |missing| reasons.push(missing));
+    assert!(
+        row.cpu_cycles.is_some() || reasons.iter().any(|missing| missing.track == "cpu_cycles"),
+        "{reasons:?}"
+    );
+
+    let stand_in = backend.slots[0].as_mut().unwrap().count_cycles(Counter::TaskClock, &mut Vec::new());
+    if stand_in.as_ref().is_some_and(|missing| missing.track == "cpu_cycles") {
+        println!("skipped: counters may not be opened here: {stand_in:?}");
+        return;
+    }
+    let before = row.cpu_time_ns;
+    let burn = || {
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_millis(30) {
+            std::hint::spin_loop();
+        }
+    };
+    burn();
+    // Threads that start later are counted too.
+    std::thread::scope(|scope| {
+        scope.spawn(burn);
+    });
+    backend.cpu(0, &mut row).unwrap();
+    let (counted, used) = (row.cpu_cycles.unwrap(), row.cpu_time_ns - before);
+    assert!(counted > 0 && counted <= used + 20_000_000, "{counted} of {used}");
+    assert!(counted * 2 > used, "{counted} of {used}");
+}

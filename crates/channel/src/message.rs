@@ -38,6 +38,19 @@ pub enum ProgramMessage {
     Note { timestamp_ns: u64, name: String, text: String },
 }
 
+impl ProgramMessage {
+    /// The number of the session that it is about, if it is about one.
+    pub fn session(&self) -> Option<u16> {
+        match self {
+            Self::Session(note) => Some(note.session),
+            Self::InputShapes { session, .. }
+            | Self::InferenceError { session, .. }
+            | Self::Profile { session, .. } => Some(*session),
+            Self::Batch { .. } | Self::Span { .. } | Self::Note { .. } => None,
+        }
+    }
+}
+
 /// A session as its program knows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionNote {

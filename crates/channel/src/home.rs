@@ -1,0 +1,202 @@
+//! The directory below which instrumented processes write: where it lies, whose it is, and what is left of dead ones.
+//!
+//! ```text
+//! ortscope-<pid>-<time>/owner                    who reads; locked as long as the reader lives
+//! ortscope-<pid>-<time>/recording                where the recording is, if one is made
+//! ortscope-<pid>-<time>/process-<pid>-<time>/    the rings of one process
+//! ```
+//! A reader that is killed leaves all of it, and it takes memory. It may still hold records that no journal has, so
+//! whoever finds it first has the recording repaired and then removes it.
+
+use std::fs::TryLockError;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use fs_err::File;
+use ortscope_core::clock::now_nanos;
+use ortscope_core::identity::ProcessIdentity;
+
+use crate::fork_guard::Incarnation;
+use crate::ring::RingReader;
+use crate::{private_files, ring_files};
+
+/// Names an instrumented process the directory in which it makes its own.
+pub const CHANNEL_VARIABLE: &str = "ORTSCOPE_CHANNEL";
+
+/// In memory where the system has such a place: a ring on a disk would be written out again and again.
+const IN_MEMORY: &str = "/dev/shm";
+const PREFIX: &str = "ortscope-";
+const PROCESS_PREFIX: &str = "process-";
+const OWNER: &str = "owner";
+const RECORDING: &str = "recording";
+/// Names that are tried before a directory is given up.
+const MOST_TRIES: u64 = 100;
+/// Homes that one search looks at.
+const MOST_HOMES: usize = 4096;
+
+/// A directory of this user alone, gone with this value.
+#[derive(Debug)]
+pub struct ChannelHome {
+    directory: PathBuf,
+    /// The system gives the lock back when this process ends, however it ends.
+    _owner: File,
+    maker: Incarnation,
+}
+
+impl ChannelHome {
+    /// Makes one for a reader: in memory if that is possible, else among the temporary files.
+    pub fn create(reader: ProcessIdentity) -> std::io::Result<Self> {
+        let mut problem = None;
+        for place in places() {
+            match Self::create_in(&place, reader) {
+                Ok(home) => return Ok(home),
+                Err(error) => problem = Some(error),
+            }
+        }
+        Err(problem.unwrap_or_else(|| std::io::Error::other("there is no directory for temporary files")))
+    }
+
+    fn create_in(place: &Path, reader: ProcessIdentity) -> std::io::Result<Self> {
+        for number in 0..MOST_TRIES {
+            let directory = place.join(format!("{PREFIX}{}-{:x}", reader.pid, now_nanos() + number));
+            match private_files::create_new_directory(&directory) {
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+                Ok(()) => {
+                    let mut owner = private_files::create_allocated(&directory.join(OWNER), 0)?;
+                    owner.file().lock()?;
+                    writeln!(owner, "{} {}", reader.pid, reader.start)?;
+                    return Ok(Self { directory, _owner: owner, maker: Incarnation::current() });
+                }
+            }
+        }
+        Err(std::io::Error::other(format!("no name is free in {}", place.display())))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Says which recording the rings belong to, for whoever finds them after this process was killed.
+    pub fn set_recording(&self, recording: &Path) -> std::io::Result<()> {
+        let mut file = private_files::create_allocated(&self.directory.join(RECORDING), 0)?;
+        file.write_all(recording.as_os_str().as_encoded_bytes())
+    }
+
+    /// Leaves the directory where it is: its rings are still needed.
+    pub fn keep(mut self) -> PathBuf {
+        std::mem::take(&mut self.directory)
+    }
+}
+
+impl Drop for ChannelHome {
+    fn drop(&mut self) {
+        // A child of `fork` has a copy of this value; the directory is its parent's.
+        if !self.directory.as_os_str().is_empty() && self.maker.is_current() {
+            fs_err::remove_dir_all(&self.directory).ok();
+        }
+    }
+}
+
+/// A home whose reader and writers are dead. As long as this lives nobody else takes it up.
+#[derive(Debug)]
+pub struct LeftBehind {
+    directory: PathBuf,
+    recording: Option<PathBuf>,
+    _owner: File,
+}
+
+impl LeftBehind {
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The recording that may need the rings.
+    pub fn recording(&self) -> Option<&Path> {
+        self.recording.as_deref()
+    }
+
+    pub fn remove(self) -> std::io::Result<()> {
+        fs_err::remove_dir_all(&self.directory)
+    }
+}
+
+/// The homes of this user that nobody reads or writes any more. A reader is alive as long as it holds its lock; a writer
+/// as long as `is_alive` says so.
+pub fn left_behind(is_alive: impl Fn(ProcessIdentity) -> bool) -> Vec<LeftBehind> {
+    homes().into_iter().filter_map(|directory| take_up(directory, &is_alive)).collect()
+}
+
+/// Whether somebody reads what is written below a home. Where it does not say who, somebody may: two readers would take
+/// each other's records away.
+pub fn has_reader(home: &Path) -> bool {
+    let Ok(owner) = File::open(home.join(OWNER)) else {
+        return true;
+    };
+    // Given back at once, when the file is closed.
+    matches!(owner.file().try_lock_shared(), Err(TryLockError::WouldBlock))
+}
+
+/// The directories of a process below every home of this user and below `other`, the oldest first: where it writes, if
+/// it does.
+pub fn directories_of(pid: u32, other: Option<&Path>) -> Vec<PathBuf> {
+    let homes = homes().into_iter().chain(other.map(Path::to_owned));
+    let found = homes.flat_map(|home| process_directories(&home));
+    let mut found: Vec<PathBuf> = found.filter(|path| pid_of(path) == Some(pid)).collect();
+    found.sort_by(|one, other| one.file_name().cmp(&other.file_name()));
+    found
+}
+
+/// The recording that the reader of a home makes.
+pub fn recording_of(home: &Path) -> Option<PathBuf> {
+    let text = fs_err::read_to_string(home.join(RECORDING)).ok()?;
+    (!text.is_empty()).then(|| PathBuf::from(text))
+}
+
+/// A directory below a home for a process, which no other one has.
+pub fn process_directory(home: &Path, pid: u32) -> PathBuf {
+    home.join(format!("{PROCESS_PREFIX}{pid}-{:x}", now_nanos()))
+}
+
+/// The process whose directory this is, by its name.
+pub fn pid_of(directory: &Path) -> Option<u32> {
+    directory.file_name()?.to_str()?.strip_prefix(PROCESS_PREFIX)?.split('-').next()?.parse().ok()
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "only looked into for what dead processes left; homes are private"
+)]
+fn places() -> Vec<PathBuf> {
+    let memory = PathBuf::from(IN_MEMORY);
+    memory.is_dir().then_some(memory).into_iter().chain([std::env::temp_dir()]).collect()
+}
+
+fn homes() -> Vec<PathBuf> {
+    let entries = places().into_iter().filter_map(|place| fs_err::read_dir(place).ok()).flatten().flatten();
+    let named = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX));
+    let own = named.filter(|entry| {
+        // Not through a link: it could lead anywhere.
+        entry.path().symlink_metadata().is_ok_and(|found| found.is_dir() && private_files::is_own(&found))
+    });
+    own.take(MOST_HOMES).map(|entry| entry.path()).collect()
+}
+
+fn process_directories(home: &Path) -> Vec<PathBuf> {
+    let entries = fs_err::read_dir(home).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| pid_of(path).is_some()).collect()
+}
+
+fn take_up(directory: PathBuf, is_alive: &impl Fn(ProcessIdentity) -> bool) -> Option<LeftBehind> {
+    // One without an owner is being made, or is not for us.
+    let owner = fs_err::OpenOptions::new().read(true).write(true).open(directory.join(OWNER)).ok()?;
+    owner.file().try_lock().ok()?;
+    let rings = process_directories(&directory).into_iter().filter_map(|path| ring_files(&path).ok());
+    let mut writers =
+        rings.flatten().filter_map(|ring| Some(RingReader::open_for_recovery(&ring).ok()?.owner()));
+    if writers.any(is_alive) {
+        return None;
+    }
+    let recording = recording_of(&directory);
+    Some(LeftBehind { directory, recording, _owner: owner })
+}

@@ -1,0 +1,161 @@
+//! What is seen from inside of the watched processes: their inferences, through a channel.
+//!
+//! `record` has the program instrumented before it starts; `attach` listens in on programs that record already.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TrySendError, sync_channel};
+use std::time::Duration;
+
+use ortscope_channel::{ChannelHome, directories_of, has_reader, recording_of};
+use ortscope_core::schema::{SessionRow, TableId};
+use ortscope_core::tables::{Scan, Tables as _};
+use ortscope_sources::programs::{CHANNEL_VARIABLE, ProcessChange, ProgramsSource, is_alive};
+use ortscope_store::{Recording, RecordingWriter};
+
+use super::summary::Unavailable;
+
+/// Changes that wait to be kept. One that finds no room is not: it matters only after a crash.
+const MOST_CHANGES: usize = 4096;
+/// The track of the reasons why there are no inferences.
+pub const TRACK: &str = "inferences";
+
+#[derive(Debug, Default)]
+pub struct Inside {
+    source: Option<ProgramsSource>,
+    changes: Option<Receiver<ProcessChange>>,
+    home: Option<ChannelHome>,
+    pub unavailable: Vec<Unavailable>,
+}
+
+impl Inside {
+    /// For a program that is about to start: it writes below `home`.
+    pub fn of_home(home: ChannelHome) -> Self {
+        let (sender, changes) = sync_channel(MOST_CHANGES);
+        let tell = Box::new(move |change| match sender.try_send(change) {
+            Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
+        });
+        let source = ProgramsSource::new(home.path(), tell);
+        Self { source: Some(source), changes: Some(changes), home: Some(home), unavailable: Vec::new() }
+    }
+
+    /// For processes that run already: those that record are listened to, of the others it is said what is missing.
+    pub fn of_running(pids: &[u32]) -> Self {
+        let mut inside = Self::default();
+        let mut source = ProgramsSource::overhearing();
+        let mut heard = false;
+        for pid in pids {
+            match overhear(&mut source, *pid) {
+                Ok(()) => heard = true,
+                Err(why) => inside.unavailable.push(why),
+            }
+        }
+        inside.source = heard.then_some(source);
+        inside
+    }
+
+    pub fn take_source(&mut self) -> Option<ProgramsSource> {
+        self.source.take()
+    }
+
+    pub fn no_inferences(&mut self, reason: impl Into<String>, hint: impl Into<String>) {
+        self.unavailable.push(unavailable(reason, hint));
+    }
+
+    /// Says which recording the rings belong to, for whoever finds them after a crash.
+    pub fn set_recording(&self, recording: &Path) -> std::io::Result<()> {
+        self.home.as_ref().map_or(Ok(()), |home| home.set_recording(recording))
+    }
+
+    /// Waits, and meanwhile has the recording keep the places of rings.
+    pub fn wait(&self, period: Duration, recording: Option<&RecordingWriter>) {
+        let Some(changes) = &self.changes else {
+            std::thread::sleep(period);
+            return;
+        };
+        match changes.recv_timeout(period) {
+            Ok(change) => {
+                keep(&change, recording);
+                changes.try_iter().for_each(|change| keep(&change, recording));
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            // The source has ended early.
+            Err(RecvTimeoutError::Disconnected) => std::thread::sleep(period),
+        }
+    }
+}
+
+fn unavailable(reason: impl Into<String>, hint: impl Into<String>) -> Unavailable {
+    Unavailable { track: TRACK.into(), reason: reason.into(), hint: Some(hint.into()) }
+}
+
+fn keep(change: &ProcessChange, recording: Option<&RecordingWriter>) {
+    let Some(recording) = recording else { return };
+    let kept = match change {
+        ProcessChange::Seen { directory, session_ids } => {
+            recording.remove_channel(directory).and_then(|()| recording.add_channel(directory, session_ids))
+        }
+        ProcessChange::Gone { directory } => recording.remove_channel(directory),
+    };
+    if let Err(error) = kept {
+        tracing::warn!(%error, "a crash now would lose what is still in the rings");
+    }
+}
+
+/// Listens to a process, or says why not.
+fn overhear(source: &mut ProgramsSource, pid: u32) -> Result<(), Unavailable> {
+    // The newest: a program that stopped recording and began again has several.
+    let named = channel_of(pid);
+    let Some(directory) = directories_of(pid, named.as_deref()).pop() else {
+        let hint = "start it by 'ortscope record -- …', or have it call ortscope.patch() (Python)";
+        return Err(unavailable(format!("process {pid} does not record its inferences"), hint));
+    };
+    let home = directory.parent().unwrap_or(&directory);
+    let failed = |error: ortscope_channel::ChannelError| {
+        unavailable(format!("the inferences of process {pid} cannot be read: {error}"), "attach as its user")
+    };
+    if !has_reader(home) {
+        // Nobody reads: it is ours.
+        source.expect(&directory);
+        return Ok(());
+    }
+    let (session_ids, known) =
+        recording_of(home).map(|path| known_sessions(&path, &directory)).unwrap_or_default();
+    source.overhear(&directory, session_ids, known).map_err(failed)
+}
+
+/// The directory that a process was started with, where the system shows it.
+fn channel_of(pid: u32) -> Option<PathBuf> {
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let mut variables = environment.split(|byte| *byte == 0);
+    let value = variables.find_map(|variable| {
+        std::str::from_utf8(variable).ok()?.strip_prefix(CHANNEL_VARIABLE)?.strip_prefix('=')
+    })?;
+    (!value.is_empty()).then(|| PathBuf::from(value))
+}
+
+/// Names and models of the sessions, from the recording that the other reader makes.
+fn known_sessions(recording: &Path, directory: &Path) -> (Vec<String>, Vec<SessionRow>) {
+    let Ok(recording) = Recording::open(recording) else {
+        return Default::default();
+    };
+    let places = &recording.manifest().channels;
+    let Some(place) = places.iter().find(|place| place.directory == directory) else {
+        return Default::default();
+    };
+    let rows = recording.scan(TableId::Sessions, &Scan::all());
+    let rows = rows.flatten().flat_map(|batch| batch.rows::<SessionRow>().collect::<Vec<_>>());
+    let known = rows.filter(|row| place.session_ids.iter().any(|id| **id == *row.session_id)).collect();
+    (place.session_ids.clone(), known)
+}
+
+/// Frees what killed recorders left in memory; their recordings are completed first. Runs beside everything else.
+pub fn sweep_in_background() {
+    let sweep = || {
+        for (place, error) in ortscope_store::sweep(is_alive) {
+            tracing::warn!("{} was left behind and cannot be removed: {error}", place.display());
+        }
+    };
+    if let Err(error) = std::thread::Builder::new().name("ortscope-sweep".into()).spawn(sweep) {
+        tracing::warn!(%error, "what killed recorders left behind is not removed");
+    }
+}
