@@ -9,6 +9,8 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
+import tempfile
 
 import maturin
 from maturin import (  # noqa: F401 - the rest of the interface is maturin's
@@ -57,6 +59,19 @@ def _build_program():
     for old in os.listdir(scripts):
         os.remove(os.path.join(scripts, old))
     shutil.copy2(program, scripts)
+    _build_preload(os.path.dirname(program), scripts)
+
+
+def _build_preload(programs, scripts):
+    """The library that records native programs lies beside ``ortscope``; Linux only."""
+    target = os.environ.get("CARGO_BUILD_TARGET", sys.platform)
+    if "linux" not in target:
+        return
+    command = ["cargo", "build", "--package", "ortscope-preload", "--profile", _profile()]
+    if os.environ.get("CARGO_BUILD_TARGET"):
+        command += ["--target", target]
+    subprocess.check_call(command, cwd=ROOT)
+    shutil.copy2(os.path.join(programs, "libortscope_preload.so"), scripts)
 
 
 def _prepare():
@@ -83,6 +98,37 @@ def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
     return maturin.prepare_metadata_for_build_wheel(metadata_directory, config_settings)
 
 
+def _sources():
+    """What belongs to the project: what git knows and does not ignore; without git, everything but products."""
+    if os.path.exists(os.path.join(ROOT, ".git")) and shutil.which("git"):
+        command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        listed = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout.decode().split("\0")
+        return sorted(path for path in set(listed) if path and os.path.isfile(os.path.join(ROOT, path)))
+    found = []
+    for directory, names, files in os.walk(ROOT):
+        names[:] = [name for name in names if name not in ("target", ".git", "node_modules", "__pycache__")]
+        found += [os.path.relpath(os.path.join(directory, file), ROOT) for file in files if file != "PKG-INFO"]
+    # The dashboard as it was built is a product, but one that saves its builder from needing npm.
+    return sorted(found)
+
+
 def build_sdist(sdist_directory, config_settings=None):
-    os.makedirs(os.path.join(DATA, "scripts"), exist_ok=True)
-    return maturin.build_sdist(sdist_directory, config_settings)
+    """All sources: maturin's own has only the crates of the extension, and the program needs the others."""
+    with tempfile.TemporaryDirectory() as scratch:
+        name = prepare_metadata_for_build_wheel(scratch, config_settings)
+        stem = name[: -len(".dist-info")]
+        metadata = os.path.join(scratch, name, "METADATA")
+        path = os.path.join(sdist_directory, stem + ".tar.gz")
+        with tarfile.open(path, "w:gz", format=tarfile.PAX_FORMAT) as archive:
+            archive.add(metadata, stem + "/PKG-INFO", filter=_anonymous)
+            for source in _sources():
+                archive.add(os.path.join(ROOT, source), stem + "/" + source.replace(os.sep, "/"), filter=_anonymous)
+    return os.path.basename(path)
+
+
+def _anonymous(entry):
+    # Who built it, and when each file was touched, is nobody's business.
+    entry.uid = entry.gid = 0
+    entry.uname = entry.gname = ""
+    entry.mtime = int(os.environ.get("SOURCE_DATE_EPOCH", entry.mtime))
+    return entry

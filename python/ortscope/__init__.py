@@ -11,9 +11,11 @@ Three ways to have inferences recorded::
 
 from typing import TYPE_CHECKING, Any, List
 
-from ._monitor import BatchMonitor, InferenceMonitor, Monitor
+from . import devices
+from ._monitor import BatchMonitor, InferenceMonitor, Monitor, stop
 from ._native import __version__
 from ._session import is_patched, patch, profiling_unavailable, unpatch
+from .comparison import Comparison, compare
 from .errors import (
     ETWAccessDeniedError,
     ETWError,
@@ -27,6 +29,7 @@ from .process import (
     BaseMonitor,
     ETWMonitor,
     ETWMonitorConfig,
+    HybridMonitor,
     MetricSample,
     MonitorConfig,
     ProcessMetrics,
@@ -42,12 +45,14 @@ if TYPE_CHECKING:
 __all__ = [
     "BaseMonitor",
     "BatchMonitor",
+    "Comparison",
     "ETWAccessDeniedError",
     "ETWError",
     "ETWMonitor",
     "ETWMonitorConfig",
     "ETWProviderError",
     "ETWSessionError",
+    "HybridMonitor",
     "InferenceMonitor",
     "MetricSample",
     "Monitor",
@@ -62,11 +67,14 @@ __all__ = [
     "Summary",
     "Table",
     "__version__",
+    "compare",
     "create_monitor",
+    "devices",
     "is_patched",
     "patch",
     "profiling_unavailable",
     "recordings",
+    "stop",
     "store_directory",
     "unpatch",
 ]

@@ -77,6 +77,10 @@ def release(reason: str = "stopped") -> Optional[Dict[str, Any]]:
 
 def _end(reason: str) -> Optional[Dict[str, Any]]:
     global _observer, _observed_by_other, _last_result
+    shadow = sys.modules.get(__package__ + "._shadow")
+    if shadow is not None:
+        # What second sessions have taken belongs to this recording.
+        shadow.finish_all()
     ending, _observer = _observer, None
     _native.stop_writing()
     _observed_by_other = False

@@ -208,6 +208,13 @@ class Monitor(InferenceMonitor, BatchMonitor):
             return self._last
         return Summary(_engine.statistics(), self.recording_id)
 
+    def live(self, seconds: float = 1.0) -> Any:
+        """``with monitor.live():`` in a notebook shows the summary while the cell runs."""
+        from .notebook import LiveView
+
+        self._ensure()
+        return LiveView(self, seconds)
+
     def to_html(self, path: Any = None) -> str:
         """The report of the recording as HTML; written to ``path`` if one is given. Ends the recording first."""
         from . import _binary
@@ -321,3 +328,9 @@ def ensure_started(config: Optional[Dict[str, Any]] = None) -> Optional[Monitor]
 def default_monitor() -> Optional[Monitor]:
     """The monitor that the package started by itself, if it did."""
     return _default
+
+
+def stop() -> Optional[Dict[str, Any]]:
+    """Ends the recording that ``patch()`` or a ``MonitoredInferenceSession`` began by itself; what became of it."""
+    with _default_lock:
+        return None if _default is None else _default.stop()

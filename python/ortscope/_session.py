@@ -4,13 +4,14 @@ Both put method descriptors of the native half in place of ``run``, ``run_with_o
 ``run_with_ortvaluevector``; these call ONNX Runtime's own methods with the very same arguments.
 """
 
+import contextlib
 import functools
 import json
 import os
 import sys
 import threading
 import warnings
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional
 
 from . import _engine, _hooks, _native
 from .errors import MonitorError
@@ -117,7 +118,7 @@ def attach(
     )
     session._ortscope_probe = probe
     if config.get("enable_profiling"):
-        _profile(probe, config.get("profile_every", DEFAULT_PROFILE_EVERY))
+        _profile(session, probe, config.get("profile_every", DEFAULT_PROFILE_EVERY))
     _hooks.notify("session_created", session)
     missing = [name for name in wanted if name not in providers]
     if missing and providers:
@@ -128,15 +129,22 @@ def attach(
     return probe
 
 
-def _profile(probe: Any, every: Any) -> None:
+def _profile(session: Any, probe: Any, every: Any) -> None:
     if not isinstance(every, int) or isinstance(every, bool) or every < 1:
         raise ValueError("profile_every must be a whole number from 1 on, not %r" % (every,))
     why_not = profiling_unavailable()
     if why_not is None:
         probe.profile_every(every)
         return
-    _engine.tell("note", name="profiling_unavailable", text=why_not)
-    warnings.warn("operators are not profiled: %s" % why_not, RuntimeWarning, stacklevel=4)
+    if not hasattr(session, "get_session_options"):
+        _engine.tell("note", name="profiling_unavailable", text=why_not)
+        warnings.warn("operators are not profiled: %s" % why_not, RuntimeWarning, stacklevel=4)
+        return
+    from ._shadow import Shadow
+
+    text = "%s: a second session profiles the inputs of sampled runs" % why_not
+    _engine.tell("note", name="shadow_session", text=text)
+    probe.shadow_every(every, Shadow(session, probe.number))
 
 
 @functools.lru_cache(maxsize=1)
@@ -186,7 +194,7 @@ def _make_class() -> type:
         """An ``onnxruntime.InferenceSession`` whose inferences are recorded.
 
         All arguments are those of ``onnxruntime.InferenceSession``; ``monitoring_config`` may have ``enable_profiling``
-        (profile the operators of sampled runs, ONNX Runtime 1.25 and newer), ``profile_every`` (one run of so many),
+        (profile the operators of sampled runs; before ONNX Runtime 1.25 in a second session), ``profile_every`` (one run of so many),
         ``model_name``, and the settings of the recording if this session is the first thing that is monitored:
         ``store``, ``record``, ``sampling_hz``, ``name``.
         """
@@ -198,11 +206,8 @@ def _make_class() -> type:
             _monitor.ensure_started(config)
             memory_before = _native.own_memory_bytes()
             # A patched base would attach a probe of its own.
-            _creating.nested = getattr(_creating, "nested", 0) + 1
-            try:
+            with unmonitored():
                 super().__init__(path_or_bytes, sess_options, providers, *args, **kwargs)
-            finally:
-                _creating.nested -= 1
             attach(self, path_or_bytes, providers, memory_before, config)
 
     for name, signature in _SIGNATURES.items():
@@ -220,6 +225,16 @@ def _make_class() -> type:
 _creating = threading.local()
 
 
+@contextlib.contextmanager
+def unmonitored() -> Iterator[None]:
+    """Sessions that this thread makes inside are our own and get no probe."""
+    _creating.nested = getattr(_creating, "nested", 0) + 1
+    try:
+        yield
+    finally:
+        _creating.nested -= 1
+
+
 def monitored_class() -> type:
     """The class; made when it is first asked for, because it derives from ONNX Runtime's."""
     global _monitored_class
@@ -231,7 +246,6 @@ def monitored_class() -> type:
 
 def patch(**config: Any) -> None:
     """Has every session of this program recorded, also those that exist already. A second call changes nothing."""
-    global _patched, _default_config
     config = _check_config(config)
     from . import _monitor
 

@@ -168,6 +168,9 @@ def _metrics_of(row: Dict[str, Any], system: Optional[Dict[str, Any]], reasons: 
 class BaseMonitor:
     """Watches processes; the names of its methods are what existing callers use."""
 
+    #: Whether CPU use is to come from the kernel's events.
+    _events = False
+
     def __init__(self, config: Optional[MonitorConfig] = None) -> None:
         self.config = config if config is not None else MonitorConfig()
         self.config.check()
@@ -211,6 +214,7 @@ class BaseMonitor:
             config.max_processes,
             config.exclude_system_processes,
             config.overhead_limit_percent,
+            events=self._events,
         )
 
     def stop_monitoring(self) -> None:
@@ -388,6 +392,15 @@ class ProcessMonitor(BaseMonitor):
     """Samples processes through what the system offers without special rights."""
 
 
+class HybridMonitor(BaseMonitor):
+    """CPU use from the kernel's own events where the rights allow it, everything else from the sampler.
+
+    Without the rights it is a :class:`ProcessMonitor`: ``backend`` says so, and ``get_statistics()["unavailable"]`` why.
+    """
+
+    _events = True
+
+
 class ETWMonitor(BaseMonitor):
     """Kernel events of Windows. Where there are none, making one raises :class:`ETWError`: it never pretends."""
 
@@ -423,8 +436,13 @@ def _is_administrator() -> bool:
 def create_monitor(
     use_case: str = "production", sampling_hz: float = 100, prefer_low_overhead: bool = False
 ) -> BaseMonitor:
-    """A monitor for a use case: its overhead limit is the program's, and the rate is lowered when it is reached."""
+    """A monitor for a use case: its overhead limit is the program's, and the rate is lowered when it is reached.
+
+    ``prefer_low_overhead`` halves the limit, samples ten times a second at most and does without kernel events, and so
+    does the use case ``critical``; otherwise CPU use comes from events where that is possible. ``backend`` tells.
+    """
     limit = _native.overhead_limit(use_case)
     if prefer_low_overhead:
         limit, sampling_hz = limit / 2, min(sampling_hz, 10)
-    return ProcessMonitor(MonitorConfig(sampling_rate_hz=sampling_hz, overhead_limit_percent=limit))
+    kind = ProcessMonitor if prefer_low_overhead or use_case == "critical" else HybridMonitor
+    return kind(MonitorConfig(sampling_rate_hz=sampling_hz, overhead_limit_percent=limit))

@@ -2,9 +2,15 @@
 
 import html
 import json
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Iterable, List, Optional
 
 _COLUMNS = ("model", "count", "errors", "mean", "p50", "p90", "p99", "max", "per second")
+
+_STYLE = (
+    "<style>body{font:14px system-ui,sans-serif;margin:2em}table{border-collapse:collapse;margin-bottom:1em}"
+    "th,td{padding:.2em .8em;text-align:right;border-bottom:1px solid #ccc}th:first-child,td:first-child{text-align:left}"
+    "</style>"
+)
 
 
 def _ms(value: Optional[float]) -> str:
@@ -45,6 +51,19 @@ class Summary:
     def to_json(self) -> str:
         return json.dumps(self.data, indent=2)
 
+    def to_html(self, path: Any = None) -> str:
+        """A page of its own with the figures, without scripts; written to ``path`` if one is given."""
+        title = "ortscope" + (" · recording %s" % self.recording_id if self.recording_id else "")
+        page = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>%s</title>%s</head><body>%s</body></html>\n" % (
+            html.escape(title),
+            _STYLE,
+            self._repr_html_(),
+        )
+        if path is not None:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(page)
+        return page
+
     def _rows(self) -> List[List[str]]:
         rows = []
         for session in self.sessions:
@@ -77,8 +96,16 @@ class Summary:
         return "<ortscope.Summary of %d inferences in %d sessions>" % (self.inferences, len(self.sessions))
 
     def _repr_html_(self) -> str:
-        head = "".join("<th>%s</th>" % html.escape(name) for name in _COLUMNS)
-        body = "".join(
-            "<tr>%s</tr>" % "".join("<td>%s</td>" % html.escape(cell) for cell in row) for row in self._rows()
-        )
-        return "<table><thead><tr>%s</tr></thead><tbody>%s</tbody></table>" % (head, body)
+        parts = [_table(_COLUMNS, self._rows())]
+        if self.operators:
+            rows = [[row["op_type"], str(row["count"]), "%.3f ms" % row["total_ms"]] for row in self.operators[:10]]
+            parts.append(_table(("operator (sampled runs)", "count", "total"), rows))
+        if self.recording_id:
+            parts.append("<p>recording %s</p>" % html.escape(self.recording_id))
+        return "".join(parts)
+
+
+def _table(columns: Iterable[str], rows: List[List[str]]) -> str:
+    head = "".join("<th>%s</th>" % html.escape(name) for name in columns)
+    body = "".join("<tr>%s</tr>" % "".join("<td>%s</td>" % html.escape(cell) for cell in row) for row in rows)
+    return "<table><thead><tr>%s</tr></thead><tbody>%s</tbody></table>" % (head, body)

@@ -8,7 +8,7 @@
 use std::ffi::{CString, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
 use ortscope_core::clock::now_nanos;
@@ -17,7 +17,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-use crate::ndarray::{self, Shapes};
+use crate::hot::{HOT, METHODS, SLOTS};
+use crate::ndarray;
 use crate::probe::{Context, Probe};
 use crate::{doorway, symbols};
 
@@ -40,20 +41,6 @@ const METH_KEYWORDS: c_int = 0x0002;
 /// Arguments that are passed on without an allocation.
 const MOST_ARGUMENTS: usize = 12;
 
-/// Methods of a session, in the order of their slots.
-const METHODS: [&str; 4] = ["run", "run_with_ort_values", "run_with_iobinding", "run_with_ortvaluevector"];
-/// Two classes can have descriptors: ONNX Runtime's own, and ours that derives from it.
-const SLOTS: usize = 2 * METHODS.len();
-
-/// What each slot calls. Set once with a reference that is kept for ever.
-static ORIGINALS: [AtomicPtr<ffi::PyObject>; SLOTS] = [const { AtomicPtr::new(null_mut()) }; SLOTS];
-/// `PyObject_Vectorcall`, where the interpreter has it.
-static VECTORCALL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
-/// The attribute under which a session keeps its probe.
-static PROBE_NAME: AtomicPtr<ffi::PyObject> = AtomicPtr::new(null_mut());
-static PROBE_TYPE: AtomicPtr<ffi::PyTypeObject> = AtomicPtr::new(null_mut());
-static HAS_HOOKS: AtomicBool = AtomicBool::new(false);
-static OPEN_BATCHES: AtomicU32 = AtomicU32::new(0);
 static HOOKS: Mutex<Option<Hooks>> = Mutex::new(None);
 
 /// Python's part of the slow path.
@@ -70,11 +57,11 @@ struct Hooks {
 /// Looks up what the hot path needs; called once when the module is loaded.
 pub fn prepare(py: Python<'_>) {
     if let Some(address) = symbols::find(py, "PyObject_Vectorcall") {
-        VECTORCALL.store(address.cast_mut(), Ordering::Release);
+        HOT.vectorcall.store(address.cast_mut(), Ordering::Release);
     }
     // Kept for ever: both are as old as the module.
-    PROBE_NAME.store(pyo3::intern!(py, "_ortscope_probe").clone().into_ptr(), Ordering::Release);
-    PROBE_TYPE.store(py.get_type::<Probe>().into_ptr().cast(), Ordering::Release);
+    HOT.probe_name.store(pyo3::intern!(py, "_ortscope_probe").clone().into_ptr(), Ordering::Release);
+    HOT.probe_type.store(py.get_type::<Probe>().into_ptr().cast(), Ordering::Release);
 }
 
 /// What Python does beside the hot path.
@@ -83,14 +70,14 @@ pub fn set_hooks(attach: Py<PyAny>, batch: Py<PyAny>, before: Option<Py<PyAny>>,
     let has_hooks = before.is_some() || after.is_some();
     let hooks = Hooks { attach, before, after, batch };
     let old = HOOKS.lock().unwrap_or_else(PoisonError::into_inner).replace(hooks);
-    HAS_HOOKS.store(has_hooks, Ordering::Release);
+    HOT.has_hooks.store(has_hooks, Ordering::Release);
     drop(old);
 }
 
 /// How many batches are open: only then is the caller's batch asked for.
 #[pyfunction]
 pub fn set_batch_source(open: u32) {
-    OPEN_BATCHES.store(open, Ordering::Release);
+    HOT.open_batches.store(open, Ordering::Release);
 }
 
 /// A descriptor for `owner.name` that calls `original`. `derived` tells our own class from ONNX Runtime's.
@@ -108,7 +95,8 @@ pub fn method<'py>(
         return Err(PyValueError::new_err(format!("{name} is not a method that can be monitored")));
     };
     let slot = kind + if derived { METHODS.len() } else { 0 };
-    let before = ORIGINALS[slot].swap(original.clone().into_ptr(), Ordering::AcqRel);
+    HOT.forget_probes();
+    let before = HOT.originals[slot].swap(original.clone().into_ptr(), Ordering::AcqRel);
     // Another thread may be inside of the old one: its reference is never given back.
     let _ = before;
     let text = |text: String| CString::new(text).map_err(|error| PyValueError::new_err(error.to_string()));
@@ -148,12 +136,17 @@ unsafe extern "C" fn entry<const SLOT: usize>(
     let arguments = Arguments { session, values, positional: positional as usize, keywords };
     // SAFETY: everything is valid for the length of this call, by the contract of this function.
     unsafe {
-        let original = ORIGINALS[SLOT].load(Ordering::Acquire);
-        if !crate::output::is_active() && !HAS_HOOKS.load(Ordering::Relaxed) {
+        let original = HOT.originals[SLOT].load(Ordering::Relaxed);
+        if !HOT.active.load(Ordering::Relaxed) && !HOT.has_hooks.load(Ordering::Relaxed) {
             return invoke(original, arguments);
         }
-        let probe = probe_of(session);
-        let Some(held) = probe else {
+        let probe = HOT.probe_of(session);
+        if !probe.is_null()
+            && let Some(batch_size) = plain_run::<SLOT>(probe, arguments)
+        {
+            return measured(probe, batch_size, original, arguments);
+        }
+        let Some(held) = probe_of(session) else {
             return invoke(original, arguments);
         };
         // The session may lose its probe while it runs; this reference keeps it.
@@ -163,7 +156,87 @@ unsafe extern "C" fn entry<const SLOT: usize>(
     }
 }
 
+/// The batch size of a run about which nothing but its times is to be told: no new shapes, no listeners, no profile.
 #[inline]
+unsafe fn plain_run<const SLOT: usize>(probe: *mut ffi::PyObject, arguments: Arguments) -> Option<u32> {
+    if HOT.has_hooks.load(Ordering::Relaxed) || HOT.open_batches.load(Ordering::Relaxed) > 0 {
+        return None;
+    }
+    // SAFETY: as in `entry`; a probe that is known is alive.
+    unsafe {
+        let probe = inside(probe);
+        if !SLOT.is_multiple_of(METHODS.len()) {
+            return Some(0);
+        }
+        if (*probe).is_profiling() {
+            return None;
+        }
+        let feed = argument(arguments, 1, c"input_feed".as_ptr());
+        if feed.is_null() { Some(0) } else { ndarray::same_shapes(feed, &(*probe).shapes) }
+    }
+}
+
+/// A plain run. No reference is taken: whether the probe has outlived the run is asked behind it.
+#[inline]
+unsafe fn measured(
+    probe: *mut ffi::PyObject,
+    batch_size: u32,
+    original: *mut ffi::PyObject,
+    arguments: Arguments,
+) -> *mut ffi::PyObject {
+    // SAFETY: as in `entry`; the probe is not touched behind the run unless it is still known, and so alive.
+    unsafe {
+        let sequence = (*inside(probe)).next();
+        let start = now_nanos();
+        let result = invoke(original, arguments);
+        let end = now_nanos();
+        if HOT.probe_of(arguments.session) != probe || result.is_null() {
+            let context = Context { batch_size, ..Context::default() };
+            record_unusual(probe, sequence, (start, end), result.is_null(), context, arguments);
+            return result;
+        }
+        let context = Context { batch_size, ..Context::default() };
+        (*inside(probe)).record(sequence, start, end, true, context);
+        result
+    }
+}
+
+/// The record of a plain run that failed, or whose session was forgotten meanwhile: perhaps it has another probe now.
+#[cold]
+unsafe fn record_unusual(
+    before: *mut ffi::PyObject,
+    sequence: u64,
+    (start, end): (u64, u64),
+    failed: bool,
+    context: Context,
+    arguments: Arguments,
+) {
+    let mut held = None;
+    // SAFETY: as in `entry`. Looking for the probe may set and clear exceptions, so the one that is set is put aside.
+    keeping_exception(|| held = unsafe { probe_of(arguments.session) });
+    let Some(held) = held else { return };
+    // SAFETY: the reference that was given is given back below.
+    unsafe {
+        let probe = &*held.probe;
+        let sequence = if held.object == before { sequence } else { probe.next() };
+        probe.record(sequence, start, end, !failed, context);
+        if failed {
+            tell_error(probe, sequence, end);
+        }
+        ffi::Py_DECREF(held.object);
+    }
+}
+
+/// # Safety
+/// `object` is a probe, and the GIL is held.
+#[inline]
+unsafe fn inside(object: *mut ffi::PyObject) -> *const Probe {
+    // SAFETY: the caller's.
+    unsafe { Borrowed::from_ptr(Python::assume_attached(), object).cast_unchecked::<Probe>().get() }
+}
+
+/// A run with all that there can be to tell.
+#[cold]
 unsafe fn monitored<const SLOT: usize>(
     probe: &Probe,
     original: *mut ffi::PyObject,
@@ -173,16 +246,15 @@ unsafe fn monitored<const SLOT: usize>(
     // SAFETY: as in `entry`.
     unsafe {
         let feed = if feeds { argument(arguments, 1, c"input_feed".as_ptr()) } else { null_mut() };
-        let shapes = (!feed.is_null()).then(|| Shapes::of(feed));
         let sequence = probe.next();
-        let mut context =
-            Context { batch_size: shapes.as_ref().map_or(0, Shapes::batch_size), ..Context::default() };
-        if let Some(shapes) = &shapes
-            && probe.are_new_shapes(shapes.code())
-        {
-            tell_shapes(probe, sequence, feed);
+        let mut context = Context::default();
+        if !feed.is_null() {
+            context.batch_size = match ndarray::same_shapes(feed, &probe.shapes) {
+                Some(batch_size) => batch_size,
+                None => new_shapes(probe, sequence, feed),
+            };
         }
-        if HAS_HOOKS.load(Ordering::Relaxed) || OPEN_BATCHES.load(Ordering::Relaxed) > 0 {
+        if HOT.has_hooks.load(Ordering::Relaxed) || HOT.open_batches.load(Ordering::Relaxed) > 0 {
             before_in_python(arguments.session, &mut context);
         }
         if feeds && probe.is_profile_due() {
@@ -195,7 +267,7 @@ unsafe fn monitored<const SLOT: usize>(
         if result.is_null() {
             tell_error(probe, sequence, end);
         }
-        if HAS_HOOKS.load(Ordering::Relaxed) {
+        if HOT.has_hooks.load(Ordering::Relaxed) {
             after_in_python(arguments.session, end.saturating_sub(start), !result.is_null());
         }
         result
@@ -208,27 +280,32 @@ struct Held {
 }
 
 /// The session's probe with a reference to it; a session without one gets one.
-#[inline]
+#[cold]
 unsafe fn probe_of(session: *mut ffi::PyObject) -> Option<Held> {
     // SAFETY: valid objects and the GIL, as in `entry`; only an object of exactly the probe's type is taken for one.
     unsafe {
-        let mut object = ffi::PyObject_GetAttr(session, PROBE_NAME.load(Ordering::Relaxed));
+        let known = HOT.probe_of(session);
+        if !known.is_null() {
+            ffi::Py_INCREF(known);
+            return Some(Held { object: known, probe: inside(known) });
+        }
+        let mut object = ffi::PyObject_GetAttr(session, HOT.probe_name.load(Ordering::Relaxed));
         if object.is_null() {
             ffi::PyErr_Clear();
             attach(session);
-            object = ffi::PyObject_GetAttr(session, PROBE_NAME.load(Ordering::Relaxed));
+            object = ffi::PyObject_GetAttr(session, HOT.probe_name.load(Ordering::Relaxed));
             if object.is_null() {
                 ffi::PyErr_Clear();
                 return None;
             }
         }
-        if ffi::Py_TYPE(object) != PROBE_TYPE.load(Ordering::Relaxed) {
+        if ffi::Py_TYPE(object) != HOT.probe_type.load(Ordering::Relaxed) {
             ffi::Py_DECREF(object);
             return None;
         }
-        let py = Python::assume_attached();
-        let probe: *const Probe = Borrowed::from_ptr(py, object).cast_unchecked::<Probe>().get();
-        Some(Held { object, probe })
+        // The reference that was just given is not the only one: the session has its own, and with it the probe lives.
+        HOT.remember(session, object);
+        Some(Held { object, probe: inside(object) })
     }
 }
 
@@ -266,7 +343,7 @@ unsafe fn invoke(original: *mut ffi::PyObject, arguments: Arguments) -> *mut ffi
         let named =
             if arguments.keywords.is_null() { 0 } else { ffi::PyTuple_Size(arguments.keywords) as usize };
         let given = arguments.positional + named;
-        let vectorcall = VECTORCALL.load(Ordering::Relaxed);
+        let vectorcall = HOT.vectorcall.load(Ordering::Relaxed);
         if vectorcall.is_null() || given >= MOST_ARGUMENTS {
             return invoke_packed(original, arguments, named);
         }
@@ -348,20 +425,24 @@ unsafe fn attach(session: *mut ffi::PyObject) {
     });
 }
 
+/// Remembers and tells the shapes of a feed; gives its batch size.
 #[cold]
-unsafe fn tell_shapes(probe: &Probe, sequence: u64, feed: *mut ffi::PyObject) {
+unsafe fn new_shapes(probe: &Probe, sequence: u64, feed: *mut ffi::PyObject) -> u32 {
+    // SAFETY: as in `entry`.
+    let batch_size = unsafe { ndarray::remember(feed, &probe.shapes) };
     in_python(|py| {
         // SAFETY: as in `entry`.
         let feed = unsafe { borrowed(py, feed) };
-        probe.tell_shapes(sequence, now_nanos(), ndarray::named(&feed));
+        probe.tell_shapes(sequence, now_nanos(), || ndarray::named(&feed));
         Ok(())
     });
+    batch_size
 }
 
 #[cold]
 unsafe fn before_in_python(session: *mut ffi::PyObject, context: &mut Context) {
     in_python(|py| {
-        if OPEN_BATCHES.load(Ordering::Relaxed) > 0
+        if HOT.open_batches.load(Ordering::Relaxed) > 0
             && let Some(batch) = hook(py, |hooks| Some(&hooks.batch))
         {
             let batch: Option<(u32, Option<u32>)> = batch.call0(py)?.extract(py)?;
@@ -422,6 +503,20 @@ fn keeping_exception(work: impl FnOnce()) {
     unsafe { ffi::PyErr_Restore(kind, value, trace) };
 }
 
+/// Where single runs cannot be profiled, a session of our own runs the same inputs: `shadow(sequence, feed)` copies them.
+#[cold]
+unsafe fn offer_to_shadow(probe: &Probe, sequence: u64, feed: *mut ffi::PyObject) -> bool {
+    let mut has_shadow = false;
+    in_python(|py| {
+        let Some(shadow) = probe.shadow(py) else { return Ok(()) };
+        has_shadow = true;
+        // SAFETY: as in `entry`.
+        let feed = unsafe { borrowed(py, feed) };
+        shadow.call1(py, (sequence, feed)).map(drop)
+    });
+    has_shadow
+}
+
 /// One run with the operator profiler on. If that is not possible it is a run like any other.
 #[cold]
 unsafe fn profiled(
@@ -434,16 +529,16 @@ unsafe fn profiled(
     // SAFETY: as in `entry`; the array lives as long as the call.
     unsafe {
         let given = argument(arguments, 2, c"run_options".as_ptr());
-        let may = given.is_null() || given == ffi::Py_None();
+        let feed = argument(arguments, 1, c"input_feed".as_ptr());
         let mut options = None;
-        if may {
+        let is_shadowed = !feed.is_null() && offer_to_shadow(probe, sequence, feed);
+        if !is_shadowed && (given.is_null() || given == ffi::Py_None()) {
             in_python(|py| {
                 options = doorway::options_for(py, probe.number_of(), sequence)?;
                 Ok(())
             });
         }
         let names = argument(arguments, 0, c"output_names".as_ptr());
-        let feed = argument(arguments, 1, c"input_feed".as_ptr());
         let start = now_nanos();
         let (result, profiled) = match &options {
             Some((options, _)) if !names.is_null() && !feed.is_null() => {
@@ -465,7 +560,7 @@ unsafe fn profiled(
             }
             keeping_exception(|| Python::attach(|_| drop(options)));
         }
-        if HAS_HOOKS.load(Ordering::Relaxed) {
+        if HOT.has_hooks.load(Ordering::Relaxed) {
             after_in_python(arguments.session, end.saturating_sub(start), !result.is_null());
         }
         result

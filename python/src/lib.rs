@@ -10,6 +10,7 @@
 mod call;
 mod doorway;
 mod errors;
+mod hot;
 mod live;
 mod ndarray;
 mod observer;

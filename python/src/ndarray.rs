@@ -5,12 +5,14 @@
 //! are read through Python.
 #![expect(unsafe_code, reason = "reads the head of numpy's array object")]
 
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicUsize, Ordering};
 
 use ortscope_sources::programs::NamedShape;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+
+use crate::hot::HOT;
 
 /// Numbers that a set of shapes is remembered by; more are cut off, which can only hide a change.
 const MOST_NUMBERS: usize = 64;
@@ -28,12 +30,9 @@ struct ArrayHead {
     sizes: *const isize,
 }
 
-/// `numpy.ndarray`, once its layout was found to be the known one.
-static ARRAY_TYPE: AtomicPtr<ffi::PyTypeObject> = AtomicPtr::new(std::ptr::null_mut());
-
 /// Checks the layout with an array that it makes. Without numpy nothing happens.
 pub fn learn(py: Python<'_>) {
-    if !ARRAY_TYPE.load(Ordering::Relaxed).is_null() {
+    if !HOT.array_type.load(Ordering::Relaxed).is_null() {
         return;
     }
     let check = || -> PyResult<Option<*mut ffi::PyTypeObject>> {
@@ -57,70 +56,94 @@ pub fn learn(py: Python<'_>) {
         Ok(is_known.then_some(pointer))
     };
     if let Ok(Some(pointer)) = check() {
-        ARRAY_TYPE.store(pointer, Ordering::Release);
+        HOT.array_type.store(pointer, Ordering::Release);
     }
 }
 
-/// The shapes of the values of a feed: for each value the number of its dimensions and their sizes.
+/// The shapes that a session had last: for each input the number of its dimensions and their sizes. Only touched with the
+/// GIL held, which is why plain loads and stores are enough.
 #[derive(Debug)]
-pub struct Shapes {
-    numbers: [i64; MOST_NUMBERS],
-    used: usize,
+pub struct LastShapes {
+    used: AtomicUsize,
+    batch_size: AtomicU32,
+    numbers: [AtomicI64; MOST_NUMBERS],
 }
 
-impl Shapes {
-    /// # Safety
-    /// `feed` is a valid object and the GIL is held. Runs no Python code and keeps no reference.
-    #[inline]
-    pub unsafe fn of(feed: *mut ffi::PyObject) -> Self {
-        let mut shapes = Self { numbers: [0; MOST_NUMBERS], used: 0 };
-        let array_type = ARRAY_TYPE.load(Ordering::Acquire);
-        // SAFETY: the caller's; the dictionary cannot change meanwhile, because nothing here runs Python code.
-        unsafe {
-            if ffi::PyDict_Check(feed) == 0 {
-                return shapes;
+impl Default for LastShapes {
+    fn default() -> Self {
+        // No feed has as many numbers: the first one is new.
+        let used = AtomicUsize::new(usize::MAX);
+        Self { used, batch_size: AtomicU32::new(0), numbers: [const { AtomicI64::new(0) }; MOST_NUMBERS] }
+    }
+}
+
+/// Calls `each` with the numbers that stand for a feed until it says no; says whether it never did.
+///
+/// # Safety
+/// `feed` is a valid object and the GIL is held. `each` runs no Python code, so that the dictionary stays as it is.
+#[inline]
+unsafe fn all_numbers(feed: *mut ffi::PyObject, mut each: impl FnMut(i64) -> bool) -> bool {
+    let array_type = HOT.array_type.load(Ordering::Relaxed);
+    // SAFETY: the caller's.
+    unsafe {
+        // The type is compared first: asking for its flags is a call.
+        if ffi::Py_TYPE(feed) != &raw mut ffi::PyDict_Type && ffi::PyDict_Check(feed) == 0 {
+            return true;
+        }
+        let (mut position, mut key, mut value) = (0, std::ptr::null_mut(), std::ptr::null_mut());
+        while ffi::PyDict_Next(feed, &raw mut position, &raw mut key, &raw mut value) != 0 {
+            let same = match sizes(value, array_type) {
+                None => each(UNKNOWN),
+                Some(sizes) => each(sizes.len() as i64) && sizes.iter().all(|size| each(*size as i64)),
+            };
+            if !same {
+                return false;
             }
-            let (mut position, mut key, mut value) = (0, std::ptr::null_mut(), std::ptr::null_mut());
-            while ffi::PyDict_Next(feed, &raw mut position, &raw mut key, &raw mut value) != 0 {
-                shapes.add(sizes(value, array_type));
+        }
+    }
+    true
+}
+
+/// The batch size of a feed whose shapes are those of last time; `None` if they are others.
+///
+/// # Safety
+/// `feed` is a valid object and the GIL is held. Runs no Python code and keeps no reference.
+#[inline]
+pub unsafe fn same_shapes(feed: *mut ffi::PyObject, last: &LastShapes) -> Option<u32> {
+    let mut position = 0;
+    // SAFETY: the caller's.
+    let same = unsafe {
+        all_numbers(feed, |number| {
+            let known = last.numbers.get(position);
+            position += 1;
+            known.is_none_or(|known| known.load(Ordering::Relaxed) == number)
+        })
+    };
+    let same = same && position.min(MOST_NUMBERS) == last.used.load(Ordering::Relaxed);
+    same.then(|| last.batch_size.load(Ordering::Relaxed))
+}
+
+/// Remembers the shapes of a feed. Gives its batch size: the first dimension of the first input, 0 if it has none.
+///
+/// # Safety
+/// As for [`same_shapes`].
+pub unsafe fn remember(feed: *mut ffi::PyObject, last: &LastShapes) -> u32 {
+    let mut used = 0;
+    // SAFETY: the caller's.
+    unsafe {
+        all_numbers(feed, |number| {
+            if let Some(slot) = last.numbers.get(used) {
+                slot.store(number, Ordering::Relaxed);
+                used += 1;
             }
-        }
-        shapes
+            true
+        });
     }
-
-    #[inline]
-    fn add(&mut self, sizes: Option<&[isize]>) {
-        let Some(sizes) = sizes else {
-            self.push(UNKNOWN);
-            return;
-        };
-        self.push(sizes.len() as i64);
-        for size in sizes {
-            self.push(*size as i64);
-        }
-    }
-
-    #[inline]
-    fn push(&mut self, number: i64) {
-        if let Some(slot) = self.numbers.get_mut(self.used) {
-            *slot = number;
-            self.used += 1;
-        }
-    }
-
-    #[inline]
-    pub fn code(&self) -> &[i64] {
-        &self.numbers[..self.used]
-    }
-
-    /// The first dimension of the first input; 0 if it has none.
-    #[inline]
-    pub fn batch_size(&self) -> u32 {
-        match self.code() {
-            [dimensions, first, ..] if *dimensions >= 1 => u32::try_from(*first).unwrap_or(0),
-            _ => 0,
-        }
-    }
+    let number = |at: usize| if at < used { last.numbers[at].load(Ordering::Relaxed) } else { 0 };
+    let batch_size = if number(0) >= 1 { u32::try_from(number(1)).unwrap_or(0) } else { 0 };
+    last.used.store(used, Ordering::Relaxed);
+    last.batch_size.store(batch_size, Ordering::Relaxed);
+    batch_size
 }
 
 /// # Safety

@@ -3,9 +3,9 @@
 //! The present output is behind a lock that the hot path does not take: each thread remembers it until a counter says
 //! that it has changed. All of this happens with the GIL held, so a fork never finds the lock taken.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ortscope_channel::{ChannelWriter, FrameKind};
@@ -15,6 +15,7 @@ use ortscope_sources::programs::{ProgramMessage, SessionNote};
 use pyo3::prelude::*;
 
 use crate::errors;
+use crate::hot::HOT;
 
 /// Room of each thread's ring: 23,000 inferences, while the reader comes 20 times a second, and sooner when it fills up.
 const RING_BYTES: u64 = 2 << 20;
@@ -30,52 +31,52 @@ pub struct Output {
 }
 
 static CURRENT: Mutex<Option<Arc<Output>>> = Mutex::new(None);
-/// Changes with `CURRENT`.
-static GENERATION: AtomicU64 = AtomicU64::new(0);
-static ACTIVE: AtomicBool = AtomicBool::new(false);
 /// By their numbers; `None` once a session is gone. Numbers are not used again: records may still carry them.
 static SESSIONS: Mutex<Vec<Option<SessionNote>>> = Mutex::new(Vec::new());
 static NEXT_STREAM: AtomicU16 = AtomicU16::new(0);
 
 thread_local! {
-    static KNOWN: RefCell<(u64, Option<Arc<Output>>)> = const { RefCell::new((0, None)) };
-    static STREAM: Cell<Option<u16>> = const { Cell::new(None) };
+    static KNOWN: RefCell<Known> = const { RefCell::new(Known { generation: 0, stream: None, output: None }) };
+}
+
+/// What a thread remembers.
+struct Known {
+    generation: u64,
+    stream: Option<u16>,
+    output: Option<Arc<Output>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether anything is recorded.
-#[inline]
-pub fn is_active() -> bool {
-    ACTIVE.load(Ordering::Relaxed)
-}
-
 /// Number of the calling thread.
-#[inline]
-pub fn stream() -> u16 {
-    STREAM.with(|known| {
-        known.get().unwrap_or_else(|| {
-            let number = NEXT_STREAM.fetch_add(1, Ordering::Relaxed);
-            known.set(Some(number));
-            number
-        })
-    })
+fn stream() -> u16 {
+    KNOWN.try_with(|known| known.borrow_mut().stream()).unwrap_or_default()
 }
 
-/// Hands the writer of the present output to `write`; nothing happens while nothing is recorded.
+impl Known {
+    #[inline]
+    fn stream(&mut self) -> u16 {
+        *self.stream.get_or_insert_with(|| NEXT_STREAM.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// Hands the writer of the present output to `write`, and the number of this thread; nothing happens while nothing is
+/// recorded.
 #[inline]
-pub fn with_writer(write: impl FnOnce(&ChannelWriter)) {
+pub fn with_writer(write: impl FnOnce(&ChannelWriter, u16)) {
     KNOWN
         .try_with(|known| {
             let mut known = known.borrow_mut();
-            let generation = GENERATION.load(Ordering::Acquire);
-            if known.0 != generation {
-                *known = (generation, lock(&CURRENT).clone());
+            let generation = HOT.generation.load(Ordering::Acquire);
+            if known.generation != generation {
+                known.generation = generation;
+                known.output = lock(&CURRENT).clone();
             }
-            if let Some(output) = &known.1 {
-                write(&output.writer);
+            let stream = known.stream();
+            if let Some(output) = &known.output {
+                write(&output.writer, stream);
             }
         })
         // A thread that is ending: nothing can be counted there either.
@@ -85,7 +86,7 @@ pub fn with_writer(write: impl FnOnce(&ChannelWriter)) {
 /// Writes a message; one that finds no room is counted by the ring.
 pub fn send(message: &ProgramMessage) {
     if let Ok(text) = serde_json::to_vec(message) {
-        with_writer(|writer| {
+        with_writer(|writer, _| {
             writer.write(FrameKind::MESSAGE, &text);
         });
     }
@@ -125,8 +126,8 @@ fn open(base: &Path, directory: PathBuf) -> PyResult<()> {
     let writer = ChannelWriter::new(&directory, RING_BYTES, identity).map_err(errors::monitor)?;
     let output = Output { base: base.to_owned(), directory, writer };
     *lock(&CURRENT) = Some(Arc::new(output));
-    ACTIVE.store(true, Ordering::Relaxed);
-    GENERATION.fetch_add(1, Ordering::Release);
+    HOT.active.store(true, Ordering::Relaxed);
+    HOT.generation.fetch_add(1, Ordering::Release);
     let sessions = lock(&SESSIONS).clone();
     for note in sessions.into_iter().flatten() {
         send(&ProgramMessage::Session(note));
@@ -145,16 +146,19 @@ pub fn write_to(base: PathBuf, directory: Option<PathBuf>) -> PyResult<()> {
 
 #[pyfunction]
 pub fn stop_writing() {
-    *lock(&CURRENT) = None;
-    ACTIVE.store(false, Ordering::Relaxed);
-    GENERATION.fetch_add(1, Ordering::Release);
+    if let Some(output) = lock(&CURRENT).take() {
+        // Also the rings of threads that never run a model again.
+        output.writer.close();
+    }
+    HOT.active.store(false, Ordering::Relaxed);
+    HOT.generation.fetch_add(1, Ordering::Release);
     // This thread lets go now; the others with their next inference.
-    with_writer(|_| {});
+    with_writer(|_, _| {});
 }
 
 #[pyfunction]
 pub fn is_writing() -> bool {
-    is_active()
+    HOT.active.load(Ordering::Relaxed)
 }
 
 /// In a child of `fork`: goes on in a directory of its own, below the same one, where the parent's observer finds it.

@@ -1,13 +1,15 @@
 //! The probe of one session: numbers its inferences, notices when the shapes of its inputs change, writes the records.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use ortscope_channel::{InferenceRecord, Phase};
 use ortscope_core::clock::now_nanos;
 use ortscope_sources::programs::{NamedShape, ProgramMessage, SessionNote};
 use pyo3::prelude::*;
 
+use crate::hot::HOT;
+use crate::ndarray::LastShapes;
 use crate::output;
 
 /// Changes of shapes told per session. Beyond, one note says so: a session whose shapes change with every inference
@@ -17,20 +19,18 @@ const MOST_SHAPE_CHANGES: u32 = 100_000;
 /// Belongs to one session, or to one function that was given a name.
 #[pyclass(frozen, module = "ortscope._native")]
 #[derive(Debug)]
+#[repr(C)]
 pub struct Probe {
     number: u16,
+    /// How often the shapes were told.
+    shape_changes: AtomicU32,
     next_sequence: AtomicU64,
-    shapes: Mutex<LastShapes>,
     /// Runs until the next profiled one; negative: none is.
     until_profile: AtomicI64,
+    pub shapes: LastShapes,
     profile_every: AtomicI64,
-}
-
-#[derive(Debug, Default)]
-struct LastShapes {
-    /// What [`crate::ndarray::Shapes`] gave last.
-    code: Vec<i64>,
-    changes: u32,
+    /// Takes the inputs of sampled runs where runs themselves cannot be profiled.
+    shadow: Mutex<Option<Py<PyAny>>>,
 }
 
 /// What is known of an inference beside its times.
@@ -50,7 +50,10 @@ impl Probe {
     /// The number of the next inference, which is the caller's.
     #[inline]
     pub fn next(&self) -> u64 {
-        self.next_sequence.fetch_add(1, Ordering::Relaxed)
+        // With the GIL held nobody comes between the two.
+        let sequence = self.next_sequence.load(Ordering::Relaxed);
+        self.next_sequence.store(sequence + 1, Ordering::Relaxed);
+        sequence
     }
 
     #[inline]
@@ -60,7 +63,7 @@ impl Probe {
             (false, 0) => Phase::First,
             (false, _) => Phase::Steady,
         };
-        let record = InferenceRecord {
+        let mut record = InferenceRecord {
             start_nanos,
             planned_nanos: start_nanos,
             copy_in_nanos: 0,
@@ -70,41 +73,39 @@ impl Probe {
             batch_size: context.batch_size,
             queue_depth: context.queue_depth,
             token: None,
-            stream: output::stream(),
+            stream: 0,
             session: self.number,
             phase,
             ok,
         };
-        output::with_writer(|writer| {
+        output::with_writer(|writer, stream| {
+            record.stream = stream;
             writer.write_inference(&record);
         });
     }
 
-    /// Whether the shapes are others than last time; remembers them.
-    #[inline]
-    pub fn are_new_shapes(&self, code: &[i64]) -> bool {
-        // Another thread of the same session: it has told, or the next inference will.
-        let Ok(mut last) = self.shapes.try_lock() else { return false };
-        if last.code == code {
-            return false;
-        }
-        last.code.clear();
-        last.code.extend_from_slice(code);
-        last.changes = last.changes.saturating_add(1);
-        last.changes <= MOST_SHAPE_CHANGES + 1
-    }
-
+    /// Tells that the shapes are others from this inference on.
     #[cold]
-    pub fn tell_shapes(&self, sequence: u64, timestamp_ns: u64, shapes: Vec<NamedShape>) {
-        let beyond = self.shapes.try_lock().is_ok_and(|last| last.changes > MOST_SHAPE_CHANGES);
-        if beyond {
-            let text =
-                format!("session {} changes its shapes too often: they are told no further", self.number);
+    pub fn tell_shapes(&self, sequence: u64, timestamp_ns: u64, shapes: impl FnOnce() -> Vec<NamedShape>) {
+        let session = self.number;
+        let changes = self.shape_changes.load(Ordering::Relaxed);
+        if changes > MOST_SHAPE_CHANGES {
+            return;
+        }
+        self.shape_changes.store(changes + 1, Ordering::Relaxed);
+        if changes == MOST_SHAPE_CHANGES {
+            let text = format!("session {session} changes its shapes too often: they are told no further");
             output::send(&ProgramMessage::Note { timestamp_ns, name: "input_shapes".into(), text });
             return;
         }
-        let session = self.number;
+        let shapes = shapes();
         output::send(&ProgramMessage::InputShapes { timestamp_ns, session, from_sequence: sequence, shapes });
+    }
+
+    /// Who takes the inputs of sampled runs, if anybody.
+    pub fn shadow(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        let shadow = self.shadow.lock().unwrap_or_else(PoisonError::into_inner);
+        shadow.as_ref().map(|shadow| shadow.clone_ref(py))
     }
 
     #[cold]
@@ -119,10 +120,16 @@ impl Probe {
         output::send(&ProgramMessage::Profile { timestamp_ns, session, sequence, prefix });
     }
 
+    /// Whether any runs are profiled.
+    #[inline]
+    pub fn is_profiling(&self) -> bool {
+        self.until_profile.load(Ordering::Relaxed) >= 0
+    }
+
     /// Whether this run is one to profile.
     #[inline]
     pub fn is_profile_due(&self) -> bool {
-        self.until_profile.load(Ordering::Relaxed) >= 0 && self.count_down()
+        self.is_profiling() && self.count_down()
     }
 
     fn count_down(&self) -> bool {
@@ -136,6 +143,7 @@ impl Probe {
 
 impl Drop for Probe {
     fn drop(&mut self) {
+        HOT.forget_probes();
         output::forget(self.number);
     }
 }
@@ -164,12 +172,15 @@ impl Probe {
             memory_before_bytes: memory_before,
             memory_after_bytes: memory_after,
         });
+        HOT.forget_probes();
         Self {
             number,
+            shape_changes: AtomicU32::new(0),
             next_sequence: AtomicU64::new(0),
-            shapes: Mutex::default(),
             until_profile: AtomicI64::new(-1),
+            shapes: LastShapes::default(),
             profile_every: AtomicI64::new(0),
+            shadow: Mutex::default(),
         }
     }
 
@@ -177,6 +188,13 @@ impl Probe {
     fn profile_every(&self, every: u32) {
         self.profile_every.store(i64::from(every), Ordering::Relaxed);
         self.until_profile.store(i64::from(every) - 1, Ordering::Relaxed);
+    }
+
+    /// Calls `shadow(sequence, feed)` before one run of `every`, instead of profiling it.
+    fn shadow_every(&self, every: u32, shadow: Py<PyAny>) {
+        let old = self.shadow.lock().unwrap_or_else(PoisonError::into_inner).replace(shadow);
+        drop(old);
+        self.profile_every(every);
     }
 
     /// When the clock was read before a call.

@@ -1,17 +1,22 @@
 //! Samples of processes for Python: taken in Rust threads, kept in bounded memory, fetched in one piece.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use ortscope_core::batch::Batch;
+use ortscope_core::clock::now_nanos;
 use ortscope_core::config::UseCase;
+use ortscope_core::metric::Availability;
+use ortscope_core::pipeline::Source as _;
 use ortscope_core::pipeline::{FlushError, Pipeline, RunningPipeline, Sink, SinkError};
 use ortscope_core::schema::{
     AnnotationRow, ColumnData, ProcessRow, ProcessSampleRow, Row as _, SystemSampleRow, TableId,
     UnavailabilityRow,
 };
+use ortscope_sources::kernel::TraceOptions;
 use ortscope_sources::sampler::{OwnCostHandle, ProcessSampler, SamplerOptions, Targets};
+use ortscope_sources::{KernelSource, ProcessMilli};
 use pyo3::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -21,6 +26,8 @@ use crate::errors;
 const MOST_PROCESSES: usize = 16_384;
 /// Reasons and notes that are kept.
 const MOST_NOTES: usize = 100;
+
+const EVENT_WINDOW_NANOS: u64 = 100_000_000;
 
 type Identity = (u64, u64);
 
@@ -37,6 +44,19 @@ struct Kept {
     system: Option<SystemSampleRow>,
     unavailable: BTreeMap<String, (String, Option<String>)>,
     notes: VecDeque<String>,
+    /// CPU use as the kernel's own events have it, by process id.
+    events: HashMap<u64, EventUse>,
+}
+
+/// CPU use of a process from kernel events, in windows of [`EVENT_WINDOW_NANOS`].
+#[derive(Debug, Default)]
+struct EventUse {
+    window_from_ns: u64,
+    used_ns: u64,
+    /// Of the last window that is complete.
+    percent: Option<f64>,
+    /// It has not run since.
+    idle_since_ns: Option<u64>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -49,7 +69,7 @@ pub struct ProcessSampling {
     running: Mutex<Option<RunningPipeline>>,
     samples: Samples,
     cost: OwnCostHandle,
-    backend: &'static str,
+    backend: String,
     started: Instant,
     pid: u32,
 }
@@ -57,7 +77,8 @@ pub struct ProcessSampling {
 #[pymethods]
 impl ProcessSampling {
     #[new]
-    #[pyo3(signature = (pids, names, hertz, room, max_processes, exclude_system, overhead_limit_percent, threads=false))]
+    #[pyo3(signature = (pids, names, hertz, room, max_processes, exclude_system,
+         overhead_limit_percent, threads=false, events=false))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn new(
         pids: Vec<u32>,
@@ -68,7 +89,9 @@ impl ProcessSampling {
         exclude_system: bool,
         overhead_limit_percent: f64,
         threads: bool,
+        events: bool,
     ) -> PyResult<Self> {
+        let watched: HashSet<u32> = pids.iter().copied().collect();
         let mut options = SamplerOptions {
             targets: Targets { pids, names, ..Targets::default() },
             threads,
@@ -82,11 +105,22 @@ impl ProcessSampling {
         options.rates.io_hertz = Some(hertz.min(10.0));
         options.rates.system_hertz = hertz.min(10.0);
         let sampler = ProcessSampler::with_options(options).map_err(errors::monitor)?;
-        let (cost, backend) = (sampler.own_cost(), sampler.backend_name());
+        let (cost, mut backend) = (sampler.own_cost(), sampler.backend_name().to_owned());
         let samples = Samples::default();
         samples.lock().room = room.clamp(1, 10_000_000);
-        let running =
-            Pipeline::default().source(sampler).sink(samples.clone()).start().map_err(errors::monitor)?;
+        let mut pipeline = Pipeline::default().source(sampler).sink(samples.clone());
+        if events {
+            match kernel_events(watched, &samples) {
+                Ok(source) => {
+                    pipeline = pipeline.source(source);
+                    backend = format!("kernel events for CPU use, {backend} for the rest");
+                }
+                Err(reason) => {
+                    samples.lock().unavailable.insert("cpu_percent from kernel events".to_owned(), reason);
+                }
+            }
+        }
+        let running = pipeline.start().map_err(errors::monitor)?;
         Ok(Self {
             running: Mutex::new(Some(running)),
             samples,
@@ -98,8 +132,8 @@ impl ProcessSampling {
     }
 
     #[getter]
-    fn backend(&self) -> &'static str {
-        self.backend
+    fn backend(&self) -> &str {
+        &self.backend
     }
 
     /// Samples since the last call, as JSON.
@@ -120,7 +154,7 @@ impl ProcessSampling {
                 .iter()
                 .filter(|((known, _), _)| pid.is_none_or(|pid| pid == *known))
                 .map(|(identity, (row, percent))| {
-                    let mut value = sample(row, *percent);
+                    let mut value = sample(row, kept.event_percent(identity.0).or(*percent));
                     if let (Some(facts), Some(object)) = (kept.facts.get(identity), value.as_object_mut()) {
                         object.insert("name".into(), (&*facts.name).into());
                         object.insert("parent_pid".into(), facts.parent_pid.into());
@@ -236,7 +270,52 @@ impl Samples {
     }
 }
 
+/// The kernel's events of these processes; or why they cannot be had, and what to do.
+fn kernel_events(watched: HashSet<u32>, samples: &Samples) -> Result<KernelSource, (String, Option<String>)> {
+    if watched.is_empty() {
+        return Err((
+            "events need processes by their ids".to_owned(),
+            Some("name them in target_processes".to_owned()),
+        ));
+    }
+    let kept = samples.clone();
+    let on_milli = Box::new(move |milli: ProcessMilli| kept.lock().milli(&milli));
+    let mut source = KernelSource::new(TraceOptions::default(), Some(watched)).with_millis(on_milli);
+    match source.probe() {
+        Availability::Unavailable { why, hint } => Err((why, Some(hint).filter(|hint| !hint.is_empty()))),
+        _ => Ok(source),
+    }
+}
+
 impl Kept {
+    /// The kernel told what a process used of a millisecond.
+    fn milli(&mut self, milli: &ProcessMilli) {
+        let pid = u64::from(milli.pid);
+        if self.events.len() >= MOST_PROCESSES && !self.events.contains_key(&pid) {
+            return;
+        }
+        let of = self.events.entry(pid).or_default();
+        let since = milli.from_ns.saturating_sub(of.window_from_ns);
+        if of.window_from_ns == 0 {
+            of.window_from_ns = milli.from_ns;
+        } else if since >= EVENT_WINDOW_NANOS {
+            of.percent = Some(of.used_ns as f64 / since as f64 * 100.0);
+            of.window_from_ns = milli.from_ns;
+            of.used_ns = 0;
+        }
+        of.used_ns += u64::from(milli.used_ns);
+        of.idle_since_ns = (milli.used_ns == 0).then_some(milli.from_ns);
+    }
+
+    /// CPU use from events, if there are any of this process.
+    fn event_percent(&self, pid: u64) -> Option<f64> {
+        let of = self.events.get(&pid)?;
+        match of.idle_since_ns {
+            Some(since) if now_nanos().saturating_sub(since) > 3 * EVENT_WINDOW_NANOS => Some(0.0),
+            _ => of.percent,
+        }
+    }
+
     fn add(&mut self, row: ProcessSampleRow) {
         if row.timestamp_ns != self.ticks.1 {
             self.ticks = (self.ticks.0 + 1, row.timestamp_ns);
@@ -250,6 +329,7 @@ impl Kept {
             }
             Some(row.cpu_time_ns.saturating_sub(before.cpu_time_ns) as f64 / time as f64 * 100.0)
         });
+        let percent = self.event_percent(row.pid).or(percent);
         if self.latest.len() < MOST_PROCESSES || self.latest.contains_key(&identity) {
             self.latest.insert(identity, (row.clone(), percent));
         }

@@ -95,6 +95,23 @@ def test_a_name_never_lies_about_its_backend():
             ortscope.ETWMonitor(ortscope.ETWMonitorConfig(session_name="OnnxInferenceMonitor"))
 
 
+def test_the_hybrid_takes_cpu_from_events_or_says_why_not():
+    monitor = ortscope.create_monitor("development", sampling_hz=50)
+    assert isinstance(monitor, ortscope.HybridMonitor)
+    with monitor:
+        busy(1.2)
+        metrics = monitor.get_process_metrics()
+        unavailable = monitor.get_statistics()["unavailable"]
+        why_not = unavailable.get("cpu_percent from kernel events")
+        assert monitor.backend.startswith("kernel events for CPU use") == (why_not is None)
+        if why_not is not None:
+            assert why_not["reason"]
+        # One thread that never rests, on a machine that may be busy.
+        assert 10 < metrics.cpu_percent <= 130
+    for quiet in (ortscope.create_monitor("critical"), ortscope.create_monitor(prefer_low_overhead=True)):
+        assert isinstance(quiet, ortscope.ProcessMonitor)
+
+
 def test_use_cases_have_the_limits_of_the_program():
     monitor = ortscope.create_monitor(use_case="critical", sampling_hz=20)
     assert monitor.config.overhead_limit_percent == 2.0

@@ -29,6 +29,9 @@ pub(crate) const TO_TEST: &[&str] = &[
     "maturin>=1.9,<2",
     "pytest>=8",
     "dissect.etl>=3.10",
+    "fastapi>=0.110",
+    "uvicorn>=0.29",
+    "httpx>=0.27",
 ];
 
 /// What the benchmarks need: the peers, and what makes their data.

@@ -8,6 +8,7 @@
 mod arguments;
 mod bench;
 mod deps;
+mod dist;
 mod environment;
 mod generate;
 mod models;
@@ -49,6 +50,12 @@ const TASKS: &[Task] = &[
         usage: "windows --check [--build] | --test [FILTER]",
         about: "compile for Windows from here, or run the tests under Wine",
         run: windows::main,
+    },
+    Task {
+        name: "dist",
+        usage: "dist [--quick] [--no-sdist] [--no-windows]",
+        about: "build, check and install what a release has: wheels and an sdist",
+        run: dist::main,
     },
     Task {
         name: "deps",

@@ -12,10 +12,16 @@ use crate::environment::Environment;
 use crate::process::{self, Tee, Unavailable, capture, find_program, tee};
 use crate::summary::{Counts, Outcome};
 
-/// The Pythons that one wheel serves.
-const VERSIONS: [&str; 6] = ["3.8", "3.9", "3.10", "3.11", "3.12", "3.13"];
-/// The oldest ONNX Runtime that each of them can install.
-const OLDEST_RUNTIMES: [&str; 6] = ["1.15.1", "1.15.1", "1.15.1", "1.15.1", "1.17.0", "1.20.0"];
+/// The Pythons that one wheel serves, and the oldest ONNX Runtime that each of them can install.
+const VERSIONS: [(&str, &str); 7] = [
+    ("3.8", "1.15.1"),
+    ("3.9", "1.15.1"),
+    ("3.10", "1.15.1"),
+    ("3.11", "1.15.1"),
+    ("3.12", "1.17.0"),
+    ("3.13", "1.20.0"),
+    ("3.14", "1.24.1"),
+];
 /// What the tests use beside the wheel; the interpreter's own version decides which of each.
 const NEEDED: &[&str] = &["pytest", "numpy"];
 
@@ -51,35 +57,46 @@ pub(crate) fn test(environment: &Environment) -> Result<Outcome> {
 pub(crate) fn test_versions(environment: &Environment) -> Result<Outcome> {
     let wheel = build_wheel(environment)?;
     let mut total = Counts::default();
-    let mut missing = Vec::new();
-    for (version, oldest) in VERSIONS.iter().zip(OLDEST_RUNTIMES) {
+    let mut table = vec!["Python   ONNX Runtime  result".to_owned()];
+    for (version, oldest) in VERSIONS {
         let Some(python) = interpreter(version) else {
-            missing.push(*version);
+            table.push(format!("{version:<8} –             not installed here"));
             continue;
         };
         for runtime in [format!("onnxruntime=={oldest}"), "onnxruntime".to_owned()] {
             let venv = environment.scratch("python")?;
             let with = prepare(&python, &venv, &wheel, &runtime)?;
-            eprintln!("Python {version}, {runtime}");
-            match run_tests(environment, &with)? {
-                Outcome::Tests(counts) => {
-                    total.passed += counts.passed;
-                    total.failed += counts.failed;
-                    total.skipped += counts.skipped;
-                }
+            let ask = "import onnxruntime; print(onnxruntime.__version__)";
+            let installed = capture(Command::new(&with).args(["-c", ask])).unwrap_or(runtime);
+            eprintln!("Python {version}, ONNX Runtime {}", installed.trim());
+            let counts = match run_tests(environment, &with)? {
+                Outcome::Tests(counts) => counts,
                 other => return Ok(other),
-            }
+            };
+            table.push(format!(
+                "{version:<8} {:<13} {} passed, {} failed, {} skipped",
+                installed.trim(),
+                counts.passed,
+                counts.failed,
+                counts.skipped
+            ));
+            total.add(counts);
         }
     }
-    if !missing.is_empty() {
-        eprintln!("not tested, because it is not installed: Python {}", missing.join(", "));
+    for line in table {
+        eprintln!("{line}");
     }
     Ok(Outcome::Tests(total))
 }
 
+/// An empty environment in `dir`; gives its interpreter.
+pub(crate) fn make_venv(python: &Path, dir: &Path) -> Result<PathBuf> {
+    capture(Command::new(python).args(["-m", "venv"]).arg(dir))?;
+    Ok(dir.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" }))
+}
+
 fn prepare(python: &Path, venv: &Path, wheel: &Path, runtime: &str) -> Result<PathBuf> {
-    capture(Command::new(python).args(["-m", "venv"]).arg(venv))?;
-    let with = venv.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
+    let with = make_venv(python, venv)?;
     let mut pip = Command::new(&with);
     pip.args(["-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--quiet"]);
     // Wheels of ONNX Runtime before 1.19 were made for numpy 1.
@@ -142,7 +159,7 @@ fn counts(lines: &[String]) -> Option<Counts> {
 }
 
 /// The path with an interpreter's directory in front.
-fn path_with(python: &Path) -> Result<std::ffi::OsString> {
+pub(crate) fn path_with(python: &Path) -> Result<std::ffi::OsString> {
     let before = std::env::var_os("PATH").unwrap_or_default();
     let own = python.parent().map(Path::to_owned).into_iter();
     Ok(std::env::join_paths(own.chain(std::env::split_paths(&before)))?)

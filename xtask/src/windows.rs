@@ -60,6 +60,23 @@ pub(crate) fn check(workspace: &Workspace, build: bool) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
+/// Variables with which the package's build backend, and so cargo and maturin, build for Windows.
+pub(crate) fn wheel_environment(workspace: &Workspace) -> Result<Vec<(&'static str, String)>> {
+    let standard_library = prepare(workspace, false)?;
+    let mut variables = vec![
+        ("CARGO_BUILD_TARGET", TARGET.to_owned()),
+        ("CARGO_TARGET_DIR", products(workspace).display().to_string()),
+        ("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_LINKER", C_COMPILER.to_owned()),
+        // The stable interface of Python needs no interpreter, and no import library, of the target.
+        ("PYO3_NO_PYTHON", "1".to_owned()),
+    ];
+    if matches!(standard_library, StandardLibrary::BuiltFromSource) {
+        variables.push(("CARGO_UNSTABLE_BUILD_STD", "std,panic_abort,panic_unwind".to_owned()));
+        variables.push(("RUSTC_BOOTSTRAP", "1".to_owned()));
+    }
+    Ok(variables)
+}
+
 /// Builds the tests for Windows and runs them under Wine, with ONNX Runtime's libraries for Windows.
 pub(crate) fn test(environment: &mut Environment, filter: &[String]) -> Result<Outcome> {
     if cfg!(windows) {
