@@ -32,11 +32,12 @@ const ARROWS: &[(&str, &[&str])] = &[
         "cli",
         &[
             "core", "etl", "channel", "decode", "sources", "ort", "analyze", "store", "export", "server",
-            "tui",
+            "tui", "unify",
         ],
     ),
-    ("preload", &["core", "channel"]),
-    ("python", &["core", "channel", "decode", "sources", "ort", "analyze", "store"]),
+    ("preload", &["core", "channel", "unify"]),
+    ("python", &["core", "channel", "decode", "sources", "ort", "analyze", "store", "unify"]),
+    ("unify", &[]),
     ("xtask", &[]),
 ];
 

@@ -45,12 +45,16 @@ pub(crate) fn build_wheel(environment: &Environment) -> Result<PathBuf> {
     wheels.find(|path| path.extension().is_some_and(|ending| ending == "whl")).context("pip made no wheel")
 }
 
-/// The tests with the environment's own Python and ONNX Runtime.
-pub(crate) fn test(environment: &Environment) -> Result<Outcome> {
+/// Puts the package as it is now into the environment, for its own tests and for those of the program.
+pub(crate) fn install(environment: &Environment) -> Result<Outcome> {
     let wheel = build_wheel(environment)?;
-    let python = environment.python();
     capture(environment.pip("install").args(["--force-reinstall", "--no-deps"]).arg(&wheel))?;
-    run_tests(environment, &python)
+    Ok(Outcome::Passed)
+}
+
+/// The tests with the environment's own Python and ONNX Runtime, of the package that [`install`] put there.
+pub(crate) fn test(environment: &Environment) -> Result<Outcome> {
+    run_tests(environment, &environment.python())
 }
 
 /// The tests with every Python that can be found, each with the oldest and the newest ONNX Runtime it can install.

@@ -42,6 +42,10 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
         [only] => bail!("{only}"),
         [first, others @ ..] => bail!("{first} (and {} more)", others.len()),
     });
+    summary.step("wheel", || {
+        let environment = Environment::open(Workspace::find()?, TO_TEST, false)?;
+        python::install(&environment)
+    });
     summary.step("tests", || {
         let skips = Skips::new(&workspace)?;
         let mut tests = test_command(&workspace, &filter);

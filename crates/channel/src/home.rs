@@ -111,6 +111,11 @@ impl LeftBehind {
         &self.directory
     }
 
+    /// The directories of the processes that wrote below it.
+    pub fn processes(&self) -> Vec<PathBuf> {
+        process_directories(&self.directory)
+    }
+
     /// The recording that may need the rings.
     pub fn recording(&self) -> Option<&Path> {
         self.recording.as_deref()

@@ -84,7 +84,9 @@ fn rings_of_threads_that_ended_go_when_they_were_read() {
     let mut seen = 0;
     for _ in 0..20 {
         std::thread::scope(|scope| {
-            scope.spawn(|| assert!(writer.write(FrameKind::MESSAGE, b"short work")));
+            let thread = scope.spawn(|| assert!(writer.write(FrameKind::MESSAGE, b"short work")));
+            // The end of a scope does not wait for what threads drop at their very end; this does.
+            thread.join().unwrap();
         });
         reader.read(|_, _| seen += 1).unwrap();
         assert_eq!(rings(directory.path()), 1, "it is not freed yet");

@@ -1,12 +1,17 @@
 //! What recorders that were killed have left in memory: their recordings get it, then it goes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ortscope_channel::{LeftBehind, left_behind};
 use ortscope_core::identity::ProcessIdentity;
 
 use crate::StoreError;
+use crate::manifest::{ChannelPlace, Found, Manifest};
 use crate::repair::repair;
+
+/// Sessions of one process that get names here. Names are given by the recorder, so those of a process that it had not
+/// seen yet have none.
+const SESSIONS_NAMED: usize = 256;
 
 /// Removes the channels of this user whose recorder and programs are gone; before that, the recordings that they belong
 /// to are repaired, because the rings may have rows that no journal has. Gives what could not be done: that stays.
@@ -21,7 +26,28 @@ pub fn sweep(is_alive: impl Fn(ProcessIdentity) -> bool) -> Vec<(PathBuf, StoreE
 fn complete(left: LeftBehind) -> Result<(), StoreError> {
     // A recording that was removed needs nothing any more.
     if let Some(recording) = left.recording().filter(|path| path.exists()) {
+        add_unseen(recording, &left)?;
         repair(recording)?;
     }
     Ok(left.remove()?)
+}
+
+/// A program may run and end before its recorder, which looks a few times a second, has seen its rings: the recording
+/// does not know of them then.
+fn add_unseen(recording: &Path, left: &LeftBehind) -> Result<(), StoreError> {
+    let Found::Whole(mut manifest) = Manifest::read(recording)? else { return Ok(()) };
+    if manifest.end.is_some() {
+        return Ok(());
+    }
+    for directory in left.processes() {
+        let known = manifest.channels.iter().position(|place| place.directory == directory);
+        let known = known.unwrap_or_else(|| {
+            manifest.channels.push(ChannelPlace { directory, session_ids: Vec::new() });
+            manifest.channels.len() - 1
+        });
+        let names = &mut manifest.channels[known].session_ids;
+        let missing = SESSIONS_NAMED.saturating_sub(names.len());
+        names.extend((0..missing).map(|_| uuid::Uuid::new_v4().to_string()));
+    }
+    manifest.write(recording)
 }
