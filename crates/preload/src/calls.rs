@@ -168,10 +168,9 @@ pub unsafe extern "system" fn release_session<const N: usize>(session: *mut sys:
 /// # Safety
 /// `session` is alive.
 unsafe fn begin<const N: usize>(session: *const sys::OrtSession) -> Option<Begun> {
-    // SAFETY: the caller's.
     guarded(|| {
         sessions::begin(session.addr(), || {
-            // SAFETY: ONNX Runtime has just made this session through the same table.
+            // SAFETY: the caller's: the session is alive.
             (unsafe { name_of_graph::<N>(session) }, table::version::<N>())
         })
     })
