@@ -4,7 +4,8 @@
 
 Prints JSON. Cost is CPU time of the calling thread; every way calls the public `run` with the same arguments. One round
 is one block of each way. `added_ns_…` is a way's fastest block minus the fastest bare one, `added_median_ns_…` the median
-over the rounds of its block minus the bare block of its round.
+over the rounds of its block minus the bare block of its round. There are several sessions of each kind, used in turn: where
+in memory a session happens to lie changes its runs by as much as what is measured here.
 
 The program is patched once and stays so: patching again and again would empty the interpreter's inline caches, and be
 what is measured. A bare session is one of a class whose `run` is ONNX Runtime's own function.
@@ -19,6 +20,7 @@ import tempfile
 import time
 
 CALLS = 200
+SESSIONS = 4
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 import numpy  # noqa: E402
@@ -47,9 +49,10 @@ def ways(path, feed):
         def export(self, spans):
             return SpanExportResult.SUCCESS
 
-    bare = session(Bare, path)
-    patched = session(onnxruntime.InferenceSession, path)
-    ours = session(ortscope.MonitoredInferenceSession, path)
+    # One of each kind after the other, so that none has the better place.
+    kinds = (Bare, onnxruntime.InferenceSession, ortscope.MonitoredInferenceSession)
+    made = [[session(kind, path) for kind in kinds] for _ in range(SESSIONS)]
+    bare, patched, ours = zip(*made)
     registry = prometheus_client.CollectorRegistry()
     histogram = prometheus_client.Histogram("run_seconds", "run", registry=registry)
     provider = TracerProvider()
@@ -57,40 +60,37 @@ def ways(path, feed):
     tracer = provider.get_tracer("bench")
     kept = []
 
-    def calls(of):
-        def block():
-            for _ in range(CALLS):
-                of.run(None, feed)
+    def plain(of):
+        for _ in range(CALLS):
+            of.run(None, feed)
 
-        return block
-
-    def counter():
+    def counter(of):
         clock = time.perf_counter
         for _ in range(CALLS):
             start = clock()
-            bare.run(None, feed)
+            of.run(None, feed)
             kept.append(clock() - start)
         del kept[:]
 
-    def prometheus():
+    def prometheus(of):
         clock = time.perf_counter
         for _ in range(CALLS):
             start = clock()
-            bare.run(None, feed)
+            of.run(None, feed)
             histogram.observe(clock() - start)
 
-    def opentelemetry():
+    def opentelemetry(of):
         for _ in range(CALLS):
             with tracer.start_as_current_span("run"):
-                bare.run(None, feed)
+                of.run(None, feed)
 
     return {
-        "bare": calls(bare),
-        "perf_counter": counter,
-        "prometheus": prometheus,
-        "opentelemetry": opentelemetry,
-        "session": calls(ours),
-        "patched": calls(patched),
+        "bare": (plain, bare),
+        "perf_counter": (counter, bare),
+        "prometheus": (prometheus, bare),
+        "opentelemetry": (opentelemetry, bare),
+        "session": (plain, ours),
+        "patched": (plain, patched),
     }
 
 
@@ -104,11 +104,12 @@ def measure(rounds, path):
     for round_number in range(rounds):
         order = list(chosen) if round_number % 2 else list(chosen)[::-1]
         for name in order:
-            block = chosen[name]
+            block, sessions = chosen[name]
+            of = sessions[round_number // 2 % SESSIONS]
             # Once to warm up what the way before has pushed out.
-            block()
+            block(of)
             start = time.thread_time_ns()
-            block()
+            block(of)
             blocks[name].append((time.thread_time_ns() - start) / CALLS)
     gc.enable()
     result = {"bare_ns": min(blocks["bare"]), "bare_median_ns": statistics.median(blocks["bare"])}

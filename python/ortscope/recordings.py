@@ -1,14 +1,16 @@
 """Recordings from Python: list them, read their tables, hand them to pandas, polars or pyarrow, report, export."""
 
-import array
 import json
 import os
+import sys
 from typing import Any, Dict, List, Optional
 
 from . import _binary, _native
 from .errors import RecordingError
 
-_TYPECODES = {"u64": "Q", "i64": "q", "f64": "d"}
+_ORDER = "<" if sys.byteorder == "little" else ">"
+#: numpy's names for what a column holds.
+_NUMPY_FORMS = {"u64": _ORDER + "u8", "i64": _ORDER + "i8", "f64": _ORDER + "f8", "bool": "|b1"}
 
 
 def recordings(store: Optional[Any] = None) -> List[Dict[str, Any]]:
@@ -21,95 +23,91 @@ def store_directory(store: Optional[Any] = None) -> str:
     return str(_native.store_directory(store))
 
 
-class Table:
-    """A table of a recording, column by column. Values that are missing are ``None``."""
+class _Memory:
+    """Values where they lie, for numpy, which keeps this object and with it the table."""
 
-    def __init__(self, name: str, columns: Dict[str, Any]) -> None:
+    def __init__(self, owner: Any, address: int, rows: int, form: str) -> None:
+        self._owner = owner
+        self.__array_interface__ = {"version": 3, "shape": (rows,), "typestr": form, "data": (address, True)}
+
+
+class Table:
+    """A table of a recording, column by column. Values that are missing are ``None``.
+
+    It speaks Arrow's PyCapsule interface: ``pyarrow.table(table)``, ``polars.DataFrame(table)`` and everything else that
+    knows ``__arrow_c_stream__`` take it as it is, numbers without a copy.
+    """
+
+    def __init__(self, name: str, data: Any) -> None:
         self.name = name
-        self._columns = columns
+        self._data = data
+        self._kinds: Dict[str, str] = dict(data.columns)
 
     @property
     def column_names(self) -> List[str]:
-        return list(self._columns)
+        return list(self._kinds)
 
     def __len__(self) -> int:
-        for kind, values, _ in self._columns.values():
-            return len(values) if kind in ("text", "bool") else len(values) // 8
-        return 0
+        return len(self._data)
 
     def column(self, name: str) -> List[Any]:
         """One column as a list."""
-        if name not in self._columns:
-            raise KeyError("%s has no column %r; it has %s" % (self.name, name, ", ".join(self._columns)))
-        kind, values, valid = self._columns[name]
-        if kind == "text":
-            plain = list(values)
-        elif kind == "bool":
-            plain = [value != 0 for value in values]
-        else:
-            numbers = array.array(_TYPECODES[kind])
-            numbers.frombytes(values)
-            plain = numbers.tolist()
-        if valid is not None:
-            plain = [value if known else None for value, known in zip(plain, valid)]
-        return plain
+        return self._data.values(name)  # type: ignore[no-any-return]
 
     def to_dict(self) -> Dict[str, List[Any]]:
-        return {name: self.column(name) for name in self._columns}
+        return {name: self.column(name) for name in self._kinds}
 
     def to_numpy(self) -> Dict[str, Any]:
-        """Columns as numpy arrays; columns with missing values as masked arrays, numbers without a copy."""
+        """Columns as numpy arrays, numbers without a copy; columns with missing values as masked arrays."""
+        return {name: self.to_numpy_column(name) for name in self._kinds}
+
+    def to_numpy_column(self, name: str) -> Any:
         import numpy
 
-        kinds = {"u64": numpy.uint64, "i64": numpy.int64, "f64": numpy.float64, "bool": numpy.bool_}
-        result = {}
-        for name, (kind, values, valid) in self._columns.items():
-            if kind == "text":
-                data = numpy.array(values, dtype=object)
-            else:
-                data = numpy.frombuffer(values, dtype=kinds[kind])
-            if valid is not None:
-                data = numpy.ma.MaskedArray(data, mask=numpy.frombuffer(valid, dtype=numpy.bool_) == 0)
-            result[name] = data
-        return result
+        values, valid = self._data.addresses(name)
+        if values is None:
+            data = numpy.array(self.column(name), dtype=object)
+        else:
+            data = numpy.asarray(_Memory(self._data, values, len(self), _NUMPY_FORMS[self._kinds[name]]))
+        if valid is not None:
+            known = numpy.asarray(_Memory(self._data, valid, len(self), "|b1"))
+            data = numpy.ma.MaskedArray(data, mask=~known)
+        return data
+
+    def __arrow_c_schema__(self) -> object:
+        return self._data.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: Optional[object] = None) -> object:
+        return self._data.__arrow_c_stream__(requested_schema)
 
     def to_arrow(self) -> Any:
-        """As ``pyarrow.Table``; numbers without a copy."""
+        """As ``pyarrow.Table``; needs pyarrow 14 or newer."""
         import pyarrow
 
-        kinds = {"u64": pyarrow.uint64(), "i64": pyarrow.int64(), "f64": pyarrow.float64()}
-        arrays = {}
-        for name, (kind, values, valid) in self._columns.items():
-            if kind in kinds and valid is None:
-                length = len(values) // 8
-                arrays[name] = pyarrow.Array.from_buffers(kinds[kind], length, [None, pyarrow.py_buffer(values)])
-            else:
-                given = {"text": pyarrow.string(), "bool": pyarrow.bool_()}
-                arrays[name] = pyarrow.array(self.column(name), type=kinds.get(kind) or given[kind])
-        return pyarrow.table(arrays)
+        return pyarrow.table(self)
 
     def to_pandas(self) -> Any:
         import pandas
 
+        if hasattr(pandas.DataFrame, "from_arrow"):
+            return pandas.DataFrame.from_arrow(self)
         frame = {}
-        for name, (kind, values, valid) in self._columns.items():
-            if valid is None and kind != "text":
+        for name, kind in self._kinds.items():
+            wide = {"u64": "UInt64", "i64": "Int64", "f64": "Float64", "bool": "boolean"}.get(kind)
+            if self._data.addresses(name)[1] is None and wide:
                 frame[name] = self.to_numpy_column(name)
             else:
-                wide = {"u64": "UInt64", "i64": "Int64", "f64": "Float64", "bool": "boolean"}.get(kind)
                 frame[name] = pandas.array(self.column(name), dtype=wide) if wide else self.column(name)
         return pandas.DataFrame(frame)
 
-    def to_numpy_column(self, name: str) -> Any:
-        return Table(self.name, {name: self._columns[name]}).to_numpy()[name]
-
     def to_polars(self) -> Any:
+        """As ``polars.DataFrame``; needs polars 1.3 or newer."""
         import polars
 
-        return polars.DataFrame(self.to_dict())
+        return polars.DataFrame(self)
 
     def __repr__(self) -> str:
-        return "<ortscope.Table %s: %d rows of %d columns>" % (self.name, len(self), len(self._columns))
+        return "<ortscope.Table %s: %d rows of %d columns>" % (self.name, len(self), len(self._kinds))
 
 
 class Recording:

@@ -4,7 +4,7 @@
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use pyo3::ffi;
 
@@ -23,8 +23,6 @@ pub struct Hot {
     pub active: AtomicBool,
     pub has_hooks: AtomicBool,
     pub open_batches: AtomicU32,
-    /// Changes with the output that records go to.
-    pub generation: AtomicU64,
     /// `PyObject_Vectorcall`, where the interpreter has it.
     pub vectorcall: AtomicPtr<c_void>,
     /// `numpy.ndarray`, once its layout was found to be the known one.
@@ -47,7 +45,6 @@ pub static HOT: Hot = Hot {
     active: AtomicBool::new(false),
     has_hooks: AtomicBool::new(false),
     open_batches: AtomicU32::new(0),
-    generation: AtomicU64::new(0),
     vectorcall: AtomicPtr::new(null_mut()),
     array_type: AtomicPtr::new(null_mut()),
     probe_name: AtomicPtr::new(null_mut()),

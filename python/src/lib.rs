@@ -7,6 +7,7 @@
 //! Python decides what is monitored; everything that happens per inference, and everything that runs in the background,
 //! is here. No background thread ever takes the GIL.
 
+mod arrow;
 mod call;
 mod doorway;
 mod errors;
@@ -19,6 +20,7 @@ mod probe;
 mod process_sampler;
 mod rows;
 mod symbols;
+mod table;
 
 use pyo3::prelude::*;
 
@@ -31,9 +33,10 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<probe::Probe>()?;
     module.add_class::<observer::Observer>()?;
     module.add_class::<process_sampler::ProcessSampling>()?;
+    module.add_class::<table::TableData>()?;
     module.add_function(wrap_pyfunction!(call::method, module)?)?;
-    module.add_function(wrap_pyfunction!(call::set_hooks, module)?)?;
-    module.add_function(wrap_pyfunction!(call::set_batch_source, module)?)?;
+    module.add_function(wrap_pyfunction!(call::hooks::set_hooks, module)?)?;
+    module.add_function(wrap_pyfunction!(call::hooks::set_batch_source, module)?)?;
     module.add_function(wrap_pyfunction!(doorway::open_doorway, module)?)?;
     module.add_function(wrap_pyfunction!(doorway::ort_version, module)?)?;
     module.add_function(wrap_pyfunction!(doorway::profile_run, module)?)?;

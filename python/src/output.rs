@@ -1,12 +1,12 @@
 //! Where the records of this process go: its own directory below the one that an observer reads.
 //!
-//! The present output is behind a lock that the hot path does not take: each thread remembers it until a counter says
-//! that it has changed. All of this happens with the GIL held, so a fork never finds the lock taken.
+//! The present output is behind a lock. All of this happens with the GIL held, so nobody ever waits for it, and a fork
+//! never finds it taken.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ortscope_channel::{ChannelWriter, FrameKind};
 use ortscope_core::clock::now_nanos;
@@ -30,20 +30,17 @@ pub struct Output {
     writer: ChannelWriter,
 }
 
-static CURRENT: Mutex<Option<Arc<Output>>> = Mutex::new(None);
+static CURRENT: Mutex<Option<Output>> = Mutex::new(None);
 /// By their numbers; `None` once a session is gone. Numbers are not used again: records may still carry them.
 static SESSIONS: Mutex<Vec<Option<SessionNote>>> = Mutex::new(Vec::new());
 static NEXT_STREAM: AtomicU16 = AtomicU16::new(0);
 
-thread_local! {
-    static KNOWN: RefCell<Known> = const { RefCell::new(Known { generation: 0, stream: None, output: None }) };
-}
+/// A thread that has no number yet.
+const NO_STREAM: u32 = u32::MAX;
 
-/// What a thread remembers.
-struct Known {
-    generation: u64,
-    stream: Option<u16>,
-    output: Option<Arc<Output>>,
+thread_local! {
+    // Without anything to drop, so that reading it is one load.
+    static STREAM: Cell<u32> = const { Cell::new(NO_STREAM) };
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -51,36 +48,26 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Number of the calling thread.
+#[inline]
 fn stream() -> u16 {
-    KNOWN.try_with(|known| known.borrow_mut().stream()).unwrap_or_default()
+    let known = STREAM.get();
+    if known == NO_STREAM { new_stream() } else { known as u16 }
 }
 
-impl Known {
-    #[inline]
-    fn stream(&mut self) -> u16 {
-        *self.stream.get_or_insert_with(|| NEXT_STREAM.fetch_add(1, Ordering::Relaxed))
-    }
+#[cold]
+fn new_stream() -> u16 {
+    let number = NEXT_STREAM.fetch_add(1, Ordering::Relaxed);
+    STREAM.set(u32::from(number));
+    number
 }
 
 /// Hands the writer of the present output to `write`, and the number of this thread; nothing happens while nothing is
 /// recorded.
 #[inline]
 pub fn with_writer(write: impl FnOnce(&ChannelWriter, u16)) {
-    KNOWN
-        .try_with(|known| {
-            let mut known = known.borrow_mut();
-            let generation = HOT.generation.load(Ordering::Acquire);
-            if known.generation != generation {
-                known.generation = generation;
-                known.output = lock(&CURRENT).clone();
-            }
-            let stream = known.stream();
-            if let Some(output) = &known.output {
-                write(&output.writer, stream);
-            }
-        })
-        // A thread that is ending: nothing can be counted there either.
-        .unwrap_or_default();
+    if let Some(output) = &*lock(&CURRENT) {
+        write(&output.writer, stream());
+    }
 }
 
 /// Writes a message; one that finds no room is counted by the ring.
@@ -125,9 +112,9 @@ pub fn directory_below(base: &Path) -> PathBuf {
 fn open(base: &Path, directory: PathBuf) -> PyResult<()> {
     let writer = ChannelWriter::new(&directory, RING_BYTES, identity).map_err(errors::monitor)?;
     let output = Output { base: base.to_owned(), directory, writer };
-    *lock(&CURRENT) = Some(Arc::new(output));
+    let before = lock(&CURRENT).replace(output);
+    drop(before);
     HOT.active.store(true, Ordering::Relaxed);
-    HOT.generation.fetch_add(1, Ordering::Release);
     let sessions = lock(&SESSIONS).clone();
     for note in sessions.into_iter().flatten() {
         send(&ProgramMessage::Session(note));
@@ -146,14 +133,10 @@ pub fn write_to(base: PathBuf, directory: Option<PathBuf>) -> PyResult<()> {
 
 #[pyfunction]
 pub fn stop_writing() {
-    if let Some(output) = lock(&CURRENT).take() {
-        // Also the rings of threads that never run a model again.
-        output.writer.close();
-    }
+    // With the writer the rings of all threads are closed, also of those that never run a model again.
+    let before = lock(&CURRENT).take();
+    drop(before);
     HOT.active.store(false, Ordering::Relaxed);
-    HOT.generation.fetch_add(1, Ordering::Release);
-    // This thread lets go now; the others with their next inference.
-    with_writer(|_, _| {});
 }
 
 #[pyfunction]

@@ -120,24 +120,24 @@ impl Probe {
         output::send(&ProgramMessage::Profile { timestamp_ns, session, sequence, prefix });
     }
 
-    /// Whether any runs are profiled.
+    /// Counts a run that is not to be profiled; `false`: it is, and is not counted.
     #[inline]
-    pub fn is_profiling(&self) -> bool {
-        self.until_profile.load(Ordering::Relaxed) >= 0
-    }
-
-    /// Whether this run is one to profile.
-    #[inline]
-    pub fn is_profile_due(&self) -> bool {
-        self.is_profiling() && self.count_down()
-    }
-
-    fn count_down(&self) -> bool {
-        if self.until_profile.fetch_sub(1, Ordering::Relaxed) > 0 {
-            return false;
+    pub fn passes_unprofiled(&self) -> bool {
+        // With the GIL held nobody comes between the two.
+        let left = self.until_profile.load(Ordering::Relaxed);
+        if left > 0 {
+            self.until_profile.store(left - 1, Ordering::Relaxed);
         }
-        self.until_profile.store(self.profile_every.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
-        true
+        left != 0
+    }
+
+    /// Whether this run is one to profile; counts it.
+    pub fn is_profile_due(&self) -> bool {
+        let due = !self.passes_unprofiled();
+        if due {
+            self.until_profile.store(self.profile_every.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+        }
+        due
     }
 }
 
@@ -184,10 +184,11 @@ impl Probe {
         }
     }
 
-    /// Profiles one run of `every`; 0: none.
+    /// Profiles one run of `every`, the second and from there on: the first is unlike all others, and a program may be
+    /// over before `every` have passed. 0: none.
     fn profile_every(&self, every: u32) {
         self.profile_every.store(i64::from(every), Ordering::Relaxed);
-        self.until_profile.store(i64::from(every) - 1, Ordering::Relaxed);
+        self.until_profile.store((i64::from(every) - 1).min(1), Ordering::Relaxed);
     }
 
     /// Calls `shadow(sequence, feed)` before one run of `every`, instead of profiling it.

@@ -1,16 +1,17 @@
-//! Recordings as Python sees them: where they are, which there are, and their tables column by column.
+//! Recordings as Python sees them: where they are, which there are, and their tables.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ortscope_core::batch::Batch;
 use ortscope_core::config::Config;
-use ortscope_core::schema::{Column, ColumnData, TableId};
+use ortscope_core::schema::TableId;
 use ortscope_core::tables::{Scan, Tables};
 use ortscope_store::{Recording, Retention, Store};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList};
 
 use crate::errors;
+use crate::table::TableData;
 
 /// The configuration files that exist, weakest first, as for the program.
 fn configuration() -> PyResult<Config> {
@@ -92,55 +93,26 @@ fn open(run: &str, store: Option<PathBuf>) -> PyResult<Recording> {
     Recording::open(&path).map_err(errors::store)
 }
 
-/// A table: for each column its name, type, values and validity. Numbers come as the bytes of an array of 8-byte
-/// values (one byte for truth values), texts as a list; the validity is one byte per row, or `None` if all are valid.
+/// A table with all its rows.
 #[pyfunction]
 #[pyo3(signature = (run, table, store=None))]
-pub fn read_table<'py>(
-    py: Python<'py>,
-    run: &str,
-    table: &str,
-    store: Option<PathBuf>,
-) -> PyResult<Bound<'py, PyDict>> {
+pub fn read_table(py: Python<'_>, run: &str, table: &str, store: Option<PathBuf>) -> PyResult<TableData> {
     let Some(id) = TableId::by_name(table) else {
         let known: Vec<&str> = TableId::ALL.iter().map(|table| table.def().name).collect();
         return Err(errors::recording(format!("there is no table '{table}'; hint: {}", known.join(", "))));
     };
-    let batch = py.detach(|| {
+    py.detach(|| {
         let recording = open(run, store)?;
-        let mut all = ortscope_core::batch::Batch::new(id);
+        let mut all = Batch::new(id);
         for batch in recording.scan(id, &Scan::all()) {
-            all.append(&batch.map_err(errors::recording)?);
+            let batch = batch.map_err(errors::recording)?;
+            // Most tables are one batch, which is taken as it is.
+            if all.is_empty() {
+                all = batch;
+            } else {
+                all.append(&batch);
+            }
         }
-        Ok::<_, PyErr>(all)
-    })?;
-    let columns = PyDict::new(py);
-    for (definition, column) in id.def().columns.iter().zip(batch.columns()) {
-        columns.set_item(definition.name, values(py, column)?)?;
-    }
-    Ok(columns)
-}
-
-/// Type, values and validity of a column.
-type Values<'py> = (&'static str, Bound<'py, PyAny>, Option<Bound<'py, PyBytes>>);
-
-fn values<'py>(py: Python<'py>, column: &Column) -> PyResult<Values<'py>> {
-    let bytes = |bytes: Vec<u8>| PyBytes::new(py, &bytes).into_any();
-    let (kind, values) = match &column.data {
-        ColumnData::U64(values) => {
-            ("u64", bytes(values.iter().flat_map(|value| value.to_ne_bytes()).collect()))
-        }
-        ColumnData::I64(values) => {
-            ("i64", bytes(values.iter().flat_map(|value| value.to_ne_bytes()).collect()))
-        }
-        ColumnData::F64(values) => {
-            ("f64", bytes(values.iter().flat_map(|value| value.to_ne_bytes()).collect()))
-        }
-        ColumnData::Bool(values) => ("bool", bytes(values.iter().map(|value| u8::from(*value)).collect())),
-        ColumnData::Text(values) => {
-            ("text", PyList::new(py, values.iter().map(|value| &**value))?.into_any())
-        }
-    };
-    let valid: Vec<u8> = column.valid.iter().map(|valid| u8::from(*valid)).collect();
-    Ok((kind, values, (!valid.is_empty()).then(|| PyBytes::new(py, &valid))))
+        Ok(TableData::new(all))
+    })
 }

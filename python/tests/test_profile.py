@@ -59,3 +59,38 @@ def test_a_wrong_number_is_refused(chain):
             providers=["CPUExecutionProvider"],
             monitoring_config={"enable_profiling": True, "profile_every": 0},
         )
+
+
+def test_a_short_program_has_operators_too(chain, x):
+    # One run in a hundred is the default; it once meant that a script of five inferences had none.
+    if MINOR < 25:
+        pytest.skip("this version has no profiles of single runs")
+    with ortscope.Monitor() as monitor:
+        session = ortscope.MonitoredInferenceSession(
+            chain, providers=["CPUExecutionProvider"], monitoring_config={"enable_profiling": True}
+        )
+        for _ in range(5):
+            session.run(None, {"x": x})
+        seen = monitor.summary().model("chain")
+        directory = monitor.stop()["directory"]
+    assert seen["count"] == 5 and seen["profiled"] == 1
+    assert ortscope.Recording(directory)["inferences"].column("phase") == ["first", "profiled"] + ["steady"] * 3
+    kinds = ortscope.Recording(directory)["operators"].column("kind")
+    assert kinds.count("operator") == 5
+
+
+def test_every_hundredth_is_profiled_and_shapes_may_change_meanwhile(chain):
+    if MINOR < 25:
+        pytest.skip("this version has no profiles of single runs")
+    import numpy
+
+    with ortscope.Monitor() as monitor:
+        config = {"enable_profiling": True, "profile_every": 5}
+        session = ortscope.MonitoredInferenceSession(
+            chain, providers=["CPUExecutionProvider"], monitoring_config=config
+        )
+        for number in range(20):
+            session.run(None, {"x": numpy.ones((1 + number % 2, 4), dtype=numpy.float32)})
+        directory = monitor.stop()["directory"]
+    phases = ortscope.Recording(directory)["inferences"].column("phase")
+    assert [number for number, phase in enumerate(phases) if phase == "profiled"] == [1, 6, 11, 16]

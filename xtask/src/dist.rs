@@ -13,7 +13,7 @@ use crate::arguments::Arguments;
 use crate::environment::{Environment, Workspace};
 use crate::process::{self, capture, find_program, succeed};
 use crate::summary::{Outcome, Summary};
-use crate::{python, windows};
+use crate::{python, web, windows};
 
 const NEEDED: &[&str] = &["maturin>=1.9,<2", "twine>=6"];
 /// Runs in an environment that has only the wheel, ONNX Runtime and numpy.
@@ -38,6 +38,8 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
     let (no_sdist, no_windows) = (arguments.flag("--no-sdist"), arguments.flag("--no-windows"));
     arguments.finish()?;
     let environment = Environment::open(Workspace::find()?, NEEDED, false)?;
+    // A release without the dashboard is no release: here Node is needed.
+    web::build(&environment.workspace)?;
     let dist = environment.workspace.target.join("dist");
     if dist.exists() {
         fs::remove_dir_all(&dist).with_context(|| format!("cannot empty {}", dist.display()))?;
@@ -91,13 +93,16 @@ fn build(
     backend.args(["-c", code]).arg(root.join("python").join("backend")).arg(hook).arg(dist);
     backend.current_dir(root).env("ORTSCOPE_WHEEL_PROFILE", profile);
     backend.env("CARGO_TARGET_DIR", &environment.workspace.target);
+    // Otherwise maturin names the wheel for any Linux, which the registry refuses; so it is named for the C library it needs.
+    backend.env("MATURIN_PEP517_ARGS", "--compatibility pypi");
     backend.env("PATH", python::path_with(&environment.python())?);
     backend.envs(target.unwrap_or_default().iter().copied());
     succeed(&mut backend)?;
     Ok(Outcome::Passed)
 }
 
-fn for_windows(environment: &Environment, dist: &Path, profile: &str) -> Result<Outcome> {
+/// The wheel for Windows, by cross-compiling.
+pub(crate) fn for_windows(environment: &Environment, dist: &Path, profile: &str) -> Result<Outcome> {
     if cfg!(windows) {
         return Ok(Outcome::Skipped("this is Windows: the wheel is its own".to_owned()));
     }

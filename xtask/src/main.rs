@@ -19,6 +19,7 @@ mod runtimes;
 mod source_scan;
 mod summary;
 mod test;
+mod web;
 mod windows;
 
 use std::process::ExitCode;
@@ -47,7 +48,7 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "windows",
-        usage: "windows --check [--build] | --test [FILTER]",
+        usage: "windows --check [--build] | --test [FILTER] | --python",
         about: "compile for Windows from here, or run the tests under Wine",
         run: windows::main,
     },
@@ -68,6 +69,12 @@ const TASKS: &[Task] = &[
         usage: "gen [--check]",
         about: "regenerate the generated files, or check that they are current",
         run: generate::main,
+    },
+    Task {
+        name: "screenshots",
+        usage: "screenshots",
+        about: "make the pictures of the dashboard in docs/images",
+        run: web::screenshots,
     },
     Task {
         name: "bench",

@@ -2,6 +2,8 @@
 //!
 //! The wheel is made with cargo's dev profile, so that it shares its dependencies with everything else that is tested.
 
+pub(crate) mod wine;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::arguments::{Arguments, UsageError};
 use crate::environment::{Environment, TO_GENERATE, TO_RUN, Workspace};
-use crate::{models, process};
+use crate::{models, process, web};
 
 pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
     let refresh = arguments.flag("--refresh");
@@ -18,6 +18,12 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
         return Err(UsageError(format!("{problem}; ortscope's own options go after `--`")).into());
     }
 
+    // The dashboard is built while Python's packages and the model are fetched: it must be there before the program that
+    // embeds it.
+    let dashboard = std::thread::Builder::new()
+        .name("dashboard".to_owned())
+        .spawn(|| web::build_if_possible(&Workspace::find()?))
+        .context("cannot start a thread")?;
     let known = models::known(model.as_deref().unwrap_or(models::DEFAULT));
     let generated = known.is_some_and(|model| model.is_generated());
     let requirements = if generated { TO_GENERATE } else { TO_RUN };
@@ -31,6 +37,7 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
         ),
         (None, None) => bail!("the default model {} is not in the table", models::DEFAULT),
     };
+    dashboard.join().map_err(|_| anyhow::anyhow!("building the dashboard panicked"))??;
     let program = build_program(&environment.workspace)?;
     let library = environment.newest_runtime()?;
     let mut command = Command::new(program);

@@ -16,7 +16,7 @@ use crate::environment::{Environment, TO_TEST, Workspace};
 use crate::process::{self, Tee, Unavailable, seconds, succeed, tee};
 use crate::runtimes::{self, Platform};
 use crate::summary::{Counts, Outcome, Summary};
-use crate::{deps, models, python, windows};
+use crate::{deps, models, python, run, web, windows};
 
 /// What a nextest run without a single test ends with.
 const NEXTEST_NO_TESTS: i32 = 4;
@@ -29,6 +29,11 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
     let mut summary = Summary::default();
 
     let prepared = prepare(&mut summary, full);
+    // Before anything compiles: the program embeds what this builds.
+    summary.step("dashboard", || {
+        web::build(&workspace)?;
+        web::test(&workspace)
+    });
     summary.step("format", || {
         let check = ["fmt", "--all", "--", "--check", "--files-with-diff"];
         passed(workspace.cargo().args(check)).context("some files are not formatted: run `cargo fmt --all`")
@@ -57,6 +62,11 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
         let (status, lines) = tee(workspace.cargo().args(["test", "--workspace", "--doc"]), Tee::Stdout)?;
         counted(status, cargo_test_counts(&lines))
     });
+    summary.step("dashboard in a browser", || {
+        let program = run::build_program(&workspace)?;
+        let environment = Environment::open(Workspace::find()?, TO_TEST, false)?;
+        web::end_to_end(&environment, &program)
+    });
     summary.step("python tests", || {
         let environment = Environment::open(Workspace::find()?, TO_TEST, false)?;
         python::test(&environment)
@@ -72,6 +82,10 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
         summary.step("windows tests", || {
             let mut environment = Environment::open(Workspace::find()?, TO_TEST, false)?;
             windows::test(&mut environment, &filter)
+        });
+        summary.step("python under wine", || {
+            let environment = Environment::open(Workspace::find()?, TO_TEST, false)?;
+            python::wine::test(&environment)
         });
     }
 

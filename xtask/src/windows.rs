@@ -1,4 +1,5 @@
-//! `cargo xtask windows`: compiles ortscope for Windows from another system, and runs its tests under Wine.
+//! `cargo xtask windows`: compiles ortscope for Windows from another system, and runs its tests, or the Python package in
+//! a Python for Windows, under Wine.
 //!
 //! The target's standard library is used if it is installed, else built from its source when that lies beside the
 //! compiler, else `tools/windows-setup.sh` gets one of the two. The products stay in a directory of their own, so that
@@ -10,34 +11,41 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, anyhow};
 
 use crate::arguments::{Arguments, UsageError};
-use crate::environment::{Environment, TO_GENERATE, Workspace};
+use crate::environment::{Environment, TO_GENERATE, TO_TEST, Workspace};
 use crate::process::{Unavailable, capture, find_program, succeed};
+use crate::python;
 use crate::runtimes::{self, Platform};
 use crate::summary::{Outcome, Summary};
 use crate::test::{self, Skips};
 
 const TARGET: &str = "x86_64-pc-windows-gnu";
-const C_COMPILER: &str = "x86_64-w64-mingw32-gcc";
+pub(crate) const C_COMPILER: &str = "x86_64-w64-mingw32-gcc";
 const WHAT_TO_DO: &str =
     "install mingw-w64 and run `rustup target add x86_64-pc-windows-gnu`, or run on Debian as root";
 
 pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
     let (check, build, test) =
         (arguments.flag("--check"), arguments.flag("--build"), arguments.flag("--test"));
+    let python = arguments.flag("--python");
     let mut summary = Summary::default();
-    match (check || build, test) {
-        (true, false) => {
+    match (check || build, test, python) {
+        (true, false, false) => {
             arguments.finish()?;
             let workspace = Workspace::find()?;
             summary.step("windows check", || self::check(&workspace, build));
         }
-        (false, true) => {
+        (false, true, false) => {
             let filter = arguments.rest();
             let mut environment = Environment::open(Workspace::find()?, TO_GENERATE, false)?;
             summary.step("models", || test::fetch_models(&environment));
             summary.step("windows tests", || self::test(&mut environment, &filter));
         }
-        _ => return Err(UsageError("one of --check and --test is needed".to_owned()).into()),
+        (false, false, true) => {
+            arguments.finish()?;
+            let environment = Environment::open(Workspace::find()?, TO_TEST, false)?;
+            summary.step("python under wine", || python::wine::test(&environment));
+        }
+        _ => return Err(UsageError("one of --check, --test and --python is needed".to_owned()).into()),
     }
     summary.print_table();
     summary.print_totals();
@@ -161,11 +169,17 @@ fn shim(workspace: &Workspace) -> PathBuf {
 
 /// A Wine with a prefix of its own, so that nothing of the user's is touched.
 #[derive(Debug)]
-struct Wine {
+pub(crate) struct Wine {
     home: PathBuf,
 }
 
 impl Wine {
+    /// A Wine that works, installed where this machine allows that.
+    pub(crate) fn prepare(workspace: &Workspace) -> Result<Self> {
+        prepare(workspace, true)?;
+        Self::start(workspace)
+    }
+
     fn start(workspace: &Workspace) -> Result<Self> {
         let wine = Self { home: products(workspace).join("wine") };
         // Tests that start at once would otherwise all try to make the prefix.
@@ -175,7 +189,7 @@ impl Wine {
         Ok(wine)
     }
 
-    fn tell(&self, command: &mut Command) {
+    pub(crate) fn tell(&self, command: &mut Command) {
         command.env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER", "wine");
         command.env("WINEPREFIX", self.home.join("prefix"));
         command.env("WINEPATH", &self.home);
@@ -185,7 +199,7 @@ impl Wine {
 }
 
 /// A path as a program under Wine sees it: the root of this system is its drive Z.
-fn windows_path(path: &Path) -> String {
+pub(crate) fn windows_path(path: &Path) -> String {
     format!("Z:{}", path.to_string_lossy().replace('/', "\\"))
 }
 

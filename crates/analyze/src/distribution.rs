@@ -1,4 +1,4 @@
-//! Quantiles of the normal and of Student's t distribution, so that no numerics library is needed.
+//! The normal and Student's t distribution, so that no numerics library is needed.
 //!
 //! Normal: Wichura, Algorithm AS 241 (Applied Statistics 37, 1988), about 16 digits. Student's t: Hill, Algorithm 396
 //! (CACM 13, 1970), refined by Newton steps on the exact tail; 1 and 2 degrees of freedom have closed forms.
@@ -28,6 +28,26 @@ pub fn normal_quantile(p: f64) -> f64 {
         polynomial(&TAIL_NUMERATOR, r - 5.0) / polynomial(&TAIL_DENOMINATOR, r - 5.0)
     };
     if q < 0.0 { -x } else { x }
+}
+
+/// The probability that a standard normal variable lies at or below `x`: Marsaglia's series (Journal of Statistical
+/// Software 11, 2004) in the middle, where it has 15 digits; beyond 7 deviations the first terms of the tail.
+pub fn normal_cumulative(x: f64) -> f64 {
+    if x.is_nan() {
+        return f64::NAN;
+    }
+    let density = (-x * x / 2.0).exp() / (2.0 * PI).sqrt();
+    if x.abs() > 7.0 {
+        let tail = density / x.abs() * (1.0 - 1.0 / (x * x));
+        return if x < 0.0 { tail } else { 1.0 - tail };
+    }
+    let (mut term, mut sum, mut divisor) = (x, x, 1.0);
+    while term.abs() > 1e-17 * sum.abs() {
+        divisor += 2.0;
+        term *= x * x / divisor;
+        sum += term;
+    }
+    (0.5 + density * sum).clamp(0.0, 1.0)
 }
 
 /// The value below which Student's t with `degrees` of freedom lies with probability `p`.
@@ -202,6 +222,15 @@ mod tests {
         }
         assert_eq!(normal_quantile(0.0), f64::NEG_INFINITY);
         assert_eq!(normal_quantile(1.0), f64::INFINITY);
+    }
+
+    #[test]
+    fn the_cumulative_normal_is_the_inverse_of_its_quantile() {
+        for p in [1e-9, 0.001, 0.025, 0.3, 0.5, 0.7, 0.975, 0.9999] {
+            close(normal_cumulative(normal_quantile(p)), p, 1e-13);
+        }
+        assert_eq!((normal_cumulative(-40.0), normal_cumulative(40.0)), (0.0, 1.0));
+        assert_eq!(normal_cumulative(0.0), 0.5);
     }
 
     #[test]

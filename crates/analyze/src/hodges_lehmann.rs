@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::distribution::normal_quantile;
+use crate::distribution::{normal_cumulative, normal_quantile};
 
 /// Differences up to which the signed-rank distribution is computed exactly.
 const EXACT_UP_TO: usize = 60;
@@ -43,9 +43,41 @@ pub fn signed_rank_bounds(d: &[f64], alpha: f64) -> Option<Hl> {
     Some(Hl { estimate, low, high })
 }
 
+/// The probability, were the shift at most `theta`, of differences that lie above it as clearly as these: small speaks for
+/// a shift above `theta`. `None` when `d` holds no finite number. Differences equal to `theta` speak for neither side.
+/// Below `alpha` exactly when the lower bound of [`signed_rank_bounds`] at `alpha` lies above `theta`.
+pub fn signed_rank_p_greater(d: &[f64], theta: f64) -> Option<f64> {
+    let mut sorted: Vec<f64> = d.iter().copied().filter(|value| value.is_finite()).collect();
+    if sorted.is_empty() {
+        return None;
+    }
+    sorted.sort_unstable_by(f64::total_cmp);
+    let n = sorted.len();
+    // By symmetry P(W ≥ number above) = P(W ≤ number not above).
+    let not_above = averages_up_to(&sorted, theta);
+    if n <= EXACT_UP_TO {
+        return Some(signed_rank_distribution(n).iter().take(not_above + 1).sum::<f64>().min(1.0));
+    }
+    let (mean, deviation) = normal_moments(n);
+    Some(normal_cumulative((not_above as f64 + 0.5 - mean) / deviation))
+}
+
 /// How many of the smallest Walsh averages lie below a bound: the largest c with P(W ≤ c − 1) ≤ `alpha`.
 /// `None` when even the smallest average is no bound.
 fn exact_cut(n: usize, alpha: f64) -> Option<usize> {
+    let mut cumulative = 0.0;
+    let cut = signed_rank_distribution(n)
+        .iter()
+        .take_while(|share| {
+            cumulative += **share;
+            cumulative <= alpha
+        })
+        .count();
+    (cut > 0).then_some(cut)
+}
+
+/// P(W = w) of the signed-rank statistic of `n` differences, for every w.
+fn signed_rank_distribution(n: usize) -> Vec<f64> {
     let mut probability = vec![0.0; n * (n + 1) / 2 + 1];
     probability[0] = 1.0;
     let mut reached = 0;
@@ -56,21 +88,16 @@ fn exact_cut(n: usize, alpha: f64) -> Option<usize> {
             probability[sum] = (probability[sum] + with_rank) / 2.0;
         }
     }
-    let mut cumulative = 0.0;
-    let cut = probability
-        .iter()
-        .take_while(|share| {
-            cumulative += **share;
-            cumulative <= alpha
-        })
-        .count();
-    (cut > 0).then_some(cut)
+    probability
+}
+
+fn normal_moments(n: usize) -> (f64, f64) {
+    let n = n as f64;
+    (n * (n + 1.0) / 4.0, (n * (n + 1.0) * (2.0 * n + 1.0) / 24.0).sqrt())
 }
 
 fn normal_cut(n: usize, alpha: f64) -> Option<usize> {
-    let n = n as f64;
-    let mean = n * (n + 1.0) / 4.0;
-    let deviation = (n * (n + 1.0) * (2.0 * n + 1.0) / 24.0).sqrt();
+    let (mean, deviation) = normal_moments(n);
     // W ≤ c − 1 with a continuity correction of one half.
     let cut = (mean + normal_quantile(alpha) * deviation + 0.5).floor();
     (cut >= 1.0).then_some(cut as usize)

@@ -13,6 +13,8 @@
 //! - [`clock_cost`]: how many digits the clock supports,
 //! - [`flops`]: how much an operator computes and moves,
 //! - [`operators`]: where the time of a profiled run goes, and what to do about it,
+//! - [`verdict`]: whether one thing is slower than another, and how sure that is,
+//! - [`leak`]: memory that is lost with every inference, arenas that lie idle,
 //! - [`processes`]: what watched processes did, and every spike of theirs,
 //! - [`hodges_lehmann`], [`theil_sen`], [`distribution`]: the tools under them.
 //!
@@ -26,6 +28,7 @@ pub mod drift;
 pub mod flops;
 pub mod generation;
 pub mod hodges_lehmann;
+pub mod leak;
 pub mod open_loop;
 pub mod operators;
 mod order;
@@ -39,6 +42,7 @@ pub mod stop;
 pub mod summary;
 pub mod theil_sen;
 pub mod throughput;
+pub mod verdict;
 pub mod warmup;
 
 pub use percentile::{Percentile, percentiles};

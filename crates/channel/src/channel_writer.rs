@@ -83,6 +83,19 @@ impl ChannelWriter {
 
     #[inline]
     fn write_to(&self, rings: &mut Vec<ThreadRing>, kind: FrameKind, payload: &[u8]) -> bool {
+        // Nearly always there is one; whoever has several finds its own below.
+        if let Some(known) = rings.first_mut()
+            && known.writer == self.number
+            && let Some(ring) = &mut known.ring
+            && ring.is_own()
+        {
+            return ring.try_write(kind, payload);
+        }
+        self.write_to_other(rings, kind, payload)
+    }
+
+    #[cold]
+    fn write_to_other(&self, rings: &mut Vec<ThreadRing>, kind: FrameKind, payload: &[u8]) -> bool {
         if let Some(known) = rings.iter_mut().find(|known| known.writer == self.number)
             && let Some(ring) = &mut known.ring
             && ring.is_own()
@@ -93,7 +106,6 @@ impl ChannelWriter {
     }
 
     /// The first write of a thread, of a forked child, or of a thread whose ring could not be made.
-    #[cold]
     fn write_to_new(&self, rings: &mut Vec<ThreadRing>, kind: FrameKind, payload: &[u8]) -> bool {
         // Those of the parent, which dropping them here only unmaps, and those of writers that are gone.
         rings.retain(|known| {

@@ -19,6 +19,12 @@ pub enum Exit {
     Permission,
     /// A provider that was asked for is not used.
     Provider,
+    /// B is worse than A by more than the margin.
+    Regression,
+    /// The machine is too noisy to tell, and the user wants to know.
+    Inconclusive,
+    /// No baseline, or one of another machine.
+    NotComparable,
     /// A recording is damaged or data was lost.
     DataLost,
     /// Interrupted with nothing measured.
@@ -37,6 +43,9 @@ impl Exit {
             Self::Input => 4,
             Self::Permission => 5,
             Self::Provider => 6,
+            Self::Regression => 10,
+            Self::Inconclusive => 11,
+            Self::NotComparable => 12,
             Self::DataLost => 20,
             Self::Interrupted => 130,
             Self::Program(code) => code,
@@ -52,6 +61,9 @@ impl Exit {
             Self::Input,
             Self::Permission,
             Self::Provider,
+            Self::Regression,
+            Self::Inconclusive,
+            Self::NotComparable,
             Self::DataLost,
             Self::Interrupted,
         ]

@@ -39,6 +39,14 @@ impl StacksHandle {
     pub fn is_ready(&self) -> bool {
         self.1.load(Ordering::Acquire)
     }
+
+    pub(crate) fn set_ready(&self) {
+        self.1.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn set(&self, stacks: Stacks) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(stacks);
+    }
 }
 
 /// Samples what some processes and their children execute.
@@ -85,7 +93,7 @@ impl Source for StackSource {
 
     fn run(&mut self, out: &mut Emitter, control: &Control) -> Result<(), SourceError> {
         let opened = SampleTrace::open(&self.options);
-        self.handle.1.store(true, Ordering::Release);
+        self.handle.set_ready();
         let mut trace = opened.map_err(|error| source_error(&error))?;
         let mut profile = StackProfile::default();
         let kind: Text = "sample".into();
@@ -128,7 +136,7 @@ impl Source for StackSource {
         out.flush();
         let stacks =
             Stacks { profile, counts: trace.counts(), hertz: trace.hertz(), missing: trace.missing() };
-        *self.handle.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(stacks);
+        self.handle.set(stacks);
         Ok(())
     }
 }

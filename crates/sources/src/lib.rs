@@ -13,6 +13,7 @@ mod peak;
 mod process;
 mod processors;
 pub mod programs;
+mod python_stacks;
 pub mod sampler;
 mod usage_watch;
 
@@ -47,6 +48,7 @@ pub use machine::MachineFacts;
 pub use peak::{MachinePeak, measure_peak};
 pub use process::{ProcessUsage, UsageError};
 pub use processors::{CoreKind, Processor};
+pub use python_stacks::PythonStackSource;
 pub use sampler::{OwnCost, OwnCostHandle, ProcessSampler, SamplerOptions};
 pub use usage_watch::{MemoryReading, UsageWatch, UsageWatchCounts};
 

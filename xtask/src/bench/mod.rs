@@ -9,8 +9,11 @@ mod overhead;
 mod profile_json;
 mod python;
 mod sampler;
+mod serve;
 mod store;
 mod trust;
+mod turns;
+mod verdicts;
 
 use std::process::ExitCode;
 
@@ -32,8 +35,10 @@ const BENCHES: &[Bench] = &[
     Bench { name: "profile-json", run: profile_json::run },
     Bench { name: "python", run: python::run },
     Bench { name: "sampler", run: sampler::run },
+    Bench { name: "serve", run: serve::run },
     Bench { name: "store", run: store::run },
     Bench { name: "trust", run: trust::run },
+    Bench { name: "verdicts", run: verdicts::run },
 ];
 
 /// What a benchmark may use.

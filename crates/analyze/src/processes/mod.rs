@@ -1,5 +1,6 @@
 //! What processes did while they were watched: sums and rates from samples, in bounded memory.
 
+mod rolling;
 mod series;
 mod spikes;
 
@@ -8,6 +9,7 @@ use std::collections::HashMap;
 use ortscope_core::schema::{ProcessRow, ProcessSampleRow, Text};
 use serde::Serialize;
 
+use rolling::Rolling;
 use series::Series;
 pub use spikes::{Spike, SpikeFinder};
 
@@ -39,6 +41,7 @@ struct Watched {
     first: ProcessSampleRow,
     last: ProcessSampleRow,
     cpu: Series,
+    recent: Rolling,
     working_set_peak: u64,
     threads_peak: u64,
     memory: Slope,
@@ -93,6 +96,9 @@ pub struct CpuPercent {
     pub max: f64,
     pub p95: Option<f64>,
     pub p99: Option<f64>,
+    /// Rolling means at the last sample; `None` if it was not watched for that long.
+    pub last_10_seconds: Option<f64>,
+    pub last_60_seconds: Option<f64>,
 }
 
 /// Least squares over time, without keeping the samples.
@@ -182,6 +188,7 @@ impl Watched {
             first: row.clone(),
             last: row.clone(),
             cpu: Series::default(),
+            recent: Rolling::default(),
             working_set_peak: 0,
             threads_peak: 0,
             memory: Slope::default(),
@@ -203,6 +210,7 @@ impl Watched {
         self.threads_peak = self.threads_peak.max(row.thread_count.unwrap_or(0));
         let seconds = row.timestamp_ns.saturating_sub(self.first.timestamp_ns) as f64 / 1e9;
         self.memory.add(seconds, row.working_set_bytes as f64);
+        self.recent.push(row.timestamp_ns, row.cpu_time_ns);
         self.last = row.clone();
     }
 
@@ -225,6 +233,8 @@ impl Watched {
                 max: self.cpu.max(),
                 p95: self.cpu.quantile(0.95),
                 p99: self.cpu.quantile(0.99),
+                last_10_seconds: self.recent.percent(10, (last.timestamp_ns, last.cpu_time_ns)),
+                last_60_seconds: self.recent.percent(60, (last.timestamp_ns, last.cpu_time_ns)),
             },
             cpu_seconds,
             cpu_cycles: since(|row| row.cpu_cycles),
@@ -280,6 +290,8 @@ mod tests {
         assert_eq!((summary.samples, summary.cpu_seconds), (21, 15.0));
         assert!((summary.cpu_percent.mean - 75.0).abs() < 1e-9);
         assert!((summary.cpu_percent.max - 100.0).abs() < 1e-9);
+        assert_eq!(summary.cpu_percent.last_10_seconds, Some(100.0));
+        assert_eq!(summary.cpu_percent.last_60_seconds, None);
         assert!((summary.memory_slope_bytes_per_second.unwrap() - 1000.0).abs() < 1e-6);
         assert_eq!(summary.read_bytes, Some(20_000));
         assert_eq!((summary.user_seconds, summary.exit_ns), (None, None));

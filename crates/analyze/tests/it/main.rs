@@ -32,4 +32,6 @@ mod summary;
 #[cfg(test)]
 mod support;
 #[cfg(test)]
+mod verdict;
+#[cfg(test)]
 mod warmup;

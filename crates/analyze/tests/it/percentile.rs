@@ -19,9 +19,9 @@ fn shuffled(n: u64) -> Vec<u64> {
 
 #[test]
 fn ten_thousand_independent_runs() {
-    // b = 100 batches of 100, t(99) = 1.984217; the sequence is more even than chance, so the noise factor is 1.
-    // p50: half = 1.984217 · √(0.25 / 10000) = 0.00992 → indices floor(4900.8) and ceil(5099.2).
-    // p99: half = 1.984217 · √(0.0099 / 10000) = 0.001974 → indices floor(9880.3) and ceil(9919.7).
+    // 50 batches of 200, t(49) = 2.009575; the sequence is more even than chance, so the noise factor is 1.
+    // p50: half = 2.009575 · √(0.25 / 10000) = 0.010048 → indices floor(4899.5) and ceil(5100.5).
+    // p99: half = 2.009575 · √(0.0099 / 10000) = 0.0019995 → indices floor(9880.005) and ceil(9919.995).
     let found = percentiles(&shuffled(10_000), &[0.5, 0.99]);
     let expected = |p, value_nanos, low_nanos, high_nanos, needs_runs| Percentile {
         p,
@@ -31,7 +31,7 @@ fn ten_thousand_independent_runs() {
         noise_factor: 1.0,
         needs_runs,
     };
-    assert_eq!(found[0], expected(0.5, 5000, 4900, 5100, 6));
+    assert_eq!(found[0], expected(0.5, 5000, 4899, 5101, 6));
     assert_eq!(found[1], expected(0.99, 9899, 9880, 9920, 368));
 }
 
@@ -40,11 +40,11 @@ fn a_long_swing_widens_the_interval() {
     // The same values, but the slow half first: batches are all below or all above the median.
     let sorted: Vec<u64> = (0..10_000).collect();
     let swing = &percentiles(&sorted, &[0.5])[0];
-    // 100 batches, half of them 0 and half 1: variance 25/99, noise factor 100 · (25/99) / 0.25 = 101.0. The median
-    // 4999.5 is rounded up, so that one batch is 0.99 and not 1.
-    assert!((swing.noise_factor - 10_000.0 / 99.0).abs() < 0.1, "{}", swing.noise_factor);
-    assert!((605..=607).contains(&swing.needs_runs));
-    // Half width ten times that of independent runs.
+    // 50 batches, half of them 0 and half 1: variance 12.5/49, noise factor 200 · (12.5/49) / 0.25 = 204.1. The median
+    // 4999.5 is rounded up, so that one batch is 0.995 and not 1.
+    assert!((swing.noise_factor - 10_000.0 / 49.0).abs() < 0.1, "{}", swing.noise_factor);
+    assert!((1224..=1226).contains(&swing.needs_runs));
+    // Half width more than ten times that of independent runs.
     assert!(swing.relative_half_width().unwrap() > 0.19);
 }
 

@@ -1,9 +1,13 @@
 //! What may be typed. Meaning is given to it elsewhere: here are only names, types and help.
 
+mod bench;
+mod compare;
 mod etl;
+mod gate;
 mod observe;
 mod recordings;
 mod run;
+mod serve;
 mod top;
 
 use std::path::PathBuf;
@@ -12,10 +16,16 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::terminal::ColorChoice;
 
+pub use bench::{BenchArgs, FailOn, JudgeArgs};
+pub use compare::CompareArgs;
 pub use etl::{EtlAction, EtlArgs, EtlConvertArgs, EtlCutArgs, EtlDumpArgs, EtlFormat, EtlSelection};
+pub use gate::GateArgs;
 pub use observe::{AttachArgs, RecordArgs, WatchArgs};
 pub use recordings::{ExportArgs, ImportArgs, ReportArgs, ReportFormat, RunsAction, RunsArgs};
 pub use run::RunArgs;
+pub use serve::{
+    AuditAction, AuditArgs, BenchServeArgs, RoleArg, ServeArgs, StateArgs, TokenAction, TokenArgs,
+};
 pub use top::TopArgs;
 
 /// Starts a worker process; not for people.
@@ -42,6 +52,7 @@ pub struct Cli {
 const EXAMPLES: &str = "Examples:
   ortscope run model.onnx                      measure a model, no settings needed
   ortscope run model.onnx --sweep threads=1,2,4  find the best settings
+  ortscope bench old.onnx new.onnx             which is slower, and how sure that is
   ortscope record -- python serve.py             watch a program and its children
   ortscope report last --format html -o r.html   the last run, to look at and to share
   ortscope export last --to chrome -o trace.json open it in ui.perfetto.dev
@@ -49,12 +60,13 @@ const EXAMPLES: &str = "Examples:
   ortscope doctor                              what works here, what does not, and why
 
 Exit codes: 0 ok, 1 internal error, 2 usage, 3 model cannot load or run, 4 inputs do not fit,
-5 permission missing, 6 provider not used, 20 data lost, 130 interrupted with nothing measured.
+5 permission missing, 6 provider not used, 10 regression, 11 inconclusive, 12 not comparable, 20 data lost,
+130 interrupted with nothing measured.
 
 ONNX Runtime is looked for in --ort-library, ORTSCOPE_ORT_LIBRARY, the configuration, the active Python
 environment and the system's library paths; 'ortscope doctor' shows every step.";
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct GlobalArgs {
     /// Print one JSON document instead of text
     #[arg(long, global = true)]
@@ -86,12 +98,24 @@ pub struct GlobalArgs {
 pub enum Command {
     /// Benchmark a model: cold start, latency with intervals, throughput, memory
     Run(Box<RunArgs>),
+    /// Compare two models, settings or commands on this machine, in turns, and say which is slower
+    Bench(Box<BenchArgs>),
+    /// A verdict between stored recordings
+    Compare(CompareArgs),
+    /// In CI: the models of [gate] against their baseline
+    Gate(GateArgs),
     /// Watch running processes: CPU, memory, threads, I/O, faults, context switches
     Attach(AttachArgs),
     /// Run a program and watch it and its children
     Record(RecordArgs),
     /// The machine and its processes, live
     Top(TopArgs),
+    /// The dashboard and the API: live, or of recordings
+    Serve(Box<ServeArgs>),
+    /// Who may use the server: create, list, revoke
+    Token(TokenArgs),
+    /// Who did what with the server: show, verify
+    Audit(AuditArgs),
     /// Show what a recording says: text, HTML, Markdown, JSON, JUnit, CSV
     Report(ReportArgs),
     /// Recordings: list, show, tag, remove, prune, repair, pack
@@ -118,6 +142,9 @@ pub enum Command {
     /// Cost of keeping data, for `cargo xtask bench store`
     #[command(hide = true)]
     BenchStore(BenchStoreArgs),
+    /// Age of what clients of the server see, for `cargo xtask bench serve`
+    #[command(hide = true)]
+    BenchServe(BenchServeArgs),
     /// Cost and accuracy of watching, for `cargo xtask bench sampler`
     #[command(hide = true)]
     BenchSampler(BenchSamplerArgs),
@@ -127,6 +154,9 @@ pub enum Command {
     /// Speed of the profile reader, for `cargo xtask bench profile-json`
     #[command(hide = true)]
     BenchProfileJson(BenchProfileJsonArgs),
+    /// How often verdicts are right, for `cargo xtask bench verdicts`
+    #[command(hide = true)]
+    BenchVerdicts(BenchVerdictsArgs),
     /// What a recording holds after a kill, for `cargo xtask bench trust`
     #[command(hide = true)]
     BenchTrust(BenchTrustArgs),
@@ -250,6 +280,28 @@ pub enum SamplerPhase {
     StormRunner,
     StormPartner,
     Burst,
+}
+
+#[derive(Debug, Args)]
+pub struct BenchVerdictsArgs {
+    #[arg(long, value_enum)]
+    pub phase: VerdictsPhase,
+    /// Trials per row and seed
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub trials: u32,
+    /// Bytes that every inference loses
+    #[arg(long, default_value_t = 0)]
+    pub leak_bytes: usize,
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum VerdictsPhase {
+    Table,
+    Family,
+    Coverage,
+    Leak,
 }
 
 #[derive(Debug, Args)]

@@ -69,7 +69,11 @@ pub struct WatchArgs {
     /// Flame graph of the watched processes: OUT.svg, OUT.html or OUT.folded (Linux)
     #[arg(long, value_name = "OUT")]
     pub flame: Option<PathBuf>,
-    /// Look so many times a second at what each processor executes, 1 to 20000 [default: 99 with --flame]
+    /// Flame graph of the functions of Python programs alone, of any version, also of one that runs already: OUT.svg,
+    /// OUT.html or OUT.folded
+    #[arg(long, value_name = "OUT")]
+    pub flame_python: Option<PathBuf>,
+    /// Look so many times a second at what each processor executes, 1 to 20000 [default: 99 with a flame graph]
     #[arg(long, value_name = "HZ")]
     pub sample_hz: Option<u32>,
     /// List every stretch in which a process used more than this percentage of a core

@@ -9,6 +9,7 @@ use clap::{Args, Subcommand, ValueEnum};
   ortscope runs list
   ortscope runs show last
   ortscope runs tag 7f3a baseline nightly
+  ortscope runs trend detector --metric p99
   ortscope runs prune --older-than 30d --max-size 5GB --dry-run
   ortscope runs pack last -o bug.ortscope
 
@@ -48,6 +49,15 @@ pub enum RunsAction {
         /// Give the recording a name
         #[arg(long, value_name = "NAME")]
         name: Option<String>,
+    },
+    /// How the runs of a model went over time, and where they changed; for information, never a verdict
+    Trend {
+        /// Only those with this text in id, name, subject or tags
+        #[arg(value_name = "TEXT")]
+        matching: Option<String>,
+        /// p50, p90, p99, throughput or memory
+        #[arg(long, default_value = "p50", value_name = "NAME")]
+        metric: String,
     },
     /// Delete one recording
     #[command(visible_alias = "rm")]

@@ -14,6 +14,7 @@ const EXAMPLES: &str = "Examples:
   ortscope run model.onnx --duration 10m --profile-every 30s
   ortscope run model.onnx --provider qnn,cpu --require-provider qnn:90
   ortscope run llm.onnx --generate 64
+  ortscope run model.onnx --soak 10m
 
 Inputs are made from the model's signature unless --input gives them; every guess is printed.
 Values: durations like 10s, 500ms or 2m; sizes like 1x3x224x224; percentages like 0.5%.";
@@ -87,6 +88,9 @@ pub struct RunArgs {
     /// Exactly this long, e.g. 10s
     #[arg(short, long, value_name = "TIME", help_heading = "Measurement")]
     pub duration: Option<String>,
+    /// Run this long, e.g. 10m, and judge whether memory is lost with every inference: exit code 10 for a leak
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["runs", "duration", "precision", "sweep", "together", "generate"], help_heading = "Measurement")]
+    pub soak: Option<String>,
     /// Until the median is known this well [default: 1%, at most 60 s]
     #[arg(long, value_name = "PERCENT", help_heading = "Measurement")]
     pub precision: Option<String>,
@@ -131,4 +135,7 @@ pub struct RunArgs {
     /// Keep no recording
     #[arg(long, conflicts_with = "save", help_heading = "Recording")]
     pub no_save: bool,
+    /// Show the recording in the browser afterwards, until Ctrl-C
+    #[arg(long, conflicts_with = "no_save", help_heading = "Recording")]
+    pub open: bool,
 }

@@ -1,21 +1,30 @@
 //! One module per command.
 
 pub mod attach;
+pub mod audit;
+pub mod bench;
 pub mod bench_etl;
 pub mod bench_overhead;
 pub mod bench_profile_json;
 pub mod bench_sampler;
+pub mod bench_serve;
 pub mod bench_store;
 pub mod bench_trust;
+pub mod bench_verdicts;
+pub mod compare;
 pub mod completions;
 pub mod config;
 pub mod doctor;
 pub mod etl;
 pub mod export;
+pub mod gate;
 pub mod import;
 pub mod inspect;
 pub mod record;
 pub mod report;
 pub mod run;
 pub mod runs;
+pub mod runs_trend;
+pub mod serve;
+pub mod token;
 pub mod top;

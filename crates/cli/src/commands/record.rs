@@ -2,15 +2,16 @@
 
 use std::process::Command;
 
-use ortscope_sources::Held;
 use ortscope_sources::sampler::Targets;
+use ortscope_sources::{Held, Stacks};
 
 use crate::args::{GlobalArgs, RecordArgs, WatchArgs};
 use crate::exit::{Exit, Failure};
 use crate::measure::interrupt::Interrupt;
 use crate::measure::progress::Progress;
 use crate::observe::{
-    Inside, ObservePlan, Started, document, finish_stacks, instrument, plan, show, sweep_in_background, watch,
+    Inside, ObservePlan, StackPlan, Started, document, finish_stacks, instrument, plan, show,
+    sweep_in_background, watch,
 };
 use crate::recording::{self, SaveRequest};
 use crate::terminal::{self, Terminal, WARN};
@@ -98,12 +99,16 @@ pub fn observe(
     progress.finish();
     let observed = observed?;
     let lost = !observed.losses.is_empty();
-    let sampling = match (&observed.stacks, &plan.stacks) {
-        (Some(stacks), Some(wanted)) => Some(finish_stacks(stacks, wanted, &plan.subject, observed.seconds)?),
-        _ => None,
+    let finished = |stacks: &Option<Stacks>, wanted: &Option<StackPlan>| match (stacks, wanted) {
+        (Some(stacks), Some(wanted)) => {
+            finish_stacks(stacks, wanted, &plan.subject, observed.seconds).map(Some)
+        }
+        _ => Ok(None),
     };
-    let mut document = document(plan.subject.clone(), observed);
-    document.sampling = sampling;
+    let sampling = finished(&observed.stacks, &plan.stacks)?;
+    let python_sampling = finished(&observed.python_stacks, &plan.python_stacks)?;
+    let mut document = document(plan, observed);
+    (document.sampling, document.python_sampling) = (sampling, python_sampling);
     document.unavailable.append(&mut inside.unavailable);
     if let Some(recording) = recording {
         let bytes = serde_json::to_vec_pretty(&document).map_err(Failure::internal)?;

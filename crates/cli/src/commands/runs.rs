@@ -5,6 +5,7 @@ use std::time::Duration;
 use ortscope_store::{Entry, PackOptions, Recording, Retention, Store};
 use serde::Serialize;
 
+use super::runs_trend;
 use crate::args::{GlobalArgs, RunsAction, RunsArgs};
 use crate::exit::{Exit, Failure};
 use crate::recording::open_store;
@@ -27,6 +28,9 @@ pub fn run(args: &RunsArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<
             print(terminal, &serde_json::json!({"schema": "ortscope.runs.tag/1", "tags": tags}), || {
                 vec![format!("tags: {}", if tags.is_empty() { "none".into() } else { tags.join(", ") })]
             })
+        }
+        RunsAction::Trend { matching, metric } => {
+            runs_trend::run(&store, matching.as_deref(), metric, terminal)
         }
         RunsAction::Remove { run } => {
             let path = store.resolve(run)?;
@@ -53,8 +57,19 @@ pub fn run(args: &RunsArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<
     }
 }
 
+/// Leaves those with the text in id, name, subject or tags.
+pub fn keep_matching(entries: &mut Vec<Entry>, matching: Option<&str>) {
+    if let Some(text) = matching.map(str::to_lowercase) {
+        entries.retain(|entry| {
+            let tags = entry.tags.join(" ");
+            let all = [entry.id.as_str(), entry.name.as_deref().unwrap_or(""), &entry.subject, &tags];
+            all.iter().any(|part| part.to_lowercase().contains(&text))
+        });
+    }
+}
+
 /// Prints a value as JSON or as the lines made from it.
-fn print(
+pub fn print(
     terminal: &Terminal,
     value: &impl Serialize,
     lines: impl FnOnce() -> Vec<String>,
@@ -77,13 +92,7 @@ struct ListDocument<'a> {
 
 fn list(store: &Store, matching: Option<&str>, most: usize, terminal: &Terminal) -> Result<Exit, Failure> {
     let mut entries = store.list()?;
-    if let Some(text) = matching.map(str::to_lowercase) {
-        entries.retain(|entry| {
-            let tags = entry.tags.join(" ");
-            let all = [entry.id.as_str(), entry.name.as_deref().unwrap_or(""), &entry.subject, &tags];
-            all.iter().any(|part| part.to_lowercase().contains(&text))
-        });
-    }
+    keep_matching(&mut entries, matching);
     let hidden = entries.len().saturating_sub(most);
     entries.truncate(most);
     let document =

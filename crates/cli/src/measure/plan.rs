@@ -23,6 +23,8 @@ pub struct WorkerPlan {
     pub generate: Option<GeneratePlan>,
     /// Compare the answers with the CPU's.
     pub check_outputs: bool,
+    /// Write the answers of the last run there, so that those of two workers can be compared.
+    pub answers_file: Option<PathBuf>,
     /// Create a second session to see what the first one paid only once.
     pub time_second_session: bool,
     /// Instead of measuring: profile the operators.

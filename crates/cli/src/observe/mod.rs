@@ -19,7 +19,7 @@ mod watch;
 
 pub use inside::{Inside, sweep_in_background};
 pub use instrument::instrument;
-pub use plan::{ObservePlan, plan};
+pub use plan::{ObservePlan, StackPlan, plan};
 pub use stacks::finish as finish_stacks;
 pub use summary::{document, show};
 pub use watch::{Started, watch};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use ortscope_core::config::UseCase;
+use ortscope_core::config::{Aggregation, UseCase};
 use ortscope_sources::kernel::Class;
 use ortscope_sources::sampler::{CommandLines, SamplerOptions, Targets};
 
@@ -22,6 +22,9 @@ pub struct ObservePlan {
     pub kernel_pids: Vec<u32>,
     /// Samples with stacks.
     pub stacks: Option<StackPlan>,
+    /// Functions of Python programs, read from outside.
+    pub python_stacks: Option<StackPlan>,
+    pub cpu_aggregation: Aggregation,
     pub spike_percent: Option<f64>,
     /// What is watched, in words.
     pub subject: String,
@@ -36,6 +39,8 @@ pub struct StackPlan {
 /// The rate of `--flame`: not a divisor of what programs do at even rates, so that it does not beat with them.
 const USUAL_HERTZ: u32 = 99;
 const MOST_HERTZ: u32 = 20_000;
+/// Frames of Python are read by our own thread, one after the other.
+const MOST_PYTHON_HERTZ: u32 = 1000;
 
 /// Everything that can be wrong is said here, before anything is started.
 pub fn plan(
@@ -71,6 +76,8 @@ pub fn plan(
         duration: duration.map(Duration::from_secs_f64),
         kernel: args.kernel.as_deref().map(classes).transpose()?,
         stacks: stacks(args)?,
+        python_stacks: python_stacks(args)?,
+        cpu_aggregation: config.monitoring.cpu.aggregation,
         spike_percent: args.spike,
         subject,
     })
@@ -83,11 +90,23 @@ fn stacks(args: &WatchArgs) -> Result<Option<StackPlan>, Failure> {
         (None, Some(_)) => USUAL_HERTZ,
         (Some(hertz), _) => hertz,
     };
-    if !(1..=MOST_HERTZ).contains(&hertz) {
-        let sentence = format!("--sample-hz {hertz} is not a number of samples a second");
-        return Err(Failure::usage(sentence).with_hint(format!("1 to {MOST_HERTZ}; 99 and 999 are usual")));
-    }
+    check_hertz(hertz, MOST_HERTZ)?;
     Ok(Some(StackPlan { hertz, flame }))
+}
+
+fn python_stacks(args: &WatchArgs) -> Result<Option<StackPlan>, Failure> {
+    let Some(path) = &args.flame_python else { return Ok(None) };
+    let hertz = args.sample_hz.unwrap_or(USUAL_HERTZ);
+    check_hertz(hertz, MOST_PYTHON_HERTZ)?;
+    Ok(Some(StackPlan { hertz, flame: Some(FlameFile::new(path)?) }))
+}
+
+fn check_hertz(hertz: u32, most: u32) -> Result<(), Failure> {
+    if (1..=most).contains(&hertz) {
+        return Ok(());
+    }
+    let sentence = format!("--sample-hz {hertz} is not a number of samples a second");
+    Err(Failure::usage(sentence).with_hint(format!("1 to {most}; 99 and 999 are usual")))
 }
 
 /// The processes that are there now: by id, by name, and children of those whose children are meant.

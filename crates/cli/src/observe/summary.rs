@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use ortscope_analyze::processes::{ProcessSummary, Spike};
+use ortscope_core::config::Aggregation;
 use ortscope_sources::MachineFacts;
 use serde::Serialize;
 
@@ -10,6 +11,7 @@ use super::collect::Scheduling;
 use super::inferences::{self, InferenceSummary};
 use super::inside;
 use super::kernel::{self, Kernel};
+use super::plan::ObservePlan;
 use super::stacks::{self, Sampling};
 use super::watch::{Ending, Observed};
 use crate::recording::Saved;
@@ -32,6 +34,8 @@ pub struct ObserveDocument {
     /// processes_ended, duration or interrupted.
     pub ending: &'static str,
     pub seconds: f64,
+    /// Which of the numbers of `cpu_percent` the table shows first: `aggregation` of `[monitoring.cpu]`.
+    pub cpu_aggregation: Aggregation,
     /// The busiest first.
     pub processes: Vec<ProcessSummary>,
     pub processes_not_listed: u64,
@@ -43,6 +47,8 @@ pub struct ObserveDocument {
     pub kernel: Option<Kernel>,
     /// With `--flame` or `--sample-hz`.
     pub sampling: Option<Sampling>,
+    /// With `--flame-python`: the functions of Python programs alone.
+    pub python_sampling: Option<Sampling>,
     /// With `--spike`, in the order of time.
     pub spikes: Option<Vec<Spike>>,
     pub spikes_not_listed: u64,
@@ -77,7 +83,7 @@ pub struct Unavailable {
     pub hint: Option<String>,
 }
 
-pub fn document(subject: String, observed: Observed) -> ObserveDocument {
+pub fn document(plan: &ObservePlan, observed: Observed) -> ObserveDocument {
     let Observed {
         collected, ending, seconds, own_cost, backend, losses, source_errors, kernel, exit, ..
     } = observed;
@@ -100,7 +106,8 @@ pub fn document(subject: String, observed: Observed) -> ObserveDocument {
         schema: SCHEMA,
         ortscope_version: env!("CARGO_PKG_VERSION"),
         machine: ortscope_sources::machine_facts(),
-        subject,
+        subject: plan.subject.clone(),
+        cpu_aggregation: plan.cpu_aggregation,
         ending: match ending {
             Ending::ProcessesEnded => "processes_ended",
             Ending::Duration => "duration",
@@ -113,6 +120,7 @@ pub fn document(subject: String, observed: Observed) -> ObserveDocument {
         scheduling: collected.scheduling.into_iter().collect(),
         kernel: kernel.map(Kernel::from),
         sampling: None,
+        python_sampling: None,
         spikes,
         spikes_not_listed,
         watching: Watching {
@@ -164,7 +172,12 @@ pub fn show(document: &ObserveDocument, terminal: &Terminal) -> Vec<String> {
             "{:>8}  {:<16} {:>7} {:>7} {:>9} {:>9} {:>9} {:>11} {:>7} {:>9} {:>9} {:>9} {:>9}",
             "pid",
             "name",
-            "cpu %",
+            match document.cpu_aggregation {
+                Aggregation::Avg => "cpu %",
+                Aggregation::Max => "cpu max",
+                Aggregation::P95 => "cpu p95",
+                Aggregation::P99 => "cpu p99",
+            },
             "p99",
             "cpu time",
             "memory",
@@ -178,7 +191,7 @@ pub fn show(document: &ObserveDocument, terminal: &Terminal) -> Vec<String> {
         ),
     ));
     for process in document.processes.iter().take(MOST_ROWS) {
-        lines.push(row(process));
+        lines.push(row(process, document.cpu_aggregation));
     }
     lines.extend(document.processes.iter().take(MOST_ROWS).filter_map(network));
     lines.extend(document.processes.iter().take(MOST_ROWS).filter_map(cycles));
@@ -225,7 +238,8 @@ pub fn show(document: &ObserveDocument, terminal: &Terminal) -> Vec<String> {
             ));
         }
     }
-    lines.extend(document.sampling.iter().flat_map(|sampling| stacks::lines(sampling, terminal)));
+    let samplings = document.sampling.iter().chain(&document.python_sampling);
+    lines.extend(samplings.flat_map(|sampling| stacks::lines(sampling, terminal)));
     for line in document.kernel.iter().flat_map(kernel::lines) {
         lines.push(terminal.paint(DIM, &line));
     }
@@ -286,19 +300,27 @@ fn network(process: &ProcessSummary) -> Option<String> {
     })
 }
 
-fn row(process: &ProcessSummary) -> String {
+fn row(process: &ProcessSummary, aggregation: Aggregation) -> String {
     let known =
         |value: Option<u64>, show: fn(f64) -> String| value.map_or("n/a".into(), |value| show(value as f64));
     let plain = |value: f64| units::count(value as u64);
+    let percent = |value: Option<f64>| value.map_or("n/a".to_owned(), |percent| format!("{percent:.1}"));
+    let cpu = &process.cpu_percent;
+    let aggregated = match aggregation {
+        Aggregation::Avg => Some(cpu.mean),
+        Aggregation::Max => Some(cpu.max),
+        Aggregation::P95 => cpu.p95,
+        Aggregation::P99 => cpu.p99,
+    };
     let name = units::one_line(process.name.as_deref().unwrap_or("?"), 16);
     let growth = process
         .memory_slope_bytes_per_second
         .map_or("n/a".to_owned(), |slope| units::bytes_change(slope * 60.0));
     format!(
-        "{:>8}  {name:<16} {:>7.1} {:>7} {:>9} {:>9} {:>9} {:>11} {:>7} {:>9} {:>9} {:>9} {:>9}",
+        "{:>8}  {name:<16} {:>7} {:>7} {:>9} {:>9} {:>9} {:>11} {:>7} {:>9} {:>9} {:>9} {:>9}",
         process.pid,
-        process.cpu_percent.mean,
-        process.cpu_percent.p99.map_or("n/a".to_owned(), |p99| format!("{p99:.0}")),
+        percent(aggregated),
+        cpu.p99.map_or("n/a".to_owned(), |p99| format!("{p99:.0}")),
         units::seconds(process.cpu_seconds),
         units::bytes(process.working_set_bytes as f64),
         units::bytes(process.peak_working_set_bytes as f64),

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use ortscope_core::pipeline::Pipeline;
 use ortscope_sources::kernel::{Class, SampleOptions, TraceOptions};
 use ortscope_sources::sampler::{OwnCost, ProcessSampler};
-use ortscope_sources::{Held, KernelHandle, KernelSource, KernelSummary, StackSource, Stacks, StacksHandle};
+use ortscope_sources::{
+    Held, KernelHandle, KernelSource, KernelSummary, PythonStackSource, StackSource, Stacks, StacksHandle,
+};
 use ortscope_store::RecordingWriter;
 
 use super::collect::{Collected, Collector};
@@ -56,6 +58,7 @@ pub struct Observed {
     /// What the kernel was asked for and what that cost.
     pub kernel: Option<KernelSummary>,
     pub stacks: Option<Stacks>,
+    pub python_stacks: Option<Stacks>,
     /// Of the program that `record` started.
     pub exit: Option<ExitStatus>,
 }
@@ -93,12 +96,17 @@ pub fn watch(
     if let Some(source) = inside.take_source() {
         pipeline = pipeline.source(source);
     }
-    let (mut kernel, mut stacks) = (None, None);
+    let (mut kernel, mut stacks, mut python_stacks) = (None, None, None);
     // First what begins at once: opening the programs of the kernel takes a moment.
     if let Some(wanted) = &plan.stacks {
         let (pids, hertz) = (plan.kernel_pids.clone(), wanted.hertz);
         let source = StackSource::new(SampleOptions { pids, hertz, ..SampleOptions::default() });
         stacks = Some(source.handle());
+        pipeline = pipeline.source(source);
+    }
+    if let Some(wanted) = &plan.python_stacks {
+        let source = PythonStackSource::new(plan.kernel_pids.clone(), wanted.hertz);
+        python_stacks = Some(source.handle());
         pipeline = pipeline.source(source);
     }
     if let Some(classes) = &plan.kernel {
@@ -172,6 +180,7 @@ pub fn watch(
             .collect(),
         kernel: kernel.and_then(|handle| handle.take()),
         stacks: stacks.and_then(|handle| handle.take()),
+        python_stacks: python_stacks.and_then(|handle| handle.take()),
         exit,
     })
 }

@@ -1,5 +1,6 @@
 //! What a user should act on, each with its evidence, advice and a command to try.
 
+use ortscope_analyze::leak::LeakVerdict;
 use ortscope_analyze::open_loop::OpenLoopVerdict;
 use ortscope_analyze::operators::{self, OperatorFinding};
 use ortscope_analyze::outputs::OutputVerdict;
@@ -51,6 +52,7 @@ pub fn find(result: &RunResult) -> Vec<Finding> {
         unsteady,
         outliers_matter,
         slow_first_run,
+        leak,
         growing_memory,
     ]
     .iter()
@@ -219,6 +221,19 @@ fn slow_first_run(result: &RunResult) -> Option<Finding> {
             "run the model once before you serve; providers compile in the first run, and some can cache it"
                 .into(),
         command: None,
+    })
+}
+
+fn leak(result: &RunResult) -> Option<Finding> {
+    let report = result.leak.as_ref().filter(|report| report.verdict == LeakVerdict::Leak)?;
+    Some(Finding {
+        id: "memory-leak",
+        severity: Severity::Error,
+        evidence: report.sentence.clone(),
+        advice:
+            "memory is lost with every inference: try another version of the provider, and without the arena"
+                .into(),
+        command: Some(format!("ortscope run {} --soak 5m --no-arena", result.model.name)),
     })
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use ortscope_analyze::generation::{Sequence, summarize_generation};
+use ortscope_analyze::leak::{LeakReport, MemoryPoint, detect_leak};
 use ortscope_analyze::open_loop::{Request, open_loop};
 use ortscope_analyze::operators::OperatorFinding;
 use ortscope_analyze::summary::WarmUpChoice;
@@ -46,6 +47,8 @@ pub struct RunResult {
     pub server: Option<ServerReport>,
     pub generation: Option<GenerationReport>,
     pub memory: Memory,
+    /// With `--soak`: whether memory is lost with every inference.
+    pub leak: Option<LeakReport>,
     /// CPU time per wall time of the measured loop: 1.8 = nearly two cores busy.
     pub cpu_cores_used: Option<f64>,
     pub outputs_checked: Option<OutputsChecked>,
@@ -160,6 +163,8 @@ pub struct Measured<'a> {
     pub scenario: Scenario,
     pub warm_up: WarmUpChoice,
     pub rule: StopRule,
+    /// Judge whether memory leaks.
+    pub soak: bool,
     pub notes: Vec<String>,
 }
 
@@ -185,6 +190,7 @@ impl RunResult {
             server: None,
             generation: None,
             memory: Memory::default(),
+            leak: None,
             cpu_cores_used: None,
             outputs_checked: None,
             allocator: None,
@@ -209,6 +215,9 @@ impl RunResult {
         result.take_server(&collected.steady, unserved);
         result.take_generation(&collected.generated);
         result.take_memory(&collected);
+        if measured.soak {
+            result.leak = Some(detect_leak(&memory_points(&collected)));
+        }
         result.explain_gaps();
         result.findings = findings::find(&result);
         result
@@ -433,6 +442,26 @@ fn as_number(text: &str) -> Value {
 
 fn difference(after: Option<u64>, before: Option<u64>) -> Option<i64> {
     Some(i64::try_from(after?).ok()? - i64::try_from(before?).ok()?)
+}
+
+/// The worker's memory against the inferences done by then. `steady` is in the order of time.
+fn memory_points(collected: &Collected) -> Vec<MemoryPoint> {
+    let steady = &collected.steady;
+    let (Some(first), Some(last)) = (steady.first(), steady.last()) else {
+        return Vec::new();
+    };
+    collected
+        .samples
+        .iter()
+        .filter(|sample| (first.start_nanos..=last.end_nanos()).contains(&sample.timestamp_ns))
+        .map(|sample| MemoryPoint {
+            inferences: steady.partition_point(|inference| inference.start_nanos <= sample.timestamp_ns)
+                as u64,
+            process_bytes: sample.working_set_bytes,
+            // ONNX Runtime is asked for its arena's figures only after the loop: asking within would disturb it.
+            arena: None,
+        })
+        .collect()
 }
 
 /// Slope of the worker's memory over the second half of the loop, where buffers have settled, per inference.

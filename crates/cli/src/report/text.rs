@@ -1,6 +1,7 @@
 //! The summary a person reads: at most 24 lines, one idea each, one unit per line.
 
 use ortscope_analyze::clock_cost::digits_for;
+use ortscope_analyze::leak::LeakVerdict;
 use ortscope_analyze::stability::Verdict;
 use ortscope_analyze::{Percentile, WarmUpVerdict};
 
@@ -318,6 +319,11 @@ impl Page {
         );
         if !parts.is_empty() {
             self.line("memory", &parts.join("  "));
+        }
+        if let Some(leak) = &result.leak {
+            let style = if leak.verdict == LeakVerdict::Leak { BAD } else { GOOD };
+            let text = self.terminal.paint(style, &leak.sentence);
+            self.line("leak", &text);
         }
     }
 

@@ -1,11 +1,16 @@
 //! Whether a provider answers as the CPU does: a fast wrong answer is worth nothing.
 
+use std::path::Path;
+
 use ortscope_analyze::outputs::{self, OutputComparison, Tolerance, Values, compare_outputs};
 use ortscope_core::tensor::{ElementType, TensorData, Value};
 use ortscope_decode::tensors::pack;
+use serde::{Deserialize, Serialize};
+
 use ortscope_ort::{Environment, OrtError, ProviderRequest, Session, SessionOptions};
 
 use super::{Stopped, failures};
+use crate::exit::Failure;
 use crate::measure::plan::WorkerPlan;
 use crate::measure::protocol::{CheckedOutput, WorkerMessage};
 
@@ -40,22 +45,92 @@ pub fn against_cpu(
     Ok(WorkerMessage::OutputsChecked { reference: "CPU, graph optimisations off".into(), outputs })
 }
 
+/// What one worker was given and answered, for the comparison with another's.
+#[derive(Debug, Serialize, Deserialize)]
+struct Answers {
+    inputs: Vec<(String, Flat)>,
+    outputs: Vec<(String, Flat)>,
+}
+
+pub fn save(path: &Path, inputs: &[(String, Value)], outputs: &[(String, Value)]) -> Result<(), Failure> {
+    let flat = |values: &[(String, Value)]| {
+        values.iter().map(|(name, value)| (name.clone(), flatten(value))).collect()
+    };
+    let answers = Answers { inputs: flat(inputs), outputs: flat(outputs) };
+    let file = std::io::BufWriter::new(fs_err::File::create(path)?);
+    serde_json::to_writer(file, &answers).map_err(Failure::internal)
+}
+
+/// Compares what two workers saved. `tolerance` replaces that of the element types. An error when they were not asked the
+/// same thing.
+pub fn compare_saved(
+    reference: &Path,
+    candidate: &Path,
+    tolerance: Option<Tolerance>,
+) -> Result<Vec<CheckedOutput>, Failure> {
+    let read = |path: &Path| -> Result<Answers, Failure> {
+        let file = std::io::BufReader::new(fs_err::File::open(path)?);
+        serde_json::from_reader(file).map_err(Failure::internal)
+    };
+    let (a, b) = (read(reference)?, read(candidate)?);
+    if a.inputs != b.inputs {
+        return Err(Failure::input(
+            "the two sides made different inputs, so their outputs cannot be compared",
+        )
+        .with_hint("give the values with --input"));
+    }
+    if a.outputs.len() != b.outputs.len() {
+        return Err(Failure::input(format!(
+            "side A has {} outputs, side B {}: they cannot be compared",
+            a.outputs.len(),
+            b.outputs.len()
+        )));
+    }
+    // By place: converters rename outputs, and keep their order.
+    let pairs = a.outputs.iter().zip(&b.outputs);
+    Ok(pairs
+        .map(|((name, expected), (_, got))| CheckedOutput {
+            name: name.clone(),
+            comparison: compare_flat(expected, got, tolerance),
+        })
+        .collect())
+}
+
 fn compare(expected: &Value, got: &Value) -> OutputComparison {
-    let (left, right) = (flatten(expected), flatten(got));
-    let element = left.element;
-    compare_outputs(&left.view(), &right.view(), element.map_or(Tolerance::EXACT, Tolerance::for_element))
+    compare_flat(&flatten(expected), &flatten(got), None)
+}
+
+fn compare_flat(expected: &Flat, got: &Flat, tolerance: Option<Tolerance>) -> OutputComparison {
+    let of_type = || expected.element.map_or(Tolerance::EXACT, Tolerance::for_element);
+    compare_outputs(&expected.view(), &got.view(), tolerance.unwrap_or_else(of_type))
 }
 
 /// Values in the form the comparison takes. Integers beyond 2^53 lose their last bits here, which no output has.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Flat {
     element: Option<ElementType>,
     shape: Vec<i64>,
     content: Content,
 }
 
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 enum Content {
+    /// In files as bits: JSON has no NaN.
+    #[serde(with = "bits")]
     Numbers(Vec<f64>),
     Texts(Vec<String>),
+}
+
+mod bits {
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(values: &[f64], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(values.iter().map(|value| value.to_bits()))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<f64>, D::Error> {
+        Ok(Vec::<u64>::deserialize(deserializer)?.into_iter().map(f64::from_bits).collect())
+    }
 }
 
 impl Flat {

@@ -1,7 +1,7 @@
 //! The worker process: loads ONNX Runtime and the model, and runs it as the plan says. It decides nothing and prints
 //! nothing; records and messages go through the channel.
 
-mod check;
+pub mod check;
 mod failures;
 mod generate;
 mod inputs;
@@ -127,6 +127,9 @@ fn measure(
         })?;
         if plan.check_outputs {
             check_outputs(plan, environment, outbox, &made.values, &answers)?;
+        }
+        if let Some(path) = &plan.answers_file {
+            check::save(path, &made.values, &answers)?;
         }
         send_allocator(outbox, sessions.first());
     }

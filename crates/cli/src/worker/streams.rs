@@ -85,7 +85,8 @@ pub fn run(
     let Some(lane) = lanes.first_mut() else {
         return Ok(Vec::new());
     };
-    if plan.check_outputs { lane.binding.outputs().map_err(|error| wrong(&error)) } else { Ok(Vec::new()) }
+    let wanted = plan.check_outputs || plan.answers_file.is_some();
+    if wanted { lane.binding.outputs().map_err(|error| wrong(&error)) } else { Ok(Vec::new()) }
 }
 
 /// One thread per lane; they start together.

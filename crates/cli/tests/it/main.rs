@@ -9,4 +9,6 @@ mod measuring;
 mod observing;
 mod operators;
 mod recordings;
+mod serving;
 mod support;
+mod verdicts;

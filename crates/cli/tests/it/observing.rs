@@ -198,12 +198,45 @@ fn a_flame_graph_has_the_functions_of_python() {
     assert!(in_order, "{text}");
 }
 
+/// Frames of any version of Python, read from outside by a library that not every build has.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_flame_graph_of_python_alone() {
+    let place = Place::new();
+    let script = "import time\ndef ortscope_inner(n):\n    return sum(i * i for i in range(n))\n\
+                  end = time.monotonic() + 2\nwhile time.monotonic() < end:\n    ortscope_inner(40000)\n";
+    place.file("work.py", script);
+    let arguments =
+        ["record", "--flame-python", "p.folded", "--sample-hz", "199", "--no-save", "--json", "--"];
+    let python = [&arguments[..], &["python3", "work.py"]].concat();
+    let document = place.ortscope(&python).expect_code(0).json();
+    let sampling = &document["python_sampling"];
+    let file = place.directory.path().join("p.folded");
+    if sampling.is_null() {
+        let notes = document["notes"].to_string();
+        assert!(notes.contains("--features python-stacks") && !file.exists(), "{notes}");
+        skips::skipped("this build has no reader of Python's stacks (feature python-stacks)");
+        return;
+    }
+    let text = std::fs::read_to_string(file).expect("it was written");
+    assert!(text.contains("ortscope_inner (work.py)"), "{text} {sampling}");
+    assert!(sampling["samples"].as_u64() > Some(20), "{sampling}");
+    // A program that is no Python says so, and runs as it would.
+    let other = [&arguments[..], &["sleep", "0.6"]].concat();
+    let document = place.ortscope(&other).expect_code(0).json();
+    assert!(
+        document["python_sampling"]["missing"].to_string().contains("only CPython is read"),
+        "{document}"
+    );
+}
+
 #[test]
 fn a_flame_graph_that_cannot_be_written_is_refused_before_the_program_starts() {
     let place = Place::new();
     let run = |argument: &str| place.ortscope(&["record", argument, "--", "/no/such/program"]);
     run("--flame=out.png").expect_error(2, &["OUT.svg"]);
     run("--flame=/no/such/directory/out.svg").expect_error(2, &["there is no directory"]);
+    run("--flame-python=out.png").expect_error(2, &["OUT.svg"]);
     run("--sample-hz=0").expect_error(2, &["--sample-hz"]);
     run("--sample-hz=1000000000").expect_error(2, &["--sample-hz"]);
 }

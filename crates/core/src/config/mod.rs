@@ -3,6 +3,7 @@
 //! Reading files is the program's business; this module turns text into checked values and names every mistake with
 //! its place. Unknown keys are mistakes: a setting that is silently ignored is worse than none.
 
+mod gate;
 mod monitoring;
 mod overhead;
 mod run;
@@ -10,6 +11,7 @@ mod store;
 
 use serde::{Deserialize, Serialize};
 
+pub use gate::{GateModel, GateSettings};
 pub use monitoring::{
     Aggregation, CpuMonitoring, GpuMetric, GpuMonitoring, MemoryMonitoring, Monitoring, NpuMonitoring,
     RateMonitoring, Storage, StorageType,
@@ -29,6 +31,8 @@ pub struct Config {
     pub ort: OrtSettings,
     /// Where recordings are kept, and for how long.
     pub store: StoreSettings,
+    /// What `ortscope gate` measures, and against what.
+    pub gate: GateSettings,
 }
 
 /// A mistake in a configuration, in one sentence.
@@ -67,6 +71,7 @@ impl Config {
             .check()
             .and_then(|()| self.run.check())
             .and_then(|()| self.store.check())
+            .and_then(|()| self.gate.check())
             .map_err(|problem| ConfigError { place: place.to_owned(), problem })
     }
 
@@ -128,6 +133,9 @@ mod tests {
             ("[monitoring.storage]\nmax_samples = 0\n", "monitoring.storage.max_samples"),
             ("[run]\nprecision = 0.0\n", "run.precision"),
             ("[store]\nmax_age_days = 0\n", "store.max_age_days"),
+            ("[gate]\nmargins = { p50 = 0.0 }\n", "gate.margins.p50"),
+            ("[gate]\nmax_rounds = 3\n", "gate.max_rounds"),
+            ("[gate]\nfail_on = \"sometimes\"\n", "gate.fail_on"),
         ] {
             let error = Config::parse(text, "a.toml").unwrap_err();
             assert!(error.problem.contains(wanted), "{text:?} gave {error}");

@@ -46,6 +46,8 @@ pub struct Job {
     pub warm_up: WarmUpChoice,
     /// Measured at the same time as others.
     pub together: bool,
+    /// Judge at the end whether memory leaks.
+    pub soak: bool,
     /// Record what the kernel does to the worker.
     pub kernel: bool,
     /// How often the worker's memory is sampled.
@@ -64,6 +66,7 @@ impl Job {
             scenario: self.plan.scenario,
             warm_up: self.warm_up,
             rule: self.rule,
+            soak: self.soak,
             notes: self.notes.clone(),
         }
     }
@@ -109,6 +112,7 @@ pub fn plan(args: &RunArgs, global: &GlobalArgs) -> Result<Vec<Job>, Failure> {
             limits: limits(&rule),
             generate: args.generate.map(|new_tokens| GeneratePlan { prompt_tokens: args.prompt, new_tokens }),
             check_outputs: args.check_outputs.is_some(),
+            answers_file: None,
             time_second_session: true,
             profile: None,
             windows: None,
@@ -128,6 +132,7 @@ pub fn plan(args: &RunArgs, global: &GlobalArgs) -> Result<Vec<Job>, Failure> {
                 WarmUpChoice::Discard(usize::try_from(runs).unwrap_or(usize::MAX))
             }),
             together: args.together,
+            soak: args.soak.is_some(),
             kernel: args.kernel,
             sampling_hertz: config.monitoring.memory.sampling_hz,
             notes: model.notes,
@@ -178,8 +183,13 @@ fn stop_rule(args: &RunArgs, config: &Config, scenario: Scenario) -> Result<Stop
             "--precision decides by itself when to stop: leave --runs and --duration out",
         ));
     }
-    let duration =
-        args.duration.as_deref().map(values::duration_seconds).transpose().map_err(Failure::usage)?;
+    let duration = args
+        .duration
+        .as_deref()
+        .or(args.soak.as_deref())
+        .map(values::duration_seconds)
+        .transpose()
+        .map_err(Failure::usage)?;
     let duration =
         duration.or(config.run.duration_seconds.filter(|_| args.runs.is_none() && args.precision.is_none()));
     let precision =

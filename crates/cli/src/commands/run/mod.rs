@@ -1,11 +1,12 @@
 //! `ortscope run`: from arguments to jobs, from jobs to results, from results to a report.
 
-mod jobs;
-mod require;
-mod sweep;
+pub mod jobs;
+pub mod require;
+pub mod sweep;
 
 use std::path::Path;
 
+use ortscope_analyze::leak::LeakVerdict;
 use ortscope_core::clock::WallAnchor;
 use ortscope_core::schema::Text;
 
@@ -67,6 +68,9 @@ pub fn run(args: &RunArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<E
         save(recording, &mut document, &interrupt, terminal);
     }
     show(&document, terminal)?;
+    if let Some(saved) = document.recording.as_ref().filter(|_| args.open && !interrupt.requested()) {
+        super::serve::show(&saved.directory, &interrupt, global, terminal)?;
+    }
     // The document has the failure already: main must not print it again as a document of its own.
     Ok(finish(&document, failure, &required, &interrupt).unwrap_or_else(|failure| {
         terminal::print_failure(terminal, &failure);
@@ -172,7 +176,15 @@ fn finish(
     }
     let lost =
         document.results.iter().any(|result| result.losses.iter().any(|loss| loss.kind == "inferences"));
-    Ok(if lost { Exit::DataLost } else { Exit::Ok })
+    let leaks = document
+        .results
+        .iter()
+        .any(|result| result.leak.as_ref().is_some_and(|report| report.verdict == LeakVerdict::Leak));
+    Ok(match (lost, leaks) {
+        (true, _) => Exit::DataLost,
+        (false, true) => Exit::Regression,
+        (false, false) => Exit::Ok,
+    })
 }
 
 fn measure_in_turn(
@@ -294,7 +306,8 @@ fn not_measured(job: &Job, failure: Failure) -> RunResult {
     RunResult::new(job.measured(), Outcome::failed(failure))
 }
 
-fn work(
+/// One worker, from its start to its end.
+pub fn work(
     job: &Job,
     windows: Option<&Path>,
     recording: Option<&RunRecording>,

@@ -96,7 +96,8 @@ fn combination(
     Ok(job)
 }
 
-fn apply(job: &mut Job, key: &str, choice: &str, args: &RunArgs) -> Result<(), Failure> {
+/// Changes one setting of a job, by the names of `--sweep`.
+pub fn apply(job: &mut Job, key: &str, choice: &str, args: &RunArgs) -> Result<(), Failure> {
     let options = &mut job.plan.options;
     let number = || {
         choice.parse::<u32>().ok().filter(|value| (1..=4096).contains(value)).ok_or_else(|| {

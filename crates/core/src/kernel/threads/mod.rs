@@ -197,7 +197,7 @@ impl Threads {
             _ => thread.voluntary_switches += 1,
         }
         let before = thread.slices.len();
-        thread.slices.push(event.at_ns, ran_ns.unwrap_or(0));
+        thread.slices.push(on_cpu_since_ns, event.at_ns, ran_ns.unwrap_or(0));
         let (key, grown, kept) = (thread.key, thread.slices.len() - before, thread.slices.len());
         self.slices += grown;
         self.counts.late += u64::from(is_late);

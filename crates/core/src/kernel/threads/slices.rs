@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 const JOIN_NS: u64 = 1_000_000;
 
 /// Ran from `begin_ns` to `end_ns`, and `total_ns` altogether up to then. A joined slice ran only for a part of its
-/// span.
+/// span, and so did one during which interrupts or the host of a virtual machine took time that is not the thread's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slice {
     pub begin_ns: u64,
@@ -49,9 +49,10 @@ impl Slices {
         self.ring.iter()
     }
 
-    /// Adds `ran_ns` up to `end_ns`. The thread cannot have run before the end of the slice before, so the span is cut
-    /// there: the kernel's account and the monotonic clock differ by their rates.
-    pub fn push(&mut self, end_ns: u64, ran_ns: u64) {
+    /// Adds `ran_ns` up to `end_ns`, on a processor since `since_ns` if that was seen: counted back from the end alone, the
+    /// slice would begin late by what others took of it. The thread cannot have run before the end of the slice before,
+    /// so the span is cut there: the kernel's account and the monotonic clock differ by their rates.
+    pub fn push(&mut self, since_ns: Option<u64>, end_ns: u64, ran_ns: u64) {
         let earliest_ns = self.last_end_ns().unwrap_or(0).max(self.floor_ns);
         if ran_ns == 0 {
             return;
@@ -65,11 +66,11 @@ impl Slices {
             }
             return;
         }
-        let begin_ns = end_ns.saturating_sub(ran_ns).max(earliest_ns);
+        let begin_ns = end_ns.saturating_sub(ran_ns).min(since_ns.unwrap_or(u64::MAX)).max(earliest_ns);
         self.ring.push_back(Slice { begin_ns, end_ns, total_ns });
     }
 
-    /// The total up to a moment. Within a joined slice, and only there, evenly spread.
+    /// The total up to a moment. Within a slice that ran only for a part of its span, evenly spread.
     pub fn total_at(&self, at_ns: u64) -> u64 {
         let index = self.ring.partition_point(|slice| slice.end_ns <= at_ns);
         let before_ns = match index.checked_sub(1) {
@@ -138,8 +139,8 @@ mod tests {
     #[test]
     fn totals_between_any_two_moments() {
         let mut slices = Slices::default();
-        slices.push(10, 4);
-        slices.push(30, 10);
+        slices.push(None, 10, 4);
+        slices.push(None, 30, 10);
         assert_eq!([0, 6, 8, 10, 20, 25, 30, 99].map(|at| slices.total_at(at)), [0, 0, 2, 4, 4, 9, 14, 14]);
         assert_eq!(slices.drop_before(15), 1);
         assert_eq!(slices.total_at(25) - slices.total_at(15), 5);
@@ -149,22 +150,33 @@ mod tests {
     #[test]
     fn a_slice_longer_than_its_room_keeps_its_sum() {
         let mut slices = Slices::default();
-        slices.push(100, 50);
-        slices.push(110, 15);
+        slices.push(None, 100, 50);
+        slices.push(None, 110, 15);
         assert_eq!(slices.total_at(110), 65);
         assert_eq!(slices.total_at(100), 50);
         assert_eq!(slices.total_at(105), 57);
-        slices.push(90, 5);
+        slices.push(None, 90, 5);
         assert_eq!(slices.total_ns(), 70);
+    }
+
+    #[test]
+    fn what_the_host_took_of_a_slice_does_not_move_its_beginning() {
+        let mut slices = Slices::default();
+        // On a processor from 1000 to 2000, of which 200 were somebody else's.
+        slices.push(Some(1000), 2000, 800);
+        assert_eq!([1000, 1050, 1500, 2000].map(|at| slices.total_at(at)), [0, 40, 400, 800]);
+        // Clocks that differ by their rates do not make it begin later than it was seen.
+        slices.push(Some(3000), 3100, 101);
+        assert_eq!([2999, 3100].map(|at| slices.total_at(at)), [800, 901]);
     }
 
     #[test]
     fn joining_keeps_every_millisecond() {
         let mut slices = Slices::default();
         for number in 1..=1000u64 {
-            slices.push(number * 50_000, 20_000);
+            slices.push(None, number * 50_000, 20_000);
         }
-        slices.push(60 * MS, 5 * MS);
+        slices.push(None, 60 * MS, 5 * MS);
         let exact: Vec<u64> = (0..=61).map(|ms| slices.total_at(ms * MS)).collect();
         let saved = slices.join();
         assert!(saved > 850, "{saved}");

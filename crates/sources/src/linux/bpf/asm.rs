@@ -21,6 +21,7 @@ pub enum Reg {
 /// How much a load or store moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Width {
+    U8,
     U32,
     U64,
 }
@@ -28,6 +29,7 @@ pub enum Width {
 impl Width {
     fn bits(self) -> u8 {
         match self {
+            Self::U8 => 0x10,
             Self::U32 => 0x00,
             Self::U64 => 0x18,
         }
@@ -293,9 +295,11 @@ mod tests {
         let mut code = Assembler::default();
         code.load(Width::U64, Reg::R2, Reg::R1, 8);
         code.store(Width::U32, Reg::R10, -4, Reg::R2);
+        code.load(Width::U8, Reg::R3, Reg::R6, 1);
         let program = code.finish().unwrap();
         let fields = |at: usize| (program[at].opcode, program[at].registers, program[at].offset);
         assert_eq!(fields(0), (0x79, 0x12, 8));
         assert_eq!(fields(1), (0x63, 0x2a, -4));
+        assert_eq!(fields(2), (0x71, 0x63, 1));
     }
 }

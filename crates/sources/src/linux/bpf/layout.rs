@@ -2,6 +2,7 @@
 
 use ortscope_decode::btf::{Btf, BtfError, Kind, TypeId};
 
+use super::asm::Width;
 use crate::kernel::TraceError;
 
 const BTF_PATH: &str = "/sys/kernel/btf/vmlinux";
@@ -136,6 +137,19 @@ impl<'a> Structure<'a> {
         let member = self.btf.member_of(self.id, self.name, path)?;
         i16::try_from(member.byte_offset())
             .map_err(|_| BtfError::NoSuchMember { holder: self.name.to_owned(), member: path.to_owned() })
+    }
+
+    /// With the width it has in this kernel: the verifier refuses loads that reach beyond a member.
+    pub fn sized(&self, path: &str) -> Result<(Width, i16), BtfError> {
+        let width = match self.btf.member_of(self.id, self.name, path)?.size_bytes {
+            Some(1) => Width::U8,
+            Some(4) => Width::U32,
+            Some(8) => Width::U64,
+            _ => {
+                return Err(BtfError::NoSuchMember { holder: self.name.to_owned(), member: path.to_owned() });
+            }
+        };
+        Ok((width, self.offset(path)?))
     }
 }
 

@@ -3,7 +3,9 @@
 //! 300 threads take a few microseconds, where /proc takes milliseconds. Needs the kernel's open-coded iterators (6.7).
 //!
 //! The array keeps what the call before found. A thread that has not run since is only compared, not copied, and a list
-//! beside the array says which entries are new: most threads of a machine sleep, and their memory stays cold.
+//! beside the array says which entries are new: most threads of a machine sleep, and their memory stays cold. What is
+//! compared lies in one line of the cache of the kernel's structure, and close together in an array of its own: the cost
+//! of a snapshot is the number of cold lines it touches.
 
 use std::os::fd::OwnedFd;
 
@@ -29,6 +31,11 @@ const WORDS: usize = 24;
 const BYTES: usize = WORDS * 8;
 /// Threads that there is room for at first; it grows as needed.
 const FIRST_CAPACITY: usize = 1024;
+/// What is compared: the time a thread ran, then in half words whether it can run, and its id.
+const MARK_BYTES: usize = 16;
+const MARK_RUN: i16 = 0;
+const MARK_RUNNABLE: i16 = 8;
+const MARK_ID: i16 = 12;
 /// In the list of changes: their number, then one word for each.
 const CHANGE_BYTES: usize = 8;
 /// 50 MB; the kernel's own limit of threads is rarely higher.
@@ -143,6 +150,8 @@ impl ThreadSnapshot {
 /// What the program fills.
 #[derive(Debug)]
 struct Maps {
+    /// Only the program looks at it.
+    marks: OwnedFd,
     entries: OwnedFd,
     changes: OwnedFd,
 }
@@ -154,6 +163,7 @@ impl Maps {
                 .map_err(|error| rights::bpf_error("a snapshot of all threads", error))
         };
         Ok(Self {
+            marks: create("ortscope_marks", MARK_BYTES, capacity)?,
             entries: create("ortscope_snap", BYTES, capacity)?,
             changes: create("ortscope_news", CHANGE_BYTES, capacity + 1)?,
         })
@@ -166,11 +176,43 @@ struct Plan {
     task: TaskLayout,
     namespace: Option<Namespace>,
     fields: Vec<(Width, i16, i16)>,
+    runnable: Runnable,
     parent: i16,
     ended_run_ns: Option<[i16; 2]>,
     has_wait: bool,
     has_io: bool,
     functions: Functions,
+}
+
+/// What changes, besides its time on processors, when the state of a thread does: a thread changes it only while it runs,
+/// or by being woken, and then it waits for a processor.
+#[derive(Debug, Clone, Copy)]
+struct Runnable {
+    queued: (Width, i16),
+    /// Since 6.12 a thread that sleeps may be left in the queue for a while.
+    delayed: Option<(Width, i16)>,
+}
+
+impl Runnable {
+    fn find(structure: Structure<'_>, task: &TaskLayout) -> Self {
+        match structure.sized("se.on_rq") {
+            Ok(queued) => Self { queued, delayed: structure.sized("se.sched_delayed").ok() },
+            Err(_) => Self { queued: (U32, task.state), delayed: None },
+        }
+    }
+
+    /// Into R1, of the thread in R6.
+    fn load(&self, code: &mut Assembler) {
+        let done = code.label();
+        if let Some((width, from)) = self.delayed {
+            code.load(width, R2, R6, from);
+            code.mov_immediate(R1, 0);
+            code.jump_if_not_zero(R2, done);
+        }
+        let (width, from) = self.queued;
+        code.load(width, R1, R6, from);
+        code.place(done);
+    }
 }
 
 /// Numbers of the kernel's functions.
@@ -190,7 +232,6 @@ mod at {
     /// Thread id of the parent's first thread, then its process id.
     pub const PARENT_IDS: i16 = 176;
     pub const PARENT: i16 = 180;
-    /// In the first line, with all that is compared.
     pub const RUN: i16 = 8;
     pub const STATE: i16 = 40;
     pub const FLAGS: i16 = 16;
@@ -247,6 +288,7 @@ impl Plan {
             task,
             namespace: Namespace::own(btf),
             fields,
+            runnable: Runnable::find(structure, &task),
             parent: structure.offset("real_parent")?,
             ended_run_ns: ended.ok().and_then(|ended| Some([structure.offset("signal").ok()?, ended])),
             has_wait: task.wait_ns.is_some(),
@@ -285,18 +327,31 @@ impl Plan {
         // The count goes up first, so that it is too large by one when threads did not fit.
         code.mov(R1, R7);
         code.add_immediate(R7, 1);
-        lookup(&mut code, &maps.entries, R1, out);
-        let compare = |code: &mut Assembler, width: Width, from: i16, to: i16| {
-            code.load(width, R1, R6, from);
-            code.load(width, R2, R0, to);
-        };
-        compare(&mut code, U64, self.task.run_ns, at::RUN);
+        lookup(&mut code, &maps.marks, R1, out);
+        let known = code.label();
+        code.load(U64, R1, R6, self.task.run_ns);
+        code.load(U64, R2, R0, MARK_RUN);
         code.jump_if_different(R1, R2, new);
         // No two threads ever ran for the same time, except those that never did.
-        code.jump_if_zero(R1, new);
-        compare(&mut code, U32, self.task.state, at::STATE);
+        code.jump_if_not_zero(R1, known);
+        code.load(U32, R1, R6, self.task.tid);
+        code.load(U32, R2, R0, MARK_ID);
+        code.jump_if_different(R1, R2, new);
+        code.place(known);
+        self.runnable.load(&mut code);
+        code.load(U32, R2, R0, MARK_RUNNABLE);
         code.jump_if_same(R1, R2, top);
         code.place(new);
+        // First what is compared: what changes from here on is found by the next call.
+        code.load(U64, R1, R6, self.task.run_ns);
+        code.store(U64, R0, MARK_RUN, R1);
+        code.load(U32, R1, R6, self.task.tid);
+        code.store(U32, R0, MARK_ID, R1);
+        self.runnable.load(&mut code);
+        code.store(U32, R0, MARK_RUNNABLE, R1);
+        code.mov(R1, R7);
+        code.add_immediate(R1, -1);
+        lookup(&mut code, &maps.entries, R1, out);
         for (width, from, to) in &self.fields {
             code.load(*width, R1, R6, *from);
             code.store(*width, R0, *to, R1);

@@ -19,6 +19,9 @@ use crate::sys::perf_open::Counter;
 /// What does not change without the process running is read again after this time all the same: the kernel can take
 /// memory from a process that sleeps.
 const REFRESH_NANOS: u64 = 1_000_000_000;
+/// `stat` costs several times what `statm` does, and the kernel counts what it tells of CPU time by ticks: for a process
+/// that runs all the time it is read at most this often. CPU time itself and memory come at the full rate.
+const STAT_NANOS: u64 = 100_000_000;
 
 /// Constants of the machine.
 #[derive(Debug, Clone, Copy)]
@@ -46,7 +49,14 @@ struct Fresh {
 impl Fresh {
     /// Whether the file must be read: the process has run since, or it is a while ago.
     fn is_stale(&self, cpu_nanos: u64, now_ns: u64) -> bool {
-        self.cpu_nanos != Some(cpu_nanos) || now_ns.saturating_sub(self.at_ns) >= REFRESH_NANOS
+        self.is_due(cpu_nanos, now_ns, 0)
+    }
+
+    /// The same for a file that is not read more often than every `least_nanos`.
+    fn is_due(&self, cpu_nanos: u64, now_ns: u64, least_nanos: u64) -> bool {
+        let age_nanos = now_ns.saturating_sub(self.at_ns);
+        let has_run = self.cpu_nanos != Some(cpu_nanos);
+        has_run && (age_nanos >= least_nanos || self.cpu_nanos.is_none()) || age_nanos >= REFRESH_NANOS
     }
 }
 
@@ -62,6 +72,7 @@ pub(super) struct Process {
     stat: Option<Kept>,
     io: Option<Kept>,
     memory_fresh: Fresh,
+    stat_fresh: Fresh,
     io_fresh: Fresh,
     details_fresh: Fresh,
     /// Its I/O counters may be read, so that its exit code may be as well.
@@ -107,6 +118,7 @@ impl Process {
             stat: None,
             io: None,
             memory_fresh: Fresh::default(),
+            stat_fresh: Fresh::default(),
             io_fresh: Fresh::default(),
             details_fresh: Fresh::default(),
             traceable: None,
@@ -203,32 +215,41 @@ impl Process {
     }
 
     pub fn memory(&mut self, row: &mut ProcessSampleRow, context: &mut Context<'_>) -> Result<(), ReadError> {
-        if !self.memory_fresh.is_stale(row.cpu_time_ns, context.now_ns) {
+        let now = Fresh { cpu_nanos: Some(row.cpu_time_ns), at_ns: context.now_ns };
+        if self.memory_fresh.is_stale(row.cpu_time_ns, context.now_ns) {
+            self.read_pages(row, context)?;
+            self.memory_fresh = now;
+        }
+        if self.stat_fresh.is_due(row.cpu_time_ns, context.now_ns, STAT_NANOS) {
+            let stat = self.read_stat(context.buffer)?;
+            let nanos = |ticks: u64| ticks.saturating_mul(context.units.nanos_per_tick);
+            row.user_time_ns = Some(nanos(stat.user_ticks));
+            row.kernel_time_ns = Some(nanos(stat.system_ticks));
+            row.page_faults = Some(stat.minor_faults.saturating_add(stat.major_faults));
+            row.hard_faults = Some(stat.major_faults);
+            row.priority = Some(stat.priority);
+            row.thread_count = Some(stat.threads);
+            self.stat_fresh = now;
+        }
+        Ok(())
+    }
+
+    fn read_pages(&self, row: &mut ProcessSampleRow, context: &mut Context<'_>) -> Result<(), ReadError> {
+        if self.kernel_thread {
             return Ok(());
         }
-        if !self.kernel_thread {
-            let bytes = self.read(self.statm.as_ref(), c"statm", context.buffer)?;
-            let pages = procfs::parse_statm(bytes)
-                .ok_or_else(|| ReadError::Failed("statm has another form".into()))?;
-            // All zero is a process that is ending: the numbers before are its last ones.
-            if pages.size > 0 {
-                let bytes = |pages: u64| pages.saturating_mul(context.units.page_bytes);
-                row.working_set_bytes = bytes(pages.resident);
-                row.private_bytes = Some(bytes(pages.resident.saturating_sub(pages.shared)));
-                row.virtual_bytes = Some(bytes(pages.size));
-                let peak = row.peak_working_set_bytes.unwrap_or(0).max(row.working_set_bytes);
-                row.peak_working_set_bytes = row.peak_working_set_bytes.map(|_| peak);
-            }
+        let bytes = self.read(self.statm.as_ref(), c"statm", context.buffer)?;
+        let pages =
+            procfs::parse_statm(bytes).ok_or_else(|| ReadError::Failed("statm has another form".into()))?;
+        // All zero is a process that is ending: the numbers before are its last ones.
+        if pages.size > 0 {
+            let bytes = |pages: u64| pages.saturating_mul(context.units.page_bytes);
+            row.working_set_bytes = bytes(pages.resident);
+            row.private_bytes = Some(bytes(pages.resident.saturating_sub(pages.shared)));
+            row.virtual_bytes = Some(bytes(pages.size));
+            let peak = row.peak_working_set_bytes.unwrap_or(0).max(row.working_set_bytes);
+            row.peak_working_set_bytes = row.peak_working_set_bytes.map(|_| peak);
         }
-        let stat = self.read_stat(context.buffer)?;
-        let nanos = |ticks: u64| ticks.saturating_mul(context.units.nanos_per_tick);
-        row.user_time_ns = Some(nanos(stat.user_ticks));
-        row.kernel_time_ns = Some(nanos(stat.system_ticks));
-        row.page_faults = Some(stat.minor_faults.saturating_add(stat.major_faults));
-        row.hard_faults = Some(stat.major_faults);
-        row.priority = Some(stat.priority);
-        row.thread_count = Some(stat.threads);
-        self.memory_fresh = Fresh { cpu_nanos: Some(row.cpu_time_ns), at_ns: context.now_ns };
         Ok(())
     }
 

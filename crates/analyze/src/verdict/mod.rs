@@ -1,0 +1,28 @@
+//! Verdicts between two things that were measured: pass, regression, improvement, or not known yet.
+//!
+//! The unit of comparison is a process run, called a block, never a single inference: inferences of one process share
+//! its memory layout, its clocks and its luck, so a test over raw latencies takes a difference of luck for a difference
+//! of models (43 % false alarms of Mann-Whitney on realistic latencies). What is compared is one statistic per block.
+//!
+//! - [`block`]: the statistic of a block,
+//! - [`paired`]: blocks of two sides measured in turn (ABBA), which cancels slow drift; looks after 6, 10 and 20 rounds,
+//! - [`two_sample`]: stored recordings, where nothing is paired,
+//! - [`holm`]: several metrics at once without more false alarms,
+//! - [`minimum_effect`]: how small a change this machine can show,
+//! - [`change_points`]: where a history of runs has changed; for information, never for a verdict,
+//! - [`peers`]: what others do, for the benchmark beside ours,
+//! - [`simulate`]: seeded latencies with the troubles of real ones, for the tests and `cargo xtask bench verdicts`.
+
+pub mod block;
+pub mod change_points;
+pub mod holm;
+pub mod metric;
+pub mod minimum_effect;
+pub mod paired;
+pub mod peers;
+pub mod simulate;
+pub mod two_sample;
+
+pub use block::{block_needs, block_quantile};
+pub use metric::{Metric, MetricPlan, MetricVerdict, Verdict};
+pub use paired::{LOOKS, Look, PairedComparison, Step};

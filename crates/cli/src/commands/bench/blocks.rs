@@ -1,0 +1,111 @@
+//! One block: a fresh worker process, its warm-up cut, its statistics.
+
+use std::collections::BTreeMap;
+
+use ortscope_analyze::summary::WarmUpChoice;
+use ortscope_analyze::verdict::{Metric, block_needs, block_quantile};
+use ortscope_analyze::{StopRule, detect_warm_up};
+use serde::Serialize;
+
+use crate::commands::run::jobs::Job;
+use crate::commands::run::work;
+use crate::exit::Failure;
+use crate::measure::interrupt::Interrupt;
+use crate::measure::plan::RunLimits;
+use crate::measure::progress::Progress;
+use crate::report::RunResult;
+
+/// Lengths of a block that nobody chose: long enough for p99 of a fast model, short enough to wait for.
+const SHORTEST_SECONDS: f64 = 0.8;
+const USUAL_MOST_SECONDS: f64 = 3.0;
+const LONGEST_SECONDS: f64 = 10.0;
+/// The first look at a side, which decides the length of its blocks.
+pub const TRIAL_SECONDS: f64 = 0.3;
+
+/// What a block says. Latencies in milliseconds, throughput per second, memory in bytes, energy in joules, time in
+/// milliseconds.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Block {
+    #[serde(flatten)]
+    pub figures: BTreeMap<&'static str, f64>,
+    /// Runs behind the latencies, and those left out as warm-up.
+    pub runs: usize,
+    pub warm_up_runs: usize,
+}
+
+impl Block {
+    pub fn figure(&self, metric: Metric) -> Option<f64> {
+        self.figures.get(metric.name()).copied()
+    }
+}
+
+/// A block, and the whole result it was made from.
+#[derive(Debug)]
+pub struct Measured {
+    pub block: Block,
+    pub result: RunResult,
+}
+
+/// Runs a worker. A failure of the worker is an error; an interruption is not, but its block is not whole.
+pub fn measure(job: &Job, interrupt: &Interrupt, progress: &mut Progress) -> Result<Measured, Failure> {
+    let mut outcome = work(job, None, None, interrupt, progress)?;
+    if let Some(failure) = outcome.failure.take() {
+        return Err(failure);
+    }
+    outcome.collected.steady.sort_by_key(|inference| inference.start_nanos);
+    let runs: Vec<u64> = outcome.collected.steady.iter().map(|inference| inference.run_nanos).collect();
+    let cut = match job.warm_up {
+        WarmUpChoice::Detect => detect_warm_up(&runs).discarded,
+        WarmUpChoice::Discard(runs) => runs,
+        WarmUpChoice::Keep => 0,
+    };
+    let kept = runs.get(cut..).unwrap_or_default();
+    let mut block = Block { runs: kept.len(), warm_up_runs: runs.len() - kept.len(), ..Block::default() };
+    for metric in [Metric::P50, Metric::P90, Metric::P99] {
+        let nanos = metric.quantile().and_then(|p| block_quantile(kept, p));
+        block.figures.extend(nanos.map(|nanos| (metric.name(), nanos / 1e6)));
+    }
+    let result = RunResult::new(job.measured(), outcome);
+    let throughput = result.throughput.as_ref().map(|throughput| throughput.requests_per_second);
+    block.figures.extend(throughput.map(|rate| (Metric::Throughput.name(), rate)));
+    block.figures.extend(result.memory.peak_bytes.map(|bytes| (Metric::Memory.name(), bytes as f64)));
+    if block.runs == 0 && !interrupt.requested() {
+        return Err(Failure::model("no run was measured in the block")
+            .with_hint("make blocks longer with --duration"));
+    }
+    Ok(Measured { block, result })
+}
+
+/// A job that lasts as long as a block; without `seconds`, as long as the user said.
+pub fn of_length(job: &Job, seconds: Option<f64>) -> Job {
+    let mut job = job.clone();
+    job.plan.time_second_session = false;
+    job.plan.check_outputs = false;
+    job.profile = None;
+    if let Some(seconds) = seconds {
+        job.rule = StopRule::for_duration(seconds);
+        job.plan.limits = RunLimits { runs: None, duration_nanos: Some((seconds * 1e9) as u64) };
+    }
+    job
+}
+
+/// How long blocks must be for the slower side, whose median is `p50_ms`.
+pub fn length_seconds(p50_ms: f64) -> f64 {
+    let for_runs = |p: f64| block_needs(p) as f64 * 1.25 * p50_ms / 1e3;
+    let usual = for_runs(0.99).clamp(SHORTEST_SECONDS, USUAL_MOST_SECONDS);
+    usual.max(for_runs(0.9).min(LONGEST_SECONDS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_as_long_as_the_model_needs() {
+        assert_eq!(length_seconds(0.01), 0.8);
+        assert!((length_seconds(4.0) - 1.84).abs() < 1e-9);
+        assert_eq!(length_seconds(20.0), 3.0);
+        assert!((length_seconds(100.0) - 4.5).abs() < 1e-9);
+        assert_eq!(length_seconds(5000.0), 10.0);
+    }
+}

@@ -1,0 +1,164 @@
+//! What is judged: metrics, margins and looks, from what was typed or configured.
+
+use ortscope_analyze::verdict::{LOOKS, Look, Metric, MetricPlan, MetricVerdict, Verdict};
+
+use crate::args::{FailOn, JudgeArgs};
+use crate::exit::{Exit, Failure};
+
+/// Judged of a model unless told otherwise. Energy joins when it is asked for.
+pub const USUAL: [Metric; 5] = [Metric::P50, Metric::P90, Metric::P99, Metric::Throughput, Metric::Memory];
+
+/// A checked request for verdicts.
+#[derive(Debug, Clone)]
+pub struct Judge {
+    pub plans: Vec<MetricPlan>,
+    pub looks: Vec<Look>,
+    pub fail_on: FailOn,
+    /// The user named the metrics: one that cannot be had is then no pass.
+    pub asked: bool,
+}
+
+impl Judge {
+    pub fn new(args: &JudgeArgs, usual: &[Metric]) -> Result<Self, Failure> {
+        let mut metrics: Vec<Metric> = Vec::new();
+        for name in &args.metric {
+            let metric =
+                name.parse().map_err(|problem: String| Failure::usage(format!("--metric: {problem}")))?;
+            if !metrics.contains(&metric) {
+                metrics.push(metric);
+            }
+        }
+        let asked = !metrics.is_empty();
+        if !asked {
+            metrics.extend(usual);
+        }
+        if let Some(foreign) =
+            metrics.iter().find(|metric| (**metric == Metric::Time) != (usual == [Metric::Time]))
+        {
+            return Err(Failure::usage(if *foreign == Metric::Time {
+                "the metric 'time' is that of --ab: models have p50, p90, p99, throughput, memory, energy"
+                    .to_owned()
+            } else {
+                format!("commands are compared by their time, not by {foreign}")
+            }));
+        }
+        let mut plans: Vec<MetricPlan> = metrics.into_iter().map(MetricPlan::usual).collect();
+        for text in &args.margin {
+            set_margin(&mut plans, text)?;
+        }
+        Ok(Self { plans, looks: looks(usize::from(args.max_rounds)), fail_on: args.fail_on, asked })
+    }
+
+    /// The verdict over all metrics that count.
+    pub fn overall(&self, verdicts: &[MetricVerdict]) -> Verdict {
+        let counted = verdicts.iter().filter(|found| self.asked || found.rounds > 0 || !is_missing(found));
+        Verdict::of_all(counted.map(|found| found.verdict)).unwrap_or(Verdict::Inconclusive)
+    }
+
+    pub fn exit(&self, verdict: Verdict) -> Exit {
+        match (verdict, self.fail_on) {
+            (_, FailOn::Never) => Exit::Ok,
+            (Verdict::Regression, _) => Exit::Regression,
+            (Verdict::Inconclusive, FailOn::Inconclusive) => Exit::Inconclusive,
+            _ => Exit::Ok,
+        }
+    }
+}
+
+/// Whether a metric has no figure at all, as energy has none on most machines.
+pub fn is_missing(found: &MetricVerdict) -> bool {
+    found.change.is_none()
+}
+
+/// The usual looks up to `most` rounds. The last look gets what the left-out ones would have spent.
+fn looks(most: usize) -> Vec<Look> {
+    let mut looks: Vec<Look> = LOOKS.iter().copied().filter(|look| look.rounds < most).collect();
+    let left: f64 = LOOKS.iter().filter(|look| look.rounds >= most).map(|look| look.alpha).sum();
+    looks.push(Look { rounds: most, alpha: left });
+    looks
+}
+
+fn set_margin(plans: &mut [MetricPlan], text: &str) -> Result<(), Failure> {
+    let (metric, number) = match text.split_once('=') {
+        Some((name, number)) => {
+            let metric: Metric =
+                name.parse().map_err(|problem: String| Failure::usage(format!("--margin: {problem}")))?;
+            (Some(metric), number)
+        }
+        None => (None, text),
+    };
+    let margin = margin_ratio(number).map_err(Failure::usage)?;
+    let mut found = false;
+    for plan in plans.iter_mut().filter(|plan| metric.is_none_or(|metric| metric == plan.metric)) {
+        plan.margin = margin;
+        found = true;
+    }
+    if !found {
+        return Err(Failure::usage(format!("--margin {text} is about a metric that is not judged"))
+            .with_hint("name it with --metric"));
+    }
+    Ok(())
+}
+
+/// `2%`, `2 %` or `0.02`.
+pub fn margin_ratio(text: &str) -> Result<f64, String> {
+    let (number, factor) = match text.trim().strip_suffix('%') {
+        Some(number) => (number, 0.01),
+        None => (text.trim(), 1.0),
+    };
+    match number.trim().parse::<f64>() {
+        Ok(value) if value * factor > 0.0 && value * factor < 1.0 => Ok(value * factor),
+        Ok(_) => {
+            Err(format!("a margin of {text} makes no sense: it must be above 0% and below 100%, e.g. 2%"))
+        }
+        Err(_) => Err(format!("'{text}' is not a margin: use a percentage like 2% or a ratio like 0.02")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(metric: &[&str], margin: &[&str]) -> JudgeArgs {
+        let own = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        JudgeArgs { metric: own(metric), margin: own(margin), fail_on: FailOn::Regression, max_rounds: 20 }
+    }
+
+    #[test]
+    fn metrics_and_margins() {
+        let judge = Judge::new(&args(&["p50", "memory", "p50"], &["3%", "memory=0.5%"]), &USUAL).unwrap();
+        let margins: Vec<(Metric, f64)> = judge.plans.iter().map(|plan| (plan.metric, plan.margin)).collect();
+        assert_eq!(margins, [(Metric::P50, 0.03), (Metric::Memory, 0.005)]);
+        assert!(judge.asked);
+        assert_eq!(Judge::new(&args(&[], &[]), &USUAL).unwrap().plans.len(), 5);
+    }
+
+    #[test]
+    fn nonsense_is_refused_in_one_sentence() {
+        for (metric, margin) in [
+            (vec!["speed"], vec![]),
+            (vec!["p99.9"], vec![]),
+            (vec!["time"], vec![]),
+            (vec![], vec!["0%"]),
+            (vec![], vec!["-2%"]),
+            (vec![], vec!["100%"]),
+            (vec![], vec!["nan"]),
+            (vec![], vec!["much"]),
+            (vec!["p50"], vec!["p99=5%"]),
+            (vec![], vec!["speed=5%"]),
+        ] {
+            let failure = Judge::new(&args(&metric, &margin), &USUAL).unwrap_err();
+            assert_eq!(failure.exit, Exit::Usage, "{metric:?} {margin:?}");
+        }
+        assert!(Judge::new(&args(&["p50"], &[]), &[Metric::Time]).is_err());
+    }
+
+    #[test]
+    fn fewer_rounds_spend_the_same_error() {
+        for most in [6, 8, 10, 15, 20] {
+            let looks = looks(most);
+            assert_eq!(looks.last().unwrap().rounds, most);
+            assert!((looks.iter().map(|look| look.alpha).sum::<f64>() - 0.046).abs() < 1e-12);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The two sides of a comparison of models: what they are, and that they can be compared at all.
+
+use std::path::PathBuf;
+
+use ortscope_core::tensor::{ValueInfo, ValueType};
+use ortscope_decode::onnx::Graph;
+
+use crate::args::{BenchArgs, GlobalArgs, RunArgs};
+use crate::commands::run::jobs::{self, Job};
+use crate::commands::run::sweep;
+use crate::exit::{Exit, Failure};
+use crate::{ort_library, settings, values};
+
+/// The jobs of A and of B.
+pub fn plan(args: &BenchArgs, global: &GlobalArgs) -> Result<[Job; 2], Failure> {
+    check_flags(&args.run)?;
+    match (args.run.models.len(), args.a.len() + args.b.len()) {
+        (0, _) => {
+            return Err(Failure::usage(
+                "there is nothing to compare: name two models, or one with --a or --b",
+            )
+            .with_hint("ortscope bench old.onnx new.onnx"));
+        }
+        (1, 0) => {
+            return Err(Failure::usage("one model without --a or --b is the same thing twice")
+                .with_hint("name a second model, or a setting of a side: --b threads=1"));
+        }
+        _ => {}
+    }
+    let mut jobs = jobs::plan(&args.run, global)?;
+    let first = jobs.first().cloned();
+    let (Some(a), Some(b)) = (first, jobs.pop()) else {
+        return Err(Failure::internal("no job was planned"));
+    };
+    let a = with_settings(a, &args.a, "--a", args, global)?;
+    let b = with_settings(b, &args.b, "--b", args, global)?;
+    check_inputs(&a.graph, &b.graph)?;
+    Ok([a, b])
+}
+
+/// Flags of `run` that a comparison has no use for are refused, not ignored.
+fn check_flags(args: &RunArgs) -> Result<(), Failure> {
+    let refused = [
+        ("--together", args.together),
+        ("--sweep", !args.sweep.is_empty()),
+        ("several --batch sizes", args.batch.len() > 1),
+        ("--generate", args.generate.is_some()),
+        ("--precision", args.precision.is_some()),
+        ("--profile-every", args.profile_every.is_some()),
+        ("--kernel", args.kernel),
+        ("--soak", args.soak.is_some()),
+        ("--save", args.save.is_some()),
+    ];
+    match refused.iter().find(|(_, given)| *given) {
+        Some((flag, _)) => Err(Failure::usage(format!("{flag} is not possible when two sides are compared"))),
+        None => Ok(()),
+    }
+}
+
+fn with_settings(
+    mut job: Job,
+    settings: &[String],
+    flag: &str,
+    args: &BenchArgs,
+    global: &GlobalArgs,
+) -> Result<Job, Failure> {
+    for text in settings {
+        let (key, value) = values::key_value(text, "a setting of a side").map_err(Failure::usage)?;
+        if key == "ort-library" {
+            let config = settings::load(global.config.as_deref())?;
+            let named = GlobalArgs { ort_library: Some(PathBuf::from(&value)), ..global.clone() };
+            job.plan.library = ort_library::find(&named, &config)?;
+        } else {
+            // The words are those of a sweep, of which this is a row.
+            sweep::apply(&mut job, &key, &value, &args.run).map_err(|failure| Failure {
+                message: failure.message.replace("--sweep", flag),
+                ..failure
+            })?;
+        }
+        job.settings.insert(key, value);
+    }
+    if !settings.is_empty() {
+        job.label = Some(settings.join(" "));
+    }
+    Ok(job)
+}
+
+/// Names, kinds and numbers of inputs must agree; sizes are compared when the inputs are made.
+fn check_inputs(a: &Graph, b: &Graph) -> Result<(), Failure> {
+    let kind = |info: &ValueInfo| match &info.value_type {
+        ValueType::Tensor { element, .. } => format!("{} {element}", info.name),
+        other => format!("{} {other}", info.name),
+    };
+    let list = |graph: &Graph| {
+        let mut kinds: Vec<String> = graph.inputs.iter().map(kind).collect();
+        kinds.sort();
+        kinds
+    };
+    let (a, b) = (list(a), list(b));
+    if a == b {
+        return Ok(());
+    }
+    let only = |these: &[String], others: &[String]| {
+        let only: Vec<&str> =
+            these.iter().filter(|kind| !others.contains(kind)).map(String::as_str).collect();
+        if only.is_empty() { "nothing more".to_owned() } else { only.join(", ") }
+    };
+    Err(different_inputs(&only(&a, &b), &only(&b, &a)))
+}
+
+pub fn different_inputs(a: &str, b: &str) -> Failure {
+    Failure::new(Exit::Input, format!("the sides take different inputs: A has {a}, B has {b}"))
+        .with_hint("only models with the same inputs can be compared; --shape sets open sizes for both")
+}

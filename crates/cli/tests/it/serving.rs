@@ -1,0 +1,100 @@
+//! `serve`, `token` and `audit` as processes.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+
+use serde_json::Value;
+
+use crate::support::Place;
+
+/// Ended with the test.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+fn state(place: &Place) -> String {
+    place.directory.path().join("state").display().to_string()
+}
+
+fn get(address: &str, path: &str, token: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("the server listens");
+    let head = format!(
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
+#[test]
+fn help_of_serve() {
+    let place = Place::new();
+    let help = place.ortscope(&["serve", "--help"]).expect_code(0).stdout();
+    for word in
+        ["--listen", "--tls", "--allow-host", "--allow-origin", "--open", "Examples:", "127.0.0.1:9464"]
+    {
+        assert!(help.contains(word), "{word} is missing in {help}");
+    }
+}
+
+#[test]
+fn a_server_watches_the_machine_and_lets_a_token_in_until_it_is_revoked() {
+    let place = Place::new();
+    let state = state(&place);
+    let token = place.ortscope(&["token", "create", "ci", "--role", "viewer", "--state", &state, "-q"]);
+    let token = token.expect_code(0).stdout().trim().to_owned();
+    let list = place.ortscope(&["token", "list", "--state", &state]).expect_code(0).stdout();
+    assert!(list.contains("ci") && !list.contains(&token));
+    let mut child = place
+        .command(&["serve", "--listen", "127.0.0.1:0", "--json", "--state", &state])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let output = child.stdout.take().expect("an output");
+    let _server = Server(child);
+    let mut line = String::new();
+    BufReader::new(output).read_line(&mut line).expect("a line");
+    let document: Value = serde_json::from_str(&line).expect("JSON");
+    let address = document["addresses"][0].as_str().expect("an address").to_owned();
+    let hello = get(&address, "/api/v1/hello", &token);
+    assert!(hello.starts_with("HTTP/1.1 200") && hello.contains("\"has_live\":true"), "{hello}");
+    assert!(get(&address, "/api/v1/audit", &token).starts_with("HTTP/1.1 403"));
+    place.ortscope(&["token", "revoke", "ci", "--state", &state]).expect_code(0);
+    // The server looks at the list twice a second.
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    assert!(get(&address, "/api/v1/hello", &token).starts_with("HTTP/1.1 401"));
+    let shown = place.ortscope(&["audit", "show", "--state", &state]).expect_code(0).stdout();
+    assert!(shown.contains("token create") && shown.contains("GET /api/v1/hello"), "{shown}");
+    assert!(
+        place.ortscope(&["audit", "verify", "--state", &state]).expect_code(0).stdout().contains("whole")
+    );
+}
+
+#[test]
+fn what_would_be_unsafe_is_refused_at_the_start() {
+    let place = Place::new();
+    let state = state(&place);
+    for (arguments, word) in [
+        (vec!["serve", "--listen", "0.0.0.0:0"], "--tls"),
+        (vec!["serve", "--listen", "0.0.0.0:0", "--tls", "auto"], "token create"),
+        (vec!["serve", "--https-only", "--listen", "127.0.0.1:0"], "--tls auto"),
+        (vec!["serve", "--tls", "x", "--listen", "127.0.0.1:0"], "CERT.pem,KEY.pem"),
+        (vec!["serve", "--allow-origin", "*", "--listen", "127.0.0.1:0"], "is not an origin"),
+        (vec!["serve", "nobody", "--listen", "127.0.0.1:0"], "nobody"),
+        (vec!["token", "revoke", "nobody"], "token list"),
+        (vec!["token", "create", "x", "--expires", "soon"], "soon"),
+    ] {
+        let mut arguments = arguments;
+        arguments.extend(["--state", &state]);
+        let run = place.ortscope(&arguments).expect_code(2);
+        assert!(run.stderr().contains(word), "{arguments:?}: {}", run.stderr());
+    }
+}

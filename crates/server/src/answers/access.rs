@@ -1,0 +1,84 @@
+//! Logging in and out, tickets, the audit log.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use serde_json::json;
+
+use super::Answer;
+use crate::app::{App, Asked};
+use crate::error::ApiError;
+use crate::http::gate::cookie_name;
+use crate::security::Identity;
+use crate::security::audit;
+use crate::security::login::TICKET_LASTS;
+use crate::security::tokens::Shown;
+
+const COOKIE_SECONDS: u64 = 12 * 3600;
+
+pub fn too_many(wait: Duration) -> ApiError {
+    ApiError::new(
+        StatusCode::TOO_MANY_REQUESTS,
+        "too_many_attempts",
+        "too many attempts to log in from this address",
+    )
+    .retry_after(wait.as_secs() + 1)
+}
+
+/// A new cookie for somebody, as the header has it.
+pub fn cookie(app: &App, identity: &Identity) -> Result<String, ApiError> {
+    let secret = app.logins.new_cookie(identity).map_err(ApiError::internal)?;
+    Ok(header(app.secure, &secret, COOKIE_SECONDS))
+}
+
+fn header(is_secure: bool, secret: &str, seconds: u64) -> String {
+    let secure = if is_secure { "; Secure" } else { "" };
+    format!(
+        "{}={secret}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}",
+        cookie_name(is_secure)
+    )
+}
+
+pub fn login(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
+    if let Some(wait) = app.logins.must_wait(asked.ip) {
+        return Err(too_many(wait));
+    }
+    let token = asked.body.get("token").and_then(|token| token.as_str());
+    let token = token.ok_or_else(|| {
+        ApiError::new(StatusCode::BAD_REQUEST, "bad_body", "the body needs a field 'token' with a text")
+    })?;
+    match app.tokens.check(token) {
+        Shown::Valid(identity) => {
+            app.logins.succeeded(asked.ip);
+            Ok(Answer::Nothing { cookie: Some(cookie(app, &identity)?) })
+        }
+        Shown::Expired | Shown::Unknown => {
+            app.logins.failed(asked.ip);
+            Err(ApiError::new(
+                StatusCode::UNAUTHORIZED,
+                "unauthorized",
+                "this token is not known or has expired",
+            )
+            .hint("`ortscope token create` makes one"))
+        }
+    }
+}
+
+pub fn logout(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
+    if let Some(secret) = &asked.cookie {
+        app.logins.end_cookie(secret);
+    }
+    Ok(Answer::Nothing { cookie: Some(header(app.secure, "", 0)) })
+}
+
+pub fn ticket(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
+    let identity = asked.identity.as_ref().ok_or_else(|| ApiError::internal("a ticket for nobody"))?;
+    let ticket = app.logins.new_ticket(identity).map_err(ApiError::internal)?;
+    Answer::json(&json!({ "ticket": ticket, "expires_in_seconds": TICKET_LASTS.as_secs() }))
+}
+
+pub fn audit(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
+    let limit = asked.params.count("limit", 1..=10_000, 200)?;
+    let entries = audit::entries(&app.state_directory, limit).map_err(ApiError::internal)?;
+    Answer::json(&json!({ "entries": entries }))
+}

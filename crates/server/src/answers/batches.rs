@@ -1,0 +1,117 @@
+//! Latency, throughput and memory against the batch size.
+
+use std::collections::BTreeMap;
+
+use ortscope_analyze::percentiles;
+use ortscope_core::schema::{InferenceRow, ProcessSampleRow, TableId, Text};
+use ortscope_core::tables::Scan;
+use serde_json::{Value, json};
+
+use super::hello::{SessionInfo, sessions};
+use super::{Answer, about, optional};
+use crate::app::{App, Asked};
+use crate::error::ApiError;
+
+const MOST_ROWS: usize = 1000;
+const MOST_LATENCIES: usize = 200_000;
+
+#[derive(Default)]
+struct Group {
+    latencies: Vec<u64>,
+    inferences: u64,
+    samples: u64,
+    busy_ns: u64,
+    first_ns: u64,
+    end_ns: u64,
+    queue_sum: u64,
+    queue_count: u64,
+    queue_max: u64,
+    peak_bytes: Option<u64>,
+}
+
+pub fn batches(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
+    let source = app.sources.of(&asked.params)?;
+    let range = source.range(&asked.params)?;
+    let tables = source.tables();
+    let known = sessions(tables)?;
+    let scan = Scan { from_ns: Some(range.0), to_ns: Some(range.1), ..Scan::all() };
+    let mut groups: BTreeMap<(Text, Option<u64>), Group> = BTreeMap::new();
+    for batch in tables.scan(TableId::Inferences, &scan) {
+        for row in
+            batch?.rows::<InferenceRow>().filter(|row| row.ok && !matches!(&*row.phase, "first" | "profiled"))
+        {
+            let key = (Text::clone(&row.session_id), row.batch_size);
+            if groups.len() >= MOST_ROWS && !groups.contains_key(&key) {
+                continue;
+            }
+            let group = groups.entry(key).or_default();
+            if group.inferences == 0 {
+                group.first_ns = row.timestamp_ns;
+            }
+            group.inferences += 1;
+            group.samples += row.batch_size.unwrap_or(0);
+            group.busy_ns = group.busy_ns.saturating_add(row.run_ns);
+            group.first_ns = group.first_ns.min(row.timestamp_ns);
+            group.end_ns = group.end_ns.max(row.timestamp_ns.saturating_add(row.run_ns));
+            if let Some(depth) = row.queue_depth {
+                group.queue_sum = group.queue_sum.saturating_add(depth);
+                group.queue_count += 1;
+                group.queue_max = group.queue_max.max(depth);
+            }
+            if group.latencies.len() < MOST_LATENCIES {
+                group.latencies.push(row.run_ns);
+            }
+        }
+    }
+    if tables.row_count(TableId::ProcessSamples) > 0 {
+        let columns = Scan { columns: Some(vec!["timestamp_ns", "pid", "working_set_bytes"]), ..scan };
+        for batch in tables.scan(TableId::ProcessSamples, &columns) {
+            for row in batch?.rows::<ProcessSampleRow>() {
+                for ((session, _), group) in &mut groups {
+                    let is_its = known.get(session).and_then(|session| session.pid) == Some(row.pid);
+                    if is_its && (group.first_ns..=group.end_ns).contains(&row.timestamp_ns) {
+                        group.peak_bytes = group.peak_bytes.max(Some(row.working_set_bytes));
+                    }
+                }
+            }
+        }
+    }
+    let rows: Vec<Value> = groups
+        .iter()
+        .map(|((session, batch_size), group)| {
+            let figures = percentiles(&group.latencies, &[0.5, 0.99]);
+            let percentile = |index: usize| {
+                optional(figures.get(index).and_then(|figure| figure.value_nanos).map(|nanos| nanos as f64 / 1e6))
+            };
+            let seconds = group.end_ns.saturating_sub(group.first_ns) as f64 / 1e9;
+            let rate = |count: u64| optional((seconds > 0.0 && count > 0).then(|| count as f64 / seconds));
+            let title = known.get(session).map_or_else(|| SessionInfo::unknown(session), SessionInfo::of).title;
+            json!({
+                "session_id": session,
+                "title": title,
+                "batch_size": batch_size,
+                "inferences": group.inferences,
+                "latency_p50_ms": percentile(0),
+                "latency_p99_ms": percentile(1),
+                "requests_per_second": rate(group.inferences),
+                "samples_per_second": rate(group.samples),
+                "peak_memory_bytes": group.peak_bytes,
+                "padding_ratio": null,
+                "queue_depth_mean": optional((group.queue_count > 0).then(|| group.queue_sum as f64 / group.queue_count as f64)),
+                "queue_depth_max": (group.queue_count > 0).then_some(group.queue_max),
+            })
+        })
+        .collect();
+    let mut unavailable: BTreeMap<&str, &str> = BTreeMap::new();
+    unavailable.insert("padding_ratio", "padding was not counted");
+    if rows.is_empty() {
+        unavailable.insert("rows", "no inferences were recorded in this time");
+    }
+    if source.live().is_some() {
+        unavailable.insert("peak_memory_bytes", "/metrics/history has the memory of live processes");
+    }
+    let mut answer = about(&source, range);
+    answer.insert("rows".into(), rows.into());
+    answer.insert("unavailable".into(), json!(unavailable));
+    Answer::json(&answer)
+}

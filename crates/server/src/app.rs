@@ -1,0 +1,60 @@
+//! What all requests share, and what one request asks.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::Semaphore;
+
+use crate::answers::timeline::Overviews;
+use crate::data::{Reports, Sources};
+use crate::own::OwnProcess;
+use crate::params::Params;
+use crate::security::Identity;
+use crate::security::audit::Audit;
+use crate::security::hosts::Hosts;
+use crate::security::login::Logins;
+use crate::security::tokens::Tokens;
+use crate::ws::Groups;
+
+/// Requests that compute at the same time; more wait, and are refused after [`WAIT_FOR_TURN`].
+pub const MOST_COMPUTING: usize = 8;
+pub const WAIT_FOR_TURN: Duration = Duration::from_secs(20);
+/// Downloads at the same time.
+pub const MOST_DOWNLOADS: usize = 4;
+
+/// The server's state.
+#[derive(Debug)]
+pub struct App {
+    pub sources: Sources,
+    pub reports: Reports,
+    pub overviews: Overviews,
+    pub tokens: Tokens,
+    pub logins: Logins,
+    pub audit: Audit,
+    pub hosts: Hosts,
+    pub state_directory: PathBuf,
+    pub secure: bool,
+    pub groups: Arc<Groups>,
+    pub computing: Arc<Semaphore>,
+    pub downloads: Arc<Semaphore>,
+    pub own: OwnProcess,
+    /// For the energy panel; the user's.
+    pub carbon_grams_per_kwh: Option<f64>,
+}
+
+/// A request, after all checks.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    pub identity: Option<Identity>,
+    pub ip: IpAddr,
+    pub params: Params,
+    /// The `{id}` of the path.
+    pub id: Option<String>,
+    /// The JSON object of a POST.
+    pub body: Value,
+    /// The secret of the cookie, for the one who ends it.
+    pub cookie: Option<String>,
+}

@@ -1,0 +1,78 @@
+//! A part of some tables: a range of time, and of operators only those that a filter keeps. Reports of a selection are
+//! made of it by the same code as reports of everything.
+
+use ortscope_core::batch::Batch;
+use ortscope_core::filter::Filter;
+use ortscope_core::schema::{ColumnData, TableId};
+use ortscope_core::tables::{Batches, Scan, Tables};
+
+/// Tables whose rows matter whenever they were written.
+const TIMELESS: &[TableId] = &[
+    TableId::Sessions,
+    TableId::Processes,
+    TableId::Findings,
+    TableId::Unavailability,
+    TableId::WallAnchors,
+];
+
+pub struct Ranged<'a> {
+    pub inner: &'a dyn Tables,
+    pub from_ns: u64,
+    /// Itself outside.
+    pub to_ns: u64,
+    pub filter: Option<&'a Filter>,
+    /// Where times of the filter count from.
+    pub start_ns: u64,
+}
+
+impl std::fmt::Debug for Ranged<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ranged")
+            .field("from_ns", &self.from_ns)
+            .field("to_ns", &self.to_ns)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Tables for Ranged<'_> {
+    fn row_count(&self, table: TableId) -> u64 {
+        self.inner.row_count(table)
+    }
+
+    fn time_range_ns(&self) -> Option<(u64, u64)> {
+        let (first, last) = self.inner.time_range_ns()?;
+        Some((first.max(self.from_ns), last.min(self.to_ns)))
+    }
+
+    fn scan(&self, table: TableId, scan: &Scan) -> Batches<'_> {
+        let mut scan = scan.clone();
+        if !TIMELESS.contains(&table) {
+            scan.from_ns = Some(scan.from_ns.unwrap_or(0).max(self.from_ns));
+            scan.to_ns = Some(scan.to_ns.unwrap_or(u64::MAX).min(self.to_ns));
+        }
+        let filter = self.filter.filter(|_| table == TableId::Operators);
+        if let (Some(filter), Some(columns)) = (filter, &mut scan.columns) {
+            columns.extend(filter.columns(table));
+            columns.push("kind");
+        }
+        let start_ns = self.start_ns;
+        Box::new(self.inner.scan(table, &scan).map(move |batch| {
+            let batch = batch?;
+            Ok(match filter {
+                Some(filter) => batch.filter(&keep(filter, &batch, start_ns)),
+                None => batch,
+            })
+        }))
+    }
+}
+
+/// Runs and executors stay whatever the filter says: shares are of their time.
+fn keep(filter: &Filter, batch: &Batch, start_ns: u64) -> Vec<bool> {
+    let mut mask = filter.mask(batch, start_ns);
+    if let Some(ColumnData::Text(kinds)) = batch.column("kind").map(|column| &column.data) {
+        for (mark, kind) in mask.iter_mut().zip(kinds) {
+            *mark |= !matches!(&**kind, "operator" | "copy" | "wait");
+        }
+    }
+    mask
+}

@@ -1,0 +1,147 @@
+//! Errors of the API: a status, a stable word, one sentence, and what to do.
+
+use axum::http::StatusCode;
+use ortscope_core::filter::FilterError;
+use ortscope_core::tables::ReadError;
+use ortscope_export::ExportError;
+use ortscope_export::report::ReportError;
+use ortscope_store::{StoreError, StoreErrorKind};
+use serde::Serialize;
+
+/// Why the server could not start or go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    #[error("{address}: {source}")]
+    Listen { address: String, source: std::io::Error },
+    #[error("{0}")]
+    Unsafe(String),
+    #[error("{0}")]
+    Tls(String),
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    #[error("{0}")]
+    Store(#[from] StoreError),
+    #[error("the file {path} cannot be understood: {problem}")]
+    State { path: String, problem: String },
+}
+
+/// An answer that is an error.
+#[derive(Debug, Clone, Serialize)]
+pub struct ApiError {
+    #[serde(skip)]
+    pub status: StatusCode,
+    pub code: &'static str,
+    pub message: String,
+    pub hint: Option<String>,
+    /// Seconds after which it may be tried again.
+    #[serde(skip)]
+    pub retry_after: Option<u64>,
+    /// Methods that the route has, for 405.
+    #[serde(skip)]
+    pub allow: Option<String>,
+}
+
+impl ApiError {
+    pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self { status, code, message: message.into(), hint: None, retry_after: None, allow: None }
+    }
+
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    #[must_use]
+    pub fn retry_after(mut self, seconds: u64) -> Self {
+        self.retry_after = Some(seconds);
+        self
+    }
+
+    pub fn bad_parameter(name: &str, problem: impl std::fmt::Display) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad_parameter", format!("the parameter '{name}' {problem}"))
+    }
+
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", message)
+    }
+
+    pub fn conflict(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, "conflict", message)
+    }
+
+    /// Something of ours went wrong. The details are for the log, not for whoever asks.
+    pub fn internal(error: impl std::fmt::Display) -> Self {
+        tracing::error!("{error}");
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "the server could not do this; its log says why",
+        )
+    }
+}
+
+impl From<FilterError> for ApiError {
+    fn from(error: FilterError) -> Self {
+        let answer = Self::new(StatusCode::BAD_REQUEST, "bad_filter", error.to_string());
+        match error.hint() {
+            Some(hint) => answer.hint(hint),
+            None => answer,
+        }
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        let (status, code) = match error.kind() {
+            StoreErrorKind::Usage => (StatusCode::NOT_FOUND, "not_found"),
+            StoreErrorKind::InUse => (StatusCode::CONFLICT, "conflict"),
+            StoreErrorKind::Damaged | StoreErrorKind::NewerFormat => {
+                (StatusCode::UNPROCESSABLE_ENTITY, "unreadable")
+            }
+            StoreErrorKind::Permission => (StatusCode::CONFLICT, "permission"),
+            StoreErrorKind::NoSpace | StoreErrorKind::Internal => return Self::internal(error),
+        };
+        let answer = Self::new(status, code, error.to_string());
+        match error.hint() {
+            Some(hint) => answer.hint(hint),
+            None => answer,
+        }
+    }
+}
+
+impl From<ReadError> for ApiError {
+    fn from(error: ReadError) -> Self {
+        Self::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "unreadable",
+            format!("the recording cannot be read: {error}"),
+        )
+        .hint("`ortscope runs repair` keeps what can be read")
+    }
+}
+
+impl From<ReportError> for ApiError {
+    fn from(error: ReportError) -> Self {
+        match error {
+            ReportError::Read(error) => error.into(),
+            other => Self::internal(other),
+        }
+    }
+}
+
+impl From<ExportError> for ApiError {
+    fn from(error: ExportError) -> Self {
+        let status = match &error {
+            ExportError::Usage { .. } => StatusCode::BAD_REQUEST,
+            ExportError::Read(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            _ => return Self::internal(error),
+        };
+        let answer = Self::new(status, "export", error.to_string());
+        match error.hint() {
+            Some(hint) => answer.hint(hint.to_owned()),
+            None => answer,
+        }
+    }
+}

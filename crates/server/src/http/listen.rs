@@ -1,0 +1,125 @@
+//! Connections: accepted, counted, spoken to with or without TLS, and ended when the server ends.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use super::gate::Peer;
+use super::linger::Lingering;
+
+/// Connections at the same time; more are closed at once.
+const MOST_CONNECTIONS: usize = 1024;
+/// Headers of one request.
+const MOST_HEADER_BYTES: usize = 64 << 10;
+const MOST_HEADERS: usize = 128;
+/// Headers must have arrived by then, and a TLS connection must stand.
+const HEADERS_WITHIN: Duration = Duration::from_secs(30);
+const TLS_WITHIN: Duration = Duration::from_secs(10);
+/// After an accept that failed, e.g. because there are no descriptors left.
+const AFTER_ERROR: Duration = Duration::from_millis(100);
+
+/// What all connections share.
+#[derive(Clone)]
+pub struct Connections {
+    pub router: Router,
+    pub tls: Option<TlsAcceptor>,
+    pub room: Arc<Semaphore>,
+    pub stop: watch::Receiver<bool>,
+}
+
+impl std::fmt::Debug for Connections {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connections")
+            .field("tls", &self.tls.is_some())
+            .field("room", &self.room)
+            .finish_non_exhaustive()
+    }
+}
+
+pub fn room() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(MOST_CONNECTIONS))
+}
+
+impl Connections {
+    /// Accepts until the server stops.
+    pub async fn accept(self, listener: TcpListener) {
+        let mut stop = self.stop.clone();
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                _ = stop.changed() => return,
+            };
+            match accepted {
+                Ok((stream, address)) => {
+                    // Without room the connection is dropped: whoever waits for us in vain should know.
+                    let Ok(place) = Arc::clone(&self.room).try_acquire_owned() else {
+                        tracing::warn!(%address, "too many connections; one was refused");
+                        continue;
+                    };
+                    let connections = self.clone();
+                    stream.set_nodelay(true).ok();
+                    tokio::spawn(connections.one(Lingering::new(stream, place), address));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(AFTER_ERROR).await;
+                }
+            }
+        }
+    }
+
+    async fn one(self, stream: Lingering, address: SocketAddr) {
+        match self.tls.clone() {
+            None => self.speak(stream, address).await,
+            Some(tls) => match timeout(TLS_WITHIN, tls.accept(stream)).await {
+                Ok(Ok(stream)) => self.speak(stream, address).await,
+                Ok(Err(error)) => tracing::debug!(%address, %error, "no TLS"),
+                Err(_) => tracing::debug!(%address, "no TLS in time"),
+            },
+        }
+    }
+
+    async fn speak(
+        mut self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        address: SocketAddr,
+    ) {
+        let service = TowerToHyperService::new(self.router.clone());
+        let peer = Peer { ip: address.ip().to_canonical() };
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(peer);
+            service.call(request)
+        });
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEADERS_WITHIN)
+            .max_buf_size(MOST_HEADER_BYTES)
+            .max_headers(MOST_HEADERS)
+            .serve_connection(TokioIo::new(stream), service)
+            .with_upgrades();
+        tokio::pin!(connection);
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            _ = self.stop.changed() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%address, %error, "a connection ended");
+        }
+    }
+}

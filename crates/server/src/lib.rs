@@ -1,0 +1,202 @@
+//! The server: an HTTP and WebSocket API over live data and recordings, and the dashboard.
+//!
+//! ```text
+//! connection ─► gate: host, origin, who, role, form ─► handler of the table of routes ─► answer ─► headers, audit log
+//!                                                        │ on blocking threads
+//!                                                        ▼
+//!                     sources: live memory + recent rows │ recordings      groups of WebSockets: one encoding per tick
+//! ```
+//! The server knows nothing of how data is captured: the program gives it a [`Live`] (what the pipeline's sinks keep) and
+//! a [`LiveControl`] (the way back). All of it runs on one thread of its own; what takes time runs on blocking threads.
+
+mod answers;
+mod app;
+mod data;
+mod error;
+mod http;
+mod own;
+mod page;
+mod params;
+pub mod routes;
+pub mod security;
+mod ws;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use ortscope_store::Store;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use tokio_rustls::TlsAcceptor;
+
+use app::{App, MOST_COMPUTING, MOST_DOWNLOADS};
+use data::{Reports, Sources};
+use http::listen::Connections;
+use security::Role;
+use security::audit::Audit;
+use security::hosts::Hosts;
+use security::login::Logins;
+use security::tls::{Tls, TlsChoice};
+use security::tokens::{TokenFile, Tokens};
+
+pub use answers::openapi::document as openapi_document;
+pub use data::{Live, LiveControl, LiveState, Recent, RecentRows, RecordingState};
+pub use error::ServerError;
+pub use http::gate::may;
+pub use own::OwnUsage;
+pub use page::is_built as has_dashboard;
+
+/// What to serve, where and to whom.
+#[derive(Debug)]
+pub struct ServerConfig {
+    /// Port 0: any that is free.
+    pub listen: Vec<SocketAddr>,
+    pub tls: Option<TlsChoice>,
+    /// Names beside those of the addresses.
+    pub allow_hosts: Vec<String>,
+    pub allow_origins: Vec<String>,
+    /// Tokens, certificates, audit log.
+    pub state_directory: PathBuf,
+    pub store: Store,
+    /// Recordings to offer first.
+    pub recordings: Vec<PathBuf>,
+    pub live: Option<Live>,
+    /// What this process uses.
+    pub own_usage: OwnUsage,
+    pub carbon_grams_per_kwh: Option<f64>,
+}
+
+/// A server that runs.
+#[derive(Debug)]
+pub struct Running {
+    pub addresses: Vec<SocketAddr>,
+    /// The one-time link.
+    pub link: String,
+    /// With TLS: what to compare with what the browser shows.
+    pub fingerprint: Option<String>,
+    app: Arc<App>,
+    stop: watch::Sender<bool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    /// One more link, for one more browser.
+    pub fn new_link(&self, role: Role) -> Result<String, ServerError> {
+        link(&self.app, &self.addresses, role)
+    }
+
+    /// Stops listening, ends connections, writes the log to its end.
+    pub fn stop(mut self) {
+        self.stop.send_replace(true);
+        if let Some(thread) = self.thread.take() {
+            thread.join().ok();
+        }
+    }
+}
+
+fn link(app: &App, addresses: &[SocketAddr], role: Role) -> Result<String, ServerError> {
+    let scheme = if app.secure { "https" } else { "http" };
+    let host = addresses.first().map(|address| match address.ip() {
+        ip if ip.is_unspecified() => format!("localhost:{}", address.port()),
+        _ => address.to_string(),
+    });
+    Ok(format!("{scheme}://{}/login?t={}", host.unwrap_or_default(), app.logins.new_link(role)?))
+}
+
+/// Checks, binds and starts. Everything that can be wrong is said here.
+pub fn start(config: ServerConfig) -> Result<Running, ServerError> {
+    let is_local = |address: &SocketAddr| address.ip().is_loopback();
+    if config.tls.is_none() && !config.listen.iter().all(is_local) {
+        return Err(ServerError::Unsafe(
+            "without TLS the server listens on this machine only: give --tls auto, or --tls CERT,KEY".into(),
+        ));
+    }
+    let tokens = TokenFile::new(&config.state_directory);
+    if !config.listen.iter().all(is_local) && tokens.list()?.is_empty() {
+        return Err(ServerError::Unsafe(
+            "an address that others can reach needs a token: `ortscope token create NAME --role viewer` makes one".into(),
+        ));
+    }
+    security::private_directory(&config.state_directory)?;
+    let mut names: Vec<String> = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).to_vec();
+    names.extend(config.allow_hosts.iter().cloned());
+    names.extend(config.listen.iter().map(|address| address.ip().to_string()));
+    names.sort();
+    names.dedup();
+    let tls = config
+        .tls
+        .as_ref()
+        .map(|choice| security::tls::load(choice, &config.state_directory, &names))
+        .transpose()?;
+    let mut listeners = Vec::new();
+    for address in &config.listen {
+        let failed = |source| ServerError::Listen { address: address.to_string(), source };
+        let listener = std::net::TcpListener::bind(address).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        listeners.push(listener);
+    }
+    let addresses: Vec<SocketAddr> =
+        listeners.iter().map(std::net::TcpListener::local_addr).collect::<Result<_, _>>()?;
+    let hosts = Hosts::new(&addresses, tls.is_some(), &config.allow_hosts, &config.allow_origins)
+        .map_err(|error| ServerError::Unsafe(error.to_string()))?;
+    let app = Arc::new(App {
+        sources: Sources::new(config.store, config.live, config.recordings)?,
+        reports: Reports::default(),
+        overviews: answers::timeline::Overviews::default(),
+        tokens: Tokens::new(tokens),
+        logins: Logins::default(),
+        audit: Audit::start(&config.state_directory)?,
+        hosts,
+        state_directory: config.state_directory,
+        secure: tls.is_some(),
+        groups: Arc::default(),
+        computing: Arc::new(Semaphore::new(MOST_COMPUTING)),
+        downloads: Arc::new(Semaphore::new(MOST_DOWNLOADS)),
+        own: own::OwnProcess::new(config.own_usage),
+        carbon_grams_per_kwh: config.carbon_grams_per_kwh,
+    });
+    let link = link(&app, &addresses, Role::Operator)?;
+    let fingerprint = tls.as_ref().map(|tls| tls.fingerprint.clone());
+    let (stop, stopped) = watch::channel(false);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .max_blocking_threads(64)
+        .thread_name("ortscope-work")
+        .build()?;
+    let shared = Arc::clone(&app);
+    let thread = std::thread::Builder::new()
+        .name("ortscope-server".into())
+        .spawn(move || run(&runtime, listeners, &shared, tls, stopped))?;
+    Ok(Running { addresses, link, fingerprint, app, stop, thread: Some(thread) })
+}
+
+fn run(
+    runtime: &tokio::runtime::Runtime,
+    listeners: Vec<std::net::TcpListener>,
+    app: &Arc<App>,
+    tls: Option<Tls>,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let connections = Connections {
+        router: http::gate::router(app),
+        tls: tls.map(|tls| TlsAcceptor::from(tls.config)),
+        room: http::listen::room(),
+        stop: stopped.clone(),
+    };
+    runtime.block_on(async {
+        for listener in listeners {
+            match TcpListener::from_std(listener) {
+                Ok(listener) => {
+                    tokio::spawn(connections.clone().accept(listener));
+                }
+                Err(error) => tracing::error!(%error, "an address cannot be listened to"),
+            }
+        }
+        // Connections end with the runtime.
+        stopped.changed().await.ok();
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    });
+}

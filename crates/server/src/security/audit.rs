@@ -1,0 +1,144 @@
+//! The log of every access: JSON lines, each with the hash of the line before, so that a change shows.
+//!
+//! A line is written before its hash goes into the next one; `head.json` keeps the number and hash of the last line, so
+//! that cutting lines off at the end shows as well. Every server writes a chain of its own (`audit/1`, `audit/2` …),
+//! which it holds locked. Lines about security are on the disk before the answer goes out; reads are synced each second.
+
+mod chain;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::unix_millis;
+use crate::error::ServerError;
+use chain::{Chain, open_chain};
+pub use chain::{Verified, entries, verify};
+
+/// Lines that wait to be written. When it is full, lines about reads are counted instead; those about security wait.
+const MOST_WAITING: usize = 8192;
+const SYNC_EVERY: Duration = Duration::from_secs(1);
+
+/// What happened.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// Name of the token or login; empty: nobody that is known.
+    pub who: String,
+    pub role: Option<String>,
+    pub ip: String,
+    /// Method and path, or what was done: `GET /api/v1/hello`, `token create`.
+    pub what: String,
+    /// Status of the answer; 0 for what is no request.
+    pub status: u16,
+    /// More in words: the query without secrets, a reason.
+    pub detail: String,
+}
+
+/// A line of the log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    pub number: u64,
+    pub unix_ms: u64,
+    #[serde(flatten)]
+    pub event: Event,
+    /// SHA-256 of the line before, without its line end; zeros for the first.
+    pub previous_sha256: String,
+}
+
+#[derive(Debug)]
+enum Message {
+    Write(Box<Event>),
+    /// Is answered when everything before it is on the disk.
+    Sync(SyncSender<()>),
+}
+
+/// Writes the log on a thread of its own.
+#[derive(Debug)]
+pub struct Audit {
+    sender: Option<SyncSender<Message>>,
+    lost: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Audit {
+    /// Opens a chain below the state directory.
+    pub fn start(state: &Path) -> Result<Self, ServerError> {
+        let chain = open_chain(state)?;
+        let (sender, receiver) = sync_channel(MOST_WAITING);
+        let lost = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&lost);
+        let thread = std::thread::Builder::new()
+            .name("ortscope-audit".into())
+            .spawn(move || write_all(chain, &receiver, &counter))?;
+        Ok(Self { sender: Some(sender), lost, thread: Some(thread) })
+    }
+
+    /// Notes a read. It never waits: without room it is counted, and the count is written.
+    pub fn note(&self, event: Event) {
+        let Some(sender) = &self.sender else { return };
+        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) =
+            sender.try_send(Message::Write(Box::new(event)))
+        {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes something about security, and returns when it is on the disk. Not for async code.
+    pub fn note_now(&self, event: Event) {
+        let Some(sender) = &self.sender else { return };
+        let (done, wait) = sync_channel(1);
+        if sender.send(Message::Write(Box::new(event))).is_ok() && sender.send(Message::Sync(done)).is_ok() {
+            // The thread answers or has ended.
+            wait.recv().ok();
+        }
+    }
+}
+
+impl Drop for Audit {
+    fn drop(&mut self) {
+        self.sender = None;
+        if let Some(thread) = self.thread.take() {
+            thread.join().ok();
+        }
+    }
+}
+
+fn write_all(mut chain: Chain, messages: &Receiver<Message>, lost: &AtomicU64) {
+    let mut failed = false;
+    let mut handle = |result: Result<(), ServerError>| {
+        if let Err(error) = result
+            && !std::mem::replace(&mut failed, true)
+        {
+            tracing::error!(%error, "the audit log cannot be written");
+        }
+    };
+    loop {
+        match messages.recv_timeout(SYNC_EVERY) {
+            Ok(Message::Write(event)) => {
+                let missed = lost.swap(0, Ordering::Relaxed);
+                if missed > 0 {
+                    let detail = format!("{missed} reads came too fast to be written");
+                    handle(
+                        chain.append(
+                            Event { what: "audit".into(), detail, ..Event::default() },
+                            unix_millis(),
+                        ),
+                    );
+                }
+                handle(chain.append(*event, unix_millis()));
+            }
+            Ok(Message::Sync(done)) => {
+                handle(chain.sync());
+                done.send(()).ok();
+            }
+            Err(RecvTimeoutError::Timeout) => handle(chain.sync()),
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    handle(chain.sync());
+}

@@ -1,0 +1,261 @@
+//! WebSockets. Clients that ask for the same topics of the same source at the same rate are a group; a frame is made and
+//! encoded once for all of them. Each client has a place for one frame, the newest: one that reads slowly misses frames
+//! and is told how many, and nobody waits for it.
+
+mod frames;
+mod groups;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
+use axum::http::StatusCode;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout};
+
+pub use groups::Groups;
+use groups::{Frame, Key};
+
+use crate::app::App;
+use crate::error::ApiError;
+use crate::security::audit::Event;
+use crate::security::tokens::Shown;
+use crate::security::{Identity, Role};
+
+pub const LEAST_HERTZ: f64 = 0.2;
+pub const MOST_HERTZ: f64 = 60.0;
+/// Largest frame of a client.
+pub const MOST_FRAME: usize = 16 << 10;
+/// The first frame must come by then.
+const FIRST_WITHIN: Duration = Duration::from_secs(10);
+/// A client that takes nothing for so long is closed.
+const SEND_WITHIN: Duration = Duration::from_secs(30);
+/// A sign of life where there is nothing to send.
+const PING_EVERY: Duration = Duration::from_secs(20);
+/// A token that was revoked or has expired ends its WebSockets; those that get nothing notice at the next ping.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
+/// Frames of one client in a second; more are a mistake or an attack.
+const MOST_PER_SECOND: u32 = 50;
+
+/// What a client sends.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase", deny_unknown_fields)]
+enum Sent {
+    Subscribe { source: Option<String>, topics: Vec<String>, rate_hertz: f64, ticket: Option<String> },
+    Ping { id: Option<u64> },
+}
+
+fn bad(message: impl Into<String>) -> ApiError {
+    ApiError::new(StatusCode::BAD_REQUEST, "bad_frame", message)
+}
+
+fn error_frame(error: &ApiError) -> Message {
+    Message::Text(json!({ "type": "error", "error": error }).to_string().into())
+}
+
+/// Closes with a reason. Codes from 4000 on are the application's: 4000 + status.
+async fn close(mut socket: WebSocket, error: &ApiError) {
+    let code = 4000 + error.status.as_u16() % 1000;
+    let reason = Utf8Bytes::from(error.message.chars().take(100).collect::<String>());
+    let both = async {
+        socket.send(error_frame(error)).await.ok();
+        socket.send(Message::Close(Some(CloseFrame { code, reason }))).await.ok();
+    };
+    timeout(SEND_WITHIN, both).await.ok();
+}
+
+/// One client, until it goes.
+pub async fn serve(app: Arc<App>, mut socket: WebSocket, identity: Option<Identity>, ip: IpAddr) {
+    let first = match timeout(FIRST_WITHIN, next(&mut socket)).await {
+        Err(_) => {
+            let sentence = format!("no subscription within {} s", FIRST_WITHIN.as_secs());
+            return close(socket, &ApiError::new(StatusCode::REQUEST_TIMEOUT, "too_slow", sentence)).await;
+        }
+        Ok(Ok(None)) => return,
+        Ok(Err(error)) => return close(socket, &error).await,
+        Ok(Ok(Some(first))) => first,
+    };
+    let Sent::Subscribe { ticket, .. } = &first else {
+        return close(socket, &bad("the first frame must be a subscription")).await;
+    };
+    let identity = identity.or_else(|| app.logins.use_ticket(ticket.as_deref()?));
+    let identity = identity.filter(|identity| is_still_good(&app, identity));
+    let Some(identity) = identity else {
+        note(&app, None, ip, StatusCode::UNAUTHORIZED, "no ticket, or a used one");
+        let error = ApiError::new(
+            StatusCode::UNAUTHORIZED,
+            "unauthorized",
+            "this needs a cookie, a token or a fresh ticket",
+        )
+        .hint("POST /api/v1/ws/ticket gives one");
+        return close(socket, &error).await;
+    };
+    let place = match Groups::enter(&app.groups, &identity.name) {
+        Ok(place) => place,
+        Err(error) => {
+            note(&app, Some(&identity), ip, error.status, &error.message);
+            return close(socket, &error).await;
+        }
+    };
+    note(&app, Some(&identity), ip, StatusCode::SWITCHING_PROTOCOLS, "subscribed");
+    let result = stream(&app, &mut socket, &identity, first).await;
+    drop(place);
+    match result {
+        Ok(frames) => {
+            note(&app, Some(&identity), ip, StatusCode::OK, &format!("closed after {frames} frames"));
+        }
+        Err(error) => {
+            note(&app, Some(&identity), ip, error.status, &error.message);
+            close(socket, &error).await;
+        }
+    }
+}
+
+fn note(app: &App, identity: Option<&Identity>, ip: IpAddr, status: StatusCode, detail: &str) {
+    app.audit.note(Event {
+        who: identity.map(|identity| identity.name.clone()).unwrap_or_default(),
+        role: identity.map(|identity| identity.role.name().to_owned()),
+        ip: ip.to_string(),
+        what: "WS /ws/metrics".into(),
+        status: status.as_u16(),
+        detail: detail.to_owned(),
+    });
+}
+
+/// Whether the token that somebody came in with still lets them look.
+fn is_still_good(app: &App, identity: &Identity) -> bool {
+    matches!(app.tokens.check_again(identity), Shown::Valid(now) if now.role >= Role::Viewer)
+}
+
+/// The next frame that means something; `None` when the client has gone.
+async fn next(socket: &mut WebSocket) -> Result<Option<Sent>, ApiError> {
+    loop {
+        match socket.recv().await {
+            None | Some(Err(_)) | Some(Ok(Message::Close(_))) => return Ok(None),
+            Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+            Some(Ok(Message::Binary(_))) => return Err(bad("frames are texts of JSON")),
+            Some(Ok(Message::Text(text))) => {
+                return serde_json::from_str(&text)
+                    .map(Some)
+                    .map_err(|error| bad(format!("the frame cannot be used: {error}")));
+            }
+        }
+    }
+}
+
+/// What a client follows now.
+struct Followed {
+    frames: watch::Receiver<Frame>,
+    hello: String,
+}
+
+fn follow(
+    app: &Arc<App>,
+    source: Option<&str>,
+    topics: &[String],
+    rate_hertz: f64,
+) -> Result<Followed, ApiError> {
+    if !(LEAST_HERTZ..=MOST_HERTZ).contains(&rate_hertz) {
+        return Err(bad(format!("rate_hertz must lie between {LEAST_HERTZ} and {MOST_HERTZ}")));
+    }
+    let set = frames::Topics::of(topics).map_err(bad)?;
+    let source = app.sources.get(source.unwrap_or(app.sources.default_id()))?;
+    let manifest = source.manifest();
+    let origin = (manifest.started.unix_nanos > 0 && source.origin_ns == manifest.started.monotonic_nanos)
+        .then_some(manifest.started.unix_nanos as f64 / 1e6);
+    let hello = json!({
+        "type": "hello", "source": source.id, "topics": set.names(), "rate_hertz": rate_hertz, "origin_unix_ms": origin,
+    });
+    let key = Key { source: source.id, topics: set, millihertz: (rate_hertz * 1000.0).round() as u64 };
+    Ok(Followed { frames: Groups::join(&app.groups, app, key), hello: hello.to_string() })
+}
+
+/// Sends frames until the client goes; gives how many.
+async fn stream(
+    app: &Arc<App>,
+    socket: &mut WebSocket,
+    identity: &Identity,
+    first: Sent,
+) -> Result<u64, ApiError> {
+    let mut checked = Instant::now();
+    let (mut waiting, mut followed): (Option<Sent>, Option<Followed>) = (Some(first), None);
+    let (mut sent, mut dropped, mut last_sequence) = (0_u64, 0_u64, None::<u64>);
+    let (mut second, mut in_second) = (Instant::now(), 0_u32);
+    loop {
+        match waiting.take() {
+            Some(Sent::Subscribe { source, topics, rate_hertz, .. }) => {
+                let app = Arc::clone(app);
+                // Opening a recording takes a moment.
+                let new =
+                    tokio::task::spawn_blocking(move || follow(&app, source.as_deref(), &topics, rate_hertz))
+                        .await;
+                let new =
+                    new.map_err(|error| ApiError::internal(format!("a subscription panicked: {error}")))??;
+                send(socket, Message::Text(new.hello.clone().into())).await?;
+                (followed, last_sequence) = (Some(new), None);
+            }
+            Some(Sent::Ping { id }) => {
+                send(socket, Message::Text(json!({ "type": "pong", "id": id }).to_string().into())).await?;
+            }
+            None => {}
+        }
+        if checked.elapsed() >= CHECK_EVERY {
+            checked = Instant::now();
+            if !is_still_good(app, identity) {
+                let sentence = "the token has expired or was revoked";
+                return Err(ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", sentence));
+            }
+        }
+        let Some(following) = &mut followed else { return Ok(sent) };
+        tokio::select! {
+            changed = following.frames.changed() => {
+                if changed.is_err() {
+                    return Ok(sent);
+                }
+                let frame = following.frames.borrow_and_update().clone();
+                let Some(text) = frame.text else { continue };
+                let missed = last_sequence.map_or(0, |last| frame.sequence.saturating_sub(last + 1));
+                last_sequence = Some(frame.sequence);
+                if missed > 0 {
+                    dropped += missed;
+                    app.groups.counters.dropped.fetch_add(missed, Ordering::Relaxed);
+                    send(socket, Message::Text(json!({ "type": "dropped", "dropped": dropped }).to_string().into())).await?;
+                }
+                send(socket, Message::Text(text)).await?;
+                sent += 1;
+                app.groups.counters.sent.fetch_add(1, Ordering::Relaxed);
+            }
+            received = next(socket) => match received? {
+                None => return Ok(sent),
+                Some(frame) => {
+                    if second.elapsed() >= Duration::from_secs(1) {
+                        (second, in_second) = (Instant::now(), 0);
+                    }
+                    in_second += 1;
+                    if in_second > MOST_PER_SECOND {
+                        let sentence = format!("more than {MOST_PER_SECOND} frames in a second");
+                        return Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, "too_many_frames", sentence));
+                    }
+                    waiting = Some(frame);
+                }
+            },
+            () = tokio::time::sleep(PING_EVERY) => send(socket, Message::Ping(Default::default())).await?,
+        }
+    }
+}
+
+async fn send(socket: &mut WebSocket, message: Message) -> Result<(), ApiError> {
+    let slow = || {
+        let sentence = format!("the client took nothing for {} s", SEND_WITHIN.as_secs());
+        ApiError::new(StatusCode::REQUEST_TIMEOUT, "too_slow", sentence)
+    };
+    match timeout(SEND_WITHIN, socket.send(message)).await {
+        Err(_) => Err(slow()),
+        Ok(Err(_)) => Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "gone", "the client has gone")),
+        Ok(Ok(())) => Ok(()),
+    }
+}

@@ -1,0 +1,131 @@
+//! A run about which there is more to tell than its times: other shapes, listeners, an operator profile.
+
+use std::ptr::null_mut;
+use std::sync::atomic::Ordering;
+
+use ortscope_core::clock::now_nanos;
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+use super::arguments::{Arguments, argument, invoke};
+use super::hooks::{after_in_python, before_in_python, borrowed, in_python, keeping_exception, tell_error};
+use crate::hot::{HOT, METHODS};
+use crate::probe::{Context, Probe};
+use crate::{doorway, ndarray};
+
+/// A run with all that there can be to tell.
+#[cold]
+pub unsafe fn monitored<const SLOT: usize>(
+    probe: &Probe,
+    original: *mut ffi::PyObject,
+    arguments: Arguments,
+) -> *mut ffi::PyObject {
+    let feeds = SLOT.is_multiple_of(METHODS.len());
+    // SAFETY: as in `entry`.
+    unsafe {
+        let feed = if feeds { argument(arguments, 1, c"input_feed") } else { null_mut() };
+        let sequence = probe.next();
+        let mut context = Context::default();
+        if !feed.is_null() {
+            context.batch_size = match ndarray::same_shapes(feed, &probe.shapes) {
+                Some(batch_size) => batch_size,
+                None => new_shapes(probe, sequence, feed),
+            };
+        }
+        if HOT.has_hooks.load(Ordering::Relaxed) || HOT.open_batches.load(Ordering::Relaxed) > 0 {
+            before_in_python(arguments.session, &mut context);
+        }
+        if feeds && probe.is_profile_due() {
+            return profiled(probe, sequence, context, original, arguments);
+        }
+        let start = now_nanos();
+        let result = invoke(original, arguments);
+        let end = now_nanos();
+        probe.record(sequence, start, end, !result.is_null(), context);
+        if result.is_null() {
+            tell_error(probe, sequence, end);
+        }
+        if HOT.has_hooks.load(Ordering::Relaxed) {
+            after_in_python(arguments.session, end.saturating_sub(start), !result.is_null());
+        }
+        result
+    }
+}
+
+/// Remembers and tells the shapes of a feed; gives its batch size.
+#[cold]
+unsafe fn new_shapes(probe: &Probe, sequence: u64, feed: *mut ffi::PyObject) -> u32 {
+    // SAFETY: as in `entry`.
+    let batch_size = unsafe { ndarray::remember(feed, &probe.shapes) };
+    in_python(|py| {
+        // SAFETY: as in `entry`.
+        let feed = unsafe { borrowed(py, feed) };
+        probe.tell_shapes(sequence, now_nanos(), || ndarray::named(&feed));
+        Ok(())
+    });
+    batch_size
+}
+
+/// Where single runs cannot be profiled, a session of our own runs the same inputs: `shadow(sequence, feed)` copies them.
+#[cold]
+unsafe fn offer_to_shadow(probe: &Probe, sequence: u64, feed: *mut ffi::PyObject) -> bool {
+    let mut has_shadow = false;
+    in_python(|py| {
+        let Some(shadow) = probe.shadow(py) else { return Ok(()) };
+        has_shadow = true;
+        // SAFETY: as in `entry`.
+        let feed = unsafe { borrowed(py, feed) };
+        shadow.call1(py, (sequence, feed)).map(drop)
+    });
+    has_shadow
+}
+
+/// One run with the operator profiler on. If that is not possible it is a run like any other.
+#[cold]
+unsafe fn profiled(
+    probe: &Probe,
+    sequence: u64,
+    context: Context,
+    original: *mut ffi::PyObject,
+    arguments: Arguments,
+) -> *mut ffi::PyObject {
+    // SAFETY: as in `entry`; the array lives as long as the call.
+    unsafe {
+        let given = argument(arguments, 2, c"run_options");
+        let feed = argument(arguments, 1, c"input_feed");
+        let mut options = None;
+        let is_shadowed = !feed.is_null() && offer_to_shadow(probe, sequence, feed);
+        if !is_shadowed && (given.is_null() || given == ffi::Py_None()) {
+            in_python(|py| {
+                options = doorway::options_for(py, probe.number_of(), sequence)?;
+                Ok(())
+            });
+        }
+        let names = argument(arguments, 0, c"output_names");
+        let start = now_nanos();
+        let (result, profiled) = match &options {
+            Some((options, _)) if !names.is_null() && !feed.is_null() => {
+                let values = [names, feed, options.as_ptr()];
+                let call =
+                    Arguments { values: values.as_ptr(), positional: 3, keywords: null_mut(), ..arguments };
+                (invoke(original, call), true)
+            }
+            _ => (invoke(original, arguments), false),
+        };
+        let end = now_nanos();
+        probe.record(sequence, start, end, !result.is_null(), Context { profiled, ..context });
+        if result.is_null() {
+            tell_error(probe, sequence, end);
+        }
+        if let Some((options, prefix)) = options {
+            if profiled {
+                probe.tell_profile(sequence, start, prefix);
+            }
+            keeping_exception(|| Python::attach(|_| drop(options)));
+        }
+        if HOT.has_hooks.load(Ordering::Relaxed) {
+            after_in_python(arguments.session, end.saturating_sub(start), !result.is_null());
+        }
+        result
+    }
+}

