@@ -414,7 +414,7 @@ impl RunResult {
         if self.latency.is_none() && self.generation.is_none() {
             missing("latency", "no run was left to measure");
         }
-        missing("operators", "operators are not profiled in this release");
+        missing("operators", "operators were not profiled");
         if self.allocator.is_none() {
             missing(
                 "allocator",

@@ -294,7 +294,10 @@ fn add_operators(
             let added =
                 operators::add_to(result, &job.plan, &job.graph, request, recording, interrupt, progress);
             match added {
-                Ok(found) => return result.add_findings(found),
+                Ok(found) => {
+                    result.unavailable.remove("operators");
+                    return result.add_findings(found);
+                }
                 Err(failure) => failure.to_string(),
             }
         }

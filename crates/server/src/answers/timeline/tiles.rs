@@ -217,7 +217,7 @@ impl Tiles {
             (
                 TableId::Operators,
                 "operators",
-                "no operators were recorded; `ortscope run` profiles them, `record --profile` asks for it",
+                "no operators were recorded; `ortscope run` profiles them, `record --profile-every` asks for it",
             ),
             (TableId::Inferences, "inferences", "no inferences were recorded"),
             (
