@@ -10,6 +10,9 @@ use crate::arguments::{Arguments, UsageError};
 use crate::environment::{Environment, TO_GENERATE, TO_RUN, Workspace};
 use crate::{models, process, web};
 
+/// How long the model is measured when nothing was said about it.
+const FIRST_LOOK: &str = "15s";
+
 pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
     let refresh = arguments.flag("--refresh");
     let program_arguments = arguments.trailing();
@@ -41,7 +44,12 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
     let program = build_program(&environment.workspace)?;
     let library = environment.newest_runtime()?;
     let mut command = Command::new(program);
-    command.arg("run").arg(model).arg("--ort-library").arg(library).args(program_arguments);
+    command.arg("run").arg(model).arg("--ort-library").arg(library);
+    if program_arguments.is_empty() {
+        // A noisy machine would measure for a minute: too long for a first look.
+        command.args(["--duration", FIRST_LOOK]);
+    }
+    command.args(program_arguments);
     // The program may run for long: others need the environment meanwhile.
     drop(environment);
     process::replace(command)
