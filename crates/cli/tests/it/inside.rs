@@ -116,7 +116,8 @@ fn every_inference_of_an_unmodified_script_and_its_children_is_recorded() {
     assert!(sessions.iter().all(|session| session["model_name"] == "small"), "{inferences}");
     assert_ne!(sessions[0]["pid"], sessions[1]["pid"]);
     if inferences["marks"]["profiling_unavailable"].is_null() {
-        assert_eq!(inferences["profiled"], 4, "{inferences}");
+        // The second run of each session and every fiftieth after it: four of 200, one of 40.
+        assert_eq!(inferences["profiled"], 5, "{inferences}");
         assert_eq!(inferences["operators"][0]["op_type"], "MatMul", "{inferences}");
         assert!(!rows(&place, "z", "operators").is_empty());
     }
