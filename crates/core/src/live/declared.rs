@@ -118,7 +118,7 @@ pub(super) const MAX_TRACKS: usize = 9;
 pub(super) const LOAD_TRACK: usize = 0;
 
 /// The unit that the end of a device metric's name says.
-pub(super) fn unit_of_metric(metric: &str) -> Unit {
+pub fn unit_of_metric(metric: &str) -> Unit {
     let units = [
         ("_watts", Unit::Watts),
         ("_joules", Unit::Joules),

@@ -82,6 +82,7 @@ use crate::batch::Batch;
 use crate::identity::ProcessIdentity;
 use crate::pipeline::{FlushError, Overflow, Sink, SinkError};
 
+pub use declared::unit_of_metric;
 pub use history::{
     Current, CurrentValue, Gap, GapReason, History, LatencyPercentiles, Point, Rows, Tier, TrackInfo,
 };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ortscope_core::live::{Subject, TrackId, TrackInfo};
+use ortscope_core::live::{Subject, TrackId, TrackInfo, unit_of_metric};
 use ortscope_core::schema::{DeviceSampleRow, ProcessRow, ProcessSampleRow, TableId, Text, Unit};
 use ortscope_core::tables::Scan;
 use serde_json::{Value, json};
@@ -76,21 +76,6 @@ fn tracked(kind: &'static str) -> impl Iterator<Item = &'static Metric> {
     METRICS.iter().filter(move |(name, of, .., wire, _)| {
         *of == kind && (wire.is_none() || matches!(*name, "cpu_percent" | "memory_percent"))
     })
-}
-
-pub fn unit_of_metric(metric: &str) -> Unit {
-    let ends = [
-        ("_watts", Unit::Watts),
-        ("_joules", Unit::Joules),
-        ("_ratio", Unit::Ratio),
-        ("_percent", Unit::Percent),
-        ("_hertz", Unit::Hertz),
-        ("_bytes", Unit::Bytes),
-        ("_ns", Unit::Nanoseconds),
-        ("_ms", Unit::Milliseconds),
-        ("_count", Unit::Count),
-    ];
-    ends.iter().find(|(end, _)| metric.ends_with(end)).map_or(Unit::None, |(_, unit)| *unit)
 }
 
 /// A track that can be asked for.

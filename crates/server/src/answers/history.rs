@@ -85,7 +85,7 @@ fn wanted(source: &Source, params: &Params) -> Result<Vec<Track>, ApiError> {
 fn unknown(id: &TrackId) -> Track {
     Track {
         id: id.clone(),
-        unit: super::catalog::unit_of_metric(&id.metric),
+        unit: ortscope_core::live::unit_of_metric(&id.metric),
         label: None,
         origin: "".into(),
         method: "measured".into(),
