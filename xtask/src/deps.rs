@@ -71,6 +71,8 @@ const UNSAFE_ALLOWED: &[(&str, &str)] = &[
     ("crates/core/src/clock/os.rs", "reads the OS clock"),
     ("crates/channel/src/shared_memory.rs", "atomics in a memory-mapped file"),
     ("crates/sources/src/peak.rs", "calls code for instructions that were detected"),
+    ("crates/sources/src/etw/raw.rs", "reads what the pointers of an EVENT_RECORD show"),
+    ("crates/sources/src/etw/consumer.rs", "hands on the promise about these pointers"),
     ("crates/sources/src/windows/", "system calls have no safe wrapper"),
     ("crates/sources/src/linux/proc/clock.rs", "CPU clocks of other processes have no safe wrapper"),
     ("crates/sources/src/linux/proc/exits.rs", "the ioctl for exit codes has no safe wrapper"),

@@ -175,11 +175,14 @@ impl Source for KernelSource {
             millis: Millis::new(now_ns, self.watched.clone()),
         };
         run.begin();
-        let mut next_ns = now_ns;
+        let (mut next_ns, mut told_end) = (now_ns, false);
         loop {
             next_ns += DRAIN_NANOS;
             let goes_on = control.sleep_until(next_ns);
             run.drain(&mut trace, out);
+            if let Some(why) = trace.ended().filter(|_| !std::mem::replace(&mut told_end, true)) {
+                out.unavailable(control.clock().now_nanos(), "kernel_events", why, None);
+            }
             run.drain_files(&mut trace, control.clock().now_nanos(), !goes_on, out);
             let settled_ns = control.clock().now_nanos().saturating_sub(SETTLED_NANOS);
             run.millis.tell(settled_ns, self.on_milli.as_mut());

@@ -4,6 +4,7 @@
 //! Everything else in this crate, and in the crates above it, is the same everywhere.
 
 mod channel_source;
+pub mod etw;
 pub mod kernel;
 mod kernel_rows;
 mod kernel_source;
@@ -27,12 +28,15 @@ std::cfg_select! {
         #[path = "windows/mod.rs"]
         mod sys;
         #[path = "kernel/absent.rs"]
-        mod kernel_events;
+        mod absent;
+        use sys::kernel as kernel_events;
     }
     _ => {
         #[path = "stub/mod.rs"]
         mod sys;
         #[path = "kernel/absent.rs"]
+        mod absent;
+        #[path = "kernel/absent_trace.rs"]
         mod kernel_events;
     }
 }

@@ -6,8 +6,9 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
+use super::answer::{answer_of, number};
 use super::{Figure, Goal, Report, Setting, median};
-use crate::process::{capture, seconds};
+use crate::process::seconds;
 use crate::run;
 
 /// Together they have compressed and plain buffers, kernel, TraceLogging, EventSource and manifest events, and stacks.
@@ -34,7 +35,7 @@ pub(crate) fn run(setting: &Setting<'_>) -> Result<Report> {
     let ours = |phase: &str| {
         let mut command = Command::new(&program);
         command.args(["bench-etl", "--phase", phase, "--passes", &PASSES.to_string()]).args(&files);
-        json_of(&mut command)
+        answer_of(&mut command)
     };
     let (mut walk, mut full) = (Vec::new(), Vec::new());
     let (mut last_walk, mut last_full) = (Value::Null, Value::Null);
@@ -53,7 +54,7 @@ pub(crate) fn run(setting: &Setting<'_>) -> Result<Report> {
     let peer = |mode: &str| {
         let mut command = setting.environment.script("dissect_peer.py");
         command.arg(mode).arg(if setting.quick { PEER_SECONDS_QUICK } else { PEER_SECONDS }).args(&files);
-        json_of(&mut command)
+        answer_of(&mut command)
     };
     let started = std::time::Instant::now();
     let (their_walk, their_full) = (peer("walk")?, peer("full")?);
@@ -69,33 +70,32 @@ pub(crate) fn run(setting: &Setting<'_>) -> Result<Report> {
         Ok(records / cpu)
     };
     let middle = |values: &[f64]| median(values).unwrap_or(f64::NAN);
-    let figure = |key, value, goal, meaning| Figure { key, value, goal, meaning };
     let figures = vec![
-        figure(
+        Figure::new(
             "events_per_s_walk",
             middle(&walk),
             Goal::Shown,
             "records per CPU second, headers only, in the order of time",
         ),
-        figure(
+        Figure::new(
             "events_per_s_full",
             middle(&full),
             Goal::Shown,
             "records per CPU second with every field of every event visited and stacks attached",
         ),
-        figure(
+        Figure::new(
             "ratio_dissect_full",
             middle(&full) / rate(&their_full)?,
             Goal::AtLeast(200.0),
             "the same / dissect.etl asking for all values of every event, which it knows of fewer events",
         ),
-        figure(
+        Figure::new(
             "ratio_dissect_walk",
             middle(&walk) / rate(&their_walk)?,
             Goal::Shown,
             "headers only / dissect.etl reading headers only",
         ),
-        figure(
+        Figure::new(
             "peak_memory_mb",
             number(&last_full, "peak_memory_mb")?,
             Goal::AtMost(64.0),
@@ -108,13 +108,4 @@ pub(crate) fn run(setting: &Setting<'_>) -> Result<Report> {
         format!("dissect.etl: walk {their_walk}, full {their_full}"),
     ];
     Ok(Report { figures, peers: json!({"dissect.etl": {"walk": their_walk, "full": their_full}}), notes })
-}
-
-fn json_of(command: &mut Command) -> Result<Value> {
-    let answer = capture(command)?;
-    serde_json::from_str(&answer).with_context(|| format!("no JSON: {answer}"))
-}
-
-fn number(value: &Value, key: &str) -> Result<f64> {
-    value[key].as_f64().with_context(|| format!("no {key} in {value}"))
 }

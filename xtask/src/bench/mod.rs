@@ -3,6 +3,7 @@
 //! A benchmark is a module with a function that returns a [`Report`]; the table [`BENCHES`] lists them. The last results
 //! stand in `docs/BENCHMARKS.md`, written by `--write`.
 
+mod answer;
 mod document;
 mod etl;
 mod overhead;
@@ -97,6 +98,10 @@ impl Goal {
 }
 
 impl Figure {
+    fn new(key: &'static str, value: f64, goal: Goal, meaning: &'static str) -> Self {
+        Self { key, value, goal, meaning }
+    }
+
     /// Three decimals for ratios, one for larger numbers.
     fn shown(&self) -> String {
         if self.value.abs() < 10.0 { format!("{:.3}", self.value) } else { format!("{:.1}", self.value) }

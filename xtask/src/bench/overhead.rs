@@ -16,10 +16,11 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
+use super::answer::{answer_of, number, parse};
 use super::turns::take_turns;
 use super::{Figure, Goal, Report, Setting, median};
 use crate::environment::Environment;
-use crate::process::{capture, seconds};
+use crate::process::seconds;
 use crate::{models, run};
 
 /// A real model with every dimension named that is not fixed, so that all sides run the same work.
@@ -75,30 +76,30 @@ pub(crate) fn run(setting: &Setting<'_>) -> Result<Report> {
     notes.extend(comparisons.iter().map(Comparison::describe));
     Ok(Report {
         figures: vec![
-            Figure {
-                key: "added_ns_per_inference",
-                value: number(&added, "/added_ns_per_inference")?,
-                goal: Goal::AtMost(200.0),
-                meaning: "ns of a measured inference (bound tensors) minus a bare OrtApi::Run, alternating blocks",
-            },
-            Figure {
-                key: "added_ns_over_bare_binding",
-                value: number(&added, "/added_ns_over_bare_binding")?,
-                goal: Goal::AtMost(200.0),
-                meaning: "the same against a bare loop that binds its tensors as the measured one does",
-            },
-            Figure {
-                key: "p50_ratio_to_python_loop",
-                value: to_python_loop,
-                goal: Goal::Between(0.98, 1.02),
-                meaning: "p50 of ortscope run / p50 of a Python loop of session runs with I/O binding, taking turns, Hodges-Lehmann over pairs; the worse of the models that the package's module and the library run equally fast",
-            },
-            Figure {
-                key: "p50_ratio_same_library",
-                value: same_library,
-                goal: Goal::Between(0.98, 1.02),
-                meaning: "the same / p50 of a Python loop that calls the same library's C API; the worst of all models",
-            },
+            Figure::new(
+                "added_ns_per_inference",
+                number(&added, "added_ns_per_inference")?,
+                Goal::AtMost(200.0),
+                "ns of a measured inference (bound tensors) minus a bare OrtApi::Run, alternating blocks",
+            ),
+            Figure::new(
+                "added_ns_over_bare_binding",
+                number(&added, "added_ns_over_bare_binding")?,
+                Goal::AtMost(200.0),
+                "the same against a bare loop that binds its tensors as the measured one does",
+            ),
+            Figure::new(
+                "p50_ratio_to_python_loop",
+                to_python_loop,
+                Goal::Between(0.98, 1.02),
+                "p50 of ortscope run / p50 of a Python loop of session runs with I/O binding, taking turns, Hodges-Lehmann over pairs; the worse of the models that the package's module and the library run equally fast",
+            ),
+            Figure::new(
+                "p50_ratio_same_library",
+                same_library,
+                Goal::Between(0.98, 1.02),
+                "the same / p50 of a Python loop that calls the same library's C API; the worst of all models",
+            ),
         ],
         peers: json!({"python_loop": comparisons.iter().map(Comparison::peer).collect::<Vec<_>>()}),
         notes,
@@ -180,10 +181,10 @@ fn compare(setting: &Setting<'_>, program: &Path, workload: &Workload) -> Result
             alike(command);
         }
         let answers = take_turns(commands, ours.len())?;
-        let answers: Vec<Value> = answers.iter().map(|text| json_of(text)).collect::<Result<_>>()?;
+        let answers: Vec<Value> = answers.iter().map(|text| parse(text)).collect::<Result<_>>()?;
         ours.push(number(&answers[0], "/results/0/latency/inference/percentiles/p50")?);
-        package.push(number(&answers[1], "/p50_ms")?);
-        library.push(number(&answers[2], "/p50_ms")?);
+        package.push(number(&answers[1], "p50_ms")?);
+        library.push(number(&answers[2], "p50_ms")?);
         let pairs = ours.len();
         if pairs >= most || (pairs >= PAIRS_LEAST && pairs.is_multiple_of(4)) {
             let to_package = Shift::of(&ours, &package).context("no pair")?;
@@ -309,16 +310,7 @@ fn alike(command: &mut Command) -> &mut Command {
 }
 
 fn json_output(command: &mut Command) -> Result<Value> {
-    json_of(&capture(alike(command))?)
-}
-
-fn json_of(answer: &str) -> Result<Value> {
-    serde_json::from_str(answer).with_context(|| format!("no JSON: {}", answer.trim()))
-}
-
-fn number(document: &Value, pointer: &str) -> Result<f64> {
-    let found = document.pointer(pointer).and_then(Value::as_f64);
-    found.with_context(|| format!("the answer has no number at {pointer}"))
+    answer_of(alike(command))
 }
 
 fn text<'a>(document: &'a Value, key: &str) -> &'a str {

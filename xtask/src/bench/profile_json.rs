@@ -6,6 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
+use super::answer::{answer_of, number};
 use super::{Figure, Goal, Report, Setting, median, scratch};
 use crate::process::{capture, find_program, seconds};
 use crate::run;
@@ -24,14 +25,14 @@ pub(crate) fn run(setting: &Setting<'_>) -> Result<Report> {
     let python = newest_python().unwrap_or_else(|| setting.environment.python());
     let peer_script = setting.environment.workspace.tool("profile_json_peer.py");
     let ours = |phase: &str| {
-        json_of(Command::new(&program).args(["bench-profile-json", "--phase", phase]).arg(&profile))
+        answer_of(Command::new(&program).args(["bench-profile-json", "--phase", phase]).arg(&profile))
     };
     let (mut own, mut theirs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     let (mut last_own, mut last_theirs) = (Value::Null, Value::Null);
     for round in 0..if setting.quick { ROUNDS_QUICK } else { ROUNDS } {
         let started = std::time::Instant::now();
         last_own = ours("summary")?;
-        last_theirs = json_of(Command::new(&python).arg(&peer_script).arg(&profile))?;
+        last_theirs = answer_of(Command::new(&python).arg(&peer_script).arg(&profile))?;
         for key in ["events", "operators", "runs", "duration_us", "by_op"] {
             ensure!(
                 last_own[key] == last_theirs[key],
@@ -49,33 +50,32 @@ pub(crate) fn run(setting: &Setting<'_>) -> Result<Report> {
     let rows = ours("rows")?;
     let perfetto = perfetto(setting, &profile);
     let middle = |values: &[f64]| median(values).unwrap_or(f64::NAN);
-    let figure = |key, value, goal, meaning| Figure { key, value, goal, meaning };
     let mut figures = vec![
-        figure(
+        Figure::new(
             "mb_per_s",
             middle(&own),
             Goal::Shown,
             "MB of profile read per second, every event with all its fields, summed up by operator; median of rounds",
         ),
-        figure(
+        Figure::new(
             "ratio_python_json",
             middle(&ratios),
             Goal::AtLeast(5.0),
             "our MB/s / those of Python's json (gc off, file in the cache), median of alternating rounds",
         ),
-        figure(
+        Figure::new(
             "peak_memory_mb",
             number(&last_own, "peak_memory_mb")?,
             Goal::AtMost(64.0),
             "highest resident memory of the process that reads it",
         ),
-        figure(
+        Figure::new(
             "rows_mb_per_s",
             number(&rows, "mb_per_s")?,
             Goal::Shown,
             "the same until the events are rows of the schema with their run and sub-graph",
         ),
-        figure(
+        Figure::new(
             "rows_peak_memory_mb",
             number(&rows, "peak_memory_mb")?,
             Goal::Shown,
@@ -85,7 +85,7 @@ pub(crate) fn run(setting: &Setting<'_>) -> Result<Report> {
     let perfetto_note = match &perfetto {
         Ok(answer) => {
             let mb = number(&last_own, "bytes")? / 1e6;
-            figures.push(figure(
+            figures.push(Figure::new(
                 "ratio_perfetto",
                 middle(&own) / (mb / number(answer, "seconds")?),
                 Goal::Shown,
@@ -153,7 +153,7 @@ fn perfetto(setting: &Setting<'_>, profile: &Path) -> Result<Value> {
     let script = setting.environment.workspace.tool("perfetto_query.js");
     let mut command = Command::new(node);
     command.arg("--max-old-space-size=4096").arg(script).arg("--time").arg(bundle).arg(profile);
-    let answer = json_of(command.arg("select count(*) as slices from slice"))?;
+    let answer = answer_of(command.arg("select count(*) as slices from slice"))?;
     Ok(json!({"seconds": answer["import_seconds"], "slices": answer["answers"]}))
 }
 
@@ -174,13 +174,4 @@ fn newest_python() -> Option<PathBuf> {
 /// A shim of a version manager may be there without the version.
 fn works(python: &Path) -> bool {
     Command::new(python).args(["-c", "pass"]).output().is_ok_and(|output| output.status.success())
-}
-
-fn json_of(command: &mut Command) -> Result<Value> {
-    let answer = capture(command)?;
-    serde_json::from_str(&answer).with_context(|| format!("no JSON: {answer}"))
-}
-
-fn number(value: &Value, key: &str) -> Result<f64> {
-    value[key].as_f64().with_context(|| format!("no {key} in {value}"))
 }

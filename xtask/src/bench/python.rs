@@ -2,8 +2,9 @@
 //! histogram and an OpenTelemetry span, all in one process in alternating blocks (`tools/python_overhead.py`).
 
 use anyhow::{Context, Result};
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::answer::{answer_of, number};
 use super::{Figure, Goal, Report, Setting};
 use crate::models;
 use crate::process::capture;
@@ -24,40 +25,37 @@ pub(crate) fn run(setting: &Setting<'_>) -> Result<Report> {
     let rounds = if setting.quick { ROUNDS_QUICK } else { ROUNDS };
     let mut script = environment.script("python_overhead.py");
     script.arg(model("identity")?).arg(model(REAL_MODEL)?).arg(rounds.to_string());
-    let answer = capture(&mut script).context("the measurement failed")?;
-    let measured: Value =
-        serde_json::from_str(answer.trim()).context("python_overhead.py printed no JSON")?;
-    let number = |key: &str| measured[key].as_f64().with_context(|| format!("there is no {key}"));
+    let measured = answer_of(&mut script).context("the measurement failed")?;
+    let number = |key: &str| number(&measured, key);
     let session = number("added_ns_session")?;
     let (telemetry, prometheus) = (number("added_ns_opentelemetry")?, number("added_ns_prometheus")?);
-    let figure = |key, value, goal, meaning| Figure { key, value, goal, meaning };
     Ok(Report {
         figures: vec![
-            figure(
+            Figure::new(
                 "added_ns_session",
                 session,
                 Goal::AtMost(600.0),
                 "thread CPU ns per MonitoredInferenceSession.run minus a bare run (fastest blocks), shapes recorded",
             ),
-            figure(
+            Figure::new(
                 "added_ns_patched",
                 number("added_ns_patched")?,
                 Goal::AtMost(450.0),
                 "the same for a session of a patched program",
             ),
-            figure(
+            Figure::new(
                 "ratio_opentelemetry",
                 telemetry / session,
                 Goal::AtLeast(40.0),
                 "what an SDK span (batch processor, exporter that drops) adds, over added_ns_session",
             ),
-            figure(
+            Figure::new(
                 "ratio_prometheus",
                 prometheus / session,
                 Goal::AtLeast(3.0),
                 "what a histogram without labels adds, over added_ns_session",
             ),
-            figure(
+            Figure::new(
                 "paced_p50_ratio",
                 number("paced_p50_ratio")?,
                 Goal::Between(0.995, 1.005),

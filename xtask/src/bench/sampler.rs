@@ -8,6 +8,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
+use super::answer::{answer_of, number};
 use super::{Figure, Goal, Report, Setting, median};
 use crate::process::{capture, seconds};
 use crate::run;
@@ -110,7 +111,7 @@ fn measure(setting: &Setting<'_>) -> Result<Measured> {
         "psutil" => psutil_at(setting, &workload.pid, hertz),
         "sysinfo" => {
             let mut command = Command::new(&sysinfo);
-            json_of(command.args([&hertz.to_string(), &SECONDS.to_string(), &workload.pid]))
+            answer_of(command.args([&hertz.to_string(), &SECONDS.to_string(), &workload.pid]))
         }
         way => ours(&program, way, hertz, SECONDS, &workload.pid),
     };
@@ -177,130 +178,134 @@ fn figures(measured: &Measured) -> Result<Vec<Figure>> {
     // What one second of watching costs, as psutil would need it for a hundred samples.
     let core_percent_of = |us_per_sample: f64| us_per_sample * 100.0 / 1e4;
     let events = get("events", 20.0, "core_percent")?;
-    let figure = |key, value, goal, meaning| Figure { key, value, goal, meaning };
     Ok(vec![
-        figure(
+        Figure::new(
             "ratio_psutil_events",
             core_percent_of(psutil) / events,
             Goal::AtLeast(300.0),
             "CPU time of psutil at 100 Hz / ours for every context switch of the machine, exact CPU use of each thread per millisecond, ten times a second the memory of processes that ran and whose memory may have changed; ring drained at 20 Hz",
         ),
-        figure(
+        Figure::new(
             "ratio_psutil_events_1000_processes",
             core_percent_of(number(psutil_thousand, per_sample)?) / number(events_thousand, "core_percent")?,
             Goal::AtLeast(1000.0),
             "the same with 1000 processes (psutil's time per sample as if it could be taken 100 times a second)",
         ),
-        figure(
+        Figure::new(
             "ratio_psutil_snapshot",
             psutil / get("snapshot", 100.0, per_sample)?,
             Goal::AtLeast(100.0),
             "CPU time per sample of psutil / of one snapshot of all threads of the machine (those that ran since the one before are copied), both at 100 Hz",
         ),
-        figure(
+        Figure::new(
             "ratio_psutil_unprivileged",
             psutil / get("unprivileged", 100.0, per_sample)?,
             Goal::AtLeast(25.0),
             "the same / of CPU time and memory of the same processes without any rights, through our whole pipeline",
         ),
-        figure(
+        Figure::new(
             "ratio_sysinfo_events",
             core_percent_of(get("sysinfo", 100.0, per_sample)?) / events,
             Goal::Shown,
             "CPU time of the sysinfo crate at 100 Hz / ours event-driven",
         ),
-        figure(
+        Figure::new(
             "ratio_sysinfo_unprivileged",
             get("sysinfo", 100.0, per_sample)? / get("unprivileged", 100.0, per_sample)?,
             Goal::Shown,
             "CPU time per sample of the sysinfo crate / ours without any rights, both at 100 Hz",
         ),
-        figure(
+        Figure::new(
             "core_percent_100hz",
             events,
             Goal::AtMost(0.5),
             "percent of a core for 100 values a second of every process, event-driven, ring drained at 20 Hz",
         ),
-        figure(
+        Figure::new(
             "snapshot_core_percent_100hz",
             get("snapshot", 100.0, "core_percent")?,
             Goal::Shown,
             "percent of a core for 100 snapshots a second",
         ),
-        figure(
+        Figure::new(
             "unprivileged_core_percent_100hz",
             get("unprivileged", 100.0, "core_percent")?,
             Goal::AtMost(2.0),
             "percent of a core at 100 Hz without rights",
         ),
-        figure(
+        Figure::new(
             "snapshot_core_percent_1000hz",
             get("snapshot", 1000.0, "core_percent")?,
             Goal::AtMost(5.0),
             "percent of a core for 1000 snapshots a second",
         ),
-        figure(
+        Figure::new(
             "duty_rms_pp_10ms",
             number(duty, "rms_pp")?,
             Goal::AtMost(0.1),
             "error of 10 ms windows of a 37 % duty cycle of 1 ms bursts, in percentage points, against the kernel's own account",
         ),
-        figure("duty_bias_percent", number(duty, "bias_percent")?, Goal::Shown, "mean error of the same"),
-        figure(
+        Figure::new(
+            "duty_bias_percent",
+            number(duty, "bias_percent")?,
+            Goal::Shown,
+            "mean error of the same",
+        ),
+        Figure::new(
             "duty_rms_pp_polled",
             number(duty, "polled_rms_pp")?,
             Goal::Shown,
             "error of the same windows by reading the process's CPU clock 100 times a second",
         ),
-        figure(
+        Figure::new(
             "short_lived_seen",
             number(short_lived, "seen")?,
             Goal::AtLeast(500.0),
             "of 500 processes that live milliseconds, seen to start and to end",
         ),
-        figure(
+        Figure::new(
             "short_lived_polled",
             number(short_lived, "polled_at_100_hz")?,
             Goal::Shown,
             "of these, seen by looking 100 times a second",
         ),
-        figure(
+        Figure::new(
             "storm_lost",
             number(storm, "lost")? + number(storm, "recursion_misses")?,
             Goal::AtMost(0.0),
             "events lost in a storm of context switches of two processes",
         ),
-        figure(
+        Figure::new(
             "storm_switches_per_s",
             number(storm, "switches_per_s")?,
             Goal::AtLeast(100_000.0),
             "switches a second in it",
         ),
-        figure(
+        Figure::new(
             "added_ns_per_switch",
             number(storm, "added_ns_per_switch")?,
             Goal::Shown,
             "what watching adds to one context switch of the watched processes",
         ),
-        figure(
+        Figure::new(
             "event_age_ms_p99",
             get("events", 20.0, "oldest_event_ms_p99")?,
             Goal::Shown,
             "age of the oldest event of a drain, 99 of 100 drains; the ring is drained every 50 ms",
         ),
-        figure(
+        Figure::new(
             "monitor_memory_mb_10hz",
             get("unprivileged", 10.0, "memory_mb")?,
             Goal::AtMost(10.0),
             "anonymous and shared memory of the watching process at the end of watching at 10 Hz, rings included",
         ),
-        figure(
+        Figure::new(
             "monitor_memory_mb",
             get("unprivileged", 100.0, "memory_mb")?.max(get("events", 20.0, "memory_mb")?),
             Goal::AtMost(20.0),
             "the same at 100 Hz, the larger of event-driven and without rights",
         ),
-        figure(
+        Figure::new(
             "monitor_memory_mb_1000hz",
             get("unprivileged", 1000.0, "memory_mb")?.max(get("snapshot", 1000.0, "memory_mb")?),
             Goal::AtMost(50.0),
@@ -332,21 +337,12 @@ fn short_list(answers: &[Value]) -> String {
 fn psutil_at(setting: &Setting<'_>, parent: &str, hertz: f64) -> Result<Value> {
     let mut command = setting.environment.script("psutil_peer.py");
     command.args(["--hertz", &hertz.to_string(), "--seconds", &SECONDS.to_string(), "--parent", parent]);
-    json_of(&mut command)
+    answer_of(&mut command)
 }
 
 fn ours(program: &Path, phase: &str, hertz: f64, seconds: f64, parent: &str) -> Result<Value> {
     let mut command = Command::new(program);
     command.args(["bench-sampler", "--phase", phase, "--hertz", &hertz.to_string()]);
     command.args(["--seconds", &seconds.to_string(), "--parent", parent]);
-    json_of(&mut command).with_context(|| format!("phase {phase}"))
-}
-
-fn json_of(command: &mut Command) -> Result<Value> {
-    let answer = capture(command)?;
-    serde_json::from_str(&answer).with_context(|| format!("no JSON: {answer}"))
-}
-
-fn number(value: &Value, key: &str) -> Result<f64> {
-    value[key].as_f64().with_context(|| format!("no {key} in {value}"))
+    answer_of(&mut command).with_context(|| format!("phase {phase}"))
 }

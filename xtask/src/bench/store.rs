@@ -2,11 +2,12 @@
 
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::{Value, json};
 
+use super::answer::{answer_of, number};
 use super::{Figure, Goal, Report, Setting, scratch};
-use crate::process::{capture, seconds};
+use crate::process::seconds;
 use crate::run;
 
 pub(crate) fn run(setting: &Setting<'_>) -> Result<Report> {
@@ -15,59 +16,56 @@ pub(crate) fn run(setting: &Setting<'_>) -> Result<Report> {
         let started = std::time::Instant::now();
         let mut command = Command::new(&program);
         command.args(["bench-store", "--phase", name, "--directory"]).arg(scratch(setting)?).args(more);
-        let answer = capture(&mut command)?;
+        let answer = answer_of(&mut command)?;
         eprintln!("  {name} … {}", seconds(started.elapsed()));
-        serde_json::from_str(&answer).with_context(|| format!("no JSON: {answer}"))
+        Ok(answer)
     };
     let samples = phase("samples", &[])?;
     let report = phase("report", if setting.quick { &["--rows", "1000000"] } else { &[] })?;
     let day = phase("day", if setting.quick { &["--seconds", "3600"] } else { &[] })?;
 
-    let number =
-        |value: &Value, key: &str| value[key].as_f64().with_context(|| format!("no {key} in {value}"));
     let (bytes, logical) = (number(&samples, "bytes")?, number(&samples, "logical_rows")?);
     let changed = number(&samples, "changed_rows")?;
-    let figure = |key, value, goal, meaning| Figure { key, value, goal, meaning };
     Ok(Report {
         figures: vec![
-            figure(
+            Figure::new(
                 "bytes_per_logical_sample",
                 bytes / logical,
                 Goal::AtMost(0.5),
                 "bytes of segments / process samples of 33 columns, told again where nothing changed",
             ),
-            figure("bytes_per_changed_row", bytes / changed, Goal::Shown, "the same / rows that changed"),
-            figure(
+            Figure::new("bytes_per_changed_row", bytes / changed, Goal::Shown, "the same / rows that changed"),
+            Figure::new(
                 "ratio_sqlite_bytes",
                 number(&samples, "sqlite_bytes")? / bytes,
                 Goal::AtLeast(5.0),
                 "bytes of a SQLite file with the same changed rows / ours",
             ),
-            figure(
+            Figure::new(
                 "rows_per_cpu_s",
                 number(&samples, "rows_per_cpu_s")?,
                 Goal::Shown,
                 "process samples stored per second of CPU time, all threads, journal and segments",
             ),
-            figure(
+            Figure::new(
                 "open_10m_rows_ms",
                 number(&report, "open_ms")?,
                 Goal::Shown,
                 "time to open a recording of ten million inferences",
             ),
-            figure(
+            Figure::new(
                 "report_10m_rows_ms",
                 number(&report, "report_ms")?,
                 Goal::Shown,
                 "the same until its HTML report is made",
             ),
-            figure(
+            Figure::new(
                 "day_memory_mb",
                 number(&day, "peak_bytes")? / 1e6,
                 Goal::AtMost(100.0),
                 "highest resident memory of the process that records 24 hours of virtual time",
             ),
-            figure(
+            Figure::new(
                 "day_disk_mb",
                 number(&day, "directory_bytes")? / 1e6,
                 Goal::Shown,

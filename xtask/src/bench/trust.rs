@@ -179,28 +179,27 @@ fn report(trials: &[Trial]) -> Report {
             .take(5)
             .map(|trial| format!("damaged: {}", trial.sentence)),
     );
-    let figure = |key, value, goal, meaning| Figure { key, value, goal, meaning };
     Report {
         figures: vec![
-            figure(
+            Figure::new(
                 "kill9_trials",
                 trials.len() as f64,
                 Goal::AtLeast(200.0),
                 "recordings whose makers were killed",
             ),
-            figure(
+            Figure::new(
                 "kill9_damaged",
                 damaged as f64,
                 Goal::AtMost(0.0),
                 "of these, recordings that are not whole",
             ),
-            figure(
+            Figure::new(
                 "kill9_max_lost_ms",
                 worst,
                 Goal::AtMost(1000.0),
                 "longest time from the last inference that is kept to the kill",
             ),
-            figure(
+            Figure::new(
                 "inferences_lost",
                 lost as f64,
                 Goal::AtMost(0.0),

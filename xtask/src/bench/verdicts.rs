@@ -5,8 +5,9 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
+use super::answer::answer_of;
 use super::{Figure, Goal, Report, Setting};
-use crate::process::{capture, seconds};
+use crate::process::seconds;
 use crate::run;
 
 /// Trials per row and seed; five seeds.
@@ -21,8 +22,7 @@ pub(crate) fn run(setting: &Setting<'_>) -> Result<Report> {
     let phase = |name: &str, more: &[String]| -> Result<Value> {
         let mut command = Command::new(&program);
         command.args(["bench-verdicts", "--phase", name]).args(more);
-        let answer = capture(&mut command)?;
-        serde_json::from_str(&answer).with_context(|| format!("no JSON: {answer}"))
+        answer_of(&mut command)
     };
     let timed = |name: &str, trials: u32| -> Result<Value> {
         let started = std::time::Instant::now();
@@ -65,69 +65,68 @@ pub(crate) fn run(setting: &Setting<'_>) -> Result<Report> {
         .flat_map(|row| [row["p50"]["min"].as_f64(), row["p99"]["min"].as_f64()])
         .flatten()
         .collect();
-    let figure = |key, value, goal, meaning| Figure { key, value, goal, meaning };
     let figures = vec![
-        figure(
+        Figure::new(
             "false_alarm_max",
             most(pick(&is(false, 0.0), "regression", "max")),
             Goal::AtMost(0.05),
             "regressions said / comparisons of a thing with itself; worst of three behaviours and five seeds",
         ),
-        figure(
+        Figure::new(
             "detection_5pct_min",
             least(pick(&is(false, 0.05), "regression", "min")),
             Goal::AtLeast(0.95),
             "regressions said / comparisons with a thing that is 5 % slower; worst of three behaviours and five seeds",
         ),
-        figure(
+        Figure::new(
             "drift_false_alarm",
             most(pick(&is(true, 0.0), "regression", "max")),
             Goal::AtMost(0.0),
             "regressions said / comparisons of a thing with itself on a machine that gets slower; worst of two and five",
         ),
-        figure(
+        Figure::new(
             "coverage_min",
             least(covered),
             Goal::AtLeast(0.88),
             "95 % intervals of p50 and p99 that hold the truth / series of 20,000 runs; worst of three behaviours, five seeds",
         ),
-        figure(
+        Figure::new(
             "at_margin_max",
             most(pick(&is(false, 0.02), "regression", "max")),
             Goal::Shown,
             "regressions said / comparisons with a thing that is slower by exactly the margin; 0.046 by design",
         ),
-        figure(
+        Figure::new(
             "family_false_alarm_max",
             most(numbers(&family, "false_alarm_max")?),
             Goal::AtMost(0.05),
             "any regression said of p50, p90 and p99 together / comparisons of a thing with itself",
         ),
-        figure(
+        Figure::new(
             "family_detection_5pct_min",
             least(numbers(&family, "detection_5pct_min")?),
             Goal::Shown,
             "the same with a thing that is 5 % slower",
         ),
-        figure(
+        Figure::new(
             "leaks_found_share",
             f64::from(leaks_found) / f64::from(runs),
             Goal::AtLeast(1.0),
             "leaks said / processes that lose 100 bytes per piece of work, 200,000 pieces",
         ),
-        figure(
+        Figure::new(
             "leaks_imagined_share",
             f64::from(leaks_imagined) / f64::from(runs),
             Goal::AtMost(0.0),
             "leaks said / the same processes without the loss",
         ),
-        figure(
+        Figure::new(
             "mann_whitney_false_alarm_max",
             most(pick(&is(false, 0.0), "mann_whitney", "max")),
             Goal::Shown,
             "peer: Mann-Whitney, p < 0.05, on 1000 raw latencies of one process each",
         ),
-        figure(
+        Figure::new(
             "mean_5pct_detection_min",
             least(pick(&is(false, 0.05), "mean_above_5_percent", "min")),
             Goal::Shown,

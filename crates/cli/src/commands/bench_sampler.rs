@@ -219,6 +219,7 @@ fn burst(seconds: f64) {
     let begin = now_nanos();
     let end = begin + (seconds * 1e9) as u64;
     let period = (1e6 / 0.37) as u64;
+    let pause = period - 1_000_000;
     let mut next = begin;
     let mut stamps: Vec<(u64, u64)> = Vec::new();
     let mut clock = ortscope_sources::thread_cpu_clock();
@@ -234,9 +235,11 @@ fn burst(seconds: f64) {
         while now_nanos() < until {
             std::hint::spin_loop();
         }
-        next += period;
-        let rest = next.saturating_sub(now_nanos());
-        std::thread::sleep(Duration::from_nanos(rest));
+        // After a stall of the machine the bursts are not made up for: back to back they would be one long slice, and no
+        // longer bursts of 1 ms.
+        let now = now_nanos();
+        next = (next + period).max(now + pause);
+        std::thread::sleep(Duration::from_nanos(next - now));
     }
     let text: Vec<String> = stamps.iter().map(|(at, used)| format!("{at} {used}")).collect();
     terminal::print_data(&(text.join("\n") + "\n"));

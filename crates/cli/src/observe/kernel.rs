@@ -84,6 +84,7 @@ impl From<KernelSummary> for Kernel {
             backend: match summary.backend {
                 TraceBackend::Bpf => "bpf",
                 TraceBackend::PerfRing => "perf_rings",
+                TraceBackend::Etw => "etw",
                 TraceBackend::Absent => "none",
             },
             events: events.into_iter().collect(),

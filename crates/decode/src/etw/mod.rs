@@ -15,6 +15,7 @@ mod fields;
 mod io;
 mod kernel;
 mod kernel_io;
+pub mod live;
 mod lives;
 mod ort;
 mod samples;
@@ -106,10 +107,19 @@ impl EtwDecoder {
 
     /// `limits` are those of [`Self::threads`]; sums of whole lives do not depend on them.
     pub fn with_limits(header: &LogFileHeader, limits: Limits) -> Self {
+        Self::with_clock(header.clock, header.performance_frequency, header.pointer_size, limits)
+    }
+
+    fn with_clock(
+        clock: Clock,
+        performance_frequency: u64,
+        pointer_size: PointerSize,
+        limits: Limits,
+    ) -> Self {
         Self {
-            clock: header.clock,
-            performance_frequency: header.performance_frequency,
-            pointer_size: header.pointer_size,
+            clock,
+            performance_frequency,
+            pointer_size,
             schemas: SchemaStore::new(),
             stacks: StackMatcher::default(),
             lives: Lives::default(),

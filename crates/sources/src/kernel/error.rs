@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use crate::etw::EtwError;
+
 /// Every message ends with what to do.
 #[derive(Debug, Error)]
 pub enum TraceError {
@@ -14,6 +16,9 @@ pub enum TraceError {
     /// The kernel refused a program: its own words, shortened to the end where the reason stands.
     #[error("the kernel refused the program {program} ({source}):\n{log}")]
     Rejected { program: String, source: std::io::Error, log: String },
+    /// A session of Windows' event tracing.
+    #[error(transparent)]
+    Session(EtwError),
     #[error("{what} failed: {source}")]
     System { what: String, source: std::io::Error },
     /// No way worked: the reason of each, best first.

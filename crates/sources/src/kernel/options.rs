@@ -17,6 +17,8 @@ pub enum TraceBackend {
     Bpf,
     /// perf's own records: switches, starts and ends; run times from time stamps, about 0.5 % low.
     PerfRing,
+    /// A session of Windows' event tracing: every class, exact times of switches.
+    Etw,
     /// None on this system.
     Absent,
 }

@@ -1,0 +1,23 @@
+//! Live sessions of Event Tracing for Windows.
+//!
+//! What a session is asked for, how it is started, read and stopped, and what each failure means is the same on every
+//! system and tested on every system: the functions of Windows stand behind one table, [`EtwApi`], which tests replace.
+//! Only the table itself is in `windows/`.
+
+mod api;
+mod consumer;
+mod error;
+mod flags;
+mod raw;
+mod session;
+mod settings;
+
+pub use api::{
+    Code, Control, EtwApi, InformationClass, Request, SessionHandle, SessionStatus, TraceHandle, codes,
+};
+pub use consumer::{Consumer, ConsumerCounts};
+pub use error::EtwError;
+pub use flags::{KernelFlags, UnknownFlag};
+pub use raw::{RawItem, RawRecord};
+pub use session::{LiveSession, SessionLosses, close_orphans};
+pub use settings::{Provider, Settings, providers};

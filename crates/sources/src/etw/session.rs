@@ -1,0 +1,383 @@
+//! A session from its start to its end: nothing of it is left behind, and what it lost is known.
+
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use ortscope_core::kernel::threads::Limits;
+use ortscope_decode::etw::{EtwDecoder, EtwSink, live};
+
+use super::api::{
+    Answer, Code, Control, EtwApi, InformationClass, Request, SessionHandle, SessionStatus, TraceHandle,
+    codes,
+};
+use super::consumer::{Consumer, ConsumerCounts};
+use super::error::EtwError;
+use super::flags::KernelFlags;
+use super::settings::Settings;
+use crate::kernel::DrainStats;
+
+/// Windows is asked for its loss counters this often.
+const POLL: Duration = Duration::from_secs(1);
+/// A session with kernel events that is silent for so long does not work.
+const SILENCE: Duration = Duration::from_secs(5);
+/// The last buffers are handed out within this after a stop.
+const LAST_BUFFERS: Duration = Duration::from_secs(3);
+/// Buffers are doubled after losses, up to so many.
+const MOST_BUFFERS: u32 = 1024;
+/// Things that were refused and told; there are fewer parts than this.
+const MOST_NOTES: usize = 64;
+
+/// What a session could not keep, since its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SessionLosses {
+    /// Events that found no free buffer in the kernel.
+    pub events: u64,
+    /// Buffers that were not read in time.
+    pub buffers: u64,
+    /// Records that were read and not drained in time, too long, or lost to a panic.
+    pub records: u64,
+}
+
+impl SessionLosses {
+    pub fn total(&self) -> u64 {
+        self.events + self.buffers + self.records
+    }
+}
+
+/// Stops a session that was started here, whatever happens after.
+struct Started {
+    api: Arc<dyn EtwApi>,
+    name: String,
+    handle: SessionHandle,
+    is_stopped: bool,
+    _claim: Box<dyn Send + Sync>,
+}
+
+impl Started {
+    fn stop(&mut self) -> Answer<SessionStatus> {
+        self.is_stopped = true;
+        self.api.control(&self.name, Control::Stop)
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        if !self.is_stopped {
+            self.stop().ok();
+        }
+    }
+}
+
+/// A session that is read, until it is dropped.
+pub struct LiveSession {
+    api: Arc<dyn EtwApi>,
+    settings: Settings,
+    /// `None`: it is somebody else's.
+    started: Option<Started>,
+    trace: TraceHandle,
+    thread: Option<JoinHandle<Answer<()>>>,
+    consumer: Arc<Consumer>,
+    decoder: EtwDecoder,
+    drained: Vec<u8>,
+    seen: ConsumerCounts,
+    /// The counters of Windows when we began: an attached session has its own past.
+    base: (u32, u32),
+    status: SessionStatus,
+    losses: SessionLosses,
+    polled: Instant,
+    opened: Instant,
+    notes: Vec<String>,
+    ended: Option<String>,
+    maximum_buffers: u32,
+}
+
+impl std::fmt::Debug for LiveSession {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LiveSession")
+            .field("name", &self.settings.name)
+            .field("losses", &self.losses)
+            .finish_non_exhaustive()
+    }
+}
+
+impl LiveSession {
+    pub fn open(api: Arc<dyn EtwApi>, settings: Settings, limits: Limits) -> Result<Self, EtwError> {
+        let mut notes = Vec::new();
+        let imitation = |what, error: EtwError, code| match api.is_imitation() {
+            true => EtwError::NotSupported { what, code },
+            false => error,
+        };
+        let started = match settings.attach {
+            true => None,
+            false => Some(start(&api, &settings, &mut notes)?),
+        };
+        if let Some(started) = &started {
+            configure(&*api, started.handle, &settings, &mut notes)
+                .map_err(|code| imitation("TraceSetInformation", EtwError::of_kernel(code), code))?;
+        }
+        let status = match api.control(&settings.name, Control::Query) {
+            Ok(status) => status,
+            Err(code) if settings.attach => return Err(EtwError::of_open(&settings.name, code)),
+            Err(_) => SessionStatus::default(),
+        };
+        let consumer = Arc::new(Consumer::new(settings.waiting_bytes));
+        let trace = api
+            .open(&settings.name, Arc::clone(&consumer))
+            .map_err(|code| imitation("OpenTrace", EtwError::of_open(&settings.name, code), code))?;
+        let shared = Arc::clone(&api);
+        let reader = move || shared.process(trace);
+        let thread = match thread::Builder::new().name("etw-consumer".to_owned()).spawn(reader) {
+            Ok(thread) => thread,
+            Err(error) => {
+                api.close(trace).ok();
+                let what = format!("starting the thread that reads the session ({error})");
+                return Err(EtwError::System { what, code: codes::NO_SYSTEM_RESOURCES });
+            }
+        };
+        let now = Instant::now();
+        Ok(Self {
+            decoder: EtwDecoder::live(api.ticks_per_second(), limits),
+            maximum_buffers: status.maximum_buffers.max(settings.maximum_buffers),
+            base: if settings.attach { (status.events_lost, status.real_time_buffers_lost) } else { (0, 0) },
+            api,
+            settings,
+            started,
+            trace,
+            thread: Some(thread),
+            consumer,
+            drained: Vec::new(),
+            seen: ConsumerCounts::default(),
+            status,
+            losses: SessionLosses::default(),
+            polled: now,
+            opened: now,
+            notes,
+            ended: None,
+        })
+    }
+
+    /// Hands out what all records since the last drain mean. 10 to 20 drains a second are enough: each has its own time.
+    pub fn drain<S: EtwSink + ?Sized>(&mut self, sink: &mut S) -> DrainStats {
+        let before = (self.losses.total(), self.decoder.counts().wrong_times);
+        let is_over = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
+        let counts = self.consumer.swap(&mut self.drained);
+        let (mut rest, mut events) = (self.drained.as_slice(), 0);
+        while let Some((record, after)) = live::unpack(rest) {
+            self.decoder.push(&record, sink);
+            events += 1;
+            rest = after;
+        }
+        self.losses.records = counts.no_room + counts.too_long + counts.panics;
+        self.seen = counts;
+        if self.polled.elapsed() >= POLL {
+            self.poll();
+        }
+        if is_over && self.ended.is_none() {
+            let answer = self.thread.take().map(JoinHandle::join);
+            let why = match answer {
+                Some(Ok(Err(code))) if code != codes::CANCELLED => format!("ProcessTrace ended with {code}"),
+                _ => "somebody stopped it".to_owned(),
+            };
+            self.end(&why);
+        }
+        DrainStats {
+            events,
+            lost: self.losses.total() - before.0,
+            late: self.decoder.counts().wrong_times - before.1,
+            ..DrainStats::default()
+        }
+    }
+
+    /// Asks Windows what was lost, and helps where it can.
+    fn poll(&mut self) {
+        self.polled = Instant::now();
+        match self.api.control(&self.settings.name, Control::Query) {
+            Ok(status) => self.status = status,
+            Err(codes::INSTANCE_NOT_FOUND) => return self.end("somebody stopped it"),
+            Err(_) => return,
+        }
+        let lost = self.losses.events + self.losses.buffers;
+        self.losses.events = u64::from(self.status.events_lost.saturating_sub(self.base.0));
+        self.losses.buffers = u64::from(self.status.real_time_buffers_lost.saturating_sub(self.base.1));
+        if self.losses.events + self.losses.buffers > lost && self.started.is_some() {
+            self.more_buffers();
+        }
+        if self.seen.records == 0
+            && self.opened.elapsed() >= SILENCE
+            && self.settings.kernel.has(KernelFlags::CSWITCH)
+        {
+            self.note(format!(
+                "the session '{}' runs, but nothing arrives from it; in a container kernel events are not handed out",
+                self.settings.name
+            ));
+        }
+    }
+
+    fn more_buffers(&mut self) {
+        let wanted = self.maximum_buffers.saturating_mul(2).min(MOST_BUFFERS);
+        if wanted > self.maximum_buffers
+            && self.api.control(&self.settings.name, Control::MaximumBuffers(wanted)).is_ok()
+        {
+            self.maximum_buffers = wanted;
+            self.note(format!("events were lost: the session now has up to {wanted} buffers"));
+        }
+    }
+
+    fn end(&mut self, why: &str) {
+        if self.ended.is_none() {
+            self.ended = Some(format!("the session '{}' has ended: {why}", self.settings.name));
+        }
+    }
+
+    fn note(&mut self, note: String) {
+        if self.notes.len() < MOST_NOTES && !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    /// Parts that were asked for and refused, and what was done about losses.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Why nothing comes any more.
+    pub fn ended(&self) -> Option<&str> {
+        self.ended.as_deref()
+    }
+
+    pub fn losses(&self) -> SessionLosses {
+        self.losses
+    }
+
+    /// What Windows told when it was last asked.
+    pub fn status(&self) -> &SessionStatus {
+        &self.status
+    }
+
+    pub fn counts(&self) -> ConsumerCounts {
+        self.consumer.counts()
+    }
+
+    pub fn decoder(&self) -> &EtwDecoder {
+        &self.decoder
+    }
+
+    pub fn ring_bytes(&self) -> usize {
+        self.consumer.ring_bytes()
+    }
+
+    /// Ends the session if it is ours, and hands out everything up to its last event.
+    pub fn finish<S: EtwSink + ?Sized>(&mut self, sink: &mut S) -> DrainStats {
+        self.close();
+        let stats = self.drain(sink);
+        self.decoder.finish(sink);
+        stats
+    }
+
+    /// Stopped first: Windows then hands out its last buffers. Closed first they would be lost.
+    fn close(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
+        if let Some(mut started) = self.started.take() {
+            if let Ok(status) = started.stop() {
+                self.losses.events = u64::from(status.events_lost);
+                self.losses.buffers = u64::from(status.real_time_buffers_lost);
+                self.status = status;
+            }
+            wait_for(&thread, LAST_BUFFERS);
+        }
+        self.api.close(self.trace).ok();
+        wait_for(&thread, LAST_BUFFERS);
+        // One that still runs is left to itself: it holds only the consumer.
+        if thread.is_finished() {
+            thread.join().ok();
+        }
+        self.end("it was closed");
+    }
+}
+
+impl Drop for LiveSession {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn wait_for(thread: &JoinHandle<Answer<()>>, longest: Duration) {
+    let begin = Instant::now();
+    while !thread.is_finished() && begin.elapsed() < longest {
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn start(api: &Arc<dyn EtwApi>, settings: &Settings, notes: &mut Vec<String>) -> Result<Started, EtwError> {
+    let name = &settings.name;
+    let Some(claim) = api.claim(name) else { return Err(EtwError::NameTaken { name: name.clone() }) };
+    let first = match api.start(settings) {
+        // Nobody alive has claimed it: a process of ours was killed and its session went on.
+        Err(codes::ALREADY_EXISTS) if is_ours(name) && api.control(name, Control::Stop).is_ok() => {
+            notes.push(format!("a session '{name}' was left behind by a process that ended; it was closed"));
+            api.start(settings)
+        }
+        answer => answer,
+    };
+    let handle = first.map_err(|code| {
+        let sessions = api.sessions().ok().map(|list| list.len());
+        EtwError::of_start(name, settings.kernel != KernelFlags::default(), code, sessions)
+    })?;
+    Ok(Started { api: Arc::clone(api), name: name.clone(), handle, is_stopped: false, _claim: claim })
+}
+
+/// Sessions with these names are started by nobody else.
+fn is_ours(name: &str) -> bool {
+    name == Settings::default().name || name.starts_with("ortscope-")
+}
+
+/// The order that works: the interval, then stacks, then the flags, which start the events. Only without the last is
+/// there nothing to see.
+fn configure(
+    api: &dyn EtwApi,
+    session: SessionHandle,
+    settings: &Settings,
+    notes: &mut Vec<String>,
+) -> Answer<()> {
+    let mut refused = |what: &str, code: Code| notes.push(format!("{what} was refused by Windows ({code})"));
+    if settings.kernel.has(KernelFlags::PROFILE) {
+        if let Err(code) = api.enable_profile_privilege() {
+            refused("the right to sample processors (SeSystemProfilePrivilege)", code);
+        }
+        if let Err(code) =
+            api.set_information(None, InformationClass::SampleInterval, &settings.sample_interval())
+        {
+            refused(&format!("sampling {} times a second", settings.samples_per_second), code);
+        }
+    }
+    if settings.stacks
+        && let Err(code) =
+            api.set_information(Some(session), InformationClass::StackTracing, &settings.stack_events())
+    {
+        refused("recording stacks", code);
+    }
+    if settings.kernel != KernelFlags::default() {
+        let flags = settings.kernel.0.to_le_bytes();
+        api.set_information(Some(session), InformationClass::KernelFlags, &flags)?;
+    }
+    for provider in &settings.providers {
+        let ask = |request| api.enable(session, provider.id, request, provider.level, provider.keywords);
+        match ask(Request::Enable) {
+            Ok(()) if provider.capture_state => {
+                // It only adds what was before.
+                ask(Request::CaptureState).ok();
+            }
+            Ok(()) => {}
+            Err(code) => refused(&format!("the provider {}", provider.name), code),
+        }
+    }
+    Ok(())
+}
+
+/// Ends sessions of ours that no living process owns; their names.
+pub fn close_orphans(api: &dyn EtwApi) -> Vec<String> {
+    let sessions = api.sessions().unwrap_or_default().into_iter().map(|status| status.name);
+    let orphans = sessions.filter(|name| is_ours(name) && api.claim(name).is_some());
+    orphans.filter(|name| api.control(name, Control::Stop).is_ok()).collect()
+}

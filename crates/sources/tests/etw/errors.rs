@@ -1,0 +1,209 @@
+//! Every way in which a session can fail, with the words that a user reads.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ortscope_core::kernel::threads::Limits;
+use ortscope_sources::KernelTrace;
+use ortscope_sources::etw::{
+    Code, EtwError, KernelFlags, LiveSession, SessionStatus, Settings, close_orphans, codes, providers,
+};
+use ortscope_sources::kernel::{TraceError, TraceOptions};
+
+use super::table::Table;
+
+fn open(table: Table, settings: &Settings) -> (Arc<Table>, Result<LiveSession, EtwError>) {
+    let table = Arc::new(table);
+    let session = LiveSession::open(Arc::clone(&table) as Arc<_>, settings.clone(), Limits::default());
+    (table, session)
+}
+
+fn status(name: &str) -> (String, SessionStatus) {
+    (name.to_owned(), SessionStatus { name: name.to_owned(), ..SessionStatus::default() })
+}
+
+#[test]
+fn every_refusal_in_its_own_words_and_nothing_left_behind() {
+    let user = Settings { kernel: KernelFlags::default(), ..Settings::default() };
+    let attach = Settings { attach: true, name: "NT Kernel Logger".to_owned(), ..Settings::default() };
+    let mut full = Table::refusing("start", codes::NO_SYSTEM_RESOURCES);
+    full.state.get_mut().unwrap().sessions = (0..64).map(|number| status(&format!("s{number}"))).collect();
+    let mut taken = Table::default();
+    taken.state.get_mut().unwrap().sessions.extend([status("mine")]);
+    let mut claimed = Table::default();
+    claimed.state.get_mut().unwrap().claimed.insert(Settings::default().name);
+    let mut wine = Table::refusing("open", codes::ACCESS_DENIED);
+    wine.imitation = true;
+    let mut wine_flags = Table::refusing("flags", codes::CALL_NOT_IMPLEMENTED);
+    wine_flags.imitation = true;
+    let named = Settings { name: "mine".to_owned(), ..Settings::default() };
+    let cases = [
+        ("no rights, kernel events", Table::refusing("start", codes::ACCESS_DENIED), Settings::default()),
+        ("no rights, user providers", Table::refusing("start", codes::ACCESS_DENIED), user),
+        ("no rights for the flags", Table::refusing("flags", codes::PRIVILEGE_NOT_HELD), Settings::default()),
+        ("name taken by a stranger", taken, named),
+        ("name taken by another ortscope", claimed, Settings::default()),
+        ("all slots taken", full, Settings::default()),
+        ("no session to attach to", Table::default(), attach),
+        ("may not read", Table::refusing("open", codes::ACCESS_DENIED), Settings::default()),
+        ("another clock", Table::refusing("open", codes::OTHER_CLOCK), Settings::default()),
+        ("Wine, reading", wine, Settings::default()),
+        ("Wine, flags", wine_flags, Settings::default()),
+        ("old Windows", Table::refusing("flags", codes::PROC_NOT_FOUND), Settings::default()),
+        ("anything else", Table::refusing("start", Code(1759)), Settings::default()),
+    ];
+    let mut text = String::new();
+    for (name, table, settings) in cases {
+        let before = table.state.lock().unwrap().sessions.len();
+        let (table, session) = open(table, &settings);
+        let error = session.expect_err(name);
+        let after = table.state.lock().unwrap().sessions.len();
+        assert_eq!(before, after, "{name}: a session was left behind or taken away");
+        let permission = matches!(TraceError::from(error.clone()), TraceError::Permission { .. });
+        text += &format!("# {name}{}\n{error}\n\n", if permission { " (a right is missing)" } else { "" });
+    }
+    insta::assert_snapshot!("refusals", text);
+}
+
+#[test]
+fn what_is_refused_in_part_is_told_and_the_rest_goes_on() {
+    for function in ["privilege", "interval", "stacks", "provider"] {
+        let settings = Settings {
+            kernel: KernelFlags::ALWAYS | KernelFlags::PROFILE,
+            stacks: true,
+            providers: vec![providers::ONNX_RUNTIME],
+            ..Settings::default()
+        };
+        let (_, session) = open(Table::refusing(function, codes::INVALID_PARAMETER), &settings);
+        let session = session.unwrap();
+        assert_eq!(session.notes().len(), 1, "{function}: {:?}", session.notes());
+        assert!(session.notes()[0].ends_with("was refused by Windows (error 87)"), "{:?}", session.notes());
+    }
+}
+
+/// The order in which Windows takes it: flags last, because they begin the events.
+#[test]
+fn a_session_is_asked_for_in_the_order_that_works_and_stopped_before_it_is_closed() {
+    let settings = Settings {
+        kernel: KernelFlags::ALWAYS | KernelFlags::PROFILE,
+        stacks: true,
+        providers: vec![providers::ONNX_RUNTIME],
+        ..Settings::default()
+    };
+    let (table, session) = open(Table::default(), &settings);
+    drop(session.unwrap());
+    let mut calls = table.calls();
+    // The thread that reads comes at any moment.
+    calls.retain(|call| call != "process");
+    insta::assert_snapshot!("order", calls.join("\n"));
+}
+
+#[test]
+fn a_session_that_a_killed_process_left_is_replaced_and_a_strangers_never() {
+    let name = Settings::default().name;
+    let mut table = Table::default();
+    table.state.get_mut().unwrap().sessions.extend([status(&name)]);
+    let (_, session) = open(table, &Settings::default());
+    assert!(session.unwrap().notes()[0].contains("was left behind"));
+
+    let mut table = Table::default();
+    let state = table.state.get_mut().unwrap();
+    state.sessions.extend([
+        status(&name),
+        status("ortscope-7"),
+        status("ortscope-8"),
+        status("NT Kernel Logger"),
+    ]);
+    state.claimed.insert("ortscope-8".to_owned());
+    let mut closed = close_orphans(&table);
+    closed.sort();
+    assert_eq!(closed, [name.as_str(), "ortscope-7"]);
+    assert_eq!(table.state.lock().unwrap().sessions.len(), 2);
+}
+
+#[test]
+fn an_attached_session_is_read_and_never_touched() {
+    let settings = Settings { attach: true, name: "NT Kernel Logger".to_owned(), ..Settings::default() };
+    let mut table = Table::default();
+    let (name, mut before) = status(&settings.name);
+    // It lost events before we came: they are not ours.
+    before.events_lost = 77;
+    table.state.get_mut().unwrap().sessions.insert(name, before);
+    let (table, session) = open(table, &settings);
+    let mut session = session.unwrap();
+    wait_until(&mut session, |_| false);
+    assert_eq!(session.losses().total(), 0);
+    drop(session);
+    let calls = table.calls();
+    assert!(
+        calls.iter().all(|call| call.starts_with("Query")
+            || ["open NT Kernel Logger", "process", "close"].contains(&call.as_str())),
+        "{calls:?}"
+    );
+    assert_eq!(table.state.lock().unwrap().sessions.len(), 1);
+}
+
+#[test]
+fn losses_are_asked_for_told_and_answered_with_more_buffers() {
+    let (table, session) = open(Table::default(), &Settings::default());
+    let mut session = session.unwrap();
+    {
+        let mut state = table.state.lock().unwrap();
+        let status = state.sessions.get_mut(&Settings::default().name).unwrap();
+        (status.events_lost, status.real_time_buffers_lost) = (40, 2);
+    }
+    let lost = wait_until(&mut session, |session| session.losses().total() == 42);
+    assert_eq!((lost, session.losses().events, session.losses().buffers), (42, 40, 2));
+    assert_eq!(session.notes(), ["events were lost: the session now has up to 128 buffers"]);
+    let maximum = table.state.lock().unwrap().sessions[&Settings::default().name].maximum_buffers;
+    assert_eq!(maximum, 128);
+}
+
+#[test]
+fn a_session_that_somebody_stops_says_so() {
+    let (table, session) = open(Table::default(), &Settings::default());
+    let mut session = session.unwrap();
+    table.stop_from_outside(&Settings::default().name);
+    wait_until(&mut session, |session| session.ended().is_some());
+    assert_eq!(session.ended(), Some("the session 'OnnxInferenceMonitor' has ended: somebody stopped it"));
+    let (_, session) = open(Table::refusing("process", Code(120)), &Settings::default());
+    let mut session = session.unwrap();
+    wait_until(&mut session, |session| session.ended().is_some());
+    assert_eq!(
+        session.ended(),
+        Some("the session 'OnnxInferenceMonitor' has ended: ProcessTrace ended with error 120")
+    );
+}
+
+/// Drains as the program does; what was lost meanwhile.
+fn wait_until(session: &mut LiveSession, is_done: impl Fn(&LiveSession) -> bool) -> u64 {
+    let (begin, mut lost) = (Instant::now(), 0);
+    while begin.elapsed() < Duration::from_millis(1500) && !is_done(session) {
+        lost += session.drain(&mut ()).lost;
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    lost
+}
+
+/// With the functions of the system that this runs on. Under Wine starting a session "succeeds" and reading it is
+/// "denied": that must not be called a missing right.
+#[test]
+fn the_systems_own_functions_answer_with_events_or_a_true_reason() {
+    if std::env::consts::OS != "windows" {
+        println!("skipped: event tracing is Windows'");
+        return;
+    }
+    match KernelTrace::open(&TraceOptions::default()) {
+        Ok(mut trace) => {
+            std::thread::sleep(Duration::from_secs(2));
+            let stats = trace.drain(&mut |_| ());
+            println!("{stats:?}, {:?}", trace.ended());
+            assert!(stats.events > 0);
+        }
+        Err(error) => {
+            println!("{error}");
+            let is_wine = error.to_string().contains("imitates Windows");
+            assert!(is_wine || error.is_permission(), "{error}");
+        }
+    }
+}
