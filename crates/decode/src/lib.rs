@@ -5,6 +5,7 @@
 
 pub mod btf;
 pub mod etw;
+pub mod nt;
 pub mod onnx;
 pub mod ort_profile;
 pub mod perf_record;

@@ -81,6 +81,16 @@ pub fn processors() -> Vec<Processor> {
     sys::processors_online()
 }
 
+/// The ways to read kernel events that this system has, best first.
+pub fn trace_ways() -> &'static [kernel::TraceWay] {
+    kernel_events::WAYS
+}
+
+/// The functions of Windows' event tracing; `None` on other systems.
+pub fn etw_functions() -> Option<std::sync::Arc<dyn etw::EtwApi>> {
+    sys::etw_functions()
+}
+
 /// Stops a program that was just started until everything that watches it is ready; dropping it lets it go on.
 #[derive(Debug)]
 pub struct Held(Option<u32>);

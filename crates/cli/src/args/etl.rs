@@ -14,7 +14,12 @@ use clap::{Args, Subcommand, ValueEnum};
   ortscope etl convert trace.etl -o events.csv
   ortscope etl convert trace.etl -o trace.trace.json       for Perfetto and chrome://tracing
   ortscope etl convert trace.etl -o tables --format parquet
-  ortscope import trace.etl                    as a recording, for report and export")]
+  ortscope import trace.etl                    as a recording, for report and export
+
+On Windows, as administrator:
+  ortscope etl start -o trace.etl --provider ort --stacks
+  ortscope etl stop
+  ortscope etl list                            every session of the machine")]
 pub struct EtlArgs {
     #[command(subcommand)]
     pub action: EtlAction,
@@ -32,6 +37,64 @@ pub enum EtlAction {
     Cut(EtlCutArgs),
     /// Write events as CSV or JSON, or what they mean as Parquet, a Chrome trace or a recording
     Convert(EtlConvertArgs),
+    /// Start a session that writes a trace until it is stopped (Windows)
+    Start(EtlStartArgs),
+    /// Stop a session and say what it wrote and lost (Windows)
+    Stop(EtlStopArgs),
+    /// The sessions that run now (Windows)
+    List,
+}
+
+/// The defaults suit a machine with a few dozen processors; a session that loses events gets more or larger buffers.
+#[derive(Debug, Args)]
+pub struct EtlStartArgs {
+    /// The trace to write
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Name of the session
+    #[arg(long, value_name = "NAME", default_value = "OnnxInferenceMonitor")]
+    pub name: String,
+    /// Kernel events, by the names of Windows: EVENT_TRACE_FLAG_CSWITCH or just cswitch; `none` for none
+    #[arg(long, value_name = "FLAGS", value_delimiter = ',', default_value = "process,thread,image_load,cswitch,profile")]
+    pub flags: Vec<String>,
+    /// Other providers; may be repeated
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "PROVIDER")]
+    pub provider: Vec<EtlProvider>,
+    /// Samples of each processor per second, 1 to 8192
+    #[arg(long, value_name = "HZ", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=8192))]
+    pub sample_hz: u32,
+    /// With the stacks of samples, switches and wake-ups
+    #[arg(long)]
+    pub stacks: bool,
+    /// Size of a buffer; an event that is longer is not written
+    #[arg(long, value_name = "KB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(4..=16384))]
+    pub buffer_kb: u32,
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub min_buffers: u32,
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub max_buffers: u32,
+    /// Replace the file if it exists
+    #[arg(long)]
+    pub force: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct EtlStopArgs {
+    /// Name of the session
+    #[arg(default_value = "OnnxInferenceMonitor")]
+    pub name: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum EtlProvider {
+    /// ONNX Runtime: sessions, runs, providers
+    Ort,
+    /// GPUs and NPUs: engines, packets, clocks, temperatures
+    Gpu,
+    /// Clocks and limits of processors
+    Power,
+    /// Windows' estimates of energy
+    Energy,
 }
 
 #[derive(Debug, Args)]

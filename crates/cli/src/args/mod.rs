@@ -18,7 +18,9 @@ use crate::terminal::ColorChoice;
 
 pub use bench::{BenchArgs, FailOn, JudgeArgs};
 pub use compare::CompareArgs;
-pub use etl::{EtlAction, EtlArgs, EtlConvertArgs, EtlCutArgs, EtlDumpArgs, EtlFormat, EtlSelection};
+pub use etl::{
+    EtlAction, EtlArgs, EtlConvertArgs, EtlCutArgs, EtlDumpArgs, EtlFormat, EtlProvider, EtlSelection, EtlStartArgs,
+};
 pub use gate::GateArgs;
 pub use observe::{AttachArgs, RecordArgs, WatchArgs};
 pub use recordings::{ExportArgs, ImportArgs, ReportArgs, ReportFormat, RunsAction, RunsArgs};

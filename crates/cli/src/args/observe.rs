@@ -66,6 +66,9 @@ pub struct WatchArgs {
     #[arg(long, value_name = "CLASSES", value_delimiter = ',', num_args = 0.., require_equals = true,
         default_missing_value = "wakeups,faults,disk")]
     pub kernel: Option<Vec<String>>,
+    /// Kernel events of this session of event tracing, which runs already and is neither changed nor stopped (Windows)
+    #[arg(long, value_name = "NAME", requires = "kernel")]
+    pub session: Option<String>,
     /// Flame graph of the watched processes: OUT.svg, OUT.html or OUT.folded (Linux)
     #[arg(long, value_name = "OUT")]
     pub flame: Option<PathBuf>,

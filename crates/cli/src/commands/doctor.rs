@@ -7,7 +7,7 @@ use ortscope_core::metric::Availability;
 use ortscope_core::pipeline::Source as _;
 use ortscope_ort::search::SearchReport;
 use ortscope_ort::{Environment, EpDevice, LogLevel, Runtime};
-use ortscope_sources::kernel::{BackendChoice, TraceError, TraceOptions};
+use ortscope_sources::kernel::{TraceError, TraceOptions, TraceWay};
 use ortscope_sources::{KernelTrace, MachineFacts, ProcessSampler, ThreadSnapshot};
 use serde::Serialize;
 
@@ -232,9 +232,9 @@ fn machine_checks(machine: &MachineFacts, clock: &ClockReport, noise: &NoiseFact
 
 /// The ways of watching processes, best first: what each sees, and which right is missing.
 fn watching_checks() -> Vec<Check> {
-    let traced = |name, backend, sees: &str| {
-        let options = TraceOptions { backend, ..TraceOptions::default() };
-        kernel_check(name, KernelTrace::open(&options).err(), sees)
+    let traced = |way: &TraceWay| {
+        let options = TraceOptions { backend: way.choice, ..TraceOptions::default() };
+        kernel_check(way.name, KernelTrace::open(&options).err(), way.sees)
     };
     let snapshot = ThreadSnapshot::open().err();
     let mut sampler = ProcessSampler::new(vec![std::process::id()], 10.0);
@@ -245,17 +245,8 @@ fn watching_checks() -> Vec<Check> {
         Availability::Degraded { why, hint } => (State::Warning, why, Some(hint)),
         Availability::Unavailable { why, hint } => (State::Missing, why, Some(hint)),
     };
-    vec![
-        traced(
-            "bpf events",
-            BackendChoice::Bpf,
-            "every context switch, exact to the event; every class of events",
-        ),
-        traced(
-            "perf events",
-            BackendChoice::PerfRing,
-            "context switches, starts and exits; times by their stamps",
-        ),
+    let mut checks: Vec<Check> = ortscope_sources::trace_ways().iter().map(traced).collect();
+    checks.extend([
         kernel_check(
             "all threads",
             snapshot,
@@ -267,7 +258,8 @@ fn watching_checks() -> Vec<Check> {
             text: format!("{}: {}", sampler.backend_name(), sampled.1),
             hint: sampled.2,
         },
-    ]
+    ]);
+    checks
 }
 
 fn kernel_check(name: &'static str, error: Option<TraceError>, sees: &str) -> Check {

@@ -18,6 +18,8 @@ pub struct ObservePlan {
     pub duration: Option<Duration>,
     /// Classes of kernel events; `None`: none at all.
     pub kernel: Option<Vec<Class>>,
+    /// A session of Windows' event tracing to read in place of one of our own.
+    pub kernel_session: Option<String>,
     /// Processes that are there at the start; their children are followed.
     pub kernel_pids: Vec<u32>,
     /// Samples with stacks.
@@ -71,6 +73,7 @@ pub fn plan(
     let duration =
         args.duration.as_deref().map(values::duration_seconds).transpose().map_err(Failure::usage)?;
     Ok(ObservePlan {
+        kernel_session: args.session.clone(),
         kernel_pids: processes_of(&sampler.targets),
         sampler,
         duration: duration.map(Duration::from_secs_f64),

@@ -65,7 +65,12 @@ pub struct Observed {
 
 /// What the kernel does to the watched processes, and their milliseconds if spikes are wanted.
 fn kernel_source(plan: &ObservePlan, classes: Vec<Class>, collector: &Collector) -> KernelSource {
-    let options = TraceOptions { classes, sample_cost: true, ..TraceOptions::default() };
+    let options = TraceOptions {
+        classes,
+        sample_cost: true,
+        session: plan.kernel_session.clone(),
+        ..TraceOptions::default()
+    };
     let watched: HashSet<u32> = plan.kernel_pids.iter().copied().collect();
     let source = KernelSource::new(options, Some(watched));
     if plan.spike_percent.is_none() {

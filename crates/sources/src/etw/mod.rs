@@ -19,5 +19,5 @@ pub use consumer::{Consumer, ConsumerCounts};
 pub use error::EtwError;
 pub use flags::{KernelFlags, UnknownFlag};
 pub use raw::{RawItem, RawRecord};
-pub use session::{LiveSession, SessionLosses, close_orphans};
+pub use session::{LiveSession, SessionLosses, close_orphans, start_to_file, stop};
 pub use settings::{Provider, Settings, providers};

@@ -314,7 +314,7 @@ fn start(api: &Arc<dyn EtwApi>, settings: &Settings, notes: &mut Vec<String>) ->
     let Some(claim) = api.claim(name) else { return Err(EtwError::NameTaken { name: name.clone() }) };
     let first = match api.start(settings) {
         // Nobody alive has claimed it: a process of ours was killed and its session went on.
-        Err(codes::ALREADY_EXISTS) if is_ours(name) && api.control(name, Control::Stop).is_ok() => {
+        Err(codes::ALREADY_EXISTS) if is_orphan(&**api, name) && api.control(name, Control::Stop).is_ok() => {
             notes.push(format!("a session '{name}' was left behind by a process that ended; it was closed"));
             api.start(settings)
         }
@@ -327,9 +327,35 @@ fn start(api: &Arc<dyn EtwApi>, settings: &Settings, notes: &mut Vec<String>) ->
     Ok(Started { api: Arc::clone(api), name: name.clone(), handle, is_stopped: false, _claim: claim })
 }
 
-/// Sessions with these names are started by nobody else.
-fn is_ours(name: &str) -> bool {
-    name == Settings::default().name || name.starts_with("ortscope-")
+/// Sessions with these names are started by nobody else. One that writes to a file goes on without its starter.
+fn is_ours(status: &SessionStatus) -> bool {
+    let name = &status.name;
+    (*name == Settings::default().name || name.starts_with("ortscope-")) && status.log_file.is_empty()
+}
+
+fn is_orphan(api: &dyn EtwApi, name: &str) -> bool {
+    api.control(name, Control::Query).is_ok_and(|status| is_ours(&status))
+}
+
+/// Starts a session that writes to a file and goes on by itself; what was refused of it.
+pub fn start_to_file(api: &Arc<dyn EtwApi>, settings: &Settings) -> Result<Vec<String>, EtwError> {
+    let mut notes = Vec::new();
+    let mut started = start(api, settings, &mut notes)?;
+    configure(&**api, started.handle, settings, &mut notes).map_err(|code| match api.is_imitation() {
+        true => EtwError::NotSupported { what: "TraceSetInformation", code },
+        false => EtwError::of_kernel(code),
+    })?;
+    // It is left to run.
+    started.is_stopped = true;
+    Ok(notes)
+}
+
+/// Ends a session, whoever started it; what it wrote and lost.
+pub fn stop(api: &dyn EtwApi, name: &str) -> Result<SessionStatus, EtwError> {
+    api.control(name, Control::Stop).map_err(|code| match code {
+        codes::ACCESS_DENIED => EtwError::of_start(name, true, code, None),
+        code => EtwError::of_open(name, code),
+    })
 }
 
 /// The order that works: the interval, then stacks, then the flags, which start the events. Only without the last is
@@ -377,7 +403,7 @@ fn configure(
 
 /// Ends sessions of ours that no living process owns; their names.
 pub fn close_orphans(api: &dyn EtwApi) -> Vec<String> {
-    let sessions = api.sessions().unwrap_or_default().into_iter().map(|status| status.name);
-    let orphans = sessions.filter(|name| is_ours(name) && api.claim(name).is_some());
-    orphans.filter(|name| api.control(name, Control::Stop).is_ok()).collect()
+    let sessions = api.sessions().unwrap_or_default().into_iter();
+    let orphans = sessions.filter(|status| is_ours(status) && api.claim(&status.name).is_some());
+    orphans.map(|status| status.name).filter(|name| api.control(name, Control::Stop).is_ok()).collect()
 }

@@ -4,7 +4,11 @@ use ortscope_core::kernel::{FileIo, ImageLoad, KernelEvent};
 
 use crate::absent::absent;
 pub use crate::absent::{SampleTrace, ThreadSnapshot};
-use crate::kernel::{ClassUnavailable, DrainStats, ProgramCost, TraceBackend, TraceError, TraceOptions};
+use crate::kernel::{
+    BackendChoice, ClassUnavailable, DrainStats, ProgramCost, TraceBackend, TraceError, TraceOptions, TraceWay,
+};
+
+pub const WAYS: &[TraceWay] = &[TraceWay { name: "kernel events", choice: BackendChoice::Auto, sees: "" }];
 
 /// Never exists here.
 #[derive(Debug)]

@@ -7,6 +7,6 @@ mod samples;
 
 pub use error::TraceError;
 pub use options::{
-    BackendChoice, Class, ClassUnavailable, DrainStats, ProgramCost, TraceBackend, TraceOptions,
+    BackendChoice, Class, ClassUnavailable, DrainStats, ProgramCost, TraceBackend, TraceOptions, TraceWay,
 };
 pub use samples::{SampleCounts, SampleOptions};

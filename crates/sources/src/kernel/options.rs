@@ -10,6 +10,15 @@ pub enum BackendChoice {
     PerfRing,
 }
 
+/// A way that this system has, best first.
+#[derive(Debug, Clone, Copy)]
+pub struct TraceWay {
+    pub name: &'static str,
+    pub choice: BackendChoice,
+    /// What it sees.
+    pub sees: &'static str,
+}
+
 /// The way that was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TraceBackend {
@@ -77,6 +86,8 @@ pub struct TraceOptions {
     pub measure_cost: bool,
     /// The same, but only for one second in ten: enough to know the cost, and a tenth of what knowing costs.
     pub sample_cost: bool,
+    /// Windows: read this session, which runs already, and neither change nor stop it.
+    pub session: Option<String>,
 }
 
 impl Default for TraceOptions {
@@ -88,6 +99,7 @@ impl Default for TraceOptions {
             ring_bytes_total: 64 << 20,
             measure_cost: false,
             sample_cost: false,
+            session: None,
         }
     }
 }

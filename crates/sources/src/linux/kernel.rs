@@ -10,7 +10,21 @@ pub(crate) use super::proc::ResidentMemory;
 pub use super::samples::SampleTrace;
 use crate::kernel::{
     BackendChoice, Class, ClassUnavailable, DrainStats, ProgramCost, TraceBackend, TraceError, TraceOptions,
+    TraceWay,
 };
+
+pub const WAYS: &[TraceWay] = &[
+    TraceWay {
+        name: "bpf events",
+        choice: BackendChoice::Bpf,
+        sees: "every context switch, exact to the event; every class of events",
+    },
+    TraceWay {
+        name: "perf events",
+        choice: BackendChoice::PerfRing,
+        sees: "context switches, starts and exits; times by their stamps",
+    },
+];
 
 /// Stops a process until [`release`]; whether it could be stopped.
 pub fn hold(pid: u32) -> bool {
@@ -43,6 +57,13 @@ enum Way {
 impl KernelTrace {
     /// Starts tracing in the best way that is allowed. The error says which right or part of the kernel is missing.
     pub fn open(options: &TraceOptions) -> Result<Self, TraceError> {
+        if let Some(session) = &options.session {
+            return Err(TraceError::Unsupported {
+                what: format!("the session '{session}'"),
+                why: "sessions of event tracing are Windows'".to_owned(),
+                hint: "without --session kernel events come from this system's own kernel".to_owned(),
+            });
+        }
         let way = match options.backend {
             BackendChoice::Bpf => Way::Bpf(BpfTrace::open(options)?),
             BackendChoice::PerfRing => Way::Perf(PerfTrace::open(options)?),

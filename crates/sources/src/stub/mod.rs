@@ -31,3 +31,8 @@ pub fn boot_id() -> Option<String> {
 pub fn machine_facts() -> MachineFacts {
     MachineFacts::basic()
 }
+
+/// Event tracing of this kind is Windows'.
+pub fn etw_functions() -> Option<std::sync::Arc<dyn crate::etw::EtwApi>> {
+    None
+}

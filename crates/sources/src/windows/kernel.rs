@@ -10,8 +10,15 @@ use super::etw::WindowsTable;
 pub use crate::absent::{SampleTrace, ThreadSnapshot};
 use crate::etw::{EtwApi, KernelFlags, LiveSession, Settings};
 use crate::kernel::{
-    Class, ClassUnavailable, DrainStats, ProgramCost, TraceBackend, TraceError, TraceOptions,
+    BackendChoice, Class, ClassUnavailable, DrainStats, ProgramCost, TraceBackend, TraceError, TraceOptions,
+    TraceWay,
 };
+
+pub const WAYS: &[TraceWay] = &[TraceWay {
+    name: "etw events",
+    choice: BackendChoice::Auto,
+    sees: "every context switch, exact to the event; every class of events",
+}];
 
 /// Loaded images that wait to be asked for.
 const MOST_IMAGES: usize = 1 << 16;
@@ -100,8 +107,9 @@ impl KernelTrace {
             }
         }
         let settings = Settings {
-            // Beside a session of another process of ours.
-            name: format!("ortscope-{}", std::process::id()),
+            // Beside sessions of other processes of ours.
+            name: options.session.clone().unwrap_or_else(|| format!("ortscope-{}", std::process::id())),
+            attach: options.session.is_some(),
             kernel,
             waiting_bytes: options.ring_bytes_total / 4,
             ..Settings::default()

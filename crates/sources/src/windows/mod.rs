@@ -1,18 +1,28 @@
-//! Windows: documented functions of kernel32 only.
+//! Windows: processes from snapshots of the system (`proc`), kernel events from sessions (`etw`, `kernel`), the machine (`system`, `power`).
 #![expect(unsafe_code, reason = "Win32 functions")]
 
+mod etw;
+mod handles;
+pub mod kernel;
+mod missing;
+mod native;
+mod power;
 mod proc;
+mod snapshot;
+mod system;
+mod threads;
 
 use std::mem::{size_of, zeroed};
 
 use ortscope_core::identity::ProcessIdentity;
+use windows_sys::Wdk::System::SystemServices::RtlGetVersion;
 use windows_sys::Win32::Foundation::{
     CloseHandle, ERROR_ACCESS_DENIED, ERROR_INVALID_PARAMETER, FILETIME, GetLastError, HANDLE,
 };
 use windows_sys::Win32::System::ProcessStatus::{
     K32GetProcessMemoryInfo, PROCESS_MEMORY_COUNTERS, PROCESS_MEMORY_COUNTERS_EX,
 };
-use windows_sys::Win32::System::SystemInformation::{GlobalMemoryStatusEx, MEMORYSTATUSEX};
+use windows_sys::Win32::System::SystemInformation::OSVERSIONINFOW;
 use windows_sys::Win32::System::Threading::{
     GetCurrentProcess, GetProcessTimes, OpenProcess, PROCESS_QUERY_LIMITED_INFORMATION,
 };
@@ -21,14 +31,17 @@ use crate::machine::MachineFacts;
 use crate::process::{ProcessUsage, UsageError};
 use crate::sampler::ProcessBackend;
 
-/// The backend of the process sampler: a handle per process.
+/// The backend of the process sampler; it needs no rights.
 pub fn process_backend() -> Box<dyn ProcessBackend> {
-    Box::new(proc::HandleBackend::default())
+    Box::new(proc::SnapshotBackend::new())
 }
 
-/// Not read on this system yet.
 pub fn processors_online() -> Vec<crate::processors::Processor> {
-    Vec::new()
+    system::processors_online()
+}
+
+pub fn etw_functions() -> Option<std::sync::Arc<dyn crate::etw::EtwApi>> {
+    Some(std::sync::Arc::new(etw::WindowsTable::new()))
 }
 
 pub fn process_usage(pid: u32) -> Result<ProcessUsage, UsageError> {
@@ -91,20 +104,28 @@ fn ticks(time: FILETIME) -> u64 {
     (u64::from(time.dwHighDateTime) << 32) | u64::from(time.dwLowDateTime)
 }
 
-/// This system does not name its boots.
 pub fn boot_id() -> Option<String> {
-    None
+    system::boot_id()
 }
 
 pub fn machine_facts() -> MachineFacts {
-    // SAFETY: an all-zero MEMORYSTATUSEX is a valid value of plain integers.
-    let mut memory: MEMORYSTATUSEX = unsafe { zeroed() };
-    memory.dwLength = size_of::<MEMORYSTATUSEX>() as u32;
-    // SAFETY: the structure is live and `dwLength` is its size.
-    let known = unsafe { GlobalMemoryStatusEx(&mut memory) } != 0;
     MachineFacts {
+        os_version: version(),
         cpu_model: std::env::var("PROCESSOR_IDENTIFIER").ok(),
-        memory_bytes: known.then_some(memory.ullTotalPhys),
+        memory_bytes: system::memory().map(|memory| memory.ullTotalPhys),
+        governor: power::plan(),
         ..MachineFacts::basic()
     }
+}
+
+/// As it really is: other functions tell programs without a manifest an older one.
+fn version() -> Option<String> {
+    // SAFETY: an all-zero OSVERSIONINFOW is a valid value of plain integers.
+    let mut version: OSVERSIONINFOW = unsafe { zeroed() };
+    version.dwOSVersionInfoSize = size_of::<OSVERSIONINFOW>() as u32;
+    // SAFETY: the structure is live and carries its size.
+    let status = unsafe { RtlGetVersion(&mut version) };
+    let wine = if native::is_wine() { " (Wine)" } else { "" };
+    let (major, minor, build) = (version.dwMajorVersion, version.dwMinorVersion, version.dwBuildNumber);
+    (status == 0).then(|| format!("{major}.{minor}.{build}{wine}"))
 }

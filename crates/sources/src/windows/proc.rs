@@ -1,244 +1,395 @@
-//! The process sampler on Windows: one handle per process and documented functions only. What needs a snapshot of the
-//! whole system (threads, parents, page faults, cycles) is said to be missing.
-
-use std::mem::{size_of, zeroed};
+//! The process sampler on Windows: one snapshot of the whole system per tick, and handles of the watched processes for
+//! what no snapshot has.
+//!
+//! | group | from | needs |
+//! |---|---|---|
+//! | discovery, cpu, memory, io, threads | the snapshot: no process has to be opened, nobody is hidden | nothing |
+//! | details | handles: affinity, peak of handles, windows; context switches from the snapshot | same user, or more |
+//! | threads' cycles and names | a handle of each thread | same user, or more |
+//! | ends and exit codes | the kept handle; without one, the process is missing in the snapshot | |
+//!
+//! A snapshot takes 0.5 to 3 ms, the more the more threads there are. A tick that only wants times, memory and I/O of a
+//! few processes reads their handles instead, if that is cheaper than the last snapshot was.
 
 use ortscope_core::metric::Availability;
 use ortscope_core::schema::{ProcessSampleRow, SystemSampleRow};
-use windows_sys::Win32::Foundation::{CloseHandle, ERROR_ACCESS_DENIED, FILETIME, GetLastError, HANDLE};
-use windows_sys::Win32::System::ProcessStatus::K32EnumProcesses;
-use windows_sys::Win32::System::SystemInformation::{GlobalMemoryStatusEx, MEMORYSTATUSEX};
-use windows_sys::Win32::System::Threading::{
-    GetCurrentThread, GetExitCodeProcess, GetProcessHandleCount, GetProcessIoCounters, GetSystemTimes,
-    GetThreadTimes, IO_COUNTERS, OpenProcess, PROCESS_QUERY_LIMITED_INFORMATION, QueryFullProcessImageNameW,
-};
+use ortscope_decode::nt::{Count32, IoCounters, Process};
 
-use super::{ticks, usage};
-use crate::process::{ProcessUsage, UsageError};
-use crate::sampler::{Missing, ProcessBackend, ProcessFacts, ReadError, ThreadReading};
+use super::handles::{self, ProcessHandle};
+use super::snapshot::Snapshot;
+use super::system::System;
+use super::threads::Threads;
+use super::{missing, native};
+use crate::sampler::{
+    GroupSet, MetricGroup, Missing, ProcessBackend, ProcessFacts, ReadError, ThreadReading,
+};
 
 /// 100 ns units between 1601 and 1970.
 const UNIX_EPOCH_TICKS: u64 = 116_444_736_000_000_000;
-/// Processes that are listed at most; further ones are not seen.
-const MAX_LISTED: usize = 65_536;
+/// The kernel as a process.
+const SYSTEM_PID: u32 = 4;
+/// Parts of the kernel that look like programs; their parent is the kernel.
+const KERNEL_NAMES: [&[u8]; 5] =
+    [b"System", b"Registry", b"Memory Compression", b"MemCompression", b"Secure System"];
+/// Times, memory and I/O of one process by its handle take about this long.
+const HANDLE_NANOS: u64 = 5_000;
+/// A process that is missing in the snapshot ends within this time.
+const END_MILLIS: u32 = 20;
 
-const NO_TIME: FILETIME = FILETIME { dwLowDateTime: 0, dwHighDateTime: 0 };
-
-/// A handle with the right to ask, closed when it is let go.
 #[derive(Debug)]
-struct Process {
+struct Watched {
     pid: u32,
-    start: u64,
-    handle: HANDLE,
+    create_time: u64,
+    handle: Option<ProcessHandle>,
+    page_faults: Count32,
+    hard_faults: Count32,
+    threads: Threads,
 }
 
-// SAFETY: a handle of the kernel may be used and closed by any thread.
-unsafe impl Send for Process {}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // SAFETY: the handle was opened by `open` and is closed once.
-        unsafe { CloseHandle(self.handle) };
+impl Watched {
+    fn is_over(&self) -> bool {
+        self.handle.as_ref().is_none_or(|handle| handle.has_ended(0))
     }
 }
 
-impl Process {
-    fn open(pid: u32) -> Result<Self, ReadError> {
-        // SAFETY: no pointers are passed; a null handle is checked below.
-        let handle = unsafe { OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, 0, pid) };
-        if handle.is_null() {
-            // SAFETY: reads the calling thread's error code.
-            let denied = unsafe { GetLastError() } == ERROR_ACCESS_DENIED;
-            return Err(if denied { ReadError::Denied } else { ReadError::Gone });
+#[derive(Debug)]
+pub struct SnapshotBackend {
+    snapshot: Snapshot,
+    /// The snapshot is of this tick.
+    is_fresh: bool,
+    /// Rows of threads are wanted in this tick.
+    wants_threads: bool,
+    /// This tick is read by handles.
+    by_handles: bool,
+    slots: Vec<Option<Watched>>,
+    is_wine: bool,
+    now_ns: u64,
+    system: Option<System>,
+    missing: Vec<Missing>,
+}
+
+impl SnapshotBackend {
+    pub fn new() -> Self {
+        Self {
+            snapshot: Snapshot::new(),
+            is_fresh: false,
+            wants_threads: false,
+            by_handles: false,
+            slots: Vec::new(),
+            is_wine: native::is_wine(),
+            now_ns: 0,
+            system: None,
+            missing: Vec::new(),
         }
-        Ok(Self { pid, start: 0, handle })
     }
 
-    fn usage(&self) -> Result<ProcessUsage, ReadError> {
-        let usage = usage(self.pid, self.handle).map_err(|error| match error {
-            UsageError::NoSuchProcess(_) => ReadError::Gone,
-            UsageError::Permission { .. } => ReadError::Denied,
-            other => ReadError::Failed(other.to_string()),
-        })?;
-        if self.start != 0 && usage.identity.start != self.start { Err(ReadError::Gone) } else { Ok(usage) }
+    /// The snapshot of this tick, taken when it is first needed.
+    fn refresh(&mut self) -> Result<(), ReadError> {
+        if !self.is_fresh {
+            self.snapshot.take(self.wants_threads)?;
+            self.is_fresh = true;
+        }
+        Ok(())
     }
 
-    /// The file name of the program.
-    fn name(&self, name: &mut Vec<u8>) {
-        let mut path = [0u16; 1024];
-        let mut length = path.len() as u32;
-        // SAFETY: the buffer is live and `length` is its size.
-        let known = unsafe { QueryFullProcessImageNameW(self.handle, 0, path.as_mut_ptr(), &mut length) } != 0;
-        let path = String::from_utf16_lossy(&path[..if known { length as usize } else { 0 }]);
-        name.clear();
-        name.extend_from_slice(path.rsplit('\\').next().unwrap_or_default().as_bytes());
+    /// Whether the handles of the watched processes answer everything that is due, for less than a snapshot costs.
+    fn can_use_handles(&self, due: GroupSet) -> bool {
+        let by_handle = GroupSet::of(&[
+            MetricGroup::Cpu,
+            MetricGroup::Memory,
+            MetricGroup::Io,
+            MetricGroup::Network,
+            MetricGroup::System,
+            MetricGroup::Environment,
+        ]);
+        let mut watched = self.slots.iter().flatten();
+        due.and(by_handle) == due
+            && watched.clone().count() as u64 * HANDLE_NANOS < self.snapshot.cost_nanos()
+            && watched.all(|process| process.handle.is_some())
+    }
+
+    /// The process in the snapshot, if it is there. One that is not there and has not ended either is just ending.
+    fn with<T>(
+        &mut self,
+        slot: usize,
+        read: impl FnOnce(&mut Watched, Option<&Process<'_>>, bool) -> T,
+    ) -> Result<T, ReadError> {
+        if !self.by_handles {
+            self.refresh()?;
+        }
+        let watched = self.slots.get_mut(slot).and_then(Option::as_mut).ok_or(ReadError::Gone)?;
+        let process = match self.by_handles {
+            true => None,
+            false => self.snapshot.same(watched.pid, watched.create_time),
+        };
+        // Only a process without threads can have ended and still be in the list.
+        let is_alive = process.as_ref().is_some_and(|process| process.thread_count() > 0);
+        if !is_alive && watched.is_over() {
+            return Err(ReadError::Gone);
+        }
+        Ok(read(watched, process.as_ref(), self.is_wine))
     }
 }
 
-#[derive(Debug, Default)]
-pub struct HandleBackend {
-    slots: Vec<Option<Process>>,
-    /// Idle, kernel (idle included) and user time of all processors.
-    before: Option<[u64; 3]>,
-}
-
-impl HandleBackend {
-    fn process(&self, slot: usize) -> Result<&Process, ReadError> {
-        self.slots.get(slot).and_then(Option::as_ref).ok_or(ReadError::Gone)
-    }
-}
-
-impl ProcessBackend for HandleBackend {
+impl ProcessBackend for SnapshotBackend {
     fn name(&self) -> &'static str {
-        "process handles"
+        "snapshots of the system"
     }
 
     fn probe(&mut self) -> Availability {
-        Availability::Ready
-    }
-
-    fn never(&self) -> Vec<Missing> {
-        let why = "this backend asks process by process, and Windows tells this only in a snapshot of the system";
-        ["context_switches", "page_faults", "hard_faults", "thread_count", "virtual_bytes", "cpu_cycles", "priority"]
-            .map(|track| Missing::new(track, why, None))
-            .into()
-    }
-
-    fn list(&mut self, pids: &mut Vec<u32>) -> Result<(), ReadError> {
-        let mut room = 1024;
-        loop {
-            pids.resize(room, 0);
-            let bytes = (room * size_of::<u32>()) as u32;
-            let mut filled = 0;
-            // SAFETY: the buffer is live and has `bytes` bytes.
-            if unsafe { K32EnumProcesses(pids.as_mut_ptr(), bytes, &mut filled) } == 0 {
-                return Err(ReadError::Failed("EnumProcesses failed".into()));
-            }
-            if filled < bytes || room >= MAX_LISTED {
-                pids.truncate(filled as usize / size_of::<u32>());
-                return Ok(());
-            }
-            room *= 4;
+        if size_of::<usize>() != 8 {
+            return Availability::Unavailable {
+                why: "this is a 32-bit program".into(),
+                hint: "install ortscope for 64-bit Windows".into(),
+            };
+        }
+        self.is_fresh = false;
+        match self.refresh() {
+            Err(error) => Availability::Unavailable {
+                why: format!("the processes cannot be listed: {error}"),
+                hint: "please report it with the version of Windows".into(),
+            },
+            Ok(()) if self.is_wine => Availability::Degraded {
+                why: "this is Wine, not Windows: many counters are not there".into(),
+                hint: "run on Windows for all of them".into(),
+            },
+            Ok(()) => Availability::Ready,
         }
     }
 
+    fn never(&self) -> Vec<Missing> {
+        missing::never(self.is_wine)
+    }
+
+    fn newly_missing(&mut self, tell: &mut dyn FnMut(Missing)) {
+        self.missing.drain(..).for_each(tell);
+    }
+
+    fn begin_tick(&mut self, now_ns: u64, due: GroupSet, ended: &mut Vec<usize>) {
+        self.now_ns = now_ns;
+        self.is_fresh = false;
+        self.wants_threads = due.has(MetricGroup::Threads);
+        self.by_handles = self.can_use_handles(due);
+        let of_processes = GroupSet::OF_PROCESSES.with(MetricGroup::Discovery).with(MetricGroup::Threads);
+        if self.by_handles || due.and(of_processes).is_empty() || self.refresh().is_err() {
+            return;
+        }
+        for (slot, watched) in self.slots.iter().enumerate() {
+            let Some(watched) = watched else { continue };
+            if self.snapshot.same(watched.pid, watched.create_time).is_none() && watched.is_over() {
+                ended.push(slot);
+            }
+        }
+    }
+
+    fn list(&mut self, pids: &mut Vec<u32>) -> Result<(), ReadError> {
+        self.refresh()?;
+        pids.extend(self.snapshot.pids());
+        Ok(())
+    }
+
     fn look(&mut self, pid: u32, facts: &mut ProcessFacts) -> Result<(), ReadError> {
-        let process = Process::open(pid)?;
-        let usage = process.usage()?;
-        process.name(&mut facts.name);
+        self.refresh()?;
+        if self.snapshot.process(pid).is_none() && pid != 0 {
+            // Asked about by somebody who knows of it from elsewhere: it may be younger than the snapshot.
+            self.is_fresh = false;
+            self.refresh()?;
+        }
+        let process = self.snapshot.process(pid).ok_or(ReadError::Gone)?;
         facts.pid = pid;
-        facts.start = usage.identity.start;
-        facts.parent_pid = None;
-        facts.os_session = None;
-        facts.create_time_unix_ns =
-            usage.identity.start.checked_sub(UNIX_EPOCH_TICKS).map(|ticks| ticks.saturating_mul(100));
-        facts.kernel_thread = false;
+        facts.start = process.create_time();
+        facts.name.clear();
+        process.push_name(&mut facts.name);
+        facts.parent_pid = self.snapshot.parent_of(&process);
+        facts.os_session = Some(u64::from(process.session()));
+        let since_1970 = process.create_time().checked_sub(UNIX_EPOCH_TICKS);
+        facts.create_time_unix_ns = since_1970.map(|ticks| ticks.saturating_mul(100));
+        let of_kernel = pid == SYSTEM_PID || process.parent_pid() == SYSTEM_PID;
+        facts.kernel_thread = of_kernel && KERNEL_NAMES.contains(&&facts.name[..]);
         Ok(())
     }
 
     fn watch(&mut self, slot: usize, facts: &ProcessFacts) -> Result<(), ReadError> {
-        let mut process = Process::open(facts.pid)?;
-        process.start = facts.start;
-        process.usage()?;
+        let handle = match ProcessHandle::open(facts.pid, facts.start) {
+            Ok(handle) if handle.has_ended(0) => return Err(ReadError::Gone),
+            Ok(handle) => Some(handle),
+            // The snapshot tells of it all the same.
+            Err(ReadError::Denied) => {
+                self.missing.push(missing::no_handle());
+                None
+            }
+            Err(error) => return Err(error),
+        };
         if self.slots.len() <= slot {
             self.slots.resize_with(slot + 1, || None);
         }
-        self.slots[slot] = Some(process);
+        self.slots[slot] = Some(Watched {
+            pid: facts.pid,
+            create_time: facts.start,
+            handle,
+            page_faults: Count32::default(),
+            hard_faults: Count32::default(),
+            threads: Threads::default(),
+        });
         Ok(())
     }
 
     fn forget(&mut self, slot: usize) {
-        if let Some(process) = self.slots.get_mut(slot) {
-            *process = None;
+        if let Some(watched) = self.slots.get_mut(slot) {
+            *watched = None;
         }
     }
 
-    fn command_line(&mut self, _slot: usize) -> Option<Vec<Vec<u8>>> {
-        None
+    fn command_line(&mut self, slot: usize) -> Option<Vec<Vec<u8>>> {
+        self.slots.get(slot)?.as_ref()?.handle.as_ref()?.command_line()
     }
 
     fn exit_code(&mut self, slot: usize) -> Option<i64> {
-        let mut code = 0;
-        // SAFETY: a live handle with query rights and a live u32.
-        let known = unsafe { GetExitCodeProcess(self.process(slot).ok()?.handle, &mut code) } != 0;
-        // As Windows shows it: 0xC0000005 is an access violation.
-        known.then_some(i64::from(code))
+        let handle = self.slots.get(slot)?.as_ref()?.handle.as_ref()?;
+        handle.has_ended(END_MILLIS).then(|| handle.exit_code()).flatten()
     }
 
     fn cpu(&mut self, slot: usize, row: &mut ProcessSampleRow) -> Result<(), ReadError> {
-        row.cpu_time_ns = self.process(slot)?.usage()?.cpu_time_nanos;
-        Ok(())
+        self.with(slot, |watched, process, is_wine| {
+            let handle = watched.handle.as_ref();
+            let (kernel, user, cycles) = match process {
+                Some(process) => (process.kernel_ticks(), process.user_ticks(), Some(process.cycles())),
+                None => {
+                    let Some(times) = handle.and_then(ProcessHandle::times) else { return };
+                    (times.kernel, times.user, handle.and_then(ProcessHandle::cycles))
+                }
+            };
+            let nanos = |ticks: u64| ticks.saturating_mul(100);
+            row.cpu_time_ns = row.cpu_time_ns.max(nanos(kernel.saturating_add(user)));
+            row.kernel_time_ns = Some(nanos(kernel));
+            row.user_time_ns = Some(nanos(user));
+            row.cpu_cycles = cycles.filter(|_| !is_wine).max(row.cpu_cycles);
+        })
     }
 
     fn memory(&mut self, slot: usize, row: &mut ProcessSampleRow) -> Result<(), ReadError> {
-        let usage = self.process(slot)?.usage()?;
-        row.working_set_bytes = usage.working_set_bytes;
-        row.peak_working_set_bytes = usage.peak_working_set_bytes;
-        row.private_bytes = usage.private_bytes;
-        Ok(())
+        self.with(slot, |watched, process, is_wine| {
+            let counted = |count: u64| Some(count).filter(|_| !is_wine);
+            if let Some(process) = process {
+                row.working_set_bytes = process.working_set_bytes();
+                row.peak_working_set_bytes = Some(process.peak_working_set_bytes());
+                row.private_bytes = Some(process.private_bytes()).filter(|bytes| *bytes > 0);
+                row.virtual_bytes = Some(process.virtual_bytes());
+                row.page_faults = counted(watched.page_faults.read(process.page_faults()));
+                row.hard_faults = counted(watched.hard_faults.read(process.hard_faults()));
+                row.paged_pool_bytes = counted(process.paged_pool_bytes());
+                row.non_paged_pool_bytes = counted(process.non_paged_pool_bytes());
+                row.priority = Some(i64::from(process.base_priority()));
+                row.thread_count = Some(u64::from(process.thread_count()));
+                row.handle_count = Some(u64::from(process.handle_count()));
+            } else if let Some(memory) = watched.handle.as_ref().and_then(ProcessHandle::memory) {
+                row.working_set_bytes = memory.working_set_bytes;
+                row.peak_working_set_bytes = Some(memory.peak_working_set_bytes);
+                row.private_bytes = Some(memory.private_bytes).filter(|bytes| *bytes > 0);
+                row.virtual_bytes = Some(memory.virtual_bytes);
+                row.page_faults = counted(watched.page_faults.read(memory.page_faults));
+                row.paged_pool_bytes = counted(memory.paged_pool_bytes);
+                row.non_paged_pool_bytes = counted(memory.non_paged_pool_bytes);
+            }
+        })
     }
 
     fn io(&mut self, slot: usize, row: &mut ProcessSampleRow) -> Result<(), ReadError> {
-        let handle = self.process(slot)?.handle;
-        // SAFETY: all-zero counters are a valid value of plain integers.
-        let mut io: IO_COUNTERS = unsafe { zeroed() };
-        // SAFETY: a live handle with query rights and live counters.
-        if unsafe { GetProcessIoCounters(handle, &mut io) } == 0 {
-            return Err(ReadError::Denied);
+        if self.is_wine {
+            return Err(ReadError::Unsupported);
         }
-        row.read_operations = Some(io.ReadOperationCount);
-        row.write_operations = Some(io.WriteOperationCount);
-        row.other_operations = Some(io.OtherOperationCount);
-        row.read_bytes = Some(io.ReadTransferCount);
-        row.write_bytes = Some(io.WriteTransferCount);
+        let io = self.with(slot, |watched, process, _| match process {
+            Some(process) => Some(process.io()),
+            None => watched.handle.as_ref().and_then(ProcessHandle::io),
+        })?;
+        if let Some(io) = io {
+            fill_io(row, io);
+        }
         Ok(())
     }
 
     fn details(&mut self, slot: usize, row: &mut ProcessSampleRow) -> Result<(), ReadError> {
-        let mut count = 0;
-        // SAFETY: a live handle with query rights and a live u32.
-        if unsafe { GetProcessHandleCount(self.process(slot)?.handle, &mut count) } == 0 {
-            return Err(ReadError::Denied);
-        }
-        row.handle_count = Some(u64::from(count));
+        let mut news = Vec::new();
+        self.with(slot, |watched, process, is_wine| {
+            if let Some(process) = process {
+                fill_switches(watched, process, row, is_wine);
+            }
+            let Some(handle) = watched.handle.as_ref() else { return };
+            row.affinity_mask = handle.affinity_mask();
+            if row.affinity_mask.is_none() {
+                news.push(missing::no_affinity());
+            }
+            if is_wine {
+                return;
+            }
+            row.peak_handle_count = handle.peak_handles();
+            let objects = handle.gui_objects();
+            (row.gdi_objects, row.user_objects) = objects.unzip();
+            if objects.is_none() {
+                news.push(missing::no_objects());
+            }
+        })?;
+        self.missing.append(&mut news);
         Ok(())
+    }
+
+    fn network(&mut self, slot: usize, row: &mut ProcessSampleRow) -> Result<(), ReadError> {
+        let watched = self.slots.get(slot).and_then(Option::as_ref).ok_or(ReadError::Gone)?;
+        let counted = watched.handle.as_ref().ok_or(ReadError::Denied)?.network();
+        match counted {
+            Ok((received, sent)) => {
+                row.network_received_bytes = Some(received);
+                row.network_sent_bytes = Some(sent);
+                Ok(())
+            }
+            Err(error) => {
+                self.missing.push(missing::no_network());
+                Err(error)
+            }
+        }
     }
 
     fn threads(
         &mut self,
-        _slot: usize,
-        _row: &mut ProcessSampleRow,
-        _tell: &mut dyn FnMut(&ThreadReading<'_>),
+        slot: usize,
+        row: &mut ProcessSampleRow,
+        tell: &mut dyn FnMut(&ThreadReading<'_>),
     ) -> Result<(), ReadError> {
-        Err(ReadError::Unsupported)
+        self.by_handles = false;
+        self.with(slot, |watched, process, is_wine| {
+            let Some(process) = process else { return };
+            fill_switches(watched, process, row, is_wine);
+            row.thread_count = Some(u64::from(process.thread_count()));
+            let counts = watched.threads.tell(process, watched.handle.as_ref(), is_wine, tell);
+            row.active_threads = Some(counts.active).filter(|_| !is_wine);
+            row.suspended_threads = Some(counts.suspended).filter(|_| !is_wine);
+        })
     }
 
     fn system(&mut self, row: &mut SystemSampleRow) -> Result<(), ReadError> {
-        // SAFETY: an all-zero MEMORYSTATUSEX is a valid value of plain integers.
-        let mut memory: MEMORYSTATUSEX = unsafe { zeroed() };
-        memory.dwLength = size_of::<MEMORYSTATUSEX>() as u32;
-        // SAFETY: the structure is live and `dwLength` is its size.
-        if unsafe { GlobalMemoryStatusEx(&mut memory) } != 0 {
-            row.memory_total_bytes = Some(memory.ullTotalPhys);
-            row.memory_used_bytes = memory.ullTotalPhys.checked_sub(memory.ullAvailPhys);
-        }
-        let (mut idle, mut kernel, mut user) = (NO_TIME, NO_TIME, NO_TIME);
-        // SAFETY: three live FILETIMEs.
-        if unsafe { GetSystemTimes(&mut idle, &mut kernel, &mut user) } != 0 {
-            let now = [ticks(idle), ticks(kernel), ticks(user)];
-            row.cpu_percent = self.before.and_then(|before| busy_percent(before, now));
-            self.before = Some(now);
-        }
+        self.system.get_or_insert_default().read(self.now_ns, row, self.is_wine);
         Ok(())
     }
 
+    fn processors(&mut self, tell: &mut dyn FnMut(u32, f64)) {
+        if let Some(system) = &mut self.system {
+            system.processors(tell);
+        }
+    }
+
+    fn environment(&mut self, tell: &mut dyn FnMut(&'static str, &'static str, f64)) {
+        if !super::power::environment(tell) {
+            self.missing.push(missing::no_power());
+        }
+        let handles = self.slots.iter().flatten().filter_map(|watched| watched.handle.as_ref());
+        let eco: Vec<bool> = handles.filter_map(ProcessHandle::is_eco).collect();
+        if !eco.is_empty() && !self.is_wine {
+            tell("power", "eco_processes_count", eco.iter().filter(|is_eco| **is_eco).count() as f64);
+        }
+    }
+
     fn own_cpu_nanos(&mut self) -> Option<u64> {
-        let (mut created, mut exited, mut kernel, mut user) = (NO_TIME, NO_TIME, NO_TIME, NO_TIME);
-        // SAFETY: the pseudo handle of this thread and four live FILETIMEs.
-        let known = unsafe {
-            GetThreadTimes(GetCurrentThread(), &mut created, &mut exited, &mut kernel, &mut user)
-        } != 0;
-        known.then(|| (ticks(kernel) + ticks(user)) * 100)
+        handles::own_thread_nanos()
     }
 
     fn own_memory_bytes(&mut self) -> Option<u64> {
@@ -246,8 +397,21 @@ impl ProcessBackend for HandleBackend {
     }
 }
 
-fn busy_percent(before: [u64; 3], now: [u64; 3]) -> Option<f64> {
-    let passed = |index: usize| now[index].checked_sub(before[index]);
-    let (idle, total) = (passed(0)?, passed(1)?.checked_add(passed(2)?).filter(|total| *total > 0)?);
-    Some(100.0 * total.saturating_sub(idle) as f64 / total as f64)
+fn fill_io(row: &mut ProcessSampleRow, io: IoCounters) {
+    row.read_operations = Some(io.read_operations);
+    row.write_operations = Some(io.write_operations);
+    row.other_operations = Some(io.other_operations);
+    row.read_bytes = Some(io.read_bytes);
+    row.write_bytes = Some(io.write_bytes);
 }
+
+/// The kernel's own count has the threads that ended before we watched; where it is not, ours has those we saw.
+fn fill_switches(watched: &mut Watched, process: &Process<'_>, row: &mut ProcessSampleRow, is_wine: bool) {
+    watched.threads.update(process);
+    let counted = process.extension().map(|extension| extension.context_switches);
+    let switches = counted.unwrap_or_else(|| watched.threads.context_switches());
+    row.context_switches = Some(switches).filter(|_| !is_wine).max(row.context_switches);
+}
+
+#[cfg(test)]
+mod tests;

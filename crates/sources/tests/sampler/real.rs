@@ -78,7 +78,7 @@ fn a_child_is_watched_to_its_end() {
 #[test]
 fn the_whole_machine_with_a_child_that_comes_later() {
     let rates = Rates { details_hertz: Some(10.0), environment_hertz: 10.0, ..Rates::default() };
-    let threads = cfg!(target_os = "linux");
+    let threads = cfg!(any(target_os = "linux", windows));
     let (running, collect, cost) = start(SamplerOptions { rates, threads, ..SamplerOptions::default() });
     eventually(|| !collect.rows_so_far::<SystemSampleRow>().is_empty());
     let child = Waiting::start();

@@ -1,4 +1,4 @@
-//! `ortscope etl`: traces of Windows, read on any system.
+//! `ortscope etl`: traces of Windows, read on any system, and the sessions that write them.
 
 mod convert;
 mod cut;
@@ -7,6 +7,7 @@ mod info;
 mod meaning;
 mod naming;
 mod selection;
+mod sessions;
 mod stats;
 
 use std::path::Path;
@@ -27,6 +28,9 @@ pub fn run(args: &EtlArgs, terminal: &Terminal) -> Result<Exit, Failure> {
         EtlAction::Dump(args) => dump::run(args, terminal),
         EtlAction::Cut(args) => cut::run(args, terminal),
         EtlAction::Convert(args) => convert::run(args, terminal),
+        EtlAction::Start(args) => sessions::start(args, terminal),
+        EtlAction::Stop(args) => sessions::stop(&args.name, terminal),
+        EtlAction::List => sessions::list(terminal),
     }
 }
 

@@ -1,0 +1,76 @@
+//! The machine: times and switches of its processors, page files.
+
+use super::bytes::{Fixed, u32_at};
+
+/// `SYSTEM_PROCESSOR_PERFORMANCE_INFORMATION` of one processor, in units of 100 ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ProcessorTimes {
+    pub idle: u64,
+    /// Idle time included.
+    pub kernel: u64,
+    pub user: u64,
+    /// Wraps.
+    pub interrupts: u32,
+}
+
+impl ProcessorTimes {
+    /// Busy share from 0 to 1; `None` if no time has passed between the two.
+    pub fn busy_ratio_since(self, before: Self) -> Option<f64> {
+        let passed = |now: u64, before: u64| now.checked_sub(before);
+        let total = passed(self.kernel, before.kernel)?.checked_add(passed(self.user, before.user)?)?;
+        let idle = passed(self.idle, before.idle)?;
+        (total > 0).then(|| total.saturating_sub(idle) as f64 / total as f64)
+    }
+
+    /// Of several processors together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            idle: self.idle.saturating_add(other.idle),
+            kernel: self.kernel.saturating_add(other.kernel),
+            user: self.user.saturating_add(other.user),
+            interrupts: self.interrupts.wrapping_add(other.interrupts),
+        }
+    }
+}
+
+/// Class 8, `SystemProcessorPerformanceInformation`: the processors of one group, in order.
+pub fn each_processor_times(bytes: &[u8], mut tell: impl FnMut(usize, ProcessorTimes)) {
+    const ENTRY_BYTES: usize = 48;
+    for (index, entry) in bytes.chunks_exact(ENTRY_BYTES).enumerate() {
+        let fixed = Fixed(entry);
+        tell(
+            index,
+            ProcessorTimes {
+                idle: fixed.u64(0x00),
+                kernel: fixed.u64(0x08),
+                user: fixed.u64(0x10),
+                interrupts: fixed.u32(0x28),
+            },
+        );
+    }
+}
+
+/// Class 23, `SystemInterruptInformation`: context switches of each processor of one group; they wrap.
+pub fn each_processor_switches(bytes: &[u8], mut tell: impl FnMut(usize, u32)) {
+    const ENTRY_BYTES: usize = 24;
+    for (index, entry) in bytes.chunks_exact(ENTRY_BYTES).enumerate() {
+        tell(index, Fixed(entry).u32(0));
+    }
+}
+
+/// Class 18, `SystemPageFileInformation`: pages in use in all page files. No bytes are no page file; `None` is damage.
+pub fn page_files_in_use_pages(bytes: &[u8]) -> Option<u64> {
+    const ENTRY_BYTES: usize = 32;
+    let (mut pages, mut rest) = (0u64, bytes);
+    while !rest.is_empty() {
+        let entry = rest.get(..ENTRY_BYTES)?;
+        pages = pages.saturating_add(u64::from(u32_at(entry, 8)?));
+        let next = u32_at(entry, 0)? as usize;
+        if next == 0 {
+            break;
+        }
+        rest = rest.get(next.max(ENTRY_BYTES)..)?;
+    }
+    Some(pages)
+}

@@ -1,0 +1,25 @@
+//! Answers of Windows' native system calls: processes with their threads, processors, page files, command lines.
+//!
+//! Layouts are those of 64-bit Windows and little-endian, whatever the machine that reads them; they are the same on
+//! x64 and ARM64. The kernel writes these buffers, but nothing here trusts them: every offset is checked, no count is
+//! believed beyond the bytes there are, and nothing is allocated by a number that was read.
+
+mod bytes;
+mod command_line;
+mod count;
+mod logical;
+mod machine;
+mod process_list;
+mod thread;
+
+pub use command_line::{MAX_ARGUMENTS, split_command_line, unicode_string_after_header};
+pub use count::Count32;
+pub use logical::{LogicalProcessor, parse_logical_processors};
+pub use machine::{ProcessorTimes, each_processor_switches, each_processor_times, page_files_in_use_pages};
+pub use process_list::{
+    Damaged, DiskCounters, Extension, IoCounters, Process, ProcessClass, ProcessList, Processes,
+};
+pub use thread::{RunState, Thread, Threads};
+
+#[cfg(test)]
+mod tests;

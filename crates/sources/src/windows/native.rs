@@ -1,0 +1,128 @@
+//! Calls of ntdll, and functions that are looked for when they are needed: not every Windows has them, or their library
+//! is one that a program without windows should not load.
+
+use std::ffi::{CStr, c_void};
+use std::sync::OnceLock;
+
+use windows_sys::Wdk::System::SystemInformation::NtQuerySystemInformation;
+use windows_sys::Wdk::System::Threading::NtQueryInformationProcess;
+use windows_sys::Win32::Foundation::{
+    HANDLE, HMODULE, NTSTATUS, STATUS_BUFFER_OVERFLOW, STATUS_BUFFER_TOO_SMALL, STATUS_INFO_LENGTH_MISMATCH,
+};
+use windows_sys::Win32::System::LibraryLoader::{
+    GetModuleHandleW, GetProcAddress, LOAD_LIBRARY_SEARCH_SYSTEM32, LoadLibraryExW,
+};
+
+/// Any function, to be cast to what it is.
+pub(super) type Function = unsafe extern "system" fn() -> isize;
+
+/// Wine runs programs of Windows elsewhere; it answers the same calls and leaves many counts at zero.
+pub(super) fn is_wine() -> bool {
+    static WINE: OnceLock<bool> = OnceLock::new();
+    *WINE.get_or_init(|| ntdll(c"wine_get_version").is_some())
+}
+
+/// A function of ntdll, which every process has loaded.
+pub(super) fn ntdll(name: &CStr) -> Option<Function> {
+    let library = wide("ntdll.dll");
+    // SAFETY: the name is live and ends with a zero; a null module is checked in `function`.
+    function(unsafe { GetModuleHandleW(library.as_ptr()) }, name)
+}
+
+/// A function of a library in the system's own directory. The library stays loaded.
+pub(super) fn system_library(library: &str, name: &CStr) -> Option<Function> {
+    let library = wide(library);
+    // SAFETY: the name is live and ends with a zero; no file is passed; a null module is checked in `function`.
+    let module =
+        unsafe { LoadLibraryExW(library.as_ptr(), std::ptr::null_mut(), LOAD_LIBRARY_SEARCH_SYSTEM32) };
+    function(module, name)
+}
+
+fn function(module: HMODULE, name: &CStr) -> Option<Function> {
+    if module.is_null() {
+        return None;
+    }
+    // SAFETY: a loaded module and a live name that ends with a zero.
+    unsafe { GetProcAddress(module, name.as_ptr().cast()) }
+}
+
+fn wide(text: &str) -> Vec<u16> {
+    text.encode_utf16().chain([0]).collect()
+}
+
+/// Why a question was not answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoAnswer {
+    /// So many bytes are wanted, as far as the system says; at least more than there were.
+    TooSmall(usize),
+    Status(NTSTATUS),
+}
+
+fn answered(status: NTSTATUS, told: u32, room: usize) -> Result<usize, NoAnswer> {
+    match status {
+        STATUS_INFO_LENGTH_MISMATCH | STATUS_BUFFER_TOO_SMALL | STATUS_BUFFER_OVERFLOW => {
+            Err(NoAnswer::TooSmall(told as usize))
+        }
+        0.. => Ok((told as usize).min(room)),
+        status => Err(NoAnswer::Status(status)),
+    }
+}
+
+/// Asks `NtQuerySystemInformation`; the number of bytes that are the answer.
+pub(super) fn system_information(class: i32, room: &mut [u64]) -> Result<usize, NoAnswer> {
+    let bytes = size_of_val(room);
+    let mut told = 0;
+    // SAFETY: the buffer is live and `bytes` long (8-byte aligned, as the structures want it); the system writes
+    // plain numbers.
+    let status =
+        unsafe { NtQuerySystemInformation(class, room.as_mut_ptr().cast(), clamp_u32(bytes), &mut told) };
+    answered(status, told, bytes)
+}
+
+/// The same of the processors of one group, where Windows has more than one.
+pub(super) fn system_information_of_group(
+    class: i32,
+    group: u16,
+    room: &mut [u64],
+) -> Result<usize, NoAnswer> {
+    type QueryEx = unsafe extern "system" fn(i32, *const c_void, u32, *mut c_void, u32, *mut u32) -> NTSTATUS;
+    const NOT_FOUND: NTSTATUS = 0xC000_0139_u32.cast_signed();
+    static QUERY: OnceLock<Option<QueryEx>> = OnceLock::new();
+    let query = QUERY.get_or_init(|| {
+        let function = ntdll(c"NtQuerySystemInformationEx")?;
+        // SAFETY: this is the function's signature since Windows 7.
+        Some(unsafe { std::mem::transmute::<Function, QueryEx>(function) })
+    });
+    let query = query.ok_or(NoAnswer::Status(NOT_FOUND))?;
+    let bytes = size_of_val(room);
+    let (input, mut told) = ((&raw const group).cast(), 0);
+    // SAFETY: the question is a live u16, the buffer is live and `bytes` long.
+    let status = unsafe { query(class, input, 2, room.as_mut_ptr().cast(), clamp_u32(bytes), &mut told) };
+    answered(status, told, bytes)
+}
+
+/// Asks `NtQueryInformationProcess`; the number of bytes that are the answer.
+pub(super) fn process_information(
+    handle: HANDLE,
+    class: i32,
+    room: &mut [u64],
+    bytes: usize,
+) -> Result<usize, NoAnswer> {
+    let bytes = bytes.min(size_of_val(room));
+    let mut told = 0;
+    // SAFETY: the caller's handle is live, the buffer is live and at least `bytes` long.
+    let status = unsafe {
+        NtQueryInformationProcess(handle, class, room.as_mut_ptr().cast(), clamp_u32(bytes), &mut told)
+    };
+    answered(status, told, bytes)
+}
+
+/// The bytes of a buffer that was asked for in units of its alignment.
+pub(super) fn as_bytes(room: &[u64]) -> &[u8] {
+    // SAFETY: the same memory, every byte of which is initialised, at a smaller alignment.
+    unsafe { std::slice::from_raw_parts(room.as_ptr().cast(), size_of_val(room)) }
+}
+
+fn clamp_u32(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,98 @@
+//! What feeds the machine, and what it may use: mains or battery, the power plan, a limit of the frequency.
+
+use std::sync::OnceLock;
+
+use windows_sys::Win32::System::Power::{GetSystemPowerStatus, SYSTEM_POWER_STATUS};
+use windows_sys::core::GUID;
+
+use super::native::{self, Function};
+
+/// `PROCESSOR_POWER_INFORMATION` of one processor.
+const PROCESSOR_POWER_WORDS: usize = 6;
+/// Processors whose limit is looked at; on larger machines the first ones speak for all.
+const MAX_PROCESSORS: usize = 256;
+
+/// Tells what is known; `false` if the machine does not say what feeds it.
+pub(super) fn environment(tell: &mut dyn FnMut(&'static str, &'static str, f64)) -> bool {
+    if let Some(ratio) = frequency_limit() {
+        tell("power", "cpu_frequency_limit_ratio", ratio);
+    }
+    let mut status = SYSTEM_POWER_STATUS {
+        ACLineStatus: 255,
+        BatteryFlag: 255,
+        BatteryLifePercent: 255,
+        SystemStatusFlag: 0,
+        BatteryLifeTime: 0,
+        BatteryFullLifeTime: 0,
+    };
+    // SAFETY: the structure is live.
+    if unsafe { GetSystemPowerStatus(&mut status) } == 0 || status.ACLineStatus > 1 {
+        return false;
+    }
+    tell("power", "mains_ratio", f64::from(status.ACLineStatus));
+    tell("power", "battery_saver_ratio", f64::from(status.SystemStatusFlag & 1));
+    if status.BatteryLifePercent <= 100 {
+        tell("power", "battery_charge_ratio", f64::from(status.BatteryLifePercent) / 100.0);
+    }
+    true
+}
+
+/// The frequency that the system allows its processors now, against their highest.
+fn frequency_limit() -> Option<f64> {
+    type PowerInformation = unsafe extern "system" fn(i32, *const u8, u32, *mut u32, u32) -> i32;
+    const PROCESSOR_INFORMATION: i32 = 11;
+    static FUNCTION: OnceLock<Option<PowerInformation>> = OnceLock::new();
+    let function = (*FUNCTION.get_or_init(|| {
+        let function = native::system_library("powrprof.dll", c"CallNtPowerInformation")?;
+        // SAFETY: this is the function's documented signature; the answer is an array of six numbers a processor.
+        Some(unsafe { std::mem::transmute::<Function, PowerInformation>(function) })
+    }))?;
+    let mut room = [0u32; PROCESSOR_POWER_WORDS * MAX_PROCESSORS];
+    let count = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_PROCESSORS);
+    let bytes = (count * PROCESSOR_POWER_WORDS * size_of::<u32>()) as u32;
+    // SAFETY: nothing goes in; the buffer is live and at least `bytes` long.
+    let status = unsafe { function(PROCESSOR_INFORMATION, std::ptr::null(), 0, room.as_mut_ptr(), bytes) };
+    let processors = room[..count * PROCESSOR_POWER_WORDS].chunks_exact(PROCESSOR_POWER_WORDS);
+    // Number, highest, current and allowed megahertz, idle states.
+    let ratios =
+        processors.filter(|one| one[1] > 0 && one[3] > 0).map(|one| f64::from(one[3]) / f64::from(one[1]));
+    let (sum, known) = ratios.fold((0.0, 0u32), |(sum, known), ratio| (sum + ratio, known + 1));
+    (status == 0 && known > 0).then(|| sum / f64::from(known))
+}
+
+/// The name of the power plan, in the language of the system.
+pub(super) fn plan() -> Option<String> {
+    type ActiveScheme = unsafe extern "system" fn(*const u8, *mut *mut GUID) -> u32;
+    type FriendlyName =
+        unsafe extern "system" fn(*const u8, *const GUID, *const GUID, *const GUID, *mut u8, *mut u32) -> u32;
+    type Free = unsafe extern "system" fn(*mut GUID) -> *mut GUID;
+    let (active, name, free) = (
+        native::system_library("powrprof.dll", c"PowerGetActiveScheme")?,
+        native::system_library("powrprof.dll", c"PowerReadFriendlyName")?,
+        native::system_library("kernel32.dll", c"LocalFree")?,
+    );
+    // SAFETY: these are the functions' documented signatures.
+    let (active, name, free) = unsafe {
+        (
+            std::mem::transmute::<Function, ActiveScheme>(active),
+            std::mem::transmute::<Function, FriendlyName>(name),
+            std::mem::transmute::<Function, Free>(free),
+        )
+    };
+    let mut scheme = std::ptr::null_mut();
+    // SAFETY: a live place for the pointer that the function allocates.
+    if unsafe { active(std::ptr::null(), &mut scheme) } != 0 || scheme.is_null() {
+        return None;
+    }
+    let mut room = [0u16; 256];
+    let mut bytes = size_of_val(&room) as u32;
+    let none = std::ptr::null();
+    // SAFETY: the plan that was just told, a live buffer with its length; the plan is freed once, after its last use.
+    let status = unsafe {
+        let status = name(std::ptr::null(), scheme, none, none, room.as_mut_ptr().cast(), &mut bytes);
+        free(scheme);
+        status
+    };
+    let text = String::from_utf16_lossy(room.get(..bytes as usize / 2).filter(|_| status == 0)?);
+    Some(text.trim_end_matches('\0').to_owned()).filter(|text| !text.is_empty())
+}

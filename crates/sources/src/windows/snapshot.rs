@@ -1,0 +1,137 @@
+//! All processes and their threads in one call: what a tick reads, reads it here.
+
+use std::time::Instant;
+
+use ortscope_decode::nt::{Process, ProcessClass, ProcessList};
+
+use super::native::{self, NoAnswer};
+use crate::sampler::ReadError;
+
+/// The first buffer; a machine with 200 processes and 3,000 threads fills about half of it.
+const FIRST_BYTES: usize = 512 << 10;
+/// No list is larger than this: 65,536 processes with eight threads each take 50 MiB.
+const MAX_BYTES: usize = 64 << 20;
+/// The list can grow between two calls, so that the second is too small again.
+const MAX_TRIES: usize = 8;
+
+/// The last list, and where each process stands in it.
+#[derive(Debug)]
+pub(super) struct Snapshot {
+    room: Vec<u64>,
+    length: usize,
+    class: ProcessClass,
+    /// Pids with their places, by pid.
+    places: Vec<(u32, usize)>,
+    /// Administrators get more; found out at the first attempt.
+    full: bool,
+    /// How long the last call took.
+    cost_nanos: u64,
+}
+
+impl Snapshot {
+    pub fn new() -> Self {
+        Self {
+            room: Vec::new(),
+            length: 0,
+            class: ProcessClass::Plain,
+            places: Vec::new(),
+            full: true,
+            cost_nanos: 0,
+        }
+    }
+
+    /// Takes a new one; `starts` if the functions that threads began with are wanted, which makes it larger.
+    pub fn take(&mut self, starts: bool) -> Result<(), ReadError> {
+        let begin = Instant::now();
+        self.places.clear();
+        self.length = 0;
+        let classes: &[ProcessClass] = match (starts, self.full) {
+            (false, _) => &[ProcessClass::Plain],
+            (true, true) => &[ProcessClass::Full, ProcessClass::Extended, ProcessClass::Plain],
+            (true, false) => &[ProcessClass::Extended, ProcessClass::Plain],
+        };
+        let mut result = Err(NoAnswer::Status(0));
+        for class in classes {
+            result = self.fill(*class);
+            if result.is_ok() {
+                break;
+            }
+            self.full &= *class != ProcessClass::Full;
+        }
+        result.map_err(|error| match error {
+            NoAnswer::TooSmall(bytes) => {
+                ReadError::Failed(format!("the list takes {} MiB; at most 64 are read", bytes >> 20))
+            }
+            NoAnswer::Status(status) => {
+                ReadError::Failed(format!("NtQuerySystemInformation failed with {status:#010x}"))
+            }
+        })?;
+        let mut places = std::mem::take(&mut self.places);
+        for process in self.list().processes() {
+            let process = process.map_err(|damaged| ReadError::Failed(damaged.to_string()))?;
+            places.push((process.pid(), process.offset()));
+        }
+        places.sort_unstable();
+        self.places = places;
+        self.cost_nanos = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        Ok(())
+    }
+
+    fn fill(&mut self, class: ProcessClass) -> Result<(), NoAnswer> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            if self.room.is_empty() {
+                self.room.resize(FIRST_BYTES / size_of::<u64>(), 0);
+            }
+            match native::system_information(class.number(), &mut self.room) {
+                Ok(length) => {
+                    (self.length, self.class) = (length, class);
+                    return Ok(());
+                }
+                Err(NoAnswer::TooSmall(needed)) if tries < MAX_TRIES => {
+                    // A quarter more than is needed: processes start all the time.
+                    let wanted = (needed + needed / 4).max(size_of_val(&self.room[..]) * 2);
+                    if needed > MAX_BYTES || size_of_val(&self.room[..]) >= MAX_BYTES {
+                        return Err(NoAnswer::TooSmall(needed));
+                    }
+                    self.room.resize(wanted.min(MAX_BYTES).div_ceil(size_of::<u64>()), 0);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn list(&self) -> ProcessList<'_> {
+        let bytes = native::as_bytes(&self.room);
+        let bytes = bytes.get(..self.length).unwrap_or_default();
+        ProcessList::new(bytes, bytes.as_ptr().addr() as u64, self.class)
+    }
+
+    pub fn cost_nanos(&self) -> u64 {
+        self.cost_nanos
+    }
+
+    /// Process 0 is not a process: it is the time in which no other ran.
+    pub fn pids(&self) -> impl Iterator<Item = u32> {
+        self.places.iter().map(|(pid, _)| *pid).filter(|pid| *pid != 0)
+    }
+
+    /// Who has this id.
+    pub fn process(&self, pid: u32) -> Option<Process<'_>> {
+        let at = self.places.binary_search_by_key(&pid, |(pid, _)| *pid).ok().filter(|_| pid != 0)?;
+        self.list().at(self.places[at].1).ok()
+    }
+
+    /// Exactly this process.
+    pub fn same(&self, pid: u32, create_time: u64) -> Option<Process<'_>> {
+        self.process(pid).filter(|process| process.create_time() == create_time)
+    }
+
+    /// The parent, unless it has ended and its number belongs to somebody younger.
+    pub fn parent_of(&self, process: &Process<'_>) -> Option<u32> {
+        let parent = process.parent_pid();
+        let owner = self.process(parent)?;
+        (owner.create_time() <= process.create_time()).then_some(parent)
+    }
+}

@@ -1,0 +1,205 @@
+//! The whole machine: times of its processors, memory, page files.
+
+use std::mem::{size_of, zeroed};
+
+use ortscope_core::schema::SystemSampleRow;
+use ortscope_decode::nt::{self, Count32, ProcessorTimes};
+use windows_sys::Win32::System::SystemInformation::{
+    GetLogicalProcessorInformationEx, GlobalMemoryStatusEx, MEMORYSTATUSEX, RelationAll,
+};
+use windows_sys::Win32::System::Threading::GetActiveProcessorGroupCount;
+
+use super::native::{self, NoAnswer};
+use crate::processors::{CoreKind, Processor};
+
+/// Processors of one group; a group has at most 64.
+const GROUP_PROCESSORS: usize = 64;
+/// The largest answer about one processor.
+const ENTRY_WORDS: usize = 6;
+/// More groups than any Windows has.
+const MAX_GROUPS: u16 = 128;
+/// Page files have names in their answer; this is room for all sixteen there can be.
+const PAGE_FILE_WORDS: usize = 1024;
+/// The answer about what processors share, of a machine with 2048 of them.
+const MAX_LOGICAL_BYTES: usize = 4 << 20;
+const PAGE_BYTES: u64 = 4096;
+/// Single processors are told this often: Windows counts in steps of up to 15.6 ms, of which one makes 3 % of this.
+const PROCESSORS_NANOS: u64 = 500_000_000;
+
+const PROCESSOR_TIMES: i32 = 8;
+const PAGE_FILES: i32 = 18;
+const INTERRUPTS: i32 = 23;
+
+#[derive(Debug, Default)]
+struct One {
+    times: ProcessorTimes,
+    /// When its share was told last.
+    told: ProcessorTimes,
+    switches: Count32,
+    interrupts: Count32,
+}
+
+/// What was read before.
+#[derive(Debug, Default)]
+pub(super) struct System {
+    /// Of all processors, through all groups.
+    before: Vec<One>,
+    told_ns: Option<u64>,
+    /// Shares that were not told yet.
+    busy: Vec<(u32, f64)>,
+    room: Vec<u64>,
+}
+
+impl System {
+    pub fn read(&mut self, now_ns: u64, row: &mut SystemSampleRow, is_wine: bool) {
+        self.room.resize(GROUP_PROCESSORS * ENTRY_WORDS, 0);
+        self.read_times(now_ns, row);
+        if !is_wine {
+            self.read_switches(row);
+            row.swap_used_bytes = page_files_bytes();
+        }
+        if let Some(memory) = memory() {
+            row.memory_total_bytes = Some(memory.ullTotalPhys);
+            row.memory_used_bytes = memory.ullTotalPhys.checked_sub(memory.ullAvailPhys);
+        }
+    }
+
+    fn read_times(&mut self, now_ns: u64, row: &mut SystemSampleRow) {
+        let (mut sum_now, mut sum_before, mut interrupts) =
+            (ProcessorTimes::default(), ProcessorTimes::default(), 0u64);
+        let is_first = self.before.is_empty();
+        let is_told = self.told_ns.is_none_or(|at| now_ns.saturating_sub(at) >= PROCESSORS_NANOS);
+        let (before, busy) = (&mut self.before, &mut self.busy);
+        let mut nows = Vec::new();
+        each_group(PROCESSOR_TIMES, &mut self.room, |first, bytes| {
+            nt::each_processor_times(bytes, |index, now| nows.push((first + index, now)));
+        });
+        for (number, now) in nows.iter().copied() {
+            if before.len() <= number {
+                before.resize_with(number + 1, One::default);
+            }
+            let one = &mut before[number];
+            interrupts = interrupts.saturating_add(one.interrupts.read(now.interrupts));
+            (sum_now, sum_before) = (sum_now.and(now), sum_before.and(one.times));
+            if is_told {
+                let ratio = now.busy_ratio_since(one.told).filter(|_| !is_first);
+                busy.extend(ratio.map(|ratio| (number as u32, ratio)));
+                one.told = now;
+            }
+        }
+        self.told_ns = if is_told { Some(now_ns) } else { self.told_ns };
+        // Between two steps of the system's clock nothing is known, and the last share stays.
+        let share = sum_now.busy_ratio_since(sum_before);
+        if share.is_some() {
+            row.cpu_percent = share.filter(|_| !is_first).map(|ratio| 100.0 * ratio);
+            nows.into_iter().for_each(|(number, now)| before[number].times = now);
+        }
+        // Zero is what Wine says.
+        row.interrupts = Some(interrupts).filter(|count| *count > 0);
+    }
+
+    fn read_switches(&mut self, row: &mut SystemSampleRow) {
+        let (before, mut sum) = (&mut self.before, None);
+        each_group(INTERRUPTS, &mut self.room, |first, bytes| {
+            nt::each_processor_switches(bytes, |index, now| {
+                if let Some(one) = before.get_mut(first + index) {
+                    sum = Some(sum.unwrap_or(0u64).saturating_add(one.switches.read(now)));
+                }
+            });
+        });
+        row.context_switches = sum.or(row.context_switches);
+    }
+
+    /// Busy shares of single processors, each told once.
+    pub fn processors(&mut self, tell: &mut dyn FnMut(u32, f64)) {
+        for (number, ratio) in self.busy.drain(..) {
+            tell(number, ratio);
+        }
+    }
+}
+
+/// Asks every group of processors; told with the number of the group's first one.
+fn each_group(class: i32, room: &mut [u64], mut tell: impl FnMut(usize, &[u8])) {
+    // SAFETY: no pointers are passed.
+    let groups = unsafe { GetActiveProcessorGroupCount() }.clamp(1, MAX_GROUPS);
+    let mut first = 0;
+    for group in 0..groups {
+        let answer = match groups {
+            1 => native::system_information(class, room),
+            _ => native::system_information_of_group(class, group, room),
+        };
+        let Ok(length) = answer else { return };
+        tell(first, native::as_bytes(room).get(..length).unwrap_or_default());
+        first += processors_in(group);
+    }
+}
+
+fn processors_in(group: u16) -> usize {
+    // SAFETY: no pointers are passed.
+    unsafe { windows_sys::Win32::System::Threading::GetActiveProcessorCount(group) as usize }
+}
+
+fn page_files_bytes() -> Option<u64> {
+    let mut room = [0; PAGE_FILE_WORDS];
+    let length = native::system_information(PAGE_FILES, &mut room).ok()?;
+    let pages = nt::page_files_in_use_pages(native::as_bytes(&room).get(..length)?)?;
+    Some(pages.saturating_mul(PAGE_BYTES))
+}
+
+pub(super) fn memory() -> Option<MEMORYSTATUSEX> {
+    // SAFETY: an all-zero MEMORYSTATUSEX is a valid value of plain integers.
+    let mut memory: MEMORYSTATUSEX = unsafe { zeroed() };
+    memory.dwLength = size_of::<MEMORYSTATUSEX>() as u32;
+    // SAFETY: the structure is live and `dwLength` is its size.
+    let known = unsafe { GlobalMemoryStatusEx(&mut memory) } != 0;
+    known.then_some(memory)
+}
+
+/// The processors with their kinds: the class with the best performance is performance, if there is more than one.
+pub(super) fn processors_online() -> Vec<Processor> {
+    let mut bytes = 0u32;
+    // SAFETY: asks for the size only.
+    unsafe { GetLogicalProcessorInformationEx(RelationAll, std::ptr::null_mut(), &mut bytes) };
+    let mut room = vec![0u64; (bytes as usize).min(MAX_LOGICAL_BYTES).div_ceil(size_of::<u64>())];
+    let mut told = size_of_val(&room[..]) as u32;
+    // SAFETY: the buffer is live, 8-byte aligned, and `told` bytes long.
+    let known =
+        unsafe { GetLogicalProcessorInformationEx(RelationAll, room.as_mut_ptr().cast(), &mut told) } != 0;
+    if !known {
+        return Vec::new();
+    }
+    let answer = native::as_bytes(&room);
+    let processors = nt::parse_logical_processors(answer.get(..told as usize).unwrap_or_default());
+    let classes = || processors.iter().map(|processor| processor.efficiency_class);
+    let (best, worst) = (classes().max(), classes().min());
+    let kind = |class: u8| match best == worst {
+        true => CoreKind::Uniform,
+        false if Some(class) == best => CoreKind::Performance,
+        false => CoreKind::Efficiency,
+    };
+    let processor = |one: &nt::LogicalProcessor| Processor {
+        number: one.number,
+        kind: kind(one.efficiency_class),
+        numa_node: one.numa_node,
+        core: Some(one.core),
+    };
+    processors.iter().map(processor).collect()
+}
+
+/// The start of the system, which stays the same when the clock is set, with the number of the start that Windows counts.
+pub(super) fn boot_id() -> Option<String> {
+    const TIME_OF_DAY: i32 = 3;
+    let mut room = [0u64; 8];
+    let answer: Result<usize, NoAnswer> = native::system_information(TIME_OF_DAY, &mut room[..6]);
+    answer.ok().filter(|length| *length >= 40)?;
+    let (started, set_since) = (room[0], room[4]);
+    Some(format!("windows-{:x}-{:x}", started.wrapping_sub(set_since), boot_number()))
+}
+
+/// `KUSER_SHARED_DATA.BootId`, which every process can read at the same place.
+fn boot_number() -> u32 {
+    const BOOT_ID: usize = 0x7FFE_02C4;
+    let place = std::ptr::with_exposed_provenance::<u32>(BOOT_ID);
+    // SAFETY: Windows maps this page, readable, at this address into every process; the number is aligned.
+    unsafe { place.read_volatile() }
+}
