@@ -5,6 +5,7 @@
 #![expect(clippy::print_stdout, reason = "a task's result is its standard output")]
 #![expect(clippy::print_stderr, reason = "progress and problems go to standard error")]
 
+mod api;
 mod arguments;
 mod bench;
 mod deps;
@@ -42,15 +43,21 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "test",
-        usage: "test [--full] [NEXTEST ARGS]",
+        usage: "test [--full] [--python | NEXTEST ARGS]",
         about: "everything a change must pass: format, lints, arrows, tests, Windows check",
         run: test::main,
     },
     Task {
         name: "windows",
-        usage: "windows --check [--build] | --test [FILTER] | --python",
-        about: "compile for Windows from here, or run the tests under Wine",
+        usage: "windows [--check [--build] | --test [FILTER] | --python]",
+        about: "compile for Windows from here, run the tests and the Python package under Wine; all of it without an option",
         run: windows::main,
+    },
+    Task {
+        name: "windows-selftest",
+        usage: "windows-selftest",
+        about: "on a real Windows: check what only that can show, and write a report",
+        run: windows::selftest::main,
     },
     Task {
         name: "dist",

@@ -5,6 +5,9 @@
 //! compiler, else `tools/windows-setup.sh` gets one of the two. The products stay in a directory of their own, so that
 //! switching between systems rebuilds nothing.
 
+mod imports;
+pub(crate) mod selftest;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -45,7 +48,18 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
             let environment = Environment::open(Workspace::find()?, TO_TEST, false)?;
             summary.step("python under wine", || python::wine::test(&environment));
         }
-        _ => return Err(UsageError("one of --check, --test and --python is needed".to_owned()).into()),
+        // Everything.
+        (false, false, false) => {
+            arguments.finish()?;
+            let workspace = Workspace::find()?;
+            summary.step("windows check", || self::check(&workspace, true));
+            let mut environment = Environment::open(workspace, TO_TEST, false)?;
+            summary.step("models", || test::fetch_models(&environment));
+            summary.step("windows tests", || self::test(&mut environment, &[]));
+            let environment = Environment::open(Workspace::find()?, TO_TEST, false)?;
+            summary.step("python under wine", || python::wine::test(&environment));
+        }
+        _ => return Err(UsageError("only one of --check, --test and --python".to_owned()).into()),
     }
     summary.print_table();
     summary.print_totals();
@@ -64,6 +78,11 @@ pub(crate) fn check(workspace: &Workspace, build: bool) -> Result<Outcome> {
     if build {
         succeed(cargo(workspace, standard_library, &["build"]).arg("--workspace"))
             .context("it does not link for Windows")?;
+        let program = products(workspace).join(TARGET).join("debug").join("ortscope.exe");
+        println!(
+            "  ortscope.exe imports {} functions, all of Windows 10 version 1909",
+            imports::check(&program)?
+        );
     }
     Ok(Outcome::Passed)
 }

@@ -96,3 +96,22 @@ fn damaged_and_foreign_files_are_named() {
     assert!(info["losses"]["damage"]["buffers_missing"]["count"].as_u64() > Some(0), "{info}");
     place.ortscope(&["etl", "dump", &path.display().to_string(), "--from", "2", "--to", "1"]).expect_code(2);
 }
+
+#[test]
+fn sessions_are_refused_elsewhere_and_asked_for_wrongly_everywhere() {
+    let place = Place::new();
+    let unknown =
+        place.ortscope(&["etl", "start", "-o", "t.etl", "--flags", "cswtch"]).expect_code(2).stderr();
+    assert!(unknown.contains("'cswtch' is not a kernel flag") && unknown.contains("hint:"), "{unknown}");
+    let nothing = place.ortscope(&["etl", "start", "-o", "t.etl", "--flags", "none"]).expect_code(2).stderr();
+    assert!(nothing.contains("nothing to record"), "{nothing}");
+    let buffers = ["etl", "start", "-o", "t.etl", "--min-buffers", "9", "--max-buffers", "8"];
+    assert!(place.ortscope(&buffers).expect_code(2).stderr().contains("--min-buffers 9 is more"));
+    if std::env::consts::OS == "windows" {
+        return;
+    }
+    for arguments in [&["etl", "list"][..], &["etl", "stop"], &["etl", "start", "-o", "t.etl"]] {
+        let told = place.ortscope(arguments).expect_code(2).stderr();
+        assert!(told.contains("run on Windows only") && told.contains("hint:"), "{told}");
+    }
+}

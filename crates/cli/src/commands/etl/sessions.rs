@@ -94,7 +94,7 @@ pub fn start(args: &EtlStartArgs, terminal: &Terminal) -> Result<Exit, Failure> 
     }
     if terminal.json {
         print_json(&json!({
-            "schema": "ortscope.etl-start/1", "session": args.name, "file": file, "kernel_flags": kernel.names(),
+            "schema": "ortscope.etl.start/1", "session": args.name, "file": file, "kernel_flags": kernel.names(),
             "providers": settings.providers.iter().map(|provider| provider.name).collect::<Vec<_>>(), "refused": notes,
         }))?;
     } else {
@@ -112,7 +112,7 @@ pub fn stop(name: &str, terminal: &Terminal) -> Result<Exit, Failure> {
     let api = functions()?;
     let status = etw::stop(&*api, name).map_err(|error| failure(&error))?;
     if terminal.json {
-        print_json(&json!({"schema": "ortscope.etl-stop/1", "session": status_json(&status)}))?;
+        print_json(&json!({"schema": "ortscope.etl.stop/1", "session": status_json(&status)}))?;
     } else {
         let file = if status.log_file.is_empty() { String::new() } else { format!("  {}", status.log_file) };
         let written = u64::from(status.buffers_written) * u64::from(status.buffer_kilobytes) * 1024;
@@ -140,7 +140,7 @@ pub fn list(terminal: &Terminal) -> Result<Exit, Failure> {
         api.sessions().map_err(|code| Failure::internal(format!("the sessions cannot be listed: {code}")))?;
     if terminal.json {
         let sessions: Vec<Value> = sessions.iter().map(status_json).collect();
-        print_json(&json!({"schema": "ortscope.etl-list/1", "sessions": sessions}))?;
+        print_json(&json!({"schema": "ortscope.etl.list/1", "sessions": sessions}))?;
         return Ok(Exit::Ok);
     }
     if sessions.is_empty() {
