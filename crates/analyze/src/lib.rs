@@ -25,6 +25,7 @@ pub mod batch_sweep;
 pub mod clock_cost;
 pub mod distribution;
 pub mod drift;
+pub mod energy;
 pub mod flops;
 pub mod generation;
 pub mod hodges_lehmann;

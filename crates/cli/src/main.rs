@@ -2,6 +2,7 @@
 
 mod args;
 mod commands;
+mod devices;
 mod exit;
 mod input_files;
 mod logging;

@@ -4,6 +4,7 @@
 //! each one bounds what it allocates by documented limits.
 
 pub mod btf;
+pub mod energy_counter;
 pub mod etw;
 pub mod nt;
 pub mod onnx;

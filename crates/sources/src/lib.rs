@@ -4,6 +4,7 @@
 //! Everything else in this crate, and in the crates above it, is the same everywhere.
 
 mod channel_source;
+pub mod devices;
 pub mod etw;
 pub mod kernel;
 mod kernel_rows;

@@ -75,6 +75,7 @@ pub fn run(global: &GlobalArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     let noise = noise();
     checks.extend(machine_checks(&machine, &clock, &noise));
     checks.extend(watching_checks());
+    checks.extend(device_checks());
     let document = DoctorDocument {
         schema: "ortscope.doctor/1",
         ortscope_version: env!("CARGO_PKG_VERSION"),
@@ -260,6 +261,24 @@ fn watching_checks() -> Vec<Check> {
         },
     ]);
     checks
+}
+
+/// Devices beside the processors: what is read, and why the rest is not.
+fn device_checks() -> Vec<Check> {
+    let found = crate::devices::found();
+    let readers = found.readers.iter().map(|reader| Check {
+        name: "devices",
+        state: State::Ok,
+        text: units::one_line(&reader.describe(), 200),
+        hint: None,
+    });
+    let missing = found.missing.iter().map(|missing| Check {
+        name: missing.what,
+        state: State::Warning,
+        text: missing.why.clone(),
+        hint: Some(missing.hint.clone()),
+    });
+    readers.chain(missing).collect()
 }
 
 fn kernel_check(name: &'static str, error: Option<TraceError>, sees: &str) -> Check {

@@ -1,17 +1,23 @@
 //! The sink of a measurement: keeps what the statistics need, compactly, and the worker's messages.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use ortscope_analyze::energy::Readings;
 use ortscope_core::batch::Batch;
 use ortscope_core::pipeline::{FlushError, Sink, SinkError};
-use ortscope_core::schema::{AnnotationRow, InferenceRow, ProcessSampleRow, TableId};
+use ortscope_core::schema::{
+    AnnotationRow, DeviceSampleRow, InferenceRow, ProcessSampleRow, TableId, UnavailabilityRow,
+};
 use ortscope_sources::MESSAGE_KIND;
 
 use super::protocol::WorkerMessage;
 
 /// Inferences kept. A measurement that reaches it is stopped, and the report says so.
 pub const MAX_INFERENCES: usize = 5_000_000;
+/// Readings of one counter of energy: a day at ten a second.
+const MAX_READINGS: usize = 864_000;
 
 /// One inference, reduced to what is analysed.
 #[derive(Debug, Clone, Copy)]
@@ -50,8 +56,32 @@ pub struct Collected {
     pub failed_inferences: u64,
     pub messages: Vec<WorkerMessage>,
     pub samples: Vec<ProcessSampleRow>,
+    pub energy: CollectedEnergy,
     /// Messages that could not be read: a defect, and reported as one.
     pub unreadable_messages: u64,
+}
+
+/// Counters of energy, and why there are none.
+#[derive(Debug, Default)]
+pub struct CollectedEnergy {
+    pub meters: BTreeMap<String, Readings>,
+    pub source: String,
+    pub why_not: Option<String>,
+}
+
+impl CollectedEnergy {
+    fn add(&mut self, row: &DeviceSampleRow) {
+        if &*row.metric != "energy_joules" {
+            return;
+        }
+        if self.source.is_empty() {
+            self.source = row.source.to_string();
+        }
+        let readings = self.meters.entry(row.device.to_string()).or_default();
+        if readings.len() < MAX_READINGS {
+            readings.push((row.timestamp_ns, row.value));
+        }
+    }
 }
 
 impl Collected {
@@ -86,6 +116,15 @@ impl Sink for Collector {
             TableId::Inferences => {
                 for row in batch.rows::<InferenceRow>() {
                     keep(&mut collected, &row);
+                }
+            }
+            TableId::DeviceSamples => {
+                batch.rows::<DeviceSampleRow>().for_each(|row| collected.energy.add(&row));
+            }
+            TableId::Unavailability => {
+                for row in batch.rows::<UnavailabilityRow>().filter(|row| &*row.track == "energy") {
+                    let hint = row.hint.as_deref().map(|hint| format!("; {hint}")).unwrap_or_default();
+                    collected.energy.why_not.get_or_insert_with(|| format!("{}{hint}", row.reason));
                 }
             }
             TableId::ProcessSamples => collected.samples.extend(batch.rows::<ProcessSampleRow>()),

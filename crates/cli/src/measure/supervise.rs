@@ -131,6 +131,7 @@ pub fn supervise(
             Arc::clone(&ended),
         ))
         .source(ProcessSampler::new(vec![child.id()], assignment.sampling_hertz))
+        .source(crate::devices::source())
         .sink(collector.clone())
         .start()?;
     if let Some(stage) = assignment.stage {

@@ -97,7 +97,7 @@ pub fn watch(
     if let Some(recording) = recording {
         pipeline = pipeline.journal(recording.journal());
     }
-    pipeline = pipeline.source(sampler);
+    pipeline = pipeline.source(sampler).source(crate::devices::source());
     if let Some(source) = inside.take_source() {
         pipeline = pipeline.source(source);
     }

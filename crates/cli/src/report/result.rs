@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ortscope_analyze::energy::{EnergyReport, energy};
 use ortscope_analyze::generation::{Sequence, summarize_generation};
 use ortscope_analyze::leak::{LeakReport, MemoryPoint, detect_leak};
 use ortscope_analyze::open_loop::{Request, open_loop};
@@ -51,6 +52,8 @@ pub struct RunResult {
     pub leak: Option<LeakReport>,
     /// CPU time per wall time of the measured loop: 1.8 = nearly two cores busy.
     pub cpu_cores_used: Option<f64>,
+    /// Of the measured loop, by counters of the machine; `unavailable` says why there is none.
+    pub energy: Option<EnergyReport>,
     pub outputs_checked: Option<OutputsChecked>,
     pub allocator: Option<BTreeMap<String, Value>>,
     /// Windows of profiled runs during the measurement (`--profile-every`).
@@ -192,6 +195,7 @@ impl RunResult {
             memory: Memory::default(),
             leak: None,
             cpu_cores_used: None,
+            energy: None,
             outputs_checked: None,
             allocator: None,
             operator_windows: Vec::new(),
@@ -215,6 +219,7 @@ impl RunResult {
         result.take_server(&collected.steady, unserved);
         result.take_generation(&collected.generated);
         result.take_memory(&collected);
+        result.take_energy(&collected);
         if measured.soak {
             result.leak = Some(detect_leak(&memory_points(&collected)));
         }
@@ -391,11 +396,39 @@ impl RunResult {
         memory.growth_per_inference_bytes = growth_per_inference(collected);
     }
 
+    fn take_energy(&mut self, collected: &Collected) {
+        let warm_up = self.warm_up.as_ref().map_or(0, |warm_up| warm_up.discarded);
+        let steady = collected.steady.get(warm_up..).unwrap_or_default();
+        let loops = if steady.is_empty() { &collected.generated } else { steady };
+        let (Some(first), Some(last)) = (loops.first(), loops.last()) else { return };
+        let busy_nanos: u64 = loops.iter().map(Inference::end_to_end_nanos).sum();
+        let window = (first.start_nanos, last.end_nanos());
+        let measured = &collected.energy;
+        let answer = match (measured.meters.is_empty(), &measured.why_not) {
+            (true, Some(why)) => Err(why.clone()),
+            _ => energy(
+                &measured.meters,
+                &measured.source,
+                window,
+                loops.len() as u64,
+                busy_nanos as f64 / 1e9,
+            ),
+        };
+        match answer {
+            Ok(report) => self.energy = Some(report),
+            Err(why) => {
+                self.unavailable.insert("energy.power_w", why);
+            }
+        }
+    }
+
     fn explain_gaps(&mut self) {
         let mut missing = |metric: &'static str, why: &str| {
             self.unavailable.entry(metric).or_insert_with(|| why.to_owned());
         };
-        missing("energy.power_w", "energy sources are not part of this release");
+        if self.energy.is_none() {
+            missing("energy.power_w", "nothing was measured");
+        }
         if self.memory.peak_bytes.is_none() {
             missing("memory.peak_bytes", "this system does not tell the peak of a process");
         }

@@ -294,6 +294,13 @@ impl Page {
         if let Some(cores) = result.cpu_cores_used {
             parts.push(format!("{cores:.1} cores busy"));
         }
+        if let Some(energy) = &result.energy {
+            // Of whole devices: the JSON says of which, and that others are in it.
+            let each = energy
+                .joules_per_inference
+                .map(|joules| format!(", {} J per inference", units::digits(joules)));
+            parts.push(format!("{} W{}", units::digits(energy.power_w), each.unwrap_or_default()));
+        }
         if result.scenario != Scenario::Single {
             parts.push(result.scenario.describe());
         }

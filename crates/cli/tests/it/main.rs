@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod commands;
+mod devices;
 mod etl;
 mod import_etl;
 mod inside;

@@ -1,6 +1,6 @@
 //! What has no value here, why, and what the user can do.
 
-use crate::sampler::Missing;
+use crate::sampler::{Missing, ReadError};
 
 /// What Windows tells nobody who samples.
 pub(super) fn never(is_wine: bool) -> Vec<Missing> {
@@ -22,22 +22,21 @@ pub(super) fn never(is_wine: bool) -> Vec<Missing> {
         ),
     ];
     if is_wine {
-        missing.extend(WINE_LEAVES_AT_ZERO.iter().map(|track| {
-            Missing::new(track, "this is Wine, which does not count it", Some("on Windows it is measured"))
+        missing.extend(NOT_IN_WINE.iter().map(|track| {
+            Missing::new(track, "this is Wine, which does not tell it", Some("on Windows it is measured"))
         }));
     }
     missing
 }
 
-/// What Wine 8 answers with the same value whatever happens: zero, or one state for all threads.
-const WINE_LEAVES_AT_ZERO: [&str; 20] = [
+/// What Wine 8 does not answer, or with the same value whatever happens.
+const NOT_IN_WINE: [&str; 21] = [
     "cpu_cycles",
     "context_switches",
     "page_faults",
     "hard_faults",
     "paged_pool_bytes",
     "non_paged_pool_bytes",
-    "private_bytes",
     "read_operations",
     "write_operations",
     "other_operations",
@@ -46,6 +45,8 @@ const WINE_LEAVES_AT_ZERO: [&str; 20] = [
     "peak_handle_count",
     "gdi_objects",
     "user_objects",
+    "command_line",
+    "priority",
     "state",
     "active_threads",
     "suspended_threads",
@@ -53,39 +54,69 @@ const WINE_LEAVES_AT_ZERO: [&str; 20] = [
     "swap_used_bytes",
 ];
 
-pub(super) fn no_handle() -> Missing {
-    Missing::new(
-        "exit_code",
-        "processes of other users and of the system may not be opened: they have no exit code, affinity, windows, \
-         peak of handles and command line",
-        Some("run as administrator"),
-    )
+/// What can turn out to be missing while processes are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reason {
+    NoHandle,
+    NoNetwork,
+    NoAffinity,
+    NoObjects,
+    NoPower,
 }
 
-pub(super) fn no_network() -> Missing {
-    Missing::new(
-        "network_received_bytes",
-        "only Windows 11 24H2 and later count the traffic of a process",
-        Some("kernel events see every packet"),
-    )
+impl Reason {
+    fn missing(self) -> Missing {
+        match self {
+            Self::NoHandle => Missing::new(
+                "exit_code",
+                "processes of other users and of the system may not be opened: they have no exit code, affinity, \
+                 windows, peak of handles and command line",
+                Some("run as administrator"),
+            ),
+            Self::NoNetwork => Missing::new(
+                "network_received_bytes",
+                "only Windows 11 24H2 and later count the traffic of a process",
+                Some("kernel events see every packet"),
+            ),
+            Self::NoAffinity => Missing::new(
+                "affinity_mask",
+                "a process that runs in several groups of 64 processors has no single mask",
+                None,
+            ),
+            Self::NoObjects => Missing::new(
+                "user_objects",
+                "GDI and USER objects of processes of other users or sessions may not be counted",
+                Some("run as administrator, in the same session"),
+            ),
+            Self::NoPower => Missing::new("mains_ratio", "this machine does not say what feeds it", None),
+        }
+    }
 }
 
-pub(super) fn no_affinity() -> Missing {
-    Missing::new(
-        "affinity_mask",
-        "a process that runs in several groups of 64 processors has no single mask",
-        None,
-    )
+/// Reasons that wait to be told, each once.
+#[derive(Debug, Default)]
+pub(super) struct Reasons {
+    said: Vec<Reason>,
+    waiting: Vec<Missing>,
 }
 
-pub(super) fn no_objects() -> Missing {
-    Missing::new(
-        "user_objects",
-        "GDI and USER objects of processes of other users or sessions may not be counted",
-        Some("run as administrator, in the same session"),
-    )
-}
+impl Reasons {
+    pub fn say(&mut self, reason: Reason) {
+        if !self.said.contains(&reason) {
+            self.said.push(reason);
+            self.waiting.push(reason.missing());
+        }
+    }
 
-pub(super) fn no_power() -> Missing {
-    Missing::new("mains_ratio", "this machine does not say what feeds it", None)
+    /// No list, no values: this is worth saying every time it is another reason.
+    pub fn no_list(&mut self, error: &ReadError) {
+        let missing = Missing::new("processes", format!("they cannot be listed: {error}"), None);
+        if self.waiting.last() != Some(&missing) {
+            self.waiting.push(missing);
+        }
+    }
+
+    pub fn take(&mut self, tell: &mut dyn FnMut(Missing)) {
+        self.waiting.drain(..).for_each(tell);
+    }
 }

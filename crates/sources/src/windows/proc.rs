@@ -16,10 +16,11 @@ use ortscope_core::schema::{ProcessSampleRow, SystemSampleRow};
 use ortscope_decode::nt::{Count32, IoCounters, Process};
 
 use super::handles::{self, ProcessHandle};
+use super::missing::{self, Reason, Reasons};
+use super::native;
 use super::snapshot::Snapshot;
 use super::system::System;
 use super::threads::Threads;
-use super::{missing, native};
 use crate::sampler::{
     GroupSet, MetricGroup, Missing, ProcessBackend, ProcessFacts, ReadError, ThreadReading,
 };
@@ -65,7 +66,7 @@ pub struct SnapshotBackend {
     is_wine: bool,
     now_ns: u64,
     system: Option<System>,
-    missing: Vec<Missing>,
+    reasons: Reasons,
 }
 
 impl SnapshotBackend {
@@ -79,7 +80,7 @@ impl SnapshotBackend {
             is_wine: native::is_wine(),
             now_ns: 0,
             system: None,
-            missing: Vec::new(),
+            reasons: Reasons::default(),
         }
     }
 
@@ -143,7 +144,7 @@ impl ProcessBackend for SnapshotBackend {
                 hint: "install ortscope for 64-bit Windows".into(),
             };
         }
-        self.is_fresh = false;
+        (self.is_fresh, self.reasons) = (false, Reasons::default());
         match self.refresh() {
             Err(error) => Availability::Unavailable {
                 why: format!("the processes cannot be listed: {error}"),
@@ -162,7 +163,7 @@ impl ProcessBackend for SnapshotBackend {
     }
 
     fn newly_missing(&mut self, tell: &mut dyn FnMut(Missing)) {
-        self.missing.drain(..).for_each(tell);
+        self.reasons.take(tell);
     }
 
     fn begin_tick(&mut self, now_ns: u64, due: GroupSet, ended: &mut Vec<usize>) {
@@ -171,7 +172,11 @@ impl ProcessBackend for SnapshotBackend {
         self.wants_threads = due.has(MetricGroup::Threads);
         self.by_handles = self.can_use_handles(due);
         let of_processes = GroupSet::OF_PROCESSES.with(MetricGroup::Discovery).with(MetricGroup::Threads);
-        if self.by_handles || due.and(of_processes).is_empty() || self.refresh().is_err() {
+        if self.by_handles || due.and(of_processes).is_empty() {
+            return;
+        }
+        if let Err(error) = self.refresh() {
+            self.reasons.no_list(&error);
             return;
         }
         for (slot, watched) in self.slots.iter().enumerate() {
@@ -215,7 +220,7 @@ impl ProcessBackend for SnapshotBackend {
             Ok(handle) => Some(handle),
             // The snapshot tells of it all the same.
             Err(ReadError::Denied) => {
-                self.missing.push(missing::no_handle());
+                self.reasons.say(Reason::NoHandle);
                 None
             }
             Err(error) => return Err(error),
@@ -273,13 +278,14 @@ impl ProcessBackend for SnapshotBackend {
             if let Some(process) = process {
                 row.working_set_bytes = process.working_set_bytes();
                 row.peak_working_set_bytes = Some(process.peak_working_set_bytes());
-                row.private_bytes = Some(process.private_bytes()).filter(|bytes| *bytes > 0);
+                row.private_bytes = private_bytes(process, watched.handle.as_ref());
                 row.virtual_bytes = Some(process.virtual_bytes());
                 row.page_faults = counted(watched.page_faults.read(process.page_faults()));
                 row.hard_faults = counted(watched.hard_faults.read(process.hard_faults()));
                 row.paged_pool_bytes = counted(process.paged_pool_bytes());
                 row.non_paged_pool_bytes = counted(process.non_paged_pool_bytes());
-                row.priority = Some(i64::from(process.base_priority()));
+                // Wine numbers them in another way.
+                row.priority = Some(i64::from(process.base_priority())).filter(|_| !is_wine);
                 row.thread_count = Some(u64::from(process.thread_count()));
                 row.handle_count = Some(u64::from(process.handle_count()));
             } else if let Some(memory) = watched.handle.as_ref().and_then(ProcessHandle::memory) {
@@ -317,7 +323,7 @@ impl ProcessBackend for SnapshotBackend {
             let Some(handle) = watched.handle.as_ref() else { return };
             row.affinity_mask = handle.affinity_mask();
             if row.affinity_mask.is_none() {
-                news.push(missing::no_affinity());
+                news.push(Reason::NoAffinity);
             }
             if is_wine {
                 return;
@@ -326,10 +332,10 @@ impl ProcessBackend for SnapshotBackend {
             let objects = handle.gui_objects();
             (row.gdi_objects, row.user_objects) = objects.unzip();
             if objects.is_none() {
-                news.push(missing::no_objects());
+                news.push(Reason::NoObjects);
             }
         })?;
-        self.missing.append(&mut news);
+        news.into_iter().for_each(|reason| self.reasons.say(reason));
         Ok(())
     }
 
@@ -343,7 +349,7 @@ impl ProcessBackend for SnapshotBackend {
                 Ok(())
             }
             Err(error) => {
-                self.missing.push(missing::no_network());
+                self.reasons.say(Reason::NoNetwork);
                 Err(error)
             }
         }
@@ -379,12 +385,13 @@ impl ProcessBackend for SnapshotBackend {
 
     fn environment(&mut self, tell: &mut dyn FnMut(&'static str, &'static str, f64)) {
         if !super::power::environment(tell) {
-            self.missing.push(missing::no_power());
+            self.reasons.say(Reason::NoPower);
         }
-        let handles = self.slots.iter().flatten().filter_map(|watched| watched.handle.as_ref());
-        let eco: Vec<bool> = handles.filter_map(ProcessHandle::is_eco).collect();
-        if !eco.is_empty() && !self.is_wine {
-            tell("power", "eco_processes_count", eco.iter().filter(|is_eco| **is_eco).count() as f64);
+        // Wine has the function's name only, and ends programs that call it.
+        if !self.is_wine {
+            let handles = self.slots.iter().flatten().filter_map(|watched| watched.handle.as_ref());
+            let eco = handles.filter(|handle| handle.is_eco() == Some(true)).count();
+            tell("power", "eco_processes_count", eco as f64);
         }
     }
 
@@ -395,6 +402,13 @@ impl ProcessBackend for SnapshotBackend {
     fn own_memory_bytes(&mut self) -> Option<u64> {
         super::own_usage().ok().map(|usage| usage.working_set_bytes)
     }
+}
+
+/// Every program has some: zero is what Wine's list says, and then the handle knows.
+fn private_bytes(process: &Process<'_>, handle: Option<&ProcessHandle>) -> Option<u64> {
+    let listed = Some(process.private_bytes()).filter(|bytes| *bytes > 0);
+    let asked = || handle?.memory().map(|memory| memory.private_bytes).filter(|bytes| *bytes > 0);
+    listed.or_else(asked)
 }
 
 fn fill_io(row: &mut ProcessSampleRow, io: IoCounters) {

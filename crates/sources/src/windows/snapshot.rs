@@ -135,3 +135,37 @@ impl Snapshot {
         (owner.create_time() <= process.create_time()).then_some(parent)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn own_threads(snapshot: &Snapshot) -> BTreeSet<Option<u32>> {
+        let own = snapshot.process(std::process::id()).expect("this process");
+        own.threads().map(|thread| thread.id()).collect()
+    }
+
+    #[test]
+    fn a_small_buffer_grows_and_every_list_has_this_process() {
+        let mut small = Snapshot { room: vec![0; 8], ..Snapshot::new() };
+        small.take(false).unwrap();
+        assert_eq!(small.class, ProcessClass::Plain);
+        assert!(small.length > 64 && small.cost_nanos() > 0);
+        assert!(small.pids().count() > 1 && small.process(0).is_none());
+        assert!(!own_threads(&small).is_empty());
+
+        let mut large = Snapshot::new();
+        large.take(true).unwrap();
+        assert_ne!(large.class, ProcessClass::Plain, "threads with where they began");
+        assert_eq!(large.full, large.class == ProcessClass::Full);
+        let own = large.process(std::process::id()).unwrap();
+        assert!(own.threads().all(|thread| thread.win32_start_address() > Some(0)));
+        assert_eq!(large.same(own.pid(), own.create_time()).map(|same| same.offset()), Some(own.offset()));
+        assert!(large.same(own.pid(), own.create_time() + 1).is_none());
+        // The list for administrators is only asked for again if it was given.
+        large.take(true).unwrap();
+        assert_eq!(large.full, large.class == ProcessClass::Full);
+    }
+}

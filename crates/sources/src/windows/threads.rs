@@ -70,7 +70,7 @@ impl Threads {
         live.fold(self.past_switches, u64::saturating_add)
     }
 
-    /// Tells every thread. `states` is off where the system says the same of all.
+    /// Tells every thread. Wine says the same state and priority of all.
     pub fn tell(
         &mut self,
         process: &Process<'_>,
@@ -96,7 +96,7 @@ impl Threads {
                 context_switches: Some(known.switches.value()).filter(|_| !is_wine),
                 state: Some(state).filter(|_| !is_wine),
                 processor: None,
-                priority: Some(i64::from(thread.priority())),
+                priority: Some(i64::from(thread.priority())).filter(|_| !is_wine),
             });
         }
         counts

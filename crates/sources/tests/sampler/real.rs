@@ -87,7 +87,7 @@ fn the_whole_machine_with_a_child_that_comes_later() {
     drop(child);
     let is_end = |row: &ProcessRow| row.pid == pid && &*row.event == "exited";
     eventually(|| collect.rows_so_far::<ProcessRow>().iter().any(is_end));
-    eventually(|| cost.get().cpu_ratio.is_some());
+    eventually(|| cost.get().cpu_ratio.is_some() && cost.get().ticks > 10);
     running.control().stop();
     let report = running.join();
     let seen = collect.into_seen(report, cost.get());

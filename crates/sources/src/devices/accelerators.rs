@@ -1,0 +1,221 @@
+//! GPUs and NPUs of which the kernel itself tells: AMD's and Intel's graphics, Intel's NPU.
+
+use std::path::{Path, PathBuf};
+
+use ortscope_decode::energy_counter::{EnergyCounter, Step};
+
+use super::files::{entries, name_of, number, text};
+use super::{Found, Missing, Reader, Reading};
+
+/// The driver's advice for the NPU: asked more often, jobs are slowed down.
+const NPU_PERIOD_NANOS: u64 = 1_000_000_000;
+
+/// A file and what its number means.
+#[derive(Debug)]
+struct Sensor {
+    metric: &'static str,
+    file: PathBuf,
+    /// The number times this is the value.
+    scale: f64,
+}
+
+#[derive(Debug)]
+struct Gpu {
+    device: String,
+    driver: String,
+    sensors: Vec<Sensor>,
+    /// In microjoules, of cards that count them.
+    energy: Option<(PathBuf, EnergyCounter, Option<u64>)>,
+}
+
+#[derive(Debug)]
+struct Npu {
+    device: String,
+    directory: PathBuf,
+    busy: EnergyCounter,
+    read_ns: Option<u64>,
+}
+
+/// `nvidia`: as many GPUs have names already; `None`: nobody asked NVIDIA's library.
+pub(super) fn find(root: &Path, nvidia: Option<usize>, found: &mut Found) {
+    let first = nvidia.unwrap_or(0);
+    let mut gpus = first;
+    for card in entries(&root.join("sys/class/drm"), "card") {
+        // card0, not its connectors card0-HDMI-A-1.
+        if name_of(&card).contains('-') {
+            continue;
+        }
+        if let Some(gpu) = Gpu::open(&card.join("device"), gpus) {
+            gpus += 1;
+            found.readers.push(Box::new(gpu));
+        }
+    }
+    if gpus == first && nvidia.is_none() {
+        let driver = root.join("proc/driver/nvidia/version").exists();
+        let (why, hint) = if driver {
+            (
+                "there is an NVIDIA driver without its library libnvidia-ml.so.1",
+                "install the driver's user part; in a container: --gpus all",
+            )
+        } else {
+            (
+                "no driver of a GPU is loaded",
+                "amdgpu, i915, xe and NVIDIA's tell their use; in a container pass /sys and /dev/dri",
+            )
+        };
+        found.missing.push(Missing { what: "gpu", why: why.to_owned(), hint: hint.to_owned() });
+    }
+    let mut npus = 0;
+    for accelerator in entries(&root.join("sys/class/accel"), "accel") {
+        let directory = accelerator.join("device");
+        if let Ok(microseconds) = number(&directory.join("npu_busy_time_us")) {
+            let mut busy = EnergyCounter::new(None);
+            busy.advance(microseconds);
+            found.readers.push(Box::new(Npu {
+                device: format!("npu{npus}"),
+                directory,
+                busy,
+                read_ns: None,
+            }));
+            npus += 1;
+        }
+    }
+    if npus == 0 {
+        found.missing.push(Missing {
+            what: "npu",
+            why: "no driver of an NPU tells its use".to_owned(),
+            hint: "Intel's driver ivpu does, since Linux 6.11".to_owned(),
+        });
+    }
+}
+
+impl Gpu {
+    fn open(directory: &Path, ordinal: usize) -> Option<Self> {
+        let driver = fs_err::read_link(directory.join("driver")).ok().map(|target| name_of(&target))?;
+        let hwmon = entries(&directory.join("hwmon"), "hwmon").into_iter().next();
+        let at = |name: &str| hwmon.as_ref().map(|hwmon| hwmon.join(name));
+        let candidates = [
+            ("utilization_ratio", Some(directory.join("gpu_busy_percent")), 0.01),
+            ("memory_used_bytes", Some(directory.join("mem_info_vram_used")), 1.0),
+            ("memory_total_bytes", Some(directory.join("mem_info_vram_total")), 1.0),
+            ("power_watts", at("power1_average"), 1e-6),
+            ("power_watts", at("power1_input"), 1e-6),
+            ("temperature_celsius", at("temp1_input"), 1e-3),
+            ("temperature_celsius", at("temp2_input"), 1e-3),
+            ("frequency_hertz", at("freq1_input"), 1.0),
+        ];
+        let mut sensors: Vec<Sensor> = Vec::new();
+        for (metric, file, scale) in candidates {
+            let Some(file) = file.filter(|file| number(file).is_ok()) else { continue };
+            // The first file that tells it.
+            if sensors.iter().all(|sensor| sensor.metric != metric) {
+                sensors.push(Sensor { metric, file, scale });
+            }
+        }
+        let energy = at("energy1_input").filter(|file| number(file).is_ok());
+        let energy = energy.map(|file| (file, EnergyCounter::new(None), None));
+        (!sensors.is_empty() || energy.is_some()).then(|| Self {
+            device: format!("gpu{ordinal}"),
+            driver,
+            sensors,
+            energy,
+        })
+    }
+}
+
+impl Reader for Gpu {
+    fn describe(&self) -> String {
+        let mut metrics: Vec<&str> = self.sensors.iter().map(|sensor| sensor.metric).collect();
+        metrics.extend(self.energy.is_some().then_some("energy_joules"));
+        format!("{} ({}): {}", self.device, self.driver, metrics.join(", "))
+    }
+
+    fn read(&mut self, at_ns: u64, out: &mut dyn FnMut(Reading<'_>), lost: &mut Vec<Missing>) {
+        let (device, source) = (self.device.as_str(), self.driver.as_str());
+        self.sensors.retain(|sensor| match number(&sensor.file) {
+            Ok(value) => {
+                out(Reading {
+                    at_ns,
+                    device,
+                    metric: sensor.metric,
+                    value: value as f64 * sensor.scale,
+                    source,
+                });
+                true
+            }
+            // A card that sleeps does not answer, and wakes up again.
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => true,
+            Err(_) => {
+                let why = format!("{device} does not tell its {} any more", sensor.metric);
+                lost.push(Missing {
+                    what: "gpu",
+                    why,
+                    hint: "was the card removed, or its driver?".to_owned(),
+                });
+                false
+            }
+        });
+        if let Some((file, counter, last_ns)) = &mut self.energy
+            && let Ok(reading) = number(file)
+        {
+            let since_ns = last_ns.replace(at_ns);
+            if let Step::Used(microjoules) = counter.advance(reading) {
+                out(Reading {
+                    at_ns,
+                    device,
+                    metric: "energy_joules",
+                    value: counter.total() as f64 / 1e6,
+                    source,
+                });
+                let tells_power = self.sensors.iter().any(|sensor| sensor.metric == "power_watts");
+                if let Some(since_ns) = since_ns.filter(|since_ns| *since_ns < at_ns && !tells_power) {
+                    let value = microjoules as f64 / 1e6 / ((at_ns - since_ns) as f64 / 1e9);
+                    out(Reading { at_ns, device, metric: "power_watts", value, source });
+                }
+            }
+        }
+    }
+}
+
+impl Reader for Npu {
+    fn describe(&self) -> String {
+        let name = text(&self.directory.join("device")).unwrap_or_default();
+        format!("{} (ivpu {name})", self.device)
+    }
+
+    fn read(&mut self, at_ns: u64, out: &mut dyn FnMut(Reading<'_>), lost: &mut Vec<Missing>) {
+        let mut tell =
+            |metric, value| out(Reading { at_ns, device: &self.device, metric, value, source: "ivpu" });
+        let Ok(microseconds) = number(&self.directory.join("npu_busy_time_us")) else {
+            let why = format!("{} does not answer", self.device);
+            lost.push(Missing {
+                what: "npu",
+                why,
+                hint: "its driver says more: dmesg | grep vpu".to_owned(),
+            });
+            return;
+        };
+        let step = self.busy.advance(microseconds);
+        if let Some(since_ns) = self.read_ns.replace(at_ns).filter(|since_ns| *since_ns < at_ns) {
+            let busy = match step {
+                Step::Used(busy) => Some(busy),
+                Step::Still => Some(0),
+                Step::First | Step::Reset => None,
+            };
+            if let Some(busy) = busy {
+                tell("utilization_ratio", (busy as f64 * 1e3 / (at_ns - since_ns) as f64).min(1.0));
+            }
+        }
+        if let Ok(bytes) = number(&self.directory.join("npu_memory_utilization")) {
+            tell("memory_used_bytes", bytes as f64);
+        }
+        // 0 while it sleeps.
+        if let Ok(megahertz @ 1..) = number(&self.directory.join("npu_current_frequency_mhz")) {
+            tell("frequency_hertz", megahertz as f64 * 1e6);
+        }
+    }
+
+    fn period_nanos(&self) -> u64 {
+        NPU_PERIOD_NANOS
+    }
+}

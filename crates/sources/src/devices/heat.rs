@@ -1,0 +1,127 @@
+//! Temperatures, and whether the processor was slowed down because of them.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::files::{entries, name_of, number, signed, text};
+use super::{Found, Missing, Reader, Reading};
+
+/// Sensors of processors, by the name of their driver.
+const PROCESSOR_DRIVERS: &[&str] = &["coretemp", "k10temp", "zenpower", "cpu_thermal"];
+
+#[derive(Debug)]
+struct Thermometers(Vec<(String, PathBuf)>);
+
+pub(super) fn find(root: &Path, found: &mut Found) {
+    let mut thermometers = Vec::new();
+    for chip in entries(&root.join("sys/class/hwmon"), "hwmon") {
+        let Ok(driver) = text(&chip.join("name")) else { continue };
+        if !PROCESSOR_DRIVERS.contains(&driver.as_str()) {
+            continue;
+        }
+        for input in entries(&chip, "temp").into_iter().filter(|path| name_of(path).ends_with("_input")) {
+            let label = input.with_file_name(name_of(&input).replace("_input", "_label"));
+            let label = text(&label).unwrap_or_else(|_| name_of(&input).replace("_input", ""));
+            thermometers.push((format!("{driver}/{label}"), input));
+        }
+    }
+    if thermometers.is_empty() {
+        for zone in entries(&root.join("sys/class/thermal"), "thermal_zone") {
+            if let Ok(kind) = text(&zone.join("type")) {
+                thermometers.push((format!("zone/{kind}"), zone.join("temp")));
+            }
+        }
+    }
+    thermometers.retain(|(_, file)| signed(file).is_ok());
+    if thermometers.is_empty() {
+        found.missing.push(Missing {
+            what: "temperature",
+            why: "this machine shows no thermometer: a virtual machine, or no driver for its sensors"
+                .to_owned(),
+            hint: "on the machine itself: modprobe coretemp (Intel) or k10temp (AMD)".to_owned(),
+        });
+    } else {
+        found.readers.push(Box::new(Thermometers(thermometers)));
+    }
+    throttling(root, found);
+}
+
+impl Reader for Thermometers {
+    fn describe(&self) -> String {
+        let names: Vec<&str> = self.0.iter().map(|(name, _)| name.as_str()).collect();
+        format!("temperature of {}", names.join(", "))
+    }
+
+    fn read(&mut self, at_ns: u64, out: &mut dyn FnMut(Reading<'_>), lost: &mut Vec<Missing>) {
+        self.0.retain(|(device, file)| match signed(file) {
+            Ok(millidegrees) => {
+                let value = millidegrees as f64 / 1000.0;
+                out(Reading { at_ns, device, metric: "temperature_celsius", value, source: "hwmon" });
+                true
+            }
+            Err(error) => {
+                let why = format!("the thermometer {device} cannot be read any more: {}", error.kind());
+                lost.push(Missing { what: "temperature", why, hint: "it was there at the start".to_owned() });
+                false
+            }
+        });
+    }
+
+    /// Heat changes slowly.
+    fn period_nanos(&self) -> u64 {
+        1_000_000_000
+    }
+}
+
+/// How often, and how long, packages and cores were too warm.
+#[derive(Debug)]
+struct Throttles(Vec<(String, PathBuf, &'static str)>);
+
+fn throttling(root: &Path, found: &mut Found) {
+    let (mut files, mut packages) = (Vec::new(), BTreeSet::new());
+    for cpu in entries(&root.join("sys/devices/system/cpu"), "cpu") {
+        let directory = cpu.join("thermal_throttle");
+        if number(&directory.join("core_throttle_count")).is_err() {
+            continue;
+        }
+        let name = name_of(&cpu);
+        files.push((name.clone(), directory.join("core_throttle_count"), "throttle_count"));
+        files.push((name, directory.join("core_throttle_total_time_ms"), "throttle_milliseconds"));
+        // Every processor of a package shows the package's numbers.
+        let package = number(&cpu.join("topology/physical_package_id")).unwrap_or(0);
+        if packages.insert(package) {
+            let device = format!("package-{package}");
+            files.push((device.clone(), directory.join("package_throttle_count"), "throttle_count"));
+            files.push((device, directory.join("package_throttle_total_time_ms"), "throttle_milliseconds"));
+        }
+    }
+    files.retain(|(_, file, _)| number(file).is_ok());
+    if files.is_empty() {
+        found.missing.push(Missing {
+            what: "throttling",
+            why: "the kernel does not count here how often the processor was slowed down by heat".to_owned(),
+            hint: "Intel processors outside of virtual machines have it (thermal_throttle)".to_owned(),
+        });
+    } else {
+        found.readers.push(Box::new(Throttles(files)));
+    }
+}
+
+impl Reader for Throttles {
+    fn describe(&self) -> String {
+        "throttling by heat".to_owned()
+    }
+
+    fn read(&mut self, at_ns: u64, out: &mut dyn FnMut(Reading<'_>), _lost: &mut Vec<Missing>) {
+        for (device, file, metric) in &self.0 {
+            // A processor that is switched off has none, and comes back.
+            if let Ok(value) = number(file) {
+                out(Reading { at_ns, device, metric, value: value as f64, source: "thermal_throttle" });
+            }
+        }
+    }
+
+    fn period_nanos(&self) -> u64 {
+        1_000_000_000
+    }
+}

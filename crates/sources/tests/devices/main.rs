@@ -1,0 +1,246 @@
+//! Devices as Linux shows them, on every system: trees of files with the names, units and traps of real ones.
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests")]
+
+use std::path::Path;
+
+use ortscope_sources::devices::{Found, Missing, NvmlLibrary, find, find_in};
+
+mod nvidia;
+
+const SECOND: u64 = 1_000_000_000;
+
+fn find_under(root: &Path) -> Found {
+    find_in(root, &NvmlLibrary::None)
+}
+
+/// A tree of files.
+struct Tree(tempfile::TempDir);
+
+impl Tree {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let tree = Self(tempfile::tempdir().unwrap());
+        files.iter().for_each(|(path, text)| tree.set(path, text));
+        tree
+    }
+
+    fn root(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn set(&self, path: &str, text: &str) {
+        let path = self.root().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, format!("{text}\n")).unwrap();
+    }
+
+    fn remove(&self, path: &str) {
+        std::fs::remove_file(self.root().join(path)).unwrap();
+    }
+
+    /// A device's driver is named by what its link shows.
+    fn driver(&self, device: &str, driver: &str) {
+        self.set(&format!("drivers/{driver}/name"), driver);
+        let link = self.root().join(device).join("driver");
+        std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+        #[cfg(unix)]
+        std::os::unix::fs::symlink(self.root().join("drivers").join(driver), link).unwrap();
+    }
+}
+
+/// One round of all readers: `device metric value`.
+fn read(found: &mut Found, at_ns: u64) -> (Vec<String>, Vec<Missing>) {
+    let (mut told, mut lost) = (Vec::new(), Vec::new());
+    for reader in &mut found.readers {
+        let mut out = |reading: ortscope_sources::devices::Reading<'_>| {
+            told.push(format!("{} {} {:.3}", reading.device, reading.metric, reading.value));
+        };
+        reader.read(at_ns, &mut out, &mut lost);
+    }
+    (told, lost)
+}
+
+fn rapl() -> Tree {
+    Tree::new(&[
+        ("sys/class/powercap/intel-rapl:0/name", "package-0"),
+        ("sys/class/powercap/intel-rapl:0/energy_uj", "262143000000"),
+        ("sys/class/powercap/intel-rapl:0/max_energy_range_uj", "262143328850"),
+        ("sys/class/powercap/intel-rapl:0:0/name", "core"),
+        ("sys/class/powercap/intel-rapl:0:0/energy_uj", "1000000"),
+        ("sys/class/powercap/intel-rapl:0:1/name", "dram"),
+        ("sys/class/powercap/intel-rapl:0:1/energy_uj", "500"),
+        // The same package again, by memory.
+        ("sys/class/powercap/intel-rapl-mmio:0/name", "package-0"),
+        ("sys/class/powercap/intel-rapl-mmio:0/energy_uj", "7"),
+    ])
+}
+
+#[test]
+fn energy_goes_on_over_a_full_counter_and_becomes_power() {
+    let tree = rapl();
+    let mut found = find_under(tree.root());
+    assert_eq!(found.readers[0].describe(), "cores-0, dram-0, package-0 (RAPL)");
+    assert_eq!(read(&mut found, SECOND), (vec![], vec![]), "a first reading is no energy");
+    // 328,850 up to the end and 9,671,150 from 0 on: 10 J in half a second.
+    tree.set("sys/class/powercap/intel-rapl:0/energy_uj", "9671150");
+    tree.set("sys/class/powercap/intel-rapl:0:0/energy_uj", "3000000");
+    let (told, lost) = read(&mut found, SECOND + SECOND / 2);
+    assert_eq!(
+        told,
+        [
+            "cores-0 energy_joules 2.000",
+            "cores-0 power_watts 4.000",
+            "package-0 energy_joules 10.000",
+            "package-0 power_watts 20.000"
+        ]
+    );
+    assert_eq!(lost, []);
+}
+
+#[test]
+fn a_counter_that_does_not_count_is_not_zero_joules() {
+    let tree = Tree::new(&[
+        ("sys/class/powercap/intel-rapl:1/name", "psys"),
+        ("sys/class/powercap/intel-rapl:1/energy_uj", "0"),
+    ]);
+    let mut found = find_under(tree.root());
+    let mut reasons = Vec::new();
+    for tick in 1..=40 {
+        let (told, lost) = read(&mut found, tick * SECOND / 10);
+        assert_eq!(told, Vec::<String>::new());
+        reasons.extend(lost.into_iter().map(|missing| missing.why));
+    }
+    assert_eq!(reasons, ["psys has a counter that does not count"], "told once");
+    // It vanishes in the middle of a run.
+    tree.remove("sys/class/powercap/intel-rapl:1/energy_uj");
+    let (_, lost) = read(&mut found, 5 * SECOND);
+    assert!(lost[0].why.starts_with("psys cannot be read any more"), "{lost:?}");
+    assert_eq!(read(&mut found, 6 * SECOND), (vec![], vec![]));
+}
+
+#[test]
+fn dies_that_show_one_counter_are_counted_once() {
+    let zone = |number: u32, energy: &str, tree: &Tree| {
+        tree.set(&format!("sys/class/powercap/intel-rapl:{number}/name"), &format!("package-{number}"));
+        tree.set(&format!("sys/class/powercap/intel-rapl:{number}/energy_uj"), energy);
+    };
+    let tree = Tree::new(&[]);
+    [0, 1].iter().for_each(|&number| zone(number, "1000", &tree));
+    let mut found = find_under(tree.root());
+    read(&mut found, SECOND);
+    [0, 1].iter().for_each(|&number| zone(number, "9000", &tree));
+    let (_, lost) = read(&mut found, 2 * SECOND);
+    assert!(lost[0].why.starts_with("package-1 shows the counter of another package"), "{lost:?}");
+    [0, 1].iter().for_each(|&number| zone(number, "10000", &tree));
+    let (told, _) = read(&mut found, 3 * SECOND);
+    assert_eq!(told.len(), 2, "{told:?}");
+}
+
+#[test]
+fn temperatures_and_throttling_of_packages_once() {
+    let tree = Tree::new(&[
+        ("sys/class/hwmon/hwmon0/name", "acpitz"),
+        ("sys/class/hwmon/hwmon0/temp1_input", "27800"),
+        ("sys/class/hwmon/hwmon1/name", "coretemp"),
+        ("sys/class/hwmon/hwmon1/temp1_input", "61500"),
+        ("sys/class/hwmon/hwmon1/temp1_label", "Package id 0"),
+        ("sys/class/hwmon/hwmon1/temp2_input", "-3000"),
+    ]);
+    for cpu in 0..2 {
+        let directory = format!("sys/devices/system/cpu/cpu{cpu}");
+        for (file, value) in [
+            ("core_throttle_count", "3"),
+            ("package_throttle_count", "7"),
+            ("package_throttle_total_time_ms", "250"),
+        ] {
+            tree.set(&format!("{directory}/thermal_throttle/{file}"), value);
+        }
+        tree.set(&format!("{directory}/topology/physical_package_id"), "0");
+    }
+    let mut found = find_under(tree.root());
+    let (told, lost) = read(&mut found, SECOND);
+    assert_eq!(
+        told,
+        [
+            "coretemp/Package id 0 temperature_celsius 61.500",
+            "coretemp/temp2 temperature_celsius -3.000",
+            "cpu0 throttle_count 3.000",
+            "package-0 throttle_count 7.000",
+            "package-0 throttle_milliseconds 250.000",
+            "cpu1 throttle_count 3.000"
+        ]
+    );
+    assert_eq!(lost, []);
+}
+
+#[test]
+fn graphics_of_three_drivers_and_an_npu() {
+    if std::env::consts::OS == "windows" {
+        return;
+    }
+    let tree = Tree::new(&[
+        ("sys/class/drm/card0/device/gpu_busy_percent", "83"),
+        ("sys/class/drm/card0/device/mem_info_vram_used", "1048576"),
+        ("sys/class/drm/card0/device/hwmon/hwmon3/power1_average", "45200000"),
+        ("sys/class/drm/card0/device/hwmon/hwmon3/temp1_input", "70000"),
+        ("sys/class/drm/card0-HDMI-A-1/device/gpu_busy_percent", "1"),
+        ("sys/class/drm/card1/device/hwmon/hwmon4/energy1_input", "1000000"),
+        ("sys/class/accel/accel0/device/npu_busy_time_us", "5000"),
+        ("sys/class/accel/accel0/device/npu_memory_utilization", "4096"),
+        ("sys/class/accel/accel0/device/npu_current_frequency_mhz", "0"),
+    ]);
+    tree.driver("sys/class/drm/card0/device", "amdgpu");
+    tree.driver("sys/class/drm/card1/device", "xe");
+    let mut found = find_under(tree.root());
+    assert!(found.missing.iter().all(|missing| missing.what != "gpu" && missing.what != "npu"), "{found:?}");
+    let (told, _) = read(&mut found, SECOND);
+    assert_eq!(
+        told,
+        [
+            "gpu0 utilization_ratio 0.830",
+            "gpu0 memory_used_bytes 1048576.000",
+            "gpu0 power_watts 45.200",
+            "gpu0 temperature_celsius 70.000",
+            "npu0 memory_used_bytes 4096.000"
+        ]
+    );
+    tree.set("sys/class/drm/card1/device/hwmon/hwmon4/energy1_input", "31000000");
+    tree.set("sys/class/accel/accel0/device/npu_busy_time_us", "505000");
+    tree.set("sys/class/accel/accel0/device/npu_current_frequency_mhz", "1400");
+    tree.remove("sys/class/drm/card0/device/gpu_busy_percent");
+    let (told, lost) = read(&mut found, 2 * SECOND);
+    assert!(lost[0].why.starts_with("gpu0 does not tell its utilization_ratio any more"), "{lost:?}");
+    let expected = [
+        "gpu1 energy_joules 30.000",
+        "gpu1 power_watts 30.000",
+        "npu0 utilization_ratio 0.500",
+        "npu0 frequency_hertz 1400000000.000",
+    ];
+    assert!(expected.iter().all(|line| told.iter().any(|told| told == line)), "{told:?}");
+}
+
+#[test]
+fn what_is_not_there_has_a_reason_and_a_remedy() {
+    for found in [find_under(Tree::new(&[]).root()), find()] {
+        for missing in &found.missing {
+            assert!(!missing.why.is_empty() && !missing.hint.is_empty(), "{missing:?}");
+        }
+    }
+    let missing: Vec<&str> =
+        find_under(Tree::new(&[]).root()).missing.iter().map(|missing| missing.what).collect();
+    assert_eq!(missing, ["energy", "temperature", "throttling", "gpu", "npu"]);
+}
+
+#[test]
+fn rubbish_in_files_is_no_reading() {
+    let tree = Tree::new(&[
+        ("sys/class/powercap/intel-rapl:0/name", "package-0"),
+        ("sys/class/powercap/intel-rapl:0/energy_uj", "NaN"),
+        ("sys/class/powercap/intel-rapl:1/name", ""),
+        ("sys/class/powercap/intel-rapl:1/energy_uj", "18446744073709551616"),
+        ("sys/class/hwmon/hwmon0/name", "k10temp"),
+        ("sys/class/hwmon/hwmon0/temp1_input", "warm"),
+    ]);
+    let mut found = find_under(tree.root());
+    assert!(found.readers.is_empty(), "{found:?}");
+    assert_eq!(read(&mut found, SECOND), (vec![], vec![]));
+}

@@ -1,0 +1,116 @@
+//! NVIDIA's library, replaced by one that is built here: it answers, loses its card, or hangs.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use ortscope_core::clock::now_nanos;
+use ortscope_sources::devices::{Found, NvmlLibrary, find_in};
+
+fn library(directory: &Path, mode: &str) -> Option<PathBuf> {
+    let (source, library) = (
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/devices/fake_nvml.c"),
+        directory.join("libnvidia-ml.so.1"),
+    );
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source);
+    compiler.arg(format!("-DFAKE_MODE=\"{mode}\""));
+    match compiler.status() {
+        Ok(status) if status.success() => Some(library),
+        _ => {
+            println!("skipped: no C compiler to build a stand-in for NVIDIA's library");
+            None
+        }
+    }
+}
+
+/// Asks ten times a second, as the program does, until `is_done`.
+fn ask(found: &mut Found, is_done: impl Fn(&[String], &[String]) -> bool) -> (Vec<String>, Vec<String>) {
+    let (mut told, mut lost, begin) = (Vec::new(), Vec::new(), Instant::now());
+    while begin.elapsed() < Duration::from_secs(20) && !is_done(&told, &lost) {
+        let mut missing = Vec::new();
+        for reader in &mut found.readers {
+            let mut out = |reading: ortscope_sources::devices::Reading<'_>| {
+                told.push(format!("{} {} {}", reading.device, reading.metric, reading.value));
+            };
+            reader.read(now_nanos(), &mut out, &mut missing);
+        }
+        lost.extend(missing.into_iter().map(|missing| missing.why));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    (told, lost)
+}
+
+fn open(mode: &str) -> Option<(tempfile::TempDir, Found)> {
+    let directory = tempfile::tempdir().unwrap();
+    let library = library(directory.path(), mode)?;
+    let found = find_in(directory.path(), &NvmlLibrary::At(library));
+    Some((directory, found))
+}
+
+#[test]
+fn a_card_is_read_and_its_energy_survives_a_new_driver() {
+    let Some((_directory, mut found)) = open("normal") else { return };
+    assert_eq!(found.readers[0].describe(), "gpu0 Fake RTX (NVML)");
+    let (told, lost) =
+        ask(&mut found, |told, _| told.iter().filter(|line| line.contains("energy")).count() >= 8);
+    assert_eq!(lost, Vec::<String>::new());
+    let expected = [
+        "gpu0 utilization_ratio 0.73",
+        "gpu0 memory_busy_ratio 0.41",
+        "gpu0 memory_used_bytes 2147483648",
+        "gpu0 memory_total_bytes 8589934592",
+        "gpu0 power_watts 123.5",
+        "gpu0 temperature_celsius 64",
+        "gpu0 frequency_hertz 1410000000",
+    ];
+    for line in expected {
+        assert!(told.iter().any(|told| told == line), "{line} in {told:?}");
+    }
+    let joules: Vec<f64> = told
+        .iter()
+        .filter_map(|line| line.strip_prefix("gpu0 energy_joules "))
+        .map(|value| value.parse().unwrap())
+        .collect();
+    // Of a reset nothing is known but that it happened: the total stays where it was.
+    assert_eq!(joules[..8], [2.5, 5.0, 7.5, 10.0, 12.5, 15.0, 17.5, 20.0]);
+    assert!(told.iter().all(|line| !line.contains("throttle")), "this driver does not have them");
+}
+
+#[test]
+fn a_card_without_power_has_the_rest() {
+    let Some((_directory, mut found)) = open("wddm") else { return };
+    let (told, _) = ask(&mut found, |told, _| told.len() > 20);
+    assert!(told.iter().all(|line| !line.contains("power") && !line.contains("energy")), "{told:?}");
+    assert!(told.iter().any(|line| line.contains("temperature_celsius 64")), "{told:?}");
+}
+
+#[test]
+fn a_card_that_is_lost_and_a_call_that_hangs_are_told_once_and_nothing_waits() {
+    for (mode, expected) in
+        [("lost", "gpu0 does not answer any more"), ("hang", "NVIDIA's library has not answered for")]
+    {
+        let Some((_directory, mut found)) = open(mode) else { return };
+        let (told, lost) = ask(&mut found, |_, lost| !lost.is_empty());
+        assert!(lost[0].starts_with(expected), "{mode}: {lost:?}");
+        assert!(told.len() > 20, "{mode}: what was read before is kept");
+        let begin = Instant::now();
+        let (_, again) = ask(&mut found, |_, _| begin.elapsed() > Duration::from_millis(300));
+        assert_eq!(again, Vec::<String>::new(), "{mode}");
+    }
+}
+
+#[test]
+fn a_library_that_does_not_start_or_is_none_has_a_reason() {
+    let Some((_directory, found)) = open("init") else { return };
+    let why = &found.missing.iter().find(|missing| missing.what == "gpu").unwrap().why;
+    assert!(why.starts_with("NVIDIA's library does not start"), "{why}");
+    let directory = tempfile::tempdir().unwrap();
+    let text = directory.path().join("libnvidia-ml.so.1");
+    std::fs::write(&text, "not a library").unwrap();
+    for library in [text, directory.path().join("absent.so")] {
+        let found = find_in(directory.path(), &NvmlLibrary::At(library));
+        let why = &found.missing.iter().find(|missing| missing.what == "gpu").unwrap().why;
+        assert_eq!(why, "no driver of a GPU is loaded");
+    }
+}
