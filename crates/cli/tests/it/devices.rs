@@ -82,6 +82,21 @@ fn a_run_tells_what_it_drew_and_an_inference_cost() {
 }
 
 #[test]
+fn without_counters_the_reason_and_the_remedy_stand_in_the_result() {
+    let Some(library) = library() else { return };
+    let (place, tree) = (Place::new(), tempfile::tempdir().expect("a directory"));
+    let model = small_model(&place);
+    let mut command = place.command(&["run", &model, "--runs", "30", "--json", "-q"]);
+    command.env("ORTSCOPE_ORT_LIBRARY", &library).env("ORTSCOPE_TEST_DEVICES", tree.path());
+    let output = command.output().expect("ortscope starts");
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
+    let result = &document["results"][0];
+    let why = result["unavailable"]["energy.power_w"].as_str().unwrap_or_default();
+    assert!(why.starts_with("this machine shows no energy counters") && why.contains("modprobe"), "{why}");
+    assert_eq!(result["notes"], serde_json::json!([]), "what a machine does not have is no trouble");
+}
+
+#[test]
 fn doctor_names_every_device_or_the_reason_and_the_remedy() {
     let (place, tree) = (Place::new(), tempfile::tempdir().expect("a directory"));
     let doctor = |place: &Place| {
