@@ -68,6 +68,8 @@ pub fn measure(job: &Job, interrupt: &Interrupt, progress: &mut Progress) -> Res
     let result = RunResult::new(job.measured(), outcome);
     let throughput = result.throughput.as_ref().map(|throughput| throughput.requests_per_second);
     block.figures.extend(throughput.map(|rate| (Metric::Throughput.name(), rate)));
+    let joules = result.energy.as_ref().and_then(|energy| energy.joules_per_inference);
+    block.figures.extend(joules.map(|joules| (Metric::Energy.name(), joules)));
     block.figures.extend(result.memory.peak_bytes.map(|bytes| (Metric::Memory.name(), bytes as f64)));
     if block.runs == 0 && !interrupt.requested() {
         return Err(Failure::model("no run was measured in the block")

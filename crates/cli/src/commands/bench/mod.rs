@@ -294,7 +294,9 @@ fn take_turns(
 fn finish(report: &mut ComparisonReport, judge: &Judge) {
     for found in report.verdicts.iter_mut().filter(|found| judge::is_missing(found)) {
         found.reason = Some(match (found.metric, found.metric.quantile()) {
-            (Metric::Energy, _) => "energy is not measured in this release".to_owned(),
+            (Metric::Energy, _) => {
+                "no counter of energy, or blocks below a second: `ortscope doctor` and --duration".to_owned()
+            }
             (_, Some(p)) => {
                 format!("needs ≥ {} runs per block: --duration", ortscope_analyze::verdict::block_needs(p))
             }
