@@ -265,7 +265,7 @@ def main():
     readers = {"json": read_json, "jsonl": read_jsonl, "csv": read_csv, "parquet": read_parquet, "sqlite": read_sqlite}
     results = []
     for kind, path in zip(sys.argv[2::2], sys.argv[3::2]):
-        if kind == "chrome":
+        if kind in ("chrome", "perfetto"):
             results.append({"format": kind, "trace": read_trace(path)})
         else:
             tables = readers[kind](schema, path)

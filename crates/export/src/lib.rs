@@ -4,7 +4,6 @@
 //! Every format streams: no more than a few batches are in memory, whatever the size of the recording. [`wire`] has the
 //! records of the API, [`report`] what people read.
 
-mod chrome;
 mod csv;
 mod error;
 mod info;
@@ -18,6 +17,7 @@ mod source;
 mod sqlite;
 mod target;
 mod text;
+mod trace;
 pub mod wire;
 
 pub use error::ExportError;

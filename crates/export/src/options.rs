@@ -22,11 +22,13 @@ pub enum Format {
     Sqlite,
     /// Trace events for Perfetto, chrome://tracing, the Firefox Profiler and speedscope.
     Chrome,
+    /// The same as Perfetto's own packets: smaller, times in whole nanoseconds.
+    Perfetto,
 }
 
 impl Format {
     pub const ALL: &'static [Self] =
-        &[Self::Json, Self::JsonLines, Self::Csv, Self::Parquet, Self::Sqlite, Self::Chrome];
+        &[Self::Json, Self::JsonLines, Self::Csv, Self::Parquet, Self::Sqlite, Self::Chrome, Self::Perfetto];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -36,6 +38,7 @@ impl Format {
             Self::Parquet => "parquet",
             Self::Sqlite => "sqlite",
             Self::Chrome => "chrome",
+            Self::Perfetto => "perfetto",
         }
     }
 
@@ -52,6 +55,7 @@ impl Format {
             "ndjson" | "json-lines" => Some(Self::JsonLines),
             "sqlite3" | "db" => Some(Self::Sqlite),
             "trace" | "chrome-trace" => Some(Self::Chrome),
+            "pftrace" | "perfetto-trace" => Some(Self::Perfetto),
             name => Self::ALL.iter().copied().find(|format| format.name() == name),
         }
     }
@@ -76,12 +80,13 @@ impl Format {
     pub fn extension(self) -> &'static str {
         match self {
             Self::Chrome => "trace.json",
+            Self::Perfetto => "pftrace",
             other => other.name(),
         }
     }
 
-    /// Text can be compressed; the others compress in their own way, or must be read at random.
-    pub fn is_text(self) -> bool {
+    /// Whether gzip makes sense: the others compress in their own way, or must be read at random.
+    pub fn can_gzip(self) -> bool {
         !matches!(self, Self::Parquet | Self::Sqlite)
     }
 

@@ -12,7 +12,7 @@ use crate::info::ExportInfo;
 use crate::options::{ExportOptions, Format};
 use crate::source::{RowSource, TableRows};
 use crate::target::{ExportedFile, Staged, compressed};
-use crate::{chrome, csv, json, jsonl, parquet, sqlite};
+use crate::{csv, json, jsonl, parquet, sqlite, trace};
 
 /// What was written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -38,7 +38,7 @@ pub fn export(
     options: &ExportOptions,
     target: &Path,
 ) -> Result<ExportReport, ExportError> {
-    let named_gzip = options.format.is_text() && target.extension().is_some_and(|ending| ending == "gz");
+    let named_gzip = options.format.can_gzip() && target.extension().is_some_and(|ending| ending == "gz");
     let options = &ExportOptions { gzip: options.gzip || named_gzip, ..options.clone() };
     check(options)?;
     let source = RowSource::new(tables, info, options)?;
@@ -96,8 +96,11 @@ pub fn export_to(
 }
 
 fn check(options: &ExportOptions) -> Result<(), ExportError> {
-    if options.gzip && !options.format.is_text() {
-        let message = format!("gzip is for text formats, and {} is not one", options.format.name());
+    if options.gzip && !options.format.can_gzip() {
+        let message = format!(
+            "gzip does not fit {}, which compresses in its own way or is read at random",
+            options.format.name()
+        );
         return Err(ExportError::usage(message, "leave it out, or compress the file afterwards"));
     }
     if options.records && options.format != Format::JsonLines {
@@ -142,7 +145,8 @@ fn write_table(
 
 fn write_all(source: &RowSource<'_>, out: &mut (dyn Write + Send)) -> Result<Vec<TableRows>, ExportError> {
     compressed(out, source.options.gzip, |out| match source.options.format {
-        Format::Chrome => chrome::write(source, out),
+        Format::Chrome => trace::write_json(source, out),
+        Format::Perfetto => trace::write_perfetto(source, out),
         Format::JsonLines => jsonl::write(source, out),
         _ => json::write(source, out),
     })

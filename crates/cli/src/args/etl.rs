@@ -178,8 +178,9 @@ pub enum EtlFormat {
     /// What the events mean, as tables: one file for each in a directory
     Parquet,
     /// What the events mean, as a time line for Perfetto and chrome://tracing
-    #[value(alias = "perfetto")]
     Chrome,
+    /// The same as Perfetto's own packets
+    Perfetto,
     /// What the events mean, as a recording in a directory of its own
     Recording,
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(after_help = "Examples:
   ortscope serve                                the machine, live, and all recordings
   ortscope serve last --open                    a recording in the browser
@@ -14,12 +14,12 @@ use clap::{Args, Subcommand, ValueEnum};
   ortscope serve --allow-origin https://eval.example
 
 The link that is printed works once. Further people and programs need a token: 'ortscope token create'.
-docs/API.md describes the API.")]
+[server] of ortscope.toml has the same settings. docs/API.md describes the API.")]
 pub struct ServeArgs {
     /// Recordings to show: ids, names, 'last' or paths. None: the machine, live
     pub runs: Vec<String>,
-    /// Address and port; others than this machine's own need --tls and a token
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9464")]
+    /// Address and port; others than this machine's own need --tls and a token [default: 127.0.0.1:9464 and [::1]:9464]
+    #[arg(long, value_name = "ADDRESS")]
     pub listen: Vec<SocketAddr>,
     /// auto makes a certificate of our own; CERT.pem,KEY.pem uses yours
     #[arg(long, value_name = "auto|CERT,KEY")]
@@ -49,7 +49,7 @@ pub struct ServeArgs {
     pub state: StateArgs,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct StateArgs {
     /// Where tokens, certificates and the audit log are kept [default: the user's data directory]
     #[arg(long, env = "ORTSCOPE_STATE", value_name = "DIR", global = true)]

@@ -1,5 +1,7 @@
 //! `ortscope top`.
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -7,6 +9,9 @@ use clap::Args;
   ortscope top
   ortscope top --filter python --sort rss
   ortscope top --once --json --limit 5         for scripts
+  ORTSCOPE_TOKEN=... ortscope top --connect https://box.lan:9464 --ca box.pem
+
+The token of --connect comes from ORTSCOPE_TOKEN or --token-file, never from a flag.
 
 Keys: arrows, s sort, / filter, t tree, p pause, Enter detail, u what is missing and why, ? help, q quit.")]
 pub struct TopArgs {
@@ -31,6 +36,18 @@ pub struct TopArgs {
     /// Children below their parents
     #[arg(long)]
     pub tree: bool,
+    /// Watch the machine of an `ortscope serve` instead: its 50 busiest processes, devices and sessions
+    #[arg(long, value_name = "URL")]
+    pub connect: Option<String>,
+    /// A file with the token for --connect [default: ORTSCOPE_TOKEN]
+    #[arg(long, value_name = "FILE", requires = "connect")]
+    pub token_file: Option<PathBuf>,
+    /// Certificate that --connect trusts: the server's own, or of who signed it (PEM)
+    #[arg(long, value_name = "FILE", requires = "connect")]
+    pub ca: Option<PathBuf>,
+    /// SHA-256 of the server's certificate, as `ortscope serve` prints it
+    #[arg(long, value_name = "HEX", requires = "connect", conflicts_with = "ca")]
+    pub fingerprint: Option<String>,
     /// Threads of the processes in the detail pane, and processes of the system too
     #[arg(short, long)]
     pub all: bool,

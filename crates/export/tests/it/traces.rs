@@ -174,10 +174,11 @@ fn number(value: &Value) -> f64 {
 }
 
 /// The answer of Perfetto, or `None` after noting the skip.
-fn perfetto(tables: &MemoryTables, name: &str) -> Option<Value> {
+fn perfetto(tables: &MemoryTables, format: Format) -> Option<Value> {
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join(name);
-    let report = export(tables, &info(), &ExportOptions::new(Format::Chrome), &path).unwrap();
+    let path = directory.path().join(format!("run.{}", format.extension()));
+    assert_eq!(Format::by_extension(&path).unwrap(), format);
+    let report = export(tables, &info(), &ExportOptions::new(format), &path).unwrap();
     assert_eq!(report.files.len(), 1);
     perfetto_reads(directory.path(), path)
 }
@@ -194,8 +195,17 @@ fn perfetto_reads(directory: &Path, path: PathBuf) -> Option<Value> {
 
 #[test]
 fn perfetto_sees_every_row() {
+    sees_every_row(Format::Chrome);
+}
+
+#[test]
+fn perfetto_sees_every_row_of_its_own_packets() {
+    sees_every_row(Format::Perfetto);
+}
+
+fn sees_every_row(format: Format) {
     let tables = trace_tables();
-    let Some(trace) = perfetto(&tables, "run.trace.json") else {
+    let Some(trace) = perfetto(&tables, format) else {
         return;
     };
     assert_eq!(trace["errors"], json!([]), "Perfetto has nothing to complain about");
@@ -339,6 +349,25 @@ fn perfetto_opens_a_trace_that_was_cut() {
     assert_eq!(found, events as f64);
     assert!(events > 1_000);
     assert_eq!(trace["errors"], json!([]));
+}
+
+/// Packets are whole in every piece that is written: a file that was cut has all before the cut.
+#[test]
+fn perfetto_opens_packets_that_were_cut() {
+    let mut out = Pieces { bytes: Vec::new(), ends: Vec::new() };
+    export_to(&trace_tables(), &info(), &ExportOptions::new(Format::Perfetto), &mut out).unwrap();
+    assert!(out.ends.len() > 10, "{} writes", out.ends.len());
+    let directory = tempfile::tempdir().unwrap();
+    let count = |name: &str, bytes: &[u8]| -> Option<f64> {
+        let path = directory.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        let trace = perfetto_reads(directory.path(), path)?;
+        Some(trace["slices"].as_array().unwrap().iter().map(|row| number(&row[1])).sum())
+    };
+    let Some(whole) = count("whole.pftrace", &out.bytes) else { return };
+    let cut = out.ends[out.ends.len() / 2];
+    let half = count("cut.pftrace", &out.bytes[..cut]).unwrap();
+    assert!(half > 500.0 && half < whole, "{half} of {whole}");
 }
 
 /// Every viewer wants these members; the Firefox Profiler looks at the first events, speedscope at all of them.

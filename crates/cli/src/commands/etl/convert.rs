@@ -25,6 +25,7 @@ pub fn run(args: &EtlConvertArgs, terminal: &Terminal) -> Result<Exit, Failure> 
         EtlFormat::Jsonl => Form::JsonLines,
         EtlFormat::Parquet => return meaning::run(args, meaning::Target::Parquet, terminal),
         EtlFormat::Chrome => return meaning::run(args, meaning::Target::Chrome, terminal),
+        EtlFormat::Perfetto => return meaning::run(args, meaning::Target::Perfetto, terminal),
         EtlFormat::Recording => return meaning::run(args, meaning::Target::Recording, terminal),
     };
     let file = open(&args.file)?;
@@ -73,7 +74,8 @@ fn format_of(output: &Path) -> Result<EtlFormat, Failure> {
         "json" => Ok(EtlFormat::Json),
         "jsonl" | "ndjson" => Ok(EtlFormat::Jsonl),
         "parquet" => Ok(EtlFormat::Parquet),
+        "pftrace" => Ok(EtlFormat::Perfetto),
         other => Err(Failure::usage(format!("'.{other}' is no format that events are written in"))
-            .with_hint("name one with --format: csv, json, jsonl, parquet, chrome or recording")),
+            .with_hint("name one with --format: csv, json, jsonl, parquet, chrome, perfetto or recording")),
     }
 }

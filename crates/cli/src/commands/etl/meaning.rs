@@ -21,6 +21,7 @@ use crate::units;
 pub enum Target {
     Parquet,
     Chrome,
+    Perfetto,
     Recording,
 }
 
@@ -51,9 +52,13 @@ pub fn run(args: &EtlConvertArgs, target: Target, terminal: &Terminal) -> Result
             std::fs::rename(&finished.directory, &args.output)?;
             (vec![(args.output.clone(), finished.bytes)], finished.rows.values().sum(), Vec::new())
         }
-        Target::Parquet | Target::Chrome => {
+        Target::Parquet | Target::Chrome | Target::Perfetto => {
             let recording = Recording::open(&finished.directory)?;
-            let format = if target == Target::Parquet { Format::Parquet } else { Format::Chrome };
+            let format = match target {
+                Target::Parquet => Format::Parquet,
+                Target::Perfetto => Format::Perfetto,
+                _ => Format::Chrome,
+            };
             let options = ExportOptions { overwrite: args.force, ..ExportOptions::new(format) };
             let info = ExportInfo::from_manifest(recording.manifest());
             let report = ortscope_export::export(&recording, &info, &options, &args.output)?;

@@ -1,7 +1,5 @@
-//! Trace events, as chrome://tracing reads them and Perfetto, the Firefox Profiler and speedscope do too.
-//!
-//! The form is the plain list of events: unlike the form with `traceEvents` it still opens when the end is missing.
-//! Times are microseconds since the trace's start (which is in the first event) with nanoseconds behind the point.
+//! Time lines: trace events as the JSON of chrome://tracing, which Perfetto, the Firefox Profiler and speedscope read too, or
+//! as Perfetto's own packets. Both draw the same.
 //!
 //! | drawn | as |
 //! |---|---|
@@ -14,6 +12,8 @@
 
 mod counters;
 mod events;
+mod json;
+mod perfetto;
 mod slices;
 
 use std::collections::HashMap;
@@ -28,7 +28,7 @@ use serde::Serialize;
 use crate::error::ExportError;
 use crate::info::Head;
 use crate::source::{RowSource, TableRows};
-use events::{Body, Events, Lane};
+use events::{Body, Events, Form, Lane};
 use slices::{Slices, TrackId};
 
 /// Names that are remembered; what comes after is shown by its number.
@@ -36,9 +36,20 @@ const MAX_NAMES: usize = 100_000;
 /// Lanes of one kind; what comes after shares one.
 const MAX_TRACKS: usize = 4_096;
 
-pub(crate) fn write(source: &RowSource<'_>, out: &mut dyn Write) -> Result<Vec<TableRows>, ExportError> {
+pub(crate) fn write_json(source: &RowSource<'_>, out: &mut dyn Write) -> Result<Vec<TableRows>, ExportError> {
+    write(source, Form::Json, out)
+}
+
+pub(crate) fn write_perfetto(
+    source: &RowSource<'_>,
+    out: &mut dyn Write,
+) -> Result<Vec<TableRows>, ExportError> {
+    write(source, Form::Perfetto, out)
+}
+
+fn write(source: &RowSource<'_>, form: Form, out: &mut dyn Write) -> Result<Vec<TableRows>, ExportError> {
     let start_ns = source.trace_start_ns();
-    let mut events = Events::new(out, start_ns);
+    let mut events = Events::new(out, form, start_ns);
     events.head(&TraceHead { head: source.head(), trace_start_ns: start_ns })?;
     let names = Names::read(source)?;
     let mut written = Vec::new();
@@ -179,7 +190,8 @@ fn inferences(source: &RowSource<'_>, events: &mut Events<'_>, names: &Names) ->
                 (group, format!("stream {}", row.stream))
             })?;
             let duration = row.copy_in_ns.saturating_add(row.run_ns).saturating_add(row.copy_out_ns);
-            let mut body = Body::new(names.model(&row.session_id).unwrap_or("inference"), "inference");
+            let mut body =
+                Body::new(events.form(), names.model(&row.session_id).unwrap_or("inference"), "inference");
             body.text("phase", &row.phase);
             body.number("sequence", Some(row.sequence));
             body.micros("run_us", row.run_ns);
@@ -214,7 +226,7 @@ fn operators(source: &RowSource<'_>, events: &mut Events<'_>) -> Result<u64, Exp
                 };
                 (group, format!("thread {}", row.thread))
             })?;
-            let body = operator(&row);
+            let body = operator(events.form(), &row);
             rows += u64::from(tracks.slices.add(events, track, row.timestamp_ns, row.duration_ns, body)?);
         }
     }
@@ -223,9 +235,9 @@ fn operators(source: &RowSource<'_>, events: &mut Events<'_>) -> Result<u64, Exp
 }
 
 /// No argument differs from run to run: speedscope takes events for the same only if their arguments are.
-fn operator(row: &OperatorRow) -> Box<[u8]> {
+fn operator(form: Form, row: &OperatorRow) -> Box<[u8]> {
     let named = [&row.name, &row.op_type, &row.kind].into_iter().find(|name| !name.is_empty());
-    let mut body = Body::new(named.map_or("operator", |name| name), &row.kind);
+    let mut body = Body::new(form, named.map_or("operator", |name| name), &row.kind);
     body.text("op_type", &row.op_type);
     body.text("device", &row.device);
     body.number("node_index", row.node_index);
@@ -252,14 +264,14 @@ fn instants<R: Row>(
     source: &RowSource<'_>,
     events: &mut Events<'_>,
     group: &str,
-    instant: fn(&R) -> Instant,
+    instant: fn(Form, &R) -> Instant,
 ) -> Result<u64, ExportError> {
     let mut process = None;
     let mut lanes: HashMap<String, Lane> = HashMap::new();
     let mut rows = 0;
     for batch in source.batches(R::TABLE) {
         for row in batch?.rows::<R>() {
-            let (time_ns, name, body) = instant(&row);
+            let (time_ns, name, body) = instant(events.form(), &row);
             let process = match process {
                 Some(process) => process,
                 None => *process.insert(events.process(group)?),
@@ -283,14 +295,14 @@ fn instants<R: Row>(
     Ok(rows)
 }
 
-fn annotation(row: &AnnotationRow) -> Instant {
-    let mut body = Body::new(&row.kind, "annotation");
+fn annotation(form: Form, row: &AnnotationRow) -> Instant {
+    let mut body = Body::new(form, &row.kind, "annotation");
     body.text("text", &row.text);
     (row.timestamp_ns, row.kind.to_string(), body)
 }
 
-fn finding(row: &FindingRow) -> Instant {
-    let mut body = Body::new(&row.id, "finding");
+fn finding(form: Form, row: &FindingRow) -> Instant {
+    let mut body = Body::new(form, &row.id, "finding");
     body.text("severity", &row.severity);
     body.text("evidence", &row.evidence);
     body.text("advice", &row.advice);
@@ -298,15 +310,15 @@ fn finding(row: &FindingRow) -> Instant {
     (row.timestamp_ns, row.severity.to_string(), body)
 }
 
-fn loss(row: &LossRow) -> Instant {
-    let mut body = Body::new(&format!("lost: {}", row.kind), "loss");
+fn loss(form: Form, row: &LossRow) -> Instant {
+    let mut body = Body::new(form, &format!("lost: {}", row.kind), "loss");
     body.text("place", &row.place);
     body.number("count", Some(row.count));
     (row.timestamp_ns, row.place.to_string(), body)
 }
 
-fn kernel_event(row: &KernelEventRow) -> Instant {
-    let mut body = Body::new(&row.kind, "kernel");
+fn kernel_event(form: Form, row: &KernelEventRow) -> Instant {
+    let mut body = Body::new(form, &row.kind, "kernel");
     body.number("pid", row.pid);
     body.number("tid", row.tid);
     if let Some(duration_ns) = row.duration_ns {

@@ -1,39 +1,24 @@
-//! Single trace events as text.
+//! Events as the JSON of chrome://tracing.
+//!
+//! The form is the plain list of events: unlike the form with `traceEvents` it still opens when the end is missing.
+//! Times are microseconds since the trace's start with nanoseconds behind the point.
 
 use std::io::{self, Write};
 
+use super::events::Lane;
 use crate::text::{Chunked, json};
 
-/// Times beyond this (73 years after the start) overflow in viewers; such events, and those before the start, are left
-/// out and counted.
-const LATEST_NS: u64 = i64::MAX as u64 / 4;
-
-/// A process and a thread of the trace. Both are numbers of our own, each used once, because viewers mix up lanes whose
-/// numbers happen to be equal; names tell what they are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Lane {
-    pub(super) process: u64,
-    pub(super) thread: u64,
-}
-
-/// Writes a list of events. Every piece that leaves the buffer ends behind an event, without a comma: a file that is cut
-/// there still opens.
-pub(super) struct Events<'w> {
+/// Every piece that leaves the buffer ends behind an event, without a comma.
+pub(super) struct JsonEvents<'w> {
     out: Chunked<'w>,
     first: bool,
-    start_ns: u64,
-    last_id: u64,
-    /// Events with impossible times.
-    pub(super) out_of_range: u64,
-    /// Counter values that are not numbers.
-    pub(super) not_numbers: u64,
 }
 
-impl<'w> Events<'w> {
-    pub(super) fn new(out: &'w mut dyn Write, start_ns: u64) -> Self {
+impl<'w> JsonEvents<'w> {
+    pub(super) fn new(out: &'w mut dyn Write) -> Self {
         let mut out = Chunked::new(out);
         out.text("[");
-        Self { out, first: true, start_ns, last_id: 0, out_of_range: 0, not_numbers: 0 }
+        Self { out, first: true }
     }
 
     pub(super) fn finish(mut self) -> io::Result<()> {
@@ -69,12 +54,6 @@ impl<'w> Events<'w> {
         self.out.boundary()
     }
 
-    fn new_id(&mut self) -> u64 {
-        self.last_id += 1;
-        self.last_id
-    }
-
-    /// What the trace is of; viewers pass over it, people and programs can read it.
     pub(super) fn head<T: serde::Serialize>(&mut self, head: &T) -> io::Result<()> {
         self.begin('M');
         self.out.text(",\"pid\":0,\"tid\":0,\"name\":\"ortscope\",\"cat\":\"__metadata\",\"args\":");
@@ -92,9 +71,7 @@ impl<'w> Events<'w> {
         self.end()
     }
 
-    /// A new group of lanes. Groups are shown in the order in which they are made.
-    pub(super) fn process(&mut self, name: &str) -> io::Result<u64> {
-        let process = self.new_id();
+    pub(super) fn process(&mut self, process: u64, name: &str) -> io::Result<()> {
         self.name("process_name", Lane { process, thread: 0 }, name)?;
         self.begin('M');
         self.number(",\"pid\":", process);
@@ -102,25 +79,13 @@ impl<'w> Events<'w> {
             ",\"tid\":0,\"name\":\"process_sort_index\",\"cat\":\"__metadata\",\"args\":{\"sort_index\":";
         self.number(order, process);
         self.out.text("}");
-        self.end()?;
-        Ok(process)
+        self.end()
     }
 
-    pub(super) fn lane(&mut self, process: u64, name: &str) -> io::Result<Lane> {
-        let lane = Lane { process, thread: self.new_id() };
-        self.name("thread_name", lane, name)?;
-        Ok(lane)
+    pub(super) fn lane(&mut self, lane: Lane, name: &str) -> io::Result<()> {
+        self.name("thread_name", lane, name)
     }
 
-    /// Nanoseconds since the start of the trace; `None` (and counted) if no viewer could show it.
-    pub(super) fn since_start(&mut self, time_ns: u64, duration_ns: u64) -> Option<u64> {
-        let since = time_ns.checked_sub(self.start_ns);
-        let fits = since.filter(|since| *since <= LATEST_NS && duration_ns <= LATEST_NS);
-        self.out_of_range += u64::from(fits.is_none());
-        fits
-    }
-
-    /// `body` is made by [`body`].
     pub(super) fn slice(
         &mut self,
         lane: Lane,
@@ -137,38 +102,26 @@ impl<'w> Events<'w> {
         self.end()
     }
 
-    /// `false` if it had to be left out.
-    pub(super) fn instant(&mut self, lane: Lane, time_ns: u64, body: &[u8]) -> io::Result<bool> {
-        let Some(since) = self.since_start(time_ns, 0) else {
-            return Ok(false);
-        };
+    pub(super) fn instant(&mut self, lane: Lane, since_ns: u64, body: &[u8]) -> io::Result<()> {
         self.begin('i');
-        self.micros(",\"ts\":", since);
+        self.micros(",\"ts\":", since_ns);
         self.number(",\"pid\":", lane.process);
         self.number(",\"tid\":", lane.thread);
         self.out.text(",\"s\":\"t\"");
         self.out.bytes.extend_from_slice(body);
-        self.end()?;
-        Ok(true)
+        self.end()
     }
 
     pub(super) fn counter(
         &mut self,
         process: u64,
-        time_ns: u64,
+        since_ns: u64,
         name: &str,
         key: &str,
         value: f64,
     ) -> io::Result<()> {
-        if !value.is_finite() {
-            self.not_numbers += 1;
-            return Ok(());
-        }
-        let Some(since) = self.since_start(time_ns, 0) else {
-            return Ok(());
-        };
         self.begin('C');
-        self.micros(",\"ts\":", since);
+        self.micros(",\"ts\":", since_ns);
         self.number(",\"pid\":", process);
         self.number(",\"tid\":", process);
         self.out.text(",\"name\":");
@@ -182,8 +135,7 @@ impl<'w> Events<'w> {
     }
 }
 
-/// Name, category and arguments of an event.
-pub(super) struct Body {
+pub(super) struct JsonBody {
     bytes: Vec<u8>,
     empty: bool,
 }
@@ -191,7 +143,7 @@ pub(super) struct Body {
 /// Viewers read numbers as doubles.
 const LARGEST_EXACT: u64 = 1 << 53;
 
-impl Body {
+impl JsonBody {
     pub(super) fn new(name: &str, category: &str) -> Self {
         let mut bytes = Vec::with_capacity(256);
         bytes.extend_from_slice(b",\"name\":");
@@ -212,16 +164,11 @@ impl Body {
     }
 
     pub(super) fn text(&mut self, key: &str, value: &str) {
-        if !value.is_empty() {
-            self.key(key);
-            json(&mut self.bytes, value);
-        }
+        self.key(key);
+        json(&mut self.bytes, value);
     }
 
-    pub(super) fn number(&mut self, key: &str, value: Option<u64>) {
-        let Some(value) = value else {
-            return;
-        };
+    pub(super) fn number(&mut self, key: &str, value: u64) {
         self.key(key);
         if value <= LARGEST_EXACT {
             json(&mut self.bytes, &value);
