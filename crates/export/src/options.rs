@@ -172,7 +172,7 @@ mod tests {
         assert_eq!((by(".csv"), by("x.docx"), by(""), by("/")), (None, None, None, None));
         let error = Format::from_name("excel").unwrap_err();
         assert_eq!(error.to_string(), "there is no export format 'excel'");
-        assert_eq!(error.hint(), Some("the formats are json, jsonl, csv, parquet, sqlite, chrome"));
+        assert_eq!(error.hint(), Some("the formats are json, jsonl, csv, parquet, sqlite, chrome, perfetto"));
     }
 
     #[test]
