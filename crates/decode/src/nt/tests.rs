@@ -6,7 +6,7 @@ use super::*;
 
 const ADDRESS: u64 = 0x7ff0_1234_0000;
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 struct FakeThread {
     tid: u64,
     kernel: u64,
@@ -109,8 +109,8 @@ fn name(process: &Process<'_>) -> String {
 
 fn three() -> Vec<FakeProcess> {
     let thread = FakeThread { tid: 8, kernel: 5, user: 6, switches: 900, state: 5, reason: 6, start: 0x1000 };
-    let suspended = FakeThread { tid: 12, reason: 5, ..thread.clone() };
-    let running = FakeThread { tid: 16, state: 2, ..thread.clone() };
+    let suspended = FakeThread { tid: 12, reason: 5, ..thread };
+    let running = FakeThread { tid: 16, state: 2, ..thread };
     vec![
         FakeProcess { is_idle: true, ..FakeProcess::default() },
         FakeProcess { pid: 4, name: "System", threads: vec![thread], ..FakeProcess::default() },

@@ -56,39 +56,39 @@ const NOT_IN_WINE: [&str; 21] = [
 
 /// What can turn out to be missing while processes are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reason {
-    NoHandle,
-    NoNetwork,
-    NoAffinity,
-    NoObjects,
-    NoPower,
+pub(super) enum Absent {
+    Handle,
+    Network,
+    Affinity,
+    Objects,
+    Power,
 }
 
-impl Reason {
+impl Absent {
     fn missing(self) -> Missing {
         match self {
-            Self::NoHandle => Missing::new(
+            Self::Handle => Missing::new(
                 "exit_code",
                 "processes of other users and of the system may not be opened: they have no exit code, affinity, \
                  windows, peak of handles and command line",
                 Some("run as administrator"),
             ),
-            Self::NoNetwork => Missing::new(
+            Self::Network => Missing::new(
                 "network_received_bytes",
                 "only Windows 11 24H2 and later count the traffic of a process",
                 Some("kernel events see every packet"),
             ),
-            Self::NoAffinity => Missing::new(
+            Self::Affinity => Missing::new(
                 "affinity_mask",
                 "a process that runs in several groups of 64 processors has no single mask",
                 None,
             ),
-            Self::NoObjects => Missing::new(
+            Self::Objects => Missing::new(
                 "user_objects",
                 "GDI and USER objects of processes of other users or sessions may not be counted",
                 Some("run as administrator, in the same session"),
             ),
-            Self::NoPower => Missing::new("mains_ratio", "this machine does not say what feeds it", None),
+            Self::Power => Missing::new("mains_ratio", "this machine does not say what feeds it", None),
         }
     }
 }
@@ -96,12 +96,12 @@ impl Reason {
 /// Reasons that wait to be told, each once.
 #[derive(Debug, Default)]
 pub(super) struct Reasons {
-    said: Vec<Reason>,
+    said: Vec<Absent>,
     waiting: Vec<Missing>,
 }
 
 impl Reasons {
-    pub fn say(&mut self, reason: Reason) {
+    pub fn say(&mut self, reason: Absent) {
         if !self.said.contains(&reason) {
             self.said.push(reason);
             self.waiting.push(reason.missing());

@@ -16,7 +16,7 @@ use ortscope_core::schema::{ProcessSampleRow, SystemSampleRow};
 use ortscope_decode::nt::{Count32, IoCounters, Process};
 
 use super::handles::{self, ProcessHandle};
-use super::missing::{self, Reason, Reasons};
+use super::missing::{self, Absent, Reasons};
 use super::native;
 use super::snapshot::Snapshot;
 use super::system::System;
@@ -220,7 +220,7 @@ impl ProcessBackend for SnapshotBackend {
             Ok(handle) => Some(handle),
             // The snapshot tells of it all the same.
             Err(ReadError::Denied) => {
-                self.reasons.say(Reason::NoHandle);
+                self.reasons.say(Absent::Handle);
                 None
             }
             Err(error) => return Err(error),
@@ -323,7 +323,7 @@ impl ProcessBackend for SnapshotBackend {
             let Some(handle) = watched.handle.as_ref() else { return };
             row.affinity_mask = handle.affinity_mask();
             if row.affinity_mask.is_none() {
-                news.push(Reason::NoAffinity);
+                news.push(Absent::Affinity);
             }
             if is_wine {
                 return;
@@ -332,7 +332,7 @@ impl ProcessBackend for SnapshotBackend {
             let objects = handle.gui_objects();
             (row.gdi_objects, row.user_objects) = objects.unzip();
             if objects.is_none() {
-                news.push(Reason::NoObjects);
+                news.push(Absent::Objects);
             }
         })?;
         news.into_iter().for_each(|reason| self.reasons.say(reason));
@@ -349,7 +349,7 @@ impl ProcessBackend for SnapshotBackend {
                 Ok(())
             }
             Err(error) => {
-                self.reasons.say(Reason::NoNetwork);
+                self.reasons.say(Absent::Network);
                 Err(error)
             }
         }
@@ -385,7 +385,7 @@ impl ProcessBackend for SnapshotBackend {
 
     fn environment(&mut self, tell: &mut dyn FnMut(&'static str, &'static str, f64)) {
         if !super::power::environment(tell) {
-            self.reasons.say(Reason::NoPower);
+            self.reasons.say(Absent::Power);
         }
         // Wine has the function's name only, and ends programs that call it.
         if !self.is_wine {
