@@ -1,22 +1,40 @@
 /** The real program with a real model behind the real page in a real Chromium. */
 
 import { spawn, spawnSync, type ChildProcess } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
 
-function needed(name: string): string {
-  const value = process.env[name];
-  if (!value) throw new Error(`the variable ${name} is not set; \`cargo xtask test\` sets it`);
+/** Where `cargo xtask run` and `test` leave the program and what it is tried with. */
+const target = resolve(process.env["CARGO_TARGET_DIR"] ?? join(import.meta.dirname, "..", "..", "target"));
+const environment = join(target, "ortscope-env");
+const venv = join(environment, "venv");
+
+/** What a variable names, or what stands in one of the usual places. */
+function needed(name: string, ...usual: string[]): string {
+  const value = process.env[name] || usual.find((path) => existsSync(path));
+  if (!value) throw new Error(`the variable ${name} is not set, and \`cargo xtask run\` has not made it yet`);
   return value;
 }
 
-export const binary = needed("ORTSCOPE_BINARY");
-export const ort = needed("ORTSCOPE_TEST_ORT");
-const models = needed("ORTSCOPE_TEST_MODELS");
+/** The library in the Python of the environment. */
+function installedOrt(): string[] {
+  const libraries = join(venv, "lib");
+  const versions = existsSync(libraries) ? readdirSync(libraries) : [];
+  return versions.flatMap((version) => {
+    const capi = join(libraries, version, "site-packages", "onnxruntime", "capi");
+    const files = existsSync(capi) ? readdirSync(capi) : [];
+    return files.filter((file) => file.startsWith("libonnxruntime.so")).map((file) => join(capi, file));
+  });
+}
+
+export const binary = needed("ORTSCOPE_BINARY", join(target, "debug", "ortscope"), join(target, "debug", "ortscope.exe"));
+export const ort = needed("ORTSCOPE_TEST_ORT", ...installedOrt());
+const models = needed("ORTSCOPE_TEST_MODELS", join(environment, "models"));
 /** A Python with onnxruntime and numpy; without it nothing runs inferences live. */
-export const python = process.env["ORTSCOPE_TEST_PYTHON"];
+export const python =
+  process.env["ORTSCOPE_TEST_PYTHON"] ?? [join(venv, "bin", "python")].find((path) => existsSync(path));
 
 /** A built page to look at instead of the one inside of the program: spares building the program for each change. */
 const pageDirectory = process.env["ORTSCOPE_TEST_DIST"];
@@ -83,10 +101,77 @@ function end(child: ChildProcess, signal: NodeJS.Signals): void {
   }
 }
 
+/** Microseconds of processor that a held-back process has in each tenth of a second: less than one inference takes. */
+const QUOTA_MICROS = 1500;
+const PERIOD_MICROS = 100_000;
+
+/** Where the kernel can be told of quotas, and in which words: control groups of version 2 or 1. */
+function quotaGroups(): { parent: string; limit: [string, string][] } | null {
+  const second = "/sys/fs/cgroup/cgroup.subtree_control";
+  if (existsSync(second) && readFileSync(second, "utf8").split(/\s+/).includes("cpu"))
+    return { parent: "/sys/fs/cgroup", limit: [["cpu.max", `${QUOTA_MICROS} ${PERIOD_MICROS}`]] };
+  if (existsSync("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"))
+    return {
+      parent: "/sys/fs/cgroup/cpu",
+      limit: [
+        ["cpu.cfs_period_us", String(PERIOD_MICROS)],
+        ["cpu.cfs_quota_us", String(QUOTA_MICROS)],
+      ],
+    };
+  return null;
+}
+
+/** A process that is held back. */
+export interface Throttled {
+  /** By the kernel's quota, as in a container; elsewhere it is stopped most of the time. */
+  by: "quota" | "signals";
+  /** Periods in which it had to wait. */
+  periods(): number;
+  end(): void;
+}
+
+/** Holds a process back for most of the time. A quota needs rights; signals do without. */
+function throttle(pid: number): Throttled {
+  const groups = quotaGroups();
+  if (groups) {
+    const group = join(groups.parent, `ortscope-e2e-${pid}`);
+    try {
+      mkdirSync(group);
+      for (const [file, value] of groups.limit) writeFileSync(join(group, file), value);
+      writeFileSync(join(group, "cgroup.procs"), String(pid));
+      const periods = () =>
+        Number(/^nr_throttled (\d+)/m.exec(readFileSync(join(group, "cpu.stat"), "utf8"))?.[1] ?? 0);
+      return { by: "quota", periods, end: () => rmdirSync(group) };
+    } catch {
+      if (existsSync(group)) rmdirSync(group);
+    }
+  }
+  let stops = 0;
+  const signal = (name: NodeJS.Signals) => {
+    try {
+      process.kill(pid, name);
+    } catch {
+      clearInterval(pulses);
+    }
+  };
+  const pulses = setInterval(() => {
+    stops++;
+    signal("SIGSTOP");
+    setTimeout(() => signal("SIGCONT"), 90).unref();
+  }, 100);
+  pulses.unref();
+  const end = () => {
+    clearInterval(pulses);
+    signal("SIGCONT");
+  };
+  return { by: "signals", periods: () => stops, end };
+}
+
 /** A store of its own, which disappears with the tests. */
 export class Bench {
   readonly store = mkdtempSync(join(tmpdir(), "ortscope-e2e-"));
   private children: ChildProcess[] = [];
+  private throttled: Throttled[] = [];
   private browser: Browser | null = null;
   /** What went wrong in any page: console errors, exceptions, requests to elsewhere. */
   readonly complaints: string[] = [];
@@ -139,6 +224,13 @@ export class Bench {
     );
   }
 
+  /** Holds a process back until the end of the tests. */
+  throttle(pid: number): Throttled {
+    const made = throttle(pid);
+    this.throttled.push(made);
+    return made;
+  }
+
   /** Starts the server and returns its one-time link. */
   async serve(...words: string[]): Promise<string> {
     const child = spawn(binary, ["serve", "--listen", "127.0.0.1:0", ...words], {
@@ -162,16 +254,25 @@ export class Bench {
     return link;
   }
 
-  async open(
-    link: string,
-    options: { width?: number; height?: number; dark?: boolean } = {},
-  ): Promise<{ page: Page; context: BrowserContext }> {
+  private async context(options: { width?: number; height?: number; dark?: boolean } = {}): Promise<BrowserContext> {
     this.browser ??= await chromium.launch({ executablePath: browserPath(), args: BROWSER_ARGUMENTS });
-    const context = await this.browser.newContext({
+    return this.browser.newContext({
       viewport: { width: options.width ?? 1440, height: options.height ?? 900 },
       colorScheme: options.dark === false ? "light" : "dark",
       acceptDownloads: true,
     });
+  }
+
+  /** A page that is not ours: nothing of it is a complaint. */
+  async bare(): Promise<Page> {
+    return (await this.context()).newPage();
+  }
+
+  async open(
+    link: string,
+    options: { width?: number; height?: number; dark?: boolean } = {},
+  ): Promise<{ page: Page; context: BrowserContext }> {
+    const context = await this.context(options);
     if (pageDirectory) await replacePage(context, pageDirectory);
     const page = await context.newPage();
     page.on("console", (message) => {
@@ -210,6 +311,13 @@ export class Bench {
             }),
       ),
     );
+    for (const each of this.throttled) {
+      try {
+        each.end();
+      } catch {
+        // A process of the group is still ending: the empty group stays, and does nothing.
+      }
+    }
     rmSync(this.store, { recursive: true, force: true });
   }
 }

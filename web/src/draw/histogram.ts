@@ -20,6 +20,7 @@ const LEFT = 44;
 const RIGHT = 10;
 const TOP = 20;
 const BOTTOM = 20;
+const LABEL_GAP = 8;
 
 export class Histogram {
   readonly element: HTMLElement;
@@ -88,14 +89,20 @@ export class Histogram {
     }
     context.fillStyle = theme.faint;
     context.textBaseline = "top";
+    context.textAlign = "center";
     const labels = Math.max(2, Math.floor((right - LEFT) / 70));
+    const label = (index: number) => (data.tail && index === bins ? "more" : text(duration(data.edges[index]!)));
+    // The first and the last are always there; others where there is room between their neighbours.
+    const lastFrom = right - context.measureText(label(bins)).width;
+    let end = -Infinity;
     for (let i = 0; i <= labels; i++) {
       const index = Math.round((i / labels) * bins);
-      const open = data.tail && index === bins;
-      const label = open ? "more" : text(duration(data.edges[index]!));
-      const half = context.measureText(label).width / 2;
-      context.textAlign = "center";
-      context.fillText(label, Math.min(Math.max(x(index), LEFT + half), right - half), bottom + 4);
+      const half = context.measureText(label(index)).width / 2;
+      const centre = Math.min(Math.max(x(index), LEFT + half), right - half);
+      const fits = centre - half > end + LABEL_GAP && centre + half < lastFrom - LABEL_GAP;
+      if (i > 0 && i < labels && !fits) continue;
+      context.fillText(label(index), centre, bottom + 4);
+      end = centre + half;
     }
     // Percentiles as marks; labels that would overlap go one line lower.
     const bodyBins = data.tail ? bins - 1 : bins;

@@ -7,7 +7,7 @@ import { currentTheme, faded, Surface } from "./surface";
 export class Spark {
   readonly element: HTMLCanvasElement;
   private readonly surface: Surface;
-  private values: readonly number[] = [];
+  private values: () => readonly number[] = () => [];
 
   constructor(scope: Scope, app: App, label: string) {
     this.surface = new Surface(label, (context, width, height) => this.draw(context, width, height));
@@ -17,13 +17,14 @@ export class Spark {
     scope.add(() => this.surface.dispose());
   }
 
-  set(values: readonly number[]): void {
+  /** The values are asked for when they are drawn. */
+  set(values: () => readonly number[]): void {
     this.values = values;
     this.surface.request();
   }
 
   private draw(context: CanvasRenderingContext2D, width: number, height: number): void {
-    const values = this.values;
+    const values = this.values();
     if (values.length < 2) return;
     const theme = currentTheme();
     const low = Math.min(...values);

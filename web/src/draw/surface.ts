@@ -1,4 +1,4 @@
-/** A canvas that is as sharp as the screen, follows its element's size and draws at most once per frame. */
+/** A canvas that is as sharp as the screen, follows its element's size, and draws at most once per frame and only when seen. */
 
 export interface Theme {
   text: string;
@@ -47,8 +47,15 @@ export class Surface {
   readonly context: CanvasRenderingContext2D;
   width = 0;
   height = 0;
+  /** Pixels of the screen per pixel of the page. */
+  ratio = 1;
   private scheduled = 0;
-  private readonly observer: ResizeObserver;
+  /** Outside of the window nothing is drawn; what was asked for meanwhile is drawn when it comes into view. */
+  private seen = true;
+  private waiting = false;
+  private resized = false;
+  private readonly size: ResizeObserver;
+  private readonly view: IntersectionObserver;
 
   constructor(
     label: string,
@@ -59,13 +66,21 @@ export class Surface {
     this.context = context;
     this.canvas.setAttribute("role", "img");
     this.canvas.setAttribute("aria-label", label);
-    this.observer = new ResizeObserver(() => this.resize());
-    this.observer.observe(this.canvas);
+    this.size = new ResizeObserver(() => this.resize());
+    this.size.observe(this.canvas);
+    this.view = new IntersectionObserver((entries) => {
+      this.seen = entries.at(-1)?.isIntersecting ?? true;
+      if (this.seen && this.waiting) this.now();
+    });
+    this.view.observe(this.canvas);
   }
 
-  /** Draws in the next frame. */
-  request(): void {
-    if (this.scheduled === 0) {
+  /** Draws in the next frame. `resized`: the element has another size by then, which it is drawn with at once. */
+  request(resized = false): void {
+    this.resized ||= resized;
+    if (!this.seen) {
+      this.waiting = true;
+    } else if (this.scheduled === 0) {
       this.scheduled = requestAnimationFrame(() => {
         this.scheduled = 0;
         this.now();
@@ -74,7 +89,8 @@ export class Surface {
   }
 
   dispose(): void {
-    this.observer.disconnect();
+    this.size.disconnect();
+    this.view.disconnect();
     cancelAnimationFrame(this.scheduled);
   }
 
@@ -85,12 +101,15 @@ export class Surface {
     this.width = width;
     this.height = height;
     // Sizing clears the canvas: it is drawn at once, or it would flicker.
-    this.now();
+    if (this.seen) this.now();
+    else this.waiting = true;
   }
 
   private now(): void {
+    if (this.resized) [this.width, this.height] = [this.canvas.clientWidth, this.canvas.clientHeight];
+    this.waiting = this.resized = false;
     if (this.width === 0 || this.height === 0) return;
-    const ratio = Math.min(devicePixelRatio || 1, 3);
+    const ratio = (this.ratio = Math.min(devicePixelRatio || 1, 3));
     const [width, height] = [Math.round(this.width * ratio), Math.round(this.height * ratio)];
     if (this.canvas.width !== width || this.canvas.height !== height) {
       this.canvas.width = width;

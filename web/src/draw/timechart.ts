@@ -5,6 +5,7 @@ import { h, setText, type Scope } from "../ui/dom";
 import { inUnit, text, tickText } from "../logic/format";
 import { linear, niceTop, ticks, type Scale } from "../logic/scale";
 import { decimate } from "../logic/series";
+import * as viewport from "../logic/viewport";
 import { drawTimeAxis, timeLabel, timeScale, type TimeLabels } from "./axis";
 import { attachTime } from "./interact";
 import { currentTheme, faded, Surface } from "./surface";
@@ -54,7 +55,10 @@ export class TimeChart {
   private readonly cursor = h("div", { class: "cursor-line" });
   private readonly tip = h("div", { class: "chart-tip" });
   private data: ChartData = { lines: [] };
+  /** Data that nobody has looked at yet. */
+  private fresh: (() => ChartData) | null = null;
   private x: Scale = linear(0, 1, 0, 1);
+  private drawn: viewport.Viewport | null = null;
 
   constructor(
     scope: Scope,
@@ -70,15 +74,26 @@ export class TimeChart {
       this.tip,
     );
     attachTime(app, { element: this.element, left: () => LEFT, right: () => this.surface.width - RIGHT, wheel: false });
-    app.on(scope, ["range", "theme", "settings"], () => this.surface.request());
+    app.on(scope, ["theme", "settings"], () => this.surface.request());
+    app.on(scope, "range", () => {
+      const pixels = this.surface.width * this.surface.ratio;
+      if (viewport.looksDifferent(this.drawn, app.time, pixels)) this.surface.request();
+    });
     app.on(scope, "cursor", () => this.showCursor());
     scope.add(() => this.surface.dispose());
   }
 
-  set(data: ChartData): void {
-    this.data = data;
+  /** A function is called when its data is drawn: a chart that is not seen costs nothing. */
+  set(data: ChartData | (() => ChartData)): void {
+    this.fresh = typeof data === "function" ? data : () => data;
     this.surface.request();
     if (this.app.cursorMs !== null) this.showCursor();
+  }
+
+  private current(): ChartData {
+    if (this.fresh) this.data = this.fresh();
+    this.fresh = null;
+    return this.data;
   }
 
   private labels(): TimeLabels {
@@ -87,10 +102,12 @@ export class TimeChart {
 
   private draw(context: CanvasRenderingContext2D, width: number, height: number): void {
     const theme = currentTheme();
+    const data = this.current();
+    this.drawn = this.app.time;
     const { range, selection } = this.app.time;
     const [right, bottom] = [width - RIGHT, height - BOTTOM];
     this.x = timeScale(range, LEFT, right);
-    const seen = this.data.lines.map((line) =>
+    const seen = data.lines.map((line) =>
       decimate(
         line.t,
         line.min ?? line.mean,
@@ -104,7 +121,7 @@ export class TimeChart {
     let peak = 0;
     for (const columns of seen)
       for (const column of columns) if (column.x >= LEFT - 1 && column.max > peak) peak = column.max;
-    for (const level of this.data.levels ?? []) peak = Math.max(peak, level.value);
+    for (const level of data.levels ?? []) peak = Math.max(peak, level.value);
     const top = this.options.top ?? niceTop(peak * 1.05, Math.max(2, Math.floor((bottom - TOP) / 36)));
     const y = linear(0, top, bottom, TOP);
 
@@ -126,7 +143,7 @@ export class TimeChart {
     context.beginPath();
     context.rect(LEFT, TOP - 2, right - LEFT, bottom - TOP + 3);
     context.clip();
-    for (const gap of this.data.gaps ?? []) {
+    for (const gap of data.gaps ?? []) {
       const [from, to] = [this.x(gap.from), this.x(gap.to)];
       if (to - from < 2) continue;
       context.fillStyle = faded(theme.faint, 0.1);
@@ -142,7 +159,7 @@ export class TimeChart {
         );
       }
     }
-    this.data.lines.forEach((line, index) => {
+    data.lines.forEach((line, index) => {
       const columns = seen[index]!;
       if (line.dots) {
         context.fillStyle = line.colour;
@@ -184,7 +201,7 @@ export class TimeChart {
         context.fillRect(columns[0]!.x - 2, y(columns[0]!.mean) - 2, 4, 4);
       }
     });
-    for (const level of this.data.levels ?? []) {
+    for (const level of data.levels ?? []) {
       const at = Math.round(y(level.value)) + 0.5;
       context.strokeStyle = level.colour ?? theme.warn;
       context.lineWidth = 1;
@@ -222,7 +239,8 @@ export class TimeChart {
     const x = this.x(at);
     this.cursor.style.transform = `translateX(${Math.round(x)}px)`;
     if (!mine) return;
-    const rows = this.data.lines
+    const rows = this.current()
+      .lines
       .map((line) => {
         const index = nearest(line.t, at);
         const close = index >= 0 && Math.abs(line.t[index]! - at) < (range.to - range.from) / 20;

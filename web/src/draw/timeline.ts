@@ -1,15 +1,17 @@
 /** Lanes of operators, inferences and kernel events on one axis. Draws tiles that the server made for the range. */
 
-import type { SessionInfo, TimelineLane, TimelineRef, TimelineTiles } from "../api/types";
+import type { SessionInfo, TimelineRef } from "../api/types";
 import type { App } from "../ui/app";
 import { h, setText, type Scope } from "../ui/dom";
-import { matches, type Term } from "../logic/filter";
+import type { Term } from "../logic/filter";
 import { count, duration, provider, share, text } from "../logic/format";
-import { laneAt, MAX_ROWS, neighbour, rectAt, stack, type LaneBox } from "../logic/layout";
-import { colourOf, isFallback } from "../logic/palette";
+import { laneAt, neighbour, rectAt, stack, type LaneBox } from "../logic/layout";
 import { linear, type Scale } from "../logic/scale";
+import { indexWhere, type Lane, type Tiles } from "../logic/tiles";
+import * as viewport from "../logic/viewport";
 import { drawTimeAxis, timeScale } from "./axis";
 import { attachTime } from "./interact";
+import { drawLane, fit, preparePaint, type Paint } from "./lane";
 import { currentTheme, faded, Surface } from "./surface";
 
 export interface Picked {
@@ -24,28 +26,28 @@ export interface TimelineOptions {
   labels: number;
   /** Height of rows, 1 is the smallest that can be read. */
   scale: number;
-  pick?(lane: TimelineLane, index: number, tiles: TimelineTiles): void;
+  pick?(lane: Lane, index: number, tiles: Tiles): void;
 }
 
 const RIGHT = 10;
 const RULER = 22;
-/** Narrower rectangles have no text. */
-const TEXT_FROM = 34;
+/** More changes of provider than this are lines without arrows. */
+const FEW_TRANSITIONS = 200;
 
 export class TimelineCanvas {
   readonly element: HTMLElement;
   private readonly surface: Surface;
   private readonly tip = h("div", { class: "chart-tip" });
   private readonly cursor = h("div", { class: "cursor-line" });
-  private tiles: TimelineTiles | null = null;
+  private paint: Paint | null = null;
   private boxes: LaneBox[] = [];
   private sessions = new Map<string, SessionInfo>();
-  private dim: readonly Term[] = [];
   private picked: Picked | null = null;
   private needs: TimelineRef[] = [];
   private neededBy: TimelineRef[] = [];
   private x: Scale = linear(0, 1, 0, 1);
   private hatch: CanvasPattern | null = null;
+  private drawn: viewport.Viewport | null = null;
 
   constructor(
     scope: Scope,
@@ -76,7 +78,10 @@ export class TimelineCanvas {
       click: (x, y) => this.click(x, y),
       hover: (x, y) => this.hover(x, y),
     });
-    app.on(scope, ["range", "settings"], () => this.surface.request());
+    app.on(scope, "settings", () => this.surface.request());
+    app.on(scope, "range", () => {
+      if (viewport.looksDifferent(this.drawn, app.time, this.surface.width * this.surface.ratio)) this.surface.request();
+    });
     app.on(scope, "theme", () => {
       this.hatch = null;
       this.surface.request();
@@ -91,14 +96,13 @@ export class TimelineCanvas {
     return Math.max(200, (this.surface.width || innerWidth - 240) - this.options.labels - RIGHT);
   }
 
-  set(tiles: TimelineTiles, sessions: readonly SessionInfo[], dim: readonly Term[]): void {
-    this.tiles = tiles;
-    this.dim = dim;
+  set(tiles: Tiles, sessions: readonly SessionInfo[], dim: readonly Term[]): void {
     this.sessions = new Map(sessions.map((session) => [session.session_id, session]));
+    this.paint = preparePaint(tiles, this.sessions, dim);
     const stacked = stack(tiles.lanes, RULER + 4, tiles.lanes.length > 12 ? 1 : this.options.scale);
     this.boxes = stacked.boxes;
     this.surface.canvas.style.height = `${Math.max(stacked.height, 80)}px`;
-    this.surface.request();
+    this.surface.request(true);
   }
 
   showPicked(picked: Picked | null, needs: TimelineRef[] = [], neededBy: TimelineRef[] = []): void {
@@ -134,6 +138,7 @@ export class TimelineCanvas {
   private draw(context: CanvasRenderingContext2D, width: number, height: number): void {
     const theme = currentTheme();
     const { range, selection } = this.app.time;
+    this.drawn = this.app.time;
     const left = this.options.labels;
     const right = width - RIGHT;
     this.x = timeScale(range, left, right);
@@ -143,13 +148,18 @@ export class TimelineCanvas {
     context.restore();
     context.fillStyle = theme.grid;
     context.fillRect(left, RULER - 1, right - left, 1);
-    const tiles = this.tiles;
-    if (!tiles) return;
+    const paint = this.paint;
+    if (!paint) return;
+    const { tiles } = paint;
     context.save();
     context.beginPath();
     context.rect(left, 0, right - left, height);
     context.clip();
-    for (const box of this.boxes) this.drawLane(context, box, tiles, left, right);
+    const hatch = this.fallbackPattern(context);
+    for (const box of this.boxes) {
+      const picked = this.picked?.lane === box.lane.id && this.picked.id >= 0 ? this.picked.id : null;
+      drawLane(context, box, paint, { x: this.x, left, right, ratio: this.surface.ratio, hatch, picked });
+    }
     this.drawTransitions(context, tiles);
     this.drawMarks(context, tiles, height);
     this.drawDependencies(context);
@@ -175,88 +185,8 @@ export class TimelineCanvas {
     }
   }
 
-  private drawLane(
-    context: CanvasRenderingContext2D,
-    box: LaneBox,
-    tiles: TimelineTiles,
-    left: number,
-    right: number,
-  ): void {
-    const theme = currentTheme();
-    const { lane, rowHeight } = box;
-    const { rects } = lane;
-    const session = lane.session_id ? this.sessions.get(lane.session_id) : undefined;
-    context.fillStyle = faded(theme.faint, 0.07);
-    context.fillRect(left, box.y, right - left, box.height);
-    const bar = rowHeight - (rowHeight > 12 ? 2 : 1);
-    context.textBaseline = "middle";
-    context.textAlign = "left";
-    for (let i = 0; i < rects.t_ms.length; i++) {
-      const from = this.x(rects.t_ms[i]!);
-      const to = this.x(rects.t_ms[i]! + rects.duration_ms[i]!);
-      if (to < left - 1 || from > right + 1) continue;
-      const y = box.y + Math.min(rects.row[i]!, MAX_ROWS - 1) * rowHeight;
-      const wide = Math.max(to - from, 1);
-      const type = tiles.types[rects.type[i]!] ?? "";
-      const executionProvider = tiles.providers[rects.provider[i]!] ?? lane.execution_provider ?? "";
-      let colour =
-        lane.kind === "operators"
-          ? colourOf(type)
-          : lane.kind === "kernel"
-            ? theme.warn
-            : lane.kind === "runs"
-              ? theme.faint
-              : theme.accent;
-      if (lane.kind === "inferences" && type === "failed") colour = theme.bad;
-      const dimmed =
-        this.dim.length > 0 &&
-        lane.kind === "operators" &&
-        !matches(this.dim, {
-          name: tiles.names[rects.name[i]!] ?? "",
-          type,
-          providers: [lane.provider ?? "", executionProvider],
-          durationMs: rects.duration_ms[i]!,
-        });
-      // Merged rectangles with gaps inside are paler: they are not one long thing.
-      const density = rects.duration_ms[i]! > 0 ? rects.busy_ms[i]! / rects.duration_ms[i]! : 1;
-      context.globalAlpha = dimmed ? 0.14 : rects.count[i]! > 1 ? 0.45 + 0.5 * Math.min(density, 1) : 1;
-      context.fillStyle = colour;
-      // One pixel of air between neighbours that are wide enough for it.
-      context.fillRect(from, y, wide > 3 ? wide - 1 : wide, bar);
-      if (lane.kind === "operators" && session && isFallback(executionProvider || null, session.execution_providers)) {
-        const hatch = this.fallbackPattern(context);
-        if (hatch) {
-          context.fillStyle = hatch;
-          context.fillRect(from, y, wide > 3 ? wide - 1 : wide, bar);
-        }
-      }
-      context.globalAlpha = dimmed ? 0.3 : 1;
-      if (wide >= TEXT_FROM && rowHeight >= 14) {
-        const start = Math.max(from, left);
-        const room = Math.min(to, right) - start - 8;
-        if (room > TEXT_FROM - 8) {
-          const name = tiles.names[rects.name[i]!] ?? "";
-          const label =
-            rects.count[i]! > 1
-              ? `${count(rects.count[i]!)} × ${type}`
-              : room > 120 && name && name !== type
-                ? `${type} · ${name}`
-                : type || name;
-          context.fillStyle = lane.kind === "operators" || lane.kind === "inferences" ? "#0b0f14" : theme.text;
-          context.fillText(fit(context, label, room), start + 4, y + bar / 2 + 0.5);
-        }
-      }
-      context.globalAlpha = 1;
-      if (this.picked && this.picked.lane === lane.id && this.picked.id === rects.id[i] && rects.id[i]! >= 0) {
-        context.strokeStyle = theme.text;
-        context.lineWidth = 2;
-        context.strokeRect(from + 1, y + 1, Math.max(wide - 3, 1), bar - 2);
-      }
-    }
-  }
-
   /** Lanes of several sessions say whose they are. */
-  private title(lane: TimelineLane): string {
+  private title(lane: Lane): string {
     const session = this.sessions.size > 1 && lane.session_id ? this.sessions.get(lane.session_id) : undefined;
     return session ? `${session.title} · ${lane.title.replace(/ · stream 0$/, "")}` : lane.title;
   }
@@ -266,31 +196,37 @@ export class TimelineCanvas {
     return box ? box.y + box.rowHeight / 2 : null;
   }
 
-  private drawTransitions(context: CanvasRenderingContext2D, tiles: TimelineTiles): void {
+  /** A line from lane to lane; with an arrow where they are few enough to be followed. */
+  private drawTransitions(context: CanvasRenderingContext2D, tiles: Tiles): void {
     const theme = currentTheme();
-    context.strokeStyle = theme.warn;
+    const middles = new Map(this.boxes.map((box) => [box.lane.id, box.y + box.rowHeight / 2]));
+    const { from: first, to: end } = this.app.time.range;
+    const seen = tiles.transitions.filter((each) => each.t_ms >= first && each.t_ms <= end);
+    const few = seen.length <= FEW_TRANSITIONS;
     context.fillStyle = theme.warn;
-    context.lineWidth = 1.25;
-    context.globalAlpha = tiles.transitions.length > 200 ? 0.35 : 0.9;
-    for (const transition of tiles.transitions) {
-      const [from, to] = [this.middleOf(transition.from_lane), this.middleOf(transition.to_lane)];
-      if (from === null || to === null || from === to) continue;
-      const x = Math.round(this.x(transition.t_ms)) + 0.5;
-      context.beginPath();
-      context.moveTo(x, from);
-      context.lineTo(x, to);
-      context.stroke();
+    context.globalAlpha = few ? 0.9 : 0.35;
+    let last = "";
+    for (const transition of seen) {
+      const [from, to] = [middles.get(transition.from_lane), middles.get(transition.to_lane)];
+      if (from === undefined || to === undefined || from === to) continue;
+      const x = Math.round(this.x(transition.t_ms));
+      // Of those at the same pixel one is seen.
+      const key = `${x}/${Math.min(from, to)}/${Math.max(from, to)}`;
+      if (key === last) continue;
+      last = key;
+      context.fillRect(x, Math.min(from, to), 1, Math.abs(to - from));
+      if (!few) continue;
       const tip = to > from ? -4 : 4;
       context.beginPath();
-      context.moveTo(x, to);
-      context.lineTo(x - 3, to + tip);
-      context.lineTo(x + 3, to + tip);
+      context.moveTo(x + 0.5, to);
+      context.lineTo(x - 2.5, to + tip);
+      context.lineTo(x + 3.5, to + tip);
       context.fill();
     }
     context.globalAlpha = 1;
   }
 
-  private drawMarks(context: CanvasRenderingContext2D, tiles: TimelineTiles, height: number): void {
+  private drawMarks(context: CanvasRenderingContext2D, tiles: Tiles, height: number): void {
     const theme = currentTheme();
     for (const mark of tiles.marks) {
       const x = Math.round(this.x(mark.t_ms)) + 0.5;
@@ -340,19 +276,20 @@ export class TimelineCanvas {
 
   private click(x: number, y: number): void {
     const found = this.find(x, y);
-    if (found && this.tiles) this.options.pick?.(found.box.lane, found.index, this.tiles);
+    if (found && this.paint) this.options.pick?.(found.box.lane, found.index, this.paint.tiles);
   }
 
   private hover(x: number, y: number): void {
     const found = x < 0 ? null : this.find(x, y);
     this.tip.classList.toggle("shown", found !== null);
     this.element.classList.toggle("over", found !== null);
-    if (!found || !this.tiles) return;
+    if (!found || !this.paint) return;
+    const { tiles } = this.paint;
     const { rects } = found.box.lane;
     const i = found.index;
-    const type = this.tiles.types[rects.type[i]!] ?? "";
-    const name = this.tiles.names[rects.name[i]!] ?? "";
-    const executionProvider = this.tiles.providers[rects.provider[i]!] || found.box.lane.execution_provider;
+    const type = tiles.types[rects.type[i]!] ?? "";
+    const name = tiles.names[rects.name[i]!] ?? "";
+    const executionProvider = tiles.providers[rects.provider[i]!] || found.box.lane.execution_provider;
     const lines =
       rects.count[i]! > 1
         ? [
@@ -376,16 +313,16 @@ export class TimelineCanvas {
 
   private key(event: KeyboardEvent): void {
     if (event.key !== "," && event.key !== "." && event.key !== "Enter") return;
-    const tiles = this.tiles;
+    const tiles = this.paint?.tiles;
     const lanes = this.boxes
       .map((box) => box.lane)
       .filter((lane) => lane.kind === "operators" && lane.rects.t_ms.length > 0);
     const lane = lanes.find((each) => each.id === this.picked?.lane) ?? lanes[0];
     if (!tiles || !lane) return;
     event.preventDefault();
-    const current = this.picked ? lane.rects.id.indexOf(this.picked.id) : -1;
+    const current = this.picked ? indexWhere(lane.rects.id, (id) => id === this.picked?.id) : -1;
     const middle = (this.app.time.range.from + this.app.time.range.to) / 2;
-    const next = lane.rects.t_ms.findIndex((t) => t >= middle);
+    const next = indexWhere(lane.rects.t_ms, (t) => t >= middle);
     const index =
       current < 0
         ? next < 0
@@ -404,12 +341,4 @@ export class TimelineCanvas {
     this.cursor.classList.toggle("shown", inside);
     if (inside) this.cursor.style.transform = `translateX(${Math.round(this.x(at))}px)`;
   }
-}
-
-/** The text, cut to the room there is. */
-function fit(context: CanvasRenderingContext2D, label: string, room: number): string {
-  if (context.measureText(label).width <= room) return label;
-  const each = context.measureText("n").width;
-  const letters = Math.max(Math.floor(room / each) - 1, 0);
-  return letters < 2 ? "" : `${label.slice(0, letters)}…`;
 }

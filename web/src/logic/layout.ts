@@ -1,9 +1,10 @@
 /** Where lanes and rectangles of a timeline stand, and what is under a point. */
 
 import type { TimelineLane } from "../api/types";
+import type { Lane } from "./tiles";
 
 export interface LaneBox {
-  lane: TimelineLane;
+  lane: Lane;
   y: number;
   height: number;
   rowHeight: number;
@@ -15,7 +16,7 @@ const GAP = 6;
 export const MAX_ROWS = 6;
 
 /** `scale` makes rows higher where there is room. */
-export function stack(lanes: readonly TimelineLane[], top: number, scale = 1): { boxes: LaneBox[]; height: number } {
+export function stack(lanes: readonly Lane[], top: number, scale = 1): { boxes: LaneBox[]; height: number } {
   let y = top;
   const boxes = lanes.map((lane) => {
     const rowHeight = Math.round(ROW_HEIGHT[lane.kind] * scale);
@@ -54,7 +55,7 @@ export function rectAt(box: LaneBox, t: number, y: number, slack: number): numbe
 }
 
 /** The rectangle before or after one in its lane and row; for moving by keys. */
-export function neighbour(lane: TimelineLane, index: number, step: 1 | -1): number | null {
+export function neighbour(lane: Lane, index: number, step: 1 | -1): number | null {
   const { rects } = lane;
   const row = rects.row[index];
   let best: number | null = null;

@@ -112,9 +112,16 @@ export function rebin(
 }
 
 /** Exact percentile of values, nearest rank. */
-export function percentile(sorted: readonly number[], share: number): number | null {
+export function percentile(sorted: ArrayLike<number>, share: number): number | null {
   if (sorted.length === 0) return null;
   return sorted[Math.min(sorted.length - 1, Math.max(0, Math.ceil(share * sorted.length) - 1))]!;
+}
+
+/** Where the largest value stands; -1 where there is none. */
+export function indexOfMax(values: ArrayLike<number>): number {
+  let best = -1;
+  for (let i = 0; i < values.length; i++) if (best < 0 || values[i]! > values[best]!) best = i;
+  return best;
 }
 
 export interface Aggregate {
@@ -125,9 +132,10 @@ export interface Aggregate {
   p99: number | null;
 }
 
-export function aggregate(values: readonly number[]): Aggregate {
-  const sorted = [...values].sort((a, b) => a - b);
-  const sum = values.reduce((a, b) => a + b, 0);
+export function aggregate(values: ArrayLike<number>): Aggregate {
+  // Numbers in a buffer sort by value, and much faster.
+  const sorted = Float64Array.from(values).sort();
+  const sum = sorted.reduce((a, b) => a + b, 0);
   return {
     n: values.length,
     sum,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { back, grow, numbers, pan, reset, select, show, start, zoom } from "./viewport";
+import { back, grow, looksDifferent, numbers, pan, reset, select, show, start, zoom } from "./viewport";
 
 const finished = start({ from: 0, to: 1000 }, false);
 
@@ -63,5 +63,15 @@ describe("viewport", () => {
     let view = finished;
     for (let i = 0; i < 200; i++) view = zoom(view, 500, i % 2 ? 2 : 0.4);
     expect(view.history.length).toBeLessThanOrEqual(50);
+  });
+
+  it("is drawn again only when a pixel of it changes", () => {
+    const first = start({ from: 0, to: 100_000 }, true);
+    expect(looksDifferent(null, first, 600)).toBe(true);
+    // 60 s on 600 pixels: a pixel is 100 ms.
+    expect(looksDifferent(first, grow(first, 100_050), 600)).toBe(false);
+    expect(looksDifferent(first, grow(first, 100_101), 600)).toBe(true);
+    expect(looksDifferent(first, zoom(first, 0, 0.999), 600)).toBe(true);
+    expect(looksDifferent(first, select(first, { from: 1, to: 2 }), 600)).toBe(true);
   });
 });

@@ -106,6 +106,15 @@ export function grow(view: Viewport, to: number): Viewport {
   return { ...view, bounds, range: { from: to - span(view.range), to } };
 }
 
+/** Whether a picture of one viewport, `pixels` wide, looks different with the other. */
+export function looksDifferent(drawn: Viewport | null, now: Viewport, pixels: number): boolean {
+  if (!drawn || drawn.selection !== now.selection) return true;
+  const width = span(now.range);
+  // The width of a following view is computed anew with every step, and not always to the last digit.
+  const same = Math.abs(span(drawn.range) - width) < width * 1e-9;
+  return !same || (Math.abs(drawn.range.from - now.range.from) / width) * pixels >= 1;
+}
+
 /** What the numbers on the page cover. */
 export function numbers(view: Viewport): Range {
   return view.selection ?? view.range;

@@ -25,12 +25,14 @@ export function mountShell(root: HTMLElement, app: App): void {
   let viewScope: Scope | null = null;
   const show = () => {
     const view = VIEWS.find((each) => each.id === app.view) ?? VIEWS[0]!;
+    const first = viewScope === null;
     viewScope?.dispose();
     viewScope = new Scope();
     document.title = `${view.title} · ${app.source.title} · ortscope`;
     main.setAttribute("aria-label", view.title);
     fill(main, view.mount(viewScope, app));
-    main.scrollTop = 0;
+    // Scrolling lays the page out at once, which the first view need not wait for.
+    if (!first) main.scrollTop = 0;
   };
   app.on(scope, "view", show);
   app.on(scope, "source", show);
@@ -239,15 +241,19 @@ function liveControls(scope: Scope, app: App): HTMLElement {
   rate.addEventListener("change", () => app.change({ rateHertz: Number(rate.value) }));
   const element = h("div", { class: "tool-group" }, state, toggle, rate);
   let shown = "";
+  let shownKind = "";
   const show = () => {
     element.hidden = !app.source.growing;
     if (element.hidden) return;
     const pill = app.pill();
     const behind = pill.kind === "live" && !app.time.following;
     setText(state, behind ? "Not following" : pillText(pill));
-    state.className = `pill ${behind ? "paused" : pill.kind}`;
-    state.title =
-      pill.kind === "live" && !behind ? "The view follows the newest data" : "Catch up with the newest data";
+    const kind = behind ? "paused" : pill.kind;
+    if (kind !== shownKind) {
+      shownKind = kind;
+      state.className = `pill ${kind}`;
+      state.title = kind === "live" ? "The view follows the newest data" : "Catch up with the newest data";
+    }
     const key = String(app.paused);
     if (key !== shown) {
       shown = key;
@@ -300,8 +306,9 @@ function rangeRow(scope: Scope, app: App): HTMLElement {
     const width = Math.max(bounds.to - bounds.from, 1e-9);
     const place = (element: HTMLElement, from: number, to: number) => {
       const left = Math.max((from - bounds.from) / width, 0) * 100;
-      element.style.left = `${Math.min(left, 99.7)}%`;
-      element.style.width = `${Math.max(Math.min(((to - bounds.from) / width) * 100, 100) - left, 0.3)}%`;
+      // To a tenth of a percent: nothing is laid out again for less than a pixel.
+      element.style.left = `${Math.min(left, 99.7).toFixed(1)}%`;
+      element.style.width = `${Math.max(Math.min(((to - bounds.from) / width) * 100, 100) - left, 0.3).toFixed(1)}%`;
     };
     place(thumb, range.from, range.to);
     chosen.hidden = selection === null;

@@ -168,7 +168,8 @@ function show(scope: Scope, app: App, compare: Compare): Child[] {
     command(`ortscope compare ${shellQuote(compare.a.id)} ${shellQuote(compare.b.id)}`),
   );
 
-  const shapes = card("Distribution, in percent of the inferences of each", { id: "compare-distribution", span: 5 });
+  const shapes = card("Distribution", { id: "compare-distribution", span: 5 });
+  shapes.covers("in percent of the inferences of each");
   shapes.tools.append(h("div", { class: "legend" }, key(A, "A"), key(B, "B")));
   const withHistogram = compare.sessions.find(
     (session) => session.histogram && session.a_session_id && session.b_session_id,
@@ -383,7 +384,7 @@ async function drawRuns(scope: Scope, app: App, host: HTMLElement, a: SourceInfo
         context.textBaseline = "middle";
         for (const box of boxes) {
           const { rects } = box.lane;
-          rects.t_ms.forEach((t, index) => {
+          Array.from(rects.t_ms).forEach((t, index) => {
             const type = run.tiles.types[rects.type[index]!] ?? "";
             const wide = Math.max(x(t + rects.duration_ms[index]!) - x(t), 1);
             context.fillStyle = colourOf(type);

@@ -77,10 +77,8 @@ export function annotationsPanel(scope: Scope, app: App): Card {
       return get("/findings", query, signal);
     },
     show: (data) => {
-      if (data.annotations.length === 0) {
-        panel.say("No notes were made.");
-        return;
-      }
+      panel.element.hidden = data.annotations.length === 0;
+      if (panel.element.hidden) return;
       fill(
         panel.body,
         h(

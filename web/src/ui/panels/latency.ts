@@ -46,7 +46,7 @@ class Gauge {
     this.element.dataset["value"] = raw === null ? "" : String(raw);
     this.element.classList.toggle("missing", raw === null);
     setText(this.note, note);
-    this.note.title = note;
+    if (this.note.title !== note) this.note.title = note;
     void this.name;
   }
 }
@@ -71,7 +71,7 @@ function intervalText(figures: LatencyFigures, name: "p50" | "p90" | "p95" | "p9
   const interval = figures.intervals[name];
   if (interval && interval[0] !== null) {
     const high = interval[1] === null ? "?" : text(duration(interval[1]));
-    return `${duration(interval[0]).value} to ${high} (95 %)`;
+    return `${duration(interval[0]).value} to ${high} (95\u202f%)`;
   }
   const needs = figures.needs_runs[name];
   return needs ? `needs ${count(needs)} runs` : `of ${count(figures.runs)} runs`;
@@ -144,8 +144,9 @@ export function latencyPanels(
     );
     gauges.first.element.hidden = session.first_token_ms === null;
     gauges.first.set(duration(session.first_token_ms), session.first_token_ms, "median");
-    p50Spark.set(app.rings.get(`p50/${session.session_id}`)?.since(app.time.range.from).value ?? []);
-    rateSpark.set(app.rings.get(`rate/${session.session_id}`)?.since(app.time.range.from).value ?? []);
+    const since = (ring: string) => () => app.rings.get(ring)?.since(app.time.range.from).value ?? [];
+    p50Spark.set(since(`p50/${session.session_id}`));
+    rateSpark.set(since(`rate/${session.session_id}`));
   };
 
   const show = (latency: Latency, visible: Latency) => {
@@ -191,8 +192,8 @@ export function latencyPanels(
     const first = session.generation?.first_token_median_ms ?? null;
     gauges.first.element.hidden = first === null;
     gauges.first.set(duration(first), first, "median");
-    p50Spark.set(session.over_time?.points.map((point) => point.median_ms) ?? []);
-    rateSpark.set([]);
+    p50Spark.set(() => session.over_time?.points.map((point) => point.median_ms) ?? []);
+    rateSpark.set(() => []);
   };
 
   const drawOverTime = (session: SessionLatency, latency: Latency) => {
@@ -251,7 +252,7 @@ export function latencyPanels(
       outliers,
       found.count === 0
         ? `No outliers among ${count(figures.runs)} runs. Spread: ${figures.stability.reason}`
-        : `${count(found.count)} outliers (${text(share(found.share))} of runs, ${text(share(found.share_of_time))} of time): ${found.note}.`,
+        : `${found.count === 1 ? "1 outlier" : `${count(found.count)} outliers`} (${text(share(found.share))} of runs, ${text(share(found.share_of_time))} of time): ${found.note}.`,
     );
   };
 

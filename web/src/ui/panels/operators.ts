@@ -1,5 +1,6 @@
 /** Where the time goes: operators by type and by node. */
 
+import { calls } from "../../api/background";
 import { get } from "../../api/client";
 import type {
   OperatorNode,
@@ -7,11 +8,11 @@ import type {
   OperatorType,
   SessionInfo,
   SessionOperators,
-  TimelineAnswer,
 } from "../../api/types";
 import { toggle } from "../../logic/filter";
 import { bytes, count, digits, duration, metric, provider, share, text } from "../../logic/format";
 import { colourOf, isFallback } from "../../logic/palette";
+import { indexOfMax } from "../../logic/series";
 import type { App } from "../app";
 import { card, loader, rangeText, type Card } from "../card";
 import { bar, button, fill, h, type Child, type Scope } from "../dom";
@@ -403,12 +404,10 @@ export function operatorTable(scope: Scope, app: App): { table: Card; limits: Ca
 async function slowestCall(app: App): Promise<{ t_ms: number; duration_ms: number } | null> {
   try {
     const query = { ...app.query(), filter: app.usableFilter(), limit: 10_000 };
-    const answer = await get<TimelineAnswer>("/timeline", query);
-    if (answer.kind !== "records") return null;
-    return answer.operations.reduce<{ t_ms: number; duration_ms: number } | null>(
-      (slowest, each) => (slowest && slowest.duration_ms >= each.duration_ms ? slowest : each),
-      null,
-    );
+    const all = await calls(query, new AbortController().signal);
+    if (!all) return null;
+    const slowest = indexOfMax(all.duration_ms);
+    return slowest < 0 ? null : { t_ms: all.t_ms[slowest]!, duration_ms: all.duration_ms[slowest]! };
   } catch {
     return null;
   }

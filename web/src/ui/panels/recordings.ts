@@ -90,7 +90,7 @@ export function recordingsPanel(
           h(
             "span",
             { class: "two-lines" },
-            h("strong", {}, nameOf(row)),
+            h("strong", { title: nameOf(row) }, nameOf(row)),
             h("span", { class: "sub" }, row.name ? `${row.subject} · ${row.id}` : row.id),
           ),
       },

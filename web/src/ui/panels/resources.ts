@@ -56,6 +56,7 @@ export function resourceBars(scope: Scope, app: App, span = 4): Card {
   const host = h("div", { class: "meters" });
   const cores = h("div", { class: "cores" });
   const missing = h("div", { class: "missing-list" });
+  let shownMissing = "";
   panel.body.append(host, cores, missing);
 
   const bar = (parent: HTMLElement, name: string, label: string): Bar => {
@@ -112,6 +113,9 @@ export function resourceBars(scope: Scope, app: App, span = 4): Card {
       bar(cores, `core${core.core}`, `Core ${core.core}`).set(core.busy_percent, text(percent(core.busy_percent)));
     if (now.cores.length === 0)
       absent.push(["Cores", now.unavailable["cores"] ?? "single processors were not sampled"]);
+    const said = absent.join("\n");
+    if (said === shownMissing) return;
+    shownMissing = said;
     fill(
       missing,
       ...absent.map(([label, why]) =>
@@ -184,7 +188,8 @@ export function coresChart(scope: Scope, app: App, span = 6): Card {
     span,
     unit: "ratio",
     top: 1,
-    empty: "Single processors were not sampled.",
+    empty: "Single processors were not sampled in this source.",
+    hint: "ortscope serve, attach and record sample them; ortscope run leaves the machine to the model.",
     tracks: (catalog) => catalog.tracks.filter((track) => /^device\/cpu\d+\/.*ratio$/.test(track.track)),
     label: (track) => track.track.split("/")[1]?.replace("cpu", "core ") ?? track.metric,
   });
@@ -198,6 +203,7 @@ export function memoryChart(scope: Scope, app: App, span = 6): Card {
     span,
     unit: "bytes",
     empty: "The memory of processes was not sampled in this source.",
+    hint: "ortscope serve, attach, record and run sample it; imported files do not have it.",
     tracks: (catalog, { source }) => {
       const pids = new Set(source.sessions.map((session) => session.pid));
       const all = catalog.tracks.filter(

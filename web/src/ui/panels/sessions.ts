@@ -1,16 +1,21 @@
-/** All sessions side by side: which one is slow, which one throttles. */
+/** All sessions side by side: which one is slow, which one is held back. */
 
 import { get } from "../../api/client";
 import type { Current, SessionNow } from "../../api/types";
 import { count, duration, metric, provider, text } from "../../logic/format";
+import { againstOthers } from "../../logic/sessions";
 import type { App } from "../app";
 import { card, loader, type Card } from "../card";
 import { h, type Scope } from "../dom";
 import { Table } from "../table";
 
+/** So much slower than the others of its model is no accident. */
+const HELD_BACK = 2;
+
 export function sessionsPanel(scope: Scope, app: App): Card {
   const panel = card("Sessions", { id: "sessions" });
   let worst: string | null = null;
+  let against = new Map<string, number>();
   const ms = (value: number | null) => text(duration(value));
   const table = new Table<SessionNow>(
     "Sessions",
@@ -46,6 +51,18 @@ export function sessionsPanel(scope: Scope, app: App): Card {
             : h("span", { class: row.session_id === worst && value > 2 ? "flag" : "" }, `${value.toFixed(1)}×`);
         },
       },
+      {
+        title: "Others",
+        number: true,
+        hint: "its median against the median of the other sessions of the same model: far above 1 it is held back by something else than the model",
+        sort: (row) => against.get(row.session_id) ?? null,
+        cell: (row) => {
+          const value = against.get(row.session_id);
+          return value === undefined
+            ? "–"
+            : h("span", { class: value > HELD_BACK ? "flag" : "" }, `${value.toFixed(1)}×`);
+        },
+      },
       { title: "Jitter", number: true, sort: (row) => row.jitter_ms, cell: (row) => ms(row.jitter_ms) },
       { title: "Queue", number: true, sort: (row) => row.queue_depth, cell: (row) => count(row.queue_depth) },
     ],
@@ -63,6 +80,7 @@ export function sessionsPanel(scope: Scope, app: App): Card {
       .filter((session) => session.latency_ms.p50 !== null)
       .sort((a, b) => (ratio(b) ?? 0) - (ratio(a) ?? 0));
     worst = ranked[0]?.session_id ?? null;
+    against = againstOthers(sessions);
     panel.covers(
       sessions[0]
         ? `${count(sessions.length)} sessions · ${app.live ? `last ${Math.round(sessions[0].window_seconds)} s` : "whole recording"} · click one to see it alone`

@@ -20,7 +20,10 @@ export function machinePanel(scope: Scope, app: App): Card {
         h(
           "dl",
           { class: "facts" },
-          ...Object.entries(system.machine).map(([name, value]) => machineFact(name, value)),
+          // The versions of ONNX Runtime stand below, of all sessions.
+          ...Object.entries(system.machine)
+            .filter(([name]) => name !== "ort_version")
+            .map(([name, value]) => machineFact(name, value)),
           fact("ONNX Runtime", system.ort_versions.join(", ") || "none seen yet"),
           fact("Providers", system.execution_providers.map(provider).join(", ") || "none seen yet"),
           fact(

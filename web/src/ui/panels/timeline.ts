@@ -1,12 +1,14 @@
 /** The execution timeline with what is selected on it. */
 
 import { get } from "../../api/client";
-import type { Operators, TimelineAnswer, TimelineEvent, TimelineLane, TimelineTiles } from "../../api/types";
+import { calls, tiles as askTiles } from "../../api/background";
+import type { Operators, TimelineEvent } from "../../api/types";
 import { TimelineCanvas } from "../../draw/timeline";
 import { parse, toggle } from "../../logic/filter";
 import { bytes, count, digits, duration, inUnit, moment, provider, share, text, unitOfName, words } from "../../logic/format";
 import { colourOf } from "../../logic/palette";
 import { aggregate } from "../../logic/series";
+import { indexWhere, typesByTime, type Lane, type Tiles } from "../../logic/tiles";
 import * as viewport from "../../logic/viewport";
 import type { App } from "../app";
 import { card, explain, fact, loader, prose, rangeText, type Card } from "../card";
@@ -17,6 +19,10 @@ import { shapes } from "./operators";
 
 /** Tiles reach this share of the view beyond its edges, so that moving shows something at once. */
 const MARGIN = 0.5;
+/** Tiles of so many times the view are too coarse for it. */
+const COARSE = 6;
+/** While a movement goes on, tiles are asked for at most this often. */
+const MOVING_MS = 300;
 const MAX_RECORDS = 10_000;
 
 /** Details that the inspector shows in other words already. */
@@ -72,7 +78,7 @@ export function timelinePanel(scope: Scope, app: App, options: { compact?: boole
   );
   if (!compact) panel.body.append(inspector);
 
-  const show = (tiles: TimelineTiles) => {
+  const show = (tiles: Tiles) => {
     panel.covers(rangeText(app, app.time.range.from, app.time.range.to));
     const parsed = parse(app.filter);
     const dim = app.settings.dim && parsed.ok ? parsed.terms : [];
@@ -92,20 +98,9 @@ export function timelinePanel(scope: Scope, app: App, options: { compact?: boole
     }
     canvas.set(tiles, app.source.sessions, dim);
     showWanted(tiles);
-    const used = new Map<string, number>();
-    for (const lane of tiles.lanes) {
-      if (lane.kind !== "operators") continue;
-      lane.rects.type.forEach((type, index) =>
-        used.set(tiles.types[type] ?? "", (used.get(tiles.types[type] ?? "") ?? 0) + lane.rects.busy_ms[index]!),
-      );
-    }
-    const top = [...used]
-      .filter(([type]) => type !== "")
-      .sort((a, b) => b[1] - a[1])
-      .slice(0, 8);
     fill(
       legend,
-      ...top.map(([type]) => {
+      ...typesByTime(tiles).slice(0, 8).map((type) => {
         const item = h("button", {
           type: "button",
           class: "key",
@@ -136,11 +131,12 @@ export function timelinePanel(scope: Scope, app: App, options: { compact?: boole
     fill(summary, ...prose(notes.join(" · ")));
   };
 
-  const showWanted = (tiles: TimelineTiles) => {
+  const showWanted = (tiles: Tiles) => {
     if (app.wanted === null || compact) return;
     for (const lane of tiles.lanes) {
       if (lane.kind !== "operators") continue;
-      const index = lane.rects.t_ms.findIndex((t, at) => lane.rects.id[at]! >= 0 && Math.abs(t - app.wanted!) < 1e-3);
+      const { rects } = lane;
+      const index = indexWhere(rects.t_ms, (t, at) => rects.id[at]! >= 0 && Math.abs(t - app.wanted!) < 1e-3);
       if (index < 0) continue;
       app.wanted = null;
       void pick(lane, index, tiles);
@@ -148,33 +144,45 @@ export function timelinePanel(scope: Scope, app: App, options: { compact?: boole
     }
   };
 
-  const load = loader<TimelineAnswer>(scope, app, {
+  let askedAt = 0;
+  let asked: viewport.Range = { from: 0, to: 0 };
+  const load = loader<Tiles>(scope, app, {
     on: ["numbers", "session", "filter", "source"],
     every: 2,
     card: panel,
     fetch: (signal) => {
       const { range, bounds } = app.time;
       const margin = viewport.span(range) * MARGIN;
-      return get(
-        "/timeline",
+      const from = Math.max(range.from - margin, bounds.from);
+      const to = Math.max(Math.min(range.to + margin, bounds.to), bounds.from + viewport.MIN_SPAN_MS);
+      const pixels = (canvas.pixels * (to - from)) / viewport.span(range);
+      asked = { from, to };
+      askedAt = performance.now();
+      return askTiles(
         {
           source: app.source.id,
-          from_ms: Math.max(range.from - margin, bounds.from),
-          to_ms: Math.max(Math.min(range.to + margin, bounds.to), bounds.from + viewport.MIN_SPAN_MS),
-          width: Math.min(Math.round(canvas.pixels * (1 + 2 * MARGIN)), 8192),
+          from_ms: from,
+          to_ms: to,
+          width: Math.min(Math.max(Math.round(pixels), 16), 8192),
           session: app.session,
           filter: app.settings.dim ? null : app.usableFilter(),
         },
         signal,
       );
     },
-    show: (answer) => {
-      if (answer.kind === "tiles") show(answer);
-    },
+    show,
   });
   app.on(scope, "settings", load);
+  // A long movement leaves its tiles, or comes so close that they are coarse: it does not wait for its end.
+  app.on(scope, "range", () => {
+    if (app.time.following || performance.now() - askedAt < MOVING_MS) return;
+    const { range, bounds } = app.time;
+    const left = range.from < asked.from && asked.from > bounds.from;
+    const right = range.to > asked.to && asked.to < bounds.to;
+    if (left || right || viewport.span(asked) > viewport.span(range) * COARSE) load();
+  });
 
-  const pick = async (lane: TimelineLane, index: number, tiles: TimelineTiles): Promise<void> => {
+  const pick = async (lane: Lane, index: number, tiles: Tiles): Promise<void> => {
     const { rects } = lane;
     const [t, length, id] = [rects.t_ms[index]!, rects.duration_ms[index]!, rects.id[index]!];
     if (compact) {
@@ -210,7 +218,7 @@ export function timelinePanel(scope: Scope, app: App, options: { compact?: boole
 
   const showEvent = (
     event: TimelineEvent,
-    lane: TimelineLane,
+    lane: Lane,
     rect: { t: number; length: number; type: string; name: string },
   ) => {
     const operation = event.operation;
@@ -377,9 +385,8 @@ export function selectionPanel(scope: Scope, app: App): Card {
       const events = operators.sessions.reduce((sum, session) => sum + session.events, 0);
       let all = null;
       if (events > 0 && events <= MAX_RECORDS) {
-        const records = await get<TimelineAnswer>("/timeline", { ...query, limit: MAX_RECORDS }, signal);
-        if (records.kind === "records" && records.next === null)
-          all = aggregate(records.operations.map((operation) => operation.duration_ms));
+        const each = await calls({ ...query, limit: MAX_RECORDS }, signal);
+        if (each) all = aggregate(each.duration_ms);
       }
       return { operators, all, events };
     },

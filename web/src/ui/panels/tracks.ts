@@ -1,5 +1,6 @@
 /** A chart of tracks of /metrics/history, kept fresh by what the live stream brought since. */
 
+import { catalogOf } from "../../api/catalog";
 import { get } from "../../api/client";
 import type { Catalog, History, HistorySeries, TrackInfo } from "../../api/types";
 import { TimeChart, type Line } from "../../draw/timechart";
@@ -46,7 +47,7 @@ export function trackChart(scope: Scope, app: App, options: TrackChartOptions): 
   let catalog: Catalog | null = null;
   let shown: { info: TrackInfo; series: HistorySeries }[] = [];
 
-  const draw = () => {
+  const data = () => {
     const lines: Line[] = shown.map(({ info, series }, index) => {
       const step = series.step_ms;
       const t = series.t_ms.map((each) => each + step / 2);
@@ -75,14 +76,14 @@ export function trackChart(scope: Scope, app: App, options: TrackChartOptions): 
       };
     });
     const gaps = shown.length === 1 ? shown[0]!.series.gaps : [];
-    chart.set({
+    return {
       lines,
       gaps: gaps.map((gap) => ({
         from: gap.from_ms,
         to: gap.to_ms,
         reason: gap.reason ?? GAP_WORDS[gap.why] ?? gap.why,
       })),
-    });
+    };
   };
 
   loader<History | null>(scope, app, {
@@ -90,8 +91,7 @@ export function trackChart(scope: Scope, app: App, options: TrackChartOptions): 
     every: 5,
     card: panel,
     fetch: async (signal) => {
-      if (!catalog || catalog.source !== app.source.id || app.live)
-        catalog = await get<Catalog>("/metrics/catalog", { source: app.source.id }, signal);
+      catalog = await catalogOf(app.source.id, app.source.growing);
       const tracks = options.tracks(catalog, app).slice(0, MAX_LINES);
       if (tracks.length === 0) return null;
       const { range } = app.time;
@@ -122,9 +122,9 @@ export function trackChart(scope: Scope, app: App, options: TrackChartOptions): 
         legend,
         ...shown.map(({ info }, index) => key(lineColour(index), options.label?.(info) ?? info.label ?? info.metric)),
       );
-      draw();
+      chart.set(data);
     },
   });
-  if (options.ring) app.on(scope, "frame", draw);
+  if (options.ring) app.on(scope, "frame", () => chart.set(data));
   return panel;
 }
