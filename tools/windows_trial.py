@@ -1,4 +1,4 @@
-"""What a user of Windows does first, for `cargo xtask windows --python`: import, monitored sessions, operators.
+"""What a user of Windows does first, for `cargo xtask windows --python`: import, monitored sessions, operators, a report.
 
     windows_trial.py DIRECTORY_OF_THE_TESTS
 
@@ -14,6 +14,7 @@ import models  # noqa: E402
 import numpy  # noqa: E402
 import onnxruntime  # noqa: E402
 import ortscope  # noqa: E402
+import ortscope._binary  # noqa: E402
 
 RUNS = 40
 x = numpy.ones((2, 4), dtype=numpy.float32)
@@ -42,6 +43,13 @@ def monitored():
     print("profiles of single runs: 4 runs of 5 operators each")
     rows = ortscope.Recording("trial")["inferences"].to_numpy()["run_ns"]
     assert len(rows) == RUNS and (rows > 0).all()
+
+
+def program():
+    """The program that the wheel carries reads what this process has recorded."""
+    said = ortscope.Recording("trial").report()
+    assert "chain" in said and str(RUNS) in said, said
+    print("program: %s" % ortscope._binary.run(["--version"]).strip())
 
 
 def patched():
@@ -73,6 +81,7 @@ def processes():
 print("Python %s on %s, ONNX Runtime %s, ortscope %s" % (
     sys.version.split()[0], sys.platform, onnxruntime.__version__, ortscope.__version__))
 monitored()
+program()
 patched()
 processes()
 print("all well")

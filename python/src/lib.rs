@@ -21,6 +21,7 @@ mod process_sampler;
 mod rows;
 mod symbols;
 mod table;
+mod verdicts;
 
 use pyo3::prelude::*;
 
@@ -54,5 +55,13 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(rows::read_table, module)?)?;
     module.add_function(wrap_pyfunction!(rows::table_names, module)?)?;
     module.add_function(wrap_pyfunction!(rows::store_directory, module)?)?;
+    module.add_function(wrap_pyfunction!(verdicts::block_figures, module)?)?;
+    module.add_function(wrap_pyfunction!(verdicts::calls_needed, module)?)?;
+    module.add_function(wrap_pyfunction!(verdicts::judge_blocks, module)?)?;
+    module.add_function(wrap_pyfunction!(verdicts::judge_rounds, module)?)?;
+    module.add_function(wrap_pyfunction!(verdicts::second_goes_first, module)?)?;
+    module.add_function(wrap_pyfunction!(verdicts::machine, module)?)?;
+    module.add_function(wrap_pyfunction!(verdicts::machine_differences, module)?)?;
+    module.add_function(wrap_pyfunction!(verdicts::gate_settings, module)?)?;
     Ok(())
 }

@@ -309,7 +309,7 @@ fn sweep_in_background() {
 }
 
 /// What decides whether two recordings can be compared. Facts that the system does not tell are left out.
-fn fingerprint() -> BTreeMap<String, String> {
+pub fn fingerprint() -> BTreeMap<String, String> {
     let machine = ortscope_sources::machine_facts();
     let facts = [
         ("os", Some(machine.os)),

@@ -14,7 +14,7 @@ use crate::errors;
 use crate::table::TableData;
 
 /// The configuration files that exist, weakest first, as for the program.
-fn configuration() -> PyResult<Config> {
+pub fn configuration() -> PyResult<Config> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let user = variable("XDG_CONFIG_HOME")
         .or_else(|| variable("APPDATA"))

@@ -27,7 +27,7 @@ def environment(**more):
 
 def run(command, cwd=None, **more):
     done = subprocess.run(
-        command, cwd=cwd, env=environment(**more), stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", timeout=120
+        command, cwd=cwd, env=environment(**more), stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", timeout=300
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -41,11 +41,12 @@ def test_scripts(script, identity):
     assert entry["finished"]
 
 
-def test_the_regression_test(identity):
+def test_the_regression_tests(identity, tmp_path):
     plugin = [] if _is_installed() else ["-p", "ortscope.pytest_plugin"]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"] + plugin
-    said = run(command + [os.path.join(EXAMPLES, "test_latency.py")], MODEL=identity)
-    assert "1 passed" in said
+    command += ["--ortscope-baseline", str(tmp_path), os.path.join(EXAMPLES, "test_latency.py")]
+    said = run(command, MODEL=identity)
+    assert "2 passed" in said and "there is no baseline" in said
 
 
 def _is_installed():

@@ -99,15 +99,19 @@ def test_the_hybrid_takes_cpu_from_events_or_says_why_not():
     monitor = ortscope.create_monitor("development", sampling_hz=50)
     assert isinstance(monitor, ortscope.HybridMonitor)
     with monitor:
-        busy(1.2)
-        metrics = monitor.get_process_metrics()
+        began, used = time.monotonic(), time.process_time()
+        seen = []
+        for _ in range(6):
+            busy(0.2)
+            seen.append(monitor.get_process_metrics().cpu_percent or 0.0)
+        # One thread that never rests gets what a machine that may be busy leaves it.
+        share = 100.0 * (time.process_time() - used) / (time.monotonic() - began)
         unavailable = monitor.get_statistics()["unavailable"]
         why_not = unavailable.get("cpu_percent from kernel events")
         assert monitor.backend.startswith("kernel events for CPU use") == (why_not is None)
         if why_not is not None:
             assert why_not["reason"]
-        # One thread that never rests, on a machine that may be busy.
-        assert 10 < metrics.cpu_percent <= 130
+        assert share / 2 < max(seen) <= 130, (share, seen)
     for quiet in (ortscope.create_monitor("critical"), ortscope.create_monitor(prefer_low_overhead=True)):
         assert isinstance(quiet, ortscope.ProcessMonitor)
 

@@ -45,15 +45,18 @@ def test_an_uncaught_exception_and_sys_exit_keep_everything(run_script):
 def test_threads_that_run_on_during_shutdown_do_no_harm(run_script):
     text = WORK + """
 import threading, time
-def loop():
+done = [0, 0, 0]
+def loop(number):
     while True:
         work()
-for _ in range(3):
-    threading.Thread(target=loop, daemon=True).start()
-time.sleep(0.3)
+        done[number] += 1
+for number in range(3):
+    threading.Thread(target=loop, args=(number,), daemon=True).start()
+while min(done) < 100:
+    time.sleep(0.01)
 """
     finished(run_script(text))
-    assert only_recording().rows["inferences"] > 0
+    assert only_recording().rows["inferences"] >= 300
 
 
 @needs_fork

@@ -39,7 +39,7 @@ def run_here(tmp_path):
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             encoding="utf-8",
-            timeout=120,
+            timeout=300,
         )
         assert done.returncode == 0, done.stdout
         return done.stdout

@@ -114,7 +114,7 @@ pub(crate) fn for_windows(environment: &Environment, dist: &Path, profile: &str)
 /// Installs a file into an empty environment and uses it there.
 fn try_out(environment: &Environment, file: &Path, name: &str) -> Result<Outcome> {
     if name.contains("win_amd64") && !cfg!(windows) {
-        return Ok(Outcome::Skipped("a wheel for Windows cannot be installed here".to_owned()));
+        return python::wine::try_out(environment, file);
     }
     let venv = environment.scratch("dist")?;
     let with = python::make_venv(&environment.python(), &venv)?;

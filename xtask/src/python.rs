@@ -24,6 +24,8 @@ const VERSIONS: [(&str, &str); 7] = [
     ("3.13", "1.20.0"),
     ("3.14", "1.24.1"),
 ];
+/// Three models behind a few lines of code; knows nothing of ortscope.
+const REAL_PROGRAM: &str = "rapidocr-onnxruntime==1.4.4";
 /// What the tests use beside the wheel; the interpreter's own version decides which of each.
 const NEEDED: &[&str] = &["pytest", "numpy"];
 
@@ -56,43 +58,88 @@ pub(crate) fn install(environment: &Environment) -> Result<Outcome> {
 
 /// The tests with the environment's own Python and ONNX Runtime, of the package that [`install`] put there.
 pub(crate) fn test(environment: &Environment) -> Result<Outcome> {
-    run_tests(environment, &environment.python())
+    run_tests(environment, &environment.python(), &[])
+}
+
+/// What a user does who has a clone: one `pip install .` into an empty environment, then what README and documents show.
+pub(crate) fn test_clone(environment: &Environment) -> Result<Outcome> {
+    let with = make_venv(&environment.python(), &environment.scratch("python-clone")?)?;
+    process::step("pip install .", || {
+        let mut pip = pip_install(&with);
+        pip.arg(".").current_dir(&environment.workspace.root);
+        // The only difference to a user's: what the tests have compiled already is used again.
+        pip.env("ORTSCOPE_WHEEL_PROFILE", "dev").env("CARGO_TARGET_DIR", &environment.workspace.target);
+        capture(&mut pip)
+    })?;
+    capture(pip_install(&with).arg("onnxruntime").args(NEEDED))
+        .context(Unavailable("onnxruntime cannot be installed".to_owned()))?;
+    run_tests(environment, &with, &["test_snippets.py", "test_examples.py", "test_package.py"])
+}
+
+/// A published program as it is, under `ortscope record`.
+pub(crate) fn test_program(environment: &Environment) -> Result<Outcome> {
+    let wheel = build_wheel(environment)?;
+    let with =
+        prepare(&environment.python(), &environment.scratch("python-program")?, &wheel, "onnxruntime")?;
+    capture(pip_install(&with).arg(REAL_PROGRAM))
+        .context(Unavailable(format!("{REAL_PROGRAM} cannot be installed")))?;
+    run_tests(environment, &with, &["test_real_program.py"])
 }
 
 /// The tests with every Python that can be found, each with the oldest and the newest ONNX Runtime it can install.
 pub(crate) fn test_versions(environment: &Environment) -> Result<Outcome> {
     let wheel = build_wheel(environment)?;
     let mut total = Counts::default();
-    let mut table = vec!["Python   ONNX Runtime  result".to_owned()];
+    let mut table = vec![format!("{:<9}{:<14}result", "Python", "ONNX Runtime")];
     for (version, oldest) in VERSIONS {
         let Some(python) = interpreter(version) else {
-            table.push(format!("{version:<8} –             not installed here"));
+            table.push(format!("{version:<9}{:<14}not installed here", "–"));
             continue;
         };
         for runtime in [format!("onnxruntime=={oldest}"), "onnxruntime".to_owned()] {
-            let venv = environment.scratch("python")?;
-            let with = prepare(&python, &venv, &wheel, &runtime)?;
-            let ask = "import onnxruntime; print(onnxruntime.__version__)";
-            let installed = capture(Command::new(&with).args(["-c", ask])).unwrap_or(runtime);
-            eprintln!("Python {version}, ONNX Runtime {}", installed.trim());
-            let counts = match run_tests(environment, &with)? {
-                Outcome::Tests(counts) => counts,
-                other => return Ok(other),
+            let (installed, result) = test_pair(environment, &python, &wheel, &runtime);
+            // One pair that cannot be tried does not keep the others from being tried.
+            let said = match &result {
+                Ok(Counts { passed, failed, skipped }) => {
+                    format!("{passed} passed, {failed} failed, {skipped} skipped")
+                }
+                Err(error) => format!("{error:#}"),
             };
-            table.push(format!(
-                "{version:<8} {:<13} {} passed, {} failed, {} skipped",
-                installed.trim(),
-                counts.passed,
-                counts.failed,
-                counts.skipped
-            ));
-            total.add(counts);
+            match result {
+                Ok(counts) => total.add(counts),
+                Err(error) if error.is::<Unavailable>() => {
+                    total.add(Counts { skipped: 1, ..Counts::default() });
+                }
+                Err(_) => total.add(Counts { failed: 1, ..Counts::default() }),
+            }
+            table.push(format!("{version:<9}{installed:<14}{said}"));
+            eprintln!("{}", table[table.len() - 1]);
         }
     }
-    for line in table {
-        eprintln!("{line}");
-    }
+    table.iter().for_each(|line| eprintln!("{line}"));
     Ok(Outcome::Tests(total))
+}
+
+/// One Python with one ONNX Runtime, in an environment of their own: which version it is, and what came of it.
+fn test_pair(
+    environment: &Environment,
+    python: &Path,
+    wheel: &Path,
+    runtime: &str,
+) -> (String, Result<Counts>) {
+    let ready = environment.scratch("python").and_then(|venv| prepare(python, &venv, wheel, runtime));
+    let with = match ready {
+        Ok(with) => with,
+        Err(error) => return (runtime.to_owned(), Err(error)),
+    };
+    let ask = "import onnxruntime; print(onnxruntime.__version__)";
+    let installed = capture(Command::new(&with).args(["-c", ask]))
+        .map_or_else(|_| runtime.to_owned(), |version| version.trim().to_owned());
+    let counts = run_tests(environment, &with, &[]).and_then(|outcome| match outcome {
+        Outcome::Tests(counts) => Ok(counts),
+        _ => bail!("pytest counted nothing"),
+    });
+    (installed, counts)
 }
 
 /// An empty environment in `dir`; gives its interpreter.
@@ -101,10 +148,15 @@ pub(crate) fn make_venv(python: &Path, dir: &Path) -> Result<PathBuf> {
     Ok(dir.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" }))
 }
 
+fn pip_install(python: &Path) -> Command {
+    let mut pip = Command::new(python);
+    pip.args(["-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--quiet"]);
+    pip
+}
+
 fn prepare(python: &Path, venv: &Path, wheel: &Path, runtime: &str) -> Result<PathBuf> {
     let with = make_venv(python, venv)?;
-    let mut pip = Command::new(&with);
-    pip.args(["-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--quiet"]);
+    let mut pip = pip_install(&with);
     // Wheels of ONNX Runtime before 1.19 were made for numpy 1.
     let numpy = if runtime.contains("==1.15") || runtime.contains("==1.17") { "numpy<2" } else { "numpy" };
     pip.args([runtime, numpy, "pytest"]).arg(wheel);
@@ -131,11 +183,17 @@ fn interpreter(version: &str) -> Option<PathBuf> {
     pyenv.or_else(|| find_program(&format!("python{version}")).filter(works))
 }
 
-fn run_tests(environment: &Environment, python: &Path) -> Result<Outcome> {
+/// All tests, or those of some files.
+fn run_tests(environment: &Environment, python: &Path, files: &[&str]) -> Result<Outcome> {
+    let tests = environment.workspace.root.join("python").join("tests");
     let mut pytest = Command::new(python);
     pytest
         .args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"])
-        .arg(environment.workspace.root.join("python").join("tests"))
+        .args(if files.is_empty() {
+            vec![tests]
+        } else {
+            files.iter().map(|file| tests.join(file)).collect()
+        })
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env_remove("ORTSCOPE_BINARY")
         // Not the sources: what is tested is what was installed.

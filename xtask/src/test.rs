@@ -16,7 +16,7 @@ use crate::environment::{Environment, TO_TEST, Workspace};
 use crate::process::{self, Tee, Unavailable, seconds, succeed, tee};
 use crate::runtimes::{self, Platform};
 use crate::summary::{Counts, Outcome, Summary};
-use crate::{deps, models, python, run, web, windows};
+use crate::{api, deps, models, python, run, web, windows};
 
 /// What a nextest run without a single test ends with.
 const NEXTEST_NO_TESTS: i32 = 4;
@@ -24,6 +24,10 @@ const NEXTEST_NO_TESTS: i32 = 4;
 pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
     let started = Instant::now();
     let full = arguments.flag("--full");
+    if arguments.flag("--python") {
+        arguments.finish()?;
+        return python_only(full);
+    }
     let filter = arguments.rest();
     let workspace = Workspace::find()?;
     let mut summary = Summary::default();
@@ -67,16 +71,8 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
         let environment = Environment::open(Workspace::find()?, TO_TEST, false)?;
         web::end_to_end(&environment, &program)
     });
-    summary.step("python tests", || {
-        let environment = Environment::open(Workspace::find()?, TO_TEST, false)?;
-        python::test(&environment)
-    });
-    if full {
-        summary.step("python versions", || {
-            let environment = Environment::open(Workspace::find()?, TO_TEST, false)?;
-            python::test_versions(&environment)
-        });
-    }
+    summary.step("api", || api::check(&run::build_program(&workspace)?, full));
+    python_steps(&mut summary, full);
     summary.step("windows check", || windows::check(&workspace, false));
     if full {
         summary.step("windows tests", || {
@@ -93,6 +89,31 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
     println!("  total {}\n", seconds(started.elapsed()));
     summary.print_totals();
     Ok(if summary.counts().failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// `--python`: the steps of the Python package alone.
+fn python_only(full: bool) -> Result<ExitCode> {
+    let mut summary = Summary::default();
+    summary.step("wheel", || {
+        let environment = Environment::open(Workspace::find()?, TO_TEST, false)?;
+        python::install(&environment)
+    });
+    python_steps(&mut summary, full);
+    summary.print_table();
+    summary.print_totals();
+    Ok(if summary.counts().failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn python_steps(summary: &mut Summary, full: bool) {
+    let mut step = |name: &str, work: fn(&Environment) -> Result<Outcome>| {
+        summary.step(name, || work(&Environment::open(Workspace::find()?, TO_TEST, false)?));
+    };
+    step("python tests", python::test);
+    if full {
+        step("python from a clone", python::test_clone);
+        step("python, a real program", python::test_program);
+        step("python versions", python::test_versions);
+    }
 }
 
 /// What the tests can use, as far as it could be had.

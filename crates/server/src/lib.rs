@@ -41,10 +41,9 @@ use security::login::Logins;
 use security::tls::{Tls, TlsChoice};
 use security::tokens::{TokenFile, Tokens};
 
-pub use answers::openapi::document as openapi_document;
 pub use data::{Live, LiveControl, LiveState, Recent, RecentRows, RecordingState};
 pub use error::ServerError;
-pub use http::gate::may;
+pub use http::who::may;
 pub use own::OwnUsage;
 pub use page::is_built as has_dashboard;
 
@@ -53,7 +52,11 @@ pub use page::is_built as has_dashboard;
 pub struct ServerConfig {
     /// Port 0: any that is free.
     pub listen: Vec<SocketAddr>,
+    /// Listened on as well, if the system has them: not every one has IPv6.
+    pub listen_if_possible: Vec<SocketAddr>,
     pub tls: Option<TlsChoice>,
+    /// Without TLS nothing is served, not even on this machine.
+    pub https_only: bool,
     /// Names beside those of the addresses.
     pub allow_hosts: Vec<String>,
     pub allow_origins: Vec<String>,
@@ -107,14 +110,21 @@ fn link(app: &App, addresses: &[SocketAddr], role: Role) -> Result<String, Serve
 
 /// Checks, binds and starts. Everything that can be wrong is said here.
 pub fn start(config: ServerConfig) -> Result<Running, ServerError> {
-    let is_local = |address: &SocketAddr| address.ip().is_loopback();
-    if config.tls.is_none() && !config.listen.iter().all(is_local) {
+    let all_local =
+        config.listen.iter().chain(&config.listen_if_possible).all(|address| address.ip().is_loopback());
+    if config.tls.is_none() && config.https_only {
+        return Err(ServerError::Unsafe(
+            "HTTPS only was asked for, and there is no certificate: give --tls auto, or --tls CERT,KEY"
+                .into(),
+        ));
+    }
+    if config.tls.is_none() && !all_local {
         return Err(ServerError::Unsafe(
             "without TLS the server listens on this machine only: give --tls auto, or --tls CERT,KEY".into(),
         ));
     }
     let tokens = TokenFile::new(&config.state_directory);
-    if !config.listen.iter().all(is_local) && tokens.list()?.is_empty() {
+    if !all_local && tokens.list()?.is_empty() {
         return Err(ServerError::Unsafe(
             "an address that others can reach needs a token: `ortscope token create NAME --role viewer` makes one".into(),
         ));
@@ -136,6 +146,16 @@ pub fn start(config: ServerConfig) -> Result<Running, ServerError> {
         let listener = std::net::TcpListener::bind(address).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         listeners.push(listener);
+    }
+    for address in &config.listen_if_possible {
+        let bound = std::net::TcpListener::bind(address).and_then(|listener| {
+            listener.set_nonblocking(true)?;
+            Ok(listener)
+        });
+        match bound {
+            Ok(listener) => listeners.push(listener),
+            Err(error) => tracing::info!(%address, %error, "this address is not listened on"),
+        }
     }
     let addresses: Vec<SocketAddr> =
         listeners.iter().map(std::net::TcpListener::local_addr).collect::<Result<_, _>>()?;
@@ -181,7 +201,8 @@ fn run(
     mut stopped: watch::Receiver<bool>,
 ) {
     let connections = Connections {
-        router: http::gate::router(app),
+        router: http::router(app),
+        app: Arc::clone(app),
         tls: tls.map(|tls| TlsAcceptor::from(tls.config)),
         room: http::listen::room(),
         stop: stopped.clone(),

@@ -1,16 +1,147 @@
-//! Query parameters: what a route does not know is refused, so that a slip is not a silent default.
+//! Query parameters: what they may be, and reading them. What a route does not know is refused, so that a slip is not a
+//! silent default.
 
 use std::str::FromStr;
 
-use crate::error::ApiError;
-use crate::routes::Param;
+use axum::http::StatusCode;
+use ortscope_core::schema::TableId;
+use ortscope_export::Format;
+use serde_json::{Map, Value};
 
-/// Parameters of a request. One that is given twice is refused unless it may be repeated.
+use crate::error::ApiError;
+
+/// What a parameter may be. Requests are checked against it, and the OpenAPI document is made of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Kind {
+    Text,
+    /// A text that fits this pattern. Its handler reads it; the pattern is for the document.
+    Shaped(&'static str),
+    /// Terms as in `ortscope export --filter`.
+    Filter,
+    Words(&'static [&'static str]),
+    /// The name of a table of `core::schema`.
+    Table,
+    /// The name of a format of `ortscope export`.
+    Format,
+    /// Both ends are inside.
+    Number(f64, f64),
+    /// Both ends are inside.
+    Whole(i64, i64),
+    Flag,
+}
+
+/// Milliseconds of some ten thousand years.
+pub const MOST_NUMBER: f64 = 1e15;
+
+/// A query parameter.
+#[derive(Debug, Clone, Copy)]
+pub struct Param {
+    pub name: &'static str,
+    pub doc: &'static str,
+    pub kind: Kind,
+    pub repeats: bool,
+    pub required: bool,
+}
+
+impl Param {
+    pub const fn new(name: &'static str, kind: Kind, doc: &'static str) -> Self {
+        Self { name, doc, kind, repeats: false, required: false }
+    }
+
+    pub const fn one(name: &'static str, doc: &'static str) -> Self {
+        Self::new(name, Kind::Text, doc)
+    }
+
+    pub const fn number(name: &'static str, doc: &'static str) -> Self {
+        Self::new(name, Kind::Number(-MOST_NUMBER, MOST_NUMBER), doc)
+    }
+
+    pub const fn limit(most: i64) -> Self {
+        Self::new("limit", Kind::Whole(1, most), "At most so many entries.")
+    }
+
+    pub const fn repeats(self) -> Self {
+        Self { repeats: true, ..self }
+    }
+
+    pub const fn required(self) -> Self {
+        Self { required: true, ..self }
+    }
+}
+
+/// A field of the JSON body of a POST.
+#[derive(Debug, Clone, Copy)]
+pub struct Field {
+    pub name: &'static str,
+    pub kind: Kind,
+    /// It may be `null` or missing.
+    pub optional: bool,
+}
+
+/// Parameters of a request that fit what their route declares.
 #[derive(Debug, Clone, Default)]
 pub struct Params(Vec<(String, String)>);
 
 /// More than any view needs.
 const MOST_PARAMETERS: usize = 256;
+/// Characters of one value.
+pub const MOST_TEXT: usize = 1000;
+
+impl Param {
+    /// Whether a value is one of this parameter. Texts with a form of their own are read by those who need them.
+    fn check(&self, text: &str) -> Result<(), ApiError> {
+        let refused = |problem: String| Err(ApiError::bad_parameter(self.name, problem));
+        let not = |what: &str| refused(format!("is '{}', not {what}", shown(text)));
+        if text.chars().count() > MOST_TEXT {
+            return refused(format!("is longer than {MOST_TEXT} characters"));
+        }
+        match self.kind {
+            Kind::Text | Kind::Filter | Kind::Shaped(_) => Ok(()),
+            Kind::Words(words) if words.contains(&text) => Ok(()),
+            Kind::Words(words) => not(&format!("one of {}", words.join(", "))),
+            Kind::Table if TableId::by_name(text).is_some() => Ok(()),
+            Kind::Table => not("a table"),
+            Kind::Format if Format::ALL.iter().any(|format| format.name() == text) => Ok(()),
+            Kind::Format => {
+                let names: Vec<&str> = Format::ALL.iter().map(|format| format.name()).collect();
+                not(&format!("one of {}", names.join(", ")))
+            }
+            Kind::Flag if matches!(text, "true" | "false") => Ok(()),
+            Kind::Flag => not("true or false"),
+            Kind::Number(least, most) => match text.parse::<f64>() {
+                Ok(number) if (least..=most).contains(&number) => Ok(()),
+                Ok(number) if number.is_finite() => refused(format!("lies outside of {least} to {most}")),
+                _ => not("a number"),
+            },
+            Kind::Whole(least, most) => match text.parse::<i64>() {
+                Ok(number) if (least..=most).contains(&number) => Ok(()),
+                Ok(_) => refused(format!("lies outside of {least} to {most}")),
+                Err(_) => not("a whole number"),
+            },
+        }
+    }
+}
+
+impl Field {
+    /// Whether a body has this field as it should be.
+    pub fn check(&self, body: &Map<String, Value>) -> Result<(), ApiError> {
+        let bad = |sentence: String| Err(ApiError::new(StatusCode::BAD_REQUEST, "bad_body", sentence));
+        let (name, value) = (self.name, body.get(self.name).unwrap_or(&Value::Null));
+        match (self.kind, value) {
+            (_, Value::Null) if self.optional => Ok(()),
+            (Kind::Number(least, most), Value::Number(_)) => {
+                match value.as_f64().filter(|number| (least..=most).contains(number)) {
+                    Some(_) => Ok(()),
+                    None => bad(format!("the field '{name}' is {value}: it lies between {least} and {most}")),
+                }
+            }
+            (Kind::Number(..), _) => bad(format!("the body needs a field '{name}' with a number")),
+            (_, Value::String(text)) if text.chars().count() <= MOST_TEXT => Ok(()),
+            (_, Value::String(_)) => bad(format!("the field '{name}' is longer than {MOST_TEXT} characters")),
+            _ => bad(format!("the body needs a field '{name}' with a text")),
+        }
+    }
+}
 
 impl Params {
     /// Reads a query; refuses what the route does not declare.
@@ -40,9 +171,14 @@ impl Params {
                     format!("is one of more than {MOST_PARAMETERS}"),
                 ));
             }
+            param.check(&value)?;
             list.push((name, value));
         }
-        Ok(Self(list))
+        let is_missing = |param: &&Param| param.required && !list.iter().any(|(name, _)| name == param.name);
+        match known.iter().find(is_missing) {
+            Some(param) => Err(ApiError::bad_parameter(param.name, "is missing")),
+            None => Ok(Self(list)),
+        }
     }
 
     pub fn text(&self, name: &str) -> Option<&str> {
@@ -60,45 +196,21 @@ impl Params {
             .map_err(|_| ApiError::bad_parameter(name, format!("is '{}', not {what}", shown(text))))
     }
 
-    /// A finite number within ± 10¹⁵: milliseconds of some ten thousand years.
     pub fn number(&self, name: &str) -> Result<Option<f64>, ApiError> {
-        let value: Option<f64> = self.parsed(name, "a number")?;
-        match value {
-            Some(number) if !number.is_finite() || number.abs() > 1e15 => {
-                Err(ApiError::bad_parameter(name, "is not a number that can be used"))
-            }
-            value => Ok(value),
-        }
+        self.parsed(name, "a number")
     }
 
-    pub fn count(
-        &self,
-        name: &str,
-        range: std::ops::RangeInclusive<usize>,
-        default: usize,
-    ) -> Result<usize, ApiError> {
-        match self.parsed::<usize>(name, "a whole number")? {
-            None => Ok(default),
-            Some(count) if range.contains(&count) => Ok(count),
-            Some(_) => {
-                let problem = format!("lies outside of {} to {}", range.start(), range.end());
-                Err(ApiError::bad_parameter(name, problem))
-            }
-        }
+    /// A number of things; the route says how many there may be.
+    pub fn count(&self, name: &str, default: usize) -> Result<usize, ApiError> {
+        Ok(self.parsed(name, "a whole number")?.unwrap_or(default))
     }
 
-    pub fn whole(&self, name: &str) -> Result<Option<u64>, ApiError> {
+    pub fn whole(&self, name: &str) -> Result<Option<i64>, ApiError> {
         self.parsed(name, "a whole number")
     }
 
-    pub fn flag(&self, name: &str) -> Result<bool, ApiError> {
-        match self.text(name) {
-            None | Some("false" | "0") => Ok(false),
-            Some("" | "true" | "1") => Ok(true),
-            Some(other) => {
-                Err(ApiError::bad_parameter(name, format!("is '{}', not true or false", shown(other))))
-            }
-        }
+    pub fn flag(&self, name: &str) -> bool {
+        self.text(name) == Some("true")
     }
 }
 
@@ -133,7 +245,15 @@ pub fn decode_path(text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    const KNOWN: &[Param] = &[Param::one("a", "A."), Param::many("b", "B.")];
+    const KNOWN: &[Param] = &[
+        Param::one("a", "A."),
+        Param::one("b", "B.").repeats(),
+        Param::new("limit", Kind::Whole(1, 7), "Limit."),
+        Param::number("from_ms", "From."),
+        Param::new("flag", Kind::Flag, "Flag."),
+        Param::new("word", Kind::Words(&["x", "y"]), "Word."),
+        Param::new("table", Kind::Table, "Table."),
+    ];
 
     #[test]
     fn what_is_not_declared_is_refused() {
@@ -142,18 +262,36 @@ mod tests {
         for bad in ["c=1", "a=1&a=2", "a=%f", "a=%ff", "%zz=1"] {
             assert!(Params::read(Some(bad), KNOWN).is_err(), "{bad}");
         }
+        assert!(Params::read(None, &[KNOWN[0].required()]).is_err());
+        assert!(Params::read(Some(&format!("a={}", "x".repeat(MOST_TEXT + 1))), KNOWN).is_err());
     }
 
     #[test]
-    fn numbers_are_finite_and_in_range() {
-        for bad in ["NaN", "inf", "1e300", "x", ""] {
-            assert!(
-                Params::read(Some(&format!("a={bad}")), KNOWN).expect("known").number("a").is_err(),
-                "{bad}"
-            );
+    fn values_are_what_their_parameter_declares() {
+        for bad in [
+            "from_ms=NaN",
+            "from_ms=inf",
+            "from_ms=1e300",
+            "from_ms=x",
+            "from_ms=",
+            "limit=0",
+            "limit=8",
+            "limit=1.5",
+            "limit=",
+            "flag=1",
+            "flag=",
+            "word=z",
+            "table=nothing",
+        ] {
+            assert!(Params::read(Some(bad), KNOWN).is_err(), "{bad}");
         }
-        let params = Params::read(Some("a=7"), KNOWN).expect("known");
-        assert_eq!(params.count("a", 1..=7, 3).ok(), Some(7));
-        assert!(params.count("a", 1..=6, 3).is_err());
+        let params =
+            Params::read(Some("limit=7&from_ms=-1e3&flag=true&word=y&table=operators"), KNOWN).expect("good");
+        assert_eq!(
+            (params.count("limit", 3).ok(), params.number("from_ms").ok()),
+            (Some(7), Some(Some(-1000.0)))
+        );
+        assert!(params.flag("flag") && !params.flag("other"));
+        assert_eq!(params.count("other", 3).ok(), Some(3));
     }
 }

@@ -25,15 +25,21 @@ const NUMPY: &str = "numpy==1.24.4";
 /// What pytest needs on Windows, installed by name because pip cannot resolve for another system's markers.
 const TEST_PACKAGES: &[&str] = &["pytest", "pluggy", "iniconfig", "packaging", "colorama", "pygments"];
 
-/// Runs what a user of Windows does first; see `tools/windows_trial.py`.
+/// The wheel for Windows as it is now, installed and used.
 pub(crate) fn test(environment: &Environment) -> Result<Outcome> {
     if cfg!(windows) {
         return Ok(Outcome::Skipped("this is Windows: the ordinary tests run on it".to_owned()));
     }
+    // Before the long build: without Wine it would be in vain.
+    Wine::prepare(&environment.workspace)?;
+    try_out(environment, &windows_wheel(environment)?)
+}
+
+/// Installs a wheel and runs what a user of Windows does first; see `tools/windows_trial.py`.
+pub(crate) fn try_out(environment: &Environment, wheel: &Path) -> Result<Outcome> {
     let wine = Wine::prepare(&environment.workspace)?;
     let home = make_interpreter(environment)?;
-    let wheel = windows_wheel(environment)?;
-    let packages = install(environment, &wheel)?;
+    let packages = install(environment, wheel)?;
     let trial = environment.workspace.tool("windows_trial.py");
     let tests = environment.workspace.root.join("python").join("tests");
     let mut python = Command::new("wine");
@@ -82,7 +88,13 @@ fn make_interpreter(environment: &Environment) -> Result<PathBuf> {
 
 /// Everything that the trial imports, in a directory of its own.
 fn install(environment: &Environment, wheel: &Path) -> Result<PathBuf> {
-    let runtime = format!("onnxruntime=={}", environment.version_of("onnxruntime"));
+    // The version that the other tests use, if there is one.
+    let runtime = match environment.version_of("onnxruntime") {
+        version if version.starts_with(|first: char| first.is_ascii_digit()) => {
+            format!("onnxruntime=={version}")
+        }
+        _ => "onnxruntime".to_owned(),
+    };
     let dir = environment.scratch("python-windows-packages")?;
     process::step("packages for Windows", || {
         let mut pip = environment.pip("install");

@@ -8,6 +8,8 @@
 //! - [`paired`]: blocks of two sides measured in turn (ABBA), which cancels slow drift; looks after 6, 10 and 20 rounds,
 //! - [`two_sample`]: stored recordings, where nothing is paired,
 //! - [`holm`]: several metrics at once without more false alarms,
+//! - [`fingerprint`]: whether two measurements may be compared at all,
+//! - [`sentence`]: a verdict in words,
 //! - [`minimum_effect`]: how small a change this machine can show,
 //! - [`change_points`]: where a history of runs has changed; for information, never for a verdict,
 //! - [`peers`]: what others do, for the benchmark beside ours,
@@ -15,14 +17,16 @@
 
 pub mod block;
 pub mod change_points;
+pub mod fingerprint;
 pub mod holm;
 pub mod metric;
 pub mod minimum_effect;
 pub mod paired;
 pub mod peers;
+pub mod sentence;
 pub mod simulate;
 pub mod two_sample;
 
 pub use block::{block_needs, block_quantile};
 pub use metric::{Metric, MetricPlan, MetricVerdict, Verdict};
-pub use paired::{LOOKS, Look, PairedComparison, Step};
+pub use paired::{LOOKS, Look, PairedComparison, Step, looks_up_to};

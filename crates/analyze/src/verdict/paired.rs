@@ -33,6 +33,14 @@ pub struct Look {
 pub const LOOKS: [Look; 3] =
     [Look { rounds: 6, alpha: 0.016 }, Look { rounds: 10, alpha: 0.01 }, Look { rounds: 20, alpha: 0.02 }];
 
+/// The usual looks up to `most` rounds. The last look gets what the left-out ones would have spent.
+pub fn looks_up_to(most: usize) -> Vec<Look> {
+    let mut looks: Vec<Look> = LOOKS.iter().copied().filter(|look| look.rounds < most).collect();
+    let left: f64 = LOOKS.iter().filter(|look| look.rounds >= most).map(|look| look.alpha).sum();
+    looks.push(Look { rounds: most, alpha: left });
+    looks
+}
+
 /// What to do after a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
@@ -334,6 +342,15 @@ mod tests {
         while comparison.add_round(&[Some((1.0, 1.5)), Some((1.0, 1.5))]) == Step::More {}
         assert_eq!(comparison.rounds(), 10);
         assert!(comparison.verdicts().iter().all(|found| found.verdict == Verdict::Regression));
+    }
+
+    #[test]
+    fn fewer_rounds_spend_the_same_error() {
+        for most in [6, 8, 10, 15, 20] {
+            let looks = looks_up_to(most);
+            assert_eq!(looks.last().unwrap().rounds, most);
+            assert!((looks.iter().map(|look| look.alpha).sum::<f64>() - 0.046).abs() < 1e-12);
+        }
     }
 
     #[test]

@@ -4,13 +4,13 @@ use ortscope_server::security::audit::{entries, verify};
 use serde_json::json;
 
 use super::serve::state_directory;
-use crate::args::{AuditAction, AuditArgs};
+use crate::args::{AuditAction, AuditArgs, GlobalArgs};
 use crate::exit::{Exit, Failure};
 use crate::terminal::{self, GOOD, Terminal, WARN};
 use crate::units;
 
-pub fn run(args: &AuditArgs, terminal: &Terminal) -> Result<Exit, Failure> {
-    let state = state_directory(&args.state)?;
+pub fn run(args: &AuditArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<Exit, Failure> {
+    let state = state_directory(&args.state, global)?;
     match &args.action {
         AuditAction::Show { limit } => {
             let entries = entries(&state, *limit as usize)?;

@@ -6,7 +6,7 @@ use ortscope_server::security::{Role, unix_millis};
 use serde_json::json;
 
 use super::serve::state_directory;
-use crate::args::{RoleArg, TokenAction, TokenArgs};
+use crate::args::{GlobalArgs, RoleArg, TokenAction, TokenArgs};
 use crate::exit::{Exit, Failure};
 use crate::terminal::{self, DIM, Terminal};
 use crate::values;
@@ -45,8 +45,8 @@ fn lifetime(text: &str) -> Result<u64, Failure> {
     }
 }
 
-pub fn run(args: &TokenArgs, terminal: &Terminal) -> Result<Exit, Failure> {
-    let state = state_directory(&args.state)?;
+pub fn run(args: &TokenArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<Exit, Failure> {
+    let state = state_directory(&args.state, global)?;
     let file = TokenFile::new(&state);
     let noted = |what: &str, detail: String| -> Result<(), Failure> {
         let event = Event { who: "command line".into(), what: what.into(), detail, ..Event::default() };

@@ -98,3 +98,91 @@ fn what_would_be_unsafe_is_refused_at_the_start() {
         assert!(run.stderr().contains(word), "{arguments:?}: {}", run.stderr());
     }
 }
+
+/// A server with TLS on a free port of this machine: its first line of output.
+fn secure_server(place: &Place, state: &str) -> (Server, Value) {
+    let mut child = place
+        .command(&[
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--tls",
+            "auto",
+            "--https-only",
+            "--json",
+            "--state",
+            state,
+        ])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let output = child.stdout.take().expect("an output");
+    let server = Server(child);
+    let mut line = String::new();
+    BufReader::new(output).read_line(&mut line).expect("a line");
+    (server, serde_json::from_str(&line).expect("JSON"))
+}
+
+#[test]
+fn top_watches_a_server_that_it_trusts_with_a_token_that_is_no_flag() {
+    let place = Place::new();
+    let state = state(&place);
+    let token = place.ortscope(&["token", "create", "ci", "--state", &state, "-q"]).expect_code(0).stdout();
+    let (_server, document) = secure_server(&place, &state);
+    let address = document["addresses"][0].as_str().expect("an address");
+    let fingerprint = document["fingerprint"].as_str().expect("a fingerprint");
+    let url = format!("https://{address}");
+    let certificate = place.directory.path().join("state/tls/self-signed-cert.pem").display().to_string();
+    let token_file = place.directory.path().join("token.txt");
+    std::fs::write(&token_file, &token).expect("written");
+    let token_file = token_file.display().to_string();
+    let top = |arguments: &[&str], token: &str| {
+        let mut all = vec!["top", "--once", "--json", "--connect"];
+        all.extend(arguments);
+        place.command(&all).env("ORTSCOPE_TOKEN", token).output().expect("it runs")
+    };
+    for (arguments, token) in [
+        (vec![url.as_str(), "--fingerprint", fingerprint], token.as_str()),
+        (vec![url.as_str(), "--ca", &certificate, "--token-file", &token_file], ""),
+    ] {
+        let shown = top(&arguments, token);
+        let problem = String::from_utf8_lossy(&shown.stderr).into_owned();
+        assert_eq!(shown.status.code(), Some(0), "{arguments:?}: {problem}");
+        let shown: Value = serde_json::from_slice(&shown.stdout).expect("JSON");
+        assert!(shown["processes"].as_array().is_some_and(|list| !list.is_empty()), "{shown}");
+    }
+    let wrong = ["00"; 32].join(":");
+    let plain = format!("http://{address}");
+    for (arguments, token, code, word) in [
+        (vec![url.as_str(), "--fingerprint", &wrong], token.as_str(), 5, "not the one that is trusted"),
+        (vec![url.as_str(), "--fingerprint", fingerprint], "ortscope_wrong", 5, "does not know the token"),
+        (vec![url.as_str(), "--fingerprint", fingerprint], "", 2, "token create"),
+        (vec![url.as_str()], token.as_str(), 2, "--fingerprint"),
+        (vec![plain.as_str()], token.as_str(), 5, "https://"),
+        (vec!["http://box.example:1"], token.as_str(), 2, "https://"),
+        (vec!["https://127.0.0.1:1", "--fingerprint", fingerprint], token.as_str(), 1, "cannot be reached"),
+    ] {
+        let shown = top(&arguments, token);
+        let problem =
+            String::from_utf8_lossy(&shown.stderr).into_owned() + &String::from_utf8_lossy(&shown.stdout);
+        assert_eq!(shown.status.code(), Some(code), "{arguments:?}: {problem}");
+        assert!(problem.contains(word), "{arguments:?}: {problem}");
+    }
+}
+
+#[test]
+fn the_configuration_has_the_settings_of_the_server_and_flags_win() {
+    let place = Place::new();
+    let state = state(&place);
+    let file = place.directory.path().join("server.toml").display().to_string();
+    let write = |text: &str| std::fs::write(&file, text).expect("written");
+    write("[server]\nhttps_only = true\n");
+    let shown = place.ortscope(&["config", "show", "--config", &file]).expect_code(0).stdout();
+    assert!(shown.contains("[server]") && shown.contains("https_only = true"), "{shown}");
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--state", &state, "--config", &file];
+    assert!(place.ortscope(&serve).expect_code(2).stderr().contains("tls = \"auto\""));
+    write("[server]\nhttps-only = true\n");
+    let refused = place.ortscope(&serve).expect_code(2).stderr();
+    assert!(refused.contains("https-only") && refused.contains("https_only"), "{refused}");
+}

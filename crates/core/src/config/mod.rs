@@ -7,6 +7,7 @@ mod gate;
 mod monitoring;
 mod overhead;
 mod run;
+mod server;
 mod store;
 
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,7 @@ pub use monitoring::{
 };
 pub use overhead::{OVERHEAD_LIMITS, UseCase};
 pub use run::{OrtSettings, RunSettings};
+pub use server::{ServerSettings, TlsSetting};
 pub use store::StoreSettings;
 
 /// The whole file.
@@ -33,6 +35,8 @@ pub struct Config {
     pub store: StoreSettings,
     /// What `ortscope gate` measures, and against what.
     pub gate: GateSettings,
+    /// Where `ortscope serve` listens, to whom, and how.
+    pub server: ServerSettings,
 }
 
 /// A mistake in a configuration, in one sentence.
@@ -72,6 +76,7 @@ impl Config {
             .and_then(|()| self.run.check())
             .and_then(|()| self.store.check())
             .and_then(|()| self.gate.check())
+            .and_then(|()| self.server.check())
             .map_err(|problem| ConfigError { place: place.to_owned(), problem })
     }
 
@@ -136,6 +141,12 @@ mod tests {
             ("[gate]\nmargins = { p50 = 0.0 }\n", "gate.margins.p50"),
             ("[gate]\nmax_rounds = 3\n", "gate.max_rounds"),
             ("[gate]\nfail_on = \"sometimes\"\n", "gate.fail_on"),
+            ("[server]\ntls_key = \"k.pem\"\n", "server.tls_certificate"),
+            ("[server]\ntls = \"auto\"\ntls_key = \"k\"\ntls_certificate = \"c\"\n", "exclude each other"),
+            ("[server]\ncarbon_grams_per_kwh = -1.0\n", "server.carbon_grams_per_kwh"),
+            ("[server]\nlisten = [\"localhost\"]\n", "socket address"),
+            ("[server]\ntls = \"yes\"\n", "auto"),
+            ("[server]\ntoken = \"x\"\n", "token"),
         ] {
             let error = Config::parse(text, "a.toml").unwrap_err();
             assert!(error.problem.contains(wanted), "{text:?} gave {error}");

@@ -4,6 +4,10 @@ use super::declared::{Derive, Only, TABLES, TrackDef};
 use crate::batch::Batch;
 use crate::schema::{Column, ColumnData, TableId, Text};
 
+/// Some counters are read once a second while rows come more often: a count that stood still for less than this, and
+/// did not grow, was perhaps not read. Its rate stays as it was, and the next growth is divided by the whole time.
+const HOLD_NS: u64 = 1_250_000_000;
+
 /// What a track needs from the row before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Baseline {
@@ -129,9 +133,15 @@ impl TrackPlan {
         value.map_or(Derived::None, Derived::Value)
     }
 
+    /// Whether a count that did not grow says nothing yet.
+    fn holds(&self, since_ns: u64, now_ns: u64) -> bool {
+        matches!(self.def.derive, Derive::PerSecond(_)) && now_ns.saturating_sub(since_ns) < HOLD_NS
+    }
+
     /// A row that repeats the one before: rates are zero, other values stay.
     pub fn repeat(&self, time_ns: u64, last: f64, baseline: &mut Option<Baseline>) -> f64 {
         match baseline {
+            Some(baseline) if self.holds(baseline.time_ns, time_ns) => last,
             Some(baseline) if self.is_rate() => {
                 baseline.time_ns = time_ns;
                 0.0
@@ -157,6 +167,9 @@ impl TrackPlan {
         let before = match *baseline {
             // A row from before the baseline says nothing about the time since.
             Some(before) if before.time_ns >= now.time_ns => return Derived::None,
+            Some(before) if before.count == now.count && self.holds(before.time_ns, now.time_ns) => {
+                return Derived::None;
+            }
             before => before,
         };
         *baseline = Some(now);

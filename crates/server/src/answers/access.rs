@@ -8,7 +8,7 @@ use serde_json::json;
 use super::Answer;
 use crate::app::{App, Asked};
 use crate::error::ApiError;
-use crate::http::gate::cookie_name;
+use crate::http::who::cookie_name;
 use crate::security::Identity;
 use crate::security::audit;
 use crate::security::login::TICKET_LASTS;
@@ -43,10 +43,7 @@ pub fn login(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
     if let Some(wait) = app.logins.must_wait(asked.ip) {
         return Err(too_many(wait));
     }
-    let token = asked.body.get("token").and_then(|token| token.as_str());
-    let token = token.ok_or_else(|| {
-        ApiError::new(StatusCode::BAD_REQUEST, "bad_body", "the body needs a field 'token' with a text")
-    })?;
+    let token = asked.body.get("token").and_then(|token| token.as_str()).unwrap_or_default();
     match app.tokens.check(token) {
         Shown::Valid(identity) => {
             app.logins.succeeded(asked.ip);
@@ -78,7 +75,7 @@ pub fn ticket(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
 }
 
 pub fn audit(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
-    let limit = asked.params.count("limit", 1..=10_000, 200)?;
+    let limit = asked.params.count("limit", 200)?;
     let entries = audit::entries(&app.state_directory, limit).map_err(ApiError::internal)?;
     Answer::json(&json!({ "entries": entries }))
 }

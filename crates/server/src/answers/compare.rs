@@ -17,10 +17,7 @@ const BINS: usize = 60;
 const HARMLESS: &[&str] = &["ort_version", "memory_bytes"];
 
 pub fn compare(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
-    let side = |name: &str| -> Result<Source, ApiError> {
-        let id = asked.params.text(name).ok_or_else(|| ApiError::bad_parameter(name, "is missing"))?;
-        app.sources.get(id)
-    };
+    let side = |name: &str| app.sources.get(asked.params.text(name).unwrap_or_default());
     let (a, b) = (side("a")?, side("b")?);
     let model = |source: &Source| {
         source.report(&app.reports, (source.first_ns, source.last_ns.saturating_add(1)), None)

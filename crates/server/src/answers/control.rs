@@ -56,18 +56,13 @@ fn bad(sentence: impl Into<String>) -> ApiError {
 }
 
 pub fn rate(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
-    let hertz = asked.body.get("hertz").and_then(Value::as_f64);
-    let hertz = hertz.ok_or_else(|| bad("the body needs a field 'hertz' with a number"))?;
+    let hertz = asked.body.get("hertz").and_then(Value::as_f64).unwrap_or_default();
     let hertz = check_hertz("hertz", hertz).map_err(|error| bad(error.to_string()))?;
     changed(app, |live| live.control.set_rate_hertz(hertz))
 }
 
 pub fn record_start(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
-    let name = match asked.body.get("name") {
-        None | Some(Value::Null) => None,
-        Some(Value::String(name)) => Some(name.as_str()),
-        Some(_) => return Err(bad("the field 'name' is not a text")),
-    };
+    let name = asked.body.get("name").and_then(Value::as_str);
     changed(app, |live| live.control.start_recording(name))
 }
 

@@ -52,7 +52,7 @@ fn entry_json(entry: &Entry) -> Value {
 }
 
 pub fn list(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
-    let limit = asked.params.count("limit", 1..=1000, 100)?;
+    let limit = asked.params.count("limit", 100)?;
     let (entries, next) = page(app.sources.store().list()?, limit, asked.params.text("cursor"))?;
     let entries: Vec<Value> = entries.iter().map(entry_json).collect();
     Answer::json(&json!({ "recordings": entries, "next": next }))
@@ -140,9 +140,9 @@ fn export_options(asked: &Asked) -> Result<ExportOptions, ApiError> {
     let mut options = ExportOptions::new(Format::from_name(format)?);
     options.filter =
         params.text("filter").filter(|text| !text.trim().is_empty()).map(Filter::parse).transpose()?;
-    options.every_tick = params.flag("every_tick")?;
-    options.records = params.flag("records")?;
-    options.gzip = params.flag("gzip")?;
+    options.every_tick = params.flag("every_tick");
+    options.records = params.flag("records");
+    options.gzip = params.flag("gzip");
     let tables: Vec<TableId> = params
         .all("table")
         .map(|name| {
@@ -177,7 +177,7 @@ pub fn export(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
         (_, Format::JsonLines) => "application/x-ndjson; charset=utf-8",
         (_, Format::Csv) => "text/csv; charset=utf-8",
         (_, Format::Sqlite) => "application/vnd.sqlite3",
-        (_, Format::Parquet) => "application/octet-stream",
+        (_, Format::Parquet | Format::Perfetto) => "application/octet-stream",
     };
     let run = move || {
         let mut out =

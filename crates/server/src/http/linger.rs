@@ -27,6 +27,13 @@ impl Lingering {
         Self(Some((stream, place)))
     }
 
+    /// Whether the first byte is a letter, as every method of HTTP begins; TLS begins with 22. Nothing is consumed.
+    pub async fn starts_like_http(&self) -> io::Result<bool> {
+        let (stream, _) = self.0.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        let mut first = [0];
+        Ok(stream.peek(&mut first).await? > 0 && first[0].is_ascii_alphabetic())
+    }
+
     fn stream(&mut self) -> io::Result<Pin<&mut TcpStream>> {
         // There until it is dropped.
         let (stream, _) = self.0.as_mut().ok_or(io::ErrorKind::NotConnected)?;

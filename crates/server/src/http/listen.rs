@@ -11,14 +11,16 @@ use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-use super::gate::Peer;
 use super::linger::Lingering;
+use super::who::Peer;
+use crate::app::App;
+use crate::security::audit::Event;
 
 /// Connections at the same time; more are closed at once.
 const MOST_CONNECTIONS: usize = 1024;
@@ -28,6 +30,13 @@ const MOST_HEADERS: usize = 128;
 /// Headers must have arrived by then, and a TLS connection must stand.
 const HEADERS_WITHIN: Duration = Duration::from_secs(30);
 const TLS_WITHIN: Duration = Duration::from_secs(10);
+/// Says so in plain HTTP, because that is what was spoken.
+const PLAIN_REFUSED: &str = concat!(
+    "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json; charset=utf-8\r\nConnection: close\r\n",
+    "Cache-Control: no-store\r\nContent-Length: 103\r\n\r\n",
+    r#"{"error":{"code":"needs_tls","message":"this server speaks HTTPS and WSS only","hint":"use https://"}}"#,
+    "\n"
+);
 /// After an accept that failed, e.g. because there are no descriptors left.
 const AFTER_ERROR: Duration = Duration::from_millis(100);
 
@@ -35,6 +44,7 @@ const AFTER_ERROR: Duration = Duration::from_millis(100);
 #[derive(Clone)]
 pub struct Connections {
     pub router: Router,
+    pub app: Arc<App>,
     pub tls: Option<TlsAcceptor>,
     pub room: Arc<Semaphore>,
     pub stop: watch::Receiver<bool>,
@@ -84,12 +94,32 @@ impl Connections {
     async fn one(self, stream: Lingering, address: SocketAddr) {
         match self.tls.clone() {
             None => self.speak(stream, address).await,
-            Some(tls) => match timeout(TLS_WITHIN, tls.accept(stream)).await {
-                Ok(Ok(stream)) => self.speak(stream, address).await,
-                Ok(Err(error)) => tracing::debug!(%address, %error, "no TLS"),
-                Err(_) => tracing::debug!(%address, "no TLS in time"),
-            },
+            Some(tls) => {
+                let accepted = timeout(TLS_WITHIN, async {
+                    if stream.starts_like_http().await? {
+                        return Ok(Err(stream));
+                    }
+                    tls.accept(stream).await.map(Ok)
+                });
+                match accepted.await {
+                    Ok(Ok(Ok(stream))) => self.speak(stream, address).await,
+                    Ok(Ok(Err(plain))) => self.refuse_plain(plain, address).await,
+                    Ok(Err(error)) => tracing::debug!(%address, %error, "no TLS"),
+                    Err(_) => tracing::debug!(%address, "no TLS in time"),
+                }
+            }
         }
+    }
+
+    /// Somebody speaks HTTP or WS where HTTPS and WSS are spoken: a sentence, and nothing else.
+    async fn refuse_plain(self, mut stream: Lingering, address: SocketAddr) {
+        self.app.audit.note(Event {
+            ip: address.ip().to_canonical().to_string(),
+            what: "HTTP without TLS".into(),
+            status: 400,
+            ..Event::default()
+        });
+        timeout(TLS_WITHIN, stream.write_all(PLAIN_REFUSED.as_bytes())).await.ok();
     }
 
     async fn speak(

@@ -1,6 +1,11 @@
 //! HTTP: connections, the checks that every request goes through, and answers.
 
-pub mod gate;
+mod gate;
+mod handle;
 mod linger;
 pub mod listen;
+mod pages;
 pub mod respond;
+pub mod who;
+
+pub use gate::router;

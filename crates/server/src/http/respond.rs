@@ -98,6 +98,9 @@ pub fn error_response(error: &ApiError) -> Response<Body> {
     if let Some(value) = error.allow.as_deref().and_then(|allow| HeaderValue::from_str(allow).ok()) {
         headers.insert(header::ALLOW, value);
     }
+    if error.status == StatusCode::UPGRADE_REQUIRED {
+        headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+    }
     if error.status == StatusCode::UNAUTHORIZED {
         headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }

@@ -108,7 +108,7 @@ fn bad_requests_get_their_status_and_one_sentence() {
             post("/api/v1/control/pause", &format!("{{\"x\":\"{}\"}}", "y".repeat(2 << 20))),
             413,
         ),
-        ("no WebSocket", get("/ws/metrics"), 400),
+        ("no WebSocket", get("/ws/metrics"), 426),
         (
             "a cookie without the header",
             Request::post("/api/v1/logout", "{}").header("Cookie", "ortscope_session=0"),
@@ -296,9 +296,11 @@ fn unix_ms() -> u64 {
 fn an_address_that_others_reach_needs_tls_and_a_token() {
     use ortscope_server::{ServerConfig, start};
     let directory = tempfile::tempdir().expect("a directory");
-    let config = |tls| ServerConfig {
-        listen: vec![([0, 0, 0, 0], 0).into()],
+    let config = |address: [u8; 4], tls, https_only| ServerConfig {
+        listen: vec![(address, 0).into()],
+        listen_if_possible: Vec::new(),
         tls,
+        https_only,
         allow_hosts: Vec::new(),
         allow_origins: Vec::new(),
         state_directory: directory.path().join("state"),
@@ -308,9 +310,11 @@ fn an_address_that_others_reach_needs_tls_and_a_token() {
         own_usage: || (None, None),
         carbon_grams_per_kwh: None,
     };
-    let error = start(config(None)).expect_err("no TLS").to_string();
+    let error = start(config([0, 0, 0, 0], None, false)).expect_err("no TLS").to_string();
     assert!(error.contains("TLS"), "{error}");
     let tls = ortscope_server::security::tls::TlsChoice::SelfSigned;
-    let error = start(config(Some(tls))).expect_err("no token").to_string();
+    let error = start(config([0, 0, 0, 0], Some(tls), false)).expect_err("no token").to_string();
     assert!(error.contains("token create"), "{error}");
+    let error = start(config([127, 0, 0, 1], None, true)).expect_err("HTTPS only").to_string();
+    assert!(error.contains("HTTPS only"), "{error}");
 }

@@ -2,6 +2,9 @@
 
 mod answers;
 mod bad_input;
+mod listening;
 mod matrix;
+mod schema;
+mod second_origin;
 mod support;
 mod websocket;

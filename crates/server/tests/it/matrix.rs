@@ -1,21 +1,30 @@
-//! Every route with every role and every kind of token, made of the table of routes: what the table says, and nothing else.
+//! Every route with every role and every kind of token, made of the table of routes: what the table says, and nothing
+//! else. And every answer against its schema.
 
 use ortscope_server::may;
 use ortscope_server::routes::{Access, Answers, BASE, Handler, Method, ROUTES, Route};
 use ortscope_server::security::Role;
 
+use crate::schema::problems;
 use crate::support::{Request, World};
 
-fn path(route: &Route, world: &World) -> String {
-    format!("{BASE}{}", route.path.replace("{id}", &world.recording))
+/// All addresses of a route.
+fn paths(route: &Route, id: &str) -> Vec<String> {
+    let path = route.path.replace("{id}", id);
+    let root = route.at_root.then(|| path.clone());
+    std::iter::once(format!("{BASE}{path}")).chain(root).collect()
 }
 
-fn request(route: &Route, world: &World) -> Request {
-    let path = path(route, world);
-    match route.method {
-        Method::Get => Request::get(&path),
-        Method::Post => Request::post(&path, "{}"),
-        Method::Delete => Request::new("DELETE", &path),
+fn request(route: &Route, path: &str) -> Request {
+    let request = match route.method {
+        Method::Get => Request::get(path),
+        Method::Post => Request::post(path, "{}"),
+        Method::Delete => Request::new("DELETE", path),
+    };
+    match route.handler {
+        Handler::Blocking(_) => request,
+        // Without an upgrade it would be refused for its form.
+        Handler::WebSocket => request.upgrade(),
     }
 }
 
@@ -25,31 +34,41 @@ fn every_route_keeps_to_its_role() {
     let mut cases = 0;
     for route in ROUTES {
         // The recording must stay until the end.
-        if route.method == Method::Delete {
-            continue;
-        }
-        let refused = if route.access == Access::Public { None } else { Some(401) };
-        let mut expect = |name: &str, request: Request, wanted: Option<u16>| {
-            let answer = world.request(&request);
-            let what = format!("{} {} with {name}: {}", route.method.name(), route.path, answer.text());
-            match wanted {
-                Some(status) => assert_eq!(answer.status, status, "{what}"),
-                None => assert!(![401, 403].contains(&answer.status) || route.path == "/login", "{what}"),
+        let id = if route.method == Method::Delete { "nobody" } else { world.recording.as_str() };
+        for path in paths(route, id) {
+            let mut expect = |name: &str, request: Request, wanted: Option<u16>| {
+                let answer = world.request(&request);
+                let what = format!("{} {path} with {name}: {}", route.method.name(), answer.text());
+                match wanted {
+                    Some(status) => assert_eq!(answer.status, status, "{what}"),
+                    None => assert!(![401, 403].contains(&answer.status) || route.path == "/login", "{what}"),
+                }
+                assert!(answer.status < 500, "{what}");
+                cases += 1;
+            };
+            let new = || request(route, &path);
+            let refused = if route.access == Access::Public { None } else { Some(401) };
+            // A WebSocket without any token may still show a ticket in its first frame.
+            let nothing = if matches!(route.handler, Handler::WebSocket) { Some(101) } else { refused };
+            expect("no token", new(), nothing);
+            expect("a wrong token", new().token("ortscope_wrong"), refused);
+            expect("an empty token", new().token(""), refused);
+            expect("another scheme", new().header("Authorization", "Basic dTpw"), refused);
+            expect("a wrong cookie", new().cookie("00"), refused);
+            expect("a revoked token", new().token(&world.revoked), refused);
+            for role in Role::ALL {
+                let wanted = if may(route.access, Some(role)) { None } else { Some(403) };
+                let name = role.name();
+                expect(&format!("an expired token of {name}"), new().token(world.expired(role)), refused);
+                expect(&format!("the token of {name}"), new().token(world.token(role)), wanted);
+                if route.path != "/logout" {
+                    let by_cookie = new().cookie(&world.cookie(role)).header("X-Requested-With", "ortscope");
+                    expect(&format!("the cookie of {name}"), by_cookie, wanted);
+                }
             }
-            assert!(answer.status < 500, "{what}");
-            cases += 1;
-        };
-        expect("no token", request(route, &world), refused);
-        expect("a wrong token", request(route, &world).token("ortscope_wrong"), refused);
-        expect("an empty token", request(route, &world).token(""), refused);
-        expect("an expired token", request(route, &world).token(&world.expired), refused);
-        expect("a wrong cookie", request(route, &world).header("Cookie", "ortscope_session=00"), refused);
-        for role in Role::ALL {
-            let wanted = if may(route.access, Some(role)) { None } else { Some(403) };
-            expect(role.name(), request(route, &world).token(world.token(role)), wanted);
         }
     }
-    assert!(cases > 200, "{cases}");
+    assert!(cases > 600, "{cases}");
 }
 
 #[test]
@@ -64,34 +83,65 @@ fn a_delete_needs_an_administrator() {
     assert_eq!(world.get(Role::Viewer, &path).status, 404);
 }
 
+/// Queries with which a route answers, about this source.
+fn queries(route: &Route, source: &str, world: &World) -> Vec<String> {
+    match route.path {
+        "/metrics/history" => {
+            ["track=system/cpu_percent", "metric=working_set_bytes", "step_ms=100&device=cpu0"]
+                .map(|query| format!("?source={source}&{query}"))
+                .to_vec()
+        }
+        "/timeline" => ["", "&width=500"].map(|query| format!("?source={source}{query}")).to_vec(),
+        "/timeline/event" => {
+            let tiles = world.json(&format!("{BASE}/timeline?source={source}&width=8192"));
+            let mut queries = Vec::new();
+            for lane in tiles["lanes"].as_array().expect("lanes") {
+                let ids = lane["rects"]["id"].as_array().expect("ids");
+                let id = ids.iter().filter_map(|id| id.as_i64()).find(|id| *id != -1).expect("a rectangle");
+                let name = lane["id"].as_str().expect("an id").replace('|', "%7C");
+                queries.push(format!("?source={source}&lane={name}&id={id}"));
+            }
+            queries
+        }
+        "/compare" => vec![format!("?a={source}&b={}", world.recording)],
+        _ if route.params.iter().any(|param| param.name == "source") => vec![format!("?source={source}")],
+        _ => vec![String::new()],
+    }
+}
+
 #[test]
-fn answers_have_the_fields_that_the_document_names() {
+fn answers_are_what_the_document_says() {
     let mut world = World::new();
     world.feed();
     let document = world.json("/api/v1/openapi.json");
+    let mut answers = 0;
     for route in ROUTES {
-        let (Answers::Json(name, required), Method::Get, Handler::Blocking(_)) =
-            (route.answers, route.method, route.handler)
-        else {
+        let (Answers::Json(name), Handler::Blocking(_)) = (route.answers, route.handler) else { continue };
+        if route.method == Method::Delete {
             continue;
-        };
-        let listed = &document["components"]["schemas"][name]["required"];
-        assert_eq!(listed.as_array().map(Vec::len), Some(required.len()), "{name}");
+        }
+        let schema = &document["components"]["schemas"][name];
         for source in ["live", world.recording.as_str()] {
-            let query = match route.path {
-                "/metrics/history" => format!("?source={source}&track=system/cpu_percent"),
-                "/timeline/event" => continue,
-                "/compare" => format!("?a={source}&b={}", world.recording),
-                _ if route.params.iter().any(|param| param.name == "source") => format!("?source={source}"),
-                _ => String::new(),
-            };
-            let answer = world.get(Role::Admin, &format!("{}{query}", path(route, &world)));
-            assert_eq!(answer.status, 200, "{} {query}: {}", route.path, answer.text());
-            assert_eq!(answer.header("content-type"), Some("application/json; charset=utf-8"));
-            let answer = answer.json();
-            for field in required {
-                assert!(answer.get(field).is_some(), "{}: no {field} in {answer}", route.path);
+            for query in queries(route, source, &world) {
+                let mut request = request(route, &format!("{}{query}", paths(route, &world.recording)[0]));
+                if route.path == "/control/rate" {
+                    request.body = br#"{"hertz": 5}"#.to_vec();
+                }
+                let answer = world.request(&request.token(world.token(Role::Admin)));
+                let what = format!("{} {query}", route.path);
+                if route.path.starts_with("/control/record") {
+                    assert_eq!(answer.status, 409, "{what}: {}", answer.text());
+                    let error = &document["components"]["schemas"]["ApiError"];
+                    assert_eq!(problems(&document, error, &answer.json()), Vec::<String>::new(), "{what}");
+                    continue;
+                }
+                assert_eq!(answer.status, 200, "{what}: {}", answer.text());
+                assert_eq!(answer.header("content-type"), Some("application/json; charset=utf-8"));
+                let found = problems(&document, schema, &answer.json());
+                assert!(found.is_empty(), "{what}:\n{}", found.join("\n"));
+                answers += 1;
             }
         }
     }
+    assert!(answers > 50, "{answers}");
 }

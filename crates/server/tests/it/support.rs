@@ -32,7 +32,9 @@ pub struct World {
     pub recording: String,
     pub state: std::path::PathBuf,
     tokens: [String; 3],
-    pub expired: String,
+    expired: [String; 3],
+    pub revoked: String,
+    cookies: std::sync::Mutex<[Option<String>; 3]>,
     pub sinks: (LiveMemory, RecentRows),
     directory: TempDir,
 }
@@ -231,7 +233,11 @@ impl World {
         let recording = make_recording(&store, false);
         let file = TokenFile::new(&state);
         let tokens = Role::ALL.map(|role| file.create(role.name(), role, None).expect("a token").1);
-        let expired = file.create("old", Role::Admin, Some(1)).expect("a token").1;
+        let old =
+            |role: Role| file.create(&format!("old {}", role.name()), role, Some(1)).expect("a token").1;
+        let expired = Role::ALL.map(old);
+        let revoked = file.create("revoked", Role::Admin, None).expect("a token").1;
+        file.revoke("revoked").expect("written");
         let (memory, recent) = (LiveMemory::new(Limits::default()), RecentRows::default());
         let mut started = WallAnchor::now();
         // Before everything that is fed.
@@ -246,7 +252,9 @@ impl World {
         };
         let mut config = ServerConfig {
             listen: vec![([127, 0, 0, 1], 0).into()],
+            listen_if_possible: Vec::new(),
             tls: None,
+            https_only: false,
             allow_hosts: Vec::new(),
             allow_origins: vec!["https://eval.example".into()],
             state_directory: state.clone(),
@@ -266,6 +274,8 @@ impl World {
             state,
             tokens,
             expired,
+            revoked,
+            cookies: Default::default(),
             sinks: (memory, recent),
             directory,
         }
@@ -296,6 +306,24 @@ impl World {
         &self.tokens[role as usize]
     }
 
+    pub fn expired(&self, role: Role) -> &str {
+        &self.expired[role as usize]
+    }
+
+    /// The secret of the cookie of a role, which logs in for it the first time.
+    pub fn cookie(&self, role: Role) -> String {
+        let mut cookies = self.cookies.lock().expect("not poisoned");
+        let login = || {
+            let body = serde_json::json!({ "token": self.token(role) }).to_string();
+            let answer = self.request(&Request::post("/api/v1/login", &body));
+            let header =
+                answer.header("set-cookie").unwrap_or_else(|| panic!("{}", answer.text())).to_owned();
+            let value = header.split(';').next().and_then(|pair| pair.split_once('='));
+            value.expect("a cookie").1.to_owned()
+        };
+        cookies[role as usize].get_or_insert_with(login).clone()
+    }
+
     /// A GET with the token of a role.
     pub fn get(&self, role: Role, path: &str) -> Answer {
         self.request(&Request::get(path).token(self.token(role)))
@@ -308,7 +336,12 @@ impl World {
     }
 
     pub fn request(&self, request: &Request) -> Answer {
-        send(self.address, &request.text(self.address), &request.body)
+        self.request_at(self.address, request)
+    }
+
+    /// At another address of the same server.
+    pub fn request_at(&self, address: SocketAddr, request: &Request) -> Answer {
+        send(address, &request.text(address), &request.body)
     }
 }
 
@@ -344,6 +377,18 @@ impl Request {
         self
     }
 
+    pub fn cookie(self, secret: &str) -> Self {
+        self.header("Cookie", &format!("ortscope_session={secret}"))
+    }
+
+    /// Asks for a WebSocket; the server ends the connection when no frame follows.
+    pub fn upgrade(self) -> Self {
+        self.header("Connection", "Upgrade")
+            .header("Upgrade", "websocket")
+            .header("Sec-WebSocket-Version", "13")
+            .header("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")
+    }
+
     pub fn token(self, token: &str) -> Self {
         self.header("Authorization", &format!("Bearer {token}"))
     }
@@ -359,7 +404,10 @@ impl Request {
         if !self.body.is_empty() {
             text += &format!("Content-Length: {}\r\n", self.body.len());
         }
-        text + "Connection: close\r\n\r\n"
+        if !self.headers.iter().any(|(name, _)| name == "Connection") {
+            text += "Connection: close\r\n";
+        }
+        text + "\r\n"
     }
 }
 
@@ -394,8 +442,14 @@ pub fn send(address: SocketAddr, head: &str, body: &[u8]) -> Answer {
     // The server may answer and close before it has read everything.
     stream.write_all(head.as_bytes()).ok();
     stream.write_all(body).ok();
-    let mut bytes = Vec::new();
-    stream.read_to_end(&mut bytes).ok();
+    let (mut bytes, mut chunk) = (Vec::new(), [0; 65536]);
+    while let Ok(length @ 1..) = stream.read(&mut chunk) {
+        bytes.extend_from_slice(&chunk[..length]);
+        // A WebSocket does not end by itself.
+        if bytes.starts_with(b"HTTP/1.1 101") && bytes.ends_with(b"\r\n\r\n") {
+            break;
+        }
+    }
     parse(&bytes)
 }
 

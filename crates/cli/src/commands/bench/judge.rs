@@ -1,6 +1,6 @@
 //! What is judged: metrics, margins and looks, from what was typed or configured.
 
-use ortscope_analyze::verdict::{LOOKS, Look, Metric, MetricPlan, MetricVerdict, Verdict};
+use ortscope_analyze::verdict::{Look, Metric, MetricPlan, MetricVerdict, Verdict, looks_up_to};
 
 use crate::args::{FailOn, JudgeArgs};
 use crate::exit::{Exit, Failure};
@@ -46,7 +46,7 @@ impl Judge {
         for text in &args.margin {
             set_margin(&mut plans, text)?;
         }
-        Ok(Self { plans, looks: looks(usize::from(args.max_rounds)), fail_on: args.fail_on, asked })
+        Ok(Self { plans, looks: looks_up_to(usize::from(args.max_rounds)), fail_on: args.fail_on, asked })
     }
 
     /// The verdict over all metrics that count.
@@ -68,14 +68,6 @@ impl Judge {
 /// Whether a metric has no figure at all, as energy has none on most machines.
 pub fn is_missing(found: &MetricVerdict) -> bool {
     found.change.is_none()
-}
-
-/// The usual looks up to `most` rounds. The last look gets what the left-out ones would have spent.
-fn looks(most: usize) -> Vec<Look> {
-    let mut looks: Vec<Look> = LOOKS.iter().copied().filter(|look| look.rounds < most).collect();
-    let left: f64 = LOOKS.iter().filter(|look| look.rounds >= most).map(|look| look.alpha).sum();
-    looks.push(Look { rounds: most, alpha: left });
-    looks
 }
 
 fn set_margin(plans: &mut [MetricPlan], text: &str) -> Result<(), Failure> {
@@ -151,14 +143,5 @@ mod tests {
             assert_eq!(failure.exit, Exit::Usage, "{metric:?} {margin:?}");
         }
         assert!(Judge::new(&args(&["p50"], &[]), &[Metric::Time]).is_err());
-    }
-
-    #[test]
-    fn fewer_rounds_spend_the_same_error() {
-        for most in [6, 8, 10, 15, 20] {
-            let looks = looks(most);
-            assert_eq!(looks.last().unwrap().rounds, most);
-            assert!((looks.iter().map(|look| look.alpha).sum::<f64>() - 0.046).abs() < 1e-12);
-        }
     }
 }

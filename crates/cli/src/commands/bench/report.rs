@@ -1,5 +1,7 @@
 //! What `ortscope bench` prints: one document, or a table and the verdict.
 
+use ortscope_analyze::verdict::sentence;
+pub use ortscope_analyze::verdict::sentence::{interval, signed};
 use ortscope_analyze::verdict::{Metric, MetricVerdict, Verdict};
 use ortscope_sources::MachineFacts;
 use serde::Serialize;
@@ -163,13 +165,6 @@ pub fn table(verdicts: &[MetricVerdict], terminal: &Terminal) -> Vec<String> {
     lines
 }
 
-pub fn interval(found: &MetricVerdict) -> String {
-    match (found.low, found.high) {
-        (Some(low), Some(high)) => format!("[{}, {}]", signed(low), signed(high)),
-        _ => "unknown".into(),
-    }
-}
-
 pub fn painted(verdict: Verdict, terminal: &Terminal) -> String {
     let style = match verdict {
         Verdict::Pass | Verdict::Improvement => GOOD,
@@ -189,54 +184,7 @@ pub fn shown(metric: Metric, value: f64) -> String {
     }
 }
 
-/// +1.7 %.
-pub fn signed(ratio: f64) -> String {
-    format!("{:+.1} %", ratio * 100.0)
-}
-
-/// What keeps all of them open, if it is one thing.
-fn same_reason(open: &[&MetricVerdict]) -> Option<String> {
-    let reason = open.first()?.reason.clone()?;
-    open.iter().all(|found| found.reason.as_ref() == Some(&reason)).then_some(reason)
-}
-
 /// Why it is as it is: the metrics that decide, in one line.
 pub fn summary(verdict: Verdict, verdicts: &[MetricVerdict]) -> String {
-    let deciding: Vec<&MetricVerdict> = verdicts.iter().filter(|found| found.verdict == verdict).collect();
-    let list = |text: fn(&MetricVerdict) -> String| {
-        deciding.iter().map(|of| text(of)).collect::<Vec<_>>().join(", ")
-    };
-    match verdict {
-        Verdict::Regression | Verdict::Improvement => list(|found| {
-            let change = found.change.map_or_else(String::new, signed);
-            format!("{} {change} {}", found.metric, interval(found))
-        }),
-        Verdict::Inconclusive if deciding.is_empty() => "nothing was measured".into(),
-        Verdict::Inconclusive if same_reason(&deciding).is_some() => {
-            same_reason(&deciding).unwrap_or_default()
-        }
-        Verdict::Inconclusive => format!(
-            "{}; a quieter machine, longer blocks (--duration) or wider margins would decide",
-            list(|found| match &found.reason {
-                Some(reason) => format!("{}: {reason}", found.metric),
-                None => format!(
-                    "{} {} holds the margin of {}",
-                    found.metric,
-                    interval(found),
-                    units::percent(found.margin)
-                ),
-            })
-        ),
-        Verdict::Pass => {
-            let worst =
-                verdicts.iter().find(|found| found.metric == Metric::P50 || found.metric == Metric::Time);
-            worst.map_or_else(
-                || "nothing is worse by its margin".to_owned(),
-                |found| {
-                    let change = found.change.map_or_else(String::new, signed);
-                    format!("nothing is worse by its margin; {} {change} {}", found.metric, interval(found))
-                },
-            )
-        }
-    }
+    sentence::summary(verdict, verdicts, "longer blocks (--duration)")
 }

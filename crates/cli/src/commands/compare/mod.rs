@@ -4,13 +4,12 @@
 //! their processes. So a verdict needs several recordings a side, made on the same machine with the same software;
 //! anything less is shown, with the intervals that each recording has in itself, and stays inconclusive.
 
-mod fingerprint;
 mod stored;
 
+pub use ortscope_analyze::verdict::fingerprint::{Difference, differences};
 use ortscope_analyze::verdict::{Metric, MetricVerdict, Verdict, two_sample};
 use serde::Serialize;
 
-pub use self::fingerprint::{Difference, differences};
 pub use self::stored::Stored;
 use super::bench::judge::{self, Judge};
 use super::bench::report::{painted, shown, summary, table};

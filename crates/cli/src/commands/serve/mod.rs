@@ -1,12 +1,12 @@
 //! `ortscope serve`: the dashboard and the API, over the live machine and recordings.
 
 mod live;
+mod plan;
 mod recorder;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ortscope_server::security::tls::TlsChoice;
 use ortscope_server::{ServerConfig, ServerError};
 use serde_json::json;
 
@@ -15,7 +15,11 @@ use crate::exit::{Exit, Failure};
 use crate::measure::interrupt::Interrupt;
 use crate::observe::sweep_in_background;
 use crate::recording::open_store;
+use crate::settings;
 use crate::terminal::{self, DIM, Terminal, WARN};
+
+use plan::Plan;
+pub use plan::state_directory;
 
 const PERIOD: Duration = Duration::from_millis(100);
 
@@ -36,34 +40,6 @@ impl From<ServerError> for Failure {
             _ => Self::internal(error),
         }
     }
-}
-
-/// Where tokens, certificates and the audit log are kept.
-pub fn state_directory(args: &StateArgs) -> Result<PathBuf, Failure> {
-    if let Some(directory) = &args.state {
-        return Ok(directory.clone());
-    }
-    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let base = variable("XDG_DATA_HOME")
-        .or_else(|| variable("LOCALAPPDATA"))
-        .or_else(|| variable("HOME").map(|home| home.join(".local").join("share")));
-    base.map(|base| base.join("ortscope").join("server")).ok_or_else(|| {
-        Failure::usage("there is no place for tokens and the audit log: neither HOME nor LOCALAPPDATA is set")
-            .with_hint("name one with --state DIR or ORTSCOPE_STATE")
-    })
-}
-
-fn tls_choice(text: Option<&str>) -> Result<Option<TlsChoice>, Failure> {
-    Ok(match text {
-        None => None,
-        Some("auto") => Some(TlsChoice::SelfSigned),
-        Some(files) => {
-            let (certificate, key) = files.split_once(',').ok_or_else(|| {
-                Failure::usage(format!("--tls '{files}' is neither auto nor CERT.pem,KEY.pem"))
-            })?;
-            Some(TlsChoice::Files { certificate: certificate.into(), key: key.into() })
-        }
-    })
 }
 
 /// What this process uses, for the dashboard: nanoseconds of processor time, bytes.
@@ -88,14 +64,7 @@ fn serve(
     global: &GlobalArgs,
     terminal: &Terminal,
 ) -> Result<Exit, Failure> {
-    let tls = tls_choice(args.tls.as_deref())?;
-    if args.https_only && tls.is_none() {
-        return Err(Failure::usage("HTTPS only was asked for, and there is no certificate")
-            .with_hint("--tls auto makes one"));
-    }
-    if args.carbon.is_some_and(|grams| !(grams.is_finite() && grams >= 0.0)) {
-        return Err(Failure::usage("--carbon is not a number of grams"));
-    }
+    let plan = Plan::new(args, global)?;
     let store = open_store(global)?;
     sweep_in_background();
     let mut watching = if recordings.is_empty() || args.live {
@@ -104,16 +73,18 @@ fn serve(
         None
     };
     let config = ServerConfig {
-        listen: args.listen.clone(),
-        tls,
-        allow_hosts: args.allow_host.clone(),
-        allow_origins: args.allow_origin.clone(),
-        state_directory: state_directory(&args.state)?,
+        listen: plan.listen,
+        listen_if_possible: plan.listen_if_possible,
+        tls: plan.tls,
+        https_only: plan.https_only,
+        allow_hosts: plan.allow_hosts,
+        allow_origins: plan.allow_origins,
+        state_directory: plan.state_directory,
         store,
         recordings,
         live: watching.as_ref().map(live::Watching::live),
         own_usage,
-        carbon_grams_per_kwh: args.carbon,
+        carbon_grams_per_kwh: plan.carbon_grams_per_kwh,
     };
     let server = ortscope_server::start(config)?;
     let interrupt = interrupt.cloned().unwrap_or_else(Interrupt::install);
@@ -187,19 +158,17 @@ pub fn show(
     global: &GlobalArgs,
     terminal: &Terminal,
 ) -> Result<Exit, Failure> {
+    let settings = settings::load(global.config.as_deref())?.server;
+    // A run must not end with an error because nobody chose a certificate.
+    let needs_one = settings.https_only && plan::configured_tls(&settings).is_none();
     let args = ServeArgs {
-        runs: Vec::new(),
         // Another server may run: any port will do.
         listen: vec![([127, 0, 0, 1], 0).into()],
-        tls: None,
-        https_only: false,
-        allow_host: Vec::new(),
-        allow_origin: Vec::new(),
+        tls: needs_one.then(|| "auto".to_owned()),
         open: true,
-        live: false,
         rate: 10.0,
-        carbon: None,
         state: StateArgs { state: std::env::var_os("ORTSCOPE_STATE").map(PathBuf::from) },
+        ..ServeArgs::default()
     };
     serve(&args, vec![recording.to_owned()], Some(interrupt), global, terminal)
 }

@@ -16,11 +16,10 @@ use crate::error::ApiError;
 
 pub fn event(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
     let source = app.sources.of(&asked.params)?;
-    let lane = asked.params.text("lane").ok_or_else(|| ApiError::bad_parameter("lane", "is missing"))?;
+    let lane = asked.params.text("lane").unwrap_or_default();
     let key =
         LaneKey::parse(lane).ok_or_else(|| ApiError::bad_parameter("lane", "is not the id of a lane"))?;
-    let offset = asked.params.text("id").ok_or_else(|| ApiError::bad_parameter("id", "is missing"))?;
-    let offset: i64 = offset.parse().map_err(|_| ApiError::bad_parameter("id", "is not a whole number"))?;
+    let offset = asked.params.whole("id")?.unwrap_or_default();
     let at_ns = source.origin_ns.saturating_add_signed(offset);
     let scan = Scan { from_ns: Some(at_ns), to_ns: Some(at_ns.saturating_add(1)), ..Scan::all() };
     let found = match &key {

@@ -1,4 +1,4 @@
-//! Whether two recordings were made on the same machine with the same software.
+//! Whether two measurements were made on the same machine with the same software: only then they can be compared.
 
 use std::collections::BTreeMap;
 

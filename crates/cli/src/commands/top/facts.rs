@@ -1,111 +1,19 @@
-//! `ortscope top`: the machine and its processes, live.
+//! Who the processes are, what their threads do and what was lost, from the rows that tell it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ortscope_core::batch::Batch;
 use ortscope_core::identity::ProcessIdentity;
-use ortscope_core::live::{Limits, LiveMemory};
-use ortscope_core::pipeline::{FlushError, Pipeline, Sink, SinkError};
+use ortscope_core::pipeline::{FlushError, Sink, SinkError};
 use ortscope_core::schema::{LossRow, ProcessRow, TableId, Text, ThreadSampleRow};
-use ortscope_sources::sampler::{Exclude, OwnCostHandle, ProcessSampler, SamplerOptions};
-use ortscope_tui::{Column, Filter, OwnCost, OwnFigures, ProcessFacts, ThreadFacts, TopOptions};
+use ortscope_tui::{ProcessFacts, ThreadFacts};
 
-use crate::args::TopArgs;
-use crate::exit::{Exit, Failure};
-use crate::measure::interrupt::Interrupt;
-use crate::terminal::{self, Terminal};
-
-/// Rates need two samples of everything, memory and details included.
-const ONCE_AFTER: Duration = Duration::from_millis(2200);
-const THREADS_HERTZ: f64 = 1.0;
 /// Threads whose last samples are kept; of further ones nothing is shown.
 const MOST_THREADS: usize = 100_000;
 /// Processes that have ended are forgotten when there are so many.
 const MOST_FACTS: usize = 50_000;
-
-pub fn run(args: &TopArgs, terminal: &Terminal) -> Result<Exit, Failure> {
-    let mut options = SamplerOptions::default();
-    options.rates.cpu_hertz = args.rate;
-    options.rates.memory_hertz = args.rate.min(options.rates.memory_hertz);
-    // For the detail pane: often enough for a person.
-    options.threads = true;
-    options.rates.threads_hertz = THREADS_HERTZ;
-    if args.all {
-        options.exclude = Exclude::nothing();
-    }
-    options.check().map_err(|error| Failure::usage(error.to_string()))?;
-    let sort = match &args.sort {
-        None => TopOptions::default().sort,
-        Some(name) => Column::of_name(name).ok_or_else(|| {
-            Failure::usage(format!("'{name}' is not a column"))
-                .with_hint("cpu, rss, pid, name, threads, read, write, switches or faults")
-        })?,
-    };
-    let sampler = ProcessSampler::with_options(options).map_err(|error| Failure::usage(error.to_string()))?;
-    let own_cost = sampler.own_cost();
-    // A desktop has several hundred processes with nine tracks each.
-    let memory = LiveMemory::new(Limits { tracks: 20_000, ..Limits::default() });
-    let (view, facts) = (memory.view(), Facts::default());
-    let figures = Figures { own_cost, facts: facts.clone() };
-    let running = Pipeline::default().source(sampler).sink(memory).sink(facts.clone()).start()?;
-    let shown = if args.once || terminal.json {
-        let interrupt = Interrupt::install();
-        let begin = Instant::now();
-        while begin.elapsed() < ONCE_AFTER && !interrupt.requested() {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        let limit = usize::from(args.limit);
-        if terminal.json {
-            let document = ortscope_tui::once(&view, &facts, &figures, limit);
-            let text = serde_json::to_string_pretty(&document).map_err(Failure::internal)?;
-            terminal::print_data(&(text + "\n"));
-        } else {
-            terminal::print_data(&ortscope_tui::once_text(&view, &facts, &figures, limit));
-        }
-        Ok(())
-    } else {
-        let options = TopOptions {
-            refresh_hertz: args.refresh,
-            color: terminal.color,
-            sort,
-            filter: Filter::new(args.filter.as_deref().unwrap_or("")),
-            tree: args.tree,
-            figures: &figures,
-            ..TopOptions::from_environment()
-        };
-        ortscope_tui::run(view, &facts, &options, || false)
-    };
-    running.control().stop();
-    running.join();
-    match shown {
-        Ok(()) => Ok(Exit::Ok),
-        Err(error) if error.kind() == std::io::ErrorKind::Unsupported => {
-            Err(Failure::usage(error.to_string()).with_hint("--once prints it, --once --json for scripts"))
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-struct Figures {
-    own_cost: OwnCostHandle,
-    facts: Facts,
-}
-
-impl OwnFigures for Figures {
-    fn own_cost(&self) -> Option<OwnCost> {
-        let cost = self.own_cost.get();
-        Some(OwnCost {
-            cpu_percent: cost.cpu_ratio.map(|ratio| ratio * 100.0),
-            memory_bytes: cost.memory_bytes,
-        })
-    }
-
-    fn lost_records(&self) -> u64 {
-        self.facts.known().lost
-    }
-}
 
 #[derive(Debug, Clone)]
 struct Fact {
@@ -216,11 +124,15 @@ impl Known {
     }
 }
 
-/// Who the processes are, what their threads do and what was lost, from the rows that tell it.
+/// Clones share what they know.
 #[derive(Debug, Clone, Default)]
-struct Facts(Arc<RwLock<Known>>);
+pub struct Facts(Arc<RwLock<Known>>);
 
 impl Facts {
+    pub fn lost(&self) -> u64 {
+        self.known().lost
+    }
+
     fn known(&self) -> RwLockReadGuard<'_, Known> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }

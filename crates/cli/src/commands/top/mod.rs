@@ -1,0 +1,127 @@
+//! `ortscope top`: a machine and its processes, live. This machine, or with `--connect` the one of a server.
+
+mod facts;
+mod remote;
+
+use std::time::{Duration, Instant};
+
+use ortscope_core::live::{Limits, LiveMemory, LiveView};
+use ortscope_core::pipeline::Pipeline;
+use ortscope_sources::sampler::{Exclude, OwnCostHandle, ProcessSampler, SamplerOptions};
+use ortscope_tui::{Column, Filter, OwnCost, OwnFigures, TopOptions};
+
+use crate::args::TopArgs;
+use crate::exit::{Exit, Failure};
+use crate::measure::interrupt::Interrupt;
+use crate::terminal::{self, Terminal};
+use facts::Facts;
+
+/// Rates need two samples of everything, memory and details included.
+const ONCE_AFTER: Duration = Duration::from_millis(2200);
+const THREADS_HERTZ: f64 = 1.0;
+
+pub fn run(args: &TopArgs, terminal: &Terminal) -> Result<Exit, Failure> {
+    // A desktop has several hundred processes with nine tracks each.
+    let memory = LiveMemory::new(Limits { tracks: 20_000, ..Limits::default() });
+    let (view, facts) = (memory.view(), Facts::default());
+    match &args.connect {
+        Some(url) => {
+            let remote = remote::Remote::start(url, args, memory, facts.clone())?;
+            let shown = show(args, terminal, view, &facts, &remote, || remote.has_failed());
+            remote.stop()?;
+            shown
+        }
+        None => {
+            let sampler = sampler(args)?;
+            let figures = Figures { own_cost: sampler.own_cost(), facts: facts.clone() };
+            let running = Pipeline::default().source(sampler).sink(memory).sink(facts.clone()).start()?;
+            let shown = show(args, terminal, view, &facts, &figures, || false);
+            running.control().stop();
+            running.join();
+            shown
+        }
+    }
+}
+
+fn sampler(args: &TopArgs) -> Result<ProcessSampler, Failure> {
+    let mut options = SamplerOptions::default();
+    options.rates.cpu_hertz = args.rate;
+    options.rates.memory_hertz = args.rate.min(options.rates.memory_hertz);
+    // For the detail pane: often enough for a person.
+    options.threads = true;
+    options.rates.threads_hertz = THREADS_HERTZ;
+    if args.all {
+        options.exclude = Exclude::nothing();
+    }
+    options.check().map_err(|error| Failure::usage(error.to_string()))?;
+    ProcessSampler::with_options(options).map_err(|error| Failure::usage(error.to_string()))
+}
+
+/// Shows the memory: once, or until the user quits or `stop` says so.
+fn show(
+    args: &TopArgs,
+    terminal: &Terminal,
+    view: LiveView,
+    facts: &Facts,
+    figures: &dyn OwnFigures,
+    stop: impl Fn() -> bool,
+) -> Result<Exit, Failure> {
+    let sort = match &args.sort {
+        None => TopOptions::default().sort,
+        Some(name) => Column::of_name(name).ok_or_else(|| {
+            Failure::usage(format!("'{name}' is not a column"))
+                .with_hint("cpu, rss, pid, name, threads, read, write, switches or faults")
+        })?,
+    };
+    if args.once || terminal.json {
+        let interrupt = Interrupt::install();
+        let begin = Instant::now();
+        while begin.elapsed() < ONCE_AFTER && !interrupt.requested() && !stop() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let limit = usize::from(args.limit);
+        if terminal.json {
+            let document = ortscope_tui::once(&view, facts, figures, limit);
+            let text = serde_json::to_string_pretty(&document).map_err(Failure::internal)?;
+            terminal::print_data(&(text + "\n"));
+        } else {
+            terminal::print_data(&ortscope_tui::once_text(&view, facts, figures, limit));
+        }
+        return Ok(Exit::Ok);
+    }
+    let options = TopOptions {
+        refresh_hertz: args.refresh,
+        color: terminal.color,
+        sort,
+        filter: Filter::new(args.filter.as_deref().unwrap_or("")),
+        tree: args.tree,
+        figures,
+        ..TopOptions::from_environment()
+    };
+    match ortscope_tui::run(view, facts, &options, stop) {
+        Ok(()) => Ok(Exit::Ok),
+        Err(error) if error.kind() == std::io::ErrorKind::Unsupported => {
+            Err(Failure::usage(error.to_string()).with_hint("--once prints it, --once --json for scripts"))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+struct Figures {
+    own_cost: OwnCostHandle,
+    facts: Facts,
+}
+
+impl OwnFigures for Figures {
+    fn own_cost(&self) -> Option<OwnCost> {
+        let cost = self.own_cost.get();
+        Some(OwnCost {
+            cpu_percent: cost.cpu_ratio.map(|ratio| ratio * 100.0),
+            memory_bytes: cost.memory_bytes,
+        })
+    }
+
+    fn lost_records(&self) -> u64 {
+        self.facts.lost()
+    }
+}

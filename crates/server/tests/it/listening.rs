@@ -1,0 +1,93 @@
+//! Where a server listens, and that nothing is said without TLS where TLS is wanted.
+
+use std::net::{Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use ortscope_server::security::Role;
+use ortscope_server::security::audit;
+use ortscope_server::security::tls::TlsChoice;
+
+use crate::support::{Request, World};
+
+#[test]
+fn https_only_refuses_plain_http_and_websockets_on_loopback_too() {
+    let mut world = World::with(|config| {
+        config.tls = Some(TlsChoice::SelfSigned);
+        config.https_only = true;
+    });
+    for request in [Request::get("/"), Request::get("/healthz"), Request::get("/ws/metrics").upgrade()] {
+        let answer = world.request(&request.token(world.token(Role::Viewer)));
+        assert_eq!((answer.status, answer.json()["error"]["code"].as_str()), (400, Some("needs_tls")));
+    }
+    let secure = secure_get(&world, "/api/v1/hello");
+    assert!(secure.starts_with("HTTP/1.1 200") && secure.contains("\"secure\":true"), "{secure}");
+    let state = world.state.clone();
+    world.stop();
+    let entries = audit::entries(&state, 100).expect("a log");
+    let refused = entries.iter().filter(|entry| entry.event.what == "HTTP without TLS").count();
+    assert_eq!(refused, 3);
+}
+
+#[test]
+fn ipv6_is_listened_on_where_there_is_some() {
+    if std::net::TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_err() {
+        println!("skipped: this system has no IPv6");
+        return;
+    }
+    let world = World::with(|config| config.listen_if_possible = vec![(Ipv6Addr::LOCALHOST, 0).into()]);
+    let addresses = &world.server.as_ref().expect("it runs").addresses;
+    let [four, six]: [SocketAddr; 2] = addresses.as_slice().try_into().expect("two addresses");
+    assert!(four.is_ipv4() && six.is_ipv6());
+    for address in [four, six] {
+        let request = Request::get("/api/v1/hello").token(world.token(Role::Viewer));
+        assert_eq!(world.request_at(address, &request).status, 200, "{address}");
+        let elsewhere = Request::get("/healthz").header("Host", &format!("evil.example:{}", address.port()));
+        assert_eq!(world.request_at(address, &elsewhere).status, 421, "{address}");
+    }
+}
+
+#[test]
+fn an_address_that_the_system_does_not_have_is_left_out_only_where_that_is_allowed() {
+    // Documentation addresses belong to nobody.
+    let nobody: SocketAddr = "[2001:db8::1]:0".parse().expect("an address");
+    let world = World::with(|config| {
+        config.tls = Some(TlsChoice::SelfSigned);
+        config.listen_if_possible = vec![nobody];
+    });
+    assert_eq!(world.server.as_ref().expect("it runs").addresses.len(), 1);
+}
+
+/// A GET over TLS from a client that trusts the printed fingerprint.
+fn secure_get(world: &World, path: &str) -> String {
+    use std::io::{Read as _, Write as _};
+
+    let pem = fs_err::read(world.state.join("tls").join("self-signed-cert.pem")).expect("a certificate");
+    let mut roots = rustls::RootCertStore::empty();
+    let certificate =
+        <rustls::pki_types::CertificateDer<'_> as rustls::pki_types::pem::PemObject>::from_pem_slice(&pem)
+            .expect("a certificate");
+    let hash = ortscope_server::security::hex(&ortscope_server::security::sha256(&certificate));
+    let fingerprint = world.server.as_ref().expect("it runs").fingerprint.as_deref();
+    assert_eq!(fingerprint.map(|text| text.replace(':', "").to_ascii_lowercase()), Some(hash));
+    roots.add(certificate).expect("a root");
+    let config =
+        rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("versions")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+    let name = "127.0.0.1".try_into().expect("a name");
+    let connection = rustls::ClientConnection::new(Arc::new(config), name).expect("a client");
+    let stream = std::net::TcpStream::connect(world.address).expect("a connection");
+    let mut stream = rustls::StreamOwned::new(connection, stream);
+    let head = format!(
+        "GET {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nConnection: close\r\n\r\n",
+        world.address,
+        world.token(Role::Viewer)
+    );
+    stream.write_all(head.as_bytes()).expect("sent");
+    let mut answer = Vec::new();
+    // The server may end the connection without a farewell of TLS.
+    stream.read_to_end(&mut answer).ok();
+    String::from_utf8_lossy(&answer).into_owned()
+}
