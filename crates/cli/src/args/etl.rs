@@ -55,7 +55,12 @@ pub struct EtlStartArgs {
     #[arg(long, value_name = "NAME", default_value = "OnnxInferenceMonitor")]
     pub name: String,
     /// Kernel events, by the names of Windows: EVENT_TRACE_FLAG_CSWITCH or just cswitch; `none` for none
-    #[arg(long, value_name = "FLAGS", value_delimiter = ',', default_value = "process,thread,image_load,cswitch,profile")]
+    #[arg(
+        long,
+        value_name = "FLAGS",
+        value_delimiter = ',',
+        default_value = "process,thread,image_load,cswitch,profile"
+    )]
     pub flags: Vec<String>,
     /// Other providers; may be repeated
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PROVIDER")]

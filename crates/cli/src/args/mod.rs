@@ -19,7 +19,8 @@ use crate::terminal::ColorChoice;
 pub use bench::{BenchArgs, FailOn, JudgeArgs};
 pub use compare::CompareArgs;
 pub use etl::{
-    EtlAction, EtlArgs, EtlConvertArgs, EtlCutArgs, EtlDumpArgs, EtlFormat, EtlProvider, EtlSelection, EtlStartArgs,
+    EtlAction, EtlArgs, EtlConvertArgs, EtlCutArgs, EtlDumpArgs, EtlFormat, EtlProvider, EtlSelection,
+    EtlStartArgs,
 };
 pub use gate::GateArgs;
 pub use observe::{AttachArgs, RecordArgs, WatchArgs};

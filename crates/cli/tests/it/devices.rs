@@ -38,7 +38,8 @@ impl Meter {
                 thread::sleep(Duration::from_millis(2));
             }
         };
-        Self { stop, thread: Some(thread::spawn(count)) }
+        let thread = thread::Builder::new().name("meter".to_owned()).spawn(count).expect("a thread");
+        Self { stop, thread: Some(thread) }
     }
 }
 

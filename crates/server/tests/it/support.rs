@@ -445,12 +445,20 @@ pub fn send(address: SocketAddr, head: &str, body: &[u8]) -> Answer {
     let (mut bytes, mut chunk) = (Vec::new(), [0; 65536]);
     while let Ok(length @ 1..) = stream.read(&mut chunk) {
         bytes.extend_from_slice(&chunk[..length]);
-        // A WebSocket does not end by itself.
-        if bytes.starts_with(b"HTTP/1.1 101") && bytes.ends_with(b"\r\n\r\n") {
+        if is_whole(&bytes) {
             break;
         }
     }
     parse(&bytes)
+}
+
+/// Connections are kept after some answers, and a WebSocket does not end by itself: its first frame may even come with the
+/// answer.
+fn is_whole(bytes: &[u8]) -> bool {
+    let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else { return false };
+    let head = String::from_utf8_lossy(&bytes[..end]).to_ascii_lowercase();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
+    head.starts_with("http/1.1 101") || length.is_some_and(|length| bytes.len() >= end + 4 + length)
 }
 
 fn parse(bytes: &[u8]) -> Answer {

@@ -268,7 +268,7 @@ mod tests {
         // This program, which lists its tests and ends: every system has it.
         let program = std::env::current_exe().expect("a path");
         let mut command = Command::new(program);
-        command.arg("--list").stdout(std::process::Stdio::null());
+        command.arg("--list").stdout(Stdio::null());
         let mut child = Ended(command.spawn().expect("a program that ends"));
         child.0.wait().ok();
         let mut reader = Reader::new(&[child.0.id()]);

@@ -99,7 +99,8 @@ impl Watching {
             recorder: Recorder::new(store.clone()),
         };
         let started = WallAnchor::now();
-        let sampling = sinks.of(Pipeline::default().source(sampler).source(crate::devices::source())).start()?;
+        let sampling =
+            sinks.of(Pipeline::default().source(sampler).source(crate::devices::source())).start()?;
         let handle = Arc::new(Handle {
             control: sampling.control().clone(),
             cost,
