@@ -29,7 +29,7 @@ BETWEEN_PARAMETERS = [
     r"'step_ms' gives more than",
     r"'(limit|cursor)' is for records, and 'width' asks",
     r"'table' must name exactly one table",
-    r"gzip is for text formats",
+    r"gzip does not fit",
     r"records are written as JSON lines",
     r"the filter and the chosen tables have nothing in common",
     r"tables do not fit into one",
