@@ -13,6 +13,8 @@ const HOLD_NS: u64 = 1_250_000_000;
 pub(super) struct Baseline {
     pub time_ns: u64,
     pub count: u64,
+    /// A rate was told since the first row.
+    pub is_told: bool,
 }
 
 /// A rate that a row gives, or why it gives none.
@@ -126,7 +128,9 @@ impl TrackPlan {
             Derive::PerSecond(_) | Derive::PercentOfTime(_) => {
                 let count = first(columns, &self.plus).and_then(|column| count(column, index));
                 return count.map_or(Derived::None, |count| {
-                    self.rate(Baseline { time_ns: batch.times_ns()[index], count }, baseline)
+                    let time_ns = batch.times_ns()[index];
+                    let is_told = baseline.is_some();
+                    self.rate(Baseline { time_ns, count, is_told }, baseline)
                 });
             }
         };
@@ -168,7 +172,9 @@ impl TrackPlan {
             // A row from before the baseline says nothing about the time since.
             Some(before) if before.time_ns >= now.time_ns => return Derived::None,
             Some(before) if before.count == now.count && self.holds(before.time_ns, now.time_ns) => {
-                return Derived::None;
+                // Before the first rate there is nothing that could stay.
+                *baseline = Some(Baseline { is_told: true, ..before });
+                return if before.is_told { Derived::None } else { Derived::Value(0.0) };
             }
             before => before,
         };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use ortscope_core::live::{GapReason, Limits, LiveView, Tier, TrackId};
-use ortscope_core::schema::{ProcessRow, SampleEndRow, TickRow};
+use ortscope_core::schema::{ProcessRow, ProcessSampleRow, SampleEndRow, TickRow};
 
 use crate::support::{MS, Memory, SECOND, pid, process};
 
@@ -61,6 +61,29 @@ fn the_busiest_are_kept_at_the_full_rate_and_all_have_aggregates() {
     }
     let rows = memory.view.rows(&TrackId::process(pid(1), "cpu_percent"), 0, u64::MAX).expect("known");
     assert_eq!((rows.values.len(), rows.covered_from_ns), (0, None));
+}
+
+/// Context switches are read once a second while rows come ten times: between two readings nothing is known, and it is
+/// not 0.
+#[test]
+fn a_counter_that_is_read_slowly_has_a_rate_in_between() {
+    let mut memory = Memory::new(limits(3));
+    let switches = TrackId::process(pid(1), "context_switches_per_second");
+    let now = |memory: &Memory, tick: u64| {
+        let values = memory.view.current(tick * 100 * MS).values;
+        values.iter().find(|value| value.id == switches).map(|value| value.value)
+    };
+    let run = |memory: &mut Memory, ticks: Range<u64>, total: &dyn Fn(u64) -> u64| {
+        for tick in ticks {
+            let row = process(pid(1), tick * 100 * MS, tick * MS);
+            memory.take([ProcessSampleRow { context_switches: Some(total(tick)), ..row }]);
+        }
+    };
+    run(&mut memory, 0..40, &|tick| tick / 10 * 500);
+    assert_eq!(now(&memory, 39), Some(500.0), "read at 3.0 s, shown at 3.9 s");
+    // It stands still: after a little more than a reading's time that is known too.
+    run(&mut memory, 40..60, &|_| 1500);
+    assert_eq!(now(&memory, 59), Some(0.0));
 }
 
 #[test]
