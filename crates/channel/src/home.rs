@@ -28,6 +28,7 @@ const IN_MEMORY: &str = "/dev/shm";
 const PREFIX: &str = "ortscope-";
 const PROCESS_PREFIX: &str = "process-";
 const OWNER: &str = "owner";
+const OWNER_TO_BE: &str = "owner-to-be";
 const RECORDING: &str = "recording";
 /// Names that are tried before a directory is given up.
 const MOST_TRIES: u64 = 100;
@@ -63,9 +64,7 @@ impl ChannelHome {
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
                 Ok(()) => {
-                    let mut owner = private_files::create_allocated(&directory.join(OWNER), 0)?;
-                    owner.file().lock()?;
-                    writeln!(owner, "{} {}", reader.pid, reader.start)?;
+                    let owner = locked_owner(&directory, reader)?;
                     return Ok(Self { directory, _owner: owner, maker: Incarnation::current() });
                 }
             }
@@ -96,6 +95,17 @@ impl Drop for ChannelHome {
             fs_err::remove_dir_all(&self.directory).ok();
         }
     }
+}
+
+/// The file has its name only when it is locked: whoever looks for what the dead left may come at any moment, and takes a
+/// home for one of these whose lock is free.
+fn locked_owner(directory: &Path, reader: ProcessIdentity) -> std::io::Result<File> {
+    let unnamed = directory.join(OWNER_TO_BE);
+    let mut owner = private_files::create_allocated(&unnamed, 0)?;
+    owner.file().lock()?;
+    writeln!(owner, "{} {}", reader.pid, reader.start)?;
+    fs_err::rename(unnamed, directory.join(OWNER))?;
+    Ok(owner)
 }
 
 /// A home whose reader and writers are dead. As long as this lives nobody else takes it up.
