@@ -215,3 +215,39 @@ fn take_up(directory: PathBuf, is_alive: &impl Fn(ProcessIdentity) -> bool) -> O
     let recording = recording_of(&directory);
     Some(LeftBehind { directory, recording, _owner: owner })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    /// A recorder may start while another one looks for what the dead left. Its home was taken for one of these, and
+    /// removed, if the other looked between the making of the file and its lock.
+    #[test]
+    fn a_home_that_is_being_made_is_never_without_a_reader() {
+        let place = tempfile::tempdir_in(&places()[0]).unwrap();
+        let is_over = AtomicBool::new(false);
+        let search = || {
+            let mut seen = 0_u64;
+            while !is_over.load(Ordering::Relaxed) {
+                let entries = fs_err::read_dir(place.path()).unwrap().flatten();
+                for home in entries.map(|entry| entry.path()) {
+                    // One that is gone by now was opened before it was removed.
+                    assert!(has_reader(&home) || !home.exists(), "{} looks dead", home.display());
+                    seen += 1;
+                }
+            }
+            seen
+        };
+        std::thread::scope(|scope| {
+            let search = scope.spawn(search);
+            let reader = ProcessIdentity { pid: std::process::id(), start: 1 };
+            let made: std::io::Result<()> =
+                (0..5000).try_for_each(|_| ChannelHome::create_in(place.path(), reader).map(drop));
+            is_over.store(true, Ordering::Relaxed);
+            made.expect("nobody removes it");
+            assert!(search.join().expect("no home looked dead") > 0);
+        });
+    }
+}

@@ -49,33 +49,6 @@ fn a_home_goes_with_its_reader_and_stays_when_that_is_killed() {
     assert!(!path.exists());
 }
 
-/// A recorder that starts while another one looks for what the dead left: its home was taken for one of these, and removed,
-/// if the other looked between the making of a file and its lock.
-#[test]
-fn a_home_that_is_being_made_is_not_taken_for_a_dead_one() {
-    let own_homes = format!("ortscope-{}-", std::process::id());
-    let is_over = std::sync::atomic::AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let search = scope.spawn(|| {
-            let mut searches = 0;
-            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
-                for left in left_behind(|_| false) {
-                    let name = left.directory().file_name().expect("homes have names").to_string_lossy();
-                    assert!(!name.starts_with(&own_homes), "{name} is not left behind");
-                }
-                searches += 1;
-            }
-            searches
-        });
-        for _ in 0..3000 {
-            let home = ChannelHome::create(own()).unwrap();
-            home.set_recording(Path::new("/recordings/one")).expect("nobody has removed it");
-        }
-        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
-        assert!(search.join().expect("no living home was found") > 0);
-    });
-}
-
 /// Only the ring of the thread that dropped the writer was closed once: a reader waited for the others for ever.
 #[test]
 fn dropping_a_writer_closes_the_rings_of_all_threads() {
