@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ortscope_analyze::leak::ArenaPoint;
+use ortscope_analyze::verdict::fingerprint::PROVIDER_FACT;
 use ortscope_core::batch::Batch;
 use ortscope_core::clock::now_nanos;
 use ortscope_core::config::Config;
-use ortscope_core::schema::{FindingRow, MemoryRow, Row, SessionRow, Text, UnavailabilityRow};
+use ortscope_core::schema::{FindingRow, GraphEdgeRow, MemoryRow, Row, SessionRow, Text, UnavailabilityRow};
 use ortscope_sources::MachineFacts;
 use ortscope_store::{NewRecording, RecordingWriter, Retention, Store, StoreError, StoreErrorKind};
 use serde::Serialize;
@@ -19,6 +21,10 @@ use crate::settings;
 
 /// The document of `ortscope run`, kept in its recording.
 pub const RUN_DOCUMENT: &str = "run.json";
+/// Rows of memory with what a session's arena said of itself over time (`--soak`).
+pub const ARENA: &str = "arena";
+pub const ARENA_RESERVED: &str = "reserved";
+pub const ARENA_USED: &str = "in_use";
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
@@ -112,7 +118,7 @@ fn begin_in(config: &Config, request: SaveRequest<'_>, global: &GlobalArgs) -> R
         name: request.name.map(str::to_owned),
         command: Some(std::env::args().collect::<Vec<_>>().join(" ")),
         ortscope_version: env!("CARGO_PKG_VERSION").into(),
-        fingerprint: fingerprint(&ortscope_sources::machine_facts(), None),
+        fingerprint: fingerprint(&ortscope_sources::machine_facts(), &[]),
         boot_id: ortscope_sources::boot_id(),
         ..NewRecording::default()
     })?;
@@ -124,31 +130,29 @@ fn begin_in(config: &Config, request: SaveRequest<'_>, global: &GlobalArgs) -> R
     Ok(RunRecording { writer, store, name: request.name.map(str::to_owned), retention })
 }
 
-/// What decides whether two recordings can be compared. Facts that the system does not tell are left out.
-pub fn fingerprint(machine: &MachineFacts, ort_version: Option<&str>) -> BTreeMap<String, String> {
-    let facts = [
-        ("os", Some(machine.os.clone())),
-        ("os_version", machine.os_version.clone()),
-        ("architecture", Some(machine.architecture.clone())),
-        ("cpu_model", machine.cpu_model.clone()),
-        ("logical_cpus", Some(machine.logical_cpus.to_string())),
-        ("memory_bytes", machine.memory_bytes.map(|bytes| bytes.to_string())),
-        ("governor", machine.governor.clone()),
-        ("ort_version", ort_version.map(str::to_owned)),
-    ];
-    facts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+/// The machine's facts and, as far as results tell them, versions of ONNX Runtime and of provider libraries.
+pub fn fingerprint(machine: &MachineFacts, results: &[RunResult]) -> BTreeMap<String, String> {
+    let mut facts = machine.fingerprint();
+    let runtime = results.iter().find_map(|result| result.runtime.as_ref());
+    facts.extend(runtime.map(|runtime| ("ort_version".to_owned(), runtime.version.clone())));
+    for placement in results.iter().filter_map(|result| result.placement.as_ref()) {
+        for (provider, version) in &placement.provider_versions {
+            let name = provider.strip_suffix("ExecutionProvider").unwrap_or(provider);
+            facts.insert(format!("{PROVIDER_FACT}{name}"), version.clone());
+        }
+    }
+    facts
 }
 
 impl RunRecording {
     /// Adds what was found out about the run, closes the recording and removes what is too old.
     pub fn finish(self, document: &RunDocument, reason: &str) -> Result<Saved, Failure> {
-        let ort_version =
-            document.results.iter().find_map(|result| Some(result.runtime.as_ref()?.version.as_str()));
-        self.writer.set_fingerprint(fingerprint(&document.machine, ort_version))?;
+        self.writer.set_fingerprint(fingerprint(&document.machine, &document.results))?;
         for result in &document.results {
             append(&self.writer, sessions(result))?;
             append(&self.writer, findings(result))?;
             append(&self.writer, memory(result))?;
+            append(&self.writer, edges(result))?;
             append(&self.writer, unavailable(result))?;
         }
         let text = serde_json::to_vec_pretty(document).map_err(Failure::internal)?;
@@ -216,14 +220,33 @@ fn memory(result: &RunResult) -> impl Iterator<Item = MemoryRow> + '_ {
         ("peak", memory.peak_bytes),
     ]
     .into_iter()
-    .filter_map(move |(metric, bytes)| {
+    .filter_map(|(metric, bytes)| Some((now, "process", metric, bytes?)))
+    .chain(result.arena_samples.iter().flat_map(|sample| {
+        let ArenaPoint { reserved_bytes, used_bytes, .. } = sample.arena;
+        [(ARENA_RESERVED, reserved_bytes), (ARENA_USED, used_bytes)]
+            .map(|(metric, bytes)| (sample.timestamp_nanos, ARENA, metric, bytes))
+    }))
+    .filter_map(move |(timestamp_ns, scope, metric, bytes)| {
         Some(MemoryRow {
-            timestamp_ns: now,
+            timestamp_ns,
             session_id: Text::clone(&session),
-            scope: "process".into(),
+            scope: scope.into(),
             metric: metric.into(),
-            bytes: i64::try_from(bytes?).ok()?,
+            bytes: i64::try_from(bytes).ok()?,
         })
+    })
+}
+
+/// The rows of the operators have the first session's name.
+fn edges(result: &RunResult) -> impl Iterator<Item = GraphEdgeRow> + '_ {
+    let now = now_nanos();
+    let session: Text = result.session_ids.first().map_or_else(Text::default, |id| id.as_str().into());
+    let edges = result.operators.iter().flat_map(|section| &section.edges);
+    edges.map(move |(from, to)| GraphEdgeRow {
+        timestamp_ns: now,
+        session_id: Text::clone(&session),
+        from_node: *from,
+        to_node: *to,
     })
 }
 

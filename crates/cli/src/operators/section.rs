@@ -79,6 +79,9 @@ pub struct OperatorSection {
     pub qnn: Option<QnnReport>,
     pub inconsistencies: operators::Inconsistencies,
     pub notes: Vec<String>,
+    /// Who reads what whom wrote, by the nodes' numbers; only the recording keeps them.
+    #[serde(skip)]
+    pub edges: Vec<(u64, u64)>,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -346,6 +349,7 @@ impl OperatorSection {
             memory: report.memory.clone(),
             inconsistencies: report.inconsistencies,
             notes: profile.notes,
+            edges: edges.unwrap_or_default(),
             qnn: profile.qnn.map(|qnn| QnnReport {
                 executions: qnn.executions,
                 events: qnn.events,

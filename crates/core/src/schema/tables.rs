@@ -397,4 +397,16 @@ declare_tables! {
         /// Values of its key columns as a JSON list.
         key: Text, None;
     }
+
+    /// One node of a model's main graph reads what another one writes.
+    GraphEdgeRow in GraphEdges = "graph_edges" {
+        /// When it was found out, on the monotonic clock.
+        timestamp_ns: u64, Nanoseconds;
+        /// Identifier of the session that ran the graph, as text.
+        session_id: Text, None;
+        /// Index of the node that writes, as in the table of operators.
+        from_node: u64, Count;
+        /// Index of the node that reads.
+        to_node: u64, Count;
+    }
 }

@@ -34,6 +34,7 @@ fn most_bytes(table: TableId) -> usize {
         | TableId::Annotations
         | TableId::Losses
         | TableId::Unavailability
+        | TableId::GraphEdges
         | TableId::WallAnchors => 1 << 20,
     }
 }

@@ -11,7 +11,7 @@ use ortscope_core::clock::{WallAnchor, now_nanos};
 use ortscope_core::live::{Limits, LiveMemory};
 use ortscope_core::pipeline::Sink as _;
 use ortscope_core::schema::{
-    DeviceSampleRow, FindingRow, InferenceRow, KernelEventRow, OperatorRow, ProcessRow, ProcessSampleRow,
+    DeviceSampleRow, FindingRow, GraphEdgeRow, InferenceRow, KernelEventRow, OperatorRow, ProcessRow, ProcessSampleRow,
     Row, SessionRow, SystemSampleRow, UnavailabilityRow,
 };
 use ortscope_server::security::Role;
@@ -24,6 +24,8 @@ use tempfile::TempDir;
 pub const SESSION: &str = "7f3a0000-0000-4000-8000-000000000001";
 pub const INFERENCES: u64 = 1000;
 pub const RUNS: u64 = 20;
+/// Each reads what the one before it writes, and the last one also what the first does.
+pub const NODES: [&str; 3] = ["conv_0", "relu_0", "conv_1"];
 
 /// Everything that a test needs; all of it goes with it.
 pub struct World {
@@ -86,6 +88,7 @@ pub fn rows(start_ns: u64) -> Vec<Batch> {
             kind: kind.into(),
             name: name.into(),
             op_type: op.into(),
+            node_index: NODES.iter().position(|node| *node == name).map(|index| index as u64),
             execution_provider: provider.into(),
             device: device.into(),
             thread: 9,
@@ -99,6 +102,12 @@ pub fn rows(start_ns: u64) -> Vec<Batch> {
             row(ms + 2000, 100_000, "operator", "relu_0", "Relu", "CPUExecutionProvider", "CPU"),
             row(ms + 200_000, 300_000, "operator", "conv_1", "Conv", "QNNExecutionProvider", "NPU"),
         ]
+    });
+    let edges = [(0, 1), (1, 2), (0, 2)].map(|(from_node, to_node)| GraphEdgeRow {
+        timestamp_ns: start_ns,
+        session_id: SESSION.into(),
+        from_node,
+        to_node,
     });
     let ticks = |every_ms: u64| (0..2200 / every_ms).map(move |tick| start_ns + tick * every_ms * ms);
     let system = ticks(100).enumerate().map(|(tick, at)| SystemSampleRow {
@@ -170,6 +179,7 @@ pub fn rows(start_ns: u64) -> Vec<Batch> {
         batch([process]),
         batch(inferences),
         batch(operators),
+        batch(edges),
         batch(system),
         batch(devices),
         batch(processes),

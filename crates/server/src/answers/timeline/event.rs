@@ -8,6 +8,7 @@ use ortscope_export::wire::{InferenceContext, Sensors, inference_record, operati
 use serde_json::{Value, json};
 
 use super::super::{Answer, number, with_time};
+use super::dependencies;
 use super::lanes::LaneKey;
 use super::records::reasons;
 use crate::app::{App, Asked};
@@ -128,11 +129,19 @@ fn operation(source: &Source, row: &OperatorRow) -> Result<Value, ApiError> {
         ("output_types", json!(row.output_types)),
     ]);
     let record = with_time(&operation_record(row, &reasons(source)?), source.ms(row.timestamp_ns));
-    Ok(json!({
-        "operation": record,
-        "details": details,
-        "unavailable": { "dependencies": "the recording does not keep the edges of the graph" },
-    }))
+    Ok(match dependencies::of(source, row)? {
+        Ok(found) => json!({
+            "operation": record,
+            "details": details,
+            "dependencies": found,
+            "unavailable": {},
+        }),
+        Err(why) => json!({
+            "operation": record,
+            "details": details,
+            "unavailable": { "dependencies": why },
+        }),
+    })
 }
 
 fn kernel(source: &Source, row: &KernelEventRow) -> Value {

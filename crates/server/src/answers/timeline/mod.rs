@@ -4,6 +4,7 @@
 //! row, so that an answer has at most [`tiles::MOST_RECTANGLES`] whatever the recording's size. The view of everything is
 //! made once per recording and kept; a part of it is read from the recording, which finds rows by time.
 
+mod dependencies;
 mod event;
 mod lanes;
 mod overview;
