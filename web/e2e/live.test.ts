@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Page } from "playwright-core";
-import type { Current } from "../src/api/types";
+import type { Current, Operators } from "../src/api/types";
 import { api, Bench, model, python, settle, shown, view } from "./harness";
 
 const bench = new Bench();
@@ -68,6 +68,16 @@ describe.skipIf(!python)("live view", () => {
     await page.waitForFunction(() => document.querySelector("#pill")?.textContent === "Live", undefined, {
       timeout: 30_000,
     });
+  });
+
+  it("shows the operators of the inferences that were profiled, while they come", async () => {
+    await view(page, "operators");
+    const row = page.locator('[data-panel="operators"] tbody tr').first();
+    await row.waitFor({ timeout: 30_000 });
+    await settle(page);
+    const { sessions } = await api<Operators>(page, "/operators?source=live");
+    const names = sessions.flatMap((session) => session.by_node.map((node) => node.name));
+    expect(names).toContain(await row.locator("td").first().textContent());
   });
 
   it("lists processes of now", async () => {

@@ -45,6 +45,9 @@ describe("walk-throughs", () => {
     const event = await page.locator('[data-panel="event"]').innerText();
     expect(event).toContain(slowest.name);
     expect(event).toMatch(/Inputs/);
+    // What it waited for is named, and leads to its own rectangle.
+    await page.locator(".inspector .plain-list button").first().click();
+    await settle(page);
   });
 
   it.skipIf(!python)("DevOps watches ten sessions and finds the one that throttles", async () => {

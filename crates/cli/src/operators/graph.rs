@@ -21,6 +21,15 @@ pub struct RunGraph {
     counted: HashMap<CountKey, FlopCount>,
 }
 
+/// Who reads what whom wrote.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Edges {
+    /// (who writes, who reads)
+    pub known: Vec<(u64, u64)>,
+    /// Whether every node of the profile was found: only then can it be said that there is no edge.
+    pub is_complete: bool,
+}
+
 /// The way to a node: indices of nodes and their sub-graphs.
 type Place = Vec<(usize, usize)>;
 type CountKey = (Text, Text, Option<Text>, Option<Text>);
@@ -164,17 +173,21 @@ impl RunGraph {
         self.graph.nodes.len() as u64
     }
 
-    /// Who reads what whom wrote, by the numbers that the profile gives to nodes of the main graph; `None` if a node of
-    /// the profile cannot be found for certain.
-    pub fn edges<'r>(&self, rows: impl Iterator<Item = (&'r str, &'r str, u64)>) -> Option<Vec<(u64, u64)>> {
+    /// Who reads what whom wrote, by the numbers that the profile gives to nodes of the main graph. Nodes of the profile
+    /// that cannot be found for certain have none: those without a name, and those that loading made.
+    pub fn edges<'r>(&self, rows: impl Iterator<Item = (&'r str, &'r str, u64)>) -> Edges {
         let mut number_of: BTreeMap<usize, u64> = BTreeMap::new();
+        let mut is_complete = true;
         for (name, op_type, node_index) in rows {
             let of_type = |place: &&Place| {
                 place.len() == 1 && self.node(place).is_some_and(|node| node.op_type == op_type)
             };
-            let mut places = self.by_name.get(name).filter(|_| !name.is_empty())?.iter().filter(of_type);
-            let (Some(place), None) = (places.next(), places.next()) else { return None };
-            number_of.insert(place.first()?.0, node_index);
+            let named = self.by_name.get(name).filter(|_| !name.is_empty());
+            let mut places = named.into_iter().flatten().filter(of_type);
+            match (places.next().and_then(|place| place.first()), places.next()) {
+                (Some((at, _)), None) => drop(number_of.insert(*at, node_index)),
+                _ => is_complete = false,
+            }
         }
         let mut writer: HashMap<&str, usize> = HashMap::new();
         for (at, node) in self.graph.nodes.iter().enumerate() {
@@ -191,7 +204,7 @@ impl RunGraph {
                 }
             }
         }
-        Some(edges.into_iter().collect())
+        Edges { known: edges.into_iter().collect(), is_complete }
     }
 
     /// The model's loops: a profile of them has more events than the graph has nodes.
@@ -340,7 +353,7 @@ mod tests {
         let mut graph = RunGraph::new(graph);
         let listed = graph.count(&row("m", "MatMul", "[[4,8],[8,16]]", "[[4,16]]"));
         assert_eq!(listed.macs, Some(512));
-        assert_eq!(graph.edges([("m", "MatMul", 0)].into_iter()), None);
+        assert_eq!(graph.edges([("m", "MatMul", 0)].into_iter()), Edges::default());
     }
 
     #[test]
@@ -351,7 +364,9 @@ mod tests {
         let graph = Graph { nodes: vec![node("first", "Relu", &["x"], "a"), branch], ..Graph::default() };
         let graph = RunGraph::new(graph);
         let rows = [("first", "Relu", 4), ("if", "If", 9)];
-        assert_eq!(graph.edges(rows.into_iter()), Some(vec![(4, 9)]));
+        assert_eq!(graph.edges(rows.into_iter()), Edges { known: vec![(4, 9)], is_complete: true });
+        let rows = [("first", "Relu", 4), ("if", "If", 9), ("made_by_loading", "Mul", 10)];
+        assert_eq!(graph.edges(rows.into_iter()), Edges { known: vec![(4, 9)], is_complete: false });
     }
 
     #[test]

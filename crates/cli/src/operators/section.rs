@@ -279,9 +279,10 @@ impl OperatorSection {
         let main = report.nodes.iter().filter(|node| node.depth == 0);
         let numbered: Option<Vec<(&str, &str, u64)>> =
             main.map(|node| Some((&*node.name, &*node.op_type, node.node_index?))).collect();
-        let edges = numbered.and_then(|rows| profile.graph.edges(rows.into_iter()));
-        let transitions = operators::transitions(report, edges.as_deref());
-        let path = operators::critical_path(report, edges.as_deref());
+        let edges = numbered.map(|rows| profile.graph.edges(rows.into_iter())).unwrap_or_default();
+        let all_edges = edges.is_complete.then_some(edges.known.as_slice());
+        let transitions = operators::transitions(report, all_edges);
+        let path = operators::critical_path(report, all_edges);
         let peaks = around.peak.as_ref().map(|peak| Peaks {
             flops_per_second: peak.flops_per_second,
             bytes_per_second: peak.bytes_per_second,
@@ -349,7 +350,7 @@ impl OperatorSection {
             memory: report.memory.clone(),
             inconsistencies: report.inconsistencies,
             notes: profile.notes,
-            edges: edges.unwrap_or_default(),
+            edges: edges.known,
             qnn: profile.qnn.map(|qnn| QnnReport {
                 executions: qnn.executions,
                 events: qnn.events,

@@ -1,7 +1,7 @@
 //! One instrumented process: its rings, its sessions, what its messages mean.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ortscope_channel::message::ProgramMessage;
 use ortscope_channel::rows::{FrameRows, MessageRow};
@@ -34,6 +34,8 @@ struct Sessions {
     ids: Vec<String>,
     rows: FrameRows,
     profiled_runs: HashMap<u16, u64>,
+    /// The newest profile of each session that was read: those who listen in may not have read it yet.
+    newest_profiles: HashMap<u16, PathBuf>,
     /// Somebody else reads this process too: positions and profiles are theirs.
     is_overheard: bool,
     /// What was known of the sessions before this reader came, told with the first pass.
@@ -135,6 +137,7 @@ impl Sessions {
             ids,
             rows: FrameRows::new(Vec::new(), None),
             profiled_runs: HashMap::new(),
+            newest_profiles: HashMap::new(),
             is_overheard: false,
             known: Vec::new(),
         };
@@ -178,20 +181,22 @@ impl Sessions {
             self.reserve(usize::from(session));
         }
         if let ProgramMessage::Profile { timestamp_ns, session, sequence, prefix } = message {
-            // Whoever reads a profile removes it.
-            if self.is_overheard {
-                return;
-            }
             let session_id = self.rows.session_id(*session);
             let run = self.profiled_runs.entry(*session).or_default();
             let read = operators(prefix, &session_id, *run, *timestamp_ns, out);
-            *run += 1;
-            if let Err(why) = read {
-                out.lost("profiles", 1);
-                let text = format!("the profile of inference {sequence} cannot be read: {why}");
-                let (timestamp_ns, kind) = (*timestamp_ns, "profile".into());
-                out.emit(&AnnotationRow { timestamp_ns, kind, text: text.into() });
+            match read {
+                // One who came too late has nothing to complain of: the profile is in the other's recording.
+                Err(_) if self.is_overheard => return,
+                Ok(_) if self.is_overheard => {}
+                Ok(path) => remove(self.newest_profiles.insert(*session, path)),
+                Err(why) => {
+                    out.lost("profiles", 1);
+                    let text = format!("the profile of inference {sequence} cannot be read: {why}");
+                    let (timestamp_ns, kind) = (*timestamp_ns, "profile".into());
+                    out.emit(&AnnotationRow { timestamp_ns, kind, text: text.into() });
+                }
             }
+            *run += 1;
             return;
         }
         for row in self.rows.message(message) {
@@ -204,14 +209,27 @@ impl Sessions {
     }
 }
 
-/// Reads and removes the profile of one run.
+impl Drop for Sessions {
+    fn drop(&mut self) {
+        remove(self.newest_profiles.drain().map(|(_, path)| path));
+    }
+}
+
+/// Profiles that nobody needs any more. What cannot be removed goes with the directory that it lies in.
+fn remove(profiles: impl IntoIterator<Item = PathBuf>) {
+    for path in profiles {
+        fs_err::remove_file(path).ok();
+    }
+}
+
+/// Reads the profile of one run; gives the path of its file, which is still there.
 fn operators(
     prefix: &Path,
     session_id: &Text,
     run: u64,
     started_ns: u64,
     out: &mut Emitter,
-) -> std::io::Result<()> {
+) -> std::io::Result<PathBuf> {
     let not_found = || std::io::Error::new(std::io::ErrorKind::NotFound, "there is no such file");
     let (Some(directory), Some(name)) = (prefix.parent(), prefix.file_name().and_then(|name| name.to_str()))
     else {
@@ -239,5 +257,5 @@ fn operators(
         out.emit(&row);
     };
     read_rows(file, ProfileOptions::default(), options, &mut take)?;
-    fs_err::remove_file(&path)
+    Ok(path)
 }

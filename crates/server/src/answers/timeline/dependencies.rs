@@ -23,10 +23,10 @@ pub fn of(source: &Source, row: &OperatorRow) -> Result<Result<Value, &'static s
         return Ok(Err("it is not a node of the graph"));
     };
     let (mut needs, mut needed_by) = (BTreeSet::new(), BTreeSet::new());
-    let mut has_edges = false;
+    let mut is_known = false;
     for batch in source.tables().scan(TableId::GraphEdges, &Scan::all()) {
         for edge in batch?.rows::<GraphEdgeRow>().filter(|edge| edge.session_id == row.session_id) {
-            has_edges = true;
+            is_known = true;
             if edge.to_node == node {
                 needs.insert(edge.from_node);
             }
@@ -35,8 +35,12 @@ pub fn of(source: &Source, row: &OperatorRow) -> Result<Result<Value, &'static s
             }
         }
     }
-    if !has_edges {
+    if !is_known {
         return Ok(Err("the edges of the graph are not known here; `ortscope run MODEL` records them"));
+    }
+    if needs.is_empty() && needed_by.is_empty() {
+        // Every node of a graph with more than one is somebody's neighbour, unless it could not be found in the file.
+        return Ok(Err("no neighbour is known: the node has no name in the file, or loading has made it"));
     }
     let wanted: BTreeSet<u64> = needs.union(&needed_by).copied().collect();
     let rows = in_the_same_run(source, row, &wanted)?;
