@@ -1,11 +1,12 @@
 """What monitoring costs per `InferenceSession.run`, ours and the usual ways, in alternating blocks of one process.
 
-    python_overhead.py IDENTITY_MODEL REAL_MODEL ROUNDS
+    python_overhead.py IDENTITY_MODEL REAL_MODEL ROUNDS PACED_SECONDS
 
 Prints JSON. Cost is CPU time of the calling thread; every way calls the public `run` with the same arguments. One round
 is one block of each way. `added_ns_…` is a way's fastest block minus the fastest bare one, `added_median_ns_…` the median
-over the rounds of its block minus the bare block of its round. There are several sessions of each kind, used in turn: where
-in memory a session happens to lie changes its runs by as much as what is measured here.
+over the rounds of its block minus the bare block of its round. Where in memory a session happens to lie changes its runs
+by as much as what is measured here: so there are several, used in turn, and each is one session of ONNX Runtime's library
+behind a Python object of every kind.
 
 The program is patched once and stays so: patching again and again would empty the interpreter's inline caches, and be
 what is measured. A bare session is one of a class whose `run` is ONNX Runtime's own function.
@@ -13,6 +14,7 @@ what is measured. A bare session is one of a class whose `run` is ONNX Runtime's
 
 import gc
 import json
+import math
 import os
 import statistics
 import sys
@@ -21,6 +23,12 @@ import time
 
 CALLS = 200
 SESSIONS = 4
+#: Inferences of a block at 1000 a second, and how many of them are its warm-up.
+PACED_CALLS = 100
+PACED_WARM_UP = 10
+#: The paced ratio is known well enough when its interval reaches no farther to each side.
+PACED_HALF_WIDTH = 0.0005
+PACED_PAIRS_LEAST = 20
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 import numpy  # noqa: E402
@@ -39,6 +47,14 @@ def session(kind, path):
     return kind(path, options, providers=["CPUExecutionProvider"])
 
 
+def alike(kinds, path):
+    """A session of each kind, all in front of the same session of the library."""
+    made = [session(kind, path) for kind in kinds]
+    for other in made[1:]:
+        other._sess = made[0]._sess
+    return made
+
+
 def ways(path, feed):
     import ortscope
     import prometheus_client
@@ -51,7 +67,7 @@ def ways(path, feed):
 
     # One of each kind after the other, so that none has the better place.
     kinds = (Bare, onnxruntime.InferenceSession, ortscope.MonitoredInferenceSession)
-    made = [[session(kind, path) for kind in kinds] for _ in range(SESSIONS)]
+    made = [alike(kinds, path) for _ in range(SESSIONS)]
     bare, patched, ours = zip(*made)
     registry = prometheus_client.CollectorRegistry()
     histogram = prometheus_client.Histogram("run_seconds", "run", registry=registry)
@@ -121,47 +137,73 @@ def measure(rounds, path):
     return result
 
 
-def paced(path, rounds):
-    """p50 of a real model at 1000 inferences a second: patched over plain, in alternating blocks."""
-    plain, patched = session(Bare, path), session(onnxruntime.InferenceSession, path)
+def ratio_of(pairs):
+    """Hodges-Lehmann estimate of ours over theirs, with its 95 % interval by signed ranks (normal approximation)."""
+    logs = [math.log(ours / theirs) for theirs, ours in pairs]
+    count = len(logs)
+    walsh = sorted((logs[i] + logs[j]) / 2 for i in range(count) for j in range(i, count))
+    rank = int(max(0.0, count * (count + 1) / 4 - 1.96 * math.sqrt(count * (count + 1) * (2 * count + 1) / 24)))
+    return [math.exp(value) for value in (statistics.median(walsh), walsh[rank], walsh[-rank - 1])]
+
+
+def paced(path, seconds):
+    """p50 of a real model at 1000 inferences a second, patched and plain, in blocks that take turns.
+
+    Blocks come in pairs, until the ratio is known well enough or the time is over. Waiting is done by looking at the
+    clock: a processor that sleeps wakes up to other speeds, which would be what is measured.
+    """
+    sessions = [alike((Bare, onnxruntime.InferenceSession), path) for _ in range(SESSIONS)]
     kinds = {"tensor(float)": numpy.float32, "tensor(int64)": numpy.int64, "tensor(int32)": numpy.int32}
     feed = {}
-    for given in plain.get_inputs():
+    for given in sessions[0][0].get_inputs():
         shape = [dim if isinstance(dim, int) else 1 for dim in given.shape]
         if given.name == "input" and len(shape) == 2:
             shape = [1, 576]
         feed[given.name] = numpy.zeros(shape, dtype=kinds[given.type])
 
     def block(of):
-        took, due = [], time.perf_counter()
-        for _ in range(150):
+        clock, took = time.perf_counter, []
+        due = clock()
+        for _ in range(PACED_CALLS):
             due += 0.001
-            while time.perf_counter() < due:
+            while clock() < due:
                 pass
-            start = time.perf_counter()
+            start = clock()
             of.run(None, feed)
-            took.append(time.perf_counter() - start)
-        return statistics.median(took)
+            took.append(clock() - start)
+        return statistics.median(took[PACED_WARM_UP:])
 
-    ratios = []
-    for number in range(rounds):
-        if number % 2:
+    pairs, end = [], time.monotonic() + seconds
+    while True:
+        plain, patched = sessions[len(pairs) // 2 % SESSIONS]
+        if len(pairs) % 2:
             bare, ours = block(plain), block(patched)
         else:
             ours, bare = block(patched), block(plain)
-        ratios.append(ours / bare)
-    return statistics.median(ratios), bare * 1e3
+        pairs.append((bare, ours))
+        is_over = time.monotonic() >= end
+        if is_over or (len(pairs) >= PACED_PAIRS_LEAST and len(pairs) % 20 == 0):
+            ratio, low, high = ratio_of(pairs)
+            if is_over or math.log(high / low) / 2 <= PACED_HALF_WIDTH:
+                break
+    return {
+        "paced_p50_ratio": ratio,
+        "paced_p50_ratio_low": low,
+        "paced_p50_ratio_high": high,
+        "paced_p50_ms": statistics.median(bare for bare, _ in pairs) * 1e3,
+        "paced_pairs": len(pairs),
+    }
 
 
 def main():
-    identity, real, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    identity, real, rounds, seconds = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
     with tempfile.TemporaryDirectory() as store:
         import ortscope
 
         monitor = ortscope.Monitor(store=store, sampling_hz=10).start()
         ortscope.patch()
         result = measure(rounds, identity)
-        result["paced_p50_ratio"], result["paced_p50_ms"] = paced(real, max(4, rounds // 8))
+        result.update(paced(real, seconds))
         summary = monitor.summary()
         ended = monitor.stop()
         result["recorded"] = summary.inferences

@@ -78,10 +78,32 @@ def processes():
         print("process monitor: %s, working set %d MB" % (watcher.backend, size >> 20))
 
 
+def kernel_events():
+    """Wine has no event tracing and says "access denied": that must not be passed on. Windows has it, for administrators."""
+    try:
+        with ortscope.ETWMonitor(ortscope.ETWMonitorConfig()) as watcher:
+            time.sleep(1.0)
+            print("kernel events: %s" % watcher.backend)
+    except ortscope.ETWError as error:
+        is_wine = "imitates Windows" in str(error)
+        assert isinstance(error, ortscope.ETWAccessDeniedError) != is_wine, error
+        print("kernel events: %s: %s" % (type(error).__name__, error))
+    with ortscope.create_monitor("development", sampling_hz=20) as watcher:
+        assert watcher.get_process_metrics().cpu_percent is not None
+        print("hybrid monitor: %s" % watcher.backend)
+    for wrong in ({"min_buffers": 9, "max_buffers": 8}, {"buffer_size_kb": -1}):
+        try:
+            ortscope.ETWMonitor(ortscope.ETWMonitorConfig(**wrong))
+        except (ValueError, OverflowError):
+            continue
+        raise AssertionError(wrong)
+
+
 print("Python %s on %s, ONNX Runtime %s, ortscope %s" % (
     sys.version.split()[0], sys.platform, onnxruntime.__version__, ortscope.__version__))
 monitored()
 program()
 patched()
 processes()
+kernel_events()
 print("all well")

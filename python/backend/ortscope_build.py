@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import tempfile
 
@@ -78,6 +79,7 @@ def _build_preload(programs, scripts):
 
 
 def _prepare():
+    _refuse_free_threading()
     _build_dashboard()
     _build_program()
     arguments = "--profile %s" % _profile()
@@ -101,22 +103,34 @@ def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
     return maturin.prepare_metadata_for_build_wheel(metadata_directory, config_settings)
 
 
+def _refuse_free_threading():
+    # The wheel would be one for this interpreter only, and its monitoring relies on the lock that it does not have.
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        raise SystemExit("ortscope does not work with free-threaded Python yet; hint: use the ordinary build of it")
+
+
 def _sources():
-    """What belongs to the project: what git knows and does not ignore; without git, everything but products."""
+    """What belongs to the project: what git knows and does not ignore; without git, everything but products.
+
+    The dashboard as it was built is a product, but one that saves whoever builds from this from needing npm.
+    """
     if os.path.exists(os.path.join(ROOT, ".git")) and shutil.which("git"):
         command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         listed = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout.decode().split("\0")
-        return sorted(path for path in set(listed) if path and os.path.isfile(os.path.join(ROOT, path)))
+        found = [path for path in listed if path]
+        for directory, _, files in os.walk(os.path.join(ROOT, "web", "dist")):
+            found += [os.path.relpath(os.path.join(directory, file), ROOT) for file in files]
+        return sorted(path for path in set(found) if os.path.isfile(os.path.join(ROOT, path)))
     found = []
     for directory, names, files in os.walk(ROOT):
         names[:] = [name for name in names if name not in ("target", ".git", "node_modules", "__pycache__")]
         found += [os.path.relpath(os.path.join(directory, file), ROOT) for file in files if file != "PKG-INFO"]
-    # The dashboard as it was built is a product, but one that saves its builder from needing npm.
     return sorted(found)
 
 
 def build_sdist(sdist_directory, config_settings=None):
     """All sources: maturin's own has only the crates of the extension, and the program needs the others."""
+    _build_dashboard()
     with tempfile.TemporaryDirectory() as scratch:
         name = prepare_metadata_for_build_wheel(scratch, config_settings)
         stem = name[: -len(".dist-info")]

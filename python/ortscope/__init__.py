@@ -9,7 +9,15 @@ Three ways to have inferences recorded::
 ``ortscope.Monitor`` adds functions, batches and stages of your own. ``ortscope report last`` shows what was recorded.
 """
 
+import sys
 from typing import TYPE_CHECKING, Any, List
+
+if hasattr(sys, "_is_gil_enabled"):
+    import sysconfig
+
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        # Also where its lock is switched on: the objects of such a build are laid out in another way.
+        raise ImportError("ortscope does not work with free-threaded Python yet; hint: use the ordinary build of it")
 
 from . import devices
 from ._monitor import BatchMonitor, InferenceMonitor, Monitor, stop

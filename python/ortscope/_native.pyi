@@ -52,6 +52,10 @@ class Observer:
     def stop(self, reason: str) -> Optional[str]: ...
     def abandon(self) -> None: ...
 
+_EtwArguments = Tuple[str, int, int, int, List[str], int, bool]
+
+def etw_refusal(arguments: _EtwArguments) -> Optional[Tuple[str, str]]: ...
+
 class ProcessSampling:
     def __init__(
         self,
@@ -64,6 +68,7 @@ class ProcessSampling:
         overhead_limit_percent: float,
         threads: bool = ...,
         events: bool = ...,
+        etw: Optional[_EtwArguments] = ...,
     ) -> None: ...
     backend: str
     def fresh(self) -> str: ...

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Optional, Set
 
 from . import _native
-from .errors import ETWAccessDeniedError, ETWError, MonitorError
+from .errors import ETWAccessDeniedError, ETWError, ETWSessionError, MonitorError
 
 #: The overhead limits of the use cases, percent of one core, are those of the program.
 USE_CASES = ("development", "testing", "staging", "production", "critical")
@@ -107,11 +107,20 @@ class ProcessMetrics:
     thread_count: Optional[int] = None
     active_threads: Optional[int] = None
     suspended_threads: Optional[int] = None
+    thread_ids: Optional[List[int]] = None
+    thread_states: Optional[List[str]] = None
+    thread_cpu_cycles: Optional[List[int]] = None
     read_operations: Optional[int] = None
     write_operations: Optional[int] = None
     other_operations: Optional[int] = None
     read_bytes: Optional[int] = None
     write_bytes: Optional[int] = None
+    network_received_bytes: Optional[int] = None
+    network_sent_bytes: Optional[int] = None
+    network_received_packets: Optional[int] = None
+    network_sent_packets: Optional[int] = None
+    network_connections: Optional[int] = None
+    io_priority: Optional[int] = None
     handle_count: Optional[int] = None
     gdi_objects: Optional[int] = None
     user_objects: Optional[int] = None
@@ -136,9 +145,19 @@ _METRICS = (
 _SAME_NAMES = (
     "cpu_percent cpu_cycles context_switches priority affinity_mask private_bytes virtual_bytes page_faults hard_faults "
     "thread_count active_threads suspended_threads read_operations write_operations other_operations read_bytes "
-    "write_bytes handle_count gdi_objects user_objects peak_handle_count name parent_pid session_id exit_code "
+    "write_bytes network_received_bytes network_sent_bytes network_received_packets network_sent_packets "
+    "network_connections handle_count gdi_objects user_objects peak_handle_count name parent_pid session_id exit_code "
     "command_line"
 ).split()
+
+_NOT_BY_THREAD = "the package samples processes; hint: 'ortscope attach PID --threads' has rows for every thread"
+#: Why some values are always missing.
+_NEVER = {
+    "thread_ids": _NOT_BY_THREAD,
+    "thread_states": _NOT_BY_THREAD,
+    "thread_cpu_cycles": _NOT_BY_THREAD,
+    "io_priority": "it is not sampled",
+}
 
 
 def _check_pid(pid: Any) -> None:
@@ -158,10 +177,14 @@ def _metrics_of(row: Dict[str, Any], system: Optional[Dict[str, Any]], reasons: 
     made.non_paged_pool = row.get("non_paged_pool_bytes")
     created = row.get("create_time_unix_ns")
     made.create_time = None if created is None else created / 1e9
+    exited = row.get("exit_time_ns")
+    if exited is not None:
+        # On the same clock as `create_time`: when it was, seen from now.
+        made.exit_time = time.time() - (_native.now_ns() - exited) / 1e9
     total = (system or {}).get("memory_total_bytes")
     if total and made.working_set_size is not None:
         made.memory_percent = made.working_set_size / total * 100.0
-    made.unavailable = {track: given["reason"] for track, given in reasons.items()}
+    made.unavailable = dict(_NEVER, **{track: given["reason"] for track, given in reasons.items()})
     return made
 
 
@@ -215,7 +238,12 @@ class BaseMonitor:
             config.exclude_system_processes,
             config.overhead_limit_percent,
             events=self._events,
+            etw=self._etw(),
         )
+
+    def _etw(self) -> Optional[Any]:
+        """Settings of the kernel session that must be had; ``None``: none must."""
+        return None
 
     def stop_monitoring(self) -> None:
         with self._lock:
@@ -261,7 +289,7 @@ class BaseMonitor:
         return samples
 
     def get_process_metrics(self, pid: Optional[int] = None) -> Optional[ProcessMetrics]:
-        """The last sample of a process, by default of this one; ``None`` if it is not watched or has ended."""
+        """The last sample of a process, by default of this one, also when it has ended; ``None`` if it is not watched."""
         wanted = os.getpid() if pid is None else pid
         _check_pid(wanted)
         sampling = self._running()
@@ -358,7 +386,9 @@ class BaseMonitor:
     def register_callback(self, callback: Callable[[List[MetricSample]], None]) -> None:
         """Calls ``callback(samples)`` with batches of new samples, about ten times a second, on a thread of its own.
 
-        Samples go either to callbacks or to :meth:`collect_metrics`. What a callback raises is counted and reported.
+        Samples go either to callbacks or to :meth:`collect_metrics`. What a callback raises is counted and reported. One
+        that blocks keeps the other callbacks waiting, never the sampling: what the buffer has no room for is counted, and
+        :meth:`stop_monitoring` waits for it two seconds at most.
         """
         if not callable(callback):
             raise TypeError("a callback must be callable, not %s" % type(callback).__name__)
@@ -368,19 +398,24 @@ class BaseMonitor:
 
     def _feed(self) -> None:
         if self._callbacks and self._sampling is not None and self._feeder is None:
-            self._feeding.clear()
-            self._feeder = threading.Thread(target=self._feed_loop, name="ortscope-callbacks", daemon=True)
+            # Its own: a callback that blocks may keep the feeder of an earlier start for as long as it likes.
+            self._feeding = threading.Event()
+            self._feeder = threading.Thread(
+                target=self._feed_loop, args=(self._feeding,), name="ortscope-callbacks", daemon=True
+            )
             self._feeder.start()
 
-    def _feed_loop(self) -> None:
+    def _feed_loop(self, is_over: threading.Event) -> None:
         from ._hooks import _report
 
-        while not self._feeding.wait(0.1):
+        while not is_over.wait(0.1):
             try:
                 samples = self.collect_metrics()
             except MonitorError:
                 return
             for callback in list(self._callbacks) if samples else []:
+                if is_over.is_set():
+                    return
                 try:
                     callback(samples)
                 except Exception as error:  # noqa: BLE001 - a callback must not end the others
@@ -404,33 +439,72 @@ class HybridMonitor(BaseMonitor):
 class ETWMonitor(BaseMonitor):
     """Kernel events of Windows. Where there are none, making one raises :class:`ETWError`: it never pretends."""
 
-    def __init__(self, config: Optional[ETWMonitorConfig] = None) -> None:
+    def __init__(self, config: Optional[ETWMonitorConfig] = None, monitor: Optional[MonitorConfig] = None) -> None:
         self.etw_config = config if config is not None else ETWMonitorConfig()
         if sys.platform != "win32":
             raise ETWError(
                 "Event Tracing for Windows exists on Windows only; hint: ProcessMonitor works here, and "
                 "'ortscope record --kernel' records kernel events on Linux"
             )
-        if not _is_administrator():
-            raise ETWAccessDeniedError(
-                "a kernel session needs an administrator; hint: start this program elevated, or use ProcessMonitor"
-            )
-        raise ETWError("kernel sessions are not part of this package yet; hint: ProcessMonitor works here")
+        super().__init__(monitor)
+        self._kernel_flags = _flags_of(self.etw_config)
+        self._check_session()
+
+    def _etw(self) -> Any:
+        config = self.etw_config
+        return (
+            config.session_name,
+            config.buffer_size_kb,
+            config.min_buffers,
+            config.max_buffers,
+            self._kernel_flags,
+            config.cpu_sampling_interval,
+            config.enable_stack_walking,
+        )
+
+    def _check_session(self) -> None:
+        refused = _native.etw_refusal(self._etw())
+        if refused is not None:
+            kind, sentence = refused
+            raise {"access": ETWAccessDeniedError, "session": ETWSessionError}.get(kind, ETWError)(sentence)
 
     def set_kernel_flags(self, flags: List[str]) -> None:
-        raise ETWError("there is no kernel session")
+        """Events by the names of Windows, such as ``EVENT_TRACE_FLAG_CSWITCH``; those that a monitor needs always come."""
+        before, self._kernel_flags = self._kernel_flags, list(flags)
+        try:
+            self._apply()
+        except BaseException:
+            self._kernel_flags = before
+            raise
 
     def enable_stack_walking(self, enabled: bool) -> None:
-        raise ETWError("there is no kernel session")
+        self.etw_config.enable_stack_walking = bool(enabled)
+        self._apply()
+
+    def _apply(self) -> None:
+        """Windows changes no session that runs: it is made anew."""
+        if self.is_monitoring:
+            self._restart()
+        else:
+            self._check_session()
+
+    def _restart(self) -> None:
+        # Two sessions cannot have one name: the old one ends first.
+        if self.is_monitoring:
+            self.stop_monitoring()
+            self.start_monitoring()
 
 
-def _is_administrator() -> bool:
-    import ctypes
-
-    try:
-        return bool(ctypes.windll.shell32.IsUserAnAdmin())  # type: ignore[attr-defined]
-    except AttributeError:
-        return False
+def _flags_of(config: ETWMonitorConfig) -> List[str]:
+    wanted = (
+        (config.enable_process_events, "PROCESS"),
+        (config.enable_thread_events, "THREAD"),
+        (config.enable_cpu_sampling, "PROFILE"),
+        (config.enable_memory_events, "MEMORY_PAGE"),
+        (config.enable_disk_io, "DISK_IO"),
+        (config.enable_context_switch, "CSWITCH"),
+    )
+    return ["EVENT_TRACE_FLAG_" + name for enabled, name in wanted if enabled]
 
 
 def create_monitor(

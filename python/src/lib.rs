@@ -11,7 +11,7 @@ mod arrow;
 mod call;
 mod doorway;
 mod errors;
-mod hot;
+mod etw;
 mod live;
 mod ndarray;
 mod observer;
@@ -51,6 +51,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(output::own_memory_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(output::stream_number, module)?)?;
     module.add_function(wrap_pyfunction!(process_sampler::overhead_limit, module)?)?;
+    module.add_function(wrap_pyfunction!(etw::etw_refusal, module)?)?;
     module.add_function(wrap_pyfunction!(rows::list_recordings, module)?)?;
     module.add_function(wrap_pyfunction!(rows::read_table, module)?)?;
     module.add_function(wrap_pyfunction!(rows::table_names, module)?)?;

@@ -12,7 +12,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::hot::HOT;
+use crate::call::hot::HOT;
 
 /// Numbers that a set of shapes is remembered by; more are cut off, which can only hide a change.
 const MOST_NUMBERS: usize = 64;

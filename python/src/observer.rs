@@ -310,15 +310,5 @@ fn sweep_in_background() {
 
 /// What decides whether two recordings can be compared. Facts that the system does not tell are left out.
 pub fn fingerprint() -> BTreeMap<String, String> {
-    let machine = ortscope_sources::machine_facts();
-    let facts = [
-        ("os", Some(machine.os)),
-        ("os_version", machine.os_version),
-        ("architecture", Some(machine.architecture)),
-        ("cpu_model", machine.cpu_model),
-        ("logical_cpus", Some(machine.logical_cpus.to_string())),
-        ("memory_bytes", machine.memory_bytes.map(|bytes| bytes.to_string())),
-        ("governor", machine.governor),
-    ];
-    facts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+    ortscope_sources::machine_facts().fingerprint()
 }

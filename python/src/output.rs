@@ -1,33 +1,32 @@
 //! Where the records of this process go: its own directory below the one that an observer reads.
 //!
-//! The present output is behind a lock. All of this happens with the GIL held, so nobody ever waits for it, and a fork
-//! never finds it taken.
+//! The writer itself is with what every inference looks at ([`crate::call::hot`]). All of this happens with the GIL held, so
+//! nobody ever waits for a lock here, and a fork never finds one taken.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ortscope_channel::{ChannelWriter, FrameKind};
+use ortscope_channel::ChannelWriter;
 use ortscope_core::clock::now_nanos;
 use ortscope_core::identity::ProcessIdentity;
 use ortscope_sources::programs::{ProgramMessage, SessionNote};
 use pyo3::prelude::*;
 
+use crate::call::hot::HOT;
 use crate::errors;
-use crate::hot::HOT;
 
 /// Room of each thread's ring: 23,000 inferences, while the reader comes 20 times a second, and sooner when it fills up.
 const RING_BYTES: u64 = 2 << 20;
 /// Sessions are numbered; those beyond share the last number.
 const MOST_SESSIONS: usize = u16::MAX as usize;
 
-/// One directory of rings.
+/// One directory of rings, below the one that an observer reads.
 #[derive(Debug)]
-pub struct Output {
+struct Output {
     base: PathBuf,
     directory: PathBuf,
-    writer: ChannelWriter,
 }
 
 static CURRENT: Mutex<Option<Output>> = Mutex::new(None);
@@ -49,7 +48,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Number of the calling thread.
 #[inline]
-fn stream() -> u16 {
+pub fn stream() -> u16 {
     let known = STREAM.get();
     if known == NO_STREAM { new_stream() } else { known as u16 }
 }
@@ -61,26 +60,15 @@ fn new_stream() -> u16 {
     number
 }
 
-/// Hands the writer of the present output to `write`, and the number of this thread; nothing happens while nothing is
-/// recorded.
-#[inline]
-pub fn with_writer(write: impl FnOnce(&ChannelWriter, u16)) {
-    if let Some(output) = &*lock(&CURRENT) {
-        write(&output.writer, stream());
-    }
-}
-
-/// Writes a message; one that finds no room is counted by the ring.
-pub fn send(message: &ProgramMessage) {
+/// Writes a message, while anything is recorded.
+pub fn send(py: Python<'_>, message: &ProgramMessage) {
     if let Ok(text) = serde_json::to_vec(message) {
-        with_writer(|writer, _| {
-            writer.write(FrameKind::MESSAGE, &text);
-        });
+        HOT.write_message(py, &text);
     }
 }
 
 /// Gives a session its number and tells it, now and whenever a new output begins.
-pub fn register(mut note: SessionNote) -> u16 {
+pub fn register(py: Python<'_>, mut note: SessionNote) -> u16 {
     let mut sessions = lock(&SESSIONS);
     let number = sessions.len().min(MOST_SESSIONS) as u16;
     note.session = number;
@@ -88,7 +76,7 @@ pub fn register(mut note: SessionNote) -> u16 {
         sessions.push(Some(note.clone()));
     }
     drop(sessions);
-    send(&ProgramMessage::Session(note));
+    send(py, &ProgramMessage::Session(note));
     number
 }
 
@@ -109,15 +97,13 @@ pub fn directory_below(base: &Path) -> PathBuf {
     base.join(format!("process-{}-{:x}", std::process::id(), now_nanos()))
 }
 
-fn open(base: &Path, directory: PathBuf) -> PyResult<()> {
+fn open(py: Python<'_>, base: &Path, directory: PathBuf) -> PyResult<()> {
     let writer = ChannelWriter::new(&directory, RING_BYTES, identity).map_err(errors::monitor)?;
-    let output = Output { base: base.to_owned(), directory, writer };
-    let before = lock(&CURRENT).replace(output);
-    drop(before);
-    HOT.active.store(true, Ordering::Relaxed);
+    *lock(&CURRENT) = Some(Output { base: base.to_owned(), directory });
+    drop(HOT.set_writer(py, Some(writer)));
     let sessions = lock(&SESSIONS).clone();
     for note in sessions.into_iter().flatten() {
-        send(&ProgramMessage::Session(note));
+        send(py, &ProgramMessage::Session(note));
     }
     Ok(())
 }
@@ -126,36 +112,35 @@ fn open(base: &Path, directory: PathBuf) -> PyResult<()> {
 #[pyfunction]
 #[pyo3(signature = (base, directory=None))]
 #[expect(clippy::needless_pass_by_value, reason = "a function of Python takes what it is given")]
-pub fn write_to(base: PathBuf, directory: Option<PathBuf>) -> PyResult<()> {
+pub fn write_to(py: Python<'_>, base: PathBuf, directory: Option<PathBuf>) -> PyResult<()> {
     let directory = directory.unwrap_or_else(|| directory_below(&base));
-    open(&base, directory)
+    open(py, &base, directory)
 }
 
 #[pyfunction]
-pub fn stop_writing() {
+pub fn stop_writing(py: Python<'_>) {
+    *lock(&CURRENT) = None;
     // With the writer the rings of all threads are closed, also of those that never run a model again.
-    let before = lock(&CURRENT).take();
-    drop(before);
-    HOT.active.store(false, Ordering::Relaxed);
+    drop(HOT.set_writer(py, None));
 }
 
 #[pyfunction]
 pub fn is_writing() -> bool {
-    HOT.active.load(Ordering::Relaxed)
+    HOT.is_recording()
 }
 
 /// In a child of `fork`: goes on in a directory of its own, below the same one, where the parent's observer finds it.
 #[pyfunction]
-pub fn after_fork() -> PyResult<()> {
+pub fn after_fork(py: Python<'_>) -> PyResult<()> {
     let base = lock(&CURRENT).as_ref().map(|output| output.base.clone());
-    base.map_or(Ok(()), |base| open(&base, directory_below(&base)))
+    base.map_or(Ok(()), |base| open(py, &base, directory_below(&base)))
 }
 
 /// Sends a message given as JSON text.
 #[pyfunction]
-pub fn tell(message: &str) -> PyResult<()> {
+pub fn tell(py: Python<'_>, message: &str) -> PyResult<()> {
     let message: ProgramMessage = serde_json::from_str(message).map_err(errors::monitor)?;
-    send(&message);
+    send(py, &message);
     Ok(())
 }
 

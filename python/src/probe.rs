@@ -8,7 +8,7 @@ use ortscope_core::clock::now_nanos;
 use ortscope_sources::programs::{NamedShape, ProgramMessage, SessionNote};
 use pyo3::prelude::*;
 
-use crate::hot::HOT;
+use crate::call::hot::HOT;
 use crate::ndarray::LastShapes;
 use crate::output;
 
@@ -57,13 +57,20 @@ impl Probe {
     }
 
     #[inline]
-    pub fn record(&self, sequence: u64, start_nanos: u64, end_nanos: u64, ok: bool, context: Context) {
+    pub fn record(
+        &self,
+        py: Python<'_>,
+        sequence: u64,
+        (start_nanos, end_nanos): (u64, u64),
+        ok: bool,
+        context: Context,
+    ) {
         let phase = match (context.profiled, sequence) {
             (true, _) => Phase::Profiled,
             (false, 0) => Phase::First,
             (false, _) => Phase::Steady,
         };
-        let mut record = InferenceRecord {
+        let record = InferenceRecord {
             start_nanos,
             planned_nanos: start_nanos,
             copy_in_nanos: 0,
@@ -73,20 +80,23 @@ impl Probe {
             batch_size: context.batch_size,
             queue_depth: context.queue_depth,
             token: None,
-            stream: 0,
+            stream: output::stream(),
             session: self.number,
             phase,
             ok,
         };
-        output::with_writer(|writer, stream| {
-            record.stream = stream;
-            writer.write_inference(&record);
-        });
+        HOT.write_inference(py, &record);
     }
 
     /// Tells that the shapes are others from this inference on.
     #[cold]
-    pub fn tell_shapes(&self, sequence: u64, timestamp_ns: u64, shapes: impl FnOnce() -> Vec<NamedShape>) {
+    pub fn tell_shapes(
+        &self,
+        py: Python<'_>,
+        sequence: u64,
+        timestamp_ns: u64,
+        shapes: impl FnOnce() -> Vec<NamedShape>,
+    ) {
         let session = self.number;
         let changes = self.shape_changes.load(Ordering::Relaxed);
         if changes > MOST_SHAPE_CHANGES {
@@ -95,11 +105,14 @@ impl Probe {
         self.shape_changes.store(changes + 1, Ordering::Relaxed);
         if changes == MOST_SHAPE_CHANGES {
             let text = format!("session {session} changes its shapes too often: they are told no further");
-            output::send(&ProgramMessage::Note { timestamp_ns, name: "input_shapes".into(), text });
+            output::send(py, &ProgramMessage::Note { timestamp_ns, name: "input_shapes".into(), text });
             return;
         }
         let shapes = shapes();
-        output::send(&ProgramMessage::InputShapes { timestamp_ns, session, from_sequence: sequence, shapes });
+        output::send(
+            py,
+            &ProgramMessage::InputShapes { timestamp_ns, session, from_sequence: sequence, shapes },
+        );
     }
 
     /// Who takes the inputs of sampled runs, if anybody.
@@ -109,15 +122,15 @@ impl Probe {
     }
 
     #[cold]
-    pub fn tell_error(&self, sequence: u64, timestamp_ns: u64, exception: String) {
+    pub fn tell_error(&self, py: Python<'_>, sequence: u64, timestamp_ns: u64, exception: String) {
         let session = self.number;
-        output::send(&ProgramMessage::InferenceError { timestamp_ns, session, sequence, exception });
+        output::send(py, &ProgramMessage::InferenceError { timestamp_ns, session, sequence, exception });
     }
 
     #[cold]
-    pub fn tell_profile(&self, sequence: u64, timestamp_ns: u64, prefix: std::path::PathBuf) {
+    pub fn tell_profile(&self, py: Python<'_>, sequence: u64, timestamp_ns: u64, prefix: std::path::PathBuf) {
         let session = self.number;
-        output::send(&ProgramMessage::Profile { timestamp_ns, session, sequence, prefix });
+        output::send(py, &ProgramMessage::Profile { timestamp_ns, session, sequence, prefix });
     }
 
     /// Counts a run that is not to be profiled; `false`: it is, and is not counted.
@@ -152,7 +165,9 @@ impl Drop for Probe {
 impl Probe {
     #[new]
     #[pyo3(signature = (model_name, providers, requested_providers, ort_version, options, memory_before, memory_after))]
+    #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn new(
+        py: Python<'_>,
         model_name: String,
         providers: Vec<String>,
         requested_providers: Vec<String>,
@@ -161,17 +176,20 @@ impl Probe {
         memory_before: Option<u64>,
         memory_after: Option<u64>,
     ) -> Self {
-        let number = output::register(SessionNote {
-            timestamp_ns: now_nanos(),
-            session: 0,
-            model_name,
-            execution_providers: providers,
-            requested_providers,
-            ort_version,
-            options,
-            memory_before_bytes: memory_before,
-            memory_after_bytes: memory_after,
-        });
+        let number = output::register(
+            py,
+            SessionNote {
+                timestamp_ns: now_nanos(),
+                session: 0,
+                model_name,
+                execution_providers: providers,
+                requested_providers,
+                ort_version,
+                options,
+                memory_before_bytes: memory_before,
+                memory_after_bytes: memory_after,
+            },
+        );
         HOT.forget_probes();
         Self {
             number,
@@ -205,9 +223,9 @@ impl Probe {
 
     /// Records a call that began at `start_ns`.
     #[pyo3(signature = (start_ns, ok=true, batch_size=0, queue_depth=None))]
-    fn end(&self, start_ns: u64, ok: bool, batch_size: u32, queue_depth: Option<u32>) {
+    fn end(&self, py: Python<'_>, start_ns: u64, ok: bool, batch_size: u32, queue_depth: Option<u32>) {
         let context = Context { batch_size, queue_depth, profiled: false };
-        self.record(self.next(), start_ns, now_nanos(), ok, context);
+        self.record(py, self.next(), (start_ns, now_nanos()), ok, context);
     }
 
     /// Number of the session in this process.

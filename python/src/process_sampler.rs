@@ -20,12 +20,14 @@ use ortscope_sources::{KernelSource, ProcessMilli};
 use pyo3::prelude::*;
 use serde_json::{Map, Value, json};
 
-use crate::errors;
+use crate::{errors, etw};
 
 /// Ended processes whose last sample is kept.
 const MOST_PROCESSES: usize = 16_384;
 /// Reasons and notes that are kept.
 const MOST_NOTES: usize = 100;
+/// Processes that have ended and are still told of, the last ones.
+const MOST_ENDED: usize = 100;
 
 const EVENT_WINDOW_NANOS: u64 = 100_000_000;
 
@@ -40,6 +42,8 @@ struct Kept {
     /// Ticks seen, and when the last was.
     ticks: (u64, u64),
     latest: HashMap<Identity, (ProcessSampleRow, Option<f64>)>,
+    /// The last sample of processes that have ended.
+    ended: VecDeque<(Identity, (ProcessSampleRow, Option<f64>))>,
     facts: HashMap<Identity, ProcessRow>,
     system: Option<SystemSampleRow>,
     unavailable: BTreeMap<String, (String, Option<String>)>,
@@ -78,7 +82,7 @@ pub struct ProcessSampling {
 impl ProcessSampling {
     #[new]
     #[pyo3(signature = (pids, names, hertz, room, max_processes, exclude_system,
-         overhead_limit_percent, threads=false, events=false))]
+         overhead_limit_percent, threads=false, events=false, etw=None))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn new(
         pids: Vec<u32>,
@@ -90,6 +94,7 @@ impl ProcessSampling {
         overhead_limit_percent: f64,
         threads: bool,
         events: bool,
+        etw: Option<etw::Arguments>,
     ) -> PyResult<Self> {
         let watched: HashSet<u32> = pids.iter().copied().collect();
         let mut options = SamplerOptions {
@@ -109,11 +114,18 @@ impl ProcessSampling {
         let samples = Samples::default();
         samples.lock().room = room.clamp(1, 10_000_000);
         let mut pipeline = Pipeline::default().source(sampler).sink(samples.clone());
-        if events {
-            match kernel_events(watched, &samples) {
+        // Asked for by its name it must be had; otherwise the sampler is enough.
+        let must = etw.is_some();
+        if events || must {
+            let options =
+                TraceOptions { etw: etw.map(etw::settings).transpose()?, ..TraceOptions::default() };
+            match kernel_events(options, watched, &samples) {
                 Ok(source) => {
                     pipeline = pipeline.source(source);
                     backend = format!("kernel events for CPU use, {backend} for the rest");
+                }
+                Err((why, hint)) if must => {
+                    return Err(errors::monitor(format!("{why}; hint: {}", hint.unwrap_or_default())));
                 }
                 Err(reason) => {
                     samples.lock().unavailable.insert("cpu_percent from kernel events".to_owned(), reason);
@@ -144,14 +156,15 @@ impl ProcessSampling {
         })
     }
 
-    /// The last sample of every process, with who it is, as JSON.
+    /// The last sample of every process, with who it is, as JSON; one that is asked for by its id may have ended.
     #[pyo3(signature = (pid=None))]
     fn latest(&self, py: Python<'_>, pid: Option<u64>) -> String {
         py.detach(|| {
             let kept = self.samples.lock();
-            let mut all: Vec<Value> = kept
-                .latest
-                .iter()
+            let ended = kept.ended.iter().filter(|_| pid.is_some()).map(|(identity, last)| (identity, last));
+            // Those that live come last: an id may have been used again.
+            let mut all: Vec<Value> = ended
+                .chain(&kept.latest)
                 .filter(|((known, _), _)| pid.is_none_or(|pid| pid == *known))
                 .map(|(identity, (row, percent))| {
                     let mut value = sample(row, kept.event_percent(identity.0).or(*percent));
@@ -271,7 +284,11 @@ impl Samples {
 }
 
 /// The kernel's events of these processes; or why they cannot be had, and what to do.
-fn kernel_events(watched: HashSet<u32>, samples: &Samples) -> Result<KernelSource, (String, Option<String>)> {
+fn kernel_events(
+    options: TraceOptions,
+    watched: HashSet<u32>,
+    samples: &Samples,
+) -> Result<KernelSource, (String, Option<String>)> {
     if watched.is_empty() {
         return Err((
             "events need processes by their ids".to_owned(),
@@ -280,7 +297,7 @@ fn kernel_events(watched: HashSet<u32>, samples: &Samples) -> Result<KernelSourc
     }
     let kept = samples.clone();
     let on_milli = Box::new(move |milli: ProcessMilli| kept.lock().milli(&milli));
-    let mut source = KernelSource::new(TraceOptions::default(), Some(watched)).with_millis(on_milli);
+    let mut source = KernelSource::new(options, Some(watched)).with_millis(on_milli);
     match source.probe() {
         Availability::Unavailable { why, hint } => Err((why, Some(hint).filter(|hint| !hint.is_empty()))),
         _ => Ok(source),
@@ -330,7 +347,10 @@ impl Kept {
             Some(row.cpu_time_ns.saturating_sub(before.cpu_time_ns) as f64 / time as f64 * 100.0)
         });
         let percent = self.event_percent(row.pid).or(percent);
-        if self.latest.len() < MOST_PROCESSES || self.latest.contains_key(&identity) {
+        if self.facts.get(&identity).is_some_and(|facts| &*facts.event == "exited") {
+            // Taken before it ended, told of after.
+            self.keep_ended(identity, (row.clone(), percent));
+        } else if self.latest.len() < MOST_PROCESSES || self.latest.contains_key(&identity) {
             self.latest.insert(identity, (row.clone(), percent));
         }
         if self.fresh.len() >= self.room {
@@ -338,6 +358,14 @@ impl Kept {
             self.dropped += 1;
         }
         self.fresh.push_back((row, percent));
+    }
+
+    fn keep_ended(&mut self, identity: Identity, last: (ProcessSampleRow, Option<f64>)) {
+        self.ended.retain(|(known, _)| *known != identity);
+        if self.ended.len() >= MOST_ENDED {
+            self.ended.pop_front();
+        }
+        self.ended.push_back((identity, last));
     }
 }
 
@@ -354,8 +382,8 @@ impl Sink for Samples {
                 for row in batch.rows::<ProcessRow>() {
                     let identity = (row.pid, row.process_start);
                     let exited = &*row.event == "exited";
-                    if exited {
-                        kept.latest.remove(&identity);
+                    if exited && let Some(last) = kept.latest.remove(&identity) {
+                        kept.keep_ended(identity, last);
                     }
                     if kept.facts.len() < MOST_PROCESSES || kept.facts.contains_key(&identity) {
                         kept.facts.insert(identity, row);

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 import time
 
 import ortscope
@@ -23,6 +24,8 @@ def test_the_own_process():
         assert metrics.pid == os.getpid() and metrics.working_set_size > 1e6
         assert metrics.cpu_percent is not None and metrics.thread_count >= 1
         assert metrics.user_time is None or metrics.user_time > 0
+        # Never without a reason.
+        assert metrics.thread_ids is None and "threads" in metrics.unavailable["thread_ids"]
         samples = monitor.collect_metrics()
         names = {sample.metric_name for sample in samples}
         assert {"process_cpu_percent", "process_memory_rss_bytes"} <= names
@@ -56,6 +59,23 @@ def test_processes_come_and_go():
         monitor.cleanup()
 
 
+def test_a_process_that_has_ended_says_when_and_how():
+    child = subprocess.Popen([sys.executable, "-c", "import sys, time; time.sleep(1); sys.exit(3)"])
+    config = ortscope.MonitorConfig(sampling_rate_hz=50.0, target_processes={child.pid})
+    with ortscope.ProcessMonitor(config) as monitor:
+        alive = monitor.get_process_metrics(child.pid)
+        assert alive.exit_time is None and alive.exit_code is None
+        child.wait()
+        deadline = time.monotonic() + 30
+        while monitor.get_process_metrics(child.pid).exit_time is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        ended = monitor.get_process_metrics(child.pid)
+        assert ended.exit_time is not None and ended.create_time < ended.exit_time <= time.time() + 1
+        # Who has waited for it first may have taken the code with it.
+        assert ended.exit_code in (3, None)
+        assert child.pid not in monitor.get_process_summary()
+
+
 def test_callbacks_get_batches_and_may_raise(capfd):
     batches = []
     monitor = ortscope.ProcessMonitor(ortscope.MonitorConfig(sampling_rate_hz=100.0))
@@ -76,6 +96,40 @@ def test_callbacks_get_batches_and_may_raise(capfd):
     assert monitor.get_statistics()["callback_errors"] >= 1
     monitor.cleanup()
     assert len(batches) >= 2 and len(batches[0]) > 1
+
+
+def test_a_callback_that_blocks_holds_up_nobody_else():
+    release, entered = threading.Event(), threading.Event()
+    calls = []
+
+    def stuck(samples):
+        calls.append(len(samples))
+        entered.set()
+        release.wait(60)
+
+    config = ortscope.MonitorConfig(sampling_rate_hz=200.0, buffer_size=5)
+    monitor = ortscope.ProcessMonitor(config)
+    monitor.register_callback(stuck)
+    monitor.start_monitoring()
+    try:
+        assert entered.wait(30)
+        before = monitor.get_statistics()["dropped"]
+        time.sleep(0.5)
+        # Sampling goes on; what nobody fetches is counted.
+        assert monitor.get_statistics()["dropped"] > before
+        monitor.stop_monitoring()
+        assert not monitor.is_monitoring
+        monitor.start_monitoring()
+        monitor.stop_monitoring()
+    finally:
+        release.set()
+        monitor.cleanup()
+    # The one that was stuck ends with the start it belongs to.
+    deadline = time.monotonic() + 10
+    while any(thread.name == "ortscope-callbacks" for thread in threading.enumerate()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert len(calls) <= 3
 
 
 def test_a_full_buffer_drops_the_oldest_and_counts():

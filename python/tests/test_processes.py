@@ -150,6 +150,22 @@ print("refused")
     assert "refused" in done.stdout
 
 
+def test_a_free_threaded_build_is_refused_by_name(run_script):
+    # As such a build would answer; none is needed to see the refusal.
+    text = """
+import sys, sysconfig
+asked = sysconfig.get_config_var
+sysconfig.get_config_var = lambda name: 1 if name == "Py_GIL_DISABLED" else asked(name)
+sys._is_gil_enabled = lambda: False
+try:
+    import ortscope
+except ImportError as error:
+    assert "free-threaded" in str(error) and "hint" in str(error), error
+    print("refused")
+"""
+    assert finished(run_script(text)).stdout == "refused\n"
+
+
 SESSION = """
 import sys, numpy, onnxruntime
 session = onnxruntime.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])

@@ -31,6 +31,18 @@ with ortscope.Monitor() as monitor:
 program = os.path.join(sysconfig.get_path("scripts"), "ortscope")
 said = subprocess.run([program, "--version"], stdout=subprocess.PIPE, check=True).stdout.decode()
 assert ortscope.__version__ in said, said
+name = program if os.path.exists(program) else program + ".exe"
+assert b"The dashboard is not part of this build" not in open(name, "rb").read(), "the dashboard is missing"
+"#;
+
+/// What the build takes in beside the crates: with the dashboard as it was built, whoever installs the sdist needs no npm.
+const IN_SDIST: &[&str] =
+    &["web/dist/index.html", "web/src/api/types.ts", "python/backend/ortscope_build.py", "PKG-INFO"];
+const MISSING_IN_SDIST: &str = r#"
+import sys, tarfile
+names = {name.partition("/")[2] for name in tarfile.open(sys.argv[1]).getnames()}
+missing = [name for name in sys.argv[2:] if name not in names]
+assert not missing, "the sdist has no " + ", ".join(missing)
 "#;
 
 pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
@@ -126,8 +138,11 @@ fn try_out(environment: &Environment, file: &Path, name: &str) -> Result<Outcome
         pip
     };
     capture(&mut pip(&["onnxruntime", "numpy"])).context("ONNX Runtime cannot be installed")?;
-    if name.ends_with(".tar.gz") && find_program("cargo").is_none() {
-        bail!("the sdist needs cargo on the path");
+    if name.ends_with(".tar.gz") {
+        capture(Command::new(&with).args(["-c", MISSING_IN_SDIST]).arg(file).args(IN_SDIST))?;
+        if find_program("cargo").is_none() {
+            bail!("the sdist needs cargo on the path");
+        }
     }
     process::step(name, || capture(pip(&[]).arg(file)))?;
     let mut trial = Command::new(&with);

@@ -79,6 +79,10 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
             let mut environment = Environment::open(Workspace::find()?, TO_TEST, false)?;
             windows::test(&mut environment, &filter)
         });
+        summary.step("program under wine", || {
+            let mut environment = Environment::open(Workspace::find()?, TO_TEST, false)?;
+            windows::program(&mut environment)
+        });
         summary.step("python under wine", || {
             let environment = Environment::open(Workspace::find()?, TO_TEST, false)?;
             python::wine::test(&environment)

@@ -1,11 +1,12 @@
-//! `cargo xtask windows`: compiles ortscope for Windows from another system, and runs its tests, or the Python package in
-//! a Python for Windows, under Wine.
+//! `cargo xtask windows`: compiles ortscope for Windows from another system, and runs its tests, the program, and the
+//! Python package in a Python for Windows, under Wine.
 //!
 //! The target's standard library is used if it is installed, else built from its source when that lies beside the
 //! compiler, else `tools/windows-setup.sh` gets one of the two. The products stay in a directory of their own, so that
 //! switching between systems rebuilds nothing.
 
 mod imports;
+mod program;
 pub(crate) mod selftest;
 
 use std::path::{Path, PathBuf};
@@ -29,37 +30,44 @@ const WHAT_TO_DO: &str =
 pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
     let (check, build, test) =
         (arguments.flag("--check"), arguments.flag("--build"), arguments.flag("--test"));
-    let python = arguments.flag("--python");
+    let (program, python) = (arguments.flag("--program"), arguments.flag("--python"));
     let mut summary = Summary::default();
-    match (check || build, test, python) {
-        (true, false, false) => {
+    match (check || build, test, program, python) {
+        (true, false, false, false) => {
             arguments.finish()?;
             let workspace = Workspace::find()?;
             summary.step("windows check", || self::check(&workspace, build));
         }
-        (false, true, false) => {
+        (false, true, false, false) => {
             let filter = arguments.rest();
             let mut environment = Environment::open(Workspace::find()?, TO_GENERATE, false)?;
             summary.step("models", || test::fetch_models(&environment));
             summary.step("windows tests", || self::test(&mut environment, &filter));
         }
-        (false, false, true) => {
+        (false, false, true, false) => {
+            arguments.finish()?;
+            let mut environment = Environment::open(Workspace::find()?, TO_GENERATE, false)?;
+            summary.step("models", || test::fetch_models(&environment));
+            summary.step("program under wine", || self::program(&mut environment));
+        }
+        (false, false, false, true) => {
             arguments.finish()?;
             let environment = Environment::open(Workspace::find()?, TO_TEST, false)?;
             summary.step("python under wine", || python::wine::test(&environment));
         }
         // Everything.
-        (false, false, false) => {
+        (false, false, false, false) => {
             arguments.finish()?;
             let workspace = Workspace::find()?;
             summary.step("windows check", || self::check(&workspace, true));
             let mut environment = Environment::open(workspace, TO_TEST, false)?;
             summary.step("models", || test::fetch_models(&environment));
             summary.step("windows tests", || self::test(&mut environment, &[]));
+            summary.step("program under wine", || self::program(&mut environment));
             let environment = Environment::open(Workspace::find()?, TO_TEST, false)?;
             summary.step("python under wine", || python::wine::test(&environment));
         }
-        _ => return Err(UsageError("only one of --check, --test and --python".to_owned()).into()),
+        _ => return Err(UsageError("only one of --check, --test, --program and --python".to_owned()).into()),
     }
     summary.print_table();
     summary.print_totals();
@@ -78,10 +86,9 @@ pub(crate) fn check(workspace: &Workspace, build: bool) -> Result<Outcome> {
     if build {
         succeed(cargo(workspace, standard_library, &["build"]).arg("--workspace"))
             .context("it does not link for Windows")?;
-        let program = products(workspace).join(TARGET).join("debug").join("ortscope.exe");
         println!(
             "  ortscope.exe imports {} functions, all of Windows 10 version 1909",
-            imports::check(&program)?
+            imports::check(&executable(workspace))?
         );
     }
     Ok(Outcome::Passed)
@@ -109,9 +116,7 @@ pub(crate) fn test(environment: &mut Environment, filter: &[String]) -> Result<O
     if cfg!(windows) {
         return Ok(Outcome::Skipped("this is Windows: the ordinary tests run on it".to_owned()));
     }
-    let runtimes_dir = environment.windows_runtimes_dir();
-    let newest = runtimes::fetch_same_as_installed(environment, Platform::WINDOWS, &runtimes_dir)?;
-    runtimes::fetch(environment, runtimes::OLDEST, Platform::WINDOWS, &runtimes_dir)?;
+    let [newest, _] = libraries(environment)?;
     environment.release();
 
     let workspace = &environment.workspace;
@@ -122,11 +127,44 @@ pub(crate) fn test(environment: &mut Environment, filter: &[String]) -> Result<O
     let mut tests = cargo(workspace, standard_library, runner);
     tests.arg("--workspace").args(filter).env("NEXTEST_STATUS_LEVEL", "slow");
     wine.tell(&mut tests);
+    // Snapshots are found without asking cargo, which does not run under Wine, and are never written there.
+    tests.env("INSTA_WORKSPACE_ROOT", windows_path(&workspace.root)).env("INSTA_UPDATE", "no");
     tests.env("ORTSCOPE_TEST_ORT", windows_path(&newest));
-    tests.env("ORTSCOPE_TEST_ORT_MATRIX", windows_path(&runtimes_dir));
+    tests.env("ORTSCOPE_TEST_ORT_MATRIX", windows_path(&environment.windows_runtimes_dir()));
     tests.env("ORTSCOPE_TEST_MODELS", windows_path(&environment.models_dir()));
     tests.env("ORTSCOPE_TEST_SKIPS", windows_path(skips.path()));
     test::run_tests(&mut tests, &skips)
+}
+
+/// Builds the program and uses it under Wine as a user does.
+pub(crate) fn program(environment: &mut Environment) -> Result<Outcome> {
+    if cfg!(windows) {
+        return Ok(Outcome::Skipped(
+            "this is Windows: `cargo xtask windows-selftest` does it there".to_owned(),
+        ));
+    }
+    let libraries = libraries(environment)?;
+    environment.release();
+    let workspace = &environment.workspace;
+    let standard_library = prepare(workspace, true)?;
+    let wine = Wine::start(workspace)?;
+    // The whole workspace, as for the tests: with other features it would be built once more.
+    succeed(cargo(workspace, standard_library, &["build"]).args(["--workspace", "--bin", "ortscope"]))
+        .context("it does not link for Windows")?;
+    program::test(environment, &wine, &executable(workspace), &libraries)
+}
+
+/// ONNX Runtime for Windows: the newest version, and the oldest that is supported.
+fn libraries(environment: &Environment) -> Result<[PathBuf; 2]> {
+    let dir = environment.windows_runtimes_dir();
+    Ok([
+        runtimes::fetch_same_as_installed(environment, Platform::WINDOWS, &dir)?,
+        runtimes::fetch(environment, runtimes::OLDEST, Platform::WINDOWS, &dir)?,
+    ])
+}
+
+fn executable(workspace: &Workspace) -> PathBuf {
+    products(workspace).join(TARGET).join("debug").join("ortscope.exe")
 }
 
 /// Where the target's standard library comes from.

@@ -30,6 +30,8 @@ pub struct BatchSweep {
     pub rows: Vec<BatchRow>,
     /// `None` with fewer than two batch sizes.
     pub fit: Option<BatchFit>,
+    /// `None` with fewer than two batch sizes of known memory.
+    pub memory: Option<MemoryFit>,
     /// The batch size of the highest throughput.
     pub best_batch: Option<u64>,
     /// The smallest batch size with at least 90 % of it.
@@ -60,6 +62,15 @@ pub struct BatchFit {
     pub worst_residual: f64,
 }
 
+/// peak memory = what the model takes + batch · what a sample takes, by the same line.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct MemoryFit {
+    pub fixed_bytes: f64,
+    pub per_sample_bytes: f64,
+    /// Largest deviation of a peak from the line, relative to the peak.
+    pub worst_residual: f64,
+}
+
 /// Analyses a sweep. Points with batch 0 or latency 0 say nothing and are left out.
 pub fn batch_sweep(points: &[BatchPoint]) -> BatchSweep {
     let mut points: Vec<BatchPoint> =
@@ -72,6 +83,7 @@ pub fn batch_sweep(points: &[BatchPoint]) -> BatchSweep {
     let knee = points.iter().find(|point| rate(point) >= KNEE_SHARE * best_rate);
     BatchSweep {
         fit: fit(&points),
+        memory: memory_fit(&points),
         best_batch: best.map(|best| best.batch),
         knee_batch: knee.map(|knee| knee.batch),
         rows: points
@@ -105,6 +117,21 @@ fn fit(points: &[BatchPoint]) -> Option<BatchFit> {
     })
 }
 
+fn memory_fit(points: &[BatchPoint]) -> Option<MemoryFit> {
+    let coordinates: Vec<(f64, f64)> = points
+        .iter()
+        .filter_map(|point| Some((point.batch as f64, point.memory_bytes.filter(|bytes| *bytes > 0)? as f64)))
+        .collect();
+    let line = theil_sen(&coordinates)?;
+    let residual =
+        |(batch, bytes): &(f64, f64)| ((line.intercept + line.slope * batch - bytes) / bytes).abs();
+    Some(MemoryFit {
+        fixed_bytes: line.intercept,
+        per_sample_bytes: line.slope,
+        worst_residual: coordinates.iter().map(residual).fold(0.0, f64::max),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,6 +150,8 @@ mod tests {
         assert!((fit.fixed_overhead_ms.unwrap() - 2.0).abs() < 1e-9);
         assert!((fit.per_sample_ms - 0.5).abs() < 1e-9);
         assert!(fit.worst_residual < 1e-9);
+        let memory = sweep.memory.unwrap();
+        assert!((memory.fixed_bytes - 1e8).abs() < 1.0 && (memory.per_sample_bytes - 1e6).abs() < 1e-3);
         // Batch 64 gives 64 / 34 ms = 1882/s; 90 % of it is 1694/s: batch 32 gives 32 / 18 ms = 1778/s, 16 gives 1600/s.
         assert_eq!((sweep.best_batch, sweep.knee_batch), (Some(64), Some(32)));
         assert_eq!(sweep.rows[0].batch, 1);
@@ -144,6 +173,9 @@ mod tests {
     fn one_or_no_point_has_no_line() {
         assert_eq!(batch_sweep(&[]).best_batch, None);
         assert_eq!(batch_sweep(&[point(4, 100)]).fit, None);
+        assert_eq!(batch_sweep(&[point(4, 100)]).memory, None);
+        let unknown = [1, 2].map(|batch| BatchPoint { memory_bytes: None, ..point(batch, 100) });
+        assert_eq!(batch_sweep(&unknown).memory, None);
         assert!(batch_sweep(&[point(0, 100), point(4, 0)]).rows.is_empty());
     }
 }

@@ -212,21 +212,22 @@ fn memory(result: &RunResult) -> impl Iterator<Item = MemoryRow> + '_ {
     let now = now_nanos();
     let session: Text = result.session_ids.first().map_or_else(Text::default, |id| id.as_str().into());
     let memory = &result.memory;
-    [
+    let process = [
         ("before_session", memory.before_session_bytes),
         ("after_session", memory.after_session_bytes),
         ("after_first_run", memory.after_first_run_bytes),
         ("end", memory.end_bytes),
         ("peak", memory.peak_bytes),
-    ]
-    .into_iter()
-    .filter_map(|(metric, bytes)| Some((now, "process", metric, bytes?)))
-    .chain(result.arena_samples.iter().flat_map(|sample| {
+    ];
+    let process =
+        process.into_iter().filter_map(move |(metric, bytes)| Some((now, "process", metric, bytes?)));
+    let arena = result.arena_samples.iter().flat_map(|sample| {
         let ArenaPoint { reserved_bytes, used_bytes, .. } = sample.arena;
         [(ARENA_RESERVED, reserved_bytes), (ARENA_USED, used_bytes)]
             .map(|(metric, bytes)| (sample.timestamp_nanos, ARENA, metric, bytes))
-    }))
-    .filter_map(move |(timestamp_ns, scope, metric, bytes)| {
+    });
+    // In the order of time.
+    arena.chain(process).filter_map(move |(timestamp_ns, scope, metric, bytes)| {
         Some(MemoryRow {
             timestamp_ns,
             session_id: Text::clone(&session),

@@ -180,6 +180,9 @@ impl Source for KernelSource {
             next_ns += DRAIN_NANOS;
             let goes_on = control.sleep_until(next_ns);
             run.drain(&mut trace, out);
+            for note in trace.take_notes() {
+                out.unavailable(control.clock().now_nanos(), "kernel_events", &note, None);
+            }
             if let Some(why) = trace.ended().filter(|_| !std::mem::replace(&mut told_end, true)) {
                 out.unavailable(control.clock().now_nanos(), "kernel_events", why, None);
             }

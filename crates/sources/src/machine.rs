@@ -1,5 +1,7 @@
 //! What kind of machine this is: printed by `doctor` and kept with every measurement.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 /// The facts that decide whether two measurements can be compared.
@@ -15,6 +17,8 @@ pub struct MachineFacts {
     pub governor: Option<String>,
     /// The hypervisor, if the system says that it runs in one.
     pub virtual_machine: Option<bool>,
+    /// Versions of the drivers of GPUs and NPUs, by name. A driver that is part of the kernel has the kernel's.
+    pub drivers: BTreeMap<String, String>,
 }
 
 impl MachineFacts {
@@ -29,6 +33,23 @@ impl MachineFacts {
             memory_bytes: None,
             governor: None,
             virtual_machine: None,
+            drivers: BTreeMap::new(),
         }
+    }
+
+    /// What decides whether measurements can be compared. Facts that the system does not tell are left out.
+    pub fn fingerprint(&self) -> BTreeMap<String, String> {
+        let facts = [
+            ("os", Some(self.os.clone())),
+            ("os_version", self.os_version.clone()),
+            ("architecture", Some(self.architecture.clone())),
+            ("cpu_model", self.cpu_model.clone()),
+            ("logical_cpus", Some(self.logical_cpus.to_string())),
+            ("memory_bytes", self.memory_bytes.map(|bytes| bytes.to_string())),
+            ("governor", self.governor.clone()),
+        ];
+        let facts = facts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        let drivers = self.drivers.iter().map(|(name, version)| (format!("driver_{name}"), version.clone()));
+        facts.chain(drivers).collect()
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use pyo3::ffi;
 
-use crate::hot::HOT;
+use super::hot::HOT;
 
 type Vectorcall = unsafe extern "C" fn(
     *mut ffi::PyObject,
@@ -62,10 +62,15 @@ pub unsafe fn invoke(original: *mut ffi::PyObject, arguments: Arguments) -> *mut
             return invoke_packed(original, arguments, named);
         }
         let vectorcall = std::mem::transmute::<*mut c_void, Vectorcall>(vectorcall);
-        let mut stack = [null_mut(); MOST_ARGUMENTS];
-        stack[0] = arguments.session;
-        std::ptr::copy_nonoverlapping(arguments.values, stack.as_mut_ptr().add(1), given);
-        vectorcall(original, stack.as_ptr(), arguments.positional + 1, arguments.keywords)
+        if given == 2 {
+            // As most call it: `run(None, feed)`. To copy as many as there are is a call and a loop of its own.
+            let row = [arguments.session, *arguments.values, *arguments.values.add(1)];
+            return vectorcall(original, row.as_ptr(), arguments.positional + 1, arguments.keywords);
+        }
+        let mut row = [null_mut(); MOST_ARGUMENTS];
+        row[0] = arguments.session;
+        std::ptr::copy_nonoverlapping(arguments.values, row.as_mut_ptr().add(1), given);
+        vectorcall(original, row.as_ptr(), arguments.positional + 1, arguments.keywords)
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use crate::hot::HOT;
+use super::hot::HOT;
 use crate::probe::{Context, Probe};
 
 static HOOKS: Mutex<Option<Hooks>> = Mutex::new(None);
@@ -122,7 +122,7 @@ pub unsafe fn tell_error(probe: &Probe, sequence: u64, timestamp_ns: u64) {
         in_python(|py| {
             // SAFETY: a valid type, kept by the reference taken above.
             let name = unsafe { borrowed(py, raised) }.getattr("__name__")?.extract()?;
-            probe.tell_error(sequence, timestamp_ns, name);
+            probe.tell_error(py, sequence, timestamp_ns, name);
             Ok(())
         });
     });

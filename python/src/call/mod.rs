@@ -9,6 +9,7 @@
 
 mod arguments;
 pub mod hooks;
+pub mod hot;
 mod telling;
 
 use std::ffi::{CString, c_int};
@@ -20,11 +21,11 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-use crate::hot::{HOT, METHODS, SLOTS};
 use crate::probe::{Context, Probe};
 use crate::{ndarray, symbols};
 use arguments::{Arguments, argument, invoke};
 use hooks::{attach, keeping_exception, tell_error};
+use hot::{HOT, METHODS, SLOTS};
 use telling::monitored;
 
 type FastCall = unsafe extern "C" fn(
@@ -96,7 +97,7 @@ unsafe extern "C" fn entry<const SLOT: usize>(
     // SAFETY: everything is valid for the length of this call, by the contract of this function.
     unsafe {
         let original = HOT.originals[SLOT].load(Ordering::Relaxed);
-        if !HOT.active.load(Ordering::Relaxed) && !HOT.has_hooks.load(Ordering::Relaxed) {
+        if !HOT.is_recording() && !HOT.has_hooks.load(Ordering::Relaxed) {
             return invoke(original, arguments);
         }
         let probe = HOT.probe_of(session);
@@ -117,13 +118,12 @@ unsafe extern "C" fn entry<const SLOT: usize>(
 
 /// The batch size of a run about which nothing but its times is to be told: no new shapes, no listeners, no profile.
 #[inline]
-unsafe fn plain_run<const SLOT: usize>(probe: *mut ffi::PyObject, arguments: Arguments) -> Option<u32> {
+unsafe fn plain_run<const SLOT: usize>(probe: *const Probe, arguments: Arguments) -> Option<u32> {
     if HOT.has_hooks.load(Ordering::Relaxed) || HOT.open_batches.load(Ordering::Relaxed) > 0 {
         return None;
     }
     // SAFETY: as in `entry`; a probe that is known is alive.
     unsafe {
-        let probe = inside(probe);
         if !SLOT.is_multiple_of(METHODS.len()) {
             return Some(0);
         }
@@ -136,24 +136,23 @@ unsafe fn plain_run<const SLOT: usize>(probe: *mut ffi::PyObject, arguments: Arg
 /// A plain run. No reference is taken: whether the probe has outlived the run is asked behind it.
 #[inline]
 unsafe fn measured(
-    probe: *mut ffi::PyObject,
+    probe: *const Probe,
     batch_size: u32,
     original: *mut ffi::PyObject,
     arguments: Arguments,
 ) -> *mut ffi::PyObject {
     // SAFETY: as in `entry`; the probe is not touched behind the run unless it is still known, and so alive.
     unsafe {
-        let sequence = (*inside(probe)).next();
+        let sequence = (*probe).next();
         let start = now_nanos();
         let result = invoke(original, arguments);
         let end = now_nanos();
+        let context = Context { batch_size, ..Context::default() };
         if HOT.probe_of(arguments.session) != probe || result.is_null() {
-            let context = Context { batch_size, ..Context::default() };
             record_unusual(probe, sequence, (start, end), result.is_null(), context, arguments);
             return result;
         }
-        let context = Context { batch_size, ..Context::default() };
-        (*inside(probe)).record(sequence, start, end, true, context);
+        (*probe).record(Python::assume_attached(), sequence, (start, end), true, context);
         result
     }
 }
@@ -161,7 +160,7 @@ unsafe fn measured(
 /// The record of a plain run that failed, or whose session was forgotten meanwhile: perhaps it has another probe now.
 #[cold]
 unsafe fn record_unusual(
-    before: *mut ffi::PyObject,
+    before: *const Probe,
     sequence: u64,
     (start, end): (u64, u64),
     failed: bool,
@@ -175,8 +174,8 @@ unsafe fn record_unusual(
     // SAFETY: the reference that was given is given back below.
     unsafe {
         let probe = &*held.probe;
-        let sequence = if held.object == before { sequence } else { probe.next() };
-        probe.record(sequence, start, end, !failed, context);
+        let sequence = if held.probe == before { sequence } else { probe.next() };
+        probe.record(Python::assume_attached(), sequence, (start, end), !failed, context);
         if failed {
             tell_error(probe, sequence, end);
         }
@@ -186,7 +185,6 @@ unsafe fn record_unusual(
 
 /// # Safety
 /// `object` is a probe, and the GIL is held.
-#[inline]
 unsafe fn inside(object: *mut ffi::PyObject) -> *const Probe {
     // SAFETY: the caller's.
     unsafe { Borrowed::from_ptr(Python::assume_attached(), object).cast_unchecked::<Probe>().get() }
@@ -202,7 +200,7 @@ struct Held {
 unsafe fn probe_of(session: *mut ffi::PyObject) -> Option<Held> {
     // SAFETY: valid objects and the GIL, as in `entry`; only an object of exactly the probe's type is taken for one.
     unsafe {
-        let known = HOT.probe_of(session);
+        let known = HOT.object_of(session);
         if !known.is_null() {
             ffi::Py_INCREF(known);
             return Some(Held { object: known, probe: inside(known) });
@@ -222,7 +220,8 @@ unsafe fn probe_of(session: *mut ffi::PyObject) -> Option<Held> {
             return None;
         }
         // The reference that was just given is not the only one: the session has its own, and with it the probe lives.
-        HOT.remember(session, object);
-        Some(Held { object, probe: inside(object) })
+        let probe = inside(object);
+        HOT.remember(session, object, probe);
+        Some(Held { object, probe })
     }
 }

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 
 use super::arguments::{Arguments, argument, invoke};
 use super::hooks::{after_in_python, before_in_python, borrowed, in_python, keeping_exception, tell_error};
-use crate::hot::{HOT, METHODS};
+use super::hot::{HOT, METHODS};
 use crate::probe::{Context, Probe};
 use crate::{doorway, ndarray};
 
@@ -41,7 +41,7 @@ pub unsafe fn monitored<const SLOT: usize>(
         let start = now_nanos();
         let result = invoke(original, arguments);
         let end = now_nanos();
-        probe.record(sequence, start, end, !result.is_null(), context);
+        probe.record(Python::assume_attached(), sequence, (start, end), !result.is_null(), context);
         if result.is_null() {
             tell_error(probe, sequence, end);
         }
@@ -60,7 +60,7 @@ unsafe fn new_shapes(probe: &Probe, sequence: u64, feed: *mut ffi::PyObject) -> 
     in_python(|py| {
         // SAFETY: as in `entry`.
         let feed = unsafe { borrowed(py, feed) };
-        probe.tell_shapes(sequence, now_nanos(), || ndarray::named(&feed));
+        probe.tell_shapes(py, sequence, now_nanos(), || ndarray::named(&feed));
         Ok(())
     });
     batch_size
@@ -113,13 +113,14 @@ unsafe fn profiled(
             _ => (invoke(original, arguments), false),
         };
         let end = now_nanos();
-        probe.record(sequence, start, end, !result.is_null(), Context { profiled, ..context });
+        let context = Context { profiled, ..context };
+        probe.record(Python::assume_attached(), sequence, (start, end), !result.is_null(), context);
         if result.is_null() {
             tell_error(probe, sequence, end);
         }
         if let Some((options, prefix)) = options {
             if profiled {
-                probe.tell_profile(sequence, start, prefix);
+                probe.tell_profile(Python::assume_attached(), sequence, start, prefix);
             }
             keeping_exception(|| Python::attach(|_| drop(options)));
         }

@@ -1,10 +1,14 @@
-//! How often verdicts are right where the truth is known: simulated latencies, real leaks. Peers get the same latencies.
+//! How often verdicts are right where the truth is known: simulated latencies, and on this machine a model against itself, a
+//! slowdown and leaks of known size ([`machine`]). Peers get the same latencies.
+
+mod machine;
 
 use std::process::Command;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
+use self::machine::{Counts, Tally};
 use super::answer::answer_of;
 use super::{Figure, Goal, Report, Setting};
 use crate::process::seconds;
@@ -13,9 +17,9 @@ use crate::run;
 /// Trials per row and seed; five seeds.
 const TRIALS: u32 = 1000;
 const TRIALS_QUICK: u32 = 100;
-/// Processes that leak, and that do not.
-const LEAK_RUNS: u32 = 50;
-const LEAK_RUNS_QUICK: u32 = 10;
+/// On the real machine.
+const COUNTS: Counts = Counts { gates: 10, slower: 10, leaks: 10, sound: 50 };
+const COUNTS_QUICK: Counts = Counts { gates: 1, slower: 1, leaks: 2, sound: 4 };
 
 pub(crate) fn run(setting: &Setting<'_>) -> Result<Report> {
     let program = run::build_program(&setting.environment.workspace)?;
@@ -35,19 +39,7 @@ pub(crate) fn run(setting: &Setting<'_>) -> Result<Report> {
     // Blocks of 500 runs cost five times as much.
     let family = timed("family", trials.div_ceil(5))?;
     let coverage = timed("coverage", trials.div_ceil(2))?;
-    let runs = if setting.quick { LEAK_RUNS_QUICK } else { LEAK_RUNS };
-    let leaks = |bytes: u32| -> Result<u32> {
-        let mut found = 0;
-        for seed in 0..runs {
-            let answer = phase(
-                "leak",
-                &["--leak-bytes".into(), bytes.to_string(), "--seed".into(), seed.to_string()],
-            )?;
-            found += u32::from(answer["leak"].as_bool().with_context(|| format!("no verdict in {answer}"))?);
-        }
-        Ok(found)
-    };
-    let (leaks_found, leaks_imagined) = (leaks(100)?, leaks(0)?);
+    let seen = machine::measure(setting, &program, if setting.quick { &COUNTS_QUICK } else { &COUNTS })?;
 
     let rows = list(&table, "rows")?;
     let pick = |wanted: &dyn Fn(&Value) -> bool, key: &str, end: &str| -> Vec<f64> {
@@ -109,16 +101,34 @@ pub(crate) fn run(setting: &Setting<'_>) -> Result<Report> {
             "the same with a thing that is 5 % slower",
         ),
         Figure::new(
-            "leaks_found_share",
-            f64::from(leaks_found) / f64::from(runs),
-            Goal::AtLeast(1.0),
-            "leaks said / processes that lose 100 bytes per piece of work, 200,000 pieces",
+            "aa_gate_regressions",
+            seen.gates.said as f64,
+            Goal::AtMost(0.0),
+            "regressions said by gates of a real model against itself, on this machine",
         ),
         Figure::new(
-            "leaks_imagined_share",
-            f64::from(leaks_imagined) / f64::from(runs),
+            "slowdown_10pct_found_share",
+            seen.slower.share(),
+            Goal::AtLeast(1.0),
+            "regressions said / comparisons of a real model with itself where each run of B takes 10 % longer, on this machine",
+        ),
+        Figure::new(
+            "leaks_found_share",
+            seen.leaks.share(),
+            Goal::AtLeast(1.0),
+            "leaks said / soaks of 200,000 inferences that lose 100 bytes of the heap each",
+        ),
+        Figure::new(
+            "arena_leaks_found_share",
+            seen.arena_leaks.share(),
+            Goal::AtLeast(1.0),
+            "the same where the bytes are lost in ONNX Runtime's arena",
+        ),
+        Figure::new(
+            "leaks_imagined",
+            seen.sound.said as f64,
             Goal::AtMost(0.0),
-            "leaks said / the same processes without the loss",
+            "soaks of four models that lose nothing and were not acquitted",
         ),
         Figure::new(
             "mann_whitney_false_alarm_max",
@@ -155,9 +165,17 @@ pub(crate) fn run(setting: &Setting<'_>) -> Result<Report> {
         )
     }));
     notes.push(format!("coverage: {} series a row and seed", coverage["series_per_seed"]));
+    let of = |Tally { said, of }: Tally| format!("{said} of {of}");
     notes.push(format!(
-        "leaks: {runs} processes each, of which {leaks_found} and {leaks_imagined} were accused"
+        "on this machine: {} gates of a model against itself said regression, {} slowdowns of 10 % were found, {} leaks of \
+         100 bytes per inference in the heap and {} in the arena; {} sound models were accused",
+        of(seen.gates),
+        of(seen.slower),
+        of(seen.leaks),
+        of(seen.arena_leaks),
+        of(seen.sound)
     ));
+    notes.extend(seen.notes);
     Ok(Report {
         figures,
         peers: json!({

@@ -6,6 +6,9 @@ use serde::Serialize;
 
 /// Memory that the firmware leaves differs by a few pages from boot to boot.
 const MEMORY_TOLERANCE: f64 = 0.02;
+/// Names of facts that are versions of provider libraries. Which providers a side uses may be the very question, so one
+/// that only one side uses is no difference.
+pub const PROVIDER_FACT: &str = "provider_";
 
 /// A fact that differs; `null`: this recording does not have it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -41,7 +44,7 @@ fn same(fact: &str, a: Option<&String>, b: Option<&String>) -> bool {
     {
         return (a - b).abs() <= MEMORY_TOLERANCE * a.max(b);
     }
-    a == b
+    a == b || fact.starts_with(PROVIDER_FACT) && (a.is_none() || b.is_none())
 }
 
 #[cfg(test)]
@@ -65,5 +68,16 @@ mod tests {
             found,
             ["governor (unknown against powersave)", "memory bytes (8000000000 against 16000000000)"]
         );
+    }
+
+    #[test]
+    fn a_driver_on_one_side_differs_a_provider_does_not() {
+        let plain = facts(&[("cpu_model", "X")]);
+        let with_driver = facts(&[("cpu_model", "X"), ("driver_nvidia", "550.54.14")]);
+        assert_eq!(differences(&plain, &with_driver).len(), 1);
+        let qnn = |version: &str| facts(&[("cpu_model", "X"), ("provider_QNN", version)]);
+        assert_eq!(differences(&plain, &qnn("2.31")), []);
+        let found = differences(&qnn("2.31"), &qnn("2.32"));
+        assert_eq!(found[0].sentence(), "provider QNN (2.31 against 2.32)");
     }
 }

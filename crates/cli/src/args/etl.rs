@@ -19,7 +19,9 @@ use clap::{Args, Subcommand, ValueEnum};
 On Windows, as administrator:
   ortscope etl start -o trace.etl --provider ort --stacks
   ortscope etl stop
-  ortscope etl list                            every session of the machine")]
+  ortscope etl list                            every session of the machine
+  ortscope etl start --wpr CPU,GPU,Memory      by Windows Performance Recorder
+  ortscope etl stop --wpr -o trace.etl")]
 pub struct EtlArgs {
     #[command(subcommand)]
     pub action: EtlAction,
@@ -49,8 +51,13 @@ pub enum EtlAction {
 #[derive(Debug, Args)]
 pub struct EtlStartArgs {
     /// The trace to write
-    #[arg(short, long, value_name = "FILE")]
-    pub output: PathBuf,
+    #[arg(short, long, value_name = "FILE", required_unless_present = "wpr")]
+    pub output: Option<PathBuf>,
+    /// Record profiles of Windows Performance Recorder instead, where it is: CPU, GPU, Memory, Disk, Files, Power or any
+    /// that `wpr -profiles` lists
+    #[arg(long, value_name = "PROFILES", value_delimiter = ',',
+        conflicts_with_all = ["output", "name", "flags", "provider", "sample_hz", "stacks", "buffer_kb", "min_buffers", "max_buffers"])]
+    pub wpr: Vec<String>,
     /// Name of the session
     #[arg(long, value_name = "NAME", default_value = "OnnxInferenceMonitor")]
     pub name: String,
@@ -88,6 +95,15 @@ pub struct EtlStopArgs {
     /// Name of the session
     #[arg(default_value = "OnnxInferenceMonitor")]
     pub name: String,
+    /// The recording of Windows Performance Recorder that `start --wpr` began
+    #[arg(long, requires = "output", conflicts_with = "name")]
+    pub wpr: bool,
+    /// Where it is written to
+    #[arg(short, long, value_name = "FILE", requires = "wpr")]
+    pub output: Option<PathBuf>,
+    /// Replace the file if it exists
+    #[arg(long, requires = "wpr")]
+    pub force: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

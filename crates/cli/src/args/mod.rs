@@ -292,11 +292,6 @@ pub struct BenchVerdictsArgs {
     /// Trials per row and seed
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub trials: u32,
-    /// Bytes that every inference loses
-    #[arg(long, default_value_t = 0)]
-    pub leak_bytes: usize,
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -304,7 +299,6 @@ pub enum VerdictsPhase {
     Table,
     Family,
     Coverage,
-    Leak,
 }
 
 #[derive(Debug, Args)]

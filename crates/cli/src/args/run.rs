@@ -88,8 +88,9 @@ pub struct RunArgs {
     /// Exactly this long, e.g. 10s
     #[arg(short, long, value_name = "TIME", help_heading = "Measurement")]
     pub duration: Option<String>,
-    /// Run this long, e.g. 10m, and judge whether memory is lost with every inference: exit code 10 for a leak
-    #[arg(long, value_name = "TIME", conflicts_with_all = ["runs", "duration", "precision", "sweep", "together", "generate"], help_heading = "Measurement")]
+    /// Run this long, e.g. 10m, and judge whether memory is lost with every inference: exit code 10 for a leak. With
+    /// --runs at most that many
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["duration", "precision", "sweep", "together", "generate"], help_heading = "Measurement")]
     pub soak: Option<String>,
     /// Until the median is known this well [default: 1%, at most 60 s]
     #[arg(long, value_name = "PERCENT", help_heading = "Measurement")]

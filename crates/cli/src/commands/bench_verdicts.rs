@@ -4,12 +4,10 @@
 //! what their users give them: one process of each side, all of A and then all of B, 1000 runs each; and, to show that
 //! the order is not the whole difference, Mann-Whitney also over all raw runs of our interleaved blocks.
 
-use ortscope_analyze::leak::{LeakVerdict, MemoryPoint, detect_leak};
 use ortscope_analyze::percentiles;
 use ortscope_analyze::verdict::peers::{mann_whitney_p_greater, mean_change};
 use ortscope_analyze::verdict::simulate::{Behaviour, MachineDrift, Random};
 use ortscope_analyze::verdict::{Metric, MetricPlan, PairedComparison, Step, Verdict};
-use ortscope_sources::own_usage;
 use serde_json::{Value, json};
 
 use crate::args::{BenchVerdictsArgs, VerdictsPhase};
@@ -27,15 +25,12 @@ const FAMILY_RUNS: usize = 500;
 const COVERAGE_RUNS: usize = 20_000;
 /// Behind the true percentiles.
 const TRUTH_RUNS: usize = 4_000_000;
-const LEAK_INFERENCES: u64 = 200_000;
-const LEAK_SAMPLES: u64 = 200;
 
 pub fn run(args: &BenchVerdictsArgs) -> Result<Exit, Failure> {
     let document = match args.phase {
         VerdictsPhase::Table => table(args.trials)?,
         VerdictsPhase::Family => family(args.trials)?,
         VerdictsPhase::Coverage => coverage(args.trials)?,
-        VerdictsPhase::Leak => leak(args.leak_bytes, args.seed)?,
     };
     terminal::print_data(&format!("{document}\n"));
     Ok(Exit::Ok)
@@ -275,38 +270,4 @@ fn coverage(trials: u32) -> Result<Value, Failure> {
         rows.push(json!({"row": name, "p50": of(0), "p99": of(1)}));
     }
     Ok(json!({"rows": rows, "series_per_seed": trials, "runs": COVERAGE_RUNS}))
-}
-
-/// This very process as a subject: 200,000 pieces of work with buffers of all sizes, which lose `bytes` each.
-fn leak(bytes: usize, seed: u64) -> Result<Value, Failure> {
-    let mut random = Random::new(seed);
-    let mut lost: Vec<Box<[u8]>> = Vec::with_capacity(LEAK_INFERENCES as usize);
-    let mut kept: Vec<Vec<u8>> = Vec::new();
-    let mut points = Vec::new();
-    for inference in 1..=LEAK_INFERENCES {
-        // Scratch of one run, and a cache of 64 buffers that are replaced in no order.
-        let mut scratch = vec![0_u8; 1 + random.below(16_384)];
-        scratch.fill(1);
-        if inference % 16 == 0 {
-            let slot = random.below(64);
-            let buffer = vec![1_u8; 1 + random.below(65_536)];
-            match kept.get_mut(slot) {
-                Some(place) => *place = buffer,
-                None => kept.push(buffer),
-            }
-        }
-        if bytes > 0 {
-            lost.push(vec![1_u8; bytes].into_boxed_slice());
-        }
-        if inference.is_multiple_of(LEAK_INFERENCES / LEAK_SAMPLES) {
-            let usage = own_usage().map_err(Failure::internal)?;
-            points.push(MemoryPoint {
-                inferences: inference,
-                process_bytes: usage.working_set_bytes,
-                arena: None,
-            });
-        }
-    }
-    let report = detect_leak(&points);
-    Ok(json!({"leak": report.verdict == LeakVerdict::Leak, "report": report, "lost_buffers": lost.len()}))
 }

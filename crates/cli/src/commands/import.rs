@@ -12,6 +12,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+pub use sessions::Sessions as TraceSessions;
 pub use trace::{Imported, import_trace};
 
 use crate::args::{GlobalArgs, ImportArgs};

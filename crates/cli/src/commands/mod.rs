@@ -28,3 +28,5 @@ pub mod runs_trend;
 pub mod serve;
 pub mod token;
 pub mod top;
+
+pub use import::TraceSessions;

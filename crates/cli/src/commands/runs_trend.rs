@@ -110,7 +110,8 @@ fn figure(result: &Value, metric: Metric) -> Option<f64> {
         }
         Metric::Throughput => result["throughput"]["requests_per_second"].as_f64(),
         Metric::Memory => result["memory"]["peak_bytes"].as_f64(),
-        Metric::Energy | Metric::Time => None,
+        Metric::Energy => result["energy"]["joules_per_inference"].as_f64(),
+        Metric::Time => None,
     }
 }
 

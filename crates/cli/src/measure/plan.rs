@@ -33,6 +33,8 @@ pub struct WorkerPlan {
     pub windows: Option<WindowsPlan>,
     /// Instead of measuring: compare the levels of optimisation.
     pub levels: Option<LevelsPlan>,
+    /// While measuring: ask the session's arena for its figures this often.
+    pub arena_every_nanos: Option<u64>,
 }
 
 /// The profiling pass. It ends at the runs or at the time, whichever comes first.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use ortscope_analyze::leak::ArenaPoint;
 use ortscope_analyze::outputs::OutputComparison;
 use ortscope_core::tensor::ValueInfo;
 use ortscope_ort::inputs::GuessedDim;
@@ -61,6 +62,8 @@ pub enum WorkerMessage {
     Allocator {
         statistics: BTreeMap<String, String>,
     },
+    /// The arena of the first session while it runs.
+    Arena(ArenaSample),
     Logs {
         lines: Vec<LogLine>,
         dropped: u64,
@@ -81,6 +84,12 @@ pub enum WorkerMessage {
     Done,
 }
 
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct ArenaSample {
+    pub timestamp_nanos: u64,
+    pub arena: ArenaPoint,
+}
+
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SessionCreated {
     pub nanos: u64,
@@ -88,6 +97,9 @@ pub struct SessionCreated {
     pub fallbacks: Vec<Fallback>,
     /// Nodes per provider after partitioning; empty before ONNX Runtime 1.24, which cannot tell.
     pub placement: Vec<(String, u64)>,
+    /// Of the providers in use that tell a version of their own.
+    #[serde(default)]
+    pub provider_versions: BTreeMap<String, String>,
     pub inputs: Vec<ValueInfo>,
     pub outputs: Vec<ValueInfo>,
 }

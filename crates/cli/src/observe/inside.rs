@@ -9,9 +9,11 @@ use std::time::Duration;
 use ortscope_channel::{ChannelHome, directories_of, has_reader, recording_of};
 use ortscope_core::schema::{SessionRow, TableId};
 use ortscope_core::tables::{Scan, Tables as _};
+use ortscope_sources::etw::EtwSource;
 use ortscope_sources::programs::{CHANNEL_VARIABLE, ProcessChange, ProgramsSource, is_alive};
 use ortscope_store::{Recording, RecordingWriter};
 
+use super::ort_events;
 use super::summary::Unavailable;
 
 /// Changes that wait to be kept. One that finds no room is not: it matters only after a crash.
@@ -22,6 +24,8 @@ pub const TRACK: &str = "inferences";
 #[derive(Debug, Default)]
 pub struct Inside {
     source: Option<ProgramsSource>,
+    /// What ONNX Runtime itself tells of processes that do not record.
+    events: Option<EtwSource>,
     changes: Option<Receiver<ProcessChange>>,
     home: Option<ChannelHome>,
     pub unavailable: Vec<Unavailable>,
@@ -35,26 +39,39 @@ impl Inside {
             Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
         });
         let source = ProgramsSource::new(home.path(), tell);
-        Self { source: Some(source), changes: Some(changes), home: Some(home), unavailable: Vec::new() }
+        Self { source: Some(source), changes: Some(changes), home: Some(home), ..Self::default() }
     }
 
     /// For processes that run already: those that record are listened to, of the others it is said what is missing.
     pub fn of_running(pids: &[u32]) -> Self {
         let mut inside = Self::default();
         let mut source = ProgramsSource::overhearing();
-        let mut heard = false;
+        let (mut heard, mut silent) = (false, Vec::new());
         for pid in pids {
             match overhear(&mut source, *pid) {
                 Ok(()) => heard = true,
-                Err(why) => inside.unavailable.push(why),
+                Err(why) => {
+                    inside.unavailable.push(why);
+                    silent.push(*pid);
+                }
             }
         }
         inside.source = heard.then_some(source);
+        inside.events =
+            Some(silent).filter(|pids| !pids.is_empty()).and_then(|pids| ort_events::source(&pids));
+        if inside.events.is_some() {
+            // It says itself what it cannot see.
+            inside.unavailable.clear();
+        }
         inside
     }
 
     pub fn take_source(&mut self) -> Option<ProgramsSource> {
         self.source.take()
+    }
+
+    pub fn take_events(&mut self) -> Option<EtwSource> {
+        self.events.take()
     }
 
     pub fn no_inferences(&mut self, reason: impl Into<String>, hint: impl Into<String>) {

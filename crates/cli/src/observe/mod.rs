@@ -12,6 +12,7 @@ mod inferences;
 mod inside;
 mod instrument;
 mod kernel;
+mod ort_events;
 mod plan;
 mod stacks;
 mod summary;

@@ -2,9 +2,12 @@
 
 use std::collections::HashSet;
 use std::process::{Child, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use ortscope_core::pipeline::Pipeline;
+use ortscope_core::metric::Availability;
+use ortscope_core::pipeline::{Control, Emitter, Pipeline, Source, SourceError, SourceInfo};
 use ortscope_sources::kernel::{Class, SampleOptions, TraceOptions};
 use ortscope_sources::sampler::{OwnCost, ProcessSampler};
 use ortscope_sources::{
@@ -80,6 +83,28 @@ fn kernel_source(plan: &ObservePlan, classes: Vec<Class>, collector: &Collector)
     source.with_millis(Box::new(move |milli| collector.lock().milli(milli)))
 }
 
+/// The sampler knows when the watched processes have ended; other sources go on until they are told to stop.
+struct Sampling {
+    sampler: ProcessSampler,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Source for Sampling {
+    fn info(&self) -> &SourceInfo {
+        self.sampler.info()
+    }
+
+    fn probe(&mut self) -> Availability {
+        self.sampler.probe()
+    }
+
+    fn run(&mut self, out: &mut Emitter, control: &Control) -> Result<(), SourceError> {
+        let ended = self.sampler.run(out, control);
+        self.is_over.store(true, Ordering::Release);
+        ended
+    }
+}
+
 /// Watches until it is over. `program` is the one to wait for, if ortscope started one.
 pub fn watch(
     plan: &ObservePlan,
@@ -97,8 +122,13 @@ pub fn watch(
     if let Some(recording) = recording {
         pipeline = pipeline.journal(recording.journal());
     }
-    pipeline = pipeline.source(sampler).source(crate::devices::source());
+    let is_over = Arc::new(AtomicBool::new(false));
+    pipeline = pipeline.source(Sampling { sampler, is_over: Arc::clone(&is_over) });
+    pipeline = pipeline.source(crate::devices::source());
     if let Some(source) = inside.take_source() {
+        pipeline = pipeline.source(source);
+    }
+    if let Some(source) = inside.take_events() {
         pipeline = pipeline.source(source);
     }
     let (mut kernel, mut stacks, mut python_stacks) = (None, None, None);
@@ -141,7 +171,7 @@ pub fn watch(
                 break Ending::ProcessesEnded;
             }
         }
-        if running.is_finished() {
+        if running.is_finished() || is_over.load(Ordering::Acquire) {
             break Ending::ProcessesEnded;
         }
         if plan.duration.is_some_and(|most| started.elapsed() >= most) {

@@ -53,6 +53,7 @@ pub fn find(result: &RunResult) -> Vec<Finding> {
         outliers_matter,
         slow_first_run,
         leak,
+        fragmented_arena,
         growing_memory,
     ]
     .iter()
@@ -233,11 +234,34 @@ fn leak(result: &RunResult) -> Option<Finding> {
         advice:
             "memory is lost with every inference: try another version of the provider, and without the arena"
                 .into(),
-        command: Some(format!("ortscope run {} --soak 5m --no-arena", result.model.name)),
+        command: command(result, "--soak 5m --no-arena"),
     })
 }
 
+fn fragmented_arena(result: &RunResult) -> Option<Finding> {
+    let leak = result.leak.as_ref()?;
+    let arena = leak.fragmentation.as_ref().filter(|arena| arena.grows)?;
+    Some(Finding {
+        id: "arena-fragmentation",
+        severity: Severity::Warning,
+        evidence: format!(
+            "of {} that the arena holds {} lie idle, {} when it had settled: it grew by more than is needed",
+            units::bytes(arena.reserved_bytes as f64),
+            units::percent(arena.unused_share_end),
+            units::percent(arena.unused_share_begin)
+        ),
+        advice: "sizes that change from run to run leave gaps: fix the shapes, or let the arena shrink after a run \
+                 (memory.enable_memory_arena_shrinkage)"
+            .into(),
+        command: command(result, "--soak 5m --no-arena"),
+    })
+}
+
+/// For runs that nobody meant as a soak, which judges the same with bounds.
 fn growing_memory(result: &RunResult) -> Option<Finding> {
+    if result.leak.as_ref().is_some_and(|leak| leak.verdict != LeakVerdict::TooShort) {
+        return None;
+    }
     let growth = result.memory.growth_per_inference_bytes?;
     let runs = result.measured_runs() as f64;
     let offline = matches!(result.scenario, Scenario::Offline { .. });

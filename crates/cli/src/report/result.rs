@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ortscope_analyze::energy::{EnergyReport, energy};
 use ortscope_analyze::generation::{Sequence, summarize_generation};
-use ortscope_analyze::leak::{LeakReport, MemoryPoint, detect_leak};
+use ortscope_analyze::leak::{self, ArenaPoint, LeakReport, MemoryPoint, detect_leak};
 use ortscope_analyze::open_loop::{Request, open_loop};
 use ortscope_analyze::operators::OperatorFinding;
 use ortscope_analyze::summary::WarmUpChoice;
@@ -20,7 +20,9 @@ use super::serving::{GenerationReport, ServerReport};
 use crate::exit::Failure;
 use crate::measure::collect::{Collected, Inference};
 use crate::measure::plan::Scenario;
-use crate::measure::protocol::{CheckedOutput, InputsMade, MemoryStage, SessionCreated, WorkerMessage};
+use crate::measure::protocol::{
+    ArenaSample, CheckedOutput, InputsMade, MemoryStage, SessionCreated, WorkerMessage,
+};
 use crate::measure::supervise::{Ended, Outcome};
 use crate::model_file::ModelFacts;
 use crate::operators::OperatorSection;
@@ -50,6 +52,9 @@ pub struct RunResult {
     pub memory: Memory,
     /// With `--soak`: whether memory is lost with every inference.
     pub leak: Option<LeakReport>,
+    /// Behind it, for the recording.
+    #[serde(skip)]
+    pub arena_samples: Vec<ArenaSample>,
     /// CPU time per wall time of the measured loop: 1.8 = nearly two cores busy.
     pub cpu_cores_used: Option<f64>,
     /// Of the measured loop, by counters of the machine; `unavailable` says why there is none.
@@ -88,6 +93,8 @@ pub struct Placement {
     /// Nodes per provider after partitioning; empty where ONNX Runtime cannot tell (before 1.24).
     pub nodes: Vec<ProviderNodes>,
     pub fallbacks: Vec<Fallback>,
+    /// Of providers that tell one of their own; those inside of ONNX Runtime have its version.
+    pub provider_versions: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -194,6 +201,7 @@ impl RunResult {
             generation: None,
             memory: Memory::default(),
             leak: None,
+            arena_samples: Vec::new(),
             cpu_cores_used: None,
             energy: None,
             outputs_checked: None,
@@ -221,7 +229,8 @@ impl RunResult {
         result.take_memory(&collected);
         result.take_energy(&collected);
         if measured.soak {
-            result.leak = Some(detect_leak(&memory_points(&collected)));
+            result.arena_samples.sort_by_key(|sample| sample.timestamp_nanos);
+            result.leak = Some(detect_leak(&memory_points(&collected, &result.arena_samples)));
         }
         result.explain_gaps();
         result.findings = findings::find(&result);
@@ -280,6 +289,7 @@ impl RunResult {
                     let numbers = statistics.iter().map(|(name, value)| (name.clone(), as_number(value)));
                     self.allocator = Some(numbers.collect());
                 }
+                WorkerMessage::Arena(sample) => self.arena_samples.push(*sample),
                 WorkerMessage::Unserved { requests } => unserved = Some(*requests),
                 WorkerMessage::Logs { lines, dropped } => {
                     self.logs.extend(lines.iter().cloned());
@@ -314,6 +324,7 @@ impl RunResult {
                 .map(|(provider, nodes)| ProviderNodes { provider: provider.clone(), nodes: *nodes })
                 .collect(),
             fallbacks: created.fallbacks.clone(),
+            provider_versions: created.provider_versions.clone(),
         });
     }
 
@@ -478,23 +489,13 @@ fn difference(after: Option<u64>, before: Option<u64>) -> Option<i64> {
 }
 
 /// The worker's memory against the inferences done by then. `steady` is in the order of time.
-fn memory_points(collected: &Collected) -> Vec<MemoryPoint> {
-    let steady = &collected.steady;
-    let (Some(first), Some(last)) = (steady.first(), steady.last()) else {
-        return Vec::new();
-    };
-    collected
-        .samples
-        .iter()
-        .filter(|sample| (first.start_nanos..=last.end_nanos()).contains(&sample.timestamp_ns))
-        .map(|sample| MemoryPoint {
-            inferences: steady.partition_point(|inference| inference.start_nanos <= sample.timestamp_ns)
-                as u64,
-            process_bytes: sample.working_set_bytes,
-            // ONNX Runtime is asked for its arena's figures only after the loop: asking within would disturb it.
-            arena: None,
-        })
-        .collect()
+fn memory_points(collected: &Collected, arena: &[ArenaSample]) -> Vec<MemoryPoint> {
+    let starts: Vec<u64> = collected.steady.iter().map(|inference| inference.start_nanos).collect();
+    let process: Vec<(u64, u64)> =
+        collected.samples.iter().map(|sample| (sample.timestamp_ns, sample.working_set_bytes)).collect();
+    let arena: Vec<(u64, ArenaPoint)> =
+        arena.iter().map(|sample| (sample.timestamp_nanos, sample.arena)).collect();
+    leak::points_of(&starts, &process, &arena)
 }
 
 /// Slope of the worker's memory over the second half of the loop, where buffers have settled, per inference.

@@ -1,5 +1,7 @@
 //! Sweeps as tables: batch sizes and settings.
 
+use ortscope_analyze::batch_sweep::MemoryFit;
+
 use super::document::{BatchSweepReport, SweepReport};
 use super::result::RunResult;
 use crate::terminal::{BAD, BOLD, GOOD, Terminal};
@@ -94,6 +96,7 @@ pub fn batch_sweep(report: &BatchSweepReport, results: &[RunResult], terminal: &
             units::percent(fit.worst_residual)
         ));
     }
+    lines.extend(analysis.memory.map(|fit| format!("memory    {}", memory_scaling(&fit))));
     lines.extend(padding.map(|ratio| format!("padding   {} of the inputs", units::percent(ratio))));
     if let (Some(knee), Some(most)) = (analysis.knee_batch, analysis.best_batch) {
         lines.push(format!(
@@ -101,6 +104,16 @@ pub fn batch_sweep(report: &BatchSweepReport, results: &[RunResult], terminal: &
         ));
     }
     lines
+}
+
+/// How peak memory follows the batch size.
+pub fn memory_scaling(fit: &MemoryFit) -> String {
+    format!(
+        "{} + {} per sample (fits within {})",
+        units::bytes(fit.fixed_bytes.max(0.0)),
+        units::bytes(fit.per_sample_bytes.max(0.0)),
+        units::percent(fit.worst_residual)
+    )
 }
 
 /// Settings, best first, and the recommendation.

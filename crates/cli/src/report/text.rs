@@ -1,7 +1,7 @@
 //! The summary a person reads: at most 24 lines, one idea each, one unit per line.
 
 use ortscope_analyze::clock_cost::digits_for;
-use ortscope_analyze::leak::LeakVerdict;
+use ortscope_analyze::leak::{self, LeakVerdict};
 use ortscope_analyze::stability::Verdict;
 use ortscope_analyze::{Percentile, WarmUpVerdict};
 
@@ -328,9 +328,21 @@ impl Page {
             self.line("memory", &parts.join("  "));
         }
         if let Some(leak) = &result.leak {
-            let style = if leak.verdict == LeakVerdict::Leak { BAD } else { GOOD };
+            let style = match leak.verdict {
+                LeakVerdict::Leak => BAD,
+                LeakVerdict::NoLeak => GOOD,
+                LeakVerdict::TooShort => WARN,
+            };
             let text = self.terminal.paint(style, &leak.sentence);
             self.line("leak", &text);
+            let arena = leak::arena_sentence(leak);
+            self.line(
+                "arena",
+                &arena.unwrap_or_else(|| {
+                    let why = "n/a: ONNX Runtime tells it from version 1.23 on, for sessions with an arena";
+                    self.terminal.paint(DIM, why)
+                }),
+            );
         }
     }
 

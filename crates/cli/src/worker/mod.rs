@@ -1,6 +1,7 @@
 //! The worker process: loads ONNX Runtime and the model, and runs it as the plan says. It decides nothing and prints
 //! nothing; records and messages go through the channel.
 
+mod arena;
 pub mod check;
 mod failures;
 mod generate;
@@ -122,8 +123,11 @@ fn measure(
         }
         let windows =
             plan.windows.as_ref().map(|of| windows::Windows::new(plan, of, environment, &made.values));
-        let answers = streams::run(plan, page, outbox, &sessions, &made, windows, || {
-            session::time_another(plan, environment, first_nanos)
+        let ring = outbox.take_arena();
+        let answers = arena::watched(sessions.first(), plan.arena_every_nanos, ring, || {
+            streams::run(plan, page, outbox, &sessions, &made, windows, || {
+                session::time_another(plan, environment, first_nanos)
+            })
         })?;
         if plan.check_outputs {
             check_outputs(plan, environment, outbox, &made.values, &answers)?;

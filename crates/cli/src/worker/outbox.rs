@@ -19,6 +19,8 @@ const MESSAGE_RING_BYTES: u64 = 1 << 20;
 const STREAM_RINGS_BYTES: u64 = 8 << 20;
 /// The least for one stream.
 const MIN_STREAM_RING_BYTES: u64 = 1 << 18;
+/// Room for the arena's figures: hundreds of them.
+const ARENA_RING_BYTES: u64 = 1 << 16;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// All rings are made, and all their pages touched, before anything is measured: the memory they take is then a known
@@ -27,6 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct Outbox {
     messages: RingWriter,
     streams: BTreeMap<u16, RingWriter>,
+    /// A ring has one writer, and the arena is asked by a thread of its own.
+    arena: Option<RingWriter>,
     own_bytes: u64,
 }
 
@@ -46,9 +50,10 @@ impl Outbox {
         for number in 0..count {
             streams.insert(number, ring(&format!("stream-{number}"), share)?);
         }
-        let own_bytes =
-            messages.resident_bytes() + streams.values().map(RingWriter::resident_bytes).sum::<u64>();
-        let mut outbox = Self { messages, streams, own_bytes };
+        let arena = plan.arena_every_nanos.map(|_| ring("arena", ARENA_RING_BYTES)).transpose()?;
+        let rings = [&messages].into_iter().chain(streams.values()).chain(&arena);
+        let own_bytes = rings.map(RingWriter::resident_bytes).sum::<u64>();
+        let mut outbox = Self { messages, streams, arena, own_bytes };
         outbox.send(&WorkerMessage::OwnMemory { bytes: own_bytes });
         Ok(outbox)
     }
@@ -60,14 +65,14 @@ impl Outbox {
             .ok_or_else(|| Failure::internal(format!("there is no ring for stream {number}")))
     }
 
+    /// The ring for what the arena says, once; none unless the plan asks for it.
+    pub fn take_arena(&mut self) -> Option<RingWriter> {
+        self.arena.take()
+    }
+
     /// A message that does not get through is counted by the ring.
     pub fn send(&mut self, message: &WorkerMessage) {
-        match serde_json::to_vec(message) {
-            Ok(text) => {
-                self.messages.write_or_wait(FrameKind::MESSAGE, &text, PATIENCE);
-            }
-            Err(error) => tracing::error!(%error, "a message could not be written"),
-        }
+        send_through(&mut self.messages, message);
     }
 
     pub fn memory(&mut self, stage: MemoryStage) {
@@ -86,5 +91,14 @@ impl Outbox {
     pub fn steady(&mut self, begin: bool) {
         let cpu_time_nanos = own_usage().map_or(0, |usage| usage.cpu_time_nanos);
         self.send(&WorkerMessage::Steady { begin, timestamp_nanos: now_nanos(), cpu_time_nanos });
+    }
+}
+
+pub fn send_through(ring: &mut RingWriter, message: &WorkerMessage) {
+    match serde_json::to_vec(message) {
+        Ok(text) => {
+            ring.write_or_wait(FrameKind::MESSAGE, &text, PATIENCE);
+        }
+        Err(error) => tracing::error!(%error, "a message could not be written"),
     }
 }

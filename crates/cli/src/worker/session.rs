@@ -10,6 +10,8 @@ use super::{SECOND_SESSION_LIMIT, Stopped, failures};
 use crate::measure::plan::WorkerPlan;
 use crate::measure::protocol::{SessionCreated, WorkerMessage};
 
+const CPU: &str = "CPUExecutionProvider";
+
 /// The first session, and how long it took.
 pub fn create(
     plan: &WorkerPlan,
@@ -24,9 +26,11 @@ pub fn create(
     for subgraph in session.placement().unwrap_or_default() {
         *placement.entry(subgraph.provider).or_default() += subgraph.nodes.len() as u64;
     }
+    let providers = used_providers(&session);
     outbox.send(&WorkerMessage::SessionCreated(SessionCreated {
         nanos,
-        providers: used_providers(&session),
+        provider_versions: provider_versions(environment, &providers),
+        providers,
         fallbacks: session.fallbacks().to_vec(),
         placement: placement.into_iter().collect(),
         inputs: session.inputs().to_vec(),
@@ -35,9 +39,21 @@ pub fn create(
     Ok((session, nanos))
 }
 
+/// What provider libraries say of themselves (since 1.23). Those inside of ONNX Runtime have its version, and the CPU's is
+/// one of them: nobody is asked for its sake.
+fn provider_versions(environment: &Environment, providers: &[String]) -> BTreeMap<String, String> {
+    if providers.iter().all(|name| name == CPU) {
+        return BTreeMap::new();
+    }
+    let devices = environment.devices().unwrap_or_default().into_iter();
+    devices
+        .filter(|device| providers.contains(&device.ep_name))
+        .filter_map(|device| Some((device.ep_name, device.ep_metadata.get("version")?.clone())))
+        .collect()
+}
+
 /// The CPU is always there, also when nobody asked for it.
 fn used_providers(session: &Session) -> Vec<String> {
-    const CPU: &str = "CPUExecutionProvider";
     let mut providers = session.providers().to_vec();
     if !providers.iter().any(|name| name == CPU) {
         providers.push(CPU.to_owned());

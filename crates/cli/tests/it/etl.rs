@@ -115,3 +115,62 @@ fn sessions_are_refused_elsewhere_and_asked_for_wrongly_everywhere() {
         assert!(told.contains("run on Windows only") && told.contains("hint:"), "{told}");
     }
 }
+
+/// Windows Performance Recorder, stood in for by a script that notes what it was asked.
+#[cfg(unix)]
+#[test]
+fn the_recorder_of_windows_is_started_and_stopped() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = Place::new();
+    let script = "#!/bin/sh\necho \"$@\" >> asked.txt\ncase \"$1\" in -stop) echo trace > \"$2\";; esac\n\
+                  case \"$2\" in Broken) echo 'The profile is unknown.'; exit 3;; esac\n";
+    let program = place.file("wpr", script);
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let here = place.directory.path().display().to_string();
+    let path = format!("{here}:{}", std::env::var("PATH").unwrap_or_default());
+    let run = |arguments: &[&str]| place.command(arguments).env("PATH", &path).output().expect("it starts");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(&here, "[here]");
+    let started = run(&["etl", "start", "--wpr", "CPU,gpu,Memory"]);
+    let stopped = run(&["etl", "stop", "--wpr", "-o", "t.etl"]);
+    let again = run(&["etl", "stop", "--wpr", "-o", "t.etl"]);
+    let broken = run(&["etl", "start", "--wpr", "Broken"]);
+    let codes = [&started, &stopped, &again, &broken].map(|output| output.status.code());
+    assert_eq!(codes, [Some(0), Some(0), Some(2), Some(1)], "{}", text(&started.stderr));
+    let asked = std::fs::read_to_string(place.directory.path().join("asked.txt")).expect("it was asked");
+    let said = text(&started.stdout) + &text(&stopped.stdout) + &text(&again.stderr) + &text(&broken.stderr);
+    insta::assert_snapshot!(said + &asked.replace(&here, "[here]"), @r"
+    Windows Performance Recorder records CPU, GPU, VirtualAllocation
+    stop it with: ortscope etl stop --wpr -o trace.etl
+    6 B written  [here]/t.etl
+    error: 't.etl' exists already
+    hint: --force replaces it
+    error: wpr -start Broken -filemode ended with 0x3: The profile is unknown.
+    hint: `wpr -status` tells what it records now, `wpr -cancel` ends that without a file, `wpr -profiles` lists what it knows
+    -start CPU -start GPU -start VirtualAllocation -filemode
+    -stop [here]/t.etl
+    -start Broken -filemode
+    ");
+}
+
+#[test]
+fn without_the_recorder_of_windows_it_is_said() {
+    if std::path::Path::new(r"C:\Windows\System32\wpr.exe").exists() {
+        skips::skipped("Windows Performance Recorder is here, and would record");
+        return;
+    }
+    let place = Place::new();
+    let run = |arguments: &[&str]| {
+        let output =
+            place.command(arguments).env("PATH", place.directory.path()).output().expect("it starts");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, told) = run(&["etl", "start", "--wpr", "CPU,GPU,Memory"]);
+    assert_eq!(code, Some(2), "{told}");
+    assert!(
+        told.contains("there is no Windows Performance Recorder (wpr)") && told.contains("hint:"),
+        "{told}"
+    );
+    place.ortscope(&["etl", "start", "--wpr", "CPU", "-o", "t.etl"]).expect_code(2);
+    place.ortscope(&["etl", "stop", "--wpr"]).expect_code(2);
+    place.ortscope(&["etl", "start", "--wpr=-cancel"]).expect_code(2);
+}

@@ -1,11 +1,14 @@
 //! The program as its users meet it: real processes, a real ONNX Runtime, what they print and how they end.
 
+mod altered;
 mod bad_input;
+mod ci;
 mod commands;
 mod devices;
 mod etl;
 mod import_etl;
 mod inside;
+mod leaks;
 mod measuring;
 mod observing;
 mod operators;

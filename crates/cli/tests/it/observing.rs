@@ -55,6 +55,19 @@ fn a_running_process_is_watched_by_its_id() {
     assert!(document["processes"][0]["samples"].as_u64().is_some_and(|samples| samples > 5), "{document}");
 }
 
+/// Sources that never end by themselves, such as the kernel's events, do not keep it from ending.
+#[cfg(target_os = "linux")]
+#[test]
+fn watching_ends_with_the_process_also_with_kernel_events() {
+    let place = Place::new();
+    let mut child = Command::new("sleep").arg("1").spawn().expect("sleep starts");
+    let pid = child.id().to_string();
+    let run = place.ortscope(&["attach", &pid, "--kernel", "--duration", "60s", "--no-save", "--json"]);
+    child.wait().ok();
+    let document = run.expect_code(0).json();
+    assert_ne!(document["ending"], "duration", "{document}");
+}
+
 #[test]
 fn what_cannot_be_watched_is_said_at_once() {
     let place = Place::new();

@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use crate::altered;
 use crate::support::onnx::{Dim, Graph, initializer, node, tensor_type};
 use crate::support::{Place, library, models, skips, small_model};
 
@@ -129,6 +130,95 @@ fn a_side_that_fails_half_way_keeps_what_was_measured() {
     assert_eq!(document["verdict"], "inconclusive");
 }
 
+/// The same for models: a provider that aborts the worker in its third round.
+#[test]
+fn a_model_that_crashes_half_way_is_a_result() {
+    let Some(real) = library() else { return };
+    let place = Place::new();
+    let model = small_model(&place);
+    let counter = place.directory.path().join("counter").display().to_string();
+    // Its first process is the trial, so that round 3 is its fourth.
+    let defect =
+        [("ALTERED_DIES_AFTER", "30"), ("ALTERED_DIES_IN", "4"), ("ALTERED_COUNTER", counter.as_str())];
+    let Some(dying) = altered::library(&place, &real, "dying", &defect) else { return };
+    let side = format!("ort-library={}", dying.display());
+    let arguments = [&["bench", &model, "--b", &side, "--metric", "memory", "--json"][..], &BRIEF].concat();
+    let run = place.with_library(&real, &arguments).expect_error(
+        3,
+        &[
+            "B failed in round 3",
+            "the worker process died",
+            "after",
+            "its last words: altered: the defect strikes",
+        ],
+    );
+    let document = run.json();
+    assert_eq!(document["side_failure"]["side"], "B");
+    assert_eq!(document["side_failure"]["round"], 3);
+    assert_eq!(document["rounds"].as_array().unwrap().len(), 2, "what was measured before stands");
+    assert_eq!(document["verdict"], "inconclusive");
+    // In a gate it is a result too, and the files for CI are written.
+    std::fs::remove_file(&counter).unwrap();
+    let config = format!(
+        "[ort]\nlibrary = {:?}\n[gate]\nmetrics = [\"memory\"]\nblock_seconds = 0.2\n[[gate.models]]\npath = \"small.onnx\"\n\
+         baseline = \"small.onnx\"\n",
+        dying.display().to_string()
+    );
+    place.file("ortscope.toml", config);
+    let gate = place.ortscope(&["gate", "--junit", "gate.xml", "--summary", "gate.md"]);
+    let gate = gate.expect_error(3, &["failed in round", "the defect strikes"]);
+    assert!(gate.stdout().contains("failed    "), "{}", gate.stdout());
+    let read = |name: &str| std::fs::read_to_string(place.directory.path().join(name)).unwrap();
+    assert!(read("gate.xml").contains("<error message=") && read("gate.md").contains("**failed**"));
+}
+
+#[test]
+fn too_noisy_a_machine_is_told() {
+    if std::env::consts::FAMILY != "unix" {
+        skips::skipped("the command is one for sh");
+        return;
+    }
+    let place = Place::new();
+    // Now much slower than A, now much faster: the bounds lie on both sides of every margin.
+    let noisy = "echo x >> count; test $(( $(wc -l < count) % 2 )) -eq 0 && sleep 0.3; true";
+    let arguments = ["bench", "--ab", "sleep 0.06", noisy, "--max-rounds", "6"];
+    let run = place.ortscope(&arguments).expect_code(0);
+    assert!(run.stdout().contains("verdict   inconclusive: time ["), "{}", run.stdout());
+    assert!(run.stdout().contains("a quieter machine"), "{}", run.stdout());
+    assert!(
+        run.stderr().contains("warning:") && run.stderr().contains("--fail-on inconclusive"),
+        "{}",
+        run.stderr()
+    );
+    place.ortscope(&[&arguments[..], &["--fail-on", "inconclusive", "-q"]].concat()).expect_code(11);
+}
+
+#[test]
+fn recordings_that_cannot_be_compared_say_why() {
+    let Some(library) = library() else { return };
+    let place = Place::new();
+    let model = small_model(&place);
+    let run = |name: &str, more: &[&str]| {
+        let words = ["run", &model, "--save", name, "-q", "--runs", "60", "--profile", "off"];
+        place.with_library(&library, &[&words[..], more].concat()).expect_code(0);
+    };
+    run("one", &[]);
+    run("wide", &["--batch", "8"]);
+    place
+        .ortscope(&["compare", "one", "wide"])
+        .expect_error(4, &["fed different inputs", "one with x float32[1,3]", "wide with x float32[8,3]"]);
+    // A recording of a program that ran no model.
+    let program = env!("CARGO_BIN_EXE_ortscope");
+    place.ortscope(&["record", "--save", "empty", "--", program, "--version"]).expect_code(0);
+    place.ortscope(&["compare", "one", "empty"]).expect_error(12, &["'empty' holds no measured inference"]);
+    place.ortscope(&["compare", "one", "never-made"]).expect_error(2, &["never-made"]);
+    let few = "[gate]\n[[gate.models]]\npath = \"small.onnx\"\nbaseline_runs = [\"one\"]\n";
+    place.file("ortscope.toml", few);
+    place.with_library(&library, &["gate"]).expect_error(12, &["has 1 recordings, 5 are needed"]);
+    place.file("ortscope.toml", few.replace("one", "gone"));
+    place.with_library(&library, &["gate"]).expect_error(12, &["there is no baseline", "gone"]);
+}
+
 #[test]
 fn commands_that_differ_by_far_are_judged() {
     let place = Place::new();
@@ -207,6 +297,35 @@ fn recordings_of_another_machine_are_not_comparable() {
         .expect_error(12, &["not comparable", "cpu model", "another processor"]);
     let forced = place.ortscope(&["compare", "here", "there", "--force", "--json"]).expect_code(0).json();
     assert_eq!(forced["forced"], true);
+    let text = place.ortscope(&["compare", "here", "there", "--force"]).expect_code(0).stdout();
+    assert!(text.contains("forced    not comparable: cpu model"), "{text}");
+    // The same machine with another driver, another ONNX Runtime, or another version of the same provider.
+    let here = place.ortscope(&["runs", "show", "here", "--json"]).expect_code(0).json();
+    let own = here["manifest"]["fingerprint"].clone();
+    for (fact, a, b, words) in [
+        (
+            "driver_nvidia",
+            Some("550.54.14"),
+            Some("560.28.03"),
+            "driver nvidia (550.54.14 against 560.28.03)",
+        ),
+        ("driver_nvidia", None, Some("560.28.03"), "driver nvidia (unknown against 560.28.03)"),
+        ("provider_QNN", Some("2.31"), Some("2.32"), "provider QNN (2.31 against 2.32)"),
+        ("ort_version", Some("1.20.0"), Some("1.31.1"), "ort version (1.20.0 against 1.31.1)"),
+    ] {
+        for (run, value) in [("here", a), ("there", b)] {
+            let id = place.ortscope(&["runs", "show", run, "--json"]).expect_code(0).json();
+            let id = id["manifest"]["id"].as_str().unwrap().to_owned();
+            let path = place.directory.path().join("runs").join(id).join("manifest.json");
+            let mut manifest: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+            manifest["fingerprint"] = own.clone();
+            if let Some(value) = value {
+                manifest["fingerprint"][fact] = value.into();
+            }
+            std::fs::write(&path, manifest.to_string()).unwrap();
+        }
+        place.ortscope(&["compare", "here", "there"]).expect_error(12, &["not comparable", words]);
+    }
 }
 
 #[test]

@@ -118,9 +118,16 @@ fn the_timeline_loses_no_event_at_any_width() {
     // What it waited for and who waited for it, in its own run: their rectangles can be asked for in turn.
     let dependencies = &event["dependencies"];
     let names = |refs: &Value| -> Vec<String> {
-        refs.as_array().expect("a list").iter().map(|one| one["name"].as_str().expect("a name").into()).collect()
+        refs.as_array()
+            .expect("a list")
+            .iter()
+            .map(|one| one["name"].as_str().expect("a name").into())
+            .collect()
     };
-    assert_eq!((names(&dependencies["needs"]), names(&dependencies["needed_by"])), (vec!["conv_0".into()], vec!["conv_1".into()]));
+    assert_eq!(
+        (names(&dependencies["needs"]), names(&dependencies["needed_by"])),
+        (vec!["conv_0".into()], vec!["conv_1".into()])
+    );
     let need = &dependencies["needs"][0];
     let (id, lane) = (need["id"].as_i64().expect("an id"), need["lane"].as_str().expect("a lane"));
     let first = of_recording(&world, &format!("/timeline/event?lane={}&id={id}", lane.replace('|', "%7C")));
@@ -128,7 +135,10 @@ fn the_timeline_loses_no_event_at_any_width() {
     assert_eq!(names(&first["dependencies"]["needed_by"]), ["relu_0", "conv_1"]);
     let end = |record: &Value| record["t_ms"].as_f64().zip(record["duration_ms"].as_f64());
     let (begin, duration) = end(need).expect("numbers");
-    assert!(begin + duration <= event["operation"]["t_ms"].as_f64().expect("a time"), "another run's: {event}");
+    assert!(
+        begin + duration <= event["operation"]["t_ms"].as_f64().expect("a time"),
+        "another run's: {event}"
+    );
 }
 
 #[test]

@@ -11,8 +11,8 @@ use ortscope_core::clock::{WallAnchor, now_nanos};
 use ortscope_core::live::{Limits, LiveMemory};
 use ortscope_core::pipeline::Sink as _;
 use ortscope_core::schema::{
-    DeviceSampleRow, FindingRow, GraphEdgeRow, InferenceRow, KernelEventRow, OperatorRow, ProcessRow, ProcessSampleRow,
-    Row, SessionRow, SystemSampleRow, UnavailabilityRow,
+    DeviceSampleRow, FindingRow, GraphEdgeRow, InferenceRow, KernelEventRow, OperatorRow, ProcessRow,
+    ProcessSampleRow, Row, SessionRow, SystemSampleRow, UnavailabilityRow,
 };
 use ortscope_server::security::Role;
 use ortscope_server::security::tokens::TokenFile;

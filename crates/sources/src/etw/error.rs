@@ -28,10 +28,10 @@ pub enum EtwError {
     )]
     OtherClock { name: String },
     #[error(
-        "this system imitates Windows and has no event tracing ({what} answered {code})\n  hint: this is not a question of rights; \
-         on Windows itself it works"
+        "this system imitates Windows and has no event tracing ({why})\n  hint: this is not a question of rights; on Windows itself \
+         it works"
     )]
-    NotSupported { what: &'static str, code: Code },
+    NotSupported { why: String },
     #[error("this Windows has no {what} ({code})\n  hint: Windows 10 version 1909 or newer has it")]
     TooOld { what: &'static str, code: Code },
     #[error("{what} failed with {code}\n  hint: `net helpmsg {number}` prints what Windows says about it", number = code.0)]
@@ -89,6 +89,15 @@ impl EtwError {
             codes::INSTANCE_NOT_FOUND => Self::NoSuchSession { name: name.to_owned() },
             code => Self::of("OpenTrace", code),
         }
+    }
+
+    /// Of a system whose answers mean nothing.
+    pub(super) fn of_imitation(what: &str, code: Code) -> Self {
+        let why = match code {
+            codes::SUCCESS => format!("{what} does nothing"),
+            code => format!("{what} answered {code}"),
+        };
+        Self::NotSupported { why }
     }
 
     pub(super) fn of(what: &'static str, code: Code) -> Self {

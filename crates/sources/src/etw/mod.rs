@@ -7,17 +7,21 @@
 mod api;
 mod consumer;
 mod error;
+mod filter;
 mod flags;
 mod raw;
 mod session;
 mod settings;
+mod source;
 
 pub use api::{
     Code, Control, EtwApi, InformationClass, Request, SessionHandle, SessionStatus, TraceHandle, codes,
 };
 pub use consumer::{Consumer, ConsumerCounts};
 pub use error::EtwError;
+pub use filter::ProcessFilter;
 pub use flags::{KernelFlags, UnknownFlag};
 pub use raw::{RawItem, RawRecord};
 pub use session::{LiveSession, SessionLosses, close_orphans, start_to_file, stop};
 pub use settings::{Provider, Settings, providers};
+pub use source::{EtwRows, EtwSource};

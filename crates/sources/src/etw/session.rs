@@ -13,6 +13,7 @@ use super::api::{
 };
 use super::consumer::{Consumer, ConsumerCounts};
 use super::error::EtwError;
+use super::filter::Filtering;
 use super::flags::KernelFlags;
 use super::settings::Settings;
 use crate::kernel::DrainStats;
@@ -79,6 +80,7 @@ pub struct LiveSession {
     thread: Option<JoinHandle<Answer<()>>>,
     consumer: Arc<Consumer>,
     decoder: EtwDecoder,
+    filtering: Filtering,
     drained: Vec<u8>,
     seen: ConsumerCounts,
     /// The counters of Windows when we began: an attached session has its own past.
@@ -105,7 +107,7 @@ impl LiveSession {
     pub fn open(api: Arc<dyn EtwApi>, settings: Settings, limits: Limits) -> Result<Self, EtwError> {
         let mut notes = Vec::new();
         let imitation = |what, error: EtwError, code| match api.is_imitation() {
-            true => EtwError::NotSupported { what, code },
+            true => EtwError::of_imitation(what, code),
             false => error,
         };
         let started = match settings.attach {
@@ -138,6 +140,7 @@ impl LiveSession {
         let now = Instant::now();
         Ok(Self {
             decoder: EtwDecoder::live(api.ticks_per_second(), limits),
+            filtering: Filtering::new(settings.filter.clone()),
             maximum_buffers: status.maximum_buffers.max(settings.maximum_buffers),
             base: if settings.attach { (status.events_lost, status.real_time_buffers_lost) } else { (0, 0) },
             api,
@@ -163,8 +166,9 @@ impl LiveSession {
         let is_over = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
         let counts = self.consumer.swap(&mut self.drained);
         let (mut rest, mut events) = (self.drained.as_slice(), 0);
+        let mut sink = self.filtering.over(sink);
         while let Some((record, after)) = live::unpack(rest) {
-            self.decoder.push(&record, sink);
+            self.decoder.push(&record, &mut sink);
             events += 1;
             rest = after;
         }
@@ -259,6 +263,11 @@ impl LiveSession {
         self.consumer.counts()
     }
 
+    /// Events of processes that the filter does not tell of.
+    pub fn left_out(&self) -> u64 {
+        self.filtering.left_out()
+    }
+
     pub fn decoder(&self) -> &EtwDecoder {
         &self.decoder
     }
@@ -271,7 +280,7 @@ impl LiveSession {
     pub fn finish<S: EtwSink + ?Sized>(&mut self, sink: &mut S) -> DrainStats {
         self.close();
         let stats = self.drain(sink);
-        self.decoder.finish(sink);
+        self.decoder.finish(&mut self.filtering.over(sink));
         stats
     }
 
@@ -342,9 +351,12 @@ pub fn start_to_file(api: &Arc<dyn EtwApi>, settings: &Settings) -> Result<Vec<S
     let mut notes = Vec::new();
     let mut started = start(api, settings, &mut notes)?;
     configure(&**api, started.handle, settings, &mut notes).map_err(|code| match api.is_imitation() {
-        true => EtwError::NotSupported { what: "TraceSetInformation", code },
+        true => EtwError::of_imitation("TraceSetInformation", code),
         false => EtwError::of_kernel(code),
     })?;
+    if api.is_imitation() {
+        return Err(EtwError::of_imitation("StartTrace", codes::SUCCESS));
+    }
     // It is left to run.
     started.is_stopped = true;
     Ok(notes)
@@ -352,6 +364,9 @@ pub fn start_to_file(api: &Arc<dyn EtwApi>, settings: &Settings) -> Result<Vec<S
 
 /// Ends a session, whoever started it; what it wrote and lost.
 pub fn stop(api: &dyn EtwApi, name: &str) -> Result<SessionStatus, EtwError> {
+    if api.is_imitation() {
+        return Err(EtwError::of_imitation("ControlTrace", codes::SUCCESS));
+    }
     api.control(name, Control::Stop).map_err(|code| match code {
         codes::ACCESS_DENIED => EtwError::of_start(name, true, code, None),
         code => EtwError::of_open(name, code),

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use ortscope_decode::etw::live::ProviderId;
 
+use super::filter::ProcessFilter;
 use super::flags::KernelFlags;
 
 /// A provider of events beside the kernel.
@@ -70,6 +71,8 @@ pub struct Settings {
     pub flush_seconds: u32,
     pub kernel: KernelFlags,
     pub providers: Vec<Provider>,
+    /// Which processes a consumer is told of. A file has all.
+    pub filter: ProcessFilter,
     /// 1000 samples of each processor in a second, with [`KernelFlags::PROFILE`].
     pub samples_per_second: u32,
     /// Stacks of samples and switches. Off: they make the trace several times as large.
@@ -91,6 +94,7 @@ impl Default for Settings {
             flush_seconds: 1,
             kernel: KernelFlags::ALWAYS,
             providers: Vec::new(),
+            filter: ProcessFilter::default(),
             samples_per_second: 1000,
             stacks: false,
             log_file: None,

@@ -56,6 +56,10 @@ impl KernelTrace {
         match self.0 {}
     }
 
+    pub fn take_notes(&mut self) -> Vec<String> {
+        match self.0 {}
+    }
+
     pub fn drain(&mut self, _out: &mut impl FnMut(KernelEvent)) -> DrainStats {
         match self.0 {}
     }

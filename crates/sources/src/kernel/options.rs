@@ -88,6 +88,8 @@ pub struct TraceOptions {
     pub sample_cost: bool,
     /// Windows: read this session, which runs already, and neither change nor stop it.
     pub session: Option<String>,
+    /// Windows: what a session of our own is asked for beside the classes; `None`: the defaults, under a name of this process.
+    pub etw: Option<crate::etw::Settings>,
 }
 
 impl Default for TraceOptions {
@@ -100,6 +102,7 @@ impl Default for TraceOptions {
             measure_cost: false,
             sample_cost: false,
             session: None,
+            etw: None,
         }
     }
 }

@@ -91,11 +91,46 @@ pub fn machine_facts() -> MachineFacts {
         governor: line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         virtual_machine: procfs::cpuinfo_value(&cpuinfo, "flags")
             .map(|flags| flags.split_ascii_whitespace().any(|flag| flag == "hypervisor")),
+        drivers: drivers(std::path::Path::new("/sys/module")),
         ..MachineFacts::basic()
     }
+}
+
+/// Modules that drive GPUs and NPUs, with the version of those that have one of their own.
+fn drivers(modules: &std::path::Path) -> std::collections::BTreeMap<String, String> {
+    const NAMES: [&str; 9] =
+        ["nvidia", "amdgpu", "i915", "xe", "intel_vpu", "amdxdna", "qaic", "habanalabs", "rknpu"];
+    let version = |name: &str| {
+        let directory = modules.join(name);
+        let own = std::fs::read_to_string(directory.join("version")).ok();
+        let own = own.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
+        directory.is_dir().then(|| own.unwrap_or_else(|| "of the kernel".to_owned()))
+    };
+    NAMES.iter().filter_map(|name| Some(((*name).to_owned(), version(name)?))).collect()
 }
 
 /// Event tracing of this kind is Windows'.
 pub fn etw_functions() -> Option<std::sync::Arc<dyn crate::etw::EtwApi>> {
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::drivers;
+
+    #[test]
+    fn drivers_have_their_version_or_the_kernels() {
+        let root = tempfile::tempdir().expect("a temporary directory");
+        for (module, version) in [("nvidia", Some("550.54.14\n")), ("xe", None), ("snd", Some("1"))] {
+            let directory = root.path().join(module);
+            std::fs::create_dir(&directory).expect("a directory");
+            if let Some(version) = version {
+                std::fs::write(directory.join("version"), version).expect("a file");
+            }
+        }
+        let found: Vec<(String, String)> = drivers(root.path()).into_iter().collect();
+        let expected = [("nvidia", "550.54.14"), ("xe", "of the kernel")];
+        assert_eq!(found, expected.map(|(name, version)| (name.to_owned(), version.to_owned())));
+        assert!(drivers(&root.path().join("none")).is_empty());
+    }
 }

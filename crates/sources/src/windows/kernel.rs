@@ -29,6 +29,7 @@ pub struct KernelTrace {
     session: LiveSession,
     unavailable: Vec<ClassUnavailable>,
     images: Images,
+    notes_told: usize,
 }
 
 #[derive(Debug, Default)]
@@ -106,18 +107,20 @@ impl KernelTrace {
                 }),
             }
         }
+        // Beside sessions of other processes of ours.
+        let usual = || Settings { name: format!("ortscope-{}", std::process::id()), ..Settings::default() };
+        let asked = options.etw.clone().unwrap_or_else(usual);
         let settings = Settings {
-            // Beside sessions of other processes of ours.
-            name: options.session.clone().unwrap_or_else(|| format!("ortscope-{}", std::process::id())),
+            name: options.session.clone().unwrap_or_else(|| asked.name.clone()),
             attach: options.session.is_some(),
-            kernel,
+            kernel: kernel | asked.kernel,
             waiting_bytes: options.ring_bytes_total / 4,
-            ..Settings::default()
+            ..asked
         };
         crate::etw::close_orphans(&*api);
         let session = LiveSession::open(api, settings, Limits::default())?;
         let images = Images { wanted: options.classes.contains(&Class::Images), ..Images::default() };
-        Ok(Self { session, unavailable, images })
+        Ok(Self { session, unavailable, images, notes_told: 0 })
     }
 
     pub fn backend(&self) -> TraceBackend {
@@ -135,6 +138,13 @@ impl KernelTrace {
     /// Why nothing comes any more.
     pub fn ended(&self) -> Option<&str> {
         self.session.ended()
+    }
+
+    /// What was refused or went wrong since the last call, in sentences.
+    pub fn take_notes(&mut self) -> Vec<String> {
+        let notes = self.session.notes().get(self.notes_told..).unwrap_or_default().to_vec();
+        self.notes_told += notes.len();
+        notes
     }
 
     pub fn drain(&mut self, out: &mut impl FnMut(KernelEvent)) -> DrainStats {

@@ -1,6 +1,7 @@
 //! Windows: processes from snapshots of the system (`proc`), kernel events from sessions (`etw`, `kernel`), the machine (`system`, `power`).
 #![expect(unsafe_code, reason = "Win32 functions")]
 
+mod drivers;
 mod etw;
 mod handles;
 pub mod kernel;
@@ -114,6 +115,7 @@ pub fn machine_facts() -> MachineFacts {
         cpu_model: std::env::var("PROCESSOR_IDENTIFIER").ok(),
         memory_bytes: system::memory().map(|memory| memory.ullTotalPhys),
         governor: power::plan(),
+        drivers: drivers::versions(),
         ..MachineFacts::basic()
     }
 }

@@ -275,6 +275,17 @@ impl ProcessBackend for SnapshotBackend {
     fn memory(&mut self, slot: usize, row: &mut ProcessSampleRow) -> Result<(), ReadError> {
         self.with(slot, |watched, process, is_wine| {
             let counted = |count: u64| Some(count).filter(|_| !is_wine);
+            let of_handle = match process {
+                Some(_) => None,
+                None => watched.handle.as_ref().and_then(ProcessHandle::memory),
+            };
+            let resident = process
+                .map(Process::working_set_bytes)
+                .or_else(|| of_handle.map(|memory| memory.working_set_bytes));
+            // One that is just ending has given its memory back and is still listed: what it had last stands.
+            if resident == Some(0) && row.working_set_bytes > 0 {
+                return;
+            }
             if let Some(process) = process {
                 row.working_set_bytes = process.working_set_bytes();
                 row.peak_working_set_bytes = Some(process.peak_working_set_bytes());
@@ -288,7 +299,7 @@ impl ProcessBackend for SnapshotBackend {
                 row.priority = Some(i64::from(process.base_priority())).filter(|_| !is_wine);
                 row.thread_count = Some(u64::from(process.thread_count()));
                 row.handle_count = Some(u64::from(process.handle_count()));
-            } else if let Some(memory) = watched.handle.as_ref().and_then(ProcessHandle::memory) {
+            } else if let Some(memory) = of_handle {
                 row.working_set_bytes = memory.working_set_bytes;
                 row.peak_working_set_bytes = Some(memory.peak_working_set_bytes);
                 row.private_bytes = Some(memory.private_bytes).filter(|bytes| *bytes > 0);

@@ -7,6 +7,7 @@ use ortscope_core::kernel::threads::Limits;
 use ortscope_sources::KernelTrace;
 use ortscope_sources::etw::{
     Code, EtwError, KernelFlags, LiveSession, SessionStatus, Settings, close_orphans, codes, providers,
+    start_to_file, stop,
 };
 use ortscope_sources::kernel::{TraceError, TraceOptions};
 
@@ -63,6 +64,22 @@ fn every_refusal_in_its_own_words_and_nothing_left_behind() {
         text += &format!("# {name}{}\n{error}\n\n", if permission { " (a right is missing)" } else { "" });
     }
     insta::assert_snapshot!("refusals", text);
+}
+
+/// An imitation says "done" to everything that needs no consumer: nothing would be written, and nothing was stopped.
+#[test]
+fn sessions_of_an_imitation_are_not_said_to_run() {
+    let table = Arc::new(Table { imitation: true, ..Table::default() });
+    let user = Settings { kernel: KernelFlags::default(), ..Settings::default() };
+    let started = start_to_file(&(Arc::clone(&table) as Arc<_>), &user).expect_err("nothing is written");
+    let stopped = stop(&*table, "x").expect_err("nothing is stopped");
+    insta::assert_snapshot!(format!("{started}\n{stopped}"), @r"
+    this system imitates Windows and has no event tracing (StartTrace does nothing)
+      hint: this is not a question of rights; on Windows itself it works
+    this system imitates Windows and has no event tracing (ControlTrace does nothing)
+      hint: this is not a question of rights; on Windows itself it works
+    ");
+    assert!(table.state.lock().unwrap().sessions.is_empty());
 }
 
 #[test]

@@ -9,4 +9,5 @@
 
 mod errors;
 mod replay;
+mod source;
 mod table;

@@ -1,24 +1,25 @@
 //! Records of real traces, handed out by a session: they mean the same as in their file, and none is lost unseen.
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use ortscope_core::kernel::KernelEvent;
 use ortscope_core::kernel::threads::Limits;
 use ortscope_decode::etw::{EtwDecoder, EtwSink, Inference, Sample};
 use ortscope_etl::Etl;
-use ortscope_sources::etw::{Consumer, LiveSession, Settings};
+use ortscope_sources::etw::{Consumer, LiveSession, ProcessFilter, Settings};
 
 use super::table::{Table, corpus, hand_out};
 
 /// What is compared.
 #[derive(Default, PartialEq, Debug)]
-struct Kept {
+pub struct Kept {
     kernel: Vec<KernelEvent>,
-    samples: Vec<Sample>,
+    pub samples: Vec<Sample>,
     inferences: Vec<Inference>,
     stacks: u64,
     devices: u64,
@@ -51,7 +52,7 @@ impl EtwSink for Kept {
 }
 
 /// The file as it is decoded without a session.
-fn offline(path: &Path) -> (Kept, u64, u64) {
+pub fn offline(path: &Path) -> (Kept, u64, u64) {
     let bytes = std::fs::read(path).unwrap();
     let etl = Etl::new(bytes.as_slice()).unwrap();
     let (mut kept, mut records) = (Kept::default(), 0);
@@ -66,7 +67,7 @@ fn offline(path: &Path) -> (Kept, u64, u64) {
     (kept, records, etl.header().clock.ticks_per_second())
 }
 
-fn deliver(path: &Path, consumer: &Consumer) {
+pub fn deliver(path: &Path, consumer: &Consumer) {
     let bytes = std::fs::read(path).unwrap();
     let etl = Etl::new(bytes.as_slice()).unwrap();
     etl.ordered(|record| {
@@ -93,7 +94,8 @@ fn a_session_means_the_same_as_the_file_and_loses_nothing() {
             deliver: Box::new(move |consumer, _| deliver(&path, consumer)),
             ..Table::default()
         };
-        let settings = Settings { waiting_bytes: 256 << 20, ..Settings::default() };
+        let settings =
+            Settings { waiting_bytes: 256 << 20, filter: ProcessFilter::everything(), ..Settings::default() };
         let mut session = LiveSession::open(Arc::new(table), settings, Limits::default()).unwrap();
         let mut kept = Kept::default();
         let (begin, mut drained) = (Instant::now(), 0);
@@ -113,6 +115,47 @@ fn a_session_means_the_same_as_the_file_and_loses_nothing() {
         assert!(kept == expected, "{name}: what a session means differs from its file");
     }
     assert!(kernel_events > 3_000, "{kernel_events}");
+}
+
+/// What is left out is what the file has of others, no more and no less; starts, ends and switches always come.
+#[test]
+fn a_filter_leaves_out_the_events_of_others_and_counts_them() {
+    let Some(folder) = corpus() else { return };
+    let path = folder.join("perfview_net.4.5.2.x64.etl");
+    let (expected, records, frequency) = offline(&path);
+    let mut by_pid: HashMap<u32, usize> = HashMap::new();
+    expected.samples.iter().for_each(|sample| *by_pid.entry(sample.cpu.thread.pid).or_default() += 1);
+    let (&busiest, _) = by_pid.iter().filter(|(pid, _)| **pid > 4).max_by_key(|(_, count)| **count).unwrap();
+    let only = ProcessFilter { include_pids: vec![busiest], ..ProcessFilter::everything() };
+    for filter in [only.clone(), ProcessFilter::default()] {
+        let (file, is_only) = (path.clone(), filter == only);
+        let deliver = Box::new(move |consumer: &Consumer, _: &AtomicBool| deliver(&file, consumer));
+        let table = Table { frequency, deliver, ..Table::default() };
+        let settings = Settings { waiting_bytes: 256 << 20, filter, ..Settings::default() };
+        let mut session = LiveSession::open(Arc::new(table), settings, Limits::default()).unwrap();
+        let (mut kept, begin) = (Kept::default(), Instant::now());
+        while session.counts().records < records && begin.elapsed() < Duration::from_secs(60) {
+            session.drain(&mut kept);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        session.finish(&mut kept);
+        let wanted = |pid: u32| if is_only { pid == busiest } else { pid != 0 && pid != 4 };
+        assert!(kept.samples.iter().all(|sample| wanted(sample.cpu.thread.pid)));
+        let of_wanted = expected.samples.iter().filter(|sample| wanted(sample.cpu.thread.pid)).count();
+        assert_eq!(kept.samples.len(), of_wanted);
+        assert!(session.left_out() >= (expected.samples.len() - kept.samples.len()) as u64);
+        let is_life = |event: &&KernelEvent| matches!(event, KernelEvent::Start(_) | KernelEvent::Exit(_));
+        assert_eq!(
+            kept.kernel.iter().filter(is_life).count(),
+            expected.kernel.iter().filter(is_life).count()
+        );
+        println!(
+            "{} of {} samples, {} events left out",
+            kept.samples.len(),
+            expected.samples.len(),
+            session.left_out()
+        );
+    }
 }
 
 /// A million events in as short a time as the machine can: what does not fit is counted to the last one.
@@ -155,4 +198,60 @@ fn a_storm_is_taken_or_counted() {
         assert_eq!(drained + lost, EVENTS);
         assert!(may_lose || lost == 0, "{lost}");
     }
+}
+
+/// A million events a second for two seconds, as even as a busy system brings them. The rate and the share of a processor
+/// are printed; whether all of it fits depends on the machine, and what did not is counted.
+#[test]
+fn a_million_events_a_second_are_kept_up_with() {
+    let Some(folder) = corpus() else { return };
+    const PER_SECOND: u64 = 1_000_000;
+    const EVENTS: u64 = 2 * PER_SECOND;
+    let path = folder.join("perfview_diaghub.kernel.1.etl");
+    let handed_out = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&handed_out);
+    let table = Table {
+        deliver: Box::new(move |consumer, stopped| {
+            let bytes = std::fs::read(&path).unwrap();
+            let etl = Etl::new(bytes.as_slice()).unwrap();
+            let (begin, mut done) = (Instant::now(), 0);
+            while done < EVENTS && !stopped.load(Ordering::Relaxed) {
+                etl.ordered(|record| {
+                    hand_out(record, consumer);
+                    done += 1;
+                    if done % 1000 == 0 {
+                        let due = Duration::from_nanos(done * 1_000_000_000 / PER_SECOND);
+                        std::thread::sleep(due.saturating_sub(begin.elapsed()));
+                    }
+                    if done == EVENTS { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                })
+                .unwrap();
+            }
+            count.store(done, Ordering::SeqCst);
+        }),
+        ..Table::default()
+    };
+    // What `attach --kernel` uses.
+    let settings = Settings { waiting_bytes: 16 << 20, ..Settings::default() };
+    let mut session = LiveSession::open(Arc::new(table), settings, Limits::default()).unwrap();
+    let cpu = || ortscope_sources::own_usage().map_or(0, |usage| usage.cpu_time_nanos);
+    let (begin, cpu_before, mut drained, mut draining) = (Instant::now(), cpu(), 0, Duration::ZERO);
+    while handed_out.load(Ordering::SeqCst) < EVENTS && begin.elapsed() < Duration::from_secs(120) {
+        std::thread::sleep(Duration::from_millis(50));
+        let drain = Instant::now();
+        drained += session.drain(&mut ()).events;
+        draining += drain.elapsed();
+    }
+    let (took, used) = (begin.elapsed().as_secs_f64(), (cpu() - cpu_before) as f64 / 1e9);
+    drained += session.finish(&mut ()).events;
+    let lost = session.losses().total();
+    println!(
+        "{:.0} events/s for {took:.2} s: {drained} decoded, {lost} counted as lost; {:.1} % of a core, \
+         {:.0} ns of it for an event (reading the trace and handing it out included); decoding {:.1} % of the time",
+        EVENTS as f64 / took,
+        100.0 * used / took,
+        1e9 * used / EVENTS as f64,
+        100.0 * draining.as_secs_f64() / took,
+    );
+    assert_eq!(drained + lost, EVENTS);
 }

@@ -4,14 +4,17 @@
 //! their processes. So a verdict needs several recordings a side, made on the same machine with the same software;
 //! anything less is shown, with the intervals that each recording has in itself, and stays inconclusive.
 
+mod scaling;
 mod stored;
 
+use ortscope_analyze::leak::{LeakVerdict, arena_sentence};
 pub use ortscope_analyze::verdict::fingerprint::{Difference, differences};
-use ortscope_analyze::verdict::{Metric, MetricVerdict, Verdict, two_sample};
+use ortscope_analyze::verdict::{Metric, MetricVerdict, Verdict, block_needs, two_sample};
 use serde::Serialize;
 
+use self::scaling::Scaling;
 pub use self::stored::Stored;
-use super::bench::judge::{self, Judge};
+use super::bench::judge::{self, Judge, is_missing};
 use super::bench::report::{painted, shown, summary, table};
 use crate::args::{CompareArgs, GlobalArgs};
 use crate::exit::{Exit, Failure};
@@ -34,12 +37,32 @@ struct CompareDocument {
     verdict: Verdict,
     summary: String,
     verdicts: Vec<MetricVerdict>,
+    /// Recordings of B that lose memory with every inference, when none of A does.
+    leaks: Vec<String>,
     notes: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct ScalingDocument<'a> {
+    schema: &'static str,
+    ortscope_version: &'static str,
+    verdict: Verdict,
+    summary: &'static str,
+    #[serde(flatten)]
+    scaling: &'a Scaling,
 }
 
 pub fn run(args: &CompareArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     let judge = Judge::new(&args.judge, &judge::USUAL)?;
     let store = open_store(global)?;
+    if let ([a], [b]) = (args.a.as_slice(), args.b.as_slice())
+        && let (Some(one), Some(other)) = (scaling::open(&store, a)?, scaling::open(&store, b)?)
+    {
+        if !args.force {
+            not_comparable(&differences(&one.fingerprint, &other.fingerprint))?;
+        }
+        return compare_sweeps(&scaling::compare(&one, &other)?, &judge, terminal);
+    }
     let mut notes = Vec::new();
     let mut side = |runs: &[String]| -> Result<Vec<Stored>, Failure> {
         let mut recordings: Vec<Stored> = Vec::new();
@@ -56,15 +79,24 @@ pub fn run(args: &CompareArgs, global: &GlobalArgs, terminal: &Terminal) -> Resu
     };
     let (a, b) = (side(&args.a)?, side(&args.b)?);
     let differences = all_differences(&a, &b);
-    if !differences.is_empty() && !args.force {
-        let list: Vec<String> = differences.iter().map(Difference::sentence).collect();
-        return Err(Failure::new(Exit::NotComparable, format!("not comparable: {}", list.join(", ")))
-            .with_hint(
-                "measure both sides on one machine with 'ortscope bench', or --force to see the figures",
-            ));
+    if !args.force {
+        not_comparable(&differences)?;
     }
-    let verdicts = verdicts(&judge, &a, &b);
-    let verdict = judge.overall(&verdicts);
+    check_inputs(&a, &b)?;
+    let mut verdicts = verdicts(&judge, &a, &b);
+    explain_missing(&mut verdicts);
+    let mut verdict = judge.overall(&verdicts);
+    // What nobody asked for and nobody has decides nothing, and explains nothing.
+    let counted: Vec<MetricVerdict> =
+        verdicts.iter().filter(|found| judge.asked || !is_missing(found)).cloned().collect();
+    let mut summary = summary(verdict, &counted);
+    let leaks = new_leaks(&a, &b);
+    // Bounds over the windows of one process prove a leak; it needs no second recording.
+    if !leaks.is_empty() && judge.plans.iter().any(|plan| plan.metric == Metric::Memory) {
+        let found = format!("B {}, A does not", leaks.join("; "));
+        summary = if verdict == Verdict::Regression { format!("{found}; {summary}") } else { found };
+        verdict = Verdict::Regression;
+    }
     if a.iter().any(|one| b.iter().any(|other| one.id == other.id)) {
         notes.push("a recording stands on both sides".to_owned());
     }
@@ -72,7 +104,8 @@ pub fn run(args: &CompareArgs, global: &GlobalArgs, terminal: &Terminal) -> Resu
         schema: SCHEMA,
         ortscope_version: env!("CARGO_PKG_VERSION"),
         forced: !differences.is_empty(),
-        summary: summary(verdict, &verdicts),
+        summary,
+        leaks,
         a,
         b,
         differences,
@@ -87,6 +120,76 @@ pub fn run(args: &CompareArgs, global: &GlobalArgs, terminal: &Terminal) -> Resu
         terminal::print_data(&(text(&document, terminal).join("\n") + "\n"));
     }
     Ok(judge.exit(verdict))
+}
+
+fn not_comparable(differences: &[Difference]) -> Result<(), Failure> {
+    if differences.is_empty() {
+        return Ok(());
+    }
+    let list: Vec<String> = differences.iter().map(Difference::sentence).collect();
+    Err(Failure::new(Exit::NotComparable, format!("not comparable: {}", list.join(", ")))
+        .with_hint("measure both sides on one machine with 'ortscope bench', or --force to see the figures"))
+}
+
+/// A figure that no recording has is not one for which more recordings would help.
+fn explain_missing(verdicts: &mut [MetricVerdict]) {
+    for found in verdicts.iter_mut().filter(|found| is_missing(found)) {
+        found.reason = Some(match found.metric.quantile() {
+            Some(p) => format!("needs ≥ {} runs per recording", block_needs(p)),
+            None => "not known in these recordings".to_owned(),
+        });
+    }
+}
+
+fn compare_sweeps(scaling: &Scaling, judge: &Judge, terminal: &Terminal) -> Result<Exit, Failure> {
+    const SUMMARY: &str = "a sweep has one process run per batch size: shown, not judged";
+    let document = ScalingDocument {
+        schema: SCHEMA,
+        ortscope_version: env!("CARGO_PKG_VERSION"),
+        verdict: Verdict::Inconclusive,
+        summary: SUMMARY,
+        scaling,
+    };
+    if terminal.json {
+        let text = serde_json::to_string_pretty(&document).map_err(Failure::internal)?;
+        terminal::print_data(&(text + "\n"));
+    } else {
+        let mut lines = scaling::text(scaling, terminal);
+        lines.push(format!("verdict   {}: {SUMMARY}", painted(document.verdict, terminal)));
+        terminal::print_data(&(lines.join("\n") + "\n"));
+    }
+    Ok(judge.exit(document.verdict))
+}
+
+/// What was fed must have been the same: other sizes are other work.
+fn check_inputs(a: &[Stored], b: &[Stored]) -> Result<(), Failure> {
+    let mut known = a.iter().chain(b).filter(|one| !one.inputs.is_empty());
+    let Some(first) = known.next() else { return Ok(()) };
+    match known.find(|other| other.inputs != first.inputs) {
+        None => Ok(()),
+        Some(other) => Err(Failure::new(
+            Exit::Input,
+            format!(
+                "the recordings were fed different inputs: {} with {}, {} with {}",
+                first.shown_name(),
+                first.inputs.join(", "),
+                other.shown_name(),
+                other.inputs.join(", ")
+            ),
+        )
+        .with_hint("only recordings with the same inputs can be compared; sweeps over --batch are compared as a whole")),
+    }
+}
+
+/// What leaks in B, unless something leaks in A as well: then it is nothing new.
+fn new_leaks(a: &[Stored], b: &[Stored]) -> Vec<String> {
+    let leak = |one: &Stored| {
+        one.leak.as_ref().filter(|leak| leak.verdict == LeakVerdict::Leak).map(|leak| leak.sentence.clone())
+    };
+    if a.iter().any(|one| leak(one).is_some()) {
+        return Vec::new();
+    }
+    b.iter().filter_map(leak).collect()
 }
 
 /// Bonferroni over the judged metrics: with few recordings Holm's later steps are out of reach anyway.
@@ -121,12 +224,17 @@ fn all_differences(a: &[Stored], b: &[Stored]) -> Vec<Difference> {
 fn text(document: &CompareDocument, terminal: &Terminal) -> Vec<String> {
     let mut lines = Vec::new();
     for (name, side) in [("A", &document.a), ("B", &document.b)] {
-        let list: Vec<&str> = side.iter().map(|one| one.name.as_deref().unwrap_or(one.id.as_str())).collect();
+        let list: Vec<&str> = side.iter().map(Stored::shown_name).collect();
         let subject = side.first().map_or("", |one| one.subject.as_str());
         lines.push(format!("{}  {subject}  {}", terminal.paint(BOLD, name), list.join(", ")));
     }
     lines.push(String::new());
-    lines.extend(table(&document.verdicts, terminal));
+    // A reason that the last line gives for all is not said in every row.
+    let mut rows = document.verdicts.clone();
+    for row in rows.iter_mut().filter(|row| row.reason.as_ref() == Some(&document.summary)) {
+        row.reason = None;
+    }
+    lines.extend(table(&rows, terminal));
     lines.push(String::new());
     if let ([a], [b]) = (document.a.as_slice(), document.b.as_slice()) {
         for (name, one) in [("A", a), ("B", b)] {
@@ -140,6 +248,13 @@ fn text(document: &CompareDocument, terminal: &Terminal) -> Vec<String> {
                 .collect();
             let runs = units::counted(one.runs as u64, "run");
             lines.push(terminal.paint(DIM, &format!("within {name}  {}  ({runs})", parts.join(", "))));
+        }
+    }
+    for (name, side) in [("A", &document.a), ("B", &document.b)] {
+        for (one, leak) in side.iter().filter_map(|one| Some((one, one.leak.as_ref()?))) {
+            let whose = if side.len() > 1 { format!("{}: ", one.shown_name()) } else { String::new() };
+            lines.push(format!("leak {name}    {whose}{}", leak.sentence));
+            lines.extend(arena_sentence(leak).map(|arena| format!("arena {name}   {whose}{arena}")));
         }
     }
     if document.forced {

@@ -9,6 +9,7 @@ mod naming;
 mod selection;
 mod sessions;
 mod stats;
+mod wpr;
 
 use std::path::Path;
 
@@ -29,7 +30,10 @@ pub fn run(args: &EtlArgs, terminal: &Terminal) -> Result<Exit, Failure> {
         EtlAction::Cut(args) => cut::run(args, terminal),
         EtlAction::Convert(args) => convert::run(args, terminal),
         EtlAction::Start(args) => sessions::start(args, terminal),
-        EtlAction::Stop(args) => sessions::stop(&args.name, terminal),
+        EtlAction::Stop(args) => match (&args.output, args.wpr) {
+            (Some(output), true) => wpr::stop(output, args.force, terminal),
+            _ => sessions::stop(&args.name, terminal),
+        },
         EtlAction::List => sessions::list(terminal),
     }
 }

@@ -8,7 +8,7 @@ use ortscope_sources::etw::{
 };
 use serde_json::{Value, json};
 
-use super::print_json;
+use super::{print_json, wpr};
 use crate::args::{EtlProvider, EtlStartArgs};
 use crate::exit::{Exit, Failure};
 use crate::terminal::{self, Terminal, WARN};
@@ -25,7 +25,9 @@ fn functions() -> Result<Arc<dyn EtwApi>, Failure> {
 fn failure(error: &EtwError) -> Failure {
     let exit = match error {
         EtwError::AccessDenied { .. } => Exit::Permission,
-        EtwError::NameTaken { .. } | EtwError::NoSuchSession { .. } => Exit::Usage,
+        EtwError::NameTaken { .. } | EtwError::NoSuchSession { .. } | EtwError::NotSupported { .. } => {
+            Exit::Usage
+        }
         _ => Exit::Internal,
     };
     let text = error.to_string();
@@ -58,6 +60,7 @@ fn provider(which: EtlProvider) -> Provider {
 }
 
 pub fn start(args: &EtlStartArgs, terminal: &Terminal) -> Result<Exit, Failure> {
+    let Some(output) = &args.output else { return wpr::start(&args.wpr, terminal) };
     let kernel = kernel_flags(&args.flags)?;
     if args.min_buffers > args.max_buffers {
         return Err(Failure::usage(format!(
@@ -70,12 +73,13 @@ pub fn start(args: &EtlStartArgs, terminal: &Terminal) -> Result<Exit, Failure> 
             .with_hint("add --provider ort"));
     }
     let api = functions()?;
-    if args.output.exists() && !args.force {
-        return Err(Failure::usage(format!("'{}' exists already", args.output.display()))
-            .with_hint("--force replaces it"));
+    if output.exists() && !args.force {
+        return Err(
+            Failure::usage(format!("'{}' exists already", output.display())).with_hint("--force replaces it")
+        );
     }
     // The session is run by Windows, which has a directory of its own.
-    let file = absolute(&args.output)?;
+    let file = absolute(output)?;
     let settings = Settings {
         name: args.name.clone(),
         buffer_kilobytes: args.buffer_kb,

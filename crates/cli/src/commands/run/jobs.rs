@@ -117,6 +117,7 @@ pub fn plan(args: &RunArgs, global: &GlobalArgs) -> Result<Vec<Job>, Failure> {
             profile: None,
             windows: None,
             levels: None,
+            arena_every_nanos: args.soak.is_some().then(|| arena_period_nanos(&rule)),
         };
         let job = Job {
             model: Arc::new(model.facts),
@@ -134,7 +135,7 @@ pub fn plan(args: &RunArgs, global: &GlobalArgs) -> Result<Vec<Job>, Failure> {
             together: args.together,
             soak: args.soak.is_some(),
             kernel: args.kernel,
-            sampling_hertz: config.monitoring.memory.sampling_hz,
+            sampling_hertz: sampling_hertz(args, &config, &rule),
             notes: model.notes,
         };
         jobs.extend(sweep::expand(args, job)?);
@@ -243,6 +244,24 @@ fn profile_every(args: &RunArgs) -> Result<Option<Duration>, Failure> {
         return Err(Failure::usage(format!("--profile-every needs at least {LEAST_WINDOW_SECONDS} s")));
     }
     Ok(Some(Duration::from_secs_f64(seconds)))
+}
+
+/// A thousand looks at the arena, or some thousand if the soak is long.
+fn arena_period_nanos(rule: &StopRule) -> u64 {
+    const LOOKS: f64 = 1200.0;
+    let seconds = rule.duration_seconds.map_or(0.0, |seconds| seconds / LOOKS);
+    (seconds.clamp(0.1, 10.0) * 1e9) as u64
+}
+
+/// How often memory is sampled: often enough that also a short soak has its windows.
+fn sampling_hertz(args: &RunArgs, config: &Config, rule: &StopRule) -> f64 {
+    const SAMPLES: f64 = 2000.0;
+    const MOST: f64 = 200.0;
+    let usual = config.monitoring.memory.sampling_hz;
+    match rule.duration_seconds.filter(|_| args.soak.is_some()) {
+        Some(seconds) => usual.max((SAMPLES / seconds).min(MOST)),
+        None => usual,
+    }
 }
 
 fn limits(rule: &StopRule) -> RunLimits {

@@ -128,7 +128,7 @@ impl Watching {
             recent: self.recent.clone(),
             control,
             started: self.started,
-            machine: fingerprint(&ortscope_sources::machine_facts(), None),
+            machine: fingerprint(&ortscope_sources::machine_facts(), &[]),
         }
     }
 

@@ -52,7 +52,7 @@ impl Recorder {
             name: name.map(str::to_owned),
             command: Some("ortscope serve".into()),
             ortscope_version: env!("CARGO_PKG_VERSION").into(),
-            fingerprint: fingerprint(&ortscope_sources::machine_facts(), None),
+            fingerprint: fingerprint(&ortscope_sources::machine_facts(), &[]),
             boot_id: ortscope_sources::boot_id(),
             ..NewRecording::default()
         };

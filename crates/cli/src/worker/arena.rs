@@ -1,0 +1,80 @@
+//! With `--soak`: what the session's arena says of itself while the model runs.
+//!
+//! ONNX Runtime guards its arena by a lock, so asking costs a run that allocates at the same moment a few microseconds,
+//! a few times a second at most. A soak is about memory; other measurements do not ask before their end.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::time::Duration;
+
+use ortscope_analyze::leak::ArenaPoint;
+use ortscope_channel::RingWriter;
+use ortscope_core::clock::now_nanos;
+use ortscope_ort::Session;
+
+use super::outbox::send_through;
+use crate::measure::protocol::{ArenaSample, WorkerMessage};
+
+/// Does the work while a thread asks the arena of `session`, if there is a ring for its answers.
+pub fn watched<T>(
+    session: Option<&Session>,
+    every_nanos: Option<u64>,
+    ring: Option<RingWriter>,
+    work: impl FnOnce() -> T,
+) -> T {
+    let (Some(session), Some(every_nanos), Some(ring)) = (session, every_nanos, ring) else { return work() };
+    let every = Duration::from_nanos(every_nanos);
+    std::thread::scope(|scope| {
+        // Dropped when the work is over, however it ends; that ends the thread.
+        let (over, is_over) = sync_channel::<()>(0);
+        let ask = move || {
+            let mut ring = ring;
+            while let Some(arena) = answer(session) {
+                let sample = ArenaSample { timestamp_nanos: now_nanos(), arena };
+                send_through(&mut ring, &WorkerMessage::Arena(sample));
+                if is_over.recv_timeout(every) != Err(RecvTimeoutError::Timeout) {
+                    break;
+                }
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("arena".into()).spawn_scoped(scope, ask) {
+            tracing::warn!(%error, "the arena is not watched");
+        }
+        let result = work();
+        drop(over);
+        result
+    })
+}
+
+/// Nothing before ONNX Runtime 1.23 and for sessions without an arena.
+fn answer(session: &Session) -> Option<ArenaPoint> {
+    arena_of(&session.allocator_stats().ok()??)
+}
+
+fn arena_of(statistics: &BTreeMap<String, String>) -> Option<ArenaPoint> {
+    let number = |name: &str| statistics.get(name)?.parse().ok();
+    Some(ArenaPoint {
+        reserved_bytes: number("TotalAllocated")?,
+        used_bytes: number("InUse")?,
+        allocations: number("NumAllocs"),
+        extensions: number("NumArenaExtensions"),
+        largest_bytes: number("MaxAllocSize"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_onnx_runtime_tells_is_read() {
+        let told = |pairs: &[(&str, &str)]| {
+            arena_of(&pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+        };
+        let all = told(&[("InUse", "512"), ("TotalAllocated", "4096"), ("NumAllocs", "7"), ("Limit", "-1")]);
+        let all = all.expect("the two that matter are there");
+        assert_eq!((all.used_bytes, all.reserved_bytes, all.allocations), (512, 4096, Some(7)));
+        assert_eq!(all.extensions, None);
+        assert_eq!(told(&[("InUse", "512")]), None);
+    }
+}

@@ -1,0 +1,45 @@
+//! Versions of the drivers of GPUs and NPUs, from where Windows keeps them: one key per device in the class of its kind.
+
+use std::collections::BTreeMap;
+use std::ptr::null_mut;
+
+use windows_sys::Win32::Foundation::ERROR_SUCCESS;
+use windows_sys::Win32::System::Registry::{HKEY_LOCAL_MACHINE, RRF_RT_REG_SZ, RegGetValueW};
+
+/// Display adapters and compute accelerators.
+const CLASSES: [&str; 2] = ["{4d36e968-e325-11ce-bfc1-08002be10318}", "{f01a9d53-3ff6-48d2-9f97-c8a7004be10c}"];
+/// Devices of a class that are looked for; removed ones leave gaps.
+const MOST_DEVICES: usize = 16;
+/// Of a value, in UTF-16 units.
+const MOST_UNITS: usize = 256;
+
+/// By the name of the device.
+pub fn versions() -> BTreeMap<String, String> {
+    let keys = CLASSES.iter().flat_map(|class| {
+        (0..MOST_DEVICES)
+            .map(move |number| format!(r"SYSTEM\CurrentControlSet\Control\Class\{class}\{number:04}"))
+    });
+    keys.filter_map(|key| Some((text(&key, "DriverDesc")?, text(&key, "DriverVersion")?))).collect()
+}
+
+fn text(key: &str, value: &str) -> Option<String> {
+    let wide = |text: &str| text.encode_utf16().chain([0]).collect::<Vec<u16>>();
+    let (key, value) = (wide(key), wide(value));
+    let mut units = [0_u16; MOST_UNITS];
+    let mut bytes = size_of_val(&units) as u32;
+    // SAFETY: both names end with NUL, the buffer is live and `bytes` is its size.
+    let status = unsafe {
+        RegGetValueW(
+            HKEY_LOCAL_MACHINE,
+            key.as_ptr(),
+            value.as_ptr(),
+            RRF_RT_REG_SZ,
+            null_mut(),
+            units.as_mut_ptr().cast(),
+            &mut bytes,
+        )
+    };
+    let length = units.iter().position(|unit| *unit == 0).unwrap_or(MOST_UNITS);
+    let text = String::from_utf16_lossy(units.get(..length)?).trim().to_owned();
+    (status == ERROR_SUCCESS && !text.is_empty()).then_some(text)
+}
