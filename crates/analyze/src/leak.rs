@@ -489,7 +489,7 @@ mod tests {
         });
         assert_eq!(lost_inside.place, Some(LeakPlace::Arena));
         let pattern = lost_inside.allocations.unwrap();
-        assert!((pattern.per_inference - 3.0).abs() < 1e-9 && pattern.extensions == Some(2), "{pattern:?}");
+        assert!((pattern.per_inference - 3.0).abs() < 1e-9 && pattern.extensions == Some(3), "{pattern:?}");
         let doubled = with_arena(|runs| ArenaPoint {
             reserved_bytes: if runs > 100_000 { 256 << 20 } else { 64 << 20 },
             used_bytes: 5 << 20,

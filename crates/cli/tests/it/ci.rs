@@ -27,7 +27,7 @@ fn yaml(path: &str) -> Option<Value> {
         return None;
     }
     assert!(output.status.success(), "{path} is no YAML: {words}");
-    Some(serde_json::from_slice(&output.stdout).expect("it runs"))
+    Some(serde_json::from_slice(&output.stdout).expect("it is JSON"))
 }
 
 fn keys(value: &Value) -> Vec<&str> {
@@ -52,7 +52,7 @@ fn repository() -> Option<Place> {
     place.file("models/detector.onnx", models::matmul());
     place.file("models/encoder.onnx", encoder());
     let sample =
-        std::fs::read_to_string(workspace().join("examples/ci/ortscope.toml")).expect("it can be written");
+        std::fs::read_to_string(workspace().join("examples/ci/ortscope.toml")).expect("it can be read");
     // As it stands but for what makes it quick, and deaf to the noise of the machine that runs the tests.
     let quick: Vec<&str> = sample
         .lines()
