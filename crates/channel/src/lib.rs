@@ -24,6 +24,7 @@ mod recovery;
 mod ring;
 pub mod rows;
 mod shared_memory;
+pub mod turn_page;
 
 use std::path::{Path, PathBuf};
 

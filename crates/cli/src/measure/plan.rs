@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use ortscope_channel::turn_page::Side;
 use ortscope_decode::onnx::InputHints;
 use ortscope_ort::SessionOptions;
 use serde::{Deserialize, Serialize};
@@ -35,6 +36,17 @@ pub struct WorkerPlan {
     pub levels: Option<LevelsPlan>,
     /// While measuring: ask the session's arena for its figures this often.
     pub arena_every_nanos: Option<u64>,
+    /// While measuring: another worker and this one take turns.
+    pub turns: Option<TurnsPlan>,
+}
+
+/// One of two workers that are compared.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct TurnsPlan {
+    /// Where the page of turns is.
+    pub directory: PathBuf,
+    pub side: Side,
+    pub length_nanos: u64,
 }
 
 /// The profiling pass. It ends at the runs or at the time, whichever comes first.

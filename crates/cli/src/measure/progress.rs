@@ -31,6 +31,11 @@ impl Progress {
         Self { bar, lines: terminal.progress_lines(), last_line: Instant::now(), title: title.to_owned() }
     }
 
+    /// Tells nothing: for what goes on beside something that tells it.
+    pub fn silent() -> Self {
+        Self { bar: None, lines: false, last_line: Instant::now(), title: String::new() }
+    }
+
     pub fn update(&mut self, text: impl FnOnce() -> String) {
         if let Some(bar) = &self.bar {
             bar.set_message(text());

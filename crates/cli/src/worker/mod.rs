@@ -11,6 +11,7 @@ mod outbox;
 mod profile;
 mod session;
 mod streams;
+mod turns;
 mod windows;
 
 use std::io::Read as _;

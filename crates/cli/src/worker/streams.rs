@@ -12,6 +12,7 @@ use ortscope_ort::{Binding, OrtError, Session};
 
 use super::inputs::Made;
 use super::outbox::Outbox;
+use super::turns::Turns;
 use super::windows::Windows;
 use super::{Stopped, failures};
 use crate::exit::Failure;
@@ -49,14 +50,15 @@ pub fn run(
     let message = time_second_session();
     outbox.send(&message);
 
-    let mut lanes = vec![Lane { ring, binding, lap, windows }];
+    let turns = plan.turns.as_ref().map(Turns::open).transpose()?;
+    let mut lanes = vec![Lane { ring, binding, lap, windows, turns }];
     for (number, session) in (1..plan.scenario.streams()).zip(sessions.iter().cycle().skip(1)) {
         let mut binding = session.bind(&made.values).map_err(|error| wrong(&error))?;
         // Outputs are preallocated by the first run, which is not one to measure.
         let lap =
             Lap { stream: number, session: number % plan.sessions.max(1), batch_size: made.batch_size_u32() };
         lap.run(&mut binding, Phase::First, 0, None).map_err(|error| wrong(&error))?;
-        lanes.push(Lane { ring: outbox.take_stream(number)?, binding, lap, windows: None });
+        lanes.push(Lane { ring: outbox.take_stream(number)?, binding, lap, windows: None, turns: None });
     }
 
     outbox.steady(true);
@@ -176,6 +178,8 @@ struct Lane<'s> {
     lap: Lap,
     /// Profiled runs between the others; only the first lane has them.
     windows: Option<Windows<'s>>,
+    /// Only a worker with a single lane takes turns with another one.
+    turns: Option<Turns>,
 }
 
 impl Lane<'_> {
@@ -186,6 +190,9 @@ impl Lane<'_> {
             shared.limits.duration_nanos.map_or(u64::MAX, |duration| begin.saturating_add(duration));
         let most_runs = shared.limits.runs.unwrap_or(u64::MAX);
         while !shared.must_stop() {
+            if !self.take_turn(shared) {
+                break;
+            }
             let number = shared.started.fetch_add(1, Ordering::Relaxed);
             if number >= most_runs {
                 break;
@@ -208,7 +215,8 @@ impl Lane<'_> {
                         shared.served.fetch_add(1, Ordering::Relaxed);
                     }
                     let ended = record.start_nanos + record.run_nanos;
-                    if ended >= deadline {
+                    let waited = self.turns.as_ref().map_or(0, Turns::waited_nanos);
+                    if ended >= deadline.saturating_add(waited) {
                         break;
                     }
                     if let Some(windows) = &mut self.windows
@@ -224,6 +232,25 @@ impl Lane<'_> {
                     break;
                 }
             }
+        }
+        // The other worker goes on at once.
+        self.turns = None;
+    }
+
+    /// Waits for this worker's turn; false when the loop is to end. The first run of a turn is not measured: it brings back
+    /// what the other worker has displaced from the caches.
+    fn take_turn(&mut self, shared: &Shared<'_>) -> bool {
+        let Some(turns) = &mut self.turns else { return true };
+        match turns.take(|| shared.must_stop()) {
+            None => false,
+            Some(false) => true,
+            Some(true) => match self.lap.run(&mut self.binding, Phase::First, 0, None) {
+                Ok(_) => true,
+                Err(error) => {
+                    shared.fail(error, shared.started.load(Ordering::Relaxed) + 1);
+                    false
+                }
+            },
         }
     }
 }

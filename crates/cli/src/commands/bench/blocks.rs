@@ -1,17 +1,21 @@
-//! One block: a fresh worker process, its warm-up cut, its statistics.
+//! One block: a fresh worker process, its warm-up cut, its statistics. The two blocks of a round take turns of a part of a
+//! second where that can be, else one comes after the other.
 
 use std::collections::BTreeMap;
 
 use ortscope_analyze::summary::WarmUpChoice;
 use ortscope_analyze::verdict::{Metric, block_needs, block_quantile};
 use ortscope_analyze::{StopRule, detect_warm_up};
+use ortscope_channel::turn_page::{Side, TurnPage};
 use serde::Serialize;
 
 use crate::commands::run::jobs::Job;
 use crate::commands::run::work;
 use crate::exit::Failure;
+use crate::measure::channel_directory;
+use crate::measure::collect::Inference;
 use crate::measure::interrupt::Interrupt;
-use crate::measure::plan::RunLimits;
+use crate::measure::plan::{RunLimits, TurnsPlan};
 use crate::measure::progress::Progress;
 use crate::report::RunResult;
 
@@ -46,6 +50,55 @@ pub struct Measured {
     pub result: RunResult,
 }
 
+/// How long a turn is for the slower side, whose median is `p50_ms`: many runs, and short against the seconds in which the
+/// speed of a machine changes.
+pub fn turn_nanos(p50_ms: f64) -> u64 {
+    (20.0 * p50_ms * 1e6).clamp(1e8, 1e9) as u64
+}
+
+/// Two workers that live at the same time and take turns of `length_nanos`. An error says whose it is.
+pub fn measure_in_turns(
+    jobs: &[Job; 2],
+    first: Side,
+    length_nanos: u64,
+    interrupt: &Interrupt,
+    progress: &mut Progress,
+) -> Result<[Measured; 2], (usize, Failure)> {
+    let setup = |failure: Failure| (0, failure);
+    let directory = channel_directory(false).map_err(|error| setup(error.into()))?;
+    let page = TurnPage::create(directory.path(), first).map_err(|error| setup(Failure::internal(error)))?;
+    let measure_side = |index: usize, side: Side, progress: &mut Progress| {
+        let mut job = jobs[index].clone();
+        let directory = directory.path().to_owned();
+        job.plan.turns = Some(TurnsPlan { directory, side, length_nanos });
+        if let Some(nanos) = job.plan.limits.duration_nanos {
+            // The worker counts its own turns; this is for one that does not end.
+            job.rule = StopRule::for_duration(4.0 * nanos as f64 / 1e9 + 60.0);
+        }
+        let measured = measure(&job, interrupt, progress);
+        // Also when it died: the other one must not wait for it.
+        page.finish(side);
+        measured
+    };
+    let (a, b) = std::thread::scope(|scope| {
+        let b = std::thread::Builder::new()
+            .name("side-b".to_owned())
+            .spawn_scoped(scope, || measure_side(1, Side::B, &mut Progress::silent()));
+        let a = measure_side(0, Side::A, progress);
+        let b = match b {
+            Ok(thread) => {
+                thread.join().unwrap_or_else(|_| Err(Failure::internal("the thread of B panicked")))
+            }
+            Err(error) => {
+                page.finish(Side::B);
+                Err(error.into())
+            }
+        };
+        (a, b)
+    });
+    Ok([a.map_err(|failure| (0, failure))?, b.map_err(|failure| (1, failure))?])
+}
+
 /// Runs a worker. A failure of the worker is an error; an interruption is not, but its block is not whole.
 pub fn measure(job: &Job, interrupt: &Interrupt, progress: &mut Progress) -> Result<Measured, Failure> {
     let mut outcome = work(job, None, None, interrupt, progress)?;
@@ -65,10 +118,19 @@ pub fn measure(job: &Job, interrupt: &Interrupt, progress: &mut Progress) -> Res
         let nanos = metric.quantile().and_then(|p| block_quantile(kept, p));
         block.figures.extend(nanos.map(|nanos| (metric.name(), nanos / 1e6)));
     }
+    let in_turns = job.plan.turns.is_some();
+    let busy_nanos: u64 = outcome.collected.steady.iter().skip(cut).map(Inference::end_to_end_nanos).sum();
     let result = RunResult::new(job.measured(), outcome);
-    let throughput = result.throughput.as_ref().map(|throughput| throughput.requests_per_second);
+    let throughput = if in_turns {
+        // The clock ran on while the other side had its turns.
+        Some(kept.len() as f64 * 1e9 / busy_nanos.max(1) as f64).filter(|_| !kept.is_empty())
+    } else {
+        result.throughput.as_ref().map(|throughput| throughput.requests_per_second)
+    };
     block.figures.extend(throughput.map(|rate| (Metric::Throughput.name(), rate)));
-    let joules = result.energy.as_ref().and_then(|energy| energy.joules_per_inference);
+    // Counters of energy do not know whose turn it is.
+    let joules = result.energy.as_ref().filter(|_| !in_turns);
+    let joules = joules.and_then(|energy| energy.joules_per_inference);
     block.figures.extend(joules.map(|joules| (Metric::Energy.name(), joules)));
     block.figures.extend(result.memory.peak_bytes.map(|bytes| (Metric::Memory.name(), bytes as f64)));
     if block.runs == 0 && !interrupt.requested() {

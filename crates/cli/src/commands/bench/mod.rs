@@ -14,9 +14,10 @@ use std::time::Instant;
 
 use ortscope_analyze::outputs::{OutputVerdict, Tolerance};
 use ortscope_analyze::verdict::{Metric, PairedComparison, Step, Verdict};
+use ortscope_channel::turn_page::Side;
 use ortscope_core::clock::WallAnchor;
 
-use self::blocks::{Block, Measured};
+use self::blocks::Block;
 use self::judge::Judge;
 use self::report::{BenchDocument, ComparisonReport, Round, SCHEMA, SideFailure, SideReport};
 use crate::args::{BenchArgs, GlobalArgs};
@@ -24,6 +25,7 @@ use crate::commands::run::jobs::Job;
 use crate::commands::run::require::{self, Requirement};
 use crate::exit::{Exit, Failure};
 use crate::measure::interrupt::Interrupt;
+use crate::measure::plan::Scenario;
 use crate::measure::progress::Progress;
 use crate::measure::protocol::CheckedOutput;
 use crate::report::RunResult;
@@ -166,16 +168,31 @@ pub fn compare(
         report.block_seconds = Some(blocks::length_seconds(slower));
     }
     let jobs = jobs.each_ref().map(|job| blocks::of_length(job, report.block_seconds));
+    let slower_ms = [a, b].iter().filter_map(|of| of.block.figure(Metric::P50)).fold(0.0, f64::max);
+    let turn_nanos = can_take_turns(&jobs, &report, judge).then(|| blocks::turn_nanos(slower_ms));
+    report.turn_seconds = turn_nanos.map(|nanos| nanos as f64 / 1e9);
     let mut last: [Option<RunResult>; 2] = [None, None];
-    let mut block = |side: usize, title: &str| -> Result<Block, Failure> {
-        let mut progress = Progress::start(terminal, title);
-        let measured = blocks::measure(&jobs[side], interrupt, &mut progress);
-        progress.finish();
-        let Measured { block, result } = measured?;
-        last[side] = Some(result);
-        Ok(block)
+    let mut round = |b_first: bool, title: &str| -> Result<[Block; 2], (usize, Failure)> {
+        let measured = match turn_nanos {
+            Some(nanos) => {
+                let mut progress = Progress::start(terminal, title);
+                let first = if b_first { Side::B } else { Side::A };
+                let measured = blocks::measure_in_turns(&jobs, first, nanos, interrupt, &mut progress);
+                progress.finish();
+                measured?
+            }
+            None => one_after_the_other(b_first, |side| {
+                let mut progress = Progress::start(terminal, &format!("{}  {title}", NAMES[side]));
+                let measured = blocks::measure(&jobs[side], interrupt, &mut progress);
+                progress.finish();
+                measured
+            })?,
+        };
+        let [a, b] = measured;
+        last = [Some(a.result), Some(b.result)];
+        Ok([a.block, b.block])
     };
-    take_turns(&mut report, judge, request.resolve_improvements, interrupt, &mut block);
+    take_turns(&mut report, judge, request.resolve_improvements, interrupt, &mut round);
     if let [Some(a), Some(b)] = &mut last
         && request.profile
         && report.side_failure.is_none()
@@ -206,7 +223,7 @@ fn compare_commands(
         providers: Vec::new(),
     };
     let mut report = empty_report(commands.map(side), judge);
-    let mut run = |index: usize, title: &str| -> Result<Block, Failure> {
+    let run = |index: usize, title: &str| -> Result<Block, Failure> {
         let mut progress = Progress::start(terminal, title);
         progress.update(|| crate::units::one_line(commands[index], 60));
         let measured = shell::measure(commands[index], interrupt);
@@ -220,7 +237,10 @@ fn compare_commands(
             return Ok(report);
         }
     }
-    take_turns(&mut report, judge, true, interrupt, &mut run);
+    let mut round = |b_first: bool, title: &str| {
+        one_after_the_other(b_first, |side| run(side, &format!("{}  {title}", NAMES[side])))
+    };
+    take_turns(&mut report, judge, true, interrupt, &mut round);
     finish(&mut report, judge);
     report.wall_seconds = begin.elapsed().as_secs_f64();
     Ok(report)
@@ -234,6 +254,7 @@ fn empty_report([a, b]: [SideReport; 2], judge: &Judge) -> ComparisonReport {
         summary: "nothing was measured".into(),
         verdicts: PairedComparison::with_looks(&judge.plans, &judge.looks).verdicts(),
         block_seconds: None,
+        turn_seconds: None,
         wall_seconds: 0.0,
         rounds: Vec::new(),
         outputs: None,
@@ -244,6 +265,32 @@ fn empty_report([a, b]: [SideReport; 2], judge: &Judge) -> ComparisonReport {
     }
 }
 
+/// Whether the two sides can live at the same time and run in turns: with one request after the other, on processors, whose
+/// memory and time two processes can share, and without counters that know no turns.
+fn can_take_turns(jobs: &[Job; 2], report: &ComparisonReport, judge: &Judge) -> bool {
+    let on_processors = |side: &SideReport| {
+        !side.providers.is_empty() && side.providers.iter().all(|name| name == "CPUExecutionProvider")
+    };
+    jobs.iter().all(|job| job.plan.scenario == Scenario::Single && job.plan.generate.is_none())
+        && on_processors(&report.a)
+        && on_processors(&report.b)
+        && judge.plans.iter().all(|plan| plan.metric != Metric::Energy)
+}
+
+/// Both sides of a round, each whole; an error says whose it is.
+fn one_after_the_other<T>(
+    b_first: bool,
+    mut measure: impl FnMut(usize) -> Result<T, Failure>,
+) -> Result<[T; 2], (usize, Failure)> {
+    let mut side = |index: usize| measure(index).map_err(|failure| (index, failure));
+    if b_first {
+        let b = side(1)?;
+        Ok([side(0)?, b])
+    } else {
+        Ok([side(0)?, side(1)?])
+    }
+}
+
 /// Round after round until everything is decided, a side fails, or the user stops it. A round that is not whole is left
 /// out.
 fn take_turns(
@@ -251,35 +298,30 @@ fn take_turns(
     judge: &Judge,
     resolve_improvements: bool,
     interrupt: &Interrupt,
-    block: &mut dyn FnMut(usize, &str) -> Result<Block, Failure>,
+    measure: &mut dyn FnMut(bool, &str) -> Result<[Block; 2], (usize, Failure)>,
 ) {
     let mut comparison =
         PairedComparison::with_looks(&judge.plans, &judge.looks).resolving_improvements(resolve_improvements);
     loop {
         let round = comparison.rounds();
         let b_first = PairedComparison::b_first(round);
-        let mut pair = [Block::default(), Block::default()];
-        for side in if b_first { [1, 0] } else { [0, 1] } {
-            let next = round + comparison.until_next_look();
-            let most = judge.looks.last().map_or(next, |look| look.rounds);
-            let until = if next == most { format!("{most}") } else { format!("{next} (at most {most})") };
-            let title = format!("{}  round {} of {until}", NAMES[side], round + 1);
-            match block(side, &title) {
-                Ok(measured) => pair[side] = measured,
-                Err(failure) if !interrupt.requested() => {
-                    report.side_failure = Some(SideFailure { side: NAMES[side], round: round + 1, failure });
-                }
-                Err(_) => {}
-            }
-            if interrupt.requested() {
-                report.interrupted = true;
-            }
-            if report.interrupted || report.side_failure.is_some() {
+        let next = round + comparison.until_next_look();
+        let most = judge.looks.last().map_or(next, |look| look.rounds);
+        let until = if next == most { format!("{most}") } else { format!("{next} (at most {most})") };
+        let measured = measure(b_first, &format!("round {} of {until}", round + 1));
+        report.interrupted |= interrupt.requested();
+        let [a, b] = match measured {
+            Ok(pair) if !report.interrupted => pair,
+            Err((side, failure)) if !report.interrupted => {
+                report.side_failure = Some(SideFailure { side: NAMES[side], round: round + 1, failure });
                 report.verdicts = comparison.verdicts();
                 return;
             }
-        }
-        let [a, b] = pair;
+            Ok(_) | Err(_) => {
+                report.verdicts = comparison.verdicts();
+                return;
+            }
+        };
         let figures: Vec<Option<(f64, f64)>> =
             judge.plans.iter().map(|plan| a.figure(plan.metric).zip(b.figure(plan.metric))).collect();
         report.rounds.push(Round { order: if b_first { "BA" } else { "AB" }, a, b });

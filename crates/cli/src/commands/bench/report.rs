@@ -39,6 +39,8 @@ pub struct ComparisonReport {
     pub verdicts: Vec<MetricVerdict>,
     /// Length of a block that was chosen; `null`: the user said how long, or commands were compared.
     pub block_seconds: Option<f64>,
+    /// Both sides of a round lived at the same time and ran in turns of this length; `null`: one after the other.
+    pub turn_seconds: Option<f64>,
     pub wall_seconds: f64,
     pub rounds: Vec<Round>,
     /// With `--check-outputs`.
@@ -112,10 +114,12 @@ pub fn text(report: &ComparisonReport, terminal: &Terminal) -> Vec<String> {
     ];
     let blocks =
         report.block_seconds.map_or_else(String::new, |seconds| format!(" of {}", units::seconds(seconds)));
+    let turns =
+        report.turn_seconds.map_or_else(String::new, |seconds| format!(" of {}", units::seconds(seconds)));
     lines.push(terminal.paint(
         DIM,
         &format!(
-            "{} in turns, a fresh process for every block{blocks}, {}",
+            "{} in turns{turns}, a fresh process for every block{blocks}, {}",
             units::counted(report.rounds.len() as u64, "round"),
             units::seconds(report.wall_seconds)
         ),

@@ -113,6 +113,7 @@ pub fn plan(args: &RunArgs, global: &GlobalArgs) -> Result<Vec<Job>, Failure> {
             generate: args.generate.map(|new_tokens| GeneratePlan { prompt_tokens: args.prompt, new_tokens }),
             check_outputs: args.check_outputs.is_some(),
             answers_file: None,
+            turns: None,
             time_second_session: true,
             profile: None,
             windows: None,

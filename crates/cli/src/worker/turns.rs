@@ -1,0 +1,59 @@
+//! This worker's half of a comparison in which two workers take turns.
+
+use ortscope_channel::turn_page::{Side, TurnPage};
+use ortscope_core::clock::now_nanos;
+
+use crate::exit::Failure;
+use crate::measure::plan::TurnsPlan;
+
+/// When this worker may run.
+#[derive(Debug)]
+pub struct Turns {
+    page: TurnPage,
+    side: Side,
+    length_nanos: u64,
+    /// The end of the present turn; 0 before the first.
+    until_nanos: u64,
+    waited_nanos: u64,
+}
+
+impl Turns {
+    pub fn open(plan: &TurnsPlan) -> Result<Self, Failure> {
+        Ok(Self {
+            page: TurnPage::open(&plan.directory).map_err(Failure::internal)?,
+            side: plan.side,
+            length_nanos: plan.length_nanos,
+            until_nanos: 0,
+            waited_nanos: 0,
+        })
+    }
+
+    /// Passes the turn on when it is over, and waits for the next; whether it has just begun. `None` when stopped.
+    pub fn take(&mut self, stop: impl FnMut() -> bool) -> Option<bool> {
+        let now = now_nanos();
+        if now < self.until_nanos {
+            return Some(false);
+        }
+        if self.until_nanos != 0 {
+            self.page.pass(self.side);
+        }
+        if !self.page.wait(self.side, stop) {
+            return None;
+        }
+        let begun = now_nanos();
+        self.waited_nanos += begun - now;
+        self.until_nanos = begun + self.length_nanos;
+        Some(true)
+    }
+
+    /// Time in which the other one ran: no part of the measurement.
+    pub fn waited_nanos(&self) -> u64 {
+        self.waited_nanos
+    }
+}
+
+impl Drop for Turns {
+    fn drop(&mut self) {
+        self.page.finish(self.side);
+    }
+}
