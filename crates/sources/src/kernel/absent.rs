@@ -62,4 +62,12 @@ impl SampleTrace {
     pub fn drain(&mut self, _profile: &mut StackProfile, _each: &mut dyn FnMut(&CpuSample, Option<FrameId>)) {
         match self.0 {}
     }
+
+    pub fn finish(
+        &mut self,
+        _profile: &mut StackProfile,
+        _each: &mut dyn FnMut(&CpuSample, Option<FrameId>),
+    ) {
+        match self.0 {}
+    }
 }

@@ -5,10 +5,14 @@ use ortscope_core::kernel::{FileIo, ImageLoad, KernelEvent};
 use crate::absent::absent;
 pub use crate::absent::{SampleTrace, ThreadSnapshot};
 use crate::kernel::{
-    BackendChoice, ClassUnavailable, DrainStats, ProgramCost, TraceBackend, TraceError, TraceOptions, TraceWay,
+    BackendChoice, ClassUnavailable, CounterSum, DrainStats, ProgramCost, TraceBackend, TraceError,
+    TraceOptions, TraceWay,
 };
 
 pub const WAYS: &[TraceWay] = &[TraceWay { name: "kernel events", choice: BackendChoice::Auto, sees: "" }];
+
+/// What would show more of samples.
+pub const SAMPLING_HINT: &str = "";
 
 /// Never exists here.
 #[derive(Debug)]
@@ -61,6 +65,18 @@ impl KernelTrace {
     }
 
     pub fn drain(&mut self, _out: &mut impl FnMut(KernelEvent)) -> DrainStats {
+        match self.0 {}
+    }
+
+    pub fn finish(&mut self, _out: &mut impl FnMut(KernelEvent)) -> DrainStats {
+        match self.0 {}
+    }
+
+    pub fn latest_ns(&self) -> u64 {
+        match self.0 {}
+    }
+
+    pub fn take_counters(&mut self) -> (Vec<CounterSum>, u64) {
         match self.0 {}
     }
 
