@@ -124,16 +124,32 @@ pub(crate) fn test(environment: &mut Environment, filter: &[String]) -> Result<O
     let wine = Wine::start(workspace)?;
     let runner: &[&str] = if test::has_nextest() { &["nextest", "run"] } else { &["test", "--no-fail-fast"] };
     let skips = Skips::new(workspace)?;
-    let mut tests = cargo(workspace, standard_library, runner);
-    tests.arg("--workspace").args(filter).env("NEXTEST_STATUS_LEVEL", "slow");
-    wine.tell(&mut tests);
-    // Snapshots are found without asking cargo, which does not run under Wine, and are never written there.
-    tests.env("INSTA_WORKSPACE_ROOT", windows_path(&workspace.root)).env("INSTA_UPDATE", "no");
-    tests.env("ORTSCOPE_TEST_ORT", windows_path(&newest));
-    tests.env("ORTSCOPE_TEST_ORT_MATRIX", windows_path(&environment.windows_runtimes_dir()));
-    tests.env("ORTSCOPE_TEST_MODELS", windows_path(&environment.models_dir()));
-    tests.env("ORTSCOPE_TEST_SKIPS", windows_path(skips.path()));
-    test::run_tests(&mut tests, &skips)
+    let command = || {
+        let mut tests = cargo(workspace, standard_library, runner);
+        tests.arg("--workspace").env("NEXTEST_STATUS_LEVEL", "slow");
+        wine.tell(&mut tests);
+        // Snapshots are found without asking cargo, which does not run under Wine, and are never written there.
+        tests.env("INSTA_WORKSPACE_ROOT", windows_path(&workspace.root)).env("INSTA_UPDATE", "no");
+        tests.env("ORTSCOPE_TEST_ORT", windows_path(&newest));
+        tests.env("ORTSCOPE_TEST_ORT_MATRIX", windows_path(&environment.windows_runtimes_dir()));
+        tests.env("ORTSCOPE_TEST_MODELS", windows_path(&environment.models_dir()));
+        tests.env("ORTSCOPE_TEST_SKIPS", windows_path(skips.path()));
+        tests
+    };
+    let outcome = test::run_tests(command().args(filter), &skips)?;
+    if filter.is_empty() && test::has_nextest() {
+        print_storm(&mut command())?;
+    }
+    Ok(outcome)
+}
+
+/// What a storm of events costs, in the words of its test: one that passes is not heard otherwise.
+fn print_storm(tests: &mut Command) -> Result<()> {
+    let said = capture(tests.args(["--no-capture", "-E", "test(a_million_events_a_second)"]))?;
+    for line in said.lines().filter(|line| line.contains("events/s")) {
+        println!("  {}", line.trim());
+    }
+    Ok(())
 }
 
 /// Builds the program and uses it under Wine as a user does.

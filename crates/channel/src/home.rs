@@ -40,7 +40,7 @@ const MOST_HOMES: usize = 4096;
 pub struct ChannelHome {
     directory: PathBuf,
     /// The system gives the lock back when this process ends, however it ends.
-    _owner: File,
+    owner: Option<File>,
     maker: Incarnation,
 }
 
@@ -65,7 +65,7 @@ impl ChannelHome {
                 Err(error) => return Err(error),
                 Ok(()) => {
                     let owner = locked_owner(&directory, reader)?;
-                    return Ok(Self { directory, _owner: owner, maker: Incarnation::current() });
+                    return Ok(Self { directory, owner: Some(owner), maker: Incarnation::current() });
                 }
             }
         }
@@ -92,9 +92,18 @@ impl Drop for ChannelHome {
     fn drop(&mut self) {
         // A child of `fork` has a copy of this value; the directory is its parent's.
         if !self.directory.as_os_str().is_empty() && self.maker.is_current() {
-            fs_err::remove_dir_all(&self.directory).ok();
+            remove(&self.directory, self.owner.take()).ok();
         }
     }
+}
+
+/// Not every system removes a file that is open, and a home whose lock is free is taken for one of the dead: it is nobody's
+/// before it is unlocked.
+fn remove(directory: &Path, owner: Option<File>) -> std::io::Result<()> {
+    // Without it the removal says what is wrong.
+    fs_err::rename(directory.join(OWNER), directory.join(OWNER_TO_BE)).ok();
+    drop(owner);
+    fs_err::remove_dir_all(directory)
 }
 
 /// The file has its name only when it is locked: whoever looks for what the dead left may come at any moment, and takes a
@@ -113,7 +122,7 @@ fn locked_owner(directory: &Path, reader: ProcessIdentity) -> std::io::Result<Fi
 pub struct LeftBehind {
     directory: PathBuf,
     recording: Option<PathBuf>,
-    _owner: File,
+    owner: File,
 }
 
 impl LeftBehind {
@@ -132,7 +141,7 @@ impl LeftBehind {
     }
 
     pub fn remove(self) -> std::io::Result<()> {
-        fs_err::remove_dir_all(&self.directory)
+        remove(&self.directory, Some(self.owner))
     }
 }
 
@@ -213,7 +222,7 @@ fn take_up(directory: PathBuf, is_alive: &impl Fn(ProcessIdentity) -> bool) -> O
         return None;
     }
     let recording = recording_of(&directory);
-    Some(LeftBehind { directory, recording, _owner: owner })
+    Some(LeftBehind { directory, recording, owner })
 }
 
 #[cfg(test)]

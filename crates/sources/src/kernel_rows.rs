@@ -12,6 +12,8 @@ use ortscope_core::kernel::{
 };
 use ortscope_core::schema::{KernelEventRow, Text};
 
+use crate::kernel::CounterSum;
+
 /// Threads that are followed. Default 100,000; of further ones stretches are not told, and counted.
 const MOST_THREADS: usize = 100_000;
 
@@ -52,6 +54,7 @@ struct Kinds {
     heap: Text,
     image: Text,
     file: [Text; 4],
+    counter: Text,
     start: Text,
     exit: Text,
     sleeping: Text,
@@ -80,6 +83,7 @@ impl KernelRows {
                 heap: "memory_heap".into(),
                 image: "image_load".into(),
                 file: ["file_read".into(), "file_write".into(), "file_open".into(), "file_sync".into()],
+                counter: "processor_counter".into(),
                 start: "thread_start".into(),
                 exit: "thread_exit".into(),
                 sleeping: "sleeping".into(),
@@ -189,6 +193,22 @@ impl KernelRows {
         let row = self.row(kind, at_ns, 0, io.thread, Some(io.total_ns), bytes);
         // A sum is not of one processor.
         out(KernelEventRow { processor: None, detail: Some(detail.into()), ..row });
+        true
+    }
+
+    /// What a process counted up to a moment; whether it is watched.
+    pub fn counter(
+        &mut self,
+        at_ns: u64,
+        counter: &CounterSum,
+        out: &mut impl FnMut(KernelEventRow),
+    ) -> bool {
+        let task = Task { tid: counter.pid, pid: counter.pid };
+        if !self.is_watched(task) {
+            return false;
+        }
+        let row = self.row(&self.kinds.counter, at_ns, 0, task, None, Some(counter.value));
+        out(KernelEventRow { processor: None, tid: None, detail: Some(counter.name.as_str().into()), ..row });
         true
     }
 

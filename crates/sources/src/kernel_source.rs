@@ -13,18 +13,18 @@ use ortscope_core::metric::Availability;
 use ortscope_core::pipeline::{Control, CostClass, Emitter, Source, SourceError, SourceInfo, WhenFull};
 use ortscope_core::schema::AnnotationRow;
 
-use crate::kernel::{ProgramCost, TraceBackend, TraceError, TraceOptions};
+use crate::kernel::{CounterSum, ProgramCost, TraceBackend, TraceError, TraceOptions};
 use crate::kernel_rows::KernelRows;
 use crate::{KernelTrace, ThreadSnapshot};
 
 /// Drains a second.
 const DRAIN_NANOS: u64 = 50_000_000;
-/// Buckets are told this late: by then all processors have told their events.
-const SETTLED_NANOS: u64 = 100_000_000;
-/// Sums of file I/O are asked for this often.
-const FILE_IO_EVERY_NANOS: u64 = 1_000_000_000;
+/// Sums of file I/O and counters are asked for this often.
+const SUMS_EVERY_NANOS: u64 = 1_000_000_000;
 /// Sums that the summary keeps; rows have all.
 const MOST_FILE_SUMS: usize = 20_000;
+/// The same of counters.
+const MOST_COUNTER_SUMS: usize = 20_000;
 const BUCKET_NANOS: u64 = 1_000_000;
 
 /// One millisecond of a process: who, from when, how much of it it ran on all processors together.
@@ -77,6 +77,8 @@ pub struct KernelSummary {
     pub file_io: Vec<FileIo>,
     /// Programs and libraries that watched processes mapped.
     pub image_loads: u64,
+    /// Of the watched processes: one sum per process and counter of the processor.
+    pub counters: Vec<CounterSum>,
 }
 
 /// Where the [`KernelSummary`] is found when the source has ended.
@@ -173,8 +175,9 @@ impl Source for KernelSource {
             counts: KernelCounts::default(),
             tally: EventTally::default(),
             file_io: BTreeMap::new(),
-            file_io_asked_ns: now_ns,
+            sums_asked_ns: now_ns,
             image_loads: 0,
+            counters: BTreeMap::new(),
             millis: Millis::new(now_ns, self.watched.clone()),
         };
         run.begin();
@@ -182,15 +185,15 @@ impl Source for KernelSource {
         loop {
             next_ns += DRAIN_NANOS;
             let goes_on = control.sleep_until(next_ns);
-            run.drain(&mut trace, out);
+            run.drain(&mut trace, !goes_on, out);
             for note in trace.take_notes() {
                 out.unavailable(control.clock().now_nanos(), "kernel_events", &note, None);
             }
-            if let Some(why) = trace.ended().filter(|_| !std::mem::replace(&mut told_end, true)) {
+            if let Some(why) = trace.ended().filter(|_| goes_on && !std::mem::replace(&mut told_end, true)) {
                 out.unavailable(control.clock().now_nanos(), "kernel_events", why, None);
             }
             run.drain_files(&mut trace, control.clock().now_nanos(), !goes_on, out);
-            let settled_ns = control.clock().now_nanos().saturating_sub(SETTLED_NANOS);
+            let settled_ns = control.clock().now_nanos().saturating_sub(trace.latest_ns());
             run.millis.tell(settled_ns, self.on_milli.as_mut());
             out.flush();
             if !goes_on {
@@ -204,6 +207,11 @@ impl Source for KernelSource {
                     costs: by_class(&trace.costs()),
                     file_io: run.file_io.into_values().collect(),
                     image_loads: run.image_loads,
+                    counters: run
+                        .counters
+                        .into_iter()
+                        .map(|((pid, name), value)| CounterSum { pid, name, value })
+                        .collect(),
                 };
                 *self.handle.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(summary);
                 return Ok(());
@@ -218,8 +226,9 @@ struct Run {
     counts: KernelCounts,
     tally: EventTally,
     file_io: BTreeMap<(u32, FileOperation, FileKind), FileIo>,
-    file_io_asked_ns: u64,
+    sums_asked_ns: u64,
     image_loads: u64,
+    counters: BTreeMap<(u32, String), u64>,
     millis: Millis,
 }
 
@@ -238,14 +247,15 @@ impl Run {
         }
     }
 
-    fn drain(&mut self, trace: &mut KernelTrace, out: &mut Emitter) {
+    fn drain(&mut self, trace: &mut KernelTrace, is_last: bool, out: &mut Emitter) {
         let (rows, millis) = (&mut self.rows, &mut self.millis);
         let tally = &mut self.tally;
-        let stats = trace.drain(&mut |event| {
+        let mut take = |event| {
             tally.count(&event);
             millis.apply(&event);
             rows.push(&event, &mut |row| out.emit(&row));
-        });
+        };
+        let stats = if is_last { trace.finish(&mut take) } else { trace.drain(&mut take) };
         self.counts.events += stats.events;
         self.counts.lost += stats.lost;
         self.counts.recursion_misses += stats.recursion_misses;
@@ -253,17 +263,17 @@ impl Run {
         out.lost("kernel events", stats.lost + stats.recursion_misses);
     }
 
-    /// What was mapped; once a second and at the end, sums of file I/O.
+    /// What was mapped; once a second and at the end, sums of file I/O and counters.
     fn drain_files(&mut self, trace: &mut KernelTrace, now_ns: u64, is_last: bool, out: &mut Emitter) {
         let (rows, loads) = (&mut self.rows, &mut self.image_loads);
         let lost = trace.drain_images(&mut |load| {
             *loads += u64::from(rows.image(&load, &mut |row| out.emit(&row)));
         });
         out.lost("records of mapped files", lost);
-        if !is_last && now_ns.saturating_sub(self.file_io_asked_ns) < FILE_IO_EVERY_NANOS {
+        if !is_last && now_ns.saturating_sub(self.sums_asked_ns) < SUMS_EVERY_NANOS {
             return;
         }
-        self.file_io_asked_ns = now_ns;
+        self.sums_asked_ns = now_ns;
         let (sums, lost) = trace.take_file_io();
         out.lost("calls of file I/O beyond the limit of sums", lost);
         for io in sums {
@@ -283,6 +293,16 @@ impl Run {
             sum.bytes += io.bytes;
             sum.total_ns += io.total_ns;
             sum.longest_ns = sum.longest_ns.max(io.longest_ns);
+        }
+        let (counters, lost) = trace.take_counters();
+        out.lost("counters of processes beyond the limit of sums", lost);
+        for counter in counters {
+            let is_watched = rows.counter(now_ns, &counter, &mut |row| out.emit(&row));
+            let key = (counter.pid, counter.name);
+            if is_watched && (self.counters.len() < MOST_COUNTER_SUMS || self.counters.contains_key(&key)) {
+                let sum = self.counters.entry(key).or_default();
+                *sum = sum.saturating_add(counter.value);
+            }
         }
     }
 

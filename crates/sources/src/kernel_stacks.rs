@@ -3,13 +3,14 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ortscope_core::kernel::StackProfile;
+use ortscope_core::kernel::{CpuSample, StackProfile};
 use ortscope_core::metric::Availability;
 use ortscope_core::pipeline::{Control, CostClass, Emitter, Source, SourceError, SourceInfo, WhenFull};
 use ortscope_core::schema::{KernelEventRow, Text};
 
 use crate::SampleTrace;
 use crate::kernel::{SampleCounts, SampleOptions};
+use crate::kernel_events::SAMPLING_HINT;
 use crate::kernel_source::{source_error, split};
 
 const DRAIN_NANOS: u64 = 50_000_000;
@@ -82,7 +83,7 @@ impl Source for StackSource {
         match SampleTrace::open(&self.options) {
             Ok(trace) => match trace.missing().join("; ") {
                 missing if missing.is_empty() => Availability::Ready,
-                why => Availability::Degraded { why, hint: "run as root, or with CAP_PERFMON".to_owned() },
+                why => Availability::Degraded { why, hint: SAMPLING_HINT.to_owned() },
             },
             Err(error) => {
                 let (why, hint) = split(&error);
@@ -104,10 +105,15 @@ impl Source for StackSource {
             let before = trace.counts();
             // Names of frames are known to the profile, which is being added to: rows wait until it is not.
             let mut rows = Vec::new();
-            trace.drain(&mut profile, &mut |sample, leaf| {
+            let mut take = |sample: &CpuSample, leaf| {
                 let address = sample.kernel.first().or(sample.user.first()).copied();
                 rows.push((sample.at_ns, sample.cpu, sample.thread, address, leaf));
-            });
+            };
+            if goes_on {
+                trace.drain(&mut profile, &mut take);
+            } else {
+                trace.finish(&mut profile, &mut take);
+            }
             for (at_ns, cpu, thread, address, leaf) in rows {
                 out.emit(&KernelEventRow {
                     timestamp_ns: at_ns,

@@ -20,6 +20,7 @@ On Windows, as administrator:
   ortscope etl start -o trace.etl --provider ort --stacks
   ortscope etl stop
   ortscope etl list                            every session of the machine
+  ortscope etl counters                        what its processors can count
   ortscope etl start --wpr CPU,GPU,Memory      by Windows Performance Recorder
   ortscope etl stop --wpr -o trace.etl")]
 pub struct EtlArgs {
@@ -45,6 +46,8 @@ pub enum EtlAction {
     Stop(EtlStopArgs),
     /// The sessions that run now (Windows)
     List,
+    /// What the processors of this machine can count, for --counters (Windows)
+    Counters,
 }
 
 /// The defaults suit a machine with a few dozen processors; a session that loses events gets more or larger buffers.
@@ -56,7 +59,7 @@ pub struct EtlStartArgs {
     /// Record profiles of Windows Performance Recorder instead, where it is: CPU, GPU, Memory, Disk, Files, Power or any
     /// that `wpr -profiles` lists
     #[arg(long, value_name = "PROFILES", value_delimiter = ',',
-        conflicts_with_all = ["output", "name", "flags", "provider", "sample_hz", "stacks", "buffer_kb", "min_buffers", "max_buffers"])]
+        conflicts_with_all = ["output", "name", "flags", "provider", "sample_hz", "stacks", "counters", "buffer_kb", "min_buffers", "max_buffers"])]
     pub wpr: Vec<String>,
     /// Name of the session
     #[arg(long, value_name = "NAME", default_value = "OnnxInferenceMonitor")]
@@ -78,6 +81,9 @@ pub struct EtlStartArgs {
     /// With the stacks of samples, switches and wake-ups
     #[arg(long)]
     pub stacks: bool,
+    /// Counters of the processor at every context switch, by the names that `etl counters` lists
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub counters: Vec<String>,
     /// Size of a buffer; an event that is longer is not written
     #[arg(long, value_name = "KB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(4..=16384))]
     pub buffer_kb: u32,

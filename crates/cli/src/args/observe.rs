@@ -69,7 +69,18 @@ pub struct WatchArgs {
     /// Kernel events of this session of event tracing, which runs already and is neither changed nor stopped (Windows)
     #[arg(long, value_name = "NAME", requires = "kernel")]
     pub session: Option<String>,
-    /// Flame graph of the watched processes: OUT.svg, OUT.html or OUT.folded (Linux)
+    /// Counters of the processor at every context switch, by the names of Windows: InstructionRetired,CacheMisses; `ortscope
+    /// etl counters` lists them (Windows)
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        requires = "kernel",
+        conflicts_with = "session"
+    )]
+    pub counters: Vec<String>,
+    /// Flame graph of the watched processes: OUT.svg, OUT.html or OUT.folded; on Windows of places in programs and libraries,
+    /// and for administrators
     #[arg(long, value_name = "OUT")]
     pub flame: Option<PathBuf>,
     /// Flame graph of the functions of Python programs alone, of any version, also of one that runs already: OUT.svg,

@@ -4,8 +4,8 @@
 use std::collections::HashSet;
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ortscope_analyze::{StopReason, StopRule};
@@ -31,6 +31,8 @@ use crate::units;
 const PERIOD: Duration = Duration::from_millis(200);
 /// A stopped worker that has not ended by then is stuck in a call, and is ended.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
+/// What an ended worker printed has been read by then.
+const STDERR_PATIENCE: Duration = Duration::from_secs(1);
 /// Kept of what the worker's libraries print.
 const STDERR_BYTES: u64 = 64 * 1024;
 
@@ -145,7 +147,7 @@ pub fn supervise(
     if let Some(recording) = assignment.recording {
         recording.remove_channel(&plan.channel)?;
     }
-    let stderr = stderr.join().unwrap_or_default();
+    let stderr = stderr.take();
     let collected = collector.take();
     let failure = failure_of(&collected, status, why, &stderr);
     Ok(Outcome {
@@ -191,22 +193,40 @@ fn spawn(plan: &WorkerPlan) -> Result<Child, Failure> {
     Ok(child)
 }
 
+/// What the worker prints, as far as it was read.
+struct LastWords {
+    kept: Arc<Mutex<Vec<u8>>>,
+    thread: std::thread::JoinHandle<()>,
+}
+
+impl LastWords {
+    /// All of it, once the worker has ended. Something that a library started may hold the other end for ever: nobody waits
+    /// for that.
+    fn take(self) -> String {
+        let begin = Instant::now();
+        while !self.thread.is_finished() && begin.elapsed() < STDERR_PATIENCE {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&kept).into_owned()
+    }
+}
+
 /// Reads what the worker prints to the end, so that it never blocks, and keeps the last part.
-fn drain_stderr(child: &mut Child) -> Result<std::thread::JoinHandle<String>, Failure> {
-    let pipe = child.stderr.take();
-    Ok(std::thread::Builder::new().name("worker-stderr".into()).spawn(move || {
-        let mut kept = Vec::new();
+fn drain_stderr(child: &mut Child) -> Result<LastWords, Failure> {
+    let (pipe, kept) = (child.stderr.take(), Arc::new(Mutex::new(Vec::new())));
+    let shared = Arc::clone(&kept);
+    let thread = std::thread::Builder::new().name("worker-stderr".into()).spawn(move || {
         let mut chunk = [0; 8192];
-        let Some(mut pipe) = pipe else {
-            return String::new();
-        };
+        let Some(mut pipe) = pipe else { return };
         while let Ok(read @ 1..) = pipe.read(&mut chunk) {
+            let mut kept = shared.lock().unwrap_or_else(PoisonError::into_inner);
             kept.extend_from_slice(&chunk[..read]);
             let excess = kept.len().saturating_sub(STDERR_BYTES as usize);
             kept.drain(..excess);
         }
-        String::from_utf8_lossy(&kept).into_owned()
-    })?)
+    })?;
+    Ok(LastWords { kept, thread })
 }
 
 /// Looks a few times a second until the worker has ended.

@@ -3,17 +3,19 @@
 use std::collections::BTreeMap;
 
 use ortscope_sources::KernelSummary;
-use ortscope_sources::kernel::TraceBackend;
+use ortscope_sources::kernel::{CounterSum, TraceBackend};
 use serde::Serialize;
 
 use crate::units;
 
 /// Sums of file I/O that the text shows.
 const MOST_FILE_LINES: usize = 8;
+/// Processes whose counters the text shows.
+const MOST_COUNTER_LINES: usize = 8;
 
 #[derive(Debug, Serialize)]
 pub struct Kernel {
-    /// bpf or perf_rings.
+    /// bpf, perf_rings or etw.
     pub backend: &'static str,
     /// Of the whole machine, by kind.
     pub events: BTreeMap<&'static str, u64>,
@@ -29,6 +31,16 @@ pub struct Kernel {
     pub file_io: Vec<FileSum>,
     /// With the class `images`: programs and libraries that watched processes mapped.
     pub image_loads: u64,
+    /// With `--counters`, of the watched processes.
+    pub counters: Vec<Counter>,
+}
+
+/// What a process counted by a counter of the processor.
+#[derive(Debug, Serialize)]
+pub struct Counter {
+    pub pid: u32,
+    pub name: String,
+    pub value: u64,
 }
 
 /// All calls of one kind by one process.
@@ -109,6 +121,11 @@ impl From<KernelSummary> for Kernel {
                 })
                 .collect(),
             image_loads: summary.image_loads,
+            counters: summary
+                .counters
+                .into_iter()
+                .map(|CounterSum { pid, name, value }| Counter { pid, name, value })
+                .collect(),
         }
     }
 }
@@ -137,6 +154,11 @@ pub fn lines(kernel: &Kernel) -> Vec<String> {
             units::nanos(sum.seconds * 1e9),
             units::nanos(sum.longest_seconds * 1e9)
         ));
+    }
+    for counters in kernel.counters.chunk_by(|one, other| one.pid == other.pid).take(MOST_COUNTER_LINES) {
+        let values: Vec<String> =
+            counters.iter().map(|one| format!("{} {}", one.name, units::count(one.value))).collect();
+        lines.push(format!("{:>8}  {}", counters[0].pid, values.join(", ")));
     }
     if kernel.image_loads > 0 {
         lines.push(format!("{} of programs and libraries", units::counted(kernel.image_loads, "mapping")));

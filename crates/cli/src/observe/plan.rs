@@ -20,6 +20,8 @@ pub struct ObservePlan {
     pub kernel: Option<Vec<Class>>,
     /// A session of Windows' event tracing to read in place of one of our own.
     pub kernel_session: Option<String>,
+    /// Counters of the processor that every switch tells, by the names of Windows.
+    pub kernel_counters: Vec<String>,
     /// Processes that are there at the start; their children are followed.
     pub kernel_pids: Vec<u32>,
     /// Samples with stacks.
@@ -74,6 +76,7 @@ pub fn plan(
         args.duration.as_deref().map(values::duration_seconds).transpose().map_err(Failure::usage)?;
     Ok(ObservePlan {
         kernel_session: args.session.clone(),
+        kernel_counters: args.counters.clone(),
         kernel_pids: processes_of(&sampler.targets),
         sampler,
         duration: duration.map(Duration::from_secs_f64),

@@ -72,6 +72,7 @@ fn kernel_source(plan: &ObservePlan, classes: Vec<Class>, collector: &Collector)
         classes,
         sample_cost: true,
         session: plan.kernel_session.clone(),
+        counters: plan.kernel_counters.clone(),
         ..TraceOptions::default()
     };
     let watched: HashSet<u32> = plan.kernel_pids.iter().copied().collect();

@@ -415,6 +415,7 @@ impl EtwDecoder {
             old_priority: body.old_thread_priority,
             new_priority: body.new_thread_priority,
             counters: &counters[..count],
+            counted: counted.as_ref().map(|counted| &counted[..count]).filter(|counted| !counted.is_empty()),
         });
         // The account of a thread that ends is closed by its last switch.
         self.remember_account(prev.tid);

@@ -37,6 +37,13 @@ pub struct Parts<'a> {
     pub payload: &'a [u8],
 }
 
+impl Parts<'_> {
+    /// When it was, by the session's clock.
+    pub fn ticks(&self) -> u64 {
+        self.header[16..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+    }
+}
+
 /// Bytes that [`pack`] takes for a record with extended data of these lengths.
 pub fn packed_bytes(payload: usize, items: impl Iterator<Item = usize>) -> usize {
     let items: usize = items.take(MOST_ITEMS).map(|bytes| ITEM_BYTES + padded(bytes)).sum();

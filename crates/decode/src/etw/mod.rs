@@ -12,12 +12,14 @@ mod cores;
 mod coverage;
 mod dxg;
 mod fields;
+mod file_sums;
 mod io;
 mod kernel;
 mod kernel_io;
 pub mod live;
 mod lives;
 mod ort;
+mod profile_sources;
 mod samples;
 mod sink;
 #[cfg(test)]
@@ -28,9 +30,11 @@ pub use cores::Core;
 pub use coverage::{Coverage, EventKind, Unused};
 pub use dxg::{AdapterInfo, DxgCounts, Engine, EngineBusy, EngineInfo, EngineTotal, GpuPacket, PacketKind};
 pub use fields::{FieldValue, Fields};
+pub use file_sums::FileSums;
 pub use io::IoCounts;
 pub use lives::{LifeCounts, ProcessLife, ProcessTotals, ThreadAccount, ThreadLife, UNKNOWN_ID, Wait};
 pub use ort::{Inference, OrtActivity, OrtCounts, OrtOperator, OrtRow, OrtSession};
+pub use profile_sources::{ProfileSource, profile_sources};
 pub use samples::SampleCounts;
 pub use sink::{
     CounterSample, DeviceRow, DiskFlush, DiskTransfer, EtwSink, EventStack, FileEnd, FileOperation, FileVerb,
@@ -189,6 +193,11 @@ impl EtwDecoder {
         self.lives.finish(&self.threads, sink);
     }
 
+    /// Hands out samples from before this moment: a session that goes on has no end at which their stacks could still come.
+    pub fn settle<S: EtwSink + ?Sized>(&mut self, before_ns: u64, sink: &mut S) {
+        self.samples.settle(before_ns, self.pointer_size, sink);
+    }
+
     /// Nanoseconds since the start of the traced machine's clock.
     pub fn at_ns(&self, ticks: u64) -> u64 {
         self.clock.nanos_of(ticks)
@@ -265,6 +274,11 @@ impl EtwDecoder {
     /// Busy time by engine and process.
     pub fn engine_totals(&self) -> impl Iterator<Item = EngineTotal> {
         self.dxg.totals()
+    }
+
+    /// For a session that was asked for these counters: a file names its own.
+    pub fn set_counter_names(&mut self, names: Vec<String>) {
+        self.counter_names = names;
     }
 
     /// Names of the counters that switches carry.

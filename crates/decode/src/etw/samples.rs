@@ -141,6 +141,17 @@ impl Samples {
         sink.sample(&sample);
     }
 
+    /// Gives away those from before a moment: their stacks had time to come.
+    pub fn settle<S: EtwSink + ?Sized>(&mut self, before_ns: u64, pointer_size: PointerSize, sink: &mut S) {
+        for is_idle in [false, true] {
+            let is_old =
+                |queue: &Queue| queue.waiting.front().is_some_and(|sample| sample.cpu.at_ns < before_ns);
+            while is_old(self.queue(is_idle)) {
+                self.give(is_idle, pointer_size, sink);
+            }
+        }
+    }
+
     pub fn finish<S: EtwSink + ?Sized>(&mut self, pointer_size: PointerSize, sink: &mut S) {
         for is_idle in [false, true] {
             while !self.queue(is_idle).waiting.is_empty() {

@@ -71,6 +71,8 @@ pub struct SwitchDetail<'a> {
     pub new_priority: i8,
     /// Counters of the processor at this moment, named by [`EtwDecoder::counter_names`](super::EtwDecoder::counter_names).
     pub counters: &'a [u64],
+    /// What the old thread counted since it came; `None` where that was not seen or nothing is counted.
+    pub counted: Option<&'a [u64]>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -32,9 +32,11 @@ pub mod codes {
     /// The function is not in this version of Windows.
     pub const PROC_NOT_FOUND: Code = Code(127);
     pub const ALREADY_EXISTS: Code = Code(183);
+    pub const NOT_FOUND: Code = Code(1168);
     pub const CANCELLED: Code = Code(1223);
     pub const PRIVILEGE_NOT_HELD: Code = Code(1314);
     pub const NO_SYSTEM_RESOURCES: Code = Code(1450);
+    pub const WMI_GUID_NOT_FOUND: Code = Code(4200);
     pub const INSTANCE_NOT_FOUND: Code = Code(4201);
 }
 
@@ -78,14 +80,18 @@ pub struct SessionStatus {
     pub kernel_flags: u32,
 }
 
-/// Classes of `TraceSetInformation`.
+/// Classes of `TraceSetInformation` and `TraceQueryInformation`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum InformationClass {
     StackTracing = 3,
     KernelFlags = 4,
     SampleInterval = 5,
+    /// What processors can count; only to be asked.
+    ProfileSources = 7,
     CounterEvents = 8,
     Counters = 9,
+    /// How many counters at once; only to be asked.
+    MostCounters = 22,
 }
 
 /// What is asked of a provider.
@@ -101,6 +107,8 @@ pub enum Request {
 pub trait EtwApi: Send + Sync + fmt::Debug {
     /// Functions that answer "done" and do nothing: Wine. What it says of rights means nothing.
     fn is_imitation(&self) -> bool;
+    /// A program without a desktop, such as a service: nobody could start it by "Run as administrator".
+    fn is_service(&self) -> bool;
     /// Ticks of the performance counter in a second.
     fn ticks_per_second(&self) -> u64;
     /// For samples of processors and their counters.
@@ -118,6 +126,8 @@ pub trait EtwApi: Send + Sync + fmt::Debug {
         class: InformationClass,
         data: &[u8],
     ) -> Answer<()>;
+    /// `TraceQueryInformation` of what belongs to the machine; the answer begins where the question stood.
+    fn query_information(&self, class: InformationClass, question: &[u8]) -> Answer<Vec<u8>>;
     /// `EnableTraceEx2`.
     fn enable(
         &self,

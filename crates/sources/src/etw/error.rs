@@ -40,20 +40,48 @@ pub enum EtwError {
 
 const AS_ADMINISTRATOR: &str =
     "start the terminal by \"Run as administrator\"; without it processes are still sampled";
+const SERVICE_AS_ADMINISTRATOR: &str = "this is a service: let it run as LocalSystem, or its account be an administrator; \
+                                        without it processes are still sampled";
+const AS_LOG_USER: &str =
+    "an administrator adds you: net localgroup \"Performance Log Users\" NAME /add; then sign in again";
+const SERVICE_AS_LOG_USER: &str = "this is a service: an administrator adds its account: net localgroup \"Performance Log Users\" ACCOUNT /add; then \
+     start it again";
+
+/// Who is refused, and what would help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Who {
+    pub is_service: bool,
+}
+
+impl Who {
+    fn as_administrator(self) -> &'static str {
+        if self.is_service { SERVICE_AS_ADMINISTRATOR } else { AS_ADMINISTRATOR }
+    }
+
+    fn as_log_user(self) -> &'static str {
+        if self.is_service { SERVICE_AS_LOG_USER } else { AS_LOG_USER }
+    }
+}
 
 impl EtwError {
     /// Of starting a session.
-    pub(super) fn of_start(name: &str, with_kernel: bool, code: Code, sessions: Option<usize>) -> Self {
+    pub(super) fn of_start(
+        name: &str,
+        with_kernel: bool,
+        code: Code,
+        sessions: Option<usize>,
+        who: Who,
+    ) -> Self {
         match code {
             codes::ACCESS_DENIED if with_kernel => Self::AccessDenied {
                 what: format!("the session '{name}' with kernel events"),
                 missing: "the rights of an administrator",
-                hint: AS_ADMINISTRATOR,
+                hint: who.as_administrator(),
             },
             codes::ACCESS_DENIED => Self::AccessDenied {
                 what: format!("the session '{name}'"),
                 missing: "membership in \"Performance Log Users\" or Administrators",
-                hint: "an administrator adds you: net localgroup \"Performance Log Users\" NAME /add; then sign in again",
+                hint: who.as_log_user(),
             },
             codes::ALREADY_EXISTS => Self::NameTaken { name: name.to_owned() },
             codes::NO_SYSTEM_RESOURCES => {
@@ -66,24 +94,24 @@ impl EtwError {
     }
 
     /// Of switching kernel events on in a session that was started.
-    pub(super) fn of_kernel(code: Code) -> Self {
+    pub(super) fn of_kernel(code: Code, who: Who) -> Self {
         match code {
             codes::ACCESS_DENIED | codes::PRIVILEGE_NOT_HELD => Self::AccessDenied {
                 what: "switching on kernel events".to_owned(),
                 missing: "the rights of an administrator and SeSystemProfilePrivilege",
-                hint: AS_ADMINISTRATOR,
+                hint: who.as_administrator(),
             },
             code => Self::of("TraceSetInformation", code),
         }
     }
 
     /// Of reading a session.
-    pub(super) fn of_open(name: &str, code: Code) -> Self {
+    pub(super) fn of_open(name: &str, code: Code, who: Who) -> Self {
         match code {
             codes::ACCESS_DENIED => Self::AccessDenied {
                 what: format!("reading the session '{name}'"),
                 missing: "the rights of an administrator or of \"Performance Log Users\"",
-                hint: AS_ADMINISTRATOR,
+                hint: who.as_administrator(),
             },
             codes::OTHER_CLOCK => Self::OtherClock { name: name.to_owned() },
             codes::INSTANCE_NOT_FOUND => Self::NoSuchSession { name: name.to_owned() },

@@ -6,22 +6,28 @@
 
 mod api;
 mod consumer;
+mod counters;
 mod error;
 mod filter;
 mod flags;
 mod raw;
+mod samples;
 mod session;
 mod settings;
 mod source;
+mod trace;
 
 pub use api::{
     Code, Control, EtwApi, InformationClass, Request, SessionHandle, SessionStatus, TraceHandle, codes,
 };
-pub use consumer::{Consumer, ConsumerCounts};
+pub use consumer::{Consumer, ConsumerCounts, RateLimit};
+pub use counters::counters;
 pub use error::EtwError;
 pub use filter::ProcessFilter;
 pub use flags::{KernelFlags, UnknownFlag};
 pub use raw::{RawItem, RawRecord};
+pub use samples::EtwSamples;
 pub use session::{LiveSession, SessionLosses, close_orphans, start_to_file, stop};
 pub use settings::{Provider, Settings, providers};
 pub use source::{EtwRows, EtwSource};
+pub use trace::EtwTrace;

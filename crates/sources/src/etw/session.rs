@@ -11,8 +11,9 @@ use super::api::{
     Answer, Code, Control, EtwApi, InformationClass, Request, SessionHandle, SessionStatus, TraceHandle,
     codes,
 };
-use super::consumer::{Consumer, ConsumerCounts};
-use super::error::EtwError;
+use super::consumer::{Consumer, ConsumerCounts, RateLimit};
+use super::counters;
+use super::error::{EtwError, Who};
 use super::filter::Filtering;
 use super::flags::KernelFlags;
 use super::settings::Settings;
@@ -26,6 +27,8 @@ const SILENCE: Duration = Duration::from_secs(5);
 const LAST_BUFFERS: Duration = Duration::from_secs(3);
 /// Buffers are doubled after losses, up to so many.
 const MOST_BUFFERS: u32 = 1024;
+const TOO_SLOW: &str = "events came faster than they were read and some are lost; fewer classes of events help, and `ortscope etl \
+                        start` writes them to a file without reading them";
 /// Things that were refused and told; there are fewer parts than this.
 const MOST_NOTES: usize = 64;
 
@@ -38,11 +41,13 @@ pub struct SessionLosses {
     pub buffers: u64,
     /// Records that were read and not drained in time, too long, or lost to a panic.
     pub records: u64,
+    /// Records beyond the most that are taken of a second.
+    pub limited: u64,
 }
 
 impl SessionLosses {
     pub fn total(&self) -> u64 {
-        self.events + self.buffers + self.records
+        self.events + self.buffers + self.records + self.limited
     }
 }
 
@@ -52,13 +57,19 @@ struct Started {
     name: String,
     handle: SessionHandle,
     is_stopped: bool,
+    /// The machine's own time between samples, if it was changed for this session.
+    interval_before: Option<Vec<u8>>,
     _claim: Box<dyn Send + Sync>,
 }
 
 impl Started {
     fn stop(&mut self) -> Answer<SessionStatus> {
         self.is_stopped = true;
-        self.api.control(&self.name, Control::Stop)
+        let status = self.api.control(&self.name, Control::Stop);
+        if let Some(before) = self.interval_before.take() {
+            self.api.set_information(None, InformationClass::SampleInterval, &before).ok();
+        }
+        status
     }
 }
 
@@ -110,23 +121,29 @@ impl LiveSession {
             true => EtwError::of_imitation(what, code),
             false => error,
         };
-        let started = match settings.attach {
+        let who = Who { is_service: api.is_service() };
+        let mut started = match settings.attach {
             true => None,
             false => Some(start(&api, &settings, &mut notes)?),
         };
-        if let Some(started) = &started {
-            configure(&*api, started.handle, &settings, &mut notes)
-                .map_err(|code| imitation("TraceSetInformation", EtwError::of_kernel(code), code))?;
+        let mut counter_names = Vec::new();
+        if let Some(started) = &mut started {
+            counter_names = configure(started, &settings, &mut notes)
+                .map_err(|code| imitation("TraceSetInformation", EtwError::of_kernel(code, who), code))?;
         }
         let status = match api.control(&settings.name, Control::Query) {
             Ok(status) => status,
-            Err(code) if settings.attach => return Err(EtwError::of_open(&settings.name, code)),
+            Err(code) if settings.attach => return Err(EtwError::of_open(&settings.name, code, who)),
             Err(_) => SessionStatus::default(),
         };
-        let consumer = Arc::new(Consumer::new(settings.waiting_bytes));
+        let limit = RateLimit {
+            most_per_second: u64::from(settings.most_records_per_second),
+            ticks_per_second: api.ticks_per_second(),
+        };
+        let consumer = Arc::new(Consumer::new(settings.waiting_bytes, limit));
         let trace = api
             .open(&settings.name, Arc::clone(&consumer))
-            .map_err(|code| imitation("OpenTrace", EtwError::of_open(&settings.name, code), code))?;
+            .map_err(|code| imitation("OpenTrace", EtwError::of_open(&settings.name, code, who), code))?;
         let shared = Arc::clone(&api);
         let reader = move || shared.process(trace);
         let thread = match thread::Builder::new().name("etw-consumer".to_owned()).spawn(reader) {
@@ -138,8 +155,10 @@ impl LiveSession {
             }
         };
         let now = Instant::now();
+        let mut decoder = EtwDecoder::live(api.ticks_per_second(), limits);
+        decoder.set_counter_names(counter_names);
         Ok(Self {
-            decoder: EtwDecoder::live(api.ticks_per_second(), limits),
+            decoder,
             filtering: Filtering::new(settings.filter.clone()),
             maximum_buffers: status.maximum_buffers.max(settings.maximum_buffers),
             base: if settings.attach { (status.events_lost, status.real_time_buffers_lost) } else { (0, 0) },
@@ -173,6 +192,17 @@ impl LiveSession {
             rest = after;
         }
         self.losses.records = counts.no_room + counts.too_long + counts.panics;
+        self.losses.limited = counts.limited;
+        if counts.no_room > self.seen.no_room {
+            self.note(TOO_SLOW.to_owned());
+        }
+        if counts.limited > self.seen.limited {
+            self.note(format!(
+                "more than {} events came in a second; beyond that only starts, ends and images are taken, the others are counted \
+                 as lost",
+                self.settings.most_records_per_second
+            ));
+        }
         self.seen = counts;
         if self.polled.elapsed() >= POLL {
             self.poll();
@@ -191,6 +221,13 @@ impl LiveSession {
             late: self.decoder.counts().wrong_times - before.1,
             ..DrainStats::default()
         }
+    }
+
+    /// Hands out samples that came longer ago than stacks take to follow them. Whoever wants samples asks after each drain;
+    /// for others they wait, bounded, until the end.
+    pub fn settle_samples<S: EtwSink + ?Sized>(&mut self, longest_ns: u64, sink: &mut S) {
+        let before_ns = self.decoder.last_ns().saturating_sub(longest_ns);
+        self.decoder.settle(before_ns, &mut self.filtering.over(sink));
     }
 
     /// Asks Windows what was lost, and helps where it can.
@@ -268,6 +305,10 @@ impl LiveSession {
         self.filtering.left_out()
     }
 
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     pub fn decoder(&self) -> &EtwDecoder {
         &self.decoder
     }
@@ -331,9 +372,17 @@ fn start(api: &Arc<dyn EtwApi>, settings: &Settings, notes: &mut Vec<String>) ->
     };
     let handle = first.map_err(|code| {
         let sessions = api.sessions().ok().map(|list| list.len());
-        EtwError::of_start(name, settings.kernel != KernelFlags::default(), code, sessions)
+        let who = Who { is_service: api.is_service() };
+        EtwError::of_start(name, settings.kernel != KernelFlags::default(), code, sessions, who)
     })?;
-    Ok(Started { api: Arc::clone(api), name: name.clone(), handle, is_stopped: false, _claim: claim })
+    Ok(Started {
+        api: Arc::clone(api),
+        name: name.clone(),
+        handle,
+        is_stopped: false,
+        interval_before: None,
+        _claim: claim,
+    })
 }
 
 /// Sessions with these names are started by nobody else. One that writes to a file goes on without its starter.
@@ -350,9 +399,9 @@ fn is_orphan(api: &dyn EtwApi, name: &str) -> bool {
 pub fn start_to_file(api: &Arc<dyn EtwApi>, settings: &Settings) -> Result<Vec<String>, EtwError> {
     let mut notes = Vec::new();
     let mut started = start(api, settings, &mut notes)?;
-    configure(&**api, started.handle, settings, &mut notes).map_err(|code| match api.is_imitation() {
+    configure(&mut started, settings, &mut notes).map_err(|code| match api.is_imitation() {
         true => EtwError::of_imitation("TraceSetInformation", code),
-        false => EtwError::of_kernel(code),
+        false => EtwError::of_kernel(code, Who { is_service: api.is_service() }),
     })?;
     if api.is_imitation() {
         return Err(EtwError::of_imitation("StartTrace", codes::SUCCESS));
@@ -367,36 +416,50 @@ pub fn stop(api: &dyn EtwApi, name: &str) -> Result<SessionStatus, EtwError> {
     if api.is_imitation() {
         return Err(EtwError::of_imitation("ControlTrace", codes::SUCCESS));
     }
+    let who = Who { is_service: api.is_service() };
     api.control(name, Control::Stop).map_err(|code| match code {
-        codes::ACCESS_DENIED => EtwError::of_start(name, true, code, None),
-        code => EtwError::of_open(name, code),
+        codes::ACCESS_DENIED => EtwError::of_start(name, true, code, None, who),
+        code => EtwError::of_open(name, code, who),
     })
 }
 
-/// The order that works: the interval, then stacks, then the flags, which start the events. Only without the last is
-/// there nothing to see.
-fn configure(
-    api: &dyn EtwApi,
-    session: SessionHandle,
-    settings: &Settings,
-    notes: &mut Vec<String>,
-) -> Answer<()> {
-    let mut refused = |what: &str, code: Code| notes.push(format!("{what} was refused by Windows ({code})"));
-    if settings.kernel.has(KernelFlags::PROFILE) {
-        if let Err(code) = api.enable_profile_privilege() {
-            refused("the right to sample processors (SeSystemProfilePrivilege)", code);
-        }
-        if let Err(code) =
-            api.set_information(None, InformationClass::SampleInterval, &settings.sample_interval())
-        {
-            refused(&format!("sampling {} times a second", settings.samples_per_second), code);
+/// The order that works: the interval, then stacks and counters, then the flags, which start the events. Only without the
+/// last is there nothing to see. Returns the names of the counters that come.
+fn configure(started: &mut Started, settings: &Settings, notes: &mut Vec<String>) -> Answer<Vec<String>> {
+    let (api, session) = (Arc::clone(&started.api), started.handle);
+    let refused = |what: &str, code: Code| format!("{what} was refused by Windows ({code})");
+    let samples = settings.kernel.has(KernelFlags::PROFILE);
+    if (samples || !settings.counters.is_empty())
+        && let Err(code) = api.enable_profile_privilege()
+    {
+        notes.push(refused("the right to sample processors (SeSystemProfilePrivilege)", code));
+    }
+    if samples {
+        let wanted = settings.sample_interval();
+        // The interval is the machine's: it is set back when the session ends.
+        let before = api.query_information(InformationClass::SampleInterval, &[0; 8]).ok();
+        match api.set_information(None, InformationClass::SampleInterval, &wanted) {
+            Ok(()) => {
+                started.interval_before = before.filter(|before| before.len() == 8 && *before != wanted);
+            }
+            Err(code) => {
+                let what = format!("sampling {} times a second", settings.samples_per_second);
+                notes.push(refused(&what, code));
+            }
         }
     }
     if settings.stacks
         && let Err(code) =
             api.set_information(Some(session), InformationClass::StackTracing, &settings.stack_events())
     {
-        refused("recording stacks", code);
+        notes.push(refused("recording stacks", code));
+    }
+    let counters = match settings.counters.as_slice() {
+        [] => Vec::new(),
+        wanted => counters::switch_on(&*api, session, wanted, &settings.counter_events(), notes),
+    };
+    if !counters.is_empty() && !settings.kernel.has(KernelFlags::CSWITCH) {
+        notes.push("counters come with context switches, which this session does not have".to_owned());
     }
     if settings.kernel != KernelFlags::default() {
         let flags = settings.kernel.0.to_le_bytes();
@@ -410,10 +473,14 @@ fn configure(
                 ask(Request::CaptureState).ok();
             }
             Ok(()) => {}
-            Err(code) => refused(&format!("the provider {}", provider.name), code),
+            Err(code @ (codes::NOT_FOUND | codes::WMI_GUID_NOT_FOUND)) => notes.push(format!(
+                "this Windows does not know the provider {} ({code}); the rest is recorded without it",
+                provider.name
+            )),
+            Err(code) => notes.push(refused(&format!("the provider {}", provider.name), code)),
         }
     }
-    Ok(())
+    Ok(counters)
 }
 
 /// Ends sessions of ours that no living process owns; their names.

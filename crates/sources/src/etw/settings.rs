@@ -56,6 +56,17 @@ pub mod providers {
     pub const ALL: [Provider; 4] = [ONNX_RUNTIME, DXGKRNL, PROCESSOR_POWER, ENERGY_ESTIMATION];
 }
 
+const SAMPLES: ProviderId = ProviderId::new(0xce1dbfb4_137e_4da6_87b0_3f59aa102cbc);
+const THREADS: ProviderId = ProviderId::new(0x3d6fa8d1_fe05_11d0_9dda_00c04fd7ba7c);
+
+/// A `CLASSIC_EVENT_ID`.
+fn classic_event(class: ProviderId, kind: u8) -> [u8; 24] {
+    let mut bytes = [0; 24];
+    bytes[..16].copy_from_slice(&class.to_bytes());
+    bytes[16] = kind;
+    bytes
+}
+
 /// A session. The defaults are those of the requirements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
@@ -77,6 +88,11 @@ pub struct Settings {
     pub samples_per_second: u32,
     /// Stacks of samples and switches. Off: they make the trace several times as large.
     pub stacks: bool,
+    /// Counters of the processor that every switch tells, by the names of Windows, such as `InstructionRetired`. None: a
+    /// machine has few of them, and whoever uses one takes it from others.
+    pub counters: Vec<String>,
+    /// 2,000,000: of further records of a second only starts, ends and images are taken; the others are counted as lost.
+    pub most_records_per_second: u32,
     /// Write to this file instead of handing records to a consumer.
     pub log_file: Option<PathBuf>,
     /// Bytes of records that wait to be drained, twice; further ones are dropped and counted.
@@ -97,6 +113,8 @@ impl Default for Settings {
             filter: ProcessFilter::default(),
             samples_per_second: 1000,
             stacks: false,
+            counters: Vec::new(),
+            most_records_per_second: 2_000_000,
             log_file: None,
             waiting_bytes: 8 << 20,
         }
@@ -114,8 +132,6 @@ impl Settings {
 
     /// Events that get stacks: `CLASSIC_EVENT_ID`s of samples, switches and wake-ups.
     pub(super) fn stack_events(&self) -> Vec<u8> {
-        const SAMPLES: ProviderId = ProviderId::new(0xce1dbfb4_137e_4da6_87b0_3f59aa102cbc);
-        const THREADS: ProviderId = ProviderId::new(0x3d6fa8d1_fe05_11d0_9dda_00c04fd7ba7c);
         let mut bytes = Vec::new();
         for (flag, class, kind) in [
             (KernelFlags::PROFILE, SAMPLES, 46),
@@ -123,10 +139,14 @@ impl Settings {
             (KernelFlags(0x800), THREADS, 50),
         ] {
             if self.kernel.has(flag) {
-                bytes.extend(class.to_bytes());
-                bytes.extend([kind, 0, 0, 0, 0, 0, 0, 0]);
+                bytes.extend(classic_event(class, kind));
             }
         }
         bytes
+    }
+
+    /// Events that carry the counters: switches.
+    pub(super) fn counter_events(&self) -> Vec<u8> {
+        classic_event(THREADS, 36).to_vec()
     }
 }

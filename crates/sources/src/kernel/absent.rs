@@ -1,16 +1,12 @@
 //! What systems without such a part of the kernel have in its place: the same functions, and they say so.
 
-use ortscope_core::kernel::{CpuSample, FrameId, StackProfile, ThreadState};
+use ortscope_core::kernel::ThreadState;
 
-use crate::kernel::{SampleCounts, SampleOptions, TraceError};
+use crate::kernel::TraceError;
 
 /// Never exists here.
 #[derive(Debug)]
 pub struct ThreadSnapshot(std::convert::Infallible);
-
-/// Never exists here.
-#[derive(Debug)]
-pub struct SampleTrace(std::convert::Infallible);
 
 pub fn absent(what: &str) -> TraceError {
     TraceError::Unsupported {
@@ -38,28 +34,6 @@ impl ThreadSnapshot {
     }
 
     pub fn take(&mut self, _out: &mut Vec<ThreadState>) -> Result<u64, TraceError> {
-        match self.0 {}
-    }
-}
-
-impl SampleTrace {
-    pub fn open(_options: &SampleOptions) -> Result<Self, TraceError> {
-        Err(absent("sampling processors with stacks"))
-    }
-
-    pub fn hertz(&self) -> u32 {
-        match self.0 {}
-    }
-
-    pub fn missing(&self) -> Vec<String> {
-        match self.0 {}
-    }
-
-    pub fn counts(&self) -> SampleCounts {
-        match self.0 {}
-    }
-
-    pub fn drain(&mut self, _profile: &mut StackProfile, _each: &mut dyn FnMut(&CpuSample, Option<FrameId>)) {
         match self.0 {}
     }
 }

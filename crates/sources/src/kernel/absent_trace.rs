@@ -1,18 +1,26 @@
 //! Systems whose kernel events ortscope cannot read: the same functions, and they say so.
 
-use ortscope_core::kernel::{FileIo, ImageLoad, KernelEvent};
+use ortscope_core::kernel::{CpuSample, FileIo, FrameId, ImageLoad, KernelEvent, StackProfile};
 
 use crate::absent::absent;
-pub use crate::absent::{SampleTrace, ThreadSnapshot};
+pub use crate::absent::ThreadSnapshot;
 use crate::kernel::{
-    BackendChoice, ClassUnavailable, DrainStats, ProgramCost, TraceBackend, TraceError, TraceOptions, TraceWay,
+    BackendChoice, ClassUnavailable, CounterSum, DrainStats, ProgramCost, SampleCounts,
+    SampleOptions, TraceBackend, TraceError, TraceOptions, TraceWay,
 };
 
 pub const WAYS: &[TraceWay] = &[TraceWay { name: "kernel events", choice: BackendChoice::Auto, sees: "" }];
 
+/// What would show more of samples.
+pub const SAMPLING_HINT: &str = "";
+
 /// Never exists here.
 #[derive(Debug)]
 pub struct KernelTrace(std::convert::Infallible);
+
+/// Never exists here.
+#[derive(Debug)]
+pub struct SampleTrace(std::convert::Infallible);
 
 /// Nobody asks for it without a [`KernelTrace`].
 #[derive(Debug)]
@@ -64,6 +72,18 @@ impl KernelTrace {
         match self.0 {}
     }
 
+    pub fn finish(&mut self, _out: &mut impl FnMut(KernelEvent)) -> DrainStats {
+        match self.0 {}
+    }
+
+    pub fn latest_ns(&self) -> u64 {
+        match self.0 {}
+    }
+
+    pub fn take_counters(&mut self) -> (Vec<CounterSum>, u64) {
+        match self.0 {}
+    }
+
     pub fn take_file_io(&mut self) -> (Vec<FileIo>, u64) {
         match self.0 {}
     }
@@ -77,6 +97,36 @@ impl KernelTrace {
     }
 
     pub fn costs(&self) -> Vec<ProgramCost> {
+        match self.0 {}
+    }
+}
+
+impl SampleTrace {
+    pub fn open(_options: &SampleOptions) -> Result<Self, TraceError> {
+        Err(absent("sampling processors with stacks"))
+    }
+
+    pub fn hertz(&self) -> u32 {
+        match self.0 {}
+    }
+
+    pub fn missing(&self) -> Vec<String> {
+        match self.0 {}
+    }
+
+    pub fn counts(&self) -> SampleCounts {
+        match self.0 {}
+    }
+
+    pub fn drain(&mut self, _profile: &mut StackProfile, _each: &mut dyn FnMut(&CpuSample, Option<FrameId>)) {
+        match self.0 {}
+    }
+
+    pub fn finish(
+        &mut self,
+        _profile: &mut StackProfile,
+        _each: &mut dyn FnMut(&CpuSample, Option<FrameId>),
+    ) {
         match self.0 {}
     }
 }

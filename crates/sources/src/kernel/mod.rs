@@ -7,6 +7,7 @@ mod samples;
 
 pub use error::TraceError;
 pub use options::{
-    BackendChoice, Class, ClassUnavailable, DrainStats, ProgramCost, TraceBackend, TraceOptions, TraceWay,
+    BackendChoice, Class, ClassUnavailable, CounterSum, DrainStats, ProgramCost, TraceBackend, TraceOptions,
+    TraceWay,
 };
 pub use samples::{SampleCounts, SampleOptions};

@@ -86,6 +86,8 @@ pub struct TraceOptions {
     pub measure_cost: bool,
     /// The same, but only for one second in ten: enough to know the cost, and a tenth of what knowing costs.
     pub sample_cost: bool,
+    /// Windows: counters of the processor that every switch tells, by their names there.
+    pub counters: Vec<String>,
     /// Windows: read this session, which runs already, and neither change nor stop it.
     pub session: Option<String>,
     /// Windows: what a session of our own is asked for beside the classes; `None`: the defaults, under a name of this process.
@@ -101,6 +103,7 @@ impl Default for TraceOptions {
             ring_bytes_total: 64 << 20,
             measure_cost: false,
             sample_cost: false,
+            counters: Vec::new(),
             session: None,
             etw: None,
         }
@@ -140,6 +143,15 @@ pub struct DrainStats {
     pub late: u64,
     /// Records of a kind that is not known.
     pub unknown: u64,
+}
+
+/// What a process counted by one counter of the processor since it was asked last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CounterSum {
+    pub pid: u32,
+    /// Such as `InstructionRetired`.
+    pub name: String,
+    pub value: u64,
 }
 
 /// What a program costs the watched threads, as the kernel measured it.

@@ -9,9 +9,12 @@ use super::perf_ring::PerfTrace;
 pub(crate) use super::proc::ResidentMemory;
 pub use super::samples::SampleTrace;
 use crate::kernel::{
-    BackendChoice, Class, ClassUnavailable, DrainStats, ProgramCost, TraceBackend, TraceError, TraceOptions,
+    BackendChoice, Class, ClassUnavailable, CounterSum, DrainStats, ProgramCost, TraceBackend, TraceError, TraceOptions,
     TraceWay,
 };
+
+/// What would show more of samples.
+pub const SAMPLING_HINT: &str = "run as root, or with CAP_PERFMON";
 
 pub const WAYS: &[TraceWay] = &[
     TraceWay {
@@ -62,6 +65,13 @@ impl KernelTrace {
                 what: format!("the session '{session}'"),
                 why: "sessions of event tracing are Windows'".to_owned(),
                 hint: "without --session kernel events come from this system's own kernel".to_owned(),
+            });
+        }
+        if !options.counters.is_empty() {
+            return Err(TraceError::Unsupported {
+                what: format!("counting {}", options.counters.join(", ")),
+                why: "counters of the processor at every switch are Windows'".to_owned(),
+                hint: "here --cycles counts the cycles of processes".to_owned(),
             });
         }
         let way = match options.backend {
@@ -144,6 +154,21 @@ impl KernelTrace {
             Way::Bpf(trace) => trace.drain(out),
             Way::Perf(trace) => trace.drain(out),
         }
+    }
+
+    /// The last drain: everything is in the rings already.
+    pub fn finish(&mut self, out: &mut impl FnMut(KernelEvent)) -> DrainStats {
+        self.drain(out)
+    }
+
+    /// How late an event may come: processors finish their records within this.
+    pub fn latest_ns(&self) -> u64 {
+        100_000_000
+    }
+
+    /// Nothing is counted here.
+    pub fn take_counters(&mut self) -> (Vec<CounterSum>, u64) {
+        Default::default()
     }
 
     /// How long what programs cost was measured, with [`TraceOptions::measure_cost`] or [`TraceOptions::sample_cost`].

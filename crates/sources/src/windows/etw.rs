@@ -20,6 +20,7 @@ use windows_sys::Win32::System::Diagnostics::Etw::{
 };
 use windows_sys::Win32::System::LibraryLoader::{GetModuleHandleW, GetProcAddress, LoadLibraryW};
 use windows_sys::Win32::System::Performance::QueryPerformanceFrequency;
+use windows_sys::Win32::System::RemoteDesktop::ProcessIdToSessionId;
 use windows_sys::Win32::System::Threading::{CreateMutexW, GetCurrentProcess, OpenProcessToken};
 
 use crate::etw::{
@@ -37,6 +38,8 @@ const HOW_TO_READ: u32 = 0x100 | 0x1000_0000 | 0x1000;
 const NO_TRACE: u64 = u64::MAX;
 const MOST_SESSIONS: usize = 128;
 const NAME_UNITS: usize = 1024;
+/// Room for the longest list that is asked for: 256 KB, some thousand counters.
+const INFORMATION_WORDS: usize = 32 << 10;
 /// `EnableTraceEx2` returns at once; what a provider does with it comes later.
 const DO_NOT_WAIT: u32 = 0;
 
@@ -44,6 +47,7 @@ type StartTrace = unsafe extern "system" fn(*mut u64, *const u16, *mut EVENT_TRA
 type ControlTrace = unsafe extern "system" fn(u64, *const u16, *mut EVENT_TRACE_PROPERTIES, u32) -> u32;
 type QueryAllTraces = unsafe extern "system" fn(*mut *mut EVENT_TRACE_PROPERTIES, u32, *mut u32) -> u32;
 type SetInformation = unsafe extern "system" fn(u64, u32, *const c_void, u32) -> u32;
+type QueryInformation = unsafe extern "system" fn(u64, u32, *mut c_void, u32, *mut u32) -> u32;
 type EnableTrace =
     unsafe extern "system" fn(u64, *const ProviderBytes, u32, u8, u64, u64, u32, *const c_void) -> u32;
 type OpenTrace = unsafe extern "system" fn(*mut EVENT_TRACE_LOGFILEW) -> u64;
@@ -60,6 +64,7 @@ pub struct WindowsTable {
     control: Option<ControlTrace>,
     query_all: Option<QueryAllTraces>,
     set_information: Option<SetInformation>,
+    query_information: Option<QueryInformation>,
     enable: Option<EnableTrace>,
     open: Option<OpenTrace>,
     process: Option<ProcessTrace>,
@@ -98,6 +103,7 @@ impl WindowsTable {
             control: function(advapi, c"ControlTraceW"),
             query_all: function(advapi, c"QueryAllTracesW"),
             set_information: function(advapi, c"TraceSetInformation"),
+            query_information: function(advapi, c"TraceQueryInformation"),
             enable: function(advapi, c"EnableTraceEx2"),
             open: function(advapi, c"OpenTraceW"),
             process: function(advapi, c"ProcessTrace"),
@@ -164,6 +170,14 @@ impl Properties {
 impl EtwApi for WindowsTable {
     fn is_imitation(&self) -> bool {
         self.is_imitation
+    }
+
+    fn is_service(&self) -> bool {
+        let mut session = 1;
+        // SAFETY: a live number.
+        let is_known = unsafe { ProcessIdToSessionId(std::process::id(), &mut session) } != 0;
+        // Services have the session 0 for themselves since Windows Vista. An imitation puts everybody there.
+        is_known && session == 0 && !self.is_imitation
     }
 
     fn ticks_per_second(&self) -> u64 {
@@ -280,6 +294,27 @@ impl EtwApi for WindowsTable {
         let handle = session.map_or(0, |session| session.0);
         // SAFETY: as many bytes as are said.
         answer(unsafe { function(handle, class as u32, words.as_ptr().cast(), 4 * words.len() as u32) })
+    }
+
+    fn query_information(&self, class: InformationClass, question: &[u8]) -> Result<Vec<u8>, Code> {
+        let function = self.query_information.ok_or(codes::PROC_NOT_FOUND)?;
+        let mut words = vec![0u64; INFORMATION_WORDS];
+        for (word, bytes) in words.iter_mut().zip(question.chunks(8)) {
+            let mut whole = [0; 8];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            *word = u64::from_le_bytes(whole);
+        }
+        // Lists are as long as they are; a number has to be asked for with its own length.
+        let room = match class {
+            InformationClass::MostCounters => 4,
+            InformationClass::SampleInterval => 8,
+            _ => size_of_val(&words[..]) as u32,
+        };
+        let mut told = 0;
+        // SAFETY: the buffer is live, aligned to eight bytes and at least as long as is said.
+        answer(unsafe { function(0, class as u32, words.as_mut_ptr().cast(), room, &mut told) })?;
+        let bytes = words.iter().flat_map(|word| word.to_le_bytes());
+        Ok(bytes.take(told.min(room) as usize).collect())
     }
 
     fn enable(

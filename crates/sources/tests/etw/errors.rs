@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ortscope_core::kernel::threads::Limits;
+use ortscope_decode::etw::live::{HEADER_BYTES, ProviderId};
 use ortscope_sources::KernelTrace;
 use ortscope_sources::etw::{
-    Code, EtwError, KernelFlags, LiveSession, SessionStatus, Settings, close_orphans, codes, providers,
-    start_to_file, stop,
+    Code, Consumer, EtwError, KernelFlags, LiveSession, RawRecord, SessionStatus, Settings, close_orphans,
+    codes, providers, start_to_file, stop,
 };
 use ortscope_sources::kernel::{TraceError, TraceOptions};
 
@@ -37,10 +38,13 @@ fn every_refusal_in_its_own_words_and_nothing_left_behind() {
     wine.imitation = true;
     let mut wine_flags = Table::refusing("flags", codes::CALL_NOT_IMPLEMENTED);
     wine_flags.imitation = true;
+    let service = || Table { service: true, ..Table::refusing("start", codes::ACCESS_DENIED) };
     let named = Settings { name: "mine".to_owned(), ..Settings::default() };
     let cases = [
         ("no rights, kernel events", Table::refusing("start", codes::ACCESS_DENIED), Settings::default()),
-        ("no rights, user providers", Table::refusing("start", codes::ACCESS_DENIED), user),
+        ("no rights, user providers", Table::refusing("start", codes::ACCESS_DENIED), user.clone()),
+        ("no rights, kernel events, a service", service(), Settings::default()),
+        ("no rights, user providers, a service", service(), user),
         ("no rights for the flags", Table::refusing("flags", codes::PRIVILEGE_NOT_HELD), Settings::default()),
         ("name taken by a stranger", taken, named),
         ("name taken by another ortscope", claimed, Settings::default()),
@@ -82,20 +86,105 @@ fn sessions_of_an_imitation_are_not_said_to_run() {
     assert!(table.state.lock().unwrap().sessions.is_empty());
 }
 
+/// Every part that can be refused, and everything that can go wrong on the way, in the words that a user reads. The session
+/// goes on in all of them but the last two.
 #[test]
 fn what_is_refused_in_part_is_told_and_the_rest_goes_on() {
-    for function in ["privilege", "interval", "stacks", "provider"] {
-        let settings = Settings {
-            kernel: KernelFlags::ALWAYS | KernelFlags::PROFILE,
-            stacks: true,
-            providers: vec![providers::ONNX_RUNTIME],
-            ..Settings::default()
-        };
-        let (_, session) = open(Table::refusing(function, codes::INVALID_PARAMETER), &settings);
+    let counted = |names: &[&str]| Settings {
+        counters: names.iter().map(|&name| name.to_owned()).collect(),
+        ..Settings::default()
+    };
+    let everything = Settings {
+        kernel: KernelFlags::ALWAYS | KernelFlags::PROFILE,
+        stacks: true,
+        providers: vec![providers::ONNX_RUNTIME],
+        ..Settings::default()
+    };
+    let user = Settings { kernel: KernelFlags(0x2), ..counted(&["TotalCycles"]) };
+    let virtual_machine = Table { counters: Vec::new(), ..Table::default() };
+    let cases = [
+        ("no privilege", Table::refusing("privilege", codes::PRIVILEGE_NOT_HELD), &everything),
+        ("interval refused", Table::refusing("interval", codes::INVALID_PARAMETER), &everything),
+        ("stacks refused", Table::refusing("stacks", codes::INVALID_PARAMETER), &everything),
+        ("provider refused", Table::refusing("provider", codes::ACCESS_DENIED), &everything),
+        ("provider unknown", Table::refusing("provider", codes::NOT_FOUND), &everything),
+        (
+            "list of counters refused",
+            Table::refusing("query", codes::PROC_NOT_FOUND),
+            &counted(&["TotalCycles"]),
+        ),
+        ("no counters", virtual_machine, &counted(&["TotalCycles"])),
+        ("counter unknown", Table::default(), &counted(&["Nonsense", "TotalCycles"])),
+        (
+            "too many counters",
+            Table::default(),
+            &counted(&["TotalCycles", "totalcycles", "CacheMisses", "InstructionRetired"]),
+        ),
+        ("counters in use", Table::refusing("counters", Code(170)), &counted(&["TotalCycles"])),
+        ("counters without switches", Table::default(), &user),
+    ];
+    let mut text = String::new();
+    for (name, table, settings) in cases {
+        let (table, session) = open(table, settings);
         let session = session.unwrap();
-        assert_eq!(session.notes().len(), 1, "{function}: {:?}", session.notes());
-        assert!(session.notes()[0].ends_with("was refused by Windows (error 87)"), "{:?}", session.notes());
+        assert_eq!(session.notes().len(), 1, "{name}: {:?}", session.notes());
+        text += &format!("# {name}\n{}\n\n", session.notes()[0]);
+        let flags = table.calls().iter().any(|call| call.starts_with("set KernelFlags"));
+        assert!(flags, "{name}: the kernel's events do not begin");
     }
+    let mut told = |name: &str, note: &str| text += &format!("# {name}\n{note}\n\n");
+    // As many records as do not fit, of a consumer that nobody drains.
+    let storm = |records: u64| Table {
+        deliver: Box::new(move |consumer, _| (0..records).for_each(|_| hand_out_one(consumer))),
+        ..Table::default()
+    };
+    let small = Settings { waiting_bytes: 1 << 10, ..Settings::default() };
+    let (_, session) = open(storm(100), &small);
+    let mut session = session.unwrap();
+    let lost = wait_until(&mut session, |session| !session.notes().is_empty());
+    assert!(lost > 0 && session.losses().records == lost, "{lost} {:?}", session.losses());
+    told("too slow", &session.notes()[0]);
+    let few = Settings { most_records_per_second: 30, ..Settings::default() };
+    let (_, session) = open(storm(100), &few);
+    let mut session = session.unwrap();
+    let lost = wait_until(&mut session, |session| session.losses().limited == 70);
+    assert_eq!((lost, session.losses().limited, session.losses().total()), (70, 70, 70));
+    told("too many in a second", &session.notes()[0]);
+    let (table, session) = open(Table::default(), &Settings::default());
+    let mut session = session.unwrap();
+    table.stop_from_outside(&Settings::default().name);
+    wait_until(&mut session, |session| session.ended().is_some());
+    told("stopped by somebody", session.ended().unwrap());
+    let (_, session) = open(Table::default(), &Settings::default());
+    let mut session = session.unwrap();
+    let begin = Instant::now();
+    while session.notes().is_empty() && begin.elapsed() < Duration::from_secs(20) {
+        session.drain(&mut ());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    told("nothing arrives", &session.notes()[0]);
+    insta::assert_snapshot!("notes", text);
+}
+
+/// A switch of the year 1601.
+fn hand_out_one(consumer: &Consumer) {
+    let mut header = [0; HEADER_BYTES];
+    header[4..6].copy_from_slice(&0x140u16.to_le_bytes());
+    header[24..40].copy_from_slice(&ProviderId::new(0x3d6fa8d1_fe05_11d0_9dda_00c04fd7ba7c).to_bytes());
+    header[45] = 36;
+    let payload = [0; 24];
+    let record = RawRecord {
+        header,
+        processor: 0,
+        logger: 1,
+        items: 0,
+        payload_bytes: 24,
+        item_list: std::ptr::null(),
+        payload: payload.as_ptr(),
+        context: std::ptr::null_mut(),
+    };
+    // SAFETY: everything that the record shows lives until the end of this function.
+    unsafe { consumer.take(&record) };
 }
 
 /// The order in which Windows takes it: flags last, because they begin the events.
@@ -104,6 +193,8 @@ fn a_session_is_asked_for_in_the_order_that_works_and_stopped_before_it_is_close
     let settings = Settings {
         kernel: KernelFlags::ALWAYS | KernelFlags::PROFILE,
         stacks: true,
+        counters: vec!["TotalCycles".to_owned()],
+        samples_per_second: 999,
         providers: vec![providers::ONNX_RUNTIME],
         ..Settings::default()
     };

@@ -11,3 +11,4 @@ mod errors;
 mod replay;
 mod source;
 mod table;
+mod written;

@@ -32,6 +32,10 @@ pub struct Table {
     /// Answers in place of success, by the name of the function.
     pub refuse: HashMap<&'static str, Code>,
     pub imitation: bool,
+    pub service: bool,
+    /// Names of what processors can count; the first has the number 1.
+    pub counters: Vec<&'static str>,
+    pub most_counters: u32,
     pub frequency: u64,
     pub deliver: Box<Deliver>,
     pub stopped: Arc<AtomicBool>,
@@ -44,6 +48,9 @@ impl Default for Table {
             changed: Condvar::new(),
             refuse: HashMap::new(),
             imitation: false,
+            service: false,
+            counters: vec!["InstructionRetired", "TotalCycles", "CacheMisses"],
+            most_counters: 2,
             frequency: 10_000_000,
             deliver: Box::new(|_, _| ()),
             stopped: Arc::default(),
@@ -85,6 +92,10 @@ impl Table {
 impl EtwApi for Table {
     fn is_imitation(&self) -> bool {
         self.imitation
+    }
+
+    fn is_service(&self) -> bool {
+        self.service
     }
 
     fn ticks_per_second(&self) -> u64 {
@@ -142,9 +153,20 @@ impl EtwApi for Table {
         let function = match class {
             InformationClass::StackTracing => "stacks",
             InformationClass::SampleInterval => "interval",
+            InformationClass::Counters | InformationClass::CounterEvents => "counters",
             _ => "flags",
         };
         self.call(function, format!("set {class:?} of {:?} to {data:02x?}", session.map(|session| session.0)))
+    }
+
+    fn query_information(&self, class: InformationClass, question: &[u8]) -> Result<Vec<u8>, Code> {
+        self.call("query", format!("ask for {class:?} with {question:02x?}"))?;
+        Ok(match class {
+            // 1 ms is what Windows begins with.
+            InformationClass::SampleInterval => [0u32, 10_000].map(u32::to_le_bytes).as_flattened().to_vec(),
+            InformationClass::MostCounters => self.most_counters.to_le_bytes().to_vec(),
+            _ => source_list(&self.counters),
+        })
     }
 
     fn enable(
@@ -186,6 +208,20 @@ impl EtwApi for Table {
     fn claim(&self, name: &str) -> Option<Box<dyn Send + Sync>> {
         if self.state.lock().unwrap().claimed.contains(name) { None } else { Some(Box::new(Claim)) }
     }
+}
+
+/// The timer and these, as Windows lists them.
+fn source_list(names: &[&str]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (id, name) in std::iter::once(&"Timer").chain(names).enumerate() {
+        let length = (24 + 2 * (name.len() + 1)).next_multiple_of(8);
+        let next = if id == names.len() { 0 } else { length as u32 };
+        let begin = bytes.len();
+        bytes.extend([next, id as u32, 1221, 10_000, 0, 0].map(u32::to_le_bytes).as_flattened());
+        bytes.extend(name.encode_utf16().chain([0]).flat_map(u16::to_le_bytes));
+        bytes.resize(begin + length, 0);
+    }
+    bytes
 }
 
 pub fn corpus() -> Option<PathBuf> {

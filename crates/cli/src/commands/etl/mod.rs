@@ -35,6 +35,7 @@ pub fn run(args: &EtlArgs, terminal: &Terminal) -> Result<Exit, Failure> {
             _ => sessions::stop(&args.name, terminal),
         },
         EtlAction::List => sessions::list(terminal),
+        EtlAction::Counters => sessions::counters(terminal),
     }
 }
 

@@ -89,6 +89,7 @@ pub fn start(args: &EtlStartArgs, terminal: &Terminal) -> Result<Exit, Failure> 
         providers: args.provider.iter().copied().map(provider).collect(),
         samples_per_second: args.sample_hz,
         stacks: args.stacks,
+        counters: args.counters.clone(),
         log_file: Some(file.clone()),
         ..Settings::default()
     };
@@ -158,6 +159,32 @@ pub fn list(terminal: &Terminal) -> Result<Exit, Failure> {
             "{:40}  {} buffers of {} kB{lost}  {to}\n",
             status.name, status.buffers, status.buffer_kilobytes
         ));
+    }
+    Ok(Exit::Ok)
+}
+
+pub fn counters(terminal: &Terminal) -> Result<Exit, Failure> {
+    let api = functions()?;
+    let found = etw::counters(&*api).map_err(|code| match code {
+        etw::codes::ACCESS_DENIED => {
+            Failure::new(Exit::Permission, "listing counters needs an administrator")
+        }
+        etw::codes::PROC_NOT_FOUND => Failure::usage("this system lists no counters of its processors"),
+        code => Failure::internal(format!("the counters cannot be listed: {code}")),
+    })?;
+    if terminal.json {
+        let counters: Vec<Value> = found
+            .iter()
+            .map(|one| json!({"id": one.id, "name": one.name, "shortest_interval": one.shortest_interval, "longest_interval": one.longest_interval}))
+            .collect();
+        print_json(&json!({"schema": "ortscope.etl.counters/1", "counters": counters}))?;
+        return Ok(Exit::Ok);
+    }
+    if found.is_empty() {
+        terminal::print_data("no counters; virtual machines seldom show them\n");
+    }
+    for counter in &found {
+        terminal::print_data(&format!("{}\n", counter.name));
     }
     Ok(Exit::Ok)
 }

@@ -1,14 +1,12 @@
 //! What a trace means, as rows of a recording.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use ortscope_core::batch::Batch;
-use ortscope_core::kernel::{
-    FaultKind, FileIo, FileKind, FileOperation as FileCall, ImageLoad, KernelEvent, PageFault, Task,
-};
+use ortscope_core::kernel::{FaultKind, ImageLoad, KernelEvent, PageFault};
 use ortscope_core::schema::{AnnotationRow, KernelEventRow, ProcessRow, Row, Text, ThreadSampleRow};
 use ortscope_decode::etw::{
-    DeviceRow, DiskTransfer, EngineBusy, EtwDecoder, EtwSink, EventStack, FileOperation, FileVerb, HardFault,
+    DeviceRow, DiskTransfer, EngineBusy, EtwDecoder, EtwSink, EventStack, FileOperation, FileSums, HardFault,
     Image, ImageMoment, Inference, InterruptTime, NetworkTransfer, NetworkVerb, OrtOperator, OrtRow,
     OrtSession, ProcessLife, ProcessTotals, Protocol, Sample, UNKNOWN_ID,
 };
@@ -25,8 +23,8 @@ use super::sessions::{self, Sessions};
 const BATCH_ROWS: usize = 4096;
 /// File and network calls are summed up over this long, as the live sources do it.
 const SUM_NS: u64 = 1_000_000_000;
-/// Sums under way; when there are more, all are written early.
-const MOST_SUMS: usize = 16_384;
+/// Sums under way, fewer than there is room for; when there are more, all are written early.
+const MOST_SUMS: usize = 16_000;
 /// Processes that the summary names.
 const MOST_BUSY: usize = 10;
 
@@ -132,7 +130,7 @@ pub struct TraceRows<'w> {
     pub series: Series,
     pub sessions: Sessions,
     clock: Clock,
-    files: HashMap<(Task, FileCall), FileIo>,
+    files: FileSums,
     networks: BTreeMap<(u32, &'static str), (u64, u64)>,
     sums_end_ns: u64,
     threads_at_ns: u64,
@@ -151,7 +149,7 @@ impl<'w> TraceRows<'w> {
             series,
             sessions: Sessions::default(),
             clock: header.clock,
-            files: HashMap::new(),
+            files: FileSums::default(),
             networks: BTreeMap::new(),
             sums_end_ns: first_ns + SUM_NS,
             threads_at_ns: first_ns + SUM_NS,
@@ -201,8 +199,8 @@ impl<'w> TraceRows<'w> {
 
     pub fn write_sums(&mut self, at_ns: u64) {
         let Self { out, kernel, files, networks, .. } = self;
-        let mut sums: Vec<FileIo> = files.drain().map(|(_, io)| io).collect();
-        sums.sort_by_key(|io| (io.thread.pid, io.thread.tid, io.operation));
+        // Asked for before there can be more than fit.
+        let (sums, _) = files.take();
         for io in &sums {
             kernel.file_io(at_ns, io, &mut |row| out.kernel(row));
         }
@@ -371,35 +369,7 @@ impl EtwSink for TraceRows<'_> {
 
     fn file(&mut self, operation: &FileOperation) {
         self.made.file_operations += 1;
-        let call = match operation.verb {
-            FileVerb::Read => FileCall::Read,
-            FileVerb::Write => FileCall::Write,
-            FileVerb::Create => FileCall::Open,
-            FileVerb::Flush => FileCall::Sync,
-            _ => return,
-        };
-        let sum = self.files.entry((operation.thread, call)).or_insert(FileIo {
-            thread: operation.thread,
-            operation: call,
-            kind: FileKind::Regular,
-            calls: 0,
-            failed: 0,
-            bytes: 0,
-            total_ns: 0,
-            longest_ns: 0,
-        });
-        sum.calls += 1;
-        let moves_bytes = matches!(call, FileCall::Read | FileCall::Write);
-        match operation.end {
-            Some(end) => {
-                let has_failed = (end.status as i32) < 0;
-                sum.failed += u64::from(has_failed);
-                sum.bytes += if moves_bytes && !has_failed { end.information } else { 0 };
-                sum.total_ns = sum.total_ns.saturating_add(end.duration_ns);
-                sum.longest_ns = sum.longest_ns.max(end.duration_ns);
-            }
-            None => sum.bytes += if moves_bytes { u64::from(operation.bytes.unwrap_or(0)) } else { 0 },
-        }
+        self.files.add(operation);
     }
 
     fn network(&mut self, transfer: &NetworkTransfer) {

@@ -102,6 +102,11 @@ impl SampleTrace {
         (self.order, self.bytes) = (order, bytes);
     }
 
+    /// The last drain: everything is in the rings already.
+    pub fn finish(&mut self, profile: &mut StackProfile, each: &mut dyn FnMut(&CpuSample, Option<FrameId>)) {
+        self.drain(profile, each);
+    }
+
     /// Copies what is in the rings.
     fn collect(&mut self, until_ns: u64) {
         self.order.clear();

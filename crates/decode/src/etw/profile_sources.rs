@@ -1,0 +1,71 @@
+//! What the processors of a machine can count, as Windows lists it (`TraceProfileSourceListInfo`).
+
+/// Sources that are read; real machines have a few dozen.
+const MOST_SOURCES: usize = 4096;
+/// Offset of the next, number, shortest and longest interval, eight bytes for later; the name follows.
+const HEAD_BYTES: usize = 24;
+
+/// Something that a processor counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProfileSource {
+    pub id: u32,
+    /// Such as `InstructionRetired`.
+    pub name: String,
+    /// Events between two samples, at least and at most.
+    pub shortest_interval: u32,
+    pub longest_interval: u32,
+}
+
+/// Reads the list. It ends where it says so, or where it is damaged.
+pub fn profile_sources(bytes: &[u8]) -> Vec<ProfileSource> {
+    let (mut sources, mut rest) = (Vec::new(), bytes);
+    while sources.len() < MOST_SOURCES {
+        let Some((head, name)) = rest.split_first_chunk::<HEAD_BYTES>() else { break };
+        let number = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let next = number(0) as usize;
+        let length = if next == 0 { name.len() } else { next.saturating_sub(HEAD_BYTES).min(name.len()) };
+        let units = name[..length].as_chunks::<2>().0.iter().map(|unit| u16::from_le_bytes(*unit));
+        let units: Vec<u16> = units.take_while(|unit| *unit != 0).collect();
+        sources.push(ProfileSource {
+            id: number(4),
+            name: String::from_utf16_lossy(&units),
+            shortest_interval: number(8),
+            longest_interval: number(12),
+        });
+        match rest.get(next..) {
+            Some(after) if next > 0 => rest = after,
+            _ => break,
+        }
+    }
+    sources
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_list_of_two_with_padding_between() {
+        let mut bytes = Vec::new();
+        for (next, id, name) in [(40u32, 0u32, "Timer"), (0, 19, "LLCMisses")] {
+            bytes.extend([next, id, 1221, 10_000, 0, 0].map(u32::to_le_bytes).as_flattened());
+            bytes.extend(name.encode_utf16().chain([0]).flat_map(u16::to_le_bytes));
+            bytes.resize(bytes.len().next_multiple_of(8), 0xee);
+        }
+        let found = profile_sources(&bytes);
+        assert_eq!(
+            found.iter().map(|one| (one.id, one.name.as_str())).collect::<Vec<_>>(),
+            [(0, "Timer"), (19, "LLCMisses")]
+        );
+        assert_eq!((found[0].shortest_interval, found[0].longest_interval), (1221, 10_000));
+        assert!(profile_sources(&[]).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_end(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert!(profile_sources(&bytes).len() <= MOST_SOURCES);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Counters of the processor (PMC): which there are, and how a session gets them with its context switches.
+
+use ortscope_decode::etw::{MOST_COUNTERS, ProfileSource, profile_sources};
+
+use super::api::{Answer, EtwApi, InformationClass, SessionHandle};
+
+/// Names that a message lists.
+const MOST_NAMED: usize = 12;
+
+/// What the processors of this machine can count.
+pub fn counters(api: &dyn EtwApi) -> Answer<Vec<ProfileSource>> {
+    let list = api.query_information(InformationClass::ProfileSources, &[])?;
+    // The timer samples, it does not count.
+    Ok(profile_sources(&list).into_iter().filter(|source| source.id != 0).collect())
+}
+
+/// Asks for counters at every switch; the names of those that come. What cannot be had is told, the session goes on.
+pub(super) fn switch_on(
+    api: &dyn EtwApi,
+    session: SessionHandle,
+    wanted: &[String],
+    events: &[u8],
+    notes: &mut Vec<String>,
+) -> Vec<String> {
+    let known = match counters(api) {
+        Ok(known) if known.is_empty() => {
+            notes.push(
+                "this machine shows no counters of its processors; virtual machines seldom do".to_owned(),
+            );
+            return Vec::new();
+        }
+        Ok(known) => known,
+        Err(code) => {
+            notes.push(format!("the list of the processor's counters was refused by Windows ({code})"));
+            return Vec::new();
+        }
+    };
+    let (mut chosen, mut unknown): (Vec<&ProfileSource>, Vec<&str>) = (Vec::new(), Vec::new());
+    for name in wanted {
+        match known.iter().find(|source| source.name.eq_ignore_ascii_case(name)) {
+            Some(source) if chosen.iter().any(|one| one.id == source.id) => {}
+            Some(source) => chosen.push(source),
+            None => unknown.push(name),
+        }
+    }
+    if !unknown.is_empty() {
+        let names: Vec<&str> = known.iter().take(MOST_NAMED).map(|source| source.name.as_str()).collect();
+        let more = if known.len() > MOST_NAMED { ", …" } else { "" };
+        notes.push(format!(
+            "this machine has no counter named {}; it has {}{more}",
+            unknown.join(", "),
+            names.join(", ")
+        ));
+    }
+    let most = api
+        .query_information(InformationClass::MostCounters, &[])
+        .ok()
+        .and_then(|answer| answer.first_chunk().map(|bytes| u32::from_le_bytes(*bytes) as usize))
+        .filter(|most| *most > 0)
+        .map_or(MOST_COUNTERS, |most| most.min(MOST_COUNTERS));
+    if chosen.len() > most {
+        let left: Vec<&str> = chosen.drain(most..).map(|source| source.name.as_str()).collect();
+        notes.push(format!("this machine counts {most} things at once; not counted: {}", left.join(", ")));
+    }
+    if chosen.is_empty() {
+        return Vec::new();
+    }
+    let ids: Vec<u8> = chosen.iter().flat_map(|source| source.id.to_le_bytes()).collect();
+    let set = |class, data: &[u8]| api.set_information(Some(session), class, data);
+    if let Err(code) =
+        set(InformationClass::Counters, &ids).and_then(|()| set(InformationClass::CounterEvents, events))
+    {
+        notes.push(format!(
+            "counters of the processor were refused by Windows ({code}); another program may be using them"
+        ));
+        return Vec::new();
+    }
+    chosen.into_iter().map(|source| source.name.clone()).collect()
+}

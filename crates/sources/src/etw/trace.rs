@@ -1,0 +1,211 @@
+//! Kernel events by a session of event tracing, for whoever asks for kernel events in any system's way.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ortscope_core::kernel::threads::Limits;
+use ortscope_core::kernel::{FileIo, ImageLoad, KernelEvent};
+use ortscope_decode::etw::{
+    EtwSink, FileOperation, FileSums, Image, ImageMoment, MOST_COUNTERS, SwitchDetail,
+};
+
+use super::{EtwApi, EtwError, KernelFlags, LiveSession, Settings};
+use crate::kernel::{
+    Class, ClassUnavailable, CounterSum, DrainStats, ProgramCost, TraceBackend, TraceError, TraceOptions,
+};
+
+/// Loaded images that wait to be asked for.
+const MOST_IMAGES: usize = 1 << 16;
+/// Processes whose counters are added up until they are asked for.
+const MOST_COUNTED: usize = 1 << 14;
+/// A buffer that is flushed is handed out within this.
+const DELIVERY_NS: u64 = 500_000_000;
+
+/// Events of the whole machine, from the moment it is opened until it is dropped.
+#[derive(Debug)]
+pub struct EtwTrace {
+    session: LiveSession,
+    unavailable: Vec<ClassUnavailable>,
+    kept: Kept,
+    notes_told: usize,
+}
+
+/// What is not handed out event by event.
+#[derive(Debug, Default)]
+struct Kept {
+    wants_images: bool,
+    images: Vec<ImageLoad>,
+    images_lost: u64,
+    wants_files: bool,
+    files: FileSums,
+    counters: HashMap<u32, [u64; MOST_COUNTERS]>,
+    counters_lost: u64,
+}
+
+struct Sink<'a, F> {
+    out: &'a mut F,
+    kept: &'a mut Kept,
+}
+
+impl<F: FnMut(KernelEvent)> EtwSink for Sink<'_, F> {
+    fn kernel(&mut self, event: &KernelEvent) {
+        (self.out)(*event);
+    }
+
+    fn switch(&mut self, switch: &SwitchDetail<'_>) {
+        let Some(counted) = switch.counted else { return };
+        let (pid, counters) = (switch.switch.prev.pid, &mut self.kept.counters);
+        if switch.switch.prev.is_idle() {
+            return;
+        }
+        if counters.len() >= MOST_COUNTED && !counters.contains_key(&pid) {
+            self.kept.counters_lost += 1;
+            return;
+        }
+        for (sum, more) in counters.entry(pid).or_default().iter_mut().zip(counted) {
+            *sum = sum.wrapping_add(*more);
+        }
+    }
+
+    fn file(&mut self, operation: &FileOperation) {
+        if self.kept.wants_files {
+            self.kept.files.add(operation);
+        }
+    }
+
+    fn image(&mut self, image: &Image) {
+        if !self.kept.wants_images || image.moment == ImageMoment::Unload {
+            return;
+        }
+        if self.kept.images.len() >= MOST_IMAGES {
+            self.kept.images_lost += 1;
+            return;
+        }
+        self.kept.images.push(load_of(image));
+    }
+}
+
+fn load_of(image: &Image) -> ImageLoad {
+    ImageLoad {
+        at_ns: image.at_ns,
+        pid: image.pid,
+        address: image.base,
+        bytes: image.bytes,
+        path: image.path.clone().into_bytes(),
+        build_id: None,
+    }
+}
+
+impl EtwTrace {
+    /// With this system's own functions.
+    pub fn open(options: &TraceOptions) -> Result<Self, TraceError> {
+        match crate::etw_functions() {
+            Some(api) => Self::with_functions(api, options),
+            None => {
+                Err(TraceError::Session(EtwError::NotSupported { why: "this is not Windows".to_owned() }))
+            }
+        }
+    }
+
+    pub fn with_functions(api: Arc<dyn EtwApi>, options: &TraceOptions) -> Result<Self, TraceError> {
+        let (mut kernel, mut unavailable) = (KernelFlags::ALWAYS, Vec::new());
+        for &class in &options.classes {
+            match KernelFlags::of_class(class) {
+                Some(flags) => kernel = kernel | flags,
+                None => unavailable.push(ClassUnavailable {
+                    class,
+                    why: "Windows has no event for it; every switch tells its processor".to_owned(),
+                }),
+            }
+        }
+        // Beside sessions of other processes of ours.
+        let usual = || Settings { name: format!("ortscope-{}", std::process::id()), ..Settings::default() };
+        let asked = options.etw.clone().unwrap_or_else(usual);
+        let settings = Settings {
+            name: options.session.clone().unwrap_or_else(|| asked.name.clone()),
+            attach: options.session.is_some(),
+            kernel: kernel | asked.kernel,
+            waiting_bytes: options.ring_bytes_total / 4,
+            counters: [asked.counters.clone(), options.counters.clone()].concat(),
+            ..asked
+        };
+        super::close_orphans(&*api);
+        let session = LiveSession::open(api, settings, Limits::default())?;
+        let kept = Kept {
+            wants_images: options.classes.contains(&Class::Images),
+            wants_files: options.classes.contains(&Class::FileIo),
+            ..Kept::default()
+        };
+        Ok(Self { session, unavailable, kept, notes_told: 0 })
+    }
+
+    pub fn backend(&self) -> TraceBackend {
+        TraceBackend::Etw
+    }
+
+    pub fn unavailable(&self) -> &[ClassUnavailable] {
+        &self.unavailable
+    }
+
+    pub fn ring_bytes(&self) -> usize {
+        self.session.ring_bytes()
+    }
+
+    /// Events are handed out by the buffer: one that is not full waits for the session's flush.
+    pub fn latest_ns(&self) -> u64 {
+        u64::from(self.session.settings().flush_seconds) * 1_000_000_000 + DELIVERY_NS
+    }
+
+    /// Why nothing comes any more.
+    pub fn ended(&self) -> Option<&str> {
+        self.session.ended()
+    }
+
+    /// What was refused or went wrong since the last call, in sentences.
+    pub fn take_notes(&mut self) -> Vec<String> {
+        let notes = self.session.notes().get(self.notes_told..).unwrap_or_default().to_vec();
+        self.notes_told += notes.len();
+        notes
+    }
+
+    pub fn drain(&mut self, out: &mut impl FnMut(KernelEvent)) -> DrainStats {
+        self.session.drain(&mut Sink { out, kept: &mut self.kept })
+    }
+
+    /// The last drain: the session is stopped first, which hands out the events of its last second.
+    pub fn finish(&mut self, out: &mut impl FnMut(KernelEvent)) -> DrainStats {
+        self.session.finish(&mut Sink { out, kept: &mut self.kept })
+    }
+
+    /// Sums of file I/O since the last call, and how many operations there was no room for.
+    pub fn take_file_io(&mut self) -> (Vec<FileIo>, u64) {
+        self.kept.files.take()
+    }
+
+    /// Counters of the processor since the last call, and how many switches there was no room for.
+    pub fn take_counters(&mut self) -> (Vec<CounterSum>, u64) {
+        let names = self.session.decoder().counter_names();
+        let mut sums: Vec<CounterSum> = Vec::new();
+        let mut counted: Vec<(u32, [u64; MOST_COUNTERS])> = self.kept.counters.drain().collect();
+        counted.sort_unstable_by_key(|(pid, _)| *pid);
+        for (pid, values) in counted {
+            let named = names.iter().zip(values);
+            sums.extend(named.map(|(name, value)| CounterSum { pid, name: name.clone(), value }));
+        }
+        (sums, std::mem::take(&mut self.kept.counters_lost))
+    }
+
+    pub fn drain_images(&mut self, out: &mut dyn FnMut(ImageLoad)) -> u64 {
+        self.kept.images.drain(..).for_each(out);
+        std::mem::take(&mut self.kept.images_lost)
+    }
+
+    /// Windows does not tell what its events cost.
+    pub fn measured_ns(&self) -> u64 {
+        0
+    }
+
+    pub fn costs(&self) -> Vec<ProgramCost> {
+        Vec::new()
+    }
+}
