@@ -426,7 +426,7 @@ mod tests {
         millis.tell(200_000_000, Some(&mut (Box::new(|_| ()) as OnMilli)));
         // It ran for 150 ms that nobody saw begin.
         millis.apply(&switch(200_500_000, thread, Task::IDLE, Some(150_500_000)));
-        let (sender, receiver) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::sync_channel(1000);
         let mut on_milli: OnMilli = Box::new(move |milli| sender.send(milli).expect("it is received"));
         millis.tell(202_000_000, Some(&mut on_milli));
         told.extend(receiver.try_iter());

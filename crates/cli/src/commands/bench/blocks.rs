@@ -9,6 +9,7 @@ use ortscope_analyze::{StopRule, detect_warm_up};
 use ortscope_channel::turn_page::{Side, TurnPage};
 use serde::Serialize;
 
+use super::BothSides;
 use crate::commands::run::jobs::Job;
 use crate::commands::run::work;
 use crate::exit::Failure;
@@ -63,7 +64,7 @@ pub fn measure_in_turns(
     length_nanos: u64,
     interrupt: &Interrupt,
     progress: &mut Progress,
-) -> Result<[Measured; 2], (usize, Failure)> {
+) -> BothSides<Measured> {
     let setup = |failure: Failure| (0, failure);
     let directory = channel_directory(false).map_err(|error| setup(error.into()))?;
     let page = TurnPage::create(directory.path(), first).map_err(|error| setup(Failure::internal(error)))?;

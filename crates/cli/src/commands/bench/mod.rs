@@ -34,6 +34,9 @@ use crate::worker::check;
 
 const NAMES: [&str; 2] = ["A", "B"];
 
+/// What A and B gave, or which of the two failed and why.
+type BothSides<T> = Result<[T; 2], (usize, Failure)>;
+
 pub fn run(args: &BenchArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     let started = WallAnchor::now();
     let (judge, comparison) = if let [a, b] = args.ab.as_slice() {
@@ -172,7 +175,7 @@ pub fn compare(
     let turn_nanos = can_take_turns(&jobs, &report, judge).then(|| blocks::turn_nanos(slower_ms));
     report.turn_seconds = turn_nanos.map(|nanos| nanos as f64 / 1e9);
     let mut last: [Option<RunResult>; 2] = [None, None];
-    let mut round = |b_first: bool, title: &str| -> Result<[Block; 2], (usize, Failure)> {
+    let mut round = |b_first: bool, title: &str| -> BothSides<Block> {
         let measured = match turn_nanos {
             Some(nanos) => {
                 let mut progress = Progress::start(terminal, title);
@@ -281,7 +284,7 @@ fn can_take_turns(jobs: &[Job; 2], report: &ComparisonReport, judge: &Judge) -> 
 fn one_after_the_other<T>(
     b_first: bool,
     mut measure: impl FnMut(usize) -> Result<T, Failure>,
-) -> Result<[T; 2], (usize, Failure)> {
+) -> BothSides<T> {
     let mut side = |index: usize| measure(index).map_err(|failure| (index, failure));
     if b_first {
         let b = side(1)?;
@@ -298,7 +301,7 @@ fn take_turns(
     judge: &Judge,
     resolve_improvements: bool,
     interrupt: &Interrupt,
-    measure: &mut dyn FnMut(bool, &str) -> Result<[Block; 2], (usize, Failure)>,
+    measure: &mut dyn FnMut(bool, &str) -> BothSides<Block>,
 ) {
     let mut comparison =
         PairedComparison::with_looks(&judge.plans, &judge.looks).resolving_improvements(resolve_improvements);
