@@ -157,8 +157,8 @@ pub fn has_reader(home: &Path) -> bool {
     let Ok(owner) = File::open(home.join(OWNER)) else {
         return true;
     };
-    // Given back at once, when the file is closed.
-    matches!(owner.file().try_lock_shared(), Err(TryLockError::WouldBlock))
+    // Given back at once, when the file is closed. A file that lost its name meanwhile is that of a reader that leaves.
+    matches!(owner.file().try_lock_shared(), Err(TryLockError::WouldBlock)) || !home.join(OWNER).exists()
 }
 
 /// The directories of a process below every home of this user and below `other`, the oldest first: where it writes, if
@@ -215,6 +215,10 @@ fn take_up(directory: PathBuf, is_alive: &impl Fn(ProcessIdentity) -> bool) -> O
     // One without an owner is being made, or is not for us.
     let owner = fs_err::OpenOptions::new().read(true).write(true).open(directory.join(OWNER)).ok()?;
     owner.file().try_lock().ok()?;
+    // Its reader leaves and has given the lock back: the home is gone in a moment.
+    if !directory.join(OWNER).exists() {
+        return None;
+    }
     let rings = process_directories(&directory).into_iter().filter_map(|path| ring_files(&path).ok());
     let mut writers =
         rings.flatten().filter_map(|ring| Some(RingReader::open_for_recovery(&ring).ok()?.owner()));
