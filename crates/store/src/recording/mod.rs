@@ -101,7 +101,14 @@ impl Recording {
         if !is_plain_name(name) {
             return Err(StoreError::Argument(format!("'{name}' cannot be the name of a document")));
         }
-        read_small(&self.directory.join(DOCUMENTS).join(name))
+        let bytes = read_small(&self.directory.join(DOCUMENTS).join(name))?;
+        match bytes {
+            Some(bytes) if !self.manifest.has_document(name, &bytes) => {
+                let place = format!("{DOCUMENTS}/{name}");
+                Err(StoreError::damaged(place, "its checksum does not hold"))
+            }
+            bytes => Ok(bytes),
+        }
     }
 
     pub fn bytes_on_disk(&self) -> u64 {
@@ -128,6 +135,11 @@ impl Recording {
                     };
                     damaged.push(Damage { place, problem, rows_lost: Some(chunk.rows) });
                 }
+            }
+        }
+        for name in self.manifest.documents.keys() {
+            if let Err(StoreError::Damaged { place, problem }) = self.document(name) {
+                damaged.push(Damage { place, problem, rows_lost: Some(0) });
             }
         }
         Ok(damaged)
