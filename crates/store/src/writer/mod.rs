@@ -204,13 +204,17 @@ impl RecordingWriter {
         let documents = self.directory.join(DOCUMENTS);
         make_directory(&documents)?;
         // Its checksum first, beside that of the document it replaces: whichever of the two a crash leaves is known.
+        let checksum = crc32c::crc32c(bytes);
         self.change_manifest(|manifest| {
             let checksums = manifest.documents.entry(name.to_owned()).or_default();
-            let before = checksums.len().saturating_sub(1);
-            checksums.drain(..before);
-            checksums.push(crc32c::crc32c(bytes));
+            // The first is that of the document that is there; a second one was refused by the disk.
+            checksums.truncate(1);
+            checksums.push(checksum);
         })?;
-        write_whole(&documents.join(name), bytes)
+        write_whole(&documents.join(name), bytes)?;
+        // Known here now, and written with the next change.
+        self.lock_manifest().documents.insert(name.to_owned(), vec![checksum]);
+        Ok(())
     }
 
     /// Ends the recording: the rest of the journal becomes segments, the manifest gets its end. The rings of the channel

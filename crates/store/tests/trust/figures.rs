@@ -25,6 +25,7 @@ pub fn disk() -> tempfile::TempDir {
 }
 
 /// Tells a figure to whoever asked for it.
+#[expect(clippy::print_stderr, reason = "figures of a long run are read by people")]
 pub fn tell(name: &str, value: u64) {
     eprintln!("{name} {value}");
     if let Some(path) = std::env::var_os("ORTSCOPE_TRUST_FIGURES") {
@@ -32,4 +33,10 @@ pub fn tell(name: &str, value: u64) {
             fs_err::OpenOptions::new().create(true).append(true).open(path).expect("a file of figures");
         writeln!(file, "{name} {value}").expect("written");
     }
+}
+
+/// Tells which case failed, so that it can be made again.
+#[expect(clippy::print_stderr, reason = "a failure must name its seed")]
+pub fn tell_failure(case: &str) {
+    eprintln!("{case}");
 }

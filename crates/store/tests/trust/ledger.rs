@@ -250,7 +250,7 @@ impl Moment {
             match node {
                 Node::Directory => fs_err::create_dir_all(&target).expect("made"),
                 Node::File(number) => {
-                    fs_err::write(&target, &*self.contents[number].current).expect("written")
+                    fs_err::write(&target, &*self.contents[number].current).expect("written");
                 }
             }
         }

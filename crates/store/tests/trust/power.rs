@@ -7,7 +7,7 @@ use ortscope_channel::disk::{Witness, watch};
 use ortscope_store::simulate::Random;
 use ortscope_store::{Recording, Store, repair};
 
-use crate::figures::{disk, seeds, tell};
+use crate::figures::{disk, seeds, tell, tell_failure};
 use crate::ledger::{Ledger, Moment};
 use crate::workload::{batch, begin, document, look, recording_in};
 
@@ -76,7 +76,7 @@ pub fn at_moments(
             check(seed, of, directory.path(), moment, &mut random);
         }));
         if let Err(panic) = caught {
-            eprintln!("{told}");
+            tell_failure(&told);
             std::panic::resume_unwind(panic);
         }
     }

@@ -183,3 +183,39 @@ fn a_recording_goes_on_when_there_is_room_again() {
     assert!(seen.condition.is_whole() && seen.condition.finished);
     assert_eq!(seen.rows.into_iter().collect::<Vec<_>>(), kept);
 }
+
+/// A document that the disk refuses again and again leaves the one that is there, and that is no damaged one.
+#[test]
+fn a_document_that_is_refused_twice_leaves_the_one_before() {
+    #[derive(Debug)]
+    struct RefusesDocuments;
+    impl Witness for RefusesDocuments {
+        fn before(&self, change: &Change<'_>) -> std::io::Result<()> {
+            let into_documents =
+                |path: &Path| path.parent().is_some_and(|parent| parent.ends_with("documents"));
+            match change {
+                Change::Rename { to, .. } if into_documents(to) => Err(ErrorKind::StorageFull.into()),
+                _ => Ok(()),
+            }
+        }
+
+        fn after(&self, _: &Change<'_>) {}
+    }
+    let directory = disk();
+    let store = Store::open(directory.path().join("runs"));
+    let writer = begin(&store).expect("begun");
+    writer.write_document("run.json", b"first").expect("written");
+    let watch = watch(directory.path(), Arc::new(RefusesDocuments));
+    for refused in [b"second", b"third!"] {
+        let error = writer.write_document("run.json", refused).expect_err("refused");
+        assert_eq!(error.kind(), StoreErrorKind::NoSpace, "{error}");
+        let seen = look(writer.directory(), 3).expect("readable");
+        assert_eq!((seen.document.as_deref(), seen.tells_damage()), (Some(&b"first"[..]), false));
+    }
+    drop(watch);
+    writer.write_document("run.json", b"fourth").expect("written");
+    let finished = writer.finish("finished").expect("finished").directory;
+    let seen = look(&finished, 3).expect("readable");
+    assert_eq!((seen.document.as_deref(), seen.tells_damage()), (Some(&b"fourth"[..]), false));
+    assert_eq!(seen.manifest.documents["run.json"].len(), 1);
+}
