@@ -12,6 +12,8 @@ pub mod batch_frame;
 mod channel_reader;
 mod channel_writer;
 pub mod control_page;
+#[doc(hidden)]
+pub mod disk;
 mod fork_guard;
 pub mod frame;
 mod home;

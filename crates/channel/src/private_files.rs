@@ -9,15 +9,19 @@ use std::path::Path;
 
 use fs_err::{File, OpenOptions};
 
+use crate::disk::{Change, change};
+
 /// Makes a file that must not exist yet, of `bytes` zeros, readable and writable by its owner only.
 pub fn create_allocated(path: &Path, bytes: u64) -> std::io::Result<File> {
-    let file = private(OpenOptions::new().read(true).write(true).create_new(true)).open(path)?;
+    let file = change(Change::MakeFile(path), || {
+        private(OpenOptions::new().read(true).write(true).create_new(true)).open(path)
+    })?;
     if bytes > 0
-        && let Err(error) = allocate(&file, bytes)
+        && let Err(error) = change(Change::Allocate(path, bytes), || allocate(&file, bytes))
     {
         // What is left of it would only take up room.
         drop(file);
-        fs_err::remove_file(path).ok();
+        remove_file(path).ok();
         return Err(error);
     }
     Ok(file)
@@ -25,9 +29,16 @@ pub fn create_allocated(path: &Path, bytes: u64) -> std::io::Result<File> {
 
 /// Makes a directory, and those above it, unless it is there already; a new one is its owner's only.
 pub fn create_directory(path: &Path) -> std::io::Result<()> {
-    private_directory(DirBuilder::new().recursive(true)).create(path).map_err(|error| {
+    let mut builder = DirBuilder::new();
+    let made =
+        change(Change::MakeDirectory(path), || private_directory(builder.recursive(true)).create(path));
+    made.map_err(|error| {
         std::io::Error::new(error.kind(), format!("cannot make the directory {}: {error}", path.display()))
     })
+}
+
+pub fn remove_file(path: &Path) -> std::io::Result<()> {
+    change(Change::RemoveFile(path), || fs_err::remove_file(path))
 }
 
 /// Makes a directory that must not exist yet, its owner's only.
@@ -38,7 +49,7 @@ pub fn create_new_directory(path: &Path) -> std::io::Result<()> {
 /// Makes the names in a directory survive a power loss, where the system can do that.
 pub fn sync_directory(path: &Path) {
     if let Ok(directory) = File::open(path) {
-        directory.sync_all().ok();
+        change(Change::SyncDirectory(path), || directory.sync_all()).ok();
     }
 }
 

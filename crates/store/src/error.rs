@@ -106,12 +106,6 @@ impl From<io::Error> for StoreError {
     }
 }
 
-impl From<tempfile::PersistError> for StoreError {
-    fn from(error: tempfile::PersistError) -> Self {
-        error.error.into()
-    }
-}
-
 impl From<ChannelError> for StoreError {
     fn from(error: ChannelError) -> Self {
         match error {

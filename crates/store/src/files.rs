@@ -1,9 +1,10 @@
 //! Where things lie in a recording, and how files are written so that they are there whole or not at all.
 
-use std::io::{Read, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use fs_err::File;
+use ortscope_channel::disk::{Change, change};
 use tempfile::NamedTempFile;
 
 use crate::StoreError;
@@ -62,23 +63,52 @@ pub(crate) fn entries(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
 
 /// Makes a directory unless it is there.
 pub(crate) fn make_directory(path: &Path) -> Result<(), StoreError> {
-    Ok(fs_err::create_dir_all(path)?)
+    if path.is_dir() {
+        return Ok(());
+    }
+    Ok(change(Change::MakeDirectory(path), || fs_err::create_dir_all(path))?)
+}
+
+/// A file that is written and has no name of its own yet. It goes when it is dropped.
+#[derive(Debug)]
+pub(crate) struct NewFile(NamedTempFile);
+
+impl Write for NewFile {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let Self(file) = self;
+        let path = file.path().to_owned();
+        change(Change::Write(&path, bytes.len() as u64), || file.write(bytes))
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl Seek for NewFile {
+    fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
+        self.0.seek(to)
+    }
 }
 
 /// A new file beside `path` that is its owner's only; [`put_in_place`] gives it the name.
-pub(crate) fn new_file_for(path: &Path) -> Result<NamedTempFile, StoreError> {
+pub(crate) fn new_file_for(path: &Path) -> Result<NewFile, StoreError> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let named = || format!("cannot write in '{}'", directory.display());
-    tempfile::Builder::new()
-        .prefix(".new-")
-        .tempfile_in(directory)
-        .map_err(|error| std::io::Error::new(error.kind(), format!("{}: {error}", named())).into())
+    // Its real name is random.
+    change(Change::MakeFile(&directory.join(".new-")), || {
+        tempfile::Builder::new().prefix(".new-").tempfile_in(directory)
+    })
+    .map(NewFile)
+    .map_err(|error| std::io::Error::new(error.kind(), format!("{}: {error}", named())).into())
 }
 
 /// On the disk first, then under its name: whoever looks finds the file whole, or as it was before.
-pub(crate) fn put_in_place(file: NamedTempFile, path: &Path) -> Result<(), StoreError> {
-    file.as_file().sync_all()?;
-    file.persist(path)?;
+pub(crate) fn put_in_place(NewFile(file): NewFile, path: &Path) -> Result<(), StoreError> {
+    let from = file.path().to_owned();
+    change(Change::Sync(&from), || file.as_file().sync_all())?;
+    let rename = Change::Rename { from: &from, to: path };
+    change(rename, || file.persist(path).map_err(|error| error.error))?;
     if let Some(directory) = path.parent() {
         sync_directory(directory);
     }
@@ -94,7 +124,7 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
 /// Makes the names in a directory survive a power loss, where the system can do that.
 pub(crate) fn sync_directory(path: &Path) {
     if let Ok(directory) = File::open(path) {
-        directory.sync_all().ok();
+        change(Change::SyncDirectory(path), || directory.sync_all()).ok();
     }
 }
 
@@ -127,10 +157,21 @@ pub(crate) fn bytes_below(path: &Path) -> u64 {
 
 /// Removes a directory with all it has; fine if it is not there.
 pub(crate) fn remove_directory(path: &Path) -> std::io::Result<()> {
-    match fs_err::remove_dir_all(path) {
+    if !path.exists() {
+        return Ok(());
+    }
+    match change(Change::RemoveDirectory(path), || fs_err::remove_dir_all(path)) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
+}
+
+pub(crate) fn remove_file(path: &Path) -> std::io::Result<()> {
+    change(Change::RemoveFile(path), || fs_err::remove_file(path))
+}
+
+pub(crate) fn rename(from: &Path, to: &Path) -> std::io::Result<()> {
+    change(Change::Rename { from, to }, || fs_err::rename(from, to))
 }
 
 /// Whether a name can stand for a file in a recording: no path, nothing hidden.

@@ -4,6 +4,7 @@ use std::fs::TryLockError;
 use std::path::Path;
 
 use fs_err::{File, OpenOptions};
+use ortscope_channel::disk::{Change, change};
 
 use crate::StoreError;
 use crate::files::LOCK;
@@ -16,7 +17,9 @@ pub(crate) struct WriterLock {
 
 impl WriterLock {
     pub fn take(recording: &Path) -> Result<Self, StoreError> {
-        let file = OpenOptions::new().create(true).truncate(false).write(true).open(recording.join(LOCK))?;
+        let path = recording.join(LOCK);
+        let open = || OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+        let file = if path.exists() { open()? } else { change(Change::MakeFile(&path), open)? };
         match file.file().try_lock() {
             Ok(()) => Ok(Self { _file: file }),
             Err(TryLockError::WouldBlock) => {

@@ -10,6 +10,9 @@ use serde_json::Value;
 use crate::StoreError;
 use crate::files::{MANIFEST, read_small, write_whole};
 
+/// What stands before the checksum, which is the last entry of a manifest. It covers every byte before this.
+const BEFORE_CHECKSUM: &str = ",\n  \"crc32c\": \"";
+
 /// Version of the recording's layout. Older ones are opened through upgraders, newer ones are refused.
 pub const FORMAT: u32 = 1;
 
@@ -46,6 +49,9 @@ pub struct Manifest {
     /// only until the recording has ended in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub channels: Vec<ChannelPlace>,
+    /// CRC-32C of each document; of one that was replaced also the one before, because it may still be there.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub documents: BTreeMap<String, Vec<u32>>,
     pub end: Option<RecordingEnd>,
 }
 
@@ -81,6 +87,9 @@ impl Manifest {
         let Some(bytes) = read_small(&path)? else {
             return Ok(Found::Missing);
         };
+        if let Some(problem) = wrong_checksum(&bytes) {
+            return Ok(Found::Damaged(problem));
+        }
         let value: Value = match serde_json::from_slice(&bytes) {
             Ok(value) => value,
             Err(error) => return Ok(Found::Damaged(format!("it is not JSON: {error}"))),
@@ -100,10 +109,21 @@ impl Manifest {
     }
 
     pub(crate) fn write(&self, recording: &Path) -> Result<(), StoreError> {
-        let mut json =
-            serde_json::to_vec_pretty(self).map_err(|error| StoreError::Failed(error.to_string()))?;
-        json.push(b'\n');
-        write_whole(&recording.join(MANIFEST), &json)
+        write_whole(&recording.join(MANIFEST), &self.to_bytes()?)
+    }
+
+    /// As it is written: JSON whose last entry is a checksum of all before it.
+    pub(crate) fn to_bytes(&self) -> Result<Vec<u8>, StoreError> {
+        let json =
+            serde_json::to_string_pretty(self).map_err(|error| StoreError::Failed(error.to_string()))?;
+        let entries = json.strip_suffix("\n}").unwrap_or(&json);
+        let checksum = crc32c::crc32c(entries.as_bytes());
+        Ok(format!("{entries}{BEFORE_CHECKSUM}{checksum:08x}\"\n}}\n").into_bytes())
+    }
+
+    /// Whether these bytes are a document as it was written. Recordings of before had no checksums of documents.
+    pub(crate) fn has_document(&self, name: &str, bytes: &[u8]) -> bool {
+        self.documents.get(name).is_none_or(|checksums| checksums.contains(&crc32c::crc32c(bytes)))
     }
 
     /// In place of one that is lost: what the directory still says.
@@ -123,9 +143,19 @@ impl Manifest {
             fingerprint: BTreeMap::new(),
             session_ids: Vec::new(),
             channels: Vec::new(),
+            documents: BTreeMap::new(),
             end: None,
         }
     }
+}
+
+/// What is wrong with the checksum of a manifest, if it has one: manifests of before have none.
+fn wrong_checksum(bytes: &[u8]) -> Option<String> {
+    let before = BEFORE_CHECKSUM.as_bytes();
+    let at = bytes.windows(before.len()).rposition(|window| window == before)?;
+    let told = bytes.get(at + before.len()..)?.split(|byte| *byte == b'"').next()?;
+    let found = format!("{:08x}", crc32c::crc32c(&bytes[..at]));
+    (told != found.as_bytes()).then(|| "its checksum does not hold".to_owned())
 }
 
 fn upgrade(mut value: Value, format: u32, steps: &[Upgrader]) -> Value {
@@ -157,6 +187,33 @@ mod tests {
         assert_eq!(upgraded(1), "1→2 2→3 3→4 ");
         assert_eq!(upgraded(3), "3→4 ");
         assert_eq!(upgraded(4), "");
+    }
+
+    #[test]
+    fn a_changed_byte_in_a_manifest_is_found() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut manifest = Manifest::of_lost(directory.path());
+        manifest.end = Some(RecordingEnd {
+            ended: manifest.started,
+            rows: BTreeMap::from([("inferences".into(), 3)]),
+            reason: "finished".into(),
+        });
+        let good = manifest.to_bytes().expect("written");
+        let read = |bytes: &[u8]| {
+            fs_err::write(directory.path().join(MANIFEST), bytes).expect("written");
+            Manifest::read(directory.path())
+        };
+        assert!(matches!(read(&good), Ok(Found::Whole(same)) if *same == manifest));
+        for bit in 0..good.len() * 8 {
+            let mut bytes = good.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            // In the name of the checksum itself a change costs the checksum and nothing else.
+            match read(&bytes) {
+                Ok(Found::Whole(other)) => assert_eq!(*other, manifest, "bit {bit}"),
+                Ok(Found::Damaged(_)) => {}
+                other => panic!("bit {bit}: {other:?}"),
+            }
+        }
     }
 
     #[test]

@@ -4,10 +4,12 @@
 //! recording that can be read, and can be done again.
 
 use std::collections::BTreeMap;
-use std::io::BufWriter;
+use std::io::{BufWriter, Read as _};
 use std::path::{Path, PathBuf};
 
 use fs_err::File;
+use ortscope_channel::disk::{Change, change};
+use ortscope_channel::pid_of;
 use ortscope_core::clock::WallAnchor;
 use ortscope_core::schema::{TableId, WallAnchorRow};
 use ortscope_core::tables::{ReadError, Scan, Tables};
@@ -15,8 +17,8 @@ use serde::Serialize;
 
 use crate::StoreError;
 use crate::files::{
-    CHANNEL, JOURNAL, MANIFEST, SEGMENTS, new_file_for, put_in_place, remove_directory, segment_files,
-    segment_name, segment_path,
+    CHANNEL, DOCUMENTS, JOURNAL, MANIFEST, SEGMENTS, make_directory, new_file_for, put_in_place,
+    remove_directory, segment_files, segment_name, segment_path,
 };
 use crate::lock::WriterLock;
 use crate::manifest::{ChannelPlace, RecordingEnd};
@@ -26,6 +28,9 @@ use crate::writer::{convert_all, rows_kept, set_aside, write_segment};
 
 /// Segments that a repair adds in place of lost ones; more than this is a stray number.
 const MAX_PLACEHOLDERS: u64 = 10_000;
+
+/// Length of the page through which an observer steers.
+const CONTROL_BYTES: u64 = 4096;
 
 /// What a repair did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -70,6 +75,8 @@ pub fn repair(path: &Path) -> Result<RepairReport, StoreError> {
     let before = Recording::open_locked(path)?;
     let mut report = RepairReport { id: before.manifest().id.clone(), ..RepairReport::default() };
 
+    // One whose disk was refused early has none yet.
+    make_directory(&path.join(SEGMENTS))?;
     let highest = segment_files(path)?.last().map_or(0, |(number, _)| *number);
     set_aside_lost_segments(path, &mut report)?;
     let from_journal = convert_all(path)?;
@@ -80,11 +87,14 @@ pub fn repair(path: &Path) -> Result<RepairReport, StoreError> {
     keep_rows_of_rings(path, &before, &mut report)?;
     fill_gaps(path, highest, &mut report)?;
     let journal_left = path.join(JOURNAL).exists() || path.join(CHANNEL).exists();
+    set_aside_documents(path, &before, &mut report)?;
     remove_channels(&before.manifest().channels);
     report.rows = rows_kept(path)?;
     finish_manifest(path, &before, &mut report)?;
     if journal_left {
-        if before.condition().damaged.iter().any(|damage| damage.place == CHANNEL) {
+        // The rings that are damaged may be those of a channel outside of the recording.
+        let has_rings = path.join(CHANNEL).exists();
+        if has_rings && before.condition().damaged.iter().any(|damage| damage.place == CHANNEL) {
             report.set_aside.push(set_aside(path, &path.join(CHANNEL))?);
         }
         remove_directory(&path.join(JOURNAL))?;
@@ -93,21 +103,50 @@ pub fn repair(path: &Path) -> Result<RepairReport, StoreError> {
     Ok(report)
 }
 
-/// Rings outside of the recording, now that their rows are in it. Only files of channels are removed, and a directory
-/// that has something else in it stays.
+/// Rings outside of the recording, now that their rows are in it. A manifest can name any directory, so only files are
+/// removed that are rings, and the page beside them; a directory that has something else in it stays.
 fn remove_channels(places: &[ChannelPlace]) {
     for place in places {
         let Ok(entries) = std::fs::read_dir(&place.directory) else {
             continue;
         };
-        for path in entries.flatten().map(|entry| entry.path()) {
-            let is_ring = path.extension().is_some_and(|ending| ending == "ring");
-            if is_ring || path.file_name().is_some_and(|name| name == "control") {
-                std::fs::remove_file(&path).ok();
-            }
+        let paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        let (rings, others): (Vec<_>, Vec<_>) = paths.into_iter().partition(|path| is_ring(path));
+        let is_channel = !rings.is_empty() || pid_of(&place.directory).is_some();
+        let is_control = |path: &Path| {
+            path.file_name().is_some_and(|name| name == "control")
+                && std::fs::symlink_metadata(path).is_ok_and(|found| found.len() == CONTROL_BYTES)
+        };
+        let control = others.into_iter().filter(|path| is_channel && is_control(path));
+        for path in rings.into_iter().chain(control) {
+            std::fs::remove_file(&path).ok();
         }
         std::fs::remove_dir(&place.directory).ok();
     }
+}
+
+/// Whether a file is what its name says.
+fn is_ring(path: &Path) -> bool {
+    let mut head = [0; 8];
+    path.extension().is_some_and(|ending| ending == "ring")
+        && std::fs::symlink_metadata(path).is_ok_and(|found| found.is_file())
+        && File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok()
+        && &head == b"ORTSRING"
+}
+
+/// Documents that are not as they were written.
+fn set_aside_documents(
+    recording: &Path,
+    before: &Recording,
+    report: &mut RepairReport,
+) -> Result<(), StoreError> {
+    for name in before.manifest().documents.keys() {
+        if let Err(StoreError::Damaged { problem, .. }) = before.document(name) {
+            report.done(format!("the document {name} cannot be read: {problem}"));
+            report.set_aside.push(set_aside(recording, &recording.join(DOCUMENTS).join(name))?);
+        }
+    }
+    Ok(())
 }
 
 /// Segments whose directory cannot be read.
@@ -138,7 +177,7 @@ fn rewrite_damaged_segments(recording: &Path, report: &mut RepairReport) -> Resu
             report.rows_lost += rows;
             // The name is never without a file: a copy goes aside.
             let copy = recording.join(SEGMENTS).join(format!("copy-of-{}", name(&path)));
-            fs_err::copy(&path, &copy)?;
+            change(Change::MakeFile(&copy), || fs_err::copy(&path, &copy))?;
             report.set_aside.push(set_aside(recording, &copy)?);
         }
         rewrite_without(&segment, &damaged)?;

@@ -100,6 +100,14 @@ impl Shared {
         }
     }
 
+    /// Waits until a file that was asked for is there, or cannot be had.
+    pub(super) fn settle(&self) {
+        let mut state = self.lock();
+        while matches!(state.next, Next::Wanted(_)) && !state.stop {
+            state = self.wait(state, PATIENCE);
+        }
+    }
+
     /// Writes everything to the disk; the first problem since the last call.
     pub(super) fn sync(&self) -> Result<(), String> {
         self.sync_files();

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::file_path;
 use super::header::{AT_HEAD, AT_STATE, PAGE_BYTES, State, fixed_part};
+use crate::disk::{Change, change};
 use crate::frame::{FrameKind, HEADER_BYTES, Header, frame_bytes};
 use crate::private_files;
 use crate::shared_memory::SharedMemory;
@@ -41,7 +42,7 @@ impl MappedFile {
         let path = file_path(directory, number);
         let made = private_files::create_allocated(&path, bytes)?;
         Self::set_up(&path, made, number, schema).inspect_err(|_| {
-            fs_err::remove_file(&path).ok();
+            private_files::remove_file(&path).ok();
         })
     }
 
@@ -53,7 +54,7 @@ impl MappedFile {
         let mut place = Place { at: PAGE_BYTES, sequence: 0 };
         file.put(&mut place, FrameKind::SCHEMA, schema);
         // The size and the name must be on the disk before anything relies on them.
-        file.file.sync_all()?;
+        change(Change::Sync(path), || file.file.sync_all())?;
         if let Some(directory) = path.parent() {
             private_files::sync_directory(directory);
         }
@@ -85,11 +86,13 @@ impl MappedFile {
         let mut synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
         let changes = self.state_changes.load(Ordering::Acquire);
         let head = self.memory.word(AT_HEAD).load(Ordering::Acquire);
-        if *synced != (head, changes) {
-            self.memory.sync_first(head as usize)?;
-            *synced = (head, changes);
-        }
-        Ok(())
+        change(Change::Sync(&self.path), || {
+            if *synced != (head, changes) {
+                self.memory.sync_first(head as usize)?;
+                *synced = (head, changes);
+            }
+            Ok(())
+        })
     }
 
     /// Ends a file that will not grow any more: gives back the room behind its last frame.
@@ -97,14 +100,14 @@ impl MappedFile {
         let used = self.memory.word(AT_HEAD).load(Ordering::Acquire);
         // Not every system can shorten a file that is mapped.
         drop(self.memory);
-        self.file.set_len(used)?;
-        self.file.sync_all()
+        change(Change::Shorten(&self.path, used), || self.file.set_len(used))?;
+        change(Change::Sync(&self.path), || self.file.sync_all())
     }
 
     /// Removes a spare file.
     pub(super) fn remove(self) {
         let path = self.path;
         drop((self.memory, self.file));
-        fs_err::remove_file(path).ok();
+        private_files::remove_file(&path).ok();
     }
 }

@@ -19,7 +19,7 @@ mod writer;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::ChannelError;
+use crate::{ChannelError, private_files};
 
 pub use reader::{JournalFileReader, JournalOutcome};
 pub use writer::JournalWriter;
@@ -84,7 +84,7 @@ pub fn remove_unused_files(directory: &Path) -> Result<u64, ChannelError> {
     for entry in fs_err::read_dir(directory)? {
         let path = entry?.path();
         if number_of(&path).is_some() && path.is_file() && header::state_of(&path)? == header::State::Spare {
-            fs_err::remove_file(path)?;
+            private_files::remove_file(&path)?;
             removed += 1;
         }
     }

@@ -97,6 +97,12 @@ impl JournalWriter {
         self.file_number
     }
 
+    /// Waits until the next file is there, if it was asked for.
+    #[doc(hidden)]
+    pub fn settle(&self) {
+        self.shared.settle();
+    }
+
     /// Waits until everything is on the disk. Also tells a problem that the background had with it before.
     pub fn sync(&mut self) -> Result<(), ChannelError> {
         self.shared.sync().map_err(ChannelError::NotSynced)

@@ -135,6 +135,7 @@ impl Source {
                 fingerprint: live.machine.clone(),
                 session_ids: Vec::new(),
                 channels: Vec::new(),
+                documents: BTreeMap::new(),
                 end: None,
             },
         }

@@ -8,6 +8,7 @@ mod columns;
 mod redact;
 mod unpack;
 
+use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -15,7 +16,6 @@ use fs_err::File;
 use ortscope_core::schema::TableId;
 use ortscope_core::tables::{ReadError, Scan};
 use serde::Serialize;
-use tempfile::NamedTempFile;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
@@ -23,8 +23,8 @@ pub(crate) use unpack::unpack;
 
 use crate::StoreError;
 use crate::files::{
-    DOCUMENTS, MANIFEST, PACKED_EXTENSION, SEGMENTS, entries, is_plain_name, new_file_for, put_in_place,
-    read_small, segment_name,
+    DOCUMENTS, MANIFEST, NewFile, PACKED_EXTENSION, SEGMENTS, entries, is_plain_name, new_file_for,
+    put_in_place, read_small, segment_name,
 };
 use crate::manifest::Manifest;
 use crate::recording::{Recording, Unit};
@@ -71,6 +71,7 @@ pub fn pack(recording: &Path, to: &Path, options: PackOptions) -> Result<PackRep
         redactor: options.redact.then(|| Redactor::new(recording.manifest())),
         report: PackReport { path: to.to_owned(), ..PackReport::default() },
         left_out: Vec::new(),
+        documents: BTreeMap::new(),
     };
     packer.report.damaged.extend(recording.condition().damaged.iter().map(|damage| damage.sentence()));
     for unit in recording.units() {
@@ -82,10 +83,12 @@ pub fn pack(recording: &Path, to: &Path, options: PackOptions) -> Result<PackRep
 }
 
 struct Packer {
-    zip: ZipWriter<BufWriter<NamedTempFile>>,
+    zip: ZipWriter<BufWriter<NewFile>>,
     redactor: Option<Redactor>,
     report: PackReport,
     left_out: Vec<String>,
+    /// Checksums of the documents as they were packed.
+    documents: BTreeMap<String, Vec<u32>>,
 }
 
 impl Packer {
@@ -167,6 +170,10 @@ impl Packer {
             let Some(mut bytes) = read_small(&path)?.filter(|_| is_plain_name(&name)) else {
                 continue;
             };
+            if !recording.manifest().has_document(&name, &bytes) {
+                self.report.damaged.push(format!("{DOCUMENTS}/{name}: its checksum does not hold"));
+                continue;
+            }
             if let Some(redactor) = &mut self.redactor {
                 let Ok(text) = std::str::from_utf8(&bytes) else {
                     self.left_out.push(format!("the document '{name}', which is not text"));
@@ -176,6 +183,7 @@ impl Packer {
             }
             self.zip.start_file(format!("{DOCUMENTS}/{name}"), SimpleFileOptions::default())?;
             self.zip.write_all(&bytes)?;
+            self.documents.insert(name, vec![crc32c::crc32c(&bytes)]);
         }
         Ok(())
     }
@@ -183,6 +191,7 @@ impl Packer {
     fn manifest(&mut self, manifest: &Manifest) -> Result<(), StoreError> {
         let mut manifest = manifest.clone();
         manifest.channels.clear();
+        manifest.documents.clone_from(&self.documents);
         if let Some(redactor) = &mut self.redactor {
             redactor.manifest(&mut manifest);
         }
@@ -192,10 +201,9 @@ impl Packer {
             // What was left out on purpose is not missing.
             end.rows.retain(|table, _| TableId::by_name(table).is_some());
         }
-        let json =
-            serde_json::to_vec_pretty(&manifest).map_err(|error| StoreError::Failed(error.to_string()))?;
+        let bytes = manifest.to_bytes()?;
         self.zip.start_file(MANIFEST, SimpleFileOptions::default())?;
-        self.zip.write_all(&json)?;
+        self.zip.write_all(&bytes)?;
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::lock;
 use crate::StoreError;
 use crate::catalogue::{self, Entry};
-use crate::files::{entries, remove_directory, sync_directory};
+use crate::files::{entries, remove_directory, rename, sync_directory};
 
 /// How a recording is called from the moment its removal has begun.
 const REMOVED_PREFIX: &str = ".removed-";
@@ -85,7 +85,7 @@ pub(super) fn remove(root: &Path, entry: &Entry, reason: &str) -> Result<Pruned,
     // A file that is open cannot be renamed with its directory everywhere. The list does not wait for the lock: another
     // writer would have to begin in this very moment.
     drop(lock);
-    fs_err::rename(&entry.directory, &gone)?;
+    rename(&entry.directory, &gone)?;
     sync_directory(parent);
     remove_directory(&gone)?;
     Ok(Pruned { id: entry.id.clone(), bytes: entry.bytes, reason: reason.to_owned() })

@@ -2,15 +2,19 @@
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
 use ortscope_channel::ChannelError;
 use ortscope_channel::journal::{JournalFile, JournalFileReader, journal_files};
 
 use crate::StoreError;
 use crate::files::{
-    DAMAGED, JOURNAL, make_directory, new_file_for, put_in_place, segment_path, sync_directory,
+    DAMAGED, JOURNAL, make_directory, new_file_for, put_in_place, remove_file, rename, segment_path,
+    sync_directory,
 };
 use crate::segment::{Segment, SegmentBuilder, SegmentWriter};
 
@@ -18,16 +22,47 @@ use crate::segment::{Segment, SegmentBuilder, SegmentWriter};
 #[derive(Debug)]
 pub(super) struct SegmentThread {
     /// `None` once it was joined.
-    running: Option<(SyncSender<()>, JoinHandle<()>)>,
+    running: Option<(Wake, JoinHandle<()>)>,
+}
+
+/// What wakes the thread. It ends when nobody has one any more.
+#[derive(Debug, Clone)]
+pub(super) struct Wake {
+    call: SyncSender<()>,
+    /// Calls that it has not answered yet.
+    open_calls: Arc<AtomicU64>,
+}
+
+impl Wake {
+    pub fn call(&self) {
+        self.open_calls.fetch_add(1, Ordering::AcqRel);
+        if self.call.try_send(()).is_err() {
+            // It has not seen the last call yet, and will see this file with it.
+            self.open_calls.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
 }
 
 impl SegmentThread {
     /// Starts it, and gives what wakes it.
-    pub fn start(recording: &Path) -> Result<(Self, SyncSender<()>), StoreError> {
-        let (wake, called) = sync_channel(1);
+    pub fn start(recording: &Path) -> Result<(Self, Wake), StoreError> {
+        let (call, called) = sync_channel(1);
         let recording = recording.to_owned();
-        let thread = Builder::new().name("segments".into()).spawn(move || work(&recording, &called))?;
+        let open_calls = Arc::new(AtomicU64::new(0));
+        let wake = Wake { call, open_calls: Arc::clone(&open_calls) };
+        let work = move || work(&recording, &called, &open_calls);
+        let thread = Builder::new().name("segments".into()).spawn(work)?;
         Ok((Self { running: Some((wake.clone(), thread)) }, wake))
+    }
+
+    /// Waits until it has answered all calls.
+    pub fn settle(&self) {
+        while let Some((wake, thread)) = &self.running
+            && wake.open_calls.load(Ordering::Acquire) > 0
+            && !thread.is_finished()
+        {
+            std::thread::sleep(Duration::from_micros(50));
+        }
     }
 
     /// Waits for what it is doing. Its journal must have been sealed: nobody wakes it any more.
@@ -41,12 +76,13 @@ impl SegmentThread {
     }
 }
 
-fn work(recording: &Path, called: &Receiver<()>) {
+fn work(recording: &Path, called: &Receiver<()>, open_calls: &AtomicU64) {
     while called.recv().is_ok() {
         // What cannot become a segment now stays in the journal, and is tried again with the next file.
         if let Err(error) = convert_sealed(recording) {
             tracing::warn!("{error}; the journal is kept");
         }
+        open_calls.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -103,7 +139,7 @@ fn convert(recording: &Path, file: &JournalFile) -> Result<u64, StoreError> {
     }
     if is_damaged {
         set_aside(recording, &file.path)?;
-    } else if let Err(error) = fs_err::remove_file(&file.path) {
+    } else if let Err(error) = remove_file(&file.path) {
         // Where a file that is still mapped cannot be removed: the next round, or the end, does it.
         tracing::debug!("{error}");
     }
@@ -137,7 +173,7 @@ pub(crate) fn set_aside(recording: &Path, path: &Path) -> Result<PathBuf, StoreE
         copies += 1;
         to = directory.join(format!("{}.{copies}", name.to_string_lossy()));
     }
-    fs_err::rename(path, &to)?;
+    rename(path, &to)?;
     sync_directory(&directory);
     Ok(to)
 }

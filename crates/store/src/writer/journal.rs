@@ -1,6 +1,5 @@
 //! The change filter in front of the journal, shared by the pipeline and the writer.
 
-use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ortscope_channel::ChannelError;
@@ -10,6 +9,7 @@ use ortscope_core::clock::{WallAnchor, now_nanos};
 use ortscope_core::pipeline::{Journal, JournalError};
 use ortscope_core::schema::{TableId, WallAnchorRow};
 
+use super::convert::Wake;
 use crate::changes::ChangeFilter;
 
 /// Monotonic and wall time are read together this often.
@@ -27,15 +27,11 @@ struct Inner {
     next_anchor_ns: u64,
     file_number: u64,
     /// Wakes the thread that makes segments; it ends when nobody can wake it.
-    wake: Option<SyncSender<()>>,
+    wake: Option<Wake>,
 }
 
 impl KeptJournal {
-    pub fn new(
-        journal: JournalWriter,
-        wake: SyncSender<()>,
-        started: WallAnchor,
-    ) -> Result<Self, ChannelError> {
+    pub fn new(journal: JournalWriter, wake: Wake, started: WallAnchor) -> Result<Self, ChannelError> {
         let mut inner = Inner {
             file_number: journal.file_number(),
             journal: Some(journal),
@@ -57,6 +53,13 @@ impl KeptJournal {
 
     pub fn sync(&self) -> Result<(), ChannelError> {
         self.lock().journal.as_mut().map_or(Ok(()), JournalWriter::sync)
+    }
+
+    /// Waits until the next file is there, if it is on its way.
+    pub fn settle(&self) {
+        if let Some(journal) = &self.lock().journal {
+            journal.settle();
+        }
     }
 
     /// Ends the journal: completes the ticks, says the time once more, seals the last file.
@@ -127,7 +130,7 @@ impl Inner {
         if file_number != self.file_number {
             self.file_number = file_number;
             // If it has not seen the last call yet, it will see this file too.
-            self.wake.as_ref().map(|wake| wake.try_send(()));
+            self.wake.iter().for_each(Wake::call);
         }
     }
 }

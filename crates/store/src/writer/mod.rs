@@ -22,7 +22,7 @@ pub use journal::RecordingJournal;
 
 use crate::files::{
     CHANNEL, DOCUMENTS, JOURNAL, SEGMENTS, bytes_below, is_plain_name, make_directory, remove_directory,
-    segment_files, write_whole,
+    segment_files, sync_directory, write_whole,
 };
 use crate::lock::WriterLock;
 use crate::manifest::{ChannelPlace, FORMAT, Found, Manifest, RecordingEnd};
@@ -109,9 +109,14 @@ impl RecordingWriter {
             fingerprint: new.fingerprint,
             session_ids: new.session_ids,
             channels: Vec::new(),
+            documents: BTreeMap::new(),
             end: None,
         };
         manifest.write(&directory)?;
+        // The names of the recording and of what is in it: a sync of rows is worth nothing without them.
+        for directory in [Some(&*directory), Some(root), root.parent()].into_iter().flatten() {
+            sync_directory(directory);
+        }
         let (segments, wake) = SegmentThread::start(&directory)?;
         let journal = Arc::new(KeptJournal::new(journal, wake, started)?);
         Ok(Self {
@@ -155,6 +160,14 @@ impl RecordingWriter {
         Ok(self.journal.append(batch)?)
     }
 
+    /// Waits until the threads in the background have nothing to do: the next file of the journal is there, and what was
+    /// full has become a segment. With this, a test sees the same changes in the same order every time.
+    #[doc(hidden)]
+    pub fn settle(&self) {
+        self.journal.settle();
+        self.segments.settle();
+    }
+
     /// Waits until everything that was appended would survive a power loss.
     pub fn sync(&self) -> Result<(), StoreError> {
         Ok(self.journal.sync()?)
@@ -190,7 +203,18 @@ impl RecordingWriter {
         }
         let documents = self.directory.join(DOCUMENTS);
         make_directory(&documents)?;
-        write_whole(&documents.join(name), bytes)
+        // Its checksum first, beside that of the document it replaces: whichever of the two a crash leaves is known.
+        let checksum = crc32c::crc32c(bytes);
+        self.change_manifest(|manifest| {
+            let checksums = manifest.documents.entry(name.to_owned()).or_default();
+            // The first is that of the document that is there; a second one was refused by the disk.
+            checksums.truncate(1);
+            checksums.push(checksum);
+        })?;
+        write_whole(&documents.join(name), bytes)?;
+        // Known here now, and written with the next change.
+        self.lock_manifest().documents.insert(name.to_owned(), vec![checksum]);
+        Ok(())
     }
 
     /// Ends the recording: the rest of the journal becomes segments, the manifest gets its end. The rings of the channel

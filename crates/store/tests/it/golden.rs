@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use ortscope_core::schema::{DeviceSampleRow, InferenceRow, MemoryRow, ProcessSampleRow, TableId};
 use ortscope_core::tables::Scan;
 use ortscope_store::simulate::Simulation;
-use ortscope_store::{FORMAT, Recording};
+use ortscope_store::{FORMAT, Recording, Store, repair};
 
 use crate::support::*;
 
@@ -97,4 +97,52 @@ fn a_recording_of_format_1_that_was_cut_off_opens() {
     assert!(!recording.condition().finished && recording.condition().journal_rows > 700);
     check(&recording);
     assert_eq!(count(&recording, TableId::ProcessSamples), CHANGED_SAMPLES);
+}
+
+/// The golden recording under the name that it had, in a store of its own.
+fn copied(name: &str, store: &Store) -> PathBuf {
+    let from = golden(name);
+    let id = Recording::open(&from).expect("it opens").manifest().id.clone();
+    let to = store.root().join(id);
+    for (path, bytes) in snapshot(&from) {
+        let path = to.join(path.strip_prefix(&from).expect("inside"));
+        fs_err::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+        fs_err::write(path, bytes).expect("written");
+    }
+    to
+}
+
+fn manifest_text(recording: &Path) -> String {
+    fs_err::read_to_string(recording.join("manifest.json")).expect("a manifest")
+}
+
+/// Recordings of format 1 were written for a while without checksums in the manifest. They are whole, and the manifest gets
+/// its checksum when it is written the next time.
+#[test]
+fn recordings_from_before_checksums_are_whole() {
+    for (name, is_cut_off) in [("v1", false), ("v1-cut-off", true)] {
+        let (_place, store) = store();
+        let directory = copied(name, &store);
+        assert!(!manifest_text(&directory).contains("crc32c"), "{name} is of before");
+        let recording = Recording::open(&directory).expect("it opens");
+        check(&recording);
+        assert!(recording.manifest().documents.is_empty());
+        assert_eq!(recording.verify().expect("readable"), []);
+        let list = store.list().expect("a list");
+        assert!(list.len() == 1 && !list[0].damaged && list[0].problem.is_none(), "{list:?}");
+        drop(recording);
+
+        let report = repair(&directory).expect("repaired");
+        assert_eq!(report.actions.is_empty(), !is_cut_off, "{name}: {report:?}");
+        assert!(report.set_aside.is_empty() && report.rows_lost == 0, "{name}: {report:?}");
+        check(&Recording::open(&directory).expect("it opens"));
+
+        let id = directory.file_name().expect("a name").to_string_lossy().into_owned();
+        store.tag(&id, &["old".into()], &[]).expect("tagged");
+        assert!(manifest_text(&directory).contains("crc32c"), "{name}");
+        let recording = Recording::open(&directory).expect("it opens");
+        check(&recording);
+        assert_eq!(recording.manifest().tags, ["old"]);
+        assert_eq!(recording.verify().expect("readable"), []);
+    }
 }

@@ -146,3 +146,18 @@ fn a_read_only_place_is_read_and_refused_for_writing() {
     }
     writable();
 }
+
+/// Who has a recording open that is still written reads its documents as they are now, not as damaged ones.
+#[test]
+fn a_document_that_was_replaced_meanwhile_is_read() {
+    let (_directory, store) = store();
+    let writer = begin(&store);
+    writer.write_document("run.json", b"first").expect("kept");
+    let recording = Recording::open(writer.directory()).expect("it opens");
+    for now in [&b"second"[..], b"third"] {
+        writer.write_document("run.json", now).expect("kept");
+        assert_eq!(recording.document("run.json").expect("readable").as_deref(), Some(now));
+    }
+    fs_err::write(writer.directory().join("documents/run.json"), b"thirD").expect("changed");
+    assert!(recording.document("run.json").is_err(), "nobody wrote this");
+}

@@ -68,6 +68,26 @@ fn a_repaired_gap_in_samples_stays_a_gap() {
     assert!(told.iter().all(|row| original.get(&(row.timestamp_ns, row.pid)) == Some(row)));
 }
 
+/// A manifest is a file that anybody can have written: it could name any directory as that of rings that are no longer
+/// needed, and its files of these names went.
+#[test]
+fn a_manifest_cannot_make_a_repair_remove_files_of_others() {
+    let (place, store) = store();
+    let writer = begin(&store);
+    writer.append(&inferences(0..10)).expect("kept");
+    let theirs = place.path().join("theirs");
+    fs_err::create_dir(&theirs).expect("made");
+    for name in ["wedding.ring", "control", "letter.txt"] {
+        fs_err::write(theirs.join(name), vec![7; 4096]).expect("written");
+    }
+    writer.add_channel(&theirs, &[]).expect("named");
+    let directory = writer.directory().to_owned();
+    drop(writer);
+    let before = snapshot(&theirs);
+    repair(&directory).expect("repaired");
+    assert_eq!(snapshot(&theirs), before);
+}
+
 #[test]
 fn a_lost_manifest_is_made_again() {
     let (_directory, store) = store();

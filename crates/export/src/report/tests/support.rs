@@ -61,6 +61,7 @@ pub fn manifest() -> Manifest {
         fingerprint: fingerprint.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         session_ids: vec!["s".into()],
         channels: Vec::new(),
+        documents: BTreeMap::new(),
         end: Some(RecordingEnd {
             ended,
             rows: BTreeMap::new(),

@@ -1,0 +1,105 @@
+//! A recording that is made while its disk is watched, and the check of what is left of it.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ortscope_core::batch::Batch;
+use ortscope_core::schema::{AnnotationRow, TableId};
+use ortscope_core::tables::{Scan, Tables};
+use ortscope_store::simulate::Random;
+use ortscope_store::{
+    Condition, JournalOptions, Manifest, NewRecording, Recording, RecordingWriter, Store, StoreError,
+};
+
+/// Rows of about 1 KiB, so that a few hundred fill several of the smallest journal files.
+pub fn row(seed: u64, number: u64) -> AnnotationRow {
+    let mut random = Random::new(seed.rotate_left(32) ^ number);
+    let length = 20 + random.below(120);
+    let letters = |word: u64| (0..16).map(move |at| char::from(b'a' + (word >> (4 * at)) as u8 % 16));
+    let noise: String = (0..length).flat_map(|_| letters(random.next_u64())).collect();
+    AnnotationRow {
+        timestamp_ns: 1_000_000_000 + number * 1_000_000,
+        kind: "trust".into(),
+        text: format!("{seed}:{number}:{noise}").into(),
+    }
+}
+
+pub fn batch(seed: u64, numbers: std::ops::Range<u64>) -> Batch {
+    let mut batch = Batch::new(TableId::Annotations);
+    for number in numbers {
+        batch.push(&row(seed, number));
+    }
+    batch
+}
+
+pub fn begin(store: &Store) -> Result<RecordingWriter, StoreError> {
+    store.begin(NewRecording {
+        origin: "test".into(),
+        subject: "trust".into(),
+        ortscope_version: "0.0.0".into(),
+        journal: JournalOptions { file_bytes: 256 << 10, sync_period: Duration::from_secs(1) },
+        ..NewRecording::default()
+    })
+}
+
+/// The document that a workload keeps, in its first or second form.
+pub fn document(second: bool) -> Vec<u8> {
+    format!("{{\"form\": {}}}", if second { "\"second\"" } else { "1" }).into_bytes()
+}
+
+/// What a recording says, as far as it can be read.
+#[derive(Debug)]
+pub struct Seen {
+    pub rows: BTreeSet<u64>,
+    pub condition: Condition,
+    pub manifest: Manifest,
+    pub document: Option<Vec<u8>>,
+    /// Places that could not be read, besides those of the condition.
+    pub unreadable: u64,
+}
+
+impl Seen {
+    /// Whether a user is told that something is missing.
+    pub fn tells_damage(&self) -> bool {
+        !self.condition.is_whole() || self.unreadable > 0
+    }
+}
+
+/// Reads everything. What is read must be what was written, and only once.
+///
+/// # Panics
+/// If a row is wrong or comes twice.
+pub fn look(directory: &Path, seed: u64) -> Result<Seen, StoreError> {
+    let recording = Recording::open(directory)?;
+    let mut rows = BTreeSet::new();
+    let mut unreadable = recording.verify()?.len() as u64;
+    for found in recording.scan(TableId::Annotations, &Scan::all()) {
+        let Ok(found) = found else {
+            unreadable += 1;
+            continue;
+        };
+        for found in found.rows::<AnnotationRow>() {
+            let number: u64 =
+                found.text.split(':').nth(1).and_then(|number| number.parse().ok()).expect("a number");
+            assert_eq!(found, row(seed, number), "a row that was never written");
+            assert!(rows.insert(number), "row {number} is there twice");
+        }
+    }
+    for table in TableId::ALL {
+        let every_tick = Scan { every_tick: true, ..Scan::all() };
+        unreadable += recording.scan(*table, &every_tick).filter(|batch| batch.is_err()).count() as u64;
+    }
+    let document = recording.document("run.json").unwrap_or_else(|_| {
+        unreadable += 1;
+        None
+    });
+    let (condition, manifest) = (recording.condition().clone(), recording.manifest().clone());
+    Ok(Seen { rows, condition, manifest, document, unreadable })
+}
+
+/// The only recording of a store, if its directory is there.
+pub fn recording_in(store: &Path) -> Option<PathBuf> {
+    let entries = fs_err::read_dir(store).ok()?;
+    entries.map(|entry| entry.expect("an entry").path()).find(|path| path.is_dir())
+}
