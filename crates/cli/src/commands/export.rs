@@ -69,6 +69,7 @@ fn options(args: &ExportArgs) -> Result<ExportOptions, Failure> {
         records: args.records,
         tables: (!tables.is_empty()).then_some(tables),
         overwrite: args.force,
+        ..ExportOptions::new(format)
     })
 }
 

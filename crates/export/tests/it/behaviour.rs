@@ -62,7 +62,8 @@ fn a_failed_export_leaves_nothing() {
 #[test]
 fn damaged_places_are_passed_over_and_counted() {
     let damaged = || ReadError::Damaged { place: "segment 3".into(), problem: "checksum".into() };
-    for format in Format::ALL {
+    // TensorBoard has no place for losses.
+    for format in Format::ALL.iter().filter(|format| **format != Format::TensorBoard) {
         let directory = tempfile::tempdir().unwrap();
         let mut options = ExportOptions::new(*format);
         options.tables = Some(vec![TableId::Losses]);
@@ -81,9 +82,10 @@ fn damaged_places_are_passed_over_and_counted() {
 fn what_exists_is_only_replaced_on_request() {
     let directory = tempfile::tempdir().unwrap();
     let tables = nasty_tables(3);
-    for format in Format::ALL {
+    // Layouts of several files have tests of their own for this.
+    for format in Format::downloads() {
         let target = directory.path().join(format.name());
-        let mut options = ExportOptions::new(*format);
+        let mut options = ExportOptions::new(format);
         let report = export(&tables, &info(), &options, &target).unwrap();
         assert_eq!(report.files.len(), if format.is_per_table() { TableId::ALL.len() - 1 } else { 1 });
         let first = &report.files[0].path;
@@ -96,7 +98,7 @@ fn what_exists_is_only_replaced_on_request() {
         export(&tables, &info(), &options, &target).unwrap();
         assert_ne!(std::fs::read(first).unwrap(), b"mine");
     }
-    assert_eq!(names(directory.path()).len(), Format::ALL.len(), "{:?}", names(directory.path()));
+    assert_eq!(names(directory.path()).len(), Format::downloads().count(), "{:?}", names(directory.path()));
 }
 
 #[test]
