@@ -4,11 +4,13 @@
 //! each one bounds what it allocates by documented limits.
 
 pub mod btf;
+pub mod chrome_trace;
 pub mod energy_counter;
 pub mod etw;
 pub mod nt;
 pub mod onnx;
 pub mod ort_profile;
+pub mod perf_data;
 pub mod perf_record;
 pub mod perf_record_samples;
 pub mod procfs;
