@@ -34,7 +34,10 @@ pub struct ProcessMilli {
     /// Of its first thread; 0 if that was not seen.
     pub start_ns: u64,
     pub from_ns: u64,
+    /// No thread runs longer than a millisecond in one.
     pub used_ns: u32,
+    /// What its threads had used before and a switch that was missed had hidden: of the past, at a place that is not known.
+    pub late_ns: u64,
 }
 
 /// Called for every millisecond in which a watched process ran, and for the first one after it.
@@ -324,7 +327,7 @@ impl Millis {
         let mut tell = |milli: ProcessMilli| {
             let end = ends.insert((milli.pid, milli.start_ns), milli.from_ns + BUCKET_NANOS);
             if let Some(from_ns) = end.filter(|end_ns| *end_ns < milli.from_ns) {
-                on_milli(ProcessMilli { from_ns, used_ns: 0, ..milli });
+                on_milli(ProcessMilli { from_ns, used_ns: 0, late_ns: 0, ..milli });
             }
             on_milli(milli);
         };
@@ -336,11 +339,13 @@ impl Millis {
                 return;
             }
             let start_ns = window.process_start_ns.unwrap_or(0);
-            let used_ns = u32::try_from(window.used_ns).unwrap_or(u32::MAX);
-            let next = ProcessMilli { pid, start_ns, from_ns: window.from_ns, used_ns };
+            let used_ns = window.used_ns.min(BUCKET_NANOS) as u32;
+            let late_ns = window.used_ns - u64::from(used_ns);
+            let next = ProcessMilli { pid, start_ns, from_ns: window.from_ns, used_ns, late_ns };
             match &mut open {
-                Some(open) if ProcessMilli { used_ns, ..*open } == next => {
+                Some(open) if ProcessMilli { used_ns, late_ns, ..*open } == next => {
                     open.used_ns = open.used_ns.saturating_add(used_ns);
+                    open.late_ns += late_ns;
                 }
                 open => open.replace(next).into_iter().for_each(&mut tell),
             }
@@ -350,7 +355,8 @@ impl Millis {
         ends.retain(|(pid, start_ns), end_ns| {
             let goes_on = *end_ns >= settled_ns;
             if !goes_on {
-                on_milli(ProcessMilli { pid: *pid, start_ns: *start_ns, from_ns: *end_ns, used_ns: 0 });
+                let (pid, start_ns, from_ns) = (*pid, *start_ns, *end_ns);
+                on_milli(ProcessMilli { pid, start_ns, from_ns, used_ns: 0, late_ns: 0 });
             }
             goes_on
         });
@@ -371,4 +377,41 @@ pub(crate) fn source_error(error: &TraceError) -> SourceError {
         return SourceError::Permission { what: why, hint: hint.unwrap_or_default() };
     }
     SourceError::Failed(why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ortscope_core::kernel::{Switch, SwitchReason, Task};
+
+    /// A thread whose switch to a processor was missed showed up to 300 % of a core in the window that learned of it.
+    #[test]
+    fn what_is_learned_late_is_no_use_of_the_millisecond_that_learns_it() {
+        let thread = Task { tid: 7, pid: 7 };
+        let mut millis = Millis::new(0, None);
+        let switch = |at_ns, prev, next, prev_run_ns| {
+            KernelEvent::Switch(Switch {
+                at_ns,
+                cpu: 0,
+                prev,
+                next,
+                prev_run_ns,
+                prev_wait_ns: None,
+                prev_memory_mark: None,
+                reason: SwitchReason::Preempted,
+            })
+        };
+        millis.apply(&switch(1_000_000, thread, Task::IDLE, Some(500_000)));
+        let mut told = Vec::new();
+        millis.tell(200_000_000, Some(&mut (Box::new(|_| ()) as OnMilli)));
+        // It ran for 150 ms that nobody saw begin.
+        millis.apply(&switch(200_500_000, thread, Task::IDLE, Some(150_500_000)));
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let mut on_milli: OnMilli = Box::new(move |milli| sender.send(milli).expect("it is received"));
+        millis.tell(202_000_000, Some(&mut on_milli));
+        told.extend(receiver.try_iter());
+        assert!(told.iter().all(|milli| milli.used_ns <= 1_000_000), "{told:?}");
+        let all: u64 = told.iter().map(|milli| u64::from(milli.used_ns) + milli.late_ns).sum();
+        assert_eq!(all, 150_000_000);
+    }
 }

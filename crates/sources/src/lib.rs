@@ -82,6 +82,12 @@ pub fn processors() -> Vec<Processor> {
     sys::processors_online()
 }
 
+/// Waits until the terminal on standard input has something to read, at most so long; true when the terminal is gone. Where
+/// the system is not asked (all but Linux) it returns at once.
+pub fn terminal_gone_within(wait: std::time::Duration) -> bool {
+    sys::terminal_gone_within(wait)
+}
+
 /// The ways to read kernel events that this system has, best first.
 pub fn trace_ways() -> &'static [kernel::TraceWay] {
     kernel_events::WAYS

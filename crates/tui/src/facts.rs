@@ -1,6 +1,7 @@
 //! What the view shows but the live memory does not hold: the program asks its own sources and answers here.
 
 use std::fmt;
+use std::time::Duration;
 
 use ortscope_core::identity::ProcessIdentity;
 use ortscope_core::schema::Text;
@@ -61,6 +62,20 @@ impl fmt::Debug for dyn OwnFigures + '_ {
     }
 }
 
+/// Watches over the terminal: reading from one that is gone would never end.
+pub trait TerminalWatch {
+    /// Waits for input at most so long, or not at all; whether the terminal is gone.
+    fn gone_within(&self, _wait: Duration) -> bool {
+        false
+    }
+}
+
+impl fmt::Debug for dyn TerminalWatch + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TerminalWatch")
+    }
+}
+
 /// Knows nothing: names come from the live memory, own cost from its tracks.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoFacts;
@@ -80,3 +95,5 @@ impl ProcessFacts for NoFacts {
 }
 
 impl OwnFigures for NoFacts {}
+
+impl TerminalWatch for NoFacts {}

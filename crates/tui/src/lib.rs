@@ -24,7 +24,7 @@ mod tests;
 mod text;
 mod units;
 
-pub use facts::{NoFacts, OwnCost, OwnFigures, ProcessFacts, ThreadFacts};
+pub use facts::{NoFacts, OwnCost, OwnFigures, ProcessFacts, TerminalWatch, ThreadFacts};
 pub use glyphs::Glyphs;
 pub use model::{Column, Filter};
 pub use once::{SCHEMA, once, once_text};

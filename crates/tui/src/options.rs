@@ -1,6 +1,6 @@
 //! How the view starts.
 
-use crate::facts::{NoFacts, OwnFigures};
+use crate::facts::{NoFacts, OwnFigures, TerminalWatch};
 use crate::glyphs::Glyphs;
 use crate::model::{Column, Filter};
 
@@ -22,6 +22,7 @@ pub struct TopOptions<'a> {
     pub tree: bool,
     /// Own cost and losses.
     pub figures: &'a dyn OwnFigures,
+    pub terminal: &'a dyn TerminalWatch,
 }
 
 impl Default for TopOptions<'_> {
@@ -34,6 +35,7 @@ impl Default for TopOptions<'_> {
             filter: Filter::default(),
             tree: false,
             figures: &NoFacts,
+            terminal: &NoFacts,
         }
     }
 }

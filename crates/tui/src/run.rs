@@ -17,7 +17,7 @@ const LONGEST_WAIT: Duration = Duration::from_millis(200);
 /// Events handled before the next frame: a held key must not keep the screen from changing.
 const MOST_EVENTS: usize = 64;
 
-/// Shows the live memory until the user quits or `stop` says so.
+/// Shows the live memory until the user quits, `stop` says so or the terminal is gone.
 ///
 /// # Errors
 /// If input or output is no terminal, or the terminal fails. It is restored in every case.
@@ -49,8 +49,12 @@ pub fn run(
             // From now on, not from when it was due: after a suspension there is nothing to catch up.
             next_refresh = now + period;
         }
-        let wait = next_refresh.saturating_duration_since(Instant::now()).min(LONGEST_WAIT);
-        if event::poll(wait)? {
+        let asked = Instant::now();
+        let wait = next_refresh.saturating_duration_since(asked).min(LONGEST_WAIT);
+        if options.terminal.gone_within(wait) {
+            break;
+        }
+        if event::poll(wait.saturating_sub(asked.elapsed()))? {
             changed |= handle_events(&mut app)?;
         }
     }

@@ -24,6 +24,9 @@ const SCHEMA: &str = "ortscope.observe/1";
 const MOST_ROWS: usize = 20;
 /// Processes that the document lists; the recording has all.
 const MOST_PROCESSES: usize = 1000;
+/// Of a note: the words of the kernel can be long.
+const MOST_LINES: usize = 12;
+const MOST_OF_A_LINE: usize = 300;
 
 #[derive(Debug, Serialize)]
 pub struct ObserveDocument {
@@ -268,12 +271,21 @@ pub fn show(document: &ObserveDocument, terminal: &Terminal) -> Vec<String> {
         ),
     ));
     for note in &document.notes {
-        lines.push(terminal.paint(WARN, &units::one_line(note, 300)));
+        lines.extend(note_lines(note).iter().map(|line| terminal.paint(WARN, line)));
     }
     for (place, kind, count) in &document.losses {
         lines.push(terminal.paint(WARN, &format!("lost: {} {kind} at {place}", units::count(*count))));
     }
     lines
+}
+
+/// A note keeps the lines of its own: of two ways that were refused each reason and its hint can be read whole.
+fn note_lines(note: &str) -> Vec<String> {
+    let lines = note.lines().filter(|line| !line.trim().is_empty());
+    let indented = |(number, line)| {
+        format!("{}{}", if number == 0 { "" } else { "    " }, units::one_line(line, MOST_OF_A_LINE))
+    };
+    lines.take(MOST_LINES).enumerate().map(indented).collect()
 }
 
 /// Where they were counted.
@@ -331,4 +343,18 @@ fn row(process: &ProcessSummary, aggregation: Aggregation) -> String {
         known(process.page_faults, plain),
         known(process.context_switches, plain)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A user without rights read "…by perf rings: a ring of kernel events for every processor needs … hi…".
+    #[test]
+    fn a_note_of_several_lines_is_not_cut_into_one() {
+        let note = format!("kernel: no way\n  by BPF: {}\n  hint: run as root\n\n", "x".repeat(280));
+        let lines = note_lines(&note);
+        assert_eq!(lines.len(), 3);
+        assert!(lines[2].ends_with("hint: run as root"), "{lines:?}");
+    }
 }

@@ -333,3 +333,37 @@ fn in_a_container_kernel_events_have_its_own_ids() {
     let faults: u64 = all.values().filter_map(|of| of["page_faults"].as_u64()).sum();
     assert!(faults >= 1, "{document}");
 }
+
+/// The view had a terminal that went away without a signal (`su`, `nohup`): reading from it never ended, at a full core.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_live_view_ends_with_its_terminal() {
+    let Some(python) = skips::variable("ORTSCOPE_TEST_PYTHON") else { return };
+    // Without a controlling terminal nobody tells the program that it was closed.
+    let script = "
+import fcntl, os, struct, subprocess, sys, termios
+ours, theirs = os.openpty()
+fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack('HHHH', 24, 80, 0, 0))
+top = subprocess.Popen([sys.argv[1], 'top'], stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL, start_new_session=True)
+os.close(theirs)
+seen = b''
+while b'PID' not in seen:
+    seen = os.read(ours, 65536)
+    if b'[6n' in seen:
+        os.write(ours, bytes([27]) + b'[1;1R')
+os.close(ours)
+try:
+    top.wait(30)
+except subprocess.TimeoutExpired:
+    top.kill()
+    top.wait()
+    sys.exit('the view goes on without a terminal')
+";
+    let place = Place::new();
+    let output = Command::new(python)
+        .args(["-c", script, env!("CARGO_BIN_EXE_ortscope")])
+        .current_dir(place.directory.path())
+        .output()
+        .expect("python starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -28,6 +28,17 @@ pub fn process_backend() -> Box<dyn ProcessBackend> {
     Box::new(proc::ProcBackend::new())
 }
 
+/// A terminal that was closed answers every read at once and with nothing, for ever; polling tells it from one that is idle.
+pub fn terminal_gone_within(wait: std::time::Duration) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let input = std::io::stdin();
+    let mut asked = [PollFd::new(&input, PollFlags::IN)];
+    let wait = Timespec { tv_sec: wait.as_secs().cast_signed(), tv_nsec: wait.subsec_nanos().into() };
+    // Interrupted by a signal: nothing is known, and the caller looks after it.
+    poll(&mut asked, Some(&wait)).is_ok()
+        && asked[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
+}
+
 pub fn processors_online() -> Vec<crate::processors::Processor> {
     proc::processors()
 }

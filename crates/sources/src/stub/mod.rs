@@ -10,6 +10,11 @@ pub fn process_backend() -> Box<dyn ProcessBackend> {
     Box::new(proc::NoBackend)
 }
 
+/// Not asked on this system.
+pub fn terminal_gone_within(_wait: std::time::Duration) -> bool {
+    false
+}
+
 /// Not read on this system yet.
 pub fn processors_online() -> Vec<crate::processors::Processor> {
     Vec::new()

@@ -105,6 +105,11 @@ fn ticks(time: FILETIME) -> u64 {
     (u64::from(time.dwHighDateTime) << 32) | u64::from(time.dwLowDateTime)
 }
 
+/// A console that is closed ends its programs.
+pub fn terminal_gone_within(_wait: std::time::Duration) -> bool {
+    false
+}
+
 pub fn boot_id() -> Option<String> {
     system::boot_id()
 }

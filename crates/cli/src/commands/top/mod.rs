@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use ortscope_core::live::{Limits, LiveMemory, LiveView};
 use ortscope_core::pipeline::Pipeline;
 use ortscope_sources::sampler::{Exclude, OwnCostHandle, ProcessSampler, SamplerOptions};
-use ortscope_tui::{Column, Filter, OwnCost, OwnFigures, TopOptions};
+use ortscope_tui::{Column, Filter, OwnCost, OwnFigures, TerminalWatch, TopOptions};
 
 use crate::args::TopArgs;
 use crate::exit::{Exit, Failure};
@@ -96,6 +96,7 @@ fn show(
         filter: Filter::new(args.filter.as_deref().unwrap_or("")),
         tree: args.tree,
         figures,
+        terminal: &Watch,
         ..TopOptions::from_environment()
     };
     match ortscope_tui::run(view, facts, &options, stop) {
@@ -104,6 +105,14 @@ fn show(
             Err(Failure::usage(error.to_string()).with_hint("--once prints it, --once --json for scripts"))
         }
         Err(error) => Err(error.into()),
+    }
+}
+
+struct Watch;
+
+impl TerminalWatch for Watch {
+    fn gone_within(&self, wait: Duration) -> bool {
+        ortscope_sources::terminal_gone_within(wait)
     }
 }
 
