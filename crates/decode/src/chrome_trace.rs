@@ -29,7 +29,7 @@ const OUR_KINDS: [&str; 6] = ["operator", "copy", "wait", "run", "executor", "se
 /// A row that an event became.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ChromeRow {
-    Operator(OperatorRow),
+    Operator(Box<OperatorRow>),
     Inference(InferenceRow),
     Counter(DeviceSampleRow),
     Mark(AnnotationRow),
@@ -350,7 +350,7 @@ impl Reader<'_> {
             cycles: whole("cycles"),
             ..OperatorRow::default()
         };
-        (self.keep)(ChromeRow::Operator(row));
+        (self.keep)(ChromeRow::Operator(Box::new(row)));
     }
 
     /// Its number; a lane of our own exports is named after the thread that it shows.

@@ -281,7 +281,10 @@ impl Reader<'_> {
             record_type::LOST => u64_at(body, 8).map(|lost| self.outcome.lost += lost),
             record_type::LOST_SAMPLES => u64_at(body, 0).map(|lost| self.outcome.lost += lost),
             // Forks are told by the names that the new processes get.
-            _ => Some(self.outcome.other += 1),
+            _ => {
+                self.outcome.other += 1;
+                Some(())
+            }
         };
         self.outcome.unreadable += u64::from(read.is_none());
     }

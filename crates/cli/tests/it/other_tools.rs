@@ -77,12 +77,12 @@ fn files_for_other_tools_are_written() {
 
 /// Takes this many requests, and says 200 to each.
 fn far_end(requests: usize) -> (String, std::thread::JoinHandle<usize>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/api/v1/write", listener.local_addr().unwrap());
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}/api/v1/write", listener.local_addr().expect("its address"));
     let thread = std::thread::Builder::new().name("far end".into()).spawn(move || {
         let mut bytes = 0;
         for _ in 0..requests {
-            let (mut stream, _) = listener.accept().unwrap();
+            let (mut stream, _) = listener.accept().expect("a connection");
             stream.set_read_timeout(Some(std::time::Duration::from_secs(20))).ok();
             let mut all = Vec::new();
             let mut buffer = [0; 8192];
@@ -90,7 +90,7 @@ fn far_end(requests: usize) -> (String, std::thread::JoinHandle<usize>) {
                 let text = String::from_utf8_lossy(&all).into_owned();
                 if let Some((head, _)) = text.split_once("\r\n\r\n") {
                     let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
-                    let length: usize = length.unwrap().trim().parse().unwrap();
+                    let length: usize = length.expect("a length").trim().parse().expect("a number");
                     if all.len() >= head.len() + 4 + length {
                         break;
                     }
@@ -105,7 +105,7 @@ fn far_end(requests: usize) -> (String, std::thread::JoinHandle<usize>) {
         }
         bytes
     });
-    (url, thread.unwrap())
+    (url, thread.expect("a thread"))
 }
 
 #[test]

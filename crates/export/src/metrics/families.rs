@@ -246,8 +246,11 @@ pub(super) fn sensors(all: &BTreeMap<(Text, Text), f64>) -> Vec<Family> {
         .collect()
 }
 
-pub(super) fn processes(by_model: &BTreeMap<&Text, (f64, f64, Option<f64>)>) -> Vec<Family> {
-    let points = |value: &dyn Fn(&(f64, f64, Option<f64>)) -> Option<f64>| -> Vec<Point> {
+/// CPU time in seconds, resident and private bytes.
+type ProcessSums = (f64, f64, Option<f64>);
+
+pub(super) fn processes(by_model: &BTreeMap<&Text, ProcessSums>) -> Vec<Family> {
+    let points = |value: fn(&ProcessSums) -> Option<f64>| -> Vec<Point> {
         by_model
             .iter()
             .filter_map(|(model, sums)| Some(number(vec![("model", Text::clone(model))], value(sums)?)))
@@ -259,21 +262,21 @@ pub(super) fn processes(by_model: &BTreeMap<&Text, (f64, f64, Option<f64>)>) -> 
             "s",
             Kind::Counter,
             "CPU time of the processes that run the model.",
-            points(&|sums| Some(sums.0)),
+            points(|sums| Some(sums.0)),
         ),
         Family::new(
             "process_resident_memory_bytes",
             "By",
             Kind::Gauge,
             "Resident memory of these processes.",
-            points(&|sums| Some(sums.1)),
+            points(|sums| Some(sums.1)),
         ),
         Family::new(
             "process_private_memory_bytes",
             "By",
             Kind::Gauge,
             "Memory that belongs to these processes alone.",
-            points(&|sums| sums.2),
+            points(|sums| sums.2),
         ),
     ]
 }

@@ -130,7 +130,7 @@ impl Metrics {
             TableId::Inferences => batch.rows().for_each(|row| self.inference(&row)),
             TableId::Operators => batch.rows().for_each(|row| self.operator(&row)),
             TableId::SystemSamples => self.system = batch.rows().last().or(self.system.take()),
-            TableId::DeviceSamples => batch.rows().for_each(|row| self.sensor(row)),
+            TableId::DeviceSamples => batch.rows().for_each(|row| self.sensor(&row)),
             TableId::ProcessSamples => batch.rows().for_each(|row| self.process(&row)),
             TableId::Losses => batch.rows().for_each(|row: LossRow| {
                 let left_out = &mut self.left_out;
@@ -185,7 +185,7 @@ impl Metrics {
         sums.nanos += u128::from(row.duration_ns);
     }
 
-    fn sensor(&mut self, row: DeviceSampleRow) {
+    fn sensor(&mut self, row: &DeviceSampleRow) {
         // Single processors and our own cost are for the dashboard of one machine.
         if !row.value.is_finite() || &*row.metric == "busy_ratio" || row.device.starts_with("ortscope") {
             return;

@@ -75,9 +75,9 @@ impl<'a> Rows<'a> {
             let count = times.iter().take_while(|time| **time < end_ns).count();
             let rows: Vec<usize> = (self.at..self.at + count).collect();
             if count == batch.len() {
-                metrics.take(batch)
+                metrics.take(batch);
             } else {
-                metrics.take(&batch.take(&rows))
+                metrics.take(&batch.take(&rows));
             }
             self.at += count;
             self.taken += count as u64;

@@ -40,7 +40,7 @@ pub fn run(
             started,
             &session,
             &mut |row| match row {
-                ChromeRow::Operator(row) => batches.push(&row),
+                ChromeRow::Operator(row) => batches.push(&*row),
                 ChromeRow::Inference(row) => batches.push(&row),
                 ChromeRow::Counter(row) => batches.push(&row),
                 ChromeRow::Mark(row) => batches.push(&row),

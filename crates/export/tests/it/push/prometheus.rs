@@ -77,7 +77,7 @@ impl Server {
         };
         let server = Self { child, port };
         let begun = Instant::now();
-        while !server.get(kind.ready).is_some_and(|(status, _)| status == 200) {
+        while server.get(kind.ready).is_none_or(|(status, _)| status != 200) {
             assert!(begun.elapsed() < Duration::from_secs(60), "{} does not start", kind.program);
             std::thread::sleep(Duration::from_millis(50));
         }
