@@ -12,7 +12,6 @@ mod observe;
 mod operator_profile;
 mod operators;
 mod ort_library;
-mod push;
 mod recording;
 mod report;
 mod settings;
