@@ -128,6 +128,8 @@ pub(crate) struct Prepared {
     matrix: PathBuf,
     models: PathBuf,
     qnn_plugin: Option<PathBuf>,
+    /// Also the long tests with servers of other projects.
+    full: bool,
 }
 
 impl Prepared {
@@ -141,6 +143,9 @@ impl Prepared {
         }
         if let Some(plugin) = &self.qnn_plugin {
             tests.env("ORTSCOPE_TEST_QNN_PLUGIN", plugin);
+        }
+        if self.full {
+            tests.env("ORTSCOPE_TEST_SERVERS", "1");
         }
     }
 }
@@ -156,6 +161,7 @@ fn prepare(summary: &mut Summary, full: bool) -> Option<Prepared> {
             matrix: environment.runtimes_dir(),
             models: environment.models_dir(),
             qnn_plugin: None,
+            full,
         };
         opened = Some((environment, prepared));
         Ok(Outcome::Passed)

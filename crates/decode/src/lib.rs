@@ -5,6 +5,7 @@
 
 pub mod amdxdna;
 pub mod btf;
+pub mod chrome_trace;
 pub mod drm_fdinfo;
 pub mod emi;
 pub mod energy_counter;
@@ -13,6 +14,7 @@ pub mod gpu_counters;
 pub mod nt;
 pub mod onnx;
 pub mod ort_profile;
+pub mod perf_data;
 pub mod perf_record;
 pub mod perf_record_samples;
 pub mod procfs;

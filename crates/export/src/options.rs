@@ -24,11 +24,30 @@ pub enum Format {
     Chrome,
     /// The same as Perfetto's own packets: smaller, times in whole nanoseconds.
     Perfetto,
+    /// Metrics at the end of the recording, as Prometheus's text.
+    Prometheus,
+    /// A directory for TensorBoard: scalars, histograms, texts, and operators for its Profile tab.
+    TensorBoard,
+    /// A trace of Event Tracing for Windows, one event per row.
+    Etl,
+    /// Parquet in a directory that many machines share.
+    Fleet,
 }
 
 impl Format {
-    pub const ALL: &'static [Self] =
-        &[Self::Json, Self::JsonLines, Self::Csv, Self::Parquet, Self::Sqlite, Self::Chrome, Self::Perfetto];
+    pub const ALL: &'static [Self] = &[
+        Self::Json,
+        Self::JsonLines,
+        Self::Csv,
+        Self::Parquet,
+        Self::Sqlite,
+        Self::Chrome,
+        Self::Perfetto,
+        Self::Prometheus,
+        Self::TensorBoard,
+        Self::Etl,
+        Self::Fleet,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -39,6 +58,10 @@ impl Format {
             Self::Sqlite => "sqlite",
             Self::Chrome => "chrome",
             Self::Perfetto => "perfetto",
+            Self::Prometheus => "prometheus",
+            Self::TensorBoard => "tensorboard",
+            Self::Etl => "etl",
+            Self::Fleet => "fleet",
         }
     }
 
@@ -56,6 +79,7 @@ impl Format {
             "sqlite3" | "db" => Some(Self::Sqlite),
             "trace" | "chrome-trace" => Some(Self::Chrome),
             "pftrace" | "perfetto-trace" => Some(Self::Perfetto),
+            "prom" => Some(Self::Prometheus),
             name => Self::ALL.iter().copied().find(|format| format.name() == name),
         }
     }
@@ -81,13 +105,29 @@ impl Format {
         match self {
             Self::Chrome => "trace.json",
             Self::Perfetto => "pftrace",
+            Self::Prometheus => "prom",
             other => other.name(),
         }
     }
 
     /// Whether gzip makes sense: the others compress in their own way, or must be read at random.
     pub fn can_gzip(self) -> bool {
-        !matches!(self, Self::Parquet | Self::Sqlite)
+        !matches!(self, Self::Parquet | Self::Sqlite | Self::TensorBoard | Self::Etl | Self::Fleet)
+    }
+
+    /// Whether it can be written to a stream; the others are directories or are written at random.
+    pub fn is_stream(self) -> bool {
+        !matches!(self, Self::Sqlite | Self::TensorBoard | Self::Etl | Self::Fleet)
+    }
+
+    /// Formats that are one file: what a server can send.
+    pub fn downloads() -> impl Iterator<Item = Self> {
+        Self::ALL.iter().copied().filter(|format| !format.is_directory())
+    }
+
+    /// Whether it is a layout of several files in a directory, which other recordings share.
+    pub fn is_directory(self) -> bool {
+        matches!(self, Self::TensorBoard | Self::Fleet)
     }
 
     /// Whether each table becomes a file of its own.
@@ -118,6 +158,8 @@ pub struct ExportOptions {
     pub overwrite: bool,
     /// JSON lines: the records of the API (inference, operation, system) instead of the rows of tables.
     pub records: bool,
+    /// The machine, for formats that put those of many together.
+    pub host: String,
 }
 
 impl ExportOptions {
@@ -130,6 +172,7 @@ impl ExportOptions {
             tables: None,
             overwrite: false,
             records: false,
+            host: "unknown".to_owned(),
         }
     }
 
@@ -164,6 +207,9 @@ mod tests {
         for format in Format::ALL {
             assert_eq!(Format::from_name(format.name()).unwrap(), *format);
             let name = format!("run.{}", format.extension());
+            if format.is_directory() {
+                continue;
+            }
             assert_eq!(Format::by_extension(Path::new(&name)).unwrap(), *format);
         }
         let by = |name: &str| Format::by_extension(Path::new(name)).ok();
@@ -172,7 +218,12 @@ mod tests {
         assert_eq!((by(".csv"), by("x.docx"), by(""), by("/")), (None, None, None, None));
         let error = Format::from_name("excel").unwrap_err();
         assert_eq!(error.to_string(), "there is no export format 'excel'");
-        assert_eq!(error.hint(), Some("the formats are json, jsonl, csv, parquet, sqlite, chrome, perfetto"));
+        assert_eq!(
+            error.hint(),
+            Some(
+                "the formats are json, jsonl, csv, parquet, sqlite, chrome, perfetto, prometheus, tensorboard, etl, fleet"
+            )
+        );
     }
 
     #[test]

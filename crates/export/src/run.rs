@@ -12,7 +12,7 @@ use crate::info::ExportInfo;
 use crate::options::{ExportOptions, Format};
 use crate::source::{RowSource, TableRows};
 use crate::target::{ExportedFile, Staged, compressed};
-use crate::{csv, json, jsonl, parquet, sqlite, trace};
+use crate::{csv, etl, fleet, json, jsonl, metrics, parquet, sqlite, tensorboard, trace};
 
 /// What was written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -43,7 +43,11 @@ pub fn export(
     check(options)?;
     let source = RowSource::new(tables, info, options)?;
     let mut staged = Staged::new(options.overwrite);
-    if options.format.is_per_table() {
+    if options.format == Format::TensorBoard {
+        tensorboard::write(&source, target, &mut staged)?;
+    } else if options.format == Format::Fleet {
+        fleet::write(&source, target, &mut staged)?;
+    } else if options.format.is_per_table() {
         for (table, path) in table_files(&source, target, &mut staged)? {
             let mut file = staged.begin(&path)?;
             let rows = write_table(&source, table, file.as_file_mut()).map_err(|error| error.at(&path))?;
@@ -51,10 +55,10 @@ pub fn export(
         }
     } else {
         let mut file = staged.begin(target)?;
-        let written = if options.format == Format::Sqlite {
-            sqlite::write(&source, file.path())
-        } else {
-            write_all(&source, file.as_file_mut())
+        let written = match options.format {
+            Format::Sqlite => sqlite::write(&source, file.path()),
+            Format::Etl => etl::write(&source, file.as_file_mut()),
+            _ => write_all(&source, file.as_file_mut()),
         };
         let written = written.map_err(|error| error.at(target))?;
         let only = if let [only] = source.selected.as_slice() { Some(*only) } else { None };
@@ -78,6 +82,10 @@ pub fn export_to(
     let rows = match (options.format, source.selected.as_slice()) {
         (Format::Sqlite, _) => {
             return Err(ExportError::usage("a database cannot be written to a stream", "name a file"));
+        }
+        (format, _) if !format.is_stream() => {
+            let message = format!("{} cannot be written to a stream", format.name());
+            return Err(ExportError::usage(message, "use the command `ortscope export`, which writes files"));
         }
         (Format::Csv | Format::Parquet, [only]) => write_table(&source, *only, out)?.rows,
         (Format::Csv | Format::Parquet, several) => {
@@ -147,6 +155,7 @@ fn write_all(source: &RowSource<'_>, out: &mut (dyn Write + Send)) -> Result<Vec
     compressed(out, source.options.gzip, |out| match source.options.format {
         Format::Chrome => trace::write_json(source, out),
         Format::Perfetto => trace::write_perfetto(source, out),
+        Format::Prometheus => metrics::write(source, out),
         Format::JsonLines => jsonl::write(source, out),
         _ => json::write(source, out),
     })

@@ -30,13 +30,13 @@ fn table_name<S: Serializer>(table: &Option<TableId>, serializer: S) -> Result<S
 pub(crate) struct Staged {
     overwrite: bool,
     files: Vec<(TempPath, ExportedFile)>,
-    /// A directory that did not exist before.
-    created: Option<PathBuf>,
+    /// Directories that did not exist before, the outer ones first.
+    created: Vec<PathBuf>,
 }
 
 impl Staged {
     pub(crate) fn new(overwrite: bool) -> Self {
-        Self { overwrite, files: Vec::new(), created: None }
+        Self { overwrite, files: Vec::new(), created: Vec::new() }
     }
 
     /// Makes the directory for several files.
@@ -48,8 +48,11 @@ impl Staged {
             let hint = "several tables go into a directory: give the name of one, or choose one table";
             return Err(ExportError::usage(format!("{} is not a directory", path.display()), hint));
         }
+        let missing = path.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists());
+        let mut missing: Vec<PathBuf> = missing.map(Path::to_owned).collect();
+        missing.reverse();
+        self.created.append(&mut missing);
         fs::create_dir_all(path)?;
-        self.created = Some(path.to_owned());
         Ok(())
     }
 
@@ -96,7 +99,7 @@ impl Staged {
 
     /// Gives every file its name.
     pub(crate) fn commit(mut self) -> Result<Vec<ExportedFile>, ExportError> {
-        self.created = None;
+        self.created.clear();
         let mut done = Vec::new();
         for (temporary, file) in self.files.drain(..) {
             let named = if self.overwrite {
@@ -119,7 +122,7 @@ impl Staged {
 impl Drop for Staged {
     fn drop(&mut self) {
         self.files.clear();
-        if let Some(created) = &self.created {
+        for created in self.created.iter().rev() {
             // Only an empty directory goes: somebody else may have put something there by now.
             fs::remove_dir(created).ok();
         }

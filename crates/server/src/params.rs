@@ -101,9 +101,9 @@ impl Param {
             Kind::Words(words) => not(&format!("one of {}", words.join(", "))),
             Kind::Table if TableId::by_name(text).is_some() => Ok(()),
             Kind::Table => not("a table"),
-            Kind::Format if Format::ALL.iter().any(|format| format.name() == text) => Ok(()),
+            Kind::Format if Format::downloads().any(|format| format.name() == text) => Ok(()),
             Kind::Format => {
-                let names: Vec<&str> = Format::ALL.iter().map(|format| format.name()).collect();
+                let names: Vec<&str> = Format::downloads().map(Format::name).collect();
                 not(&format!("one of {}", names.join(", ")))
             }
             Kind::Flag if matches!(text, "true" | "false") => Ok(()),

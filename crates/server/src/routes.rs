@@ -162,6 +162,7 @@ const REPORTS: Kind = Kind::Words(&["json", "html", "text", "md", "junit", "csv"
 const REPORT_TYPES: &[&str] =
     &["application/json", "text/html", "text/plain", "text/markdown", "application/xml", "text/csv"];
 const EXPORT_TYPES: &[&str] = &[
+    "text/plain",
     "application/json",
     "application/x-ndjson",
     "text/csv",
@@ -192,6 +193,8 @@ pub static ROUTES: &[Route] = &[
         answers::history::history, "Values over time.")),
     also_at_root(get("/metrics/catalog", VIEWER, &[SOURCE], Answers::Json("Catalog"),
         answers::catalog::catalog, "Every metric with its unit, meaning and kind of chart.")),
+    also_at_root(get("/prometheus", VIEWER, &[SOURCE], Answers::Download(&["text/plain"]),
+        answers::prometheus::prometheus, "Metrics as Prometheus scrapes them.")),
     also_at_root(get("/timeline", VIEWER,
         &[SOURCE, FROM, TO, Param::new("width", Kind::Whole(16, 8192), "Pixels to draw: the answer has rectangles then."), FILTER,
           Param::one("op", "Only this operator type."), Param::one("provider", "Only CPU, GPU, NPU or an execution provider."),

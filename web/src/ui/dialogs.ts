@@ -258,6 +258,8 @@ const FORMATS: readonly { format: string; label: string; table: boolean }[] = [
   { format: "parquet", label: "Parquet (one table)", table: true },
   { format: "sqlite", label: "SQLite", table: false },
   { format: "chrome", label: "Chrome / Perfetto trace", table: false },
+  { format: "perfetto", label: "Perfetto packets", table: false },
+  { format: "prometheus", label: "Prometheus text", table: false },
 ];
 
 export function exportDialog(app: App): void {

@@ -149,10 +149,10 @@ RUN is an id, the beginning of one, a name, 'last', or the path of a recording o
 pub struct ExportArgs {
     #[arg(value_name = "RUN")]
     pub run: String,
-    /// json, jsonl, csv, parquet, sqlite, chrome or perfetto [default: by the ending of --output]
+    /// json, jsonl, csv, parquet, sqlite, chrome, perfetto, prometheus, tensorboard, etl or fleet [default: by the ending of --output]
     #[arg(long = "to", value_name = "FORMAT")]
     pub format: Option<String>,
-    /// File to write; a directory for csv and parquet with several tables
+    /// File to write; a directory for tensorboard and fleet, and for csv and parquet with several tables
     #[arg(short, long, value_name = "PATH")]
     pub output: PathBuf,
     /// Only rows that match

@@ -69,7 +69,17 @@ fn options(args: &ExportArgs) -> Result<ExportOptions, Failure> {
         records: args.records,
         tables: (!tables.is_empty()).then_some(tables),
         overwrite: args.force,
+        host: host_name(),
     })
+}
+
+/// What this machine calls itself; each system has one of these.
+fn host_name() -> String {
+    let variables = ["COMPUTERNAME", "HOSTNAME"].iter().filter_map(|name| std::env::var(name).ok());
+    let files = ["/proc/sys/kernel/hostname", "/etc/hostname"];
+    let files = files.iter().filter_map(|path| std::fs::read_to_string(path).ok());
+    let name = variables.chain(files).map(|name| name.trim().to_owned()).find(|name| !name.is_empty());
+    name.unwrap_or_else(|| "unknown".to_owned())
 }
 
 fn denied(error: &std::io::Error) -> bool {

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use super::events::Lane;
+use crate::protobuf::{bytes, number, real};
 use crate::text::Chunked;
 
 /// Packets of one writer.
@@ -62,30 +63,6 @@ mod annotation {
 
 /// The first packet of a sequence says that nothing was before it.
 const NOTHING_BEFORE: u64 = 1;
-
-fn varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-fn number(out: &mut Vec<u8>, field: u32, value: u64) {
-    varint(out, u64::from(field) << 3);
-    varint(out, value);
-}
-
-fn bytes(out: &mut Vec<u8>, field: u32, value: &[u8]) {
-    varint(out, u64::from(field) << 3 | 2);
-    varint(out, value.len() as u64);
-    out.extend_from_slice(value);
-}
-
-fn real(out: &mut Vec<u8>, field: u32, value: f64) {
-    varint(out, u64::from(field) << 3 | 1);
-    out.extend_from_slice(&value.to_le_bytes());
-}
 
 pub(super) struct PerfettoEvents<'w> {
     out: Chunked<'w>,

@@ -1,11 +1,11 @@
 //! Names, directories, existing files, failures and damage.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ortscope_core::batch::Batch;
 use ortscope_core::filter::Filter;
-use ortscope_core::schema::{LossRow, TableId};
+use ortscope_core::schema::{DeviceSampleRow, InferenceRow, LossRow, OperatorRow, TableId};
 use ortscope_core::tables::{Batches, MemoryTables, ReadError, Scan, Tables};
 use ortscope_export::{ExportError, ExportOptions, Format, export, export_to};
 
@@ -28,8 +28,22 @@ impl Tables for Failing {
     }
 
     fn scan(&self, table: TableId, _: &Scan) -> Batches<'_> {
-        let rows = [1, 2].map(|count| LossRow { timestamp_ns: 5_000, count, ..LossRow::default() });
-        let good = || if table == TableId::Losses { batch(&rows) } else { Batch::new(table) };
+        let times = [5_000, 6_000];
+        let good = || match table {
+            TableId::Losses => {
+                batch(&[1, 2].map(|count| LossRow { timestamp_ns: 5_000, count, ..LossRow::default() }))
+            }
+            TableId::Inferences => {
+                batch(&times.map(|timestamp_ns| InferenceRow { timestamp_ns, ..InferenceRow::default() }))
+            }
+            TableId::Operators => {
+                batch(&times.map(|timestamp_ns| OperatorRow { timestamp_ns, ..OperatorRow::default() }))
+            }
+            TableId::DeviceSamples => batch(
+                &times.map(|timestamp_ns| DeviceSampleRow { timestamp_ns, ..DeviceSampleRow::default() }),
+            ),
+            _ => Batch::new(table),
+        };
         let errors = (0..self.times).map(|_| Err((self.error)()));
         Box::new([Ok(good())].into_iter().chain(errors).chain([Ok(good())]))
     }
@@ -42,6 +56,14 @@ fn names(directory: &Path) -> Vec<String> {
         .collect();
     names.sort();
     names
+}
+
+/// Every file below a path with what is in it, or the file itself.
+fn all_files(path: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    if path.is_file() {
+        return vec![(path.to_owned(), std::fs::read(path).unwrap())];
+    }
+    names(path).iter().flat_map(|name| all_files(&path.join(name))).collect()
 }
 
 #[test]
@@ -62,13 +84,19 @@ fn a_failed_export_leaves_nothing() {
 #[test]
 fn damaged_places_are_passed_over_and_counted() {
     let damaged = || ReadError::Damaged { place: "segment 3".into(), problem: "checksum".into() };
-    for format in Format::ALL {
+    // TensorBoard has no place for losses.
+    let shown = [TableId::Inferences, TableId::Operators, TableId::DeviceSamples];
+    let by_format = Format::ALL.iter().flat_map(|format| {
+        let tables: &[TableId] = if *format == Format::TensorBoard { &shown } else { &[TableId::Losses] };
+        tables.iter().map(move |table| (format, *table))
+    });
+    for (format, table) in by_format {
         let directory = tempfile::tempdir().unwrap();
         let mut options = ExportOptions::new(*format);
-        options.tables = Some(vec![TableId::Losses]);
+        options.tables = Some(vec![table]);
         let tables = Failing { error: damaged, times: 3 };
         let report = export(&tables, &info(), &options, &directory.path().join("out")).unwrap();
-        assert_eq!(report.rows, 4, "{format:?}");
+        assert_eq!(report.rows, 4, "{format:?} {table:?}");
         assert_eq!(report.damaged, ["segment 3: checksum"]);
         let endless = Failing { error: damaged, times: usize::MAX };
         let error = export(&endless, &info(), &options, &directory.path().join("again")).unwrap_err();
@@ -85,13 +113,21 @@ fn what_exists_is_only_replaced_on_request() {
         let target = directory.path().join(format.name());
         let mut options = ExportOptions::new(*format);
         let report = export(&tables, &info(), &options, &target).unwrap();
-        assert_eq!(report.files.len(), if format.is_per_table() { TableId::ALL.len() - 1 } else { 1 });
+        match format {
+            format if format.is_per_table() => assert_eq!(report.files.len(), TableId::ALL.len() - 1),
+            format if format.is_directory() => assert!(report.files.len() > 1, "{format:?}"),
+            _ => assert_eq!(report.files.len(), 1),
+        }
         let first = &report.files[0].path;
         std::fs::write(first, "mine").unwrap();
+        let before = all_files(&target);
         let error = export(&tables, &info(), &options, &target).unwrap_err();
-        assert_eq!(error.to_string(), format!("{} exists already", first.display()));
+        // Fleets look at the manifest first: what has one is complete.
+        let named = if *format == Format::Fleet { &report.files.last().unwrap().path } else { first };
+        assert_eq!(error.to_string(), format!("{} exists already", named.display()));
         assert!(error.hint().is_some_and(|hint| hint.contains("overwrite")));
         assert_eq!(std::fs::read_to_string(first).unwrap(), "mine");
+        assert_eq!(all_files(&target), before, "{format:?}");
         options.overwrite = true;
         export(&tables, &info(), &options, &target).unwrap();
         assert_ne!(std::fs::read(first).unwrap(), b"mine");

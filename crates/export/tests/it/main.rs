@@ -3,7 +3,15 @@
 #[cfg(test)]
 mod behaviour;
 #[cfg(test)]
+mod etl;
+#[cfg(test)]
 mod filters;
+#[cfg(test)]
+mod fleet;
+#[cfg(test)]
+mod prometheus;
+#[cfg(test)]
+mod push;
 #[cfg(test)]
 mod records;
 #[cfg(test)]
@@ -14,5 +22,7 @@ mod skips;
 mod streaming;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod tensorboard;
 #[cfg(test)]
 mod traces;

@@ -73,7 +73,7 @@ pub fn operators(count: usize) -> Vec<Batch> {
     rows.chunks(10_000).map(batch).collect()
 }
 
-fn trace_tables() -> MemoryTables {
+pub fn trace_tables() -> MemoryTables {
     let mut batches = operators(21_000);
     let inferences: Vec<InferenceRow> = (0..500)
         .map(|sequence| InferenceRow {

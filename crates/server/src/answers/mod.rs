@@ -13,6 +13,7 @@ pub mod losses;
 pub mod memory;
 pub mod openapi;
 pub mod processes;
+pub mod prometheus;
 pub mod recordings;
 pub mod report;
 pub mod timeline;

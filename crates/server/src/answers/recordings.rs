@@ -176,8 +176,9 @@ pub fn export(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
         (_, Format::Json | Format::Chrome) => "application/json; charset=utf-8",
         (_, Format::JsonLines) => "application/x-ndjson; charset=utf-8",
         (_, Format::Csv) => "text/csv; charset=utf-8",
+        (_, Format::Prometheus) => "text/plain; version=0.0.4; charset=utf-8",
         (_, Format::Sqlite) => "application/vnd.sqlite3",
-        (_, Format::Parquet | Format::Perfetto) => "application/octet-stream",
+        _ => "application/octet-stream",
     };
     let run = move || {
         let mut out =
@@ -211,10 +212,10 @@ fn write_export(
     options: &ExportOptions,
     out: &mut Chunks,
 ) -> Result<(), ApiError> {
-    if options.format == Format::Sqlite {
-        // A database is written to a file, which only we can read, and sent from there.
+    if !options.format.is_stream() {
+        // What is written at random is written to a file, which only we can read, and sent from there.
         let directory = tempfile::tempdir().map_err(ApiError::internal)?;
-        let path = directory.path().join("export.sqlite");
+        let path = directory.path().join("export");
         ortscope_export::export(source.tables(), info, options, &path)?;
         let mut file = fs_err::File::open(&path).map_err(ApiError::internal)?;
         std::io::copy(&mut file, out).map_err(ApiError::internal)?;

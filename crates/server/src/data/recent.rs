@@ -9,6 +9,7 @@ use ortscope_core::batch::Batch;
 use ortscope_core::pipeline::{FlushError, Overflow, Sink, SinkError};
 use ortscope_core::schema::TableId;
 use ortscope_core::tables::{Batches, Scan, Tables};
+use ortscope_export::metrics::Metrics;
 use tokio::sync::watch;
 
 use super::Newest;
@@ -51,6 +52,8 @@ struct Kept {
 struct State {
     tables: BTreeMap<TableId, Kept>,
     newest: Newest,
+    /// Sums since the beginning: rows that had to go still count.
+    metrics: Metrics,
 }
 
 /// The sink. [`RecentRows::handle`] reads what it keeps.
@@ -102,6 +105,11 @@ impl Recent {
         look(&self.state().newest)
     }
 
+    /// Looks at the sums since the beginning. The sink waits meanwhile.
+    pub fn metrics<T>(&self, look: impl FnOnce(&Metrics) -> T) -> T {
+        look(&self.state().metrics)
+    }
+
     /// Rows that came so far, by table.
     pub fn seen(&self) -> BTreeMap<&'static str, u64> {
         self.state().tables.iter().map(|(table, kept)| (table.def().name, kept.seen)).collect()
@@ -122,6 +130,7 @@ impl Sink for RecentRows {
         if state.newest.take(batch) {
             self.0.arrivals.send_replace(());
         }
+        state.metrics.take(batch);
         let table = batch.table();
         let kept = state.tables.entry(table).or_default();
         kept.seen += batch.len() as u64;

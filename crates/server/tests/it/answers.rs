@@ -181,6 +181,46 @@ fn live_is_shown_by_the_same_routes() {
     assert_eq!(processes["processes"][0]["working_set_bytes"].as_u64(), Some(100_000_021));
 }
 
+/// One value of Prometheus's text.
+fn value(text: &str, series: &str) -> f64 {
+    let line = text.lines().find(|line| line.starts_with(series) && line[series.len()..].starts_with(' '));
+    let line = line.unwrap_or_else(|| panic!("{series} is not in\n{text}"));
+    line[series.len()..].trim().parse().expect("a number")
+}
+
+#[test]
+fn a_scrape_has_the_sums_of_the_rows_live_and_recorded() {
+    let mut world = World::new();
+    world.feed();
+    let labels = r#"{model="tiny.onnx",provider="QNNExecutionProvider"}"#;
+    let sum: u64 = (0..INFERENCES)
+        .map(|sequence| {
+            1500 + if sequence % 250 == 249 { 9_000_000 } else { 1_000_000 + (sequence % 17) * 5000 }
+        })
+        .sum();
+    for source in ["live", world.recording.as_str()] {
+        let answer = world.get(Role::Viewer, &format!("/prometheus?source={source}"));
+        assert_eq!(
+            (answer.status, answer.header("content-type")),
+            (200, Some("text/plain; version=0.0.4; charset=utf-8"))
+        );
+        let text = answer.text();
+        assert_eq!(
+            value(&text, &format!("ortscope_inference_duration_seconds_count{labels}")),
+            INFERENCES as f64
+        );
+        let found = value(&text, &format!("ortscope_inference_duration_seconds_sum{labels}"));
+        assert!((found - sum as f64 / 1e9).abs() < 1e-9, "{found}");
+        assert_eq!(value(&text, "ortscope_cpu_busy_ratio"), 0.31);
+    }
+    // A second scrape of the same has not counted anything twice.
+    let text = world.get(Role::Viewer, "/api/v1/prometheus?source=live").text();
+    assert_eq!(
+        value(&text, &format!("ortscope_inference_duration_seconds_count{labels}")),
+        INFERENCES as f64
+    );
+}
+
 #[test]
 fn downloads_are_what_the_command_writes() {
     let world = World::new();

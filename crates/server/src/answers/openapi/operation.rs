@@ -67,7 +67,7 @@ fn schema(kind: Kind) -> Value {
             json!({ "type": "string", "enum": names })
         }
         Kind::Format => {
-            let names: Vec<&str> = Format::ALL.iter().map(|format| format.name()).collect();
+            let names: Vec<&str> = Format::downloads().map(Format::name).collect();
             json!({ "type": "string", "enum": names })
         }
         Kind::Number(least, most) => json!({ "type": "number", "minimum": least, "maximum": most }),
