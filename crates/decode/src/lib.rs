@@ -3,15 +3,20 @@
 //! Everything here reads files that other people wrote. No reader executes anything, none panics on any input, and
 //! each one bounds what it allocates by documented limits.
 
+pub mod amdxdna;
 pub mod btf;
+pub mod drm_fdinfo;
+pub mod emi;
 pub mod energy_counter;
 pub mod etw;
+pub mod gpu_counters;
 pub mod nt;
 pub mod onnx;
 pub mod ort_profile;
 pub mod perf_record;
 pub mod perf_record_samples;
 pub mod procfs;
+pub mod qhas;
 pub mod qnn_profile;
 pub mod sock_diag;
 pub mod symbols;

@@ -235,7 +235,7 @@ impl Reader {
 }
 
 /// The ONNX node behind `/pool/MaxPool_token_7_2:OpId_30 (cycles)`.
-fn onnx_name(identifier: &str) -> &str {
+pub(crate) fn onnx_name(identifier: &str) -> &str {
     let name = identifier.strip_suffix(" (cycles)").unwrap_or(identifier);
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let name = match name.rsplit_once(":OpId_") {
