@@ -13,6 +13,7 @@ use crate::arguments::Arguments;
 use crate::environment::Workspace;
 use crate::process::capture;
 use crate::source_scan::Code;
+use crate::unsafe_inventory;
 
 /// Our crates and the crates of ours each may use, without the `ortscope-` in front. A crate that is not here may not
 /// exist. `xtask` uses none, so that tasks start fast.
@@ -104,9 +105,15 @@ const UNSAFE_ALLOWED: &[(&str, &str)] = &[
     ("python/src/symbols.rs", "asks the dynamic linker for one function"),
 ];
 
-pub(crate) fn main(arguments: Arguments) -> Result<ExitCode> {
+pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
+    let write = arguments.flag("--write");
     arguments.finish()?;
-    let problems = check(&Workspace::find()?)?;
+    let workspace = Workspace::find()?;
+    if write {
+        let page = unsafe_inventory::page(&sources(&workspace.root)?, UNSAFE_ALLOWED);
+        unsafe_inventory::write(&workspace.root, &page)?;
+    }
+    let problems = check(&workspace)?;
     Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -134,7 +141,10 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Vec<String>> {
             problems.extend(banned_dependencies(&metadata, krate, banned));
         }
     }
-    problems.extend(wrong_sources(&workspace.root)?);
+    let sources = sources(&workspace.root)?;
+    problems.extend(wrong_sources(&sources));
+    let inventory = unsafe_inventory::page(&sources, UNSAFE_ALLOWED);
+    problems.extend(unsafe_inventory::problem(&workspace.root, &inventory));
     for problem in &problems {
         eprintln!("error: {problem}");
     }
@@ -240,31 +250,39 @@ fn banned_dependencies(metadata: &Value, krate: &Crate, banned: &[&str]) -> Vec<
     problems
 }
 
-fn wrong_sources(root: &Path) -> Result<Vec<String>> {
+/// Every source of ours, by its name from the root, in order.
+fn sources(root: &Path) -> Result<Vec<(String, String)>> {
     let mut files = Vec::new();
     for dir in ["crates", "python", "xtask"] {
         rust_sources(&root.join(dir), &mut files)?;
     }
     files.sort();
+    let read = |file: &PathBuf| {
+        let name = file.strip_prefix(root).unwrap_or(file).to_string_lossy().replace('\\', "/");
+        let source = fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
+        Ok((name, source))
+    };
+    files.iter().map(read).collect()
+}
+
+fn wrong_sources(sources: &[(String, String)]) -> Vec<String> {
     let mut problems = Vec::new();
-    for file in files {
-        let name = file.strip_prefix(root).unwrap_or(&file).to_string_lossy().replace('\\', "/");
-        let source = fs::read_to_string(&file).with_context(|| format!("cannot read {name}"))?;
-        let code = Code::new(&source);
-        if !is_allowed(&name, OS_CFG_ALLOWED) {
+    for (name, source) in sources {
+        let code = Code::new(source);
+        if !is_allowed(name, OS_CFG_ALLOWED) {
             let lines = code.lines_with_cfg(OS_PREDICATES);
             problems.extend(lines.iter().map(|line| {
                 format!("{name}:{line}: OS-dependent cfg outside its seams (xtask/src/deps.rs lists them)")
             }));
         }
-        if !is_allowed(&name, UNSAFE_ALLOWED) {
+        if !is_allowed(name, UNSAFE_ALLOWED) {
             let lines = code.lines_with_word("unsafe");
             problems.extend(lines.iter().map(|line| {
                 format!("{name}:{line}: unsafe outside the modules that may have it (xtask/src/deps.rs lists them)")
             }));
         }
     }
-    Ok(problems)
+    problems
 }
 
 fn is_allowed(file: &str, list: &[(&str, &str)]) -> bool {

@@ -20,6 +20,8 @@ mod runtimes;
 mod source_scan;
 mod summary;
 mod test;
+mod trust;
+mod unsafe_inventory;
 mod web;
 mod windows;
 
@@ -48,6 +50,12 @@ const TASKS: &[Task] = &[
         run: test::main,
     },
     Task {
+        name: "trust",
+        usage: "trust [--full] [--soak DURATION] [--seed N] [--json]",
+        about: "break it on purpose: power loss, flipped bits, disks that refuse, kill -9; a long run with --soak",
+        run: trust::main,
+    },
+    Task {
         name: "windows",
         usage: "windows [--check [--build] | --test [FILTER] | --program | --python]",
         about: "compile for Windows from here, run the tests and the Python package under Wine; all of it without an option",
@@ -67,8 +75,8 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "deps",
-        usage: "deps",
-        about: "check who may use whom, where OS cfg and unsafe may stand",
+        usage: "deps [--write]",
+        about: "check who may use whom, where OS cfg and unsafe may stand; --write writes docs/UNSAFE.md",
         run: deps::main,
     },
     Task {

@@ -16,7 +16,7 @@ use crate::environment::{Environment, TO_TEST, Workspace};
 use crate::process::{self, Tee, Unavailable, seconds, succeed, tee};
 use crate::runtimes::{self, Platform};
 use crate::summary::{Counts, Outcome, Summary};
-use crate::{api, deps, models, python, run, web, windows};
+use crate::{api, deps, models, python, run, trust, web, windows};
 
 /// What a nextest run without a single test ends with.
 const NEXTEST_NO_TESTS: i32 = 4;
@@ -73,6 +73,11 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
     });
     summary.step("api", || api::check(&run::build_program(&workspace)?, full));
     python_steps(&mut summary, full);
+    summary.step("trust", || {
+        trust::disks(&workspace, 0, if full { trust::SEEDS_FULL } else { trust::SEEDS })?;
+        Ok(Outcome::Passed)
+    });
+    summary.step("supply chain", || trust::supply_chain(&workspace));
     summary.step("windows check", || windows::check(&workspace, false));
     if full {
         summary.step("windows tests", || {

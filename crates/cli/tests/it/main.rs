@@ -6,6 +6,7 @@ mod ci;
 mod commands;
 mod devices;
 mod etl;
+mod hostile;
 mod import_etl;
 mod inside;
 mod leaks;

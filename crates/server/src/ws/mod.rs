@@ -131,6 +131,18 @@ fn is_still_good(app: &App, identity: &Identity) -> bool {
     matches!(app.tokens.check_again(identity), Shown::Valid(now) if now.role >= Role::Viewer)
 }
 
+fn understood(text: &str) -> Result<Sent, ApiError> {
+    serde_json::from_str(text).map_err(|error| bad(format!("the frame cannot be used: {error}")))
+}
+
+/// Whether a text is a frame that a client may send. For tests with hostile input.
+pub fn check_frame(text: &str) -> Result<(), String> {
+    match understood(text).map_err(|error| error.message)? {
+        Sent::Subscribe { topics, .. } => frames::Topics::of(&topics).map(drop),
+        Sent::Ping { .. } => Ok(()),
+    }
+}
+
 /// The next frame that means something; `None` when the client has gone.
 async fn next(socket: &mut WebSocket) -> Result<Option<Sent>, ApiError> {
     loop {
@@ -139,9 +151,7 @@ async fn next(socket: &mut WebSocket) -> Result<Option<Sent>, ApiError> {
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
             Some(Ok(Message::Binary(_))) => return Err(bad("frames are texts of JSON")),
             Some(Ok(Message::Text(text))) => {
-                return serde_json::from_str(&text)
-                    .map(Some)
-                    .map_err(|error| bad(format!("the frame cannot be used: {error}")));
+                return understood(&text).map(Some);
             }
         }
     }

@@ -1,0 +1,49 @@
+//! Any bytes as what a client sends on a WebSocket: frames are taken apart within our limits, texts are understood or
+//! refused with one sentence.
+
+#![no_main]
+
+use std::io::{Cursor, Read, Write};
+
+use libfuzzer_sys::fuzz_target;
+use tungstenite::Message;
+use tungstenite::protocol::{Role, WebSocket, WebSocketConfig};
+
+/// Reads what the client sent, forgets what it is answered.
+struct Client<'a>(Cursor<&'a [u8]>);
+
+impl Read for Client<'_> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        self.0.read(into)
+    }
+}
+
+impl Write for Client<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+fuzz_target!(|data: &[u8]| {
+    if let Ok(text) = std::str::from_utf8(data) {
+        if let Err(sentence) = ortscope_server::check_ws_frame(text) {
+            assert!(!sentence.is_empty());
+        }
+    }
+    let limits = WebSocketConfig::default().max_message_size(Some(64 << 10)).max_frame_size(Some(64 << 10));
+    let mut socket = WebSocket::from_raw_socket(Client(Cursor::new(data)), Role::Server, Some(limits));
+    for _ in 0..1000 {
+        match socket.read() {
+            Ok(Message::Text(text)) => {
+                assert!(text.len() <= 64 << 10);
+                let _ = ortscope_server::check_ws_frame(&text);
+            }
+            Ok(_) => {}
+            Err(_) => break,
+        }
+    }
+});
