@@ -16,8 +16,8 @@ const PAGE_BYTES: usize = 4096;
 const TURN: usize = 0;
 const READY: [usize; 2] = [64, 128];
 const DONE: [usize; 2] = [192, 256];
-/// How often a process that waits looks: often enough for turns of 100 ms, seldom enough to disturb nobody.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// How often a process that waits looks: often enough for turns of 10 ms, seldom enough to disturb nobody.
+const LOOK_EVERY: Duration = Duration::from_micros(200);
 
 /// One of the two that take turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -71,15 +71,17 @@ impl TurnPage {
         Ok(Self { memory })
     }
 
-    /// Sleeps until it is this side's turn. The first turn begins when both sides have called this. False when `stop` said
-    /// so before.
-    pub fn wait(&self, side: Side, mut stop: impl FnMut() -> bool) -> bool {
+    /// Sleeps until it is this side's turn, at first for all of `nap` unless it is there already. The first turn begins when
+    /// both sides have called this. False when `stop` said so before.
+    pub fn wait(&self, side: Side, nap: Duration, mut stop: impl FnMut() -> bool) -> bool {
         self.memory.word(READY[side.index()]).store(1, Ordering::Release);
+        let mut sleep = nap.max(LOOK_EVERY);
         while !self.is_turn_of(side) {
             if stop() {
                 return false;
             }
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(sleep);
+            sleep = LOOK_EVERY;
         }
         true
     }

@@ -1,6 +1,7 @@
 //! Two that take turns never run at the same time, and one goes on alone when the other has ended.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use ortscope_channel::turn_page::{Side, TurnPage};
 
@@ -13,7 +14,7 @@ fn only_one_side_runs_and_both_do() {
         // As another process has it.
         let page = TurnPage::open(directory.path()).expect("the page is there");
         for _ in 0..most {
-            assert!(page.wait(side, || false));
+            assert!(page.wait(side, Duration::ZERO, || false));
             assert_eq!(running.fetch_add(1, Ordering::SeqCst), 0, "both run");
             count.fetch_add(1, Ordering::SeqCst);
             std::thread::yield_now();
@@ -37,7 +38,7 @@ fn who_waits_can_be_stopped() {
     let page = TurnPage::create(directory.path(), Side::A).expect("a page");
     let mut looks = 0;
     // The other side never comes.
-    assert!(!page.wait(Side::A, || {
+    assert!(!page.wait(Side::A, Duration::ZERO, || {
         looks += 1;
         looks > 3
     }));

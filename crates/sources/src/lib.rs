@@ -82,6 +82,12 @@ pub fn processors() -> Vec<Processor> {
     sys::processors_online()
 }
 
+/// Keeps the calling thread on one of the processors it may use: the one with this index, counted round. Its number, or
+/// `None` where the system refuses or is not asked.
+pub fn keep_on_processor(index: usize) -> Option<u32> {
+    sys::keep_on_processor(index)
+}
+
 /// Waits until the terminal on standard input has something to read, at most so long; true when the terminal is gone. Where
 /// the system is not asked (all but Linux) it returns at once.
 pub fn terminal_gone_within(wait: std::time::Duration) -> bool {

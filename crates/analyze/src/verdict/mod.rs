@@ -5,6 +5,7 @@
 //! of models (43 % false alarms of Mann-Whitney on realistic latencies). What is compared is one statistic per block.
 //!
 //! - [`block`]: the statistic of a block,
+//! - [`neighbours`]: the median of two blocks that ran in short turns,
 //! - [`paired`]: blocks of two sides measured in turn (ABBA), which cancels slow drift; looks after 6, 10 and 20 rounds,
 //! - [`two_sample`]: stored recordings, where nothing is paired,
 //! - [`holm`]: several metrics at once without more false alarms,
@@ -21,6 +22,7 @@ pub mod fingerprint;
 pub mod holm;
 pub mod metric;
 pub mod minimum_effect;
+pub mod neighbours;
 pub mod paired;
 pub mod peers;
 pub mod sentence;
@@ -29,4 +31,5 @@ pub mod two_sample;
 
 pub use block::{block_needs, block_quantile};
 pub use metric::{Metric, MetricPlan, MetricVerdict, Verdict};
+pub use neighbours::{TimedRun, neighbours_ratio};
 pub use paired::{LOOKS, Look, PairedComparison, Step, looks_up_to};

@@ -47,6 +47,8 @@ pub struct TurnsPlan {
     pub directory: PathBuf,
     pub side: Side,
     pub length_nanos: u64,
+    /// Both sides keep to this one of the processors they may use: two processors are never alike.
+    pub processor: Option<usize>,
 }
 
 /// The profiling pass. It ends at the runs or at the time, whichever comes first.

@@ -51,6 +51,9 @@ pub fn run(
     outbox.send(&message);
 
     let turns = plan.turns.as_ref().map(Turns::open).transpose()?;
+    if let Some(index) = plan.turns.as_ref().and_then(|turns| turns.processor) {
+        ortscope_sources::keep_on_processor(index);
+    }
     let mut lanes = vec![Lane { ring, binding, lap, windows, turns }];
     for (number, session) in (1..plan.scenario.streams()).zip(sessions.iter().cycle().skip(1)) {
         let mut binding = session.bind(&made.values).map_err(|error| wrong(&error))?;

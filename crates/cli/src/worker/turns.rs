@@ -1,5 +1,7 @@
 //! This worker's half of a comparison in which two workers take turns.
 
+use std::time::Duration;
+
 use ortscope_channel::turn_page::{Side, TurnPage};
 use ortscope_core::clock::now_nanos;
 
@@ -37,7 +39,9 @@ impl Turns {
         if self.until_nanos != 0 {
             self.page.pass(self.side);
         }
-        if !self.page.wait(self.side, stop) {
+        // The other one will not be done before; who looks meanwhile disturbs it.
+        let nap = if self.until_nanos == 0 { 0 } else { self.length_nanos / 10 * 9 };
+        if !self.page.wait(self.side, Duration::from_nanos(nap), stop) {
             return None;
         }
         let begun = now_nanos();

@@ -39,6 +39,17 @@ pub fn terminal_gone_within(wait: std::time::Duration) -> bool {
         && asked[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
 }
 
+pub fn keep_on_processor(index: usize) -> Option<u32> {
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+    let allowed = sched_getaffinity(None).ok()?;
+    let numbers: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|number| allowed.is_set(*number)).collect();
+    let number = *numbers.get(index.checked_rem(numbers.len())?)?;
+    let mut one = CpuSet::new();
+    one.set(number);
+    sched_setaffinity(None, &one).ok()?;
+    u32::try_from(number).ok()
+}
+
 pub fn processors_online() -> Vec<crate::processors::Processor> {
     proc::processors()
 }

@@ -15,6 +15,11 @@ pub fn terminal_gone_within(_wait: std::time::Duration) -> bool {
     false
 }
 
+/// Not asked on this system.
+pub fn keep_on_processor(_index: usize) -> Option<u32> {
+    None
+}
+
 /// Not read on this system yet.
 pub fn processors_online() -> Vec<crate::processors::Processor> {
     Vec::new()

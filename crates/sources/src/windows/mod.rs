@@ -25,7 +25,8 @@ use windows_sys::Win32::System::ProcessStatus::{
 };
 use windows_sys::Win32::System::SystemInformation::OSVERSIONINFOW;
 use windows_sys::Win32::System::Threading::{
-    GetCurrentProcess, GetProcessTimes, OpenProcess, PROCESS_QUERY_LIMITED_INFORMATION,
+    GetCurrentProcess, GetCurrentThread, GetProcessAffinityMask, GetProcessTimes, OpenProcess,
+    PROCESS_QUERY_LIMITED_INFORMATION, SetThreadAffinityMask,
 };
 
 use crate::machine::MachineFacts;
@@ -108,6 +109,19 @@ fn ticks(time: FILETIME) -> u64 {
 /// A console that is closed ends its programs.
 pub fn terminal_gone_within(_wait: std::time::Duration) -> bool {
     false
+}
+
+pub fn keep_on_processor(index: usize) -> Option<u32> {
+    let (mut allowed, mut of_system) = (0, 0);
+    // SAFETY: the handle of this process, which needs not be closed, and two live numbers.
+    if unsafe { GetProcessAffinityMask(GetCurrentProcess(), &mut allowed, &mut of_system) } == 0 {
+        return None;
+    }
+    let numbers: Vec<u32> = (0..usize::BITS).filter(|number| allowed >> number & 1 == 1).collect();
+    let number = *numbers.get(index.checked_rem(numbers.len())?)?;
+    // SAFETY: the handle of this thread, which needs not be closed.
+    let before = unsafe { SetThreadAffinityMask(GetCurrentThread(), 1 << number) };
+    (before != 0).then_some(number)
 }
 
 pub fn boot_id() -> Option<String> {

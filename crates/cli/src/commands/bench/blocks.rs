@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use ortscope_analyze::summary::WarmUpChoice;
-use ortscope_analyze::verdict::{Metric, block_needs, block_quantile};
+use ortscope_analyze::verdict::{Metric, TimedRun, block_needs, block_quantile};
 use ortscope_analyze::{StopRule, detect_warm_up};
 use ortscope_channel::turn_page::{Side, TurnPage};
 use serde::Serialize;
@@ -48,13 +48,15 @@ impl Block {
 #[derive(Debug)]
 pub struct Measured {
     pub block: Block,
+    /// The runs behind the latencies, in the order of time.
+    pub runs: Vec<TimedRun>,
     pub result: RunResult,
 }
 
-/// How long a turn is for the slower side, whose median is `p50_ms`: many runs, and short against the seconds in which the
-/// speed of a machine changes.
+/// How long a turn is for the slower side, whose median is `p50_ms`: many runs, and short against the parts of a
+/// second in which the speed of a machine changes.
 pub fn turn_nanos(p50_ms: f64) -> u64 {
-    (20.0 * p50_ms * 1e6).clamp(1e8, 1e9) as u64
+    (20.0 * p50_ms * 1e6).clamp(1e7, 1e9) as u64
 }
 
 /// Two workers that live at the same time and take turns of `length_nanos`. An error says whose it is.
@@ -62,16 +64,19 @@ pub fn measure_in_turns(
     jobs: &[Job; 2],
     first: Side,
     length_nanos: u64,
+    round: usize,
     interrupt: &Interrupt,
     progress: &mut Progress,
 ) -> BothSides<Measured> {
     let setup = |failure: Failure| (0, failure);
     let directory = channel_directory(false).map_err(|error| setup(error.into()))?;
     let page = TurnPage::create(directory.path(), first).map_err(|error| setup(Failure::internal(error)))?;
+    // Each processor in its turn: one of them may have a noisy neighbour.
+    let processor = jobs.iter().all(|job| job.plan.options.intra_op_threads == Some(1)).then_some(round / 2);
     let measure_side = |index: usize, side: Side, progress: &mut Progress| {
         let mut job = jobs[index].clone();
         let directory = directory.path().to_owned();
-        job.plan.turns = Some(TurnsPlan { directory, side, length_nanos });
+        job.plan.turns = Some(TurnsPlan { directory, side, length_nanos, processor });
         if let Some(nanos) = job.plan.limits.duration_nanos {
             // The worker counts its own turns; this is for one that does not end.
             job.rule = StopRule::for_duration(4.0 * nanos as f64 / 1e9 + 60.0);
@@ -114,6 +119,10 @@ pub fn measure(job: &Job, interrupt: &Interrupt, progress: &mut Progress) -> Res
         WarmUpChoice::Keep => 0,
     };
     let kept = runs.get(cut..).unwrap_or_default();
+    let timed = outcome.collected.steady.iter().skip(cut);
+    let timed =
+        timed.map(|inference| TimedRun { start_nanos: inference.start_nanos, nanos: inference.run_nanos });
+    let timed = timed.collect();
     let mut block = Block { runs: kept.len(), warm_up_runs: runs.len() - kept.len(), ..Block::default() };
     for metric in [Metric::P50, Metric::P90, Metric::P99] {
         let nanos = metric.quantile().and_then(|p| block_quantile(kept, p));
@@ -138,7 +147,7 @@ pub fn measure(job: &Job, interrupt: &Interrupt, progress: &mut Progress) -> Res
         return Err(Failure::model("no run was measured in the block")
             .with_hint("make blocks longer with --duration"));
     }
-    Ok(Measured { block, result })
+    Ok(Measured { block, runs: timed, result })
 }
 
 /// A job that lasts as long as a block; without `seconds`, as long as the user said.

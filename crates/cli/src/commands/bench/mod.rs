@@ -13,7 +13,7 @@ mod sides;
 use std::time::Instant;
 
 use ortscope_analyze::outputs::{OutputVerdict, Tolerance};
-use ortscope_analyze::verdict::{Metric, PairedComparison, Step, Verdict};
+use ortscope_analyze::verdict::{Metric, PairedComparison, Step, Verdict, neighbours_ratio};
 use ortscope_channel::turn_page::Side;
 use ortscope_core::clock::WallAnchor;
 
@@ -175,12 +175,14 @@ pub fn compare(
     let turn_nanos = can_take_turns(&jobs, &report, judge).then(|| blocks::turn_nanos(slower_ms));
     report.turn_seconds = turn_nanos.map(|nanos| nanos as f64 / 1e9);
     let mut last: [Option<RunResult>; 2] = [None, None];
-    let mut round = |b_first: bool, title: &str| -> BothSides<Block> {
+    let mut round = |number: usize, title: &str| -> Result<Round, (usize, Failure)> {
+        let b_first = PairedComparison::b_first(number);
         let measured = match turn_nanos {
             Some(nanos) => {
                 let mut progress = Progress::start(terminal, title);
                 let first = if b_first { Side::B } else { Side::A };
-                let measured = blocks::measure_in_turns(&jobs, first, nanos, interrupt, &mut progress);
+                let measured =
+                    blocks::measure_in_turns(&jobs, first, nanos, number, interrupt, &mut progress);
                 progress.finish();
                 measured?
             }
@@ -192,8 +194,9 @@ pub fn compare(
             })?,
         };
         let [a, b] = measured;
+        let p50_ratio = turn_nanos.and_then(|_| neighbours_ratio(&a.runs, &b.runs));
         last = [Some(a.result), Some(b.result)];
-        Ok([a.block, b.block])
+        Ok(Round::new(b_first, a.block, b.block, p50_ratio))
     };
     take_turns(&mut report, judge, request.resolve_improvements, interrupt, &mut round);
     if let [Some(a), Some(b)] = &mut last
@@ -240,8 +243,10 @@ fn compare_commands(
             return Ok(report);
         }
     }
-    let mut round = |b_first: bool, title: &str| {
-        one_after_the_other(b_first, |side| run(side, &format!("{}  {title}", NAMES[side])))
+    let mut round = |number: usize, title: &str| {
+        let b_first = PairedComparison::b_first(number);
+        let [a, b] = one_after_the_other(b_first, |side| run(side, &format!("{}  {title}", NAMES[side])))?;
+        Ok(Round::new(b_first, a, b, None))
     };
     take_turns(&mut report, judge, true, interrupt, &mut round);
     finish(&mut report, judge);
@@ -301,20 +306,19 @@ fn take_turns(
     judge: &Judge,
     resolve_improvements: bool,
     interrupt: &Interrupt,
-    measure: &mut dyn FnMut(bool, &str) -> BothSides<Block>,
+    measure: &mut dyn FnMut(usize, &str) -> Result<Round, (usize, Failure)>,
 ) {
     let mut comparison =
         PairedComparison::with_looks(&judge.plans, &judge.looks).resolving_improvements(resolve_improvements);
     loop {
         let round = comparison.rounds();
-        let b_first = PairedComparison::b_first(round);
         let next = round + comparison.until_next_look();
         let most = judge.looks.last().map_or(next, |look| look.rounds);
         let until = if next == most { format!("{most}") } else { format!("{next} (at most {most})") };
-        let measured = measure(b_first, &format!("round {} of {until}", round + 1));
+        let measured = measure(round, &format!("round {} of {until}", round + 1));
         report.interrupted |= interrupt.requested();
-        let [a, b] = match measured {
-            Ok(pair) if !report.interrupted => pair,
+        let round = match measured {
+            Ok(round) if !report.interrupted => round,
             Err((side, failure)) if !report.interrupted => {
                 report.side_failure = Some(SideFailure { side: NAMES[side], round: round + 1, failure });
                 report.verdicts = comparison.verdicts();
@@ -326,8 +330,8 @@ fn take_turns(
             }
         };
         let figures: Vec<Option<(f64, f64)>> =
-            judge.plans.iter().map(|plan| a.figure(plan.metric).zip(b.figure(plan.metric))).collect();
-        report.rounds.push(Round { order: if b_first { "BA" } else { "AB" }, a, b });
+            judge.plans.iter().map(|plan| round.figures(plan.metric)).collect();
+        report.rounds.push(round);
         if comparison.add_round(&figures) == Step::Done {
             report.verdicts = comparison.verdicts();
             return;

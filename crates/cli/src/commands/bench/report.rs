@@ -87,6 +87,21 @@ pub struct Round {
     pub order: &'static str,
     pub a: Block,
     pub b: Block,
+    /// The median of B over that of A, turn by turn: what is judged as p50. `null` when the sides did not run in turns.
+    pub p50_ratio: Option<f64>,
+}
+
+impl Round {
+    pub fn new(b_first: bool, a: Block, b: Block, p50_ratio: Option<f64>) -> Self {
+        Self { order: if b_first { "BA" } else { "AB" }, a, b, p50_ratio }
+    }
+
+    /// What is judged: A's figure, and B's or what turns that follow each other say of it.
+    pub fn figures(&self, metric: Metric) -> Option<(f64, f64)> {
+        let (a, b) = (self.a.figure(metric)?, self.b.figure(metric)?);
+        let ratio = self.p50_ratio.filter(|_| metric == Metric::P50);
+        Some((a, ratio.map_or(b, |ratio| a * ratio)))
+    }
 }
 
 #[derive(Debug, Clone, Serialize)]
