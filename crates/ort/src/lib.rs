@@ -34,7 +34,7 @@ mod signature;
 mod text;
 mod value;
 
-pub use binding::Binding;
+pub use binding::{Binding, RunTimes};
 pub use device::{DeviceKind, EpDevice};
 pub use environment::Environment;
 pub use error::{ErrorCode, OrtError};

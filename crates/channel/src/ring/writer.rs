@@ -80,8 +80,8 @@ impl RingWriter {
         Ok(Self { ring, capacity, head: 0, seen_tail: 0, sequence: 0 })
     }
 
-    /// Writes a record, or drops and counts it when the ring is full.
-    #[inline]
+    /// Writes a record, or drops and counts it when the ring is full. One piece, compiled with this crate's optimisation.
+    #[inline(never)]
     pub fn write_inference(&mut self, record: &InferenceRecord) -> bool {
         self.try_write(FrameKind::INFERENCE, &record.to_bytes())
     }

@@ -276,20 +276,13 @@ impl Lap {
         sequence: u64,
         planned: Option<(u64, u32)>,
     ) -> Result<InferenceRecord, OrtError> {
-        let start = now_nanos();
-        binding.copy_inputs()?;
-        let copied = now_nanos();
-        binding.run()?;
-        let ran = now_nanos();
-        binding.synchronize()?;
-        binding.copy_outputs()?;
-        let end = now_nanos();
+        let times = binding.timed_run()?;
         Ok(InferenceRecord {
-            start_nanos: start,
-            planned_nanos: planned.map_or(start, |(planned, _)| planned),
-            copy_in_nanos: copied - start,
-            run_nanos: ran - copied,
-            copy_out_nanos: end - ran,
+            start_nanos: times.start_nanos,
+            planned_nanos: planned.map_or(times.start_nanos, |(planned, _)| planned),
+            copy_in_nanos: times.copied_nanos - times.start_nanos,
+            run_nanos: times.ran_nanos - times.copied_nanos,
+            copy_out_nanos: times.end_nanos - times.ran_nanos,
             sequence,
             batch_size: self.batch_size,
             queue_depth: planned.map(|(_, depth)| depth),
