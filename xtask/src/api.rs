@@ -16,6 +16,8 @@ const NEEDED: &[&str] = &["onnxruntime>=1.20", "numpy", "onnx>=1.17", "schemathe
 const QUICK: (u32, u32) = (100, 3);
 const QUICK_SECONDS: &str = "40";
 const FULL: (u32, u32) = (10_000, 300);
+/// The last phase follows links from answer to answer without an end of its own.
+const FULL_SECONDS: &str = "600";
 /// Small, and its recording has operators.
 const MODEL: &str = "identity";
 
@@ -28,7 +30,9 @@ pub(crate) fn check(program: &Path, full: bool) -> Result<Outcome> {
     let mut command = environment.script("api_check.py");
     command.arg("--program").arg(program);
     command.args(["--cases", &cases.to_string(), "--examples", &examples.to_string()]);
-    if !full {
+    if full {
+        command.args(["--most-seconds", FULL_SECONDS]);
+    } else {
         command.args(["--phases", "coverage,fuzzing", "--most-seconds", QUICK_SECONDS]);
     }
     if let Some(model) = models::known(MODEL) {

@@ -31,7 +31,7 @@ use crate::schema::{Column, ColumnData, TableId, Text};
 use crate::tables::{Scan, Tables};
 
 use keys::{Key, SHORT_KEYS, WORD_COLUMNS};
-pub use parse::FilterError;
+pub use parse::{FilterError, MAX_BYTES};
 use value::{Compare, Moment, Number, Pattern, quoted};
 
 /// Terms that rows must satisfy, all of them.

@@ -63,6 +63,12 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, "bad_parameter", format!("the parameter '{name}' {problem}"))
     }
 
+    /// Each parameter alone would do, but not with the others, or not with what it is asked of.
+    pub fn contradiction(name: &str, problem: impl std::fmt::Display) -> Self {
+        let message = format!("the parameter '{name}' {problem}");
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "contradiction", message)
+    }
+
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", message)
     }
@@ -133,12 +139,13 @@ impl From<ReportError> for ApiError {
 
 impl From<ExportError> for ApiError {
     fn from(error: ExportError) -> Self {
-        let status = match &error {
-            ExportError::Usage { .. } => StatusCode::BAD_REQUEST,
-            ExportError::Read(_) => StatusCode::UNPROCESSABLE_ENTITY,
+        let code = match &error {
+            // Formats and tables are known here already: what is left does not fit together.
+            ExportError::Usage { .. } => "contradiction",
+            ExportError::Read(_) => "unreadable",
             _ => return Self::internal(error),
         };
-        let answer = Self::new(status, "export", error.to_string());
+        let answer = Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, error.to_string());
         match error.hint() {
             Some(hint) => answer.hint(hint.to_owned()),
             None => answer,

@@ -7,7 +7,7 @@ use super::value::{Compare, Moment, Number, Pattern, duration_ns, size_bytes};
 use super::{Filter, Term, Test};
 
 /// Longest filter that is read; nobody types more, and a request cannot make us work on more.
-const MAX_BYTES: usize = 4_096;
+pub const MAX_BYTES: usize = 4_096;
 const MAX_TERMS: usize = 64;
 
 /// Why a filter cannot be used: one sentence, and what to do.

@@ -30,7 +30,7 @@ pub fn current(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
     let at_ns = match asked.params.number("at_ms")? {
         None => source.last_ns,
         Some(_) if source.live().is_some() => {
-            return Err(ApiError::bad_parameter(
+            return Err(ApiError::contradiction(
                 "at_ms",
                 "is for recordings; /metrics/history has the past of live",
             ));

@@ -23,7 +23,7 @@ pub fn history(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
         Some(step) if (range.1 - range.0) as f64 / 1e6 / step <= 20_000.0 => {
             Some((step * 1e6).max(1.0) as u64)
         }
-        Some(_) => return Err(ApiError::bad_parameter("step_ms", "gives more than 20000 points")),
+        Some(_) => return Err(ApiError::contradiction("step_ms", "gives more than 20000 points")),
     };
     let (wanted, next) = page(wanted(&source, params)?, limit, params.text("cursor"))?;
     let mut series = Vec::new();
@@ -67,7 +67,7 @@ fn wanted(source: &Source, params: &Params) -> Result<Vec<Track>, ApiError> {
         return Ok(by_name.iter().map(find).collect());
     }
     if metric.is_none() && pid.is_none() && session.is_none() && device.is_none() {
-        return Err(ApiError::bad_parameter("track", "is missing")
+        return Err(ApiError::contradiction("track", "is missing")
             .hint("name tracks, or a metric, pid, session or device; /metrics/catalog lists what there is"));
     }
     let fits = |track: &Track| {

@@ -137,7 +137,10 @@ pub fn report(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
 fn export_options(asked: &Asked) -> Result<ExportOptions, ApiError> {
     let params = &asked.params;
     let format = params.text("format").ok_or_else(|| ApiError::bad_parameter("format", "is missing"))?;
-    let mut options = ExportOptions::new(Format::from_name(format)?);
+    let mut options = ExportOptions::new(Format::from_name(format).map_err(|error| {
+        let hint = error.hint().unwrap_or_default().to_owned();
+        ApiError::new(StatusCode::BAD_REQUEST, "bad_parameter", error.to_string()).hint(hint)
+    })?);
     options.filter =
         params.text("filter").filter(|text| !text.trim().is_empty()).map(Filter::parse).transpose()?;
     options.every_tick = params.flag("every_tick");
@@ -152,7 +155,7 @@ fn export_options(asked: &Asked) -> Result<ExportOptions, ApiError> {
         })
         .collect::<Result<_, _>>()?;
     if options.format.is_per_table() && tables.len() != 1 {
-        return Err(ApiError::bad_parameter("table", "must name exactly one table for this format"));
+        return Err(ApiError::contradiction("table", "must name exactly one table for this format"));
     }
     options.tables = (!tables.is_empty()).then_some(tables);
     Ok(options)

@@ -171,7 +171,7 @@ impl Source {
         let from_ns = from.map_or(usual_from, |ms| self.ns(ms).clamp(self.first_ns, end));
         let to_ns = to.map_or(end, |ms| self.ns(ms).clamp(self.first_ns, end));
         if from.zip(to).is_some_and(|(from, to)| from >= to) {
-            return Err(ApiError::bad_parameter("from_ms", "is not before 'to_ms'"));
+            return Err(ApiError::contradiction("from_ms", "is not before 'to_ms'"));
         }
         Ok((from_ns, to_ns.max(from_ns)))
     }

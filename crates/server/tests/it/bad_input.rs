@@ -32,7 +32,7 @@ fn bad_requests_get_their_status_and_one_sentence() {
         ("a number that is none", get("/api/v1/latency?from_ms=x"), 400),
         ("not a number", get("/api/v1/latency?from_ms=NaN"), 400),
         ("infinite", get("/api/v1/latency?to_ms=inf"), 400),
-        ("a range that ends before it begins", get("/api/v1/latency?from_ms=5&to_ms=4"), 400),
+        ("a range that ends before it begins", get("/api/v1/latency?from_ms=5&to_ms=4"), 422),
         ("an unknown source", get("/api/v1/latency?source=nobody"), 404),
         ("a path as source", get("/api/v1/latency?source=/etc/passwd"), 404),
         ("a path up as source", get("/api/v1/latency?source=../store"), 404),
@@ -44,7 +44,7 @@ fn bad_requests_get_their_status_and_one_sentence() {
         ("a wrong filter", get("/api/v1/timeline?width=100&filter=dur%3Elots"), 400),
         ("a width of nothing", get("/api/v1/timeline?width=0"), 400),
         ("a width beyond", get("/api/v1/timeline?width=99999"), 400),
-        ("rectangles with a cursor", get("/api/v1/timeline?width=100&cursor=1"), 400),
+        ("rectangles with a cursor", get("/api/v1/timeline?width=100&cursor=1"), 422),
         ("a wrong cursor", get("/api/v1/timeline?cursor=x"), 400),
         ("a negative duration", get("/api/v1/timeline?width=100&min_duration_ms=-1"), 400),
         ("a lane that is none", get("/api/v1/timeline/event?lane=x&id=1"), 400),
@@ -54,7 +54,7 @@ fn bad_requests_get_their_status_and_one_sentence() {
             404,
         ),
         ("a track that is none", get("/api/v1/metrics/history?track=cpu"), 400),
-        ("no track", get("/api/v1/metrics/history"), 400),
+        ("no track", get("/api/v1/metrics/history"), 422),
         ("too many points", get("/api/v1/metrics/history?track=system/cpu_percent&points=9999999"), 400),
         ("a step of nothing", get("/api/v1/metrics/history?track=system/cpu_percent&step_ms=0"), 400),
         ("a limit of nothing", get("/api/v1/processes?limit=0"), 400),
@@ -69,11 +69,32 @@ fn bad_requests_get_their_status_and_one_sentence() {
             get(&format!("/api/v1/recordings/{recording}/export?format=docx")),
             400,
         ),
-        ("csv of all tables", get(&format!("/api/v1/recordings/{recording}/export?format=csv")), 400),
+        ("csv of all tables", get(&format!("/api/v1/recordings/{recording}/export?format=csv")), 422),
         (
-            "gzip of a database",
+            "a flag that is none",
             get(&format!("/api/v1/recordings/{recording}/export?format=sqlite&gzip=1")),
             400,
+        ),
+        (
+            "gzip of a database",
+            get(&format!("/api/v1/recordings/{recording}/export?format=sqlite&gzip=true")),
+            422,
+        ),
+        (
+            "a filter that is too long with another parameter",
+            get(&format!(
+                "/api/v1/timeline?filter=op:{}&op={1}&provider={1}",
+                "a".repeat(900),
+                "%22".repeat(999)
+            )),
+            422,
+        ),
+        (
+            "steps without number",
+            get(&format!(
+                "/api/v1/metrics/history?source={recording}&track=system/cpu_percent&step_ms=0.000001"
+            )),
+            422,
         ),
         (
             "a table that is none",

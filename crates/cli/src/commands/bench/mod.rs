@@ -34,8 +34,9 @@ use crate::worker::check;
 
 const NAMES: [&str; 2] = ["A", "B"];
 
-/// What A and B gave, or which of the two failed and why.
-type BothSides<T> = Result<[T; 2], (usize, Failure)>;
+/// What was made of A and B, or which of the two failed and why.
+type OfBoth<T> = Result<T, (usize, Failure)>;
+type BothSides<T> = OfBoth<[T; 2]>;
 
 pub fn run(args: &BenchArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     let started = WallAnchor::now();
@@ -175,7 +176,7 @@ pub fn compare(
     let turn_nanos = can_take_turns(&jobs, &report, judge).then(|| blocks::turn_nanos(slower_ms));
     report.turn_seconds = turn_nanos.map(|nanos| nanos as f64 / 1e9);
     let mut last: [Option<RunResult>; 2] = [None, None];
-    let mut round = |number: usize, title: &str| -> Result<Round, (usize, Failure)> {
+    let mut round = |number: usize, title: &str| -> OfBoth<Round> {
         let b_first = PairedComparison::b_first(number);
         let measured = match turn_nanos {
             Some(nanos) => {
@@ -306,7 +307,7 @@ fn take_turns(
     judge: &Judge,
     resolve_improvements: bool,
     interrupt: &Interrupt,
-    measure: &mut dyn FnMut(usize, &str) -> Result<Round, (usize, Failure)>,
+    measure: &mut dyn FnMut(usize, &str) -> OfBoth<Round>,
 ) {
     let mut comparison =
         PairedComparison::with_looks(&judge.plans, &judge.looks).resolving_improvements(resolve_improvements);

@@ -132,7 +132,10 @@ fn responses(route: &Route) -> Map<String, Value> {
     add("503", "Too many requests at once; Retry-After says when.");
     if has_recording {
         add("404", "No such recording, live source or event.");
-        add("422", "The recording is damaged, or of a later version.");
+        add(
+            "422",
+            "Parameters that do not fit together, or a recording that is damaged or of a later version.",
+        );
     }
     if is_post {
         add("408", "The body did not arrive in time.");

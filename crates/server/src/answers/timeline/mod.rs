@@ -11,7 +11,7 @@ mod overview;
 mod records;
 mod tiles;
 
-use ortscope_core::filter::Filter;
+use ortscope_core::filter::{Filter, MAX_BYTES};
 use serde_json::{Value, json};
 
 pub use event::event;
@@ -36,7 +36,7 @@ pub fn timeline(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
     }
     for other in ["limit", "cursor"] {
         if params.text(other).is_some() {
-            return Err(ApiError::bad_parameter(other, "is for records, and 'width' asks for rectangles"));
+            return Err(ApiError::contradiction(other, "is for records, and 'width' asks for rectangles"));
         }
     }
     let width = params.count("width", 1024)?;
@@ -61,7 +61,11 @@ fn filter(params: &Params) -> Result<Option<Filter>, ApiError> {
     if let Some(least) = params.number("min_duration_ms")? {
         terms.push(format!("dur>={}ns", (least * 1e6).round() as u64));
     }
-    Ok(if terms.is_empty() { None } else { Some(Filter::parse(&terms.join(" "))?) })
+    let line = terms.join(" ");
+    if line.len() > MAX_BYTES && terms.len() > 1 {
+        return Err(ApiError::contradiction("filter", "is too long together with 'op' and 'provider'"));
+    }
+    Ok(if terms.is_empty() { None } else { Some(Filter::parse(&line)?) })
 }
 
 fn tiles_json(source: &Source, range: (u64, u64), tiles: &Tiles) -> Value {
