@@ -99,7 +99,8 @@ fn compare(a: (&OperatorSection, f64), b: (&OperatorSection, f64)) -> Attributio
                 (&mut change.a_us, &mut change.a_provider)
             };
             *time = Some(time.unwrap_or(0.0) + us);
-            *provider = Some(row.provider.to_string());
+            // Old versions of ONNX Runtime do not say who ran a node: that is not a move.
+            *provider = Some(row.provider.to_string()).filter(|name| !name.is_empty());
         }
     }
     let mut nodes: Vec<NodeChange> = nodes

@@ -129,8 +129,9 @@ pub fn text(report: &ComparisonReport, terminal: &Terminal) -> Vec<String> {
     ];
     let blocks =
         report.block_seconds.map_or_else(String::new, |seconds| format!(" of {}", units::seconds(seconds)));
-    let turns =
-        report.turn_seconds.map_or_else(String::new, |seconds| format!(" of {}", units::seconds(seconds)));
+    let turns = report
+        .turn_seconds
+        .map_or_else(String::new, |seconds| format!(" of {}", units::nanos(seconds * 1e9)));
     lines.push(terminal.paint(
         DIM,
         &format!(

@@ -27,7 +27,15 @@ pub fn plan(args: &BenchArgs, global: &GlobalArgs) -> Result<[Job; 2], Failure> 
         }
         _ => {}
     }
-    let mut jobs = jobs::plan(&args.run, global)?;
+    // Where both sides name a library, none needs to be installed.
+    let named = |settings: &[String]| {
+        settings.iter().find_map(|text| text.strip_prefix("ort-library=").map(PathBuf::from))
+    };
+    let mut usual = global.clone();
+    if usual.ort_library.is_none() && named(&args.b).is_some() {
+        usual.ort_library = named(&args.a);
+    }
+    let mut jobs = jobs::plan(&args.run, &usual)?;
     let first = jobs.first().cloned();
     let (Some(a), Some(b)) = (first, jobs.pop()) else {
         return Err(Failure::internal("no job was planned"));
