@@ -259,6 +259,12 @@ impl Wine {
         let mut boot = Command::new("wine");
         wine.tell(&mut boot);
         capture(boot.args(["wineboot", "--init"])).context("Wine does not start")?;
+        // Where Windows has it: Python does not look along the path for what its modules import.
+        let system = wine.home.join("prefix/drive_c/windows/system32");
+        let shim = shim(workspace);
+        if system.is_dir() && shim.is_file() {
+            std::fs::copy(&shim, system.join("bcryptprimitives.dll"))?;
+        }
         Ok(wine)
     }
 
