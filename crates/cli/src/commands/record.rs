@@ -99,6 +99,11 @@ pub fn observe(
     progress.finish();
     let observed = observed?;
     let lost = !observed.losses.is_empty();
+    if let (Some(state), Some(options)) = (&observed.push, &plan.push) {
+        for sentence in crate::push::sentences(state, &options.destination.shown()) {
+            terminal::print_error(&format!("{} {sentence}", terminal.paint(WARN, "warning:")));
+        }
+    }
     let finished = |stacks: &Option<Stacks>, wanted: &Option<StackPlan>| match (stacks, wanted) {
         (Some(stacks), Some(wanted)) => {
             finish_stacks(stacks, wanted, &plan.subject, observed.seconds).map(Some)

@@ -12,6 +12,7 @@ mod leaks;
 mod measuring;
 mod observing;
 mod operators;
+mod other_tools;
 mod recordings;
 mod serving;
 mod support;
