@@ -5,6 +5,7 @@ mod chrome;
 mod modules;
 mod perf;
 mod profile;
+mod qhas;
 mod qnn;
 mod series;
 mod sessions;
@@ -32,11 +33,8 @@ pub fn run(args: &ImportArgs, global: &GlobalArgs, terminal: &Terminal) -> Resul
     }
     match kind_of_text(&args.file) {
         Kind::Profile => profile::run(args, global, terminal),
-        Kind::Qnn => {
-            let mut text = Vec::new();
-            opened(&args.file)?.take(MOST_TEXT).read_to_end(&mut text)?;
-            qnn::run(args, &String::from_utf8_lossy(&text), global, terminal)
-        }
+        Kind::Qnn => qnn::run(args, &whole_text(&args.file)?, global, terminal),
+        Kind::Qhas => qhas::run(args, &whole_text(&args.file)?, global, terminal),
         Kind::Chrome => chrome::run(args, opened(&args.file)?, global, terminal),
     }
 }
@@ -54,12 +52,19 @@ enum Kind {
     Profile,
     Chrome,
     Qnn,
+    Qhas,
 }
 
 /// What is looked at to tell texts apart.
 const LOOK_BYTES: u64 = 256 << 10;
 /// A profile of QNN is read at once.
 const MOST_TEXT: u64 = 1 << 30;
+
+fn whole_text(path: &Path) -> Result<String, Failure> {
+    let mut text = Vec::new();
+    opened(path)?.take(MOST_TEXT).read_to_end(&mut text)?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
 
 /// Plain or gzip.
 fn opened(path: &Path) -> Result<Box<dyn Read>, Failure> {
@@ -87,6 +92,9 @@ fn kind_of(start: &str) -> Kind {
     if ["Message", "Unit of Measurement", "Event Identifier"].iter().all(|column| first.contains(column)) {
         return Kind::Qnn;
     }
+    if start.contains("\"htp_overall_summary\"") || start.contains("\"qnn_op_instances_nodes\"") {
+        return Kind::Qhas;
+    }
     // ONNX Runtime writes a list of events of these two categories.
     let is_profile = ["Session", "Node"].iter().any(|category| {
         ["\"cat\" : \"", "\"cat\": \"", "\"cat\":\""]
@@ -101,7 +109,7 @@ fn kind_of(start: &str) -> Kind {
 /// A file that is none of those that can be imported.
 fn unknown(path: &Path, why: &str) -> Failure {
     Failure::usage(format!("'{}' cannot be imported: {why}", path.display())).with_hint(
-        "'ortscope import' reads profiles of ONNX Runtime (JSON) and of QNN (CSV), traces of chrome://tracing (JSON), of Windows (.etl) and of Linux (perf.data)",
+        "'ortscope import' reads profiles of ONNX Runtime (JSON) and of QNN (CSV, QHAS), traces of chrome://tracing (JSON), of Windows (.etl) and of Linux (perf.data)",
     )
 }
 
@@ -137,6 +145,7 @@ mod tests {
             ),
             Kind::Qnn
         );
+        assert_eq!(kind_of(r#"{"data":{"htp_overall_summary":{"data":[]}}}"#), Kind::Qhas);
         assert_eq!(
             (kind_of(""), kind_of("hello"), kind_of("{}")),
             (Kind::Profile, Kind::Profile, Kind::Profile)

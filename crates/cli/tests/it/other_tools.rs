@@ -169,3 +169,52 @@ fn samples_of_perf_are_imported() {
     let text = std::fs::read_to_string(place.directory.path().join("kernel_events.jsonl")).unwrap();
     assert!(text.contains("+0x"), "frames have the names of their files: {text}");
 }
+
+/// Files of Qualcomm's tools that others have published, if they are here.
+fn qnn_file(name: &str) -> Option<std::path::PathBuf> {
+    let root = std::env::var_os("ORTSCOPE_CORPUS").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
+        std::path::PathBuf::from,
+    );
+    let path = root.join("hardware").join(name);
+    if path.is_file() {
+        return Some(path);
+    }
+    skips::skipped(&format!("no file {}; set ORTSCOPE_CORPUS", path.display()));
+    None
+}
+
+#[test]
+fn an_analysis_of_qnn_is_imported() {
+    let Some(path) = qnn_file("qhas_resnet50.json") else { return };
+    let text = std::fs::read_to_string(&path).expect("the file");
+    let file: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let nodes = file["data"]["qnn_op_instances_nodes"]["data"].as_array().expect("nodes");
+    let cycles: u64 = nodes.iter().filter_map(|node| node["cycles"].as_u64()).sum();
+    let place = Place::new();
+    let document =
+        place.ortscope(&["import", &path.display().to_string(), "--json"]).expect_code(0).json();
+    assert_eq!(document["schema"], "ortscope.import.qhas/1");
+    assert_eq!((&document["nodes"], &document["cycles"]), (&nodes.len().into(), &cycles.into()));
+    assert_eq!(rows(&place, "operators"), nodes.len() as u64);
+    let exported = std::fs::read_to_string(place.directory.path().join("operators.jsonl")).unwrap();
+    let summed: u64 = exported
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok()?["cycles"].as_u64())
+        .sum();
+    assert_eq!(summed, cycles);
+    place.ortscope(&["report", "last"]).expect_code(0);
+}
+
+#[test]
+fn a_profile_of_qnn_is_imported() {
+    let Some(path) = qnn_file("qnn_profile_resnet50.csv") else { return };
+    let place = Place::new();
+    let document =
+        place.ortscope(&["import", &path.display().to_string(), "--json"]).expect_code(0).json();
+    assert_eq!(document["schema"], "ortscope.import.qnn/1");
+    let nodes = document["nodes"].as_u64().expect("a number");
+    assert!(nodes > 10, "{document}");
+    assert_eq!(rows(&place, "operators"), nodes);
+    place.ortscope(&["report", "last"]).expect_code(0);
+}
