@@ -14,6 +14,7 @@ mod observing;
 mod operators;
 mod other_tools;
 mod recordings;
+mod secrets;
 mod serving;
 mod support;
 mod verdicts;
