@@ -24,8 +24,10 @@ import time
 CALLS = 200
 SESSIONS = 4
 #: Inferences of a block at 1000 a second, and how many of them are its warm-up.
-PACED_CALLS = 100
-PACED_WARM_UP = 10
+PACED_CALLS = 10
+PACED_WARM_UP = 1
+#: Blocks of each kind behind one ratio.
+PACED_BLOCKS = 20
 #: The paced ratio is known well enough when its interval reaches no farther to each side.
 PACED_HALF_WIDTH = 0.0005
 PACED_PAIRS_LEAST = 20
@@ -39,6 +41,16 @@ class Bare(onnxruntime.InferenceSession):
     """As in a program that is not patched."""
 
     run = onnxruntime.InferenceSession.run
+
+
+class Wrapped(Bare):
+    """The least that a wrapper in Python can do: be called."""
+
+    def run(self, *arguments):
+        return bare_run(self, *arguments)
+
+
+bare_run = Bare.run
 
 
 def session(kind, path):
@@ -146,13 +158,15 @@ def ratio_of(pairs):
     return [math.exp(value) for value in (statistics.median(walsh), walsh[rank], walsh[-rank - 1])]
 
 
-def paced(path, seconds):
-    """p50 of a real model at 1000 inferences a second, patched and plain, in blocks that take turns.
+def paced(path, seconds, kind):
+    """p50 of a real model at 1000 inferences a second, of a kind of session and plain, in short blocks that take turns.
 
-    Blocks come in pairs, until the ratio is known well enough or the time is over. Waiting is done by looking at the
-    clock: a processor that sleeps wakes up to other speeds, which would be what is measured.
+    As `ortscope bench` does it: a block is compared with the blocks before and after it, which meet the same speed of the
+    machine; the median over some blocks is one ratio; ratios are collected until the whole is known well enough or the time
+    is over. Waiting is done by looking at the clock: a processor that sleeps wakes up to other speeds, which would be what
+    is measured.
     """
-    sessions = [alike((Bare, onnxruntime.InferenceSession), path) for _ in range(SESSIONS)]
+    sessions = [alike((Bare, kind), path) for _ in range(SESSIONS)]
     kinds = {"tensor(float)": numpy.float32, "tensor(int64)": numpy.int64, "tensor(int32)": numpy.int32}
     feed = {}
     for given in sessions[0][0].get_inputs():
@@ -173,16 +187,21 @@ def paced(path, seconds):
             took.append(clock() - start)
         return statistics.median(took[PACED_WARM_UP:])
 
+    def one_ratio(plain, patched):
+        """(plain, patched) of a typical block, by blocks that follow each other."""
+        medians = [block(of) for _ in range(PACED_BLOCKS) for of in (plain, patched)]
+        logs = [
+            math.log(after / before) if number % 2 == 0 else math.log(before / after)
+            for number, (before, after) in enumerate(zip(medians, medians[1:]))
+        ]
+        typical = statistics.median(medians[::2])
+        return typical, typical * math.exp(statistics.median(logs))
+
     pairs, end = [], time.monotonic() + seconds
     while True:
-        plain, patched = sessions[len(pairs) // 2 % SESSIONS]
-        if len(pairs) % 2:
-            bare, ours = block(plain), block(patched)
-        else:
-            ours, bare = block(patched), block(plain)
-        pairs.append((bare, ours))
+        pairs.append(one_ratio(*sessions[len(pairs) % SESSIONS]))
         is_over = time.monotonic() >= end
-        if is_over or (len(pairs) >= PACED_PAIRS_LEAST and len(pairs) % 20 == 0):
+        if is_over or (len(pairs) >= PACED_PAIRS_LEAST and len(pairs) % 10 == 0):
             ratio, low, high = ratio_of(pairs)
             if is_over or math.log(high / low) / 2 <= PACED_HALF_WIDTH:
                 break
@@ -203,7 +222,8 @@ def main():
         monitor = ortscope.Monitor(store=store, sampling_hz=10).start()
         ortscope.patch()
         result = measure(rounds, identity)
-        result.update(paced(real, seconds))
+        result.update(paced(real, seconds, onnxruntime.InferenceSession))
+        result.update(("wrapped_" + key, value) for key, value in paced(real, seconds, Wrapped).items())
         summary = monitor.summary()
         ended = monitor.stop()
         result["recorded"] = summary.inferences

@@ -28,7 +28,8 @@ export function attachKeys(app: App): void {
   };
   addEventListener("keydown", (event) => {
     const target = event.target as HTMLElement;
-    if (target.closest("dialog")) return;
+    // Of one that was just closed something may still have the focus, until the next frame.
+    if (target.closest("dialog[open]")) return;
     if (event.ctrlKey || event.metaKey || event.altKey) {
       if (event.key === "," && !event.altKey) {
         event.preventDefault();

@@ -67,7 +67,13 @@ pub(crate) fn run(setting: &Setting<'_>) -> Result<Report> {
                 "paced_p50_ratio",
                 number("paced_p50_ratio")?,
                 Goal::Between(0.995, 1.005),
-                "p50 of a real model at 1000 inferences/s, patched over plain, Hodges-Lehmann over pairs of blocks",
+                "p50 of a real model at 1000 inferences/s, patched over plain, Hodges-Lehmann over ratios of neighbouring blocks",
+            ),
+            Figure::new(
+                "paced_p50_ratio_empty_wrapper",
+                number("wrapped_paced_p50_ratio")?,
+                Goal::Shown,
+                "peer: the same of a method in Python that only calls the original",
             ),
         ],
         peers: json!({
@@ -89,12 +95,14 @@ pub(crate) fn run(setting: &Setting<'_>) -> Result<Report> {
                 number("added_median_ns_opentelemetry")?,
             ),
             format!(
-                "{REAL_MODEL} at 1000 inferences/s: p50 {:.4} ms, ratio 95 % {:.4} to {:.4} ({} pairs of blocks of 0.1 s); \
-                 {} inferences recorded, losses {}",
+                "{REAL_MODEL} at 1000 inferences/s: p50 {:.4} ms, ratio 95 % {:.4} to {:.4} ({} ratios of 40 blocks of 10 ms); \
+                 of the empty wrapper {:.4} to {:.4}; {} inferences recorded, losses {}",
                 number("paced_p50_ms")?,
                 number("paced_p50_ratio_low")?,
                 number("paced_p50_ratio_high")?,
                 measured["paced_pairs"],
+                number("wrapped_paced_p50_ratio_low")?,
+                number("wrapped_paced_p50_ratio_high")?,
                 measured["recorded"],
                 measured["losses"]
             ),
