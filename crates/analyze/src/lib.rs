@@ -16,13 +16,18 @@
 //! - [`verdict`]: whether one thing is slower than another, and how sure that is,
 //! - [`leak`]: memory that is lost with every inference, arenas that lie idle,
 //! - [`processes`]: what watched processes did, and every spike of theirs,
+//! - [`energy`], [`carbon`]: what a stretch of time and an inference cost, measured or honestly not,
+//! - [`providers`]: whose device time an operator used, with what nobody accounts for,
+//! - [`correlation`]: what devices did around an inference, and whether they were slowed down,
 //! - [`hodges_lehmann`], [`theil_sen`], [`distribution`]: the tools under them.
 //!
 //! Inputs are `u64` nanoseconds (`*_nanos`); outputs for people are `f64` milliseconds (`*_ms`). No output ever holds a
 //! NaN or an infinity: what is unknown or unbounded is `None`, so every result survives JSON.
 
 pub mod batch_sweep;
+pub mod carbon;
 pub mod clock_cost;
+pub mod correlation;
 pub mod distribution;
 pub mod drift;
 pub mod energy;
@@ -37,6 +42,7 @@ pub mod outliers;
 pub mod outputs;
 pub mod percentile;
 pub mod processes;
+pub mod providers;
 pub mod recommend;
 pub mod stability;
 pub mod stop;

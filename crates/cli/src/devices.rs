@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ortscope_sources::devices::{DeviceSource, Found, NvmlLibrary, find, find_in};
+use ortscope_sources::devices::{DeviceSource, Found, NvmlLibrary, counters_of, find, find_in};
 
 /// Tests have trees of files with devices that this machine does not have.
 const TREE: &str = "ORTSCOPE_TEST_DEVICES";
@@ -21,4 +21,11 @@ pub fn found() -> Found {
 
 pub fn source() -> DeviceSource {
     DeviceSource::new(found())
+}
+
+/// The same with the processor's counters of some processes.
+pub fn source_of(pids: &[u32]) -> DeviceSource {
+    let mut found = found();
+    counters_of(pids, &mut found);
+    DeviceSource::new(found)
 }

@@ -20,6 +20,7 @@ mod outputs;
 mod percentile;
 #[cfg(test)]
 mod properties;
+mod providers;
 #[cfg(test)]
 mod recommend;
 // Not only for tests by its attributes: it prints, and says that it may.

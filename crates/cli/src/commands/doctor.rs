@@ -11,6 +11,7 @@ use ortscope_sources::kernel::{TraceError, TraceOptions, TraceWay};
 use ortscope_sources::{KernelTrace, MachineFacts, ProcessSampler, ThreadSnapshot};
 use serde::Serialize;
 
+use super::doctor_inventory::{Item, inventory};
 use crate::args::GlobalArgs;
 use crate::exit::{Exit, Failure};
 use crate::report::document::ClockReport;
@@ -21,6 +22,8 @@ use crate::{ort_library, settings, units};
 struct DoctorDocument {
     schema: &'static str,
     ortscope_version: &'static str,
+    /// What this machine is: every item has a value, or a reason and a remedy.
+    inventory: Vec<Item>,
     machine: MachineFacts,
     clock: ClockReport,
     noise: NoiseFacts,
@@ -31,22 +34,22 @@ struct DoctorDocument {
 
 /// How quiet the machine is: a fixed piece of work, timed many times.
 #[derive(Debug, Serialize)]
-struct NoiseFacts {
-    median_ns: u64,
-    p99_ns: u64,
-    p99_over_median: f64,
+pub struct NoiseFacts {
+    pub median_ns: u64,
+    pub p99_ns: u64,
+    pub p99_over_median: f64,
     /// How late a sleep of 1 ms wakes up.
-    sleep_1ms_late_median_ns: u64,
+    pub sleep_1ms_late_median_ns: u64,
 }
 
 #[derive(Debug, Serialize)]
-struct OrtFacts {
-    version: String,
-    build_info: String,
-    providers: Vec<String>,
-    devices: Vec<EpDevice>,
+pub struct OrtFacts {
+    pub version: String,
+    pub build_info: String,
+    pub providers: Vec<String>,
+    pub devices: Vec<EpDevice>,
     /// What this version cannot do that newer ones can.
-    missing: BTreeMap<&'static str, String>,
+    pub missing: BTreeMap<&'static str, String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -75,10 +78,14 @@ pub fn run(global: &GlobalArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     let noise = noise();
     checks.extend(machine_checks(&machine, &clock, &noise));
     checks.extend(watching_checks());
-    checks.extend(device_checks());
+    let (devices, accelerators) = device_checks();
+    checks.extend(devices);
+    let model = ortscope_sources::machine_model();
+    let inventory = inventory(&machine, &model, &clock, &noise, ort.as_ref(), &accelerators);
     let document = DoctorDocument {
         schema: "ortscope.doctor/1",
         ortscope_version: env!("CARGO_PKG_VERSION"),
+        inventory,
         machine,
         clock,
         noise,
@@ -263,9 +270,12 @@ fn watching_checks() -> Vec<Check> {
     checks
 }
 
-/// Devices beside the processors: what is read, and why the rest is not.
-fn device_checks() -> Vec<Check> {
-    let found = crate::devices::found();
+/// Devices beside the processors: what is read, and why the rest is not; and the names of GPUs and NPUs.
+fn device_checks() -> (Vec<Check>, Vec<String>) {
+    let mut found = crate::devices::found();
+    ortscope_sources::devices::counters_of(&[std::process::id()], &mut found);
+    let described = found.readers.iter().map(|reader| reader.describe());
+    let accelerators = described.filter(|text| text.starts_with("gpu") || text.starts_with("npu")).collect();
     let readers = found.readers.iter().map(|reader| Check {
         name: "devices",
         state: State::Ok,
@@ -278,7 +288,7 @@ fn device_checks() -> Vec<Check> {
         text: missing.why.clone(),
         hint: Some(missing.hint.clone()),
     });
-    readers.chain(missing).collect()
+    (readers.chain(missing).collect(), accelerators)
 }
 
 fn kernel_check(name: &'static str, error: Option<TraceError>, sees: &str) -> Check {
@@ -323,13 +333,22 @@ fn noise() -> NoiseFacts {
 }
 
 fn describe(document: &DoctorDocument, terminal: &Terminal) -> Vec<String> {
-    let machine = &document.machine;
     let mut lines = vec![terminal.paint(BOLD, &format!("ortscope {}", document.ortscope_version))];
-    let mut parts = vec![machine.cpu_model.clone().unwrap_or_else(|| machine.architecture.clone())];
-    parts.push(format!("{} logical CPUs", machine.logical_cpus));
-    parts.extend(machine.memory_bytes.map(|bytes| units::bytes(bytes as f64)));
-    parts.push(format!("{} {}", machine.os, machine.os_version.as_deref().unwrap_or("")).trim().to_owned());
-    lines.push(parts.join("  "));
+    for item in &document.inventory {
+        match &item.value {
+            Some(value) => lines.push(format!("{:<14}{value}", item.name)),
+            None => {
+                let why = item.unavailable.as_deref().unwrap_or_default();
+                lines.push(format!(
+                    "{:<14}{}",
+                    item.name,
+                    terminal.paint(WARN, &format!("unavailable: {why}"))
+                ));
+                let remedy = item.remedy.as_deref().unwrap_or_default();
+                lines.push(format!("{:<14}{}", "", terminal.paint(DIM, &format!("hint: {remedy}"))));
+            }
+        }
+    }
     lines.push(String::new());
     for check in &document.checks {
         let (mark, style) = match check.state {
@@ -337,22 +356,22 @@ fn describe(document: &DoctorDocument, terminal: &Terminal) -> Vec<String> {
             State::Warning => ("warning", WARN),
             State::Missing => ("missing", BAD),
         };
-        lines.push(format!("{}  {:<12}{}", terminal.paint(style, mark), check.name, check.text));
+        lines.push(format!("{}  {:<14}{}", terminal.paint(style, mark), check.name, check.text));
         lines.extend(
             check
                 .hint
                 .as_ref()
-                .map(|hint| format!("{:<21}{}", "", terminal.paint(DIM, &format!("hint: {hint}")))),
+                .map(|hint| format!("{:<23}{}", "", terminal.paint(DIM, &format!("hint: {hint}")))),
         );
     }
     if let Some(ort) = &document.ort {
         for device in &ort.devices {
             let vendor = if device.vendor.is_empty() { &device.ep_vendor } else { &device.vendor };
             let kind = format!("{:?}", device.kind).to_uppercase();
-            lines.push(format!("         {:<12}{kind} {vendor} through {}", "device", device.ep_name));
+            lines.push(format!("         {:<14}{kind} {vendor} through {}", "device", device.ep_name));
         }
         for (what, why) in &ort.missing {
-            lines.push(format!("{}  {:<12}{what}: {why}", terminal.paint(WARN, "missing"), "feature"));
+            lines.push(format!("{}  {:<14}{what}: {why}", terminal.paint(WARN, "missing"), "feature"));
         }
     }
     lines.push(String::new());

@@ -61,6 +61,8 @@ pub struct Outcome {
     /// The last lines the worker's libraries printed.
     pub stderr: String,
     pub wall_seconds: f64,
+    /// When the machine was watched at rest: before, and after.
+    pub idle_windows: Vec<(u64, u64)>,
 }
 
 impl Outcome {
@@ -75,6 +77,7 @@ impl Outcome {
             source_errors: Vec::new(),
             stderr: String::new(),
             wall_seconds: 0.0,
+            idle_windows: Vec::new(),
         }
     }
 }
@@ -92,6 +95,8 @@ pub struct Assignment<'a> {
     pub stage: Option<&'a str>,
     /// Everything that is seen is kept there as well.
     pub recording: Option<&'a RecordingWriter>,
+    /// Watch the machine at rest for so long, before and after.
+    pub idle: Option<Duration>,
 }
 
 /// Runs one worker to its end.
@@ -100,6 +105,12 @@ pub fn supervise(
     interrupt: &Interrupt,
     progress: &mut Progress,
 ) -> Result<Outcome, Failure> {
+    let collector = Collector::default();
+    let mut idle_windows = Vec::new();
+    if let Some(idle) = assignment.idle {
+        progress.update(|| "watching the machine at rest".to_owned());
+        idle_windows.push(rest(idle, &collector, interrupt)?);
+    }
     let started = Instant::now();
     let plan = assignment.plan;
     let page = ControlPage::create(&plan.channel).map_err(Failure::internal)?;
@@ -109,7 +120,6 @@ pub fn supervise(
     let ended = Arc::new(AtomicBool::new(false));
     let session_ids: Vec<String> =
         (0..plan.sessions.max(1)).map(|_| SessionId::random().to_string()).collect();
-    let collector = Collector::default();
     let mut pipeline = Pipeline::default();
     if let Some(recording) = assignment.recording {
         recording.add_channel(&plan.channel, &session_ids)?;
@@ -133,7 +143,7 @@ pub fn supervise(
             Arc::clone(&ended),
         ))
         .source(ProcessSampler::new(vec![child.id()], assignment.sampling_hertz))
-        .source(crate::devices::source())
+        .source(crate::devices::source_of(&[child.id()]))
         .sink(collector.clone())
         .start()?;
     if let Some(stage) = assignment.stage {
@@ -148,6 +158,11 @@ pub fn supervise(
         recording.remove_channel(&plan.channel)?;
     }
     let stderr = stderr.take();
+    let wall_seconds = started.elapsed().as_secs_f64();
+    if let Some(idle) = assignment.idle.filter(|_| !interrupt.requested()) {
+        progress.update(|| "watching the machine at rest".to_owned());
+        idle_windows.push(rest(idle, &collector, interrupt)?);
+    }
     let collected = collector.take();
     let failure = failure_of(&collected, status, why, &stderr);
     Ok(Outcome {
@@ -163,8 +178,21 @@ pub fn supervise(
             .chain(report.journal_error.map(|error| ("recording".to_owned(), error)))
             .collect(),
         stderr,
-        wall_seconds: started.elapsed().as_secs_f64(),
+        wall_seconds,
+        idle_windows,
     })
+}
+
+/// Devices alone, while nothing is measured.
+fn rest(duration: Duration, collector: &Collector, interrupt: &Interrupt) -> Result<(u64, u64), Failure> {
+    let running = Pipeline::default().source(crate::devices::source()).sink(collector.clone()).start()?;
+    let (begin, begin_ns) = (Instant::now(), now_nanos());
+    while begin.elapsed() < duration && !interrupt.requested() {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    running.control().stop();
+    running.join();
+    Ok((begin_ns, now_nanos()))
 }
 
 /// All that can keep a thread from running.

@@ -72,6 +72,7 @@ pub fn measure_levels(
         kernel: false,
         stage: Some("measuring levels of optimisation"),
         recording: None,
+        idle: None,
     };
     let outcome = supervise(&assignment, interrupt, progress)?;
     let measured = outcome.collected.messages.into_iter().find_map(|message| match message {

@@ -181,6 +181,7 @@ impl Pass<'_> {
             kernel: false,
             stage: Some(window.stage),
             recording: None,
+            idle: None,
         };
         supervise(&assignment, interrupt, progress)
     }

@@ -15,6 +15,7 @@ use ortscope_ort::LogLine;
 use ortscope_sources::MachinePeak;
 use serde::Serialize;
 
+use super::device_time::{ProviderTime, device_times};
 use super::graph::graph_facts;
 use super::levels::LevelReport;
 use super::pass::{DeviceWork, Profile};
@@ -73,6 +74,8 @@ pub struct OperatorSection {
     /// Measured with `--profile full`.
     pub levels: Vec<LevelReport>,
     pub memory: Option<operators::MemoryUse>,
+    /// Device time by operators, of every provider that ran some, with what nobody accounts for.
+    pub device_time: Vec<ProviderTime>,
     /// What a provider reports of its device.
     pub device_work: Vec<DeviceWork>,
     /// QNN's own profile of the NPU, or of its simulator: preparation, calls, waiting.
@@ -351,6 +354,7 @@ impl OperatorSection {
             inconsistencies: report.inconsistencies,
             notes: profile.notes,
             edges: edges.known,
+            device_time: device_times(report, profile.qnn.as_ref()),
             qnn: profile.qnn.map(|qnn| QnnReport {
                 executions: qnn.executions,
                 events: qnn.events,

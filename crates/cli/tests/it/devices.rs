@@ -106,11 +106,124 @@ fn doctor_names_every_device_or_the_reason_and_the_remedy() {
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
     let text = doctor(&place);
-    for name in ["energy", "temperature", "throttling", "gpu", "npu"] {
+    for name in ["energy", "battery", "temperature", "throttling", "cpu_frequency", "gpu", "npu"] {
         let line = text.lines().position(|line| line.starts_with("warning") && line.contains(name));
         let line = line.unwrap_or_else(|| panic!("{name} in\n{text}"));
         assert!(text.lines().nth(line + 1).is_some_and(|next| next.contains("hint:")), "{name} in\n{text}");
     }
     let _meter = Meter::start(tree.path());
     assert!(doctor(&place).contains("package-0 (RAPL)"));
+}
+
+/// Everything that is asked for beside the watts, and a clock that is held down in the middle.
+#[test]
+fn joules_above_idle_carbon_and_heat_stand_beside_the_latency() {
+    let Some(library) = library() else { return };
+    let (place, tree) = (Place::new(), tempfile::tempdir().expect("a directory"));
+    let _meter = Meter::start(tree.path());
+    let throttle = "sys/devices/system/cpu/cpu0/thermal_throttle";
+    put(tree.path(), &format!("{throttle}/core_throttle_count"), "3\n");
+    put(tree.path(), &format!("{throttle}/package_throttle_count"), "5\n");
+    put(tree.path(), "sys/devices/system/cpu/cpu0/topology/physical_package_id", "0\n");
+    let model = small_model(&place);
+    let arguments = ["run", &model, "--duration", "4s", "--idle", "2s", "--country", "SWE", "--json", "-q"];
+    let mut command = place.command(&arguments);
+    command.env("ORTSCOPE_ORT_LIBRARY", &library).env("ORTSCOPE_TEST_DEVICES", tree.path());
+    let (root, stop) = (tree.path().to_owned(), Arc::new(AtomicBool::new(false)));
+    let seen = Arc::clone(&stop);
+    let heat = thread::Builder::new().name("heat".to_owned()).spawn(move || {
+        let (begin, mut count) = (Instant::now(), 5);
+        while !seen.load(Ordering::Relaxed) && begin.elapsed() < Duration::from_secs(60) {
+            thread::sleep(Duration::from_millis(300));
+            count += 1;
+            put(&root, &format!("{throttle}/package_throttle_count"), &format!("{count}\n"));
+        }
+    });
+    let output = command.output().expect("ortscope starts");
+    stop.store(true, Ordering::Relaxed);
+    heat.expect("a thread").join().ok();
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
+    let result = &document["results"][0];
+    let energy = &result["energy"];
+    assert!(energy["idle"]["before_w"].is_number() && energy["idle"]["after_w"].is_number(), "{energy}");
+    assert_eq!(energy["carbon"]["intensity"]["country"], "Sweden", "{energy}");
+    assert!(energy["carbon"]["intensity"]["year"].is_number(), "{energy}");
+    assert_eq!(energy["process"]["method"], "attributed", "{energy}");
+    let throttled = result["heat"]["throttled"].as_array().expect("a list");
+    assert!(throttled.iter().any(|device| device["device"] == "package-0"), "{}", result["heat"]);
+    let findings = result["findings"].as_array().expect("a list");
+    assert!(findings.iter().any(|finding| finding["id"] == "throttled"), "{findings:?}");
+    // Operators and the rest are the device's time, exactly.
+    let time = &result["operators"]["device_time"][0];
+    let number = |value: &serde_json::Value| value.as_u64().expect("a number");
+    let operators = time["operators"].as_array().expect("a list");
+    let sum: u64 = operators.iter().map(|operator| number(&operator["ns"])).sum();
+    assert_eq!(sum + number(&time["unattributed_ns"]), number(&time["device_ns"]), "{time}");
+    assert!(operators[0]["attributed_joules"].is_number(), "{time}");
+    assert!(result["slowest"].as_array().is_some_and(|slowest| !slowest.is_empty()));
+}
+
+#[test]
+fn an_estimate_is_asked_for_and_never_looks_like_a_measurement() {
+    let Some(library) = library() else { return };
+    let (place, tree) = (Place::new(), tempfile::tempdir().expect("a directory"));
+    let model = small_model(&place);
+    let run = |arguments: &[&str]| {
+        let mut command = place.command(arguments);
+        command.env("ORTSCOPE_ORT_LIBRARY", &library).env("ORTSCOPE_TEST_DEVICES", tree.path());
+        command.output().expect("ortscope starts")
+    };
+    let output = run(&["run", &model, "--duration", "2s", "--estimate-energy", "65", "--json", "-q"]);
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
+    let result = &document["results"][0];
+    assert!(result["energy"].is_null(), "{result}");
+    let estimate = &result["energy_estimate"];
+    assert_eq!(
+        (&estimate["method"], &estimate["error_percent"]),
+        (&"estimated".into(), &37.0.into()),
+        "{result}"
+    );
+    let text = String::from_utf8_lossy(
+        &run(&["run", &model, "--duration", "2s", "--estimate-energy", "65", "--profile", "off"]).stdout,
+    )
+    .into_owned();
+    let line = text.lines().find(|line| line.contains("estimated")).unwrap_or_else(|| panic!("{text}"));
+    assert!(line.contains('~') && line.contains("±37 %"), "{line}");
+    for (flags, why) in [
+        (["--estimate-energy", "-3"], "watts"),
+        (["--country", "Atlantis"], "Atlantis"),
+        (["--carbon-intensity", "nan"], "grams"),
+        (["--idle", "5ms"], "--idle"),
+    ] {
+        let output = run(&["run", &model, &format!("{}={}", flags[0], flags[1])]);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && text.contains(why), "{flags:?}: {text}");
+    }
+}
+
+#[test]
+fn the_inventory_has_a_value_or_a_reason_and_a_remedy() {
+    let place = Place::new();
+    let output = place.command(&["doctor", "--json"]).output().expect("ortscope starts");
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
+    let items = document["inventory"].as_array().expect("a list");
+    for name in [
+        "device type",
+        "processor",
+        "memory",
+        "system",
+        "accelerators",
+        "drivers",
+        "onnxruntime",
+        "providers",
+        "clocks",
+        "timer",
+        "noise floor",
+    ] {
+        assert!(items.iter().any(|item| item["name"] == name), "{name} in {items:?}");
+    }
+    for item in items {
+        let filled = |key: &str| item[key].as_str().is_some_and(|text| !text.is_empty() && text != "0");
+        assert!(filled("value") || (filled("unavailable") && filled("remedy")), "{item}");
+    }
 }

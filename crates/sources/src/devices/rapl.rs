@@ -66,6 +66,9 @@ pub(super) fn find(root: &Path, found: &mut Found) {
         found.readers.push(Box::new(Rapl { zones: zones.into_values().collect(), checked_mirrors: false }));
         return;
     }
+    if crate::sys::energy_events(root, found) {
+        return;
+    }
     found.missing.push(match (denied, shown) {
         (true, _) => missing(
             "only root may read the processor's energy counters (since CVE-2020-8694)",

@@ -2,7 +2,9 @@
 
 mod proc;
 
+mod accel;
 mod bpf;
+mod counters;
 mod image_loads;
 pub mod kernel;
 mod merge;
@@ -18,6 +20,9 @@ use std::io::ErrorKind;
 
 use ortscope_core::identity::ProcessIdentity;
 use ortscope_decode::procfs;
+
+pub use accel::amdxdna_questions;
+pub use counters::{energy_events, hardware_counters};
 
 use crate::machine::MachineFacts;
 use crate::process::{ProcessUsage, UsageError};
@@ -118,6 +123,21 @@ pub fn machine_facts() -> MachineFacts {
     }
 }
 
+pub fn machine_model() -> crate::machine::MachineModel {
+    let line = |path: &str| {
+        let text = std::fs::read_to_string(path).ok()?;
+        Some(text.trim_matches(['\0', '\n', ' ']).to_owned()).filter(|text| !text.is_empty())
+    };
+    let chassis = line("/sys/class/dmi/id/chassis_type").and_then(|number| number.parse().ok());
+    let is_virtual = machine_facts().virtual_machine == Some(true);
+    crate::machine::MachineModel {
+        kind: crate::machine::MachineModel::kind_of(chassis, is_virtual),
+        maker: line("/sys/class/dmi/id/sys_vendor"),
+        // Machines without such a table have a tree of devices.
+        model: line("/sys/class/dmi/id/product_name").or_else(|| line("/proc/device-tree/model")),
+    }
+}
+
 /// Modules that drive GPUs and NPUs, with the version of those that have one of their own.
 fn drivers(modules: &std::path::Path) -> std::collections::BTreeMap<String, String> {
     const NAMES: [&str; 9] =
@@ -155,4 +175,9 @@ mod tests {
         assert_eq!(found, expected.map(|(name, version)| (name.to_owned(), version.to_owned())));
         assert!(drivers(&root.path().join("none")).is_empty());
     }
+}
+
+/// Devices of Linux are files, and found by them.
+pub fn find_devices(_nvidia: usize, _found: &mut crate::devices::Found) -> &'static [&'static str] {
+    &[]
 }

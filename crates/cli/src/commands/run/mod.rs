@@ -262,6 +262,7 @@ fn measure_one(
                 add_windows(&mut result, windows, recording);
             }
             add_operators(&mut result, job, recording, interrupt, progress);
+            result.join_energy_and_operators();
             result
         }
         Err(failure) => not_measured(job, failure),
@@ -334,6 +335,7 @@ pub fn work(
         kernel: job.kernel,
         stage: None,
         recording: recording.map(|recording| &recording.writer),
+        idle: job.energy.idle,
     };
     let outcome = supervise(&assignment, interrupt, progress)?;
     if !outcome.stderr.trim().is_empty() {
