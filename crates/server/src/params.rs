@@ -84,6 +84,8 @@ pub struct Params(Vec<(String, String)>);
 
 /// More than any view needs.
 const MOST_PARAMETERS: usize = 256;
+/// How often a parameter that may be repeated can be given.
+pub const MOST_REPEATS: usize = 100;
 /// Characters of one value.
 pub const MOST_TEXT: usize = 1000;
 
@@ -162,8 +164,13 @@ impl Params {
                     },
                 ));
             };
-            if !param.repeats && list.iter().any(|(other, _)| *other == name) {
+            let before = list.iter().filter(|(other, _)| *other == name).count();
+            if !param.repeats && before > 0 {
                 return Err(ApiError::bad_parameter(param.name, "is given twice"));
+            }
+            if before >= MOST_REPEATS {
+                let problem = format!("is given more than {MOST_REPEATS} times");
+                return Err(ApiError::bad_parameter(param.name, problem));
             }
             if list.len() >= MOST_PARAMETERS {
                 return Err(ApiError::bad_parameter(

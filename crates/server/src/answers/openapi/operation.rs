@@ -4,7 +4,7 @@ use ortscope_core::schema::TableId;
 use ortscope_export::Format;
 use serde_json::{Map, Value, json};
 
-use crate::params::MOST_TEXT;
+use crate::params::{MOST_REPEATS, MOST_TEXT};
 use crate::routes::{Access, Answers, Field, Handler, ID, Kind, Method, Param, Route};
 
 pub fn operation(route: &Route, is_second: bool) -> Value {
@@ -50,7 +50,7 @@ fn parameters(route: &Route) -> Vec<Value> {
 
 fn parameter(param: &Param) -> Value {
     let one = schema(param.kind);
-    let schema = if param.repeats { json!({ "type": "array", "items": one, "maxItems": 50 }) } else { one };
+    let schema = if param.repeats { json!({ "type": "array", "items": one, "maxItems": MOST_REPEATS }) } else { one };
     json!({
         "name": param.name, "in": "query", "required": param.required, "schema": schema, "description": param.doc,
     })
