@@ -4,7 +4,7 @@
 //! next. The median of a whole block then jumps between the speeds with their shares, by far more than the change that is
 //! looked for. Two turns that follow each other mostly meet the same speed, so their ratio says what the sides differ by.
 
-use crate::order::quantile_sorted_f64;
+use crate::order::{median_in_place, quantile_sorted_f64};
 
 /// Fewer pairs of turns would be a guess.
 const LEAST_PAIRS: usize = 8;
@@ -34,10 +34,7 @@ pub fn neighbours_ratio(a: &[TimedRun], b: &[TimedRun]) -> Option<f64> {
     if logs.len() < LEAST_PAIRS {
         return None;
     }
-    logs.sort_unstable_by(f64::total_cmp);
-    let middle = logs.len() / 2;
-    let (low, high) = (logs.get((logs.len() - 1) / 2)?, logs.get(middle)?);
-    Some(((low + high) / 2.0).exp())
+    median_in_place(&mut logs).map(f64::exp)
 }
 
 /// The turns in the order of time: whether it is B's, and the median of its runs.

@@ -10,7 +10,6 @@ use crate::data::Source;
 use crate::error::ApiError;
 use crate::params::Params;
 
-
 pub fn history(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
     let params = &asked.params;
     let source = app.sources.of(params)?;

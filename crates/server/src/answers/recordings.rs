@@ -137,10 +137,7 @@ pub fn report(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
 fn export_options(asked: &Asked) -> Result<ExportOptions, ApiError> {
     let params = &asked.params;
     let format = params.text("format").ok_or_else(|| ApiError::bad_parameter("format", "is missing"))?;
-    let mut options = ExportOptions::new(Format::from_name(format).map_err(|error| {
-        let hint = error.hint().unwrap_or_default().to_owned();
-        ApiError::new(StatusCode::BAD_REQUEST, "bad_parameter", error.to_string()).hint(hint)
-    })?);
+    let mut options = ExportOptions::new(Format::from_name(format)?);
     options.filter =
         params.text("filter").filter(|text| !text.trim().is_empty()).map(Filter::parse).transpose()?;
     options.every_tick = params.flag("every_tick");

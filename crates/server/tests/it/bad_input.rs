@@ -90,6 +90,14 @@ fn bad_requests_get_their_status_and_one_sentence() {
             422,
         ),
         (
+            "a track too often",
+            get(&format!(
+                "/api/v1/metrics/history?{}",
+                "track=system/cpu_percent&".repeat(101).trim_end_matches('&')
+            )),
+            400,
+        ),
+        (
             "steps without number",
             get(&format!(
                 "/api/v1/metrics/history?source={recording}&track=system/cpu_percent&step_ms=0.000001"

@@ -50,7 +50,8 @@ fn parameters(route: &Route) -> Vec<Value> {
 
 fn parameter(param: &Param) -> Value {
     let one = schema(param.kind);
-    let schema = if param.repeats { json!({ "type": "array", "items": one, "maxItems": MOST_REPEATS }) } else { one };
+    let schema =
+        if param.repeats { json!({ "type": "array", "items": one, "maxItems": MOST_REPEATS }) } else { one };
     json!({
         "name": param.name, "in": "query", "required": param.required, "schema": schema, "description": param.doc,
     })
