@@ -12,6 +12,7 @@ mod observe;
 mod operator_profile;
 mod operators;
 mod ort_library;
+mod push;
 mod recording;
 mod report;
 mod settings;

@@ -91,6 +91,8 @@ pub struct SaveRequest<'a> {
     pub name: Option<&'a str>,
     pub never: bool,
     pub subject: String,
+    /// So many words at the end of our command line are another program's; the subject stands for them.
+    pub observed_words: usize,
 }
 
 /// Begins the recording of a run. `Ok(Err(sentence))`: it cannot be kept, but nobody insisted.
@@ -112,11 +114,17 @@ pub fn begin(
 
 fn begin_in(config: &Config, request: SaveRequest<'_>, global: &GlobalArgs) -> Result<RunRecording, Failure> {
     let store = store_of(global, config)?;
+    let mut command: Vec<String> =
+        std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    if request.observed_words > 0 {
+        command.truncate(command.len().saturating_sub(request.observed_words));
+        command.push(request.subject.clone());
+    }
     let writer = store.begin(NewRecording {
         origin: request.origin.into(),
         subject: request.subject,
         name: request.name.map(str::to_owned),
-        command: Some(std::env::args().collect::<Vec<_>>().join(" ")),
+        command: Some(command.join(" ")),
         ortscope_version: env!("CARGO_PKG_VERSION").into(),
         fingerprint: fingerprint(&ortscope_sources::machine_facts(), &[]),
         boot_id: ortscope_sources::boot_id(),

@@ -30,7 +30,7 @@ impl ExportError {
     }
 
     pub(crate) fn exists(path: &Path) -> Self {
-        let hint = "choose another name, or allow to overwrite it";
+        let hint = "choose another name, or overwrite it: --force";
         Self::usage(format!("{} exists already", path.display()), hint)
     }
 

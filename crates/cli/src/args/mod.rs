@@ -5,6 +5,7 @@ mod compare;
 mod etl;
 mod gate;
 mod observe;
+mod push;
 mod recordings;
 mod run;
 mod serve;
@@ -24,6 +25,7 @@ pub use etl::{
 };
 pub use gate::GateArgs;
 pub use observe::{AttachArgs, RecordArgs, WatchArgs};
+pub use push::{LivePushArgs, PushArgs};
 pub use recordings::{ExportArgs, ImportArgs, ReportArgs, ReportFormat, RunsAction, RunsArgs};
 pub use run::RunArgs;
 pub use serve::{

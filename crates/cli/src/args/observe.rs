@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::LivePushArgs;
+
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ortscope attach 4242 --duration 30s          a process by its id
@@ -28,6 +30,7 @@ pub struct AttachArgs {
   ortscope record --profile-every 10 -- ./serve        a native program that loads ONNX Runtime (Linux)
   ortscope record --threads --rate 200 -- ./benchmark --runs 100
   ortscope record --save before -- make test
+  ortscope record --push http://127.0.0.1:9090/api/v1/write -- python serve.py
   ortscope record --flame out.svg -- python serve.py   a flame graph with the functions of Python 3.12 and newer
 
 The exit code is the program's own; ortscope's messages go to stderr.")]
@@ -105,4 +108,6 @@ pub struct WatchArgs {
     /// Keep no recording
     #[arg(long, conflicts_with = "save")]
     pub no_save: bool,
+    #[command(flatten)]
+    pub push: LivePushArgs,
 }

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::PushArgs;
+
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ortscope runs list
@@ -143,18 +145,27 @@ pub struct ReportArgs {
   ortscope export 7f3a --to parquet -o out/              one file per table
   ortscope export last --to csv --filter 'table:inferences dur>5ms' -o slow.csv
   ortscope export last --to jsonl --gzip -o run.jsonl.gz
+  ortscope export last --to tensorboard -o logs/         tensorboard --logdir logs
+  ortscope export last --to remote-write --url http://127.0.0.1:9090/api/v1/write
+  ortscope export last --to otlp --url https://otel.example:4318
+
+A token to push with stands in ORTSCOPE_PUSH_TOKEN, or user:password in ORTSCOPE_PUSH_BASIC.
 
 Filters: op:Conv prov:CPU !Relu dur>1ms pid:123 session:ID phase:steady table:operators from:2s to:10s
 RUN is an id, the beginning of one, a name, 'last', or the path of a recording or of a packed file.")]
 pub struct ExportArgs {
     #[arg(value_name = "RUN")]
     pub run: String,
-    /// json, jsonl, csv, parquet, sqlite, chrome, perfetto, prometheus, tensorboard, etl or fleet [default: by the ending of --output]
+    /// json, jsonl, csv, parquet, sqlite, chrome, perfetto, prometheus, tensorboard, etl or fleet; or remote-write or otlp, which
+    /// push to --url [default: by the ending of --output]
     #[arg(long = "to", value_name = "FORMAT")]
     pub format: Option<String>,
     /// File to write; a directory for tensorboard and fleet, and for csv and parquet with several tables
-    #[arg(short, long, value_name = "PATH")]
-    pub output: PathBuf,
+    #[arg(short, long, value_name = "PATH", conflicts_with = "url")]
+    pub output: Option<PathBuf>,
+    /// Address to push to
+    #[arg(long, value_name = "URL")]
+    pub url: Option<String>,
     /// Only rows that match
     #[arg(long, value_name = "FILTER")]
     pub filter: Option<String>,
@@ -173,14 +184,20 @@ pub struct ExportArgs {
     /// Replace what is there
     #[arg(long)]
     pub force: bool,
+    #[command(flatten)]
+    pub push: PushArgs,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ortscope import onnxruntime_profile__2026-11-15_10-22-33.json
   ortscope import profile.json --name before-fusion && ortscope report last
+  ortscope import pytorch_trace.json.gz
+  ortscope import qnn_profile.csv
+  ortscope import perf.data
 
-Reads ONNX Runtime's profile JSON of every version from 1.15 on; what is damaged in it is skipped and counted.")]
+Reads ONNX Runtime's profile JSON of every version from 1.15 on, QNN's CSV, traces of chrome://tracing as JSON,
+traces of Windows (.etl) and files of Linux's perf record; what is damaged is skipped and counted.")]
 pub struct ImportArgs {
     /// The file
     pub file: PathBuf,

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::LivePushArgs;
+
 #[derive(Debug, Default, Args)]
 #[command(after_help = "Examples:
   ortscope serve                                the machine, live, and all recordings
@@ -12,6 +14,7 @@ use clap::{Args, Subcommand, ValueEnum};
   ortscope serve before after                   two, to compare
   ortscope serve --listen 0.0.0.0:9464 --tls auto --allow-host box.lan
   ortscope serve --allow-origin https://eval.example
+  ortscope serve --push https://metrics.example/api/v1/write
 
 The link that is printed works once. Further people and programs need a token: 'ortscope token create'.
 [server] of ortscope.toml has the same settings. docs/API.md describes the API.")]
@@ -45,6 +48,8 @@ pub struct ServeArgs {
     /// Grams of carbon dioxide per kilowatt hour where you are, for the energy panel
     #[arg(long, value_name = "GRAMS")]
     pub carbon: Option<f64>,
+    #[command(flatten)]
+    pub push: LivePushArgs,
     #[command(flatten)]
     pub state: StateArgs,
 }

@@ -1,7 +1,12 @@
 //! `ortscope import`: a recording from another tool's file.
 
+mod batches;
+mod chrome;
 mod modules;
+mod perf;
 mod profile;
+mod qhas;
+mod qnn;
 mod series;
 mod sessions;
 mod summary;
@@ -21,10 +26,91 @@ use crate::terminal::Terminal;
 
 pub fn run(args: &ImportArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     if is_trace(&args.file) {
-        trace::run(args, global, terminal)
-    } else {
-        profile::run(args, global, terminal)
+        return trace::run(args, global, terminal);
     }
+    if begins_as_perf_data(&args.file) {
+        return perf::run(args, global, terminal);
+    }
+    match kind_of_text(&args.file) {
+        Kind::Profile => profile::run(args, global, terminal),
+        Kind::Qnn => qnn::run(args, &whole_text(&args.file)?, global, terminal),
+        Kind::Qhas => qhas::run(args, &whole_text(&args.file)?, global, terminal),
+        Kind::Chrome => chrome::run(args, opened(&args.file)?, global, terminal),
+    }
+}
+
+fn begins_as_perf_data(path: &Path) -> bool {
+    let mut start = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(8).read_to_end(&mut start));
+    read.is_ok() && ortscope_decode::perf_data::is_perf_data(&start)
+}
+
+/// What a text is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Of ONNX Runtime; also what is nothing of the others, so that its reader says what is wrong.
+    Profile,
+    Chrome,
+    Qnn,
+    Qhas,
+}
+
+/// What is looked at to tell texts apart.
+const LOOK_BYTES: u64 = 256 << 10;
+/// A profile of QNN is read at once.
+const MOST_TEXT: u64 = 1 << 30;
+
+fn whole_text(path: &Path) -> Result<String, Failure> {
+    let mut text = Vec::new();
+    opened(path)?.take(MOST_TEXT).read_to_end(&mut text)?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// Plain or gzip.
+fn opened(path: &Path) -> Result<Box<dyn Read>, Failure> {
+    let mut file = fs_err::File::open(path)?;
+    let mut head = [0; 2];
+    let known = file.read(&mut head)?;
+    let whole = std::io::Cursor::new(head[..known].to_vec()).chain(file);
+    let is_gzip = head == [0x1f, 0x8b];
+    Ok(if is_gzip { Box::new(flate2::read::MultiGzDecoder::new(whole)) } else { Box::new(whole) })
+}
+
+fn kind_of_text(path: &Path) -> Kind {
+    let mut start = Vec::new();
+    // What cannot be opened or unpacked is refused by the reader of profiles, in a sentence.
+    if !path.is_file()
+        || opened(path).and_then(|file| Ok(file.take(LOOK_BYTES).read_to_end(&mut start)?)).is_err()
+    {
+        return Kind::Profile;
+    }
+    kind_of(&String::from_utf8_lossy(&start))
+}
+
+fn kind_of(start: &str) -> Kind {
+    let first = start.lines().next().unwrap_or_default();
+    if ["Message", "Unit of Measurement", "Event Identifier"].iter().all(|column| first.contains(column)) {
+        return Kind::Qnn;
+    }
+    if start.contains("\"htp_overall_summary\"") || start.contains("\"qnn_op_instances_nodes\"") {
+        return Kind::Qhas;
+    }
+    // ONNX Runtime writes a list of events of these two categories.
+    let is_profile = ["Session", "Node"].iter().any(|category| {
+        ["\"cat\" : \"", "\"cat\": \"", "\"cat\":\""]
+            .iter()
+            .any(|key| start.contains(&format!("{key}{category}\"")))
+    });
+    let is_chrome = start.contains("\"traceEvents\"")
+        || (start.contains("\"ph\"") && start.trim_start().starts_with('['));
+    if is_chrome && !is_profile { Kind::Chrome } else { Kind::Profile }
+}
+
+/// A file that is none of those that can be imported.
+fn unknown(path: &Path, why: &str) -> Failure {
+    Failure::usage(format!("'{}' cannot be imported: {why}", path.display())).with_hint(
+        "'ortscope import' reads profiles of ONNX Runtime (JSON) and of QNN (CSV, QHAS), traces of chrome://tracing (JSON), of Windows (.etl) and of Linux (perf.data)",
+    )
 }
 
 /// By its name; a file with another name by what it begins with: text is a profile.
@@ -38,4 +124,31 @@ fn is_trace(path: &Path) -> bool {
     read.is_ok()
         && start.get(..4).is_some_and(|size| size.contains(&0))
         && ortscope_etl::EtlFile::open(path).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_told_apart_by_how_they_begin() {
+        let ort = r#"[{"cat" : "Session","pid" :1,"tid" :1,"dur" :5,"ts" :1,"ph" : "X","name" :"model_loading_uri","args" : {}},"#;
+        assert_eq!(kind_of(ort), Kind::Profile);
+        assert_eq!(
+            kind_of(r#"{"schemaVersion": 1, "traceEvents": [{"ph": "X", "cat": "cpu_op"}]}"#),
+            Kind::Chrome
+        );
+        assert_eq!(kind_of(" [\n{\"name\":\"x\",\"ph\":\"X\"}"), Kind::Chrome);
+        assert_eq!(
+            kind_of(
+                "Msg Timestamp,Message,Time,Unit of Measurement,Timing Source,Event Level,Event Identifier\n"
+            ),
+            Kind::Qnn
+        );
+        assert_eq!(kind_of(r#"{"data":{"htp_overall_summary":{"data":[]}}}"#), Kind::Qhas);
+        assert_eq!(
+            (kind_of(""), kind_of("hello"), kind_of("{}")),
+            (Kind::Profile, Kind::Profile, Kind::Profile)
+        );
+    }
 }

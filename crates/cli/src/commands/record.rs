@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use ortscope_sources::sampler::Targets;
+use ortscope_sources::sampler::{CommandLines, Targets, command_shown};
 use ortscope_sources::{Held, Stacks};
 
 use crate::args::{GlobalArgs, RecordArgs, WatchArgs};
@@ -50,9 +50,18 @@ pub fn run(args: &RecordArgs, global: &GlobalArgs, terminal: &Terminal) -> Resul
     // What the kernel is asked takes a moment to begin; a short program would be over by then.
     let held = (early.kernel.is_some() || early.stacks.is_some()).then(|| Held::new(child.id()));
     let targets = Targets { pids: vec![child.id()], children_of: vec![child.id()], ..Targets::default() };
-    let subject = units::one_line(&args.command.join(" "), 80);
+    let kept = if args.watch.full_command_lines { CommandLines::Full } else { CommandLines::Redacted };
+    let subject = units::one_line(&command_shown(&args.command, kept), 80);
     let plan = plan(targets, subject, &args.watch, global)?;
-    observe("record", &plan, &args.watch, Some(Started { child, held }), inside, global, terminal)
+    observe(
+        "record",
+        &plan,
+        &args.watch,
+        Some(Started { child, held, words: args.command.len() }),
+        inside,
+        global,
+        terminal,
+    )
 }
 
 /// The way both commands go.
@@ -70,6 +79,7 @@ pub fn observe(
         name: args.save.as_deref(),
         never: args.no_save,
         subject: plan.subject.clone(),
+        observed_words: program.as_ref().map_or(0, |program| program.words),
     };
     let recording = match recording::begin(request, global)? {
         Ok(recording) => Some(recording),
@@ -99,6 +109,11 @@ pub fn observe(
     progress.finish();
     let observed = observed?;
     let lost = !observed.losses.is_empty();
+    if let (Some(state), Some(options)) = (&observed.push, &plan.push) {
+        for sentence in crate::push::sentences(state, &options.destination.shown()) {
+            terminal::print_error(&format!("{} {sentence}", terminal.paint(WARN, "warning:")));
+        }
+    }
     let finished = |stacks: &Option<Stacks>, wanted: &Option<StackPlan>| match (stacks, wanted) {
         (Some(stacks), Some(wanted)) => {
             finish_stacks(stacks, wanted, &plan.subject, observed.seconds).map(Some)

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ortscope_core::config::{Aggregation, UseCase};
+use ortscope_export::push::PushOptions;
 use ortscope_sources::kernel::Class;
 use ortscope_sources::sampler::{CommandLines, SamplerOptions, Targets};
 
@@ -30,6 +31,8 @@ pub struct ObservePlan {
     pub python_stacks: Option<StackPlan>,
     pub cpu_aggregation: Aggregation,
     pub spike_percent: Option<f64>,
+    /// Where metrics are pushed to meanwhile.
+    pub push: Option<PushOptions>,
     /// What is watched, in words.
     pub subject: String,
 }
@@ -85,6 +88,7 @@ pub fn plan(
         python_stacks: python_stacks(args)?,
         cpu_aggregation: config.monitoring.cpu.aggregation,
         spike_percent: args.spike,
+        push: crate::push::live(&args.push, global)?,
         subject,
     })
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use ortscope_core::metric::Availability;
 use ortscope_core::pipeline::{Control, Emitter, Pipeline, Source, SourceError, SourceInfo};
+use ortscope_export::push::{PushHandle, PushSink, PushState};
 use ortscope_sources::kernel::{Class, SampleOptions, TraceOptions};
 use ortscope_sources::sampler::{OwnCost, ProcessSampler};
 use ortscope_sources::{
@@ -37,6 +38,8 @@ pub struct Started {
     pub child: Child,
     /// It does not go on before everything that watches it is ready.
     pub held: Option<Held>,
+    /// Words of its command.
+    pub words: usize,
 }
 
 /// Why watching ended.
@@ -62,6 +65,8 @@ pub struct Observed {
     pub kernel: Option<KernelSummary>,
     pub stacks: Option<Stacks>,
     pub python_stacks: Option<Stacks>,
+    /// How the push ended, if there was one.
+    pub push: Option<PushState>,
     /// Of the program that `record` started.
     pub exit: Option<ExitStatus>,
 }
@@ -151,6 +156,12 @@ pub fn watch(
         pipeline = pipeline.source(source);
     }
     let (mut child, held) = program.map_or((None, None), |program| (Some(program.child), program.held));
+    let mut push: Option<PushHandle> = None;
+    if let Some(options) = &plan.push {
+        let sink = PushSink::start(options.clone())?;
+        push = Some(sink.handle());
+        pipeline = pipeline.sink(sink);
+    }
     let running = pipeline.sink(collector.clone()).start()?;
     let begun = Instant::now();
     let is_ready = || {
@@ -217,6 +228,7 @@ pub fn watch(
         kernel: kernel.and_then(|handle| handle.take()),
         stacks: stacks.and_then(|handle| handle.take()),
         python_stacks: python_stacks.and_then(|handle| handle.take()),
+        push: push.map(|handle| handle.state()),
         exit,
     })
 }

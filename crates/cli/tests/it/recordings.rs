@@ -117,7 +117,7 @@ fn files_that_are_no_profiles_leave_nothing_behind() {
         ("empty.json", ""),
         ("text.json", "hello"),
         ("other.json", "{\"a\": 1}"),
-        ("trace.json", "[{\"name\":\"x\",\"ph\":\"X\",\"ts\":1,\"dur\":1,\"cat\":\"toplevel\"}]"),
+        ("trace.json", "{\"traceEvents\": []}"),
     ] {
         place.file(name, content);
         place.ortscope(&["import", name]).expect_error(2, &[name]);

@@ -1,5 +1,7 @@
 //! Command lines: what is kept of them by default cannot hold a secret.
 
+use std::path::Path;
+
 use super::options::CommandLines;
 
 /// Longer command lines are cut, and say so.
@@ -14,7 +16,7 @@ pub(super) fn text(arguments: &[Vec<u8>], kept: CommandLines) -> Option<String> 
         CommandLines::Full => {
             arguments.iter().map(|part| String::from_utf8_lossy(part).into_owned()).collect()
         }
-        CommandLines::Redacted => redacted(arguments),
+        CommandLines::Redacted => redacted(arguments, |_| false),
     };
     if parts.is_empty() {
         return None;
@@ -27,9 +29,22 @@ pub(super) fn text(arguments: &[Vec<u8>], kept: CommandLines) -> Option<String> 
     Some(text)
 }
 
-/// The program without its directory, and the names of options; every other word may be a secret, a person or a place.
-/// Words that follow one another become one mark.
-fn redacted(arguments: &[Vec<u8>]) -> Vec<String> {
+/// A command that is about to be started here, as it may be shown and kept. Beside what is kept of any command line, words
+/// that name a file stay, without its directory: `python serve.py` says more than `python …`, and no secret is a file.
+pub fn command_shown(arguments: &[String], kept: CommandLines) -> String {
+    match kept {
+        CommandLines::Off => String::new(),
+        CommandLines::Full => arguments.join(" "),
+        CommandLines::Redacted => {
+            let arguments: Vec<Vec<u8>> = arguments.iter().map(|word| word.clone().into_bytes()).collect();
+            redacted(&arguments, |word| Path::new(word).is_file()).join(" ")
+        }
+    }
+}
+
+/// The program without its directory, and the names of options; every other word may be a secret, a person or a place,
+/// unless it `is_known` not to be. Words that follow one another become one mark.
+fn redacted(arguments: &[Vec<u8>], is_known: impl Fn(&str) -> bool) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     for (index, argument) in arguments.iter().enumerate() {
         let argument = String::from_utf8_lossy(argument);
@@ -39,6 +54,8 @@ fn redacted(arguments: &[Vec<u8>]) -> Vec<String> {
             parts.push(program.split_whitespace().next().unwrap_or_default().to_owned());
         } else if let Some(option) = option_name(&argument) {
             parts.push(option);
+        } else if is_known(&argument) {
+            parts.push(argument.rsplit(['/', '\\']).next().unwrap_or_default().to_owned());
         } else if parts.last().is_none_or(|last| last != HIDDEN) {
             parts.push(HIDDEN.to_owned());
         }
@@ -92,6 +109,19 @@ mod tests {
         for secret in ["s3cret", "secret", "ann", "u:p", "80"] {
             assert!(!kept.contains(secret), "{kept}");
         }
+    }
+
+    #[test]
+    fn files_of_a_command_are_shown_without_their_directory() {
+        let here = tempfile::tempdir().unwrap();
+        let script = here.path().join("serve.py");
+        std::fs::write(&script, "").unwrap();
+        let command = ["/usr/bin/python3", "-u", script.to_str().unwrap(), "--port", "80", "s3cret", "x"];
+        let command = command.map(str::to_owned);
+        let shown = command_shown(&command, CommandLines::Redacted);
+        assert_eq!(shown, "python3 -u serve.py --port …");
+        assert_eq!(command_shown(&command, CommandLines::Full), command.join(" "));
+        assert_eq!(command_shown(&[], CommandLines::Redacted), "");
     }
 
     #[test]

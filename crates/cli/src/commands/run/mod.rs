@@ -91,6 +91,7 @@ fn begin_recording(
         name: args.save.as_deref(),
         never: args.no_save,
         subject: names.join(", "),
+        observed_words: 0,
     };
     match recording::begin(request, global)? {
         Ok(recording) => Ok(Some(recording)),

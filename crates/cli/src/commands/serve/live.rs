@@ -12,6 +12,7 @@ use ortscope_core::live::{Limits, LiveMemory, LiveView};
 use ortscope_core::pipeline::{Control, FlushError, Overflow, Pipeline, RunningPipeline, Sink, SinkError};
 use ortscope_core::schema::TableId;
 use ortscope_core::tables::{Scan, Tables as _};
+use ortscope_export::push::{PushOptions, PushSink};
 use ortscope_server::{Live, LiveControl, LiveState, Recent, RecentRows};
 use ortscope_sources::sampler::{OwnCostHandle, ProcessSampler, SamplerOptions};
 use ortscope_store::Store;
@@ -58,11 +59,17 @@ struct Sinks {
     memory: Shared<LiveMemory>,
     recent: Shared<RecentRows>,
     recorder: Recorder,
+    push: Option<Shared<PushSink>>,
 }
 
 impl Sinks {
     fn of(&self, pipeline: Pipeline) -> Pipeline {
-        pipeline.sink(self.memory.clone()).sink(self.recent.clone()).sink(self.recorder.clone())
+        let pipeline =
+            pipeline.sink(self.memory.clone()).sink(self.recent.clone()).sink(self.recorder.clone());
+        match &self.push {
+            Some(push) => pipeline.sink(push.clone()),
+            None => pipeline,
+        }
     }
 }
 
@@ -81,7 +88,7 @@ pub struct Watching {
 }
 
 impl Watching {
-    pub fn start(rate_hertz: f64, store: &Store) -> Result<Self, Failure> {
+    pub fn start(rate_hertz: f64, store: &Store, push: Option<PushOptions>) -> Result<Self, Failure> {
         let mut options = SamplerOptions::default();
         options.rates.cpu_hertz = rate_hertz;
         options.rates.memory_hertz = rate_hertz.min(options.rates.memory_hertz);
@@ -97,6 +104,10 @@ impl Watching {
             memory: Shared(Arc::new(Mutex::new(memory)), "live"),
             recent: Shared(Arc::new(Mutex::new(rows)), "recent"),
             recorder: Recorder::new(store.clone()),
+            push: match push {
+                Some(options) => Some(Shared(Arc::new(Mutex::new(PushSink::start(options)?)), "push")),
+                None => None,
+            },
         };
         let started = WallAnchor::now();
         let sampling =

@@ -68,7 +68,7 @@ fn serve(
     let store = open_store(global)?;
     sweep_in_background();
     let mut watching = if recordings.is_empty() || args.live {
-        Some(live::Watching::start(args.rate, &store)?)
+        Some(live::Watching::start(args.rate, &store, crate::push::live(&args.push, global)?)?)
     } else {
         None
     };

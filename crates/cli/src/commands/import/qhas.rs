@@ -1,0 +1,136 @@
+//! The analysis of QNN's profile viewer (QHAS): cycles and memory traffic of the NPU per node of one run.
+
+use ortscope_core::clock::now_nanos;
+use ortscope_core::identity::SessionId;
+use ortscope_core::schema::{AnnotationRow, LossRow, OperatorRow, SessionRow, Text, UnavailabilityRow};
+use ortscope_decode::qhas::{self, Qhas};
+use ortscope_store::NewRecording;
+
+use crate::args::{GlobalArgs, ImportArgs};
+use crate::exit::{Exit, Failure};
+use crate::recording::{append, open_store};
+use crate::terminal::{self, Terminal, WARN};
+use crate::units;
+
+const PROVIDER: &str = "QNNExecutionProvider";
+
+/// One row for each node. The file has the time of the run and the cycles of nodes: each gets its share.
+fn rows(qhas: &Qhas, session: &Text, started: u64) -> Vec<OperatorRow> {
+    let all: u64 = qhas.operators.iter().map(|operator| operator.cycles).sum();
+    let run_ns = qhas.summary.time_us.unwrap_or(0.0).clamp(0.0, 1e15) * 1e3;
+    let mut at = started;
+    let mut rows = Vec::with_capacity(qhas.operators.len());
+    for (index, operator) in qhas.operators.iter().enumerate() {
+        let duration_ns = (run_ns * operator.cycles as f64 / all.max(1) as f64).round() as u64;
+        rows.push(OperatorRow {
+            timestamp_ns: at,
+            duration_ns,
+            session_id: Text::clone(session),
+            run: Some(0),
+            kind: "operator".into(),
+            name: operator.name.as_str().into(),
+            op_type: operator.op_type.as_str().into(),
+            node_index: Some(index as u64),
+            execution_provider: PROVIDER.into(),
+            device: "NPU".into(),
+            cycles: Some(operator.cycles),
+            ..OperatorRow::default()
+        });
+        at = at.saturating_add(duration_ns);
+    }
+    rows
+}
+
+/// What the file says of the whole run, a sentence each.
+fn notes(qhas: &Qhas) -> Vec<String> {
+    let summary = &qhas.summary;
+    let bytes =
+        |what: &str, value: Option<u64>| value.map(|value| format!("{what} {}", units::bytes(value as f64)));
+    let mut notes = vec!["QNN's analysis of one run; the order of the nodes is the file's".to_owned()];
+    notes.extend(
+        summary.percent_utilization.map(|percent| format!("the NPU was used for {percent:.1} % of it")),
+    );
+    notes.extend(bytes("read from memory:", summary.total_dram_read));
+    notes.extend(bytes("written to memory:", summary.total_dram_write));
+    notes.extend(bytes("read from the NPU's own memory:", summary.total_vtcm_read));
+    notes.extend(bytes("written to the NPU's own memory:", summary.total_vtcm_write));
+    notes.extend(bytes("most of the NPU's own memory in use:", summary.peak_vtcm_alloc));
+    notes
+}
+
+pub fn run(args: &ImportArgs, text: &str, global: &GlobalArgs, terminal: &Terminal) -> Result<Exit, Failure> {
+    let qhas = qhas::read(text).map_err(|error| super::unknown(&args.file, &error.to_string()))?;
+    if qhas.operators.is_empty() {
+        return Err(super::unknown(&args.file, "it has no node"));
+    }
+    let name = args.file.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let model = if qhas.model.is_empty() { name.clone() } else { qhas.model.clone() };
+    let session: Text = SessionId::random().to_string().into();
+    let started = now_nanos();
+    let writer = open_store(global)?.begin(NewRecording {
+        origin: "import".into(),
+        subject: name,
+        name: args.name.clone(),
+        ortscope_version: env!("CARGO_PKG_VERSION").into(),
+        ..NewRecording::default()
+    })?;
+    append(
+        &writer,
+        [SessionRow {
+            timestamp_ns: started,
+            session_id: Text::clone(&session),
+            model_name: model.as_str().into(),
+            execution_providers: PROVIDER.into(),
+            ..SessionRow::default()
+        }],
+    )?;
+    let rows = rows(&qhas, &session, started);
+    let nodes = rows.len() as u64;
+    append(&writer, rows)?;
+    let said = notes(&qhas);
+    append(
+        &writer,
+        said.into_iter().map(|text| AnnotationRow {
+            timestamp_ns: started,
+            kind: "note".into(),
+            text: text.into(),
+        }),
+    )?;
+    let estimate = UnavailabilityRow {
+        from_ns: started,
+        to_ns: None,
+        track: "time of QNN's nodes".into(),
+        reason: "the file tells the cycles of nodes, not their time: durations are their share of the run's"
+            .into(),
+        hint: None,
+    };
+    append(&writer, [estimate])?;
+    let lost = qhas.skipped_operators;
+    if lost > 0 {
+        let (place, kind) = ("import".into(), "nodes".into());
+        append(&writer, [LossRow { timestamp_ns: started, place, kind, count: lost }])?;
+    }
+    let cycles: u64 = qhas.operators.iter().map(|operator| operator.cycles).sum();
+    let finished = writer.finish("imported")?;
+    if terminal.json {
+        let document = serde_json::json!({
+            "schema": "ortscope.import.qhas/1", "id": finished.id, "directory": finished.directory,
+            "nodes": nodes, "cycles": cycles, "time_us": qhas.summary.time_us, "lost_nodes": lost,
+        });
+        let text = serde_json::to_string_pretty(&document).map_err(Failure::internal)?;
+        terminal::print_data(&(text + "\n"));
+    } else {
+        terminal::print_data(&format!(
+            "{}  {}, {} cycles\nortscope report {}\n",
+            finished.id,
+            units::counted(nodes, "node"),
+            units::count(cycles),
+            finished.id
+        ));
+    }
+    if lost > 0 {
+        let sentence = format!("{} are beyond the limit", units::counted(lost, "node"));
+        terminal::print_error(&format!("{} {sentence}", terminal.paint(WARN, "warning:")));
+    }
+    Ok(if lost > 0 { Exit::DataLost } else { Exit::Ok })
+}
