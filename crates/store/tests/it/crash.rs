@@ -40,7 +40,7 @@ fn child() {
 }
 
 /// Starts a child and kills it when it has said this many steps; where it wrote, and the last step it said.
-fn killed_after(root: &Path, steps: u64) -> (std::path::PathBuf, u64) {
+fn killed_after(root: &Path, steps: u64) -> (PathBuf, u64) {
     let mut child = Command::new(std::env::current_exe().expect("this test"))
         .args(["--exact", "crash::child", "--ignored", "--nocapture"])
         .env(CHILD, root)
@@ -52,7 +52,7 @@ fn killed_after(root: &Path, steps: u64) -> (std::path::PathBuf, u64) {
     let (mut directory, mut kept) = (None, None);
     while let Some(Ok(line)) = lines.next() {
         if let Some(path) = line.split_once("directory ") {
-            directory = Some(std::path::PathBuf::from(path.1));
+            directory = Some(PathBuf::from(path.1));
         }
         if let Some(step) = line.strip_prefix("kept ").and_then(|step| step.parse().ok()) {
             kept = Some(step);
