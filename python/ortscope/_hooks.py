@@ -87,7 +87,9 @@ def _after(session: Any, seconds: float, ok: bool) -> None:
 def _attach(session: Any) -> None:
     from . import _session
 
-    _session.attach(session)
+    # What was given as a session need not be one: ONNX Runtime says so.
+    if hasattr(session, "__dict__"):
+        _session.attach(session)
 
 
 def _install() -> None:

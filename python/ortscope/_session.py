@@ -1,7 +1,7 @@
 """``MonitoredInferenceSession`` and :func:`patch`: the two ways to have sessions recorded.
 
-Both put method descriptors of the native half in place of ``run``, ``run_with_ort_values``, ``run_with_iobinding`` and
-``run_with_ortvaluevector``; these call ONNX Runtime's own methods with the very same arguments.
+Both put wrappers in place of ``run``, ``run_with_ort_values``, ``run_with_iobinding`` and ``run_with_ortvaluevector``
+(:mod:`ortscope._wrappers`); these call ONNX Runtime's own methods with the very same arguments.
 """
 
 import contextlib
@@ -13,15 +13,9 @@ import threading
 import warnings
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
-from . import _engine, _hooks, _native
+from . import _engine, _hooks, _native, _wrappers
 from .errors import MonitorError
 
-_SIGNATURES = {
-    "run": "($self, output_names, input_feed, run_options=None)",
-    "run_with_ort_values": "($self, output_names, input_dict_ort_values, run_options=None)",
-    "run_with_iobinding": "($self, iobinding, run_options=None)",
-    "run_with_ortvaluevector": "($self, run_options, feed_names, feeds, fetch_names, fetches, fetch_devices)",
-}
 #: One run of this many is profiled when profiling is asked for without a number.
 DEFAULT_PROFILE_EVERY = 100
 _KNOWN_SETTINGS = {"enable_profiling", "profile_every", "model_name", "store", "record", "sampling_hz", "name"}
@@ -210,11 +204,10 @@ def _make_class() -> type:
                 super().__init__(path_or_bytes, sess_options, providers, *args, **kwargs)
             attach(self, path_or_bytes, providers, memory_before, config)
 
-    for name, signature in _SIGNATURES.items():
+    for name in _wrappers.METHODS:
         original = _original(base, name)
         if original is not None:
-            descriptor = _native.method(MonitoredInferenceSession, name, original, signature, True)
-            setattr(MonitoredInferenceSession, name, descriptor)
+            setattr(MonitoredInferenceSession, name, _wrappers.wrapper(name, original, True))
     if _owner(base, "run_async") is not None:
         MonitoredInferenceSession.run_async = _monitor_async(_original(base, "run_async"))  # type: ignore[attr-defined]
     MonitoredInferenceSession.__module__ = "ortscope"
@@ -261,13 +254,13 @@ def patch_classes(config: Optional[Dict[str, Any]] = None) -> None:
             return
         base = _onnxruntime().InferenceSession
         originals: Dict[Any, Any] = {}
-        for name, signature in _SIGNATURES.items():
+        for name in _wrappers.METHODS:
             owner = _owner(base, name)
             if owner is None:
                 continue
             original = owner.__dict__[name]
             originals[(owner, name)] = original
-            setattr(owner, name, _native.method(owner, name, original, signature, False))
+            setattr(owner, name, _wrappers.wrapper(name, original, False))
         owner = _owner(base, "run_async")
         if owner is not None:
             originals[(owner, "run_async")] = owner.__dict__["run_async"]

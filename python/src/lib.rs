@@ -1,7 +1,7 @@
 //! The native half of the Python package `ortscope`.
 //!
 //! ```text
-//! session.run ─► call: a method descriptor around ONNX Runtime's own run ─► probe ─► output: this process's channel
+//! session.run ─► call: before and behind ONNX Runtime's own run ─► probe ─► output: this process's channel
 //! observer: pipeline in Rust threads: channel, process sampler ─► recording, live statistics
 //! ```
 //! Python decides what is monitored; everything that happens per inference, and everything that runs in the background,
@@ -35,7 +35,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<observer::Observer>()?;
     module.add_class::<process_sampler::ProcessSampling>()?;
     module.add_class::<table::TableData>()?;
-    module.add_function(wrap_pyfunction!(call::method, module)?)?;
+    module.add_function(wrap_pyfunction!(call::wrapping, module)?)?;
     module.add_function(wrap_pyfunction!(call::hooks::set_hooks, module)?)?;
     module.add_function(wrap_pyfunction!(call::hooks::set_batch_source, module)?)?;
     module.add_function(wrap_pyfunction!(doorway::open_doorway, module)?)?;

@@ -53,11 +53,14 @@ def test_patching_starts_a_recording_of_its_own(identity, x):
 
 
 def test_exceptions_of_a_patched_session_are_those_of_onnxruntime(identity):
+    with pytest.raises(Exception) as of_no_session:
+        onnxruntime.InferenceSession.run(object(), None, {})
     ortscope.patch()
     session = onnxruntime.InferenceSession(identity, providers=["CPUExecutionProvider"])
     with pytest.raises(ValueError, match="x"):
         session.run(None, {})
     with pytest.raises(TypeError):
         onnxruntime.InferenceSession()
-    with pytest.raises(TypeError):
+    with pytest.raises(of_no_session.type) as raised:
         onnxruntime.InferenceSession.run(object(), None, {})
+    assert str(raised.value) == str(of_no_session.value)

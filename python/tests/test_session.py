@@ -3,6 +3,7 @@
 import gc
 import inspect
 import pickle
+import threading
 import weakref
 
 import models
@@ -87,6 +88,41 @@ def test_values_without_a_cheap_shape_are_fine(identity):
         (y,) = session.run_with_ort_values(["y"], {"x": value})
         assert y.numpy().shape == (3, 4)
         assert monitor.summary().inferences == 2
+
+
+@pytest.mark.parametrize("call", [((), {}), ((None,), {}), ((), {"input_feed": {}})])
+def test_a_call_that_does_not_fit_raises_what_onnxruntime_raises(identity, call):
+    arguments, keywords = call
+    plain = onnxruntime.InferenceSession(identity, providers=["CPUExecutionProvider"])
+    with pytest.raises(TypeError) as wanted:
+        plain.run(*arguments, **keywords)
+    with ortscope.Monitor():
+        session = ortscope.MonitoredInferenceSession(identity, providers=["CPUExecutionProvider"])
+        session.run(None, {"x": numpy.ones((2, 4), dtype=numpy.float32)})
+        with pytest.raises(TypeError) as raised:
+            session.run(*arguments, **keywords)
+    assert str(raised.value) == str(wanted.value)
+
+
+@pytest.mark.parametrize("threads", [1, 100])
+def test_runs_at_the_same_time_are_all_recorded(identity, threads):
+    """More than there are places for plain runs."""
+    feed = {"x": numpy.ones((2, 4), dtype=numpy.float32)}
+    barrier = threading.Barrier(threads)
+
+    def work():
+        barrier.wait()
+        for _ in range(20):
+            session.run(None, feed)
+
+    with ortscope.Monitor() as monitor:
+        session = ortscope.MonitoredInferenceSession(identity, providers=["CPUExecutionProvider"])
+        workers = [threading.Thread(target=work) for _ in range(threads)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        assert monitor.summary().inferences == 20 * threads
 
 
 def test_an_exception_passes_unchanged_and_is_recorded(tmp_path):

@@ -70,7 +70,7 @@ pub unsafe fn borrowed<'py>(py: Python<'py>, object: *mut ffi::PyObject) -> Boun
 #[cold]
 pub unsafe fn attach(session: *mut ffi::PyObject) {
     in_python(|py| {
-        // SAFETY: as in `entry`.
+        // SAFETY: as in `unusual`.
         let session = unsafe { borrowed(py, session) };
         hook(py, |hooks| Some(&hooks.attach)).map_or(Ok(()), |attach| attach.call1(py, (session,)).map(drop))
     });
@@ -87,7 +87,7 @@ pub unsafe fn before_in_python(session: *mut ffi::PyObject, context: &mut Contex
                 *context = Context { batch_size, queue_depth, ..*context };
             }
         }
-        // SAFETY: as in `entry`.
+        // SAFETY: as in `unusual`.
         let session = unsafe { borrowed(py, session) };
         hook(py, |hooks| hooks.before.as_ref())
             .map_or(Ok(()), |before| before.call1(py, (session,)).map(drop))
@@ -99,7 +99,7 @@ pub unsafe fn before_in_python(session: *mut ffi::PyObject, context: &mut Contex
 pub unsafe fn after_in_python(session: *mut ffi::PyObject, nanos: u64, ok: bool) {
     keeping_exception(|| {
         in_python(|py| {
-            // SAFETY: as in `entry`.
+            // SAFETY: as in `unusual`.
             let session = unsafe { borrowed(py, session) };
             let seconds = nanos as f64 / 1e9;
             hook(py, |hooks| hooks.after.as_ref())
@@ -109,14 +109,15 @@ pub unsafe fn after_in_python(session: *mut ffi::PyObject, nanos: u64, ok: bool)
 }
 
 /// Tells the type of the exception that is on its way to the caller, which stays as it is.
+///
+/// # Safety
+/// `raised` is a valid type that lives as long as this call, or null, and the GIL is held.
 #[cold]
-pub unsafe fn tell_error(probe: &Probe, sequence: u64, timestamp_ns: u64) {
-    // SAFETY: the GIL is held; the type is borrowed from the exception that is set.
-    let raised = unsafe { ffi::PyErr_Occurred() };
+pub unsafe fn tell_error(probe: &Probe, sequence: u64, timestamp_ns: u64, raised: *mut ffi::PyObject) {
     if raised.is_null() {
         return;
     }
-    // SAFETY: as above; the reference is given back below.
+    // SAFETY: the caller's; the reference is given back below.
     unsafe { ffi::Py_INCREF(raised) };
     keeping_exception(|| {
         in_python(|py| {

@@ -15,7 +15,7 @@ use crate::probe::Probe;
 /// Methods of a session, in the order of their slots.
 pub const METHODS: [&str; 4] =
     ["run", "run_with_ort_values", "run_with_iobinding", "run_with_ortvaluevector"];
-/// Two classes can have descriptors: ONNX Runtime's own, and ours that derives from it.
+/// Two classes can have wrappers: ONNX Runtime's own, and ours that derives from it.
 pub const SLOTS: usize = 2 * METHODS.len();
 /// Sessions whose probe is found without asking Python for the attribute.
 const KNOWN_SESSIONS: usize = 4;
@@ -70,6 +70,14 @@ impl Hot {
     #[inline]
     pub fn is_recording(&self) -> bool {
         !self.writer.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Whether a run can be a plain one: it is recorded, and nobody listens or has opened a batch.
+    #[inline]
+    pub fn has_plain_runs(&self) -> bool {
+        self.is_recording()
+            && !self.has_hooks.load(Ordering::Relaxed)
+            && self.open_batches.load(Ordering::Relaxed) == 0
     }
 
     /// Has records go there from now on, or nowhere; gives back where they went.

@@ -21,7 +21,7 @@ pub unsafe fn monitored<const SLOT: usize>(
     arguments: Arguments,
 ) -> *mut ffi::PyObject {
     let feeds = SLOT.is_multiple_of(METHODS.len());
-    // SAFETY: as in `entry`.
+    // SAFETY: as in `unusual`.
     unsafe {
         let feed = if feeds { argument(arguments, 1, c"input_feed") } else { null_mut() };
         let sequence = probe.next();
@@ -43,7 +43,7 @@ pub unsafe fn monitored<const SLOT: usize>(
         let end = now_nanos();
         probe.record(Python::assume_attached(), sequence, (start, end), !result.is_null(), context);
         if result.is_null() {
-            tell_error(probe, sequence, end);
+            tell_error(probe, sequence, end, ffi::PyErr_Occurred());
         }
         if HOT.has_hooks.load(Ordering::Relaxed) {
             after_in_python(arguments.session, end.saturating_sub(start), !result.is_null());
@@ -55,10 +55,10 @@ pub unsafe fn monitored<const SLOT: usize>(
 /// Remembers and tells the shapes of a feed; gives its batch size.
 #[cold]
 unsafe fn new_shapes(probe: &Probe, sequence: u64, feed: *mut ffi::PyObject) -> u32 {
-    // SAFETY: as in `entry`.
+    // SAFETY: as in `unusual`.
     let batch_size = unsafe { ndarray::remember(feed, &probe.shapes) };
     in_python(|py| {
-        // SAFETY: as in `entry`.
+        // SAFETY: as in `unusual`.
         let feed = unsafe { borrowed(py, feed) };
         probe.tell_shapes(py, sequence, now_nanos(), || ndarray::named(&feed));
         Ok(())
@@ -73,7 +73,7 @@ unsafe fn offer_to_shadow(probe: &Probe, sequence: u64, feed: *mut ffi::PyObject
     in_python(|py| {
         let Some(shadow) = probe.shadow(py) else { return Ok(()) };
         has_shadow = true;
-        // SAFETY: as in `entry`.
+        // SAFETY: as in `unusual`.
         let feed = unsafe { borrowed(py, feed) };
         shadow.call1(py, (sequence, feed)).map(drop)
     });
@@ -89,7 +89,7 @@ unsafe fn profiled(
     original: *mut ffi::PyObject,
     arguments: Arguments,
 ) -> *mut ffi::PyObject {
-    // SAFETY: as in `entry`; the array lives as long as the call.
+    // SAFETY: as in `unusual`; the array lives as long as the call.
     unsafe {
         let given = argument(arguments, 2, c"run_options");
         let feed = argument(arguments, 1, c"input_feed");
@@ -116,7 +116,7 @@ unsafe fn profiled(
         let context = Context { profiled, ..context };
         probe.record(Python::assume_attached(), sequence, (start, end), !result.is_null(), context);
         if result.is_null() {
-            tell_error(probe, sequence, end);
+            tell_error(probe, sequence, end, ffi::PyErr_Occurred());
         }
         if let Some((options, prefix)) = options {
             if profiled {
