@@ -2,7 +2,7 @@
 
 They are written out, one for each signature, and call the original with positional arguments: the interpreter then goes
 from the wrapper to the original without leaving its loop (since Python 3.11), which is most of what a wrapper costs. A run
-about which more is to be told than its times has no token, and is handed to the native half as a whole.
+about which more is to be told has no start, and is handed to the native half as a whole.
 """
 
 import functools
@@ -17,18 +17,16 @@ _Made = Callable[..., Any]
 def _run(original: Any, begin: Any, end: Any, failed: Any, unusual: Any) -> _Made:
     # What a caller left out is ONNX Runtime's to complain about: such a call is recorded as a run that failed.
     def run(self, output_names=..., input_feed=..., run_options=None):  # type: ignore[no-untyped-def]
-        token = begin(self, output_names, input_feed)
-        if token is None:
-            if output_names is ... or input_feed is ...:
-                given = {"output_names": output_names, "input_feed": input_feed, "run_options": run_options}
-                return unusual(self, **{name: value for name, value in given.items() if value is not ...})
-            return unusual(self, output_names, input_feed, run_options)
+        start = begin(self)
+        if start is None or output_names is ... or input_feed is ...:
+            given = {"output_names": output_names, "input_feed": input_feed, "run_options": run_options}
+            return unusual(self, **{name: value for name, value in given.items() if value is not ...})
         try:
             result = original(self, output_names, input_feed, run_options)
         except BaseException as error:
-            failed(token, error)
+            failed(self, start, error, input_feed)
             raise
-        end(token)
+        end(self, start, input_feed)
         return result
 
     return run
@@ -36,15 +34,15 @@ def _run(original: Any, begin: Any, end: Any, failed: Any, unusual: Any) -> _Mad
 
 def _run_with_ort_values(original: Any, begin: Any, end: Any, failed: Any, unusual: Any) -> _Made:
     def run_with_ort_values(self, output_names, input_dict_ort_values, run_options=None):  # type: ignore[no-untyped-def]
-        token = begin(self)
-        if token is None:
+        start = begin(self)
+        if start is None:
             return unusual(self, output_names, input_dict_ort_values, run_options)
         try:
             result = original(self, output_names, input_dict_ort_values, run_options)
         except BaseException as error:
-            failed(token, error)
+            failed(self, start, error)
             raise
-        end(token)
+        end(self, start)
         return result
 
     return run_with_ort_values
@@ -52,15 +50,15 @@ def _run_with_ort_values(original: Any, begin: Any, end: Any, failed: Any, unusu
 
 def _run_with_iobinding(original: Any, begin: Any, end: Any, failed: Any, unusual: Any) -> _Made:
     def run_with_iobinding(self, iobinding, run_options=None):  # type: ignore[no-untyped-def]
-        token = begin(self)
-        if token is None:
+        start = begin(self)
+        if start is None:
             return unusual(self, iobinding, run_options)
         try:
             result = original(self, iobinding, run_options)
         except BaseException as error:
-            failed(token, error)
+            failed(self, start, error)
             raise
-        end(token)
+        end(self, start)
         return result
 
     return run_with_iobinding

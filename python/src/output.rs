@@ -15,7 +15,6 @@ use ortscope_sources::programs::{ProgramMessage, SessionNote};
 use pyo3::prelude::*;
 
 use crate::call::hot::HOT;
-use crate::call::running::forget_running;
 use crate::errors;
 
 /// Room of each thread's ring: 23,000 inferences, while the reader comes 20 times a second, and sooner when it fills up.
@@ -133,7 +132,6 @@ pub fn is_writing() -> bool {
 /// In a child of `fork`: goes on in a directory of its own, below the same one, where the parent's observer finds it.
 #[pyfunction]
 pub fn after_fork(py: Python<'_>) -> PyResult<()> {
-    forget_running(py);
     let base = lock(&CURRENT).as_ref().map(|output| output.base.clone());
     base.map_or(Ok(()), |base| open(py, &base, directory_below(&base)))
 }

@@ -133,6 +133,11 @@ impl Probe {
         output::send(py, &ProgramMessage::Profile { timestamp_ns, session, sequence, prefix });
     }
 
+    /// Whether some runs are profiled.
+    pub fn has_profiles(&self) -> bool {
+        self.until_profile.load(Ordering::Relaxed) >= 0
+    }
+
     /// Counts a run that is not to be profiled; `false`: it is, and is not counted.
     #[inline]
     pub fn passes_unprofiled(&self) -> bool {
@@ -207,6 +212,7 @@ impl Probe {
     fn profile_every(&self, every: u32) {
         self.profile_every.store(i64::from(every), Ordering::Relaxed);
         self.until_profile.store((i64::from(every) - 1).min(1), Ordering::Relaxed);
+        HOT.forget_probes();
     }
 
     /// Calls `shadow(sequence, feed)` before one run of `every`, instead of profiling it.

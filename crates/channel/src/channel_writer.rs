@@ -4,7 +4,8 @@
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError, Weak};
 
 use ortscope_core::clock::now_nanos;
@@ -14,6 +15,7 @@ use crate::fork_guard::Incarnation;
 use crate::frame::FrameKind;
 use crate::record::InferenceRecord;
 use crate::ring::{RingMemory, RingWriter, is_possible_capacity};
+use crate::shared_memory::fetch;
 use crate::{ChannelError, private_files};
 
 /// A thread whose ring could not be made tries again after this many records.
@@ -30,6 +32,22 @@ static NEXT_RING: AtomicU64 = AtomicU64::new(0);
 thread_local! {
     /// The rings of this thread; nearly always one. Dropped, and so closed, when the thread ends.
     static RINGS: RefCell<Vec<ThreadRing>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What the last write of this process reached for, which is nearly always what the next one does: the thread's ring, its
+/// memory and where in it the next record goes. Only hints: a thread that reads another's fetches in vain.
+static NEXT_WRITE: NextWrite = NextWrite([const { AtomicPtr::new(null_mut()) }; 7]);
+
+#[repr(align(64))]
+struct NextWrite([AtomicPtr<u8>; 7]);
+
+/// Has the processor fetch what the next write needs, all of it at once. Between two writes a model may have pushed it out
+/// of the caches; one after the other the misses cost more than everything else about a write.
+#[inline]
+pub fn fetch_for_write() {
+    for address in &NEXT_WRITE.0 {
+        fetch(address.load(Ordering::Relaxed));
+    }
 }
 
 /// Writes into a channel from any thread of this process. Threads never wait for each other, nor for the observer.
@@ -89,7 +107,12 @@ impl ChannelWriter {
             && let Some(ring) = &mut known.ring
             && ring.is_own()
         {
-            return ring.try_write(kind, payload);
+            let written = ring.try_write(kind, payload);
+            let own = [std::ptr::from_ref(ring).cast::<u8>(), std::ptr::from_ref(self).cast()];
+            for (slot, address) in NEXT_WRITE.0.iter().zip(own.into_iter().chain(ring.addresses())) {
+                slot.store(address.cast_mut(), Ordering::Relaxed);
+            }
+            return written;
         }
         self.write_to_other(rings, kind, payload)
     }

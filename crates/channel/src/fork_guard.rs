@@ -27,6 +27,12 @@ impl Incarnation {
         Self { number: number(page), page }
     }
 
+    /// What [`Self::is_current`] reads; null where it asks the system.
+    #[inline]
+    pub fn address(&self) -> *const u8 {
+        self.page.map_or(std::ptr::null(), |page| std::ptr::from_ref(page).cast())
+    }
+
     /// Whether the caller is still this one.
     #[inline]
     pub fn is_current(&self) -> bool {

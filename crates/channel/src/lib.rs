@@ -31,7 +31,7 @@ pub mod turn_page;
 use std::path::{Path, PathBuf};
 
 pub use channel_reader::{ChannelReader, Drained, RingPosition};
-pub use channel_writer::ChannelWriter;
+pub use channel_writer::{ChannelWriter, fetch_for_write};
 pub use control_page::ControlPage;
 pub use frame::FrameKind;
 pub use home::{

@@ -9,6 +9,20 @@ use std::sync::atomic::AtomicU64;
 
 use memmap2::{MmapOptions, MmapRaw};
 
+/// Asks the processor to fetch the memory at an address, which need not be one. A hint: nothing is read.
+#[inline]
+pub fn fetch(address: *const u8) {
+    std::cfg_select! {
+        target_arch = "x86_64" => {
+            // SAFETY: the instruction has no effect but on caches, whatever the address is.
+            unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast()) };
+        }
+        _ => {
+            let _ = address;
+        }
+    }
+}
+
 /// A file's memory, shared with every process that maps it.
 #[derive(Debug)]
 pub struct SharedMemory {
@@ -56,6 +70,12 @@ impl SharedMemory {
 
     pub fn len(&self) -> usize {
         self.map.len()
+    }
+
+    /// The address of the byte at `offset`, for [`fetch`]; it may be outside.
+    #[inline]
+    pub fn address(&self, offset: usize) -> *const u8 {
+        self.map.as_ptr().wrapping_add(offset)
     }
 
     /// The word at byte `offset`.

@@ -45,12 +45,14 @@ struct KnownSession {
     session: AtomicPtr<ffi::PyObject>,
     probe: AtomicPtr<Probe>,
     object: AtomicPtr<ffi::PyObject>,
+    /// Whether some of its runs are profiled: only then need a run ask the probe beforehand.
+    has_profiles: AtomicBool,
 }
 
 impl KnownSession {
     const fn none() -> Self {
         let (session, object) = (AtomicPtr::new(null_mut()), AtomicPtr::new(null_mut()));
-        Self { session, probe: AtomicPtr::new(null_mut()), object }
+        Self { session, probe: AtomicPtr::new(null_mut()), object, has_profiles: AtomicBool::new(false) }
     }
 }
 
@@ -144,6 +146,20 @@ impl Hot {
         known.session.store(session, Ordering::Relaxed);
         known.probe.store(probe.cast_mut(), Ordering::Relaxed);
         known.object.store(object, Ordering::Relaxed);
+        // SAFETY: the session keeps the object, and with it the probe.
+        known.has_profiles.store(unsafe { (*probe).has_profiles() }, Ordering::Relaxed);
+    }
+
+    /// Whether a run of this session is known to be a plain one; counts it if runs are counted.
+    #[inline]
+    pub fn passes_plainly(&self, session: *mut ffi::PyObject) -> bool {
+        let known = self.place(session);
+        if known.session.load(Ordering::Relaxed) != session {
+            return false;
+        }
+        // SAFETY: a probe that is known is alive.
+        !known.has_profiles.load(Ordering::Relaxed)
+            || unsafe { (*known.probe.load(Ordering::Relaxed)).passes_unprofiled() }
     }
 
     /// Forgets all: with every probe that is made or ends, and when a class gets its methods. So a probe that is found is

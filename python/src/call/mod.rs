@@ -9,7 +9,7 @@
 mod arguments;
 pub mod hooks;
 pub mod hot;
-pub mod running;
+mod running;
 mod telling;
 
 use std::ffi::{CString, c_int};
@@ -51,22 +51,17 @@ pub fn prepare(py: Python<'_>) {
     HOT.probe_type.store(py.get_type::<Probe>().into_ptr().cast(), Ordering::Release);
 }
 
-/// A pointer to a function in the form in which the interpreter keeps all of them; the flags tell it which it is.
-fn pointer(function: ffi::PyCFunction) -> ffi::PyMethodDefPointer {
-    ffi::PyMethodDefPointer { PyCFunction: function }
-}
-
 /// A built-in function. Made by hand, because PyO3 packs arguments into a tuple where the stable interface is that of 3.8.
 fn builtin<'py>(
     py: Python<'py>,
     name: &str,
-    function: ffi::PyMethodDefPointer,
+    function: ffi::PyCFunction,
     flags: c_int,
 ) -> PyResult<Bound<'py, PyAny>> {
     let name = CString::new(name).map_err(|error| PyValueError::new_err(error.to_string()))?;
     let definition = Box::leak(Box::new(ffi::PyMethodDef {
         ml_name: name.into_raw(),
-        ml_meth: function,
+        ml_meth: ffi::PyMethodDefPointer { PyCFunction: function },
         ml_flags: flags,
         ml_doc: std::ptr::null(),
     }));
@@ -92,24 +87,21 @@ pub fn wrapping<'py>(
     let before = HOT.originals[slot].swap(original.clone().into_ptr(), Ordering::AcqRel);
     // Another thread may be inside of the old one: its reference is never given back.
     let _ = before;
+    // Only runs with a feed can be profiled.
+    let begin = if kind == 0 { running::begin } else { running::begin_unprofiled };
     // SAFETY: with the flags below the interpreter calls the pointers with exactly the arguments of their types.
-    let (begin_with_feed, failed, unusual) = unsafe {
+    let (end, failed, unusual) = unsafe {
         (
-            std::mem::transmute::<FastCall, ffi::PyCFunction>(running::begin_with_feed),
+            std::mem::transmute::<FastCall, ffi::PyCFunction>(running::end),
             std::mem::transmute::<FastCall, ffi::PyCFunction>(running::failed),
             std::mem::transmute::<FastCallWithKeywords, ffi::PyCFunction>(UNUSUAL[slot]),
         )
     };
-    let begin = if kind == 0 {
-        builtin(py, "begin", pointer(begin_with_feed), METH_FASTCALL)?
-    } else {
-        builtin(py, "begin", pointer(running::begin_without_feed), METH_O)?
-    };
     Ok([
-        begin,
-        builtin(py, "end", pointer(running::end), METH_O)?,
-        builtin(py, "failed", pointer(failed), METH_FASTCALL)?,
-        builtin(py, name, pointer(unusual), METH_FASTCALL | METH_KEYWORDS)?,
+        builtin(py, "begin", begin, METH_O)?,
+        builtin(py, "end", end, METH_FASTCALL)?,
+        builtin(py, "failed", failed, METH_FASTCALL)?,
+        builtin(py, name, unusual, METH_FASTCALL | METH_KEYWORDS)?,
     ])
 }
 

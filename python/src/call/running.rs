@@ -1,15 +1,16 @@
-//! Plain runs: those about which nothing but their times is to be told, which are nearly all.
+//! Plain runs: those about which nothing but times and shapes is to be told, which are nearly all.
 //!
 //! The wrapper in Python calls [`begin`], ONNX Runtime's own method and [`end`]. It is a function in Python and not one of
 //! ours around the call, because the interpreter goes from one Python function to the next without leaving its loop; a
-//! call through native code starts the loop anew, on a stack that a model has just pushed out of the caches, and costs a
-//! run of 0.3 ms one percent. What is known of a run waits here meanwhile, in a place whose number is the token that the
-//! wrapper carries: a small integer, which Python never allocates.
+//! call through native code starts the loop anew.
+//!
+//! A model pushes everything else out of the caches, so that not instructions count but how much memory they reach for.
+//! Therefore nothing is done before a run that can be done behind it: [`begin`] looks at two lines of [`HOT`] and at the
+//! clock, and the inputs are looked at when ONNX Runtime has just done so.
 
-use std::ffi::c_long;
-use std::ptr::{null, null_mut};
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::ptr::null_mut;
 
+use ortscope_channel::fetch_for_write;
 use ortscope_core::clock::now_nanos;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -17,144 +18,78 @@ use pyo3::prelude::*;
 use super::hooks::{keeping_exception, tell_error};
 use super::hot::HOT;
 use super::probe_of;
+use super::telling::new_shapes;
 use crate::ndarray;
 use crate::probe::{Context, Probe};
 
-/// Plain runs at the same time. One that finds no place is a run with more to tell, which needs none.
-const PLACES: usize = u64::BITS as usize;
-
-/// One bit for each place that is free. Like all of this it is only touched with the GIL held, so that plain loads and
-/// stores are enough.
-static FREE: AtomicU64 = AtomicU64::new(u64::MAX);
-static RUNNING: [Running; PLACES] = [const { Running::nothing() }; PLACES];
-
-#[repr(align(64))]
-#[derive(Debug)]
-struct Running {
-    session: AtomicPtr<ffi::PyObject>,
-    probe: AtomicPtr<Probe>,
-    sequence: AtomicU64,
-    start_nanos: AtomicU64,
-    batch_size: AtomicU32,
-}
-
-impl Running {
-    const fn nothing() -> Self {
-        Self {
-            session: AtomicPtr::new(null_mut()),
-            probe: AtomicPtr::new(null_mut()),
-            sequence: AtomicU64::new(0),
-            start_nanos: AtomicU64::new(0),
-            batch_size: AtomicU32::new(0),
+/// `begin(session)`: the time, or `None` if the run is not a plain one.
+///
+/// # Safety
+/// Called by the interpreter with METH_O, so with the GIL held and a valid object.
+pub unsafe extern "C" fn begin(
+    _module: *mut ffi::PyObject,
+    session: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: by the contract of this function.
+    unsafe {
+        if HOT.has_plain_runs() && HOT.passes_plainly(session) {
+            ffi::PyLong_FromUnsignedLongLong(now_nanos())
+        } else {
+            none()
         }
     }
 }
 
-/// What [`Running`] held.
-struct Ended {
+/// `begin(session)` of a method whose runs are never profiled.
+///
+/// # Safety
+/// As for [`begin`].
+pub unsafe extern "C" fn begin_unprofiled(
+    _module: *mut ffi::PyObject,
     session: *mut ffi::PyObject,
-    probe: *const Probe,
-    sequence: u64,
-    nanos: (u64, u64),
-    context: Context,
+) -> *mut ffi::PyObject {
+    // SAFETY: by the contract of this function.
+    unsafe {
+        if HOT.has_plain_runs() && !HOT.probe_of(session).is_null() {
+            ffi::PyLong_FromUnsignedLongLong(now_nanos())
+        } else {
+            none()
+        }
+    }
 }
 
-/// In a child of `fork`: the runs of the other threads are not here.
-pub fn forget_running(_py: Python<'_>) {
-    FREE.store(u64::MAX, Ordering::Relaxed);
-}
-
-/// `begin(session, output_names, input_feed)`: a token, or `None` if the run is not a plain one. What the caller of `run`
-/// left out is `...`: ONNX Runtime says what is missing.
+/// `end(session, start)` or `end(session, start, input_feed)`: the run succeeded.
 ///
 /// # Safety
 /// Called by the interpreter with METH_FASTCALL, so with the GIL held and `count` valid objects.
-pub unsafe extern "C" fn begin_with_feed(
+pub unsafe extern "C" fn end(
     _module: *mut ffi::PyObject,
     values: *const *mut ffi::PyObject,
     count: isize,
 ) -> *mut ffi::PyObject {
-    // SAFETY: by the contract of this function.
+    let now = now_nanos();
+    fetch_for_write();
+    // SAFETY: by the contract of this function; a probe that is known is alive.
     unsafe {
-        if count != 3 {
+        if !(2..=3).contains(&count) {
             return wrong_call();
         }
-        let (session, names, feed) = (*values, *values.add(1), *values.add(2));
-        // The type is compared first: asking for its flags is a call.
-        let is_feed = ffi::Py_TYPE(feed) == &raw mut ffi::PyDict_Type || ffi::PyDict_Check(feed) != 0;
-        if !is_feed || names == ffi::Py_Ellipsis() {
-            return none();
-        }
-        begin(session, feed)
-    }
-}
-
-/// `begin(session)`: the same for methods whose inputs are not looked at.
-///
-/// # Safety
-/// Called by the interpreter with METH_O, so with the GIL held and a valid object.
-pub unsafe extern "C" fn begin_without_feed(
-    _module: *mut ffi::PyObject,
-    session: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: by the contract of this function.
-    unsafe { begin(session, null_mut()) }
-}
-
-#[inline]
-unsafe fn begin(session: *mut ffi::PyObject, feed: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: the callers'; a probe that is known is alive.
-    unsafe {
-        let probe = HOT.probe_of(session);
-        let free = FREE.load(Ordering::Relaxed);
-        if probe.is_null() || free == 0 || !HOT.has_plain_runs() {
-            return none();
-        }
-        let mut batch_size = 0;
-        if !feed.is_null() {
-            match ndarray::same_shapes(feed, &(*probe).shapes) {
-                Some(known) if (*probe).passes_unprofiled() => batch_size = known,
-                _ => return none(),
-            }
-        }
-        let place = free.trailing_zeros() as usize;
-        let running = &RUNNING[place];
-        FREE.store(free & (free - 1), Ordering::Relaxed);
-        running.session.store(session, Ordering::Relaxed);
-        running.probe.store(probe.cast_mut(), Ordering::Relaxed);
-        running.sequence.store((*probe).next(), Ordering::Relaxed);
-        running.batch_size.store(batch_size, Ordering::Relaxed);
-        let token = ffi::PyLong_FromLong(place as c_long);
-        running.start_nanos.store(now_nanos(), Ordering::Relaxed);
-        token
-    }
-}
-
-/// `end(token)`: the run succeeded.
-///
-/// # Safety
-/// Called by the interpreter with METH_O, so with the GIL held and a valid object.
-pub unsafe extern "C" fn end(_module: *mut ffi::PyObject, token: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    let now = now_nanos();
-    // SAFETY: by the contract of this function.
-    unsafe {
-        if let Some(ended) = take(token, now) {
-            // No reference was taken: only a probe that is still known to be the session's is alive for sure.
-            if HOT.probe_of(ended.session) == ended.probe {
-                let py = Python::assume_attached();
-                (*ended.probe).record(py, ended.sequence, ended.nanos, true, ended.context);
-            } else {
-                record_unusual(&ended, null_mut());
-            }
+        let nanos = (ffi::PyLong_AsUnsignedLongLong(*values.add(1)), now);
+        let feed = if count == 3 { *values.add(2) } else { null_mut() };
+        let probe = HOT.probe_of(*values);
+        if probe.is_null() {
+            record_unknown(*values, feed, nanos, null_mut());
+        } else {
+            record(&*probe, feed, nanos, null_mut());
         }
         none()
     }
 }
 
-/// `failed(token, exception)`: the run raised.
+/// `failed(session, start, exception)` or `failed(session, start, exception, input_feed)`: the run raised.
 ///
 /// # Safety
-/// As for [`begin_with_feed`].
+/// As for [`end`].
 pub unsafe extern "C" fn failed(
     _module: *mut ffi::PyObject,
     values: *const *mut ffi::PyObject,
@@ -163,54 +98,52 @@ pub unsafe extern "C" fn failed(
     let now = now_nanos();
     // SAFETY: by the contract of this function.
     unsafe {
-        if count != 2 {
+        if !(3..=4).contains(&count) {
             return wrong_call();
         }
-        if let Some(ended) = take(*values, now) {
-            record_unusual(&ended, ffi::Py_TYPE(*values.add(1)).cast());
-        }
+        let nanos = (ffi::PyLong_AsUnsignedLongLong(*values.add(1)), now);
+        let feed = if count == 4 { *values.add(3) } else { null_mut() };
+        record_unknown(*values, feed, nanos, ffi::Py_TYPE(*values.add(2)).cast());
         none()
     }
 }
 
-/// What is known of the run with this token, whose place is free from now on; `None` for what is no such token.
+/// Writes the record. `feed` may be null; `raised` is the type of the run's exception, null if it had none.
 #[inline]
-unsafe fn take(token: *mut ffi::PyObject, now: u64) -> Option<Ended> {
-    // SAFETY: the caller's: a valid object. What is no number sets an exception, which is cleared.
-    let place = unsafe { ffi::PyLong_AsLong(token) } as usize;
-    let free = FREE.load(Ordering::Relaxed);
-    let Some(running) = RUNNING.get(place).filter(|_| free & (1 << place) == 0) else {
-        // SAFETY: the GIL is held.
-        unsafe { ffi::PyErr_Clear() };
-        return None;
-    };
-    FREE.store(free | 1 << place, Ordering::Relaxed);
-    Some(Ended {
-        session: running.session.load(Ordering::Relaxed),
-        probe: running.probe.load(Ordering::Relaxed),
-        sequence: running.sequence.load(Ordering::Relaxed),
-        nanos: (running.start_nanos.load(Ordering::Relaxed), now),
-        context: Context { batch_size: running.batch_size.load(Ordering::Relaxed), ..Context::default() },
-    })
+unsafe fn record(probe: &Probe, feed: *mut ffi::PyObject, nanos: (u64, u64), raised: *mut ffi::PyObject) {
+    // SAFETY: the callers': valid objects and the GIL.
+    unsafe {
+        let sequence = probe.next();
+        let mut context = Context::default();
+        if !feed.is_null() {
+            context.batch_size = match ndarray::same_shapes(feed, &probe.shapes) {
+                Some(batch_size) => batch_size,
+                None => new_shapes(probe, sequence, feed),
+            };
+        }
+        probe.record(Python::assume_attached(), sequence, nanos, raised.is_null(), context);
+        if !raised.is_null() {
+            tell_error(probe, sequence, nanos.1, raised);
+        }
+    }
 }
 
-/// The record of a plain run that failed (`raised` is the type of its exception, else null), or whose session was
-/// forgotten meanwhile: perhaps it has another probe now.
+/// The same where the session's probe must be asked for: it failed, or was forgotten meanwhile.
 #[cold]
-unsafe fn record_unusual(ended: &Ended, raised: *mut ffi::PyObject) {
+unsafe fn record_unknown(
+    session: *mut ffi::PyObject,
+    feed: *mut ffi::PyObject,
+    nanos: (u64, u64),
+    raised: *mut ffi::PyObject,
+) {
     let mut held = None;
     // SAFETY: the session lives as long as the wrapper that was called with it. Looking for the probe may set and clear
     // exceptions, so one that is set is put aside.
-    keeping_exception(|| held = unsafe { probe_of(ended.session) });
+    keeping_exception(|| held = unsafe { probe_of(session) });
     let Some(held) = held else { return };
-    // SAFETY: the reference that was given is given back below.
+    // SAFETY: the reference that was given is given back.
     unsafe {
-        let probe = &*held.probe;
-        let sequence = if held.probe == ended.probe { ended.sequence } else { probe.next() };
-        probe.record(Python::assume_attached(), sequence, ended.nanos, raised.is_null(), ended.context);
-        if !raised.is_null() {
-            tell_error(probe, sequence, ended.nanos.1, raised);
-        }
+        record(&*held.probe, feed, nanos, raised);
         ffi::Py_DECREF(held.object);
     }
 }
@@ -229,5 +162,5 @@ unsafe fn none() -> *mut ffi::PyObject {
 unsafe fn wrong_call() -> *mut ffi::PyObject {
     // SAFETY: the GIL is held; the text ends with a zero.
     unsafe { ffi::PyErr_SetString(ffi::PyExc_TypeError, c"other arguments are needed".as_ptr()) };
-    null::<ffi::PyObject>().cast_mut()
+    null_mut()
 }

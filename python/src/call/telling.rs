@@ -54,7 +54,7 @@ pub unsafe fn monitored<const SLOT: usize>(
 
 /// Remembers and tells the shapes of a feed; gives its batch size.
 #[cold]
-unsafe fn new_shapes(probe: &Probe, sequence: u64, feed: *mut ffi::PyObject) -> u32 {
+pub unsafe fn new_shapes(probe: &Probe, sequence: u64, feed: *mut ffi::PyObject) -> u32 {
     // SAFETY: as in `unusual`.
     let batch_size = unsafe { ndarray::remember(feed, &probe.shapes) };
     in_python(|py| {

@@ -117,6 +117,20 @@ impl RingWriter {
         self.ring.maker.is_current()
     }
 
+    /// The memory that the next write reaches for, beside the writer's own.
+    #[inline]
+    pub(crate) fn addresses(&self) -> [*const u8; 5] {
+        let next = DATA + (self.head & (self.capacity - 1)) as usize;
+        let ring = &*self.ring;
+        [
+            std::ptr::from_ref(ring).cast(),
+            ring.maker.address(),
+            ring.memory.address(AT_HEAD),
+            ring.memory.address(next),
+            ring.memory.address(next + 64),
+        ]
+    }
+
     /// Whether it was said that nothing more comes.
     pub(crate) fn is_closed(&self) -> bool {
         self.ring.memory.word(AT_CLOSED).load(Ordering::Relaxed) != 0
