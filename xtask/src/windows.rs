@@ -141,7 +141,7 @@ pub(crate) fn test(environment: &mut Environment, filter: &[String]) -> Result<O
     let skips = Skips::new(workspace)?;
     let command = || {
         let mut tests = cargo(workspace, standard_library, runner);
-        tests.arg("--workspace").env("NEXTEST_STATUS_LEVEL", "slow");
+        tests.arg("--workspace").env("NEXTEST_STATUS_LEVEL", "slow").env("NEXTEST_PROFILE", "wine");
         wine.tell(&mut tests);
         // Snapshots are found without asking cargo, which does not run under Wine, and are never written there.
         tests.env("INSTA_WORKSPACE_ROOT", windows_path(&workspace.root)).env("INSTA_UPDATE", "no");

@@ -16,7 +16,6 @@ use fs_err::File;
 use ortscope_core::clock::now_nanos;
 use ortscope_core::identity::ProcessIdentity;
 
-use crate::disk::patiently;
 use crate::fork_guard::Incarnation;
 use crate::ring::RingReader;
 use crate::{private_files, ring_files};
@@ -104,8 +103,7 @@ fn remove(directory: &Path, owner: Option<File>) -> std::io::Result<()> {
     // Without it the removal says what is wrong.
     fs_err::rename(directory.join(OWNER), directory.join(OWNER_TO_BE)).ok();
     drop(owner);
-    // Once more, for a message that names what is in the way.
-    patiently(|| std::fs::remove_dir_all(directory)).or_else(|_| fs_err::remove_dir_all(directory))
+    fs_err::remove_dir_all(directory)
 }
 
 /// The file has its name only when it is locked: whoever looks for what the dead left may come at any moment, and takes a
@@ -195,9 +193,7 @@ pub fn pid_of(directory: &Path) -> Option<u32> {
 )]
 fn places() -> Vec<PathBuf> {
     let memory = PathBuf::from(IN_MEMORY);
-    // Windows would look for it on the current drive.
-    let has_it = std::env::consts::OS != "windows" && memory.is_dir();
-    has_it.then_some(memory).into_iter().chain([std::env::temp_dir()]).collect()
+    memory.is_dir().then_some(memory).into_iter().chain([std::env::temp_dir()]).collect()
 }
 
 fn homes() -> Vec<PathBuf> {

@@ -25,9 +25,7 @@ pub fn channel_directory(together: bool) -> std::io::Result<tempfile::TempDir> {
     let mut builder = tempfile::Builder::new();
     builder.prefix("ortscope-");
     let memory = std::path::Path::new("/dev/shm");
-    // Windows would look for it on the current drive.
     if !together
-        && std::env::consts::OS != "windows"
         && memory.is_dir()
         && let Ok(directory) = builder.tempdir_in(memory)
     {

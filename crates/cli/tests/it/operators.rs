@@ -291,7 +291,7 @@ fn windows_are_profiled_during_a_measurement() {
     if let Some(Ok(files)) = old.map(std::fs::read_dir) {
         let found = files.filter_map(|file| Some(file.ok()?.path()));
         // Beside it lies what providers share, which is no ONNX Runtime.
-        let is_runtime = |path: &std::path::PathBuf| {
+        let is_runtime = |path: &PathBuf| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             name == "onnxruntime.dll" || name.starts_with("libonnxruntime.")
         };
