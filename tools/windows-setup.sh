@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Gets what is missing to build for Windows on this machine: a C cross compiler and a standard library for the target.
 #
-#     tools/windows-setup.sh [--wine SHIM]
+#     tools/windows-setup.sh [--wine SHIM | --arm]
 #
 # With --wine also Wine, and the library SHIM (bcryptprimitives.dll) that every Rust program for Windows imports and
-# Wine 8 does not have. Safe to run again; `cargo xtask windows` calls it when something is missing. Packages come from
+# Wine 8 does not have. With --arm a compiler for aarch64 in place of the one for x86-64: clang, with the headers of
+# mingw-w64. Safe to run again; `cargo xtask windows` calls it when something is missing. Packages come from
 # wherever apt and rustup of this machine are configured to take them.
 set -euo pipefail
 
@@ -12,16 +13,25 @@ target=x86_64-pc-windows-gnu
 compiler=x86_64-w64-mingw32-gcc
 here=$(cd "$(dirname "$0")" && pwd)
 shim=
-if [ "${1:-}" = --wine ]; then
-  shim=${2:?usage: windows-setup.sh [--wine SHIM]}
-fi
+case "${1:-}" in
+  --wine) shim=${2:?usage: windows-setup.sh [--wine SHIM | --arm]} ;;
+  --arm)
+    target=aarch64-pc-windows-gnullvm
+    compiler=clang
+    ;;
+esac
 
 say() { printf '  windows set-up: %s\n' "$*" >&2; }
 have() { command -v "$1" >/dev/null; }
 
 install_packages() {
   local missing=()
-  have "$compiler" || missing+=(mingw-w64)
+  if [ "$compiler" = clang ]; then
+    have clang && have llvm-ar || missing+=(clang llvm)
+    [ -f /usr/share/mingw-w64/include/windows.h ] || missing+=(mingw-w64-common)
+  else
+    have "$compiler" || missing+=(mingw-w64)
+  fi
   if [ -n "$shim" ]; then
     have wine || missing+=(wine wine64)
   fi

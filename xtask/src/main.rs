@@ -49,7 +49,7 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "windows",
-        usage: "windows [--check [--build] | --test [FILTER] | --program | --python]",
+        usage: "windows [--check [--build] | --arm | --test [FILTER] | --program | --python]",
         about: "compile for Windows from here, run the tests and the Python package under Wine; all of it without an option",
         run: windows::main,
     },

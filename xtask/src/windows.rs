@@ -5,9 +5,11 @@
 //! compiler, else `tools/windows-setup.sh` gets one of the two. The products stay in a directory of their own, so that
 //! switching between systems rebuilds nothing.
 
+mod arm;
 mod imports;
 mod program;
 pub(crate) mod selftest;
+mod wine;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -22,6 +24,8 @@ use crate::runtimes::{self, Platform};
 use crate::summary::{Outcome, Summary};
 use crate::test::{self, Skips};
 
+pub(crate) use wine::Wine;
+
 const TARGET: &str = "x86_64-pc-windows-gnu";
 pub(crate) const C_COMPILER: &str = "x86_64-w64-mingw32-gcc";
 const WHAT_TO_DO: &str =
@@ -30,36 +34,43 @@ const WHAT_TO_DO: &str =
 pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
     let (check, build, test) =
         (arguments.flag("--check"), arguments.flag("--build"), arguments.flag("--test"));
-    let (program, python) = (arguments.flag("--program"), arguments.flag("--python"));
+    let (program, python, arm) =
+        (arguments.flag("--program"), arguments.flag("--python"), arguments.flag("--arm"));
     let mut summary = Summary::default();
-    match (check || build, test, program, python) {
-        (true, false, false, false) => {
+    match (check || build, test, program, python, arm) {
+        (true, false, false, false, false) => {
             arguments.finish()?;
             let workspace = Workspace::find()?;
             summary.step("windows check", || self::check(&workspace, build));
         }
-        (false, true, false, false) => {
+        (false, true, false, false, false) => {
             let filter = arguments.rest();
             let mut environment = Environment::open(Workspace::find()?, TO_GENERATE, false)?;
             summary.step("models", || test::fetch_models(&environment));
             summary.step("windows tests", || self::test(&mut environment, &filter));
         }
-        (false, false, true, false) => {
+        (false, false, true, false, false) => {
             arguments.finish()?;
             let mut environment = Environment::open(Workspace::find()?, TO_GENERATE, false)?;
             summary.step("models", || test::fetch_models(&environment));
             summary.step("program under wine", || self::program(&mut environment));
         }
-        (false, false, false, true) => {
+        (false, false, false, true, false) => {
             arguments.finish()?;
             let environment = Environment::open(Workspace::find()?, TO_TEST, false)?;
             summary.step("python under wine", || python::wine::test(&environment));
         }
+        (false, false, false, false, true) => {
+            arguments.finish()?;
+            let workspace = Workspace::find()?;
+            summary.step("windows on arm check", || arm::check(&workspace));
+        }
         // Everything.
-        (false, false, false, false) => {
+        (false, false, false, false, false) => {
             arguments.finish()?;
             let workspace = Workspace::find()?;
             summary.step("windows check", || self::check(&workspace, true));
+            summary.step("windows on arm check", || arm::check(&workspace));
             let mut environment = Environment::open(workspace, TO_TEST, false)?;
             summary.step("models", || test::fetch_models(&environment));
             summary.step("windows tests", || self::test(&mut environment, &[]));
@@ -67,7 +78,11 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
             let environment = Environment::open(Workspace::find()?, TO_TEST, false)?;
             summary.step("python under wine", || python::wine::test(&environment));
         }
-        _ => return Err(UsageError("only one of --check, --test, --program and --python".to_owned()).into()),
+        _ => {
+            return Err(
+                UsageError("only one of --check, --arm, --test, --program and --python".to_owned()).into()
+            );
+        }
     }
     summary.print_table();
     summary.print_totals();
@@ -126,7 +141,7 @@ pub(crate) fn test(environment: &mut Environment, filter: &[String]) -> Result<O
     let skips = Skips::new(workspace)?;
     let command = || {
         let mut tests = cargo(workspace, standard_library, runner);
-        tests.arg("--workspace").env("NEXTEST_STATUS_LEVEL", "slow");
+        tests.arg("--workspace").env("NEXTEST_STATUS_LEVEL", "slow").env("NEXTEST_PROFILE", "wine");
         wine.tell(&mut tests);
         // Snapshots are found without asking cargo, which does not run under Wine, and are never written there.
         tests.env("INSTA_WORKSPACE_ROOT", windows_path(&workspace.root)).env("INSTA_UPDATE", "no");
@@ -191,10 +206,14 @@ enum StandardLibrary {
 }
 
 fn standard_library(workspace: &Workspace) -> Result<Option<StandardLibrary>> {
+    standard_library_of(workspace, TARGET)
+}
+
+fn standard_library_of(workspace: &Workspace, target: &str) -> Result<Option<StandardLibrary>> {
     let mut rustc = Command::new("rustc");
     let sysroot = capture(rustc.args(["--print", "sysroot"]).current_dir(&workspace.root))?;
     let rustlib = Path::new(sysroot.trim()).join("lib").join("rustlib");
-    Ok(if rustlib.join(TARGET).join("lib").is_dir() {
+    Ok(if rustlib.join(target).join("lib").is_dir() {
         Some(StandardLibrary::Installed)
     } else if rustlib.join("src/rust/library/std/Cargo.toml").is_file() {
         Some(StandardLibrary::BuiltFromSource)
@@ -238,43 +257,6 @@ fn products(workspace: &Workspace) -> PathBuf {
 /// The stand-in for a system library that Wine 8 lacks and every Rust program needs.
 fn shim(workspace: &Workspace) -> PathBuf {
     products(workspace).join("wine").join("bcryptprimitives.dll")
-}
-
-/// A Wine with a prefix of its own, so that nothing of the user's is touched.
-#[derive(Debug)]
-pub(crate) struct Wine {
-    home: PathBuf,
-}
-
-impl Wine {
-    /// A Wine that works, installed where this machine allows that.
-    pub(crate) fn prepare(workspace: &Workspace) -> Result<Self> {
-        prepare(workspace, true)?;
-        Self::start(workspace)
-    }
-
-    fn start(workspace: &Workspace) -> Result<Self> {
-        let wine = Self { home: products(workspace).join("wine") };
-        // Tests that start at once would otherwise all try to make the prefix.
-        let mut boot = Command::new("wine");
-        wine.tell(&mut boot);
-        capture(boot.args(["wineboot", "--init"])).context("Wine does not start")?;
-        // Where Windows has it: Python does not look along the path for what its modules import.
-        let system = wine.home.join("prefix/drive_c/windows/system32");
-        let shim = shim(workspace);
-        if system.is_dir() && shim.is_file() {
-            std::fs::copy(&shim, system.join("bcryptprimitives.dll"))?;
-        }
-        Ok(wine)
-    }
-
-    pub(crate) fn tell(&self, command: &mut Command) {
-        command.env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER", "wine");
-        command.env("WINEPREFIX", self.home.join("prefix"));
-        command.env("WINEPATH", &self.home);
-        // No log, no question whether to install a browser engine or .NET.
-        command.env("WINEDEBUG", "-all").env("WINEDLLOVERRIDES", "mscoree,mshtml=");
-    }
 }
 
 /// A path as a program under Wine sees it: the root of this system is its drive Z.

@@ -8,6 +8,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+pub use crate::private_files::sync_directory;
+
+/// How long somebody else may have a file open before that counts as a refusal.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Between two tries: from the first to the second, doubled each time.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
 
 /// One change of what is on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +108,58 @@ fn witness_of(path: &Path) -> Option<Arc<dyn Witness>> {
     witnesses.iter().find(|(root, _)| path.starts_with(root)).map(|(_, witness)| Arc::clone(witness))
 }
 
+/// Tries again for a while where Windows refuses because of others: there a file that a reader, a virus scanner or an
+/// indexer has open cannot be replaced, and nobody may open one that is about to go. Elsewhere, and for every other error,
+/// this is one try.
+pub fn patiently<T>(attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let is_windows = std::env::consts::OS == "windows";
+    patiently_while(|error| is_windows && is_held_by_others(error), attempt)
+}
+
+/// Opens a file for reading, also one that is being replaced at this moment.
+pub fn open_to_read(path: &Path) -> io::Result<fs_err::File> {
+    match patiently(|| std::fs::File::open(path)) {
+        Ok(file) => Ok(fs_err::File::from_parts(file, path)),
+        // Once more, for a message that names it.
+        Err(_) => fs_err::File::open(path),
+    }
+}
+
+fn patiently_while<T>(
+    passes: impl Fn(&io::Error) -> bool,
+    mut attempt: impl FnMut() -> io::Result<T>,
+) -> io::Result<T> {
+    let (begin, mut pause) = (Instant::now(), PAUSES.0);
+    loop {
+        match attempt() {
+            Err(error) if passes(&error) && begin.elapsed() < PATIENCE => thread::sleep(pause),
+            answer => return answer,
+        }
+        pause = (2 * pause).min(PAUSES.1);
+    }
+}
+
+/// Numbers of Windows. "Access denied" is also its word for a file that goes when its last reader closes it.
+fn is_held_by_others(error: &io::Error) -> bool {
+    const ACCESS_DENIED: i32 = 5;
+    const SHARING_VIOLATION: i32 = 32;
+    const LOCK_VIOLATION: i32 = 33;
+    const DIRECTORY_NOT_EMPTY: i32 = 145;
+    const DELETE_PENDING: i32 = 303;
+    const USER_MAPPED_FILE: i32 = 1224;
+    matches!(
+        error.raw_os_error(),
+        Some(
+            ACCESS_DENIED
+                | SHARING_VIOLATION
+                | LOCK_VIOLATION
+                | DIRECTORY_NOT_EMPTY
+                | DELETE_PENDING
+                | USER_MAPPED_FILE
+        )
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
@@ -133,5 +194,21 @@ mod tests {
         drop(watch);
         change(Change::RemoveFile(&inside), || Ok(())).expect("no longer watched");
         assert_eq!(witness.0.lock().expect("no panic").len(), 1);
+    }
+    /// A reader closes a file a moment later; a disk that is full stays full.
+    #[test]
+    fn what_others_hold_is_tried_again_and_nothing_else() {
+        let tries = |code: i32, held: u32| {
+            let mut tried = 0;
+            let answer = patiently_while(is_held_by_others, || {
+                tried += 1;
+                if tried <= held { Err(io::Error::from_raw_os_error(code)) } else { Ok(()) }
+            });
+            (tried, answer.is_ok())
+        };
+        assert_eq!([5, 32, 1224].map(|code| tries(code, 4)), [(5, true); 3]);
+        assert_eq!([2, 112].map(|code| tries(code, 4)), [(1, false); 2]);
+        let (tried, done) = tries(32, u32::MAX);
+        assert!(tried > 10 && !done, "{tried}");
     }
 }

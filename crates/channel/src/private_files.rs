@@ -48,7 +48,7 @@ pub fn create_new_directory(path: &Path) -> std::io::Result<()> {
 
 /// Makes the names in a directory survive a power loss, where the system can do that.
 pub fn sync_directory(path: &Path) {
-    if let Ok(directory) = File::open(path) {
+    if let Ok(directory) = open_directory(path) {
         change(Change::SyncDirectory(path), || directory.sync_all()).ok();
     }
 }
@@ -104,6 +104,22 @@ std::cfg_select! {
         /// The directories of temporary files are each user's own there.
         pub fn is_own(_found: &std::fs::Metadata) -> bool {
             true
+        }
+    }
+}
+
+std::cfg_select! {
+    windows => {
+        /// A directory is opened as if to back it up, and only what may be written may be flushed.
+        fn open_directory(path: &Path) -> std::io::Result<File> {
+            use fs_err::os::windows::fs::OpenOptionsExt as _;
+            const BACKUP_SEMANTICS: u32 = 0x0200_0000;
+            OpenOptions::new().read(true).write(true).custom_flags(BACKUP_SEMANTICS).open(path)
+        }
+    }
+    _ => {
+        fn open_directory(path: &Path) -> std::io::Result<File> {
+            File::open(path)
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use fs_err::File;
-use ortscope_channel::disk::{Change, change};
+pub(crate) use ortscope_channel::disk::sync_directory;
+use ortscope_channel::disk::{Change, change, open_to_read, patiently};
 use tempfile::NamedTempFile;
 
 use crate::StoreError;
@@ -108,11 +108,23 @@ pub(crate) fn put_in_place(NewFile(file): NewFile, path: &Path) -> Result<(), St
     let from = file.path().to_owned();
     change(Change::Sync(&from), || file.as_file().sync_all())?;
     let rename = Change::Rename { from: &from, to: path };
-    change(rename, || file.persist(path).map_err(|error| error.error))?;
+    change(rename, || give_name(file, path))?;
     if let Some(directory) = path.parent() {
         sync_directory(directory);
     }
     Ok(())
+}
+
+/// Windows does not replace a file that somebody reads, except by the newer way that `std` knows and `persist` does not;
+/// its mark of a temporary file is taken away first.
+fn give_name(file: NamedTempFile, path: &Path) -> std::io::Result<()> {
+    if std::env::consts::OS != "windows" {
+        return file.persist(path).map(drop).map_err(|error| error.error);
+    }
+    let (_, from) = file.keep().map_err(|error| error.error)?;
+    patiently(|| std::fs::rename(&from, path)).inspect_err(|_| {
+        std::fs::remove_file(&from).ok();
+    })
 }
 
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
@@ -121,16 +133,9 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     put_in_place(file, path)
 }
 
-/// Makes the names in a directory survive a power loss, where the system can do that.
-pub(crate) fn sync_directory(path: &Path) {
-    if let Ok(directory) = File::open(path) {
-        change(Change::SyncDirectory(path), || directory.sync_all()).ok();
-    }
-}
-
 /// The bytes of a small file; `None` if it is not there.
 pub(crate) fn read_small(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
-    let file = match File::open(path) {
+    let file = match open_to_read(path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.into()),
@@ -160,7 +165,8 @@ pub(crate) fn remove_directory(path: &Path) -> std::io::Result<()> {
     if !path.exists() {
         return Ok(());
     }
-    match change(Change::RemoveDirectory(path), || fs_err::remove_dir_all(path)) {
+    let remove = || patiently(|| std::fs::remove_dir_all(path)).or_else(|_| fs_err::remove_dir_all(path));
+    match change(Change::RemoveDirectory(path), remove) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
@@ -171,7 +177,8 @@ pub(crate) fn remove_file(path: &Path) -> std::io::Result<()> {
 }
 
 pub(crate) fn rename(from: &Path, to: &Path) -> std::io::Result<()> {
-    change(Change::Rename { from, to }, || fs_err::rename(from, to))
+    let rename = || patiently(|| std::fs::rename(from, to)).or_else(|_| fs_err::rename(from, to));
+    change(Change::Rename { from, to }, rename)
 }
 
 /// Whether a name can stand for a file in a recording: no path, nothing hidden.

@@ -8,7 +8,7 @@ use std::io::{BufWriter, Read as _};
 use std::path::{Path, PathBuf};
 
 use fs_err::File;
-use ortscope_channel::disk::{Change, change};
+use ortscope_channel::disk::{Change, change, open_to_read};
 use ortscope_channel::pid_of;
 use ortscope_core::clock::WallAnchor;
 use ortscope_core::schema::{TableId, WallAnchorRow};
@@ -186,7 +186,7 @@ fn rewrite_damaged_segments(recording: &Path, report: &mut RepairReport) -> Resu
 }
 
 fn damaged_chunks(segment: &Segment) -> Result<Vec<usize>, StoreError> {
-    let mut file = File::open(&segment.path)?;
+    let mut file = open_to_read(&segment.path)?;
     let mut damaged = Vec::new();
     for (number, chunk) in segment.footer.chunks.iter().enumerate() {
         match segment.read_chunk(&mut file, chunk) {
@@ -199,7 +199,7 @@ fn damaged_chunks(segment: &Segment) -> Result<Vec<usize>, StoreError> {
 }
 
 fn rewrite_without(segment: &Segment, damaged: &[usize]) -> Result<(), StoreError> {
-    let mut file = File::open(&segment.path)?;
+    let mut file = open_to_read(&segment.path)?;
     let mut rewritten = SegmentWriter::new(BufWriter::new(new_file_for(&segment.path)?))?;
     for (_, chunk) in segment.footer.chunks.iter().enumerate().filter(|(number, _)| !damaged.contains(number))
     {

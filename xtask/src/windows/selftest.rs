@@ -61,6 +61,7 @@ pub(crate) fn main(arguments: Arguments) -> Result<ExitCode> {
 
 fn checks(model: &Path, trace: &Path) -> Vec<Check> {
     let pid = std::process::id().to_string();
+    let flame = trace.with_extension("svg").display().to_string();
     let (model, trace) = (model.display().to_string(), trace.display().to_string());
     let check = |what, arguments: &[&str], expected, needs_administrator| Check {
         what,
@@ -83,6 +84,38 @@ fn checks(model: &Path, trace: &Path) -> Vec<Check> {
             "kernel events live",
             &["attach", &pid, "--kernel", "-d", "5s", "--no-save"],
             &["context switches"],
+            true,
+        ),
+        check(
+            "kernel events by the names of Windows",
+            &[
+                "attach",
+                &pid,
+                "--kernel=EVENT_TRACE_FLAG_MEMORY_PAGE,EVENT_TRACE_FLAG_DISK_IO",
+                "-d",
+                "5s",
+                "--no-save",
+            ],
+            &["context switches"],
+            true,
+        ),
+        check(
+            "run with kernel events",
+            &["run", &model, "--kernel", "--duration", "3s", "--no-save"],
+            &["latency"],
+            true,
+        ),
+        check(
+            "samples with stacks",
+            &["attach", &pid, "--flame", &flame, "-d", "3s", "--no-save"],
+            &[],
+            true,
+        ),
+        check("counters of the processor", &["etl", "counters"], &[], true),
+        check(
+            "GPUs, power and energy beside them",
+            &["attach", &pid, "--provider", "gpu,power,energy", "-d", "5s", "--no-save"],
+            &["CPU"],
             true,
         ),
         check(

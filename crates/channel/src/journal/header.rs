@@ -96,7 +96,7 @@ pub(super) fn read_page(file: &mut fs_err::File) -> std::io::Result<Vec<u8>> {
 /// Whether a file is sealed, in use, or was made and never used. Where the header is lost, the file counts as in use
 /// unless there is nothing in it: its maker was killed before it was done.
 pub(super) fn state_of(path: &Path) -> std::io::Result<State> {
-    let mut file = fs_err::File::open(path)?;
+    let mut file = crate::disk::open_to_read(path)?;
     let page = read_page(&mut file)?;
     let is_unused = match parse(&page) {
         Found::Whole { state: State::Spare, .. } => !has_batches(&mut file)?,

@@ -49,7 +49,7 @@ impl JournalFileReader {
             path: path.display().to_string(),
             problem: problem.into(),
         };
-        let mut file = fs_err::File::open(path)?;
+        let mut file = crate::disk::open_to_read(path)?;
         let length = file.metadata()?.len();
         if length > *FILE_BYTES.end() {
             return Err(not_a_journal("it is too long"));

@@ -59,7 +59,7 @@ pub struct EtlStartArgs {
     /// Record profiles of Windows Performance Recorder instead, where it is: CPU, GPU, Memory, Disk, Files, Power or any
     /// that `wpr -profiles` lists
     #[arg(long, value_name = "PROFILES", value_delimiter = ',',
-        conflicts_with_all = ["output", "name", "flags", "provider", "sample_hz", "stacks", "counters", "buffer_kb", "min_buffers", "max_buffers"])]
+        conflicts_with_all = ["output", "name", "flags", "provider", "sample_hz", "stacks", "counters", "buffer_kb", "min_buffers", "max_buffers", "flush_seconds"])]
     pub wpr: Vec<String>,
     /// Name of the session
     #[arg(long, value_name = "NAME", default_value = "OnnxInferenceMonitor")]
@@ -91,6 +91,9 @@ pub struct EtlStartArgs {
     pub min_buffers: u32,
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub max_buffers: u32,
+    /// A buffer that is not full is written after this
+    #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub flush_seconds: u32,
     /// Replace the file if it exists
     #[arg(long)]
     pub force: bool,

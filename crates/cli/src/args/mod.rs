@@ -24,7 +24,7 @@ pub use etl::{
     EtlStartArgs,
 };
 pub use gate::GateArgs;
-pub use observe::{AttachArgs, RecordArgs, WatchArgs};
+pub use observe::{AttachArgs, LiveProvider, RecordArgs, WatchArgs};
 pub use push::{LivePushArgs, PushArgs};
 pub use recordings::{ExportArgs, ImportArgs, ReportArgs, ReportFormat, RunsAction, RunsArgs};
 pub use run::RunArgs;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::LivePushArgs;
 
@@ -48,6 +48,16 @@ pub struct RecordArgs {
     pub command: Vec<String>,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LiveProvider {
+    /// GPUs and NPUs: how busy their engines are
+    Gpu,
+    /// Clocks and limits of processors
+    Power,
+    /// Windows' estimates of energy
+    Energy,
+}
+
 /// How to watch.
 #[derive(Debug, Args)]
 pub struct WatchArgs {
@@ -65,7 +75,8 @@ pub struct WatchArgs {
     #[arg(long)]
     pub cycles: bool,
     /// Context switches, starts and exits from the kernel, and of these classes: wakeups, migrations, faults, disk, memory,
-    /// files, images [default: wakeups,faults,disk] (Linux: CAP_BPF and CAP_PERFMON)
+    /// files, images, or EVENT_TRACE_FLAG_* by the names of Windows [default: wakeups,faults,disk] (Linux: CAP_BPF and
+    /// CAP_PERFMON)
     #[arg(long, value_name = "CLASSES", value_delimiter = ',', num_args = 0.., require_equals = true,
         default_missing_value = "wakeups,faults,disk")]
     pub kernel: Option<Vec<String>>,
@@ -82,6 +93,9 @@ pub struct WatchArgs {
         conflicts_with = "session"
     )]
     pub counters: Vec<String>,
+    /// Other providers of events in a session of their own (Windows, "Performance Log Users"); may be repeated
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "PROVIDER")]
+    pub provider: Vec<LiveProvider>,
     /// Flame graph of the watched processes: OUT.svg, OUT.html or OUT.folded; on Windows of places in programs and libraries,
     /// and for administrators
     #[arg(long, value_name = "OUT")]

@@ -29,4 +29,4 @@ pub mod serve;
 pub mod token;
 pub mod top;
 
-pub use import::TraceSessions;
+pub use import::{TraceSessions, fields_json};

@@ -7,6 +7,8 @@
 //! ```
 
 mod collect;
+mod device_events;
+mod etw_settings;
 mod flame;
 mod inferences;
 mod inside;

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use ortscope_core::config::{Aggregation, UseCase};
 use ortscope_export::push::PushOptions;
+use ortscope_sources::etw::{KernelFlags, Settings};
 use ortscope_sources::kernel::Class;
 use ortscope_sources::sampler::{CommandLines, SamplerOptions, Targets};
 
+use super::etw_settings;
 use super::flame::FlameFile;
-use crate::args::{GlobalArgs, WatchArgs};
+use crate::args::{GlobalArgs, LiveProvider, WatchArgs};
 use crate::exit::Failure;
 use crate::{settings, values};
 
@@ -21,6 +23,10 @@ pub struct ObservePlan {
     pub kernel: Option<Vec<Class>>,
     /// A session of Windows' event tracing to read in place of one of our own.
     pub kernel_session: Option<String>,
+    /// Windows: what a session of our own is asked for beside the classes.
+    pub etw: Settings,
+    /// Windows: providers of events beside the kernel.
+    pub providers: Vec<LiveProvider>,
     /// Counters of the processor that every switch tells, by the names of Windows.
     pub kernel_counters: Vec<String>,
     /// Processes that are there at the start; their children are followed.
@@ -77,13 +83,21 @@ pub fn plan(
     }
     let duration =
         args.duration.as_deref().map(values::duration_seconds).transpose().map_err(Failure::usage)?;
+    if !args.provider.is_empty() && ortscope_sources::etw_functions().is_none() {
+        return Err(Failure::usage("providers of event tracing exist on Windows only").with_hint(
+            "here GPUs, temperatures and energy are sampled without being asked for, where the machine shows them",
+        ));
+    }
+    let (kernel, flags) = args.kernel.as_deref().map(classes).transpose()?.unzip();
     Ok(ObservePlan {
+        etw: etw_settings::settings(&config.etw, flags.unwrap_or_default())?,
+        providers: args.provider.clone(),
         kernel_session: args.session.clone(),
         kernel_counters: args.counters.clone(),
         kernel_pids: processes_of(&sampler.targets),
         sampler,
         duration: duration.map(Duration::from_secs_f64),
-        kernel: args.kernel.as_deref().map(classes).transpose()?,
+        kernel,
         stacks: stacks(args)?,
         python_stacks: python_stacks(args)?,
         cpu_aggregation: config.monitoring.cpu.aggregation,
@@ -148,7 +162,11 @@ fn processes_of(targets: &Targets) -> Vec<u32> {
     pids.into_iter().collect()
 }
 
-fn classes(names: &[String]) -> Result<Vec<Class>, Failure> {
+/// Classes by their names, and flags by those of Windows: these ask for the classes that they stand for.
+fn classes(names: &[String]) -> Result<(Vec<Class>, KernelFlags), Failure> {
+    let (flags, names): (Vec<&String>, Vec<&String>) =
+        names.iter().partition(|name| etw_settings::is_flag(name));
+    let flags = etw_settings::flags(flags)?;
     let one = |name: &String| {
         Ok(match name.as_str() {
             "wakeups" => Class::Wakeups,
@@ -159,12 +177,18 @@ fn classes(names: &[String]) -> Result<Vec<Class>, Failure> {
             "files" => Class::FileIo,
             "images" => Class::Images,
             other => {
-                return Err(Failure::usage(format!("'{other}' is not a class of kernel events"))
-                    .with_hint("wakeups, migrations, faults, disk, memory, files, images"));
+                return Err(Failure::usage(format!("'{other}' is not a class of kernel events")).with_hint(
+                    "wakeups, migrations, faults, disk, memory, files, images, or EVENT_TRACE_FLAG_*",
+                ));
             }
         })
     };
-    names.iter().filter(|name| !name.is_empty()).map(one).collect()
+    let named = names.into_iter().filter(|name| !name.is_empty()).map(one);
+    let mut classes = named.collect::<Result<Vec<Class>, Failure>>()?;
+    classes.extend(flags.classes());
+    classes.sort_unstable();
+    classes.dedup();
+    Ok((classes, flags))
 }
 
 fn use_case(name: &str) -> Result<UseCase, Failure> {

@@ -17,6 +17,7 @@ use ortscope_sources::{
 use ortscope_store::RecordingWriter;
 
 use super::collect::{Collected, Collector};
+use super::device_events;
 use super::inside::Inside;
 use super::plan::ObservePlan;
 use crate::exit::Failure;
@@ -78,6 +79,7 @@ fn kernel_source(plan: &ObservePlan, classes: Vec<Class>, collector: &Collector)
         sample_cost: true,
         session: plan.kernel_session.clone(),
         counters: plan.kernel_counters.clone(),
+        etw: Some(plan.etw.clone()),
         ..TraceOptions::default()
     };
     let watched: HashSet<u32> = plan.kernel_pids.iter().copied().collect();
@@ -135,6 +137,9 @@ pub fn watch(
         pipeline = pipeline.source(source);
     }
     if let Some(source) = inside.take_events() {
+        pipeline = pipeline.source(source);
+    }
+    if let Some(source) = device_events::source(&plan.providers) {
         pipeline = pipeline.source(source);
     }
     let (mut kernel, mut stacks, mut python_stacks) = (None, None, None);

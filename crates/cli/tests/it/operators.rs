@@ -290,9 +290,12 @@ fn windows_are_profiled_during_a_measurement() {
     let old = skips::variable("ORTSCOPE_TEST_ORT_MATRIX").map(|matrix| matrix.join("1.15.1"));
     if let Some(Ok(files)) = old.map(std::fs::read_dir) {
         let found = files.filter_map(|file| Some(file.ok()?.path()));
-        libraries.extend(
-            found.filter(|path| path.to_string_lossy().contains("onnxruntime")).map(|path| (path, false)),
-        );
+        // Beside it lies what providers share, which is no ONNX Runtime.
+        let is_runtime = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name == "onnxruntime.dll" || name.starts_with("libonnxruntime.")
+        };
+        libraries.extend(found.filter(is_runtime).map(|path| (path, false)));
     }
     for (library, same_session) in libraries {
         let place = Place::new();

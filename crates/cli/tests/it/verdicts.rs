@@ -14,6 +14,11 @@ fn fails() -> &'static str {
     "exit 7"
 }
 
+/// Commands are for the shell of the system.
+fn by_system(sh: &'static str, cmd: &'static str) -> &'static str {
+    if std::env::consts::OS == "windows" { cmd } else { sh }
+}
+
 /// The small model with other numbers in it.
 fn other_weights() -> Vec<u8> {
     const FLOAT: i32 = 1;
@@ -121,7 +126,10 @@ fn a_command_that_fails_is_a_result() {
 fn a_side_that_fails_half_way_keeps_what_was_measured() {
     let place = Place::new();
     // Fails from its fourth execution on: the trial and rounds 1 and 2 are fine.
-    let command = "echo x >> count; test $(wc -l < count) -lt 4";
+    let command = by_system(
+        "echo x >> count; test $(wc -l < count) -lt 4",
+        "if exist c3 (exit 7) else if exist c2 (echo x>c3) else if exist c1 (echo x>c2) else (echo x>c1)",
+    );
     let run = place
         .ortscope(&["bench", "--ab", "echo a", command, "--json"])
         .expect_error(3, &["B failed in round 3"]);
@@ -222,10 +230,12 @@ fn recordings_that_cannot_be_compared_say_why() {
 #[test]
 fn commands_that_differ_by_far_are_judged() {
     let place = Place::new();
-    let slower =
-        place.ortscope(&["bench", "--ab", "sleep 0.01", "sleep 0.3", "--json", "-q"]).expect_code(10);
+    // Windows has no command that sleeps for less than a second: one that starts a dozen others takes long.
+    let quick = by_system("sleep 0.01", "ver");
+    let long = by_system("sleep 0.3", "for /L %i in (1,1,12) do @cmd /c ver");
+    let slower = place.ortscope(&["bench", "--ab", quick, long, "--json", "-q"]).expect_code(10);
     assert_eq!(slower.json()["verdicts"][0]["verdict"], "regression");
-    let faster = place.ortscope(&["bench", "--ab", "sleep 0.3", "sleep 0.01", "-q"]).expect_code(0);
+    let faster = place.ortscope(&["bench", "--ab", long, quick, "-q"]).expect_code(0);
     assert!(faster.stdout().contains("improvement"), "{}", faster.stdout());
 }
 

@@ -3,6 +3,7 @@
 //! Reading files is the program's business; this module turns text into checked values and names every mistake with
 //! its place. Unknown keys are mistakes: a setting that is silently ignored is worse than none.
 
+mod etw;
 mod gate;
 mod monitoring;
 mod overhead;
@@ -12,6 +13,7 @@ mod store;
 
 use serde::{Deserialize, Serialize};
 
+pub use etw::EtwSettings;
 pub use gate::{GateModel, GateSettings};
 pub use monitoring::{
     Aggregation, CpuMonitoring, GpuMetric, GpuMonitoring, MemoryMonitoring, Monitoring, NpuMonitoring,
@@ -37,6 +39,8 @@ pub struct Config {
     pub gate: GateSettings,
     /// Where `ortscope serve` listens, to whom, and how.
     pub server: ServerSettings,
+    /// Sessions of event tracing on Windows.
+    pub etw: EtwSettings,
 }
 
 /// A mistake in a configuration, in one sentence.
@@ -77,6 +81,7 @@ impl Config {
             .and_then(|()| self.store.check())
             .and_then(|()| self.gate.check())
             .and_then(|()| self.server.check())
+            .and_then(|()| self.etw.check())
             .map_err(|problem| ConfigError { place: place.to_owned(), problem })
     }
 
@@ -147,6 +152,11 @@ mod tests {
             ("[server]\nlisten = [\"localhost\"]\n", "socket address"),
             ("[server]\ntls = \"yes\"\n", "auto"),
             ("[server]\ntoken = \"x\"\n", "token"),
+            ("[etw]\nsession_name = \" \"\n", "etw.session_name"),
+            ("[etw]\nbuffer_size_kb = 0\n", "etw.buffer_size_kb"),
+            ("[etw]\nmin_buffers = 9\nmax_buffers = 8\n", "etw.min_buffers"),
+            ("[etw]\nflush_timer_seconds = 0\n", "etw.flush_timer_seconds"),
+            ("[etw]\nstack = true\n", "stack"),
         ] {
             let error = Config::parse(text, "a.toml").unwrap_err();
             assert!(error.problem.contains(wanted), "{text:?} gave {error}");

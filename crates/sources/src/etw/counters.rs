@@ -3,6 +3,7 @@
 use ortscope_decode::etw::{MOST_COUNTERS, ProfileSource, profile_sources};
 
 use super::api::{Answer, EtwApi, InformationClass, SessionHandle};
+use super::note::EtwNote;
 
 /// Names that a message lists.
 const MOST_NAMED: usize = 12;
@@ -20,18 +21,17 @@ pub(super) fn switch_on(
     session: SessionHandle,
     wanted: &[String],
     events: &[u8],
-    notes: &mut Vec<String>,
+    notes: &mut Vec<EtwNote>,
 ) -> Vec<String> {
+    let mut note = |text: String| notes.push(EtwNote::Counters(text));
     let known = match counters(api) {
         Ok(known) if known.is_empty() => {
-            notes.push(
-                "this machine shows no counters of its processors; virtual machines seldom do".to_owned(),
-            );
+            note("this machine shows no counters of its processors; virtual machines seldom do".to_owned());
             return Vec::new();
         }
         Ok(known) => known,
         Err(code) => {
-            notes.push(format!("the list of the processor's counters was refused by Windows ({code})"));
+            note(format!("the list of the processor's counters was refused by Windows ({code})"));
             return Vec::new();
         }
     };
@@ -46,7 +46,7 @@ pub(super) fn switch_on(
     if !unknown.is_empty() {
         let names: Vec<&str> = known.iter().take(MOST_NAMED).map(|source| source.name.as_str()).collect();
         let more = if known.len() > MOST_NAMED { ", …" } else { "" };
-        notes.push(format!(
+        note(format!(
             "this machine has no counter named {}; it has {}{more}",
             unknown.join(", "),
             names.join(", ")
@@ -60,7 +60,7 @@ pub(super) fn switch_on(
         .map_or(MOST_COUNTERS, |most| most.min(MOST_COUNTERS));
     if chosen.len() > most {
         let left: Vec<&str> = chosen.drain(most..).map(|source| source.name.as_str()).collect();
-        notes.push(format!("this machine counts {most} things at once; not counted: {}", left.join(", ")));
+        note(format!("this machine counts {most} things at once; not counted: {}", left.join(", ")));
     }
     if chosen.is_empty() {
         return Vec::new();
@@ -70,7 +70,7 @@ pub(super) fn switch_on(
     if let Err(code) =
         set(InformationClass::Counters, &ids).and_then(|()| set(InformationClass::CounterEvents, events))
     {
-        notes.push(format!(
+        note(format!(
             "counters of the processor were refused by Windows ({code}); another program may be using them"
         ));
         return Vec::new();

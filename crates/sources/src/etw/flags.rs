@@ -77,6 +77,12 @@ impl KernelFlags {
         }))
     }
 
+    /// Classes of events that these flags ask for, in the words of every system.
+    pub fn classes(self) -> Vec<Class> {
+        let is_asked = |class: &Class| Self::of_class(*class).is_some_and(|flags| self.0 & flags.0 != 0);
+        Class::ALL.into_iter().filter(is_asked).collect()
+    }
+
     pub fn names(self) -> Vec<String> {
         let single = NAMES.iter().filter(|(_, value)| value.is_power_of_two() && self.0 & value != 0);
         single.map(|(name, _)| format!("{PREFIX}{name}")).collect()
@@ -126,6 +132,16 @@ mod tests {
                 .starts_with("'EVENT_TRACE_FLAG_CSWTCH' is not")
         );
         assert!(flag("").is_err());
+    }
+
+    #[test]
+    fn flags_ask_for_classes() {
+        let of = |name: &str| name.parse::<KernelFlags>().unwrap().classes();
+        assert_eq!(of("EVENT_TRACE_FLAG_DISK_IO"), [Class::BlockIo]);
+        assert_eq!(of("EVENT_TRACE_FLAG_MEMORY_PAGE"), [Class::PageFaults]);
+        assert_eq!(of("EVENT_TRACE_FLAG_IMAGE_LOAD"), [Class::Images]);
+        // They always come.
+        assert!(of("EVENT_TRACE_FLAG_CSWITCH").is_empty() && of("EVENT_TRACE_FLAG_THREAD").is_empty());
     }
 
     #[test]

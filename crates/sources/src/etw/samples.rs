@@ -202,7 +202,7 @@ impl EtwSamples {
 
     /// What is not seen, and why.
     pub fn missing(&self) -> Vec<String> {
-        let mut missing = self.session.notes().to_vec();
+        let mut missing: Vec<String> = self.session.notes().iter().map(ToString::to_string).collect();
         missing.extend(self.ended.clone());
         let Taken { counts, with_stack, places, .. } = &self.taken;
         if counts.samples > 0 {

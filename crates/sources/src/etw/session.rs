@@ -8,14 +8,14 @@ use ortscope_core::kernel::threads::Limits;
 use ortscope_decode::etw::{EtwDecoder, EtwSink, live};
 
 use super::api::{
-    Answer, Code, Control, EtwApi, InformationClass, Request, SessionHandle, SessionStatus, TraceHandle,
-    codes,
+    Answer, Control, EtwApi, InformationClass, Request, SessionHandle, SessionStatus, TraceHandle, codes,
 };
 use super::consumer::{Consumer, ConsumerCounts, RateLimit};
 use super::counters;
 use super::error::{EtwError, Who};
 use super::filter::Filtering;
 use super::flags::KernelFlags;
+use super::note::EtwNote;
 use super::settings::Settings;
 use crate::kernel::DrainStats;
 
@@ -27,8 +27,6 @@ const SILENCE: Duration = Duration::from_secs(5);
 const LAST_BUFFERS: Duration = Duration::from_secs(3);
 /// Buffers are doubled after losses, up to so many.
 const MOST_BUFFERS: u32 = 1024;
-const TOO_SLOW: &str = "events came faster than they were read and some are lost; fewer classes of events help, and `ortscope etl \
-                        start` writes them to a file without reading them";
 /// Things that were refused and told; there are fewer parts than this.
 const MOST_NOTES: usize = 64;
 
@@ -100,7 +98,7 @@ pub struct LiveSession {
     losses: SessionLosses,
     polled: Instant,
     opened: Instant,
-    notes: Vec<String>,
+    notes: Vec<EtwNote>,
     ended: Option<String>,
     maximum_buffers: u32,
 }
@@ -194,14 +192,10 @@ impl LiveSession {
         self.losses.records = counts.no_room + counts.too_long + counts.panics;
         self.losses.limited = counts.limited;
         if counts.no_room > self.seen.no_room {
-            self.note(TOO_SLOW.to_owned());
+            self.note(EtwNote::TooSlow);
         }
         if counts.limited > self.seen.limited {
-            self.note(format!(
-                "more than {} events came in a second; beyond that only starts, ends and images are taken, the others are counted \
-                 as lost",
-                self.settings.most_records_per_second
-            ));
+            self.note(EtwNote::TooMany { most: self.settings.most_records_per_second });
         }
         self.seen = counts;
         if self.polled.elapsed() >= POLL {
@@ -248,10 +242,7 @@ impl LiveSession {
             && self.opened.elapsed() >= SILENCE
             && self.settings.kernel.has(KernelFlags::CSWITCH)
         {
-            self.note(format!(
-                "the session '{}' runs, but nothing arrives from it; in a container kernel events are not handed out",
-                self.settings.name
-            ));
+            self.note(EtwNote::NothingArrives { name: self.settings.name.clone() });
         }
     }
 
@@ -261,7 +252,7 @@ impl LiveSession {
             && self.api.control(&self.settings.name, Control::MaximumBuffers(wanted)).is_ok()
         {
             self.maximum_buffers = wanted;
-            self.note(format!("events were lost: the session now has up to {wanted} buffers"));
+            self.note(EtwNote::MoreBuffers { buffers: wanted });
         }
     }
 
@@ -271,14 +262,14 @@ impl LiveSession {
         }
     }
 
-    fn note(&mut self, note: String) {
+    fn note(&mut self, note: EtwNote) {
         if self.notes.len() < MOST_NOTES && !self.notes.contains(&note) {
             self.notes.push(note);
         }
     }
 
     /// Parts that were asked for and refused, and what was done about losses.
-    pub fn notes(&self) -> &[String] {
+    pub fn notes(&self) -> &[EtwNote] {
         &self.notes
     }
 
@@ -359,13 +350,13 @@ fn wait_for(thread: &JoinHandle<Answer<()>>, longest: Duration) {
     }
 }
 
-fn start(api: &Arc<dyn EtwApi>, settings: &Settings, notes: &mut Vec<String>) -> Result<Started, EtwError> {
+fn start(api: &Arc<dyn EtwApi>, settings: &Settings, notes: &mut Vec<EtwNote>) -> Result<Started, EtwError> {
     let name = &settings.name;
     let Some(claim) = api.claim(name) else { return Err(EtwError::NameTaken { name: name.clone() }) };
     let first = match api.start(settings) {
         // Nobody alive has claimed it: a process of ours was killed and its session went on.
         Err(codes::ALREADY_EXISTS) if is_orphan(&**api, name) && api.control(name, Control::Stop).is_ok() => {
-            notes.push(format!("a session '{name}' was left behind by a process that ended; it was closed"));
+            notes.push(EtwNote::LeftBehind { name: name.clone() });
             api.start(settings)
         }
         answer => answer,
@@ -396,7 +387,7 @@ fn is_orphan(api: &dyn EtwApi, name: &str) -> bool {
 }
 
 /// Starts a session that writes to a file and goes on by itself; what was refused of it.
-pub fn start_to_file(api: &Arc<dyn EtwApi>, settings: &Settings) -> Result<Vec<String>, EtwError> {
+pub fn start_to_file(api: &Arc<dyn EtwApi>, settings: &Settings) -> Result<Vec<EtwNote>, EtwError> {
     let mut notes = Vec::new();
     let mut started = start(api, settings, &mut notes)?;
     configure(&mut started, settings, &mut notes).map_err(|code| match api.is_imitation() {
@@ -425,14 +416,13 @@ pub fn stop(api: &dyn EtwApi, name: &str) -> Result<SessionStatus, EtwError> {
 
 /// The order that works: the interval, then stacks and counters, then the flags, which start the events. Only without the
 /// last is there nothing to see. Returns the names of the counters that come.
-fn configure(started: &mut Started, settings: &Settings, notes: &mut Vec<String>) -> Answer<Vec<String>> {
+fn configure(started: &mut Started, settings: &Settings, notes: &mut Vec<EtwNote>) -> Answer<Vec<String>> {
     let (api, session) = (Arc::clone(&started.api), started.handle);
-    let refused = |what: &str, code: Code| format!("{what} was refused by Windows ({code})");
     let samples = settings.kernel.has(KernelFlags::PROFILE);
     if (samples || !settings.counters.is_empty())
         && let Err(code) = api.enable_profile_privilege()
     {
-        notes.push(refused("the right to sample processors (SeSystemProfilePrivilege)", code));
+        notes.push(EtwNote::refused("the right to sample processors (SeSystemProfilePrivilege)", code));
     }
     if samples {
         let wanted = settings.sample_interval();
@@ -444,7 +434,7 @@ fn configure(started: &mut Started, settings: &Settings, notes: &mut Vec<String>
             }
             Err(code) => {
                 let what = format!("sampling {} times a second", settings.samples_per_second);
-                notes.push(refused(&what, code));
+                notes.push(EtwNote::refused(what, code));
             }
         }
     }
@@ -452,14 +442,15 @@ fn configure(started: &mut Started, settings: &Settings, notes: &mut Vec<String>
         && let Err(code) =
             api.set_information(Some(session), InformationClass::StackTracing, &settings.stack_events())
     {
-        notes.push(refused("recording stacks", code));
+        notes.push(EtwNote::refused("recording stacks", code));
     }
     let counters = match settings.counters.as_slice() {
         [] => Vec::new(),
         wanted => counters::switch_on(&*api, session, wanted, &settings.counter_events(), notes),
     };
     if !counters.is_empty() && !settings.kernel.has(KernelFlags::CSWITCH) {
-        notes.push("counters come with context switches, which this session does not have".to_owned());
+        let why = "counters come with context switches, which this session does not have";
+        notes.push(EtwNote::Counters(why.to_owned()));
     }
     if settings.kernel != KernelFlags::default() {
         let flags = settings.kernel.0.to_le_bytes();
@@ -473,11 +464,10 @@ fn configure(started: &mut Started, settings: &Settings, notes: &mut Vec<String>
                 ask(Request::CaptureState).ok();
             }
             Ok(()) => {}
-            Err(code @ (codes::NOT_FOUND | codes::WMI_GUID_NOT_FOUND)) => notes.push(format!(
-                "this Windows does not know the provider {} ({code}); the rest is recorded without it",
-                provider.name
-            )),
-            Err(code) => notes.push(refused(&format!("the provider {}", provider.name), code)),
+            Err(code @ (codes::NOT_FOUND | codes::WMI_GUID_NOT_FOUND)) => {
+                notes.push(EtwNote::ProviderUnknown { name: provider.name, code });
+            }
+            Err(code) => notes.push(EtwNote::ProviderRefused { name: provider.name, code }),
         }
     }
     Ok(counters)

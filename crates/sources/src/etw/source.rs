@@ -91,7 +91,7 @@ impl Source for EtwSource {
             };
             out.lost("events of a session", stats.lost);
             for note in session.notes().iter().skip(notes_told) {
-                out.unavailable(now_ns(), self.track, note, None);
+                out.unavailable(now_ns(), self.track, &note.to_string(), None);
             }
             notes_told = session.notes().len();
             if let Some(why) = session.ended().filter(|_| goes_on && !std::mem::replace(&mut end_told, true))

@@ -163,7 +163,8 @@ impl EtwTrace {
 
     /// What was refused or went wrong since the last call, in sentences.
     pub fn take_notes(&mut self) -> Vec<String> {
-        let notes = self.session.notes().get(self.notes_told..).unwrap_or_default().to_vec();
+        let new = self.session.notes().get(self.notes_told..).unwrap_or_default();
+        let notes: Vec<String> = new.iter().map(ToString::to_string).collect();
         self.notes_told += notes.len();
         notes
     }

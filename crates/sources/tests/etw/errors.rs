@@ -7,8 +7,8 @@ use ortscope_core::kernel::threads::Limits;
 use ortscope_decode::etw::live::{HEADER_BYTES, ProviderId};
 use ortscope_sources::KernelTrace;
 use ortscope_sources::etw::{
-    Code, Consumer, EtwError, KernelFlags, LiveSession, RawRecord, SessionStatus, Settings, close_orphans,
-    codes, providers, start_to_file, stop,
+    Code, Consumer, EtwError, EtwNote, KernelFlags, LiveSession, RawRecord, SessionStatus, Settings,
+    close_orphans, codes, providers, start_to_file, stop,
 };
 use ortscope_sources::kernel::{TraceError, TraceOptions};
 
@@ -143,13 +143,14 @@ fn what_is_refused_in_part_is_told_and_the_rest_goes_on() {
     let mut session = session.unwrap();
     let lost = wait_until(&mut session, |session| !session.notes().is_empty());
     assert!(lost > 0 && session.losses().records == lost, "{lost} {:?}", session.losses());
-    told("too slow", &session.notes()[0]);
+    assert_eq!(session.notes()[0], EtwNote::TooSlow);
+    told("too slow", &session.notes()[0].to_string());
     let few = Settings { most_records_per_second: 30, ..Settings::default() };
     let (_, session) = open(storm(100), &few);
     let mut session = session.unwrap();
     let lost = wait_until(&mut session, |session| session.losses().limited == 70);
     assert_eq!((lost, session.losses().limited, session.losses().total()), (70, 70, 70));
-    told("too many in a second", &session.notes()[0]);
+    told("too many in a second", &session.notes()[0].to_string());
     let (table, session) = open(Table::default(), &Settings::default());
     let mut session = session.unwrap();
     table.stop_from_outside(&Settings::default().name);
@@ -162,7 +163,9 @@ fn what_is_refused_in_part_is_told_and_the_rest_goes_on() {
         session.drain(&mut ());
         std::thread::sleep(Duration::from_millis(50));
     }
-    told("nothing arrives", &session.notes()[0]);
+    let silent = EtwNote::NothingArrives { name: Settings::default().name };
+    assert_eq!(session.notes(), [silent]);
+    told("nothing arrives", &session.notes()[0].to_string());
     insta::assert_snapshot!("notes", text);
 }
 
@@ -212,7 +215,9 @@ fn a_session_that_a_killed_process_left_is_replaced_and_a_strangers_never() {
     let mut table = Table::default();
     table.state.get_mut().unwrap().sessions.extend([status(&name)]);
     let (_, session) = open(table, &Settings::default());
-    assert!(session.unwrap().notes()[0].contains("was left behind"));
+    let left = session.unwrap().notes()[0].clone();
+    assert_eq!(left, EtwNote::LeftBehind { name: name.clone() });
+    assert!(left.to_string().contains("was left behind"));
 
     let mut table = Table::default();
     let state = table.state.get_mut().unwrap();
@@ -262,7 +267,9 @@ fn losses_are_asked_for_told_and_answered_with_more_buffers() {
     }
     let lost = wait_until(&mut session, |session| session.losses().total() == 42);
     assert_eq!((lost, session.losses().events, session.losses().buffers), (42, 40, 2));
-    assert_eq!(session.notes(), ["events were lost: the session now has up to 128 buffers"]);
+    assert_eq!(session.notes(), [EtwNote::MoreBuffers { buffers: 128 }]);
+    let told = session.notes()[0].to_string();
+    assert_eq!(told, "events were lost: the session now has up to 128 buffers");
     let maximum = table.state.lock().unwrap().sessions[&Settings::default().name].maximum_buffers;
     assert_eq!(maximum, 128);
 }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use fs_err::File;
+use ortscope_channel::disk::open_to_read;
 use ortscope_core::schema::TableId;
 use ortscope_core::tables::{ReadError, Scan};
 use serde::Serialize;
@@ -104,7 +104,7 @@ impl Packer {
 
     /// A segment, chunk by chunk: only tables with texts that could tell something are made anew.
     fn segment(&mut self, segment: &Segment) -> Result<(), StoreError> {
-        let mut file = File::open(&segment.path)?;
+        let mut file = open_to_read(&segment.path)?;
         let mut writer = SegmentWriter::new(&mut self.zip)?;
         writer.note_damage(segment.footer.damaged_frames, segment.footer.skipped_bytes);
         if segment.footer.accepted {

@@ -12,7 +12,7 @@ mod unit;
 
 use std::path::{Path, PathBuf};
 
-use fs_err::File;
+use ortscope_channel::disk::open_to_read;
 use ortscope_core::schema::{TableId, TableKind};
 use ortscope_core::tables::{Batches, ReadError, Scan, Tables};
 use serde::{Serialize, Serializer};
@@ -132,7 +132,7 @@ impl Recording {
     pub fn verify(&self) -> Result<Vec<Damage>, StoreError> {
         let mut damaged = Vec::new();
         for segment in self.units.iter().filter_map(Unit::segment) {
-            let mut file = File::open(&segment.path)?;
+            let mut file = open_to_read(&segment.path)?;
             for chunk in &segment.footer.chunks {
                 if let Err(error) = segment.read_chunk(&mut file, chunk) {
                     let ReadError::Damaged { place, problem } = error else {

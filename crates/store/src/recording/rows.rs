@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use fs_err::File;
+use ortscope_channel::disk::open_to_read;
 use ortscope_channel::journal::JournalFileReader;
 use ortscope_core::batch::Batch;
 use ortscope_core::schema::{Column, TableId, TableKind};
@@ -39,7 +40,7 @@ impl SegmentRows {
     fn read(&mut self, number: usize) -> Result<Batch, ReadError> {
         let file = match &mut self.file {
             Some(file) => file,
-            None => self.file.insert(File::open(&self.segment.path)?),
+            None => self.file.insert(open_to_read(&self.segment.path)?),
         };
         let chunk = &self.segment.footer.chunks[number];
         let batch = self.segment.decode(file, chunk, |column| self.scan.wants_column(column))?;

@@ -4,6 +4,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use fs_err::File;
+use ortscope_channel::disk::open_to_read;
 use ortscope_core::batch::Batch;
 use ortscope_core::schema::{Column, TableId};
 use ortscope_core::tables::ReadError;
@@ -64,7 +65,7 @@ impl View {
 impl Segment {
     /// Reads the directory. The inner error says what is damaged.
     pub fn open(path: &Path) -> std::io::Result<Result<Self, String>> {
-        let mut file = File::open(path)?;
+        let mut file = open_to_read(path)?;
         let file_bytes = file.metadata()?.len();
         Ok(Footer::read(&mut file, file_bytes)?.map(|footer| {
             let views = footer.tables.iter().map(View::new).collect();

@@ -85,6 +85,7 @@ pub fn start(args: &EtlStartArgs, terminal: &Terminal) -> Result<Exit, Failure> 
         buffer_kilobytes: args.buffer_kb,
         minimum_buffers: args.min_buffers,
         maximum_buffers: args.max_buffers,
+        flush_seconds: args.flush_seconds,
         kernel,
         providers: args.provider.iter().copied().map(provider).collect(),
         samples_per_second: args.sample_hz,
@@ -94,6 +95,7 @@ pub fn start(args: &EtlStartArgs, terminal: &Terminal) -> Result<Exit, Failure> 
         ..Settings::default()
     };
     let notes = etw::start_to_file(&api, &settings).map_err(|error| failure(&error))?;
+    let notes: Vec<String> = notes.iter().map(ToString::to_string).collect();
     for note in &notes {
         terminal::print_error(&format!("{} {note}", terminal.paint(WARN, "warning:")));
     }
