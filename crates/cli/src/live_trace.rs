@@ -42,6 +42,9 @@ pub fn place(path: &Path) -> Result<PathBuf, Failure> {
         return Err(Failure::usage(format!("there is no directory {}", parent.display()))
             .with_hint("make it first, or choose another place for --perfetto"));
     }
+    // Whether it can be written is known only by writing.
+    drop(start(path, "")?);
+    fs_err::remove_file(path)?;
     Ok(path.to_owned())
 }
 

@@ -117,11 +117,12 @@ fn kind_of(start: &str) -> Kind {
     if is_chrome && !is_profile { Kind::Chrome } else { Kind::Profile }
 }
 
+/// What can be imported, for hints.
+pub const READS: &str = "'ortscope import' reads profiles of ONNX Runtime (JSON, enable_profiling) and of QNN (CSV, QHAS), traces of chrome://tracing (JSON), of Windows (.etl) and of Linux (perf.data)";
+
 /// A file that is none of those that can be imported.
 fn unknown(path: &Path, why: &str) -> Failure {
-    Failure::usage(format!("'{}' cannot be imported: {why}", path.display())).with_hint(
-        "'ortscope import' reads profiles of ONNX Runtime (JSON) and of QNN (CSV, QHAS), traces of chrome://tracing (JSON), of Windows (.etl) and of Linux (perf.data)",
-    )
+    Failure::usage(format!("'{}' cannot be imported: {why}", path.display())).with_hint(READS)
 }
 
 /// By its name; a file with another name by what it begins with: text is a profile.

@@ -112,7 +112,7 @@ fn rows_are_in_the_file_while_it_goes_on() {
         second += 1;
         live.consume(&batch(&[inference(second)])).unwrap();
     }
-    let Some(trace) = perfetto_reads(directory.path(), path.clone()) else { return };
+    let Some(trace) = perfetto_reads(directory.path(), path) else { return };
     let found: Vec<&Value> = trace["slices"].as_array().unwrap().iter().collect();
     assert!(number(&found[0][1]) >= (second - 3) as f64, "{found:?} of {second}");
     drop(live);

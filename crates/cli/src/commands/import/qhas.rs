@@ -79,7 +79,7 @@ pub fn run(args: &ImportArgs, text: &str, global: &GlobalArgs, terminal: &Termin
     let lost = qhas.skipped_operators;
     frame.lost("import", "nodes", lost)?;
     if lost > 0 {
-        frame.warn(format!("{} are beyond the limit", units::counted(lost, "node")));
+        frame.warn(format!("{} left out: beyond the limit", units::counted(lost, "node")));
     }
     let cycles: u64 = qhas.operators.iter().map(|operator| operator.cycles).sum();
     let document = serde_json::json!({

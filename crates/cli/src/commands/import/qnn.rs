@@ -65,7 +65,7 @@ pub fn run(args: &ImportArgs, text: &str, global: &GlobalArgs, terminal: &Termin
     frame.lost("import", "lines", lost)?;
     if lost > 0 {
         let lines = units::counted(lost, "line");
-        frame.warn(format!("{lines} could not be read or are beyond the limit"));
+        frame.warn(format!("{lines} left out: not readable, or beyond the limit"));
     }
     let cycles: u64 = profile.nodes.iter().map(|node| node.cycles).sum();
     let document = serde_json::json!({
