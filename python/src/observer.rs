@@ -82,6 +82,7 @@ impl Observer {
                 ortscope_version: env!("CARGO_PKG_VERSION").into(),
                 fingerprint: fingerprint(),
                 boot_id: ortscope_sources::boot_id(),
+                host: ortscope_sources::host_name(),
                 ..NewRecording::default()
             };
             let recording =

@@ -3,6 +3,7 @@
 import { mkdtempSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { gunzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Page } from "playwright-core";
 import type {
@@ -283,6 +284,30 @@ describe("interaction", () => {
       file,
     );
     expect(text).toBe(readFileSync(file, "utf8"));
+    await page.keyboard.press("Escape");
+  });
+
+  it("exports packed, and for formats of several files shows the command alone", async () => {
+    await page.goto(`${bench.url}/?view=operators`);
+    await page.waitForSelector(".menu");
+    await settle(page);
+    await page.keyboard.press("e");
+    const downloaded = async () => {
+      const [download] = await Promise.all([page.waitForEvent("download"), page.click('[data-field="download"]')]);
+      return { name: download.suggestedFilename(), bytes: readFileSync((await download.path())!) };
+    };
+    await page.selectOption('[data-field="format"]', "perfetto");
+    const plain = await downloaded();
+    await page.check('[data-field="gzip"]');
+    const packed = await downloaded();
+    expect(packed.name).toBe(`${plain.name}.gz`);
+    expect(gunzipSync(packed.bytes).equals(plain.bytes)).toBe(true);
+    await page.selectOption('[data-field="format"]', "etl");
+    expect(await page.isVisible('[data-field="gzip"]')).toBe(false);
+    expect((await downloaded()).name).toMatch(/\.etl$/);
+    await page.selectOption('[data-field="format"]', "tensorboard");
+    expect(await page.locator('[data-field="download"]').count()).toBe(0);
+    expect(await page.locator("dialog .command code").textContent()).toContain("--to tensorboard");
     await page.keyboard.press("Escape");
   });
 

@@ -17,6 +17,7 @@ mod process;
 mod python;
 mod run;
 mod runtimes;
+mod servers;
 mod source_scan;
 mod summary;
 mod test;

@@ -16,7 +16,7 @@ use crate::environment::{Environment, TO_TEST, Workspace};
 use crate::process::{self, Tee, Unavailable, seconds, succeed, tee};
 use crate::runtimes::{self, Platform};
 use crate::summary::{Counts, Outcome, Summary};
-use crate::{api, deps, models, python, run, web, windows};
+use crate::{api, deps, models, python, run, servers, web, windows};
 
 /// What a nextest run without a single test ends with.
 const NEXTEST_NO_TESTS: i32 = 4;
@@ -151,6 +151,10 @@ impl Prepared {
 }
 
 fn prepare(summary: &mut Summary, full: bool) -> Option<Prepared> {
+    // Before the environment, which one task at a time can hold.
+    if full {
+        summary.step("other engines", servers::prepare);
+    }
     let mut opened = None;
     summary.step("environment", || {
         let environment = Environment::open(Workspace::find()?, TO_TEST, false)?;

@@ -14,7 +14,7 @@ use crate::arguments::Arguments;
 use crate::environment::{Environment, TO_TEST, Workspace};
 use crate::process::{self, Tee, Unavailable, capture, find_program, tee};
 use crate::summary::{Counts, Outcome};
-use crate::{models, run};
+use crate::{models, run, servers};
 
 /// The oldest Node that Vite runs on.
 const OLDEST_NODE: (u32, u32) = (20, 19);
@@ -93,16 +93,11 @@ fn browser() -> Result<PathBuf> {
     if let Some(found) = std::env::var_os("ORTSCOPE_TEST_BROWSER").map(PathBuf::from).or_else(find) {
         return Ok(found);
     }
-    if let Some(apt) = find_program("apt-get") {
-        let mut install = Command::new(apt);
-        install.args(["install", "--yes", "--no-install-recommends", "chromium"]);
-        install.env("DEBIAN_FRONTEND", "noninteractive");
-        // Without the rights for it the reason below says what to do.
-        if process::step("chromium", || capture(&mut install)).is_ok()
-            && let Some(found) = find()
-        {
-            return Ok(found);
-        }
+    // Without the rights for it the reason below says what to do.
+    if servers::install("chromium")
+        && let Some(found) = find()
+    {
+        return Ok(found);
     }
     Err(unavailable("no Chromium was found: install it, or name one in ORTSCOPE_TEST_BROWSER"))
 }

@@ -5,6 +5,7 @@ mod commands;
 mod devices;
 mod exit;
 mod input_files;
+mod live_trace;
 mod logging;
 mod measure;
 mod model_file;

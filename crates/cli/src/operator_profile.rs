@@ -129,9 +129,8 @@ impl ProfileRead {
 
     pub fn refuse_foreign(&self, path: &Path) -> Result<(), Failure> {
         match &self.outcome.not_a_profile {
-            Some(why) => Err(Failure::new(Exit::Usage, format!("'{}': {why}", path.display())).with_hint(
-                "'ortscope import' reads the JSON that ONNX Runtime writes with enable_profiling, and traces of Windows (.etl)",
-            )),
+            Some(why) => Err(Failure::new(Exit::Usage, format!("'{}': {why}", path.display()))
+                .with_hint(crate::commands::import::READS)),
             None => Ok(()),
         }
     }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use ortscope_export::push::{Authorization, Destination, Protocol, PushError, PushOptions, PushState, Queue};
+use ortscope_store::Recording;
 
 use crate::args::{GlobalArgs, LivePushArgs, PushArgs, StateArgs};
-use crate::commands::export::host_name;
 use crate::commands::serve::state_directory;
 use crate::exit::{Exit, Failure};
 use crate::{units, values};
@@ -47,6 +47,13 @@ fn authorization() -> Result<Option<Authorization>, Failure> {
     })
 }
 
+/// The machine among the others: as the user says, as the recording says, or else this one.
+pub fn host(args: &PushArgs, recording: Option<&Recording>) -> String {
+    let recorded = recording.and_then(|recording| recording.manifest().host.clone());
+    let named = args.host.clone().or(recorded).or_else(ortscope_sources::host_name);
+    named.unwrap_or_else(|| "unknown".to_owned())
+}
+
 pub fn options(
     url: &str,
     protocol: Protocol,
@@ -78,7 +85,7 @@ pub fn options(
     Ok(PushOptions {
         protocol,
         destination,
-        host: args.host.clone().unwrap_or_else(host_name),
+        host: host(args, None),
         step,
         queue,
         queue_bytes,

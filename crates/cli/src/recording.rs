@@ -128,6 +128,7 @@ fn begin_in(config: &Config, request: SaveRequest<'_>, global: &GlobalArgs) -> R
         ortscope_version: env!("CARGO_PKG_VERSION").into(),
         fingerprint: fingerprint(&ortscope_sources::machine_facts(), &[]),
         boot_id: ortscope_sources::boot_id(),
+        host: ortscope_sources::host_name(),
         ..NewRecording::default()
     })?;
     let retention = Retention {

@@ -16,7 +16,7 @@ use crate::text::{Chunked, json};
 pub(crate) fn write(
     source: &RowSource<'_>,
     table: TableId,
-    out: &mut dyn Write,
+    out: &mut (dyn Write + Send),
 ) -> Result<TableRows, ExportError> {
     let mut out = Chunked::new(out);
     let names: Vec<&str> = table.def().columns.iter().map(|column| column.name).collect();

@@ -10,7 +10,10 @@ use crate::info::{SCHEMA, columns};
 use crate::source::{RowSource, TableRows};
 use crate::text::{Chunked, JsonRows};
 
-pub(crate) fn write(source: &RowSource<'_>, out: &mut dyn Write) -> Result<Vec<TableRows>, ExportError> {
+pub(crate) fn write(
+    source: &RowSource<'_>,
+    out: &mut (dyn Write + Send),
+) -> Result<Vec<TableRows>, ExportError> {
     let mut out = Chunked::new(out);
     out.text("{\"schema\":");
     out.json(SCHEMA);

@@ -10,7 +10,10 @@ use crate::source::{RowSource, TableRows};
 use crate::text::{Chunked, JsonRows};
 use crate::wire::records;
 
-pub(crate) fn write(source: &RowSource<'_>, out: &mut dyn Write) -> Result<Vec<TableRows>, ExportError> {
+pub(crate) fn write(
+    source: &RowSource<'_>,
+    out: &mut (dyn Write + Send),
+) -> Result<Vec<TableRows>, ExportError> {
     let mut out = Chunked::new(out);
     head(source, &mut out);
     let written = if source.options.records {

@@ -32,3 +32,4 @@ pub use info::{ExportInfo, SCHEMA};
 pub use options::{ExportOptions, Format};
 pub use run::{ExportReport, export, export_to};
 pub use target::ExportedFile;
+pub use trace::{LiveTrace, LiveTraceState, TraceHandle};

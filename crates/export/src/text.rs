@@ -11,13 +11,20 @@ use serde::Serialize;
 const CHUNK_BYTES: usize = 64 << 10;
 
 pub(crate) struct Chunked<'w> {
-    out: &'w mut dyn Write,
+    out: Box<dyn Write + Send + 'w>,
     pub(crate) bytes: Vec<u8>,
+    written: u64,
 }
 
 impl<'w> Chunked<'w> {
-    pub(crate) fn new(out: &'w mut dyn Write) -> Self {
-        Self { out, bytes: Vec::with_capacity(CHUNK_BYTES + CHUNK_BYTES / 4) }
+    pub(crate) fn new(out: impl Write + Send + 'w) -> Self {
+        let bytes = Vec::with_capacity(CHUNK_BYTES + CHUNK_BYTES / 4);
+        Self { out: Box::new(out), bytes, written: 0 }
+    }
+
+    /// Bytes that have left the buffer.
+    pub(crate) fn written(&self) -> u64 {
+        self.written
     }
 
     /// Something is complete: here the output may be cut.
@@ -27,6 +34,7 @@ impl<'w> Chunked<'w> {
 
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.out.write_all(&self.bytes)?;
+        self.written += self.bytes.len() as u64;
         self.bytes.clear();
         Ok(())
     }

@@ -49,7 +49,7 @@ pub use kernel_source::{
     ClassCost, KernelCounts, KernelHandle, KernelSource, KernelSummary, OnMilli, ProcessMilli,
 };
 pub use kernel_stacks::{StackSource, Stacks, StacksHandle};
-pub use machine::MachineFacts;
+pub use machine::{MachineFacts, host_name};
 pub use peak::{MachinePeak, measure_peak};
 pub use process::{ProcessUsage, UsageError};
 pub use processors::{CoreKind, Processor};

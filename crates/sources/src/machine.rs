@@ -53,3 +53,11 @@ impl MachineFacts {
         facts.chain(drivers).collect()
     }
 }
+
+/// What this machine calls itself; each system has one of these.
+pub fn host_name() -> Option<String> {
+    let variables = ["COMPUTERNAME", "HOSTNAME"].iter().filter_map(|name| std::env::var(name).ok());
+    let files = ["/proc/sys/kernel/hostname", "/etc/hostname"];
+    let files = files.iter().filter_map(|path| std::fs::read_to_string(path).ok());
+    variables.chain(files).map(|name| name.trim().to_owned()).find(|name| !name.is_empty())
+}

@@ -41,6 +41,10 @@ pub struct Manifest {
     pub started: WallAnchor,
     /// The machine's boot, so that two recordings of one boot can be laid on one time line.
     pub boot_id: Option<String>,
+    /// What the recorded machine calls itself, for exports that put many machines together. Not known of imports, nor of
+    /// recordings of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// Facts that decide whether two recordings can be compared: cpu_model, logical_cpus, governor, os, ort_version …
     pub fingerprint: BTreeMap<String, String>,
     /// `session_ids[n]` names session number n of the channel in this recording, for recovery from its rings.
@@ -140,6 +144,7 @@ impl Manifest {
             command: None,
             started: WallAnchor { monotonic_nanos: 0, unix_nanos: 0, error_nanos: u64::MAX },
             boot_id: None,
+            host: None,
             fingerprint: BTreeMap::new(),
             session_ids: Vec::new(),
             channels: Vec::new(),

@@ -33,11 +33,22 @@ describe("command to copy", () => {
     expect(shellQuote("it's")).toBe("'it'\\''s'");
     const filter = filterLine("op:Conv dur>1ms", { from: 1500, to: 2000 });
     expect(filter).toBe("op:Conv dur>1ms from:1.5s to:2s");
-    const choice = { format: "csv", table: "operators" };
+    const choice = { format: "csv", table: "operators", gzip: false };
     expect(exportCommand("run1", choice, filter)).toBe(
       "ortscope export run1 --to csv --table operators --filter 'op:Conv dur>1ms from:1.5s to:2s' --output run1-operators.csv",
     );
     expect(new URL(exportPath("run1", choice, filter), "http://x").searchParams.get("filter")).toBe(filter);
+  });
+
+  it("compresses where asked, and names a directory for formats of several files", () => {
+    const packed = { format: "perfetto", table: null, gzip: true };
+    expect(exportCommand("run1", packed, "")).toBe(
+      "ortscope export run1 --to perfetto --gzip --output run1.pftrace.gz",
+    );
+    expect(exportPath("run1", packed, "")).toBe("/api/v1/recordings/run1/export?format=perfetto&gzip=true");
+    expect(exportCommand("run1", { format: "tensorboard", table: null, gzip: false }, "")).toBe(
+      "ortscope export run1 --to tensorboard --output tensorboard",
+    );
   });
 });
 

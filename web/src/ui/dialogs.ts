@@ -2,7 +2,7 @@
 
 import { send } from "../api/client";
 import type { ControlState } from "../api/types";
-import { exportCommand, exportName, exportPath, filterLine } from "../logic/command";
+import { exportCommand, exportName, exportPath, filterLine, FORMATS } from "../logic/command";
 import { KEYS } from "../logic/filter";
 import { bytes, metric, percent, text } from "../logic/format";
 import { RATES_HERTZ } from "../logic/live";
@@ -251,17 +251,6 @@ function controlSettings(app: App): HTMLElement {
   );
 }
 
-const FORMATS: readonly { format: string; label: string; table: boolean }[] = [
-  { format: "json", label: "JSON", table: false },
-  { format: "jsonl", label: "JSON lines", table: false },
-  { format: "csv", label: "CSV (one table)", table: true },
-  { format: "parquet", label: "Parquet (one table)", table: true },
-  { format: "sqlite", label: "SQLite", table: false },
-  { format: "chrome", label: "Chrome / Perfetto trace", table: false },
-  { format: "perfetto", label: "Perfetto packets", table: false },
-  { format: "prometheus", label: "Prometheus text", table: false },
-];
-
 export function exportDialog(app: App): void {
   const { source } = app;
   if (source.kind === "live") {
@@ -298,11 +287,18 @@ export function exportDialog(app: App): void {
   );
   if (tables.includes("operators")) table.value = "operators";
   const tableRow = h("label", { class: "setting" }, h("span", {}, "Table"), table);
+  const gzip = h("input", { type: "checkbox", "data-field": "gzip" });
+  const gzipRow = h("label", { class: "setting" }, h("span", {}, "Compress (gzip)"), gzip);
   const host = h("div", { class: "export-result" });
   const update = () => {
     const chosen = FORMATS.find((each) => each.format === format.value)!;
     tableRow.hidden = !chosen.table;
-    const choice = { format: chosen.format, table: chosen.table ? table.value : null };
+    gzipRow.hidden = !chosen.gzip;
+    const choice = {
+      format: chosen.format,
+      table: chosen.table ? table.value : null,
+      gzip: chosen.gzip && gzip.checked,
+    };
     fill(
       host,
       h(
@@ -310,22 +306,25 @@ export function exportDialog(app: App): void {
         {},
         filter ? h("span", {}, "Only what the filter leaves: ", h("code", {}, filter)) : "The whole recording.",
       ),
-      h(
-        "a",
-        {
-          class: "button primary",
-          href: exportPath(source.id, choice, filter),
-          download: exportName(source.id, choice),
-          "data-field": "download",
-        },
-        "Download",
-      ),
-      h("p", { class: "note" }, "The same on the command line:"),
+      ...(chosen.directory
+        ? [h("p", { class: "note" }, "Several files in a directory, which the command line writes:")]
+        : [
+            h(
+              "a",
+              {
+                class: "button primary",
+                href: exportPath(source.id, choice, filter),
+                download: exportName(source.id, choice),
+                "data-field": "download",
+              },
+              "Download",
+            ),
+            h("p", { class: "note" }, "The same on the command line:"),
+          ]),
       command(exportCommand(source.id, choice, filter)),
     );
   };
-  format.addEventListener("change", update);
-  table.addEventListener("change", update);
+  for (const field of [format, table, gzip]) field.addEventListener("change", update);
   update();
-  openDialog("Export", h("label", { class: "setting" }, h("span", {}, "Format"), format), tableRow, host);
+  openDialog("Export", h("label", { class: "setting" }, h("span", {}, "Format"), format), tableRow, gzipRow, host);
 }

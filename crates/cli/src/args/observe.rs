@@ -122,6 +122,9 @@ pub struct WatchArgs {
     /// Keep no recording
     #[arg(long, conflicts_with = "save")]
     pub no_save: bool,
+    /// Also draw a trace for Perfetto that grows meanwhile and opens at any moment: FILE.pftrace
+    #[arg(long, value_name = "FILE")]
+    pub perfetto: Option<PathBuf>,
     #[command(flatten)]
     pub push: LivePushArgs,
 }

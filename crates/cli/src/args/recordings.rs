@@ -194,10 +194,12 @@ pub struct ExportArgs {
   ortscope import profile.json --name before-fusion && ortscope report last
   ortscope import pytorch_trace.json.gz
   ortscope import qnn_profile.csv
+  ortscope import qhas.json
   ortscope import perf.data
 
-Reads ONNX Runtime's profile JSON of every version from 1.15 on, QNN's CSV, traces of chrome://tracing as JSON,
-traces of Windows (.etl) and files of Linux's perf record; what is damaged is skipped and counted.")]
+Reads ONNX Runtime's profile JSON of every version from 1.15 on, QNN's profile (CSV) and its
+analysis (QHAS, JSON), traces of chrome://tracing as JSON, traces of Windows (.etl) and files of
+Linux's perf record; what is damaged is skipped and counted.")]
 pub struct ImportArgs {
     /// The file
     pub file: PathBuf,

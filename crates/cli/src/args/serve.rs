@@ -48,6 +48,9 @@ pub struct ServeArgs {
     /// Grams of carbon dioxide per kilowatt hour where you are, for the energy panel
     #[arg(long, value_name = "GRAMS")]
     pub carbon: Option<f64>,
+    /// Draw what is watched into a trace for Perfetto that grows meanwhile and opens at any moment: FILE.pftrace
+    #[arg(long, value_name = "FILE")]
+    pub perfetto: Option<PathBuf>,
     #[command(flatten)]
     pub push: LivePushArgs,
     #[command(flatten)]

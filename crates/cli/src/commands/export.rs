@@ -32,8 +32,9 @@ pub fn run(args: &ExportArgs, global: &GlobalArgs, terminal: &Terminal) -> Resul
         Some(name) => Format::from_name(name)?,
         None => Format::by_extension(output)?,
     };
-    let options = options(args, format)?;
+    let mut options = options(args, format)?;
     let recording = Recording::open(&open_store(global)?.resolve(&args.run)?)?;
+    options.host = push::host(&args.push, Some(&recording));
     let info = ExportInfo::from_manifest(recording.manifest());
     let report = ortscope_export::export(&recording, &info, &options, output)?;
     if terminal.json {
@@ -74,10 +75,11 @@ fn push(url: &str, args: &ExportArgs, global: &GlobalArgs, terminal: &Terminal) 
             Failure::usage(message).with_hint("--to remote-write or --to otlp; for the others, -o PATH")
         );
     };
-    let push = push::options(url, protocol, &args.push, global)?;
+    let mut push = push::options(url, protocol, &args.push, global)?;
     // Which format it is does not matter: rows are chosen in the same way.
     let options = options(args, Format::Prometheus)?;
     let recording = Recording::open(&open_store(global)?.resolve(&args.run)?)?;
+    push.host = push::host(&args.push, Some(&recording));
     let info = ExportInfo::from_manifest(recording.manifest());
     let report = push_recording(&recording, &info, &options, &push)?;
     if terminal.json {
@@ -140,24 +142,14 @@ fn options(args: &ExportArgs, format: Format) -> Result<ExportOptions, Failure> 
         })?);
     }
     Ok(ExportOptions {
-        format,
         filter,
         every_tick: args.every_tick,
         gzip: args.gzip,
         records: args.records,
         tables: (!tables.is_empty()).then_some(tables),
         overwrite: args.force,
-        host: args.push.host.clone().unwrap_or_else(host_name),
+        ..ExportOptions::new(format)
     })
-}
-
-/// What this machine calls itself; each system has one of these.
-pub fn host_name() -> String {
-    let variables = ["COMPUTERNAME", "HOSTNAME"].iter().filter_map(|name| std::env::var(name).ok());
-    let files = ["/proc/sys/kernel/hostname", "/etc/hostname"];
-    let files = files.iter().filter_map(|path| std::fs::read_to_string(path).ok());
-    let name = variables.chain(files).map(|name| name.trim().to_owned()).find(|name| !name.is_empty());
-    name.unwrap_or_else(|| "unknown".to_owned())
 }
 
 fn denied(error: &std::io::Error) -> bool {

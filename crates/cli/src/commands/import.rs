@@ -2,6 +2,7 @@
 
 mod batches;
 mod chrome;
+mod frame;
 mod modules;
 mod perf;
 mod profile;
@@ -23,6 +24,7 @@ pub use trace::{Imported, import_trace};
 use crate::args::{GlobalArgs, ImportArgs};
 use crate::exit::{Exit, Failure};
 use crate::terminal::Terminal;
+use crate::units;
 
 pub fn run(args: &ImportArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     if is_trace(&args.file) {
@@ -60,9 +62,18 @@ const LOOK_BYTES: u64 = 256 << 10;
 /// A profile of QNN is read at once.
 const MOST_TEXT: u64 = 1 << 30;
 
+/// Unpacked; more than is read at once is refused, since half of a profile would pass for the whole.
 fn whole_text(path: &Path) -> Result<String, Failure> {
+    text_up_to(opened(path)?, MOST_TEXT, path)
+}
+
+fn text_up_to(input: impl Read, most: u64, path: &Path) -> Result<String, Failure> {
     let mut text = Vec::new();
-    opened(path)?.take(MOST_TEXT).read_to_end(&mut text)?;
+    input.take(most + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > most {
+        let message = format!("'{}' has more than {} of text", path.display(), units::bytes(most as f64));
+        return Err(Failure::usage(message).with_hint("profile fewer executions"));
+    }
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
@@ -106,11 +117,12 @@ fn kind_of(start: &str) -> Kind {
     if is_chrome && !is_profile { Kind::Chrome } else { Kind::Profile }
 }
 
+/// What can be imported, for hints.
+pub const READS: &str = "'ortscope import' reads profiles of ONNX Runtime (JSON, enable_profiling) and of QNN (CSV, QHAS), traces of chrome://tracing (JSON), of Windows (.etl) and of Linux (perf.data)";
+
 /// A file that is none of those that can be imported.
 fn unknown(path: &Path, why: &str) -> Failure {
-    Failure::usage(format!("'{}' cannot be imported: {why}", path.display())).with_hint(
-        "'ortscope import' reads profiles of ONNX Runtime (JSON) and of QNN (CSV, QHAS), traces of chrome://tracing (JSON), of Windows (.etl) and of Linux (perf.data)",
-    )
+    Failure::usage(format!("'{}' cannot be imported: {why}", path.display())).with_hint(READS)
 }
 
 /// By its name; a file with another name by what it begins with: text is a profile.
@@ -129,6 +141,20 @@ fn is_trace(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Once a file above the limit was cut without a word.
+    #[test]
+    fn a_text_above_the_limit_is_refused() {
+        let path = Path::new("qnn.csv");
+        assert_eq!(text_up_to(&b"12345"[..], 5, path).expect("it fits"), "12345");
+        let failure = text_up_to(&b"123456"[..], 5, path).expect_err("it does not fit");
+        assert_eq!(failure.exit, Exit::Usage);
+        assert!(
+            failure.message.contains("qnn.csv") && failure.message.contains("5 B"),
+            "{}",
+            failure.message
+        );
+    }
 
     #[test]
     fn texts_are_told_apart_by_how_they_begin() {

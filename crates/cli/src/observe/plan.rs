@@ -1,6 +1,7 @@
 //! From arguments to a plan: what to watch, how often, for how long.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ortscope_core::config::{Aggregation, UseCase};
@@ -13,7 +14,7 @@ use super::etw_settings;
 use super::flame::FlameFile;
 use crate::args::{GlobalArgs, LiveProvider, WatchArgs};
 use crate::exit::Failure;
-use crate::{settings, values};
+use crate::{live_trace, settings, values};
 
 #[derive(Debug)]
 pub struct ObservePlan {
@@ -39,6 +40,8 @@ pub struct ObservePlan {
     pub spike_percent: Option<f64>,
     /// Where metrics are pushed to meanwhile.
     pub push: Option<PushOptions>,
+    /// A trace that grows meanwhile.
+    pub trace: Option<PathBuf>,
     /// What is watched, in words.
     pub subject: String,
 }
@@ -103,6 +106,7 @@ pub fn plan(
         cpu_aggregation: config.monitoring.cpu.aggregation,
         spike_percent: args.spike,
         push: crate::push::live(&args.push, global)?,
+        trace: args.perfetto.as_deref().map(live_trace::place).transpose()?,
         subject,
     })
 }

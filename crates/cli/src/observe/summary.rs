@@ -14,6 +14,7 @@ use super::kernel::{self, Kernel};
 use super::plan::ObservePlan;
 use super::stacks::{self, Sampling};
 use super::watch::{Ending, Observed};
+use crate::live_trace::TraceDocument;
 use crate::recording::Saved;
 use crate::terminal::{BOLD, DIM, Terminal, WARN};
 use crate::units;
@@ -52,6 +53,8 @@ pub struct ObserveDocument {
     pub sampling: Option<Sampling>,
     /// With `--flame-python`: the functions of Python programs alone.
     pub python_sampling: Option<Sampling>,
+    /// With `--perfetto`.
+    pub trace: Option<TraceDocument>,
     /// With `--spike`, in the order of time.
     pub spikes: Option<Vec<Spike>>,
     pub spikes_not_listed: u64,
@@ -88,7 +91,17 @@ pub struct Unavailable {
 
 pub fn document(plan: &ObservePlan, observed: Observed) -> ObserveDocument {
     let Observed {
-        collected, ending, seconds, own_cost, backend, losses, source_errors, kernel, exit, ..
+        collected,
+        ending,
+        seconds,
+        own_cost,
+        backend,
+        losses,
+        source_errors,
+        kernel,
+        trace,
+        exit,
+        ..
     } = observed;
     let mut processes = collected.processes.summaries();
     let processes_not_listed = processes.len().saturating_sub(MOST_PROCESSES) as u64;
@@ -99,6 +112,7 @@ pub fn document(plan: &ObservePlan, observed: Observed) -> ObserveDocument {
     });
     let mut notes = collected.notes;
     notes.extend(source_errors.into_iter().map(|(source, error)| format!("{source}: {error}")));
+    notes.extend(trace.iter().flat_map(|trace| trace.notes.clone()));
     // Only where they were asked for: otherwise the hint says how to.
     let no_cycles = collected.unavailable.iter().find(|row| {
         row.track.ends_with("cpu_cycles")
@@ -124,6 +138,7 @@ pub fn document(plan: &ObservePlan, observed: Observed) -> ObserveDocument {
         kernel: kernel.map(Kernel::from),
         sampling: None,
         python_sampling: None,
+        trace: trace.as_ref().map(TraceDocument::new),
         spikes,
         spikes_not_listed,
         watching: Watching {
@@ -270,6 +285,7 @@ pub fn show(document: &ObserveDocument, terminal: &Terminal) -> Vec<String> {
             watching.memory_bytes.map_or("memory n/a".to_owned(), |bytes| units::bytes(bytes as f64))
         ),
     ));
+    lines.extend(document.trace.as_ref().map(TraceDocument::line));
     for note in &document.notes {
         lines.extend(note_lines(note).iter().map(|line| terminal.paint(WARN, line)));
     }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use ortscope_core::metric::Availability;
 use ortscope_core::pipeline::{Control, Emitter, Pipeline, Source, SourceError, SourceInfo};
 use ortscope_export::push::{PushHandle, PushSink, PushState};
+use ortscope_export::{LiveTraceState, TraceHandle};
 use ortscope_sources::kernel::{Class, SampleOptions, TraceOptions};
 use ortscope_sources::sampler::{OwnCost, ProcessSampler};
 use ortscope_sources::{
@@ -68,6 +69,8 @@ pub struct Observed {
     pub python_stacks: Option<Stacks>,
     /// How the push ended, if there was one.
     pub push: Option<PushState>,
+    /// What became of a growing trace.
+    pub trace: Option<LiveTraceState>,
     /// Of the program that `record` started.
     pub exit: Option<ExitStatus>,
 }
@@ -167,6 +170,12 @@ pub fn watch(
         push = Some(sink.handle());
         pipeline = pipeline.sink(sink);
     }
+    let mut trace: Option<TraceHandle> = None;
+    if let Some(path) = &plan.trace {
+        let sink = crate::live_trace::start(path, &plan.subject)?;
+        trace = Some(sink.handle());
+        pipeline = pipeline.sink(sink);
+    }
     let running = pipeline.sink(collector.clone()).start()?;
     let begun = Instant::now();
     let is_ready = || {
@@ -234,6 +243,7 @@ pub fn watch(
         stacks: stacks.and_then(|handle| handle.take()),
         python_stacks: python_stacks.and_then(|handle| handle.take()),
         push: push.map(|handle| handle.state()),
+        trace: trace.map(|handle| handle.state()),
         exit,
     })
 }

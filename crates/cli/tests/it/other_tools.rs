@@ -16,7 +16,7 @@ fn imported(place: &Place) {
 }
 
 /// Rows of a table of the last recording.
-fn rows(place: &Place, table: &str) -> u64 {
+pub fn rows(place: &Place, table: &str) -> u64 {
     let name = format!("{table}.jsonl");
     let arguments = ["export", "last", "-o", name.as_str(), "--table", table, "--force", "--json"];
     place.ortscope(&arguments).json()["rows"].as_u64().expect("a number")
@@ -77,6 +77,14 @@ fn files_for_other_tools_are_written() {
 
 /// Takes this many requests, and says 200 to each.
 fn far_end(requests: usize) -> (String, std::thread::JoinHandle<usize>) {
+    far_end_that_says(requests, "200 OK", "")
+}
+
+fn far_end_that_says(
+    requests: usize,
+    status: &'static str,
+    words: &'static str,
+) -> (String, std::thread::JoinHandle<usize>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}/api/v1/write", listener.local_addr().expect("its address"));
     let thread = std::thread::Builder::new().name("far end".into()).spawn(move || {
@@ -101,7 +109,8 @@ fn far_end(requests: usize) -> (String, std::thread::JoinHandle<usize>) {
                 }
             }
             bytes += all.len();
-            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").ok();
+            let answer = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{words}", words.len());
+            stream.write_all(answer.as_bytes()).ok();
         }
         bytes
     });
@@ -140,79 +149,105 @@ fn a_push_says_what_arrived_and_what_is_wrong() {
     place.ortscope(&arguments).expect_error(5, &["cannot be used", "hint:"]);
 }
 
-/// A file that the real `perf` wrote, if it can record here.
+/// Who is refused is told why, in the far end's own words, and by the exit code.
 #[test]
-fn samples_of_perf_are_imported() {
+fn a_far_end_that_refuses_ends_with_its_words() {
     let place = Place::new();
-    let path = place.directory.path().join("perf.data");
-    let recorded = std::process::Command::new("perf")
-        .args(["record", "-q", "-e", "cpu-clock", "-F", "499", "-g", "-o"])
-        .arg(&path)
-        .args(["--", "sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"])
-        .output();
-    if !recorded.is_ok_and(|output| output.status.success()) {
-        skips::skipped("perf is not installed, or may not record here");
+    imported(&place);
+    let push = |url: &str, queue: &str| {
+        place.ortscope(&["export", "p", "--to", "remote-write", "--url", url, "--queue", queue])
+    };
+    let (url, thread) = far_end_that_says(1, "401 Unauthorized", "who are you");
+    push(&url, "q1").expect_error(5, &["does not let us in (401): who are you", "hint:"]);
+    thread.join().unwrap();
+    let (url, thread) = far_end_that_says(1, "400 Bad Request", "out of bounds");
+    let refused = push(&url, "q2").expect_code(20);
+    assert!(refused.stderr().contains("were refused") && refused.stderr().contains("out of bounds"));
+    thread.join().unwrap();
+    // Nothing waits: what was refused is not sent again.
+    let left = std::fs::read_dir(place.directory.path().join("q2")).unwrap();
+    assert!(left.flatten().all(|entry| entry.metadata().unwrap().len() < 200));
+}
+
+/// A certificate that nobody vouches for: that of our own server.
+#[test]
+fn a_certificate_that_is_not_trusted_loses_nothing() {
+    use std::io::BufRead as _;
+    let place = Place::new();
+    imported(&place);
+    let mut serving = place
+        .command(&["serve", "--listen", "127.0.0.1:0", "--tls", "auto", "--json", "--state", "state"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let mut line = String::new();
+    std::io::BufReader::new(serving.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let document: serde_json::Value = serde_json::from_str(&line).unwrap();
+    let url = format!("https://{}/api/v1/write", document["addresses"][0].as_str().unwrap());
+    let push =
+        place.ortscope(&["export", "p", "--to", "remote-write", "--url", &url, "--queue", "q", "--json"]);
+    serving.kill().ok();
+    serving.wait().ok();
+    if push.stderr().contains("no file of certificates") {
+        skips::skipped("this system has no certificates to trust");
         return;
     }
-    let script = std::process::Command::new("perf")
-        .args(["script", "-F", "comm", "-G", "-i"])
-        .arg(&path)
-        .output()
-        .unwrap();
-    let theirs =
-        String::from_utf8_lossy(&script.stdout).lines().filter(|line| !line.trim().is_empty()).count() as u64;
-    let document = place.ortscope(&["import", "perf.data", "--json"]).expect_code(0).json();
-    assert!(theirs > 0, "{}", String::from_utf8_lossy(&script.stderr));
-    assert_eq!(document["samples"], theirs);
-    assert_eq!(document["unreadable"], 0);
-    assert_eq!(rows(&place, "kernel_events"), theirs);
-    let text = std::fs::read_to_string(place.directory.path().join("kernel_events.jsonl")).unwrap();
-    assert!(text.contains("+0x"), "frames have the names of their files: {text}");
-}
-
-/// Files of Qualcomm's tools that others have published, if they are here.
-fn qnn_file(name: &str) -> Option<std::path::PathBuf> {
-    let root = std::env::var_os("ORTSCOPE_CORPUS").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        std::path::PathBuf::from,
-    );
-    let path = root.join("hardware").join(name);
-    if path.is_file() {
-        return Some(path);
-    }
-    skips::skipped(&format!("no file {}; set ORTSCOPE_CORPUS", path.display()));
-    None
+    push.expect_error(5, &["no secure connection", "certificate", "hint:"]);
 }
 
 #[test]
-fn an_analysis_of_qnn_is_imported() {
-    let Some(path) = qnn_file("qhas_resnet50.json") else { return };
-    let text = std::fs::read_to_string(&path).expect("the file");
-    let file: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    let nodes = file["data"]["qnn_op_instances_nodes"]["data"].as_array().expect("nodes");
-    let cycles: u64 = nodes.iter().filter_map(|node| node["cycles"].as_u64()).sum();
+fn a_trace_grows_while_a_program_runs() {
     let place = Place::new();
-    let document = place.ortscope(&["import", &path.display().to_string(), "--json"]).expect_code(0).json();
-    assert_eq!(document["schema"], "ortscope.import.qhas/1");
-    assert_eq!((&document["nodes"], &document["cycles"]), (&nodes.len().into(), &cycles.into()));
-    assert_eq!(rows(&place, "operators"), nodes.len() as u64);
-    let exported = std::fs::read_to_string(place.directory.path().join("operators.jsonl")).unwrap();
-    let summed: u64 = exported
-        .lines()
-        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok()?["cycles"].as_u64())
-        .sum();
-    assert_eq!(summed, cycles);
-    place.ortscope(&["report", "last"]).expect_code(0);
+    let program = env!("CARGO_BIN_EXE_ortscope");
+    let recorded = |file: &str| {
+        place.ortscope(&[
+            "record",
+            "--no-inject",
+            "--perfetto",
+            file,
+            "--json",
+            "--",
+            program,
+            "doctor",
+            "-q",
+        ])
+    };
+    // The program's own words come first.
+    let run = recorded("t.pftrace");
+    let text = run.stdout();
+    let at = text.rfind("\n{\n").map_or(0, |at| at + 1);
+    let document: serde_json::Value = serde_json::from_str(&text[at..]).expect("the document");
+    assert!(document["trace"]["rows"].as_u64().unwrap() > 0, "{document}");
+    let file = std::fs::read(place.directory.path().join("t.pftrace")).unwrap();
+    assert_eq!(document["trace"]["bytes"].as_u64(), Some(file.len() as u64));
+    assert_eq!(document["trace"]["left_out"], 0);
+    // A packet of `Trace` first, and what it is of.
+    assert!(file[0] == 0x0a && file.windows(16).any(|window| window == b"ortscope_version"));
+    recorded("t.pftrace").expect_error(2, &["exists already", "hint:"]);
+    recorded("no/t.pftrace").expect_error(2, &["there is no directory", "hint:"]);
+    let shown = place.ortscope(&["serve", "p.ortscope", "--perfetto", "x.pftrace"]);
+    assert_ne!(shown.code(), 0);
 }
 
+/// The machine of an export is the one that was recorded, not the one that exports.
 #[test]
-fn a_profile_of_qnn_is_imported() {
-    let Some(path) = qnn_file("qnn_profile_resnet50.csv") else { return };
+fn exports_name_the_recorded_machine() {
     let place = Place::new();
-    let document = place.ortscope(&["import", &path.display().to_string(), "--json"]).expect_code(0).json();
-    assert_eq!(document["schema"], "ortscope.import.qnn/1");
-    let nodes = document["nodes"].as_u64().expect("a number");
-    assert!(nodes > 10, "{document}");
-    assert_eq!(rows(&place, "operators"), nodes);
-    place.ortscope(&["report", "last"]).expect_code(0);
+    let program = env!("CARGO_BIN_EXE_ortscope");
+    let on = |host: &str, arguments: &[&str]| {
+        let mut command = place.command(arguments);
+        command.env("COMPUTERNAME", host).env("HOSTNAME", host).output().expect("it starts")
+    };
+    on("box7", &["record", "--no-inject", "--save", "r", "--", program, "doctor", "-q"]);
+    let exported = on("elsewhere", &["export", "r", "--to", "fleet", "-o", "fleet"]);
+    assert!(exported.status.success(), "{}", String::from_utf8_lossy(&exported.stderr));
+    let text = String::from_utf8_lossy(&exported.stdout).into_owned();
+    assert!(text.contains("host=box7") && !text.contains("host=elsewhere"), "{text}");
+    let named = on("elsewhere", &["export", "r", "--to", "fleet", "-o", "fleet", "--host", "mine"]);
+    assert!(String::from_utf8_lossy(&named.stdout).contains("host=mine"));
+    // What nobody recorded has no machine of its own: it is that of whoever exports it.
+    imported(&place);
+    let imported = on("elsewhere", &["export", "p", "--to", "fleet", "-o", "fleet"]);
+    assert!(String::from_utf8_lossy(&imported.stdout).contains("host=elsewhere"));
 }

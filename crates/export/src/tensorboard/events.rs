@@ -72,7 +72,7 @@ fn shape(out: &mut Vec<u8>, sizes: &[u64]) {
 }
 
 impl<'w> EventFile<'w> {
-    pub(super) fn new(out: &'w mut dyn Write, unix_ns: u64) -> io::Result<Self> {
+    pub(super) fn new(out: &'w mut (dyn Write + Send), unix_ns: u64) -> io::Result<Self> {
         let mut file = Self { out: Chunked::new(out), described: BTreeSet::new() };
         let mut first = Vec::new();
         real(&mut first, event::WALL_TIME, unix_ns as f64 / 1e9);

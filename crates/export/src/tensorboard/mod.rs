@@ -227,7 +227,7 @@ impl Writer<'_> {
     }
 
     /// The event file; returns the rows that are in it.
-    fn events(&self, part: &Part, out: &mut dyn Write) -> Result<u64, ExportError> {
+    fn events(&self, part: &Part, out: &mut (dyn Write + Send)) -> Result<u64, ExportError> {
         let mut file = EventFile::new(out, self.source.info.started.unix_nanos)?;
         let mut rows = self.latencies(part, &mut file)?;
         if self.is_first {

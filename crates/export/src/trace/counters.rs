@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use std::io;
 use std::iter::Peekable;
 
+use ortscope_core::batch::Batch;
 use ortscope_core::schema::{
     DeviceSampleRow, MemoryRow, ProcessSampleRow, SystemSampleRow, TableId, Text, TickRow,
 };
 use ortscope_core::tables::Scan;
 
-use super::Names;
+use super::drawing::Names;
 use super::events::Events;
-use crate::error::ExportError;
 use crate::source::RowSource;
 
 /// Things with counters of their own; more are not drawn, and counted.
@@ -132,13 +132,13 @@ fn draw(
 }
 
 /// The ticks of a sampled table, read along with its rows.
-struct Ticks<'a> {
+pub(super) struct Ticks<'a> {
     times: Peekable<Box<dyn Iterator<Item = u64> + 'a>>,
     before: Option<u64>,
 }
 
 impl<'a> Ticks<'a> {
-    fn new(source: &'a RowSource<'_>, table: TableId) -> Self {
+    pub(super) fn new(source: &'a RowSource<'_>, table: TableId) -> Self {
         let name = table.def().name;
         let batches = source.scan(TableId::Ticks, &Scan::all());
         // Without ticks rates are only spread over longer times: an error here need not end the export.
@@ -150,7 +150,7 @@ impl<'a> Ticks<'a> {
         Self { times: times.peekable(), before: None }
     }
 
-    fn before(&mut self, time_ns: u64) -> Option<u64> {
+    pub(super) fn before(&mut self, time_ns: u64) -> Option<u64> {
         while let Some(tick) = self.times.next_if(|tick| *tick < time_ns) {
             self.before = Some(tick);
         }
@@ -158,112 +158,132 @@ impl<'a> Ticks<'a> {
     }
 }
 
-pub(super) fn processes(
-    source: &RowSource<'_>,
-    events: &mut Events<'_>,
-    names: &Names,
-) -> Result<u64, ExportError> {
-    let mut ticks = Ticks::new(source, TableId::ProcessSamples);
-    let mut drawn: HashMap<(u64, u64), Drawn> = HashMap::new();
-    let (mut rows, mut left_out) = (0, 0u64);
-    for batch in source.batches(TableId::ProcessSamples) {
-        for row in batch?.rows::<ProcessSampleRow>() {
+/// What was drawn of everything.
+#[derive(Default)]
+pub(super) struct Counters {
+    machine: Option<Drawn>,
+    processes: HashMap<(u64, u64), Drawn>,
+    processes_left_out: u64,
+    devices: ByName,
+    memory: ByName,
+}
+
+impl Counters {
+    pub(super) fn processes(
+        &mut self,
+        events: &mut Events<'_>,
+        batch: &Batch,
+        names: &Names,
+        tick_before: &mut dyn FnMut(u64) -> Option<u64>,
+    ) -> io::Result<u64> {
+        let mut rows = 0;
+        for row in batch.rows::<ProcessSampleRow>() {
             let key = (row.pid, row.process_start);
-            if !drawn.contains_key(&key) {
-                if drawn.len() >= MAX_THINGS {
-                    left_out += 1;
+            if !self.processes.contains_key(&key) {
+                if self.processes.len() >= MAX_THINGS {
+                    self.processes_left_out += 1;
                     continue;
                 }
                 let process = events.process(&names.process(row.pid, row.process_start))?;
-                drawn.insert(key, Drawn::new(process, PROCESS_LEVELS, PROCESS_RATES));
+                self.processes.insert(key, Drawn::new(process, PROCESS_LEVELS, PROCESS_RATES));
             }
-            if let Some(drawn) = drawn.get_mut(&key) {
-                let tick = ticks.before(row.timestamp_ns);
+            if let Some(drawn) = self.processes.get_mut(&key) {
+                let tick = tick_before(row.timestamp_ns);
                 drawn.row(events, &row, row.timestamp_ns, tick, (PROCESS_LEVELS, PROCESS_RATES))?;
                 rows += 1;
             }
         }
+        Ok(rows)
     }
-    note_left_out(source, left_out, "process samples");
-    Ok(rows)
-}
 
-pub(super) fn system(source: &RowSource<'_>, events: &mut Events<'_>) -> Result<u64, ExportError> {
-    let mut ticks = Ticks::new(source, TableId::SystemSamples);
-    let mut drawn: Option<Drawn> = None;
-    let mut rows = 0;
-    for batch in source.batches(TableId::SystemSamples) {
-        for row in batch?.rows::<SystemSampleRow>() {
-            let drawn = match &mut drawn {
+    pub(super) fn system(
+        &mut self,
+        events: &mut Events<'_>,
+        batch: &Batch,
+        tick_before: &mut dyn FnMut(u64) -> Option<u64>,
+    ) -> io::Result<u64> {
+        let mut rows = 0;
+        for row in batch.rows::<SystemSampleRow>() {
+            let drawn = match &mut self.machine {
                 Some(drawn) => drawn,
                 none => none.insert(Drawn::new(events.process("Machine")?, SYSTEM_LEVELS, SYSTEM_RATES)),
             };
-            let tick = ticks.before(row.timestamp_ns);
+            let tick = tick_before(row.timestamp_ns);
             drawn.row(events, &row, row.timestamp_ns, tick, (SYSTEM_LEVELS, SYSTEM_RATES))?;
             rows += 1;
         }
+        Ok(rows)
     }
-    Ok(rows)
-}
 
-pub(super) fn devices(source: &RowSource<'_>, events: &mut Events<'_>) -> Result<u64, ExportError> {
-    let named = |row: &DeviceSampleRow| (row.timestamp_ns, row.device.clone(), row.metric.clone(), row.value);
-    by_name(source, events, "Devices", "device samples", TableId::DeviceSamples, named)
-}
+    pub(super) fn devices(&mut self, events: &mut Events<'_>, batch: &Batch) -> io::Result<u64> {
+        self.devices.rows(events, batch, "Devices", |row: &DeviceSampleRow| {
+            (row.timestamp_ns, row.device.clone(), row.metric.clone(), row.value)
+        })
+    }
 
-pub(super) fn memory(
-    source: &RowSource<'_>,
-    events: &mut Events<'_>,
-    names: &Names,
-) -> Result<u64, ExportError> {
-    let named = |row: &MemoryRow| {
-        let scope = if row.session_id.is_empty() {
-            row.scope.clone()
-        } else {
-            format!("{} {}", names.session(&row.session_id), row.scope).into()
-        };
-        (row.timestamp_ns, scope, row.metric.clone(), row.bytes as f64)
-    };
-    by_name(source, events, "Memory", "memory rows", TableId::Memory, named)
+    pub(super) fn memory(
+        &mut self,
+        events: &mut Events<'_>,
+        batch: &Batch,
+        names: &Names,
+    ) -> io::Result<u64> {
+        self.memory.rows(events, batch, "Memory", |row: &MemoryRow| {
+            let scope = if row.session_id.is_empty() {
+                row.scope.clone()
+            } else {
+                format!("{} {}", names.session(&row.session_id), row.scope).into()
+            };
+            (row.timestamp_ns, scope, row.metric.clone(), row.bytes as f64)
+        })
+    }
+
+    /// What is not in the trace.
+    pub(super) fn notes(&self) -> impl Iterator<Item = String> + '_ {
+        [
+            (self.devices.left_out, "device samples"),
+            (self.memory.left_out, "memory rows"),
+            (self.processes_left_out, "process samples"),
+        ]
+        .into_iter()
+        .filter(|(left_out, _)| *left_out > 0)
+        .map(|(left_out, what)| {
+            format!("{left_out} {what} are not in the trace: it has counters for the first {MAX_THINGS} only")
+        })
+    }
 }
 
 /// Counters that two texts of a row name.
-fn by_name<R: ortscope_core::schema::Row>(
-    source: &RowSource<'_>,
-    events: &mut Events<'_>,
-    group: &str,
-    what: &str,
-    table: TableId,
-    named: impl Fn(&R) -> (u64, Text, Text, f64),
-) -> Result<u64, ExportError> {
-    let mut process = None;
-    let mut drawn: HashMap<(Text, Text), Option<u64>> = HashMap::new();
-    let (mut rows, mut left_out) = (0, 0u64);
-    for batch in source.batches(table) {
-        for row in batch?.rows::<R>() {
+#[derive(Default)]
+struct ByName {
+    process: Option<u64>,
+    drawn: HashMap<(Text, Text), Option<u64>>,
+    left_out: u64,
+}
+
+impl ByName {
+    fn rows<R: ortscope_core::schema::Row>(
+        &mut self,
+        events: &mut Events<'_>,
+        batch: &Batch,
+        group: &str,
+        named: impl Fn(&R) -> (u64, Text, Text, f64),
+    ) -> io::Result<u64> {
+        let mut rows = 0;
+        for row in batch.rows::<R>() {
             let (time_ns, name, key, value) = named(&row);
-            let process = match process {
+            let process = match self.process {
                 Some(process) => process,
-                None => *process.insert(events.process(group)?),
+                None => *self.process.insert(events.process(group)?),
             };
             let names = (name, key);
-            if drawn.len() >= MAX_THINGS && !drawn.contains_key(&names) {
-                left_out += 1;
+            if self.drawn.len() >= MAX_THINGS && !self.drawn.contains_key(&names) {
+                self.left_out += 1;
                 continue;
             }
-            let last = drawn.entry(names.clone()).or_default();
+            let last = self.drawn.entry(names.clone()).or_default();
             draw(events, (process, &names.0, &names.1), time_ns, value, last)?;
             rows += 1;
         }
-    }
-    note_left_out(source, left_out, what);
-    Ok(rows)
-}
-
-fn note_left_out(source: &RowSource<'_>, left_out: u64, what: &str) {
-    if left_out > 0 {
-        source.note(format!(
-            "{left_out} {what} are not in the trace: it has counters for the first {MAX_THINGS} only"
-        ));
+        Ok(rows)
     }
 }

@@ -37,13 +37,13 @@ pub(super) struct Events<'w> {
     start_ns: u64,
     last_id: u64,
     /// Events with impossible times.
-    pub(super) out_of_range: u64,
+    out_of_range: u64,
     /// Counter values that are not numbers.
-    pub(super) not_numbers: u64,
+    not_numbers: u64,
 }
 
 impl<'w> Events<'w> {
-    pub(super) fn new(out: &'w mut dyn Write, form: Form, start_ns: u64) -> Self {
+    pub(super) fn new(out: Box<dyn Write + Send + 'w>, form: Form, start_ns: u64) -> Self {
         let writer = match form {
             Form::Json => Writer::Json(JsonEvents::new(out)),
             Form::Perfetto => Writer::Perfetto(PerfettoEvents::new(out)),
@@ -63,6 +63,36 @@ impl<'w> Events<'w> {
             Writer::Json(events) => events.finish(),
             Writer::Perfetto(events) => events.finish(),
         }
+    }
+
+    /// Everything so far is in the output, which may be cut here.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        match &mut self.writer {
+            Writer::Json(events) => events.flush(),
+            Writer::Perfetto(events) => events.flush(),
+        }
+    }
+
+    /// Bytes of the output so far.
+    pub(super) fn written(&self) -> u64 {
+        match &self.writer {
+            Writer::Json(events) => events.written(),
+            Writer::Perfetto(events) => events.written(),
+        }
+    }
+
+    pub(super) fn start_ns(&self) -> u64 {
+        self.start_ns
+    }
+
+    /// What could not be drawn, in sentences.
+    pub(super) fn notes(&self) -> impl Iterator<Item = String> + use<> {
+        let rows = (self.out_of_range > 0).then(|| {
+            format!("{} rows have times that no trace can show and are not in it", self.out_of_range)
+        });
+        let samples = (self.not_numbers > 0)
+            .then(|| format!("{} samples are not numbers and are not in the trace", self.not_numbers));
+        rows.into_iter().chain(samples)
     }
 
     fn new_id(&mut self) -> u64 {

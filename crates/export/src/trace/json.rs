@@ -15,10 +15,18 @@ pub(super) struct JsonEvents<'w> {
 }
 
 impl<'w> JsonEvents<'w> {
-    pub(super) fn new(out: &'w mut dyn Write) -> Self {
+    pub(super) fn new(out: Box<dyn Write + Send + 'w>) -> Self {
         let mut out = Chunked::new(out);
         out.text("[");
         Self { out, first: true }
+    }
+
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
+    pub(super) fn written(&self) -> u64 {
+        self.out.written()
     }
 
     pub(super) fn finish(mut self) -> io::Result<()> {

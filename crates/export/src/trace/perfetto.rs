@@ -73,8 +73,16 @@ pub(super) struct PerfettoEvents<'w> {
 }
 
 impl<'w> PerfettoEvents<'w> {
-    pub(super) fn new(out: &'w mut dyn Write) -> Self {
+    pub(super) fn new(out: Box<dyn Write + Send + 'w>) -> Self {
         Self { out: Chunked::new(out), is_first: true, counters: HashMap::new(), scratch: Vec::new() }
+    }
+
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
+    pub(super) fn written(&self) -> u64 {
+        self.out.written()
     }
 
     pub(super) fn finish(mut self) -> io::Result<()> {

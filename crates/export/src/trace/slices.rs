@@ -90,6 +90,15 @@ impl Slices {
         Ok(())
     }
 
+    /// Writes what began before a time of the machine's clock.
+    pub(super) fn settle(&mut self, events: &mut Events<'_>, before_ns: u64) -> io::Result<()> {
+        let before = before_ns.saturating_sub(events.start_ns());
+        while self.waiting.peek().is_some_and(|Reverse(slice)| slice.start < before) {
+            self.write_first(events)?;
+        }
+        Ok(())
+    }
+
     fn write_first(&mut self, events: &mut Events<'_>) -> io::Result<()> {
         let Some(Reverse(slice)) = self.waiting.pop() else {
             return Ok(());

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::process::Command;
 
 use ortscope_core::schema::TableId;
 use ortscope_core::tables::{MemoryTables, Tables as _};
+use ortscope_etl::EtlFile;
 use ortscope_etl::payload::trace_logging::TraceLogging;
 use ortscope_etl::payload::{Value as Decoded, Visitor};
-use ortscope_etl::{EtlFile, HeaderKind};
 use ortscope_export::{ExportOptions, Format, export};
+use serde_json::Value;
 
 use crate::skips;
 use crate::support::{figures, info, nasty_tables};
@@ -70,13 +72,7 @@ fn reads_back(tables: &MemoryTables) {
         let expected = figures(tables, *table);
         for (column, figures) in expected["columns"].as_object().unwrap() {
             // Texts that look like numbers were summed too; they are not asked for.
-            let Some(sum) = figures["sum"]
-                .as_str()
-                .map(str::to_owned)
-                .or(figures["true"].as_u64().map(|n| n.to_string()))
-            else {
-                continue;
-            };
+            let Some(sum) = sum_of(figures) else { continue };
             let found = sums.0.get(column).copied().unwrap_or(0);
             assert_eq!(found.to_string(), sum, "{}.{column}", table.def().name);
         }
@@ -94,37 +90,41 @@ fn nasty_values_survive() {
     reads_back(&nasty_tables(300));
 }
 
-#[test]
-fn dissect_finds_every_row() {
+/// `dissect.etl` finds the records and what each says of its fields; by that the fields are read.
+fn dissect_reads(tables: &MemoryTables) {
     let Some(python) = skips::variable("ORTSCOPE_TEST_PYTHON") else { return };
     if !Command::new(&python).args(["-c", "import dissect.etl"]).output().unwrap().status.success() {
         skips::skipped("this Python has no dissect.etl; `pip install dissect.etl`");
         return;
     }
-    const SCRIPT: &str = "
-import sys
-from dissect.etl import etl
-kinds = {}
-with open(sys.argv[1], 'rb') as file:
-    for record in etl.ETL(file):
-        name = type(record.header).__name__
-        kinds[name] = kinds.get(name, 0) + 1
-print(kinds.get('EventHeader', 0))
-";
-    let tables = trace_tables();
-    let (_directory, path) = written(&tables);
-    let output = Command::new(&python).arg("-c").arg(SCRIPT).arg(&path).output().unwrap();
+    let (_directory, path) = written(tables);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/check_etl.py");
+    let output = Command::new(&python).arg("-X").arg("utf8").arg(script).arg(&path).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let theirs: u64 = String::from_utf8_lossy(&output.stdout).trim().parse().unwrap();
-    let usual = TableId::ALL.iter().filter(|table| **table != TableId::ChannelPositions);
-    assert_eq!(theirs, usual.map(|table| tables.row_count(*table)).sum::<u64>());
-    let mut ours = 0;
-    EtlFile::open(&path)
-        .unwrap()
-        .ordered(|record| {
-            ours += u64::from(record.kind == HeaderKind::Event);
-            ControlFlow::Continue(())
-        })
-        .unwrap();
-    assert_eq!(ours, theirs);
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for table in TableId::ALL.iter().filter(|table| **table != TableId::ChannelPositions) {
+        let (name, event) = (table.def().name, &found[table.def().name]);
+        assert_eq!(event["rows"].as_u64().unwrap_or(0), tables.row_count(*table), "{name}");
+        let expected = figures(tables, *table);
+        for (column, figures) in expected["columns"].as_object().unwrap() {
+            let Some(sum) = sum_of(figures).filter(|sum| sum != "0") else { continue };
+            assert_eq!(event["sums"][column].as_str(), Some(sum.as_str()), "{name}.{column}");
+        }
+    }
+}
+
+/// The sum of a column of whole numbers or of yes and no, as text.
+fn sum_of(figures: &Value) -> Option<String> {
+    let sum = figures["sum"].as_str().map(str::to_owned);
+    sum.or_else(|| figures["true"].as_u64().map(|count| count.to_string()))
+}
+
+#[test]
+fn dissect_finds_every_row_and_sum() {
+    dissect_reads(&trace_tables());
+}
+
+#[test]
+fn dissect_finds_nasty_values() {
+    dissect_reads(&nasty_tables(100));
 }

@@ -9,6 +9,8 @@ mod filters;
 #[cfg(test)]
 mod fleet;
 #[cfg(test)]
+mod live_trace;
+#[cfg(test)]
 mod prometheus;
 #[cfg(test)]
 mod push;

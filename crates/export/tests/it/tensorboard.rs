@@ -47,16 +47,88 @@ fn files_stand_where_tensorboard_looks() {
 }
 
 fn read(directory: &Path) -> Option<Value> {
+    checked(directory, "check_tensorboard.py")
+}
+
+fn checked(directory: &Path, script: &str) -> Option<Value> {
     let python = skips::variable("ORTSCOPE_TEST_PYTHON")?;
     let has_it = Command::new(&python).args(["-c", "import tensorboard"]).output().unwrap().status.success();
     if !has_it {
         skips::skipped("this Python has no tensorboard; `pip install tensorboard xprof`");
         return None;
     }
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/check_tensorboard.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools").join(script);
     let output = Command::new(&python).arg("-X").arg("utf8").arg(script).arg(directory).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Some(serde_json::from_slice(&output.stdout).unwrap())
+}
+
+/// What the rows of operators and inferences come to.
+struct Expected {
+    inferences: f64,
+    latency_ms: f64,
+    /// All rows of the table, and those that are operators.
+    rows: (f64, f64),
+    operators: (f64, f64),
+}
+
+fn expected() -> Expected {
+    let mut all = Expected { inferences: 0.0, latency_ms: 0.0, rows: (0.0, 0.0), operators: (0.0, 0.0) };
+    let tables = trace_tables();
+    for batch in &tables.batches {
+        for row in batch.rows::<InferenceRow>() {
+            let nanos = row.timestamp_ns - row.planned_ns + row.copy_in_ns + row.run_ns + row.copy_out_ns;
+            all.inferences += 1.0;
+            all.latency_ms += nanos as f64 / 1e6;
+        }
+        for row in batch.rows::<OperatorRow>() {
+            let micros = row.duration_ns as f64 / 1e3;
+            all.rows = (all.rows.0 + 1.0, all.rows.1 + micros);
+            if &*row.kind == "operator" {
+                all.operators = (all.operators.0 + 1.0, all.operators.1 + micros);
+            }
+        }
+    }
+    all
+}
+
+/// TensorBoard itself, started over the directory, answers as it answers its page.
+#[test]
+fn tensorboard_serves_the_sums_of_the_rows() {
+    if skips::variable("ORTSCOPE_TEST_SERVERS").is_none() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    written(directory.path(), false);
+    let Some(found) = checked(directory.path(), "check_tensorboard_http.py") else { return };
+    let expected = expected();
+    let close = |found: &Value, expected: f64| {
+        let found = found.as_f64().unwrap_or_else(|| panic!("{found} is no number"));
+        assert!((found - expected).abs() <= 1e-9 * expected.abs().max(1.0), "{found} is not {expected}");
+    };
+    assert_eq!(found["runs"].as_array().unwrap().len(), 2, "{}", found["runs"]);
+    let run = "squeeze__net__模型/2026-11-15-7f3a9c2e";
+    let scalars = &found["scalars"][run];
+    close(&scalars["inferences/count"]["sum"], expected.inferences);
+    close(&scalars["latency/sum_ms"]["sum"], expected.latency_ms);
+    assert_eq!(scalars["device/gpu0/power_watts"]["count"], 399);
+    close(&found["histograms"][run]["latency/distribution_ms"]["sum"], expected.inferences);
+    assert!(found["texts"].as_u64().unwrap() > 0);
+    let Some(profiles) = found["profiles"].as_object() else {
+        skips::skipped("this Python has no xprof; the Profile tab was not asked");
+        return;
+    };
+    let sum = |what: &str, key: &str| -> f64 {
+        profiles.values().map(|profile| profile[what][key].as_f64().unwrap()).sum()
+    };
+    assert_eq!((sum("slices", "count"), sum("operators", "count")), (expected.rows.0, expected.operators.0));
+    // It counts picoseconds, and shows microseconds with three digits behind the point.
+    let near = |found: f64, (rows, micros): (f64, f64)| {
+        assert!((found - micros).abs() <= 1e-3 * rows, "{found} is not {micros}");
+    };
+    near(sum("slices", "sum"), expected.rows);
+    near(sum("operators", "sum"), expected.operators);
+    assert!(profiles.values().all(|profile| profile["tools"].as_array().unwrap().len() > 2), "{profiles:?}");
 }
 
 #[test]

@@ -169,7 +169,7 @@ fn samples() -> Vec<Batch> {
 }
 
 /// Integers come as text, reals as numbers.
-fn number(value: &Value) -> f64 {
+pub fn number(value: &Value) -> f64 {
     value.as_str().map_or_else(|| value.as_f64().unwrap_or(f64::NAN), |text| text.parse().unwrap_or(f64::NAN))
 }
 
@@ -183,7 +183,7 @@ fn perfetto(tables: &MemoryTables, format: Format) -> Option<Value> {
     perfetto_reads(directory.path(), path)
 }
 
-fn perfetto_reads(directory: &Path, path: PathBuf) -> Option<Value> {
+pub fn perfetto_reads(directory: &Path, path: PathBuf) -> Option<Value> {
     let trace = check(directory, &[("chrome", path)])?[0]["trace"].clone();
     if let Some(missing) = trace["missing"].as_str() {
         skips::skipped(&format!("no {missing} to run Perfetto's trace processor with"));

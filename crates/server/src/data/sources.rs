@@ -132,6 +132,7 @@ impl Source {
                 command: None,
                 started: live.started,
                 boot_id: None,
+                host: None,
                 fingerprint: live.machine.clone(),
                 session_ids: Vec::new(),
                 channels: Vec::new(),

@@ -51,6 +51,7 @@ impl Redactor {
         // Where the system says its name in a file; elsewhere the variables do.
         names.extend(std::fs::read_to_string("/proc/sys/kernel/hostname").ok());
         let in_fingerprint = ["hostname", "host", "user", "username"];
+        names.extend(manifest.host.clone());
         names.extend(in_fingerprint.iter().filter_map(|key| manifest.fingerprint.get(*key).cloned()));
         Self::with_names(&names)
     }
@@ -77,6 +78,9 @@ impl Redactor {
     pub fn manifest(&mut self, manifest: &mut Manifest) {
         if manifest.command.take().is_some() {
             self.count("command lines", 1);
+        }
+        if manifest.host.take().is_some() {
+            self.count("user and host names", 1);
         }
         manifest.subject = self.text(&manifest.subject);
         manifest.name = manifest.name.as_ref().map(|name| self.text(name));

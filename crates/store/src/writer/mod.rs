@@ -44,6 +44,8 @@ pub struct NewRecording {
     /// Facts that decide whether two recordings can be compared.
     pub fingerprint: BTreeMap<String, String>,
     pub boot_id: Option<String>,
+    /// What the recorded machine calls itself.
+    pub host: Option<String>,
     /// `session_ids[n]` names session number n of the channel.
     pub session_ids: Vec<String>,
     pub journal: JournalOptions,
@@ -106,6 +108,7 @@ impl RecordingWriter {
             command: new.command,
             started,
             boot_id: new.boot_id,
+            host: new.host,
             fingerprint: new.fingerprint,
             session_ids: new.session_ids,
             channels: Vec::new(),

@@ -1,15 +1,13 @@
 //! The analysis of QNN's profile viewer (QHAS): cycles and memory traffic of the NPU per node of one run.
 
-use ortscope_core::clock::now_nanos;
-use ortscope_core::identity::SessionId;
-use ortscope_core::schema::{AnnotationRow, LossRow, OperatorRow, SessionRow, Text, UnavailabilityRow};
+use ortscope_core::schema::{OperatorRow, SessionRow, Text};
 use ortscope_decode::qhas::{self, Qhas};
-use ortscope_store::NewRecording;
 
+use super::frame::{Frame, Told};
 use crate::args::{GlobalArgs, ImportArgs};
 use crate::exit::{Exit, Failure};
-use crate::recording::{append, open_store};
-use crate::terminal::{self, Terminal, WARN};
+use crate::recording::append;
+use crate::terminal::Terminal;
 use crate::units;
 
 const PROVIDER: &str = "QNNExecutionProvider";
@@ -63,74 +61,31 @@ pub fn run(args: &ImportArgs, text: &str, global: &GlobalArgs, terminal: &Termin
     if qhas.operators.is_empty() {
         return Err(super::unknown(&args.file, "it has no node"));
     }
-    let name = args.file.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    let model = if qhas.model.is_empty() { name.clone() } else { qhas.model.clone() };
-    let session: Text = SessionId::random().to_string().into();
-    let started = now_nanos();
-    let writer = open_store(global)?.begin(NewRecording {
-        origin: "import".into(),
-        subject: name,
-        name: args.name.clone(),
-        ortscope_version: env!("CARGO_PKG_VERSION").into(),
-        ..NewRecording::default()
+    let mut frame = Frame::begin(args, global)?;
+    frame.session(SessionRow {
+        model_name: qhas.model.as_str().into(),
+        execution_providers: PROVIDER.into(),
+        ..SessionRow::default()
     })?;
-    append(
-        &writer,
-        [SessionRow {
-            timestamp_ns: started,
-            session_id: Text::clone(&session),
-            model_name: model.as_str().into(),
-            execution_providers: PROVIDER.into(),
-            ..SessionRow::default()
-        }],
-    )?;
-    let rows = rows(&qhas, &session, started);
+    let rows = rows(&qhas, &frame.session, frame.started);
     let nodes = rows.len() as u64;
-    append(&writer, rows)?;
-    let said = notes(&qhas);
-    append(
-        &writer,
-        said.into_iter().map(|text| AnnotationRow {
-            timestamp_ns: started,
-            kind: "note".into(),
-            text: text.into(),
-        }),
+    append(&frame.writer, rows)?;
+    frame.notes(notes(&qhas))?;
+    frame.unavailable(
+        "time of QNN's nodes",
+        "the file tells the cycles of nodes, not their time: durations are their share of the run's",
+        None,
     )?;
-    let estimate = UnavailabilityRow {
-        from_ns: started,
-        to_ns: None,
-        track: "time of QNN's nodes".into(),
-        reason: "the file tells the cycles of nodes, not their time: durations are their share of the run's"
-            .into(),
-        hint: None,
-    };
-    append(&writer, [estimate])?;
     let lost = qhas.skipped_operators;
+    frame.lost("import", "nodes", lost)?;
     if lost > 0 {
-        let (place, kind) = ("import".into(), "nodes".into());
-        append(&writer, [LossRow { timestamp_ns: started, place, kind, count: lost }])?;
+        frame.warn(format!("{} left out: beyond the limit", units::counted(lost, "node")));
     }
     let cycles: u64 = qhas.operators.iter().map(|operator| operator.cycles).sum();
-    let finished = writer.finish("imported")?;
-    if terminal.json {
-        let document = serde_json::json!({
-            "schema": "ortscope.import.qhas/1", "id": finished.id, "directory": finished.directory,
-            "nodes": nodes, "cycles": cycles, "time_us": qhas.summary.time_us, "lost_nodes": lost,
-        });
-        let text = serde_json::to_string_pretty(&document).map_err(Failure::internal)?;
-        terminal::print_data(&(text + "\n"));
-    } else {
-        terminal::print_data(&format!(
-            "{}  {}, {} cycles\nortscope report {}\n",
-            finished.id,
-            units::counted(nodes, "node"),
-            units::count(cycles),
-            finished.id
-        ));
-    }
-    if lost > 0 {
-        let sentence = format!("{} are beyond the limit", units::counted(lost, "node"));
-        terminal::print_error(&format!("{} {sentence}", terminal.paint(WARN, "warning:")));
-    }
-    Ok(if lost > 0 { Exit::DataLost } else { Exit::Ok })
+    let document = serde_json::json!({
+        "schema": "ortscope.import.qhas/1",
+        "nodes": nodes, "cycles": cycles, "time_us": qhas.summary.time_us, "lost_nodes": lost,
+    });
+    let line = format!("{}, {} cycles", units::counted(nodes, "node"), units::count(cycles));
+    frame.finish(Told { document, line, next: "report", span_ns: None }, terminal)
 }

@@ -3,6 +3,7 @@
 //! Programs come and go. Each that begins to record gets a small pipeline of its own, whose rows go to the same sinks.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,7 @@ use ortscope_core::live::{Limits, LiveMemory, LiveView};
 use ortscope_core::pipeline::{Control, FlushError, Overflow, Pipeline, RunningPipeline, Sink, SinkError};
 use ortscope_core::schema::TableId;
 use ortscope_core::tables::{Scan, Tables as _};
+use ortscope_export::LiveTrace;
 use ortscope_export::push::{PushOptions, PushSink};
 use ortscope_server::{Live, LiveControl, LiveState, Recent, RecentRows};
 use ortscope_sources::sampler::{OwnCostHandle, ProcessSampler, SamplerOptions};
@@ -60,14 +62,19 @@ struct Sinks {
     recent: Shared<RecentRows>,
     recorder: Recorder,
     push: Option<Shared<PushSink>>,
+    trace: Option<Shared<LiveTrace>>,
 }
 
 impl Sinks {
     fn of(&self, pipeline: Pipeline) -> Pipeline {
         let pipeline =
             pipeline.sink(self.memory.clone()).sink(self.recent.clone()).sink(self.recorder.clone());
-        match &self.push {
+        let pipeline = match &self.push {
             Some(push) => pipeline.sink(push.clone()),
+            None => pipeline,
+        };
+        match &self.trace {
+            Some(trace) => pipeline.sink(trace.clone()),
             None => pipeline,
         }
     }
@@ -88,7 +95,12 @@ pub struct Watching {
 }
 
 impl Watching {
-    pub fn start(rate_hertz: f64, store: &Store, push: Option<PushOptions>) -> Result<Self, Failure> {
+    pub fn start(
+        rate_hertz: f64,
+        store: &Store,
+        push: Option<PushOptions>,
+        trace: Option<&Path>,
+    ) -> Result<Self, Failure> {
         let mut options = SamplerOptions::default();
         options.rates.cpu_hertz = rate_hertz;
         options.rates.memory_hertz = rate_hertz.min(options.rates.memory_hertz);
@@ -106,6 +118,13 @@ impl Watching {
             recorder: Recorder::new(store.clone()),
             push: match push {
                 Some(options) => Some(Shared(Arc::new(Mutex::new(PushSink::start(options)?)), "push")),
+                None => None,
+            },
+            trace: match trace {
+                Some(path) => {
+                    let sink = crate::live_trace::start(path, "this machine")?;
+                    Some(Shared(Arc::new(Mutex::new(sink)), "trace"))
+                }
                 None => None,
             },
         };

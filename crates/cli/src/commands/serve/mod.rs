@@ -68,7 +68,12 @@ fn serve(
     let store = open_store(global)?;
     sweep_in_background();
     let mut watching = if recordings.is_empty() || args.live {
-        Some(live::Watching::start(args.rate, &store, crate::push::live(&args.push, global)?)?)
+        let push = crate::push::live(&args.push, global)?;
+        let trace = args.perfetto.as_deref().map(crate::live_trace::place).transpose()?;
+        Some(live::Watching::start(args.rate, &store, push, trace.as_deref())?)
+    } else if args.perfetto.is_some() || args.push.url.is_some() {
+        let message = "--perfetto and --push are of what is watched live, and only recordings are shown";
+        return Err(Failure::usage(message).with_hint("add --live"));
     } else {
         None
     };

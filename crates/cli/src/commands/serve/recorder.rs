@@ -54,6 +54,7 @@ impl Recorder {
             ortscope_version: env!("CARGO_PKG_VERSION").into(),
             fingerprint: fingerprint(&ortscope_sources::machine_facts(), &[]),
             boot_id: ortscope_sources::boot_id(),
+            host: ortscope_sources::host_name(),
             ..NewRecording::default()
         };
         let writer = self.store.begin(new).map_err(|error| error.to_string())?;

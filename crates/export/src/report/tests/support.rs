@@ -58,6 +58,7 @@ pub fn manifest() -> Manifest {
         command: Some("ortscope run squeezenet1.1.onnx --provider dml --duration 10s --save baseline".into()),
         started,
         boot_id: None,
+        host: None,
         fingerprint: fingerprint.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         session_ids: vec!["s".into()],
         channels: Vec::new(),

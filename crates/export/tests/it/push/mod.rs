@@ -1,8 +1,10 @@
 //! Pushing: what arrives is what was recorded, and nothing is lost while the far end is down.
 
 mod far_end;
+mod grafana;
 mod otlp;
 mod prometheus;
+mod servers;
 
 use std::path::Path;
 use std::time::Duration;

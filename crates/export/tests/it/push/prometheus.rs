@@ -1,152 +1,19 @@
 //! Real servers: what they answer to questions is what was recorded.
 
-use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ortscope_core::clock::WallAnchor;
 use ortscope_core::schema::{DeviceSampleRow, InferenceRow, SessionRow};
 use ortscope_core::tables::MemoryTables;
 use ortscope_export::push::{Destination, Protocol, PushError, PushOptions, push_recording};
 use ortscope_export::{ExportInfo, ExportOptions, Format};
-use serde_json::Value;
 
+use super::servers::{PROMETHEUS, Server, VICTORIA, close, disk_bytes, free_port};
 use super::{inference_figures, options, push};
 use crate::skips;
 use crate::support::info;
 use crate::traces::{batch, trace_tables};
-
-/// What a server is called, and how it is told where to listen and where to keep its data.
-struct Kind {
-    program: &'static str,
-    ready: &'static str,
-    arguments: fn(u16, &Path) -> Vec<String>,
-}
-
-const PROMETHEUS: Kind = Kind {
-    program: "prometheus",
-    ready: "/-/ready",
-    arguments: |port, directory| {
-        let config = directory.join("prometheus.yml");
-        std::fs::write(&config, "global: {}\n").unwrap();
-        vec![
-            format!("--config.file={}", config.display()),
-            format!("--storage.tsdb.path={}", directory.join("data").display()),
-            format!("--web.listen-address=127.0.0.1:{port}"),
-            "--web.enable-remote-write-receiver".into(),
-            "--log.level=error".into(),
-        ]
-    },
-};
-
-const VICTORIA: Kind = Kind {
-    program: "victoria-metrics",
-    ready: "/health",
-    arguments: |port, directory| {
-        vec![
-            format!("-storageDataPath={}", directory.join("data").display()),
-            format!("-httpListenAddr=127.0.0.1:{port}"),
-            "-search.latencyOffset=0s".into(),
-            "-search.disableCache".into(),
-            "-retentionPeriod=1d".into(),
-        ]
-    },
-};
-
-/// A server that was started for a test and ends with it.
-struct Server {
-    child: Child,
-    port: u16,
-}
-
-impl Server {
-    /// `None`, and the test is noted as skipped, where the program is not installed.
-    fn start(kind: &Kind, port: u16, directory: &Path) -> Option<Self> {
-        std::fs::create_dir_all(directory).unwrap();
-        let started = Command::new(kind.program)
-            .args((kind.arguments)(port, directory))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        let Ok(child) = started else {
-            skips::skipped(&format!("there is no {}; Debian has a package of that name", kind.program));
-            return None;
-        };
-        let server = Self { child, port };
-        let begun = Instant::now();
-        while server.get(kind.ready).is_none_or(|(status, _)| status != 200) {
-            assert!(begun.elapsed() < Duration::from_secs(60), "{} does not start", kind.program);
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        Some(server)
-    }
-
-    fn url(&self) -> String {
-        format!("http://127.0.0.1:{}/api/v1/write", self.port)
-    }
-
-    fn get(&self, path: &str) -> Option<(u16, String)> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
-        stream.set_read_timeout(Some(Duration::from_secs(30))).ok();
-        write!(stream, "GET {path} HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n").ok()?;
-        let mut text = String::new();
-        stream.read_to_string(&mut text).ok()?;
-        let (head, body) = text.split_once("\r\n\r\n")?;
-        Some((head.split_whitespace().nth(1)?.parse().ok()?, body.to_owned()))
-    }
-
-    /// The one number that a question has for an answer.
-    fn ask(&self, question: &str) -> f64 {
-        // VictoriaMetrics shows what it was sent only then.
-        self.get("/internal/force_flush");
-        let mut query = String::new();
-        for byte in question.bytes() {
-            query += &format!("%{byte:02x}");
-        }
-        let (_, body) = self.get(&format!("/api/v1/query?query={query}")).expect("an answer");
-        let answer: Value = serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}"));
-        let values = answer["data"]["result"].as_array().unwrap_or_else(|| panic!("{question}: {body}"));
-        assert_eq!(values.len(), 1, "{question}: {body}");
-        values[0]["value"][1].as_str().unwrap().parse().unwrap()
-    }
-
-    /// How many values there are. Asked by name: functions forget names, and series would be the same then.
-    fn count(&self, range: &str) -> f64 {
-        self.get("/internal/force_flush");
-        let (_, body) = self.get("/api/v1/label/__name__/values").expect("an answer");
-        let answer: Value = serde_json::from_str(&body).unwrap();
-        let names = answer["data"].as_array().unwrap().iter().filter_map(Value::as_str);
-        let ours = names.filter(|name| name.starts_with("ortscope_"));
-        ours.map(|name| self.ask(&format!("sum(count_over_time({name}{{job=\"ortscope\"}}[{range}]))"))).sum()
-    }
-
-    /// As an administrator would, so that everything is on disk.
-    fn stop(mut self) {
-        let asked = Command::new("kill").arg("-TERM").arg(self.child.id().to_string()).status();
-        if asked.is_ok_and(|status| status.success()) {
-            self.child.wait().ok();
-        }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.child.kill().ok();
-        self.child.wait().ok();
-    }
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
-/// Equal to a billionth.
-fn close(found: f64, expected: f64) -> bool {
-    (found - expected).abs() <= 1e-9 * expected.abs().max(1.0)
-}
 
 #[test]
 fn servers_answer_with_our_figures() {
@@ -278,7 +145,12 @@ fn a_fleet_loses_nothing_while_the_far_end_is_down() {
         let expected: u64 = (0..HOSTS).map(|host| round_of(host, ROUNDS - 1).2).sum();
         let found = server.ask("sum(last_over_time(ortscope_inference_run_seconds_total[30m]))");
         assert!(close(found, expected as f64 / 1e9), "{}: {found} s are not {expected} ns", kind.program);
-        println!("{}: {made} values of {HOSTS} hosts, all there", kind.program);
         server.stop();
+        let bytes = disk_bytes(&data) as f64;
+        println!(
+            "{}: {made} values of {HOSTS} hosts, all there, in {bytes} bytes on disk, {:.2} each",
+            kind.program,
+            bytes / made as f64
+        );
     }
 }
