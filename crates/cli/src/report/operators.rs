@@ -4,10 +4,15 @@ use ortscope_export::report::units::prefixed;
 
 use super::result::RunResult;
 use crate::operators::OperatorSection;
+use crate::operators::device_time::ProviderTime;
 use crate::units;
 
 /// Types of operators on the line.
 const MOST_TYPES: usize = 4;
+/// Operators of a device on its line, and how much of their names.
+const MOST_OPERATORS: usize = 3;
+const MOST_NAME: usize = 40;
+const CPU: &str = "CPUExecutionProvider";
 /// Below this share a type is not worth its place.
 const LEAST_SHARE: f64 = 0.01;
 
@@ -17,6 +22,7 @@ pub fn lines(result: &RunResult) -> Vec<String> {
     let mut lines = vec![by_type(operators), work(operators)];
     lines.extend(short_nodes(operators));
     lines.extend(transitions(operators));
+    lines.extend(operators.device_time.iter().filter_map(device_time));
     lines.extend(levels(operators));
     lines.retain(|line| !line.is_empty());
     lines
@@ -117,6 +123,39 @@ fn transitions(operators: &OperatorSection) -> Option<String> {
         }
     };
     Some(format!("changes of provider per run: {}{copies}", pairs.join(", ")))
+}
+
+/// Whose time the device's was. Of the CPU's own provider the line of types says it.
+fn device_time(time: &ProviderTime) -> Option<String> {
+    if time.provider == CPU {
+        return None;
+    }
+    let place = match time.device {
+        Some(class) => format!("{} ({class})", short(&time.provider)),
+        None => short(&time.provider).to_owned(),
+    };
+    let Some(device_ns) = time.device_ns else {
+        return Some(format!("{place}: device time unknown: {}", time.unknown.as_deref()?));
+    };
+    let per_run = units::nanos(device_ns as f64 / time.runs.max(1) as f64);
+    let share = |ns: u64| units::percent(ns as f64 / device_ns.max(1) as f64);
+    let costliest = time.operators.iter().filter_map(|of| Some((of, of.attribution.ns()?)));
+    let mut parts: Vec<String> = costliest
+        .filter(|(_, ns)| *ns as f64 >= LEAST_SHARE * device_ns as f64)
+        .take(MOST_OPERATORS)
+        .map(|(of, ns)| format!("{} {}", units::one_line(&of.name, MOST_NAME), share(ns)))
+        .collect();
+    let rest = (time.operators.len() - parts.len()) as u64 + time.operators_not_listed;
+    if rest > 0 {
+        parts.push(format!("{} more", units::count(rest)));
+    }
+    let by = time.divided_by.map(|by| format!(", by {by}")).unwrap_or_default();
+    Some(format!(
+        "{place} works {per_run} per run: {}  unattributed {}  ({}{by})",
+        parts.join("  "),
+        units::percent(time.unattributed_share()?),
+        time.method
+    ))
 }
 
 fn levels(operators: &OperatorSection) -> Option<String> {

@@ -218,13 +218,20 @@ fn operators(source: &RowSource<'_>, events: &mut Events<'_>) -> Result<u64, Exp
     let mut rows = 0;
     for batch in source.batches(TableId::Operators) {
         for row in batch?.rows::<OperatorRow>() {
-            let key = (row.execution_provider.clone(), row.thread);
+            // What a provider reports of its device, beside the calls that it belongs to.
+            let is_of_device = &*row.kind == "other" && !row.execution_provider.is_empty();
+            let key = (row.execution_provider.clone(), is_of_device, row.thread);
             let track = tracks.track(events, key, row.execution_provider.clone(), || {
                 let group = match &*row.execution_provider {
                     "" => "ONNX Runtime".to_owned(),
                     provider => format!("Operators: {provider}"),
                 };
-                (group, format!("thread {}", row.thread))
+                let lane = match (is_of_device, row.thread) {
+                    (false, thread) => format!("thread {thread}"),
+                    (true, 0) => format!("device {}", row.device),
+                    (true, queue) => format!("device {} {queue}", row.device),
+                };
+                (group, lane)
             })?;
             let body = operator(events.form(), &row);
             rows += u64::from(tracks.slices.add(events, track, row.timestamp_ns, row.duration_ns, body)?);

@@ -15,6 +15,7 @@ mod openvino;
 mod qnn;
 mod rocm;
 mod tensorrt;
+mod used;
 mod vitisai;
 mod webgpu;
 
@@ -23,6 +24,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use append::Target;
+pub use used::{UsedDevice, used_devices};
 
 use crate::device::DeviceKind;
 use crate::options::ProviderRequest;

@@ -2,7 +2,7 @@
 
 use super::{Align, Block, Cell, Table, Tone};
 use crate::report::units::{bytes, count, counted, digits, milliseconds, percent, prefixed, provider};
-use crate::report::{OperatorInsight, RunMemory};
+use crate::report::{DeviceTimes, OperatorInsight, RunMemory};
 
 pub(super) fn facts(insight: &OperatorInsight) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
@@ -160,6 +160,9 @@ pub(super) fn blocks(insight: &OperatorInsight) -> Vec<Block<'_>> {
     let tables = [fallback(insight), limits(insight), levels(insight), fusion(insight), missed(insight)];
     blocks.extend(tables.into_iter().flatten().map(Block::Table));
     blocks.extend(allocations(insight).map(Block::Table));
+    for time in &insight.device_time {
+        blocks.extend(device_time(time));
+    }
     blocks.extend(device_work(insight).map(Block::Table));
     blocks.extend(not_counted(insight).map(Block::Table));
     blocks.extend(insight.notes.iter().map(|note| Block::Text(Tone::Muted, note.clone())));
@@ -278,6 +281,68 @@ fn allocations(insight: &OperatorInsight) -> Option<Table> {
         table.row(vec![Cell::text(name), Cell::number(bytes(*size as f64), *size as f64)]);
     }
     (!table.rows.is_empty()).then_some(table)
+}
+
+/// Device time of a provider beside the CPU's own, whose operators are the tables above.
+fn device_time(time: &DeviceTimes) -> Option<Block<'static>> {
+    const SHOWN: usize = 20;
+    let name = provider(&time.provider);
+    if name == "CPU" {
+        return None;
+    }
+    let place = match (&time.device, &time.device_name) {
+        (Some(device), Some(called)) => format!("{name} ({device}, {called})"),
+        (Some(device), None) => format!("{name} ({device})"),
+        _ => name.to_owned(),
+    };
+    let Some(device_ns) = time.device_ns else {
+        let why = time.unknown.clone().unwrap_or_default();
+        return Some(Block::Text(Tone::Muted, format!("Device time of {place}: not known. {why}")));
+    };
+    let columns = [
+        ("operator", Align::Name),
+        ("type", Align::Name),
+        ("per run", Align::Number),
+        ("share", Align::Number),
+        ("cycles per run", Align::Number),
+        ("known by", Align::Name),
+    ];
+    let runs = time.runs.max(1);
+    let per_run = |ns: u64| {
+        let ms = ns as f64 / runs as f64 / 1e6;
+        Cell::number(milliseconds(ms), ms)
+    };
+    let share = |ns: u64| Cell::share(Some(ns as f64 / device_ns.max(1) as f64));
+    let mut table = Table::new(&columns).titled(format!("Device time by operator: {place}"));
+    for of in time.operators.iter().take(SHOWN) {
+        let mut of_type = Cell::text(&of.op_type);
+        of_type.op_type = Some(of.op_type.clone());
+        table.row(vec![
+            Cell::text(&of.name),
+            of_type,
+            of.ns.map_or_else(|| Cell::text("not known"), per_run),
+            of.ns.map_or_else(|| Cell::text(""), share),
+            Cell::known(of.cycles.map(|cycles| (cycles / runs) as f64), |cycles| count(cycles as u64)),
+            Cell::text(&of.method),
+        ]);
+    }
+    let mut rest = |name: String, ns: u64| {
+        let (ns, share) = (per_run(ns), share(ns));
+        let nothing = || Cell::text("");
+        table.row(vec![Cell::text(name), nothing(), ns, share, nothing(), nothing()]);
+    };
+    let more = time.operators.len().saturating_sub(SHOWN) as u64 + time.operators_not_listed;
+    if more > 0 {
+        let hidden = time.operators.iter().skip(SHOWN).filter_map(|of| of.ns);
+        rest(format!("{} more", count(more)), hidden.fold(time.not_listed_ns, u64::saturating_add));
+    }
+    rest("unattributed".to_owned(), time.unattributed_ns.unwrap_or(0));
+    rest("all".to_owned(), device_ns);
+    table.note = match &time.divided_by {
+        Some(by) => format!("a measured time, divided by {by}; {}", counted(time.runs, "run")),
+        None => format!("over {}", counted(time.runs, "run")),
+    };
+    Some(Block::Table(table))
 }
 
 fn device_work(insight: &OperatorInsight) -> Option<Table> {
