@@ -18,7 +18,7 @@ use ortscope_sources::kernel::{Class, TraceOptions};
 use ortscope_sources::{ChannelSource, KernelSource, ProcessSampler};
 use ortscope_store::RecordingWriter;
 
-use super::collect::{Collected, Collector, MAX_INFERENCES};
+use super::collect::{Collected, Collector, Inference, MAX_INFERENCES};
 use super::interrupt::Interrupt;
 use super::plan::WorkerPlan;
 use super::progress::Progress;
@@ -346,8 +346,21 @@ fn failure_of(collected: &Collected, status: ExitStatus, why: Ended, stderr: &st
     }
     let runs = collected.inferences();
     let last_words = stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    // Its last sign of life tells when.
+    let begin = collected.messages.iter().find_map(|message| match message {
+        WorkerMessage::Steady { begin: true, timestamp_nanos, .. } => Some(*timestamp_nanos),
+        _ => None,
+    });
+    let last = collected.steady.iter().chain(&collected.generated).map(Inference::end_nanos).max();
+    let when = match begin.zip(last) {
+        Some((begin, last)) => {
+            format!(", {} into the measurement", units::seconds(last.saturating_sub(begin) as f64 / 1e9))
+        }
+        None if runs > 0 => String::new(),
+        None => format!(", during: {}", stage(&collected.messages)),
+    };
     let message = format!(
-        "the worker process died ({status}) after {runs} runs{}",
+        "the worker process died ({status}) after {runs} runs{when}{}",
         if last_words.is_empty() { String::new() } else { format!("; its last words: {last_words}") }
     );
     Some(Failure::new(Exit::Model, message).with_hint(

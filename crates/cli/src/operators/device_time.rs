@@ -45,7 +45,7 @@ pub struct ProviderTime {
     pub not_listed_ns: u64,
     /// Joules of an inference that no operator accounts for: set if energy was measured.
     pub unattributed_joules: Option<f64>,
-    /// Why there is no device time, and what to do about it.
+    /// Why there is no device time, or nothing inside of compiled parts, and what to do about it.
     pub unknown: Option<String>,
 }
 
@@ -116,7 +116,9 @@ fn one(
         // Whole parts of the graph were compiled; what the device did inside of them tells more.
         window.busy_ns = window.is_in_call.then_some(own_ns);
         types.extend(of_device.iter().map(|work| work.op_type.as_str()));
-        of_device.iter().map(|work| named(&work.name, Some(work.total_ns), None)).collect()
+        // OpenVINO puts this before the name of every primitive.
+        let bare = |name: &str| name.strip_prefix("OV::").unwrap_or(name).to_owned();
+        of_device.iter().map(|work| named(&bare(&work.name), Some(work.total_ns), None)).collect()
     } else {
         types.extend(nodes.iter().map(|node| &*node.op_type));
         if !of_device.is_empty() {
@@ -149,6 +151,9 @@ fn one(
         unknown: None,
     };
     time.fill(adapter, &operators, &types, &window);
+    if time.unknown.is_none() && !time.has_own_profile {
+        time.unknown = Some(format!("what its compiled parts do inside is not told; {}", adapter.remedy()));
+    }
     time
 }
 

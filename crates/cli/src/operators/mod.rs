@@ -15,7 +15,7 @@ mod section;
 pub mod windows;
 
 pub use pass::{Pass, ProfileRequest};
-pub use section::OperatorSection;
+pub use section::{OperatorSection, TypeRow};
 
 use std::time::Duration;
 

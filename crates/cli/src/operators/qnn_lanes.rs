@@ -4,7 +4,7 @@
 //! a run are those of its compiled parts, one after the other. Inside of one, nodes are drawn in the order of the file,
 //! each as long as its share of the cycles, from the start of the call on: an estimate, and kept as one.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use ortscope_core::schema::{OperatorRow, Text};
 use ortscope_decode::onnx::Graph;
@@ -28,7 +28,7 @@ pub struct QnnTime {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NodeCycles {
     pub name: String,
-    /// Of the ONNX node; empty for what QNN added.
+    /// Of the ONNX node, or that QNN added it.
     pub op_type: String,
     pub calls: u64,
     pub cycles: u64,
@@ -56,24 +56,31 @@ impl QnnTime {
     }
 }
 
-/// Nodes of the model by name.
+/// What QNN put in between: conversions of layouts and types.
+const ADDED: &str = "added by QNN";
+
+/// Types of the model's nodes by their names.
 #[derive(Debug, Default)]
-pub struct NodeTypes(HashMap<String, String>);
+pub struct NodeTypes {
+    by_name: HashMap<String, String>,
+    types: HashSet<String>,
+}
 
 impl NodeTypes {
     pub fn new(graph: &Graph) -> Self {
-        let of = graph.nodes.iter().map(|node| (node.name.clone(), node.op_type.clone()));
-        Self(of.filter(|(name, _)| !name.is_empty()).collect())
+        let named = graph.nodes.iter().filter(|node| !node.name.is_empty());
+        Self {
+            by_name: named.map(|node| (node.name.clone(), node.op_type.clone())).collect(),
+            types: graph.nodes.iter().map(|node| node.op_type.clone()).collect(),
+        }
     }
 
-    /// QNN sometimes appends a number that its token does not explain.
     fn of(&self, name: &str) -> &str {
-        let bare = || {
-            let (bare, number) = name.rsplit_once('_')?;
-            number.bytes().all(|byte| byte.is_ascii_digit()).then_some(bare)
-        };
-        let found = self.0.get(name).or_else(|| self.0.get(bare()?));
-        found.map_or("", String::as_str)
+        // QNN sometimes appends a number that its token does not explain.
+        let bare = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
+        let named = self.by_name.get(name).or_else(|| self.by_name.get(bare.strip_suffix('_')?));
+        // A node without a name is called by its type and a number.
+        named.or_else(|| self.types.get(bare.trim_end_matches('_'))).map_or(ADDED, String::as_str)
     }
 }
 
@@ -217,7 +224,11 @@ mod tests {
         let rows = lanes.rows_inside(&part);
         let seen: Vec<_> = rows.iter().map(|row| (row.timestamp_ns, row.duration_ns, row.cycles)).collect();
         assert_eq!(seen, [(1_000_000, 30_000, Some(300)), (1_030_000, 10_000, Some(100))]);
-        assert_eq!((&*rows[0].op_type, &*rows[1].op_type, rows[0].run), ("Conv", "", Some(3)));
+        assert_eq!((&*rows[0].op_type, &*rows[1].op_type, rows[0].run), ("Conv", ADDED, Some(3)));
+        assert_eq!(
+            (types().of("Conv89"), types().of("Conv_8"), types().of("Transpose")),
+            ("Conv", "Conv", ADDED)
+        );
         // A call that is shorter than what its device tells bounds it.
         let short = OperatorRow { duration_ns: 10_000, ..part.clone() };
         let rows = lanes.rows_inside(&short);

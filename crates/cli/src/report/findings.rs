@@ -118,7 +118,7 @@ fn fallback(result: &RunResult) -> Option<Finding> {
         evidence: format!(
             "{} was asked for but is not used: {}",
             fallen.provider,
-            units::one_line(&ortscope_ort::essence(&fallen.reason), 200)
+            units::one_line(&ortscope_ort::essence(&fallen.reason), 300)
         ),
         advice: "these figures are of another provider; install what it needs, or ask for the one you want"
             .into(),

@@ -3,8 +3,8 @@
 use ortscope_export::report::units::prefixed;
 
 use super::result::RunResult;
-use crate::operators::OperatorSection;
 use crate::operators::device_time::ProviderTime;
+use crate::operators::{OperatorSection, TypeRow};
 use crate::units;
 
 /// Types of operators on the line.
@@ -37,7 +37,7 @@ fn by_type(operators: &OperatorSection) -> String {
         .take(MOST_TYPES)
         .map(|of| {
             let place = if several { format!(" on {}", short(&of.provider)) } else { String::new() };
-            format!("{}{place} {}", of.op_type, units::percent(of.share))
+            format!("{}{place} {}", type_name(of), units::percent(of.share))
         })
         .collect();
     let rest = operators.by_type.len().saturating_sub(parts.len());
@@ -55,6 +55,12 @@ fn by_type(operators: &OperatorSection) -> String {
         units::percent(unattributed),
         units::counted(operators.profiled.runs, "profiled run"),
     )
+}
+
+/// A part that a provider compiled has a type with a hash in it.
+fn type_name(of: &TypeRow) -> &str {
+    let is_part = of.op_type.starts_with(&*of.provider) || of.op_type.contains("-EP-subgraph");
+    if is_part { "compiled part" } else { &of.op_type }
 }
 
 /// A profile of nodes that do nearly nothing is one of the profiler.
@@ -148,6 +154,9 @@ fn device_time(time: &ProviderTime) -> Option<String> {
     let rest = (time.operators.len() - parts.len()) as u64 + time.operators_not_listed;
     if rest > 0 {
         parts.push(format!("{} more", units::count(rest)));
+    }
+    if let (Some(why), false) = (&time.unknown, time.has_own_profile) {
+        return Some(format!("{place} works {per_run} per run; {why}"));
     }
     let by = time.divided_by.map(|by| format!(", by {by}")).unwrap_or_default();
     Some(format!(

@@ -448,8 +448,8 @@ impl RunResult {
         let steady = collected.steady.get(warm_up..).unwrap_or_default();
         let loops = if steady.is_empty() { &collected.generated } else { steady };
         self.slowest = slowest(loops, sensors);
-        if sensors.is_empty() && !self.slowest.is_empty() {
-            let why = "neither devices nor the machine told anything meanwhile ('ortscope doctor' says why)";
+        if !self.slowest.is_empty() && self.slowest.iter().all(|one| one.around.is_empty()) {
+            let why = "nothing was read within 100 ms: devices are read ten times a second; measure longer";
             self.unavailable.insert("slowest.around", why.to_owned());
         } else if let (Some(full_at_ns), Some(first)) = (sensors.full_at_ns, loops.first()) {
             let seconds = full_at_ns.saturating_sub(first.start_nanos) as f64 / 1e9;

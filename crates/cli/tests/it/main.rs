@@ -13,6 +13,7 @@ mod measuring;
 mod observing;
 mod operators;
 mod other_tools;
+mod providers;
 mod recordings;
 mod secrets;
 mod serving;

@@ -11,6 +11,7 @@ mod cuda;
 mod directml;
 mod generic;
 mod migraphx;
+mod neighbours;
 mod openvino;
 mod qnn;
 mod rocm;
@@ -137,7 +138,8 @@ impl Resolved<'_> {
         let (name, options) = (self.ort_name(), &self.request.options);
         let (name, chosen) = match (&self.request.library, self.provider) {
             (Some(library), _) => {
-                let (name, chosen) = target.plugin(name, library, options)?;
+                let options = neighbours::with_backend(name, library, options);
+                let (name, chosen) = target.plugin(name, library, &options)?;
                 (name, Some(chosen))
             }
             (None, Some(provider)) => match provider.append(&target, options) {
@@ -145,7 +147,16 @@ impl Resolved<'_> {
                 Err(_) if target.has_devices_of(name) => {
                     (name.to_owned(), Some(target.registered_plugin(name, options)?))
                 }
-                outcome => outcome.map(|()| (name.to_owned(), None))?,
+                // Or installed beside ONNX Runtime.
+                Err(error) => match neighbours::plugin_beside(environment.runtime().path(), name) {
+                    Some(library) if target.minor() >= 22 => {
+                        let options = neighbours::with_backend(name, &library, options);
+                        let (name, chosen) = target.plugin(name, &library, &options)?;
+                        (name, Some(chosen))
+                    }
+                    _ => return Err(error),
+                },
+                Ok(()) => (name.to_owned(), None),
             },
             (None, None) if target.has_devices_of(name) => {
                 (name.to_owned(), Some(target.registered_plugin(name, options)?))

@@ -4,7 +4,7 @@
 //! counter, and that of a CPU is the mean of all executions so far, the first one included, in which a primitive may take
 //! a hundred times as long as later. Such means are taken apart here: n × mean − (n − 1) × the mean before. Primitives of
 //! a CPU run one after the other, so that none lasts longer than to the start of the next. Other devices report times of
-//! the execution itself; which of both a file has is seen by what fits the starts better, execution by execution.
+//! the execution itself; which of both a file has is seen by what fits the starts better, over all executions so far.
 
 use std::collections::HashMap;
 
@@ -24,6 +24,9 @@ pub(super) struct Primitives {
     rows: Vec<Pending>,
     /// By name: executions so far, and their mean.
     means: HashMap<Text, (u64, u64)>,
+    /// How far the reported durations are from what the starts allow, and how far the means taken apart.
+    off_reported: u128,
+    off_own: u128,
 }
 
 /// Rows of a whole execution, and how many of them had to be mended.
@@ -46,25 +49,24 @@ impl Primitives {
     /// Forgets all executions: what follows is of another session.
     pub(super) fn start_anew(&mut self) {
         self.means.clear();
+        (self.off_reported, self.off_own) = (0, 0);
     }
 
     pub(super) fn release(&mut self) -> Released {
         let mut rows = std::mem::take(&mut self.rows);
         rows.sort_by_key(|pending| pending.start_ns);
         let mut own = Vec::with_capacity(rows.len());
-        // How far the reported durations are from what the starts allow, and how far the means taken apart.
-        let (mut off_reported, mut off_own) = (0, 0);
         for (index, pending) in rows.iter().enumerate() {
             let reported = pending.row.duration_ns;
             let taken_apart = self.take_apart(&pending.row.name, reported);
             let room = rows.get(index + 1).map(|next| next.start_ns.abs_diff(pending.start_ns));
             if let Some(room) = room {
-                off_reported += u128::from(reported.abs_diff(room));
-                off_own += u128::from(taken_apart.abs_diff(room));
+                self.off_reported += u128::from(reported.abs_diff(room));
+                self.off_own += u128::from(taken_apart.abs_diff(room));
             }
             own.push(taken_apart.min(room.unwrap_or(u64::MAX)));
         }
-        if off_own >= off_reported {
+        if self.off_own >= self.off_reported {
             return Released { rows, mended: 0 };
         }
         let mended = rows.len() as u64;
