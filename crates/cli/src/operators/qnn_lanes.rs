@@ -116,7 +116,8 @@ impl QnnLanes {
         let mut at_ns = part.timestamp_ns;
         let end_ns = at_ns.saturating_add(device_ns);
         let mut rows = Vec::with_capacity(execution.nodes.len());
-        for (index, cycles) in &execution.nodes {
+        // Nodes that took no cycle were merged into others: there is nothing to draw.
+        for (index, cycles) in execution.nodes.iter().filter(|(_, cycles)| *cycles > 0) {
             let Some(node) = self.profile.nodes.get(*index) else { continue };
             let share = u128::from(device_ns) * u128::from(*cycles) / u128::from(all);
             let duration_ns = u64::try_from(share).unwrap_or(u64::MAX).min(end_ns - at_ns);

@@ -149,7 +149,7 @@ fn device_time(time: &ProviderTime) -> Option<String> {
     let mut parts: Vec<String> = costliest
         .filter(|(_, ns)| *ns as f64 >= LEAST_SHARE * device_ns as f64)
         .take(MOST_OPERATORS)
-        .map(|(of, ns)| format!("{} {}", units::one_line(&of.name, MOST_NAME), share(ns)))
+        .map(|(of, ns)| format!("{} {}", end_of(&of.name), share(ns)))
         .collect();
     let rest = (time.operators.len() - parts.len()) as u64 + time.operators_not_listed;
     if rest > 0 {
@@ -165,6 +165,16 @@ fn device_time(time: &ProviderTime) -> Option<String> {
         units::percent(time.unattributed_share()?),
         time.method
     ))
+}
+
+/// Names are paths: what they end with tells them apart.
+fn end_of(name: &str) -> String {
+    let letters = name.chars().count();
+    if letters <= MOST_NAME {
+        return name.to_owned();
+    }
+    let end: String = name.chars().skip(letters - MOST_NAME + 1).collect();
+    format!("…{end}")
 }
 
 fn levels(operators: &OperatorSection) -> Option<String> {

