@@ -156,7 +156,7 @@ fn increase(readings: &[(u64, f64)], start_ns: u64, end_ns: u64) -> Option<Joine
     let (first, last) = (readings.get(before)?, readings.get(behind)?);
     let distance_ns = distance(first.0, start_ns, end_ns).max(distance(last.0, start_ns, end_ns));
     // A counter that runs backwards was set back: what it counted in between is not known.
-    (distance_ns <= WINDOW_NANOS && last.1 >= first.1).then(|| Joined {
+    (distance_ns <= WINDOW_NANOS && last.1 >= first.1).then_some(Joined {
         value: last.1 - first.1,
         distance_ns,
         mean_of_ns: None,

@@ -10,7 +10,7 @@ mod sources;
 mod usual;
 mod windows;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use ortscope_analyze::correlation::Around;
 use ortscope_core::schema::{TableId, Text};
@@ -47,7 +47,7 @@ pub(super) struct Explainer {
     cases: Vec<Case>,
     pub windows: Windows,
     /// By session and slow inference: what devices did around it.
-    around: HashMap<(usize, usize), Vec<Around>>,
+    around: BTreeMap<(usize, usize), Vec<Around>>,
 }
 
 impl Explainer {
@@ -65,7 +65,7 @@ impl Explainer {
                 evidence: Evidence::default(),
             }));
         }
-        Self { cases, windows: Windows::new(windows), around: HashMap::new() }
+        Self { cases, windows: Windows::new(windows), around: BTreeMap::new() }
     }
 
     /// Reads what lies inside the windows.
