@@ -18,7 +18,36 @@ use crate::process::{self, Unavailable, capture, find_program};
 pub(crate) const OLDEST: &str = "1.15.1";
 /// Versions where something that ortscope reads has changed: tested with `--full`.
 pub(crate) const MATRIX: &[&str] = &["1.17.3", "1.20.1", "1.24.3"];
-const QNN_PACKAGE: &str = "onnxruntime-qnn==2.7.0";
+
+/// A provider that is a library of its own, in a Python package.
+#[derive(Debug)]
+pub(crate) struct Plugin {
+    name: &'static str,
+    package: &'static str,
+    platform: &'static str,
+    /// Directories of the package that have libraries; those of one find those of another beside them.
+    folders: &'static [&'static str],
+    library: &'static str,
+}
+
+/// Qualcomm's provider with the simulator of its NPU: the one accelerator that any x86-64 Linux can run.
+pub(crate) const QNN: Plugin = Plugin {
+    name: "qnn",
+    package: "onnxruntime-qnn==2.7.0",
+    platform: "--platform=manylinux_2_35_x86_64",
+    folders: &["onnxruntime_qnn.libs", "onnxruntime_qnn"],
+    library: "onnxruntime_qnn/libonnxruntime_providers_qnn.so",
+};
+
+/// Intel's provider, which also runs on its processors.
+pub(crate) const OPENVINO: Plugin = Plugin {
+    name: "openvino",
+    package: "onnxruntime-ep-openvino==1.8.1",
+    platform: "--platform=manylinux_2_28_x86_64",
+    folders: &["onnxruntime_ep_openvino"],
+    library: "onnxruntime_ep_openvino/libonnxruntime_providers_openvino_plugin.so",
+};
+
 /// From here on Python's Linux packages contain the library.
 const FIRST_MINOR_ON_PYPI: u32 = 19;
 
@@ -103,29 +132,28 @@ pub(crate) fn fetch_same_as_installed(
     fetch(environment, &version, platform, dir)
 }
 
-/// Qualcomm's provider as a plug-in, with the simulator of its NPU: the one accelerator that any x86-64 Linux can run.
-pub(crate) fn fetch_qnn_plugin(environment: &Environment) -> Result<PathBuf> {
+/// The library of a plug-in, downloaded if it is not there yet.
+pub(crate) fn fetch_plugin(environment: &Environment, plugin: &Plugin) -> Result<PathBuf> {
     if (std::env::consts::OS, std::env::consts::ARCH) != ("linux", "x86_64") {
-        let why = "the simulator is fetched for x86-64 Linux only";
-        return Err(anyhow::anyhow!(why).context(Unavailable(why.to_owned())));
+        let why = format!("the plug-in {} is fetched for x86-64 Linux only", plugin.name);
+        return Err(anyhow::anyhow!(why.clone()).context(Unavailable(why)));
     }
-    let home = environment.plugins_dir().join("qnn");
-    let library = home.join("onnxruntime_qnn/libonnxruntime_providers_qnn.so");
+    let home = environment.plugins_dir().join(plugin.name);
+    let library = home.join(plugin.library);
     if library.exists() {
         return Ok(library);
     }
-    process::step(QNN_PACKAGE, || {
-        let scratch = environment.scratch("qnn")?;
-        let options = ["--only-binary=:all:", "--platform=manylinux_2_35_x86_64", "--python-version=3.12"];
-        let archive = pip_download(environment, QNN_PACKAGE, &options, &scratch)?;
-        // The simulator finds its own C++ runtime in the folder beside it.
-        for folder in ["onnxruntime_qnn.libs", "onnxruntime_qnn"] {
+    process::step(plugin.package, || {
+        let scratch = environment.scratch(plugin.name)?;
+        let options = ["--only-binary=:all:", plugin.platform, "--python-version=3.12"];
+        let archive = pip_download(environment, plugin.package, &options, &scratch)?;
+        for folder in plugin.folders {
             let mut extract = environment.script("extract.py");
             capture(extract.arg(&archive).args(["--libraries", folder]).arg(home.join(folder)))?;
         }
         fs::remove_dir_all(&scratch).with_context(|| format!("cannot remove {}", scratch.display()))
     })?;
-    if library.exists() { Ok(library) } else { bail!("{QNN_PACKAGE} has no {}", library.display()) }
+    if library.exists() { Ok(library) } else { bail!("{} has no {}", plugin.package, library.display()) }
 }
 
 fn from_npm(version: &str, scratch: &Path) -> Result<PathBuf> {

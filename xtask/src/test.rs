@@ -128,6 +128,7 @@ pub(crate) struct Prepared {
     matrix: PathBuf,
     models: PathBuf,
     qnn_plugin: Option<PathBuf>,
+    openvino_plugin: Option<PathBuf>,
     /// Also the long tests with servers of other projects.
     full: bool,
 }
@@ -143,6 +144,9 @@ impl Prepared {
         }
         if let Some(plugin) = &self.qnn_plugin {
             tests.env("ORTSCOPE_TEST_QNN_PLUGIN", plugin);
+        }
+        if let Some(plugin) = &self.openvino_plugin {
+            tests.env("ORTSCOPE_TEST_OPENVINO_PLUGIN", plugin);
         }
         if self.full {
             tests.env("ORTSCOPE_TEST_SERVERS", "1");
@@ -165,6 +169,7 @@ fn prepare(summary: &mut Summary, full: bool) -> Option<Prepared> {
             matrix: environment.runtimes_dir(),
             models: environment.models_dir(),
             qnn_plugin: None,
+            openvino_plugin: None,
             full,
         };
         opened = Some((environment, prepared));
@@ -175,9 +180,11 @@ fn prepare(summary: &mut Summary, full: bool) -> Option<Prepared> {
     summary.step("older runtimes", || fetch_runtimes(&environment, full));
     if full {
         summary.step("provider plug-ins", || {
-            let fetched = runtimes::fetch_qnn_plugin(&environment);
-            prepared.qnn_plugin = fetched.as_ref().ok().cloned();
-            all_or_reasons([("qnn", fetched)].into_iter())
+            let qnn = runtimes::fetch_plugin(&environment, &runtimes::QNN);
+            prepared.qnn_plugin = qnn.as_ref().ok().cloned();
+            let openvino = runtimes::fetch_plugin(&environment, &runtimes::OPENVINO);
+            prepared.openvino_plugin = openvino.as_ref().ok().cloned();
+            all_or_reasons([("qnn", qnn), ("openvino", openvino)].into_iter())
         });
     }
     Some(prepared)

@@ -16,6 +16,8 @@
 //! - [`verdict`]: whether one thing is slower than another, and how sure that is,
 //! - [`leak`]: memory that is lost with every inference, arenas that lie idle,
 //! - [`processes`]: what watched processes did, and every spike of theirs,
+//! - [`providers`]: whose device time an operator used, with what nobody accounts for,
+//! - [`correlation`]: what devices did around an inference,
 //! - [`hodges_lehmann`], [`theil_sen`], [`distribution`]: the tools under them.
 //!
 //! Inputs are `u64` nanoseconds (`*_nanos`); outputs for people are `f64` milliseconds (`*_ms`). No output ever holds a
@@ -23,6 +25,7 @@
 
 pub mod batch_sweep;
 pub mod clock_cost;
+pub mod correlation;
 pub mod distribution;
 pub mod drift;
 pub mod energy;
@@ -37,6 +40,7 @@ pub mod outliers;
 pub mod outputs;
 pub mod percentile;
 pub mod processes;
+pub mod providers;
 pub mod recommend;
 pub mod stability;
 pub mod stop;

@@ -114,6 +114,10 @@ impl ProfileRead {
         counted(outcome.repaired_events, "events were not valid JSON and were read all the same");
         counted(outcome.bad_commas, "commas were missing, doubled or too many");
         counted(outcome.junk_bytes, "bytes belong to no event");
+        counted(
+            self.summary.mended_means,
+            "times of OpenVINO's primitives were means of all runs so far, and were taken apart",
+        );
         counted(self.summary.without_run, "operators lie in no run that is known");
         counted(self.summary.ambiguous_run, "operators on helper threads could belong to several runs");
         if let Some(problem) = &outcome.first_problem {

@@ -12,6 +12,8 @@ use serde::Serialize;
 const MOST_LINES: u64 = 5_000_000;
 /// Different nodes, and different events, that are kept apart.
 const MOST_NAMES: usize = 100_000;
+/// Counts of nodes that are kept execution by execution (16 MB); executions beyond are in the sums only.
+const MOST_COUNTS: usize = 1_000_000;
 
 const MOST_EVENTS: usize = 1000;
 
@@ -20,6 +22,9 @@ const MOST_EVENTS: usize = 1000;
 pub struct QnnProfile {
     /// Executions of subgraphs on the device.
     pub executions: u64,
+    /// The first executions one by one, as many as fit.
+    #[serde(skip)]
+    pub each: Vec<QnnExecution>,
     /// Nodes in the order of their first mention, with their cycles over all executions.
     pub nodes: Vec<QnnNode>,
     /// Events of executions that are no nodes: sums and counts by name.
@@ -40,6 +45,17 @@ pub struct QnnNode {
     pub cycles: u64,
     /// The share of its execution's cycles, times that execution's microseconds: an estimate of its time.
     pub estimated_us: f64,
+}
+
+/// One execution of a subgraph.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct QnnExecution {
+    /// What the device counted for the whole of it.
+    pub cycles: Option<u64>,
+    /// How long the device worked.
+    pub device_us: Option<u64>,
+    /// Nodes by their place in [`QnnProfile::nodes`], and their cycles.
+    pub nodes: Vec<(usize, u64)>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -133,6 +149,7 @@ struct Reader {
     pending: Vec<(usize, u64)>,
     pending_cycles: Option<u64>,
     pending_us: Option<u64>,
+    kept_counts: usize,
 }
 
 impl Reader {
@@ -220,13 +237,20 @@ impl Reader {
     /// The last line of an execution is its whole time.
     fn execution_ended(&mut self) {
         self.profile.executions += 1;
-        if let (Some(cycles @ 1..), Some(us)) = (self.pending_cycles.take(), self.pending_us.take()) {
+        let (cycles, device_us) = (self.pending_cycles.take(), self.pending_us.take());
+        let nodes = std::mem::take(&mut self.pending);
+        if let (Some(cycles @ 1..), Some(us)) = (cycles, device_us) {
             let us_per_cycle = us as f64 / cycles as f64;
-            for (index, cycles) in &self.pending {
+            for (index, cycles) in &nodes {
                 self.profile.nodes[*index].estimated_us += *cycles as f64 * us_per_cycle;
             }
         }
-        self.pending.clear();
+        // In order and without a gap: the first ones that fit.
+        let all_so_far = self.profile.each.len() as u64 + 1 == self.profile.executions;
+        if all_so_far && self.kept_counts + nodes.len() <= MOST_COUNTS {
+            self.kept_counts += nodes.len();
+            self.profile.each.push(QnnExecution { cycles, device_us, nodes });
+        }
     }
 
     fn finish(self) -> QnnProfile {
@@ -273,6 +297,9 @@ mod tests {
         ]))
         .unwrap();
         assert_eq!((profile.executions, profile.unreadable_lines), (1, 0));
+        let first = &profile.each[0];
+        assert_eq!((first.cycles, first.device_us), (Some(1000), Some(200)));
+        assert_eq!(first.nodes, [(0, 750), (1, 250)]);
         let nodes: Vec<(&str, u64, f64)> =
             profile.nodes.iter().map(|node| (node.name.as_str(), node.cycles, node.estimated_us)).collect();
         assert_eq!(nodes, [("/a/Conv", 750, 150.0), ("a, name", 250, 50.0)]);

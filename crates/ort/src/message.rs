@@ -12,7 +12,7 @@ pub fn essence(message: &str) -> String {
     let after_location = words.iter().rposition(|word| is_location(word)).map_or(0, |at| at + 1);
     let rest = words.get(after_location..).unwrap_or_default().join(" ");
     let rest = if after_location > 0 { without_signature(&rest) } else { rest.as_str() };
-    let rest = without_stray_parenthesis(rest.trim());
+    let rest = without_stray_parenthesis(without_code(rest.trim()));
     if rest.is_empty() { whole } else { rest.to_owned() }
 }
 
@@ -29,6 +29,16 @@ fn is_location(word: &str) -> bool {
 fn without_signature(text: &str) -> &str {
     match text.split_once(") ") {
         Some((signature, rest)) if signature.contains('(') && signature.contains("::") => rest,
+        _ => text,
+    }
+}
+
+/// `[ONNXRuntimeError] : 1 : FAIL : what happened`: the number and its name say nothing more.
+fn without_code(text: &str) -> &str {
+    let Some(rest) = text.strip_prefix("[ONNXRuntimeError] : ") else { return text };
+    let mut parts = rest.splitn(3, " : ");
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some(number), Some(_), Some(rest)) if number.bytes().all(|byte| byte.is_ascii_digit()) => rest,
         _ => text,
     }
 }
@@ -59,6 +69,10 @@ mod tests {
             (
                 "Exception from src/core.cpp:114: Exception from src/plugin.cpp:53: Check failed",
                 "Check failed",
+            ),
+            (
+                "a.cc:1 T& o::L::Get() [ONNXRuntimeError] : 1 : FAIL : Failed to load x.so",
+                "Failed to load x.so",
             ),
             ("ends with a place: src/core.cpp:114:", "ends with a place: src/core.cpp:114:"),
             ("ratio 3:4 and std::vector", "ratio 3:4 and std::vector"),

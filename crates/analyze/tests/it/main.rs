@@ -21,6 +21,8 @@ mod percentile;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
+mod providers;
+#[cfg(test)]
 mod recommend;
 // Not only for tests by its attributes: it prints, and says that it may.
 #[path = "../../../ort/tests/support/skips.rs"]

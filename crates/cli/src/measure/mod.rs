@@ -12,6 +12,7 @@ pub mod interrupt;
 pub mod plan;
 pub mod progress;
 pub mod protocol;
+pub mod sensors;
 pub mod supervise;
 
 /// Where ONNX Runtime writes profiles and graphs: on a disk, since they may be large.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use ortscope_analyze::leak::ArenaPoint;
 use ortscope_analyze::outputs::OutputComparison;
 use ortscope_core::tensor::ValueInfo;
+use ortscope_ort::ep::UsedDevice;
 use ortscope_ort::inputs::GuessedDim;
 use ortscope_ort::{Fallback, LogLine};
 use serde::{Deserialize, Serialize};
@@ -100,6 +101,9 @@ pub struct SessionCreated {
     /// Of the providers in use that tell a version of their own.
     #[serde(default)]
     pub provider_versions: BTreeMap<String, String>,
+    /// Of the providers beside the CPU's.
+    #[serde(default)]
+    pub devices: Vec<UsedDevice>,
     pub inputs: Vec<ValueInfo>,
     pub outputs: Vec<ValueInfo>,
 }

@@ -18,11 +18,12 @@ use ortscope_sources::kernel::{Class, TraceOptions};
 use ortscope_sources::{ChannelSource, KernelSource, ProcessSampler};
 use ortscope_store::RecordingWriter;
 
-use super::collect::{Collected, Collector, MAX_INFERENCES};
+use super::collect::{Collected, Collector, Inference, MAX_INFERENCES};
 use super::interrupt::Interrupt;
 use super::plan::WorkerPlan;
 use super::progress::Progress;
 use super::protocol::WorkerMessage;
+use super::sensors::{Readings, Sensors};
 use crate::exit::{Exit, Failure};
 use crate::recording::append;
 use crate::units;
@@ -58,6 +59,8 @@ pub struct Outcome {
     /// (place, kind, count)
     pub losses: Vec<(String, String, u64)>,
     pub source_errors: Vec<(String, String)>,
+    /// What devices and the machine told meanwhile.
+    pub sensors: Readings,
     /// The last lines the worker's libraries printed.
     pub stderr: String,
     pub wall_seconds: f64,
@@ -73,6 +76,7 @@ impl Outcome {
             failure: Some(failure),
             losses: Vec::new(),
             source_errors: Vec::new(),
+            sensors: Readings::default(),
             stderr: String::new(),
             wall_seconds: 0.0,
         }
@@ -109,7 +113,7 @@ pub fn supervise(
     let ended = Arc::new(AtomicBool::new(false));
     let session_ids: Vec<String> =
         (0..plan.sessions.max(1)).map(|_| SessionId::random().to_string()).collect();
-    let collector = Collector::default();
+    let (collector, sensors) = (Collector::default(), Sensors::default());
     let mut pipeline = Pipeline::default();
     if let Some(recording) = assignment.recording {
         recording.add_channel(&plan.channel, &session_ids)?;
@@ -135,6 +139,7 @@ pub fn supervise(
         .source(ProcessSampler::new(vec![child.id()], assignment.sampling_hertz))
         .source(crate::devices::source())
         .sink(collector.clone())
+        .sink(sensors.clone())
         .start()?;
     if let Some(stage) = assignment.stage {
         progress.update(|| stage.to_owned());
@@ -162,6 +167,7 @@ pub fn supervise(
             .chain(report.sink_errors)
             .chain(report.journal_error.map(|error| ("recording".to_owned(), error)))
             .collect(),
+        sensors: sensors.take(),
         stderr,
         wall_seconds: started.elapsed().as_secs_f64(),
     })
@@ -340,8 +346,21 @@ fn failure_of(collected: &Collected, status: ExitStatus, why: Ended, stderr: &st
     }
     let runs = collected.inferences();
     let last_words = stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    // Its last sign of life tells when.
+    let begin = collected.messages.iter().find_map(|message| match message {
+        WorkerMessage::Steady { begin: true, timestamp_nanos, .. } => Some(*timestamp_nanos),
+        _ => None,
+    });
+    let last = collected.steady.iter().chain(&collected.generated).map(Inference::end_nanos).max();
+    let when = match begin.zip(last) {
+        Some((begin, last)) => {
+            format!(", {} into the measurement", units::seconds(last.saturating_sub(begin) as f64 / 1e9))
+        }
+        None if runs > 0 => String::new(),
+        None => format!(", during: {}", stage(&collected.messages)),
+    };
     let message = format!(
-        "the worker process died ({status}) after {runs} runs{}",
+        "the worker process died ({status}) after {runs} runs{when}{}",
         if last_words.is_empty() { String::new() } else { format!("; its last words: {last_words}") }
     );
     Some(Failure::new(Exit::Model, message).with_hint(

@@ -6,14 +6,16 @@
 //! ```
 //! The measurement itself never sees the profiler, which makes runs up to three times longer.
 
+pub mod device_time;
 pub mod graph;
 mod levels;
 mod pass;
+mod qnn_lanes;
 mod section;
 pub mod windows;
 
 pub use pass::{Pass, ProfileRequest};
-pub use section::OperatorSection;
+pub use section::{OperatorSection, TypeRow};
 
 use std::time::Duration;
 
@@ -52,7 +54,9 @@ pub fn add_to(
     let plain_median_ns = result.latency.as_ref().map(|latency| latency.inference.median_ms * 1e6);
     let session_id: Text = result.session_ids.first().map_or_else(Text::default, |id| id.as_str().into());
     let placed = result.placement.as_ref().map(|placement| placement.nodes.as_slice()).unwrap_or_default();
+    let devices = result.placement.as_ref().map(|placement| placement.devices.clone()).unwrap_or_default();
     let pass = Pass {
+        used: &devices,
         plan,
         request,
         // A graph with compiled parts cannot be written, and asking for it costs a session.
@@ -87,6 +91,7 @@ pub fn add_to(
     let around = Surroundings {
         original,
         requested_providers: &requested,
+        used: &devices,
         plain_median_ns,
         peak: (!interrupt.requested()).then(|| measure_peak(threads, PEAK_BUDGET)),
         threads: ThreadFacts {
@@ -100,6 +105,11 @@ pub fn add_to(
     };
     let (mut section, found) = OperatorSection::new(profile, &around);
     section.notes.extend(notes);
+    // Energy is of all devices together: it can be divided where one provider ran everything.
+    let joules = result.energy.as_ref().and_then(|energy| energy.joules_per_inference);
+    if let ([only], Some(joules)) = (section.device_time.as_mut_slice(), joules) {
+        only.attribute(joules);
+    }
     result.operators = Some(section);
     Ok(found)
 }

@@ -3,10 +3,12 @@
 //! A session stops recording at 1,000,000 events and keeps 2.5 kB of memory for each, which it does not give back. So a
 //! window is a process of its own with at most [`WINDOW_EVENTS`]; its file is read and removed before the next begins.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ortscope_analyze::StopRule;
+use ortscope_analyze::correlation;
 use ortscope_analyze::operators::{
     OperatorAnalysis, OperatorEvent, OperatorOptions, OperatorReport, RunAssembler,
 };
@@ -14,16 +16,19 @@ use ortscope_core::batch::Batch;
 use ortscope_core::schema::{LossRow, OperatorRow, TableId, Text};
 use ortscope_decode::onnx::Graph;
 use ortscope_decode::ort_profile::{ProfileStart, RowOptions};
-use ortscope_decode::qnn_profile::{self, QnnProfile};
+use ortscope_decode::qnn_profile;
+use ortscope_ort::ep::UsedDevice;
 use ortscope_store::RecordingWriter;
 
 use super::graph::RunGraph;
+use super::qnn_lanes::{NodeTypes, QnnLanes, QnnTime};
 use super::section::Counted;
 use crate::exit::Failure;
 use crate::measure::interrupt::Interrupt;
 use crate::measure::plan::{ProfilePlan, Scenario, WorkerPlan};
 use crate::measure::progress::Progress;
 use crate::measure::protocol::{Profiled, WorkerMessage};
+use crate::measure::sensors::Readings;
 use crate::measure::supervise::{Assignment, Outcome, supervise};
 use crate::{measure, operator_profile, units};
 
@@ -64,6 +69,8 @@ pub struct Pass<'a> {
     pub session_id: Text,
     /// Median latency without the profiler.
     pub plain_median_ns: Option<f64>,
+    /// Hardware behind the session's providers.
+    pub used: &'a [UsedDevice],
     pub recording: Option<&'a RecordingWriter>,
 }
 
@@ -85,8 +92,14 @@ pub struct Profile {
     pub profiled_median_ns: Option<f64>,
     /// Work that a provider reports of its device, by name: how often, and how long.
     pub device_work: Vec<DeviceWork>,
+    /// Device rows of the runs in the statistics, by provider and by the node that caused them.
+    pub device_by_node: BTreeMap<(String, u64), u64>,
+    /// By kind of device: how long it was busy in those runs, as its driver tells.
+    pub busy_ns: BTreeMap<&'static str, u64>,
     /// What QNN says about its device.
-    pub qnn: Option<QnnProfile>,
+    pub qnn: Option<QnnLanes>,
+    /// The same for the runs in the statistics.
+    pub qnn_time: Option<QnnTime>,
     pub seconds: f64,
     pub ort_logs: Vec<ortscope_ort::LogLine>,
 }
@@ -97,9 +110,12 @@ pub struct DeviceWork {
     pub name: String,
     pub op_type: String,
     pub provider: String,
+    /// How often in the runs of the statistics.
     pub count: u64,
     /// As reported; of QNN's nodes, their share of the device's cycles times its time.
     pub total_ms: f64,
+    #[serde(skip)]
+    pub total_ns: u64,
     /// Cycles of the device, as it counted them.
     pub cycles: Option<u64>,
 }
@@ -214,8 +230,11 @@ struct Gathered {
     lost_events: u64,
     notes: Vec<String>,
     run_nanos: Vec<u64>,
-    device_work: std::collections::BTreeMap<(String, String, String), (u64, u64)>,
-    qnn: Option<QnnProfile>,
+    device_work: BTreeMap<(String, String, String), (u64, u64)>,
+    device_by_node: BTreeMap<(String, u64), u64>,
+    busy: Busy,
+    qnn: Option<QnnLanes>,
+    qnn_runs: u64,
     logs: Vec<ortscope_ort::LogLine>,
 }
 
@@ -238,8 +257,11 @@ impl Gathered {
             lost_events: 0,
             notes: Vec::new(),
             run_nanos: Vec::new(),
-            device_work: std::collections::BTreeMap::new(),
+            device_work: BTreeMap::new(),
+            device_by_node: BTreeMap::new(),
+            busy: Busy::default(),
             qnn: None,
+            qnn_runs: 0,
             logs: Vec::new(),
         }
     }
@@ -261,34 +283,45 @@ impl Gathered {
         if self.graph.is_none() {
             self.graph = Some(read_graph(&profiled, pass, &mut self.notes));
         }
-        self.read(&profiled, pass)?;
-        if let (Some(path), None) = (&profiled.qnn_file, &self.qnn) {
+        let runs = profiled.run_nanos.len() as u64;
+        // The first window's file is enough: a run on a device is like another.
+        if let (Some(path), 0) = (&profiled.qnn_file, self.windows) {
             match fs_err::read_to_string(path)
                 .map_err(|error| error.to_string())
                 .and_then(|text| qnn_profile::read(&text).map_err(|error| error.to_string()))
             {
-                Ok(read) => self.qnn = Some(read),
+                Ok(read) => self.qnn = Some(QnnLanes::new(read, NodeTypes::new(pass.original))),
                 Err(why) => self.notes.push(format!("QNN's profile could not be read: {why}")),
             }
+            self.qnn_runs = runs;
         }
+        let kept = self.read(&profiled, pass)?;
+        self.busy.add(kept, &outcome.sensors);
         self.windows += 1;
-        let runs = profiled.run_nanos.len() as u64;
         self.runs += runs;
         self.kept_runs += runs.saturating_sub(WARM_UP_RUNS);
         self.run_nanos.extend(profiled.run_nanos.iter().skip(WARM_UP_RUNS as usize));
         Ok(runs)
     }
 
-    fn read(&mut self, profiled: &Profiled, pass: &Pass<'_>) -> Result<(), Failure> {
+    /// Returns start and end of the runs that are in the statistics.
+    fn read(&mut self, profiled: &Profiled, pass: &Pass<'_>) -> Result<Option<(u64, u64)>, Failure> {
         let start = profiled.started_nanos.map_or(ProfileStart::Unknown, ProfileStart::from_monotonic_ns);
-        let options =
-            RowOptions { session_id: Text::clone(&pass.session_id), start, ..RowOptions::default() };
+        let devices = pass.used.iter().map(|used| (used.provider.clone(), used.class.to_string()));
+        let options = RowOptions {
+            session_id: Text::clone(&pass.session_id),
+            start,
+            devices: devices.collect(),
+            ..RowOptions::default()
+        };
         let first_run = self.runs;
         let first_window = self.windows == 0;
         let mut assembler = RunAssembler::default();
         let mut batch = Batch::new(TableId::Operators);
-        let Some((graph, _)) = &mut self.graph else { return Ok(()) };
+        let mut kept: Option<(u64, u64)> = None;
+        let Some((graph, _)) = &mut self.graph else { return Ok(None) };
         let (analysis, counted, device_work) = (&mut self.analysis, &mut self.counted, &mut self.device_work);
+        let (by_node, qnn) = (&mut self.device_by_node, &mut self.qnn);
         let mut take_run = |number: u64, events: &[OperatorEvent]| {
             // Of the first window, the analysis itself leaves the first run out.
             if first_window || number >= WARM_UP_RUNS {
@@ -298,6 +331,12 @@ impl Gathered {
         let read = operator_profile::read(&profiled.file, options, |rows| {
             for mut row in rows.rows::<OperatorRow>() {
                 let mut event = OperatorEvent::from(&row);
+                let is_kept = row.run.is_none_or(|run| run >= WARM_UP_RUNS);
+                if &*row.kind == "run" && is_kept {
+                    let end_ns = row.timestamp_ns.saturating_add(row.duration_ns);
+                    let (from_ns, to_ns) = kept.unwrap_or((row.timestamp_ns, end_ns));
+                    kept = Some((from_ns.min(row.timestamp_ns), to_ns.max(end_ns)));
+                }
                 if &*row.kind == "operator" && row.run.is_some() {
                     let count = graph.count(&row);
                     // Kernels hide the weights they packed; the graph has them.
@@ -308,7 +347,12 @@ impl Gathered {
                     if first_window && row.run == Some(WARM_UP_RUNS) {
                         counted.add(&row, &count);
                     }
-                } else if &*row.kind == "other" {
+                } else if &*row.kind == "other" && is_kept {
+                    if let Some(index) = row.node_index.filter(|_| by_node.len() < 100_000) {
+                        let key = (row.execution_provider.to_string(), index);
+                        let total = by_node.entry(key).or_default();
+                        *total = total.saturating_add(row.duration_ns);
+                    }
                     let key =
                         (row.name.to_string(), row.op_type.to_string(), row.execution_provider.to_string());
                     if device_work.len() < 10_000 || device_work.contains_key(&key) {
@@ -322,6 +366,11 @@ impl Gathered {
                 }
                 row.run = row.run.map(|run| run + first_run);
                 batch.push(&row);
+                if let Some(lanes) = qnn.as_mut().filter(|_| first_window && &*row.kind == "operator") {
+                    for inside in lanes.rows_inside(&row) {
+                        batch.push(&inside);
+                    }
+                }
             }
             if let Some(recording) = pass.recording {
                 recording.append(&batch)?;
@@ -349,7 +398,7 @@ impl Gathered {
                 self.notes.push(sentence);
             }
         }
-        Ok(())
+        Ok(kept)
     }
 
     fn finish(mut self, pass: &Pass<'_>, elapsed: Duration) -> Profile {
@@ -367,17 +416,19 @@ impl Gathered {
                 provider,
                 count,
                 total_ms: total as f64 / 1e6,
+                total_ns: total,
                 cycles: None,
             })
             .collect();
-        device_work.extend(self.qnn.iter().flat_map(|qnn| &qnn.nodes).map(|node| DeviceWork {
-            name: node.name.clone(),
-            op_type: String::new(),
-            provider: "QNNExecutionProvider".to_owned(),
-            count: node.calls,
-            total_ms: node.estimated_us / 1e3,
-            cycles: Some(node.cycles),
-        }));
+        let qnn_time = self.qnn.as_ref().and_then(|qnn| qnn.time(self.qnn_runs, WARM_UP_RUNS));
+        if let (Some(qnn), None) = (&self.qnn, &qnn_time) {
+            self.notes.push(format!(
+                "QNN's profile has {} for {}: which belongs to which is not known, so its device time is not divided",
+                units::counted(qnn.profile().executions, "execution"),
+                units::counted(self.qnn_runs, "run")
+            ));
+        }
+        device_work.extend(qnn_time.iter().flat_map(QnnTime::work));
         device_work.sort_by(|a, b| b.total_ms.total_cmp(&a.total_ms));
         Profile {
             report: self.analysis.finish(),
@@ -391,10 +442,43 @@ impl Gathered {
             notes: self.notes,
             profiled_median_ns,
             device_work,
+            device_by_node: self.device_by_node,
+            busy_ns: self.busy.finish(),
             qnn: self.qnn,
+            qnn_time,
             seconds: elapsed.as_secs_f64(),
             ort_logs: self.logs,
         }
+    }
+}
+
+/// How long devices were busy, by what their drivers tell. For providers that tell nothing themselves.
+#[derive(Debug, Default)]
+struct Busy {
+    sums: BTreeMap<&'static str, Option<u64>>,
+}
+
+impl Busy {
+    /// One window: the runs from a time to another, and what sensors told meanwhile.
+    fn add(&mut self, runs: Option<(u64, u64)>, sensors: &Readings) {
+        let Some((from_ns, to_ns)) = runs else { return };
+        for kind in ["gpu", "npu"] {
+            // Whole devices only; with several of a kind nobody knows which one it was.
+            let is_whole = |device: &str| device.starts_with(kind) && !device.contains('/');
+            let mut of_kind = sensors
+                .iter()
+                .filter(|((device, metric), _)| is_whole(device) && metric == "utilization_ratio");
+            let busy = match (of_kind.next(), of_kind.next()) {
+                (Some((_, readings)), None) => correlation::busy_ns(readings, from_ns, to_ns),
+                _ => None,
+            };
+            let sum = self.sums.entry(kind).or_insert(Some(0));
+            *sum = sum.zip(busy).map(|(sum, busy)| sum.saturating_add(busy));
+        }
+    }
+
+    fn finish(self) -> BTreeMap<&'static str, u64> {
+        self.sums.into_iter().filter_map(|(kind, sum)| Some((kind, sum?))).collect()
     }
 }
 

@@ -12,9 +12,11 @@ use ortscope_core::schema::{OperatorRow, Text};
 use ortscope_decode::onnx::Graph;
 use ortscope_decode::qnn_profile::QnnEvent;
 use ortscope_ort::LogLine;
+use ortscope_ort::ep::UsedDevice;
 use ortscope_sources::MachinePeak;
 use serde::Serialize;
 
+use super::device_time::{Evidence, ProviderTime, device_times};
 use super::graph::graph_facts;
 use super::levels::LevelReport;
 use super::pass::{DeviceWork, Profile};
@@ -73,6 +75,8 @@ pub struct OperatorSection {
     /// Measured with `--profile full`.
     pub levels: Vec<LevelReport>,
     pub memory: Option<operators::MemoryUse>,
+    /// Device time by operators, of every provider that ran some, with what nobody accounts for.
+    pub device_time: Vec<ProviderTime>,
     /// What a provider reports of its device.
     pub device_work: Vec<DeviceWork>,
     /// QNN's own profile of the NPU, or of its simulator: preparation, calls, waiting.
@@ -265,6 +269,8 @@ pub struct FusionSection {
 pub struct Surroundings<'a> {
     pub original: &'a Graph,
     pub requested_providers: &'a [Text],
+    /// Hardware behind the session's providers.
+    pub used: &'a [UsedDevice],
     pub plain_median_ns: Option<f64>,
     pub peak: Option<MachinePeak>,
     pub threads: ThreadFacts,
@@ -318,6 +324,16 @@ impl OperatorSection {
             }
         });
         let runs = report.runs.max(1);
+        let device_time = device_times(
+            report,
+            &Evidence {
+                used: around.used,
+                device_work: &profile.device_work,
+                by_node: profile.device_by_node.clone(),
+                qnn: profile.qnn_time.as_ref(),
+                busy_ns: profile.busy_ns.clone(),
+            },
+        );
         let section = Self {
             profiled: Profiled {
                 runs: profile.runs,
@@ -351,10 +367,11 @@ impl OperatorSection {
             inconsistencies: report.inconsistencies,
             notes: profile.notes,
             edges: edges.known,
-            qnn: profile.qnn.map(|qnn| QnnReport {
-                executions: qnn.executions,
-                events: qnn.events,
-                preparation: qnn.preparation,
+            device_time,
+            qnn: profile.qnn.as_ref().map(|qnn| QnnReport {
+                executions: qnn.profile().executions,
+                events: qnn.profile().events.clone(),
+                preparation: qnn.profile().preparation.clone(),
             }),
             device_work: profile.device_work.into_iter().take(MOST_NODES).collect(),
         };

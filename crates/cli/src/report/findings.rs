@@ -5,6 +5,7 @@ use ortscope_analyze::open_loop::OpenLoopVerdict;
 use ortscope_analyze::operators::{self, OperatorFinding};
 use ortscope_analyze::outputs::OutputVerdict;
 use ortscope_analyze::stability::Verdict;
+use ortscope_export::report::units::provider;
 use serde::Serialize;
 
 use super::result::RunResult;
@@ -47,6 +48,7 @@ pub fn find(result: &RunResult) -> Vec<Finding> {
         wrong_answers,
         fallback,
         provider_runs_nothing,
+        simulated,
         lost_records,
         overloaded,
         unsteady,
@@ -116,7 +118,7 @@ fn fallback(result: &RunResult) -> Option<Finding> {
         evidence: format!(
             "{} was asked for but is not used: {}",
             fallen.provider,
-            units::one_line(&ortscope_ort::essence(&fallen.reason), 200)
+            units::one_line(&ortscope_ort::essence(&fallen.reason), 300)
         ),
         advice: "these figures are of another provider; install what it needs, or ask for the one you want"
             .into(),
@@ -137,6 +139,23 @@ fn provider_runs_nothing(result: &RunResult) -> Option<Finding> {
         evidence: format!("{idle} is in the session but runs none of the {}", units::counted(total, "node")),
         advice: "these figures are of another provider; its log may say why".into(),
         command: command(result, "-v --json"),
+    })
+}
+
+/// QNN's package for a PC computes on the CPU what an NPU would.
+fn simulated(result: &RunResult) -> Option<Finding> {
+    let device = result.placement.as_ref()?.devices.iter().find(|device| device.is_simulated)?;
+    Some(Finding {
+        id: "simulated-device",
+        severity: Severity::Warning,
+        evidence: format!(
+            "there is no {} here: {} simulates one on the CPU",
+            device.class,
+            provider(&device.provider)
+        ),
+        advice: "placement, answers and cycles are those of the device; times are not: measure them on one"
+            .into(),
+        command: None,
     })
 }
 

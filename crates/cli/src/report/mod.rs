@@ -6,6 +6,7 @@ pub mod latency;
 mod operators;
 pub mod result;
 pub mod serving;
+pub mod slowest;
 pub mod tables;
 pub mod text;
 

@@ -3,11 +3,16 @@
 use ortscope_export::report::units::prefixed;
 
 use super::result::RunResult;
-use crate::operators::OperatorSection;
+use crate::operators::device_time::ProviderTime;
+use crate::operators::{OperatorSection, TypeRow};
 use crate::units;
 
 /// Types of operators on the line.
 const MOST_TYPES: usize = 4;
+/// Operators of a device on its line, and how much of their names.
+const MOST_OPERATORS: usize = 3;
+const MOST_NAME: usize = 40;
+const CPU: &str = "CPUExecutionProvider";
 /// Below this share a type is not worth its place.
 const LEAST_SHARE: f64 = 0.01;
 
@@ -17,6 +22,7 @@ pub fn lines(result: &RunResult) -> Vec<String> {
     let mut lines = vec![by_type(operators), work(operators)];
     lines.extend(short_nodes(operators));
     lines.extend(transitions(operators));
+    lines.extend(operators.device_time.iter().filter_map(device_time));
     lines.extend(levels(operators));
     lines.retain(|line| !line.is_empty());
     lines
@@ -31,7 +37,7 @@ fn by_type(operators: &OperatorSection) -> String {
         .take(MOST_TYPES)
         .map(|of| {
             let place = if several { format!(" on {}", short(&of.provider)) } else { String::new() };
-            format!("{}{place} {}", of.op_type, units::percent(of.share))
+            format!("{}{place} {}", type_name(of), units::percent(of.share))
         })
         .collect();
     let rest = operators.by_type.len().saturating_sub(parts.len());
@@ -49,6 +55,12 @@ fn by_type(operators: &OperatorSection) -> String {
         units::percent(unattributed),
         units::counted(operators.profiled.runs, "profiled run"),
     )
+}
+
+/// A part that a provider compiled has a type with a hash in it.
+fn type_name(of: &TypeRow) -> &str {
+    let is_part = of.op_type.starts_with(&*of.provider) || of.op_type.contains("-EP-subgraph");
+    if is_part { "compiled part" } else { &of.op_type }
 }
 
 /// A profile of nodes that do nearly nothing is one of the profiler.
@@ -117,6 +129,52 @@ fn transitions(operators: &OperatorSection) -> Option<String> {
         }
     };
     Some(format!("changes of provider per run: {}{copies}", pairs.join(", ")))
+}
+
+/// Whose time the device's was. Of the CPU's own provider the line of types says it.
+fn device_time(time: &ProviderTime) -> Option<String> {
+    if time.provider == CPU {
+        return None;
+    }
+    let place = match time.device {
+        Some(class) => format!("{} ({class})", short(&time.provider)),
+        None => short(&time.provider).to_owned(),
+    };
+    let Some(device_ns) = time.device_ns else {
+        return Some(format!("{place}: device time unknown: {}", time.unknown.as_deref()?));
+    };
+    let per_run = units::nanos(device_ns as f64 / time.runs.max(1) as f64);
+    let share = |ns: u64| units::percent(ns as f64 / device_ns.max(1) as f64);
+    let costliest = time.operators.iter().filter_map(|of| Some((of, of.attribution.ns()?)));
+    let mut parts: Vec<String> = costliest
+        .filter(|(_, ns)| *ns as f64 >= LEAST_SHARE * device_ns as f64)
+        .take(MOST_OPERATORS)
+        .map(|(of, ns)| format!("{} {}", end_of(&of.name), share(ns)))
+        .collect();
+    let rest = (time.operators.len() - parts.len()) as u64 + time.operators_not_listed;
+    if rest > 0 {
+        parts.push(format!("{} more", units::count(rest)));
+    }
+    if let (Some(why), false) = (&time.unknown, time.has_own_profile) {
+        return Some(format!("{place} works {per_run} per run; {why}"));
+    }
+    let by = time.divided_by.map(|by| format!(", by {by}")).unwrap_or_default();
+    Some(format!(
+        "{place} works {per_run} per run: {}  unattributed {}  ({}{by})",
+        parts.join("  "),
+        units::percent(time.unattributed_share()?),
+        time.method
+    ))
+}
+
+/// Names are paths: what they end with tells them apart.
+fn end_of(name: &str) -> String {
+    let letters = name.chars().count();
+    if letters <= MOST_NAME {
+        return name.to_owned();
+    }
+    let end: String = name.chars().skip(letters - MOST_NAME + 1).collect();
+    format!("…{end}")
 }
 
 fn levels(operators: &OperatorSection) -> Option<String> {

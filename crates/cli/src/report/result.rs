@@ -10,6 +10,7 @@ use ortscope_analyze::operators::OperatorFinding;
 use ortscope_analyze::summary::WarmUpChoice;
 use ortscope_analyze::throughput::{Completion, Throughput, throughput};
 use ortscope_analyze::{StopReason, StopRule, WarmUp};
+use ortscope_ort::ep::UsedDevice;
 use ortscope_ort::{Fallback, LogLine, SessionOptions};
 use serde::Serialize;
 use serde_json::Value;
@@ -17,12 +18,14 @@ use serde_json::Value;
 use super::findings::{self, Finding};
 use super::latency::{LatencyReport, ms};
 use super::serving::{GenerationReport, ServerReport};
+use super::slowest::{SlowestInference, slowest};
 use crate::exit::Failure;
 use crate::measure::collect::{Collected, Inference};
 use crate::measure::plan::Scenario;
 use crate::measure::protocol::{
     ArenaSample, CheckedOutput, InputsMade, MemoryStage, SessionCreated, WorkerMessage,
 };
+use crate::measure::sensors::Readings;
 use crate::measure::supervise::{Ended, Outcome};
 use crate::model_file::ModelFacts;
 use crate::operators::OperatorSection;
@@ -59,6 +62,8 @@ pub struct RunResult {
     pub cpu_cores_used: Option<f64>,
     /// Of the measured loop, by counters of the machine; `unavailable` says why there is none.
     pub energy: Option<EnergyReport>,
+    /// Of the measured loop, with what devices did around them.
+    pub slowest: Vec<SlowestInference>,
     pub outputs_checked: Option<OutputsChecked>,
     pub allocator: Option<BTreeMap<String, Value>>,
     /// Windows of profiled runs during the measurement (`--profile-every`).
@@ -95,6 +100,8 @@ pub struct Placement {
     pub fallbacks: Vec<Fallback>,
     /// Of providers that tell one of their own; those inside of ONNX Runtime have its version.
     pub provider_versions: BTreeMap<String, String>,
+    /// Of the providers beside the CPU's.
+    pub devices: Vec<UsedDevice>,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -204,6 +211,7 @@ impl RunResult {
             arena_samples: Vec::new(),
             cpu_cores_used: None,
             energy: None,
+            slowest: Vec::new(),
             outputs_checked: None,
             allocator: None,
             operator_windows: Vec::new(),
@@ -228,6 +236,7 @@ impl RunResult {
         result.take_generation(&collected.generated);
         result.take_memory(&collected);
         result.take_energy(&collected);
+        result.take_slowest(&collected, &outcome.sensors);
         if measured.soak {
             result.arena_samples.sort_by_key(|sample| sample.timestamp_nanos);
             result.leak = Some(detect_leak(&memory_points(&collected, &result.arena_samples)));
@@ -325,6 +334,7 @@ impl RunResult {
                 .collect(),
             fallbacks: created.fallbacks.clone(),
             provider_versions: created.provider_versions.clone(),
+            devices: created.devices.clone(),
         });
     }
 
@@ -430,6 +440,22 @@ impl RunResult {
             Err(why) => {
                 self.unavailable.insert("energy.power_w", why);
             }
+        }
+    }
+
+    fn take_slowest(&mut self, collected: &Collected, sensors: &Readings) {
+        let warm_up = self.warm_up.as_ref().map_or(0, |warm_up| warm_up.discarded);
+        let steady = collected.steady.get(warm_up..).unwrap_or_default();
+        let loops = if steady.is_empty() { &collected.generated } else { steady };
+        self.slowest = slowest(loops, sensors);
+        if !self.slowest.is_empty() && self.slowest.iter().all(|one| one.around.is_empty()) {
+            let why = "nothing was read within 100 ms: devices are read ten times a second; measure longer";
+            self.unavailable.insert("slowest.around", why.to_owned());
+        } else if let (Some(full_at_ns), Some(first)) = (sensors.full_at_ns, loops.first()) {
+            let seconds = full_at_ns.saturating_sub(first.start_nanos) as f64 / 1e9;
+            let why =
+                format!("readings of devices are kept for the first {seconds:.0} s; the recording has all");
+            self.unavailable.insert("slowest.around", why);
         }
     }
 

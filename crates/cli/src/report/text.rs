@@ -9,7 +9,7 @@ use super::document::ClockReport;
 use super::findings::{Finding, Severity};
 use super::latency::LatencyReport;
 use super::operators;
-use super::result::RunResult;
+use super::result::{Placement, RunResult};
 use crate::measure::plan::Scenario;
 use crate::recording::Saved;
 use crate::terminal::{BAD, BOLD, DIM, GOOD, Terminal, WARN};
@@ -94,7 +94,8 @@ impl Page {
                 for provider in &placement.providers {
                     let on: u64 =
                         placement.nodes.iter().filter(|of| of.provider == *provider).map(|of| of.nodes).sum();
-                    text += &format!("  {} {on}/{total} nodes", short(provider));
+                    text +=
+                        &format!("  {} {on}/{total} nodes{}", short(provider), device(placement, provider));
                 }
                 for of in placement.nodes.iter().filter(|of| !placement.providers.contains(&of.provider)) {
                     text += &format!("  {} {}/{total} nodes", short(&of.provider), of.nodes);
@@ -459,6 +460,14 @@ fn is_problem(finding: &Finding) -> bool {
 
 fn milliseconds(value: Option<&Option<f64>>) -> String {
     value.copied().flatten().map_or("n/a".into(), |ms| units::nanos(ms * 1e6))
+}
+
+/// ` (NPU)`; nothing for the CPU's own provider.
+fn device(placement: &Placement, provider: &str) -> String {
+    let used = placement.devices.iter().find(|used| used.provider == provider);
+    used.map_or_else(String::new, |used| {
+        format!(" ({}{})", if used.is_simulated { "simulated " } else { "" }, used.class)
+    })
 }
 
 /// `CPU` for `CPUExecutionProvider`.

@@ -15,10 +15,12 @@ pub fn from_ort(error: &OrtError, plan: &WorkerPlan) -> Failure {
             Exit::Provider,
             format!("the provider {provider} cannot be used: {}", essence(reason)),
         )
-        .with_hint(format!(
-            "this ONNX Runtime has {}; end --provider with ',cpu' to fall back to the CPU and be told so",
-            available.join(", ")
-        )),
+        .with_hint(missing_library(reason).unwrap_or_else(|| {
+            format!(
+                "this ONNX Runtime has {}; end --provider with ',cpu' to fall back to the CPU and be told so",
+                available.join(", ")
+            )
+        })),
         OrtError::TooOld { .. } => Failure::model(error.to_string()).with_hint(
             "install a newer one (pip install --upgrade onnxruntime) or name it with --ort-library",
         ),
@@ -40,6 +42,21 @@ pub fn from_ort(error: &OrtError, plan: &WorkerPlan) -> Failure {
         }
         _ => Failure::model(essence(&error.to_string())),
     }
+}
+
+/// What to do about a library that the provider itself needs.
+fn missing_library(reason: &str) -> Option<String> {
+    if reason.contains("LoadLibrary failed with error 126") {
+        return Some(
+            "a DLL that the provider needs is not on the PATH; its documentation names the versions".into(),
+        );
+    }
+    let (before, _) = reason.split_once(": cannot open shared object file")?;
+    let library = before.rsplit([' ', '/']).next().filter(|name| name.contains(".so"))?;
+    Some(format!(
+        "install what has {library}, or add its directory to LD_LIBRARY_PATH; the version must be the one that this \
+         ONNX Runtime was built with"
+    ))
 }
 
 fn call(model: &str, message: &str, code: ErrorCode) -> Failure {

@@ -87,6 +87,8 @@ fn create(plan: &WorkerPlan, profile: &ProfilePlan, environment: &Environment) -
     let qnn_file = profile.directory.join("qnn.csv");
     if let Some(options) = with_qnn_profile(&options, &qnn_file)
         && let Ok(session) = Session::create(environment, &plan.model, &options)
+        // Where falling back is allowed, a provider that dislikes the option would be gone silently.
+        && session.fallbacks().is_empty()
     {
         return Ok(Made { session, optimized_model: None, qnn_file: Some(qnn_file) });
     }

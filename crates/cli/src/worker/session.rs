@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ortscope_core::clock::now_nanos;
-use ortscope_ort::{Environment, Session};
+use ortscope_ort::{Environment, Session, ep};
 
 use super::outbox::Outbox;
 use super::{SECOND_SESSION_LIMIT, Stopped, failures};
@@ -30,6 +30,7 @@ pub fn create(
     outbox.send(&WorkerMessage::SessionCreated(SessionCreated {
         nanos,
         provider_versions: provider_versions(environment, &providers),
+        devices: ep::used_devices(&session),
         providers,
         fallbacks: session.fallbacks().to_vec(),
         placement: placement.into_iter().collect(),

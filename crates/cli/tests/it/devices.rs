@@ -11,7 +11,7 @@ use crate::support::{Place, library, small_model};
 const COUNTER: &str = "sys/class/powercap/intel-rapl:0/energy_uj";
 
 /// A processor that draws 40 watts until it is dropped.
-struct Meter {
+pub struct Meter {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -32,7 +32,7 @@ fn put(root: &Path, file: &str, text: &str) {
 }
 
 impl Meter {
-    fn start(root: &Path) -> Self {
+    pub fn start(root: &Path) -> Self {
         put(root, "sys/class/powercap/intel-rapl:0/name", "package-0\n");
         put(root, "sys/class/powercap/intel-rapl:0/max_energy_range_uj", "262143328850\n");
         put(root, COUNTER, "1000\n");

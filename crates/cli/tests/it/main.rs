@@ -14,6 +14,7 @@ mod measuring;
 mod observing;
 mod operators;
 mod other_tools;
+mod providers;
 mod recordings;
 mod scraping;
 mod secrets;

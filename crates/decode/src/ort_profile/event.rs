@@ -115,6 +115,8 @@ pub struct ProfileEvent<'a> {
     pub parent: &'a str,
     /// Device work: its stream.
     pub stream: Option<u64>,
+    /// Device work of plug-ins: the execution that caused it.
+    pub correlation: Option<u64>,
     /// WebGPU: the key of the program.
     pub cache_key: &'a str,
     /// Of [`EventKind::CapNotice`]: how many events ONNX Runtime left out.

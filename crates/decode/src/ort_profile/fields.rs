@@ -169,6 +169,7 @@ impl Fields {
             memory: self.memory(),
             parent: self.text(Key::Parent, text),
             stream: self.count(Key::Stream),
+            correlation: self.count(Key::Correlation),
             cache_key: self.text(Key::Program, text),
             dropped_events: self.count(Key::DroppedEvents),
             args: self.text(Key::Args, text),

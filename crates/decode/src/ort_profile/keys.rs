@@ -67,6 +67,7 @@ keys! {
         RequestedDelta = "mem_requested_in_use_delta";
         ArenaDelta = "mem_arena_held_delta";
         Stream = "stream";
+        Correlation = "ort_correlation_id";
         DroppedEvents = "dropped_event_count";
     }
     Time {
@@ -74,8 +75,8 @@ keys! {
         Duration = "dur";
     }
     Nothing {
-        Known = "exec_plan_index" | "max_num_events" | "shapes" | "ov_exec_type" | "ov_status" | "ort_correlation_id"
-            | "grid_x" | "grid_y" | "grid_z" | "block_x" | "block_y" | "block_z";
+        Known = "exec_plan_index" | "max_num_events" | "shapes" | "ov_exec_type" | "ov_status" | "grid_x"
+            | "grid_y" | "grid_z" | "block_x" | "block_y" | "block_z";
         Unknown = "";
     }
 }
@@ -129,20 +130,11 @@ impl Key {
             b"ep" => Self::Ep,
             b"ov_node_type" => Self::DeviceOpType,
             b"stream" => Self::Stream,
+            b"ort_correlation_id" => Self::Correlation,
             b"cache_key" => Self::Program,
             b"dropped_event_count" => Self::DroppedEvents,
-            b"exec_plan_index"
-            | b"max_num_events"
-            | b"shapes"
-            | b"ov_exec_type"
-            | b"ov_status"
-            | b"ort_correlation_id"
-            | b"grid_x"
-            | b"grid_y"
-            | b"grid_z"
-            | b"block_x"
-            | b"block_y"
-            | b"block_z" => Self::Known,
+            b"exec_plan_index" | b"max_num_events" | b"shapes" | b"ov_exec_type" | b"ov_status"
+            | b"grid_x" | b"grid_y" | b"grid_z" | b"block_x" | b"block_y" | b"block_z" => Self::Known,
             _ => Self::Unknown,
         }
     }

@@ -230,6 +230,65 @@ fn device_work_at_the_end_of_the_file_is_placed_by_time() {
     assert_eq!((summary.device_rows_without_run, outcome.device_events, outcome.unknown_keys), (2, 4, 0));
 }
 
+/// OpenVINO's counters of a CPU are means of all executions so far: `conv` took 900, 10 and 20 µs, and what is reported is
+/// 900, 455 and 310. Events as its plug-in 1.8.1 writes them, starts included.
+#[test]
+fn running_means_of_primitives_are_taken_apart() {
+    let of = |run: &'static str| {
+        [
+            ("ep", "OpenVINOExecutionProvider"),
+            ("ov_node_type", "Convolution"),
+            ("ort_correlation_id", run),
+            ("parent_ort_event_name", "part_kernel_time"),
+        ]
+    };
+    let writer = Writer::default()
+        .node(1, (0, 1000), "part", "OpenVINO-EP-subgraph_1")
+        .run(1, (0, 1001))
+        .node(1, (2000, 2050), "part", "OpenVINO-EP-subgraph_1")
+        .run(1, (2000, 2051))
+        .node(1, (3000, 3050), "part", "OpenVINO-EP-subgraph_1")
+        .run(1, (3000, 3051))
+        .event("Kernel", 48, (0, 900), "OV::conv", &of("71"))
+        .event("Kernel", 48, (901, 921), "OV::add", &of("71"))
+        .event("Kernel", 48, (2000, 2455), "OV::conv", &of("72"))
+        .event("Kernel", 49, (2011, 2026), "OV::add", &of("72"))
+        .event("Kernel", 48, (3000, 3310), "OV::conv", &of("73"))
+        .event("Kernel", 50, (3021, 3034), "OV::add", &of("73"));
+    let (rows, _, summary) = rows(&writer.file(), RowOptions::default());
+    let of = |name: &str| -> Vec<(Option<u64>, u64)> {
+        let named = rows.iter().filter(|row| &*row.name == name);
+        named.map(|row| (row.run, row.duration_ns / 1000)).collect()
+    };
+    assert_eq!(of("OV::conv"), [(Some(0), 900), (Some(1), 10), (Some(2), 20)]);
+    // 20, 10 and 9: the last is 3 × 13 − 2 × 15.
+    assert_eq!(of("OV::add"), [(Some(0), 20), (Some(1), 10), (Some(2), 9)]);
+    assert_eq!((summary.mended_means, summary.device_rows_without_run), (4, 0));
+}
+
+/// A device that reports times of the execution itself is believed.
+#[test]
+fn times_of_primitives_are_left_as_they_are() {
+    let of = |run: &'static str| [("ov_node_type", "Convolution"), ("ort_correlation_id", run)];
+    let mut writer = Writer::default();
+    for start in [0, 1000, 2000] {
+        writer = writer.node(1, (start, start + 100), "part", "Part").run(1, (start, start + 101));
+    }
+    for (start, took, run) in [(0, 50, "1"), (1000, 30, "2"), (2000, 40, "3")] {
+        writer = writer.event("Kernel", -1, (start, start + took), "a", &of(run)).event(
+            "Kernel",
+            -1,
+            (start + took + 1, start + took + 6),
+            "b",
+            &of(run),
+        );
+    }
+    let (rows, _, summary) = rows(&writer.file(), RowOptions::default());
+    let times: Vec<u64> =
+        rows.iter().filter(|row| &*row.name == "a").map(|row| row.duration_ns / 1000).collect();
+    assert_eq!((times, summary.mended_means), (vec![50, 30, 40], 0));
+}
+
 #[test]
 fn rows_move_to_the_monotonic_clock() {
     let writer = Writer::default().event("Kernel", -1, (-5, -3), "early", &[]).run(1, (2, 4));

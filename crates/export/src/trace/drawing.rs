@@ -61,12 +61,15 @@ impl Names {
     }
 }
 
+/// Its group, whether it is of a device, and the number of its lane.
+type TrackKey = (Text, bool, u64);
+
 /// Tracks by a text and a number, made when first asked for.
 #[derive(Default)]
 struct Tracks {
     slices: Slices,
     groups: HashMap<Text, u64>,
-    by_key: HashMap<(Text, u64), TrackId>,
+    by_key: HashMap<TrackKey, TrackId>,
     others: Option<TrackId>,
 }
 
@@ -74,7 +77,7 @@ impl Tracks {
     fn track(
         &mut self,
         events: &mut Events<'_>,
-        key: (Text, u64),
+        key: TrackKey,
         names: impl FnOnce() -> (String, String),
     ) -> io::Result<TrackId> {
         if let Some(track) = self.by_key.get(&key) {
@@ -210,7 +213,7 @@ impl Drawing {
         let (names, tracks) = (&self.names, &mut self.inferences);
         let mut rows = 0;
         for row in batch.rows::<InferenceRow>() {
-            let key = (Text::clone(&row.session_id), row.stream);
+            let key = (Text::clone(&row.session_id), false, row.stream);
             let track = tracks.track(events, key, || {
                 let group = format!("Inferences: {}", names.session(&row.session_id));
                 (group, format!("stream {}", row.stream))
@@ -226,13 +229,20 @@ impl Drawing {
         let tracks = &mut self.operators;
         let mut rows = 0;
         for row in batch.rows::<OperatorRow>() {
-            let key = (Text::clone(&row.execution_provider), row.thread);
+            // What a provider reports of its device, beside the calls that it belongs to.
+            let is_of_device = &*row.kind == "other" && !row.execution_provider.is_empty();
+            let key = (Text::clone(&row.execution_provider), is_of_device, row.thread);
             let track = tracks.track(events, key, || {
                 let group = match &*row.execution_provider {
                     "" => "ONNX Runtime".to_owned(),
                     provider => format!("Operators: {provider}"),
                 };
-                (group, format!("thread {}", row.thread))
+                let lane = match (is_of_device, row.thread) {
+                    (false, thread) => format!("thread {thread}"),
+                    (true, 0) => format!("device {}", row.device),
+                    (true, queue) => format!("device {} {queue}", row.device),
+                };
+                (group, lane)
             })?;
             let body = rows::operator(events.form(), &row);
             rows += u64::from(tracks.slices.add(events, track, row.timestamp_ns, row.duration_ns, body)?);

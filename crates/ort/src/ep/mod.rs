@@ -11,10 +11,12 @@ mod cuda;
 mod directml;
 mod generic;
 mod migraphx;
+mod neighbours;
 mod openvino;
 mod qnn;
 mod rocm;
 mod tensorrt;
+mod used;
 mod vitisai;
 mod webgpu;
 
@@ -23,6 +25,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use append::Target;
+pub use used::{UsedDevice, used_devices};
 
 use crate::device::DeviceKind;
 use crate::options::ProviderRequest;
@@ -135,7 +138,8 @@ impl Resolved<'_> {
         let (name, options) = (self.ort_name(), &self.request.options);
         let (name, chosen) = match (&self.request.library, self.provider) {
             (Some(library), _) => {
-                let (name, chosen) = target.plugin(name, library, options)?;
+                let options = neighbours::with_backend(name, library, options);
+                let (name, chosen) = target.plugin(name, library, &options)?;
                 (name, Some(chosen))
             }
             (None, Some(provider)) => match provider.append(&target, options) {
@@ -143,7 +147,16 @@ impl Resolved<'_> {
                 Err(_) if target.has_devices_of(name) => {
                     (name.to_owned(), Some(target.registered_plugin(name, options)?))
                 }
-                outcome => outcome.map(|()| (name.to_owned(), None))?,
+                // Or installed beside ONNX Runtime.
+                Err(error) => match neighbours::plugin_beside(environment.runtime().path(), name) {
+                    Some(library) if target.minor() >= 22 => {
+                        let options = neighbours::with_backend(name, &library, options);
+                        let (name, chosen) = target.plugin(name, &library, &options)?;
+                        (name, Some(chosen))
+                    }
+                    _ => return Err(error),
+                },
+                Ok(()) => (name.to_owned(), None),
             },
             (None, None) if target.has_devices_of(name) => {
                 (name.to_owned(), Some(target.registered_plugin(name, options)?))

@@ -1,7 +1,8 @@
 //! The analysis of QNN's profile viewer (QHAS): cycles and memory traffic of the NPU per node of one run.
 
+use ortscope_analyze::providers::{DeviceTime, DeviceWindow, OperatorTime, adapter, split};
 use ortscope_core::schema::{OperatorRow, SessionRow, Text};
-use ortscope_decode::qhas::{self, Qhas};
+use ortscope_decode::qhas::{self, Qhas, QhasOperator};
 
 use super::frame::{Frame, Told};
 use crate::args::{GlobalArgs, ImportArgs};
@@ -11,15 +12,42 @@ use crate::terminal::Terminal;
 use crate::units;
 
 const PROVIDER: &str = "QNNExecutionProvider";
+/// Nodes whose traffic is told one by one.
+const MOST_MOVERS: usize = 20;
 
-/// One row for each node. The file has the time of the run and the cycles of nodes: each gets its share.
-fn rows(qhas: &Qhas, session: &Text, started: u64) -> Vec<OperatorRow> {
-    let all: u64 = qhas.operators.iter().map(|operator| operator.cycles).sum();
-    let run_ns = qhas.summary.time_us.unwrap_or(0.0).clamp(0.0, 1e15) * 1e3;
+/// All bytes of a node.
+fn moved(node: &QhasOperator) -> u64 {
+    let parts = [node.dram_read_bytes, node.dram_write_bytes, node.vtcm_read_bytes, node.vtcm_write_bytes];
+    parts.into_iter().flatten().fold(0, u64::saturating_add)
+}
+
+/// The time of the run, divided by cycles. The viewer lists the costliest nodes only, and several threads of the NPU work
+/// at once: what counts is the cycles in which nothing but a node kept the run from ending, of all that the run took.
+fn divide(qhas: &Qhas) -> Option<DeviceTime> {
+    let operators: Vec<OperatorTime> = qhas
+        .operators
+        .iter()
+        .map(|operator| OperatorTime {
+            name: operator.name.clone(),
+            cycles: operator.dominant_path_cycles.or(Some(operator.cycles)),
+            ..OperatorTime::default()
+        })
+        .collect();
+    let window = DeviceWindow {
+        busy_ns: qhas.summary.time_us.map(|us| (us.clamp(0.0, 1e15) * 1e3) as u64),
+        cycles: qhas.summary.timeline_cycles,
+        ..DeviceWindow::default()
+    };
+    split(adapter(PROVIDER), &operators, &window)
+}
+
+/// One row for each node.
+fn rows(qhas: &Qhas, time: Option<&DeviceTime>, session: &Text, started: u64) -> Vec<OperatorRow> {
     let mut at = started;
     let mut rows = Vec::with_capacity(qhas.operators.len());
     for (index, operator) in qhas.operators.iter().enumerate() {
-        let duration_ns = (run_ns * operator.cycles as f64 / all.max(1) as f64).round() as u64;
+        let share = time.and_then(|time| time.operators.get(index));
+        let duration_ns = share.and_then(|share| share.attribution.ns()).unwrap_or(0);
         rows.push(OperatorRow {
             timestamp_ns: at,
             duration_ns,
@@ -39,8 +67,8 @@ fn rows(qhas: &Qhas, session: &Text, started: u64) -> Vec<OperatorRow> {
     rows
 }
 
-/// What the file says of the whole run, a sentence each.
-fn notes(qhas: &Qhas) -> Vec<String> {
+/// What the file says of the whole run, a sentence each, and of the nodes that moved most.
+fn notes(qhas: &Qhas, time: Option<&DeviceTime>) -> Vec<String> {
     let summary = &qhas.summary;
     let bytes =
         |what: &str, value: Option<u64>| value.map(|value| format!("{what} {}", units::bytes(value as f64)));
@@ -53,6 +81,23 @@ fn notes(qhas: &Qhas) -> Vec<String> {
     notes.extend(bytes("read from the NPU's own memory:", summary.total_vtcm_read));
     notes.extend(bytes("written to the NPU's own memory:", summary.total_vtcm_write));
     notes.extend(bytes("most of the NPU's own memory in use:", summary.peak_vtcm_alloc));
+    notes.extend(time.map(|time| {
+        let share = time.unattributed_ns as f64 / time.device_ns.max(1) as f64;
+        format!("{} of the run's time is of nodes that the file does not list", units::percent(share))
+    }));
+    let mut movers: Vec<&QhasOperator> = qhas.operators.iter().collect();
+    movers.sort_by_key(|node| std::cmp::Reverse(moved(node)));
+    for node in movers.into_iter().filter(|node| moved(node) > 0).take(MOST_MOVERS) {
+        let known = |value: Option<u64>| value.map_or("n/a".to_owned(), |value| units::bytes(value as f64));
+        notes.push(format!(
+            "{}: memory read {}, written {}; the NPU's own read {}, written {}",
+            node.name,
+            known(node.dram_read_bytes),
+            known(node.dram_write_bytes),
+            known(node.vtcm_read_bytes),
+            known(node.vtcm_write_bytes)
+        ));
+    }
     notes
 }
 
@@ -67,15 +112,18 @@ pub fn run(args: &ImportArgs, text: &str, global: &GlobalArgs, terminal: &Termin
         execution_providers: PROVIDER.into(),
         ..SessionRow::default()
     })?;
-    let rows = rows(&qhas, &frame.session, frame.started);
+    let time = divide(&qhas);
+    let rows = rows(&qhas, time.as_ref(), &frame.session, frame.started);
     let nodes = rows.len() as u64;
     append(&frame.writer, rows)?;
-    frame.notes(notes(&qhas))?;
-    frame.unavailable(
-        "time of QNN's nodes",
-        "the file tells the cycles of nodes, not their time: durations are their share of the run's",
-        None,
-    )?;
+    frame.notes(notes(&qhas, time.as_ref()))?;
+    let reason = match &time {
+        Some(_) => {
+            "the file tells the cycles of nodes, not their time: durations are their share of the run's"
+        }
+        None => "the file tells neither the time of the run nor its cycles: nodes have no durations",
+    };
+    frame.unavailable("time of QNN's nodes", reason, None)?;
     let lost = qhas.skipped_operators;
     frame.lost("import", "nodes", lost)?;
     if lost > 0 {
@@ -85,6 +133,7 @@ pub fn run(args: &ImportArgs, text: &str, global: &GlobalArgs, terminal: &Termin
     let document = serde_json::json!({
         "schema": "ortscope.import.qhas/1",
         "nodes": nodes, "cycles": cycles, "time_us": qhas.summary.time_us, "lost_nodes": lost,
+        "summary": qhas.summary, "operators": qhas.operators, "device_time": time,
     });
     let line = format!("{}, {} cycles", units::counted(nodes, "node"), units::count(cycles));
     frame.finish(Told { document, line, next: "report", span_ns: None }, terminal)

@@ -4,6 +4,7 @@ use ortscope_ort::ep;
 
 use crate::exit::{Exit, Failure};
 use crate::report::RunResult;
+use crate::units;
 
 /// A provider that must run nodes.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,18 +60,30 @@ pub fn check(results: &[RunResult], required: &[Requirement]) -> Result<(), Fail
             if !is_met {
                 let needed =
                     requirement.percent.map_or("at least one".to_owned(), |percent| format!("{percent} %"));
-                return Err(Failure::new(
+                let why = why_not(result, &requirement.provider);
+                let failure = Failure::new(
                     Exit::Provider,
                     format!(
-                        "{} runs {on} of {all} nodes of '{}' ({share:.1} %), {needed} required",
-                        requirement.provider, result.model.name
+                        "{} runs {on} of {all} nodes of '{}' ({share:.1} %), {needed} required{}",
+                        requirement.provider,
+                        result.model.name,
+                        why.as_ref().map(|why| format!(": {why}")).unwrap_or_default()
                     ),
-                )
-                .with_hint("the report names the operators that run elsewhere, the costliest first"));
+                );
+                return Err(failure.with_hint(match why {
+                    Some(_) => "'ortscope doctor' lists the providers that can be used here",
+                    None => "the report names the operators that run elsewhere, the costliest first",
+                }));
             }
         }
     }
     Ok(())
+}
+
+/// What ONNX Runtime said when the provider was not taken.
+fn why_not(result: &RunResult, provider: &str) -> Option<String> {
+    let fallen = result.placement.as_ref()?.fallbacks.iter().find(|fallen| fallen.provider == provider)?;
+    Some(units::one_line(&ortscope_ort::essence(&fallen.reason), 300))
 }
 
 /// As the session tells it; otherwise as it was seen in the profile.

@@ -7,24 +7,31 @@
 
 mod convert;
 mod options;
+mod primitives;
 mod spans;
 mod start;
 mod thread;
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use ortscope_core::schema::{OperatorRow, Text};
 
 use super::event::{EventKind, ProfileEvent};
 use convert::Converter;
 pub use options::{RowOptions, RowSummary};
+use primitives::{Primitives, Released};
 use spans::{Candidate, RunSpans};
 pub use start::ProfileStart;
 use thread::{Pending, Role, ThreadRows};
 
 /// Threads that are remembered; beyond, those without waiting rows are forgotten.
 const MAX_THREADS: usize = 4096;
+/// Nodes of accelerators whose numbers are remembered for the work of their device.
+const MAX_PARENTS: usize = 10_000;
+const CPU: &str = "CPUExecutionProvider";
+/// The thread of device work.
+const DEVICE: i64 = -1;
 
 /// How the file is ordered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +47,7 @@ enum Order {
 struct LastNode {
     thread: i64,
     name: Text,
+    node_index: Option<u64>,
     execution_provider: Text,
     device: Text,
 }
@@ -55,6 +63,9 @@ pub struct ProfileRows {
     pending_rows: usize,
     runs: RunSpans,
     last_node: Option<LastNode>,
+    /// Numbers of the nodes that device work may name as its parent.
+    parents: HashMap<Text, u64>,
+    primitives: Primitives,
     summary: RowSummary,
 }
 
@@ -68,6 +79,8 @@ impl ProfileRows {
             pending_rows: 0,
             runs: RunSpans::default(),
             last_node: None,
+            parents: HashMap::new(),
+            primitives: Primitives::default(),
             summary: RowSummary::default(),
         }
     }
@@ -115,6 +128,8 @@ impl ProfileRows {
     }
 
     fn flush_all(&mut self, out: &mut impl FnMut(OperatorRow)) {
+        let last = self.primitives.release();
+        self.release(last);
         self.replay_all(out);
         for (_, mut thread) in std::mem::take(&mut self.threads) {
             self.flush(&mut thread, usize::MAX, out);
@@ -126,6 +141,7 @@ impl ProfileRows {
         if self.summary.runs > 0 {
             self.flush_all(out);
             self.runs.start_anew();
+            self.primitives.start_anew();
             self.order = Order::End;
         }
         self.emit(pending, Candidate::None, out);
@@ -165,8 +181,14 @@ impl ProfileRows {
             return self.run_ended(pending, id, out);
         }
         if pending.role == Role::Node {
+            if let Some(index) = pending.row.node_index.filter(|_| &*pending.row.execution_provider != CPU)
+                && self.parents.len() < MAX_PARENTS
+            {
+                self.parents.insert(pending.row.name.clone(), index);
+            }
             self.last_node = Some(LastNode {
                 thread: id,
+                node_index: pending.row.node_index,
                 name: pending.row.name.clone(),
                 execution_provider: pending.row.execution_provider.clone(),
                 device: pending.row.device.clone(),
@@ -221,10 +243,16 @@ impl ProfileRows {
         if !event.cache_key.is_empty() {
             return self.emit(pending, Candidate::None, out);
         }
-        self.pending_rows += 1;
         let parent = event.parent.strip_suffix("_kernel_time").unwrap_or(event.parent);
+        if let Some(execution) = event.correlation {
+            pending.row.node_index = self.parents.get(parent).copied();
+            let before = self.primitives.push(pending, execution);
+            return self.release(before);
+        }
+        self.pending_rows += 1;
         let node = self.last_node.as_ref().filter(|node| !parent.is_empty() && *node.name == *parent);
         if let Some(node) = node.filter(|_| self.order == Order::End) {
+            pending.row.node_index = node.node_index;
             // CUDA and ROCm: right behind its node, whose provider it does not repeat.
             if pending.row.execution_provider.is_empty() {
                 pending.row.execution_provider = node.execution_provider.clone();
@@ -233,6 +261,23 @@ impl ProfileRows {
             self.threads.entry(node.thread).or_default().attach(pending);
         } else {
             self.threads.entry(event.thread).or_default().push(pending);
+        }
+    }
+
+    /// Primitives of an execution that is over.
+    fn release(&mut self, released: Released) {
+        self.summary.mended_means += released.mended;
+        for mut pending in released.rows {
+            // What was computed from rounded means may end a little behind its run.
+            if released.mended > 0
+                && let Some(end_ns) = self.runs.end_around(pending.start_ns)
+                && pending.end_ns > end_ns
+            {
+                pending.end_ns = end_ns;
+                pending.row.duration_ns = end_ns.abs_diff(pending.start_ns);
+            }
+            self.pending_rows += 1;
+            self.threads.entry(DEVICE).or_default().push(pending);
         }
     }
 

@@ -44,6 +44,8 @@ pub struct RowSummary {
     pub ambiguous_run: u64,
     /// Work of a device that no run could be given to; its clock may be another one.
     pub device_rows_without_run: u64,
+    /// Primitives whose reported time was the mean of all executions so far, and was taken apart.
+    pub mended_means: u64,
     /// Fences that took no time and became no rows.
     pub empty_fences: u64,
     /// Events of other tools; they become no rows.

@@ -64,6 +64,13 @@ impl RunSpans {
             .filter(|(_, (start, end))| contains((*start, *end), start_ns, end_ns))
             .fold(Candidate::None, |candidate, (run, _)| candidate.or_also(self.first + run as u64))
     }
+
+    /// The end of the only run that goes on at a time.
+    pub(super) fn end_around(&self, at_ns: i64) -> Option<i64> {
+        let Candidate::One(run) = self.containing(at_ns, at_ns) else { return None };
+        let index = usize::try_from(run.checked_sub(self.first)?).ok()?;
+        self.spans.get(index).map(|(_, end)| *end)
+    }
 }
 
 /// Whether a span contains another, as far as rounding lets one tell.
@@ -86,6 +93,8 @@ mod tests {
         assert_eq!(runs.containing(5_001_000, 5_010_000), Candidate::None);
         assert_eq!(runs.containing(5_009_000, 5_009_500), Candidate::None, "between runs");
         assert_eq!(runs.containing(i64::MIN, i64::MAX), Candidate::None);
+        assert_eq!(runs.end_around(5_001_000), Some(5_008_000));
+        assert_eq!(runs.end_around(5_009_500), None);
     }
 
     #[test]

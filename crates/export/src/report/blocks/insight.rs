@@ -2,7 +2,7 @@
 
 use super::{Align, Block, Cell, Table, Tone};
 use crate::report::units::{bytes, count, counted, digits, milliseconds, percent, prefixed, provider};
-use crate::report::{OperatorInsight, RunMemory};
+use crate::report::{DeviceTimes, DeviceWork, OperatorInsight, RunMemory};
 
 pub(super) fn facts(insight: &OperatorInsight) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
@@ -160,6 +160,9 @@ pub(super) fn blocks(insight: &OperatorInsight) -> Vec<Block<'_>> {
     let tables = [fallback(insight), limits(insight), levels(insight), fusion(insight), missed(insight)];
     blocks.extend(tables.into_iter().flatten().map(Block::Table));
     blocks.extend(allocations(insight).map(Block::Table));
+    for time in &insight.device_time {
+        blocks.extend(device_time(time));
+    }
     blocks.extend(device_work(insight).map(Block::Table));
     blocks.extend(not_counted(insight).map(Block::Table));
     blocks.extend(insight.notes.iter().map(|note| Block::Text(Tone::Muted, note.clone())));
@@ -280,6 +283,79 @@ fn allocations(insight: &OperatorInsight) -> Option<Table> {
     (!table.rows.is_empty()).then_some(table)
 }
 
+/// Device time of a provider beside the CPU's own, whose operators are the tables above.
+fn device_time(time: &DeviceTimes) -> Option<Block<'static>> {
+    const SHOWN: usize = 20;
+    let name = provider(&time.provider);
+    if name == "CPU" {
+        return None;
+    }
+    let place = match (&time.device, &time.device_name) {
+        (Some(device), Some(called)) => format!("{name} ({device}, {called})"),
+        (Some(device), None) => format!("{name} ({device})"),
+        _ => name.to_owned(),
+    };
+    let Some(device_ns) = time.device_ns else {
+        let why = time.unknown.clone().unwrap_or_default();
+        return Some(Block::Text(Tone::Muted, format!("Device time of {place} is not known: {why}")));
+    };
+    let has_cycles = time.operators.iter().any(|of| of.cycles.is_some());
+    let mut columns = vec![
+        ("operator", Align::Name),
+        ("type", Align::Name),
+        ("per run", Align::Number),
+        ("share", Align::Number),
+        ("known by", Align::Name),
+    ];
+    if has_cycles {
+        columns.push(("cycles per run", Align::Number));
+    }
+    let runs = time.runs.max(1);
+    let per_run = |ns: u64| {
+        let ms = ns as f64 / runs as f64 / 1e6;
+        Cell::number(milliseconds(ms), ms)
+    };
+    let share = |ns: u64| Cell::share(Some(ns as f64 / device_ns.max(1) as f64));
+    let mut table = Table::new(&columns).titled(format!("Device time by operator: {place}"));
+    for of in time.operators.iter().take(SHOWN) {
+        let mut of_type = Cell::text(&of.op_type);
+        of_type.op_type = Some(of.op_type.clone());
+        let mut row = vec![
+            Cell::text(&of.name),
+            of_type,
+            of.ns.map_or_else(|| Cell::text("not known"), per_run),
+            of.ns.map_or_else(|| Cell::text(""), share),
+            Cell::text(&of.method),
+        ];
+        if has_cycles {
+            let cycles = of.cycles.map(|cycles| (cycles / runs) as f64);
+            row.push(Cell::known(cycles, |cycles| count(cycles as u64)));
+        }
+        table.row(row);
+    }
+    let mut rest = |name: String, ns: u64| {
+        let mut row = vec![Cell::text(name), Cell::text(""), per_run(ns), share(ns), Cell::text("")];
+        if has_cycles {
+            row.push(Cell::text(""));
+        }
+        table.row(row);
+    };
+    let more = time.operators.len().saturating_sub(SHOWN) as u64 + time.operators_not_listed;
+    if more > 0 {
+        let hidden = time.operators.iter().skip(SHOWN).filter_map(|of| of.ns);
+        rest(format!("{} more", count(more)), hidden.fold(time.not_listed_ns, u64::saturating_add));
+    }
+    rest("unattributed".to_owned(), time.unattributed_ns.unwrap_or(0));
+    rest("all".to_owned(), device_ns);
+    let runs = counted(time.runs, "run");
+    table.note = match (&time.divided_by, &time.unknown) {
+        (Some(by), _) => format!("a measured time, divided by {by}; {runs}"),
+        (None, Some(why)) => format!("over {runs}; {why}"),
+        (None, None) => format!("over {runs}"),
+    };
+    Some(Block::Table(table))
+}
+
 fn device_work(insight: &OperatorInsight) -> Option<Table> {
     let columns = [
         ("work", Align::Name),
@@ -289,7 +365,12 @@ fn device_work(insight: &OperatorInsight) -> Option<Table> {
         ("cycles", Align::Number),
     ];
     let mut table = Table::new(&columns).titled("The device's own profile");
-    for work in insight.device_work.iter().take(30) {
+    // What is divided above need not be repeated.
+    let is_divided = |work: &&DeviceWork| {
+        let divided = insight.device_time.iter().find(|time| time.provider == work.provider);
+        divided.is_some_and(|time| time.device_ns.is_some())
+    };
+    for work in insight.device_work.iter().filter(|work| !is_divided(work)).take(30) {
         let name = if work.op_type.is_empty() {
             work.name.clone()
         } else {

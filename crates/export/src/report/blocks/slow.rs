@@ -1,8 +1,13 @@
 //! Slow inferences and their explanations.
 
+use ortscope_analyze::correlation::Around;
+
 use super::{Align, Block, Cell, Table, Tone};
-use crate::report::units::{count, digits, milliseconds, moment};
+use crate::report::units::{count, digits, milliseconds, moment, percent};
 use crate::report::{Explained, ReportModel, SlowInference, SlowReport};
+
+/// Readings around an inference that are shown.
+const MOST_SHOWN: usize = 4;
 
 /// The most frequent cause, or that there is none.
 pub(super) fn in_short(slow: &SlowReport) -> String {
@@ -99,8 +104,68 @@ fn table(slow: &SlowReport) -> Table {
 /// The verdict, and what else stands out.
 fn story(inference: &SlowInference) -> String {
     let more: Vec<&str> = inference.causes.iter().skip(1).map(|cause| cause.brief.as_str()).collect();
-    match more.is_empty() {
-        true => inference.sentence.clone(),
-        false => format!("{}. Also: {}", inference.sentence, more.join(", ")),
+    let mut story = inference.sentence.clone();
+    if !more.is_empty() {
+        story += &format!(". Also: {}", more.join(", "));
+    }
+    let around = in_words(&inference.around);
+    if !around.is_empty() {
+        story += &format!(". Around it: {}", around.join(", "));
+    }
+    story
+}
+
+/// What stands out for a person: what held a clock down first, then how busy devices were and what they used.
+fn in_words(found: &[Around]) -> Vec<String> {
+    let mut words: Vec<(u8, String)> = found.iter().filter_map(word).collect();
+    words.sort_by_key(|(rank, _)| *rank);
+    words.into_iter().take(MOST_SHOWN).map(|(_, word)| word).collect()
+}
+
+fn word(one: &Around) -> Option<(u8, String)> {
+    // Engines of a GPU and single processors are in the JSON.
+    let is_part = one.device.contains('/') || one.device.starts_with("cpu");
+    let is_throttling = one.metric.starts_with("throttle") && one.value > 0.0;
+    if is_part && !is_throttling {
+        return None;
+    }
+    let device = &one.device;
+    Some(match one.metric.as_str() {
+        // NVML tells so that a GPU idles or has a fixed clock.
+        "throttle_reasons" if one.value as u64 & !0b11 == 0 => return None,
+        _ if is_throttling => (0, format!("{device} held its clock down")),
+        "utilization_ratio" => (1, format!("{device} {} busy", percent(one.value))),
+        "power_watts" => (2, format!("{device} {} W", digits(one.value))),
+        "cpu_percent" => (3, format!("{device} {} busy", percent(one.value / 100.0))),
+        "temperature_celsius" => (4, format!("{device} {} °C", digits(one.value))),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(device: &str, metric: &str, value: f64) -> Around {
+        let (device, metric) = (device.to_owned(), metric.to_owned());
+        Around { device, metric, value, distance_ms: 0.0, mean_of_ms: None }
+    }
+
+    #[test]
+    fn throttling_comes_first_and_parts_are_left_out() {
+        let found = [
+            one("machine", "cpu_percent", 85.0),
+            one("gpu0", "power_watts", 45.0),
+            one("gpu0", "utilization_ratio", 0.92),
+            one("gpu0/3D", "utilization_ratio", 0.9),
+            one("cpu3", "busy_ratio", 1.0),
+            one("cpu3", "throttle_count", 2.0),
+            one("package-0", "throttle_count", 0.0),
+            one("gpu0", "throttle_reasons", 1.0),
+        ];
+        assert_eq!(
+            in_words(&found),
+            ["cpu3 held its clock down", "gpu0 92 % busy", "gpu0 45 W", "machine 85 % busy"]
+        );
     }
 }

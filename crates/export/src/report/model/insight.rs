@@ -17,6 +17,7 @@ pub struct OperatorInsight {
     pub fusion: Option<Fused>,
     pub levels: Vec<Level>,
     pub memory: Option<MemoryUse>,
+    pub device_time: Vec<DeviceTimes>,
     pub device_work: Vec<DeviceWork>,
     pub notes: Vec<String>,
 }
@@ -224,4 +225,33 @@ pub struct DeviceWork {
     pub count: u64,
     pub total_ms: f64,
     pub cycles: Option<u64>,
+}
+
+/// Device time of one provider, divided among operators.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DeviceTimes {
+    pub provider: String,
+    pub device: Option<String>,
+    pub device_name: Option<String>,
+    pub runs: u64,
+    pub device_ns: Option<u64>,
+    pub unattributed_ns: Option<u64>,
+    pub operators: Vec<OperatorDeviceTime>,
+    pub operators_not_listed: u64,
+    pub not_listed_ns: u64,
+    pub divided_by: Option<String>,
+    pub unknown: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OperatorDeviceTime {
+    pub name: String,
+    pub op_type: String,
+    /// measured, attributed, estimated or unknown.
+    pub method: String,
+    pub ns: Option<u64>,
+    pub cycles: Option<u64>,
+    pub attributed_joules: Option<f64>,
 }

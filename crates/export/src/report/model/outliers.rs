@@ -1,5 +1,6 @@
 //! Slow inferences and what was recorded inside them.
 
+use ortscope_analyze::correlation::Around;
 use serde::Serialize;
 
 /// The slowest inferences of a session and their explanation.
@@ -44,6 +45,8 @@ pub struct SlowInference {
     pub verdict: Explained,
     /// The verdict in one sentence.
     pub sentence: String,
+    /// What devices and the machine told within 100 ms of it, and means of a time that it lies in.
+    pub around: Vec<Around>,
 }
 
 /// How far the recorded sources explain a slow inference.

@@ -251,6 +251,8 @@ impl Tiles {
         };
         let depth = match &*row.kind {
             "run" | "session" => 0,
+            // What a provider reports of its device lies inside of the executor.
+            "other" if !row.execution_provider.is_empty() => 2,
             "executor" | "other" => 1,
             _ => row.depth,
         };

@@ -1,6 +1,7 @@
 //! Why slow inferences were slow, as far as it was recorded: [`collect`] puts what happened into the [`windows`] of slow
 //! and of usual inferences, [`judge`] compares the two.
 
+mod around;
 mod chance;
 mod collect;
 mod evidence;
@@ -9,8 +10,9 @@ mod sources;
 mod usual;
 mod windows;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
+use ortscope_analyze::correlation::Around;
 use ortscope_core::schema::{TableId, Text};
 
 use super::exact::Slow;
@@ -44,6 +46,8 @@ pub(super) struct Case {
 pub(super) struct Explainer {
     cases: Vec<Case>,
     pub windows: Windows,
+    /// By session and slow inference: what devices did around it.
+    around: BTreeMap<(usize, usize), Vec<Around>>,
 }
 
 impl Explainer {
@@ -61,7 +65,7 @@ impl Explainer {
                 evidence: Evidence::default(),
             }));
         }
-        Self { cases, windows: Windows::new(windows) }
+        Self { cases, windows: Windows::new(windows), around: BTreeMap::new() }
     }
 
     /// Reads what lies inside the windows.
@@ -73,7 +77,13 @@ impl Explainer {
         collect::kernel(reader, &mut self.windows, &owners)?;
         collect::operators(reader, &mut self.windows, &owners)?;
         collect::memory(reader, &mut self.windows, &owners)?;
-        collect::losses(reader, &mut self.windows)
+        collect::losses(reader, &mut self.windows)?;
+        for window in self.windows.iter() {
+            if let Some(slow) = window.slow {
+                self.around.insert((window.session, slow), around::of(reader, window)?);
+            }
+        }
+        Ok(())
     }
 
     /// CPU time that processes used between two samples.
@@ -122,7 +132,13 @@ impl Explainer {
             };
             case.report(&windows, unknown, names, |time_ns| reader.seconds(time_ns))
         };
-        self.cases.iter().zip(by_session).map(explain).collect()
+        let mut reports: Vec<SlowReport> = self.cases.iter().zip(by_session).map(explain).collect();
+        for ((session, slow), found) in self.around {
+            if let Some(shown) = reports.get_mut(session).and_then(|report| report.shown.get_mut(slow)) {
+                shown.around = found;
+            }
+        }
+        reports
     }
 }
 
@@ -161,6 +177,7 @@ impl Case {
                     causes,
                     verdict,
                     sentence,
+                    around: Vec::new(),
                 }
             })
             .collect();

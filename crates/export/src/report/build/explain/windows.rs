@@ -43,6 +43,10 @@ impl Windows {
         self.list.is_empty()
     }
 
+    pub fn iter(&self) -> impl Iterator<Item = &Window> {
+        self.list.iter()
+    }
+
     pub fn into_list(self) -> Vec<Window> {
         self.list
     }

@@ -63,6 +63,22 @@ pub(in crate::report) fn read(operators: &Value) -> Option<OperatorInsight> {
             }
         }
     }
+    insight.device_time.truncate(10);
+    for time in &mut insight.device_time {
+        time.provider = clean(&time.provider, NAME);
+        for text in [&mut time.device, &mut time.device_name, &mut time.divided_by, &mut time.unknown] {
+            *text = text.take().map(|text| clean(&text, 400));
+        }
+        let rest = time.operators.len().saturating_sub(MOST_ROWS);
+        time.operators_not_listed = time.operators_not_listed.saturating_add(rest as u64);
+        let cut = time.operators.iter().skip(MOST_ROWS).filter_map(|of| of.ns);
+        time.not_listed_ns = cut.fold(time.not_listed_ns, u64::saturating_add);
+        time.operators.truncate(MOST_ROWS);
+        for of in &mut time.operators {
+            (of.name, of.op_type) = (clean(&of.name, NAME), clean(&of.op_type, NAME));
+            of.method = clean(&of.method, 20);
+        }
+    }
     insight.device_work.truncate(MOST_ROWS);
     for work in &mut insight.device_work {
         work.name = clean(&work.name, NAME);

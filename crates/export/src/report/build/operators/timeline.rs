@@ -50,6 +50,7 @@ impl LaneKey {
             Kind::Run => "run".to_owned(),
             Kind::Executor => "executor".to_owned(),
             Kind::Copy | Kind::Wait => format!("{name} {}", self.kind.name()),
+            Kind::Other => format!("{name}'s device"),
             _ => format!("{name} thread {}{level}", self.thread),
         }
     }
@@ -145,10 +146,12 @@ impl Drawing {
 
     fn add(&mut self, row: OperatorRow) {
         let kind = Kind::parse(&row.kind);
-        if !kind.is_work() && kind != Kind::Run && kind != Kind::Executor {
+        // What a provider reports of its device is drawn beside the calls that it belongs to.
+        let is_of_device = kind == Kind::Other && !row.execution_provider.is_empty();
+        let whole = matches!(kind, Kind::Run | Kind::Executor);
+        if !kind.is_work() && !whole && !is_of_device {
             return;
         }
-        let whole = matches!(kind, Kind::Run | Kind::Executor);
         let key = LaneKey {
             kind,
             provider: if whole { Text::default() } else { Text::clone(&row.execution_provider) },

@@ -1,0 +1,245 @@
+//! Whose device time, and whose energy, the operators of each provider are.
+
+use std::collections::BTreeMap;
+
+use ortscope_analyze::operators::{EventKind, NodeStatistics, OperatorReport};
+use ortscope_analyze::providers::{
+    Attribution, DeviceWindow, MeasuredBy, OperatorTime, ProviderAdapter, adapter, split,
+};
+use ortscope_ort::ep::{DeviceClass, UsedDevice};
+use serde::Serialize;
+
+use super::pass::DeviceWork;
+use super::qnn_lanes::QnnTime;
+
+/// Operators that are listed, the costliest first; all are in the sums.
+const MOST_OPERATORS: usize = 100;
+
+/// The time of one provider's device in the profiled runs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ProviderTime {
+    pub provider: String,
+    /// CPU, GPU or NPU; `None` if it is not known.
+    pub device: Option<DeviceClass>,
+    /// As its provider calls it.
+    pub device_name: Option<String>,
+    /// Beginnings of the names that its devices have in the table of device samples.
+    pub sampled_as: Vec<&'static str>,
+    /// Where its own profile comes from, and whether there was one.
+    pub own_profile: &'static str,
+    pub has_own_profile: bool,
+    /// Runs that the times below are sums over.
+    pub runs: u64,
+    /// `None` if nothing measured the device: then no operator has a figure, and `unknown` says why.
+    pub device_ns: Option<u64>,
+    pub measured_by: Option<MeasuredBy>,
+    pub unattributed_ns: Option<u64>,
+    pub unknown_operators: u64,
+    /// How the time of operators is known, the least exact of them.
+    pub method: &'static str,
+    /// What a measured time was divided by.
+    pub divided_by: Option<&'static str>,
+    /// The costliest first; with those that are not listed and `unattributed_ns` they add up to `device_ns`.
+    pub operators: Vec<OperatorDeviceTime>,
+    pub operators_not_listed: u64,
+    pub not_listed_ns: u64,
+    /// Joules of an inference that no operator accounts for: set if energy was measured.
+    pub unattributed_joules: Option<f64>,
+    /// Why there is no device time, or nothing inside of compiled parts, and what to do about it.
+    pub unknown: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct OperatorDeviceTime {
+    pub name: String,
+    pub op_type: String,
+    #[serde(flatten)]
+    pub attribution: Attribution,
+    pub cycles: Option<u64>,
+    /// Of an inference, by its share of the device's time: attributed, since no meter sees an operator.
+    pub attributed_joules: Option<f64>,
+}
+
+/// What is known beside ONNX Runtime's own profile.
+#[derive(Debug, Default)]
+pub struct Evidence<'a> {
+    pub used: &'a [UsedDevice],
+    /// Rows of devices in the runs of the report, by name.
+    pub device_work: &'a [DeviceWork],
+    /// The same by provider and by the node that caused them.
+    pub by_node: BTreeMap<(String, u64), u64>,
+    pub qnn: Option<&'a QnnTime>,
+    /// By kind of device: how long it was busy in the runs of the report, as its driver tells.
+    pub busy_ns: BTreeMap<&'static str, u64>,
+}
+
+/// One entry for every provider that ran operators.
+pub fn device_times(report: &OperatorReport, evidence: &Evidence<'_>) -> Vec<ProviderTime> {
+    let mut providers: BTreeMap<&str, Vec<&NodeStatistics>> = BTreeMap::new();
+    for node in report.nodes.iter().filter(|node| node.kind == EventKind::Operator) {
+        providers.entry(&node.provider).or_default().push(node);
+    }
+    let is_alone = providers.len() == 1;
+    let times = providers.iter().map(|(provider, nodes)| one(report, provider, nodes, is_alone, evidence));
+    times.collect()
+}
+
+fn one(
+    report: &OperatorReport,
+    provider: &str,
+    nodes: &[&NodeStatistics],
+    is_alone: bool,
+    evidence: &Evidence<'_>,
+) -> ProviderTime {
+    let adapter = adapter(provider);
+    let used = evidence.used.iter().find(|used| used.provider == provider);
+    let class = used.map(|used| used.class).or_else(|| class_of(nodes));
+    let own_ns = nodes.iter().fold(0u64, |sum, node| sum.saturating_add(node.exclusive.total_ns));
+    let mut window = DeviceWindow {
+        // Calls that several providers share are nobody's alone: then each has what its operators took.
+        run_ns: if is_alone { report.time.run_ns } else { own_ns },
+        is_in_call: class == Some(DeviceClass::Cpu),
+        ..DeviceWindow::default()
+    };
+    let of_device: Vec<&DeviceWork> = evidence
+        .device_work
+        .iter()
+        .filter(|work| work.provider == provider && work.cycles.is_none())
+        .collect();
+    let mut types: Vec<&str> = Vec::new();
+    let mut runs = report.runs;
+    let operators = if let Some(qnn) = evidence.qnn.filter(|_| provider == "QNNExecutionProvider") {
+        (window.busy_ns, window.cycles, runs) = (qnn.device_ns, qnn.cycles, qnn.runs);
+        types.extend(qnn.nodes.iter().map(|node| node.op_type.as_str()));
+        qnn.nodes.iter().map(|node| named(&node.name, None, Some(node.cycles))).collect()
+    } else if of_device.len() > nodes.len() {
+        // Whole parts of the graph were compiled; what the device did inside of them tells more.
+        window.busy_ns = window.is_in_call.then_some(own_ns);
+        types.extend(of_device.iter().map(|work| work.op_type.as_str()));
+        // OpenVINO puts this before the name of every primitive.
+        let bare = |name: &str| name.strip_prefix("OV::").unwrap_or(name).to_owned();
+        of_device.iter().map(|work| named(&bare(&work.name), Some(work.total_ns), None)).collect()
+    } else {
+        types.extend(nodes.iter().map(|node| &*node.op_type));
+        if !of_device.is_empty() {
+            window.busy_ns = Some(of_device.iter().map(|work| work.total_ns).sum());
+        } else if !window.is_in_call {
+            window.busy_ns = adapter.devices().iter().find_map(|kind| evidence.busy_ns.get(kind)).copied();
+        }
+        nodes.iter().map(|node| of_node(node, provider, evidence)).collect::<Vec<_>>()
+    };
+    let mut time = ProviderTime {
+        provider: provider.to_owned(),
+        device: class,
+        device_name: used.and_then(|used| used.name.clone()),
+        sampled_as: adapter.devices().to_vec(),
+        own_profile: adapter.own_profile(),
+        has_own_profile: !of_device.is_empty()
+            || (provider == "QNNExecutionProvider" && evidence.qnn.is_some())
+            || class == Some(DeviceClass::Cpu) && of_device.is_empty() && is_kernel_by_kernel(provider),
+        runs,
+        device_ns: None,
+        measured_by: None,
+        unattributed_ns: None,
+        unknown_operators: operators.len() as u64,
+        method: "unknown",
+        divided_by: None,
+        operators: Vec::new(),
+        operators_not_listed: 0,
+        not_listed_ns: 0,
+        unattributed_joules: None,
+        unknown: None,
+    };
+    time.fill(adapter, &operators, &types, &window);
+    if time.unknown.is_none() && !time.has_own_profile {
+        time.unknown = Some(format!("what its compiled parts do inside is not told; {}", adapter.remedy()));
+    }
+    time
+}
+
+/// Providers whose rows in ONNX Runtime's profile are their operators.
+fn is_kernel_by_kernel(provider: &str) -> bool {
+    matches!(provider, "CPUExecutionProvider" | "XnnpackExecutionProvider")
+}
+
+/// What the rows of the profile say about the device, if they agree.
+fn class_of(nodes: &[&NodeStatistics]) -> Option<DeviceClass> {
+    let first = nodes.first()?;
+    let class = match &*first.device {
+        "CPU" => DeviceClass::Cpu,
+        "GPU" => DeviceClass::Gpu,
+        "NPU" => DeviceClass::Npu,
+        _ => return None,
+    };
+    nodes.iter().all(|node| node.device == first.device).then_some(class)
+}
+
+fn named(name: &str, device_ns: Option<u64>, cycles: Option<u64>) -> OperatorTime {
+    OperatorTime { name: name.to_owned(), device_ns, cycles, ..OperatorTime::default() }
+}
+
+fn of_node(node: &NodeStatistics, provider: &str, evidence: &Evidence<'_>) -> OperatorTime {
+    let key = |index: u64| (provider.to_owned(), index);
+    OperatorTime {
+        name: node.name.to_string(),
+        host_ns: node.exclusive.total_ns,
+        device_ns: node.node_index.and_then(|index| evidence.by_node.get(&key(index))).copied(),
+        flops: node.flops.map(|flops| flops.saturating_mul(node.exclusive.count)),
+        ..OperatorTime::default()
+    }
+}
+
+impl ProviderTime {
+    fn fill(
+        &mut self,
+        adapter: &dyn ProviderAdapter,
+        operators: &[OperatorTime],
+        types: &[&str],
+        window: &DeviceWindow,
+    ) {
+        let Some(found) = split(adapter, operators, window) else {
+            self.unknown = Some(format!(
+                "ONNX Runtime shows how long handing the work over took, and nothing tells how long the device worked; {}",
+                adapter.remedy()
+            ));
+            return;
+        };
+        self.method = found.method();
+        self.divided_by = found.operators.iter().find_map(|of| of.attribution.by());
+        self.device_ns = Some(found.device_ns);
+        self.measured_by = Some(found.measured_by);
+        self.unattributed_ns = Some(found.unattributed_ns);
+        self.unknown_operators = found.unknown_operators;
+        let rows = found.operators.into_iter().zip(types).zip(operators);
+        let mut rows: Vec<OperatorDeviceTime> = rows
+            .map(|((share, op_type), operator)| OperatorDeviceTime {
+                name: share.name,
+                op_type: (*op_type).to_owned(),
+                attribution: share.attribution,
+                cycles: operator.cycles,
+                attributed_joules: None,
+            })
+            .collect();
+        rows.sort_by_key(|row| std::cmp::Reverse(row.attribution.ns()));
+        let rest = rows.split_off(rows.len().min(MOST_OPERATORS));
+        self.operators_not_listed = rest.len() as u64;
+        self.not_listed_ns = rest.iter().filter_map(|row| row.attribution.ns()).sum();
+        self.operators = rows;
+    }
+
+    /// Divides what an inference cost among the operators, if one provider ran them all.
+    pub fn attribute(&mut self, joules_per_inference: f64) {
+        let Some(device_ns) = self.device_ns.filter(|device_ns| *device_ns > 0) else { return };
+        let of = |ns: u64| joules_per_inference * ns as f64 / device_ns as f64;
+        for operator in &mut self.operators {
+            operator.attributed_joules = operator.attribution.ns().map(of);
+        }
+        self.unattributed_joules = self.unattributed_ns.map(of);
+    }
+
+    /// Of the device's time, what no operator accounts for.
+    pub fn unattributed_share(&self) -> Option<f64> {
+        let device_ns = self.device_ns.filter(|ns| *ns > 0)?;
+        Some(self.unattributed_ns? as f64 / device_ns as f64)
+    }
+}

@@ -1,0 +1,32 @@
+//! The slowest inferences, with what devices and the machine did around them.
+
+use ortscope_analyze::correlation::Around;
+use serde::Serialize;
+
+use crate::measure::collect::Inference;
+use crate::measure::sensors::Readings;
+
+/// So many are listed.
+const SLOWEST: usize = 5;
+
+/// One of the slowest inferences of the measured loop.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SlowestInference {
+    /// On the monotonic clock, as in the recording.
+    pub start_ns: u64,
+    pub end_to_end_ms: f64,
+    /// Readings within 100 ms of it, and means of a time that it lies in.
+    pub around: Vec<Around>,
+}
+
+/// The slowest first.
+pub fn slowest(inferences: &[Inference], sensors: &Readings) -> Vec<SlowestInference> {
+    let mut order: Vec<&Inference> = inferences.iter().collect();
+    order.sort_by_key(|inference| (std::cmp::Reverse(inference.end_to_end_nanos()), inference.start_nanos));
+    let of = |inference: &Inference| SlowestInference {
+        start_ns: inference.start_nanos,
+        end_to_end_ms: inference.end_to_end_nanos() as f64 / 1e6,
+        around: sensors.around(inference.start_nanos, inference.end_nanos()),
+    };
+    order.into_iter().take(SLOWEST).map(of).collect()
+}
