@@ -45,6 +45,7 @@ pub struct Finding {
 pub fn find(result: &RunResult) -> Vec<Finding> {
     let mut findings: Vec<Finding> = [
         wrong_answers,
+        throttled,
         fallback,
         provider_runs_nothing,
         lost_records,
@@ -61,6 +62,20 @@ pub fn find(result: &RunResult) -> Vec<Finding> {
     .collect();
     findings.sort_by_key(|finding| finding.severity);
     findings
+}
+
+/// Latencies of a clock that heat or power held down are not those of the model.
+fn throttled(result: &RunResult) -> Option<Finding> {
+    let throttled = &result.heat.throttled;
+    let (severity, devices) =
+        (Severity::Warning, throttled.iter().map(|device| device.describe()).collect::<Vec<_>>());
+    (!devices.is_empty()).then(|| Finding {
+        id: "throttled",
+        severity,
+        evidence: format!("the clock was held down during the measurement: {}", devices.join("; ")),
+        advice: "let the machine cool down, or raise its power limit, and measure again; compare only runs without it".into(),
+        command: command(result, "--duration 10s"),
+    })
 }
 
 /// A finding of the operators, with a command to try.

@@ -66,6 +66,13 @@ pub(super) fn find(root: &Path, found: &mut Found) {
         found.readers.push(Box::new(Rapl { zones: zones.into_values().collect(), checked_mirrors: false }));
         return;
     }
+    // Who may not read the files may be allowed to ask the kernel's events.
+    let (readers, reasons) = (found.readers.len(), found.missing.len());
+    crate::sys::energy_events(root, found);
+    let (counts, is_explained) = (found.readers.len() > readers, found.missing.len() > reasons);
+    if counts || (is_explained && !shown) {
+        return;
+    }
     found.missing.push(match (denied, shown) {
         (true, _) => missing(
             "only root may read the processor's energy counters (since CVE-2020-8694)",

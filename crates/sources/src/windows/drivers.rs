@@ -22,7 +22,7 @@ pub fn versions() -> BTreeMap<String, String> {
     keys.filter_map(|key| Some((text(&key, "DriverDesc")?, text(&key, "DriverVersion")?))).collect()
 }
 
-fn text(key: &str, value: &str) -> Option<String> {
+pub(super) fn text(key: &str, value: &str) -> Option<String> {
     let wide = |text: &str| text.encode_utf16().chain([0]).collect::<Vec<u16>>();
     let (key, value) = (wide(key), wide(value));
     let mut units = [0_u16; MOST_UNITS];
