@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use ortscope_core::clock::now_nanos;
 use ortscope_core::metric::Availability;
 use ortscope_core::pipeline::Source as _;
+use ortscope_decode::gpu_counters::AdapterId;
 use ortscope_ort::search::SearchReport;
 use ortscope_ort::{Environment, EpDevice, LogLevel, Runtime};
 use ortscope_sources::kernel::{TraceError, TraceOptions, TraceWay};
@@ -367,7 +368,10 @@ fn describe(document: &DoctorDocument, terminal: &Terminal) -> Vec<String> {
         for device in &ort.devices {
             let vendor = if device.vendor.is_empty() { &device.ep_vendor } else { &device.vendor };
             let kind = format!("{:?}", device.kind).to_uppercase();
-            lines.push(format!("         {:<18}{kind} {vendor} through {}", "device", device.ep_name));
+            // Windows' counters know an adapter by this number.
+            let luid = device.device_metadata.get("LUID").and_then(|luid| AdapterId::from_decimal(luid));
+            let luid = luid.map(|luid| format!(", adapter {luid}")).unwrap_or_default();
+            lines.push(format!("         {:<18}{kind} {vendor} through {}{luid}", "device", device.ep_name));
         }
         for (what, why) in &ort.missing {
             lines.push(format!("{}  {:<18}{what}: {why}", terminal.paint(WARN, "missing"), "feature"));

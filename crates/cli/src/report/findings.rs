@@ -66,9 +66,7 @@ pub fn find(result: &RunResult) -> Vec<Finding> {
 
 /// Latencies of a clock that heat or power held down are not those of the model.
 fn throttled(result: &RunResult) -> Option<Finding> {
-    let throttled = &result.heat.throttled;
-    let (severity, devices) =
-        (Severity::Warning, throttled.iter().map(|device| device.describe()).collect::<Vec<_>>());
+    let (severity, devices) = (Severity::Warning, result.held_down());
     (!devices.is_empty()).then(|| Finding {
         id: "throttled",
         severity,

@@ -482,6 +482,24 @@ impl RunResult {
         }
     }
 
+    /// Devices of this measurement whose clock was held down: processors always, a GPU or an NPU only if the model used one.
+    pub fn held_down(&self) -> Vec<String> {
+        let by_provider = self.placement.as_ref().is_some_and(|placement| {
+            placement.nodes.iter().any(|part| part.nodes > 0 && part.provider != "CPUExecutionProvider")
+        });
+        let is_used = |device: &str| {
+            let mut reports = self.devices.iter().filter(|report| report.device == device);
+            by_provider
+                || reports.any(|report| report.process_utilization_ratio.is_some_and(|ratio| ratio > 0.0))
+        };
+        let is_accelerator = |device: &str| device.starts_with("gpu") || device.starts_with("npu");
+        let throttled = self.heat.throttled.iter();
+        throttled
+            .filter(|throttled| !is_accelerator(&throttled.device) || is_used(&throttled.device))
+            .map(|throttled| throttled.describe())
+            .collect()
+    }
+
     /// FLOPs and joules belong together once operators are known.
     pub fn join_energy_and_operators(&mut self) {
         let (Some(energy), Some(operators)) = (&mut self.energy, &self.operators) else { return };

@@ -159,12 +159,10 @@ impl Page {
         let (p50, p90, p95) = (report.percentile(0.5), report.percentile(0.9), report.percentile(0.95));
         let headline = [p50, p90, p95].map(|p| self.percentile(p, unit, p == p50)).join("  ");
         self.line("latency", &self.terminal.paint(BOLD, &headline));
-        if !result.heat.throttled.is_empty() {
-            let devices: Vec<String> = result.heat.throttled.iter().map(|device| device.describe()).collect();
-            self.line(
-                "",
-                &self.terminal.paint(WARN, &format!("while the clock was held down: {}", devices.join("; "))),
-            );
+        let held_down = result.held_down();
+        if !held_down.is_empty() {
+            let text = format!("while the clock was held down: {}", held_down.join("; "));
+            self.line("", &self.terminal.paint(WARN, &text));
         }
         let tail = [report.percentile(0.99), report.percentile(0.999)]
             .map(|p| self.percentile(p, unit, true))
@@ -375,6 +373,16 @@ impl Page {
                 units::digits(estimate.tdp_w),
                 units::percent(estimate.load)
             ));
+        }
+        // What was asked for is answered; who asked for nothing reads nothing.
+        for (asked, what) in
+            [("energy.carbon", "carbon"), ("energy.idle", "at rest"), ("energy_estimate", "estimate")]
+        {
+            let measured = result.unavailable.get("energy.power_w").filter(|_| asked == "energy.carbon");
+            parts.extend(result.unavailable.get(asked).map(|why| {
+                let measured = measured.map(|why| format!(": {why}")).unwrap_or_default();
+                format!("{what} n/a: {why}{measured}")
+            }));
         }
         if !parts.is_empty() {
             self.line("energy", &parts.join("  "));

@@ -227,7 +227,11 @@ fn fake_nvml(directory: &Path, mode: &str) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sources/tests/devices/fake_nvml.c");
     let library = directory.join("libnvidia-ml.so.1");
     let mut compiler = std::process::Command::new("cc");
-    compiler.args(["-shared", "-fPIC", "-O1", "-DFAKE_FULL", "-o"]).arg(&library).arg(source);
+    // Three seconds: the model is measured by then.
+    compiler
+        .args(["-shared", "-fPIC", "-O1", "-DFAKE_FULL", "-DFAKE_ROUNDS=30", "-o"])
+        .arg(&library)
+        .arg(source);
     match compiler.arg(format!("-DFAKE_MODE=\"{mode}\"")).status() {
         Ok(status) if status.success() => Some(library),
         _ => {
@@ -248,7 +252,7 @@ fn a_gpu_that_is_lost_or_hangs_does_not_end_a_run() {
         let Some(nvml) = fake_nvml(tree.path(), mode) else { return };
         let model = small_model(&place);
         let run = |json: &[&str]| {
-            let flags = ["run", &model, "--duration", "5s", "--profile", "off", "--no-save"];
+            let flags = ["run", &model, "--duration", "7s", "--profile", "off", "--no-save"];
             let mut command = place.command(&[&flags[..], json].concat());
             command.env("ORTSCOPE_ORT_LIBRARY", &ort).env("ORTSCOPE_TEST_DEVICES", tree.path());
             command.env("ORTSCOPE_TEST_NVML", &nvml).output().expect("ortscope starts")
@@ -260,7 +264,7 @@ fn a_gpu_that_is_lost_or_hangs_does_not_end_a_run() {
         let notes = result["notes"].as_array().expect("a list");
         let note = notes.iter().filter_map(|note| note.as_str()).find(|note| note.starts_with(why));
         let note = note.unwrap_or_else(|| panic!("{mode}: {notes:?}"));
-        assert!(note.contains("s after the first measured run"), "{mode}: {note}");
+        assert!(note.contains("the first measured run)"), "{mode}: {note}");
         // What it told before is kept.
         let gpu = &result["devices"][0];
         assert_eq!(
@@ -270,7 +274,7 @@ fn a_gpu_that_is_lost_or_hangs_does_not_end_a_run() {
         );
         let megabytes = |key: &str| gpu[key].as_f64().expect("a number").round();
         assert_eq!((megabytes("mem_used_mb"), megabytes("mem_total_mb")), (2147.0, 8590.0), "{gpu}");
-        let text = String::from_utf8_lossy(&run(&[]).stdout).into_owned();
+        let text = String::from_utf8_lossy(&run(&["--country", "DEU"]).stdout).into_owned();
         assert!(text.contains(why) && text.contains("gpu0 73 % busy"), "{mode}: {text}");
     }
 }
@@ -296,6 +300,7 @@ fn a_gpu_has_its_watts_and_its_power_cap() {
     let is_time =
         |reason: &serde_json::Value| reason.as_str().is_some_and(|text| text.starts_with("power limit for"));
     assert!(reasons.iter().any(is_time), "{throttled}");
+    // The model ran on the processor: what held the card down says nothing about its latency.
     let findings = result["findings"].as_array().expect("a list");
-    assert!(findings.iter().any(|finding| finding["id"] == "throttled"), "{findings:?}");
+    assert!(findings.iter().all(|finding| finding["id"] != "throttled"), "{findings:?}");
 }

@@ -59,7 +59,8 @@ fn config(pmu: &Path, event: &str) -> Option<u64> {
 
 /// Bytes for each count; `None` for an event that counts something else.
 fn bytes_per_count(pmu: &Path, name: &str) -> Option<f64> {
-    let text = |suffix: &str| fs_err::read_to_string(pmu.join("events").join(format!("{name}.{suffix}"))).ok();
+    let text =
+        |suffix: &str| fs_err::read_to_string(pmu.join("events").join(format!("{name}.{suffix}"))).ok();
     let scale: f64 = text("scale")?.trim().parse().ok()?;
     let unit = match text("unit")?.trim() {
         "MiB" => BYTES_PER_MIB,
@@ -90,7 +91,12 @@ pub fn memory_bandwidth(root: &Path, found: &mut Found) {
                     break;
                 }
                 match perf_open::open_machine(*cpu, Event { kind, config }) {
-                    Ok(file) => counters.push(Counter { metric, file: File::from(file), bytes_per_count, before: None }),
+                    Ok(file) => counters.push(Counter {
+                        metric,
+                        file: File::from(file),
+                        bytes_per_count,
+                        before: None,
+                    }),
                     Err(why) => error = error.or(Some(why)),
                 }
             }
@@ -116,7 +122,8 @@ impl Reader for Controllers {
 
     fn read(&mut self, at_ns: u64, out: &mut dyn FnMut(Reading<'_>), _lost: &mut Vec<Missing>) {
         let since_ns = self.before_ns.replace(at_ns).filter(|since_ns| *since_ns < at_ns);
-        let mut sums: [(&str, Option<f64>); 2] = [("read_bytes_per_second", None), ("write_bytes_per_second", None)];
+        let mut sums: [(&str, Option<f64>); 2] =
+            [("read_bytes_per_second", None), ("write_bytes_per_second", None)];
         for counter in &mut self.counters {
             let Some(now) = count(&mut counter.file) else { continue };
             let Some(before) = counter.before.replace(now) else { continue };

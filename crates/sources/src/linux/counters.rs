@@ -131,7 +131,11 @@ mod tests {
                 let mut told = Vec::new();
                 for at_ns in 1..=2 {
                     std::hint::black_box((0..100_000u64).sum::<u64>());
-                    counters.read(at_ns, &mut |reading| told.push(reading.metric.to_owned()), &mut Vec::new());
+                    counters.read(
+                        at_ns,
+                        &mut |reading| told.push(reading.metric.to_owned()),
+                        &mut Vec::new(),
+                    );
                 }
                 assert!(told.iter().any(|metric| metric == "instructions_count"), "{told:?}");
             }

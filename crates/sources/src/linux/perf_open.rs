@@ -209,9 +209,11 @@ pub fn open_process(pid: u32, event: Event) -> io::Result<OwnedFd> {
         ..Attributes::default()
     };
     match open_any(attributes, Some(pid), -1) {
-        Err(error) if matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM)) => {
-            open_any(Attributes { flags: attributes.flags | flag::EXCLUDE_KERNEL, ..attributes }, Some(pid), -1)
-        }
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM)) => open_any(
+            Attributes { flags: attributes.flags | flag::EXCLUDE_KERNEL, ..attributes },
+            Some(pid),
+            -1,
+        ),
         answer => answer,
     }
 }

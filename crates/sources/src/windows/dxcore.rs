@@ -9,8 +9,8 @@ use std::ptr::null_mut;
 
 use windows_sys::core::GUID;
 
-use super::native::{Function, system_library};
 use super::kmt::KernelStatistics;
+use super::native::{Function, system_library};
 use crate::devices::adapters::{Adapter, AdapterApi, AdapterState, StateApi};
 
 const FACTORY: GUID = GUID::from_u128(0x78ee5945_c36e_4b13_a669_005dd11c0f06);
@@ -186,11 +186,15 @@ impl AdapterApi for WindowsAdapters {
         let status = unsafe { create(&FACTORY, &mut pointer) };
         // SAFETY: the function gives an object of the interface that was asked for, or null.
         let factory = unsafe { Object::<FactoryTable>::own(pointer) };
-        let factory = factory.filter(|_| status >= 0).ok_or_else(|| format!("DXCore does not start: 0x{status:08X}"))?;
+        let factory = factory
+            .filter(|_| status >= 0)
+            .ok_or_else(|| format!("DXCore does not start: 0x{status:08X}"))?;
         let mut found: Vec<Adapter> = Vec::new();
         let mut known = false;
         // Kinds of adapters; Windows before 11 does not know the last two.
-        for kind in [ATTRIBUTE_D3D12_GRAPHICS, ATTRIBUTE_D3D12_CORE_COMPUTE, ATTRIBUTE_GENERIC_ML, ATTRIBUTE_NPU] {
+        for kind in
+            [ATTRIBUTE_D3D12_GRAPHICS, ATTRIBUTE_D3D12_CORE_COMPUTE, ATTRIBUTE_GENERIC_ML, ATTRIBUTE_NPU]
+        {
             let mut pointer = null_mut();
             // SAFETY: the factory is live, one live GUID is passed as a list of one, the place for the object is live.
             let status = unsafe {
@@ -236,9 +240,7 @@ impl AdapterApi for WindowsAdapters {
         if !listed.is_empty() {
             states.push(Box::new(OwnStates { adapters: listed }));
         }
-        if let Some(statistics) = KernelStatistics::open() {
-            states.push(Box::new(statistics));
-        }
+        states.push(Box::new(KernelStatistics::default()));
         states
     }
 }
@@ -323,7 +325,8 @@ impl StateApi for OwnStates {
             let used = |which| {
                 adapter.ask::<_, MemoryUsage>(state::MEMORY_USAGE, &Which { physical: PHYSICAL, which })
             };
-            let parts: Vec<u64> = [used(0), used(1)].into_iter().flatten().map(|usage| usage.resident).collect();
+            let parts: Vec<u64> =
+                [used(0), used(1)].into_iter().flatten().map(|usage| usage.resident).collect();
             told.used_bytes = (!parts.is_empty()).then(|| parts.iter().sum());
         }
         if adapter.answers(state::TEMPERATURE) {
@@ -331,7 +334,10 @@ impl StateApi for OwnStates {
         }
         if adapter.answers(state::ENGINE_FREQUENCY) {
             let clocks = (0..adapter.engines()).map_while(|engine| {
-                adapter.ask::<_, Frequency>(state::ENGINE_FREQUENCY, &Which { physical: PHYSICAL, which: engine })
+                adapter.ask::<_, Frequency>(
+                    state::ENGINE_FREQUENCY,
+                    &Which { physical: PHYSICAL, which: engine },
+                )
             });
             told.hertz = clocks.map(|clock| clock.hertz as f64).reduce(f64::max);
         }
@@ -344,7 +350,8 @@ fn describe(adapter: &Object<AdapterTable>) -> Option<Adapter> {
     let flag = |which: u32| bytes(adapter, which, 1).and_then(|bytes| bytes.first().map(|byte| *byte != 0));
     // SAFETY: the adapter and the GUID are live.
     let is_npu = unsafe { (adapter.table().is_attribute_supported)(adapter.pointer, &ATTRIBUTE_NPU) != 0 };
-    let name = text(adapter, property::DRIVER_DESCRIPTION).unwrap_or_else(|| "adapter without a name".to_owned());
+    let name =
+        text(adapter, property::DRIVER_DESCRIPTION).unwrap_or_else(|| "adapter without a name".to_owned());
     let version = number(adapter, property::DRIVER_VERSION).map(|version| {
         let part = |shift: u32| (version >> shift) & 0xFFFF;
         format!("{}.{}.{}.{}", part(48), part(32), part(16), part(0))

@@ -26,8 +26,7 @@ const MOST_CHARACTERS: u32 = 1 << 20;
 
 type ListSize = unsafe extern "system" fn(*mut u32, *const GUID, *const u16, u32) -> u32;
 type List = unsafe extern "system" fn(*const GUID, *const u16, *mut u16, u32, u32) -> u32;
-type CreateFile =
-    unsafe extern "system" fn(*const u16, u32, u32, *const c_void, u32, u32, HANDLE) -> HANDLE;
+type CreateFile = unsafe extern "system" fn(*const u16, u32, u32, *const c_void, u32, u32, HANDLE) -> HANDLE;
 type Control = unsafe extern "system" fn(
     HANDLE,
     u32,

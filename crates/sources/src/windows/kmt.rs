@@ -5,8 +5,8 @@
 use std::mem::transmute;
 
 use windows_sys::Wdk::Graphics::Direct3D::{
-    D3DKMT_QUERYSTATISTICS, D3DKMT_QUERYSTATISTICS_0, D3DKMT_QUERYSTATISTICS_ADAPTER, D3DKMT_QUERYSTATISTICS_NODE,
-    D3DKMT_QUERYSTATISTICS_QUERY_NODE,
+    D3DKMT_QUERYSTATISTICS, D3DKMT_QUERYSTATISTICS_0, D3DKMT_QUERYSTATISTICS_ADAPTER,
+    D3DKMT_QUERYSTATISTICS_NODE, D3DKMT_QUERYSTATISTICS_QUERY_NODE,
 };
 use windows_sys::Win32::Foundation::LUID;
 
@@ -20,20 +20,23 @@ const MOST_NODES: u32 = 64;
 
 type Query = unsafe extern "system" fn(*mut D3DKMT_QUERYSTATISTICS) -> i32;
 
+/// Its library brings that of windows with it: it is loaded only when it is asked.
+#[derive(Default)]
 pub(super) struct KernelStatistics {
-    query: Query,
+    query: Option<Option<Query>>,
+}
+
+/// `None` where the function is not there.
+fn load() -> Option<Query> {
+    let query = system_library("gdi32.dll", c"D3DKMTQueryStatistics")?;
+    // SAFETY: this is the function's signature in the header of the driver kit.
+    Some(unsafe { transmute::<Function, Query>(query) })
 }
 
 impl KernelStatistics {
-    /// `None` where the function is not there.
-    pub(super) fn open() -> Option<Self> {
-        let query = system_library("gdi32.dll", c"D3DKMTQueryStatistics")?;
-        // SAFETY: this is the function's signature in the header of the driver kit.
-        Some(Self { query: unsafe { transmute::<Function, Query>(query) } })
-    }
-
     /// `None` if the kernel refuses.
-    fn ask(&self, kind: i32, id: u64, node: u32) -> Option<D3DKMT_QUERYSTATISTICS> {
+    fn ask(&mut self, kind: i32, id: u64, node: u32) -> Option<D3DKMT_QUERYSTATISTICS> {
+        let query = (*self.query.get_or_insert_with(load))?;
         let mut question = D3DKMT_QUERYSTATISTICS {
             Type: kind,
             AdapterLuid: LUID { LowPart: id as u32, HighPart: (id >> 32) as i32 },
@@ -43,7 +46,7 @@ impl KernelStatistics {
             ..D3DKMT_QUERYSTATISTICS::default()
         };
         // SAFETY: the structure is live, of the header's layout, and holds the answer too.
-        let status = unsafe { (self.query)(&mut question) };
+        let status = unsafe { query(&mut question) };
         (status >= 0).then_some(question)
     }
 }

@@ -29,8 +29,8 @@ use windows_sys::Win32::System::ProcessStatus::{
 };
 use windows_sys::Win32::System::SystemInformation::OSVERSIONINFOW;
 use windows_sys::Win32::System::Threading::{
-    GetCurrentProcess, GetCurrentThread, GetProcessAffinityMask, GetProcessTimes, GetSystemTimes, OpenProcess,
-    PROCESS_QUERY_LIMITED_INFORMATION, SetThreadAffinityMask,
+    GetCurrentProcess, GetCurrentThread, GetProcessAffinityMask, GetProcessTimes, GetSystemTimes,
+    OpenProcess, PROCESS_QUERY_LIMITED_INFORMATION, SetThreadAffinityMask,
 };
 
 use crate::machine::MachineFacts;
@@ -180,21 +180,20 @@ pub fn machine_times() -> Option<crate::devices::MachineTimes> {
 /// Energy events are Linux'.
 pub fn energy_events(_root: &std::path::Path, _found: &mut crate::devices::Found) {}
 
-pub fn hardware_counters(
-    _pids: &[u32],
-) -> Result<Box<dyn crate::devices::Reader>, crate::devices::Missing> {
+pub fn hardware_counters(_pids: &[u32]) -> Result<Box<dyn crate::devices::Reader>, crate::devices::Missing> {
     Err(crate::devices::Missing {
         what: "cpu_counters",
-        why: "Windows shows counters of caches only to administrators, by event tracing, and ortscope does not read them yet".to_owned(),
-        hint: "on Linux it does; cycles of processes are read here too".to_owned(),
+        why: "Windows counts instructions and caches only in event tracing, for administrators".to_owned(),
+        hint: "`ortscope etl counters` lists them, `ortscope etl start --counters NAME` records them at every switch"
+            .to_owned(),
     })
 }
 
 /// Energy meters, GPUs and NPUs, of which NVIDIA's library told some already; the answer names what was looked for.
 pub fn find_devices(nvidia: usize, found: &mut crate::devices::Found) -> &'static [&'static str] {
     crate::devices::meters::find(&mut emi::WindowsMeters, found);
-    let counters =
-        pdh::Counters::open().map(|counters| Box::new(counters) as Box<dyn crate::devices::adapters::CounterApi>);
+    let counters = pdh::Counters::open()
+        .map(|counters| Box::new(counters) as Box<dyn crate::devices::adapters::CounterApi>);
     crate::devices::adapters::find(&mut dxcore::WindowsAdapters::default(), counters, nvidia, found);
     &["energy", "gpu", "npu", "temperature", "throttling"]
 }
@@ -206,9 +205,13 @@ fn build() -> Option<u32> {
 
 pub fn machine_model() -> crate::machine::MachineModel {
     const BIOS: &str = r"HARDWARE\DESCRIPTION\System\BIOS";
-    let (maker, model) = (drivers::text(BIOS, "SystemManufacturer"), drivers::text(BIOS, "SystemProductName"));
+    let (maker, model) =
+        (drivers::text(BIOS, "SystemManufacturer"), drivers::text(BIOS, "SystemProductName"));
     let is_virtual = model.as_deref().is_some_and(|model| {
         ["Virtual Machine", "VMware", "VirtualBox", "KVM", "QEMU"].iter().any(|name| model.contains(name))
     });
-    crate::machine::MachineModel { kind: is_virtual.then_some("virtual machine"), maker, model }
+    // The firmware's kind of chassis is not in the registry; what feeds the machine says the rest.
+    let by_battery = || power::has_battery().map(|has| if has { "laptop" } else { "desktop or server" });
+    let kind = crate::machine::MachineModel::kind_of(None, is_virtual).or_else(by_battery);
+    crate::machine::MachineModel { kind, maker, model }
 }

@@ -56,7 +56,8 @@ pub(super) struct Counters {
 impl Counters {
     pub(super) fn open() -> Result<Self, String> {
         let function = |name| {
-            system_library("pdh.dll", name).ok_or_else(|| "this Windows has no performance counters (pdh.dll)".to_owned())
+            system_library("pdh.dll", name)
+                .ok_or_else(|| "this Windows has no performance counters (pdh.dll)".to_owned())
         };
         let (open, add, collect, array, close) = (
             function(c"PdhOpenQueryW")?,
@@ -119,8 +120,7 @@ impl CounterApi for Counters {
             let mut count = 0;
             let room = if bytes == 0 { std::ptr::null_mut() } else { self.room.as_mut_ptr() };
             // SAFETY: the counter belongs to the open query; the buffer is live, aligned and `bytes` long, or none of no bytes.
-            let status =
-                unsafe { (self.array)(counter, FORMAT, &mut bytes, &mut count, room) };
+            let status = unsafe { (self.array)(counter, FORMAT, &mut bytes, &mut count, room) };
             match status {
                 MORE_DATA if bytes <= MOST_BYTES => {
                     let items = (bytes as usize).div_ceil(size_of::<Item>()) + 64;

@@ -1,5 +1,5 @@
 // Stands in for NVIDIA's management library: the functions that ortscope calls, with the signatures of nvml.h.
-// FAKE_MODE, given to the compiler: "lost" (after ten rounds the card is gone), "hang" (the eleventh call of power never
+// FAKE_MODE, given to the compiler: "lost" (after FAKE_ROUNDS the card is gone), "hang" (the call of power after them never
 // returns), "wddm" (power and energy are not supported, as for some cards, memory of processes is not available), "init"
 // (it does not start), "gpm" (all there is, with one figure of GPM that the card does not have), "gpm-fails" (the samples of
 // GPM fail), "empty" (a driver without a card). The functions behind FAKE_FULL are those that older libraries do not have.
@@ -12,6 +12,11 @@
 #include <unistd.h>
 #define EXPORT
 #define WAIT() sleep(3600)
+#endif
+
+// How many rounds go well.
+#ifndef FAKE_ROUNDS
+#define FAKE_ROUNDS 10
 #endif
 
 enum { DONE = 0, INVALID = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, TOO_SMALL = 7, DRIVER_NOT_LOADED = 9, GPU_IS_LOST = 15, UNKNOWN = 999 };
@@ -39,7 +44,7 @@ EXPORT int nvmlDeviceGetName(void *device, char *name, unsigned bytes) {
 }
 EXPORT int nvmlDeviceGetUtilizationRates(void *device, unsigned *rates) {
   (void)device;
-  if (++rounds > 10 && is("lost")) return GPU_IS_LOST;
+  if (++rounds > FAKE_ROUNDS && is("lost")) return GPU_IS_LOST;
   rates[0] = 73;
   rates[1] = 41;
   return DONE;
@@ -56,7 +61,7 @@ EXPORT int nvmlDeviceGetMemoryInfo_v2(void *device, memory *info) {
 EXPORT int nvmlDeviceGetPowerUsage(void *device, unsigned *milliwatts) {
   (void)device;
   if (is("wddm")) return NOT_SUPPORTED;
-  if (rounds > 10 && is("hang")) WAIT();
+  if (rounds > FAKE_ROUNDS && is("hang")) WAIT();
   *milliwatts = 123500;
   return DONE;
 }

@@ -388,3 +388,21 @@ fn memory_bandwidth_by_resctrl() {
     let why = none.missing.iter().find(|missing| missing.what == "memory_bandwidth").unwrap();
     assert!(why.why.contains("no resctrl") && why.hint.contains("mount -t resctrl"), "{why:?}");
 }
+
+/// Root may read everything: there the refusal cannot be made.
+#[cfg(unix)]
+#[test]
+fn a_counter_that_may_not_be_read_is_told_as_such() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let tree = Tree::new(&[
+        ("sys/class/powercap/intel-rapl:0/name", "package-0"),
+        ("sys/class/powercap/intel-rapl:0/energy_uj", "1"),
+    ]);
+    let file = tree.root().join("sys/class/powercap/intel-rapl:0/energy_uj");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o000)).unwrap();
+    let is_root = std::fs::read_to_string(&file).is_ok();
+    let found = find_under(tree.root());
+    let why =
+        &found.missing.iter().find(|missing| missing.what == "energy").map(|missing| missing.why.clone());
+    assert!(is_root || why.as_ref().is_some_and(|why| why.contains("only root")), "{found:?}");
+}

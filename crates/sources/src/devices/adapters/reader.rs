@@ -244,8 +244,10 @@ fn cpu_of(instance: &str) -> Option<String> {
 
 impl Reader for Adapters {
     fn describe(&self) -> String {
-        let mut by: Vec<String> = self.states.iter().map(|states| states.source().to_uppercase()).collect();
-        by.extend(self.counters.is_some().then(|| SOURCE.to_uppercase()));
+        // The last resort is named when it is needed.
+        let own = self.states.iter().filter(|states| !states.is_last_resort());
+        let mut by: Vec<&str> = own.map(|_| "DXCore").collect();
+        by.extend(self.counters.is_some().then_some("PDH"));
         let names = if self.described.is_empty() {
             "clocks and limits of the processors".to_owned()
         } else {

@@ -115,7 +115,7 @@ fn an_adapter_that_tells_of_itself_is_believed_before_the_counters() {
         vec![Box::new(Own(0xC85A, "dxcore", 0)), Box::new(Own(0xD000, "d3dkmt", 0))];
     let counters = Counters { kelvin: 300.0, fails: false };
     find(&mut Api(Ok(adapters()), 26100, states), Ok(Box::new(counters)), 0, &mut found);
-    assert!(found.readers[0].describe().ends_with("(DXCORE, D3DKMT, PDH)"), "{found:?}");
+    assert!(found.readers[0].describe().ends_with("(DXCore, PDH)"), "{found:?}");
     read_at(&mut found, SECOND);
     let (told, _) = read_at(&mut found, SECOND + SECOND / 10);
     let of = |metric: &str| {
