@@ -78,6 +78,7 @@ const UNSAFE_ALLOWED: &[(&str, &str)] = &[
     ("crates/sources/src/linux/proc/exits.rs", "the ioctl for exit codes has no safe wrapper"),
     ("crates/sources/src/linux/shared.rs", "memory shared with the kernel: maps and rings"),
     ("crates/sources/src/linux/bpf/call.rs", "bpf(2) has no safe wrapper"),
+    ("crates/sources/src/linux/accel.rs", "the ioctl of an NPU's driver has no safe wrapper"),
     ("crates/sources/src/linux/perf_open.rs", "perf_event_open has no safe wrapper"),
     ("crates/ort/src/api.rs", "reads functions out of the C API's table"),
     ("crates/ort/src/runtime.rs", "loads the library, asks it for the table"),

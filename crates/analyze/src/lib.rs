@@ -18,12 +18,15 @@
 //! - [`processes`]: what watched processes did, and every spike of theirs,
 //! - [`providers`]: whose device time an operator used, with what nobody accounts for,
 //! - [`correlation`]: what devices did around an inference,
+//! - [`energy`], [`carbon`]: what a stretch of time and an inference cost, measured or honestly not,
+//! - [`throttling`]: whether a clock was held down while something was measured,
 //! - [`hodges_lehmann`], [`theil_sen`], [`distribution`]: the tools under them.
 //!
 //! Inputs are `u64` nanoseconds (`*_nanos`); outputs for people are `f64` milliseconds (`*_ms`). No output ever holds a
 //! NaN or an infinity: what is unknown or unbounded is `None`, so every result survives JSON.
 
 pub mod batch_sweep;
+pub mod carbon;
 pub mod clock_cost;
 pub mod correlation;
 pub mod distribution;
@@ -46,6 +49,7 @@ pub mod stability;
 pub mod stop;
 pub mod summary;
 pub mod theil_sen;
+pub mod throttling;
 pub mod throughput;
 pub mod verdict;
 pub mod warmup;

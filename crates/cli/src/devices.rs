@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use ortscope_sources::devices::{DeviceSource, Found, NvmlLibrary, find, find_in};
+use ortscope_sources::devices::{
+    DeviceSource, Found, NvmlLibrary, counters_of, find, find_in, load_of_machine,
+};
 
 /// Tests have trees of files with devices that this machine does not have.
 const TREE: &str = "ORTSCOPE_TEST_DEVICES";
@@ -21,4 +23,16 @@ pub fn found() -> Found {
 
 pub fn source() -> DeviceSource {
     DeviceSource::new(found())
+}
+
+/// The same with the processor's counters of some processes.
+pub fn source_of(pids: &[u32]) -> DeviceSource {
+    // Counters see the threads that are started after they are opened: they are opened before anything that takes time.
+    let mut all = Found::default();
+    counters_of(pids, &mut all);
+    load_of_machine(&mut all);
+    let found = found();
+    all.readers.extend(found.readers);
+    all.missing.extend(found.missing);
+    DeviceSource::new(all)
 }

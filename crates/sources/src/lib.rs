@@ -49,7 +49,7 @@ pub use kernel_source::{
     ClassCost, KernelCounts, KernelHandle, KernelSource, KernelSummary, OnMilli, ProcessMilli,
 };
 pub use kernel_stacks::{StackSource, Stacks, StacksHandle};
-pub use machine::{MachineFacts, host_name};
+pub use machine::{MachineFacts, MachineModel, host_name};
 pub use peak::{MachinePeak, measure_peak};
 pub use process::{ProcessUsage, UsageError};
 pub use processors::{CoreKind, Processor};
@@ -75,6 +75,11 @@ pub fn boot_id() -> Option<String> {
 /// The machine, as far as it can be read without rights.
 pub fn machine_facts() -> MachineFacts {
     sys::machine_facts()
+}
+
+/// What kind of machine this is, as far as its firmware says.
+pub fn machine_model() -> MachineModel {
+    sys::machine_model()
 }
 
 /// The processors that are switched on; empty where the system does not say.

@@ -61,3 +61,41 @@ pub fn host_name() -> Option<String> {
     let files = files.iter().filter_map(|path| std::fs::read_to_string(path).ok());
     variables.chain(files).map(|name| name.trim().to_owned()).find(|name| !name.is_empty())
 }
+
+/// What kind of thing the machine is, as its firmware says.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct MachineModel {
+    /// `laptop`, `desktop`, `server`, `tablet`, `virtual machine`.
+    pub kind: Option<&'static str>,
+    pub maker: Option<String>,
+    pub model: Option<String>,
+}
+
+impl MachineModel {
+    /// The kind of a chassis by its number in the firmware's table (SMBIOS).
+    pub(crate) fn kind_of(chassis: Option<u64>, is_virtual: bool) -> Option<&'static str> {
+        if is_virtual {
+            return Some("virtual machine");
+        }
+        match chassis? {
+            3..=7 | 13 | 15 | 16 | 24 | 35 => Some("desktop"),
+            8..=10 | 14 | 31 | 32 => Some("laptop"),
+            11 | 30 => Some("tablet"),
+            17 | 23 | 25 | 28 | 29 => Some("server"),
+            34 | 36 => Some("embedded machine"),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::MachineModel;
+
+    #[test]
+    fn chassis_have_kinds() {
+        assert_eq!(MachineModel::kind_of(Some(10), false), Some("laptop"));
+        assert_eq!(MachineModel::kind_of(Some(1), true), Some("virtual machine"));
+        assert_eq!((MachineModel::kind_of(Some(2), false), MachineModel::kind_of(None, false)), (None, None));
+    }
+}

@@ -3,9 +3,15 @@
 //! The counters are of whole devices: everything else that ran is in them too. A figure for one inference needs a
 //! stretch that is long against the time between two readings.
 
+mod estimate;
+
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+
+pub use estimate::{EnergyEstimate, estimate};
+
+use crate::carbon::Carbon;
 
 /// Readings in the stretch below which nothing is said.
 pub const LEAST_READINGS: usize = 10;
@@ -19,8 +25,15 @@ pub struct EnergyReport {
     pub scope: Vec<String>,
     /// Who showed the counters, e.g. rapl.
     pub source: String,
-    /// Always `measured`: an estimate would be another report.
+    /// Always `measured`: an estimate is another report, [`EnergyEstimate`].
     pub method: &'static str,
+    /// `counter`, or `power_integrated` where a device tells only what it draws.
+    pub how: &'static str,
+    /// Median time between two readings of the slowest meter.
+    pub resolution_seconds: f64,
+    /// What reading the meters at moments costs: half a time between readings at either end of the stretch. How true a
+    /// meter itself is nobody tells.
+    pub uncertainty_percent: f64,
     /// The counters are of devices: other processes are in them.
     pub includes_other_processes: bool,
     pub window_seconds: f64,
@@ -31,12 +44,119 @@ pub struct EnergyReport {
     /// Mean power × end-to-end time of an inference.
     pub joules_per_inference: Option<f64>,
     pub inferences_per_watt: Option<f64>,
+    /// What the machine draws while nothing is measured, if that was asked for.
+    pub idle: Option<IdleBaseline>,
+    /// Power above idle × end-to-end time of an inference.
+    pub joules_per_inference_above_idle: Option<f64>,
+    /// FLOPs of an inference over its joules: FLOP/s for each watt.
+    pub flops_per_watt: Option<f64>,
+    /// The watched process by its share of the processors' busy time: a division of what was measured.
+    pub process: Option<ProcessShare>,
+    pub carbon: Option<Carbon>,
+}
+
+/// Power before and after a measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct IdleBaseline {
+    pub before_w: Option<f64>,
+    pub after_w: Option<f64>,
+    /// The mean of both.
+    pub power_w: f64,
+    /// Between both, over the mean: a machine that warms up or has other work drifts.
+    pub drift: Option<f64>,
+}
+
+impl IdleBaseline {
+    /// `None` if neither is known.
+    pub fn new(before_w: Option<f64>, after_w: Option<f64>) -> Option<Self> {
+        let known: Vec<f64> =
+            [before_w, after_w].into_iter().flatten().filter(|watts| watts.is_finite()).collect();
+        let power_w = known.iter().sum::<f64>() / known.len().max(1) as f64;
+        let drift =
+            before_w.zip(after_w).filter(|_| power_w > 0.0).map(|(before, after)| (after - before) / power_w);
+        (!known.is_empty()).then_some(Self { before_w, after_w, power_w, drift })
+    }
+}
+
+/// A part of what was measured that is given to one process.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ProcessShare {
+    /// Always `attributed`.
+    pub method: &'static str,
+    /// Of what the share is.
+    pub by: &'static str,
+    pub share: f64,
+    pub power_w: f64,
+    pub joules_per_inference: Option<f64>,
+}
+
+impl EnergyReport {
+    /// Adds what the machine drew at rest.
+    pub fn set_idle(&mut self, idle: IdleBaseline) {
+        let per_watt =
+            self.joules_per_inference.filter(|_| self.power_w > 0.0).map(|joules| joules / self.power_w);
+        // A machine that drew more at rest tells nothing about what an inference adds.
+        let above = Some(self.power_w - idle.power_w).filter(|above| *above >= 0.0);
+        self.joules_per_inference_above_idle = above.zip(per_watt).map(|(above, seconds)| above * seconds);
+        self.idle = Some(idle);
+    }
+
+    /// `share`: CPU time of the process over that of all processes, 0 to 1.
+    pub fn set_process_share(&mut self, share: f64) {
+        if (0.0..=1.0).contains(&share) {
+            self.process = Some(ProcessShare {
+                method: "attributed",
+                by: "share of the processors' busy time",
+                share,
+                power_w: self.power_w * share,
+                joules_per_inference: self.joules_per_inference.map(|joules| joules * share),
+            });
+        }
+    }
+
+    /// FLOPs of one inference.
+    pub fn set_flops(&mut self, flops: f64) {
+        let joules = self.joules_per_inference.filter(|joules| *joules > 0.0);
+        self.flops_per_watt = joules.map(|joules| flops / joules).filter(|figure| figure.is_finite());
+    }
+}
+
+/// What a device that tells only its power has used: the area under its readings.
+pub fn integrate(powers: &[(u64, f64)]) -> Readings {
+    let mut joules = 0.0;
+    let mut last: Option<(u64, f64)> = None;
+    let usable = powers.iter().filter(|(_, watts)| watts.is_finite() && *watts >= 0.0);
+    usable
+        .map(|&(at_ns, watts)| {
+            if let Some((since_ns, before)) = last.replace((at_ns, watts)) {
+                joules += (before + watts) / 2.0 * at_ns.saturating_sub(since_ns) as f64 / 1e9;
+            }
+            (at_ns, joules)
+        })
+        .collect()
+}
+
+/// Mean power of a stretch, of the same devices as a report's: for the time before and after a measurement.
+pub fn mean_power(meters: &BTreeMap<String, Readings>, window_ns: (u64, u64)) -> Option<f64> {
+    let scope = scope(meters);
+    let mut watts = 0.0;
+    for device in &scope {
+        let inside = |(at_ns, _): &&(u64, f64)| (window_ns.0..=window_ns.1).contains(at_ns);
+        let mut readings = meters[*device].iter().filter(inside);
+        let (first, last) = (readings.next()?, readings.next_back()?);
+        let seconds = last.0.saturating_sub(first.0) as f64 / 1e9;
+        watts += Some((last.1 - first.1) / seconds).filter(|watts| watts.is_finite())?;
+    }
+    (!scope.is_empty()).then_some(watts)
 }
 
 /// Devices that are added up: one that sees the whole machine, or the parts that do not contain each other.
 fn scope(meters: &BTreeMap<String, Readings>) -> Vec<&String> {
-    if let Some((whole, _)) = meters.get_key_value("psys") {
-        return vec![whole];
+    // A battery feeds the whole machine.
+    for whole in ["psys", "system"] {
+        if let Some((whole, _)) = meters.get_key_value(whole) {
+            return vec![whole];
+        }
     }
     let parts = ["package", "dram", "gpu", "npu"];
     meters.keys().filter(|device| parts.iter().any(|part| device.starts_with(part))).collect()
@@ -65,11 +185,12 @@ pub fn energy(
     if scope.is_empty() {
         return Err("no counter of energy of a package, memory, GPU or NPU was read".to_owned());
     }
-    let (mut joules, mut fewest, mut covered) = (0.0, usize::MAX, window_ns);
+    let (mut joules, mut fewest, mut covered, mut resolution) = (0.0, usize::MAX, window_ns, 0.0_f64);
     for device in &scope {
         let readings = &meters[*device];
         let inside = readings.iter().filter(|(at_ns, _)| (window_ns.0..=window_ns.1).contains(at_ns)).count();
         fewest = fewest.min(inside);
+        resolution = resolution.max(median_gap_seconds(readings));
         // The stretch that all counters saw.
         covered.0 = covered.0.max(readings.first().map_or(u64::MAX, |(at_ns, _)| *at_ns));
         covered.1 = covered.1.min(readings.last().map_or(0, |(at_ns, _)| *at_ns));
@@ -92,6 +213,9 @@ pub fn energy(
         scope: scope.into_iter().cloned().collect(),
         source: source.to_owned(),
         method: "measured",
+        how: "counter",
+        resolution_seconds: resolution,
+        uncertainty_percent: (resolution / seconds * 100.0).min(100.0),
         includes_other_processes: true,
         window_seconds: seconds,
         readings: fewest,
@@ -99,7 +223,18 @@ pub fn energy(
         power_w,
         joules_per_inference: each,
         inferences_per_watt: each.filter(|joules| *joules > 0.0).map(|joules| 1.0 / joules),
+        idle: None,
+        joules_per_inference_above_idle: None,
+        flops_per_watt: None,
+        process: None,
+        carbon: None,
     })
+}
+
+fn median_gap_seconds(readings: &Readings) -> f64 {
+    let mut gaps: Vec<u64> = readings.windows(2).map(|pair| pair[1].0.saturating_sub(pair[0].0)).collect();
+    gaps.sort_unstable();
+    gaps.get(gaps.len() / 2).map_or(0.0, |gap| *gap as f64 / 1e9)
 }
 
 #[cfg(test)]
@@ -133,6 +268,43 @@ mod tests {
         let report = energy(&meters, "rapl", (0, 4_000_000_000), 0, 0.0).unwrap();
         assert_eq!((report.scope, report.power_w), (vec!["psys".to_owned()], 50.0));
         assert_eq!(report.joules_per_inference, None);
+    }
+
+    #[test]
+    fn above_idle_a_share_of_a_process_and_flops() {
+        let meters = BTreeMap::from([("package-0".to_owned(), meter(30.0, 4))]);
+        let mut report = energy(&meters, "rapl", (0, 4_000_000_000), 100, 2.0).unwrap();
+        assert!((report.resolution_seconds - 0.1).abs() < 1e-9);
+        assert!((report.uncertainty_percent - 2.5).abs() < 1e-9, "a tenth of a second of four");
+        report.set_idle(IdleBaseline::new(Some(9.0), Some(11.0)).unwrap());
+        assert!((report.joules_per_inference_above_idle.unwrap() - 0.4).abs() < 1e-9, "{report:?}");
+        assert!((report.idle.unwrap().drift.unwrap() - 0.2).abs() < 1e-9);
+        report.set_process_share(0.5);
+        assert_eq!(report.process.as_ref().map(|process| process.method), Some("attributed"));
+        assert!((report.process.unwrap().power_w - 15.0).abs() < 1e-9);
+        report.process = None;
+        report.set_process_share(1.5);
+        assert_eq!(report.process, None);
+        report.set_flops(6e9);
+        assert!((report.flops_per_watt.unwrap() - 1e10).abs() < 1.0);
+        // At rest it drew more: no figure, and no negative one.
+        report.set_idle(IdleBaseline::new(Some(40.0), None).unwrap());
+        assert_eq!(report.joules_per_inference_above_idle, None);
+        assert_eq!(IdleBaseline::new(None, None), None);
+    }
+
+    #[test]
+    fn power_becomes_energy_and_idle_is_a_mean() {
+        let powers = [(0, 10.0), (1_000_000_000, 20.0), (2_000_000_000, f64::NAN), (3_000_000_000, 20.0)];
+        let readings = integrate(&powers);
+        assert_eq!(readings, [(0, 0.0), (1_000_000_000, 15.0), (3_000_000_000, 55.0)]);
+        assert_eq!(integrate(&[]), []);
+        let meters =
+            BTreeMap::from([("system".to_owned(), meter(12.0, 4)), ("gpu0".to_owned(), meter(3.0, 4))]);
+        let watts = mean_power(&meters, (1_000_000_000, 3_000_000_000)).unwrap();
+        assert!((watts - 12.0).abs() < 1e-9, "a battery feeds the GPU too: {watts}");
+        assert_eq!(mean_power(&meters, (9_000_000_000, 10_000_000_000)), None);
+        assert_eq!(mean_power(&BTreeMap::new(), (0, 1)), None);
     }
 
     #[test]

@@ -42,6 +42,10 @@ Exit codes: 0 pass or improvement, 10 regression, 11 inconclusive (with --fail-o
     mut_arg("save", |arg| arg.hide(true)),
     mut_arg("no_save", |arg| arg.hide(true)),
     mut_arg("kernel", |arg| arg.hide(true)),
+    mut_arg("idle", |arg| arg.hide(true)),
+    mut_arg("carbon_intensity", |arg| arg.hide(true)),
+    mut_arg("country", |arg| arg.hide(true)),
+    mut_arg("estimate_energy", |arg| arg.hide(true)),
 )]
 pub struct BenchArgs {
     #[command(flatten)]

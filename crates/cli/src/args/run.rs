@@ -130,6 +130,20 @@ pub struct RunArgs {
     #[arg(long, value_name = "REFERENCE", value_parser = ["cpu"], help_heading = "Measurement")]
     pub check_outputs: Option<String>,
 
+    /// Also measure the machine at rest for so long, before and after, e.g. 3s: joules above idle
+    #[arg(long, value_name = "TIME", help_heading = "Energy")]
+    pub idle: Option<String>,
+    /// Grams of carbon dioxide per kilowatt hour where you are
+    #[arg(long, value_name = "GRAMS", conflicts_with = "country", help_heading = "Energy")]
+    pub carbon_intensity: Option<f64>,
+    /// The same by a table: three letters of a country (DEU, USA) or its name; the result says source and year
+    #[arg(long, value_name = "COUNTRY", help_heading = "Energy")]
+    pub country: Option<String>,
+    /// Where nothing measures energy, estimate it from the processor's thermal design power: a model that is wrong by 37 %
+    /// in the mean, and is never added to what is measured
+    #[arg(long, value_name = "WATTS", help_heading = "Energy")]
+    pub estimate_energy: Option<f64>,
+
     /// Name of the recording
     #[arg(long, value_name = "NAME", help_heading = "Recording")]
     pub save: Option<String>,

@@ -5,12 +5,15 @@ use std::collections::BTreeMap;
 use ortscope_core::clock::now_nanos;
 use ortscope_core::metric::Availability;
 use ortscope_core::pipeline::Source as _;
+use ortscope_decode::gpu_counters::AdapterId;
 use ortscope_ort::search::SearchReport;
 use ortscope_ort::{Environment, EpDevice, LogLevel, Runtime};
 use ortscope_sources::kernel::{TraceError, TraceOptions, TraceWay};
 use ortscope_sources::{KernelTrace, MachineFacts, ProcessSampler, ThreadSnapshot};
 use serde::Serialize;
 
+use super::doctor_devices::device_checks;
+use super::doctor_inventory::{Facts, Item, inventory};
 use crate::args::GlobalArgs;
 use crate::exit::{Exit, Failure};
 use crate::report::document::ClockReport;
@@ -21,6 +24,8 @@ use crate::{ort_library, settings, units};
 struct DoctorDocument {
     schema: &'static str,
     ortscope_version: &'static str,
+    /// What this machine is: every item has a value, or a reason and a remedy.
+    inventory: Vec<Item>,
     machine: MachineFacts,
     clock: ClockReport,
     noise: NoiseFacts,
@@ -31,35 +36,35 @@ struct DoctorDocument {
 
 /// How quiet the machine is: a fixed piece of work, timed many times.
 #[derive(Debug, Serialize)]
-struct NoiseFacts {
-    median_ns: u64,
-    p99_ns: u64,
-    p99_over_median: f64,
+pub struct NoiseFacts {
+    pub median_ns: u64,
+    pub p99_ns: u64,
+    pub p99_over_median: f64,
     /// How late a sleep of 1 ms wakes up.
-    sleep_1ms_late_median_ns: u64,
+    pub sleep_1ms_late_median_ns: u64,
 }
 
 #[derive(Debug, Serialize)]
-struct OrtFacts {
-    version: String,
-    build_info: String,
-    providers: Vec<String>,
-    devices: Vec<EpDevice>,
+pub struct OrtFacts {
+    pub version: String,
+    pub build_info: String,
+    pub providers: Vec<String>,
+    pub devices: Vec<EpDevice>,
     /// What this version cannot do that newer ones can.
-    missing: BTreeMap<&'static str, String>,
+    pub missing: BTreeMap<&'static str, String>,
 }
 
 #[derive(Debug, Serialize)]
-struct Check {
-    name: &'static str,
-    state: State,
-    text: String,
-    hint: Option<String>,
+pub struct Check {
+    pub name: &'static str,
+    pub state: State,
+    pub text: String,
+    pub hint: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum State {
+pub enum State {
     Ok,
     Warning,
     Missing,
@@ -75,10 +80,25 @@ pub fn run(global: &GlobalArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     let noise = noise();
     checks.extend(machine_checks(&machine, &clock, &noise));
     checks.extend(watching_checks());
-    checks.extend(device_checks());
+    let (devices, accelerators) = device_checks();
+    checks.extend(devices);
+    let model = ortscope_sources::machine_model();
+    let facts = Facts {
+        machine: &machine,
+        model: &model,
+        clock: &clock,
+        noise: &noise,
+        ort: ort.as_ref(),
+        library: ort_search.found.as_ref(),
+        settings: settings::files(global.config.as_deref()),
+        threads: config.run.threads,
+        accelerators,
+    };
+    let inventory = inventory(&facts);
     let document = DoctorDocument {
         schema: "ortscope.doctor/1",
         ortscope_version: env!("CARGO_PKG_VERSION"),
+        inventory,
         machine,
         clock,
         noise,
@@ -210,7 +230,7 @@ fn machine_checks(machine: &MachineFacts, clock: &ClockReport, noise: &NoiseFact
             name: "frequency",
             state: State::Warning,
             text: "this system does not show how the clock frequency is governed".into(),
-            hint: None,
+            hint: Some("on the machine itself cpufreq (Linux) or the power plan (Windows) shows it".into()),
         },
     });
     checks.push(match ortscope_sources::own_usage() {
@@ -224,9 +244,16 @@ fn machine_checks(machine: &MachineFacts, clock: &ClockReport, noise: &NoiseFact
             name: "memory",
             state: State::Warning,
             text: "resident memory can be read, its peak cannot".into(),
-            hint: None,
+            hint: Some("nothing to do: the highest of the samples is told instead".into()),
         },
-        Err(error) => Check { name: "memory", state: State::Missing, text: error.to_string(), hint: None },
+        Err(error) => Check {
+            name: "memory",
+            state: State::Missing,
+            text: error.to_string(),
+            hint: Some(
+                "on Linux /proc must be mounted; on Windows the process needs no rights for it".into(),
+            ),
+        },
     });
     checks
 }
@@ -263,24 +290,6 @@ fn watching_checks() -> Vec<Check> {
     checks
 }
 
-/// Devices beside the processors: what is read, and why the rest is not.
-fn device_checks() -> Vec<Check> {
-    let found = crate::devices::found();
-    let readers = found.readers.iter().map(|reader| Check {
-        name: "devices",
-        state: State::Ok,
-        text: units::one_line(&reader.describe(), 200),
-        hint: None,
-    });
-    let missing = found.missing.iter().map(|missing| Check {
-        name: missing.what,
-        state: State::Warning,
-        text: missing.why.clone(),
-        hint: Some(missing.hint.clone()),
-    });
-    readers.chain(missing).collect()
-}
-
 fn kernel_check(name: &'static str, error: Option<TraceError>, sees: &str) -> Check {
     let Some(error) = error else {
         return Check { name, state: State::Ok, text: sees.to_owned(), hint: None };
@@ -290,6 +299,7 @@ fn kernel_check(name: &'static str, error: Option<TraceError>, sees: &str) -> Ch
         Some((why, hint)) => (why, Some(units::one_line(hint, 200))),
         None => (text.as_str(), None),
     };
+    let hint = hint.or_else(|| Some("the next way in this list is used instead".to_owned()));
     Check { name, state: State::Warning, text: units::one_line(why, 200), hint }
 }
 
@@ -323,13 +333,22 @@ fn noise() -> NoiseFacts {
 }
 
 fn describe(document: &DoctorDocument, terminal: &Terminal) -> Vec<String> {
-    let machine = &document.machine;
     let mut lines = vec![terminal.paint(BOLD, &format!("ortscope {}", document.ortscope_version))];
-    let mut parts = vec![machine.cpu_model.clone().unwrap_or_else(|| machine.architecture.clone())];
-    parts.push(format!("{} logical CPUs", machine.logical_cpus));
-    parts.extend(machine.memory_bytes.map(|bytes| units::bytes(bytes as f64)));
-    parts.push(format!("{} {}", machine.os, machine.os_version.as_deref().unwrap_or("")).trim().to_owned());
-    lines.push(parts.join("  "));
+    for item in &document.inventory {
+        match &item.value {
+            Some(value) => lines.push(format!("{:<14}{value}", item.name)),
+            None => {
+                let why = item.unavailable.as_deref().unwrap_or_default();
+                lines.push(format!(
+                    "{:<14}{}",
+                    item.name,
+                    terminal.paint(WARN, &format!("unavailable: {why}"))
+                ));
+                let remedy = item.remedy.as_deref().unwrap_or_default();
+                lines.push(format!("{:<14}{}", "", terminal.paint(DIM, &format!("hint: {remedy}"))));
+            }
+        }
+    }
     lines.push(String::new());
     for check in &document.checks {
         let (mark, style) = match check.state {
@@ -337,22 +356,28 @@ fn describe(document: &DoctorDocument, terminal: &Terminal) -> Vec<String> {
             State::Warning => ("warning", WARN),
             State::Missing => ("missing", BAD),
         };
-        lines.push(format!("{}  {:<12}{}", terminal.paint(style, mark), check.name, check.text));
+        lines.push(format!("{}  {:<18}{}", terminal.paint(style, mark), check.name, check.text));
         lines.extend(
             check
                 .hint
                 .as_ref()
-                .map(|hint| format!("{:<21}{}", "", terminal.paint(DIM, &format!("hint: {hint}")))),
+                .map(|hint| format!("{:<27}{}", "", terminal.paint(DIM, &format!("hint: {hint}")))),
         );
     }
     if let Some(ort) = &document.ort {
         for device in &ort.devices {
             let vendor = if device.vendor.is_empty() { &device.ep_vendor } else { &device.vendor };
             let kind = format!("{:?}", device.kind).to_uppercase();
-            lines.push(format!("         {:<12}{kind} {vendor} through {}", "device", device.ep_name));
+            // Windows' counters know an adapter by this number.
+            let luid = device.device_metadata.get("LUID").and_then(|luid| AdapterId::from_decimal(luid));
+            let luid = luid.map(|luid| format!(", adapter {luid}")).unwrap_or_default();
+            lines.push(format!("         {:<18}{kind} {vendor} through {}{luid}", "device", device.ep_name));
         }
         for (what, why) in &ort.missing {
-            lines.push(format!("{}  {:<12}{what}: {why}", terminal.paint(WARN, "missing"), "feature"));
+            lines.push(format!("{}  {:<18}{what}: {why}", terminal.paint(WARN, "missing"), "feature"));
+            let hint = terminal
+                .paint(DIM, "hint: pip install --upgrade onnxruntime, or --ort-library with a newer one");
+            lines.push(format!("{:<27}{hint}", ""));
         }
     }
     lines.push(String::new());

@@ -16,8 +16,38 @@ use super::protocol::WorkerMessage;
 
 /// Inferences kept. A measurement that reaches it is stopped, and the report says so.
 pub const MAX_INFERENCES: usize = 5_000_000;
-/// Readings of one counter of energy: a day at ten a second.
+/// Readings of one sensor: a day at ten a second.
 const MAX_READINGS: usize = 864_000;
+/// Sensors that are kept; a large machine has some hundred.
+const MAX_SENSORS: usize = 2_000;
+/// Devices that vanish in one measurement; more are not listed.
+const MOST_LOST: usize = 100;
+/// Reasons of the first round belong to the beginning.
+const BEGINNING_NANOS: u64 = 50_000_000;
+/// Metrics that the result needs; the recording has all.
+const KEPT_METRICS: &[&str] = &[
+    "energy_joules",
+    "power_watts",
+    "utilization_ratio",
+    "cpu_busy_ratio",
+    "memory_busy_ratio",
+    "memory_used_bytes",
+    "memory_total_bytes",
+    "temperature_celsius",
+    "frequency_hertz",
+    "throttle_count",
+    "throttle_milliseconds",
+    "throttle_thermal_milliseconds",
+    "throttle_power_milliseconds",
+    "throttle_reasons",
+    "throttled_ratio",
+    "instructions_count",
+    "cycles_count",
+    "l1_accesses_count",
+    "l1_misses_count",
+    "l3_accesses_count",
+    "l3_misses_count",
+];
 
 /// One inference, reduced to what is analysed.
 #[derive(Debug, Clone, Copy)]
@@ -56,30 +86,64 @@ pub struct Collected {
     pub failed_inferences: u64,
     pub messages: Vec<WorkerMessage>,
     pub samples: Vec<ProcessSampleRow>,
-    pub energy: CollectedEnergy,
+    pub devices: CollectedDevices,
     /// Messages that could not be read: a defect, and reported as one.
     pub unreadable_messages: u64,
 }
 
-/// Counters of energy, and why there are none.
+/// What devices told, and why they did not.
 #[derive(Debug, Default)]
-pub struct CollectedEnergy {
-    pub meters: BTreeMap<String, Readings>,
-    pub source: String,
-    pub why_not: Option<String>,
+pub struct CollectedDevices {
+    /// By device and metric.
+    pub sensors: BTreeMap<(String, String), Readings>,
+    /// Who showed energy or power of each device.
+    pub energy_sources: BTreeMap<String, String>,
+    pub why_no_energy: Option<String>,
+    pub why_no_counters: Option<String>,
+    /// Devices that were there and vanished or fell silent: when, and why.
+    pub lost: Vec<(u64, String)>,
+    /// When the first device told something, or why it does not.
+    begun_ns: Option<u64>,
 }
 
-impl CollectedEnergy {
+impl CollectedDevices {
     fn add(&mut self, row: &DeviceSampleRow) {
-        if &*row.metric != "energy_joules" {
+        self.begun_ns.get_or_insert(row.timestamp_ns);
+        if !KEPT_METRICS.contains(&&*row.metric) {
             return;
         }
-        if self.source.is_empty() {
-            self.source = row.source.to_string();
+        let is_energy = matches!(&*row.metric, "energy_joules" | "power_watts");
+        if is_energy
+            && !self.energy_sources.contains_key(&*row.device)
+            && self.energy_sources.len() < MAX_SENSORS
+        {
+            self.energy_sources.insert(row.device.to_string(), row.source.to_string());
         }
-        let readings = self.meters.entry(row.device.to_string()).or_default();
+        let sensor = (row.device.to_string(), row.metric.to_string());
+        if self.sensors.len() >= MAX_SENSORS && !self.sensors.contains_key(&sensor) {
+            return;
+        }
+        let readings = self.sensors.entry(sensor).or_default();
         if readings.len() < MAX_READINGS {
             readings.push((row.timestamp_ns, row.value));
+        }
+    }
+
+    fn miss(&mut self, row: &UnavailabilityRow) {
+        let hint = row.hint.as_deref().map(|hint| format!("; {hint}")).unwrap_or_default();
+        let why = format!("{}{hint}", row.reason);
+        let place = match &*row.track {
+            "energy" => &mut self.why_no_energy,
+            "cpu_counters" => &mut self.why_no_counters,
+            _ => &mut None,
+        };
+        place.get_or_insert(why);
+        // What was never there is told at the beginning; what is told later was there, or seemed to be.
+        let is_of_devices = ["energy", "gpu", "npu", "temperature"].contains(&&*row.track);
+        let begun_ns = *self.begun_ns.get_or_insert(row.from_ns);
+        let is_later = row.from_ns.saturating_sub(begun_ns) > BEGINNING_NANOS;
+        if is_of_devices && is_later && self.lost.len() < MOST_LOST {
+            self.lost.push((row.from_ns, row.reason.to_string()));
         }
     }
 }
@@ -119,13 +183,10 @@ impl Sink for Collector {
                 }
             }
             TableId::DeviceSamples => {
-                batch.rows::<DeviceSampleRow>().for_each(|row| collected.energy.add(&row));
+                batch.rows::<DeviceSampleRow>().for_each(|row| collected.devices.add(&row));
             }
             TableId::Unavailability => {
-                for row in batch.rows::<UnavailabilityRow>().filter(|row| &*row.track == "energy") {
-                    let hint = row.hint.as_deref().map(|hint| format!("; {hint}")).unwrap_or_default();
-                    collected.energy.why_not.get_or_insert_with(|| format!("{}{hint}", row.reason));
-                }
+                batch.rows::<UnavailabilityRow>().for_each(|row| collected.devices.miss(&row));
             }
             TableId::ProcessSamples => collected.samples.extend(batch.rows::<ProcessSampleRow>()),
             TableId::Annotations => {

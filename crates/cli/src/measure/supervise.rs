@@ -18,7 +18,7 @@ use ortscope_sources::kernel::{Class, TraceOptions};
 use ortscope_sources::{ChannelSource, KernelSource, ProcessSampler};
 use ortscope_store::RecordingWriter;
 
-use super::collect::{Collected, Collector, Inference, MAX_INFERENCES};
+use super::collect::{Collected, CollectedDevices, Collector, Inference, MAX_INFERENCES};
 use super::interrupt::Interrupt;
 use super::plan::WorkerPlan;
 use super::progress::Progress;
@@ -64,6 +64,15 @@ pub struct Outcome {
     /// The last lines the worker's libraries printed.
     pub stderr: String,
     pub wall_seconds: f64,
+    /// What devices told while nothing was measured, if that was asked for.
+    pub at_rest: AtRest,
+}
+
+/// Devices of the machine at rest, each time with counters that begin at 0: never to be joined with those of the run.
+#[derive(Debug, Default)]
+pub struct AtRest {
+    pub before: Option<CollectedDevices>,
+    pub after: Option<CollectedDevices>,
 }
 
 impl Outcome {
@@ -79,6 +88,7 @@ impl Outcome {
             sensors: Readings::default(),
             stderr: String::new(),
             wall_seconds: 0.0,
+            at_rest: AtRest::default(),
         }
     }
 }
@@ -96,6 +106,26 @@ pub struct Assignment<'a> {
     pub stage: Option<&'a str>,
     /// Everything that is seen is kept there as well.
     pub recording: Option<&'a RecordingWriter>,
+}
+
+/// The same, with a look at the machine at rest before and after it, if that is asked for.
+pub fn supervise_between_rests(
+    assignment: &Assignment<'_>,
+    idle: Option<Duration>,
+    interrupt: &Interrupt,
+    progress: &mut Progress,
+) -> Result<Outcome, Failure> {
+    let look = |progress: &mut Progress| match idle.filter(|_| !interrupt.requested()) {
+        Some(idle) => {
+            progress.update(|| "watching the machine at rest".to_owned());
+            rest(idle, interrupt).map(Some)
+        }
+        None => Ok(None),
+    };
+    let before = look(progress)?;
+    let mut outcome = supervise(assignment, interrupt, progress)?;
+    outcome.at_rest = AtRest { before, after: look(progress)? };
+    Ok(outcome)
 }
 
 /// Runs one worker to its end.
@@ -137,7 +167,7 @@ pub fn supervise(
             Arc::clone(&ended),
         ))
         .source(ProcessSampler::new(vec![child.id()], assignment.sampling_hertz))
-        .source(crate::devices::source())
+        .source(crate::devices::source_of(&[child.id()]))
         .sink(collector.clone())
         .sink(sensors.clone())
         .start()?;
@@ -153,6 +183,7 @@ pub fn supervise(
         recording.remove_channel(&plan.channel)?;
     }
     let stderr = stderr.take();
+    let wall_seconds = started.elapsed().as_secs_f64();
     let collected = collector.take();
     let failure = failure_of(&collected, status, why, &stderr);
     Ok(Outcome {
@@ -169,8 +200,22 @@ pub fn supervise(
             .collect(),
         sensors: sensors.take(),
         stderr,
-        wall_seconds: started.elapsed().as_secs_f64(),
+        wall_seconds,
+        at_rest: AtRest::default(),
     })
+}
+
+/// Devices alone, while nothing is measured.
+fn rest(duration: Duration, interrupt: &Interrupt) -> Result<CollectedDevices, Failure> {
+    let collector = Collector::default();
+    let running = Pipeline::default().source(crate::devices::source()).sink(collector.clone()).start()?;
+    let begin = Instant::now();
+    while begin.elapsed() < duration && !interrupt.requested() {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    running.control().stop();
+    running.join();
+    Ok(collector.take().devices)
 }
 
 /// All that can keep a thread from running.

@@ -46,6 +46,7 @@ pub struct Finding {
 pub fn find(result: &RunResult) -> Vec<Finding> {
     let mut findings: Vec<Finding> = [
         wrong_answers,
+        throttled,
         fallback,
         provider_runs_nothing,
         simulated,
@@ -63,6 +64,18 @@ pub fn find(result: &RunResult) -> Vec<Finding> {
     .collect();
     findings.sort_by_key(|finding| finding.severity);
     findings
+}
+
+/// Latencies of a clock that heat or power held down are not those of the model.
+fn throttled(result: &RunResult) -> Option<Finding> {
+    let (severity, devices) = (Severity::Warning, result.held_down());
+    (!devices.is_empty()).then(|| Finding {
+        id: "throttled",
+        severity,
+        evidence: format!("the clock was held down during the measurement: {}", devices.join("; ")),
+        advice: "let the machine cool down, or raise its power limit, and measure again; compare only runs without it".into(),
+        command: command(result, "--duration 10s"),
+    })
 }
 
 /// A finding of the operators, with a command to try.

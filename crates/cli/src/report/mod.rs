@@ -1,5 +1,6 @@
 //! What a measurement says: one model of the results, shown as text or JSON.
 
+pub mod devices;
 pub mod document;
 pub mod findings;
 pub mod latency;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ortscope_analyze::energy::{EnergyReport, energy};
+use ortscope_analyze::energy::{EnergyEstimate, EnergyReport, estimate};
 use ortscope_analyze::generation::{Sequence, summarize_generation};
 use ortscope_analyze::leak::{self, ArenaPoint, LeakReport, MemoryPoint, detect_leak};
 use ortscope_analyze::open_loop::{Request, open_loop};
@@ -15,6 +15,7 @@ use ortscope_ort::{Fallback, LogLine, SessionOptions};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::devices::{CounterReport, DeviceReport, EnergyRequest, HeatReport};
 use super::findings::{self, Finding};
 use super::latency::{LatencyReport, ms};
 use super::serving::{GenerationReport, ServerReport};
@@ -26,7 +27,7 @@ use crate::measure::protocol::{
     ArenaSample, CheckedOutput, InputsMade, MemoryStage, SessionCreated, WorkerMessage,
 };
 use crate::measure::sensors::Readings;
-use crate::measure::supervise::{Ended, Outcome};
+use crate::measure::supervise::{AtRest, Ended, Outcome};
 use crate::model_file::ModelFacts;
 use crate::operators::OperatorSection;
 use crate::operators::windows::WindowReport;
@@ -64,6 +65,14 @@ pub struct RunResult {
     pub energy: Option<EnergyReport>,
     /// Of the measured loop, with what devices did around them.
     pub slowest: Vec<SlowestInference>,
+    /// Only if it was asked for and nothing measured: a model of the processor, never added to what is measured.
+    pub energy_estimate: Option<EnergyEstimate>,
+    /// Temperatures, and clocks that were held down.
+    pub heat: HeatReport,
+    /// GPUs and NPUs during the measured loop. Empty: none was seen, which is no error.
+    pub devices: Vec<DeviceReport>,
+    /// Instructions, cycles and caches of the worker; `unavailable` says why there are none.
+    pub counters: Option<CounterReport>,
     pub outputs_checked: Option<OutputsChecked>,
     pub allocator: Option<BTreeMap<String, Value>>,
     /// Windows of profiled runs during the measurement (`--profile-every`).
@@ -182,6 +191,7 @@ pub struct Measured<'a> {
     pub rule: StopRule,
     /// Judge whether memory leaks.
     pub soak: bool,
+    pub energy: EnergyRequest,
     pub notes: Vec<String>,
 }
 
@@ -212,6 +222,10 @@ impl RunResult {
             cpu_cores_used: None,
             energy: None,
             slowest: Vec::new(),
+            energy_estimate: None,
+            heat: HeatReport::default(),
+            devices: Vec::new(),
+            counters: None,
             outputs_checked: None,
             allocator: None,
             operator_windows: Vec::new(),
@@ -235,8 +249,8 @@ impl RunResult {
         result.take_server(&collected.steady, unserved);
         result.take_generation(&collected.generated);
         result.take_memory(&collected);
-        result.take_energy(&collected);
         result.take_slowest(&collected, &outcome.sensors);
+        result.take_devices(&collected, &measured.energy, &outcome.at_rest);
         if measured.soak {
             result.arena_samples.sort_by_key(|sample| sample.timestamp_nanos);
             result.leak = Some(detect_leak(&memory_points(&collected, &result.arena_samples)));
@@ -417,29 +431,91 @@ impl RunResult {
         memory.growth_per_inference_bytes = growth_per_inference(collected);
     }
 
-    fn take_energy(&mut self, collected: &Collected) {
+    fn take_devices(&mut self, collected: &Collected, request: &EnergyRequest, at_rest: &AtRest) {
         let warm_up = self.warm_up.as_ref().map_or(0, |warm_up| warm_up.discarded);
         let steady = collected.steady.get(warm_up..).unwrap_or_default();
         let loops = if steady.is_empty() { &collected.generated } else { steady };
         let (Some(first), Some(last)) = (loops.first(), loops.last()) else { return };
-        let busy_nanos: u64 = loops.iter().map(Inference::end_to_end_nanos).sum();
+        let busy_seconds = loops.iter().map(Inference::end_to_end_nanos).sum::<u64>() as f64 / 1e9;
         let window = (first.start_nanos, last.end_nanos());
-        let measured = &collected.energy;
-        let answer = match (measured.meters.is_empty(), &measured.why_not) {
-            (true, Some(why)) => Err(why.clone()),
-            _ => energy(
-                &measured.meters,
-                &measured.source,
-                window,
-                loops.len() as u64,
-                busy_nanos as f64 / 1e9,
-            ),
-        };
-        match answer {
-            Ok(report) => self.energy = Some(report),
+        let (devices, inferences) = (&collected.devices, loops.len() as u64);
+        let load = devices.load(window);
+        match devices.energy(window, inferences, busy_seconds, at_rest) {
+            Ok(mut report) => {
+                let processors =
+                    std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as f64;
+                let all = load.map(|load| load * processors).filter(|cores| *cores > 0.0);
+                if let Some((own, all)) = self.cpu_cores_used.zip(all) {
+                    report.set_process_share((own / all).min(1.0));
+                }
+                let carbon = request.carbon.as_ref();
+                report.carbon =
+                    carbon.map(|intensity| intensity.of(report.joules, report.joules_per_inference));
+                self.energy = Some(report);
+            }
             Err(why) => {
+                let tdp = request.tdp_w.zip(load);
+                self.energy_estimate =
+                    tdp.and_then(|(tdp_w, load)| estimate(tdp_w, load, inferences, busy_seconds));
+                if request.tdp_w.is_some() && self.energy_estimate.is_none() {
+                    let why = "it was not told how busy the processors were; --duration 3s measures longer";
+                    self.unavailable.insert("energy_estimate", why.to_owned());
+                }
                 self.unavailable.insert("energy.power_w", why);
             }
+        }
+        if request.carbon.is_some() && self.energy.is_none() {
+            let why = "carbon is told of measured energy only, and none was measured";
+            self.unavailable.insert("energy.carbon", why.to_owned());
+        }
+        if request.idle.is_some() && self.energy.as_ref().is_some_and(|energy| energy.idle.is_none()) {
+            let why = "the counters of energy were not read often enough at rest; --idle 5s measures longer";
+            self.unavailable.insert("energy.idle", why.to_owned());
+        }
+        self.heat = devices.heat(window);
+        let pid = collected.samples.first().and_then(|sample| u32::try_from(sample.pid).ok());
+        self.devices = devices.accelerators(window, pid);
+        self.counters = devices.counters(window, inferences);
+        if self.counters.is_none() {
+            let why = devices.why_no_counters.clone();
+            let why = why.unwrap_or_else(|| {
+                "the measurement was too short for two readings of the counters".to_owned()
+            });
+            self.unavailable.insert("counters", why);
+        }
+        for (at_ns, why) in &devices.lost {
+            let when = match at_ns.checked_sub(window.0) {
+                Some(after_ns) => format!("{:.1} s after the first measured run", after_ns as f64 / 1e9),
+                None => "before the first measured run".to_owned(),
+            };
+            self.notes.push(format!("{why} ({when})"));
+        }
+    }
+
+    /// Devices of this measurement whose clock was held down: processors always, a GPU or an NPU only if the model used one.
+    pub fn held_down(&self) -> Vec<String> {
+        let by_provider = self.placement.as_ref().is_some_and(|placement| {
+            placement.nodes.iter().any(|part| part.nodes > 0 && part.provider != "CPUExecutionProvider")
+        });
+        let is_used = |device: &str| {
+            let mut reports = self.devices.iter().filter(|report| report.device == device);
+            by_provider
+                || reports.any(|report| report.process_utilization_ratio.is_some_and(|ratio| ratio > 0.0))
+        };
+        let is_accelerator = |device: &str| device.starts_with("gpu") || device.starts_with("npu");
+        let throttled = self.heat.throttled.iter();
+        throttled
+            .filter(|throttled| !is_accelerator(&throttled.device) || is_used(&throttled.device))
+            .map(|throttled| throttled.describe())
+            .collect()
+    }
+
+    /// FLOPs and joules belong together once operators are known.
+    pub fn join_energy_and_operators(&mut self) {
+        let (Some(energy), Some(operators)) = (&mut self.energy, &self.operators) else { return };
+        let flops = &operators.flops;
+        if flops.flops_per_run > 0 {
+            energy.set_flops(flops.flops_per_run as f64);
         }
     }
 

@@ -160,6 +160,11 @@ impl Page {
         let (p50, p90, p95) = (report.percentile(0.5), report.percentile(0.9), report.percentile(0.95));
         let headline = [p50, p90, p95].map(|p| self.percentile(p, unit, p == p50)).join("  ");
         self.line("latency", &self.terminal.paint(BOLD, &headline));
+        let held_down = result.held_down();
+        if !held_down.is_empty() {
+            let text = format!("while the clock was held down: {}", held_down.join("; "));
+            self.line("", &self.terminal.paint(WARN, &text));
+        }
         let tail = [report.percentile(0.99), report.percentile(0.999)]
             .map(|p| self.percentile(p, unit, true))
             .join("  ");
@@ -307,6 +312,81 @@ impl Page {
         }
         if !parts.is_empty() {
             self.line("throughput", &parts.join("  "));
+        }
+        self.energy(result);
+        if !result.devices.is_empty() {
+            let devices: Vec<String> = result.devices.iter().map(|device| device.describe()).collect();
+            self.line("devices", &devices.join("; "));
+        }
+        if let Some(counters) = &result.counters {
+            let mut parts = Vec::new();
+            parts.extend(
+                counters
+                    .instructions_per_inference
+                    .map(|count| format!("{} instructions", units::digits(count))),
+            );
+            parts.extend(counters.instructions_per_cycle.map(|rate| format!("{rate:.2} per cycle")));
+            parts.extend(counters.l1_hit_ratio.map(|ratio| format!("L1 hits {}", units::percent(ratio))));
+            parts.extend(
+                counters.l3_hit_ratio.map(|ratio| format!("last level hits {}", units::percent(ratio))),
+            );
+            self.line("processor", &parts.join("  "));
+        }
+    }
+
+    /// What is told beside the watts; an estimate never without its sign and its band.
+    fn energy(&mut self, result: &RunResult) {
+        let mut parts = Vec::new();
+        if let Some(energy) = &result.energy {
+            parts.extend(
+                energy
+                    .joules_per_inference_above_idle
+                    .map(|joules| format!("{} J above idle", units::digits(joules))),
+            );
+            parts.extend(energy.idle.map(|idle| format!("{} W at rest", units::digits(idle.power_w))));
+            parts.extend(
+                energy.flops_per_watt.map(|flops| format!("{} GFLOP/s per W", units::digits(flops / 1e9))),
+            );
+            if let Some(carbon) = &energy.carbon {
+                let intensity = &carbon.intensity;
+                let of = intensity.country.as_deref().unwrap_or("as given");
+                let year = intensity.year.map(|year| format!(" {year}")).unwrap_or_default();
+                let grams = carbon.grams_per_inference.unwrap_or(carbon.grams);
+                let per = if carbon.grams_per_inference.is_some() { " per inference" } else { "" };
+                parts.push(format!(
+                    "{} mg CO2{per} ({} g/kWh, {of}{year})",
+                    units::digits(grams * 1e3),
+                    units::digits(intensity.grams_per_kwh)
+                ));
+            }
+        }
+        if let Some(estimate) = &result.energy_estimate {
+            let each = estimate
+                .joules_per_inference
+                .map(|joules| format!(", ~{} J per inference", units::digits(joules)));
+            parts.push(format!(
+                "~{} W estimated{} (±{:.0} % in the mean, {} to {} W; a model of {} W TDP at {} load)",
+                units::digits(estimate.power_w),
+                each.unwrap_or_default(),
+                estimate.error_percent,
+                units::digits(estimate.power_w_lowest),
+                units::digits(estimate.power_w_highest),
+                units::digits(estimate.tdp_w),
+                units::percent(estimate.load)
+            ));
+        }
+        // What was asked for is answered; who asked for nothing reads nothing.
+        for (asked, what) in
+            [("energy.carbon", "carbon"), ("energy.idle", "at rest"), ("energy_estimate", "estimate")]
+        {
+            let measured = result.unavailable.get("energy.power_w").filter(|_| asked == "energy.carbon");
+            parts.extend(result.unavailable.get(asked).map(|why| {
+                let measured = measured.map(|why| format!(": {why}")).unwrap_or_default();
+                format!("{what} n/a: {why}{measured}")
+            }));
+        }
+        if !parts.is_empty() {
+            self.line("energy", &parts.join("  "));
         }
     }
 

@@ -1,12 +1,12 @@
 //! Devices that this machine may not have: a tree of files stands in for them, and its counters count.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::support::{Place, library, small_model};
+use crate::support::{Place, library, skips, small_model};
 
 const COUNTER: &str = "sys/class/powercap/intel-rapl:0/energy_uj";
 
@@ -112,11 +112,201 @@ fn doctor_names_every_device_or_the_reason_and_the_remedy() {
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
     let text = doctor(&place);
-    for name in ["energy", "temperature", "throttling", "gpu", "npu"] {
+    let names =
+        ["energy", "battery", "temperature", "throttling", "cpu_frequency", "memory_bandwidth", "gpu", "npu"];
+    for name in names {
         let line = text.lines().position(|line| line.starts_with("warning") && line.contains(name));
         let line = line.unwrap_or_else(|| panic!("{name} in\n{text}"));
         assert!(text.lines().nth(line + 1).is_some_and(|next| next.contains("hint:")), "{name} in\n{text}");
     }
     let _meter = Meter::start(tree.path());
     assert!(doctor(&place).contains("package-0 (RAPL)"));
+}
+
+/// Everything that is asked for beside the watts, and a clock that is held down in the middle.
+#[test]
+fn joules_above_idle_carbon_and_heat_stand_beside_the_latency() {
+    let Some(library) = library() else { return };
+    let (place, tree) = (Place::new(), tempfile::tempdir().expect("a directory"));
+    let _meter = Meter::start(tree.path());
+    let throttle = "sys/devices/system/cpu/cpu0/thermal_throttle";
+    put(tree.path(), &format!("{throttle}/core_throttle_count"), "3\n");
+    put(tree.path(), &format!("{throttle}/package_throttle_count"), "5\n");
+    put(tree.path(), "sys/devices/system/cpu/cpu0/topology/physical_package_id", "0\n");
+    let model = small_model(&place);
+    let arguments = ["run", &model, "--duration", "4s", "--idle", "2s", "--country", "SWE", "--json", "-q"];
+    let mut command = place.command(&arguments);
+    command.env("ORTSCOPE_ORT_LIBRARY", &library).env("ORTSCOPE_TEST_DEVICES", tree.path());
+    let (root, stop) = (tree.path().to_owned(), Arc::new(AtomicBool::new(false)));
+    let seen = Arc::clone(&stop);
+    let heat = thread::Builder::new().name("heat".to_owned()).spawn(move || {
+        let (begin, mut count) = (Instant::now(), 5);
+        while !seen.load(Ordering::Relaxed) && begin.elapsed() < Duration::from_secs(60) {
+            thread::sleep(Duration::from_millis(300));
+            count += 1;
+            put(&root, &format!("{throttle}/package_throttle_count"), &format!("{count}\n"));
+        }
+    });
+    let output = command.output().expect("ortscope starts");
+    stop.store(true, Ordering::Relaxed);
+    heat.expect("a thread").join().ok();
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
+    let result = &document["results"][0];
+    let energy = &result["energy"];
+    assert!(energy["idle"]["before_w"].is_number() && energy["idle"]["after_w"].is_number(), "{energy}");
+    assert_eq!(energy["carbon"]["intensity"]["country"], "Sweden", "{energy}");
+    assert!(energy["carbon"]["intensity"]["year"].is_number(), "{energy}");
+    assert_eq!(energy["process"]["method"], "attributed", "{energy}");
+    let throttled = result["heat"]["throttled"].as_array().expect("a list");
+    assert!(throttled.iter().any(|device| device["device"] == "package-0"), "{}", result["heat"]);
+    let findings = result["findings"].as_array().expect("a list");
+    assert!(findings.iter().any(|finding| finding["id"] == "throttled"), "{findings:?}");
+}
+
+#[test]
+fn an_estimate_is_asked_for_and_never_looks_like_a_measurement() {
+    let Some(library) = library() else { return };
+    let (place, tree) = (Place::new(), tempfile::tempdir().expect("a directory"));
+    let model = small_model(&place);
+    let run = |arguments: &[&str]| {
+        let mut command = place.command(arguments);
+        command.env("ORTSCOPE_ORT_LIBRARY", &library).env("ORTSCOPE_TEST_DEVICES", tree.path());
+        command.output().expect("ortscope starts")
+    };
+    let output = run(&["run", &model, "--duration", "2s", "--estimate-energy", "65", "--json", "-q"]);
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
+    let result = &document["results"][0];
+    assert!(result["energy"].is_null(), "{result}");
+    let estimate = &result["energy_estimate"];
+    assert_eq!(
+        (&estimate["method"], &estimate["error_percent"]),
+        (&"estimated".into(), &37.0.into()),
+        "{result}"
+    );
+    let text = String::from_utf8_lossy(
+        &run(&["run", &model, "--duration", "2s", "--estimate-energy", "65", "--profile", "off"]).stdout,
+    )
+    .into_owned();
+    let line = text.lines().find(|line| line.contains("estimated")).unwrap_or_else(|| panic!("{text}"));
+    assert!(line.contains('~') && line.contains("±37 %"), "{line}");
+    for (flags, why) in [
+        (["--estimate-energy", "-3"], "watts"),
+        (["--country", "Atlantis"], "Atlantis"),
+        (["--carbon-intensity", "nan"], "grams"),
+        (["--idle", "5ms"], "--idle"),
+    ] {
+        let output = run(&["run", &model, &format!("{}={}", flags[0], flags[1])]);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && text.contains(why), "{flags:?}: {text}");
+    }
+}
+
+#[test]
+fn the_inventory_has_a_value_or_a_reason_and_a_remedy() {
+    let place = Place::new();
+    let output = place.command(&["doctor", "--json"]).output().expect("ortscope starts");
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
+    let items = document["inventory"].as_array().expect("a list");
+    for name in [
+        "device type",
+        "processor",
+        "memory",
+        "system",
+        "accelerators",
+        "drivers",
+        "onnxruntime",
+        "providers",
+        "clocks",
+        "timer",
+        "noise floor",
+    ] {
+        assert!(items.iter().any(|item| item["name"] == name), "{name} in {items:?}");
+    }
+    for item in items {
+        let filled = |key: &str| item[key].as_str().is_some_and(|text| !text.is_empty() && text != "0");
+        assert!(filled("value") || (filled("unavailable") && filled("remedy")), "{item}");
+    }
+}
+
+/// A stand-in for NVIDIA's library; `None` where nothing can build it.
+fn fake_nvml(directory: &Path, mode: &str) -> Option<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sources/tests/devices/fake_nvml.c");
+    let library = directory.join("libnvidia-ml.so.1");
+    let mut compiler = std::process::Command::new("cc");
+    // Three seconds: the model is measured by then.
+    compiler
+        .args(["-shared", "-fPIC", "-O1", "-DFAKE_FULL", "-DFAKE_ROUNDS=30", "-o"])
+        .arg(&library)
+        .arg(source);
+    match compiler.arg(format!("-DFAKE_MODE=\"{mode}\"")).status() {
+        Ok(status) if status.success() => Some(library),
+        _ => {
+            skips::skipped("no C compiler to build a stand-in for NVIDIA's library");
+            None
+        }
+    }
+}
+
+/// A card that is lost, and a call that hangs, in the middle of a run: it ends as always, and its report says when.
+#[test]
+fn a_gpu_that_is_lost_or_hangs_does_not_end_a_run() {
+    let Some(ort) = library() else { return };
+    for (mode, why) in
+        [("lost", "gpu0 does not answer any more"), ("hang", "NVIDIA's library has not answered")]
+    {
+        let (place, tree) = (Place::new(), tempfile::tempdir().expect("a directory"));
+        let Some(nvml) = fake_nvml(tree.path(), mode) else { return };
+        let model = small_model(&place);
+        let run = |json: &[&str]| {
+            let flags = ["run", &model, "--duration", "7s", "--profile", "off", "--no-save"];
+            let mut command = place.command(&[&flags[..], json].concat());
+            command.env("ORTSCOPE_ORT_LIBRARY", &ort).env("ORTSCOPE_TEST_DEVICES", tree.path());
+            command.env("ORTSCOPE_TEST_NVML", &nvml).output().expect("ortscope starts")
+        };
+        let output = run(&["--json", "-q"]);
+        assert_eq!(output.status.code(), Some(0), "{mode}: {}", String::from_utf8_lossy(&output.stderr));
+        let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
+        let result = &document["results"][0];
+        let notes = result["notes"].as_array().expect("a list");
+        let note = notes.iter().filter_map(|note| note.as_str()).find(|note| note.starts_with(why));
+        let note = note.unwrap_or_else(|| panic!("{mode}: {notes:?}"));
+        assert!(note.contains("the first measured run)"), "{mode}: {note}");
+        // What it told before is kept.
+        let gpu = &result["devices"][0];
+        assert_eq!(
+            (&gpu["device"], &gpu["gpu_util"], &gpu["mem_util"]),
+            (&"gpu0".into(), &73.0.into(), &41.0.into()),
+            "{gpu}"
+        );
+        let megabytes = |key: &str| gpu[key].as_f64().expect("a number").round();
+        assert_eq!((megabytes("mem_used_mb"), megabytes("mem_total_mb")), (2147.0, 8590.0), "{gpu}");
+        let text = String::from_utf8_lossy(&run(&["--country", "DEU"]).stdout).into_owned();
+        assert!(text.contains(why) && text.contains("gpu0 73 % busy"), "{mode}: {text}");
+    }
+}
+
+/// Joules of a card, and what held its clock down, stand beside the latency.
+#[test]
+fn a_gpu_has_its_watts_and_its_power_cap() {
+    let Some(ort) = library() else { return };
+    let (place, tree) = (Place::new(), tempfile::tempdir().expect("a directory"));
+    let Some(nvml) = fake_nvml(tree.path(), "gpm") else { return };
+    let model = small_model(&place);
+    let mut command = place.command(&["run", &model, "--duration", "3s", "--json", "-q", "--no-save"]);
+    command.env("ORTSCOPE_ORT_LIBRARY", &ort).env("ORTSCOPE_TEST_DEVICES", tree.path());
+    let output = command.env("ORTSCOPE_TEST_NVML", &nvml).output().expect("ortscope starts");
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
+    let result = &document["results"][0];
+    let energy = &result["energy"];
+    assert_eq!((&energy["scope"][0], &energy["source"]), (&"gpu0".into(), &"nvml".into()), "{energy}");
+    let throttled = &result["heat"]["throttled"][0];
+    assert_eq!(throttled["device"], "gpu0", "{}", result["heat"]);
+    let reasons = throttled["reasons"].as_array().expect("a list");
+    assert!(reasons.iter().any(|reason| reason == "power cap"), "{throttled}");
+    let is_time =
+        |reason: &serde_json::Value| reason.as_str().is_some_and(|text| text.starts_with("power limit for"));
+    assert!(reasons.iter().any(is_time), "{throttled}");
+    // The model ran on the processor: what held the card down says nothing about its latency.
+    let findings = result["findings"].as_array().expect("a list");
+    assert!(findings.iter().all(|finding| finding["id"] != "throttled"), "{findings:?}");
 }

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use ortscope_decode::energy_counter::{EnergyCounter, Step};
 
+use super::clients::{self, Named, Names};
 use super::files::{entries, name_of, number, text};
-use super::{Found, Missing, Reader, Reading};
+use super::{Found, Missing, Reader, Reading, amdxdna};
 
 /// The driver's advice for the NPU: asked more often, jobs are slowed down.
 const NPU_PERIOD_NANOS: u64 = 1_000_000_000;
@@ -39,14 +40,23 @@ struct Npu {
 /// `nvidia`: as many GPUs have names already; `None`: nobody asked NVIDIA's library.
 pub(super) fn find(root: &Path, nvidia: Option<usize>, found: &mut Found) {
     let first = nvidia.unwrap_or(0);
-    let mut gpus = first;
+    let (mut gpus, mut names) = (first, Names::new());
     for card in entries(&root.join("sys/class/drm"), "card") {
         // card0, not its connectors card0-HDMI-A-1.
         if name_of(&card).contains('-') {
             continue;
         }
-        if let Some(gpu) = Gpu::open(&card.join("device"), gpus) {
-            gpus += 1;
+        let directory = card.join("device");
+        let Some(driver) = driver_of(&directory) else { continue };
+        let gpu = Gpu::open(&card, &driver, gpus);
+        if gpu.is_none() && !CLIENT_DRIVERS.contains(&driver.as_str()) {
+            continue;
+        }
+        let tells_use = gpu.as_ref().is_some_and(|gpu| gpu.tells("utilization_ratio"));
+        let named = Named { device: format!("gpu{gpus}"), tells_use };
+        names.insert(address_of(&directory).unwrap_or(driver), named);
+        gpus += 1;
+        if let Some(gpu) = gpu {
             found.readers.push(Box::new(gpu));
         }
     }
@@ -60,7 +70,7 @@ pub(super) fn find(root: &Path, nvidia: Option<usize>, found: &mut Found) {
         } else {
             (
                 "no driver of a GPU is loaded",
-                "amdgpu, i915, xe and NVIDIA's tell their use; in a container pass /sys and /dev/dri",
+                "amdgpu, i915, xe, msm and NVIDIA's tell their use; in a container pass /sys and /dev/dri",
             )
         };
         found.missing.push(Missing { what: "gpu", why: why.to_owned(), hint: hint.to_owned() });
@@ -68,6 +78,15 @@ pub(super) fn find(root: &Path, nvidia: Option<usize>, found: &mut Found) {
     let mut npus = 0;
     for accelerator in entries(&root.join("sys/class/accel"), "accel") {
         let directory = accelerator.join("device");
+        let driver = driver_of(&directory).unwrap_or_default();
+        if let "amdxdna" | "amdxdna_accel_driver" = driver.as_str() {
+            let device = format!("npu{npus}");
+            npus += 1;
+            let named = Named { device: device.clone(), tells_use: true };
+            names.insert(address_of(&directory).unwrap_or_else(|| "amdxdna_accel_driver".to_owned()), named);
+            amdxdna::find(&root.join("dev/accel").join(name_of(&accelerator)), device, found);
+            continue;
+        }
         if let Ok(microseconds) = number(&directory.join("npu_busy_time_us")) {
             let mut busy = EnergyCounter::new(None);
             busy.advance(microseconds);
@@ -84,14 +103,29 @@ pub(super) fn find(root: &Path, nvidia: Option<usize>, found: &mut Found) {
         found.missing.push(Missing {
             what: "npu",
             why: "no driver of an NPU tells its use".to_owned(),
-            hint: "Intel's driver ivpu does, since Linux 6.11".to_owned(),
+            hint: "Intel's driver ivpu does since Linux 6.11, AMD's amdxdna since 6.14".to_owned(),
         });
     }
+    clients::find(root, names, found);
+}
+
+/// Drivers that tell of their clients, with or without sensors of the card.
+const CLIENT_DRIVERS: &[&str] =
+    &["amdgpu", "i915", "xe", "msm", "msm_dpu", "panfrost", "panthor", "v3d", "nouveau"];
+
+fn driver_of(directory: &Path) -> Option<String> {
+    fs_err::read_link(directory.join("driver")).ok().map(|target| name_of(&target))
+}
+
+/// On the PCI bus.
+fn address_of(directory: &Path) -> Option<String> {
+    let text = text(&directory.join("uevent")).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("PCI_SLOT_NAME=")).map(|address| address.trim().to_owned())
 }
 
 impl Gpu {
-    fn open(directory: &Path, ordinal: usize) -> Option<Self> {
-        let driver = fs_err::read_link(directory.join("driver")).ok().map(|target| name_of(&target))?;
+    fn open(card: &Path, driver: &str, ordinal: usize) -> Option<Self> {
+        let directory = &card.join("device");
         let hwmon = entries(&directory.join("hwmon"), "hwmon").into_iter().next();
         let at = |name: &str| hwmon.as_ref().map(|hwmon| hwmon.join(name));
         let candidates = [
@@ -103,6 +137,12 @@ impl Gpu {
             ("temperature_celsius", at("temp1_input"), 1e-3),
             ("temperature_celsius", at("temp2_input"), 1e-3),
             ("frequency_hertz", at("freq1_input"), 1.0),
+            // i915, then xe; in megahertz.
+            ("frequency_hertz", Some(card.join("gt_act_freq_mhz")), 1e6),
+            ("frequency_hertz", Some(directory.join("tile0/gt0/freq0/act_freq")), 1e6),
+            // 0 or 1: something holds the clock down.
+            ("throttled_ratio", Some(card.join("gt/gt0/throttle_reason_status")), 1.0),
+            ("throttled_ratio", Some(directory.join("tile0/gt0/freq0/throttle/status")), 1.0),
         ];
         let mut sensors: Vec<Sensor> = Vec::new();
         for (metric, file, scale) in candidates {
@@ -116,10 +156,14 @@ impl Gpu {
         let energy = energy.map(|file| (file, EnergyCounter::new(None), None));
         (!sensors.is_empty() || energy.is_some()).then(|| Self {
             device: format!("gpu{ordinal}"),
-            driver,
+            driver: driver.to_owned(),
             sensors,
             energy,
         })
+    }
+
+    fn tells(&self, metric: &str) -> bool {
+        self.sensors.iter().any(|sensor| sensor.metric == metric)
     }
 }
 
@@ -167,7 +211,7 @@ impl Reader for Gpu {
                     value: counter.total() as f64 / 1e6,
                     source,
                 });
-                let tells_power = self.sensors.iter().any(|sensor| sensor.metric == "power_watts");
+                let tells_power = self.tells("power_watts");
                 if let Some(since_ns) = since_ns.filter(|since_ns| *since_ns < at_ns && !tells_power) {
                     let value = microjoules as f64 / 1e6 / ((at_ns - since_ns) as f64 / 1e9);
                     out(Reading { at_ns, device, metric: "power_watts", value, source });

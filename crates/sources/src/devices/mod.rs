@@ -4,14 +4,23 @@
 //! change it. All readers share one thread. Files of the system are read under a root that tests replace.
 
 mod accelerators;
+pub mod adapters;
+mod amdxdna;
+mod bandwidth;
+mod clients;
+mod cores;
 mod files;
 mod heat;
+mod load;
+pub mod meters;
 mod nvml;
 mod rapl;
 mod source;
 
 use std::path::Path;
 
+pub(crate) use amdxdna::Ask;
+pub use load::{MachineTimes, load_of_machine};
 pub use nvml::NvmlLibrary;
 pub use source::DeviceSource;
 
@@ -30,7 +39,8 @@ pub struct Reading<'a> {
 /// Something that cannot be read, why, and what would change that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
-    /// `energy`, `temperature`, `gpu`, `npu`, `throttling`.
+    /// `energy`, `battery`, `temperature`, `throttling`, `cpu_frequency`, `cpu_counters`, `memory_bandwidth`, `gpu`,
+    /// `gpu_processes`, `npu`.
     pub what: &'static str,
     pub why: String,
     pub hint: String,
@@ -68,9 +78,10 @@ pub fn find() -> Found {
         "linux" => find_in(Path::new("/"), &NvmlLibrary::System),
         os => {
             let mut found = Found::default();
-            let nvidia = nvml::find(&NvmlLibrary::System, &mut found);
+            let nvidia = nvml::find(&NvmlLibrary::System, &mut found).unwrap_or(0);
+            let seen = crate::sys::find_devices(nvidia, &mut found);
             for what in ["energy", "temperature", "throttling", "gpu", "npu"] {
-                if what != "gpu" || nvidia.is_none() {
+                if !seen.contains(&what) {
                     found.missing.push(Missing {
                         what,
                         why: format!("ortscope does not read it on {os} yet"),
@@ -84,11 +95,22 @@ pub fn find() -> Found {
     }
 }
 
+/// Counters of the processor for some processes: instructions, cycles, caches.
+pub fn counters_of(pids: &[u32], found: &mut Found) {
+    match crate::sys::hardware_counters(pids) {
+        Ok(reader) => found.readers.push(reader),
+        Err(missing) => found.missing.push(missing),
+    }
+}
+
 /// The same for a tree of files such as Linux has, and a library of NVIDIA's.
 pub fn find_in(root: &Path, nvidia: &NvmlLibrary) -> Found {
     let mut found = Found::default();
     rapl::find(root, &mut found);
+    cores::battery(root, &mut found);
     heat::find(root, &mut found);
+    cores::clocks(root, &mut found);
+    bandwidth::find(root, &mut found);
     let nvidia = nvml::find(nvidia, &mut found);
     accelerators::find(root, nvidia, &mut found);
     found

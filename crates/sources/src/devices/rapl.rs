@@ -34,8 +34,6 @@ struct Rapl {
 }
 
 pub(super) fn find(root: &Path, found: &mut Found) {
-    let missing =
-        |why: &str, hint: &str| Missing { what: "energy", why: why.to_owned(), hint: hint.to_owned() };
     let powercap = root.join("sys/class/powercap");
     // The same package can be shown twice; the one by registers is preferred to the one by memory.
     let mut zones: BTreeMap<String, Zone> = BTreeMap::new();
@@ -66,17 +64,30 @@ pub(super) fn find(root: &Path, found: &mut Found) {
         found.readers.push(Box::new(Rapl { zones: zones.into_values().collect(), checked_mirrors: false }));
         return;
     }
-    found.missing.push(match (denied, shown) {
-        (true, _) => missing(
+    // Who may not read the files may be allowed to ask the kernel's events.
+    let (readers, reasons) = (found.readers.len(), found.missing.len());
+    crate::sys::energy_events(root, found);
+    let (counts, is_explained) = (found.readers.len() > readers, found.missing.len() > reasons);
+    if counts || (is_explained && !shown) {
+        return;
+    }
+    found.missing.push(nothing(denied, shown));
+}
+
+/// Why no counter can be read, and what would change it.
+fn nothing(denied: bool, shown: bool) -> Missing {
+    let (why, hint) = match (denied, shown) {
+        (true, _) => (
             "only root may read the processor's energy counters (since CVE-2020-8694)",
             "run as root, or let your group read them: chgrp and chmod g+r /sys/class/powercap/*/energy_uj",
         ),
-        (false, true) => missing("the processor's energy counters cannot be read", "look into /sys/class/powercap"),
-        (false, false) => missing(
+        (false, true) => ("the processor's energy counters cannot be read", "look into /sys/class/powercap"),
+        (false, false) => (
             "this machine shows no energy counters of its processor: a virtual machine, or a kernel without intel_rapl",
             "on the machine itself: modprobe intel_rapl_msr (Intel, and AMD since Zen)",
         ),
-    });
+    };
+    Missing { what: "energy", why: why.to_owned(), hint: hint.to_owned() }
 }
 
 /// `package-0`, `dram-0`, `cores-0`, `uncore-0` or `psys`; `None` for what is none of these.
@@ -173,5 +184,17 @@ impl Zone {
             Step::Still | Step::Reset => {}
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_refused_says_how_to_be_allowed() {
+        assert!(nothing(true, true).hint.contains("chmod g+r"));
+        assert!(nothing(false, false).hint.contains("modprobe"));
+        assert!(nothing(false, true).why.contains("cannot be read"));
     }
 }

@@ -63,6 +63,10 @@ impl Source for DeviceSource {
                 reader.read(
                     at_ns,
                     &mut |reading| {
+                        // What is no number is no reading, whoever told it.
+                        if !reading.value.is_finite() {
+                            return;
+                        }
                         out.emit(&DeviceSampleRow {
                             timestamp_ns: reading.at_ns,
                             device: reading.device.into(),

@@ -2,13 +2,17 @@
 
 mod proc;
 
+mod accel;
+mod bandwidth;
 mod bpf;
+mod counters;
 mod image_loads;
 pub mod kernel;
 mod merge;
 mod perf_open;
 mod perf_raw;
 mod perf_ring;
+mod power_events;
 mod processors;
 mod rights;
 mod samples;
@@ -18,6 +22,11 @@ use std::io::ErrorKind;
 
 use ortscope_core::identity::ProcessIdentity;
 use ortscope_decode::procfs;
+
+pub use accel::amdxdna_questions;
+pub use bandwidth::memory_bandwidth;
+pub use counters::hardware_counters;
+pub use power_events::energy_events;
 
 use crate::machine::MachineFacts;
 use crate::process::{ProcessUsage, UsageError};
@@ -115,6 +124,32 @@ pub fn machine_facts() -> MachineFacts {
             .map(|flags| flags.split_ascii_whitespace().any(|flag| flag == "hypervisor")),
         drivers: drivers(std::path::Path::new("/sys/module")),
         ..MachineFacts::basic()
+    }
+}
+
+/// Ticks of all processors since the machine started.
+pub fn machine_times() -> Option<crate::devices::MachineTimes> {
+    let all = procfs::parse_machine_stat(&std::fs::read("/proc/stat").ok()?).all?;
+    Some(crate::devices::MachineTimes { busy: all.busy, idle: all.idle })
+}
+
+/// Devices of Linux are files, and found by them.
+pub fn find_devices(_nvidia: usize, _found: &mut crate::devices::Found) -> &'static [&'static str] {
+    &[]
+}
+
+pub fn machine_model() -> crate::machine::MachineModel {
+    let line = |path: &str| {
+        let text = std::fs::read_to_string(path).ok()?;
+        Some(text.trim_matches(['\0', '\n', ' ']).to_owned()).filter(|text| !text.is_empty())
+    };
+    let chassis = line("/sys/class/dmi/id/chassis_type").and_then(|number| number.parse().ok());
+    let is_virtual = machine_facts().virtual_machine == Some(true);
+    crate::machine::MachineModel {
+        kind: crate::machine::MachineModel::kind_of(chassis, is_virtual),
+        maker: line("/sys/class/dmi/id/sys_vendor"),
+        // Machines without such a table have a tree of devices.
+        model: line("/sys/class/dmi/id/product_name").or_else(|| line("/proc/device-tree/model")),
     }
 }
 

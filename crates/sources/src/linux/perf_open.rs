@@ -176,6 +176,59 @@ pub fn open_counter(thread: u32, counter: Counter, kernel: bool) -> io::Result<O
     open_any(Attributes { event_type, config, flags, ..Attributes::default() }, Some(thread), -1)
 }
 
+/// An event by its numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    pub kind: u32,
+    pub config: u64,
+}
+
+impl Event {
+    /// `PERF_TYPE_HARDWARE`.
+    pub const fn hardware(config: u64) -> Self {
+        Self { kind: 0, config }
+    }
+
+    /// `PERF_TYPE_HW_CACHE`: reads of a cache (0: first level of data, 2: last level), all or those that missed.
+    pub const fn cache(cache: u64, misses: bool) -> Self {
+        Self { kind: 3, config: cache | if misses { 1 << 16 } else { 0 } }
+    }
+}
+
+/// Value, time since it was opened and time in which it was counted.
+const TIMES: u64 = 1 | 2;
+
+/// A count for a process and all it starts from now on, without the kernel where that is not allowed. Reading it yields
+/// three numbers.
+pub fn open_process(pid: u32, event: Event) -> io::Result<OwnedFd> {
+    let attributes = Attributes {
+        event_type: event.kind,
+        config: event.config,
+        read_format: TIMES,
+        flags: flag::INHERIT | flag::EXCLUDE_HYPERVISOR,
+        ..Attributes::default()
+    };
+    match open_any(attributes, Some(pid), -1) {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM)) => open_any(
+            Attributes { flags: attributes.flags | flag::EXCLUDE_KERNEL, ..attributes },
+            Some(pid),
+            -1,
+        ),
+        answer => answer,
+    }
+}
+
+/// A count of one processor, which speaks for its package. Reading it yields three numbers.
+pub fn open_machine(cpu: u32, event: Event) -> io::Result<OwnedFd> {
+    let attributes = Attributes {
+        event_type: event.kind,
+        config: event.config,
+        read_format: TIMES,
+        ..Attributes::default()
+    };
+    open_any(attributes, None, cpu as libc::c_int)
+}
+
 /// `thread`: of this one; `None`: of everything on the processor.
 fn open(attributes: Attributes, thread: Option<u32>, cpu: u32) -> io::Result<OwnedFd> {
     open_any(Attributes { event_type: SOFTWARE, ..attributes }, thread, cpu as libc::c_int)

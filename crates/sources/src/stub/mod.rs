@@ -46,3 +46,38 @@ pub fn machine_facts() -> MachineFacts {
 pub fn etw_functions() -> Option<std::sync::Arc<dyn crate::etw::EtwApi>> {
     None
 }
+
+/// Questions to a driver of Linux.
+pub fn amdxdna_questions(_file: &std::path::Path) -> std::io::Result<crate::devices::Ask> {
+    Err(std::io::ErrorKind::Unsupported.into())
+}
+
+/// Counters of memory controllers are read on Linux.
+pub fn memory_bandwidth(_root: &std::path::Path, _found: &mut crate::devices::Found) {}
+
+/// Not known here.
+pub fn machine_times() -> Option<crate::devices::MachineTimes> {
+    None
+}
+
+/// Energy events are Linux'.
+pub fn energy_events(_root: &std::path::Path, _found: &mut crate::devices::Found) {}
+
+pub fn hardware_counters(
+    _pids: &[u32],
+) -> Result<Box<dyn crate::devices::Reader>, crate::devices::Missing> {
+    Err(crate::devices::Missing {
+        what: "cpu_counters",
+        why: "ortscope does not read counters of processors on this system".to_owned(),
+        hint: "on Linux it does".to_owned(),
+    })
+}
+
+/// Devices are not known here; the answer names what was looked for.
+pub fn find_devices(_nvidia: usize, _found: &mut crate::devices::Found) -> &'static [&'static str] {
+    &[]
+}
+
+pub fn machine_model() -> crate::machine::MachineModel {
+    crate::machine::MachineModel::default()
+}

@@ -7,7 +7,8 @@ use windows_sys::Win32::Foundation::ERROR_SUCCESS;
 use windows_sys::Win32::System::Registry::{HKEY_LOCAL_MACHINE, RRF_RT_REG_SZ, RegGetValueW};
 
 /// Display adapters and compute accelerators.
-const CLASSES: [&str; 2] = ["{4d36e968-e325-11ce-bfc1-08002be10318}", "{f01a9d53-3ff6-48d2-9f97-c8a7004be10c}"];
+const CLASSES: [&str; 2] =
+    ["{4d36e968-e325-11ce-bfc1-08002be10318}", "{f01a9d53-3ff6-48d2-9f97-c8a7004be10c}"];
 /// Devices of a class that are looked for; removed ones leave gaps.
 const MOST_DEVICES: usize = 16;
 /// Of a value, in UTF-16 units.
@@ -22,7 +23,7 @@ pub fn versions() -> BTreeMap<String, String> {
     keys.filter_map(|key| Some((text(&key, "DriverDesc")?, text(&key, "DriverVersion")?))).collect()
 }
 
-fn text(key: &str, value: &str) -> Option<String> {
+pub(super) fn text(key: &str, value: &str) -> Option<String> {
     let wide = |text: &str| text.encode_utf16().chain([0]).collect::<Vec<u16>>();
     let (key, value) = (wide(key), wide(value));
     let mut units = [0_u16; MOST_UNITS];

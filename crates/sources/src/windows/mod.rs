@@ -2,11 +2,15 @@
 #![expect(unsafe_code, reason = "Win32 functions")]
 
 mod drivers;
+mod dxcore;
+mod emi;
 mod etw;
 mod handles;
 pub mod kernel;
+mod kmt;
 mod missing;
 mod native;
+mod pdh;
 mod power;
 mod proc;
 mod snapshot;
@@ -25,8 +29,8 @@ use windows_sys::Win32::System::ProcessStatus::{
 };
 use windows_sys::Win32::System::SystemInformation::OSVERSIONINFOW;
 use windows_sys::Win32::System::Threading::{
-    GetCurrentProcess, GetCurrentThread, GetProcessAffinityMask, GetProcessTimes, OpenProcess,
-    PROCESS_QUERY_LIMITED_INFORMATION, SetThreadAffinityMask,
+    GetCurrentProcess, GetCurrentThread, GetProcessAffinityMask, GetProcessTimes, GetSystemTimes,
+    OpenProcess, PROCESS_QUERY_LIMITED_INFORMATION, SetThreadAffinityMask,
 };
 
 use crate::machine::MachineFacts;
@@ -149,4 +153,65 @@ fn version() -> Option<String> {
     let wine = if native::is_wine() { " (Wine)" } else { "" };
     let (major, minor, build) = (version.dwMajorVersion, version.dwMinorVersion, version.dwBuildNumber);
     (status == 0).then(|| format!("{major}.{minor}.{build}{wine}"))
+}
+
+/// Questions to a driver of Linux.
+pub fn amdxdna_questions(_file: &std::path::Path) -> std::io::Result<crate::devices::Ask> {
+    Err(std::io::ErrorKind::Unsupported.into())
+}
+
+/// Counters of memory controllers are read on Linux.
+pub fn memory_bandwidth(_root: &std::path::Path, _found: &mut crate::devices::Found) {}
+
+/// Times of all processors since the machine started, in units of 100 ns.
+pub fn machine_times() -> Option<crate::devices::MachineTimes> {
+    let none = FILETIME { dwLowDateTime: 0, dwHighDateTime: 0 };
+    let (mut idle, mut kernel, mut user) = (none, none, none);
+    // SAFETY: three live structures, which the function fills.
+    if unsafe { GetSystemTimes(&mut idle, &mut kernel, &mut user) } == 0 {
+        return None;
+    }
+    let units = |time: FILETIME| (u64::from(time.dwHighDateTime) << 32) | u64::from(time.dwLowDateTime);
+    // The time in the kernel has the idle time in it.
+    let busy = units(kernel).saturating_add(units(user)).checked_sub(units(idle))?;
+    Some(crate::devices::MachineTimes { busy, idle: units(idle) })
+}
+
+/// Energy events are Linux'.
+pub fn energy_events(_root: &std::path::Path, _found: &mut crate::devices::Found) {}
+
+pub fn hardware_counters(_pids: &[u32]) -> Result<Box<dyn crate::devices::Reader>, crate::devices::Missing> {
+    Err(crate::devices::Missing {
+        what: "cpu_counters",
+        why: "Windows counts instructions and caches only in event tracing, for administrators".to_owned(),
+        hint: "`ortscope etl counters` lists them, `ortscope etl start --counters NAME` records them at every switch"
+            .to_owned(),
+    })
+}
+
+/// Energy meters, GPUs and NPUs, of which NVIDIA's library told some already; the answer names what was looked for.
+pub fn find_devices(nvidia: usize, found: &mut crate::devices::Found) -> &'static [&'static str] {
+    crate::devices::meters::find(&mut emi::WindowsMeters, found);
+    let counters = pdh::Counters::open()
+        .map(|counters| Box::new(counters) as Box<dyn crate::devices::adapters::CounterApi>);
+    crate::devices::adapters::find(&mut dxcore::WindowsAdapters::default(), counters, nvidia, found);
+    &["energy", "gpu", "npu", "temperature", "throttling"]
+}
+
+/// The build of Windows, e.g. 26100.
+fn build() -> Option<u32> {
+    version()?.split('.').nth(2)?.split(' ').next()?.parse().ok()
+}
+
+pub fn machine_model() -> crate::machine::MachineModel {
+    const BIOS: &str = r"HARDWARE\DESCRIPTION\System\BIOS";
+    let (maker, model) =
+        (drivers::text(BIOS, "SystemManufacturer"), drivers::text(BIOS, "SystemProductName"));
+    let is_virtual = model.as_deref().is_some_and(|model| {
+        ["Virtual Machine", "VMware", "VirtualBox", "KVM", "QEMU"].iter().any(|name| model.contains(name))
+    });
+    // The firmware's kind of chassis is not in the registry; what feeds the machine says the rest.
+    let by_battery = || power::has_battery().map(|has| if has { "laptop" } else { "desktop or server" });
+    let kind = crate::machine::MachineModel::kind_of(None, is_virtual).or_else(by_battery);
+    crate::machine::MachineModel { kind, maker, model }
 }

@@ -37,6 +37,23 @@ pub(super) fn environment(tell: &mut dyn FnMut(&'static str, &'static str, f64))
     true
 }
 
+/// `None` if the machine does not say.
+pub(super) fn has_battery() -> Option<bool> {
+    const NO_BATTERY: u8 = 128;
+    const UNKNOWN: u8 = 255;
+    let mut status = SYSTEM_POWER_STATUS {
+        ACLineStatus: UNKNOWN,
+        BatteryFlag: UNKNOWN,
+        BatteryLifePercent: UNKNOWN,
+        SystemStatusFlag: 0,
+        BatteryLifeTime: 0,
+        BatteryFullLifeTime: 0,
+    };
+    // SAFETY: the structure is live.
+    let answered = unsafe { GetSystemPowerStatus(&mut status) } != 0;
+    (answered && status.BatteryFlag != UNKNOWN).then_some(status.BatteryFlag & NO_BATTERY == 0)
+}
+
 /// The frequency that the system allows its processors now, against their highest.
 fn frequency_limit() -> Option<f64> {
     type PowerInformation = unsafe extern "system" fn(i32, *const u8, u32, *mut u32, u32) -> i32;

@@ -1,6 +1,8 @@
 // Stands in for NVIDIA's management library: the functions that ortscope calls, with the signatures of nvml.h.
-// FAKE_MODE, given to the compiler: "lost" (after ten rounds the card is gone), "hang" (the eleventh call of power never
-// returns), "wddm" (power and energy are not supported, as for some cards), "init" (it does not start).
+// FAKE_MODE, given to the compiler: "lost" (after FAKE_ROUNDS the card is gone), "hang" (the call of power after them never
+// returns), "wddm" (power and energy are not supported, as for some cards, memory of processes is not available), "init"
+// (it does not start), "gpm" (all there is, with one figure of GPM that the card does not have), "gpm-fails" (the samples of
+// GPM fail), "empty" (a driver without a card). The functions behind FAKE_FULL are those that older libraries do not have.
 #include <string.h>
 #ifdef _WIN32
 #include <windows.h>
@@ -12,7 +14,12 @@
 #define WAIT() sleep(3600)
 #endif
 
-enum { DONE = 0, INVALID = 2, NOT_SUPPORTED = 3, DRIVER_NOT_LOADED = 9, GPU_IS_LOST = 15 };
+// How many rounds go well.
+#ifndef FAKE_ROUNDS
+#define FAKE_ROUNDS 10
+#endif
+
+enum { DONE = 0, INVALID = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, TOO_SMALL = 7, DRIVER_NOT_LOADED = 9, GPU_IS_LOST = 15, UNKNOWN = 999 };
 
 static int rounds;
 static unsigned long long millijoules = 5000000;
@@ -24,7 +31,7 @@ static int is(const char *mode) {
 EXPORT int nvmlInit_v2(void) { return is("init") ? DRIVER_NOT_LOADED : DONE; }
 EXPORT int nvmlInitWithFlags(unsigned flags) { (void)flags; return nvmlInit_v2(); }
 EXPORT int nvmlShutdown(void) { return DONE; }
-EXPORT int nvmlDeviceGetCount_v2(unsigned *count) { *count = 1; return DONE; }
+EXPORT int nvmlDeviceGetCount_v2(unsigned *count) { *count = is("empty") ? 0 : 1; return DONE; }
 EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) {
   if (index) return INVALID;
   *device = (void *)0x1234;
@@ -37,7 +44,7 @@ EXPORT int nvmlDeviceGetName(void *device, char *name, unsigned bytes) {
 }
 EXPORT int nvmlDeviceGetUtilizationRates(void *device, unsigned *rates) {
   (void)device;
-  if (++rounds > 10 && is("lost")) return GPU_IS_LOST;
+  if (++rounds > FAKE_ROUNDS && is("lost")) return GPU_IS_LOST;
   rates[0] = 73;
   rates[1] = 41;
   return DONE;
@@ -54,7 +61,7 @@ EXPORT int nvmlDeviceGetMemoryInfo_v2(void *device, memory *info) {
 EXPORT int nvmlDeviceGetPowerUsage(void *device, unsigned *milliwatts) {
   (void)device;
   if (is("wddm")) return NOT_SUPPORTED;
-  if (rounds > 10 && is("hang")) WAIT();
+  if (rounds > FAKE_ROUNDS && is("hang")) WAIT();
   *milliwatts = 123500;
   return DONE;
 }
@@ -77,4 +84,86 @@ EXPORT int nvmlDeviceGetClockInfo(void *device, int clock, unsigned *megahertz) 
   *megahertz = 1410;
   return DONE;
 }
-// No throttle reasons: a symbol that is missing.
+
+#ifdef FAKE_FULL
+EXPORT int nvmlSystemGetDriverVersion(char *version, unsigned bytes) {
+  strncpy(version, "570.86", bytes);
+  return DONE;
+}
+EXPORT int nvmlSystemGetCudaDriverVersion_v2(int *version) { *version = 12080; return DONE; }
+EXPORT int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *reasons) {
+  (void)device;
+  *reasons = rounds > 3 ? 0x4 : 0x1;
+  return DONE;
+}
+typedef struct { unsigned long long reference, violation; } violation;
+EXPORT int nvmlDeviceGetViolationStatus(void *device, int policy, violation *time) {
+  (void)device;
+  time->reference = 1;
+  // Of power (0) 5 ms each round; of heat (1) never.
+  time->violation = 7000000000ULL + (policy == 0 ? rounds * 5000000ULL : 0);
+  return DONE;
+}
+EXPORT int nvmlDeviceGetEnforcedPowerLimit(void *device, unsigned *milliwatts) {
+  (void)device;
+  *milliwatts = 300000;
+  return DONE;
+}
+EXPORT int nvmlDeviceGetPcieThroughput(void *device, int way, unsigned *kilobytes) {
+  (void)device;
+  *kilobytes = way == 0 ? 1500 : 2500;
+  return DONE;
+}
+typedef struct { unsigned pid; unsigned long long bytes; unsigned gpu_instance, compute_instance; } process;
+static int one_process(unsigned *count, process *list) {
+  unsigned room = *count;
+  *count = 1;
+  if (!list || room < 1) return TOO_SMALL;
+  list->pid = 4242;
+  list->bytes = is("wddm") ? ~0ULL : 256ULL << 20;
+  list->gpu_instance = list->compute_instance = ~0U;
+  return DONE;
+}
+EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, process *list) {
+  (void)device;
+  return one_process(count, list);
+}
+EXPORT int nvmlDeviceGetGraphicsRunningProcesses_v3(void *device, unsigned *count, process *list) {
+  (void)device;
+  return one_process(count, list);
+}
+typedef struct { unsigned pid; unsigned long long time; unsigned sm, memory, encoder, decoder; } sample;
+EXPORT int nvmlDeviceGetProcessUtilization(void *device, sample *list, unsigned *count, unsigned long long since) {
+  (void)device;
+  // Two new samples of one process in each round; nothing new for who has seen them.
+  unsigned long long now = rounds * 1000ULL;
+  if (since >= now) return NOT_FOUND;
+  unsigned room = *count;
+  *count = 2;
+  if (!list || room < 2) return TOO_SMALL;
+  list[0] = (sample){4242, now, 62, 10, 0, 0};
+  list[1] = (sample){4242, now - 500, 5, 10, 0, 0};
+  return DONE;
+}
+typedef struct { unsigned version, is_supported; } support;
+EXPORT int nvmlGpmQueryDeviceSupport(void *device, support *answer) {
+  (void)device;
+  answer->is_supported = !is("wddm");
+  return DONE;
+}
+EXPORT int nvmlGpmSampleAlloc(void **place) { *place = (void *)0x5678; return DONE; }
+EXPORT int nvmlGpmSampleFree(void *place) { (void)place; return DONE; }
+EXPORT int nvmlGpmSampleGet(void *device, void *place) { (void)device; (void)place; return is("gpm-fails") ? UNKNOWN : DONE; }
+typedef struct { unsigned id; int answer; double value; char *short_name, *long_name, *unit; } figure;
+typedef struct { unsigned version, count; void *first, *second; figure figures[1]; } request;
+EXPORT int nvmlGpmMetricsGet(request *asked) {
+  for (unsigned at = 0; at < asked->count; at++) {
+    figure *one = &asked->figures[at];
+    one->short_name = one->long_name = one->unit = "%";
+    one->answer = one->id == 10 ? NOT_SUPPORTED : DONE;
+    one->value = one->id == 3 ? 37.5 : one->id == 5 ? 81.0 : 50.0;
+  }
+  return DONE;
+}
+#endif
+// Without FAKE_FULL throttle reasons and the rest are symbols that are missing.

@@ -218,6 +218,121 @@ fn graphics_of_three_drivers_and_an_npu() {
     assert!(expected.iter().all(|line| told.iter().any(|told| told == line)), "{told:?}");
 }
 
+/// A process with an open descriptor of a device, and what its driver tells of it.
+#[cfg(unix)]
+fn client(tree: &Tree, pid: u32, descriptor: u32, text: &str) {
+    let link = tree.root().join(format!("proc/{pid}/fd/{descriptor}"));
+    std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+    if std::fs::symlink_metadata(&link).is_err() {
+        std::os::unix::fs::symlink("/dev/dri/renderD128", link).unwrap();
+    }
+    tree.set(&format!("proc/{pid}/fdinfo/{descriptor}"), text);
+}
+
+#[cfg(unix)]
+#[test]
+fn processes_on_gpus_of_three_drivers() {
+    let tree = Tree::new(&[
+        ("sys/class/drm/card0/device/uevent", "DRIVER=amdgpu\nPCI_SLOT_NAME=0000:03:00.0"),
+        ("sys/class/drm/card0/device/gpu_busy_percent", "50"),
+        ("sys/class/drm/card1/device/uevent", "PCI_SLOT_NAME=0000:00:02.0"),
+        ("sys/class/drm/card2/device/uevent", "OF_NAME=gpu"),
+        ("sys/class/drm/card3/device/uevent", "PCI_SLOT_NAME=0000:09:00.0"),
+    ]);
+    for (card, driver) in [("card0", "amdgpu"), ("card1", "xe"), ("card2", "msm"), ("card3", "ast")] {
+        tree.driver(&format!("sys/class/drm/{card}/device"), driver);
+    }
+    let amd = |gfx: u64| {
+        format!(
+            "drm-driver:\tamdgpu\ndrm-client-id:\t5\ndrm-pdev:\t0000:03:00.0\ndrm-engine-gfx:\t{gfx} ns\n\
+             drm-engine-compute:\t7 ns\ndrm-resident-vram:\t3 KiB\ndrm-resident-gtt:\t1 KiB"
+        )
+    };
+    let xe = |pid: u32, ticks: u64, total: u64| {
+        format!(
+            "drm-driver:\txe\ndrm-client-id:\t{pid}\ndrm-pdev:\t0000:00:02.0\ndrm-cycles-ccs:\t{ticks}\n\
+             drm-total-cycles-ccs:\t{total}"
+        )
+    };
+    let msm = |nanos: u64| format!("drm-driver:\tmsm\ndrm-client-id:\t9\ndrm-engine-gpu:\t{nanos} ns");
+    client(&tree, 100, 7, &amd(1_000_000_000));
+    // A descriptor that was duplicated shows the same client.
+    client(&tree, 100, 8, &amd(1_000_000_000));
+    client(&tree, 200, 3, &xe(200, 10, 1000));
+    client(&tree, 300, 3, &xe(300, 10, 1000));
+    client(&tree, 400, 3, &msm(0));
+    tree.set("proc/500/fdinfo/1", "pos:\t0");
+    let mut found = find_under(tree.root());
+    let of_clients = |told: Vec<String>| -> Vec<String> {
+        told.into_iter().filter(|line| line.starts_with("process-") || line.contains("utilization")).collect()
+    };
+    let first = of_clients(read(&mut found, SECOND).0);
+    assert_eq!(
+        first,
+        [
+            "gpu0 utilization_ratio 0.500",
+            "process-100/gpu0 memory_used_bytes 4096.000",
+            "process-100/gpu0 memory_local_bytes 3072.000"
+        ]
+    );
+    let amd_again =
+        |gfx: u64| [7, 8].iter().for_each(|descriptor| client(&tree, 100, *descriptor, &amd(gfx)));
+    amd_again(1_250_000_000);
+    client(&tree, 200, 3, &xe(200, 60, 1100));
+    client(&tree, 300, 3, &xe(300, 30, 1100));
+    // A count that goes back is no use of the engine, and no negative one.
+    client(&tree, 400, 3, &msm(0));
+    let second = of_clients(read(&mut found, 2 * SECOND).0);
+    let expected = [
+        "process-100/gpu0 utilization_ratio 0.250",
+        "process-100/gpu0/gfx utilization_ratio 0.250",
+        "process-200/gpu1 utilization_ratio 0.500",
+        "process-300/gpu1 utilization_ratio 0.200",
+        "process-400/gpu2 utilization_ratio 0.000",
+        // Of the card, whose driver does not tell it: both processes together.
+        "gpu1 utilization_ratio 0.700",
+    ];
+    for line in expected {
+        assert!(second.iter().any(|told| told == line), "{line} in {second:?}");
+    }
+    amd_again(1_100_000_000);
+    let third = of_clients(read(&mut found, 3 * SECOND).0);
+    assert!(third.iter().any(|told| told == "process-100/gpu0/gfx utilization_ratio 0.000"), "{third:?}");
+    amd_again(1_350_000_000);
+    let fourth = of_clients(read(&mut found, 4 * SECOND).0);
+    assert!(fourth.iter().any(|told| told == "process-100/gpu0/gfx utilization_ratio 0.100"), "{fourth:?}");
+}
+
+#[test]
+fn a_battery_measures_the_machine_only_while_it_feeds_it() {
+    let tree = Tree::new(&[
+        ("sys/class/power_supply/AC/type", "Mains"),
+        ("sys/class/power_supply/BAT0/type", "Battery"),
+        ("sys/class/power_supply/BAT0/status", "Discharging"),
+        ("sys/class/power_supply/BAT0/current_now", "-1500000"),
+        ("sys/class/power_supply/BAT0/voltage_now", "12000000"),
+        ("sys/class/power_supply/hid-mouse/type", "Battery"),
+        ("sys/class/power_supply/hid-mouse/scope", "Device"),
+        ("sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "3400000"),
+        ("sys/devices/system/cpu/cpufreq/boost", "1"),
+    ]);
+    let mut found = find_under(tree.root());
+    let told = |found: &mut Found, second: u64| read(found, second * SECOND).0;
+    assert_eq!(told(&mut found, 1), ["system power_watts 18.000", "cpu0 frequency_hertz 3400000000.000"]);
+    assert_eq!(
+        told(&mut found, 2),
+        ["cpu0 frequency_hertz 3400000000.000"],
+        "the same again is no new reading"
+    );
+    tree.set("sys/class/power_supply/BAT0/status", "Charging");
+    tree.set("sys/class/power_supply/BAT0/current_now", "900000");
+    assert_eq!(
+        told(&mut found, 3),
+        ["cpu0 frequency_hertz 3400000000.000"],
+        "what charges it is not what is used"
+    );
+}
+
 #[test]
 fn what_is_not_there_has_a_reason_and_a_remedy() {
     for found in [find_under(Tree::new(&[]).root()), find()] {
@@ -227,7 +342,10 @@ fn what_is_not_there_has_a_reason_and_a_remedy() {
     }
     let missing: Vec<&str> =
         find_under(Tree::new(&[]).root()).missing.iter().map(|missing| missing.what).collect();
-    assert_eq!(missing, ["energy", "temperature", "throttling", "gpu", "npu"]);
+    assert_eq!(
+        missing,
+        ["energy", "battery", "temperature", "throttling", "cpu_frequency", "memory_bandwidth", "gpu", "npu"]
+    );
 }
 
 #[test]
@@ -243,4 +361,48 @@ fn rubbish_in_files_is_no_reading() {
     let mut found = find_under(tree.root());
     assert!(found.readers.is_empty(), "{found:?}");
     assert_eq!(read(&mut found, SECOND), (vec![], vec![]));
+}
+
+/// Bytes through each last cache; words that the kernel writes for a moment are no numbers.
+#[test]
+fn memory_bandwidth_by_resctrl() {
+    let tree = Tree::new(&[
+        ("sys/fs/resctrl/mon_data/mon_L3_00/mbm_total_bytes", "1000"),
+        ("sys/fs/resctrl/mon_data/mon_L3_00/mbm_local_bytes", "Unavailable"),
+        ("sys/fs/resctrl/mon_data/mon_L3_00/llc_occupancy", "4096"),
+        ("sys/fs/resctrl/mon_data/mon_L3_01/mbm_total_bytes", "Error"),
+    ]);
+    let mut found = find_under(tree.root());
+    assert!(
+        found.readers.iter().any(|reader| reader.describe() == "memory bandwidth and use of l3-0 (resctrl)"),
+        "{found:?}"
+    );
+    assert_eq!(read(&mut found, SECOND).0, ["l3-0 occupied_bytes 4096.000"]);
+    tree.set("sys/fs/resctrl/mon_data/mon_L3_00/mbm_total_bytes", "3000");
+    let (told, _) = read(&mut found, 3 * SECOND);
+    assert_eq!(told, ["l3-0 memory_bytes_per_second 1000.000", "l3-0 occupied_bytes 4096.000"]);
+    // It begins again: nothing is known, and nothing is negative.
+    tree.set("sys/fs/resctrl/mon_data/mon_L3_00/mbm_total_bytes", "5");
+    assert_eq!(read(&mut found, 4 * SECOND).0, ["l3-0 occupied_bytes 4096.000"]);
+    let none = find_under(Tree::new(&[]).root());
+    let why = none.missing.iter().find(|missing| missing.what == "memory_bandwidth").unwrap();
+    assert!(why.why.contains("no resctrl") && why.hint.contains("mount -t resctrl"), "{why:?}");
+}
+
+/// Root may read everything: there the refusal cannot be made.
+#[cfg(unix)]
+#[test]
+fn a_counter_that_may_not_be_read_is_told_as_such() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let tree = Tree::new(&[
+        ("sys/class/powercap/intel-rapl:0/name", "package-0"),
+        ("sys/class/powercap/intel-rapl:0/energy_uj", "1"),
+    ]);
+    let file = tree.root().join("sys/class/powercap/intel-rapl:0/energy_uj");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o000)).unwrap();
+    let is_root = std::fs::read_to_string(&file).is_ok();
+    let found = find_under(tree.root());
+    let why =
+        &found.missing.iter().find(|missing| missing.what == "energy").map(|missing| missing.why.clone());
+    assert!(is_root || why.as_ref().is_some_and(|why| why.contains("only root")), "{found:?}");
 }

@@ -57,6 +57,10 @@ fn check_flags(args: &RunArgs) -> Result<(), Failure> {
         ("--profile-every", args.profile_every.is_some()),
         ("--kernel", args.kernel),
         ("--soak", args.soak.is_some()),
+        ("--idle", args.idle.is_some()),
+        ("--carbon-intensity", args.carbon_intensity.is_some()),
+        ("--country", args.country.is_some()),
+        ("--estimate-energy", args.estimate_energy.is_some()),
         ("--save", args.save.is_some()),
     ];
     match refused.iter().find(|(_, given)| *given) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ortscope_analyze::StopRule;
+use ortscope_analyze::carbon::CarbonIntensity;
 use ortscope_analyze::summary::WarmUpChoice;
 use ortscope_core::config::Config;
 use ortscope_decode::onnx::Graph;
@@ -17,6 +18,7 @@ use crate::exit::Failure;
 use crate::measure::plan::{GeneratePlan, InputPlan, RunLimits, Scenario, WorkerPlan};
 use crate::model_file::{self, ModelFacts};
 use crate::operators::ProfileRequest;
+use crate::report::devices::EnergyRequest;
 use crate::report::result::Measured;
 use crate::{ort_library, settings, values};
 
@@ -48,6 +50,8 @@ pub struct Job {
     pub together: bool,
     /// Judge at the end whether memory leaks.
     pub soak: bool,
+    /// What to find out about energy.
+    pub energy: EnergyRequest,
     /// Record what the kernel does to the worker.
     pub kernel: bool,
     /// How often the worker's memory is sampled.
@@ -67,6 +71,7 @@ impl Job {
             warm_up: self.warm_up,
             rule: self.rule,
             soak: self.soak,
+            energy: self.energy.clone(),
             notes: self.notes.clone(),
         }
     }
@@ -86,7 +91,7 @@ pub fn plan(args: &RunArgs, global: &GlobalArgs) -> Result<Vec<Job>, Failure> {
     let options = session_options(args, &config, scenario)?;
     let shapes = shapes(args, &config)?;
     check_batches(args)?;
-    let (profile, profile_every) = (profile(args)?, profile_every(args)?);
+    let (profile, profile_every, energy) = (profile(args)?, profile_every(args)?, energy_request(args)?);
     // Files first: a typing mistake in a path is told before ONNX Runtime is looked for.
     let mut models = Vec::new();
     for path in &args.models {
@@ -135,6 +140,7 @@ pub fn plan(args: &RunArgs, global: &GlobalArgs) -> Result<Vec<Job>, Failure> {
             }),
             together: args.together,
             soak: args.soak.is_some(),
+            energy: energy.clone(),
             kernel: args.kernel,
             sampling_hertz: sampling_hertz(args, &config, &rule),
             notes: model.notes,
@@ -245,6 +251,34 @@ fn profile_every(args: &RunArgs) -> Result<Option<Duration>, Failure> {
         return Err(Failure::usage(format!("--profile-every needs at least {LEAST_WINDOW_SECONDS} s")));
     }
     Ok(Some(Duration::from_secs_f64(seconds)))
+}
+
+/// Carbon by a number or a country, the design power, the time at rest.
+fn energy_request(args: &RunArgs) -> Result<EnergyRequest, Failure> {
+    let carbon = match (args.carbon_intensity, &args.country) {
+        (Some(grams), _) => Some(CarbonIntensity::given(grams).ok_or_else(|| {
+            Failure::usage("--carbon-intensity is a number of grams per kilowatt hour, 0 to 10000")
+        })?),
+        (None, Some(country)) => Some(CarbonIntensity::of_country(country).ok_or_else(|| {
+            Failure::usage(format!(
+                "the table of countries does not know '{country}'; give its three letters (DEU, USA) or --carbon-intensity"
+            ))
+        })?),
+        (None, None) => None,
+    };
+    if args.estimate_energy.is_some_and(|watts| !(0.1..=100_000.0).contains(&watts)) {
+        return Err(Failure::usage(
+            "--estimate-energy is the thermal design power of the processor in watts, e.g. 65",
+        ));
+    }
+    let idle = args.idle.as_deref().map(values::duration_seconds).transpose().map_err(Failure::usage)?;
+    let idle = match idle {
+        Some(seconds) if !(1.0..=600.0).contains(&seconds) => {
+            return Err(Failure::usage("--idle is from 1 s to 10 minutes: counters need ten readings"));
+        }
+        idle => idle.map(Duration::from_secs_f64),
+    };
+    Ok(EnergyRequest { tdp_w: args.estimate_energy, carbon, idle })
 }
 
 /// A thousand looks at the arena, or some thousand if the soak is long.

@@ -16,7 +16,7 @@ use crate::exit::{Exit, Failure};
 use crate::measure::interrupt::Interrupt;
 use crate::measure::plan::WindowsPlan;
 use crate::measure::progress::Progress;
-use crate::measure::supervise::{Assignment, Outcome, supervise};
+use crate::measure::supervise::{Assignment, Outcome, supervise_between_rests};
 use crate::recording::{self, RunRecording, SaveRequest};
 use crate::report::document::{ClockReport, SCHEMA};
 use crate::report::{RunDocument, RunResult, tables, text};
@@ -263,6 +263,7 @@ fn measure_one(
                 add_windows(&mut result, windows, recording);
             }
             add_operators(&mut result, job, recording, interrupt, progress);
+            result.join_energy_and_operators();
             result
         }
         Err(failure) => not_measured(job, failure),
@@ -336,7 +337,7 @@ pub fn work(
         stage: None,
         recording: recording.map(|recording| &recording.writer),
     };
-    let outcome = supervise(&assignment, interrupt, progress)?;
+    let outcome = supervise_between_rests(&assignment, job.energy.idle, interrupt, progress)?;
     if !outcome.stderr.trim().is_empty() {
         tracing::info!(stderr = %outcome.stderr.trim(), "printed by the worker's libraries");
     }

@@ -3,18 +3,19 @@
 //! Its calls have hung, and have taken programs with them, when a driver was reset. They are made by a thread of their
 //! own, in this process and never in an observed one; who does not get an answer goes on without.
 
+mod card;
+
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use nvml_wrapper::Device;
-use nvml_wrapper::Nvml;
-use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::{Nvml, cuda_driver_version_major, cuda_driver_version_minor};
 use ortscope_core::clock::now_nanos;
-use ortscope_decode::energy_counter::{EnergyCounter, Step};
 
+use self::card::{Absent, Card, Told};
 use super::{Found, Missing, Reader, Reading};
 
 /// The library starts within this, or it is left alone.
@@ -37,12 +38,21 @@ pub enum NvmlLibrary {
 #[derive(Debug, Default)]
 struct Round {
     at_ns: u64,
-    readings: Vec<(usize, &'static str, f64)>,
+    readings: Vec<(usize, Told)>,
     lost: Vec<Missing>,
+}
+
+/// What the library shows when it has started.
+struct Started {
+    names: Vec<String>,
+    /// Versions of the driver and of CUDA.
+    versions: Vec<String>,
+    missing: Vec<Missing>,
 }
 
 struct Nvidia {
     names: Vec<String>,
+    versions: Vec<String>,
     devices: Vec<String>,
     ask: SyncSender<()>,
     answers: Receiver<Round>,
@@ -51,13 +61,16 @@ struct Nvidia {
     told_silence: bool,
 }
 
+fn missing(why: String, hint: &str) -> Missing {
+    Missing { what: "gpu", why, hint: hint.to_owned() }
+}
+
 /// How many GPUs it shows. `None`: there is no library, so that others may say what there is.
 pub(super) fn find(library: &NvmlLibrary, found: &mut Found) -> Option<usize> {
     if *library == NvmlLibrary::None {
         return None;
     }
     let mut gpus = 0;
-    let missing = |why: String, hint: &str| Missing { what: "gpu", why, hint: hint.to_owned() };
     let (say, hear) = sync_channel(1);
     let (ask, asked) = sync_channel(1);
     let (answer, answers) = sync_channel(4);
@@ -70,34 +83,39 @@ pub(super) fn find(library: &NvmlLibrary, found: &mut Found) -> Option<usize> {
         return Some(0);
     }
     match hear.recv_timeout(STARTS_WITHIN) {
-        Ok(Ok(names)) if names.is_empty() => {
-            found
-                .missing
-                .push(missing("NVIDIA's driver shows no GPU".to_owned(), "in a container: --gpus all"));
-        }
-        Ok(Ok(names)) => {
-            gpus = names.len();
+        Ok(Ok(started)) => {
+            gpus = started.names.len();
+            found.missing.extend(started.missing);
+            if gpus == 0 {
+                let why = "NVIDIA's driver shows no GPU".to_owned();
+                found.missing.push(missing(why, "in a container: --gpus all"));
+                return Some(0);
+            }
             let devices = (0..gpus).map(|number| format!("gpu{number}")).collect();
-            let reader = Nvidia { names, devices, ask, answers, asked_ns: None, told_silence: false };
-            found.readers.push(Box::new(reader));
+            let Started { names, versions, .. } = started;
+            found.readers.push(Box::new(Nvidia {
+                names,
+                versions,
+                devices,
+                ask,
+                answers,
+                asked_ns: None,
+                told_silence: false,
+            }));
         }
         Ok(Err(NvmlError::LibloadingError(_))) => return None,
         Ok(Err(error)) => {
             let why = format!("NVIDIA's library does not start: {error}");
-            found.missing.push(missing(
-                why,
-                "`nvidia-smi` says more; library and kernel module must be of one version",
-            ));
+            let hint = "`nvidia-smi` says more; library and kernel module must be of one version";
+            found.missing.push(missing(why, hint));
         }
         Err(RecvTimeoutError::Timeout) => {
             let why = format!("NVIDIA's library did not start within {} s", STARTS_WITHIN.as_secs());
             found.missing.push(missing(why, "does `nvidia-smi` answer? The driver may need a restart"));
         }
         Err(RecvTimeoutError::Disconnected) => {
-            found.missing.push(missing(
-                "NVIDIA's library failed while it started".to_owned(),
-                "`nvidia-smi` says more",
-            ));
+            let why = "NVIDIA's library failed while it started".to_owned();
+            found.missing.push(missing(why, "`nvidia-smi` says more"));
         }
     }
     Some(gpus)
@@ -106,7 +124,7 @@ pub(super) fn find(library: &NvmlLibrary, found: &mut Found) -> Option<usize> {
 /// The thread that asks the library.
 fn serve(
     library: &NvmlLibrary,
-    say: &SyncSender<Result<Vec<String>, NvmlError>>,
+    say: &SyncSender<Result<Started, NvmlError>>,
     asked: &Receiver<()>,
     answer: &SyncSender<Round>,
 ) {
@@ -121,23 +139,49 @@ fn serve(
             return;
         }
     };
-    let count = nvml.device_count().unwrap_or(0).min(MOST_GPUS);
-    let mut gpus: Vec<Option<Gpu<'_>>> =
-        (0..count).map(|index| nvml.device_by_index(index).ok().map(Gpu::new)).collect();
-    let names = gpus.iter().map(|gpu| gpu.as_ref().map_or_else(|| "?".to_owned(), Gpu::name)).collect();
-    if say.send(Ok(names)).is_err() {
+    let count = match nvml.device_count() {
+        Ok(count) => count.min(MOST_GPUS),
+        Err(error) => {
+            say.send(Err(error)).ok();
+            return;
+        }
+    };
+    let mut started = Started { names: Vec::new(), versions: versions(&nvml), missing: Vec::new() };
+    let mut cards: Vec<Option<Card<'_>>> = Vec::new();
+    for number in 0..count as usize {
+        match nvml.device_by_index(number as u32) {
+            Ok(device) => {
+                let mut card = Card::new(&nvml, device);
+                started.names.push(card.name());
+                let mut absent = Absent::new();
+                // What the first round says is not kept: counters begin with it.
+                if let Err(error) = card.read(now_nanos(), &mut absent, &mut |_| {}) {
+                    started.missing.push(gone(number, &error));
+                    cards.push(None);
+                    continue;
+                }
+                started.missing.extend(untold(number, &absent));
+                cards.push(Some(card));
+            }
+            Err(error) => {
+                started.names.push("that does not open".to_owned());
+                let hint = "`nvidia-smi` says more; in a container pass the device on, or ask for its rights";
+                started.missing.push(missing(format!("gpu{number} does not open: {error}"), hint));
+                cards.push(None);
+            }
+        }
+    }
+    if say.send(Ok(started)).is_err() {
         return;
     }
     while asked.recv().is_ok() {
         let mut round = Round { at_ns: now_nanos(), ..Round::default() };
-        for (number, place) in gpus.iter_mut().enumerate() {
-            let Some(gpu) = place else { continue };
-            if let Err(error) = gpu.read(number, &mut round) {
-                round.lost.push(Missing {
-                    what: "gpu",
-                    why: format!("gpu{number} does not answer any more: {error}"),
-                    hint: "`nvidia-smi` and the kernel's log (Xid) say more; a reset or a restart brings it back".to_owned(),
-                });
+        for (number, place) in cards.iter_mut().enumerate() {
+            let Some(card) = place else { continue };
+            let readings = &mut round.readings;
+            let mut tell = |told: Told| readings.push((number, told));
+            if let Err(error) = card.read(round.at_ns, &mut Absent::new(), &mut tell) {
+                round.lost.push(gone(number, &error));
                 *place = None;
             }
         }
@@ -147,81 +191,50 @@ fn serve(
     }
 }
 
-struct Gpu<'a> {
-    device: Device<'a>,
-    energy: EnergyCounter,
+fn versions(nvml: &Nvml) -> Vec<String> {
+    let driver = nvml.sys_driver_version().ok().map(|version| format!("driver {version}"));
+    let cuda = nvml.sys_cuda_driver_version().ok().map(|version| {
+        format!("CUDA {}.{}", cuda_driver_version_major(version), cuda_driver_version_minor(version))
+    });
+    driver.into_iter().chain(cuda).collect()
 }
 
-impl<'a> Gpu<'a> {
-    fn new(device: Device<'a>) -> Self {
-        Self { device, energy: EnergyCounter::new(None) }
-    }
-
-    fn name(&self) -> String {
-        self.device.name().unwrap_or_else(|_| "NVIDIA GPU".to_owned())
-    }
-
-    /// What a card does not support is left out; the error is that the card is gone.
-    fn read(&mut self, number: usize, round: &mut Round) -> Result<(), NvmlError> {
-        let device = &self.device;
-        let mut tell = |metric, value: f64| round.readings.push((number, metric, value));
-        if let Some(use_) = there(device.utilization_rates())? {
-            tell("utilization_ratio", f64::from(use_.gpu) / 100.0);
-            tell("memory_busy_ratio", f64::from(use_.memory) / 100.0);
-        }
-        if let Some(memory) = there(device.memory_info())? {
-            tell("memory_used_bytes", memory.used as f64);
-            tell("memory_total_bytes", memory.total as f64);
-        }
-        if let Some(milliwatts) = there(device.power_usage())? {
-            tell("power_watts", f64::from(milliwatts) / 1e3);
-        }
-        if let Some(millijoules) = there(device.total_energy_consumption())?
-            && let Step::Used(_) = self.energy.advance(millijoules)
-        {
-            tell("energy_joules", self.energy.total() as f64 / 1e3);
-        }
-        if let Some(celsius) = there(device.temperature(TemperatureSensor::Gpu))? {
-            tell("temperature_celsius", f64::from(celsius));
-        }
-        if let Some(megahertz) = there(device.clock_info(Clock::SM))? {
-            tell("frequency_hertz", f64::from(megahertz) * 1e6);
-        }
-        if let Some(reasons) = there(device.current_throttle_reasons())? {
-            tell("throttle_reasons", reasons.bits() as f64);
-        }
-        Ok(())
-    }
+fn gone(number: usize, error: &NvmlError) -> Missing {
+    let hint = "`nvidia-smi` and the kernel's log (Xid) say more; a reset or a restart brings it back";
+    missing(format!("gpu{number} does not answer any more: {error}"), hint)
 }
 
-/// A value, nothing where this card or this driver does not have it, or that the card is gone.
-fn there<T>(answer: Result<T, NvmlError>) -> Result<Option<T>, NvmlError> {
-    match answer {
-        Ok(value) => Ok(Some(value)),
-        Err(error @ (NvmlError::GpuLost | NvmlError::Uninitialized | NvmlError::ResetRequired)) => Err(error),
-        Err(_) => Ok(None),
+/// One line for everything that fails for the same reason.
+fn untold(number: usize, absent: &Absent) -> Vec<Missing> {
+    let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (what, why) in absent {
+        reasons.entry(why).or_default().push(what);
     }
+    let hint = "another card, a newer driver, or on Windows another driver model has it; the rest is read";
+    let line = |(why, what): (&str, Vec<&str>)| {
+        missing(format!("gpu{number} does not tell its {}: {why}", what.join(", ")), hint)
+    };
+    reasons.into_iter().map(line).collect()
 }
 
 impl Reader for Nvidia {
     fn describe(&self) -> String {
         let gpus = self.devices.iter().zip(&self.names).map(|(device, name)| format!("{device} {name}"));
-        format!("{} (NVML)", gpus.collect::<Vec<_>>().join(", "))
+        let by: Vec<&str> = ["NVML"].into_iter().chain(self.versions.iter().map(String::as_str)).collect();
+        format!("{} ({})", gpus.collect::<Vec<_>>().join(", "), by.join(", "))
     }
 
     fn read(&mut self, at_ns: u64, out: &mut dyn FnMut(Reading<'_>), lost: &mut Vec<Missing>) {
-        let silent = |why: String| Missing {
-            what: "gpu",
-            why,
-            hint: "does `nvidia-smi` answer? The driver may need a restart".to_owned(),
-        };
+        let silent = |why: String| missing(why, "does `nvidia-smi` answer? The driver may need a restart");
         loop {
             match self.answers.try_recv() {
                 Ok(round) => {
                     self.asked_ns = None;
                     self.told_silence = false;
-                    for (number, metric, value) in round.readings {
+                    for (number, Told { pid, metric, value }) in round.readings {
                         let Some(device) = self.devices.get(number) else { continue };
+                        let whose = pid.map(|pid| format!("process-{pid}/{device}"));
+                        let device = whose.as_ref().unwrap_or(device);
                         out(Reading { at_ns: round.at_ns, device, metric, value, source: "nvml" });
                     }
                     lost.extend(round.lost);

@@ -1,0 +1,205 @@
+//! What this machine is, item by item: a value, or why there is none and what would change that.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use ortscope_ort::search::FoundLibrary;
+use ortscope_sources::{MachineFacts, MachineModel};
+use serde::Serialize;
+
+use super::doctor::{NoiseFacts, OrtFacts};
+use crate::report::document::ClockReport;
+use crate::units;
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Item {
+    pub name: &'static str,
+    pub value: Option<String>,
+    /// Why there is no value.
+    pub unavailable: Option<String>,
+    /// What would change that.
+    pub remedy: Option<String>,
+}
+
+fn item(name: &'static str, value: Option<String>, why: &str, remedy: &str) -> Item {
+    let value = value.filter(|value| !value.trim().is_empty());
+    let is_missing = value.is_none();
+    Item {
+        name,
+        value,
+        unavailable: is_missing.then(|| why.to_owned()),
+        remedy: is_missing.then(|| remedy.to_owned()),
+    }
+}
+
+/// What is known of this machine.
+pub struct Facts<'a> {
+    pub machine: &'a MachineFacts,
+    pub model: &'a MachineModel,
+    pub clock: &'a ClockReport,
+    pub noise: &'a NoiseFacts,
+    pub ort: Option<&'a OrtFacts>,
+    pub library: Option<&'a FoundLibrary>,
+    /// Files of settings that exist.
+    pub settings: Vec<PathBuf>,
+    /// Intra-op threads that the settings name.
+    pub threads: Option<u32>,
+    pub accelerators: Vec<String>,
+}
+
+pub fn inventory(facts: &Facts<'_>) -> Vec<Item> {
+    let Facts { machine, model, clock, noise, ort, library, settings, threads, accelerators } = facts;
+    let joined = |parts: &[Option<&str>]| {
+        let parts: Vec<&str> = parts.iter().flatten().copied().collect();
+        (!parts.is_empty()).then(|| parts.join(" "))
+    };
+    let no_library = "no library of ONNX Runtime was loaded";
+    let install = "pip install onnxruntime, or name the library with --ort-library";
+    let mut items = vec![
+        item(
+            "device type",
+            model.kind.map(str::to_owned),
+            "the firmware does not say what kind of machine this is",
+            "nothing to do: no figure depends on it; inside a container the host knows",
+        ),
+        item(
+            "model",
+            joined(&[model.maker.as_deref(), model.model.as_deref()]),
+            "the firmware's table cannot be read here (containers hide it)",
+            "on the machine itself: /sys/class/dmi/id; in a container mount /sys",
+        ),
+        item(
+            "processor",
+            machine.cpu_model.as_ref().map(|model| format!("{model}, {} logical", machine.logical_cpus)),
+            "the system does not name its processor",
+            "on Linux /proc/cpuinfo has it",
+        ),
+        item(
+            "memory",
+            machine.memory_bytes.map(|bytes| units::bytes(bytes as f64)),
+            "the system does not tell its memory",
+            "on Linux /proc/meminfo has it",
+        ),
+        item(
+            "system",
+            joined(&[Some(&machine.os), machine.os_version.as_deref(), Some(&machine.architecture)]),
+            "the system does not tell its name",
+            "nothing to do",
+        ),
+        item(
+            "accelerators",
+            (!accelerators.is_empty()).then(|| accelerators.join("; ")),
+            "no GPU or NPU that tells something was found",
+            "the lines gpu and npu below say why, and what would show one",
+        ),
+        item(
+            "drivers",
+            (!machine.drivers.is_empty()).then(|| {
+                let drivers = machine.drivers.iter().map(|(name, version)| format!("{name} {version}"));
+                drivers.collect::<Vec<_>>().join(", ")
+            }),
+            "no driver of a GPU or NPU is loaded",
+            "install the driver of its maker; in a virtual machine pass the device on",
+        ),
+        item("onnxruntime", ort.map(|ort| ort.version.clone()), no_library, install),
+        item("providers", ort.map(|ort| ort.providers.join(", ")), no_library, install),
+    ];
+    items.extend(ort.iter().flat_map(|ort| backends(ort, *library)));
+    let files: Vec<String> = settings.iter().map(|file| file.display().to_string()).collect();
+    let files = if files.is_empty() { "built-in settings".to_owned() } else { files.join(", ") };
+    let threads = threads.map_or_else(
+        || "ONNX Runtime chooses its threads".to_owned(),
+        |threads| format!("{threads} threads in an operator"),
+    );
+    let how = library.map(|library| format!("library {} ({})", library.path.display(), library.how));
+    items.extend([
+        item("build", ort.map(|ort| ort.build_info.clone()), no_library, install),
+        item("configuration", how.map(|how| format!("{how}; {files}; {threads}")), no_library, install),
+    ]);
+    let governor = machine.governor.as_ref().map(|governor| format!("governor {governor}"));
+    items.extend([
+        item(
+            "clocks",
+            governor,
+            "this system does not show how the processors' clock is governed",
+            "virtual machines hide it; on the machine itself cpufreq or the power plan shows it",
+        ),
+        item(
+            "timer",
+            clock.resolution_ns.map(|step| {
+                let cost = clock
+                    .cost_ns
+                    .map(|cost| format!(", {} per reading", units::nanos(cost)))
+                    .unwrap_or_default();
+                format!("{}: steps of {}{cost}", clock.name, units::nanos(step as f64))
+            }),
+            "the clock did not move while it was read",
+            "measure longer inferences; on Linux see current_clocksource (tsc is best)",
+        ),
+        item(
+            "noise floor",
+            Some(format!(
+                "fixed work of {} varies by {} at p99; a sleep of 1 ms is {} late",
+                units::nanos(noise.median_ns as f64),
+                units::percent(noise.p99_over_median - 1.0),
+                units::nanos(noise.sleep_1ms_late_median_ns as f64)
+            )),
+            "",
+            "",
+        ),
+    ]);
+    items
+}
+
+/// Versions of what stands behind the providers: CUDA, DirectML, OpenVINO, QNN.
+fn backends(ort: &OrtFacts, library: Option<&FoundLibrary>) -> Vec<Item> {
+    let beside = library.and_then(|library| library.path.parent()).map(versions_beside).unwrap_or_default();
+    let others = ort
+        .providers
+        .iter()
+        .filter(|name| !matches!(name.as_str(), "CPUExecutionProvider" | "AzureExecutionProvider"));
+    let versions: Vec<Item> = others
+        .map(|provider| {
+            let device = ort.devices.iter().find(|device| device.ep_name == *provider);
+            let told = device.and_then(|device| device.ep_metadata.get("version")).cloned();
+            let version = told.or_else(|| beside.get(provider.as_str()).cloned());
+            let short = provider.trim_end_matches("ExecutionProvider").to_lowercase();
+            let why = format!("{provider} tells its version only to a session");
+            let remedy = format!(
+                "ortscope run MODEL --provider {short} shows it (placement.provider_versions in the JSON)"
+            );
+            item("backend", version.map(|version| format!("{provider} {version}")), &why, &remedy)
+        })
+        .collect();
+    if versions.is_empty() {
+        let why = "this library has no provider but the CPU's, which has no backend of its own";
+        return vec![item(
+            "backend",
+            None,
+            why,
+            "other flavours: onnxruntime-gpu, -directml, -openvino, -qnn",
+        )];
+    }
+    versions
+}
+
+/// Versions in the names of libraries that lie beside ONNX Runtime's: `libopenvino.so.2500`.
+fn versions_beside(directory: &Path) -> BTreeMap<&'static str, String> {
+    const KNOWN: [(&str, &str, &str); 4] = [
+        ("libopenvino.so.", "OpenVINOExecutionProvider", "OpenVINO"),
+        ("libcudart.so.", "CUDAExecutionProvider", "CUDA runtime"),
+        ("libnvinfer.so.", "TensorrtExecutionProvider", "TensorRT"),
+        ("libmigraphx.so.", "MIGraphXExecutionProvider", "MIGraphX"),
+    ];
+    let files = fs_err::read_dir(directory).into_iter().flatten().flatten();
+    let mut versions = BTreeMap::new();
+    for file in files {
+        let name = file.file_name().to_string_lossy().into_owned();
+        for (prefix, provider, words) in KNOWN {
+            if let Some(version) = name.strip_prefix(prefix).filter(|version| !version.is_empty()) {
+                versions.insert(provider, format!("{words} {version}"));
+            }
+        }
+    }
+    versions
+}

@@ -1,0 +1,231 @@
+//! What devices did during a measurement: energy, heat, counters of the processor.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use ortscope_analyze::carbon::CarbonIntensity;
+use ortscope_analyze::energy::{self, EnergyReport, IdleBaseline, Readings};
+use ortscope_analyze::throttling::{Sensor, Throttled, tells_throttling, throttled};
+use serde::Serialize;
+
+use crate::measure::collect::CollectedDevices;
+use crate::measure::supervise::AtRest;
+
+/// Of devices whose power is told without a counter, those that are no part of another one.
+const POWER_ONLY: &[&str] = &["gpu", "npu", "system"];
+
+/// What the user wants to know about energy beside what is measured anyway.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct EnergyRequest {
+    /// Estimate from this thermal design power where nothing measures.
+    pub tdp_w: Option<f64>,
+    pub carbon: Option<CarbonIntensity>,
+    /// Measure the machine at rest for so long, before and after.
+    pub idle: Option<Duration>,
+}
+
+/// Temperatures and slowed-down clocks of the measured loop.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct HeatReport {
+    pub hottest: Option<Hottest>,
+    /// Devices whose clock was held down. Empty: none of those that tell it was.
+    pub throttled: Vec<Throttled>,
+    /// Whether anything here tells that a clock is held down.
+    pub is_watched: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Hottest {
+    pub device: String,
+    pub celsius: f64,
+}
+
+/// A GPU or an NPU over the measured loop: means, and the most memory. `None`: it does not tell that.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct DeviceReport {
+    pub device: String,
+    /// Of the worker alone, where processes are told apart.
+    pub process_utilization_ratio: Option<f64>,
+    pub power_w: Option<f64>,
+    pub temperature_celsius: Option<f64>,
+    pub frequency_hertz: Option<f64>,
+    /// Percent of the time in which it worked: its busiest engine, all processes together.
+    pub gpu_util: Option<f64>,
+    /// Percent; `mem_util_of` says of what.
+    pub mem_util: Option<f64>,
+    /// `busy`: of the time in which its memory was read or written; `used`: of its bytes.
+    pub mem_util_of: Option<&'static str>,
+    /// In millions of bytes.
+    pub mem_used_mb: Option<f64>,
+    pub mem_total_mb: Option<f64>,
+}
+
+impl DeviceReport {
+    /// `gpu0 73 % busy, 2147 of 8590 MB, 124 W, 64 °C`.
+    pub fn describe(&self) -> String {
+        let mut parts = Vec::new();
+        parts.extend(self.gpu_util.map(|percent| format!("{percent:.0} % busy")));
+        let own = self.process_utilization_ratio;
+        parts.extend(own.map(|ratio| format!("{} by the model", crate::units::percent(ratio))));
+        parts.extend(match (self.mem_used_mb, self.mem_total_mb) {
+            (Some(used), Some(total)) => Some(format!("{used:.0} of {total:.0} MB")),
+            (used, _) => used.map(|used| format!("{used:.0} MB")),
+        });
+        parts.extend(self.power_w.map(|watts| format!("{watts:.0} W")));
+        parts.extend(self.temperature_celsius.map(|celsius| format!("{celsius:.0} °C")));
+        format!("{} {}", self.device, parts.join(", "))
+    }
+}
+
+/// Counters of the processor for the worker, over the measured loop.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct CounterReport {
+    pub instructions_per_inference: Option<f64>,
+    pub cycles_per_inference: Option<f64>,
+    pub instructions_per_cycle: Option<f64>,
+    pub l1_hit_ratio: Option<f64>,
+    pub l3_hit_ratio: Option<f64>,
+}
+
+impl CollectedDevices {
+    fn readings(&self, metric: &str) -> BTreeMap<String, Readings> {
+        let of = self.sensors.iter().filter(|((_, name), _)| name == metric);
+        of.map(|((device, _), readings)| (device.clone(), readings.clone())).collect()
+    }
+
+    fn sensors(&self) -> impl Iterator<Item = Sensor<'_>> {
+        self.sensors.iter().map(|((device, metric), readings)| Sensor { device, metric, readings })
+    }
+
+    /// Counters of energy; of devices that tell only their power, the area under it.
+    fn meters(&self) -> (BTreeMap<String, Readings>, &'static str) {
+        let mut meters = self.readings("energy_joules");
+        let mut how = "counter";
+        for (device, powers) in self.readings("power_watts") {
+            let is_wanted = POWER_ONLY.iter().any(|kind| device.starts_with(kind)) && !device.contains('/');
+            if is_wanted && !meters.contains_key(&device) {
+                meters.insert(device, energy::integrate(&powers));
+                how = "power_integrated";
+            }
+        }
+        (meters, how)
+    }
+
+    /// The error says why there is no figure.
+    pub fn energy(
+        &self,
+        window_ns: (u64, u64),
+        inferences: u64,
+        busy_seconds: f64,
+        rest: &AtRest,
+    ) -> Result<EnergyReport, String> {
+        let (meters, how) = self.meters();
+        if let Some(why) = self.why_no_energy.as_ref().filter(|_| meters.is_empty()) {
+            return Err(why.clone());
+        }
+        let mut report = energy::energy(&meters, "", window_ns, inferences, busy_seconds)?;
+        let sources: BTreeSet<&str> = report
+            .scope
+            .iter()
+            .filter_map(|device| self.energy_sources.get(device))
+            .map(String::as_str)
+            .collect();
+        report.source = sources.into_iter().collect::<Vec<_>>().join(", ");
+        report.how = how;
+        // Of the same devices: one that was not read at rest has no baseline.
+        let at_rest = |devices: &Option<Self>| {
+            let (mut resting, _) = devices.as_ref()?.meters();
+            resting.retain(|device, _| report.scope.contains(device));
+            (resting.len() == report.scope.len()).then(|| energy::mean_power(&resting, (0, u64::MAX)))?
+        };
+        if let Some(idle) = IdleBaseline::new(at_rest(&rest.before), at_rest(&rest.after)) {
+            report.set_idle(idle);
+        }
+        Ok(report)
+    }
+
+    /// Busy share of all processors in the loop.
+    pub fn load(&self, window_ns: (u64, u64)) -> Option<f64> {
+        let readings = self.sensors.get(&("machine".to_owned(), "cpu_busy_ratio".to_owned()))?;
+        let inside = readings.iter().filter(|(at_ns, _)| (window_ns.0..=window_ns.1).contains(at_ns));
+        let values: Vec<f64> = inside.map(|(_, value)| *value).collect();
+        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    }
+
+    pub fn heat(&self, window_ns: (u64, u64)) -> HeatReport {
+        let inside = |(at_ns, _): &&(u64, f64)| (window_ns.0..=window_ns.1).contains(at_ns);
+        let warmest = self.readings("temperature_celsius").into_iter().filter_map(|(device, readings)| {
+            let celsius = readings.iter().filter(inside).map(|(_, value)| *value).reduce(f64::max)?;
+            Some(Hottest { device, celsius })
+        });
+        let is_watched = self.sensors.keys().any(|(_, metric)| tells_throttling(metric));
+        HeatReport {
+            hottest: warmest.max_by(|a, b| a.celsius.total_cmp(&b.celsius)),
+            throttled: throttled(self.sensors(), window_ns),
+            is_watched,
+        }
+    }
+
+    /// GPUs and NPUs that told something. `pid`: the worker.
+    pub fn accelerators(&self, window_ns: (u64, u64), pid: Option<u32>) -> Vec<DeviceReport> {
+        let inside = |device: &str, metric: &str| {
+            let readings = self.sensors.get(&(device.to_owned(), metric.to_owned()))?;
+            let inside = readings.iter().filter(|(at_ns, _)| (window_ns.0..=window_ns.1).contains(at_ns));
+            let values: Vec<f64> = inside.map(|(_, value)| *value).collect();
+            (!values.is_empty()).then_some(values)
+        };
+        let mean = |device: &str, metric: &str| {
+            inside(device, metric).map(|values| values.iter().sum::<f64>() / values.len() as f64)
+        };
+        let most = |device: &str, metric: &str| inside(device, metric)?.into_iter().reduce(f64::max);
+        let is_accelerator = |device: &&String| {
+            (device.starts_with("gpu") || device.starts_with("npu")) && !device.contains('/')
+        };
+        let devices: BTreeSet<&String> =
+            self.sensors.keys().map(|(device, _)| device).filter(is_accelerator).collect();
+        let report = |device: &String| {
+            let (used, total) = (most(device, "memory_used_bytes"), most(device, "memory_total_bytes"));
+            let busy = mean(device, "memory_busy_ratio");
+            let share = used.zip(total).filter(|(_, total)| *total > 0.0).map(|(used, total)| used / total);
+            DeviceReport {
+                device: device.clone(),
+                process_utilization_ratio: pid
+                    .and_then(|pid| mean(&format!("process-{pid}/{device}"), "utilization_ratio")),
+                power_w: mean(device, "power_watts"),
+                temperature_celsius: most(device, "temperature_celsius"),
+                frequency_hertz: mean(device, "frequency_hertz"),
+                gpu_util: mean(device, "utilization_ratio").map(|ratio| ratio * 100.0),
+                mem_util: busy.or(share).map(|ratio| ratio * 100.0),
+                mem_util_of: busy.map(|_| "busy").or(share.map(|_| "used")),
+                mem_used_mb: used.map(|bytes| bytes / 1e6),
+                mem_total_mb: total.map(|bytes| bytes / 1e6),
+            }
+        };
+        devices.into_iter().map(report).collect()
+    }
+
+    /// `None` without counters; the reason is in `why_no_counters`.
+    pub fn counters(&self, window_ns: (u64, u64), inferences: u64) -> Option<CounterReport> {
+        let grown = |metric: &str| {
+            let readings =
+                self.readings(metric).into_iter().find(|(device, _)| device.starts_with("process-"))?.1;
+            let mut inside = readings.iter().filter(|(at_ns, _)| (window_ns.0..=window_ns.1).contains(at_ns));
+            let (first, last) = (inside.next()?, inside.next_back()?);
+            // What was counted between two readings, scaled to the whole loop.
+            let part = (last.0 - first.0) as f64 / (window_ns.1 - window_ns.0).max(1) as f64;
+            Some((last.1 - first.1) / part).filter(|count| count.is_finite() && *count > 0.0)
+        };
+        let (instructions, cycles) = (grown("instructions_count")?, grown("cycles_count"));
+        let each = |count: f64| (inferences > 0).then(|| count / inferences as f64);
+        let hits = |misses: &str, accesses: &str| {
+            grown(misses).zip(grown(accesses)).map(|(misses, all)| (1.0 - misses / all).clamp(0.0, 1.0))
+        };
+        Some(CounterReport {
+            instructions_per_inference: each(instructions),
+            cycles_per_inference: cycles.and_then(each),
+            instructions_per_cycle: cycles.map(|cycles| instructions / cycles),
+            l1_hit_ratio: hits("l1_misses_count", "l1_accesses_count"),
+            l3_hit_ratio: hits("l3_misses_count", "l3_accesses_count"),
+        })
+    }
+}

@@ -1,0 +1,133 @@
+//! The clock of every processor (how busy it is tells the sampler of processes), and what the machine draws from its battery.
+
+use std::path::{Path, PathBuf};
+
+use super::files::{entries, name_of, number, signed, text};
+use super::{Found, Missing, Reader, Reading};
+
+/// The kernel finds out a frequency when it is asked: not more often than the clock is of use.
+const FREQUENCY_NANOS: u64 = 1_000_000_000;
+
+#[derive(Debug)]
+struct Clocks(Vec<(String, PathBuf)>);
+
+pub(super) fn clocks(root: &Path, found: &mut Found) {
+    let is_cpu = |name: &str| {
+        name.strip_prefix("cpu")
+            .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
+    };
+    let cpus = entries(&root.join("sys/devices/system/cpu"), "cpu");
+    let mut files: Vec<(String, PathBuf)> = cpus
+        .into_iter()
+        .filter(|cpu| is_cpu(&name_of(cpu)))
+        .map(|cpu| (name_of(&cpu), cpu.join("cpufreq/scaling_cur_freq")))
+        .collect();
+    files.retain(|(_, file)| number(file).is_ok());
+    if files.is_empty() {
+        found.missing.push(Missing {
+            what: "cpu_frequency",
+            why: "this machine does not show the clock of its processors (most virtual machines do not)"
+                .to_owned(),
+            hint: "on the machine itself a cpufreq driver shows it: intel_pstate, amd_pstate, acpi-cpufreq"
+                .to_owned(),
+        });
+    } else {
+        found.readers.push(Box::new(Clocks(files)));
+    }
+}
+
+impl Reader for Clocks {
+    fn describe(&self) -> String {
+        format!("clocks of {} processors (cpufreq)", self.0.len())
+    }
+
+    fn read(&mut self, at_ns: u64, out: &mut dyn FnMut(Reading<'_>), _lost: &mut Vec<Missing>) {
+        for (device, file) in &self.0 {
+            // A processor that is switched off has none, and comes back.
+            if let Ok(kilohertz @ 1..) = number(file) {
+                let value = kilohertz as f64 * 1e3;
+                out(Reading { at_ns, device, metric: "frequency_hertz", value, source: "cpufreq" });
+            }
+        }
+    }
+
+    fn period_nanos(&self) -> u64 {
+        FREQUENCY_NANOS
+    }
+}
+
+/// Batteries that feed the machine: what they give is what the whole machine draws.
+#[derive(Debug)]
+struct Batteries {
+    directories: Vec<PathBuf>,
+    /// A battery finds out its power every few seconds: the same number again is no new reading.
+    last: Option<f64>,
+}
+
+pub(super) fn battery(root: &Path, found: &mut Found) {
+    let supplies = entries(&root.join("sys/class/power_supply"), "");
+    let is_battery = |supply: &PathBuf| {
+        text(&supply.join("type")).is_ok_and(|kind| kind == "Battery")
+            // Of the machine, not of a mouse.
+            && text(&supply.join("scope")).map_or(true, |scope| scope != "Device")
+    };
+    let directories: Vec<PathBuf> = supplies.into_iter().filter(is_battery).collect();
+    if directories.iter().any(|battery| power_of(battery).is_some() || is_charging(battery)) {
+        found.readers.push(Box::new(Batteries { directories, last: None }));
+    } else {
+        let why = if directories.is_empty() {
+            "this machine has no battery"
+        } else {
+            "the battery does not tell what it gives"
+        };
+        let hint = "a battery measures the whole machine while nothing charges it; other meters need none";
+        found.missing.push(Missing { what: "battery", why: why.to_owned(), hint: hint.to_owned() });
+    }
+}
+
+fn is_charging(battery: &Path) -> bool {
+    text(&battery.join("status"))
+        .is_ok_and(|status| matches!(status.as_str(), "Charging" | "Full" | "Not charging"))
+}
+
+/// Watts, of either sign: drivers differ in what they call negative.
+fn power_of(battery: &Path) -> Option<f64> {
+    if let Ok(microwatts) = signed(&battery.join("power_now")) {
+        return Some((microwatts as f64 / 1e6).abs());
+    }
+    let microamperes = signed(&battery.join("current_now")).ok()? as f64;
+    let microvolts = signed(&battery.join("voltage_now")).ok()? as f64;
+    Some((microamperes * microvolts / 1e12).abs())
+}
+
+impl Reader for Batteries {
+    fn describe(&self) -> String {
+        let state = if self.directories.iter().any(|battery| is_charging(battery)) {
+            "counts only while nothing charges it"
+        } else {
+            "feeds the machine: power of all of it"
+        };
+        let names: Vec<String> = self.directories.iter().map(|battery| name_of(battery)).collect();
+        format!("system (battery {}: {state})", names.join(", "))
+    }
+
+    fn read(&mut self, at_ns: u64, out: &mut dyn FnMut(Reading<'_>), _lost: &mut Vec<Missing>) {
+        let discharges =
+            |battery: &PathBuf| text(&battery.join("status")).is_ok_and(|status| status == "Discharging");
+        let watts: f64 =
+            self.directories.iter().filter(|battery| discharges(battery)).filter_map(|b| power_of(b)).sum();
+        // While one is charged the mains feed the machine.
+        let is_mains = self.directories.iter().any(|battery| is_charging(battery));
+        if is_mains || watts <= 0.0 {
+            self.last = None;
+            return;
+        }
+        if self.last.replace(watts) != Some(watts) {
+            out(Reading { at_ns, device: "system", metric: "power_watts", value: watts, source: "battery" });
+        }
+    }
+
+    fn period_nanos(&self) -> u64 {
+        1_000_000_000
+    }
+}

@@ -1,0 +1,400 @@
+//! Adapters by DXCore, which knows NPUs too, and what they tell of themselves (Windows 11 24H2 and newer). The library is
+//! loaded if it is there; its objects are COM objects whose tables of functions are declared here as the public header has
+//! them.
+
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::mem::transmute;
+use std::ptr::null_mut;
+
+use windows_sys::core::GUID;
+
+use super::kmt::KernelStatistics;
+use super::native::{Function, system_library};
+use crate::devices::adapters::{Adapter, AdapterApi, AdapterState, StateApi};
+
+const FACTORY: GUID = GUID::from_u128(0x78ee5945_c36e_4b13_a669_005dd11c0f06);
+const ADAPTER_LIST: GUID = GUID::from_u128(0x526c7776_40e9_459b_b711_f32ad76dfc28);
+const ADAPTER: GUID = GUID::from_u128(0xf0db4c7f_fe5a_42a2_bd62_f2a6cf6fc83e);
+/// `IDXCoreAdapter1`.
+const ADAPTER_1: GUID = GUID::from_u128(0xa0783366_cfa3_43be_9d79_55b2da97c63c);
+const ATTRIBUTE_D3D12_GRAPHICS: GUID = GUID::from_u128(0x0c9ece4d_2f6e_4f01_8c96_e89e331b47b1);
+const ATTRIBUTE_D3D12_CORE_COMPUTE: GUID = GUID::from_u128(0x248e2800_a793_4724_abaa_23a6de1be090);
+const ATTRIBUTE_GENERIC_ML: GUID = GUID::from_u128(0xb71b0d41_1088_422f_a27c_0250b7d3a988);
+const ATTRIBUTE_NPU: GUID = GUID::from_u128(0xd46140c4_add7_451b_9e56_06fe8c3b58ed);
+/// Adapters of one list that are looked at.
+const MOST_ADAPTERS: u32 = 64;
+/// Engines of one adapter that are asked; real ones have less than twenty.
+const MOST_ENGINES: u32 = 64;
+
+/// Properties of an adapter, by the header's numbers.
+mod property {
+    pub const LUID: u32 = 0;
+    pub const DRIVER_VERSION: u32 = 1;
+    pub const DRIVER_DESCRIPTION: u32 = 2;
+    pub const DEDICATED_MEMORY: u32 = 7;
+    pub const SHARED_MEMORY: u32 = 9;
+    pub const IS_HARDWARE: u32 = 11;
+    pub const IS_INTEGRATED: u32 = 12;
+    pub const ENGINE_COUNT: u32 = 16;
+}
+
+/// What an adapter can be asked, by the header's numbers.
+mod state {
+    pub const MEMORY_USAGE: u32 = 2;
+    pub const ENGINE_RUNNING_TIME: u32 = 4;
+    pub const TEMPERATURE: u32 = 6;
+    pub const ENGINE_FREQUENCY: u32 = 9;
+}
+
+/// `DXCoreAdapterEngineIndex`; for memory the second number says which: 0 its own, 1 the machine's.
+#[repr(C)]
+struct Which {
+    physical: u32,
+    which: u32,
+}
+
+/// `DXCoreEngineQueryOutput`: microseconds.
+#[repr(C)]
+#[derive(Default)]
+struct RunningTime {
+    micros: u64,
+    succeeded: u8,
+}
+
+/// `DXCoreMemoryUsage`.
+#[repr(C)]
+#[derive(Default)]
+struct MemoryUsage {
+    committed: u64,
+    resident: u64,
+}
+
+/// `DXCoreFrequencyQueryOutput`.
+#[repr(C)]
+#[derive(Default)]
+struct Frequency {
+    hertz: u64,
+    most: u64,
+    most_overclocked: u64,
+}
+
+type Query = unsafe extern "system" fn(*mut c_void, *const GUID, *mut *mut c_void) -> i32;
+type Count = unsafe extern "system" fn(*mut c_void) -> u32;
+
+/// `IDXCoreAdapterFactory`.
+#[repr(C)]
+struct FactoryTable {
+    query: Query,
+    add: Count,
+    release: Count,
+    create_list:
+        unsafe extern "system" fn(*mut c_void, u32, *const GUID, *const GUID, *mut *mut c_void) -> i32,
+}
+
+/// `IDXCoreAdapterList`.
+#[repr(C)]
+struct ListTable {
+    query: Query,
+    add: Count,
+    release: Count,
+    get: unsafe extern "system" fn(*mut c_void, u32, *const GUID, *mut *mut c_void) -> i32,
+    count: Count,
+}
+
+/// `IDXCoreAdapter`. A C++ `bool` is one byte.
+#[repr(C)]
+struct AdapterTable {
+    query: Query,
+    add: Count,
+    release: Count,
+    is_valid: unsafe extern "system" fn(*mut c_void) -> u8,
+    is_attribute_supported: unsafe extern "system" fn(*mut c_void, *const GUID) -> u8,
+    is_property_supported: unsafe extern "system" fn(*mut c_void, u32) -> u8,
+    get_property: unsafe extern "system" fn(*mut c_void, u32, usize, *mut c_void) -> i32,
+    get_property_size: unsafe extern "system" fn(*mut c_void, u32, *mut usize) -> i32,
+    is_query_state_supported: unsafe extern "system" fn(*mut c_void, u32) -> u8,
+    query_state: Ask,
+    is_set_state_supported: unsafe extern "system" fn(*mut c_void, u32) -> u8,
+    set_state: unsafe extern "system" fn(*mut c_void, u32, usize, *const c_void, usize, *const c_void) -> i32,
+    get_factory: Query,
+}
+
+/// `IDXCoreAdapter1`: one function more.
+#[repr(C)]
+struct AdapterTable1 {
+    base: AdapterTable,
+    get_property_with_input: Ask,
+}
+
+/// A number, what is asked (its length first), and the room for the answer (its length first).
+type Ask = unsafe extern "system" fn(*mut c_void, u32, usize, *const c_void, usize, *mut c_void) -> i32;
+
+/// An object that is released when it is dropped. `T` is its table.
+struct Object<T> {
+    pointer: *mut c_void,
+    _table: std::marker::PhantomData<T>,
+}
+
+impl<T> Object<T> {
+    /// `None` for no object.
+    ///
+    /// # Safety
+    /// The pointer is null, or a COM object of this table that is given up to the caller.
+    unsafe fn own(pointer: *mut c_void) -> Option<Self> {
+        (!pointer.is_null()).then_some(Self { pointer, _table: std::marker::PhantomData })
+    }
+
+    fn table(&self) -> &T {
+        // SAFETY: an object begins with a pointer to its table, which lives as long as the library; it is never unloaded.
+        unsafe { &**self.pointer.cast::<*const T>() }
+    }
+}
+
+// SAFETY: DXCore's objects may be used by any thread; these are used by one at a time.
+unsafe impl<T> Send for Object<T> {}
+
+impl<T> Drop for Object<T> {
+    fn drop(&mut self) {
+        /// Every table begins so.
+        #[repr(C)]
+        struct Unknown {
+            query: Query,
+            add: Count,
+            release: Count,
+        }
+        // SAFETY: as in `table`; every COM object has these three functions, and this reference is given up once.
+        unsafe { ((**self.pointer.cast::<*const Unknown>()).release)(self.pointer) };
+    }
+}
+
+/// Adapters that were listed, kept to be asked.
+#[derive(Default)]
+pub(super) struct WindowsAdapters {
+    listed: BTreeMap<u64, Object<AdapterTable1>>,
+}
+
+impl AdapterApi for WindowsAdapters {
+    fn adapters(&mut self) -> Result<Vec<Adapter>, String> {
+        type Create = unsafe extern "system" fn(*const GUID, *mut *mut c_void) -> i32;
+        let create = system_library("dxcore.dll", c"DXCoreCreateAdapterFactory")
+            .ok_or_else(|| "this Windows has no dxcore.dll, which names GPUs and NPUs".to_owned())?;
+        // SAFETY: this is the function's documented signature.
+        let create = unsafe { transmute::<Function, Create>(create) };
+        let mut pointer = null_mut();
+        // SAFETY: a live GUID and a live place for the object.
+        let status = unsafe { create(&FACTORY, &mut pointer) };
+        // SAFETY: the function gives an object of the interface that was asked for, or null.
+        let factory = unsafe { Object::<FactoryTable>::own(pointer) };
+        let factory = factory
+            .filter(|_| status >= 0)
+            .ok_or_else(|| format!("DXCore does not start: 0x{status:08X}"))?;
+        let mut found: Vec<Adapter> = Vec::new();
+        let mut known = false;
+        // Kinds of adapters; Windows before 11 does not know the last two.
+        for kind in
+            [ATTRIBUTE_D3D12_GRAPHICS, ATTRIBUTE_D3D12_CORE_COMPUTE, ATTRIBUTE_GENERIC_ML, ATTRIBUTE_NPU]
+        {
+            let mut pointer = null_mut();
+            // SAFETY: the factory is live, one live GUID is passed as a list of one, the place for the object is live.
+            let status = unsafe {
+                (factory.table().create_list)(factory.pointer, 1, &kind, &ADAPTER_LIST, &mut pointer)
+            };
+            // SAFETY: as above.
+            let Some(list) = (unsafe { Object::<ListTable>::own(pointer) }).filter(|_| status >= 0) else {
+                continue;
+            };
+            known = true;
+            // SAFETY: the list is live.
+            let count = unsafe { (list.table().count)(list.pointer) }.min(MOST_ADAPTERS);
+            for index in 0..count {
+                let mut pointer = null_mut();
+                // SAFETY: the list is live, the index is below its count, the place for the object is live.
+                let status = unsafe { (list.table().get)(list.pointer, index, &ADAPTER, &mut pointer) };
+                // SAFETY: as above.
+                let adapter = (unsafe { Object::<AdapterTable>::own(pointer) }).filter(|_| status >= 0);
+                if let Some((object, adapter)) =
+                    adapter.and_then(|object| describe(&object).map(|adapter| (object, adapter)))
+                    && found.iter().all(|known| known.id != adapter.id)
+                {
+                    self.listed.extend(newer(&object).map(|newer| (adapter.id, newer)));
+                    found.push(adapter);
+                }
+            }
+        }
+        if known { Ok(found) } else { Err("DXCore lists no kind of adapter".to_owned()) }
+    }
+
+    fn build(&self) -> Option<u32> {
+        super::build()
+    }
+
+    fn states(&mut self) -> Vec<Box<dyn StateApi>> {
+        let mut states: Vec<Box<dyn StateApi>> = Vec::new();
+        let mut listed = std::mem::take(&mut self.listed);
+        listed.retain(|_, adapter| {
+            [state::ENGINE_RUNNING_TIME, state::MEMORY_USAGE, state::TEMPERATURE]
+                .iter()
+                .any(|state| adapter.answers(*state))
+        });
+        if !listed.is_empty() {
+            states.push(Box::new(OwnStates { adapters: listed }));
+        }
+        states.push(Box::new(KernelStatistics::default()));
+        states
+    }
+}
+
+/// The newer interface of the same adapter; `None` before Windows 11 24H2.
+fn newer(adapter: &Object<AdapterTable>) -> Option<Object<AdapterTable1>> {
+    let mut pointer = null_mut();
+    // SAFETY: the adapter, the GUID and the place for the object are live.
+    let status = unsafe { (adapter.table().query)(adapter.pointer, &ADAPTER_1, &mut pointer) };
+    // SAFETY: the function gives an object of the interface that was asked for, or null.
+    unsafe { Object::<AdapterTable1>::own(pointer) }.filter(|_| status >= 0)
+}
+
+impl Object<AdapterTable1> {
+    fn answers(&self, state: u32) -> bool {
+        // SAFETY: the adapter is live.
+        unsafe { (self.table().base.is_query_state_supported)(self.pointer, state) != 0 }
+    }
+
+    /// Asks one question; `None` if it has no answer.
+    fn ask<Q, A: Default>(&self, state: u32, question: &Q) -> Option<A> {
+        let mut answer = A::default();
+        // SAFETY: the adapter is live; question and answer are live and as long as they say, and both are plain numbers in
+        // the header's layout.
+        let status = unsafe {
+            (self.table().base.query_state)(
+                self.pointer,
+                state,
+                size_of::<Q>(),
+                (&raw const *question).cast(),
+                size_of::<A>(),
+                (&raw mut answer).cast(),
+            )
+        };
+        (status >= 0).then_some(answer)
+    }
+
+    fn engines(&self) -> u32 {
+        let (physical, mut count) = (0_u32, 0_u32);
+        // SAFETY: the adapter is live; question and answer are one live number each.
+        let status = unsafe {
+            (self.table().get_property_with_input)(
+                self.pointer,
+                property::ENGINE_COUNT,
+                size_of::<u32>(),
+                (&raw const physical).cast(),
+                size_of::<u32>(),
+                (&raw mut count).cast(),
+            )
+        };
+        // Who does not tell how many is asked one after the other until one is not there.
+        if status >= 0 && count > 0 { count.min(MOST_ENGINES) } else { MOST_ENGINES }
+    }
+}
+
+/// What adapters tell of themselves.
+struct OwnStates {
+    adapters: BTreeMap<u64, Object<AdapterTable1>>,
+}
+
+impl StateApi for OwnStates {
+    fn source(&self) -> &'static str {
+        "dxcore"
+    }
+
+    fn is_last_resort(&self) -> bool {
+        false
+    }
+
+    fn state(&mut self, id: u64) -> Option<AdapterState> {
+        const PHYSICAL: u32 = 0;
+        let adapter = self.adapters.get(&id)?;
+        let mut told = AdapterState::default();
+        if adapter.answers(state::ENGINE_RUNNING_TIME) {
+            let times = (0..adapter.engines()).map_while(|engine| {
+                let which = Which { physical: PHYSICAL, which: engine };
+                adapter.ask::<_, RunningTime>(state::ENGINE_RUNNING_TIME, &which)
+            });
+            told.engines_ns = times.map(|time| time.micros.saturating_mul(1000)).collect();
+        }
+        if adapter.answers(state::MEMORY_USAGE) {
+            let used = |which| {
+                adapter.ask::<_, MemoryUsage>(state::MEMORY_USAGE, &Which { physical: PHYSICAL, which })
+            };
+            let parts: Vec<u64> =
+                [used(0), used(1)].into_iter().flatten().map(|usage| usage.resident).collect();
+            told.used_bytes = (!parts.is_empty()).then(|| parts.iter().sum());
+        }
+        if adapter.answers(state::TEMPERATURE) {
+            told.celsius = adapter.ask::<_, f32>(state::TEMPERATURE, &PHYSICAL).map(f64::from);
+        }
+        if adapter.answers(state::ENGINE_FREQUENCY) {
+            let clocks = (0..adapter.engines()).map_while(|engine| {
+                adapter.ask::<_, Frequency>(
+                    state::ENGINE_FREQUENCY,
+                    &Which { physical: PHYSICAL, which: engine },
+                )
+            });
+            told.hertz = clocks.map(|clock| clock.hertz as f64).reduce(f64::max);
+        }
+        Some(told)
+    }
+}
+
+fn describe(adapter: &Object<AdapterTable>) -> Option<Adapter> {
+    let id = number(adapter, property::LUID)?;
+    let flag = |which: u32| bytes(adapter, which, 1).and_then(|bytes| bytes.first().map(|byte| *byte != 0));
+    // SAFETY: the adapter and the GUID are live.
+    let is_npu = unsafe { (adapter.table().is_attribute_supported)(adapter.pointer, &ATTRIBUTE_NPU) != 0 };
+    let name =
+        text(adapter, property::DRIVER_DESCRIPTION).unwrap_or_else(|| "adapter without a name".to_owned());
+    let version = number(adapter, property::DRIVER_VERSION).map(|version| {
+        let part = |shift: u32| (version >> shift) & 0xFFFF;
+        format!("{}.{}.{}.{}", part(48), part(32), part(16), part(0))
+    });
+    Some(Adapter {
+        id,
+        name,
+        is_npu,
+        is_integrated: flag(property::IS_INTEGRATED),
+        is_software: flag(property::IS_HARDWARE) == Some(false),
+        driver: version,
+        dedicated_bytes: number(adapter, property::DEDICATED_MEMORY),
+        shared_bytes: number(adapter, property::SHARED_MEMORY),
+    })
+}
+
+/// A property of at most so many bytes.
+fn bytes(adapter: &Object<AdapterTable>, property: u32, most: usize) -> Option<Vec<u8>> {
+    let (table, object) = (adapter.table(), adapter.pointer);
+    // SAFETY: the adapter is live.
+    if unsafe { (table.is_property_supported)(object, property) } == 0 {
+        return None;
+    }
+    let mut size = 0;
+    // SAFETY: the adapter and the place for the size are live.
+    let status = unsafe { (table.get_property_size)(object, property, &mut size) };
+    if status < 0 || size == 0 || size > most {
+        return None;
+    }
+    let mut room = vec![0u8; size];
+    // SAFETY: the buffer is live and as long as it says.
+    let status = unsafe { (table.get_property)(object, property, size, room.as_mut_ptr().cast()) };
+    (status >= 0).then_some(room)
+}
+
+fn number(adapter: &Object<AdapterTable>, property: u32) -> Option<u64> {
+    let bytes = bytes(adapter, property, 8)?;
+    Some(u64::from_le_bytes(bytes.try_into().ok()?))
+}
+
+/// UTF-8 that ends with a zero.
+fn text(adapter: &Object<AdapterTable>, property: u32) -> Option<String> {
+    let bytes = bytes(adapter, property, 4096)?;
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    Some(String::from_utf8_lossy(&bytes[..end]).trim().to_owned()).filter(|text| !text.is_empty())
+}

@@ -1,0 +1,75 @@
+//! How long engines of an adapter worked, by the statistics of the graphics kernel (D3DKMT): the last resort, where neither
+//! the adapter itself nor the counters of the system tell it. The interface is not documented for programs, and does not
+//! change.
+
+use std::mem::transmute;
+
+use windows_sys::Wdk::Graphics::Direct3D::{
+    D3DKMT_QUERYSTATISTICS, D3DKMT_QUERYSTATISTICS_0, D3DKMT_QUERYSTATISTICS_ADAPTER,
+    D3DKMT_QUERYSTATISTICS_NODE, D3DKMT_QUERYSTATISTICS_QUERY_NODE,
+};
+use windows_sys::Win32::Foundation::LUID;
+
+use super::native::{Function, system_library};
+use crate::devices::adapters::{AdapterState, StateApi};
+
+/// Running times are told in units of 100 ns, as programs that show them divide them.
+const NANOS_PER_UNIT: u64 = 100;
+/// Engines of one adapter that are asked.
+const MOST_NODES: u32 = 64;
+
+type Query = unsafe extern "system" fn(*mut D3DKMT_QUERYSTATISTICS) -> i32;
+
+/// Its library brings that of windows with it: it is loaded only when it is asked.
+#[derive(Default)]
+pub(super) struct KernelStatistics {
+    query: Option<Option<Query>>,
+}
+
+/// `None` where the function is not there.
+fn load() -> Option<Query> {
+    let query = system_library("gdi32.dll", c"D3DKMTQueryStatistics")?;
+    // SAFETY: this is the function's signature in the header of the driver kit.
+    Some(unsafe { transmute::<Function, Query>(query) })
+}
+
+impl KernelStatistics {
+    /// `None` if the kernel refuses.
+    fn ask(&mut self, kind: i32, id: u64, node: u32) -> Option<D3DKMT_QUERYSTATISTICS> {
+        let query = (*self.query.get_or_insert_with(load))?;
+        let mut question = D3DKMT_QUERYSTATISTICS {
+            Type: kind,
+            AdapterLuid: LUID { LowPart: id as u32, HighPart: (id >> 32) as i32 },
+            Anonymous: D3DKMT_QUERYSTATISTICS_0 {
+                QueryNode: D3DKMT_QUERYSTATISTICS_QUERY_NODE { NodeId: node },
+            },
+            ..D3DKMT_QUERYSTATISTICS::default()
+        };
+        // SAFETY: the structure is live, of the header's layout, and holds the answer too.
+        let status = unsafe { query(&mut question) };
+        (status >= 0).then_some(question)
+    }
+}
+
+impl StateApi for KernelStatistics {
+    fn source(&self) -> &'static str {
+        "d3dkmt"
+    }
+
+    fn is_last_resort(&self) -> bool {
+        true
+    }
+
+    fn state(&mut self, id: u64) -> Option<AdapterState> {
+        let adapter = self.ask(D3DKMT_QUERYSTATISTICS_ADAPTER, id, 0)?;
+        // SAFETY: this is the member that the kernel fills for this question; any bits are numbers.
+        let nodes = unsafe { adapter.QueryResult.AdapterInformation.NodeCount }.min(MOST_NODES);
+        let times = (0..nodes).map_while(|node| {
+            let answer = self.ask(D3DKMT_QUERYSTATISTICS_NODE, id, node)?;
+            // SAFETY: as above.
+            let time = unsafe { answer.QueryResult.NodeInformation.GlobalInformation.RunningTime };
+            u64::try_from(time).ok()?.checked_mul(NANOS_PER_UNIT)
+        });
+        Some(AdapterState { engines_ns: times.collect(), ..AdapterState::default() })
+    }
+}

@@ -1,0 +1,176 @@
+//! Performance counters of Windows: one query that is kept, by English names, as arrays of all instances.
+
+use std::mem::transmute;
+use std::ptr::null;
+
+use super::native::{Function, system_library};
+use crate::devices::adapters::{CounterApi, CounterSet};
+
+/// Names are those of every language's Windows, since `PdhAddEnglishCounterW` translates them.
+const COUNTERS: [(CounterSet, &str); 9] = [
+    (CounterSet::EnginePercent, r"\GPU Engine(*)\Utilization Percentage"),
+    (CounterSet::AdapterDedicated, r"\GPU Adapter Memory(*)\Dedicated Usage"),
+    (CounterSet::AdapterShared, r"\GPU Adapter Memory(*)\Shared Usage"),
+    (CounterSet::ProcessCommitted, r"\GPU Process Memory(*)\Total Committed"),
+    (CounterSet::ProcessLocal, r"\GPU Process Memory(*)\Local Usage"),
+    (CounterSet::PerformanceLimit, r"\Processor Information(*)\% Performance Limit"),
+    (CounterSet::PerformancePercent, r"\Processor Information(*)\% Processor Performance"),
+    (CounterSet::NominalMegahertz, r"\Processor Information(*)\Processor Frequency"),
+    (CounterSet::ThermalZone, r"\Thermal Zone Information(*)\Temperature"),
+];
+/// `PDH_FMT_DOUBLE | PDH_FMT_NOCAP100`: processes of several engines exceed 100.
+const FORMAT: u32 = 0x200 | 0x8000;
+const MORE_DATA: u32 = 0x8000_07D2;
+/// A counter without an instance now: nobody uses the device.
+const NO_DATA: u32 = 0x8000_07D5;
+const NO_INSTANCE: u32 = 0x8000_07D1;
+/// Bytes of an answer; a desktop has some hundred kilobytes.
+const MOST_BYTES: u32 = 64 << 20;
+
+type OpenQuery = unsafe extern "system" fn(*const u16, usize, *mut isize) -> u32;
+type AddCounter = unsafe extern "system" fn(isize, *const u16, usize, *mut isize) -> u32;
+type Collect = unsafe extern "system" fn(isize) -> u32;
+type Array = unsafe extern "system" fn(isize, u32, *mut u32, *mut u32, *mut Item) -> u32;
+type Close = unsafe extern "system" fn(isize) -> u32;
+
+/// `PDH_FMT_COUNTERVALUE_ITEM_W` with a double in it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Item {
+    name: *const u16,
+    status: u32,
+    _space: u32,
+    value: f64,
+}
+
+pub(super) struct Counters {
+    query: isize,
+    counters: Vec<(CounterSet, isize)>,
+    collect: Collect,
+    array: Array,
+    close: Close,
+    /// In units of the items' alignment; it grows and is kept.
+    room: Vec<Item>,
+}
+
+impl Counters {
+    pub(super) fn open() -> Result<Self, String> {
+        let function = |name| {
+            system_library("pdh.dll", name)
+                .ok_or_else(|| "this Windows has no performance counters (pdh.dll)".to_owned())
+        };
+        let (open, add, collect, array, close) = (
+            function(c"PdhOpenQueryW")?,
+            function(c"PdhAddEnglishCounterW")?,
+            function(c"PdhCollectQueryData")?,
+            function(c"PdhGetFormattedCounterArrayW")?,
+            function(c"PdhCloseQuery")?,
+        );
+        // SAFETY: these are the functions' documented signatures; handles are as wide as pointers.
+        let (open, add, collect, array, close) = unsafe {
+            (
+                transmute::<Function, OpenQuery>(open),
+                transmute::<Function, AddCounter>(add),
+                transmute::<Function, Collect>(collect),
+                transmute::<Function, Array>(array),
+                transmute::<Function, Close>(close),
+            )
+        };
+        let mut query = 0;
+        // SAFETY: a live place for the handle; no file of records is named.
+        let status = unsafe { open(null(), 0, &mut query) };
+        if status != 0 {
+            return Err(format!("performance counters do not open: 0x{status:08X}"));
+        }
+        let mut opened = Self { query, counters: Vec::new(), collect, array, close, room: Vec::new() };
+        let mut why = 0;
+        for (set, path) in COUNTERS {
+            let path: Vec<u16> = path.encode_utf16().chain([0]).collect();
+            let mut counter = 0;
+            // SAFETY: the query is open, the path is live and ends with a zero, the place for the handle is live.
+            match unsafe { add(query, path.as_ptr(), 0, &mut counter) } {
+                0 => opened.counters.push((set, counter)),
+                status => why = status,
+            }
+        }
+        if opened.counters.is_empty() {
+            return Err(format!("this Windows has none of the counters that are read: 0x{why:08X}"));
+        }
+        // The first collection is what the next one is compared with.
+        opened.collect().ok();
+        Ok(opened)
+    }
+}
+
+impl CounterApi for Counters {
+    fn collect(&mut self) -> Result<(), String> {
+        // SAFETY: the query is open.
+        match unsafe { (self.collect)(self.query) } {
+            0 | NO_DATA | NO_INSTANCE => Ok(()),
+            status => Err(format!("0x{status:08X}")),
+        }
+    }
+
+    fn values(&mut self, set: CounterSet, each: &mut dyn FnMut(&str, f64)) -> Result<(), String> {
+        let counter = self.counters.iter().find(|(known, _)| *known == set).map(|(_, counter)| *counter);
+        let Some(counter) = counter else { return Err(format!("this Windows has no counter {set:?}")) };
+        // Instances come and go between two calls.
+        for _ in 0..4 {
+            let mut bytes = u32::try_from(self.room.len() * size_of::<Item>()).unwrap_or(0);
+            let mut count = 0;
+            let room = if bytes == 0 { std::ptr::null_mut() } else { self.room.as_mut_ptr() };
+            // SAFETY: the counter belongs to the open query; the buffer is live, aligned and `bytes` long, or none of no bytes.
+            let status = unsafe { (self.array)(counter, FORMAT, &mut bytes, &mut count, room) };
+            match status {
+                MORE_DATA if bytes <= MOST_BYTES => {
+                    let items = (bytes as usize).div_ceil(size_of::<Item>()) + 64;
+                    self.room = vec![Item { name: null(), status: 0, _space: 0, value: 0.0 }; items];
+                }
+                0 => {
+                    for item in self.room.iter().take(count as usize) {
+                        // Valid, or new since the last time.
+                        if item.status > 1 || item.name.is_null() {
+                            continue;
+                        }
+                        each(&self.name(item.name), item.value);
+                    }
+                    return Ok(());
+                }
+                NO_DATA | NO_INSTANCE => return Ok(()),
+                status => return Err(format!("counter {set:?}: 0x{status:08X}")),
+            }
+        }
+        Err(format!("the instances of counter {set:?} change faster than they are read"))
+    }
+}
+
+impl Counters {
+    /// Names stand behind the items in the same buffer.
+    fn name(&self, name: *const u16) -> String {
+        let begin = self.room.as_ptr().cast::<u16>();
+        let end = begin.wrapping_add(self.room.len() * size_of::<Item>() / 2);
+        let mut text = Vec::new();
+        let mut at = name;
+        while at >= begin && at < end {
+            // SAFETY: the place is inside of the buffer, which is live; the system wrote UTF-16 there.
+            let unit = unsafe { at.read_unaligned() };
+            if unit == 0 {
+                break;
+            }
+            text.push(unit);
+            at = at.wrapping_add(1);
+        }
+        String::from_utf16_lossy(&text)
+    }
+}
+
+// SAFETY: the pointers in the buffer show into the buffer; handles of a query may be used by any thread, and are used by
+// one at a time.
+unsafe impl Send for Counters {}
+
+impl Drop for Counters {
+    fn drop(&mut self) {
+        // SAFETY: the query was opened by `open` and is closed once; its counters go with it.
+        unsafe { (self.close)(self.query) };
+    }
+}
