@@ -1,7 +1,7 @@
 //! A trace that grows while it is recorded: a sink that draws every batch and puts whole packets into the file each second.
 //! The file opens at any moment, also after a kill; times are those of the machine's monotonic clock.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -119,13 +119,17 @@ impl LiveTrace {
     }
 }
 
+/// Its owner's alone, as all exports are.
 fn open(path: &Path) -> Result<File, ExportError> {
-    OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| match error.kind() {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let made = tempfile::Builder::new().prefix(".ortscope-trace-").suffix(".partial").tempfile_in(parent);
+    let file = made.map_err(|error| ExportError::file(path, &error))?;
+    file.persist_noclobber(path).map_err(|error| match error.error.kind() {
         io::ErrorKind::AlreadyExists => {
             let message = format!("{} exists already", path.display());
             ExportError::usage(message, "choose another name, or remove it first")
         }
-        _ => ExportError::file(path, &error),
+        _ => ExportError::file(path, &error.error),
     })
 }
 
