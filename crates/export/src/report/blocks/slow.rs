@@ -165,7 +165,7 @@ mod tests {
         ];
         assert_eq!(
             in_words(&found),
-            ["cpu3 held its clock down", "gpu0 92 % busy", "gpu0 45 W", "machine 85 % busy"]
+            ["cpu3 held its clock down", "gpu0 92 % busy", "gpu0 45.0 W", "machine 85 % busy"]
         );
     }
 }
