@@ -201,7 +201,11 @@ impl CollectedDevices {
                 mem_total_mb: total.map(|bytes| bytes / 1e6),
             }
         };
-        devices.into_iter().map(report).collect()
+        // One that fell silent before the loop has told nothing of it.
+        let is_known = |report: &DeviceReport| {
+            *report != DeviceReport { device: report.device.clone(), ..DeviceReport::default() }
+        };
+        devices.into_iter().map(report).filter(is_known).collect()
     }
 
     /// `None` without counters; the reason is in `why_no_counters`.

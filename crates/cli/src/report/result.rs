@@ -461,7 +461,11 @@ impl RunResult {
                     let why = "it was not told how busy the processors were; --duration 3s measures longer";
                     self.unavailable.insert("energy_estimate", why.to_owned());
                 }
-                self.unavailable.insert("energy.power_w", why);
+                // A meter that vanished is the reason, not the time.
+                let lost =
+                    devices.lost.iter().map(|(_, lost)| lost).find(|lost| !why.contains(lost.as_str()));
+                let lost = lost.map(|lost| format!("; {lost}")).unwrap_or_default();
+                self.unavailable.insert("energy.power_w", format!("{why}{lost}"));
             }
         }
         if request.carbon.is_some() && self.energy.is_none() {
