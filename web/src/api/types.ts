@@ -629,6 +629,15 @@ export interface SlowInference {
   }[];
   verdict: "yes" | "partly" | "no" | "unknown";
   sentence: string;
+  /** What devices and the machine did around it, read within 100 ms. */
+  around: {
+    device: string;
+    metric: string;
+    value: number;
+    distance_ms: number;
+    /** The reading is a mean of so long a time. */
+    mean_of_ms: number | null;
+  }[];
 }
 
 // ---------------------------------------------------------------------------------------------------- GET /operators

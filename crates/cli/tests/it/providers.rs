@@ -69,13 +69,18 @@ fn energy_is_divided_by_device_time() {
     for of in slowest.iter().flat_map(|one| one["around"].as_array().expect("a list")) {
         assert!(of["distance_ms"].as_f64().is_some_and(|ms| ms <= 100.0), "{of}");
     }
-    // The report of the recording says the same for those it calls slow.
+    // The report of the recording says the same for those it calls slow. Power is the difference of two readings: an
+    // inference before the second one has none, and neither has one behind the last.
     let report = place.ortscope(&["report", "e", "--json"]).expect_code(0).json();
-    let shown =
+    let mut shown =
         report.pointer("/sessions/0/slow/shown").and_then(Value::as_array).cloned().unwrap_or_default();
-    for one in &shown {
-        let around = one["around"].as_array().expect("a list");
-        assert!(around.iter().any(|of| is_power(&of)), "{one}");
+    let start = |one: &Value| one["start_seconds"].as_f64().expect("a time");
+    shown.sort_by(|one, other| start(one).total_cmp(&start(other)));
+    let has_power = |one: &Value| one["around"].as_array().expect("a list").iter().any(|of| is_power(&of));
+    let (first, last) = (shown.iter().position(has_power), shown.iter().rposition(has_power));
+    if let (Some(first), Some(last)) = (first, last) {
+        let without = shown[first..=last].iter().find(|one| !has_power(one));
+        assert_eq!(without, None, "it lies between readings");
     }
 }
 
