@@ -177,10 +177,20 @@ pub fn machine_times() -> Option<crate::devices::MachineTimes> {
     Some(crate::devices::MachineTimes { busy, idle: units(idle) })
 }
 
+/// What to do where Wine has not what Windows has: no right and no repair would bring it.
+const ON_WINDOWS: &str = "this is Wine: Windows itself has it";
+
 /// Energy events are Linux'.
 pub fn energy_events(_root: &std::path::Path, _found: &mut crate::devices::Found) {}
 
 pub fn hardware_counters(_pids: &[u32]) -> Result<Box<dyn crate::devices::Reader>, crate::devices::Missing> {
+    if native::is_wine() {
+        return Err(crate::devices::Missing {
+            what: "cpu_counters",
+            why: "Wine has no event tracing, in which Windows counts instructions and caches".to_owned(),
+            hint: ON_WINDOWS.to_owned(),
+        });
+    }
     Err(crate::devices::Missing {
         what: "cpu_counters",
         why: "Windows counts instructions and caches only in event tracing, for administrators".to_owned(),
@@ -195,6 +205,9 @@ pub fn find_devices(nvidia: usize, found: &mut crate::devices::Found) -> &'stati
     let counters = pdh::Counters::open()
         .map(|counters| Box::new(counters) as Box<dyn crate::devices::adapters::CounterApi>);
     crate::devices::adapters::find(&mut dxcore::WindowsAdapters::default(), counters, nvidia, found);
+    if native::is_wine() {
+        found.missing.iter_mut().for_each(|missing| missing.hint = ON_WINDOWS.to_owned());
+    }
     &["energy", "gpu", "npu", "temperature", "throttling"]
 }
 
