@@ -54,7 +54,9 @@ def acquire(config: Dict[str, Any]) -> None:
                     record=bool(config.get("record", True)),
                     store=config.get("store"),
                     name=config.get("name"),
-                    command=" ".join(sys.argv) if sys.argv else None,
+                    command=list(sys.argv) if sys.argv else None,
+                    encrypt=config.get("encrypt"),
+                    key_file=config.get("key_file"),
                 )
                 try:
                     _native.write_to(made.channel, made.own_channel)

@@ -107,7 +107,8 @@ class Monitor(InferenceMonitor, BatchMonitor):
     """Records this program's inferences; ``with Monitor():`` or ``start()`` and ``stop()``, or just use it.
 
     ``record=False`` keeps only the live view. ``store`` is the directory of recordings, ``name`` a name of your own for
-    this one, ``sampling_hz`` how often the process itself is sampled.
+    this one, ``sampling_hz`` how often the process itself is sampled. ``encrypt=True`` encrypts the recording with the key in
+    ``key_file``, in ``ORTSCOPE_KEY`` or in the system's key store (``ortscope key new`` makes one).
     """
 
     def __init__(
@@ -118,6 +119,8 @@ class Monitor(InferenceMonitor, BatchMonitor):
         record: bool = True,
         sampling_hz: float = 10.0,
         subject: Optional[str] = None,
+        encrypt: Optional[bool] = None,
+        key_file: Optional[Any] = None,
     ) -> None:
         if not isinstance(sampling_hz, (int, float)) or not 0.1 <= sampling_hz <= 1000:
             raise ValueError("sampling_hz must lie between 0.1 and 1000, not %r" % (sampling_hz,))
@@ -127,6 +130,8 @@ class Monitor(InferenceMonitor, BatchMonitor):
             "record": record,
             "sampling_hz": sampling_hz,
             "subject": subject,
+            "encrypt": encrypt,
+            "key_file": key_file,
         }
         self._lock = threading.RLock()
         self._started = False

@@ -40,7 +40,9 @@ class Observer:
         record: bool,
         store: Optional[_Path] = ...,
         name: Optional[str] = ...,
-        command: Optional[str] = ...,
+        command: Optional[List[str]] = ...,
+        encrypt: Optional[bool] = ...,
+        key_file: Optional[_Path] = ...,
     ) -> None: ...
     channel: str
     own_channel: str

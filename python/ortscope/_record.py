@@ -76,7 +76,7 @@ def _run(command: List[str], options: Any) -> int:
         record=True,
         store=options.store,
         name=options.save,
-        command=" ".join(command),
+        command=command,
     )
     reason = "the program ended"
     code = 1

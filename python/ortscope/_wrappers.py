@@ -17,7 +17,7 @@ _Made = Callable[..., Any]
 def _run(original: Any, begin: Any, end: Any, failed: Any, unusual: Any) -> _Made:
     # What a caller left out is ONNX Runtime's to complain about: such a call is recorded as a run that failed.
     def run(self, output_names=..., input_feed=..., run_options=None):  # type: ignore[no-untyped-def]
-        start = begin(self)
+        start = begin(self, input_feed)
         if start is None or output_names is ... or input_feed is ...:
             given = {"output_names": output_names, "input_feed": input_feed, "run_options": run_options}
             return unusual(self, **{name: value for name, value in given.items() if value is not ...})

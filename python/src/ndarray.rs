@@ -5,7 +5,7 @@
 //! are read through Python.
 #![expect(unsafe_code, reason = "reads the head of numpy's array object")]
 
-use std::sync::atomic::{AtomicI64, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use ortscope_sources::programs::NamedShape;
 use pyo3::ffi;
@@ -65,7 +65,6 @@ pub fn learn(py: Python<'_>) {
 #[derive(Debug)]
 pub struct LastShapes {
     used: AtomicUsize,
-    batch_size: AtomicU32,
     numbers: [AtomicI64; MOST_NUMBERS],
 }
 
@@ -73,7 +72,7 @@ impl Default for LastShapes {
     fn default() -> Self {
         // No feed has as many numbers: the first one is new.
         let used = AtomicUsize::new(usize::MAX);
-        Self { used, batch_size: AtomicU32::new(0), numbers: [const { AtomicI64::new(0) }; MOST_NUMBERS] }
+        Self { used, numbers: [const { AtomicI64::new(0) }; MOST_NUMBERS] }
     }
 }
 
@@ -104,12 +103,12 @@ unsafe fn all_numbers(feed: *mut ffi::PyObject, mut each: impl FnMut(i64) -> boo
     true
 }
 
-/// The batch size of a feed whose shapes are those of last time; `None` if they are others.
+/// Whether the shapes of a feed are those of last time.
 ///
 /// # Safety
 /// `feed` is a valid object and the GIL is held. Runs no Python code and keeps no reference.
 #[inline]
-pub unsafe fn same_shapes(feed: *mut ffi::PyObject, last: &LastShapes) -> Option<u32> {
+pub unsafe fn same_shapes(feed: *mut ffi::PyObject, last: &LastShapes) -> bool {
     let mut position = 0;
     // SAFETY: the caller's.
     let same = unsafe {
@@ -119,8 +118,7 @@ pub unsafe fn same_shapes(feed: *mut ffi::PyObject, last: &LastShapes) -> Option
             known.is_none_or(|known| known.load(Ordering::Relaxed) == number)
         })
     };
-    let same = same && position.min(MOST_NUMBERS) == last.used.load(Ordering::Relaxed);
-    same.then(|| last.batch_size.load(Ordering::Relaxed))
+    same && position.min(MOST_NUMBERS) == last.used.load(Ordering::Relaxed)
 }
 
 /// Remembers the shapes of a feed. Gives its batch size: the first dimension of the first input, 0 if it has none.
@@ -140,10 +138,8 @@ pub unsafe fn remember(feed: *mut ffi::PyObject, last: &LastShapes) -> u32 {
         });
     }
     let number = |at: usize| if at < used { last.numbers[at].load(Ordering::Relaxed) } else { 0 };
-    let batch_size = if number(0) >= 1 { u32::try_from(number(1)).unwrap_or(0) } else { 0 };
     last.used.store(used, Ordering::Relaxed);
-    last.batch_size.store(batch_size, Ordering::Relaxed);
-    batch_size
+    if number(0) >= 1 { u32::try_from(number(1)).unwrap_or(0) } else { 0 }
 }
 
 /// # Safety

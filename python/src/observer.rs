@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 use ortscope_channel::ChannelHome;
 use ortscope_core::pipeline::{Pipeline, PipelineReport, RunningPipeline};
 use ortscope_sources::programs::{ProcessChange, ProgramsSource, ReadProgress, is_alive};
-use ortscope_sources::sampler::{ProcessSampler, Rates, SamplerOptions, Targets};
-use ortscope_store::{Finished, NewRecording, RecordingWriter, Retention, Store};
+use ortscope_sources::sampler::{
+    CommandLines, ProcessSampler, Rates, SamplerOptions, Targets, command_shown,
+};
+use ortscope_store::{Finished, KeySources, NewRecording, RecordingWriter, Retention, Store};
 use pyo3::prelude::*;
 use serde_json::json;
 
@@ -56,7 +58,7 @@ struct Ended {
 impl Observer {
     /// Begins. `pids` are sampled, with their children if `children`; `record=False` keeps only the live view.
     #[new]
-    #[pyo3(signature = (subject, origin, pids, children, sampling_hz, record, store=None, name=None, command=None))]
+    #[pyo3(signature = (subject, origin, pids, children, sampling_hz, record, store=None, name=None, command=None, encrypt=None, key_file=None))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn new(
         py: Python<'_>,
@@ -68,12 +70,23 @@ impl Observer {
         record: bool,
         store: Option<PathBuf>,
         name: Option<String>,
-        command: Option<String>,
+        command: Option<Vec<String>>,
+        encrypt: Option<bool>,
+        key_file: Option<PathBuf>,
     ) -> PyResult<Self> {
         let sampler = sampler(pids, children, sampling_hz)?;
         let (root, retention) = rows::store_settings(store)?;
+        let encrypts = encrypt.map_or_else(|| Ok(rows::configuration()?.store.encrypt), PyResult::Ok)?;
+        if key_file.is_some() {
+            rows::look_for_keys(key_file);
+        }
+        // Words of a program's command line can be secrets.
+        let command = command.map(|words| command_shown(&words, CommandLines::Redacted));
         py.detach(|| {
-            let store = Store::open(root);
+            let mut store = Store::open(root);
+            if encrypts && record {
+                store = store.encrypted_with(KeySources::current().first().map_err(errors::store)?);
+            }
             let new = NewRecording {
                 origin,
                 subject,

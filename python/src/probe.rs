@@ -1,6 +1,6 @@
 //! The probe of one session: numbers its inferences, notices when the shapes of its inputs change, writes the records.
 
-use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use ortscope_channel::{InferenceRecord, Phase};
@@ -9,6 +9,7 @@ use ortscope_sources::programs::{NamedShape, ProgramMessage, SessionNote};
 use pyo3::prelude::*;
 
 use crate::call::hot::HOT;
+use crate::call::seats::Seat;
 use crate::ndarray::LastShapes;
 use crate::output;
 
@@ -21,10 +22,11 @@ const MOST_SHAPE_CHANGES: u32 = 100_000;
 #[derive(Debug)]
 #[repr(C)]
 pub struct Probe {
+    /// What changes with every inference.
+    seat: &'static Seat,
     number: u16,
     /// How often the shapes were told.
     shape_changes: AtomicU32,
-    next_sequence: AtomicU64,
     /// Runs until the next profiled one; negative: none is.
     until_profile: AtomicI64,
     pub shapes: LastShapes,
@@ -50,10 +52,11 @@ impl Probe {
     /// The number of the next inference, which is the caller's.
     #[inline]
     pub fn next(&self) -> u64 {
-        // With the GIL held nobody comes between the two.
-        let sequence = self.next_sequence.load(Ordering::Relaxed);
-        self.next_sequence.store(sequence + 1, Ordering::Relaxed);
-        sequence
+        self.seat.next()
+    }
+
+    pub fn seat(&self) -> &'static Seat {
+        self.seat
     }
 
     #[inline]
@@ -162,6 +165,7 @@ impl Probe {
 impl Drop for Probe {
     fn drop(&mut self) {
         HOT.forget_probes();
+        self.seat.leave();
         output::forget(self.number);
     }
 }
@@ -197,9 +201,9 @@ impl Probe {
         );
         HOT.forget_probes();
         Self {
+            seat: Seat::take(number),
             number,
             shape_changes: AtomicU32::new(0),
-            next_sequence: AtomicU64::new(0),
             until_profile: AtomicI64::new(-1),
             shapes: LastShapes::default(),
             profile_every: AtomicI64::new(0),
@@ -243,6 +247,6 @@ impl Probe {
     /// Inferences so far.
     #[getter]
     fn count(&self) -> u64 {
-        self.next_sequence.load(Ordering::Relaxed)
+        self.seat.inferences()
     }
 }

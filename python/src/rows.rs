@@ -7,7 +7,7 @@ use ortscope_core::batch::Batch;
 use ortscope_core::config::Config;
 use ortscope_core::schema::TableId;
 use ortscope_core::tables::{Scan, Tables};
-use ortscope_store::{Recording, Retention, Store};
+use ortscope_store::{KeySources, Recording, Retention, Store, set_key_sources};
 use pyo3::prelude::*;
 
 use crate::errors;
@@ -32,6 +32,7 @@ pub fn configuration() -> PyResult<Config> {
 pub fn store_settings(named: Option<PathBuf>) -> PyResult<(PathBuf, Retention)> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let config = configuration()?;
+    look_for_keys(config.store.key_file.clone());
     let default = || {
         let base = variable("XDG_DATA_HOME")
             .or_else(|| variable("LOCALAPPDATA"))
@@ -53,6 +54,13 @@ pub fn store_settings(named: Option<PathBuf>) -> PyResult<(PathBuf, Retention)> 
         keep_tagged: true,
     };
     Ok((root, retention))
+}
+
+/// Where keys of encrypted recordings are looked for, as by the program: a file, `ORTSCOPE_KEY`, the system's key store.
+pub fn look_for_keys(file: Option<PathBuf>) {
+    let system: fn() -> Result<Option<String>, String> =
+        || ortscope_sources::key_store::read("ortscope:recordings");
+    set_key_sources(KeySources { file, system: Some(system) });
 }
 
 /// Where recordings are kept.
@@ -86,6 +94,7 @@ pub fn table_names(py: Python<'_>, run: &str, store: Option<PathBuf>) -> PyResul
 fn open(run: &str, store: Option<PathBuf>) -> PyResult<Recording> {
     let path = Path::new(run);
     let path = if path.join("manifest.json").is_file() {
+        look_for_keys(configuration()?.store.key_file);
         path.to_owned()
     } else {
         Store::open(store_settings(store)?.0).resolve(run).map_err(errors::store)?

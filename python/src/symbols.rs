@@ -1,4 +1,5 @@
-//! A function of the interpreter that is not in its stable interface before Python 3.12, although it exists since 3.9.
+//! What the system's linker and libraries are asked for: a function of the interpreter that is not in its stable interface
+//! before Python 3.12, although it exists since 3.9; to be called in children of `fork`.
 
 use std::ffi::c_void;
 
@@ -9,8 +10,25 @@ pub fn find(py: Python<'_>, name: &str) -> Option<*const c_void> {
     in_interpreter(py, name)
 }
 
+/// Has `child` called first thing in every child of `fork`, by whomever it is called.
+pub fn at_fork_in_child(child: extern "C" fn()) {
+    in_children(child);
+}
+
 std::cfg_select! {
     unix => {
+        type Handler = Option<extern "C" fn()>;
+
+        #[expect(unsafe_code, reason = "a function of the C library")]
+        fn in_children(child: extern "C" fn()) {
+            unsafe extern "C" {
+                fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> std::ffi::c_int;
+            }
+            // SAFETY: the declaration is that of POSIX. It fails without memory only, in which case a child still has
+            // `os.register_at_fork`.
+            let _failed = unsafe { pthread_atfork(None, None, Some(child)) };
+        }
+
         #[expect(unsafe_code, reason = "asks the dynamic linker")]
         fn in_interpreter(_py: Python<'_>, name: &str) -> Option<*const c_void> {
             let program = libloading::os::unix::Library::this();
@@ -20,6 +38,10 @@ std::cfg_select! {
         }
     }
     windows => {
+        fn in_children(_child: extern "C" fn()) {
+            // There is no `fork`.
+        }
+
         #[expect(unsafe_code, reason = "asks the dynamic linker")]
         fn in_interpreter(py: Python<'_>, name: &str) -> Option<*const c_void> {
             let version = py.version_info();
@@ -31,6 +53,8 @@ std::cfg_select! {
         }
     }
     _ => {
+        fn in_children(_child: extern "C" fn()) {}
+
         fn in_interpreter(_py: Python<'_>, _name: &str) -> Option<*const c_void> {
             None
         }

@@ -62,3 +62,11 @@ def reshape():
     graph += _bytes(11, _value("x", FLOAT, ("n",))) + _bytes(11, _value("shape", INT64, ("k",)))
     graph += _bytes(12, _value("y", FLOAT, ("a", "b")))
     return _model(graph)
+
+
+def add_weights(weights):
+    """y = x + w, with these bytes as the four weights."""
+    initializer = _number(1, 1) + _number(1, 4) + _number(2, FLOAT) + _bytes(8, "w") + _bytes(9, weights)
+    graph = _bytes(1, _node("Add", ["x", "w"], ["y"], "add")) + _bytes(2, "add_weights") + _bytes(5, initializer)
+    graph += _bytes(11, _value("x", FLOAT, (1, 4))) + _bytes(12, _value("y", FLOAT, (1, 4)))
+    return _model(graph)

@@ -40,6 +40,23 @@ impl Arguments {
         self.words.len() != before
     }
 
+    /// Takes an option with its value out, written `--name value` or `--name=value`.
+    pub(crate) fn value(&mut self, name: &str) -> Result<Option<String>, UsageError> {
+        let with_value = format!("{name}=");
+        let Some(at) = self.words.iter().position(|word| word == name || word.starts_with(&with_value))
+        else {
+            return Ok(None);
+        };
+        let word = self.words.remove(at);
+        if let Some(value) = word.strip_prefix(&with_value) {
+            return Ok(Some(value.to_owned()));
+        }
+        if at < self.words.len() {
+            return Ok(Some(self.words.remove(at)));
+        }
+        Err(UsageError(format!("`{name}` needs a value")))
+    }
+
     /// Takes the next word that is not a flag.
     pub(crate) fn word(&mut self) -> Option<String> {
         let at = self.words.iter().position(|word| !word.starts_with('-'))?;
@@ -86,6 +103,15 @@ mod tests {
         assert_eq!(given.word().as_deref(), Some("model.onnx"));
         assert_eq!(given.trailing(), ["--runs", "10"]);
         assert!(given.finish().is_ok());
+    }
+
+    #[test]
+    fn options_have_values() {
+        let mut given = arguments("--seed 7 --soak=20m --full");
+        assert_eq!(given.value("--seed").expect("a value").as_deref(), Some("7"));
+        assert_eq!(given.value("--soak").expect("a value").as_deref(), Some("20m"));
+        assert!(given.value("--seed").expect("none").is_none() && given.flag("--full"));
+        assert!(arguments("--seed").value("--seed").is_err());
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! `cargo xtask deps`: the architecture as a test. Who may use whom, what the core may never pull in, and where
-//! OS-dependent code and `unsafe` may stand. The tables below are the rules; `DESIGN` decisions change here first.
+//! `cargo xtask deps`: the architecture as a test. Who may use whom, what the core may never pull in, under
+//! which licence, and where OS-dependent code and `unsafe` may stand. The tables below are the rules; `DESIGN` decisions change here first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,6 +13,7 @@ use crate::arguments::Arguments;
 use crate::environment::Workspace;
 use crate::process::capture;
 use crate::source_scan::Code;
+use crate::{licences, unsafe_inventory};
 
 /// Our crates and the crates of ours each may use, without the `ortscope-` in front. A crate that is not here may not
 /// exist. `xtask` uses none, so that tasks start fast.
@@ -69,15 +70,20 @@ const OS_CFG_ALLOWED: &[(&str, &str)] = &[
 #[rustfmt::skip]
 const UNSAFE_ALLOWED: &[(&str, &str)] = &[
     ("crates/core/src/clock/os.rs", "reads the OS clock"),
+    ("crates/channel/src/last_ring.rs", "a ring that belongs to a thread is reached by an address"),
     ("crates/channel/src/shared_memory.rs", "atomics in a memory-mapped file"),
+    ("crates/channel/src/shared_memory_model.rs", "the same in a model of loom, which checks every access; in no build but that"),
     ("crates/sources/src/peak.rs", "calls code for instructions that were detected"),
     ("crates/sources/src/etw/raw.rs", "reads what the pointers of an EVENT_RECORD show"),
     ("crates/sources/src/etw/consumer.rs", "hands on the promise about these pointers"),
     ("crates/sources/src/windows/", "system calls have no safe wrapper"),
     ("crates/sources/src/linux/proc/clock.rs", "CPU clocks of other processes have no safe wrapper"),
     ("crates/sources/src/linux/proc/exits.rs", "the ioctl for exit codes has no safe wrapper"),
+    ("crates/sources/src/linux/heap.rs", "settings of the allocator have no safe wrapper"),
     ("crates/sources/src/linux/shared.rs", "memory shared with the kernel: maps and rings"),
     ("crates/sources/src/linux/bpf/call.rs", "bpf(2) has no safe wrapper"),
+    ("crates/sources/src/linux/amd_smi.rs", "functions of a C library that is loaded at run time"),
+    ("crates/sources/src/linux/key_store.rs", "add_key and keyctl have no safe wrapper"),
     ("crates/sources/src/linux/accel.rs", "the ioctl of an NPU's driver has no safe wrapper"),
     ("crates/sources/src/linux/perf_open.rs", "perf_event_open has no safe wrapper"),
     ("crates/ort/src/api.rs", "reads functions out of the C API's table"),
@@ -105,9 +111,15 @@ const UNSAFE_ALLOWED: &[(&str, &str)] = &[
     ("python/src/symbols.rs", "asks the dynamic linker for one function"),
 ];
 
-pub(crate) fn main(arguments: Arguments) -> Result<ExitCode> {
+pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
+    let write = arguments.flag("--write");
     arguments.finish()?;
-    let problems = check(&Workspace::find()?)?;
+    let workspace = Workspace::find()?;
+    if write {
+        let page = unsafe_inventory::page(&sources(&workspace.root)?, UNSAFE_ALLOWED);
+        unsafe_inventory::write(&workspace.root, &page)?;
+    }
+    let problems = check(&workspace)?;
     Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -135,12 +147,16 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Vec<String>> {
             problems.extend(banned_dependencies(&metadata, krate, banned));
         }
     }
-    problems.extend(wrong_sources(&workspace.root)?);
+    let sources = sources(&workspace.root)?;
+    problems.extend(wrong_sources(&sources));
+    let inventory = unsafe_inventory::page(&sources, UNSAFE_ALLOWED);
+    problems.extend(unsafe_inventory::problem(&workspace.root, &inventory));
+    problems.extend(licences::check(&workspace.root, &metadata)?);
     for problem in &problems {
         eprintln!("error: {problem}");
     }
     if problems.is_empty() {
-        println!("  every arrow, OS cfg and unsafe stands where it may");
+        println!("  every arrow, OS cfg and unsafe stands where it may, every licence goes with ours");
     }
     Ok(problems)
 }
@@ -241,31 +257,39 @@ fn banned_dependencies(metadata: &Value, krate: &Crate, banned: &[&str]) -> Vec<
     problems
 }
 
-fn wrong_sources(root: &Path) -> Result<Vec<String>> {
+/// Every source of ours by its name from the root, in order.
+fn sources(root: &Path) -> Result<Vec<(String, String)>> {
     let mut files = Vec::new();
     for dir in ["crates", "python", "xtask"] {
         rust_sources(&root.join(dir), &mut files)?;
     }
     files.sort();
+    let read = |file: &PathBuf| {
+        let name = file.strip_prefix(root).unwrap_or(file).to_string_lossy().replace('\\', "/");
+        let source = fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
+        Ok((name, source))
+    };
+    files.iter().map(read).collect()
+}
+
+fn wrong_sources(sources: &[(String, String)]) -> Vec<String> {
     let mut problems = Vec::new();
-    for file in files {
-        let name = file.strip_prefix(root).unwrap_or(&file).to_string_lossy().replace('\\', "/");
-        let source = fs::read_to_string(&file).with_context(|| format!("cannot read {name}"))?;
-        let code = Code::new(&source);
-        if !is_allowed(&name, OS_CFG_ALLOWED) {
+    for (name, source) in sources {
+        let code = Code::new(source);
+        if !is_allowed(name, OS_CFG_ALLOWED) {
             let lines = code.lines_with_cfg(OS_PREDICATES);
             problems.extend(lines.iter().map(|line| {
                 format!("{name}:{line}: OS-dependent cfg outside its seams (xtask/src/deps.rs lists them)")
             }));
         }
-        if !is_allowed(&name, UNSAFE_ALLOWED) {
+        if !is_allowed(name, UNSAFE_ALLOWED) {
             let lines = code.lines_with_word("unsafe");
             problems.extend(lines.iter().map(|line| {
                 format!("{name}:{line}: unsafe outside the modules that may have it (xtask/src/deps.rs lists them)")
             }));
         }
     }
-    Ok(problems)
+    problems
 }
 
 fn is_allowed(file: &str, list: &[(&str, &str)]) -> bool {

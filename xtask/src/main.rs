@@ -11,7 +11,9 @@ mod bench;
 mod deps;
 mod dist;
 mod environment;
+mod fuzz;
 mod generate;
+mod licences;
 mod models;
 mod process;
 mod python;
@@ -20,7 +22,10 @@ mod runtimes;
 mod servers;
 mod source_scan;
 mod summary;
+mod supply_chain;
 mod test;
+mod trust;
+mod unsafe_inventory;
 mod web;
 mod windows;
 
@@ -49,6 +54,12 @@ const TASKS: &[Task] = &[
         run: test::main,
     },
     Task {
+        name: "trust",
+        usage: "trust [--full] [--soak DURATION] [--seed N] [--only PART] [--json]",
+        about: "break it on purpose: power loss, flipped bits, disks that refuse, kill -9, much load, a day of virtual time; a long run with --soak 20m",
+        run: trust::main,
+    },
+    Task {
         name: "windows",
         usage: "windows [--check [--build] | --arm | --test [FILTER] | --program | --python]",
         about: "compile for Windows from here, run the tests and the Python package under Wine; all of it without an option",
@@ -68,9 +79,15 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "deps",
-        usage: "deps",
-        about: "check who may use whom, where OS cfg and unsafe may stand",
+        usage: "deps [--write]",
+        about: "check who may use whom, under which licence, where OS cfg and unsafe may stand; --write writes docs/UNSAFE.md",
         run: deps::main,
+    },
+    Task {
+        name: "fuzz",
+        usage: "fuzz [TARGET…] [--executions N] | --list | --fold FILE…",
+        about: "hostile input for every reader; fuzz/LOG.md adds up what was tried, --fold takes the output of other runs in",
+        run: fuzz::main,
     },
     Task {
         name: "gen",

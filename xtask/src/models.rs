@@ -75,6 +75,8 @@ const MODELS: &[Model] = &[
     },
     // One node: what remains of a run is the cost of the call.
     Model { name: "identity", origin: Origin::Generated { script: "make_identity.py" } },
+    // A hundred small nodes: many operators in little time.
+    Model { name: "chain100", origin: Origin::Generated { script: "make_hundred_nodes.py" } },
 ];
 
 impl Model {

@@ -48,6 +48,15 @@ pub(crate) const OPENVINO: Plugin = Plugin {
     library: "onnxruntime_ep_openvino/libonnxruntime_providers_openvino_plugin.so",
 };
 
+/// ONNX Runtime with OpenVINO inside, which runs on processors of every maker.
+pub(crate) const OPENVINO_INSIDE: Plugin = Plugin {
+    name: "openvino-inside",
+    package: "onnxruntime-openvino==1.24.1",
+    platform: "--platform=manylinux_2_28_x86_64",
+    folders: &["onnxruntime/capi"],
+    library: "onnxruntime/capi/libonnxruntime.so.1.24.1",
+};
+
 /// From here on Python's Linux packages contain the library.
 const FIRST_MINOR_ON_PYPI: u32 = 19;
 

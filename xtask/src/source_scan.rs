@@ -20,6 +20,13 @@ impl Code {
         words(&self.0).filter(|at| &self.0[at.clone()] == word).map(|at| self.line(at.start)).collect()
     }
 
+    /// How often `unsafe` begins a block, and how often it marks anything else: a function, an implementation, a type.
+    pub(crate) fn unsafe_uses(&self) -> (usize, usize) {
+        let uses = || words(&self.0).filter(|at| &self.0[at.clone()] == "unsafe");
+        let blocks = uses().filter(|at| self.0[at.end..].trim_start().starts_with('{')).count();
+        (blocks, uses().count() - blocks)
+    }
+
     /// The lines of conditional compilation (`cfg`, `cfg!`, `cfg_attr`, `cfg_select!`) that mention one of `predicates`.
     pub(crate) fn lines_with_cfg(&self, predicates: &[&str]) -> Vec<usize> {
         let is_cfg = |at: &Range<usize>| matches!(&self.0[at.clone()], "cfg" | "cfg_attr" | "cfg_select");

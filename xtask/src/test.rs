@@ -16,7 +16,7 @@ use crate::environment::{Environment, TO_TEST, Workspace};
 use crate::process::{self, Tee, Unavailable, seconds, succeed, tee};
 use crate::runtimes::{self, Platform};
 use crate::summary::{Counts, Outcome, Summary};
-use crate::{api, deps, models, python, run, servers, web, windows};
+use crate::{api, deps, models, python, run, servers, supply_chain, trust, web, windows};
 
 /// What a nextest run without a single test ends with.
 const NEXTEST_NO_TESTS: i32 = 4;
@@ -73,8 +73,11 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
     });
     summary.step("api", || api::check(&run::build_program(&workspace)?, full));
     python_steps(&mut summary, full);
+    summary.step("trust", trust::step);
+    summary.step("supply chain", || supply_chain::check(&workspace));
     summary.step("windows check", || windows::check(&workspace, false));
     if full {
+        summary.step("loom", || supply_chain::loom(&workspace));
         summary.step("windows tests", || {
             let mut environment = Environment::open(Workspace::find()?, TO_TEST, false)?;
             windows::test(&mut environment, &filter)
@@ -129,6 +132,7 @@ pub(crate) struct Prepared {
     models: PathBuf,
     qnn_plugin: Option<PathBuf>,
     openvino_plugin: Option<PathBuf>,
+    openvino_inside: Option<PathBuf>,
     /// Also the long tests with servers of other projects.
     full: bool,
 }
@@ -147,6 +151,9 @@ impl Prepared {
         }
         if let Some(plugin) = &self.openvino_plugin {
             tests.env("ORTSCOPE_TEST_OPENVINO_PLUGIN", plugin);
+        }
+        if let Some(library) = &self.openvino_inside {
+            tests.env("ORTSCOPE_TEST_OPENVINO_ORT", library);
         }
         if self.full {
             tests.env("ORTSCOPE_TEST_SERVERS", "1");
@@ -170,6 +177,7 @@ fn prepare(summary: &mut Summary, full: bool) -> Option<Prepared> {
             models: environment.models_dir(),
             qnn_plugin: None,
             openvino_plugin: None,
+            openvino_inside: None,
             full,
         };
         opened = Some((environment, prepared));
@@ -184,7 +192,9 @@ fn prepare(summary: &mut Summary, full: bool) -> Option<Prepared> {
             prepared.qnn_plugin = qnn.as_ref().ok().cloned();
             let openvino = runtimes::fetch_plugin(&environment, &runtimes::OPENVINO);
             prepared.openvino_plugin = openvino.as_ref().ok().cloned();
-            all_or_reasons([("qnn", qnn), ("openvino", openvino)].into_iter())
+            let inside = runtimes::fetch_plugin(&environment, &runtimes::OPENVINO_INSIDE);
+            prepared.openvino_inside = inside.as_ref().ok().cloned();
+            all_or_reasons([("qnn", qnn), ("openvino", openvino), ("openvino-inside", inside)].into_iter())
         });
     }
     Some(prepared)

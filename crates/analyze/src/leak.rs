@@ -226,6 +226,37 @@ pub fn detect_leak(points: &[MemoryPoint]) -> LeakReport {
     report
 }
 
+/// How something grows with time, whatever its noise.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Growth {
+    /// Per unit of the points' x.
+    pub slope: f64,
+    /// Bounds that hold together with 95 %.
+    pub low: f64,
+    pub high: f64,
+    pub windows: usize,
+}
+
+/// The growth of a series in the order of x, by the lowest values of its windows as above: peaks within a window do not
+/// matter. Each window is compared with the one half of the series later (Theil's incomplete method), so that what rises and
+/// falls again, as a file in memory that is filled and given back, is no trend. `None` for a series that is too short.
+pub fn growth(points: &[(f64, f64)]) -> Option<Growth> {
+    let length = points.len() / MOST_WINDOWS;
+    if length < 2 {
+        return None;
+    }
+    let floor = |window: &[(f64, f64)]| {
+        let x = window.iter().map(|point| point.0).sum::<f64>() / window.len() as f64;
+        (x, window.iter().map(|point| point.1).fold(f64::INFINITY, f64::min))
+    };
+    let floors: Vec<(f64, f64)> = points.chunks_exact(length).take(MOST_WINDOWS).map(floor).collect();
+    let (early, late) = floors.split_at(floors.len() / 2);
+    let slope = |(early, late): (&(f64, f64), &(f64, f64))| (late.1 - early.1) / (late.0 - early.0);
+    let slopes: Vec<f64> = early.iter().zip(late).map(slope).collect();
+    let bounds = signed_rank_bounds(&slopes, 0.025)?;
+    Some(Growth { slope: bounds.estimate, low: bounds.low?, high: bounds.high?, windows: floors.len() })
+}
+
 /// Memory that the arena hands out and never gets back is its growth. So is what it reserves, but only if the process
 /// grew by as much: an arena doubles itself, and what it does not touch takes no memory.
 fn place((before, after): (ArenaPoint, ArenaPoint), growth: f64) -> LeakPlace {
@@ -374,6 +405,28 @@ mod tests {
 
     const PAGE: u64 = 4096;
     const BASE: u64 = 80 << 20;
+
+    #[test]
+    fn growth_has_an_interval_and_peaks_do_not_move_it() {
+        let mut random = Random::new(3);
+        // 900 seconds; a peak of 8 MB every now and then.
+        let mut memory = |per_hour: f64| -> Vec<(f64, f64)> {
+            let at = |second: u32| f64::from(second) / 3600.0;
+            let mut noise = || random.normal() * 0.01 + if random.normal() > 1.5 { 8.0 } else { 0.0 };
+            (0..900).map(|second| (at(second), 40.0 + per_hour * at(second) + noise())).collect()
+        };
+        let leaks = growth(&memory(5.0)).expect("enough points");
+        assert!((leaks.slope - 5.0).abs() < 0.7 && leaks.low > 1.0 && leaks.high < 9.0, "{leaks:?}");
+        let still = growth(&memory(0.0)).expect("enough points");
+        assert!(still.slope.abs() < 0.7 && still.low > -3.0 && still.high < 3.0, "{still:?}");
+        assert_eq!((growth(&memory(0.0)[..30]), still.windows), (None, 20));
+        // A file of 7 MB that is filled in three minutes and given back, again and again.
+        let teeth: Vec<(f64, f64)> = (0..1800)
+            .map(|second| (f64::from(second) / 3600.0, 30.0 + f64::from(second % 180) * 0.04))
+            .collect();
+        let teeth = growth(&teeth).expect("enough points");
+        assert!(teeth.low <= 0.0 && teeth.high >= 0.0, "{teeth:?}");
+    }
 
     /// 200 samples over 200 000 inferences of a process whose allocator takes whole pages.
     fn series(mut bytes: impl FnMut(u64) -> f64) -> Vec<MemoryPoint> {

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::correlation::Sensor;
+
 /// Metrics that count how often, or how long, a clock was held down.
 const COUNTS: &[&str] = &["throttle_count", "throttle_milliseconds"];
 /// Metrics that count how long one cause held it down.
@@ -17,14 +19,6 @@ const NVIDIA_REASONS: &[(u64, &str)] = &[
     (0x40, "thermal slowdown by hardware"),
     (0x80, "power brake"),
 ];
-
-/// Readings of one metric of one device, in the order of time.
-#[derive(Debug, Clone, Copy)]
-pub struct Sensor<'a> {
-    pub device: &'a str,
-    pub metric: &'a str,
-    pub readings: &'a [(u64, f64)],
-}
 
 /// A device whose clock was held down while something was measured.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]

@@ -4,18 +4,18 @@
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
-use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, TryLockError, Weak};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use ortscope_core::clock::now_nanos;
 use ortscope_core::identity::ProcessIdentity;
 
 use crate::fork_guard::Incarnation;
 use crate::frame::FrameKind;
+use crate::last_ring::{LastRing, PlacedRing};
 use crate::record::InferenceRecord;
 use crate::ring::{RingMemory, RingWriter, is_possible_capacity};
-use crate::shared_memory::fetch;
 use crate::{ChannelError, private_files};
 
 /// A thread whose ring could not be made tries again after this many records.
@@ -34,22 +34,6 @@ thread_local! {
     static RINGS: RefCell<Vec<ThreadRing>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What the last write of this process reached for, which is nearly always what the next one does: the thread's ring, its
-/// memory and where in it the next record goes. Only hints: a thread that reads another's fetches in vain.
-static NEXT_WRITE: NextWrite = NextWrite([const { AtomicPtr::new(null_mut()) }; 7]);
-
-#[repr(align(64))]
-struct NextWrite([AtomicPtr<u8>; 7]);
-
-/// Has the processor fetch what the next write needs, all of it at once. Between two writes a model may have pushed it out
-/// of the caches; one after the other the misses cost more than everything else about a write.
-#[inline]
-pub fn fetch_for_write() {
-    for address in &NEXT_WRITE.0 {
-        fetch(address.load(Ordering::Relaxed));
-    }
-}
-
 /// Writes into a channel from any thread of this process. Threads never wait for each other, nor for the observer.
 #[derive(Debug)]
 pub struct ChannelWriter {
@@ -58,14 +42,14 @@ pub struct ChannelWriter {
     ring_bytes: u64,
     identity: fn() -> ProcessIdentity,
     /// The rings of all threads, to close them. Locked only when a thread makes its ring and when all are closed.
-    made: Mutex<Vec<Weak<RingMemory>>>,
+    made: Mutex<Vec<RingMemory>>,
 }
 
 #[derive(Debug)]
 struct ThreadRing {
     writer: u64,
     maker: Incarnation,
-    ring: Option<RingWriter>,
+    ring: Option<PlacedRing>,
     /// Records that were lost because there was no ring: (inferences, others).
     lost: (u64, u64),
 }
@@ -86,6 +70,23 @@ impl ChannelWriter {
         Ok(Self { number, directory: directory.to_owned(), ring_bytes, identity, made: Mutex::default() })
     }
 
+    #[inline]
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The address of this thread's ring; whoever is given it is told when the ring goes.
+    pub(crate) fn own_ring_known_to(&self, last: &'static LastRing) -> Option<NonNull<RingWriter>> {
+        RINGS
+            .try_with(|rings| {
+                let mut rings = rings.borrow_mut();
+                let known = rings.iter_mut().find(|known| known.writer == self.number)?;
+                known.ring.as_mut().filter(|ring| ring.get().is_own()).map(|ring| ring.known_to(last))
+            })
+            .ok()
+            .flatten()
+    }
+
     /// Writes a record into this thread's ring; `false` if it was dropped and counted.
     #[inline]
     pub fn write_inference(&self, record: &InferenceRecord) -> bool {
@@ -104,15 +105,10 @@ impl ChannelWriter {
         // Nearly always there is one; whoever has several finds its own below.
         if let Some(known) = rings.first_mut()
             && known.writer == self.number
-            && let Some(ring) = &mut known.ring
+            && let Some(ring) = known.ring.as_mut().map(PlacedRing::get_mut)
             && ring.is_own()
         {
-            let written = ring.try_write(kind, payload);
-            let own = [std::ptr::from_ref(ring).cast::<u8>(), std::ptr::from_ref(self).cast()];
-            for (slot, address) in NEXT_WRITE.0.iter().zip(own.into_iter().chain(ring.addresses())) {
-                slot.store(address.cast_mut(), Ordering::Relaxed);
-            }
-            return written;
+            return ring.try_write(kind, payload);
         }
         self.write_to_other(rings, kind, payload)
     }
@@ -120,7 +116,7 @@ impl ChannelWriter {
     #[cold]
     fn write_to_other(&self, rings: &mut Vec<ThreadRing>, kind: FrameKind, payload: &[u8]) -> bool {
         if let Some(known) = rings.iter_mut().find(|known| known.writer == self.number)
-            && let Some(ring) = &mut known.ring
+            && let Some(ring) = known.ring.as_mut().map(PlacedRing::get_mut)
             && ring.is_own()
         {
             return ring.try_write(kind, payload);
@@ -132,7 +128,7 @@ impl ChannelWriter {
     fn write_to_new(&self, rings: &mut Vec<ThreadRing>, kind: FrameKind, payload: &[u8]) -> bool {
         // Those of the parent, which dropping them here only unmaps, and those of writers that are gone.
         rings.retain(|known| {
-            known.maker.is_current() && known.ring.as_ref().is_none_or(|ring| !ring.is_closed())
+            known.maker.is_current() && known.ring.as_ref().is_none_or(|ring| !ring.get().is_closed())
         });
         let index = rings.iter().position(|known| known.writer == self.number).unwrap_or_else(|| {
             let maker = Incarnation::current();
@@ -146,7 +142,7 @@ impl ChannelWriter {
             ring.add_losses(FrameKind::INFERENCE, known.lost.0);
             ring.add_losses(FrameKind::MESSAGE, known.lost.1);
             let written = ring.try_write(kind, payload);
-            known.ring = Some(ring);
+            known.ring = Some(PlacedRing::new(ring));
             known.lost = (0, 0);
             return written;
         }
@@ -164,7 +160,7 @@ impl ChannelWriter {
         let ring = RingWriter::create(&self.directory, &name, self.ring_bytes, owner)?;
         // One that is not in the list is closed when its thread ends.
         if let Some(mut made) = self.lock_made() {
-            made.retain(|known| known.strong_count() > 0);
+            made.retain(RingMemory::is_mapped);
             made.push(ring.memory());
         }
         Ok(ring)
@@ -172,13 +168,13 @@ impl ChannelWriter {
 
     /// Says of the rings of all threads that nothing more comes; what a thread writes all the same may not be read.
     pub fn close(&self) {
-        for ring in self.lock_made().iter().flat_map(|made| made.iter()).filter_map(Weak::upgrade) {
+        for ring in self.lock_made().iter().flat_map(|made| made.iter()) {
             ring.close();
         }
     }
 
     /// `None` in a child of `fork` whose parent held the lock at that moment: nobody will ever give it back there.
-    fn lock_made(&self) -> Option<MutexGuard<'_, Vec<Weak<RingMemory>>>> {
+    fn lock_made(&self) -> Option<MutexGuard<'_, Vec<RingMemory>>> {
         for _ in 0..LOCK_TRIES {
             match self.made.try_lock() {
                 Ok(made) => return Some(made),

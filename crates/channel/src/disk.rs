@@ -11,7 +11,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-pub use crate::private_files::sync_directory;
+pub use crate::overwrite::{overwrite, overwrite_before_removal};
+pub use crate::private_files::{
+    create_allocated as create_private, create_directory, is_private, sync_directory,
+};
 
 /// How long somebody else may have a file open before that counts as a refusal.
 const PATIENCE: Duration = Duration::from_secs(2);

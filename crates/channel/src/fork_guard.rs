@@ -7,7 +7,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::shared_memory::SharedMemory;
+use crate::shared_memory::{SharedMemory, Word};
 
 static PAGE: OnceLock<Option<SharedMemory>> = OnceLock::new();
 /// In plain memory, which a child has a copy of: its numbers go on behind those of its parent.
@@ -17,7 +17,7 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 #[derive(Debug, Clone, Copy)]
 pub struct Incarnation {
     number: u64,
-    page: Option<&'static AtomicU64>,
+    page: Option<&'static Word>,
 }
 
 impl Incarnation {
@@ -25,12 +25,6 @@ impl Incarnation {
     pub fn current() -> Self {
         let page = PAGE.get_or_init(SharedMemory::wiped_on_fork).as_ref().map(|page| page.word(0));
         Self { number: number(page), page }
-    }
-
-    /// What [`Self::is_current`] reads; null where it asks the system.
-    #[inline]
-    pub fn address(&self) -> *const u8 {
-        self.page.map_or(std::ptr::null(), |page| std::ptr::from_ref(page).cast())
     }
 
     /// Whether the caller is still this one.
@@ -43,7 +37,7 @@ impl Incarnation {
     }
 }
 
-fn number(page: Option<&AtomicU64>) -> u64 {
+fn number(page: Option<&Word>) -> u64 {
     let Some(page) = page else {
         return u64::from(std::process::id());
     };

@@ -16,6 +16,7 @@ use fs_err::File;
 use ortscope_core::clock::now_nanos;
 use ortscope_core::identity::ProcessIdentity;
 
+use crate::disk::overwrite;
 use crate::fork_guard::Incarnation;
 use crate::ring::RingReader;
 use crate::{private_files, ring_files};
@@ -103,6 +104,7 @@ fn remove(directory: &Path, owner: Option<File>) -> std::io::Result<()> {
     // Without it the removal says what is wrong.
     fs_err::rename(directory.join(OWNER), directory.join(OWNER_TO_BE)).ok();
     drop(owner);
+    overwrite(directory);
     fs_err::remove_dir_all(directory)
 }
 

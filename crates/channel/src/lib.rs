@@ -19,19 +19,24 @@ pub mod frame;
 mod home;
 pub mod journal;
 mod journaled_channel;
+mod last_ring;
 pub mod message;
+mod overwrite;
 mod private_files;
 pub mod record;
 mod recovery;
 mod ring;
 pub mod rows;
+pub mod seal;
+// The one place where the memory of rings, and so its atomics, is exchanged for a model of it.
+#[cfg_attr(loom, path = "shared_memory_model.rs")]
 mod shared_memory;
 pub mod turn_page;
 
 use std::path::{Path, PathBuf};
 
 pub use channel_reader::{ChannelReader, Drained, RingPosition};
-pub use channel_writer::{ChannelWriter, fetch_for_write};
+pub use channel_writer::ChannelWriter;
 pub use control_page::ControlPage;
 pub use frame::FrameKind;
 pub use home::{
@@ -39,8 +44,11 @@ pub use home::{
     process_directory, recording_of,
 };
 pub use journaled_channel::JournaledChannel;
-pub use record::{InferenceRecord, Phase};
+pub use last_ring::LastRing;
+pub use record::{InferenceRecord, Phase, PlainInference};
 pub use recovery::{Recovered, recover_rings};
+#[cfg(loom)]
+pub use ring::ring_in_a_model;
 pub use ring::{ReadOutcome, RingReader, RingWriter};
 
 /// Why a channel or a journal could not be used.
@@ -55,6 +63,8 @@ pub enum ChannelError {
     NotAJournal { path: String, problem: String },
     #[error("'{path}' was written by format {found}; this program reads format {known}")]
     OtherFormat { path: String, found: u32, known: u32 },
+    #[error("'{0}' is encrypted")]
+    Sealed(String),
     #[error("a ring of {0} bytes is not possible: the capacity must be a power of two from 4 KiB to 1 GiB")]
     BadCapacity(u64),
     #[error("a journal file of {0} bytes is not possible: it must have from 256 KiB to 64 MiB")]

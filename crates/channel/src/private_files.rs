@@ -9,7 +9,7 @@ use std::path::Path;
 
 use fs_err::{File, OpenOptions};
 
-use crate::disk::{Change, change};
+use crate::disk::{Change, change, overwrite};
 
 /// Makes a file that must not exist yet, of `bytes` zeros, readable and writable by its owner only.
 pub fn create_allocated(path: &Path, bytes: u64) -> std::io::Result<File> {
@@ -38,7 +38,10 @@ pub fn create_directory(path: &Path) -> std::io::Result<()> {
 }
 
 pub fn remove_file(path: &Path) -> std::io::Result<()> {
-    change(Change::RemoveFile(path), || fs_err::remove_file(path))
+    change(Change::RemoveFile(path), || {
+        overwrite(path);
+        fs_err::remove_file(path)
+    })
 }
 
 /// Makes a directory that must not exist yet, its owner's only.
@@ -126,6 +129,12 @@ std::cfg_select! {
 
 std::cfg_select! {
     unix => {
+        /// Whether nobody but its owner may read or write a file; where the system cannot tell, it is.
+        pub fn is_private(found: &std::fs::Metadata) -> bool {
+            use std::os::unix::fs::PermissionsExt as _;
+            found.permissions().mode() & 0o077 == 0
+        }
+
         fn private(options: &mut OpenOptions) -> &mut OpenOptions {
             use fs_err::os::unix::fs::OpenOptionsExt as _;
             options.mode(0o600)
@@ -137,6 +146,11 @@ std::cfg_select! {
         }
     }
     _ => {
+        /// Rights are lists there that the directory passes on; this does not read them.
+        pub fn is_private(_found: &std::fs::Metadata) -> bool {
+            true
+        }
+
         // New files have the rights of the directory, which is inside the user's own.
         fn private(options: &mut OpenOptions) -> &mut OpenOptions {
             options

@@ -5,9 +5,13 @@
 #![expect(unsafe_code, reason = "memory shared with another process")]
 
 use std::fs::File;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use memmap2::{MmapOptions, MmapRaw};
+
+/// A word of shared memory.
+pub type Word = AtomicU64;
 
 /// Asks the processor to fetch the memory at an address, which need not be one. A hint: nothing is read.
 #[inline]
@@ -20,6 +24,74 @@ pub fn fetch(address: *const u8) {
         _ => {
             let _ = address;
         }
+    }
+}
+
+/// A number that only the calling thread has while it lives; another may have it afterwards. Where the processor keeps
+/// the thread's own address in a register, no memory is looked at for it.
+#[inline]
+pub fn thread_marker() -> usize {
+    std::cfg_select! {
+        all(target_os = "linux", target_arch = "x86_64") => {
+            let marker: usize;
+            // SAFETY: the first word of a thread's control block is its own address, by the ABI of x86-64; it is read only.
+            unsafe {
+                std::arch::asm!("mov {}, fs:[0]", out(reg) marker, options(nostack, preserves_flags, readonly));
+            }
+            marker
+        }
+        all(target_os = "linux", target_arch = "aarch64") => {
+            let marker: usize;
+            // SAFETY: every program may read this register.
+            unsafe {
+                std::arch::asm!("mrs {}, tpidr_el0", out(reg) marker, options(nomem, nostack, preserves_flags));
+            }
+            marker
+        }
+        _ => {
+            thread_local!(static HERE: u8 = const { 0 });
+            HERE.with(|here| std::ptr::from_ref(here).addr())
+        }
+    }
+}
+
+/// CRC-32C of whole words by the processor's own instruction.
+///
+/// The caller has asked [`has_checksum_instruction`]; without the instruction the program ends.
+#[inline]
+pub fn checksum_of_words(start: u32, words: &[u64]) -> u32 {
+    std::cfg_select! {
+        target_arch = "x86_64" => {
+            let mut sum = u64::from(!start);
+            for word in words {
+                // SAFETY: an instruction between registers; what it needs of the processor is the caller's promise, and
+                // a processor without it raises an exception and does nothing else.
+                unsafe {
+                    std::arch::asm!(
+                        "crc32 {sum}, {word}",
+                        sum = inout(reg) sum,
+                        word = in(reg) *word,
+                        options(pure, nomem, nostack, preserves_flags)
+                    );
+                }
+            }
+            !(sum as u32)
+        }
+        _ => {
+            let mut sum = start;
+            for word in words {
+                sum = crc32c::crc32c_append(sum, &word.to_ne_bytes());
+            }
+            sum
+        }
+    }
+}
+
+/// Whether [`checksum_of_words`] may be called and is worth it.
+pub fn has_checksum_instruction() -> bool {
+    std::cfg_select! {
+        target_arch = "x86_64" => std::arch::is_x86_feature_detected!("sse4.2"),
+        _ => false,
     }
 }
 
@@ -72,18 +144,12 @@ impl SharedMemory {
         self.map.len()
     }
 
-    /// The address of the byte at `offset`, for [`fetch`]; it may be outside.
-    #[inline]
-    pub fn address(&self, offset: usize) -> *const u8 {
-        self.map.as_ptr().wrapping_add(offset)
-    }
-
     /// The word at byte `offset`.
     ///
     /// # Panics
     /// If the offset is not a multiple of 8 inside the mapping: offsets are constants of this crate.
     #[inline]
-    pub fn word(&self, offset: usize) -> &AtomicU64 {
+    pub fn word(&self, offset: usize) -> &Word {
         assert!(offset.is_multiple_of(8) && offset + 8 <= self.map.len(), "word outside the mapping");
         // SAFETY: in bounds and aligned (mappings start at a page); atomics may be shared with other processes; the
         // mapping lives as long as `self`, whose lifetime the reference has.
@@ -112,6 +178,35 @@ impl SharedMemory {
         }
     }
 
+    /// These pages of a file need not stay in this process's memory; what they hold stays the file's. Only whole pages go. A
+    /// hint, where the system takes it.
+    pub fn give_back_pages(&self, from: usize, to: usize) {
+        std::cfg_select! {
+            target_os = "linux" => {
+                let page = rustix::param::page_size();
+                let from = from.next_multiple_of(page);
+                let length = to.min(self.map.len()).saturating_sub(from) / page * page;
+                if length == 0 {
+                    return;
+                }
+                // SAFETY: the range is inside of a shared mapping of a file: its pages keep what was written to them and are
+                // found again when they are touched. Nothing in this process refers to them but by `self`.
+                let advised = unsafe {
+                    rustix::mm::madvise(
+                        self.map.as_mut_ptr().add(from).cast(),
+                        length,
+                        rustix::mm::Advice::LinuxDontNeed,
+                    )
+                };
+                // Refused, they stay for a while longer.
+                advised.ok();
+            }
+            _ => {
+                let _ = (from, to);
+            }
+        }
+    }
+
     /// Asks the system to write the pages to disk, without waiting for it.
     pub fn sync_soon(&self) -> std::io::Result<()> {
         self.map.flush_async()
@@ -120,5 +215,57 @@ impl SharedMemory {
     /// Writes the first `bytes` to disk, as far as they changed, and waits for it.
     pub fn sync_first(&self, bytes: usize) -> std::io::Result<()> {
         self.map.flush_range(0, bytes.min(self.map.len()))
+    }
+}
+
+/// A mapping seen without a detour: where it begins and ends stands beside whatever its user needs too.
+#[derive(Debug)]
+pub struct View {
+    start: *mut u8,
+    bytes: usize,
+    /// Keeps it mapped.
+    memory: Arc<SharedMemory>,
+}
+
+// SAFETY: a view is a copy of the address and length of memory that may be used from any thread, and keeps it mapped.
+unsafe impl Send for View {}
+
+impl View {
+    pub fn new(memory: Arc<SharedMemory>) -> Self {
+        Self { start: memory.map.as_mut_ptr(), bytes: memory.len(), memory }
+    }
+
+    pub fn memory(&self) -> &Arc<SharedMemory> {
+        &self.memory
+    }
+
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// The address of the byte at `offset`, for [`fetch`]; it may be outside.
+    #[inline]
+    pub fn address(&self, offset: usize) -> *const u8 {
+        self.start.wrapping_add(offset)
+    }
+
+    /// The word at byte `offset`.
+    ///
+    /// # Panics
+    /// If the offset is not a multiple of 8 inside the mapping: offsets are constants of this crate.
+    #[inline]
+    pub fn word(&self, offset: usize) -> &Word {
+        assert!(offset.is_multiple_of(8) && offset + 8 <= self.bytes, "word outside the mapping");
+        // SAFETY: as in `SharedMemory::word`: in bounds, aligned, and mapped as long as `self` lives.
+        unsafe { AtomicU64::from_ptr(self.start.add(offset).cast()) }
+    }
+
+    /// Copies bytes into the mapping.
+    #[inline]
+    pub fn write(&self, offset: usize, bytes: &[u8]) {
+        assert!(offset + bytes.len() <= self.bytes, "write outside the mapping");
+        // SAFETY: as in `SharedMemory::write`.
+        unsafe { self.start.add(offset).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
     }
 }

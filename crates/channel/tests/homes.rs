@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::mpsc;
 
 use ortscope_channel::{
-    ChannelHome, ChannelReader, ChannelWriter, FrameKind, RingReader, directories_of, fetch_for_write,
-    has_reader, left_behind, pid_of, process_directory, recording_of,
+    ChannelHome, ChannelReader, ChannelWriter, FrameKind, RingReader, directories_of, has_reader,
+    left_behind, pid_of, process_directory, recording_of,
 };
 use ortscope_core::identity::ProcessIdentity;
 
@@ -95,8 +95,6 @@ fn rings_of_threads_that_ended_go_when_they_were_read() {
         reader.mark();
         reader.release();
         assert_eq!(rings(directory.path()), 0);
-        // What it hints at is gone with the thread, which harms nothing.
-        fetch_for_write();
     }
     assert_eq!(seen, 20);
     assert!(reader.all_closed() && reader.is_exhausted());

@@ -34,9 +34,13 @@ pub fn read(path: &Path, signature: &[ValueInfo]) -> Result<NamedValues, Failure
 
 fn read_one(path: &Path, signature: &[ValueInfo]) -> Result<NamedValues, Failure> {
     let wrong = |problem: &dyn std::fmt::Display| Failure::input(format!("'{}': {problem}", path.display()));
-    let size = std::fs::metadata(path)
-        .map_err(|error| wrong(&error).with_hint("inputs are read from .npz, .npy, .pb and .json files"))?
-        .len();
+    let found = std::fs::metadata(path)
+        .map_err(|error| wrong(&error).with_hint("inputs are read from .npz, .npy, .pb and .json files"))?;
+    // A device or a pipe would be read without end.
+    if !found.is_file() {
+        return Err(wrong(&"it is not a regular file"));
+    }
+    let size = found.len();
     if size > MAX_FILE_BYTES {
         return Err(wrong(&format!("{size} bytes are more than the {MAX_FILE_BYTES} that are read at most")));
     }

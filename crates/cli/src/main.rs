@@ -34,6 +34,10 @@ use terminal::Terminal;
 /// Set to 1, it keeps ONNX Runtime from calling home.
 pub const TELEMETRY_SWITCH: &str = "ORT_DISABLE_TELEMETRY";
 
+/// What overwriting can do, said whenever it is asked for.
+const OVERWRITING: &str = "note: what is removed is overwritten once; SSDs and copy-on-write file systems may keep old copies, \
+                           so to be sure encrypt (--encrypt) and destroy the key";
+
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -72,10 +76,29 @@ fn without_telemetry(command: impl FnOnce() -> Result<Exit, Failure>) -> Result<
     Ok(status.code().and_then(Exit::from_code).unwrap_or(Exit::Internal))
 }
 
+/// Commands that may run for days.
+fn is_long(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Run(_)
+            | Command::Attach(_)
+            | Command::Record(_)
+            | Command::Top(_)
+            | Command::Serve(_)
+            | Command::BenchStore(_)
+    )
+}
+
 fn run(cli: &Cli, terminal: &Terminal) -> Result<Exit, Failure> {
     let global = &cli.global;
     if matches!(cli.command, Command::Worker) {
         return Ok(worker::main());
+    }
+    if global.secure_delete && !global.quiet {
+        terminal::print_error(OVERWRITING);
+    }
+    if is_long(&cli.command) {
+        ortscope_sources::give_back_freed_memory();
     }
     logging::start(global.verbose, global.quiet, global.log_file.as_deref())?;
     match &cli.command {
@@ -96,9 +119,11 @@ fn run(cli: &Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Command::Etl(args) => commands::etl::run(args, terminal),
         Command::Inspect(args) => commands::inspect::run(args, terminal),
         Command::Doctor(_) => without_telemetry(|| commands::doctor::run(global, terminal)),
+        Command::Key(args) => commands::key::run(args, global, terminal),
         Command::Config(args) => commands::config::run(args, global, terminal),
         Command::Completions(args) => commands::completions::run(args),
         Command::BenchTrust(args) => commands::bench_trust::run(args),
+        Command::BenchLoad(args) => without_telemetry(|| commands::bench_load::run(args, global)),
         Command::BenchVerdicts(args) => commands::bench_verdicts::run(args),
         Command::BenchServe(args) => commands::bench_serve::run(args),
         Command::BenchStore(args) => commands::bench_store::run(args),

@@ -7,6 +7,7 @@ use ortscope_ort::external_data;
 use serde::Serialize;
 
 use crate::exit::Failure;
+use crate::units;
 
 /// Facts of a model that stand in every report.
 #[derive(Debug, Clone, Serialize)]
@@ -30,6 +31,9 @@ pub struct ModelFacts {
     pub quantized: bool,
 }
 
+/// What protobuf, and so ONNX Runtime, can read.
+const MOST_MODEL_BYTES: u64 = (1 << 31) - 1;
+
 /// A model that was read, with what making inputs needs to know.
 #[derive(Debug)]
 pub struct OpenModel {
@@ -47,11 +51,22 @@ pub fn open(path: &Path, allow_external_data: bool) -> Result<OpenModel, Failure
     if path.is_dir() {
         return Err(Failure::model(format!("'{}' is a directory, not a model file", path.display())));
     }
-    let bytes = fs_err::read(path).map_err(|error| match error.kind() {
+    let cannot = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound => Failure::model(format!("there is no file '{}'", path.display())),
         std::io::ErrorKind::PermissionDenied => error.into(),
         _ => Failure::model(error.to_string()),
-    })?;
+    };
+    let found = fs_err::metadata(path).map_err(cannot)?;
+    // A device or a pipe would be read without end.
+    if !found.is_file() {
+        return Err(Failure::model(format!("'{}' is not a regular file", path.display())));
+    }
+    if found.len() > MOST_MODEL_BYTES {
+        let size = units::bytes(found.len() as f64);
+        return Err(Failure::model(format!("'{name}' has {size}; a model file has less than 2 GiB"))
+            .with_hint("larger weights lie in files beside the model (external data)"));
+    }
+    let bytes = fs_err::read(path).map_err(cannot)?;
     let model = onnx::read_model(&bytes, &Limits::default())
         .map_err(|error| Failure::model(format!("'{name}': {error}")).with_hint(read_hint(&error)))?;
     let external = external_data::check(path, &model, allow_external_data).map_err(|error| {

@@ -6,12 +6,16 @@ use std::time::Duration;
 
 use ortscope_analyze::leak::ArenaPoint;
 use ortscope_analyze::verdict::fingerprint::PROVIDER_FACT;
+use ortscope_channel::disk::overwrite_before_removal;
 use ortscope_core::batch::Batch;
 use ortscope_core::clock::now_nanos;
 use ortscope_core::config::Config;
 use ortscope_core::schema::{FindingRow, GraphEdgeRow, MemoryRow, Row, SessionRow, Text, UnavailabilityRow};
 use ortscope_sources::MachineFacts;
-use ortscope_store::{NewRecording, RecordingWriter, Retention, Store, StoreError, StoreErrorKind};
+use ortscope_sources::sampler::own_command_shown;
+use ortscope_store::{
+    KeySources, NewRecording, RecordingWriter, Retention, Store, StoreError, StoreErrorKind, set_key_sources,
+};
 use serde::Serialize;
 
 use crate::args::GlobalArgs;
@@ -25,6 +29,8 @@ pub const RUN_DOCUMENT: &str = "run.json";
 pub const ARENA: &str = "arena";
 pub const ARENA_RESERVED: &str = "reserved";
 pub const ARENA_USED: &str = "in_use";
+/// What our key is called in the system's key store.
+pub const KEY_NAME: &str = "ortscope:recordings";
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
@@ -48,12 +54,41 @@ pub fn open_store(global: &GlobalArgs) -> Result<Store, Failure> {
     store_of(global, &config)
 }
 
+/// The same to make recordings in: encrypted ones, if a flag or the configuration wants that.
+pub fn open_store_to_record(global: &GlobalArgs, encrypt: bool) -> Result<Store, Failure> {
+    let config = settings::load(global.config.as_deref())?;
+    recording_store_of(global, &config, encrypt)
+}
+
+fn recording_store_of(global: &GlobalArgs, config: &Config, encrypt: bool) -> Result<Store, Failure> {
+    let store = store_of(global, config)?;
+    Ok(match encrypt || config.store.encrypt {
+        true => {
+            // What passes through temporary files in the clear is not to be found there afterwards.
+            overwrite_before_removal(true);
+            store.encrypted_with(KeySources::current().first()?)
+        }
+        false => store,
+    })
+}
+
+/// Also says where the keys of encrypted recordings are: whoever reads or makes one asks for its store first.
 fn store_of(global: &GlobalArgs, config: &Config) -> Result<Store, Failure> {
+    set_key_sources(key_sources(global, config));
+    overwrite_before_removal(global.secure_delete);
     let root = global.store.clone().or_else(|| config.store.directory.clone()).or_else(default_root);
     root.map(Store::open).ok_or_else(|| {
         Failure::usage("there is no place for recordings: neither HOME nor LOCALAPPDATA is set")
             .with_hint("name one with --store DIR or ORTSCOPE_STORE")
     })
+}
+
+/// Flag before configuration; the environment and the system's key store are asked after both.
+pub fn key_sources(global: &GlobalArgs, config: &Config) -> KeySources {
+    KeySources {
+        file: global.key_file.clone().or_else(|| config.store.key_file.clone()),
+        system: Some(|| ortscope_sources::key_store::read(KEY_NAME)),
+    }
 }
 
 /// The user's data directory, by the custom of each system.
@@ -90,6 +125,7 @@ pub struct SaveRequest<'a> {
     pub origin: &'a str,
     pub name: Option<&'a str>,
     pub never: bool,
+    pub encrypt: bool,
     pub subject: String,
     /// So many words at the end of our command line are another program's; the subject stands for them.
     pub observed_words: usize,
@@ -102,18 +138,20 @@ pub fn begin(
 ) -> Result<Result<RunRecording, Option<String>>, Failure> {
     let config = settings::load(global.config.as_deref())?;
     if request.never || (!config.store.save && request.name.is_none()) {
+        overwrite_before_removal(global.secure_delete);
         return Ok(Err(None));
     }
     let insisted = request.name.is_some();
-    match begin_in(&config, request, global) {
+    // Who wants it encrypted does not want it otherwise, and must know why there is none.
+    let store = recording_store_of(global, &config, request.encrypt)?;
+    match begin_in(store, &config, request) {
         Ok(recording) => Ok(Ok(recording)),
         Err(failure) if insisted || failure.exit == Exit::Usage => Err(failure),
         Err(failure) => Ok(Err(Some(failure.message))),
     }
 }
 
-fn begin_in(config: &Config, request: SaveRequest<'_>, global: &GlobalArgs) -> Result<RunRecording, Failure> {
-    let store = store_of(global, config)?;
+fn begin_in(store: Store, config: &Config, request: SaveRequest<'_>) -> Result<RunRecording, Failure> {
     let mut command: Vec<String> =
         std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     if request.observed_words > 0 {
@@ -124,7 +162,7 @@ fn begin_in(config: &Config, request: SaveRequest<'_>, global: &GlobalArgs) -> R
         origin: request.origin.into(),
         subject: request.subject,
         name: request.name.map(str::to_owned),
-        command: Some(command.join(" ")),
+        command: Some(own_command_shown(&command)),
         ortscope_version: env!("CARGO_PKG_VERSION").into(),
         fingerprint: fingerprint(&ortscope_sources::machine_facts(), &[]),
         boot_id: ortscope_sources::boot_id(),

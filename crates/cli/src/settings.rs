@@ -1,5 +1,6 @@
 //! Where configuration comes from: flag > environment > ./ortscope.toml > the user's file > default.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use ortscope_core::config::Config;
@@ -7,6 +8,8 @@ use ortscope_core::config::Config;
 use crate::exit::Failure;
 
 pub const FILE_NAME: &str = "ortscope.toml";
+/// Longest file; a device or a wrong file would be read without end.
+const MOST_BYTES: u64 = 1 << 20;
 
 /// The files that exist, weakest first.
 pub fn files(named: Option<&Path>) -> Vec<PathBuf> {
@@ -28,11 +31,21 @@ pub fn user_file() -> Option<PathBuf> {
     Some(base.join("ortscope").join(FILE_NAME))
 }
 
+/// The text of a file, which may be a pipe but has an end.
+fn read(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    fs_err::File::open(path)?.take(MOST_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MOST_BYTES {
+        return Err(std::io::Error::other(format!("'{}' has more than {MOST_BYTES} bytes", path.display())));
+    }
+    Ok(text)
+}
+
 /// Reads and checks all layers.
 pub fn load(named: Option<&Path>) -> Result<Config, Failure> {
     let mut layers = Vec::new();
     for path in files(named) {
-        let text = fs_err::read_to_string(&path)
+        let text = read(&path)
             .map_err(|error| Failure::usage(format!("the configuration cannot be read: {error}")))?;
         layers.push((path.display().to_string(), text));
     }

@@ -74,14 +74,36 @@ pub fn print_error(line: &str) {
     writeln!(out, "{line}").ok();
 }
 
+/// The same text with everything in it that a terminal would obey written out.
+fn harmless(text: &str) -> String {
+    let escaped = |letter: char| match letter {
+        '\n' | '\t' => letter.to_string(),
+        _ if letter.is_control() => letter.escape_default().to_string(),
+        _ => letter.to_string(),
+    };
+    text.chars().map(escaped).collect()
+}
+
 /// The one form in which errors reach the user.
 pub fn print_failure(terminal: &Terminal, failure: &Failure) {
-    let mut lines = failure.message.lines();
+    // Messages quote names out of files and from the system; a terminal must not obey them.
+    let message = harmless(&failure.message);
+    let mut lines = message.lines();
     print_error(&format!("{} {}", terminal.paint(BAD, "error:"), lines.next().unwrap_or_default()));
     for line in lines {
         print_error(&format!("  {line}"));
     }
     if let Some(hint) = &failure.hint {
         print_error(&format!("{} {hint}", terminal.paint(GOOD, "hint:")));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_cannot_steer_the_terminal() {
+        assert_eq!(harmless("no 'a\u{1b}[2J\u{7}b'\n\tbecause ä"), "no 'a\\u{1b}[2J\\u{7}b'\n\tbecause ä");
     }
 }

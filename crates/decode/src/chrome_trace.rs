@@ -11,9 +11,11 @@
 //! Names of processes and threads are used where they are told before their events. Everything else is counted. A list
 //! that ends too early, as that of a program that was killed, gives what is there.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::Read;
+use std::io::{self, Read};
+use std::rc::Rc;
 
 use ortscope_core::schema::{AnnotationRow, DeviceSampleRow, InferenceRow, OperatorRow, Text};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -23,6 +25,13 @@ use serde_json::{Map, Value};
 const MOST_OPEN: usize = 100_000;
 /// Processes and threads whose names are remembered.
 const MOST_NAMES: usize = 100_000;
+/// One event, or the name of one part of the file. A file, above all a packed one, could claim any length; a trace that has
+/// a longer event ends before it.
+const MOST_EVENT_BYTES: u64 = 16 << 20;
+/// Begun events together, as they stand in the file; beyond that they count as unpaired.
+const MOST_OPEN_BYTES: u64 = 256 << 20;
+/// Longest name of a process or a thread that is remembered.
+const MOST_NAME_BYTES: usize = 4 << 10;
 /// Kinds of operator rows, as `core::schema` has them.
 const OUR_KINDS: [&str; 6] = ["operator", "copy", "wait", "run", "executor", "session"];
 
@@ -72,8 +81,11 @@ pub fn read(
     session: &Text,
     keep: &mut dyn FnMut(ChromeRow),
 ) -> Result<ChromeOutcome, ChromeError> {
+    let bytes = Rc::new(Cell::new(Some(0)));
     let mut reader = Reader {
         keep,
+        bytes: Rc::clone(&bytes),
+        open_bytes: 0,
         start_ns,
         session: Text::clone(session),
         first_us: None,
@@ -83,7 +95,7 @@ pub fn read(
         outcome: ChromeOutcome::default(),
         found_list: false,
     };
-    let mut json = serde_json::Deserializer::from_reader(input);
+    let mut json = serde_json::Deserializer::from_reader(Bounded { input, bytes });
     let read = Document(&mut reader).deserialize(&mut json);
     if let Err(error) = read {
         if !reader.found_list || reader.outcome.events == 0 {
@@ -99,13 +111,38 @@ pub fn read(
     Ok(reader.outcome)
 }
 
+/// Input that ends with an error where a single event has become too long.
+struct Bounded<R> {
+    input: R,
+    /// Bytes since the event began; `None` while something is skipped, which takes no memory.
+    bytes: Rc<Cell<Option<u64>>>,
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let length = self.input.read(into)?;
+        if let Some(bytes) = self.bytes.get() {
+            if bytes >= MOST_EVENT_BYTES {
+                return Err(io::Error::other(format!("an event has more than {MOST_EVENT_BYTES} bytes")));
+            }
+            self.bytes.set(Some(bytes + length as u64));
+        }
+        Ok(length)
+    }
+}
+
+/// A begun event, and the bytes it had.
+type Begun = (Map<String, Value>, u64);
+
 struct Reader<'k> {
     keep: &'k mut dyn FnMut(ChromeRow),
+    bytes: Rc<Cell<Option<u64>>>,
+    open_bytes: u64,
     start_ns: u64,
     session: Text,
     first_us: Option<f64>,
     /// Begun events by process and thread.
-    open: BTreeMap<(String, String), Vec<Map<String, Value>>>,
+    open: BTreeMap<(String, String), Vec<Begun>>,
     open_count: usize,
     /// Of processes, and of threads.
     names: BTreeMap<(String, Option<String>), Text>,
@@ -143,8 +180,10 @@ impl<'de> Visitor<'de> for Document<'_, '_> {
             if key == "traceEvents" {
                 map.next_value_seed(Events(&mut *self.0))?;
             } else {
+                self.0.bytes.set(None);
                 map.next_value::<IgnoredAny>()?;
             }
+            self.0.bytes.set(Some(0));
         }
         Ok(())
     }
@@ -174,6 +213,7 @@ impl<'de> Visitor<'de> for Events<'_, '_> {
                 Value::Null => {}
                 _ => self.0.outcome.unreadable += 1,
             }
+            self.0.bytes.set(Some(0));
         }
         Ok(())
     }
@@ -240,8 +280,10 @@ impl Reader<'_> {
     /// On the recording's clock; the first event is at its start.
     fn at(&mut self, time_us: f64) -> u64 {
         let first = *self.first_us.get_or_insert(time_us);
+        // Times may be as far apart as numbers can be; what is out of reach stands at the end of time.
         let since = ((time_us - first) * 1_000.0).round() as i128;
-        u64::try_from(i128::from(self.start_ns) + since).unwrap_or(0)
+        let at = i128::from(self.start_ns).saturating_add(since);
+        at.clamp(0, u64::MAX.into()) as u64
     }
 
     fn seen(&mut self, from_ns: u64, to_ns: u64) {
@@ -257,7 +299,7 @@ impl Reader<'_> {
             "thread_name" => (id(event, "pid"), Some(id(event, "tid"))),
             _ => return,
         };
-        if self.names.len() < MOST_NAMES {
+        if self.names.len() < MOST_NAMES && name.len() <= MOST_NAME_BYTES {
             self.names.insert(key, name.into());
         }
     }
@@ -271,21 +313,27 @@ impl Reader<'_> {
     }
 
     fn begin(&mut self, event: Map<String, Value>) {
-        if self.open_count >= MOST_OPEN {
+        let bytes = self.bytes.get().unwrap_or(0);
+        if self.open_count >= MOST_OPEN || self.open_bytes + bytes > MOST_OPEN_BYTES {
             self.outcome.unpaired += 1;
             return;
         }
         self.open_count += 1;
-        self.open.entry((id(&event, "pid"), id(&event, "tid"))).or_default().push(event);
+        self.open_bytes += bytes;
+        self.open.entry((id(&event, "pid"), id(&event, "tid"))).or_default().push((event, bytes));
     }
 
     fn end(&mut self, event: &Map<String, Value>, time_us: f64) {
-        let begun = self.open.get_mut(&(id(event, "pid"), id(event, "tid"))).and_then(Vec::pop);
-        let Some(begun) = begun else {
+        let thread = (id(event, "pid"), id(event, "tid"));
+        let Some((begun, bytes)) = self.open.get_mut(&thread).and_then(Vec::pop) else {
             self.outcome.unpaired += 1;
             return;
         };
+        if self.open.get(&thread).is_some_and(Vec::is_empty) {
+            self.open.remove(&thread);
+        }
         self.open_count -= 1;
+        self.open_bytes -= bytes;
         let Some(start_us) = micros(&begun, "ts") else { return };
         let start_ns = self.at(start_us);
         self.slice(&begun, start_ns, nanos(time_us - start_us));
@@ -465,5 +513,46 @@ mod tests {
             all(r#"[{"ph":"B","name":"a","ts":1},{"ph":"E","ts":1,"tid":9},{"ph":"B","name":"b","ts":2}]"#)
                 .unwrap();
         assert_eq!(outcome.unpaired, 3);
+    }
+
+    /// Found by fuzzing: the difference of such times did not fit, which was a panic.
+    #[test]
+    fn times_at_the_ends_of_numbers_are_kept_at_the_ends_of_time() {
+        let text = r#"[{"ph":"i","ts":-1.7e308,"name":"a"},{"ph":"i","ts":1.7e308,"name":"b"},{"ph":"i","ts":"-1.79e308"}]"#;
+        let mut times = Vec::new();
+        let mut keep = |row| {
+            if let ChromeRow::Mark(row) = row {
+                times.push(row.timestamp_ns);
+            }
+        };
+        let outcome = read(text.as_bytes(), 7, &"s".into(), &mut keep).expect("a trace");
+        assert_eq!(times, [7, u64::MAX, 0]);
+        assert_eq!(outcome.span_ns, Some((0, u64::MAX)));
+    }
+
+    /// A few packed kilobytes can claim a text without end.
+    #[test]
+    fn an_event_without_end_costs_bounded_memory() {
+        struct Endless(Vec<u8>);
+        impl Read for Endless {
+            fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+                for byte in into.iter_mut() {
+                    *byte = self.0.pop().unwrap_or(b'x');
+                }
+                Ok(into.len())
+            }
+        }
+        let endless = |start: &str| Endless(start.bytes().rev().collect());
+        let told = read(endless("[{\"ph\":\"i\",\"ts\":1},{\"ph\":\""), 0, &"s".into(), &mut |_| {}).unwrap();
+        assert_eq!(told.events, 1);
+        assert!(told.cut.is_some_and(|cut| cut.contains("more than 16777216 bytes")));
+        for start in ["[\"", "{\"", "{\"traceEvents\":[\""] {
+            let refused = read(endless(start), 0, &"s".into(), &mut |_| {}).unwrap_err().to_string();
+            assert!(refused.contains("more than 16777216 bytes"), "{start}: {refused}");
+        }
+        // What is skipped may be as long as it wants.
+        let skipped =
+            format!("{{\"frames\":\"{}\",\"traceEvents\":[]}}", "x".repeat(MOST_EVENT_BYTES as usize));
+        assert!(read(skipped.as_bytes(), 0, &"s".into(), &mut |_| {}).is_ok());
     }
 }

@@ -9,6 +9,8 @@ pub enum Step {
     Used(u64),
     /// Nothing was counted.
     Still,
+    /// It rose by more than there can be: what was used since the last reading is not known.
+    Jumped,
     /// It went back where it could not have been full: what was used since the last reading is not known.
     Reset,
 }
@@ -33,6 +35,11 @@ impl EnergyCounter {
     }
 
     pub fn advance(&mut self, reading: u64) -> Step {
+        self.advance_within(reading, u64::MAX)
+    }
+
+    /// The same for a counter that cannot have risen by more than `most` since the last reading.
+    pub fn advance_within(&mut self, reading: u64, most: u64) -> Step {
         let Some(last) = self.last.replace(reading) else { return Step::First };
         let used = match reading.checked_sub(last) {
             Some(0) => return Step::Still,
@@ -43,6 +50,9 @@ impl EnergyCounter {
                 None => return Step::Reset,
             },
         };
+        if used > most {
+            return Step::Jumped;
+        }
         self.total = self.total.saturating_add(used);
         Step::Used(used)
     }
@@ -63,6 +73,8 @@ mod tests {
         // From 50 to 20 it cannot have been full.
         assert_eq!(counter.advance(20), Step::Reset);
         assert_eq!((counter.advance(30), counter.total()), (Step::Used(10), 960));
+        assert_eq!((counter.advance_within(700, 50), counter.total()), (Step::Jumped, 960));
+        assert_eq!((counter.advance_within(720, 50), counter.total()), (Step::Used(20), 980));
         let mut unknown = EnergyCounter::new(None);
         unknown.advance(900);
         assert_eq!(unknown.advance(1), Step::Reset);

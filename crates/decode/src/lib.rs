@@ -4,6 +4,7 @@
 //! each one bounds what it allocates by documented limits.
 
 pub mod amdxdna;
+pub mod battery_state;
 pub mod btf;
 pub mod chrome_trace;
 pub mod drm_fdinfo;
@@ -11,8 +12,10 @@ pub mod emi;
 pub mod energy_counter;
 pub mod etw;
 pub mod gpu_counters;
+pub mod l2_events;
 pub mod nt;
 pub mod onnx;
+pub mod openvino_counters;
 pub mod ort_profile;
 pub mod perf_data;
 pub mod perf_record;

@@ -140,6 +140,8 @@ impl Layouts {
     fn read(bytes: &[u8], entry_bytes: usize, entries: &[u8]) -> Option<Self> {
         let mut layouts = Vec::new();
         let mut by_id = BTreeMap::new();
+        // Of all together: many attributes may claim the same ids.
+        let mut most_ids = MOST_MAPPINGS;
         for entry in entries.chunks_exact(entry_bytes).take(MOST_ATTRIBUTES) {
             let flags = u64_at(entry, 40)?;
             let layout = Layout {
@@ -152,9 +154,10 @@ impl Layouts {
             let start = usize::try_from(offset).ok()?.min(bytes.len());
             let end = usize::try_from(offset.checked_add(size)?).ok()?.min(bytes.len());
             let ids = bytes.get(start..end).unwrap_or_default();
-            for id in ids.chunks_exact(8).take(MOST_MAPPINGS) {
+            for id in ids.chunks_exact(8).take(most_ids) {
                 by_id.insert(u64_at(id, 0)?, layout);
             }
+            most_ids = most_ids.saturating_sub(ids.len() / 8);
         }
         let first = *layouts.first()?;
         let all_equal = layouts.iter().all(|layout| *layout == first);
@@ -278,8 +281,8 @@ impl Reader<'_> {
             record_type::COMM => self.program(body),
             record_type::EXIT => self.exit(body),
             record_type::SWITCH | record_type::SWITCH_CPU_WIDE => self.switch(body, misc),
-            record_type::LOST => u64_at(body, 8).map(|lost| self.outcome.lost += lost),
-            record_type::LOST_SAMPLES => u64_at(body, 0).map(|lost| self.outcome.lost += lost),
+            record_type::LOST => u64_at(body, 8).map(|lost| self.lost(lost)),
+            record_type::LOST_SAMPLES => u64_at(body, 0).map(|lost| self.lost(lost)),
             // Forks are told by the names that the new processes get.
             _ => {
                 self.outcome.other += 1;
@@ -287,6 +290,11 @@ impl Reader<'_> {
             }
         };
         self.outcome.unreadable += u64::from(read.is_none());
+    }
+
+    /// Any number may stand in a file.
+    fn lost(&mut self, records: u64) {
+        self.outcome.lost = self.outcome.lost.saturating_add(records);
     }
 
     /// On the recording's clock.
@@ -362,7 +370,9 @@ impl Reader<'_> {
             if let Some(((_, start), mapping)) = before
                 && address < mapping.end
             {
-                let offset = address - start + if owner == u32::MAX { 0 } else { mapping.file_offset };
+                let file_offset = if owner == u32::MAX { 0 } else { mapping.file_offset };
+                // A mapping may claim to lie anywhere in its file.
+                let offset = (address - start).saturating_add(file_offset);
                 return format!("{}+0x{offset:x}", mapping.name);
             }
         }
@@ -540,5 +550,19 @@ mod tests {
         }
         assert_eq!(all(b"PERFILE2\x10\0\0\0\0\0\0\0"), Err(PerfDataError::Pipe));
         assert_eq!(all(b"ELF"), Err(PerfDataError::NotPerfData));
+    }
+
+    /// Found by fuzzing: sums of such numbers did not fit, which was a panic.
+    #[test]
+    fn numbers_at_their_ends_are_kept_there() {
+        let mut body = words(&[7 | 7 << 32, 0x1000, 0x1000, u64::MAX - 1]);
+        body.extend_from_slice(b"/x.so\0\0\0");
+        body.extend_from_slice(&words(&[7 | 7 << 32, 0, 0]));
+        let lost = record(2, 0, &words(&[0, u64::MAX]));
+        let bytes = file(&[record(1, 0, &body), sample(50), lost.clone(), lost]);
+        let (rows, outcome) = all(&bytes).unwrap();
+        assert_eq!(outcome.lost, u64::MAX);
+        let PerfRow::Kernel(row) = &rows[0] else { panic!("{rows:?}") };
+        assert_eq!(row.detail.as_deref(), Some("0x5000;x.so+0xffffffffffffffff"));
     }
 }

@@ -214,3 +214,20 @@ proptest! {
         }
     }
 }
+
+/// Found by fuzzing: names out of the file stood in the message as they are, so that a model could write lines of its own
+/// and steer the terminal.
+#[test]
+fn names_in_messages_stay_on_their_line_and_are_short() {
+    let name = format!("a\n\u{1b}[2J\u{202e}{}", "x".repeat(1000));
+    let nowhere = [tensor(&name, 1, &[2]), external(&[("offset", "1")])].concat();
+    let offset = [tensor("w", 1, &[2]), external(&[("location", "w"), ("offset", &name)])].concat();
+    let unknown = tensor(&name, 99, &[2]);
+    let negative = tensor(&name, 1, &[-2]);
+    for broken in [nowhere, offset, unknown, negative] {
+        let graph = [bytes(1, node("Add", &["a", "b"], &["c"])), bytes(5, broken)].concat();
+        let error = read_model(&model(&graph), &Limits::default()).unwrap_err().to_string();
+        assert!(!error.chars().any(|letter| letter.is_control() || letter == '\u{202e}'), "{error:?}");
+        assert!(error.chars().count() < 300 && error.contains(r"a\n\u{1b}[2J\u{202e}x"), "{error}");
+    }
+}

@@ -1,4 +1,4 @@
-//! Makes seeds for the fuzz targets from real traces: `fuzz_seeds DIRECTORY TRACE…` fills `DIRECTORY/container`,
+//! Makes seeds for the fuzz targets `etl_…` from real traces: `fuzz_seeds DIRECTORY TRACE…` fills `DIRECTORY/container`,
 //! `DIRECTORY/payloads` and `DIRECTORY/schemas` with inputs in the form that the targets read.
 //!
 //! Each seed is small, because small inputs are tried often: one record of each kind and version that a trace has.

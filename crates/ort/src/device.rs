@@ -19,6 +19,17 @@ pub enum DeviceKind {
     Other,
 }
 
+impl DeviceKind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "CPU",
+            Self::Gpu => "GPU",
+            Self::Npu => "NPU",
+            Self::Other => "another device",
+        }
+    }
+}
+
 /// One device as one provider offers it; a device appears once per provider that can use it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EpDevice {

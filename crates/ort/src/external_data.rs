@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-use ortscope_decode::onnx::Model;
+use ortscope_decode::onnx::{Model, harmless, shown};
 use serde::Serialize;
 
 use crate::os;
@@ -40,16 +40,20 @@ pub enum ExternalDataError {
     Directory { why: String },
     /// A broken rule that the user may override.
     #[error(
-        "external data '{location}' of tensor '{tensor}' is refused: {why} (--allow-external-data overrides)"
+        "external data '{}' of tensor '{}' is refused: {why} (--allow-external-data overrides)",
+        shown(location),
+        shown(tensor)
     )]
     Refused { location: String, tensor: String, why: String },
     /// Nothing overrides this.
-    #[error("external data '{location}' of tensor '{tensor}' cannot be used: {why}")]
+    #[error("external data '{}' of tensor '{}' cannot be used: {why}", shown(location), shown(tensor))]
     Impossible { location: String, tensor: String, why: String },
-    #[error("external data '{location}' is missing: no such file as {}", path.display())]
+    #[error("external data '{}' is missing: no such file as {}", shown(location), harmless(&path.display().to_string()))]
     Missing { location: String, path: PathBuf },
     #[error(
-        "external data '{location}' is too short: tensor '{tensor}' reads up to byte {needed}, the file has {has}; is it cut off?"
+        "external data '{}' is too short: tensor '{}' reads up to byte {needed}, the file has {has}; is it cut off?",
+        shown(location),
+        shown(tensor)
     )]
     TooShort { location: String, tensor: String, needed: u64, has: u64 },
 }
@@ -83,7 +87,7 @@ pub fn check(
                 if !allow_outside {
                     return Err(ExternalDataError::Refused { location, tensor, why });
                 }
-                report.overridden.push(format!("'{location}': {why}"));
+                report.overridden.push(format!("'{}': {why}", shown(&location)));
             }
             let file = open(&directory, location, &tensor.tensor)?;
             files.insert(location, file);
@@ -131,8 +135,12 @@ fn misplaced(directory: &Path, location: &str) -> Option<String> {
     if parts.contains(&"..") {
         return Some("it leaves the model's directory with '..'".to_owned());
     }
+    // Windows takes dots and blanks off the end of a name: it would open another file than the one that was judged.
+    if parts.iter().any(|part| *part != "." && part.ends_with(['.', ' '])) {
+        return Some("a part of it ends with a dot or a blank".to_owned());
+    }
     if let Some(device) = parts.iter().find(|part| is_device(part)) {
-        return Some(format!("'{device}' is a device on Windows"));
+        return Some(format!("'{}' is a device on Windows", shown(device)));
     }
     let mut path = directory.to_owned();
     for part in Path::new(location).components() {
@@ -140,7 +148,7 @@ fn misplaced(directory: &Path, location: &str) -> Option<String> {
         path.push(part);
         match path.symlink_metadata() {
             Ok(found) if found.is_symlink() => {
-                return Some(format!("{} is a symbolic link", path.display()));
+                return Some(format!("{} is a symbolic link", harmless(&path.display().to_string())));
             }
             Ok(found) if found.is_file() && os::link_count(&found) > 1 => {
                 return Some("it has more than one name (hard links)".to_owned());
@@ -158,11 +166,14 @@ fn misplaced(directory: &Path, location: &str) -> Option<String> {
 
 fn is_device(part: &str) -> bool {
     let stem = part.split('.').next().unwrap_or_default().trim_end().to_ascii_uppercase();
+    // Also with the raised digits of Latin 1.
     let numbered = |prefix: &str| {
-        stem.strip_prefix(prefix)
-            .is_some_and(|rest| rest.len() == 1 && rest.chars().all(|c| c.is_ascii_digit()))
+        let rest = stem.strip_prefix(prefix).unwrap_or_default();
+        rest.chars().count() == 1 && rest.chars().all(|c| c.is_ascii_digit() || matches!(c, '¹' | '²' | '³'))
     };
-    matches!(stem.as_str(), "CON" | "PRN" | "AUX" | "NUL") || numbered("COM") || numbered("LPT")
+    matches!(stem.as_str(), "CON" | "PRN" | "AUX" | "NUL" | "CONIN$" | "CONOUT$")
+        || numbered("COM")
+        || numbered("LPT")
 }
 
 fn open(directory: &Path, location: &str, tensor: &str) -> Result<ExternalFile, ExternalDataError> {
@@ -248,6 +259,13 @@ mod tests {
             ("w.bin:hidden", "drive or a stream"),
             ("NUL", "device on Windows"),
             ("sub/com1.txt", "device on Windows"),
+            ("LPT²", "device on Windows"),
+            ("conin$", "device on Windows"),
+            ("\\\\?\\C:\\w.bin", "network path"),
+            ("\\\\.\\PhysicalDrive0", "network path"),
+            ("w.bin.", "ends with a dot"),
+            (".. /secret", "ends with a dot or a blank"),
+            ("sub/.../w.bin", "ends with a dot"),
         ] {
             let error = refusal(&directory, location);
             assert!(
@@ -264,6 +282,8 @@ mod tests {
             ("w\0.bin", "NUL character"),
             ("*/_ORT_MEM_ADDR_/*", "address in memory"),
             ("sub", "is a directory"),
+            (&"x".repeat(5000), "cannot be used"),
+            (&"x/".repeat(3000), "cannot be used"),
         ] {
             for allow in [false, true] {
                 let error =
@@ -303,5 +323,45 @@ mod tests {
         }
         let error = check(&directory.model, &model("/dev/zero", 0, None), true).unwrap_err().to_string();
         assert!(error.contains("not a regular file"), "{error}");
+        // What is beside the model may be no file either; opening a pipe would wait for ever.
+        let _socket = std::os::unix::net::UnixListener::bind(inside.join("socket")).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(inside.join("pipe")).status();
+        assert!(made.is_ok_and(|status| status.success()));
+        std::os::unix::fs::symlink("/dev/zero", inside.join("device")).unwrap();
+        for (location, why) in
+            [("socket", "not a regular file"), ("pipe", "not a regular file"), ("device", "symbolic")]
+        {
+            assert!(refusal(&directory, location).contains(why), "{location}");
+        }
+        let error = check(&directory.model, &model("device", 0, None), true).unwrap_err().to_string();
+        assert!(error.contains("not a regular file"), "{error}");
+    }
+
+    /// A link that leads back into the directory is one all the same: it can lead elsewhere a moment later.
+    #[cfg(unix)]
+    #[test]
+    fn a_link_to_a_good_file_is_a_link() {
+        let directory = directory();
+        let inside = directory.model.parent().unwrap();
+        std::os::unix::fs::symlink("w.bin", inside.join("inner")).unwrap();
+        std::os::unix::fs::symlink("inner", inside.join("outer")).unwrap();
+        std::os::unix::fs::symlink("loop", inside.join("loop")).unwrap();
+        for location in ["inner", "outer", "loop", "./inner"] {
+            assert!(refusal(&directory, location).contains("is a symbolic link"), "{location}");
+        }
+        assert!(check(&directory.model, &model("loop", 0, None), true).is_err());
+        // The model itself may be reached by a link; its directory is where the link lies.
+        let elsewhere = directory.keep.path().join("linked.onnx");
+        std::os::unix::fs::symlink(&directory.model, &elsewhere).unwrap();
+        assert!(check(&elsewhere, &model("w.bin", 0, None), false).is_err());
+    }
+
+    /// Names out of a model must not write lines of their own, nor fill the screen.
+    #[test]
+    fn names_stay_on_their_line() {
+        let directory = directory();
+        let error = refusal(&directory, &format!("\u{1b}[2J\n{}", "x".repeat(3000)));
+        assert!(!error.chars().any(char::is_control), "{error:?}");
+        assert!(error.chars().count() < 400, "{error}");
     }
 }

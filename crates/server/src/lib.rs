@@ -46,6 +46,8 @@ pub use error::ServerError;
 pub use http::who::may;
 pub use own::OwnUsage;
 pub use page::is_built as has_dashboard;
+#[doc(hidden)]
+pub use ws::{MOST_FRAME as MOST_WS_FRAME_BYTES, check_frame as check_ws_frame};
 
 /// What to serve, where and to whom.
 #[derive(Debug)]

@@ -10,6 +10,7 @@ pub mod kernel;
 mod kernel_rows;
 mod kernel_source;
 mod kernel_stacks;
+pub mod key_store;
 mod machine;
 mod peak;
 mod process;
@@ -49,7 +50,9 @@ pub use kernel_source::{
     ClassCost, KernelCounts, KernelHandle, KernelSource, KernelSummary, OnMilli, ProcessMilli,
 };
 pub use kernel_stacks::{StackSource, Stacks, StacksHandle};
-pub use machine::{MachineFacts, MachineModel, host_name};
+pub use machine::{
+    Inventory, MachineFacts, MachineModel, SYSTEM_TYPES, complete as complete_inventory, host_name,
+};
 pub use peak::{MachinePeak, measure_peak};
 pub use process::{ProcessUsage, UsageError};
 pub use processors::{CoreKind, Processor};
@@ -65,6 +68,13 @@ pub fn process_usage(pid: u32) -> Result<ProcessUsage, UsageError> {
 /// CPU time and memory of this process, with the most exact clock the system has for its own processes.
 pub fn own_usage() -> Result<ProcessUsage, UsageError> {
     sys::own_usage()
+}
+
+/// Gives up rights that a server does not need, before it has a second thread: on Linux every capability but those to read
+/// what other processes do, to read files of others, to count events and to listen on low ports. What lies in `places` stays
+/// writable. With `never_more`, no program that is started can get more. How many were given up.
+pub fn drop_unneeded_privileges(places: &[std::path::PathBuf], never_more: bool) -> Result<u32, String> {
+    sys::privileges::drop_unneeded(places, never_more)
 }
 
 /// Names the present boot of the machine, where the system does: monotonic times of one boot can be compared.
@@ -91,6 +101,12 @@ pub fn processors() -> Vec<Processor> {
 /// `None` where the system refuses or is not asked.
 pub fn keep_on_processor(index: usize) -> Option<u32> {
     sys::keep_on_processor(index)
+}
+
+/// Has this program's allocator give memory back that it does not need, where it would keep it. For programs that run for long;
+/// never for one that runs a model, whose memory is measured.
+pub fn give_back_freed_memory() {
+    sys::give_back_freed_memory();
 }
 
 /// Waits until the terminal on standard input has something to read, at most so long; true when the terminal is gone. Where

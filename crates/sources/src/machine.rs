@@ -88,9 +88,124 @@ impl MachineModel {
     }
 }
 
+/// What a slower source knows of a machine (WMI on Windows), for what the quick ones do not say.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Inventory {
+    pub kind: Option<&'static str>,
+    pub maker: Option<String>,
+    pub model: Option<String>,
+    pub cpu_model: Option<String>,
+    pub memory_bytes: Option<u64>,
+    pub drivers: BTreeMap<String, String>,
+}
+
+/// `PCSystemType` of WMI's class `Win32_ComputerSystem`.
+pub const SYSTEM_TYPES: [(u64, &str); 7] = [
+    (1, "desktop"),
+    (2, "laptop"),
+    (3, "workstation"),
+    (4, "server"),
+    (5, "server"),
+    (7, "server"),
+    (8, "tablet"),
+];
+
+/// Longest time that [`complete`] waits for an answer.
+const ANSWERS_WITHIN: std::time::Duration = std::time::Duration::from_secs(3);
+
+impl Inventory {
+    /// Fills what is not known; what is known stays.
+    fn fill(self, machine: &mut MachineFacts, model: &mut MachineModel) {
+        machine.cpu_model = machine.cpu_model.take().or(self.cpu_model);
+        machine.memory_bytes = machine.memory_bytes.or(self.memory_bytes);
+        for (name, version) in self.drivers {
+            machine.drivers.entry(name).or_insert(version);
+        }
+        model.kind = model.kind.or(self.kind);
+        model.maker = model.maker.take().or(self.maker);
+        model.model = model.model.take().or(self.model);
+    }
+}
+
+/// Asks the slower source of this system for what is missing. The error says why it could not help; without anything
+/// missing, or anybody to ask, nothing is asked.
+pub fn complete(machine: &mut MachineFacts, model: &mut MachineModel) -> Result<(), String> {
+    complete_by(machine, model, crate::sys::inventory)
+}
+
+fn complete_by(
+    machine: &mut MachineFacts,
+    model: &mut MachineModel,
+    ask: impl FnOnce() -> Option<Result<Inventory, String>> + Send + 'static,
+) -> Result<(), String> {
+    let is_complete = machine.cpu_model.is_some()
+        && machine.memory_bytes.is_some()
+        && !machine.drivers.is_empty()
+        && model.kind.is_some()
+        && model.maker.is_some()
+        && model.model.is_some();
+    if is_complete {
+        return Ok(());
+    }
+    let (say, hear) = std::sync::mpsc::sync_channel(1);
+    // A service that hangs keeps its thread, not this one.
+    let thread = std::thread::Builder::new().name("inventory".to_owned());
+    thread.spawn(move || say.send(ask()).ok()).map_err(|error| format!("no thread: {error}"))?;
+    match hear.recv_timeout(ANSWERS_WITHIN) {
+        Ok(None) => Ok(()),
+        Ok(Some(Ok(inventory))) => {
+            inventory.fill(machine, model);
+            Ok(())
+        }
+        Ok(Some(Err(why))) => Err(why),
+        Err(_) => Err(format!("WMI did not answer within {} s", ANSWERS_WITHIN.as_secs())),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::MachineModel;
+    use super::*;
+
+    fn bare() -> (MachineFacts, MachineModel) {
+        (MachineFacts::basic(), MachineModel::default())
+    }
+
+    #[test]
+    fn what_is_known_stays_and_the_rest_is_filled() {
+        let (mut machine, mut model) = bare();
+        machine.cpu_model = Some("of the registry".to_owned());
+        machine.drivers.insert("GPU".to_owned(), "1".to_owned());
+        let told = Inventory {
+            kind: Some("laptop"),
+            maker: Some("Maker".to_owned()),
+            cpu_model: Some("of WMI".to_owned()),
+            memory_bytes: Some(1 << 34),
+            drivers: [("GPU", "2"), ("NPU", "3")].map(|(name, of)| (name.to_owned(), of.to_owned())).into(),
+            ..Inventory::default()
+        };
+        assert_eq!(complete_by(&mut machine, &mut model, move || Some(Ok(told))), Ok(()));
+        assert_eq!(
+            (machine.cpu_model.as_deref(), machine.memory_bytes),
+            (Some("of the registry"), Some(1 << 34))
+        );
+        assert_eq!((model.kind, model.maker.as_deref(), model.model), (Some("laptop"), Some("Maker"), None));
+        assert_eq!((machine.drivers["GPU"].as_str(), machine.drivers["NPU"].as_str()), ("1", "3"));
+    }
+
+    #[test]
+    fn a_service_that_refuses_or_hangs_is_a_reason() {
+        let (mut machine, mut model) = bare();
+        let refused =
+            complete_by(&mut machine, &mut model, || Some(Err("WMI refuses: 0x80041003".to_owned())));
+        assert_eq!(refused, Err("WMI refuses: 0x80041003".to_owned()));
+        let hangs = || {
+            std::thread::sleep(ANSWERS_WITHIN * 2);
+            None
+        };
+        let hung = complete_by(&mut machine, &mut model, hangs);
+        assert_eq!(hung, Err("WMI did not answer within 3 s".to_owned()));
+        assert_eq!((machine, model), bare());
+    }
 
     #[test]
     fn chassis_have_kinds() {

@@ -54,6 +54,11 @@ pub struct Entry {
     /// It cannot be read as it is, and `problem` says why.
     pub damaged: bool,
     pub problem: Option<String>,
+    /// It is encrypted. Without its key only id, size and time are known, and `problem` says so.
+    pub encrypted: bool,
+    /// It has a name or a tag; also known without the key.
+    #[serde(skip)]
+    pub(crate) is_kept: bool,
 }
 
 /// All recordings of a store, newest first.
@@ -69,7 +74,7 @@ pub(crate) fn list(root: &Path) -> Result<Vec<Entry>, StoreError> {
             Some((at, entry)) if *at == stamp => found.push(Entry { directory, ..entry.clone() }),
             _ => {
                 let entry = look(&directory)?;
-                if entry.finished {
+                if is_remembered(&entry) {
                     changed.push((stamp, entry.clone()));
                 }
                 found.push(entry);
@@ -91,18 +96,31 @@ pub(crate) fn list(root: &Path) -> Result<Vec<Entry>, StoreError> {
 /// Remembers a recording that has just ended or changed.
 pub(crate) fn note(root: &Path, directory: &Path) -> Result<(), StoreError> {
     let entry = look(directory)?;
-    let changed = if entry.finished { vec![(stamp(directory), entry)] } else { Vec::new() };
+    let changed = if is_remembered(&entry) { vec![(stamp(directory), entry)] } else { Vec::new() };
     Catalogue::open(root).map_or(Ok(()), |mut catalogue| catalogue.update(&changed, &[]))
 }
 
 /// What a recording's own files say.
 pub(crate) fn look(directory: &Path) -> Result<Entry, StoreError> {
+    let mut locked = None;
     let (manifest, problem) = match Manifest::read(directory) {
         Ok(Found::Whole(manifest)) => (*manifest, None),
         Ok(Found::Missing) => (Manifest::of_lost(directory), Some(format!("{MANIFEST} is missing"))),
         Ok(Found::Damaged(problem)) => (Manifest::of_lost(directory), Some(format!("{MANIFEST}: {problem}"))),
+        // Whole, as far as one can tell from outside.
+        Err(error @ (StoreError::NoKey { .. } | StoreError::Key { .. })) => {
+            // Where nobody can tell, it stays.
+            locked = Some(!matches!(error, StoreError::NoKey { is_kept: false, .. }));
+            let manifest = Manifest { subject: "encrypted".into(), ..Manifest::of_lost(directory) };
+            (manifest, Some(error.to_string()))
+        }
         Err(error) => (Manifest::of_lost(directory), Some(error.to_string())),
     };
+    let (is_locked, encrypted, is_kept) = (
+        locked.is_some(),
+        locked.is_some() || manifest.encryption.is_some(),
+        locked.unwrap_or(manifest.is_kept()),
+    );
     let started_unix_ns = if manifest.started.unix_nanos == 0 {
         modified_unix_ns(directory)
     } else {
@@ -126,12 +144,19 @@ pub(crate) fn look(directory: &Path) -> Result<Entry, StoreError> {
             .map(|end| end.ended.monotonic_nanos.saturating_sub(manifest.started.monotonic_nanos)),
         finished: manifest.end.is_some(),
         being_written: manifest.end.is_none() && is_written(directory),
-        damaged: problem.is_some(),
+        damaged: problem.is_some() && !is_locked,
+        encrypted,
+        is_kept,
         problem,
         rows: manifest.end.as_ref().map(|end| end.rows.values().sum()),
         reason: manifest.end.map(|end| end.reason),
         bytes: bytes_below(directory),
     })
+}
+
+/// What is encrypted is not remembered: the catalogue is readable.
+fn is_remembered(entry: &Entry) -> bool {
+    entry.finished && !entry.encrypted
 }
 
 pub(crate) fn is_recording(path: &Path) -> bool {
@@ -270,6 +295,9 @@ fn entry_of(row: &Row<'_>) -> rusqlite::Result<(String, Entry)> {
         being_written: false,
         damaged: false,
         problem: None,
+        encrypted: false,
+        is_kept: false,
     };
-    Ok((row.get(1)?, entry))
+    let is_kept = entry.name.is_some() || !entry.tags.is_empty();
+    Ok((row.get(1)?, Entry { is_kept, ..entry }))
 }

@@ -6,6 +6,8 @@ use std::path::Path;
 use ortscope_channel::ChannelError;
 use ortscope_core::tables::ReadError;
 
+use crate::encryption::KEY_VARIABLE;
+
 /// What went wrong, in one sentence. [`StoreError::hint`] says what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -28,12 +30,31 @@ pub enum StoreError {
     Argument(String),
     #[error("{0}")]
     Permission(String),
+    #[error("{problem}")]
+    Key { problem: String, hint: String },
+    #[error("'{place}' is encrypted with the key {key}{}", other_keys(given))]
+    NoKey {
+        place: String,
+        /// The id of the key that opens it.
+        key: String,
+        /// The ids of those there are.
+        given: Vec<String>,
+        /// It has a name or a tag.
+        is_kept: bool,
+    },
     #[error("{0}")]
     NoSpace(String),
     #[error("the recording '{0}' is being written by another process")]
     InUse(String),
     #[error("{0}")]
     Failed(String),
+}
+
+fn other_keys(given: &[String]) -> String {
+    match given {
+        [] => ", and there is none".into(),
+        ids => format!("; there is only {}", ids.join(", ")),
+    }
 }
 
 /// What kind of thing went wrong, to choose an exit code.
@@ -60,7 +81,7 @@ impl StoreError {
             Self::NewerFormat { .. } => StoreErrorKind::NewerFormat,
             Self::Damaged { .. } => StoreErrorKind::Damaged,
             Self::Unknown { .. } | Self::Ambiguous { .. } | Self::Argument(_) => StoreErrorKind::Usage,
-            Self::Permission(_) => StoreErrorKind::Permission,
+            Self::Permission(_) | Self::Key { .. } | Self::NoKey { .. } => StoreErrorKind::Permission,
             Self::NoSpace(_) => StoreErrorKind::NoSpace,
             Self::InUse(_) => StoreErrorKind::InUse,
             Self::Failed(_) => StoreErrorKind::Internal,
@@ -77,6 +98,10 @@ impl StoreError {
             }
             Self::Unknown { close, .. } => format!("did you mean {}?", close.join(" or ")),
             Self::Ambiguous { .. } => "give more characters of the one you mean".into(),
+            Self::Key { hint, .. } => hint.clone(),
+            Self::NoKey { .. } => format!(
+                "name the file of that key with --key-file, set {KEY_VARIABLE}, or put it into the system's key store"
+            ),
             Self::Permission(_) => "check who may write there, or choose another place".into(),
             Self::NoSpace(_) => "make room; `ortscope runs prune` removes old recordings".into(),
             Self::InUse(_) => "wait until it has ended, or end it".into(),
@@ -113,6 +138,7 @@ impl From<ChannelError> for StoreError {
             ChannelError::OtherFormat { path, found, known } if found > known => {
                 Self::NewerFormat { place: path, found, known }
             }
+            ChannelError::Sealed(path) => Self::Damaged { place: path, problem: "it is encrypted".into() },
             ChannelError::NotAJournal { path, problem } | ChannelError::NotARing { path, problem } => {
                 Self::Damaged { place: path, problem }
             }

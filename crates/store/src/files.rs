@@ -4,7 +4,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 pub(crate) use ortscope_channel::disk::sync_directory;
-use ortscope_channel::disk::{Change, change, open_to_read, patiently};
+use ortscope_channel::disk::{Change, change, open_to_read, overwrite, patiently};
 use tempfile::NamedTempFile;
 
 use crate::StoreError;
@@ -47,6 +47,11 @@ pub(crate) fn segment_files(recording: &Path) -> std::io::Result<Vec<(u64, PathB
     }
     files.sort();
     Ok(files)
+}
+
+/// The last part of a path.
+pub(crate) fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// The paths in a directory, sorted; none if there is no such directory.
@@ -165,7 +170,10 @@ pub(crate) fn remove_directory(path: &Path) -> std::io::Result<()> {
     if !path.exists() {
         return Ok(());
     }
-    let remove = || patiently(|| std::fs::remove_dir_all(path)).or_else(|_| fs_err::remove_dir_all(path));
+    let remove = || {
+        overwrite(path);
+        patiently(|| std::fs::remove_dir_all(path)).or_else(|_| fs_err::remove_dir_all(path))
+    };
     match change(Change::RemoveDirectory(path), remove) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
@@ -173,7 +181,10 @@ pub(crate) fn remove_directory(path: &Path) -> std::io::Result<()> {
 }
 
 pub(crate) fn remove_file(path: &Path) -> std::io::Result<()> {
-    change(Change::RemoveFile(path), || fs_err::remove_file(path))
+    change(Change::RemoveFile(path), || {
+        overwrite(path);
+        fs_err::remove_file(path)
+    })
 }
 
 pub(crate) fn rename(from: &Path, to: &Path) -> std::io::Result<()> {

@@ -13,10 +13,14 @@
 //! A [`RecordingWriter`] puts every batch through a filter that leaves out what did not change, into the journal; each
 //! full journal file becomes a segment in the background. A [`Recording`] reads all of it through
 //! [`ortscope_core::tables::Tables`].
+//!
+//! A recording can be encrypted, all of it: the frames of its journal, the blocks of its segments, its documents and its
+//! manifest, each by itself.
 
 mod catalogue;
 mod changes;
 mod columns;
+mod encryption;
 mod error;
 mod files;
 mod id;
@@ -33,6 +37,7 @@ mod sweep;
 mod writer;
 
 pub use catalogue::Entry;
+pub use encryption::{KEY_VARIABLE, Key, KeyId, KeySources, Seal, set_key_sources};
 pub use error::{StoreError, StoreErrorKind};
 pub use manifest::{ChannelPlace, FORMAT, Manifest, RecordingEnd};
 pub use ortscope_channel::journal::JournalOptions;

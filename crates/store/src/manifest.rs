@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::StoreError;
+use crate::encryption::{Seal, find_key, from_hex, hex, open_small, seal_small, small_header};
 use crate::files::{MANIFEST, read_small, write_whole};
 
 /// What stands before the checksum, which is the last entry of a manifest. It covers every byte before this.
@@ -15,6 +16,9 @@ const BEFORE_CHECKSUM: &str = ",\n  \"crc32c\": \"";
 
 /// Version of the recording's layout. Older ones are opened through upgraders, newer ones are refused.
 pub const FORMAT: u32 = 1;
+
+/// An encrypted recording: its manifest is one of ours inside of an [`Envelope`]. Programs that do not know it refuse it.
+const ENVELOPE_FORMAT: u32 = 2;
 
 /// One step from format `n` to format `n + 1`, with the `n` it starts from. Every change of the format adds a step and a
 /// golden recording under `tests/golden`.
@@ -57,6 +61,23 @@ pub struct Manifest {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub documents: BTreeMap<String, Vec<u32>>,
     pub end: Option<RecordingEnd>,
+    /// The recording is encrypted, and this is its key.
+    #[serde(skip)]
+    pub encryption: Option<Seal>,
+}
+
+/// What `manifest.json` of an encrypted recording says in the clear.
+#[derive(Debug, Serialize, Deserialize)]
+struct Envelope {
+    format: u32,
+    /// For people; the format decides.
+    cipher: String,
+    /// The id of the key.
+    key: String,
+    /// It has a name or a tag, so that pruning leaves it alone.
+    kept: bool,
+    /// The manifest, sealed, in hexadecimal digits.
+    sealed: String,
 }
 
 /// Where a channel lies, and whose sessions it has.
@@ -87,6 +108,11 @@ pub(crate) enum Found {
 impl Manifest {
     /// Reads the manifest of a recording, of whatever format up to ours. A newer one is an error.
     pub(crate) fn read(recording: &Path) -> Result<Found, StoreError> {
+        Self::read_with(recording, None)
+    }
+
+    /// The same for who has its key already.
+    pub(crate) fn read_with(recording: &Path, known: Option<&Seal>) -> Result<Found, StoreError> {
         let path = recording.join(MANIFEST);
         let Some(bytes) = read_small(&path)? else {
             return Ok(Found::Missing);
@@ -102,9 +128,12 @@ impl Manifest {
             return Ok(Found::Damaged("it does not say its format".into()));
         };
         let format = u32::try_from(format).unwrap_or(u32::MAX);
+        if format == ENVELOPE_FORMAT {
+            return open_envelope(recording, value, known);
+        }
         if format > FORMAT {
             let place = recording.display().to_string();
-            return Err(StoreError::NewerFormat { place, found: format, known: FORMAT });
+            return Err(StoreError::NewerFormat { place, found: format, known: ENVELOPE_FORMAT });
         }
         Ok(match serde_json::from_value(upgrade(value, format, UPGRADERS)) {
             Ok(manifest) => Found::Whole(Box::new(manifest)),
@@ -118,11 +147,20 @@ impl Manifest {
 
     /// As it is written: JSON whose last entry is a checksum of all before it.
     pub(crate) fn to_bytes(&self) -> Result<Vec<u8>, StoreError> {
-        let json =
-            serde_json::to_string_pretty(self).map_err(|error| StoreError::Failed(error.to_string()))?;
-        let entries = json.strip_suffix("\n}").unwrap_or(&json);
-        let checksum = crc32c::crc32c(entries.as_bytes());
-        Ok(format!("{entries}{BEFORE_CHECKSUM}{checksum:08x}\"\n}}\n").into_bytes())
+        let Some(seal) = &self.encryption else { return with_checksum(self) };
+        let sealed = seal_small(seal, MANIFEST, &with_checksum(self)?)?;
+        with_checksum(&Envelope {
+            format: ENVELOPE_FORMAT,
+            cipher: "chacha20-poly1305".into(),
+            key: seal.key_id().to_string(),
+            kept: self.is_kept(),
+            sealed: hex(&sealed),
+        })
+    }
+
+    /// It has a name or a tag: pruning leaves it alone.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.name.is_some() || !self.tags.is_empty()
     }
 
     /// Whether these bytes are a document as it was written. Recordings of before had no checksums of documents.
@@ -150,8 +188,46 @@ impl Manifest {
             channels: Vec::new(),
             documents: BTreeMap::new(),
             end: None,
+            encryption: None,
         }
     }
+}
+
+fn with_checksum(value: &impl Serialize) -> Result<Vec<u8>, StoreError> {
+    let json = serde_json::to_string_pretty(value).map_err(|error| StoreError::Failed(error.to_string()))?;
+    let entries = json.strip_suffix("\n}").unwrap_or(&json);
+    let checksum = crc32c::crc32c(entries.as_bytes());
+    Ok(format!("{entries}{BEFORE_CHECKSUM}{checksum:08x}\"\n}}\n").into_bytes())
+}
+
+/// Asks for the key and reads the manifest inside. Its checksum was looked at before: what does not open now was changed by
+/// somebody who could make one.
+fn open_envelope(recording: &Path, value: Value, known: Option<&Seal>) -> Result<Found, StoreError> {
+    let damaged = |problem: &str| Ok(Found::Damaged(problem.to_owned()));
+    let Ok(envelope) = serde_json::from_value::<Envelope>(value) else {
+        return damaged("what says how it is encrypted cannot be read");
+    };
+    let Some((sealed, header)) =
+        from_hex(&envelope.sealed).and_then(|sealed| small_header(&sealed).map(|header| (sealed, header)))
+    else {
+        return damaged("what is encrypted in it is cut off");
+    };
+    let seal = match known.filter(|seal| seal.find(MANIFEST, &header).is_ok()) {
+        Some(seal) => seal.clone(),
+        None => find_key(&recording.display().to_string(), &header, envelope.kept)?,
+    };
+    let json = match open_small(&seal, MANIFEST, &sealed) {
+        Ok(json) => json,
+        Err(problem) => return damaged(&problem),
+    };
+    Ok(match serde_json::from_slice::<Manifest>(&json) {
+        Ok(manifest) if manifest.format > FORMAT => {
+            let place = recording.display().to_string();
+            return Err(StoreError::NewerFormat { place, found: manifest.format, known: FORMAT });
+        }
+        Ok(manifest) => Found::Whole(Box::new(Manifest { encryption: Some(seal), ..manifest })),
+        Err(error) => Found::Damaged(error.to_string()),
+    })
 }
 
 /// What is wrong with the checksum of a manifest, if it has one: manifests of before have none.

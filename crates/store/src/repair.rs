@@ -8,7 +8,7 @@ use std::io::{BufWriter, Read as _};
 use std::path::{Path, PathBuf};
 
 use fs_err::File;
-use ortscope_channel::disk::{Change, change, open_to_read};
+use ortscope_channel::disk::{Change, change, open_to_read, overwrite};
 use ortscope_channel::pid_of;
 use ortscope_core::clock::WallAnchor;
 use ortscope_core::schema::{TableId, WallAnchorRow};
@@ -16,9 +16,10 @@ use ortscope_core::tables::{ReadError, Scan, Tables};
 use serde::Serialize;
 
 use crate::StoreError;
+use crate::encryption::Seal;
 use crate::files::{
-    CHANNEL, DOCUMENTS, JOURNAL, MANIFEST, SEGMENTS, make_directory, new_file_for, put_in_place,
-    remove_directory, segment_files, segment_name, segment_path,
+    CHANNEL, DOCUMENTS, JOURNAL, MANIFEST, SEGMENTS, file_name as name, make_directory, new_file_for,
+    put_in_place, remove_directory, segment_files, segment_name, segment_path,
 };
 use crate::lock::WriterLock;
 use crate::manifest::{ChannelPlace, RecordingEnd};
@@ -73,23 +74,25 @@ pub fn repair(path: &Path) -> Result<RepairReport, StoreError> {
     drop(Recording::open(path)?);
     let _lock = WriterLock::take(path)?;
     let before = Recording::open_locked(path)?;
+    let seal = before.manifest().encryption.clone();
+    let seal = seal.as_ref();
     let mut report = RepairReport { id: before.manifest().id.clone(), ..RepairReport::default() };
 
     // One whose disk was refused early has none yet.
     make_directory(&path.join(SEGMENTS))?;
     let highest = segment_files(path)?.last().map_or(0, |(number, _)| *number);
-    set_aside_lost_segments(path, &mut report)?;
-    let from_journal = convert_all(path)?;
+    set_aside_lost_segments(path, seal, &mut report)?;
+    let from_journal = convert_all(path, seal)?;
     if from_journal > 0 {
         report.done(format!("{from_journal} rows of the journal became segments"));
     }
-    rewrite_damaged_segments(path, &mut report)?;
+    rewrite_damaged_segments(path, seal, &mut report)?;
     keep_rows_of_rings(path, &before, &mut report)?;
-    fill_gaps(path, highest, &mut report)?;
+    fill_gaps(path, highest, seal, &mut report)?;
     let journal_left = path.join(JOURNAL).exists() || path.join(CHANNEL).exists();
     set_aside_documents(path, &before, &mut report)?;
     remove_channels(&before.manifest().channels);
-    report.rows = rows_kept(path)?;
+    report.rows = rows_kept(path, seal)?;
     finish_manifest(path, &before, &mut report)?;
     if journal_left {
         // The rings that are damaged may be those of a channel outside of the recording.
@@ -119,6 +122,7 @@ fn remove_channels(places: &[ChannelPlace]) {
         };
         let control = others.into_iter().filter(|path| is_channel && is_control(path));
         for path in rings.into_iter().chain(control) {
+            overwrite(&path);
             std::fs::remove_file(&path).ok();
         }
         std::fs::remove_dir(&place.directory).ok();
@@ -150,9 +154,13 @@ fn set_aside_documents(
 }
 
 /// Segments whose directory cannot be read.
-fn set_aside_lost_segments(recording: &Path, report: &mut RepairReport) -> Result<(), StoreError> {
+fn set_aside_lost_segments(
+    recording: &Path,
+    seal: Option<&Seal>,
+    report: &mut RepairReport,
+) -> Result<(), StoreError> {
     for (_, path) in segment_files(recording)? {
-        if let Err(problem) = Segment::open(&path)? {
+        if let Err(problem) = Segment::open(&path, seal)? {
             report.done(format!("{} cannot be read: {problem}", name(&path)));
             report.set_aside.push(set_aside(recording, &path)?);
         }
@@ -161,9 +169,13 @@ fn set_aside_lost_segments(recording: &Path, report: &mut RepairReport) -> Resul
 }
 
 /// Segments of which some chunks cannot be read, or that say that something was lost.
-fn rewrite_damaged_segments(recording: &Path, report: &mut RepairReport) -> Result<(), StoreError> {
+fn rewrite_damaged_segments(
+    recording: &Path,
+    seal: Option<&Seal>,
+    report: &mut RepairReport,
+) -> Result<(), StoreError> {
     for (_, path) in segment_files(recording)? {
-        let segment = Segment::open(&path)?.map_err(|problem| StoreError::damaged(&path, problem))?;
+        let segment = Segment::open(&path, seal)?.map_err(|problem| StoreError::damaged(&path, problem))?;
         let damaged = damaged_chunks(&segment)?;
         let has_told = segment.footer.damaged_frames > 0 && !segment.footer.accepted;
         if damaged.is_empty() && !has_told {
@@ -180,7 +192,7 @@ fn rewrite_damaged_segments(recording: &Path, report: &mut RepairReport) -> Resu
             change(Change::MakeFile(&copy), || fs_err::copy(&path, &copy))?;
             report.set_aside.push(set_aside(recording, &copy)?);
         }
-        rewrite_without(&segment, &damaged)?;
+        rewrite_without(&segment, &damaged, seal)?;
     }
     Ok(())
 }
@@ -198,13 +210,14 @@ fn damaged_chunks(segment: &Segment) -> Result<Vec<usize>, StoreError> {
     Ok(damaged)
 }
 
-fn rewrite_without(segment: &Segment, damaged: &[usize]) -> Result<(), StoreError> {
+fn rewrite_without(segment: &Segment, damaged: &[usize], seal: Option<&Seal>) -> Result<(), StoreError> {
     let mut file = open_to_read(&segment.path)?;
-    let mut rewritten = SegmentWriter::new(BufWriter::new(new_file_for(&segment.path)?))?;
+    let to = BufWriter::new(new_file_for(&segment.path)?);
+    let mut rewritten = SegmentWriter::new(to, seal, &name(&segment.path))?;
     for (_, chunk) in segment.footer.chunks.iter().enumerate().filter(|(number, _)| !damaged.contains(number))
     {
-        let bytes = segment.read_chunk(&mut file, chunk)?;
-        rewritten.copy(&segment.footer.tables[chunk.table], chunk, &bytes)?;
+        let blocks = segment.read_chunk(&mut file, chunk)?;
+        rewritten.copy(&segment.footer.tables[chunk.table], chunk, blocks)?;
     }
     rewritten.note_damage(segment.footer.damaged_frames, segment.footer.skipped_bytes);
     rewritten.accept_loss();
@@ -233,11 +246,17 @@ fn keep_rows_of_rings(
     }
     let last = segment_files(recording)?.last().map_or(0, |(number, _)| *number);
     report.done(format!("{} rows from rings became a segment", builder.rows()));
-    write_segment(&segment_path(recording, last.max(unit.number - 1) + 1), builder, (0, 0))
+    let target = segment_path(recording, last.max(unit.number - 1) + 1);
+    write_segment(&target, builder, (0, 0), before.manifest().encryption.as_ref())
 }
 
 /// An empty segment in the place of each that is lost, so that the loss is known and no longer a surprise.
-fn fill_gaps(recording: &Path, highest: u64, report: &mut RepairReport) -> Result<(), StoreError> {
+fn fill_gaps(
+    recording: &Path,
+    highest: u64,
+    seal: Option<&Seal>,
+    report: &mut RepairReport,
+) -> Result<(), StoreError> {
     let numbers: Vec<u64> = segment_files(recording)?.iter().map(|(number, _)| *number).collect();
     let last = numbers.last().copied().unwrap_or(0).max(highest);
     if last > numbers.len() as u64 + MAX_PLACEHOLDERS {
@@ -245,7 +264,7 @@ fn fill_gaps(recording: &Path, highest: u64, report: &mut RepairReport) -> Resul
     }
     for number in (1..=last).filter(|number| !numbers.contains(number)) {
         let path = segment_path(recording, number);
-        let mut segment = SegmentWriter::new(BufWriter::new(new_file_for(&path)?))?;
+        let mut segment = SegmentWriter::new(BufWriter::new(new_file_for(&path)?), seal, &name(&path))?;
         segment.accept_loss();
         let file = segment.finish()?.into_inner().map_err(std::io::IntoInnerError::into_error)?;
         put_in_place(file, &path)?;
@@ -314,8 +333,4 @@ fn ended(started: WallAnchor, anchors: &[WallAnchor], last_ns: u64) -> WallAncho
         unix_nanos: anchor.unix_nanos_at(monotonic_nanos),
         error_nanos: anchor.error_nanos,
     }
-}
-
-fn name(path: &Path) -> String {
-    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }

@@ -6,10 +6,12 @@ use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
-use ortscope_channel::{ChannelWriter, FrameKind, InferenceRecord};
+use ortscope_channel::{ChannelWriter, FrameKind, InferenceRecord, LastRing, PlainInference};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
+use super::seats::{SEATS, Seat};
+use crate::output;
 use crate::probe::Probe;
 
 /// Methods of a session, in the order of their slots.
@@ -20,21 +22,25 @@ pub const SLOTS: usize = 2 * METHODS.len();
 /// Sessions whose probe is found without asking Python for the attribute.
 const KNOWN_SESSIONS: usize = 4;
 
-#[repr(C, align(64))]
+#[repr(C, align(4096))]
 #[derive(Debug)]
 pub struct Hot {
     /// Where records go, out of a box; null while nothing is recorded.
     writer: AtomicPtr<ChannelWriter>,
     pub has_hooks: AtomicBool,
     pub open_batches: AtomicU32,
-    /// `PyObject_Vectorcall`, where the interpreter has it.
-    pub vectorcall: AtomicPtr<c_void>,
     /// `numpy.ndarray`, once its layout was found to be the known one.
     pub array_type: AtomicPtr<ffi::PyTypeObject>,
+    /// The first has the session that came first: most programs have one, and find it in the line of all of the above.
+    known: [KnownSession; KNOWN_SESSIONS],
+    /// Where the thread writes that wrote last.
+    last_ring: LastRing,
+    /// `PyObject_Vectorcall`, where the interpreter has it.
+    pub vectorcall: AtomicPtr<c_void>,
     /// The attribute under which a session keeps its probe, and the probe's type.
     pub probe_name: AtomicPtr<ffi::PyObject>,
     pub probe_type: AtomicPtr<ffi::PyTypeObject>,
-    known: [KnownSession; KNOWN_SESSIONS],
+    pub seats: [Seat; SEATS],
     /// What each slot calls. Set once with a reference that is kept for ever.
     pub originals: [AtomicPtr<ffi::PyObject>; SLOTS],
 }
@@ -44,6 +50,7 @@ pub struct Hot {
 struct KnownSession {
     session: AtomicPtr<ffi::PyObject>,
     probe: AtomicPtr<Probe>,
+    seat: AtomicPtr<Seat>,
     object: AtomicPtr<ffi::PyObject>,
     /// Whether some of its runs are profiled: only then need a run ask the probe beforehand.
     has_profiles: AtomicBool,
@@ -52,7 +59,8 @@ struct KnownSession {
 impl KnownSession {
     const fn none() -> Self {
         let (session, object) = (AtomicPtr::new(null_mut()), AtomicPtr::new(null_mut()));
-        Self { session, probe: AtomicPtr::new(null_mut()), object, has_profiles: AtomicBool::new(false) }
+        let (probe, seat) = (AtomicPtr::new(null_mut()), AtomicPtr::new(null_mut()));
+        Self { session, probe, seat, object, has_profiles: AtomicBool::new(false) }
     }
 }
 
@@ -60,11 +68,13 @@ pub static HOT: Hot = Hot {
     writer: AtomicPtr::new(null_mut()),
     has_hooks: AtomicBool::new(false),
     open_batches: AtomicU32::new(0),
-    vectorcall: AtomicPtr::new(null_mut()),
     array_type: AtomicPtr::new(null_mut()),
+    known: [const { KnownSession::none() }; KNOWN_SESSIONS],
+    last_ring: LastRing::none(),
+    vectorcall: AtomicPtr::new(null_mut()),
     probe_name: AtomicPtr::new(null_mut()),
     probe_type: AtomicPtr::new(null_mut()),
-    known: [const { KnownSession::none() }; KNOWN_SESSIONS],
+    seats: [const { Seat::empty() }; SEATS],
     originals: [const { AtomicPtr::new(null_mut()) }; SLOTS],
 };
 
@@ -84,6 +94,7 @@ impl Hot {
 
     /// Has records go there from now on, or nowhere; gives back where they went.
     pub fn set_writer(&self, _py: Python<'_>, writer: Option<ChannelWriter>) -> Option<Box<ChannelWriter>> {
+        self.last_ring.forget();
         let new = writer.map_or(null_mut(), |writer| Box::into_raw(Box::new(writer)));
         let old = self.writer.swap(new, Ordering::AcqRel);
         // SAFETY: it came out of a box, here, and is no longer to be found. Whoever found it before had the GIL, which
@@ -107,6 +118,26 @@ impl Hot {
         }
     }
 
+    /// The same for what is nearly always to be told.
+    #[inline]
+    pub fn write_plain_inference(&'static self, py: Python<'_>, record: impl FnOnce(u16) -> PlainInference) {
+        if let Some(writer) = self.writer(py) {
+            // SAFETY: all callers have the GIL, and children of `fork` forget (`prepare`).
+            unsafe { self.last_ring.write(writer, output::stream, record) };
+        }
+    }
+
+    /// In a child of `fork`: what the last thread wrote to is its parent's.
+    pub fn forget_ring(&self) {
+        self.last_ring.forget();
+    }
+
+    /// Has the processor fetch what a record is written to, while other work is done.
+    #[inline]
+    pub fn fetch_for_write(&self) {
+        self.last_ring.fetch();
+    }
+
     /// Writes a message; one that finds no room is counted by the ring.
     pub fn write_message(&self, py: Python<'_>, text: &[u8]) {
         if let Some(writer) = self.writer(py) {
@@ -116,7 +147,13 @@ impl Hot {
 
     #[inline]
     fn place(&self, session: *mut ffi::PyObject) -> &KnownSession {
-        &self.known[(session.addr() >> 5) % KNOWN_SESSIONS]
+        let first = &self.known[0];
+        let found = first.session.load(Ordering::Relaxed);
+        if found == session || found.is_null() {
+            first
+        } else {
+            &self.known[1 + (session.addr() >> 5) % (KNOWN_SESSIONS - 1)]
+        }
     }
 
     /// The probe of a session that was asked for before; null if it was not. The session keeps it, so it is borrowed.
@@ -127,6 +164,18 @@ impl Hot {
             known.probe.load(Ordering::Relaxed)
         } else {
             null()
+        }
+    }
+
+    /// The seat of a session that was asked for before, if it was.
+    #[inline]
+    pub fn seat_of(&self, session: *mut ffi::PyObject) -> Option<&'static Seat> {
+        let known = self.place(session);
+        if known.session.load(Ordering::Relaxed) == session {
+            // SAFETY: null, or out of a reference to a seat; seats are for ever.
+            unsafe { known.seat.load(Ordering::Relaxed).as_ref() }
+        } else {
+            None
         }
     }
 
@@ -147,19 +196,22 @@ impl Hot {
         known.probe.store(probe.cast_mut(), Ordering::Relaxed);
         known.object.store(object, Ordering::Relaxed);
         // SAFETY: the session keeps the object, and with it the probe.
-        known.has_profiles.store(unsafe { (*probe).has_profiles() }, Ordering::Relaxed);
+        let probe = unsafe { &*probe };
+        known.seat.store(std::ptr::from_ref(probe.seat()).cast_mut(), Ordering::Relaxed);
+        known.has_profiles.store(probe.has_profiles(), Ordering::Relaxed);
     }
 
-    /// Whether a run of this session is known to be a plain one; counts it if runs are counted.
+    /// The probe of a session of which a run is known to be a plain one, which is counted if runs are counted; else null.
     #[inline]
-    pub fn passes_plainly(&self, session: *mut ffi::PyObject) -> bool {
+    pub fn probe_of_plain_run(&self, session: *mut ffi::PyObject) -> *const Probe {
         let known = self.place(session);
         if known.session.load(Ordering::Relaxed) != session {
-            return false;
+            return null();
         }
+        let probe = known.probe.load(Ordering::Relaxed);
         // SAFETY: a probe that is known is alive.
-        !known.has_profiles.load(Ordering::Relaxed)
-            || unsafe { (*known.probe.load(Ordering::Relaxed)).passes_unprofiled() }
+        let is_plain = !known.has_profiles.load(Ordering::Relaxed) || unsafe { (*probe).passes_unprofiled() };
+        if is_plain { probe } else { null() }
     }
 
     /// Forgets all: with every probe that is made or ends, and when a class gets its methods. So a probe that is found is
@@ -168,6 +220,7 @@ impl Hot {
         for known in &self.known {
             known.session.store(null_mut(), Ordering::Relaxed);
             known.probe.store(null_mut(), Ordering::Relaxed);
+            known.seat.store(null_mut(), Ordering::Relaxed);
             known.object.store(null_mut(), Ordering::Relaxed);
         }
     }

@@ -10,6 +10,7 @@ mod arguments;
 pub mod hooks;
 pub mod hot;
 mod running;
+pub mod seats;
 mod telling;
 
 use std::ffi::{CString, c_int};
@@ -37,7 +38,6 @@ type FastCallWithKeywords = unsafe extern "C" fn(
 ) -> *mut ffi::PyObject;
 
 /// The calling conventions since Python 3.7; the stable interface names them from 3.10 on.
-const METH_O: c_int = 0x0008;
 const METH_FASTCALL: c_int = 0x0080;
 const METH_KEYWORDS: c_int = 0x0002;
 
@@ -46,9 +46,15 @@ pub fn prepare(py: Python<'_>) {
     if let Some(address) = symbols::find(py, "PyObject_Vectorcall") {
         HOT.vectorcall.store(address.cast_mut(), Ordering::Release);
     }
+    symbols::at_fork_in_child(forget_ring);
     // Kept for ever: both are as old as the module.
     HOT.probe_name.store(pyo3::intern!(py, "_ortscope_probe").clone().into_ptr(), Ordering::Release);
     HOT.probe_type.store(py.get_type::<Probe>().into_ptr().cast(), Ordering::Release);
+}
+
+/// In a child of `fork`, before anything else of it runs.
+extern "C" fn forget_ring() {
+    HOT.forget_ring();
 }
 
 /// A built-in function. Made by hand, because PyO3 packs arguments into a tuple where the stable interface is that of 3.8.
@@ -88,17 +94,18 @@ pub fn wrapping<'py>(
     // Another thread may be inside of the old one: its reference is never given back.
     let _ = before;
     // Only runs with a feed can be profiled.
-    let begin = if kind == 0 { running::begin } else { running::begin_unprofiled };
+    let begin: FastCall = if kind == 0 { running::begin } else { running::begin_unprofiled };
     // SAFETY: with the flags below the interpreter calls the pointers with exactly the arguments of their types.
-    let (end, failed, unusual) = unsafe {
+    let (begin, end, failed, unusual) = unsafe {
         (
+            std::mem::transmute::<FastCall, ffi::PyCFunction>(begin),
             std::mem::transmute::<FastCall, ffi::PyCFunction>(running::end),
             std::mem::transmute::<FastCall, ffi::PyCFunction>(running::failed),
             std::mem::transmute::<FastCallWithKeywords, ffi::PyCFunction>(UNUSUAL[slot]),
         )
     };
     Ok([
-        builtin(py, "begin", begin, METH_O)?,
+        builtin(py, "begin", begin, METH_FASTCALL)?,
         builtin(py, "end", end, METH_FASTCALL)?,
         builtin(py, "failed", failed, METH_FASTCALL)?,
         builtin(py, name, unusual, METH_FASTCALL | METH_KEYWORDS)?,

@@ -5,12 +5,13 @@
 //! call through native code starts the loop anew.
 //!
 //! A model pushes everything else out of the caches, so that not instructions count but how much memory they reach for.
-//! Therefore nothing is done before a run that can be done behind it: [`begin`] looks at two lines of [`HOT`] and at the
-//! clock, and the inputs are looked at when ONNX Runtime has just done so.
+//! Therefore [`begin`] looks at the inputs, which ONNX Runtime fetches next in any case, and [`end`] does not; and what
+//! [`end`] needs stands in as few lines of the cache as it can: two of [`HOT`], one each of the probe, of the ring's writer
+//! and of the ring.
 
 use std::ptr::null_mut;
+use std::sync::atomic::Ordering;
 
-use ortscope_channel::fetch_for_write;
 use ortscope_core::clock::now_nanos;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -18,78 +19,128 @@ use pyo3::prelude::*;
 use super::hooks::{keeping_exception, tell_error};
 use super::hot::HOT;
 use super::probe_of;
-use super::telling::new_shapes;
+use super::seats::Seat;
+use super::telling::batch_size_of;
 use crate::ndarray;
-use crate::probe::{Context, Probe};
+use crate::probe::Probe;
 
-/// `begin(session)`: the time, or `None` if the run is not a plain one.
-///
-/// # Safety
-/// Called by the interpreter with METH_O, so with the GIL held and a valid object.
-pub unsafe extern "C" fn begin(
-    _module: *mut ffi::PyObject,
-    session: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: by the contract of this function.
-    unsafe {
-        if HOT.has_plain_runs() && HOT.passes_plainly(session) {
-            ffi::PyLong_FromUnsignedLongLong(now_nanos())
-        } else {
-            none()
-        }
+/// When a run began, and which shapes it had: what `begin` gives to `end` through the wrapper, as one number.
+#[derive(Clone, Copy)]
+struct Beginning {
+    start_nanos: u64,
+    /// The generation of the shapes that are remembered, if the run has them.
+    shapes: Option<u32>,
+}
+
+impl Beginning {
+    /// The lowest bits tell the shapes; with them and the nanoseconds of 100 days a number of Python has two digits.
+    const SHAPE_BITS: u32 = 4;
+    const OTHER_SHAPES: u64 = (1 << Self::SHAPE_BITS) - 1;
+
+    /// Generations as they are compared: a run that lasts while the shapes of its session change exactly as often as there
+    /// are numbers here is recorded with the batch size of another.
+    fn short(generation: u32) -> u64 {
+        u64::from(generation) % Self::OTHER_SHAPES
+    }
+
+    fn to_number(self) -> u64 {
+        self.start_nanos << Self::SHAPE_BITS | self.shapes.map_or(Self::OTHER_SHAPES, Self::short)
+    }
+
+    fn start_of(number: u64) -> u64 {
+        number >> Self::SHAPE_BITS
+    }
+
+    /// Whether the run had the shapes that are remembered now.
+    fn has_shapes(number: u64, generation: u32) -> bool {
+        number & Self::OTHER_SHAPES == Self::short(generation)
     }
 }
 
-/// `begin(session)` of a method whose runs are never profiled.
+/// `begin(session, input_feed)`: the beginning, or `None` if the run is not a plain one.
+///
+/// # Safety
+/// Called by the interpreter with METH_FASTCALL, so with the GIL held and `count` valid objects.
+pub unsafe extern "C" fn begin(
+    _module: *mut ffi::PyObject,
+    values: *const *mut ffi::PyObject,
+    count: isize,
+) -> *mut ffi::PyObject {
+    // SAFETY: by the contract of this function; a probe that is known is alive.
+    unsafe {
+        if count != 2 {
+            return wrong_call();
+        }
+        // In this order: the second counts the run.
+        if !HOT.has_plain_runs() {
+            return none();
+        }
+        let probe = HOT.probe_of_plain_run(*values);
+        if probe.is_null() {
+            return none();
+        }
+        let has_same = ndarray::same_shapes(*values.add(1), &(*probe).shapes);
+        let shapes = has_same.then(|| (*probe).seat().generation());
+        ffi::PyLong_FromUnsignedLongLong(Beginning { start_nanos: now_nanos(), shapes }.to_number())
+    }
+}
+
+/// `begin(session)` of a method whose runs are never profiled, and whose inputs are not looked at.
 ///
 /// # Safety
 /// As for [`begin`].
 pub unsafe extern "C" fn begin_unprofiled(
     _module: *mut ffi::PyObject,
-    session: *mut ffi::PyObject,
+    values: *const *mut ffi::PyObject,
+    count: isize,
 ) -> *mut ffi::PyObject {
     // SAFETY: by the contract of this function.
     unsafe {
-        if HOT.has_plain_runs() && !HOT.probe_of(session).is_null() {
-            ffi::PyLong_FromUnsignedLongLong(now_nanos())
+        if count != 1 {
+            return wrong_call();
+        }
+        if HOT.has_plain_runs() && !HOT.probe_of(*values).is_null() {
+            let beginning = Beginning { start_nanos: now_nanos(), shapes: None };
+            ffi::PyLong_FromUnsignedLongLong(beginning.to_number())
         } else {
             none()
         }
     }
 }
 
-/// `end(session, start)` or `end(session, start, input_feed)`: the run succeeded.
+/// `end(session, beginning)` or `end(session, beginning, input_feed)`: the run succeeded.
 ///
 /// # Safety
-/// Called by the interpreter with METH_FASTCALL, so with the GIL held and `count` valid objects.
+/// As for [`begin`].
 pub unsafe extern "C" fn end(
     _module: *mut ffi::PyObject,
     values: *const *mut ffi::PyObject,
     count: isize,
 ) -> *mut ffi::PyObject {
     let now = now_nanos();
-    fetch_for_write();
+    HOT.fetch_for_write();
     // SAFETY: by the contract of this function; a probe that is known is alive.
     unsafe {
         if !(2..=3).contains(&count) {
             return wrong_call();
         }
-        let nanos = (ffi::PyLong_AsUnsignedLongLong(*values.add(1)), now);
+        let beginning = ffi::PyLong_AsUnsignedLongLong(*values.add(1));
         let feed = if count == 3 { *values.add(2) } else { null_mut() };
-        let probe = HOT.probe_of(*values);
-        if probe.is_null() {
-            record_unknown(*values, feed, nanos, null_mut());
-        } else {
-            record(&*probe, feed, nanos, null_mut());
+        match HOT.seat_of(*values) {
+            Some(seat) if feed.is_null() => record_plain(seat, (beginning, now), 0),
+            Some(seat) if Beginning::has_shapes(beginning, seat.generation()) => {
+                record_plain(seat, (beginning, now), seat.batch_size.load(Ordering::Relaxed));
+            }
+            _ => record_unknown(*values, feed, (beginning, now), null_mut()),
         }
         none()
     }
 }
 
-/// `failed(session, start, exception)` or `failed(session, start, exception, input_feed)`: the run raised.
+/// `failed(session, beginning, exception)` or `failed(session, beginning, exception, input_feed)`: the run raised.
 ///
 /// # Safety
-/// As for [`end`].
+/// As for [`begin`].
 pub unsafe extern "C" fn failed(
     _module: *mut ffi::PyObject,
     values: *const *mut ffi::PyObject,
@@ -101,34 +152,41 @@ pub unsafe extern "C" fn failed(
         if !(3..=4).contains(&count) {
             return wrong_call();
         }
-        let nanos = (ffi::PyLong_AsUnsignedLongLong(*values.add(1)), now);
+        let beginning = ffi::PyLong_AsUnsignedLongLong(*values.add(1));
         let feed = if count == 4 { *values.add(3) } else { null_mut() };
-        record_unknown(*values, feed, nanos, ffi::Py_TYPE(*values.add(2)).cast());
+        record_unknown(*values, feed, (beginning, now), ffi::Py_TYPE(*values.add(2)).cast());
         none()
     }
 }
 
-/// Writes the record. `feed` may be null; `raised` is the type of the run's exception, null if it had none.
 #[inline]
-unsafe fn record(probe: &Probe, feed: *mut ffi::PyObject, nanos: (u64, u64), raised: *mut ffi::PyObject) {
+fn record_plain(seat: &Seat, (beginning, end_nanos): (u64, u64), batch_size: u32) {
+    let nanos = (Beginning::start_of(beginning), end_nanos);
+    // SAFETY: the caller has the GIL.
+    let py = unsafe { Python::assume_attached() };
+    seat.record(py, seat.next(), nanos, true, batch_size);
+}
+
+/// Writes the record. `feed` may be null; `raised` is the type of the run's exception, null if it had none.
+unsafe fn record(
+    probe: &Probe,
+    feed: *mut ffi::PyObject,
+    (beginning, end_nanos): (u64, u64),
+    raised: *mut ffi::PyObject,
+) {
     // SAFETY: the callers': valid objects and the GIL.
     unsafe {
         let sequence = probe.next();
-        let mut context = Context::default();
-        if !feed.is_null() {
-            context.batch_size = match ndarray::same_shapes(feed, &probe.shapes) {
-                Some(batch_size) => batch_size,
-                None => new_shapes(probe, sequence, feed),
-            };
-        }
-        probe.record(Python::assume_attached(), sequence, nanos, raised.is_null(), context);
+        let batch_size = if feed.is_null() { 0 } else { batch_size_of(probe, sequence, feed) };
+        let nanos = (Beginning::start_of(beginning), end_nanos);
+        probe.seat().record(Python::assume_attached(), sequence, nanos, raised.is_null(), batch_size);
         if !raised.is_null() {
-            tell_error(probe, sequence, nanos.1, raised);
+            tell_error(probe, sequence, end_nanos, raised);
         }
     }
 }
 
-/// The same where the session's probe must be asked for: it failed, or was forgotten meanwhile.
+/// The same where the session's probe must be asked for: the run failed, has other shapes, or the probe was forgotten.
 #[cold]
 unsafe fn record_unknown(
     session: *mut ffi::PyObject,

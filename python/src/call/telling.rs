@@ -27,10 +27,7 @@ pub unsafe fn monitored<const SLOT: usize>(
         let sequence = probe.next();
         let mut context = Context::default();
         if !feed.is_null() {
-            context.batch_size = match ndarray::same_shapes(feed, &probe.shapes) {
-                Some(batch_size) => batch_size,
-                None => new_shapes(probe, sequence, feed),
-            };
+            context.batch_size = batch_size_of(probe, sequence, feed);
         }
         if HOT.has_hooks.load(Ordering::Relaxed) || HOT.open_batches.load(Ordering::Relaxed) > 0 {
             before_in_python(arguments.session, &mut context);
@@ -52,18 +49,22 @@ pub unsafe fn monitored<const SLOT: usize>(
     }
 }
 
-/// Remembers and tells the shapes of a feed; gives its batch size.
-#[cold]
-pub unsafe fn new_shapes(probe: &Probe, sequence: u64, feed: *mut ffi::PyObject) -> u32 {
+/// The batch size of a feed. Shapes that are others than before are remembered and told.
+pub unsafe fn batch_size_of(probe: &Probe, sequence: u64, feed: *mut ffi::PyObject) -> u32 {
     // SAFETY: as in `unusual`.
-    let batch_size = unsafe { ndarray::remember(feed, &probe.shapes) };
-    in_python(|py| {
-        // SAFETY: as in `unusual`.
-        let feed = unsafe { borrowed(py, feed) };
-        probe.tell_shapes(py, sequence, now_nanos(), || ndarray::named(&feed));
-        Ok(())
-    });
-    batch_size
+    unsafe {
+        if ndarray::same_shapes(feed, &probe.shapes) {
+            return probe.seat().batch_size.load(Ordering::Relaxed);
+        }
+        let batch_size = ndarray::remember(feed, &probe.shapes);
+        probe.seat().set_batch_size(batch_size);
+        in_python(|py| {
+            let feed = borrowed(py, feed);
+            probe.tell_shapes(py, sequence, now_nanos(), || ndarray::named(&feed));
+            Ok(())
+        });
+        batch_size
+    }
 }
 
 /// Where single runs cannot be profiled, a session of our own runs the same inputs: `shadow(sequence, feed)` copies them.

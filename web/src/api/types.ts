@@ -869,6 +869,8 @@ export interface RecordingEntry {
   being_written: boolean;
   damaged: boolean;
   problem: string | null;
+  /** Without its key only id, size and time are known, and `problem` says so. */
+  encrypted: boolean;
 }
 
 /** GET /recordings/{id} */

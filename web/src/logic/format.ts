@@ -151,6 +151,7 @@ export function inUnit(value: number | null | undefined, unit: string): Quantity
 export function unitOfName(name: string): string {
   const ends: [string, string][] = [
     ["_ms", "milliseconds"],
+    ["milliseconds", "milliseconds"],
     ["_ns", "nanoseconds"],
     ["bytes", "bytes"],
     ["ratio", "ratio"],

@@ -12,7 +12,7 @@ mod python;
 mod sampler;
 mod serve;
 mod store;
-mod trust;
+pub(crate) mod trust;
 mod turns;
 mod verdicts;
 

@@ -16,8 +16,11 @@ use crate::{models, run};
 
 const TRIALS: u32 = 1000;
 const TRIALS_QUICK: u32 = 200;
+pub(crate) const SEED: u64 = 0x5eed;
 /// A killed recorder leaves a worker that goes on for this long before it is killed too.
 const ORPHANED: Duration = Duration::from_millis(100);
+/// What a recorder may take to start its worker, or to end without it, on a machine that has other things to do.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Victim {
@@ -41,6 +44,11 @@ struct Trial {
 }
 
 pub(crate) fn run(setting: &Setting<'_>) -> Result<Report> {
+    kill(setting, if setting.quick { TRIALS_QUICK } else { TRIALS }, SEED)
+}
+
+/// The same with as many trials as somebody wants; the seed chooses the moments.
+pub(crate) fn kill(setting: &Setting<'_>, trials: u32, seed: u64) -> Result<Report> {
     if !cfg!(target_os = "linux") {
         bail!("the processes of a trial are found through /proc: only Linux has it");
     }
@@ -48,10 +56,9 @@ pub(crate) fn run(setting: &Setting<'_>) -> Result<Report> {
     let model = models::known("identity").context("the identity model is not in the table")?;
     let model = models::fetch(setting.environment, model)?;
     let library = setting.environment.newest_runtime()?;
-    let trials = if setting.quick { TRIALS_QUICK } else { TRIALS };
     let scratch = scratch(setting)?;
     let started = Instant::now();
-    let mut random = 0x5eed_u64;
+    let mut random = seed;
     let mut results = Vec::new();
     for number in 0..trials {
         let victim = [Victim::Recorder, Victim::Observed, Victim::Both][number as usize % 3];
@@ -86,7 +93,11 @@ fn trial(
         .stderr(Stdio::null())
         .spawn()?;
     std::thread::sleep(after);
-    let observed = child_of(recorder.id());
+    // On a busy machine it may not have started yet; a recorder that was not killed goes on to its end without it.
+    let observed = match victim {
+        Victim::Observed => wait_for_child(&mut recorder)?,
+        Victim::Recorder | Victim::Both => child_of(recorder.id()),
+    };
     let killed = match victim {
         Victim::Recorder => {
             recorder.kill()?;
@@ -124,6 +135,10 @@ fn look(program: &Path, store: &Path, victim: Victim, killed: Instant) -> Result
     };
     let recording = std::fs::read_dir(store).ok().and_then(|mut entries| {
         entries.find_map(|entry| Some(entry.ok()?.path()).filter(|path| path.is_dir()))
+    });
+    // A directory becomes a recording with its manifest.
+    let recording = recording.filter(|path: &std::path::PathBuf| {
+        ["manifest.json", "journal", "segments"].iter().any(|part| path.join(part).exists())
     });
     let Some(recording) = recording else {
         return Ok(nothing("killed before the recording began"));
@@ -184,7 +199,7 @@ fn report(trials: &[Trial]) -> Report {
             Figure::new(
                 "kill9_trials",
                 trials.len() as f64,
-                Goal::AtLeast(200.0),
+                Goal::AtLeast(f64::from(TRIALS_QUICK)),
                 "recordings whose makers were killed",
             ),
             Figure::new(
@@ -230,6 +245,18 @@ impl Drop for Store {
     }
 }
 
+/// The worker of a recorder, as soon as there is one.
+fn wait_for_child(recorder: &mut Child) -> Result<Option<u32>> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let child = child_of(recorder.id());
+        if child.is_some() || recorder.try_wait()?.is_some() || Instant::now() > deadline {
+            return Ok(child);
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
 /// The worker of a recorder, if it has started one.
 fn child_of(pid: u32) -> Option<u32> {
     let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
@@ -246,7 +273,7 @@ fn end(pid: Option<u32>) -> Result<()> {
 
 /// A recorder whose worker was killed ends by itself and reports.
 fn finish(recorder: &mut Child) -> Result<()> {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + PATIENCE;
     while recorder.try_wait()?.is_none() {
         if Instant::now() > deadline {
             recorder.kill()?;

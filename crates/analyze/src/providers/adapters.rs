@@ -114,9 +114,10 @@ static KNOWN: [Known; 12] = [
     Known {
         name: "OpenVINOExecutionProvider",
         devices: &["package", "gpu", "npu"],
-        own_profile: "times of its primitives in ONNX Runtime's profile",
-        remedy: "its plug-in (package onnxruntime-ep-openvino, with ONNX Runtime 1.25 or newer) tells the times of \
-                 primitives; the provider inside of onnxruntime-openvino does not",
+        own_profile: "times of its primitives in ONNX Runtime's profile, or files of counters",
+        remedy: "its plug-in (package onnxruntime-ep-openvino, with ONNX Runtime 1.25 or newer, on hardware of Intel) tells \
+                 the times of primitives, and newer providers inside of ONNX Runtime write counters; the one inside of \
+                 onnxruntime-openvino 1.24 does neither",
         way: by_device_or_call,
     },
     Known {

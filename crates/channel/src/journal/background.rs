@@ -7,9 +7,13 @@ use std::time::{Duration, Instant};
 
 use super::file::{MappedFile, Place};
 use super::header;
+use crate::seal::Sealer;
 
 /// How long an append waits for the next file if it is not there in time. Then the append fails, and later ones try again.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Full files that wait for a disk that is slow, or that refuses. Of more the oldest is let go: the system still writes it
+/// when it can, but nobody is told any more that it is safe.
+const MOST_UNSYNCED: usize = 32;
 
 /// What the writer and its threads share.
 #[derive(Debug)]
@@ -19,6 +23,7 @@ pub(super) struct Shared {
     pub(super) directory: PathBuf,
     pub(super) file_bytes: u64,
     pub(super) schema: Vec<u8>,
+    sealer: Option<Arc<dyn Sealer>>,
     pub(super) sync_period: Duration,
 }
 
@@ -29,6 +34,17 @@ struct State {
     next: Next,
     sync_error: Option<String>,
     stop: bool,
+}
+
+impl State {
+    fn bound_unsynced(&mut self) {
+        while self.files.len() > MOST_UNSYNCED + 1 {
+            let oldest = self.files.remove(0);
+            let problem =
+                format!("the disk is {MOST_UNSYNCED} files behind: file {} is not safe", oldest.number);
+            self.sync_error.get_or_insert(problem);
+        }
+    }
 }
 
 /// The file that follows the one in use.
@@ -46,12 +62,13 @@ impl Shared {
         directory: PathBuf,
         file_bytes: u64,
         schema: Vec<u8>,
+        sealer: Option<Arc<dyn Sealer>>,
         sync_period: Duration,
         first: Arc<MappedFile>,
     ) -> Self {
         let state = State { files: vec![first], next: Next::NotYet, sync_error: None, stop: false };
         let (state, changed) = (Mutex::new(state), Condvar::new());
-        Self { state, changed, directory, file_bytes, schema, sync_period }
+        Self { state, changed, directory, file_bytes, schema, sealer, sync_period }
     }
 
     /// Asks for the file `number` unless it is there or on its way.
@@ -73,11 +90,12 @@ impl Shared {
                 Next::Ready(file, place) => {
                     // Sealed before it is no longer the last one: then the sync that lets go of it has seen that.
                     if let Some(full) = state.files.last() {
-                        full.set_state(header::State::Sealed);
+                        full.seal();
                     }
                     file.set_state(header::State::InUse);
                     let file = Arc::new(file);
                     state.files.push(Arc::clone(&file));
+                    state.bound_unsynced();
                     return Ok((file, place));
                 }
                 Next::Failed(number, error) => {
@@ -170,7 +188,9 @@ impl Shared {
                 return;
             }
             drop(state);
-            let next = match MappedFile::create(&self.directory, number, self.file_bytes, &self.schema) {
+            let sealer = self.sealer.as_deref();
+            let made = MappedFile::create(&self.directory, number, self.file_bytes, &self.schema, sealer);
+            let next = match made {
                 Ok((file, place)) => Next::Ready(file, place),
                 Err(error) => Next::Failed(number, error.to_string()),
             };

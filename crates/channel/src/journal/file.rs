@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::file_path;
-use super::header::{AT_HEAD, AT_STATE, PAGE_BYTES, State, fixed_part};
+use super::header::{AT_HEAD, AT_STATE, FORMAT, PAGE_BYTES, SEALED_FORMAT, State, fixed_part, seal_parts};
+use super::{file_path, seal_name};
 use crate::disk::{Change, change};
 use crate::frame::{FrameKind, HEADER_BYTES, Header, frame_bytes};
 use crate::private_files;
+use crate::seal::{FrameSeal, Sealer};
 use crate::shared_memory::SharedMemory;
 
 /// A file whose memory frames are copied into. One thread appends; others may sync.
@@ -18,6 +19,8 @@ pub(super) struct MappedFile {
     path: PathBuf,
     file: fs_err::File,
     memory: SharedMemory,
+    /// The key of the file, if its frames are encrypted.
+    seal: Option<Box<dyn FrameSeal>>,
     /// Raised with every change of the state.
     state_changes: AtomicU64,
     /// Head and state changes that are known to be on the disk.
@@ -38,21 +41,36 @@ impl MappedFile {
         number: u64,
         bytes: u64,
         schema: &[u8],
+        sealer: Option<&dyn Sealer>,
     ) -> std::io::Result<(Self, Place)> {
         let path = file_path(directory, number);
         let made = private_files::create_allocated(&path, bytes)?;
-        Self::set_up(&path, made, number, schema).inspect_err(|_| {
+        Self::set_up(&path, made, number, schema, sealer).inspect_err(|_| {
             private_files::remove_file(&path).ok();
         })
     }
 
-    fn set_up(path: &Path, made: fs_err::File, number: u64, schema: &[u8]) -> std::io::Result<(Self, Place)> {
+    fn set_up(
+        path: &Path,
+        made: fs_err::File,
+        number: u64,
+        schema: &[u8],
+        sealer: Option<&dyn Sealer>,
+    ) -> std::io::Result<(Self, Place)> {
+        let (header, seal) = match sealer.map(|sealer| sealer.new_file(&seal_name(number))).transpose()? {
+            Some((header, seal)) => (Some(header), Some(seal)),
+            None => (None, None),
+        };
         let memory = SharedMemory::map(made.file())?;
         let (state_changes, synced) = (AtomicU64::new(0), Mutex::new((0, 0)));
-        let file = Self { number, path: path.to_owned(), file: made, memory, state_changes, synced };
-        file.memory.write(0, &fixed_part(number));
+        let file = Self { number, path: path.to_owned(), file: made, memory, seal, state_changes, synced };
+        let format = if header.is_some() { SEALED_FORMAT } else { FORMAT };
+        file.memory.write(0, &fixed_part(format, number));
+        for (at, bytes) in header.iter().flat_map(seal_parts) {
+            file.memory.write(at, &bytes);
+        }
         let mut place = Place { at: PAGE_BYTES, sequence: 0 };
-        file.put(&mut place, FrameKind::SCHEMA, schema);
+        file.put(&mut place, FrameKind::SCHEMA, &mut schema.to_vec())?;
         // The size and the name must be on the disk before anything relies on them.
         change(Change::Sync(path), || file.file.sync_all())?;
         if let Some(directory) = path.parent() {
@@ -65,8 +83,17 @@ impl MappedFile {
         place.at + frame_bytes(payload) <= self.memory.len()
     }
 
-    /// Appends a frame for which there is room.
-    pub(super) fn put(&self, place: &mut Place, kind: FrameKind, payload: &[u8]) {
+    /// Appends a frame for which there is room. A file that seals leaves the payload sealed. The number of the frame is its
+    /// nonce: it only grows, and nobody appends to the file of another writer.
+    pub(super) fn put(
+        &self,
+        place: &mut Place,
+        kind: FrameKind,
+        payload: &mut Vec<u8>,
+    ) -> std::io::Result<()> {
+        if let Some(seal) = &self.seal {
+            seal.seal(u64::from(place.sequence), kind.0, payload)?;
+        }
         let header = Header::new(kind, place.sequence, payload);
         // The header last: whoever reads meanwhile finds no frame before it is complete.
         self.memory.write(place.at + HEADER_BYTES, payload);
@@ -74,6 +101,13 @@ impl MappedFile {
         place.at += frame_bytes(payload.len());
         place.sequence = place.sequence.wrapping_add(1);
         self.memory.word(AT_HEAD).store(place.at as u64, Ordering::Release);
+        Ok(())
+    }
+
+    /// The file is full: until it is synced its pages need not be this process's.
+    pub(super) fn seal(&self) {
+        self.set_state(State::Sealed);
+        self.memory.give_back_pages(0, self.memory.len());
     }
 
     pub(super) fn set_state(&self, state: State) {
@@ -89,6 +123,10 @@ impl MappedFile {
         change(Change::Sync(&self.path), || {
             if *synced != (head, changes) {
                 self.memory.sync_first(head as usize)?;
+                // Nobody reads them here any more. The first page is written to with every frame.
+                // The one that was half full at the last sync may be full now.
+                let from = (synced.0 as usize).saturating_sub(PAGE_BYTES).max(PAGE_BYTES);
+                self.memory.give_back_pages(from, head as usize);
                 *synced = (head, changes);
             }
             Ok(())

@@ -3,6 +3,7 @@
 //! ```text
 //! 0 magic  8 format  16 number  24 made, monotonic ns  32 made, unix ns  40 checksum of these
 //! 128 head: bytes written   192 state: 0 spare, 1 in use, 2 sealed
+//! 256 and 2048, if the frames are encrypted (format 2): what says with which key, and its checksum
 //! ```
 //! Head and state are hints: a power loss can take them without the frames, or the frames without them. Readers go by
 //! the frames.
@@ -13,11 +14,16 @@ use std::path::Path;
 use ortscope_core::clock::WallAnchor;
 
 use crate::frame::{HEADER_BYTES, Header, frame_bytes};
+use crate::seal::SEAL_HEADER_BYTES;
 
 pub(super) const PAGE_BYTES: usize = 4096;
 pub(super) const AT_HEAD: usize = 128;
 pub(super) const AT_STATE: usize = 192;
 pub(super) const FORMAT: u32 = 1;
+/// The same, with every frame sealed. Programs that do not know it refuse the file.
+pub(super) const SEALED_FORMAT: u32 = 2;
+/// Twice, in sectors of their own: without it nothing of the file can be read.
+const AT_SEALS: [usize; 2] = [256, 2048];
 const MAGIC: [u8; 8] = *b"ORTSJRNL";
 const FIXED_BYTES: usize = 40;
 
@@ -32,12 +38,12 @@ pub(super) enum State {
 }
 
 /// The part of the header that never changes.
-pub(super) fn fixed_part(number: u64) -> [u8; FIXED_BYTES + 8] {
+pub(super) fn fixed_part(format: u32, number: u64) -> [u8; FIXED_BYTES + 8] {
     let made = WallAnchor::now();
     let mut bytes = [0; FIXED_BYTES + 8];
     bytes[..8].copy_from_slice(&MAGIC);
     for (slot, word) in bytes[8..FIXED_BYTES].chunks_exact_mut(8).zip([
-        u64::from(FORMAT),
+        u64::from(format),
         number,
         made.monotonic_nanos,
         made.unix_nanos,
@@ -47,6 +53,24 @@ pub(super) fn fixed_part(number: u64) -> [u8; FIXED_BYTES + 8] {
     let checksum = u64::from(crc32c::crc32c(&bytes[..FIXED_BYTES]));
     bytes[FIXED_BYTES..].copy_from_slice(&checksum.to_le_bytes());
     bytes
+}
+
+/// Where what a sealed file says in the clear stands, and the bytes of it.
+pub(super) fn seal_parts(seal: &[u8; SEAL_HEADER_BYTES]) -> [(usize, Vec<u8>); 2] {
+    AT_SEALS.map(|at| {
+        let checksum = u64::from(crc32c::crc32c(seal));
+        (at, [&seal[..], &checksum.to_le_bytes()].concat())
+    })
+}
+
+/// What a sealed file says in the clear, from the first copy that holds.
+pub(super) fn seal_of(page: &[u8]) -> Option<[u8; SEAL_HEADER_BYTES]> {
+    AT_SEALS.into_iter().find_map(|at| {
+        let seal: [u8; SEAL_HEADER_BYTES] = page.get(at..at + SEAL_HEADER_BYTES)?.try_into().ok()?;
+        let checksum = page.get(at + SEAL_HEADER_BYTES..at + SEAL_HEADER_BYTES + 8)?;
+        let holds = u64::from(crc32c::crc32c(&seal)).to_le_bytes() == checksum;
+        (holds && seal != [0; SEAL_HEADER_BYTES]).then_some(seal)
+    })
 }
 
 /// A header as it was found.

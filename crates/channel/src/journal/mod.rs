@@ -7,6 +7,8 @@
 //!
 //! Each file has all its blocks before it is used, and the next file is made in the background while one is filled: an
 //! append is a copy, never a wait for the disk, and a full disk is an error, never a signal.
+//!
+//! The frames of an encrypted recording are sealed one by one ([`crate::seal`]); lengths, kinds and numbers stay readable.
 
 mod background;
 mod file;
@@ -19,6 +21,7 @@ mod writer;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::seal::SEAL_HEADER_BYTES;
 use crate::{ChannelError, private_files};
 
 pub use reader::{JournalFileReader, JournalOutcome};
@@ -77,6 +80,15 @@ pub fn journal_files(directory: &Path) -> Result<Vec<JournalFile>, ChannelError>
     Ok(files)
 }
 
+/// What a journal file says in the clear of how it is encrypted; `None` if it is not, or no journal file.
+pub fn journal_seal(path: &Path) -> Result<Option<[u8; SEAL_HEADER_BYTES]>, ChannelError> {
+    if number_of(path).is_none() || !path.is_file() {
+        return Ok(None);
+    }
+    let page = header::read_page(&mut crate::disk::open_to_read(path)?)?;
+    Ok(header::seal_of(&page))
+}
+
 /// Removes files that were made in advance and never used, as a killed writer leaves one; how many it were. Only for a
 /// directory into which nobody writes.
 pub fn remove_unused_files(directory: &Path) -> Result<u64, ChannelError> {
@@ -93,6 +105,11 @@ pub fn remove_unused_files(directory: &Path) -> Result<u64, ChannelError> {
 
 fn file_path(directory: &Path, number: u64) -> PathBuf {
     directory.join(format!("{PREFIX}{number:08}.{EXTENSION}"))
+}
+
+/// What a file is called for its key: a file under another number cannot be opened.
+fn seal_name(number: u64) -> String {
+    format!("{PREFIX}{number:08}")
 }
 
 fn number_of(path: &Path) -> Option<u64> {

@@ -4,13 +4,14 @@ use std::path::Path;
 
 use ortscope_core::batch::Batch;
 
-use super::FILE_BYTES;
-use super::header::{self, FORMAT, Found};
+use super::header::{self, FORMAT, Found, SEALED_FORMAT};
 use super::scan::Scan;
 use super::window::Window;
+use super::{FILE_BYTES, number_of, seal_name};
 use crate::ChannelError;
 use crate::batch_frame::{Decoded, Decoder};
 use crate::frame::FrameKind;
+use crate::seal::{FrameSeal, Sealer};
 
 /// What reading a file found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -37,14 +38,23 @@ pub struct JournalFileReader {
     /// For the schema in the file; what this program writes itself can be read even if that is lost.
     decoder: Option<Decoder>,
     own_decoder: Decoder,
+    /// The key of the file, if its frames are encrypted, and room to open them in.
+    seal: Option<Box<dyn FrameSeal>>,
+    opened: Vec<u8>,
     outcome: JournalOutcome,
     damage_in_header: u64,
     unreadable_frames: u64,
 }
 
 impl JournalFileReader {
-    /// Refuses files that are no journals, too long for one, or of another format.
+    /// Refuses files that are no journals, too long for one, encrypted, or of another format.
     pub fn open(path: &Path) -> Result<Self, ChannelError> {
+        Self::open_sealed(path, None)
+    }
+
+    /// The same for the journal of an encrypted recording, if there is somebody who can open it. Then a file that is not
+    /// encrypted does not belong there.
+    pub fn open_sealed(path: &Path, sealer: Option<&dyn Sealer>) -> Result<Self, ChannelError> {
         let not_a_journal = |problem: &str| ChannelError::NotAJournal {
             path: path.display().to_string(),
             problem: problem.into(),
@@ -57,12 +67,29 @@ impl JournalFileReader {
         // The head is read first: what stands before it is then complete in everything that is read later.
         let page = header::read_page(&mut file)?;
         let header = header::parse(&page);
-        if let Found::Whole { format, .. } = header
-            && format != FORMAT
-        {
-            let path = path.display().to_string();
-            return Err(ChannelError::OtherFormat { path, found: format, known: FORMAT });
+        match (header, sealer) {
+            (Found::Whole { format: FORMAT, .. }, Some(_)) => {
+                return Err(not_a_journal("it is not encrypted, although the recording is"));
+            }
+            (Found::Whole { format: SEALED_FORMAT, .. }, None) => {
+                return Err(ChannelError::Sealed(path.display().to_string()));
+            }
+            (Found::Whole { format, .. }, _) if !matches!(format, FORMAT | SEALED_FORMAT) => {
+                let path = path.display().to_string();
+                return Err(ChannelError::OtherFormat { path, found: format, known: SEALED_FORMAT });
+            }
+            _ => {}
         }
+        let seal = match sealer {
+            Some(sealer) => {
+                let Some(seal) = header::seal_of(&page) else {
+                    return Err(not_a_journal("what says how it is encrypted is lost"));
+                };
+                let name = seal_name(number_of(path).unwrap_or(0));
+                Some(sealer.open_file(&name, &seal).map_err(|problem| not_a_journal(&problem))?)
+            }
+            None => None,
+        };
         let mut scan = Scan::new(Window::new(file, length as usize, header));
         if !matches!(header, Found::Whole { .. }) && !scan.has_frames() {
             return Err(not_a_journal("it has no header and no frames"));
@@ -79,6 +106,8 @@ impl JournalFileReader {
             scan,
             decoder: None,
             own_decoder: Decoder::current(),
+            seal,
+            opened: Vec::new(),
             outcome,
             damage_in_header,
             unreadable_frames: 0,
@@ -88,12 +117,24 @@ impl JournalFileReader {
     /// The next batch; `None` at the end. What cannot be read is skipped and counted.
     pub fn next_batch(&mut self) -> Option<Batch> {
         loop {
-            let Some((kind, payload)) = self.scan.next() else {
+            let Some((kind, number, payload)) = self.scan.next() else {
                 self.count_damage();
                 if let Some(error) = self.scan.error() {
                     self.outcome.problem.get_or_insert_with(|| error.to_string());
                 }
                 return None;
+            };
+            let payload = match &self.seal {
+                Some(seal) => {
+                    self.opened.clear();
+                    self.opened.extend_from_slice(payload);
+                    let Some(payload) = seal.open(u64::from(number), kind.0, &mut self.opened) else {
+                        self.unreadable("a frame is not what was encrypted".to_owned());
+                        continue;
+                    };
+                    payload
+                }
+                None => payload,
             };
             match kind {
                 FrameKind::SCHEMA => match Decoder::from_json(payload) {

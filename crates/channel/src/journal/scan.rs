@@ -56,8 +56,8 @@ impl Scan {
         self.window.error()
     }
 
-    /// The next frame: its kind and payload. `None` at the end.
-    pub(super) fn next(&mut self) -> Option<(FrameKind, &[u8])> {
+    /// The next frame: its kind, its number and its payload. `None` at the end.
+    pub(super) fn next(&mut self) -> Option<(FrameKind, u32, &[u8])> {
         let header = match self.frame_at(self.at).filter(|header| header.sequence == self.sequence) {
             Some(header) => header,
             None => self.find_next()?,
@@ -65,7 +65,7 @@ impl Scan {
         let (payload, length) = (self.at + HEADER_BYTES, header.length as usize);
         self.at += frame_bytes(length);
         self.sequence = header.sequence.wrapping_add(1);
-        Some((header.kind, self.window.get(payload, length)?))
+        Some((header.kind, header.sequence, self.window.get(payload, length)?))
     }
 
     /// The header of the whole frame that begins here, if one does.

@@ -14,6 +14,7 @@ use super::header::{PAGE_BYTES, State};
 use super::{FILE_BYTES, JournalOptions, SYNC_PERIOD, journal_files, number_of};
 use crate::batch_frame::BatchEncoder;
 use crate::frame::{FrameKind, MAX_PAYLOAD_BYTES, frame_bytes};
+use crate::seal::{SEAL_OVERHEAD_BYTES, Sealer};
 use crate::{ChannelError, private_files};
 
 /// Writes a journal. Dropping it without [`JournalWriter::seal`] leaves the last file as a killed writer would.
@@ -26,6 +27,8 @@ pub struct JournalWriter {
     encoder: BatchEncoder,
     payload: Vec<u8>,
     max_payload: usize,
+    /// What sealing adds to a payload.
+    overhead: usize,
     file_number: u64,
     asked_for_next: bool,
     /// Of the batch that was appended last.
@@ -35,6 +38,15 @@ pub struct JournalWriter {
 impl JournalWriter {
     /// Makes the directory if needed and the first file. Files that are there already stay; numbers go on behind theirs.
     pub fn create(directory: &Path, options: JournalOptions) -> Result<Self, ChannelError> {
+        Self::create_sealed(directory, options, None)
+    }
+
+    /// The same with encrypted frames, if there is somebody to seal them.
+    pub fn create_sealed(
+        directory: &Path,
+        options: JournalOptions,
+        sealer: Option<Arc<dyn Sealer>>,
+    ) -> Result<Self, ChannelError> {
         if !FILE_BYTES.contains(&options.file_bytes) {
             return Err(ChannelError::BadJournalSize(options.file_bytes));
         }
@@ -42,15 +54,18 @@ impl JournalWriter {
         let number = first_free_number(directory)?;
         let encoder = BatchEncoder::default();
         let schema = encoder.schema_json().to_vec();
-        let (file, place) = MappedFile::create(directory, number, options.file_bytes, &schema)?;
+        let (file, place) =
+            MappedFile::create(directory, number, options.file_bytes, &schema, sealer.as_deref())?;
         file.set_state(State::InUse);
         let file = Arc::new(file);
         // Half of what a file holds: a frame always fits into a new file, and little room is left at the end of one.
-        let room = options.file_bytes as usize - PAGE_BYTES - frame_bytes(schema.len());
+        let overhead = if sealer.is_some() { SEAL_OVERHEAD_BYTES } else { 0 };
+        let room = options.file_bytes as usize - PAGE_BYTES - frame_bytes(schema.len() + overhead);
         let shared = Arc::new(Shared::new(
             directory.to_owned(),
             options.file_bytes,
             schema,
+            sealer,
             options.sync_period.clamp(*SYNC_PERIOD.start(), *SYNC_PERIOD.end()),
             Arc::clone(&file),
         ));
@@ -60,7 +75,8 @@ impl JournalWriter {
             active: Some((file, place)),
             encoder,
             payload: Vec::new(),
-            max_payload: MAX_PAYLOAD_BYTES.min(room / 2 - 16),
+            max_payload: MAX_PAYLOAD_BYTES.min(room / 2 - 16) - overhead,
+            overhead,
             file_number: number,
             asked_for_next: false,
             rows_kept: 0,
@@ -138,13 +154,13 @@ impl JournalWriter {
         let Some((file, place)) = &mut self.active else {
             return Err(ChannelError::NoNextFile("it was ended".into()));
         };
-        if !file.has_room(*place, self.payload.len()) {
+        if !file.has_room(*place, self.payload.len() + self.overhead) {
             let (next, at) = self.shared.take_next(self.file_number + 1).map_err(ChannelError::NoNextFile)?;
             self.file_number = next.number;
             self.asked_for_next = false;
             (*file, *place) = (next, at);
         }
-        file.put(place, FrameKind::BATCH, &self.payload);
+        file.put(place, FrameKind::BATCH, &mut self.payload)?;
         if !self.asked_for_next && place.at as u64 > self.shared.file_bytes / 2 {
             self.shared.want_next(self.file_number + 1);
             self.asked_for_next = true;

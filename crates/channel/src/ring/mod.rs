@@ -34,8 +34,25 @@ const AT_TAIL: usize = 192;
 const AT_CLOSED: usize = 256;
 const AT_LOSSES: usize = 320;
 const AT_LOSSES_TOLD: usize = AT_LOSSES + LOSS_SLOTS * 8;
-const LOSS_SLOTS: usize = 16;
+/// In a model every access to a word is a place where threads may change: as few as show what is to be shown.
+const LOSS_SLOTS: usize = if cfg!(loom) { 2 } else { 16 };
+const LEAST_CAPACITY: u64 = if cfg!(loom) { 64 } else { 4096 };
 
 pub(crate) fn is_possible_capacity(bytes: u64) -> bool {
-    bytes.is_power_of_two() && (4096..=1 << 30).contains(&bytes)
+    bytes.is_power_of_two() && (LEAST_CAPACITY..=1 << 30).contains(&bytes)
+}
+
+/// Both ends of a ring whose memory is loom's.
+#[cfg(loom)]
+pub fn ring_in_a_model(capacity: u64) -> (RingWriter, RingReader) {
+    let words = [0, AT_FORMAT, AT_CAPACITY, AT_PID, AT_START, AT_HEAD, AT_TAIL, AT_CLOSED];
+    let losses = (0..LOSS_SLOTS).flat_map(|slot| [AT_LOSSES + slot * 8, AT_LOSSES_TOLD + slot * 8]);
+    let memory = crate::shared_memory::SharedMemory::model(
+        words.into_iter().chain(losses),
+        DATA..DATA + capacity as usize,
+    );
+    let owner = ortscope_core::identity::ProcessIdentity { pid: 1, start: 1 };
+    let writer = RingWriter::in_memory(memory.clone(), capacity, owner);
+    let reader = RingReader::from_memory(std::path::Path::new("a model"), memory).expect("a ring");
+    (writer, reader)
 }

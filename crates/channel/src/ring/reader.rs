@@ -79,7 +79,15 @@ impl RingReader {
         if file.metadata()?.len() < DATA as u64 {
             return Err(not_a_ring("it is too short"));
         }
-        let memory = map(file.file())?;
+        Self::from_memory(path, map(file.file())?)
+    }
+
+    /// A ring in memory that has at least its header.
+    pub(super) fn from_memory(path: &Path, memory: SharedMemory) -> Result<Self, ChannelError> {
+        let not_a_ring = |problem: &str| ChannelError::NotARing {
+            path: path.display().to_string(),
+            problem: problem.into(),
+        };
         if memory.word(0).load(Ordering::Acquire) != MAGIC {
             return Err(not_a_ring("its first bytes are others"));
         }

@@ -14,37 +14,52 @@ use super::{
 use crate::fork_guard::Incarnation;
 use crate::frame::{FrameKind, HEADER_BYTES, Header, MAX_PAYLOAD_BYTES, frame_bytes};
 use crate::private_files;
-use crate::record::InferenceRecord;
-use crate::shared_memory::SharedMemory;
+use crate::record::{InferenceRecord, PlainInference};
+use crate::shared_memory::{SharedMemory, View, fetch, has_checksum_instruction};
 use crate::{ChannelError, ring_path};
 
 /// The memory of a ring in the process that made it.
 #[derive(Debug)]
 pub(crate) struct RingMemory {
-    memory: SharedMemory,
+    memory: Weak<SharedMemory>,
     maker: Incarnation,
 }
 
 impl RingMemory {
     /// Says that nothing more comes. A child of `fork` does not speak for its parent.
     pub fn close(&self) {
-        if self.maker.is_current() {
-            self.memory.word(AT_CLOSED).store(1, Ordering::Release);
+        if self.maker.is_current()
+            && let Some(memory) = self.memory.upgrade()
+        {
+            memory.word(AT_CLOSED).store(1, Ordering::Release);
         }
+    }
+
+    /// Whether the ring is still there.
+    pub fn is_mapped(&self) -> bool {
+        self.memory.strong_count() > 0
     }
 }
 
 /// The writer's end. It belongs to the process that made it: in a child of `fork` every write is refused, because the
 /// memory is still its parent's.
+///
+/// All that a write looks at stands in one line of the cache: between two writes a model may have pushed everything out,
+/// and then what counts is how many lines are fetched.
 #[derive(Debug)]
+#[repr(align(64))]
 pub struct RingWriter {
-    ring: Arc<RingMemory>,
-    capacity: u64,
+    memory: View,
+    maker: Incarnation,
     head: u64,
     /// The reader's position as last seen; read again only when the ring looks full.
     seen_tail: u64,
     sequence: u32,
+    has_checksum_instruction: bool,
 }
+
+// A model of it is larger.
+const _: () = assert!(cfg!(loom) || size_of::<RingWriter>() == 64, "more than one line of the cache");
 
 impl RingWriter {
     /// Makes a ring. The file appears under its name only when it is complete; its blocks are allocated, so that a
@@ -65,7 +80,13 @@ impl RingWriter {
             fs_err::remove_file(&making)?;
         }
         let file = private_files::create_allocated(&making, DATA as u64 + capacity)?;
-        let memory = SharedMemory::map(file.file())?;
+        let ring = Self::in_memory(SharedMemory::map(file.file())?, capacity, owner);
+        fs_err::rename(&making, &path)?;
+        Ok(ring)
+    }
+
+    /// Sets up a ring in memory that is all zeros.
+    pub(super) fn in_memory(memory: SharedMemory, capacity: u64, owner: ProcessIdentity) -> Self {
         memory.word(AT_FORMAT).store(u64::from(FORMAT), Ordering::Relaxed);
         memory.word(AT_CAPACITY).store(capacity, Ordering::Relaxed);
         memory.word(AT_PID).store(u64::from(owner.pid), Ordering::Relaxed);
@@ -75,9 +96,51 @@ impl RingWriter {
             memory.write(page, &[0]);
         }
         memory.word(0).store(MAGIC, Ordering::Release);
-        fs_err::rename(&making, &path)?;
-        let ring = Arc::new(RingMemory { memory, maker: Incarnation::current() });
-        Ok(Self { ring, capacity, head: 0, seen_tail: 0, sequence: 0 })
+        Self {
+            memory: View::new(Arc::new(memory)),
+            maker: Incarnation::current(),
+            head: 0,
+            seen_tail: 0,
+            sequence: 0,
+            has_checksum_instruction: has_checksum_instruction(),
+        }
+    }
+
+    #[inline]
+    fn capacity(&self) -> u64 {
+        (self.memory.len() - DATA) as u64
+    }
+
+    /// Writes the short form of a record, or drops and counts it when the ring is full. Whether this process made the ring is
+    /// for the caller to know.
+    #[inline]
+    pub fn write_plain_inference(&mut self, plain: PlainInference) -> bool {
+        const NEEDED: u64 = (HEADER_BYTES + PlainInference::BYTES) as u64;
+        let words = plain.to_words();
+        let at = self.head & (self.capacity() - 1);
+        let has_room =
+            at + NEEDED <= self.capacity() && self.head + NEEDED - self.seen_tail <= self.capacity();
+        if !has_room || !self.has_checksum_instruction {
+            return self.write_plain_otherwise(&words);
+        }
+        let header = Header::of_words(FrameKind::INFERENCE, self.sequence, &words);
+        let offset = DATA + at as usize;
+        self.memory.write(offset, &header.to_bytes());
+        self.memory.write(offset + HEADER_BYTES, words.map(u64::to_ne_bytes).as_flattened());
+        self.publish(NEEDED);
+        true
+    }
+
+    #[cold]
+    fn write_plain_otherwise(&mut self, words: &[u64; PlainInference::WORDS]) -> bool {
+        self.try_write(FrameKind::INFERENCE, words.map(u64::to_ne_bytes).as_flattened())
+    }
+
+    /// Has the processor fetch the memory of the next write, whose latency is otherwise waited for.
+    #[inline]
+    pub fn fetch_next(&self) {
+        fetch(self.memory.address(DATA + (self.head & (self.capacity() - 1)) as usize));
+        fetch(self.memory.address(AT_HEAD));
     }
 
     /// Writes a record, or drops and counts it when the ring is full. One piece, compiled with this crate's optimisation.
@@ -114,40 +177,26 @@ impl RingWriter {
     /// Whether this process made the ring; a child of `fork` did not.
     #[inline]
     pub fn is_own(&self) -> bool {
-        self.ring.maker.is_current()
-    }
-
-    /// The memory that the next write reaches for, beside the writer's own.
-    #[inline]
-    pub(crate) fn addresses(&self) -> [*const u8; 5] {
-        let next = DATA + (self.head & (self.capacity - 1)) as usize;
-        let ring = &*self.ring;
-        [
-            std::ptr::from_ref(ring).cast(),
-            ring.maker.address(),
-            ring.memory.address(AT_HEAD),
-            ring.memory.address(next),
-            ring.memory.address(next + 64),
-        ]
+        self.maker.is_current()
     }
 
     /// Whether it was said that nothing more comes.
     pub(crate) fn is_closed(&self) -> bool {
-        self.ring.memory.word(AT_CLOSED).load(Ordering::Relaxed) != 0
+        self.memory.word(AT_CLOSED).load(Ordering::Relaxed) != 0
     }
 
     /// For whoever closes it from another thread.
-    pub(crate) fn memory(&self) -> Weak<RingMemory> {
-        Arc::downgrade(&self.ring)
+    pub(crate) fn memory(&self) -> RingMemory {
+        RingMemory { memory: Arc::downgrade(self.memory.memory()), maker: self.maker }
     }
 
     /// Memory that the ring takes in the writer's process, all of it resident from the start.
     pub fn resident_bytes(&self) -> u64 {
-        self.ring.memory.len() as u64
+        self.memory.len() as u64
     }
 
     pub fn sync_soon(&self) -> std::io::Result<()> {
-        self.ring.memory.sync_soon()
+        self.memory.memory().sync_soon()
     }
 
     /// Counts records that never reached the ring. A child of `fork` must not touch its parent's counters.
@@ -155,7 +204,7 @@ impl RingWriter {
     pub(crate) fn add_losses(&self, kind: FrameKind, count: u64) {
         if self.is_own() {
             let slot = usize::from(kind.0).min(LOSS_SLOTS - 1);
-            self.ring.memory.word(AT_LOSSES + slot * 8).fetch_add(count, Ordering::Relaxed);
+            self.memory.word(AT_LOSSES + slot * 8).fetch_add(count, Ordering::Relaxed);
         }
     }
 
@@ -165,13 +214,13 @@ impl RingWriter {
             return false;
         }
         let needed = frame_bytes(payload.len()) as u64;
-        let mut at = self.head & (self.capacity - 1);
-        let to_end = self.capacity - at;
+        let mut at = self.head & (self.capacity() - 1);
+        let to_end = self.capacity() - at;
         // A frame is never split: what is left at the end becomes padding.
         let padding = if needed > to_end { to_end } else { 0 };
-        if self.head + padding + needed - self.seen_tail > self.capacity {
-            self.seen_tail = self.ring.memory.word(AT_TAIL).load(Ordering::Acquire);
-            if self.head + padding + needed - self.seen_tail > self.capacity {
+        if self.head + padding + needed - self.seen_tail > self.capacity() {
+            self.seen_tail = self.memory.word(AT_TAIL).load(Ordering::Acquire);
+            if self.head + padding + needed - self.seen_tail > self.capacity() {
                 return false;
             }
         }
@@ -181,27 +230,33 @@ impl RingWriter {
         }
         let header = Header::new(kind, self.sequence, payload);
         let offset = DATA + at as usize;
-        self.ring.memory.write(offset, &header.to_bytes());
-        self.ring.memory.write(offset + HEADER_BYTES, payload);
-        self.sequence = self.sequence.wrapping_add(1);
-        self.head += padding + needed;
-        self.ring.memory.word(AT_HEAD).store(self.head, Ordering::Release);
+        self.memory.write(offset, &header.to_bytes());
+        self.memory.write(offset + HEADER_BYTES, payload);
+        self.publish(padding + needed);
         true
     }
 
     /// Frames are multiples of 8 bytes, so at least 8 are left; a padding header is written only where it fits, and
     /// readers skip a shorter rest by its size alone.
     #[cold]
+    /// A frame was written, up to this many bytes behind the head.
+    #[inline]
+    fn publish(&mut self, bytes: u64) {
+        self.sequence = self.sequence.wrapping_add(1);
+        self.head += bytes;
+        self.memory.word(AT_HEAD).store(self.head, Ordering::Release);
+    }
+
     fn pad(&self, at: u64, padding: u64) {
         if padding >= HEADER_BYTES as u64 {
             let header = Header { length: 0, kind: FrameKind::PADDING, sequence: 0, checksum: 0 };
-            self.ring.memory.write(DATA + at as usize, &header.to_bytes());
+            self.memory.write(DATA + at as usize, &header.to_bytes());
         }
     }
 }
 
 impl Drop for RingWriter {
     fn drop(&mut self) {
-        self.ring.close();
+        self.memory().close();
     }
 }

@@ -4,6 +4,7 @@ mod bench;
 mod compare;
 mod etl;
 mod gate;
+mod keys;
 mod observe;
 mod push;
 mod recordings;
@@ -24,6 +25,7 @@ pub use etl::{
     EtlStartArgs,
 };
 pub use gate::GateArgs;
+pub use keys::{EncryptArgs, KeyAction, KeyArgs};
 pub use observe::{AttachArgs, LiveProvider, RecordArgs, WatchArgs};
 pub use push::{LivePushArgs, PushArgs};
 pub use recordings::{ExportArgs, ImportArgs, ReportArgs, ReportFormat, RunsAction, RunsArgs};
@@ -94,6 +96,13 @@ pub struct GlobalArgs {
     /// Where recordings are kept [default: the user's data directory]
     #[arg(long, global = true, env = "ORTSCOPE_STORE", value_name = "DIR")]
     pub store: Option<PathBuf>,
+    /// The key of encrypted recordings, in a file that only you can read; else ORTSCOPE_KEY, else the system's key store
+    #[arg(long, global = true, value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
+    /// Overwrite temporary files and removed recordings once before they go; SSDs and copy-on-write file systems may keep
+    /// what was there before: --encrypt is the sure way
+    #[arg(long, global = true)]
+    pub secure_delete: bool,
     /// ONNX Runtime's shared library (libonnxruntime.so, onnxruntime.dll), or a directory that has it
     #[arg(long, global = true, value_name = "PATH")]
     pub ort_library: Option<PathBuf>,
@@ -135,6 +144,8 @@ pub enum Command {
     Inspect(InspectArgs),
     /// Show what works on this machine, what does not, and why
     Doctor(DoctorArgs),
+    /// Keys of encrypted recordings: make, identify, forget
+    Key(KeyArgs),
     /// Show or make the configuration
     Config(ConfigArgs),
     /// Print a completion script for a shell
@@ -165,6 +176,9 @@ pub enum Command {
     /// What a recording holds after a kill, for `cargo xtask bench trust`
     #[command(hide = true)]
     BenchTrust(BenchTrustArgs),
+    /// A program with many inferences, for `cargo xtask trust`
+    #[command(hide = true)]
+    BenchLoad(BenchLoadArgs),
 }
 
 #[derive(Debug, Args)]
@@ -305,8 +319,25 @@ pub enum VerdictsPhase {
 
 #[derive(Debug, Args)]
 pub struct BenchTrustArgs {
+    /// What is in this one
     #[arg(long)]
-    pub recording: PathBuf,
+    pub recording: Option<PathBuf>,
+    /// Lines of `x y`: how y grows with x, and how sure that is
+    #[arg(long, conflicts_with = "recording")]
+    pub growth: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct BenchLoadArgs {
+    #[arg(long)]
+    pub model: PathBuf,
+    #[arg(long, default_value_t = 10)]
+    pub sessions: u16,
+    /// Inferences per second of each session
+    #[arg(long, default_value_t = 1000.0)]
+    pub rate: f64,
+    #[arg(long, default_value_t = 60.0)]
+    pub seconds: f64,
 }
 
 #[derive(Debug, Args)]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::LivePushArgs;
+use super::{EncryptArgs, LivePushArgs};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -119,6 +119,8 @@ pub struct WatchArgs {
     /// Name of the recording
     #[arg(long, value_name = "NAME")]
     pub save: Option<String>,
+    #[command(flatten)]
+    pub encryption: EncryptArgs,
     /// Keep no recording
     #[arg(long, conflicts_with = "save")]
     pub no_save: bool,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::PushArgs;
+use super::{EncryptArgs, PushArgs};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -97,6 +97,9 @@ pub enum RunsAction {
         /// Keep command lines, user and directory names
         #[arg(long)]
         no_redact: bool,
+        /// Pack an encrypted recording so that it can be read without its key
+        #[arg(long)]
+        decrypt: bool,
     },
 }
 
@@ -206,4 +209,6 @@ pub struct ImportArgs {
     /// A name for the recording
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
+    #[command(flatten)]
+    pub encryption: EncryptArgs,
 }

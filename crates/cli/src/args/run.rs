@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::EncryptArgs;
+
 const EXAMPLES: &str = "Examples:
   ortscope run model.onnx
   ortscope run model.onnx --input inputs.npz --provider cuda,cpu --duration 30s
@@ -147,6 +149,8 @@ pub struct RunArgs {
     /// Name of the recording
     #[arg(long, value_name = "NAME", help_heading = "Recording")]
     pub save: Option<String>,
+    #[command(flatten)]
+    pub encryption: EncryptArgs,
     /// Keep no recording
     #[arg(long, conflicts_with = "save", help_heading = "Recording")]
     pub no_save: bool,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::LivePushArgs;
+use super::{EncryptArgs, LivePushArgs};
 
 #[derive(Debug, Default, Args)]
 #[command(after_help = "Examples:
@@ -51,6 +51,8 @@ pub struct ServeArgs {
     /// Draw what is watched into a trace for Perfetto that grows meanwhile and opens at any moment: FILE.pftrace
     #[arg(long, value_name = "FILE")]
     pub perfetto: Option<PathBuf>,
+    #[command(flatten)]
+    pub encryption: EncryptArgs,
     #[command(flatten)]
     pub push: LivePushArgs,
     #[command(flatten)]

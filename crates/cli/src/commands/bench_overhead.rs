@@ -151,7 +151,7 @@ fn measure(args: &BenchOverheadArgs, library: &std::path::Path) -> Result<Figure
     })
 }
 
-fn make_inputs(session: &Session) -> Result<Vec<(String, Value)>, Failure> {
+pub(super) fn make_inputs(session: &Session) -> Result<Vec<(String, Value)>, Failure> {
     let hints = InputHints::default();
     let resolved = resolve(&InputRequest {
         signature: session.inputs(),

@@ -86,6 +86,46 @@ mod tests {
 
     use super::*;
 
+    /// The keys of a section, as the reader itself names them when it meets one that it does not know.
+    fn keys(section: &str) -> Vec<String> {
+        let text = if section.is_empty() { "zzz = 1".to_owned() } else { format!("[{section}]\nzzz = 1") };
+        let error = Config::parse(&text, "x").expect_err("an unknown key");
+        let (_, known) = error.problem.split_once("expected").expect("what is known");
+        known.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn the_default_template_explains_every_setting() {
+        let (_, text) = TEMPLATES[0];
+        let mut sections = keys("");
+        let mut explained = 0;
+        assert!(sections.len() > 5, "{sections:?}");
+        while let Some(section) = sections.pop() {
+            let (_, body) =
+                text.split_once(&format!("[{section}]\n")).unwrap_or_else(|| panic!("no [{section}]"));
+            let body = body.split("\n[").next().unwrap_or_default();
+            for key in keys(&section) {
+                let nested = format!("{section}.{key}");
+                if text.contains(&format!("\n[{nested}]")) {
+                    sections.push(nested);
+                    continue;
+                }
+                let line = body
+                    .lines()
+                    .find(|line| line.trim_start_matches("# ").starts_with(&format!("{key} = ")))
+                    .unwrap_or_else(|| panic!("{nested} is not in the template"));
+                let (_, value) = line.split_once(" = ").expect("a value");
+                let meaning = value.split_once(" # ").map(|(_, meaning)| meaning.trim());
+                assert!(
+                    meaning.is_some_and(|meaning| meaning.len() > 5),
+                    "{nested} is not explained: {line}"
+                );
+                explained += 1;
+            }
+        }
+        assert!(explained > 50, "{explained}");
+    }
+
     #[test]
     fn every_template_is_valid() {
         for (name, text) in TEMPLATES {

@@ -75,14 +75,16 @@ pub fn run(global: &GlobalArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     let ort_search = ort_library::look(global, &config);
     let mut checks = Vec::new();
     let ort = load(&ort_search, &mut checks);
-    let machine = ortscope_sources::machine_facts();
+    let mut machine = ortscope_sources::machine_facts();
     let clock = ClockReport::measure();
     let noise = noise();
     checks.extend(machine_checks(&machine, &clock, &noise));
     checks.extend(watching_checks());
     let (devices, accelerators) = device_checks();
     checks.extend(devices);
-    let model = ortscope_sources::machine_model();
+    let mut model = ortscope_sources::machine_model();
+    // Windows keeps in WMI what registry and environment do not have. The machine of recordings is told without it.
+    let not_completed = ortscope_sources::complete_inventory(&mut machine, &mut model).err();
     let facts = Facts {
         machine: &machine,
         model: &model,
@@ -94,7 +96,15 @@ pub fn run(global: &GlobalArgs, terminal: &Terminal) -> Result<Exit, Failure> {
         threads: config.run.threads,
         accelerators,
     };
-    let inventory = inventory(&facts);
+    let mut inventory = inventory(&facts);
+    inventory.extend(not_completed.map(|why| Item {
+        name: "WMI",
+        value: None,
+        unavailable: Some(format!("what is missing above could not be asked for: {why}")),
+        remedy: Some(
+            "`Get-CimInstance Win32_ComputerSystem` in PowerShell says whether WMI answers".to_owned(),
+        ),
+    }));
     let document = DoctorDocument {
         schema: "ortscope.doctor/1",
         ortscope_version: env!("CARGO_PKG_VERSION"),

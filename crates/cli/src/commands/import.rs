@@ -18,7 +18,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-pub use sessions::{Sessions as TraceSessions, json as fields_json};
+pub use sessions::{Sessions as TraceSessions, power_row};
 pub use trace::{Imported, import_trace};
 
 use crate::args::{GlobalArgs, ImportArgs};

@@ -78,6 +78,7 @@ pub fn observe(
         origin,
         name: args.save.as_deref(),
         never: args.no_save,
+        encrypt: args.encryption.encrypt,
         subject: plan.subject.clone(),
         observed_words: program.as_ref().map_or(0, |program| program.words),
     };

@@ -43,11 +43,12 @@ pub fn run(args: &RunsArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<
             prune(&store, older_than.as_deref(), max_size.as_deref(), *all, *dry_run, terminal)
         }
         RunsAction::Repair { run } => repair(&store, run, terminal),
-        RunsAction::Pack { run, output, no_redact } => {
+        RunsAction::Pack { run, output, no_redact, decrypt } => {
             let recording = store.resolve(run)?;
             let id = recording.file_name().map_or_else(|| "run".into(), |name| name.to_string_lossy());
             let output = output.clone().unwrap_or_else(|| format!("{id}.ortscope").into());
-            let report = ortscope_store::pack(&recording, &output, PackOptions { redact: !no_redact })?;
+            let options = PackOptions { redact: !no_redact, decrypt: *decrypt };
+            let report = ortscope_store::pack(&recording, &output, options)?;
             print(terminal, &report, || {
                 let mut lines = vec![format!("{}  {}", output.display(), units::bytes(report.bytes as f64))];
                 lines.extend(report.removed.iter().map(|what| format!("  removed: {what}")));
@@ -111,7 +112,9 @@ fn list(store: &Store, matching: Option<&str>, most: usize, terminal: &Terminal)
 }
 
 fn line(entry: &Entry, width: usize, terminal: &Terminal) -> String {
-    let state = match (entry.damaged, entry.finished) {
+    // Of one whose key is missing nobody knows how it ended.
+    let is_locked = entry.encrypted && entry.problem.is_some();
+    let state = match (entry.damaged, entry.finished || is_locked) {
         (true, _) => terminal.paint(BAD, "damaged"),
         (false, false) => terminal.paint(WARN, "cut off"),
         (false, true) => String::new(),
@@ -124,6 +127,10 @@ fn line(entry: &Entry, width: usize, terminal: &Terminal) -> String {
     ];
     parts.extend(entry.name.as_ref().map(|name| terminal.paint(BOLD, name)));
     parts.extend((!entry.tags.is_empty()).then(|| format!("[{}]", entry.tags.join(", "))));
+    parts.extend((entry.encrypted && !is_locked).then(|| terminal.paint(DIM, "encrypted")));
+    parts.extend(
+        entry.problem.as_ref().filter(|_| is_locked).map(|_| terminal.paint(DIM, "(its key is not here)")),
+    );
     parts.push(state);
     parts.join("  ").trim_end().to_owned()
 }
@@ -134,7 +141,7 @@ fn show(store: &Store, run: &str, terminal: &Terminal) -> Result<Exit, Failure> 
     let tables = recording.tables();
     let document = serde_json::json!({
         "schema": "ortscope.runs.show/1", "manifest": manifest, "condition": condition, "tables": tables,
-        "bytes": recording.bytes_on_disk(),
+        "bytes": recording.bytes_on_disk(), "encrypted": manifest.encryption.is_some(),
     });
     print(terminal, &document, || {
         let mut lines = vec![format!("{}  {}", terminal.paint(BOLD, &manifest.id), manifest.subject)];
@@ -148,6 +155,9 @@ fn show(store: &Store, run: &str, terminal: &Terminal) -> Result<Exit, Failure> 
         fact("made by", &format!("ortscope {} ({})", manifest.ortscope_version, manifest.origin));
         if let Some(command) = &manifest.command {
             fact("command", command);
+        }
+        if let Some(seal) = &manifest.encryption {
+            fact("encrypted", &format!("with the key {}", seal.key_id()));
         }
         fact("size", &units::bytes(recording.bytes_on_disk() as f64));
         let machine: Vec<String> =

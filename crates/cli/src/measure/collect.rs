@@ -4,51 +4,27 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use ortscope_analyze::energy::Readings;
 use ortscope_core::batch::Batch;
 use ortscope_core::pipeline::{FlushError, Sink, SinkError};
 use ortscope_core::schema::{
-    AnnotationRow, DeviceSampleRow, InferenceRow, ProcessSampleRow, TableId, UnavailabilityRow,
+    AnnotationRow, DeviceSampleRow, InferenceRow, ProcessSampleRow, SystemSampleRow, TableId,
+    UnavailabilityRow,
 };
 use ortscope_sources::MESSAGE_KIND;
 
 use super::protocol::WorkerMessage;
+use super::sensors::{MAX_SENSORS, SensorReadings};
 
 /// Inferences kept. A measurement that reaches it is stopped, and the report says so.
 pub const MAX_INFERENCES: usize = 5_000_000;
-/// Readings of one sensor: a day at ten a second.
-const MAX_READINGS: usize = 864_000;
-/// Sensors that are kept; a large machine has some hundred.
-const MAX_SENSORS: usize = 2_000;
+/// What the processors of the machine do is a sensor of its own.
+const MACHINE: &str = "machine";
 /// Devices that vanish in one measurement; more are not listed.
 const MOST_LOST: usize = 100;
+/// What devices that are read again are told as.
+const DEVICE_BACK: &str = "device_back";
 /// Reasons of the first round belong to the beginning.
 const BEGINNING_NANOS: u64 = 50_000_000;
-/// Metrics that the result needs; the recording has all.
-const KEPT_METRICS: &[&str] = &[
-    "energy_joules",
-    "power_watts",
-    "utilization_ratio",
-    "cpu_busy_ratio",
-    "memory_busy_ratio",
-    "memory_used_bytes",
-    "memory_total_bytes",
-    "temperature_celsius",
-    "frequency_hertz",
-    "throttle_count",
-    "throttle_milliseconds",
-    "throttle_thermal_milliseconds",
-    "throttle_power_milliseconds",
-    "throttle_reasons",
-    "throttled_ratio",
-    "instructions_count",
-    "cycles_count",
-    "l1_accesses_count",
-    "l1_misses_count",
-    "l3_accesses_count",
-    "l3_misses_count",
-];
-
 /// One inference, reduced to what is analysed.
 #[derive(Debug, Clone, Copy)]
 pub struct Inference {
@@ -94,12 +70,12 @@ pub struct Collected {
 /// What devices told, and why they did not.
 #[derive(Debug, Default)]
 pub struct CollectedDevices {
-    /// By device and metric.
-    pub sensors: BTreeMap<(String, String), Readings>,
+    pub sensors: SensorReadings,
     /// Who showed energy or power of each device.
     pub energy_sources: BTreeMap<String, String>,
     pub why_no_energy: Option<String>,
     pub why_no_counters: Option<String>,
+    pub why_no_l2: Option<String>,
     /// Devices that were there and vanished or fell silent: when, and why.
     pub lost: Vec<(u64, String)>,
     /// When the first device told something, or why it does not.
@@ -109,37 +85,48 @@ pub struct CollectedDevices {
 impl CollectedDevices {
     fn add(&mut self, row: &DeviceSampleRow) {
         self.begun_ns.get_or_insert(row.timestamp_ns);
-        if !KEPT_METRICS.contains(&&*row.metric) {
-            return;
-        }
-        let is_energy = matches!(&*row.metric, "energy_joules" | "power_watts");
-        if is_energy
-            && !self.energy_sources.contains_key(&*row.device)
-            && self.energy_sources.len() < MAX_SENSORS
-        {
+        // A counter says more than a power: where a device has both, its source is the one that counts.
+        let is_better = match &*row.metric {
+            "energy_joules" => {
+                self.energy_sources.get(&*row.device).is_none_or(|known| *known != *row.source)
+            }
+            "power_watts" => !self.energy_sources.contains_key(&*row.device),
+            _ => false,
+        };
+        if is_better && self.energy_sources.len() < MAX_SENSORS {
             self.energy_sources.insert(row.device.to_string(), row.source.to_string());
         }
-        let sensor = (row.device.to_string(), row.metric.to_string());
-        if self.sensors.len() >= MAX_SENSORS && !self.sensors.contains_key(&sensor) {
-            return;
-        }
-        let readings = self.sensors.entry(sensor).or_default();
-        if readings.len() < MAX_READINGS {
-            readings.push((row.timestamp_ns, row.value));
+        self.sensors.add(&row.device, &row.metric, row.timestamp_ns, row.value);
+    }
+
+    /// Something that was lost is there again.
+    fn back(&mut self, row: &AnnotationRow) {
+        if self.lost.len() < MOST_LOST {
+            self.lost.push((row.timestamp_ns, row.text.to_string()));
         }
     }
 
     fn miss(&mut self, row: &UnavailabilityRow) {
+        if row.to_ns.is_some() {
+            // The end of what was told before.
+            return;
+        }
         let hint = row.hint.as_deref().map(|hint| format!("; {hint}")).unwrap_or_default();
         let why = format!("{}{hint}", row.reason);
         let place = match &*row.track {
             "energy" => &mut self.why_no_energy,
             "cpu_counters" => &mut self.why_no_counters,
+            "l2_hit_ratio" => &mut self.why_no_l2,
             _ => &mut None,
         };
         place.get_or_insert(why);
         // What was never there is told at the beginning; what is told later was there, or seemed to be.
-        let is_of_devices = ["energy", "gpu", "npu", "temperature"].contains(&&*row.track);
+        let families = ["energy", "gpu", "npu", "temperature", "devices"];
+        // Of one sensor: device and metric.
+        let is_of_devices = families.contains(&&*row.track)
+            || (row.track.contains('/')
+                && !row.track.starts_with("process/")
+                && !row.track.starts_with("kernel_events/"));
         let begun_ns = *self.begun_ns.get_or_insert(row.from_ns);
         let is_later = row.from_ns.saturating_sub(begun_ns) > BEGINNING_NANOS;
         if is_of_devices && is_later && self.lost.len() < MOST_LOST {
@@ -185,12 +172,25 @@ impl Sink for Collector {
             TableId::DeviceSamples => {
                 batch.rows::<DeviceSampleRow>().for_each(|row| collected.devices.add(&row));
             }
+            TableId::SystemSamples => {
+                for row in batch.rows::<SystemSampleRow>() {
+                    if let Some(percent) = row.cpu_percent {
+                        collected.devices.sensors.add(MACHINE, "cpu_percent", row.timestamp_ns, percent);
+                    }
+                }
+            }
             TableId::Unavailability => {
                 batch.rows::<UnavailabilityRow>().for_each(|row| collected.devices.miss(&row));
             }
             TableId::ProcessSamples => collected.samples.extend(batch.rows::<ProcessSampleRow>()),
             TableId::Annotations => {
-                for row in batch.rows::<AnnotationRow>().filter(|row| &*row.kind == MESSAGE_KIND) {
+                for row in batch.rows::<AnnotationRow>() {
+                    if &*row.kind == DEVICE_BACK {
+                        collected.devices.back(&row);
+                    }
+                    if &*row.kind != MESSAGE_KIND {
+                        continue;
+                    }
                     match serde_json::from_str(&row.text) {
                         Ok(message) => collected.messages.push(message),
                         Err(_) => collected.unreadable_messages += 1,

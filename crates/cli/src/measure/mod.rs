@@ -14,15 +14,32 @@ pub mod progress;
 pub mod protocol;
 pub mod sensors;
 pub mod supervise;
+mod troubles;
 
 /// Where ONNX Runtime writes profiles and graphs: on a disk, since they may be large.
-pub fn profile_directory() -> std::io::Result<tempfile::TempDir> {
-    tempfile::Builder::new().prefix("ortscope-profile-").tempdir()
+pub fn profile_directory() -> std::io::Result<PrivateDirectory> {
+    tempfile::Builder::new().prefix("ortscope-profile-").tempdir().map(PrivateDirectory)
+}
+
+/// A directory of this user alone, gone with this value; overwritten before, where that was asked for.
+#[derive(Debug)]
+pub struct PrivateDirectory(tempfile::TempDir);
+
+impl PrivateDirectory {
+    pub fn path(&self) -> &std::path::Path {
+        self.0.path()
+    }
+}
+
+impl Drop for PrivateDirectory {
+    fn drop(&mut self) {
+        ortscope_channel::disk::overwrite(self.0.path());
+    }
 }
 
 /// A directory private to this user, gone with the measurement. In memory where the system has such a place and one
 /// worker alone uses it (containers often have only 64 MB there): a ring on a disk would be written out again and again.
-pub fn channel_directory(together: bool) -> std::io::Result<tempfile::TempDir> {
+pub fn channel_directory(together: bool) -> std::io::Result<PrivateDirectory> {
     let mut builder = tempfile::Builder::new();
     builder.prefix("ortscope-");
     let memory = std::path::Path::new("/dev/shm");
@@ -30,7 +47,7 @@ pub fn channel_directory(together: bool) -> std::io::Result<tempfile::TempDir> {
         && memory.is_dir()
         && let Ok(directory) = builder.tempdir_in(memory)
     {
-        return Ok(directory);
+        return Ok(PrivateDirectory(directory));
     }
-    builder.tempdir()
+    builder.tempdir().map(PrivateDirectory)
 }

@@ -117,6 +117,8 @@ pub struct Profiled {
     pub started_nanos: Option<u64>,
     /// What QNN says about its device: a file of its own.
     pub qnn_file: Option<PathBuf>,
+    /// What OpenVINO says about each run: one directory of files for each.
+    pub openvino_runs: Option<PathBuf>,
     /// Every profiled run, seen from outside.
     pub run_nanos: Vec<u64>,
 }

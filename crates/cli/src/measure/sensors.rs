@@ -1,94 +1,88 @@
-//! The sink of what devices and the machine tell, to be joined with inferences by time.
+//! What devices and the machine told, by sensor: for the figures of the result, and to be joined with inferences by time.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 
 use ortscope_analyze::correlation::{Around, Sensor, around, is_joined};
-use ortscope_core::batch::Batch;
-use ortscope_core::pipeline::{FlushError, Sink, SinkError};
-use ortscope_core::schema::{DeviceSampleRow, SystemSampleRow, TableId};
+use ortscope_analyze::energy::Readings;
 
-/// Readings of all sensors together (64 MB): 100 of them for more than an hour. Later ones are not kept.
-const MAX_READINGS: usize = 4_000_000;
-/// What the processors of the machine do is a sensor of its own.
-const MACHINE: &str = "machine";
+/// Sensors that are kept; a large machine has some hundred.
+pub const MAX_SENSORS: usize = 2_000;
+/// Readings of one sensor that the result needs: a day at ten a second.
+const MAX_READINGS: usize = 864_000;
+/// Readings of all other sensors together (64 MB): 100 of them for more than an hour. Later ones are not kept.
+const MAX_JOINED: usize = 4_000_000;
+/// Metrics that the figures of the result need, for as long as it takes; the recording has all.
+const NEEDED: &[&str] = &[
+    "energy_joules",
+    "power_watts",
+    "utilization_ratio",
+    "cpu_busy_ratio",
+    "memory_busy_ratio",
+    "memory_used_bytes",
+    "memory_total_bytes",
+    "temperature_celsius",
+    "frequency_hertz",
+    "throttle_count",
+    "throttle_milliseconds",
+    "throttle_thermal_milliseconds",
+    "throttle_power_milliseconds",
+    "throttle_reasons",
+    "throttled_ratio",
+    "instructions_count",
+    "cycles_count",
+    "l1_accesses_count",
+    "l1_misses_count",
+    "l2_accesses_count",
+    "l2_misses_count",
+    "l3_accesses_count",
+    "l3_misses_count",
+];
 
 /// Readings by device and metric, in the order of time.
 #[derive(Debug, Default)]
-pub struct Readings {
-    sensors: BTreeMap<(String, String), Vec<(u64, f64)>>,
-    kept: usize,
+pub struct SensorReadings {
+    sensors: BTreeMap<(String, String), Readings>,
+    /// Of those that the result does not need.
+    joined: usize,
     /// When the first reading came that found no room.
     pub full_at_ns: Option<u64>,
 }
 
-impl Readings {
-    pub fn iter(&self) -> impl Iterator<Item = (&(String, String), &Vec<(u64, f64)>)> {
-        self.sensors.iter()
+impl SensorReadings {
+    pub fn iter(&self) -> impl Iterator<Item = Sensor<'_>> {
+        self.sensors.iter().map(|((device, metric), readings)| Sensor { device, metric, readings })
+    }
+
+    pub fn get(&self, device: &str, metric: &str) -> Option<&Readings> {
+        self.sensors.get(&(device.to_owned(), metric.to_owned()))
     }
 
     /// What belongs to a stretch of time.
     pub fn around(&self, start_ns: u64, end_ns: u64) -> Vec<Around> {
-        let sensors: Vec<Sensor<'_>> =
-            self.iter().map(|((device, metric), readings)| Sensor { device, metric, readings }).collect();
+        let sensors: Vec<Sensor<'_>> = self.iter().filter(|sensor| is_joined(sensor.metric)).collect();
         around(&sensors, start_ns, end_ns)
     }
 
-    fn add(&mut self, device: &str, metric: &str, at_ns: u64, value: f64) {
-        if !is_joined(metric) {
+    pub fn add(&mut self, device: &str, metric: &str, at_ns: u64, value: f64) {
+        let is_needed = NEEDED.contains(&metric);
+        if !is_needed && !is_joined(metric) {
             return;
         }
-        if self.kept >= MAX_READINGS {
+        let sensor = (device.to_owned(), metric.to_owned());
+        let has_room = self.sensors.len() < MAX_SENSORS || self.sensors.contains_key(&sensor);
+        if !has_room || (!is_needed && self.joined >= MAX_JOINED) {
             self.full_at_ns.get_or_insert(at_ns);
             return;
         }
-        self.kept += 1;
-        let readings = self.sensors.entry((device.to_owned(), metric.to_owned())).or_default();
+        let readings = self.sensors.entry(sensor).or_default();
+        if readings.len() >= MAX_READINGS {
+            self.full_at_ns.get_or_insert(at_ns);
+            return;
+        }
+        self.joined += usize::from(!is_needed);
         // Sources of their own threads may be a moment late.
         let place = readings.partition_point(|(known_ns, _)| *known_ns <= at_ns);
         readings.insert(place, (at_ns, value));
-    }
-}
-
-/// Shared by the pipeline and the supervisor.
-#[derive(Debug, Clone, Default)]
-pub struct Sensors(Arc<Mutex<Readings>>);
-
-impl Sensors {
-    /// Takes everything, at the end.
-    pub fn take(&self) -> Readings {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl Sink for Sensors {
-    fn name(&self) -> &str {
-        "sensors"
-    }
-
-    fn consume(&mut self, batch: &Batch) -> Result<(), SinkError> {
-        let mut readings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match batch.table() {
-            TableId::DeviceSamples => {
-                for row in batch.rows::<DeviceSampleRow>() {
-                    readings.add(&row.device, &row.metric, row.timestamp_ns, row.value);
-                }
-            }
-            TableId::SystemSamples => {
-                for row in batch.rows::<SystemSampleRow>() {
-                    if let Some(percent) = row.cpu_percent {
-                        readings.add(MACHINE, "cpu_percent", row.timestamp_ns, percent);
-                    }
-                }
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn flush(&mut self, _deadline: Instant) -> Result<(), FlushError> {
-        Ok(())
     }
 }
 
@@ -98,32 +92,20 @@ mod tests {
 
     #[test]
     fn readings_are_joined_and_late_ones_put_in_order() {
-        let mut sensors = Sensors::default();
-        let mut batch = Batch::new(TableId::DeviceSamples);
+        let mut readings = SensorReadings::default();
         for (at_ns, value) in [(100_000_000, 0.5), (300_000_000, 0.1), (200_000_000, 0.9)] {
-            let (device, metric) = ("gpu0".into(), "utilization_ratio".into());
-            batch.push(&DeviceSampleRow {
-                timestamp_ns: at_ns,
-                device,
-                metric,
-                value,
-                ..DeviceSampleRow::default()
-            });
+            readings.add("gpu0", "utilization_ratio", at_ns, value);
         }
-        sensors.consume(&batch).unwrap();
-        let mut batch = Batch::new(TableId::SystemSamples);
         for at_ns in [100_000_000, 200_000_000] {
-            batch.push(&SystemSampleRow {
-                timestamp_ns: at_ns,
-                cpu_percent: Some(40.0),
-                ..SystemSampleRow::default()
-            });
+            readings.add("machine", "cpu_percent", at_ns, 40.0);
+            readings.add("process-7", "cycles_count", at_ns, 5.0);
+            readings.add("process-7", "something_else", at_ns, 5.0);
         }
-        sensors.consume(&batch).unwrap();
-        let readings = sensors.take();
         let found = readings.around(120_000_000, 130_000_000);
         let seen: Vec<(&str, f64)> = found.iter().map(|one| (one.device.as_str(), one.value)).collect();
         assert_eq!(seen, [("gpu0", 0.9), ("machine", 40.0)]);
-        assert!(sensors.take().iter().next().is_none());
+        // Needed for a figure, and joined with nothing.
+        assert_eq!(readings.get("process-7", "cycles_count").map(Vec::len), Some(2));
+        assert_eq!(readings.get("process-7", "something_else"), None);
     }
 }

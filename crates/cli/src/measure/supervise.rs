@@ -23,10 +23,11 @@ use super::interrupt::Interrupt;
 use super::plan::WorkerPlan;
 use super::progress::Progress;
 use super::protocol::WorkerMessage;
-use super::sensors::{Readings, Sensors};
+use super::troubles;
 use crate::exit::{Exit, Failure};
 use crate::recording::append;
 use crate::units;
+use crate::worker::own_profiles;
 
 /// How often the supervisor looks.
 const PERIOD: Duration = Duration::from_millis(200);
@@ -59,8 +60,6 @@ pub struct Outcome {
     /// (place, kind, count)
     pub losses: Vec<(String, String, u64)>,
     pub source_errors: Vec<(String, String)>,
-    /// What devices and the machine told meanwhile.
-    pub sensors: Readings,
     /// The last lines the worker's libraries printed.
     pub stderr: String,
     pub wall_seconds: f64,
@@ -85,7 +84,6 @@ impl Outcome {
             failure: Some(failure),
             losses: Vec::new(),
             source_errors: Vec::new(),
-            sensors: Readings::default(),
             stderr: String::new(),
             wall_seconds: 0.0,
             at_rest: AtRest::default(),
@@ -143,7 +141,7 @@ pub fn supervise(
     let ended = Arc::new(AtomicBool::new(false));
     let session_ids: Vec<String> =
         (0..plan.sessions.max(1)).map(|_| SessionId::random().to_string()).collect();
-    let (collector, sensors) = (Collector::default(), Sensors::default());
+    let collector = Collector::default();
     let mut pipeline = Pipeline::default();
     if let Some(recording) = assignment.recording {
         recording.add_channel(&plan.channel, &session_ids)?;
@@ -169,7 +167,6 @@ pub fn supervise(
         .source(ProcessSampler::new(vec![child.id()], assignment.sampling_hertz))
         .source(crate::devices::source_of(&[child.id()]))
         .sink(collector.clone())
-        .sink(sensors.clone())
         .start()?;
     if let Some(stage) = assignment.stage {
         progress.update(|| stage.to_owned());
@@ -186,6 +183,9 @@ pub fn supervise(
     let wall_seconds = started.elapsed().as_secs_f64();
     let collected = collector.take();
     let failure = failure_of(&collected, status, why, &stderr);
+    if let Some(recording) = assignment.recording {
+        troubles::tell(recording, &collected, failure.as_ref());
+    }
     Ok(Outcome {
         session_ids,
         collected,
@@ -198,7 +198,6 @@ pub fn supervise(
             .chain(report.sink_errors)
             .chain(report.journal_error.map(|error| ("recording".to_owned(), error)))
             .collect(),
-        sensors: sensors.take(),
         stderr,
         wall_seconds,
         at_rest: AtRest::default(),
@@ -228,14 +227,15 @@ fn kernel_options() -> TraceOptions {
 
 fn spawn(plan: &WorkerPlan) -> Result<Child, Failure> {
     let program = std::env::current_exe()?;
-    let mut child = Command::new(program)
+    let mut command = Command::new(program);
+    command
         .arg(crate::args::WORKER_COMMAND)
         // Telemetry of ONNX Runtime 1.29+ starts with the library, before its API can switch it off.
-        .env(crate::TELEMETRY_SWITCH, "1")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()?;
+        .env(crate::TELEMETRY_SWITCH, "1");
+    if let Some(profile) = plan.profile.as_ref().filter(|_| own_profiles::asks_for_openvino(&plan.options)) {
+        command.env(own_profiles::OPENVINO_VARIABLE, own_profiles::openvino_directory(profile));
+    }
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
     let text = serde_json::to_vec(plan).map_err(Failure::internal)?;
     if let Some(mut stdin) = child.stdin.take() {
         // A worker that died at once is reported by its exit status.

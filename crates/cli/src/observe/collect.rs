@@ -90,7 +90,8 @@ impl Sink for Collector {
                 batch.rows::<KernelEventRow>().for_each(|row| collected.kernel_event(&row));
             }
             TableId::Unavailability => {
-                for row in batch.rows::<UnavailabilityRow>() {
+                // The end of an interval is told as an event too.
+                for row in batch.rows::<UnavailabilityRow>().filter(|row| row.to_ns.is_none()) {
                     if collected.unavailable.len() < MOST_UNAVAILABLE {
                         collected.unavailable.push(row);
                     }
@@ -134,7 +135,14 @@ impl Collected {
         // The others are many, and on the time line.
         let is_note = matches!(
             &*row.kind,
-            "rate" | "error" | "profile" | "provider_fallback" | "profiling_unavailable"
+            "rate"
+                | "error"
+                | "profile"
+                | "provider_fallback"
+                | "profiling_unavailable"
+                | "device"
+                | "device_back"
+                | "clock"
         );
         if is_note
             && self.notes.len() < MOST_UNAVAILABLE

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ortscope_core::pipeline::Emitter;
-use ortscope_core::schema::{DeviceSampleRow, KernelEventRow};
+use ortscope_core::schema::DeviceSampleRow;
 use ortscope_decode::etw::{DeviceRow, Engine, EngineBusy, EtwSink};
 use ortscope_sources::etw::{
     EtwApi, EtwRows, EtwSource, KernelFlags, ProcessFilter, Provider, Settings, providers,
 };
 
 use crate::args::LiveProvider;
-use crate::commands::fields_json;
+use crate::commands::power_row;
 
 const TRACK: &str = "device_events";
 const WINDOW_NS: u64 = 1_000_000_000;
@@ -124,20 +124,6 @@ impl EtwSink for Sink<'_> {
     fn device(&mut self, row: &DeviceRow) {
         self.rows.latest_ns = self.rows.latest_ns.max(row.at_ns);
         self.out.emit(&power_row(row));
-    }
-}
-
-/// The same row as of an imported trace.
-fn power_row(row: &DeviceRow) -> KernelEventRow {
-    KernelEventRow {
-        timestamp_ns: row.at_ns,
-        kind: "power".into(),
-        processor: Some(u64::from(row.cpu)),
-        pid: None,
-        tid: None,
-        duration_ns: None,
-        value: None,
-        detail: Some(format!("{} {} {}", row.provider, row.name, fields_json(&row.fields)).into()),
     }
 }
 

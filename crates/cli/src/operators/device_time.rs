@@ -158,7 +158,7 @@ fn one(
 }
 
 /// Providers whose rows in ONNX Runtime's profile are their operators.
-fn is_kernel_by_kernel(provider: &str) -> bool {
+pub(super) fn is_kernel_by_kernel(provider: &str) -> bool {
     matches!(provider, "CPUExecutionProvider" | "XnnpackExecutionProvider")
 }
 

@@ -6,9 +6,11 @@
 //! ```
 //! The measurement itself never sees the profiler, which makes runs up to three times longer.
 
+mod call_lanes;
 pub mod device_time;
 pub mod graph;
 mod levels;
+mod openvino_lanes;
 mod pass;
 mod qnn_lanes;
 mod section;

@@ -17,10 +17,12 @@ use ortscope_core::schema::{LossRow, OperatorRow, TableId, Text};
 use ortscope_decode::onnx::Graph;
 use ortscope_decode::ort_profile::{ProfileStart, RowOptions};
 use ortscope_decode::qnn_profile;
-use ortscope_ort::ep::UsedDevice;
+use ortscope_ort::ep::{DeviceClass, UsedDevice};
 use ortscope_store::RecordingWriter;
 
+use super::call_lanes::CallLanes;
 use super::graph::RunGraph;
+use super::openvino_lanes::{OpenVinoLanes, PROVIDER as OPENVINO};
 use super::qnn_lanes::{NodeTypes, QnnLanes, QnnTime};
 use super::section::Counted;
 use crate::exit::Failure;
@@ -28,7 +30,7 @@ use crate::measure::interrupt::Interrupt;
 use crate::measure::plan::{ProfilePlan, Scenario, WorkerPlan};
 use crate::measure::progress::Progress;
 use crate::measure::protocol::{Profiled, WorkerMessage};
-use crate::measure::sensors::Readings;
+use crate::measure::sensors::SensorReadings;
 use crate::measure::supervise::{Assignment, Outcome, supervise};
 use crate::{measure, operator_profile, units};
 
@@ -295,8 +297,16 @@ impl Gathered {
             }
             self.qnn_runs = runs;
         }
-        let kept = self.read(&profiled, pass)?;
-        self.busy.add(kept, &outcome.sensors);
+        let mut openvino = profiled.openvino_runs.clone().map(|directory| {
+            let of_openvino = |used: &&UsedDevice| used.provider == OPENVINO;
+            let is_cpu = pass.used.iter().find(of_openvino).is_none_or(|used| used.class == DeviceClass::Cpu);
+            OpenVinoLanes::new(directory, is_cpu)
+        });
+        let kept = self.read(&profiled, pass, openvino.as_mut())?;
+        if let Some(why) = openvino.and_then(|lanes| lanes.problem) {
+            self.note(format!("OpenVINO's counters could not be read: {why}"));
+        }
+        self.busy.add(kept, &outcome.collected.devices.sensors);
         self.windows += 1;
         self.runs += runs;
         self.kept_runs += runs.saturating_sub(WARM_UP_RUNS);
@@ -304,8 +314,19 @@ impl Gathered {
         Ok(runs)
     }
 
+    fn note(&mut self, sentence: String) {
+        if !self.notes.contains(&sentence) && self.notes.len() < 20 {
+            self.notes.push(sentence);
+        }
+    }
+
     /// Returns start and end of the runs that are in the statistics.
-    fn read(&mut self, profiled: &Profiled, pass: &Pass<'_>) -> Result<Option<(u64, u64)>, Failure> {
+    fn read(
+        &mut self,
+        profiled: &Profiled,
+        pass: &Pass<'_>,
+        mut openvino: Option<&mut OpenVinoLanes>,
+    ) -> Result<Option<(u64, u64)>, Failure> {
         let start = profiled.started_nanos.map_or(ProfileStart::Unknown, ProfileStart::from_monotonic_ns);
         let devices = pass.used.iter().map(|used| (used.provider.clone(), used.class.to_string()));
         let options = RowOptions {
@@ -322,6 +343,20 @@ impl Gathered {
         let Some((graph, _)) = &mut self.graph else { return Ok(None) };
         let (analysis, counted, device_work) = (&mut self.analysis, &mut self.counted, &mut self.device_work);
         let (by_node, qnn) = (&mut self.device_by_node, &mut self.qnn);
+        let mut in_call = CallLanes::new(pass.used);
+        let mut add_device_row = |row: &OperatorRow| {
+            if let Some(index) = row.node_index.filter(|_| by_node.len() < 100_000) {
+                let key = (row.execution_provider.to_string(), index);
+                let total = by_node.entry(key).or_default();
+                *total = total.saturating_add(row.duration_ns);
+            }
+            let key = (row.name.to_string(), row.op_type.to_string(), row.execution_provider.to_string());
+            if device_work.len() < 10_000 || device_work.contains_key(&key) {
+                let (count, total) = device_work.entry(key).or_default();
+                *count += 1;
+                *total = total.saturating_add(row.duration_ns);
+            }
+        };
         let mut take_run = |number: u64, events: &[OperatorEvent]| {
             // Of the first window, the analysis itself leaves the first run out.
             if first_window || number >= WARM_UP_RUNS {
@@ -347,20 +382,13 @@ impl Gathered {
                     if first_window && row.run == Some(WARM_UP_RUNS) {
                         counted.add(&row, &count);
                     }
-                } else if &*row.kind == "other" && is_kept {
-                    if let Some(index) = row.node_index.filter(|_| by_node.len() < 100_000) {
-                        let key = (row.execution_provider.to_string(), index);
-                        let total = by_node.entry(key).or_default();
-                        *total = total.saturating_add(row.duration_ns);
-                    }
-                    let key =
-                        (row.name.to_string(), row.op_type.to_string(), row.execution_provider.to_string());
-                    if device_work.len() < 10_000 || device_work.contains_key(&key) {
-                        let (count, total) = device_work.entry(key).or_default();
-                        *count += 1;
-                        *total = total.saturating_add(row.duration_ns);
+                } else if &*row.kind == "other" {
+                    in_call.has_own(&row.execution_provider);
+                    if is_kept {
+                        add_device_row(&row);
                     }
                 }
+                let run_of_window = row.run;
                 if let Some(run) = row.run {
                     assembler.push(run, event, &mut take_run);
                 }
@@ -371,6 +399,18 @@ impl Gathered {
                         batch.push(&inside);
                     }
                 }
+                if let (Some(lanes), Some(run)) = (openvino.as_mut(), run_of_window)
+                    && &*row.kind == "operator"
+                {
+                    for inside in lanes.rows_inside(&row, run) {
+                        in_call.has_own(OPENVINO);
+                        if is_kept {
+                            add_device_row(&inside);
+                        }
+                        batch.push(&inside);
+                    }
+                }
+                in_call.add(&row);
             }
             if let Some(recording) = pass.recording {
                 recording.append(&batch)?;
@@ -378,6 +418,9 @@ impl Gathered {
             batch = Batch::new(TableId::Operators);
             Ok(())
         })?;
+        if let Some(recording) = pass.recording {
+            crate::recording::append(recording, in_call.rows().cloned())?;
+        }
         let late = assembler.finish(&mut take_run);
         self.events += read.outcome.events;
         let lost = read.lost_events() + late;
@@ -393,11 +436,7 @@ impl Gathered {
             };
             crate::recording::append(recording, [loss])?;
         }
-        for sentence in read.sentences() {
-            if !self.notes.contains(&sentence) && self.notes.len() < 20 {
-                self.notes.push(sentence);
-            }
-        }
+        read.sentences().into_iter().for_each(|sentence| self.note(sentence));
         Ok(kept)
     }
 
@@ -460,16 +499,16 @@ struct Busy {
 
 impl Busy {
     /// One window: the runs from a time to another, and what sensors told meanwhile.
-    fn add(&mut self, runs: Option<(u64, u64)>, sensors: &Readings) {
+    fn add(&mut self, runs: Option<(u64, u64)>, sensors: &SensorReadings) {
         let Some((from_ns, to_ns)) = runs else { return };
         for kind in ["gpu", "npu"] {
             // Whole devices only; with several of a kind nobody knows which one it was.
             let is_whole = |device: &str| device.starts_with(kind) && !device.contains('/');
             let mut of_kind = sensors
                 .iter()
-                .filter(|((device, metric), _)| is_whole(device) && metric == "utilization_ratio");
+                .filter(|sensor| is_whole(sensor.device) && sensor.metric == "utilization_ratio");
             let busy = match (of_kind.next(), of_kind.next()) {
-                (Some((_, readings)), None) => correlation::busy_ns(readings, from_ns, to_ns),
+                (Some(sensor), None) => correlation::busy_ns(sensor.readings, from_ns, to_ns),
                 _ => None,
             };
             let sum = self.sums.entry(kind).or_insert(Some(0));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ortscope_analyze::carbon::CarbonIntensity;
 use ortscope_analyze::energy::{self, EnergyReport, IdleBaseline, Readings};
-use ortscope_analyze::throttling::{Sensor, Throttled, tells_throttling, throttled};
+use ortscope_analyze::throttling::{Throttled, tells_throttling, throttled};
 use serde::Serialize;
 
 use crate::measure::collect::CollectedDevices;
@@ -84,17 +84,14 @@ pub struct CounterReport {
     pub cycles_per_inference: Option<f64>,
     pub instructions_per_cycle: Option<f64>,
     pub l1_hit_ratio: Option<f64>,
+    pub l2_hit_ratio: Option<f64>,
     pub l3_hit_ratio: Option<f64>,
 }
 
 impl CollectedDevices {
     fn readings(&self, metric: &str) -> BTreeMap<String, Readings> {
-        let of = self.sensors.iter().filter(|((_, name), _)| name == metric);
-        of.map(|((device, _), readings)| (device.clone(), readings.clone())).collect()
-    }
-
-    fn sensors(&self) -> impl Iterator<Item = Sensor<'_>> {
-        self.sensors.iter().map(|((device, metric), readings)| Sensor { device, metric, readings })
+        let of = self.sensors.iter().filter(|sensor| sensor.metric == metric);
+        of.map(|sensor| (sensor.device.to_owned(), sensor.readings.to_vec())).collect()
     }
 
     /// Counters of energy; of devices that tell only their power, the area under it.
@@ -146,7 +143,7 @@ impl CollectedDevices {
 
     /// Busy share of all processors in the loop.
     pub fn load(&self, window_ns: (u64, u64)) -> Option<f64> {
-        let readings = self.sensors.get(&("machine".to_owned(), "cpu_busy_ratio".to_owned()))?;
+        let readings = self.sensors.get("machine", "cpu_busy_ratio")?;
         let inside = readings.iter().filter(|(at_ns, _)| (window_ns.0..=window_ns.1).contains(at_ns));
         let values: Vec<f64> = inside.map(|(_, value)| *value).collect();
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
@@ -158,10 +155,10 @@ impl CollectedDevices {
             let celsius = readings.iter().filter(inside).map(|(_, value)| *value).reduce(f64::max)?;
             Some(Hottest { device, celsius })
         });
-        let is_watched = self.sensors.keys().any(|(_, metric)| tells_throttling(metric));
+        let is_watched = self.sensors.iter().any(|sensor| tells_throttling(sensor.metric));
         HeatReport {
             hottest: warmest.max_by(|a, b| a.celsius.total_cmp(&b.celsius)),
-            throttled: throttled(self.sensors(), window_ns),
+            throttled: throttled(self.sensors.iter(), window_ns),
             is_watched,
         }
     }
@@ -169,7 +166,7 @@ impl CollectedDevices {
     /// GPUs and NPUs that told something. `pid`: the worker.
     pub fn accelerators(&self, window_ns: (u64, u64), pid: Option<u32>) -> Vec<DeviceReport> {
         let inside = |device: &str, metric: &str| {
-            let readings = self.sensors.get(&(device.to_owned(), metric.to_owned()))?;
+            let readings = self.sensors.get(device, metric)?;
             let inside = readings.iter().filter(|(at_ns, _)| (window_ns.0..=window_ns.1).contains(at_ns));
             let values: Vec<f64> = inside.map(|(_, value)| *value).collect();
             (!values.is_empty()).then_some(values)
@@ -178,17 +175,16 @@ impl CollectedDevices {
             inside(device, metric).map(|values| values.iter().sum::<f64>() / values.len() as f64)
         };
         let most = |device: &str, metric: &str| inside(device, metric)?.into_iter().reduce(f64::max);
-        let is_accelerator = |device: &&String| {
-            (device.starts_with("gpu") || device.starts_with("npu")) && !device.contains('/')
-        };
-        let devices: BTreeSet<&String> =
-            self.sensors.keys().map(|(device, _)| device).filter(is_accelerator).collect();
-        let report = |device: &String| {
+        let is_accelerator =
+            |device: &&str| (device.starts_with("gpu") || device.starts_with("npu")) && !device.contains('/');
+        let devices: BTreeSet<&str> =
+            self.sensors.iter().map(|sensor| sensor.device).filter(is_accelerator).collect();
+        let report = |device: &str| {
             let (used, total) = (most(device, "memory_used_bytes"), most(device, "memory_total_bytes"));
             let busy = mean(device, "memory_busy_ratio");
             let share = used.zip(total).filter(|(_, total)| *total > 0.0).map(|(used, total)| used / total);
             DeviceReport {
-                device: device.clone(),
+                device: device.to_owned(),
                 process_utilization_ratio: pid
                     .and_then(|pid| mean(&format!("process-{pid}/{device}"), "utilization_ratio")),
                 power_w: mean(device, "power_watts"),
@@ -229,6 +225,7 @@ impl CollectedDevices {
             cycles_per_inference: cycles.and_then(each),
             instructions_per_cycle: cycles.map(|cycles| instructions / cycles),
             l1_hit_ratio: hits("l1_misses_count", "l1_accesses_count"),
+            l2_hit_ratio: hits("l2_misses_count", "l2_accesses_count"),
             l3_hit_ratio: hits("l3_misses_count", "l3_accesses_count"),
         })
     }

@@ -26,7 +26,6 @@ use crate::measure::plan::Scenario;
 use crate::measure::protocol::{
     ArenaSample, CheckedOutput, InputsMade, MemoryStage, SessionCreated, WorkerMessage,
 };
-use crate::measure::sensors::Readings;
 use crate::measure::supervise::{AtRest, Ended, Outcome};
 use crate::model_file::ModelFacts;
 use crate::operators::OperatorSection;
@@ -249,7 +248,7 @@ impl RunResult {
         result.take_server(&collected.steady, unserved);
         result.take_generation(&collected.generated);
         result.take_memory(&collected);
-        result.take_slowest(&collected, &outcome.sensors);
+        result.take_slowest(&collected);
         result.take_devices(&collected, &measured.energy, &outcome.at_rest);
         if measured.soak {
             result.arena_samples.sort_by_key(|sample| sample.timestamp_nanos);
@@ -487,6 +486,11 @@ impl RunResult {
             });
             self.unavailable.insert("counters", why);
         }
+        if self.counters.as_ref().is_some_and(|counters| counters.l2_hit_ratio.is_none())
+            && let Some(why) = &devices.why_no_l2
+        {
+            self.unavailable.insert("counters.l2_hit_ratio", why.clone());
+        }
         for (at_ns, why) in &devices.lost {
             let when = match at_ns.checked_sub(window.0) {
                 Some(after_ns) => format!("{:.1} s after the first measured run", after_ns as f64 / 1e9),
@@ -523,7 +527,8 @@ impl RunResult {
         }
     }
 
-    fn take_slowest(&mut self, collected: &Collected, sensors: &Readings) {
+    fn take_slowest(&mut self, collected: &Collected) {
+        let sensors = &collected.devices.sensors;
         let warm_up = self.warm_up.as_ref().map_or(0, |warm_up| warm_up.discarded);
         let steady = collected.steady.get(warm_up..).unwrap_or_default();
         let loops = if steady.is_empty() { &collected.generated } else { steady };

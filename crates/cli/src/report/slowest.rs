@@ -4,7 +4,7 @@ use ortscope_analyze::correlation::Around;
 use serde::Serialize;
 
 use crate::measure::collect::Inference;
-use crate::measure::sensors::Readings;
+use crate::measure::sensors::SensorReadings;
 
 /// So many are listed.
 const SLOWEST: usize = 5;
@@ -20,7 +20,7 @@ pub struct SlowestInference {
 }
 
 /// The slowest first.
-pub fn slowest(inferences: &[Inference], sensors: &Readings) -> Vec<SlowestInference> {
+pub fn slowest(inferences: &[Inference], sensors: &SensorReadings) -> Vec<SlowestInference> {
     let mut order: Vec<&Inference> = inferences.iter().collect();
     order.sort_by_key(|inference| (std::cmp::Reverse(inference.end_to_end_nanos()), inference.start_nanos));
     let of = |inference: &Inference| SlowestInference {

@@ -327,6 +327,7 @@ impl Page {
             );
             parts.extend(counters.instructions_per_cycle.map(|rate| format!("{rate:.2} per cycle")));
             parts.extend(counters.l1_hit_ratio.map(|ratio| format!("L1 hits {}", units::percent(ratio))));
+            parts.extend(counters.l2_hit_ratio.map(|ratio| format!("L2 hits {}", units::percent(ratio))));
             parts.extend(
                 counters.l3_hit_ratio.map(|ratio| format!("last level hits {}", units::percent(ratio))),
             );

@@ -15,7 +15,7 @@ pub fn from_ort(error: &OrtError, plan: &WorkerPlan) -> Failure {
             Exit::Provider,
             format!("the provider {provider} cannot be used: {}", essence(reason)),
         )
-        .with_hint(missing_library(reason).unwrap_or_else(|| {
+        .with_hint(missing_library(reason).or_else(|| intel_only(reason)).unwrap_or_else(|| {
             format!(
                 "this ONNX Runtime has {}; end --provider with ',cpu' to fall back to the CPU and be told so",
                 available.join(", ")
@@ -42,6 +42,15 @@ pub fn from_ort(error: &OrtError, plan: &WorkerPlan) -> Failure {
         }
         _ => Failure::model(essence(&error.to_string())),
     }
+}
+
+/// OpenVINO's plug-in refuses processors of others, the provider inside of its whole package does not.
+fn intel_only(reason: &str) -> Option<String> {
+    reason.contains("hardware of Intel only").then(|| {
+        "the package onnxruntime-openvino runs on other processors too: install it into an environment of its own \
+         and name its libonnxruntime with --ort-library"
+            .to_owned()
+    })
 }
 
 /// What to do about a library that the provider itself needs.

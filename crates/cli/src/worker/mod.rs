@@ -8,6 +8,7 @@ mod generate;
 mod inputs;
 mod levels;
 mod outbox;
+pub mod own_profiles;
 mod profile;
 mod session;
 mod streams;

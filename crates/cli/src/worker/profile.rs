@@ -3,13 +3,14 @@
 //! It is never mixed with the measurement: the profiler makes a run up to three times slower and keeps kilobytes of
 //! memory per operator that are not given back.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use ortscope_channel::ControlPage;
 use ortscope_core::clock::{WallAnchor, now_nanos};
-use ortscope_ort::{Environment, Session, SessionOptions, ep};
+use ortscope_ort::{Environment, Session, SessionOptions};
 
 use super::outbox::Outbox;
+use super::own_profiles::{self, RunFiles};
 use super::{Stopped, failures, inputs};
 use crate::measure::plan::{ProfilePlan, WorkerPlan};
 use crate::measure::protocol::{Profiled, WorkerMessage};
@@ -28,6 +29,7 @@ pub fn run(
     let started_nanos = on_our_clock(started);
     let made = inputs::make(plan, session)?;
     let mut run_nanos = Vec::new();
+    let mut openvino_files = RunFiles::new(profile);
     {
         let mut binding = session.bind(&made.values).map_err(|error| wrong(&error))?;
         let deadline = profile.duration_nanos.map(|most| now_nanos().saturating_add(most));
@@ -35,6 +37,7 @@ pub fn run(
             let begin = now_nanos();
             binding.run().map_err(|error| wrong(&error))?;
             run_nanos.push(now_nanos() - begin);
+            openvino_files.keep(run_nanos.len() as u64 - 1);
             // At least one run after the first, which is not like the others.
             if deadline.is_some_and(|end| now_nanos() >= end) && run_nanos.len() >= 2 {
                 break;
@@ -51,6 +54,7 @@ pub fn run(
         optimized_model,
         started_nanos,
         qnn_file,
+        openvino_runs: openvino_files.finish(),
         run_nanos,
     }));
     Ok(())
@@ -85,27 +89,20 @@ fn create(plan: &WorkerPlan, profile: &ProfilePlan, environment: &Environment) -
         }
     }
     let qnn_file = profile.directory.join("qnn.csv");
-    if let Some(options) = with_qnn_profile(&options, &qnn_file)
-        && let Ok(session) = Session::create(environment, &plan.model, &options)
-        // Where falling back is allowed, a provider that dislikes the option would be gone silently.
-        && session.fallbacks().is_empty()
-    {
-        return Ok(Made { session, optimized_model: None, qnn_file: Some(qnn_file) });
+    let asked = [
+        (own_profiles::with_qnn_profile(&options, &qnn_file), Some(qnn_file)),
+        (own_profiles::with_openvino_counters(&options, environment), None),
+    ];
+    for (options, qnn_file) in asked {
+        if let Some(options) = options
+            && let Ok(session) = Session::create(environment, &plan.model, &options)
+            // Where falling back is allowed, a provider that dislikes the option would be gone silently.
+            && session.fallbacks().is_empty()
+        {
+            return Ok(Made { session, optimized_model: None, qnn_file });
+        }
     }
     let session = Session::create(environment, &plan.model, &options)
         .map_err(|error| Stopped::from(failures::from_ort(&error, plan)))?;
     Ok(Made { session, optimized_model: None, qnn_file: None })
-}
-
-/// QNN counts cycles per node if it is told to; a user who set its profiling already knows better.
-fn with_qnn_profile(options: &SessionOptions, file: &Path) -> Option<SessionOptions> {
-    let mut options = options.clone();
-    let is_qnn = |name: &str| ep::find(name).is_some_and(|known| known.ort_name() == "QNNExecutionProvider");
-    let qnn = options.providers.iter_mut().find(|request| is_qnn(&request.name))?;
-    if qnn.options.contains_key("profiling_level") {
-        return None;
-    }
-    qnn.options.insert("profiling_level".into(), "detailed".into());
-    qnn.options.insert("profiling_file_path".into(), file.to_str()?.to_owned());
-    Some(options)
 }

@@ -7,6 +7,8 @@
 //! - `ALTERED_HEAP_BYTES`: lost per run, from the allocator of this library, which is the process's `malloc`;
 //! - `ALTERED_ARENA_BYTES`: lost per run, from the arena of the session that runs;
 //! - `ALTERED_SLOWER_PERCENT`: how much longer a run takes, by work of that length after it;
+//! - `ALTERED_OPENVINO_COUNTERS`: after each run a file of counters as newer providers of OpenVINO write it, for one part with
+//!   two layers of 40 % and 20 % of the run, where `ORT_OPENVINO_PERF_COUNT` names a directory;
 //! - `ALTERED_DIES_AFTER`: runs after which the process aborts, as a defective provider's does, from the process number
 //!   `ALTERED_DIES_IN` on; processes are counted in the file `ALTERED_COUNTER`.
 
@@ -26,6 +28,7 @@ const REAL: &str = env!("ALTERED_REAL");
 const HEAP_BYTES: usize = number(option_env!("ALTERED_HEAP_BYTES"));
 const ARENA_BYTES: usize = number(option_env!("ALTERED_ARENA_BYTES"));
 const SLOWER_PERCENT: usize = number(option_env!("ALTERED_SLOWER_PERCENT"));
+const OPENVINO_COUNTERS: usize = number(option_env!("ALTERED_OPENVINO_COUNTERS"));
 const DIES_AFTER: usize = number(option_env!("ALTERED_DIES_AFTER"));
 
 const DIES_IN: usize = number(option_env!("ALTERED_DIES_IN"));
@@ -206,12 +209,34 @@ fn altered(session: *mut c_void, run: impl FnOnce() -> *mut c_void) -> *mut c_vo
     if ARENA_BYTES > 0 {
         lose_in_arena(session);
     }
+    if OPENVINO_COUNTERS > 0 {
+        write_counters(begin.elapsed().as_micros() as u64);
+    }
     let dies = DIES_AFTER > 0 && PROCESS.load(Ordering::Relaxed) >= DIES_IN;
     if dies && RUNS.fetch_add(1, Ordering::Relaxed) + 1 >= DIES_AFTER as u64 {
         eprintln!("altered: the defect strikes");
         std::process::abort();
     }
     status
+}
+
+/// Means of all runs so far, as OpenVINO tells them of a CPU.
+fn write_counters(micros: u64) {
+    static SUM: AtomicU64 = AtomicU64::new(0);
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let Some(directory) = std::env::var_os("ORT_OPENVINO_PERF_COUNT") else { return };
+    let (sum, count) =
+        (SUM.fetch_add(micros, Ordering::Relaxed) + micros, COUNT.fetch_add(1, Ordering::Relaxed) + 1);
+    let mean = sum / count;
+    let text = format!(
+        "Layer Name,Status,Layer Type,Real Time (us),Exec Type\nx,NOT_RUN,Parameter,0,unknown\n\
+         conv,EXECUTED,Convolution,{},brgconv\npool,EXECUTED,Pooling,{},jit\n",
+        mean * 4 / 10,
+        mean * 2 / 10
+    );
+    std::fs::create_dir_all(&directory).expect("the directory can be made");
+    let file = std::path::Path::new(&directory).join("model-subgraph_1_0_perf_count.csv");
+    std::fs::write(file, text).expect("the counters can be written");
 }
 
 /// Takes memory from the arena of the session and never gives it back.

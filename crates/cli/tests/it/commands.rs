@@ -107,3 +107,33 @@ fn an_unknown_command_is_a_usage_error_with_a_suggestion() {
     let run = place.ortscope(&["inspct", "x.onnx"]).expect_code(2);
     assert!(run.stderr().contains("inspect"), "{}", run.stderr());
 }
+
+/// docs/COMPLIANCE.md names a test for every claim, as `file::function`; each must be there and be a test.
+#[test]
+fn compliance_names_tests_that_exist() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = std::fs::read_to_string(root.join("docs/COMPLIANCE.md")).expect("the page");
+    let named: Vec<(&str, &str)> = page
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .filter_map(|code| code.split_once("::"))
+        .filter(|(file, _)| file.ends_with(".rs") || file.ends_with(".py"))
+        .collect();
+    assert!(named.len() > 40, "{}", named.len());
+    for (file, function) in named {
+        let text = std::fs::read_to_string(root.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        let (definition, marked) = if file.ends_with(".py") {
+            (format!("def {function}("), function.starts_with("test_"))
+        } else {
+            let definition = format!("fn {function}(");
+            let at = lines.iter().position(|line| line.contains(&definition));
+            let before = at.map(|at| &lines[at.saturating_sub(4)..at]).unwrap_or_default();
+            let is_test = before.iter().any(|line| line.contains("test]") || line.contains("test("));
+            (definition, is_test && !before.iter().any(|line| line.starts_with("#[ignore")))
+        };
+        assert!(lines.iter().any(|line| line.contains(&definition)), "{file} has no {function}");
+        assert!(marked, "{function} in {file} is no test that runs");
+    }
+}

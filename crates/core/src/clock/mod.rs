@@ -4,12 +4,14 @@
 //! compared. A source with a clock of its own declares a [`ClockDomain`]; wall time enters only through [`WallAnchor`].
 
 mod os;
+mod steps;
 mod virtual_time;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
+pub use steps::{ClockReading, ClockStep, ClockWatch};
 pub use virtual_time::VirtualClock;
 
 /// Monotonic time, real or virtual.

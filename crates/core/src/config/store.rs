@@ -14,13 +14,26 @@ pub struct StoreSettings {
     pub save: bool,
     /// Recordings without a name or tag are removed when they are older, in days.
     pub max_age_days: f64,
+    /// Encrypt every recording, as with `--encrypt`.
+    pub encrypt: bool,
+    /// The key of encrypted recordings, in a file that only its owner can read; none: `ORTSCOPE_KEY`, or the system's key
+    /// store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_file: Option<PathBuf>,
     /// When all recordings together are larger, the oldest without a name or tag are removed.
     pub max_gigabytes: f64,
 }
 
 impl Default for StoreSettings {
     fn default() -> Self {
-        Self { directory: None, save: true, max_age_days: 90.0, max_gigabytes: 10.0 }
+        Self {
+            directory: None,
+            save: true,
+            encrypt: false,
+            key_file: None,
+            max_age_days: 90.0,
+            max_gigabytes: 10.0,
+        }
     }
 }
 

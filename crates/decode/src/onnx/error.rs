@@ -2,6 +2,28 @@
 
 use super::wire::{WireError, WireErrorKind};
 
+/// Longest name of somebody else's that a message shows.
+const MOST_SHOWN: usize = 80;
+
+/// A name out of a file for a message: short, on one line, and without what a terminal would obey.
+pub fn shown(name: &str) -> String {
+    let mut letters = name.chars();
+    let mut shown = harmless(&letters.by_ref().take(MOST_SHOWN).collect::<String>());
+    if letters.next().is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// The same without a limit, for paths.
+pub fn harmless(text: &str) -> String {
+    let escaped = |letter: char| match letter {
+        '\'' | '"' | '\\' => letter.to_string(),
+        _ => letter.escape_debug().to_string(),
+    };
+    text.chars().map(escaped).collect()
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OnnxError {
@@ -27,13 +49,14 @@ pub enum OnnxError {
     TooDeep { limit: usize },
     #[error("the graph would need more than {limit} bytes of memory without its weights")]
     TooLarge { limit: u64 },
-    #[error("tensor '{tensor}' has an impossible shape {dims:?}")]
+    #[error("tensor '{}' has an impossible shape {}", shown(tensor), shown(&format!("{dims:?}")))]
     BadDimension { tensor: String, dims: Vec<i64> },
     #[error(
-        "tensor '{tensor}' has the unknown element type {code}; the model may be newer than this program"
+        "tensor '{}' has the unknown element type {code}; the model may be newer than this program",
+        shown(tensor)
     )]
     UnknownElementType { tensor: String, code: i64 },
-    #[error("tensor '{tensor}' refers to external data in a way that cannot be read: {what}")]
+    #[error("tensor '{}' refers to external data in a way that cannot be read: {what}", shown(tensor))]
     BadExternalData { tensor: String, what: String },
 }
 

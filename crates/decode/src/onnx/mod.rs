@@ -17,7 +17,7 @@ mod tensor;
 mod types;
 mod wire;
 
-pub use error::OnnxError;
+pub use error::{OnnxError, harmless, shown};
 pub use hints::{ImageLayout, InputHint, InputHints, LengthRole};
 pub use kind::{ModelKind, Quantization};
 pub use model::{

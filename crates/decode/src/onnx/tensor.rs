@@ -2,7 +2,7 @@
 
 use ortscope_core::tensor::{ElementType, element_count};
 
-use super::error::OnnxError;
+use super::error::{OnnxError, shown};
 use super::model::{ExternalData, ExternalTensor, Initializer};
 use super::read::Reader;
 use super::types;
@@ -115,7 +115,9 @@ fn external(tensor: &str, entries: &[(String, String)]) -> Result<ExternalData, 
     let bad = |what: String| OnnxError::BadExternalData { tensor: tensor.to_owned(), what };
     let number = |name: &str| match get(name) {
         None => Ok(None),
-        Some(text) => text.parse::<u64>().map(Some).map_err(|_| bad(format!("its {name} is {text:?}"))),
+        Some(text) => {
+            text.parse::<u64>().map(Some).map_err(|_| bad(format!("its {name} is \"{}\"", shown(text))))
+        }
     };
     let location = get("location").filter(|location| !location.is_empty());
     let location = location.ok_or_else(|| bad("it names no file".to_owned()))?.to_owned();

@@ -9,7 +9,7 @@ use ort_sys as sys;
 
 use super::{DeviceClass, ProviderOptions};
 use crate::api::Api;
-use crate::device::{self, DeviceKind};
+use crate::device::{self, DeviceKind, EpDevice};
 use crate::session_setup::Setup;
 use crate::text::{self, OptionArrays};
 use crate::{Environment, OrtError};
@@ -259,10 +259,14 @@ impl<'a> Target<'a> {
         // call, which copies them.
         unsafe {
             let mut best: Option<(u8, DeviceKind, *const sys::OrtEpDevice)> = None;
+            let mut others = Vec::new();
             for raw in device::raw_devices(api, self.environment.as_ptr())? {
                 let described = device::describe(api, raw)?;
+                if described.ep_name != ort_name {
+                    others.push(described);
+                    continue;
+                }
                 let rank = match (described.kind, wanted) {
-                    _ if described.ep_name != ort_name => continue,
                     (DeviceKind::Npu, None | Some(DeviceClass::Npu)) => 3,
                     (DeviceKind::Gpu, None | Some(DeviceClass::Gpu)) => 2,
                     (DeviceKind::Cpu, None | Some(DeviceClass::Cpu)) => 1,
@@ -276,7 +280,8 @@ impl<'a> Target<'a> {
             let Some((_, kind, chosen)) = best else {
                 let of = wanted.map_or(String::new(), |class| format!(" of type {class}"));
                 return Err(OrtError::Unsupported(format!(
-                    "{ort_name} offers no device{of} on this machine"
+                    "{ort_name} offers no device{of} on this machine{}",
+                    foreign_makers(ort_name, &others).unwrap_or_default()
                 )));
             };
             call!(
@@ -294,6 +299,23 @@ impl<'a> Target<'a> {
             Ok(kind)
         }
     }
+}
+
+/// Intel's number on the PCI bus.
+const INTEL: u32 = 0x8086;
+
+/// OpenVINO's plug-in leaves out all hardware that is not Intel's, processors too (`ov_factory.cc` in ONNX Runtime's
+/// source compares the vendor): there is no option that would change that.
+fn foreign_makers(ort_name: &str, others: &[EpDevice]) -> Option<String> {
+    let is_intel = others.iter().any(|device| device.vendor_id == INTEL);
+    if ort_name != "OpenVINOExecutionProvider" || is_intel || others.is_empty() {
+        return None;
+    }
+    let mut makers: Vec<String> =
+        others.iter().map(|device| format!("{} ({})", device.kind.name(), device.vendor)).collect();
+    makers.sort();
+    makers.dedup();
+    Some(format!(": its plug-in takes hardware of Intel only, and here is {}", makers.join(", ")))
 }
 
 /// The device class that the option `device_type` names, if it names one plainly.
@@ -341,6 +363,27 @@ mod tests {
         assert!(error.to_string().contains("'fast'"), "{error}");
         assert_eq!(number(&options(&[("n", "7")]), "n", 0), Ok(7));
         assert!(number::<i32>(&options(&[("n", "seven")]), "n", 0).is_err());
+    }
+
+    #[test]
+    fn openvinos_plug_in_says_whose_hardware_it_leaves_out() {
+        let device = |vendor_id, vendor: &str| EpDevice {
+            ep_name: "CPUExecutionProvider".to_owned(),
+            ep_vendor: "Microsoft".to_owned(),
+            kind: DeviceKind::Cpu,
+            vendor_id,
+            vendor: vendor.to_owned(),
+            device_id: 0,
+            device_metadata: Default::default(),
+            ep_metadata: Default::default(),
+            ep_options: Default::default(),
+        };
+        let amd = device(0x1022, "AuthenticAMD");
+        let why = foreign_makers("OpenVINOExecutionProvider", &[amd.clone(), amd.clone()]).expect("a reason");
+        assert!(why.ends_with("Intel only, and here is CPU (AuthenticAMD)"), "{why}");
+        let intel = device(INTEL, "GenuineIntel");
+        assert_eq!(foreign_makers("OpenVINOExecutionProvider", &[intel, amd.clone()]), None);
+        assert_eq!(foreign_makers("QNNExecutionProvider", &[amd]), None);
     }
 
     #[test]

@@ -48,6 +48,7 @@ fn entry_json(entry: &Entry) -> Value {
         "being_written": entry.being_written,
         "damaged": entry.damaged,
         "problem": entry.problem,
+        "encrypted": entry.encrypted,
     })
 }
 
@@ -88,7 +89,7 @@ pub fn show(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
                 }),
                 "reason": manifest.end.as_ref().map(|end| &end.reason), "rows": null, "bytes": recording.bytes_on_disk(),
                 "finished": condition.finished, "being_written": condition.being_written,
-                "damaged": !condition.is_whole(), "problem": null,
+                "damaged": !condition.is_whole(), "problem": null, "encrypted": manifest.encryption.is_some(),
             })
         },
         |entry| entry_json(&entry),

@@ -138,6 +138,7 @@ impl Source {
                 channels: Vec::new(),
                 documents: BTreeMap::new(),
                 end: None,
+                encryption: None,
             },
         }
     }

@@ -131,6 +131,27 @@ fn is_still_good(app: &App, identity: &Identity) -> bool {
     matches!(app.tokens.check_again(identity), Shown::Valid(now) if now.role >= Role::Viewer)
 }
 
+fn understood(text: &str) -> Result<Sent, ApiError> {
+    serde_json::from_str(text).map_err(|error| bad(format!("the frame cannot be used: {error}")))
+}
+
+/// What a subscription asks for, if it may ask for that.
+fn topics_of(topics: &[String], rate_hertz: f64) -> Result<frames::Topics, ApiError> {
+    if !(LEAST_HERTZ..=MOST_HERTZ).contains(&rate_hertz) {
+        return Err(bad(format!("rate_hertz must lie between {LEAST_HERTZ} and {MOST_HERTZ}")));
+    }
+    frames::Topics::of(topics).map_err(bad)
+}
+
+/// Whether a text is a frame that a client may send, or what it is told. For tests with hostile input.
+pub fn check_frame(text: &str) -> Result<(), String> {
+    let checked = understood(text).and_then(|sent| match sent {
+        Sent::Subscribe { topics, rate_hertz, .. } => topics_of(&topics, rate_hertz).map(drop),
+        Sent::Ping { .. } => Ok(()),
+    });
+    checked.map_err(|error| error.message)
+}
+
 /// The next frame that means something; `None` when the client has gone.
 async fn next(socket: &mut WebSocket) -> Result<Option<Sent>, ApiError> {
     loop {
@@ -138,11 +159,7 @@ async fn next(socket: &mut WebSocket) -> Result<Option<Sent>, ApiError> {
             None | Some(Err(_)) | Some(Ok(Message::Close(_))) => return Ok(None),
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
             Some(Ok(Message::Binary(_))) => return Err(bad("frames are texts of JSON")),
-            Some(Ok(Message::Text(text))) => {
-                return serde_json::from_str(&text)
-                    .map(Some)
-                    .map_err(|error| bad(format!("the frame cannot be used: {error}")));
-            }
+            Some(Ok(Message::Text(text))) => return understood(&text).map(Some),
         }
     }
 }
@@ -159,10 +176,7 @@ fn follow(
     topics: &[String],
     rate_hertz: f64,
 ) -> Result<Followed, ApiError> {
-    if !(LEAST_HERTZ..=MOST_HERTZ).contains(&rate_hertz) {
-        return Err(bad(format!("rate_hertz must lie between {LEAST_HERTZ} and {MOST_HERTZ}")));
-    }
-    let set = frames::Topics::of(topics).map_err(bad)?;
+    let set = topics_of(topics, rate_hertz)?;
     let source = app.sources.get(source.unwrap_or(app.sources.default_id()))?;
     let manifest = source.manifest();
     let origin = (manifest.started.unix_nanos > 0 && source.origin_ns == manifest.started.monotonic_nanos)

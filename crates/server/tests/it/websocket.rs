@@ -48,6 +48,13 @@ fn next(socket: &mut Socket) -> Option<Value> {
     }
 }
 
+/// Of this process, in which the server runs; 0 where the system does not tell.
+fn resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok()).unwrap_or(0) * 1024
+}
+
 fn live(topics: &[&str], rate: f64) -> Value {
     json!({ "type": "subscribe", "source": "live", "topics": topics, "rate_hertz": rate })
 }
@@ -188,14 +195,21 @@ fn frames_come_with_new_samples_and_without_any() {
 }
 
 #[test]
-fn one_who_does_not_read_holds_up_nobody() {
+fn those_who_do_not_read_hold_up_nobody() {
     let mut world = World::new();
     world.feed();
     let topics = ["system", "sessions", "processes", "devices", "events", "losses"];
-    let mut stuck = with_token(&world, Role::Viewer).expect("let in");
-    subscribe(&mut stuck, &live(&topics, 60.0));
-    let mut reader = with_token(&world, Role::Viewer).expect("let in");
+    // As many as a token may have.
+    let mut stuck: Vec<Socket> = (0..64)
+        .map(|_| {
+            let mut socket = with_token(&world, Role::Viewer).expect("let in");
+            subscribe(&mut socket, &live(&topics, 60.0));
+            socket
+        })
+        .collect();
+    let mut reader = with_token(&world, Role::Operator).expect("let in");
     subscribe(&mut reader, &live(&topics, 60.0));
+    let before = resident_bytes();
     let mut frames = 0;
     let begin = Instant::now();
     while begin.elapsed() < Duration::from_secs(4) {
@@ -203,9 +217,13 @@ fn one_who_does_not_read_holds_up_nobody() {
         frames += 1;
     }
     assert!(frames > 20, "{frames}");
-    // When it reads again it is told what it missed, and gets what is new, not what was.
+    // What waits for them is bounded: a megabyte each at most.
+    let grown = resident_bytes().saturating_sub(before);
+    assert!(grown < 64 << 20, "{grown} bytes more");
+    // When one reads again it is told what it missed, and gets what is new, not what was.
     let newest = next(&mut reader).expect("a frame")["sequence"].as_u64();
     let mut last = None;
+    let mut stuck = stuck.swap_remove(63);
     stuck.get_ref().set_read_timeout(Some(Duration::from_millis(500))).expect("a timeout");
     for _ in 0..2000 {
         let Some(frame) = next(&mut stuck) else { break };

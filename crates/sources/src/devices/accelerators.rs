@@ -6,7 +6,9 @@ use ortscope_decode::energy_counter::{EnergyCounter, Step};
 
 use super::clients::{self, Named, Names};
 use super::files::{entries, name_of, number, text};
-use super::{Found, Missing, Reader, Reading, amdxdna};
+use super::plausible::MOST_WATTS;
+use super::presence::Presence;
+use super::{AmdLibrary, Back, Found, Missing, Reader, Reading, amd_smi, amdxdna};
 
 /// The driver's advice for the NPU: asked more often, jobs are slowed down.
 const NPU_PERIOD_NANOS: u64 = 1_000_000_000;
@@ -18,6 +20,7 @@ struct Sensor {
     file: PathBuf,
     /// The number times this is the value.
     scale: f64,
+    presence: Presence,
 }
 
 #[derive(Debug)]
@@ -27,6 +30,7 @@ struct Gpu {
     sensors: Vec<Sensor>,
     /// In microjoules, of cards that count them.
     energy: Option<(PathBuf, EnergyCounter, Option<u64>)>,
+    back: Vec<Back>,
 }
 
 #[derive(Debug)]
@@ -35,12 +39,14 @@ struct Npu {
     directory: PathBuf,
     busy: EnergyCounter,
     read_ns: Option<u64>,
+    presence: Presence,
+    back: Vec<Back>,
 }
 
 /// `nvidia`: as many GPUs have names already; `None`: nobody asked NVIDIA's library.
-pub(super) fn find(root: &Path, nvidia: Option<usize>, found: &mut Found) {
+pub(super) fn find(root: &Path, nvidia: Option<usize>, amd: &AmdLibrary, found: &mut Found) {
     let first = nvidia.unwrap_or(0);
-    let (mut gpus, mut names) = (first, Names::new());
+    let (mut gpus, mut names, mut of_amd) = (first, Names::new(), Vec::new());
     for card in entries(&root.join("sys/class/drm"), "card") {
         // card0, not its connectors card0-HDMI-A-1.
         if name_of(&card).contains('-') {
@@ -54,7 +60,9 @@ pub(super) fn find(root: &Path, nvidia: Option<usize>, found: &mut Found) {
         }
         let tells_use = gpu.as_ref().is_some_and(|gpu| gpu.tells("utilization_ratio"));
         let named = Named { device: format!("gpu{gpus}"), tells_use };
-        names.insert(address_of(&directory).unwrap_or(driver), named);
+        let address = address_of(&directory);
+        of_amd.extend(address.clone().filter(|_| driver == "amdgpu"));
+        names.insert(address.unwrap_or(driver), named);
         gpus += 1;
         if let Some(gpu) = gpu {
             found.readers.push(Box::new(gpu));
@@ -75,6 +83,7 @@ pub(super) fn find(root: &Path, nvidia: Option<usize>, found: &mut Found) {
         };
         found.missing.push(Missing { what: "gpu", why: why.to_owned(), hint: hint.to_owned() });
     }
+    amd_smi::find(amd, &names, &of_amd, found);
     let mut npus = 0;
     for accelerator in entries(&root.join("sys/class/accel"), "accel") {
         let directory = accelerator.join("device");
@@ -95,6 +104,8 @@ pub(super) fn find(root: &Path, nvidia: Option<usize>, found: &mut Found) {
                 directory,
                 busy,
                 read_ns: None,
+                presence: Presence::default(),
+                back: Vec::new(),
             }));
             npus += 1;
         }
@@ -149,7 +160,7 @@ impl Gpu {
             let Some(file) = file.filter(|file| number(file).is_ok()) else { continue };
             // The first file that tells it.
             if sensors.iter().all(|sensor| sensor.metric != metric) {
-                sensors.push(Sensor { metric, file, scale });
+                sensors.push(Sensor { metric, file, scale, presence: Presence::default() });
             }
         }
         let energy = at("energy1_input").filter(|file| number(file).is_ok());
@@ -159,6 +170,7 @@ impl Gpu {
             driver: driver.to_owned(),
             sensors,
             energy,
+            back: Vec::new(),
         })
     }
 
@@ -176,34 +188,28 @@ impl Reader for Gpu {
 
     fn read(&mut self, at_ns: u64, out: &mut dyn FnMut(Reading<'_>), lost: &mut Vec<Missing>) {
         let (device, source) = (self.device.as_str(), self.driver.as_str());
-        self.sensors.retain(|sensor| match number(&sensor.file) {
-            Ok(value) => {
-                out(Reading {
-                    at_ns,
-                    device,
-                    metric: sensor.metric,
-                    value: value as f64 * sensor.scale,
-                    source,
-                });
-                true
+        for Sensor { metric, file, scale, presence } in &mut self.sensors {
+            match number(file) {
+                Ok(value) => {
+                    presence.find(at_ns, &mut self.back);
+                    out(Reading { at_ns, device, metric, value: value as f64 * *scale, source });
+                }
+                // A card that sleeps does not answer, and wakes up again.
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {}
+                Err(_) => {
+                    let why = || format!("{device} does not tell its {metric} any more");
+                    let hint = "was the card removed, or its driver?".to_owned();
+                    presence.lose(at_ns, || Missing { what: "gpu", why: why(), hint }, lost);
+                }
             }
-            // A card that sleeps does not answer, and wakes up again.
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => true,
-            Err(_) => {
-                let why = format!("{device} does not tell its {} any more", sensor.metric);
-                lost.push(Missing {
-                    what: "gpu",
-                    why,
-                    hint: "was the card removed, or its driver?".to_owned(),
-                });
-                false
-            }
-        });
+        }
         if let Some((file, counter, last_ns)) = &mut self.energy
             && let Ok(reading) = number(file)
         {
-            let since_ns = last_ns.replace(at_ns);
-            if let Step::Used(microjoules) = counter.advance(reading) {
+            let since_ns = last_ns.replace(at_ns).filter(|since_ns| *since_ns < at_ns);
+            let most = since_ns.map(|since_ns| MOST_WATTS * 1e6 * ((at_ns - since_ns) as f64 / 1e9));
+            let step = counter.advance_within(reading, most.map_or(u64::MAX, |most| most as u64));
+            if let Step::Used(microjoules) = step {
                 out(Reading {
                     at_ns,
                     device,
@@ -212,12 +218,16 @@ impl Reader for Gpu {
                     source,
                 });
                 let tells_power = self.tells("power_watts");
-                if let Some(since_ns) = since_ns.filter(|since_ns| *since_ns < at_ns && !tells_power) {
+                if let Some(since_ns) = since_ns.filter(|_| !tells_power) {
                     let value = microjoules as f64 / 1e6 / ((at_ns - since_ns) as f64 / 1e9);
                     out(Reading { at_ns, device, metric: "power_watts", value, source });
                 }
             }
         }
+    }
+
+    fn came_back(&mut self, back: &mut Vec<Back>) {
+        back.append(&mut self.back);
     }
 }
 
@@ -232,19 +242,17 @@ impl Reader for Npu {
             |metric, value| out(Reading { at_ns, device: &self.device, metric, value, source: "ivpu" });
         let Ok(microseconds) = number(&self.directory.join("npu_busy_time_us")) else {
             let why = format!("{} does not answer", self.device);
-            lost.push(Missing {
-                what: "npu",
-                why,
-                hint: "its driver says more: dmesg | grep vpu".to_owned(),
-            });
+            let hint = "its driver says more: dmesg | grep vpu".to_owned();
+            self.presence.lose(at_ns, || Missing { what: "npu", why, hint }, lost);
             return;
         };
+        self.presence.find(at_ns, &mut self.back);
         let step = self.busy.advance(microseconds);
         if let Some(since_ns) = self.read_ns.replace(at_ns).filter(|since_ns| *since_ns < at_ns) {
             let busy = match step {
                 Step::Used(busy) => Some(busy),
                 Step::Still => Some(0),
-                Step::First | Step::Reset => None,
+                Step::First | Step::Reset | Step::Jumped => None,
             };
             if let Some(busy) = busy {
                 tell("utilization_ratio", (busy as f64 * 1e3 / (at_ns - since_ns) as f64).min(1.0));
@@ -257,6 +265,10 @@ impl Reader for Npu {
         if let Ok(megahertz @ 1..) = number(&self.directory.join("npu_current_frequency_mhz")) {
             tell("frequency_hertz", megahertz as f64 * 1e6);
         }
+    }
+
+    fn came_back(&mut self, back: &mut Vec<Back>) {
+        back.append(&mut self.back);
     }
 
     fn period_nanos(&self) -> u64 {

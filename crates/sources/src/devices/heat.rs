@@ -4,13 +4,17 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::files::{entries, name_of, number, signed, text};
-use super::{Found, Missing, Reader, Reading};
+use super::presence::Presence;
+use super::{Back, Found, Missing, Reader, Reading};
 
 /// Sensors of processors, by the name of their driver.
 const PROCESSOR_DRIVERS: &[&str] = &["coretemp", "k10temp", "zenpower", "cpu_thermal"];
 
 #[derive(Debug)]
-struct Thermometers(Vec<(String, PathBuf)>);
+struct Thermometers {
+    files: Vec<(String, PathBuf, Presence)>,
+    back: Vec<Back>,
+}
 
 pub(super) fn find(root: &Path, found: &mut Found) {
     let mut thermometers = Vec::new();
@@ -41,30 +45,38 @@ pub(super) fn find(root: &Path, found: &mut Found) {
             hint: "on the machine itself: modprobe coretemp (Intel) or k10temp (AMD)".to_owned(),
         });
     } else {
-        found.readers.push(Box::new(Thermometers(thermometers)));
+        let files = thermometers.into_iter().map(|(name, file)| (name, file, Presence::default()));
+        found.readers.push(Box::new(Thermometers { files: files.collect(), back: Vec::new() }));
     }
     throttling(root, found);
 }
 
 impl Reader for Thermometers {
     fn describe(&self) -> String {
-        let names: Vec<&str> = self.0.iter().map(|(name, _)| name.as_str()).collect();
+        let names: Vec<&str> = self.files.iter().map(|(name, ..)| name.as_str()).collect();
         format!("temperature of {}", names.join(", "))
     }
 
     fn read(&mut self, at_ns: u64, out: &mut dyn FnMut(Reading<'_>), lost: &mut Vec<Missing>) {
-        self.0.retain(|(device, file)| match signed(file) {
-            Ok(millidegrees) => {
-                let value = millidegrees as f64 / 1000.0;
-                out(Reading { at_ns, device, metric: "temperature_celsius", value, source: "hwmon" });
-                true
+        for (device, file, presence) in &mut self.files {
+            match signed(file) {
+                Ok(millidegrees) => {
+                    presence.find(at_ns, &mut self.back);
+                    let value = millidegrees as f64 / 1000.0;
+                    out(Reading { at_ns, device, metric: "temperature_celsius", value, source: "hwmon" });
+                }
+                Err(error) => {
+                    let why =
+                        || format!("the thermometer {device} cannot be read any more: {}", error.kind());
+                    let hint = "it was there at the start".to_owned();
+                    presence.lose(at_ns, || Missing { what: "temperature", why: why(), hint }, lost);
+                }
             }
-            Err(error) => {
-                let why = format!("the thermometer {device} cannot be read any more: {}", error.kind());
-                lost.push(Missing { what: "temperature", why, hint: "it was there at the start".to_owned() });
-                false
-            }
-        });
+        }
+    }
+
+    fn came_back(&mut self, back: &mut Vec<Back>) {
+        back.append(&mut self.back);
     }
 
     /// Heat changes slowly.

@@ -4,7 +4,9 @@
 use ortscope_decode::emi::{self, JOULES_PER_PICOWATT_HOUR, Meter};
 use ortscope_decode::energy_counter::{EnergyCounter, Step};
 
-use super::{Found, Missing, Reader, Reading};
+use super::plausible::MOST_WATTS;
+use super::presence::Presence;
+use super::{Back, Found, Missing, Reader, Reading};
 
 const SOURCE: &str = "emi";
 /// A counter that stands still for so long does not count.
@@ -32,7 +34,7 @@ struct Channel {
     counter: EnergyCounter,
     before_ns: Option<u64>,
     moved_ns: Option<u64>,
-    is_silent: bool,
+    counts: Presence,
     /// In a package already, or a mirror of another: read, and not told.
     is_left_out: bool,
     last: u64,
@@ -41,11 +43,13 @@ struct Channel {
 struct Opened {
     device: Box<dyn MeterDevice>,
     channels: Vec<Channel>,
+    presence: Presence,
 }
 
 struct Meters {
     opened: Vec<Opened>,
     checked_mirrors: bool,
+    back: Vec<Back>,
 }
 
 pub fn find(api: &mut dyn MeterApi, found: &mut Found) {
@@ -68,13 +72,16 @@ pub fn find(api: &mut dyn MeterApi, found: &mut Found) {
     let (mut opened, mut why) = (Vec::new(), None);
     for mut device in devices.into_iter().take(MOST_METERS) {
         match describe(device.as_mut()) {
-            Ok(names) => opened.push(Opened { device, channels: names.iter().map(channel).collect() }),
+            Ok(names) => {
+                let channels = names.iter().map(channel).collect();
+                opened.push(Opened { device, channels, presence: Presence::default() });
+            }
             Err(reason) => why = why.or(Some(reason)),
         }
     }
     keep_packages(&mut opened);
     if opened.iter().any(|meter| meter.channels.iter().any(|channel| !channel.is_left_out)) {
-        found.readers.push(Box::new(Meters { opened, checked_mirrors: false }));
+        found.readers.push(Box::new(Meters { opened, checked_mirrors: false, back: Vec::new() }));
     } else {
         found
             .missing
@@ -94,7 +101,7 @@ fn channel(meter: &Meter) -> Channel {
         counter: EnergyCounter::new(None),
         before_ns: None,
         moved_ns: None,
-        is_silent: false,
+        counts: Presence::default(),
         is_left_out: false,
         last: 0,
     }
@@ -121,28 +128,29 @@ impl Reader for Meters {
     }
 
     fn read(&mut self, at_ns: u64, out: &mut dyn FnMut(Reading<'_>), lost: &mut Vec<Missing>) {
-        self.opened.retain_mut(|meter| {
+        for meter in &mut self.opened {
             if meter.channels.iter().all(|channel| channel.is_left_out) {
-                return true;
+                continue;
             }
             let measured = match meter.device.measurement(meter.channels.len()) {
                 Ok(bytes) => emi::measurements(&bytes),
                 Err(why) => {
                     let names: Vec<&str> =
                         meter.channels.iter().map(|channel| channel.device.as_str()).collect();
-                    lost.push(Missing {
+                    let missing = || Missing {
                         what: "energy",
                         why: format!("{} cannot be read any more: {why}", names.join(", ")),
                         hint: "it was there at the start".to_owned(),
-                    });
-                    return false;
+                    };
+                    meter.presence.lose(at_ns, missing, lost);
+                    continue;
                 }
             };
+            meter.presence.find(at_ns, &mut self.back);
             for (channel, measured) in meter.channels.iter_mut().zip(measured) {
-                channel.take(at_ns, measured.picowatt_hours, out, lost);
+                channel.take(at_ns, measured.picowatt_hours, out, lost, &mut self.back);
             }
-            true
-        });
+        }
         let is_ready = || {
             self.opened
                 .iter()
@@ -153,6 +161,10 @@ impl Reader for Meters {
             self.checked_mirrors = true;
             self.drop_mirrors(lost);
         }
+    }
+
+    fn came_back(&mut self, back: &mut Vec<Back>) {
+        back.append(&mut self.back);
     }
 }
 
@@ -180,15 +192,25 @@ impl Meters {
 }
 
 impl Channel {
-    fn take(&mut self, at_ns: u64, counts: u64, out: &mut dyn FnMut(Reading<'_>), lost: &mut Vec<Missing>) {
-        let step = self.counter.advance(counts);
-        let before_ns = self.before_ns.replace(at_ns);
+    fn take(
+        &mut self,
+        at_ns: u64,
+        counts: u64,
+        out: &mut dyn FnMut(Reading<'_>),
+        lost: &mut Vec<Missing>,
+        back: &mut Vec<Back>,
+    ) {
+        let before_ns = self.before_ns.replace(at_ns).filter(|since_ns| *since_ns < at_ns);
+        let most = before_ns.map_or(u64::MAX, |since_ns| {
+            (MOST_WATTS * ((at_ns - since_ns) as f64 / 1e9) / JOULES_PER_PICOWATT_HOUR) as u64
+        });
+        let step = self.counter.advance_within(counts, most);
         self.last = counts;
         let moved_ns = *self.moved_ns.get_or_insert(at_ns);
         match step {
             Step::Used(used) => {
                 self.moved_ns = Some(at_ns);
-                self.is_silent = false;
+                self.counts.find(at_ns, back);
                 if self.is_left_out {
                     return;
                 }
@@ -196,21 +218,21 @@ impl Channel {
                     out(Reading { at_ns, device: &self.device, metric, value, source: SOURCE });
                 };
                 tell("energy_joules", self.counter.total() as f64 * JOULES_PER_PICOWATT_HOUR);
-                if let Some(since_ns) = before_ns.filter(|since_ns| *since_ns < at_ns) {
+                if let Some(since_ns) = before_ns {
                     let joules = used as f64 * JOULES_PER_PICOWATT_HOUR;
                     tell("power_watts", joules / ((at_ns - since_ns) as f64 / 1e9));
                 }
             }
-            Step::Still if at_ns.saturating_sub(moved_ns) >= STILL_NANOS && !self.is_silent => {
-                self.is_silent = true;
-                lost.push(Missing {
+            Step::Still if at_ns.saturating_sub(moved_ns) >= STILL_NANOS => {
+                let missing = || Missing {
                     what: "energy",
                     why: format!("{} has a counter that does not count", self.device),
                     hint: "a virtual machine shows it without having it; measure on the machine itself"
                         .to_owned(),
-                });
+                };
+                self.counts.lose(at_ns, missing, lost);
             }
-            Step::First | Step::Still | Step::Reset => {}
+            Step::First | Step::Still | Step::Reset | Step::Jumped => {}
         }
     }
 }

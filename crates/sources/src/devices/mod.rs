@@ -5,8 +5,11 @@
 
 mod accelerators;
 pub mod adapters;
+mod amd_smi;
 mod amdxdna;
+mod asked;
 mod bandwidth;
+pub mod battery;
 mod clients;
 mod cores;
 mod files;
@@ -14,14 +17,19 @@ mod heat;
 mod load;
 pub mod meters;
 mod nvml;
+mod plausible;
+mod presence;
 mod rapl;
+mod rounds;
 mod source;
 
 use std::path::Path;
 
+pub use amd_smi::{AmdLibrary, AmdSmi, NoLibrary, PciAddress, SmiProcess};
 pub(crate) use amdxdna::Ask;
 pub use load::{MachineTimes, load_of_machine};
 pub use nvml::NvmlLibrary;
+pub use presence::Back;
 pub use source::DeviceSource;
 
 /// One number of one device.
@@ -39,8 +47,8 @@ pub struct Reading<'a> {
 /// Something that cannot be read, why, and what would change that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
-    /// `energy`, `battery`, `temperature`, `throttling`, `cpu_frequency`, `cpu_counters`, `memory_bandwidth`, `gpu`,
-    /// `gpu_processes`, `npu`.
+    /// `energy`, `battery`, `temperature`, `throttling`, `cpu_frequency`, `cpu_counters`, `l2_hit_ratio`, `memory_bandwidth`, `gpu`,
+    /// `gpu_energy`, `gpu_processes`, `npu`.
     pub what: &'static str,
     pub why: String,
     pub hint: String,
@@ -52,6 +60,8 @@ pub trait Reader: Send {
     fn describe(&self) -> String;
     /// Reads once; the moment is on the monotonic clock. What cannot be read any more is told in `lost`.
     fn read(&mut self, at_ns: u64, out: &mut dyn FnMut(Reading<'_>), lost: &mut Vec<Missing>);
+    /// What could not be read for a while and can be again, since the last call.
+    fn came_back(&mut self, _back: &mut Vec<Back>) {}
     /// Shortest useful time between two readings.
     fn period_nanos(&self) -> u64 {
         100_000_000
@@ -75,7 +85,7 @@ impl std::fmt::Debug for Found {
 /// Everything that can be read here.
 pub fn find() -> Found {
     match std::env::consts::OS {
-        "linux" => find_in(Path::new("/"), &NvmlLibrary::System),
+        "linux" => find_with(Path::new("/"), &NvmlLibrary::System, &AmdLibrary::System),
         os => {
             let mut found = Found::default();
             let nvidia = nvml::find(&NvmlLibrary::System, &mut found).unwrap_or(0);
@@ -105,6 +115,11 @@ pub fn counters_of(pids: &[u32], found: &mut Found) {
 
 /// The same for a tree of files such as Linux has, and a library of NVIDIA's.
 pub fn find_in(root: &Path, nvidia: &NvmlLibrary) -> Found {
+    find_with(root, nvidia, &AmdLibrary::None)
+}
+
+/// And one of AMD's.
+pub fn find_with(root: &Path, nvidia: &NvmlLibrary, amd: &AmdLibrary) -> Found {
     let mut found = Found::default();
     rapl::find(root, &mut found);
     cores::battery(root, &mut found);
@@ -112,6 +127,6 @@ pub fn find_in(root: &Path, nvidia: &NvmlLibrary) -> Found {
     cores::clocks(root, &mut found);
     bandwidth::find(root, &mut found);
     let nvidia = nvml::find(nvidia, &mut found);
-    accelerators::find(root, nvidia, &mut found);
+    accelerators::find(root, nvidia, amd, &mut found);
     found
 }

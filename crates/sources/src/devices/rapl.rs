@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use ortscope_decode::energy_counter::{EnergyCounter, Step};
 
 use super::files::{entries, name_of, number, text};
-use super::{Found, Missing, Reader, Reading};
+use super::plausible::MOST_WATTS;
+use super::presence::Presence;
+use super::{Back, Found, Missing, Reader, Reading};
 
 const SOURCE: &str = "rapl";
 /// A counter that stands still for so long does not count: it is shown by a virtual machine that has none.
@@ -23,7 +25,10 @@ struct Zone {
     moved_ns: u64,
     /// Power is a difference: the reading before this one.
     before: Option<(u64, u64)>,
-    is_silent: bool,
+    /// Its file, and whether it counts.
+    file_is_there: Presence,
+    counts: Presence,
+    makes_sense: Presence,
 }
 
 #[derive(Debug)]
@@ -31,6 +36,7 @@ struct Rapl {
     zones: Vec<Zone>,
     /// Two dies that show one counter are found when both have moved.
     checked_mirrors: bool,
+    back: Vec<Back>,
 }
 
 pub(super) fn find(root: &Path, found: &mut Found) {
@@ -52,7 +58,9 @@ pub(super) fn find(root: &Path, found: &mut Found) {
                         counter,
                         moved_ns: 0,
                         before: None,
-                        is_silent: false,
+                        file_is_there: Presence::default(),
+                        counts: Presence::default(),
+                        makes_sense: Presence::default(),
                     };
                     zones.entry(device).or_insert(zone);
                 }
@@ -61,7 +69,11 @@ pub(super) fn find(root: &Path, found: &mut Found) {
         }
     }
     if !zones.is_empty() {
-        found.readers.push(Box::new(Rapl { zones: zones.into_values().collect(), checked_mirrors: false }));
+        found.readers.push(Box::new(Rapl {
+            zones: zones.into_values().collect(),
+            checked_mirrors: false,
+            back: Vec::new(),
+        }));
         return;
     }
     // Who may not read the files may be allowed to ask the kernel's events.
@@ -119,11 +131,16 @@ impl Reader for Rapl {
     }
 
     fn read(&mut self, at_ns: u64, out: &mut dyn FnMut(Reading<'_>), lost: &mut Vec<Missing>) {
-        self.zones.retain_mut(|zone| zone.read(at_ns, out, lost));
+        let back = &mut self.back;
+        self.zones.iter_mut().for_each(|zone| zone.read(at_ns, out, lost, back));
         if !self.checked_mirrors && self.zones.iter().all(|zone| zone.counter.total() > 0) {
             self.checked_mirrors = true;
             self.drop_mirrors(lost);
         }
+    }
+
+    fn came_back(&mut self, back: &mut Vec<Back>) {
+        back.append(&mut self.back);
     }
 }
 
@@ -149,41 +166,55 @@ impl Rapl {
 }
 
 impl Zone {
-    /// `false`: it cannot be read any more.
-    fn read(&mut self, at_ns: u64, out: &mut dyn FnMut(Reading<'_>), lost: &mut Vec<Missing>) -> bool {
+    fn read(
+        &mut self,
+        at_ns: u64,
+        out: &mut dyn FnMut(Reading<'_>),
+        lost: &mut Vec<Missing>,
+        back: &mut Vec<Back>,
+    ) {
+        let missing = |why: String, hint: &str| Missing { what: "energy", why, hint: hint.to_owned() };
+        let device = &self.device;
         let reading = match number(&self.file) {
             Ok(reading) => reading,
             Err(error) => {
-                let why = format!("{} cannot be read any more: {}", self.device, error.kind());
-                lost.push(Missing { what: "energy", why, hint: "it was there at the start".to_owned() });
-                return false;
+                let why = || format!("{device} cannot be read any more: {}", error.kind());
+                self.file_is_there.lose(at_ns, || missing(why(), "it was there at the start"), lost);
+                return;
             }
         };
-        let step = self.counter.advance(reading);
-        let before = self.before.replace((at_ns, reading));
+        self.file_is_there.find(at_ns, back);
+        let since_ns = self.before.map(|(since_ns, _)| since_ns).filter(|since_ns| *since_ns < at_ns);
+        let seconds = since_ns.map_or(0.0, |since_ns| (at_ns - since_ns) as f64 / 1e9);
+        // Nobody knows what was used while a counter jumped.
+        let most = if seconds > 0.0 { (MOST_WATTS * seconds * 1e6) as u64 } else { u64::MAX };
+        let step = self.counter.advance_within(reading, most);
+        self.before = Some((at_ns, reading));
         match step {
             Step::First => self.moved_ns = at_ns,
             Step::Used(microjoules) => {
                 self.moved_ns = at_ns;
-                self.is_silent = false;
+                self.counts.find(at_ns, back);
+                self.makes_sense.find(at_ns, back);
                 let mut tell = |metric, value| {
-                    out(Reading { at_ns, device: &self.device, metric, value, source: SOURCE });
+                    out(Reading { at_ns, device, metric, value, source: SOURCE });
                 };
                 tell("energy_joules", self.counter.total() as f64 / 1e6);
-                if let Some((since_ns, _)) = before.filter(|(since_ns, _)| *since_ns < at_ns) {
-                    tell("power_watts", microjoules as f64 / 1e6 / ((at_ns - since_ns) as f64 / 1e9));
+                if seconds > 0.0 {
+                    tell("power_watts", microjoules as f64 / 1e6 / seconds);
                 }
             }
-            Step::Still if at_ns.saturating_sub(self.moved_ns) >= STILL_NANOS && !self.is_silent => {
-                self.is_silent = true;
-                let why = format!("{} has a counter that does not count", self.device);
-                let hint =
-                    "a virtual machine shows it without having it; measure on the machine itself".to_owned();
-                lost.push(Missing { what: "energy", why, hint });
+            Step::Still if at_ns.saturating_sub(self.moved_ns) >= STILL_NANOS => {
+                let why = || format!("{device} has a counter that does not count");
+                let hint = "a virtual machine shows it without having it; measure on the machine itself";
+                self.counts.lose(at_ns, || missing(why(), hint), lost);
+            }
+            Step::Jumped => {
+                let why = || format!("{device} has a counter that jumps: what it used then is not known");
+                self.makes_sense.lose(at_ns, || missing(why(), "its driver may need a restart"), lost);
             }
             Step::Still | Step::Reset => {}
         }
-        true
     }
 }
 

@@ -3,11 +3,13 @@
 use std::fs::File;
 use std::io::{self, Read as _};
 
+use ortscope_decode::l2_events::{L2Events, l2_events};
+
 use super::perf_open::{self, Event};
 use crate::devices::{Missing, Reader, Reading};
 
 const SOURCE: &str = "perf";
-/// Processes whose counters are opened; each takes seven descriptors.
+/// Processes whose counters are opened; each takes ten descriptors.
 const MOST_PROCESSES: usize = 64;
 
 /// What is counted, in this order.
@@ -28,13 +30,56 @@ struct Process {
     /// The file of each event that this processor has.
     files: [Option<File>; EVENTS.len()],
     last: [Option<f64>; EVENTS.len()],
+    /// The two events of the second-level cache, where the model has known ones.
+    l2: Option<Level2>,
 }
 
 #[derive(Debug)]
-struct Counters(Vec<Process>);
+struct Level2 {
+    events: L2Events,
+    files: [File; 2],
+    last: [Option<f64>; 2],
+}
+
+impl Level2 {
+    fn open(pid: u32, events: L2Events) -> io::Result<Self> {
+        let file = |config| perf_open::open_process(pid, Event::raw(config)).map(File::from);
+        Ok(Self { events, files: [file(events.first)?, file(events.misses)?], last: [None; 2] })
+    }
+
+    /// Counts so far and the rate since the last reading.
+    fn read(&mut self, tell: &mut dyn FnMut(&'static str, f64)) {
+        let [first, misses] = &mut self.files;
+        let (Some(first), Some(misses)) = (count(first), count(misses)) else { return };
+        self.advance([first, misses], tell);
+    }
+
+    fn advance(&mut self, counted: [f64; 2], tell: &mut dyn FnMut(&'static str, f64)) {
+        // Scaled counts can go back a little: a total never does.
+        let now = [0, 1].map(|of| self.last[of].map_or(counted[of], |before| counted[of].max(before)));
+        let before = std::mem::replace(&mut self.last, now.map(Some));
+        tell("l2_accesses_count", self.events.accesses(now[0], now[1]));
+        tell("l2_misses_count", now[1]);
+        if let [Some(first), Some(misses)] = before
+            && let Some(ratio) = self.events.hit_ratio(now[0] - first, now[1] - misses)
+        {
+            tell("l2_hit_ratio", ratio);
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Counters {
+    processes: Vec<Process>,
+    /// Why there is no rate of the second-level cache, until it is told.
+    no_l2: Option<Missing>,
+}
 
 /// Counters of processes and of the threads that they start from now on.
 pub fn hardware_counters(pids: &[u32]) -> Result<Box<dyn Reader>, Missing> {
+    let cpuinfo = fs_err::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let l2 = l2_events(&cpuinfo);
+    let mut no_l2 = l2.as_ref().err().map(|why| missing_l2(why));
     let (mut processes, mut why) = (Vec::new(), None);
     for pid in pids.iter().take(MOST_PROCESSES) {
         let mut files = [const { None }; EVENTS.len()];
@@ -46,13 +91,31 @@ pub fn hardware_counters(pids: &[u32]) -> Result<Box<dyn Reader>, Missing> {
         }
         // Without the first two there is no counter at all, or no right to it.
         if files[0].is_some() && files[1].is_some() {
-            processes.push(Process { device: format!("process-{pid}"), files, last: Default::default() });
+            let l2 = match l2.as_ref().map(|events| Level2::open(*pid, *events)) {
+                Ok(Ok(opened)) => Some(opened),
+                Ok(Err(error)) => {
+                    no_l2.get_or_insert_with(|| missing_l2(&format!("its event does not open: {error}")));
+                    None
+                }
+                Err(_) => None,
+            };
+            let device = format!("process-{pid}");
+            processes.push(Process { device, files, last: Default::default(), l2 });
         }
     }
     if processes.is_empty() {
         return Err(missing(why.as_ref()));
     }
-    Ok(Box::new(Counters(processes)))
+    Ok(Box::new(Counters { processes, no_l2 }))
+}
+
+fn missing_l2(why: &str) -> Missing {
+    Missing {
+        what: "l2_hit_ratio",
+        why: format!("hits of the second-level cache are not counted: {why}"),
+        hint: "L1 and the last level are counted all the same; `perf list` shows what this processor can count"
+            .to_owned(),
+    }
 }
 
 fn missing(error: Option<&io::Error>) -> Missing {
@@ -90,8 +153,9 @@ impl Reader for Counters {
         "instructions, cycles and caches of the watched processes (perf)".to_owned()
     }
 
-    fn read(&mut self, at_ns: u64, out: &mut dyn FnMut(Reading<'_>), _lost: &mut Vec<Missing>) {
-        for process in &mut self.0 {
+    fn read(&mut self, at_ns: u64, out: &mut dyn FnMut(Reading<'_>), lost: &mut Vec<Missing>) {
+        lost.extend(self.no_l2.take());
+        for process in &mut self.processes {
             let mut steps = [None; EVENTS.len()];
             let mut tell = |metric, value| {
                 out(Reading { at_ns, device: &process.device, metric, value, source: SOURCE });
@@ -116,12 +180,17 @@ impl Reader for Counters {
                     tell(metric, (1.0 - missed).clamp(0.0, 1.0));
                 }
             }
+            if let Some(l2) = &mut process.l2 {
+                l2.read(&mut tell);
+            }
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use ortscope_decode::l2_events::FirstIs;
+
     use super::*;
 
     #[test]
@@ -146,6 +215,38 @@ mod tests {
         }
         let gone = hardware_counters(&[]).err().expect("no process has no counters");
         assert!(gone.why.contains("no process"), "{}", gone.why);
+    }
+
+    /// With the kernel's own counters in place of the processor's: the way of the numbers, not their meaning.
+    #[test]
+    fn hits_of_the_second_level_are_of_the_time_between_two_readings() {
+        let events = L2Events { first: 1, misses: 2, first_is: FirstIs::Hits };
+        let files = [(); 2].map(|()| File::open("/dev/null").expect("it is always there"));
+        let mut l2 = Level2 { events, files, last: [None; 2] };
+        let mut told = Vec::new();
+        for counted in [[1000.0, 500.0], [1300.0, 600.0], [1290.0, 600.0], [1300.0, 600.0]] {
+            l2.advance(counted, &mut |metric, value| told.push((metric, value)));
+        }
+        let of = |wanted: &str| -> Vec<f64> {
+            told.iter().filter(|(metric, _)| *metric == wanted).map(|(_, value)| *value).collect()
+        };
+        assert_eq!(of("l2_accesses_count"), [1500.0, 1900.0, 1900.0, 1900.0]);
+        assert_eq!(of("l2_misses_count"), [500.0, 600.0, 600.0, 600.0]);
+        // Nothing counted in between is no rate.
+        assert_eq!(of("l2_hit_ratio"), [0.75]);
+        // A file that tells nothing is no count of 0.
+        l2.read(&mut |metric, value| panic!("{metric} {value}"));
+    }
+
+    #[test]
+    fn a_processor_without_a_known_event_says_so_once() {
+        let mut counters = Counters { processes: Vec::new(), no_l2: Some(missing_l2("no event")) };
+        let mut lost = Vec::new();
+        for at_ns in 0..2 {
+            counters.read(at_ns, &mut |_| {}, &mut lost);
+        }
+        assert_eq!(lost.len(), 1);
+        assert!(lost[0].why.contains("second-level cache are not counted: no event"), "{lost:?}");
     }
 
     #[test]

@@ -3,16 +3,20 @@
 mod proc;
 
 mod accel;
+mod amd_smi;
 mod bandwidth;
 mod bpf;
 mod counters;
+mod heap;
 mod image_loads;
 pub mod kernel;
+pub mod key_store;
 mod merge;
 mod perf_open;
 mod perf_raw;
 mod perf_ring;
 mod power_events;
+pub mod privileges;
 mod processors;
 mod rights;
 mod samples;
@@ -24,6 +28,7 @@ use ortscope_core::identity::ProcessIdentity;
 use ortscope_decode::procfs;
 
 pub use accel::amdxdna_questions;
+pub(crate) use amd_smi::amd_smi;
 pub use bandwidth::memory_bandwidth;
 pub use counters::hardware_counters;
 pub use power_events::energy_events;
@@ -46,6 +51,10 @@ pub fn terminal_gone_within(wait: std::time::Duration) -> bool {
     // Interrupted by a signal: nothing is known, and the caller looks after it.
     poll(&mut asked, Some(&wait)).is_ok()
         && asked[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
+}
+
+pub fn give_back_freed_memory() {
+    heap::give_back_freed();
 }
 
 pub fn keep_on_processor(index: usize) -> Option<u32> {
@@ -136,6 +145,11 @@ pub fn machine_times() -> Option<crate::devices::MachineTimes> {
 /// Devices of Linux are files, and found by them.
 pub fn find_devices(_nvidia: usize, _found: &mut crate::devices::Found) -> &'static [&'static str] {
     &[]
+}
+
+/// Linux has nobody else to ask.
+pub fn inventory() -> Option<Result<crate::machine::Inventory, String>> {
+    None
 }
 
 pub fn machine_model() -> crate::machine::MachineModel {

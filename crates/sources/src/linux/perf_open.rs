@@ -189,6 +189,11 @@ impl Event {
         Self { kind: 0, config }
     }
 
+    /// `PERF_TYPE_RAW`: a number of the processor's maker.
+    pub const fn raw(config: u64) -> Self {
+        Self { kind: 4, config }
+    }
+
     /// `PERF_TYPE_HW_CACHE`: reads of a cache (0: first level of data, 2: last level), all or those that missed.
     pub const fn cache(cache: u64, misses: bool) -> Self {
         Self { kind: 3, config: cache | if misses { 1 << 16 } else { 0 } }

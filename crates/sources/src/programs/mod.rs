@@ -238,6 +238,7 @@ impl Source for ProgramsSource {
             }
             let fullness = self.pass(out, now)?;
             if stopped {
+                self.processes.values_mut().for_each(|process| process.finish(out));
                 out.lost("processes", self.beyond.len() as u64);
                 return Ok(());
             }

@@ -1,7 +1,8 @@
 //! One instrumented process: its rings, its sessions, what its messages mean.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use ortscope_channel::message::ProgramMessage;
 use ortscope_channel::rows::{FrameRows, MessageRow};
@@ -17,6 +18,11 @@ const FIRST_SESSIONS: usize = 64;
 const MAX_PROFILE_BYTES: u64 = 64 << 20;
 /// A run's profile starts within this time of the call.
 const PROFILE_START_ERROR_NS: u64 = 100_000;
+/// Reading profiles may take so much of a pass. They are large, and inferences must not wait for them until their rings are
+/// full: what is left is read in the next pass.
+const PROFILES_FOR: Duration = Duration::from_millis(20);
+/// Profiles that wait. Of more the oldest are lost, and counted.
+const MOST_PROFILES: usize = 256;
 
 /// A process and how far it was read.
 #[derive(Debug)]
@@ -34,12 +40,47 @@ struct Sessions {
     ids: Vec<String>,
     rows: FrameRows,
     profiled_runs: HashMap<u16, u64>,
+    /// Told, and not read yet.
+    profiles: VecDeque<Profile>,
     /// The newest profile of each session that was read: those who listen in may not have read it yet.
     newest_profiles: HashMap<u16, PathBuf>,
     /// Somebody else reads this process too: positions and profiles are theirs.
     is_overheard: bool,
     /// What was known of the sessions before this reader came, told with the first pass.
     known: Vec<SessionRow>,
+}
+
+/// The profile of one run, in a file whose name begins so.
+#[derive(Debug)]
+struct Profile {
+    timestamp_ns: u64,
+    session: u16,
+    sequence: u64,
+    prefix: PathBuf,
+}
+
+/// Files of a directory, listed once.
+#[derive(Debug, Default)]
+struct Listing(HashMap<PathBuf, Vec<PathBuf>>);
+
+impl Listing {
+    /// The file whose name begins so.
+    fn find(&mut self, prefix: &Path) -> std::io::Result<PathBuf> {
+        let not_found = || std::io::Error::new(std::io::ErrorKind::NotFound, "there is no such file");
+        let name = prefix.file_name().and_then(|name| name.to_str()).ok_or_else(not_found)?;
+        let directory = prefix.parent().ok_or_else(not_found)?;
+        let files = match self.0.entry(directory.to_owned()) {
+            std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
+            std::collections::hash_map::Entry::Vacant(place) => {
+                let entries = fs_err::read_dir(directory)?.map(|entry| entry.map(|entry| entry.path()));
+                place.insert(entries.collect::<std::io::Result<_>>()?)
+            }
+        };
+        let begins_so = |path: &&PathBuf| {
+            path.file_name().and_then(|file| file.to_str()).is_some_and(|file| file.starts_with(name))
+        };
+        files.iter().find(begins_so).cloned().ok_or_else(not_found)
+    }
 }
 
 impl Process {
@@ -64,6 +105,7 @@ impl Process {
     /// Whether the process is gone and all that it wrote was kept elsewhere.
     pub fn is_over(&self) -> bool {
         !self.sessions.is_overheard
+            && self.sessions.profiles.is_empty()
             && self.reader.is_exhausted()
             && self.reader.owner().is_some()
             && !self.is_alive()
@@ -97,6 +139,7 @@ impl Process {
         for (kind, count) in drained.lost {
             out.lost(kind.name(), count);
         }
+        self.sessions.read_profiles(Some(PROFILES_FOR), out);
         out.flush();
         if self.sessions.is_overheard {
             return Ok(());
@@ -107,6 +150,12 @@ impl Process {
         }
         out.flush();
         Ok(())
+    }
+
+    /// At the end: reads the profiles that still wait.
+    pub fn finish(&mut self, out: &mut Emitter) {
+        self.sessions.read_profiles(None, out);
+        out.flush();
     }
 
     /// Says once why nothing more comes from here.
@@ -137,6 +186,7 @@ impl Sessions {
             ids,
             rows: FrameRows::new(Vec::new(), None),
             profiled_runs: HashMap::new(),
+            profiles: VecDeque::new(),
             newest_profiles: HashMap::new(),
             is_overheard: false,
             known: Vec::new(),
@@ -181,22 +231,8 @@ impl Sessions {
             self.reserve(usize::from(session));
         }
         if let ProgramMessage::Profile { timestamp_ns, session, sequence, prefix } = message {
-            let session_id = self.rows.session_id(*session);
-            let run = self.profiled_runs.entry(*session).or_default();
-            let read = operators(prefix, &session_id, *run, *timestamp_ns, out);
-            match read {
-                // One who came too late has nothing to complain of: the profile is in the other's recording.
-                Err(_) if self.is_overheard => return,
-                Ok(_) if self.is_overheard => {}
-                Ok(path) => remove(self.newest_profiles.insert(*session, path)),
-                Err(why) => {
-                    out.lost("profiles", 1);
-                    let text = format!("the profile of inference {sequence} cannot be read: {why}");
-                    let (timestamp_ns, kind) = (*timestamp_ns, "profile".into());
-                    out.emit(&AnnotationRow { timestamp_ns, kind, text: text.into() });
-                }
-            }
-            *run += 1;
+            let (timestamp_ns, session, sequence) = (*timestamp_ns, *session, *sequence);
+            self.profiles.push_back(Profile { timestamp_ns, session, sequence, prefix: prefix.clone() });
             return;
         }
         for row in self.rows.message(message) {
@@ -204,6 +240,49 @@ impl Sessions {
                 MessageRow::Session(row) => out.emit(&row),
                 MessageRow::Memory(row) => out.emit(&row),
                 MessageRow::Annotation(row) => out.emit(&row),
+            }
+        }
+    }
+}
+
+impl Sessions {
+    /// Reads profiles in their order, for so long. What there is no room for is counted.
+    fn read_profiles(&mut self, time: Option<Duration>, out: &mut Emitter) {
+        if self.profiles.is_empty() {
+            return;
+        }
+        let (begin, mut listing) = (Instant::now(), Listing::default());
+        let beyond = self.profiles.len().saturating_sub(MOST_PROFILES);
+        for profile in self.profiles.drain(..beyond) {
+            *self.profiled_runs.entry(profile.session).or_default() += 1;
+            if !self.is_overheard {
+                out.lost("profiles", 1);
+                remove(listing.find(&profile.prefix));
+            }
+        }
+        while time.is_none_or(|time| begin.elapsed() < time)
+            && let Some(profile) = self.profiles.pop_front()
+        {
+            self.read_profile(&profile, &mut listing, out);
+        }
+    }
+
+    fn read_profile(&mut self, profile: &Profile, listing: &mut Listing, out: &mut Emitter) {
+        let session_id = self.rows.session_id(profile.session);
+        let run = self.profiled_runs.entry(profile.session).or_default();
+        let read = listing
+            .find(&profile.prefix)
+            .and_then(|path| operators(&path, &session_id, *run, profile.timestamp_ns, out).map(|()| path));
+        *run += 1;
+        match read {
+            // One who came too late has nothing to complain of: the profile is in the other's recording.
+            _ if self.is_overheard => {}
+            Ok(path) => remove(self.newest_profiles.insert(profile.session, path)),
+            Err(why) => {
+                out.lost("profiles", 1);
+                let text = format!("the profile of inference {} cannot be read: {why}", profile.sequence);
+                let (timestamp_ns, kind) = (profile.timestamp_ns, "profile".into());
+                out.emit(&AnnotationRow { timestamp_ns, kind, text: text.into() });
             }
         }
     }
@@ -222,28 +301,15 @@ fn remove(profiles: impl IntoIterator<Item = PathBuf>) {
     }
 }
 
-/// Reads the profile of one run; gives the path of its file, which is still there.
+/// Reads the profile of one run.
 fn operators(
-    prefix: &Path,
+    path: &Path,
     session_id: &Text,
     run: u64,
     started_ns: u64,
     out: &mut Emitter,
-) -> std::io::Result<PathBuf> {
-    let not_found = || std::io::Error::new(std::io::ErrorKind::NotFound, "there is no such file");
-    let (Some(directory), Some(name)) = (prefix.parent(), prefix.file_name().and_then(|name| name.to_str()))
-    else {
-        return Err(not_found());
-    };
-    let mut found = None;
-    for entry in fs_err::read_dir(directory)? {
-        let entry = entry?;
-        if entry.file_name().to_str().is_some_and(|file| file.starts_with(name)) {
-            found = Some(entry.path());
-        }
-    }
-    let path = found.ok_or_else(not_found)?;
-    let file = fs_err::File::open(&path)?;
+) -> std::io::Result<()> {
+    let file = fs_err::File::open(path)?;
     if file.metadata()?.len() > MAX_PROFILE_BYTES {
         return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, "it is too large for one run"));
     }
@@ -257,5 +323,5 @@ fn operators(
         out.emit(&row);
     };
     read_rows(file, ProfileOptions::default(), options, &mut take)?;
-    Ok(path)
+    Ok(())
 }

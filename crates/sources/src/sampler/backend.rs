@@ -1,5 +1,6 @@
 //! The seam between sampling, which is the same everywhere, and reading, which is each system's own.
 
+use ortscope_core::clock::ClockReading;
 use ortscope_core::metric::Availability;
 use ortscope_core::schema::{ProcessSampleRow, SystemSampleRow, Text};
 
@@ -162,6 +163,11 @@ pub trait ProcessBackend: Send + std::fmt::Debug {
 
     /// What surrounds the processes: (device, metric with its unit, value).
     fn environment(&mut self, _tell: &mut dyn FnMut(&'static str, &'static str, f64)) {}
+
+    /// All clocks at one moment, to see whether somebody set the wall clock or the machine slept.
+    fn clocks(&mut self) -> Option<ClockReading> {
+        None
+    }
 
     /// CPU time of the calling thread.
     fn own_cpu_nanos(&mut self) -> Option<u64>;

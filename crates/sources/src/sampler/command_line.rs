@@ -42,6 +42,52 @@ pub fn command_shown(arguments: &[String], kept: CommandLines) -> String {
     }
 }
 
+/// Our own command line, as it is kept: only what can hold a secret is hidden. Ours are never flags, but addresses have
+/// passwords in them, and options of others have names of their own.
+pub fn own_command_shown(arguments: &[String]) -> String {
+    let mut shown: Vec<String> = Vec::new();
+    let mut hides_next = false;
+    for argument in arguments {
+        let hidden = std::mem::take(&mut hides_next) && !argument.starts_with('-');
+        let word = match argument.split_once('=') {
+            _ if hidden => HIDDEN.to_owned(),
+            // In an address the name stands behind who asks, which must go too.
+            Some((name, _)) if names_a_secret(name) && !name.contains("://") => format!("{name}={HIDDEN}"),
+            _ => without_user(argument),
+        };
+        hides_next = argument.starts_with('-') && !argument.contains('=') && names_a_secret(argument);
+        shown.push(word);
+    }
+    shown.join(" ")
+}
+
+fn names_a_secret(name: &str) -> bool {
+    const SECRETS: [&str; 9] = [
+        "token",
+        "secret",
+        "pass",
+        "api_key",
+        "apikey",
+        "api-key",
+        "credential",
+        "authorization",
+        "signature",
+    ];
+    let name = name.to_lowercase();
+    SECRETS.iter().any(|secret| name.contains(secret))
+}
+
+/// An address without who asks, and without what is asked for: either may be a secret.
+fn without_user(word: &str) -> String {
+    let Some((scheme, rest)) = word.split_once("://") else { return word.to_owned() };
+    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    let user = if authority.contains('@') { format!("{HIDDEN}@") } else { String::new() };
+    let (path, asked) = path.split_at(path.find(['?', '#']).unwrap_or(path.len()));
+    let asked = asked.chars().next().map_or_else(String::new, |mark| format!("{mark}{HIDDEN}"));
+    format!("{scheme}://{user}{host}{path}{asked}")
+}
+
 /// The program without its directory, and the names of options; every other word may be a secret, a person or a place,
 /// unless it `is_known` not to be. Words that follow one another become one mark.
 fn redacted(arguments: &[Vec<u8>], is_known: impl Fn(&str) -> bool) -> Vec<String> {
@@ -122,6 +168,31 @@ mod tests {
         assert_eq!(shown, "python3 -u serve.py --port …");
         assert_eq!(command_shown(&command, CommandLines::Full), command.join(" "));
         assert_eq!(command_shown(&[], CommandLines::Redacted), "");
+    }
+
+    #[test]
+    fn our_own_command_line_hides_what_can_be_a_secret() {
+        let words = [
+            "ortscope",
+            "export",
+            "last",
+            "--url",
+            "https://me:s3cret@h.example:1/api?token=s3cret#s3cret",
+            "--threads",
+            "2",
+            "--provider-option",
+            "qnn.api_key=s3cret",
+            "--token",
+            "s3cret",
+            "--password=s3cret",
+            "-v",
+        ];
+        let shown = own_command_shown(&words.map(str::to_owned));
+        assert_eq!(
+            shown,
+            "ortscope export last --url https://…@h.example:1/api?… --threads 2 --provider-option \
+             qnn.api_key=… --token … --password=… -v"
+        );
     }
 
     #[test]

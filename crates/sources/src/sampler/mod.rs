@@ -23,7 +23,7 @@ use ortscope_core::metric::Availability;
 use ortscope_core::pipeline::{Control, CostClass, Emitter, Source, SourceError, SourceInfo, WhenFull};
 
 pub use backend::{Missing, ProcessBackend, ProcessFacts, ReadError, ThreadReading, ThreadState};
-pub use command_line::command_shown;
+pub use command_line::{command_shown, own_command_shown};
 pub use cost::{OwnCost, OwnCostHandle};
 pub use glob::{Glob, GlobError, MAX_PATTERN_BYTES};
 pub use groups::{GroupSet, MetricGroup};

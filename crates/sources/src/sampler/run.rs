@@ -2,10 +2,11 @@
 
 use std::collections::HashSet;
 
+use ortscope_core::clock::ClockWatch;
 use ortscope_core::metric::Availability;
 use ortscope_core::pipeline::{Emitter, SourceError};
 use ortscope_core::rate_control::{MAX_HERTZ, MIN_HERTZ, RateControl};
-use ortscope_core::schema::{DeviceSampleRow, SystemSampleRow};
+use ortscope_core::schema::{AnnotationRow, DeviceSampleRow, SystemSampleRow, WallAnchorRow};
 
 use super::ProcessSampler;
 use super::backend::{Missing, ReadError};
@@ -19,6 +20,8 @@ use super::watched::Watched;
 const FLUSH_NANOS: u64 = 20_000_000;
 /// Reasons that are kept apart; there are fewer metrics than this, and further ones are not told.
 const MAX_REASONS: usize = 256;
+/// How often the wall clock is looked at.
+const CLOCKS_NANOS: u64 = 1_000_000_000;
 
 /// One run of a sampler.
 pub(super) struct Run<'a> {
@@ -35,6 +38,8 @@ pub(super) struct Run<'a> {
     found: Found,
     ended: Vec<usize>,
     flushed_ns: u64,
+    clocks: ClockWatch,
+    next_clocks_ns: u64,
     /// At least one process was watched.
     had_any: bool,
 }
@@ -56,6 +61,8 @@ impl<'a> Run<'a> {
             found: Found::default(),
             ended: Vec::new(),
             flushed_ns: 0,
+            clocks: ClockWatch::default(),
+            next_clocks_ns: 0,
             had_any: false,
             sampler,
         })
@@ -246,6 +253,7 @@ impl<'a> Run<'a> {
         for missing in news {
             self.tell_missing(now_ns, &missing, out);
         }
+        self.look_at_clocks(now_ns, out);
         let backend = &mut *self.sampler.backend;
         if self.meter.after_tick(now_ns, backend, &mut self.rate, &self.schedule, out) {
             self.apply_rates(now_ns);
@@ -253,6 +261,28 @@ impl<'a> Run<'a> {
         if now_ns.saturating_sub(self.flushed_ns) >= FLUSH_NANOS || self.is_finished() {
             out.flush();
             self.flushed_ns = now_ns;
+        }
+    }
+
+    /// A clock that was set, or a machine that slept, is an event, and from then on wall time is another one.
+    fn look_at_clocks(&mut self, now_ns: u64, out: &mut Emitter) {
+        if now_ns < self.next_clocks_ns {
+            return;
+        }
+        self.next_clocks_ns = now_ns.saturating_add(CLOCKS_NANOS);
+        let Some(reading) = self.sampler.backend.clocks() else { return };
+        let mut is_new = false;
+        for step in self.clocks.look(reading) {
+            is_new = true;
+            let text = step.to_string();
+            out.emit(&AnnotationRow { timestamp_ns: now_ns, kind: "clock".into(), text: text.into() });
+        }
+        if is_new {
+            out.emit(&WallAnchorRow {
+                timestamp_ns: reading.monotonic_nanos,
+                unix_ns: reading.unix_nanos,
+                error_ns: reading.error_nanos,
+            });
         }
     }
 

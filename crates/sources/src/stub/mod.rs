@@ -1,5 +1,7 @@
 //! Systems that ortscope does not know: everything above still compiles and says so.
 
+pub mod key_store;
+pub mod privileges;
 mod proc;
 
 use crate::machine::MachineFacts;
@@ -14,6 +16,9 @@ pub fn process_backend() -> Box<dyn ProcessBackend> {
 pub fn terminal_gone_within(_wait: std::time::Duration) -> bool {
     false
 }
+
+/// This system's allocator does it by itself.
+pub fn give_back_freed_memory() {}
 
 /// Not asked on this system.
 pub fn keep_on_processor(_index: usize) -> Option<u32> {
@@ -63,6 +68,13 @@ pub fn machine_times() -> Option<crate::devices::MachineTimes> {
 /// Energy events are Linux'.
 pub fn energy_events(_root: &std::path::Path, _found: &mut crate::devices::Found) {}
 
+/// AMD's management libraries are for Linux.
+pub(crate) fn amd_smi(
+    _library: &crate::devices::AmdLibrary,
+) -> Result<Box<dyn crate::devices::AmdSmi>, crate::devices::NoLibrary> {
+    Err(crate::devices::NoLibrary::NotInstalled)
+}
+
 pub fn hardware_counters(
     _pids: &[u32],
 ) -> Result<Box<dyn crate::devices::Reader>, crate::devices::Missing> {
@@ -76,6 +88,11 @@ pub fn hardware_counters(
 /// Devices are not known here; the answer names what was looked for.
 pub fn find_devices(_nvidia: usize, _found: &mut crate::devices::Found) -> &'static [&'static str] {
     &[]
+}
+
+/// There is nobody else to ask.
+pub fn inventory() -> Option<Result<crate::machine::Inventory, String>> {
+    None
 }
 
 pub fn machine_model() -> crate::machine::MachineModel {

@@ -9,9 +9,10 @@ use std::ptr::null_mut;
 
 use windows_sys::core::GUID;
 
+use super::com::{Count, Object, Query};
 use super::kmt::KernelStatistics;
 use super::native::{Function, system_library};
-use crate::devices::adapters::{Adapter, AdapterApi, AdapterState, StateApi};
+use crate::devices::adapters::{Adapter, AdapterApi, AdapterState, ProcessState, StateApi};
 
 const FACTORY: GUID = GUID::from_u128(0x78ee5945_c36e_4b13_a669_005dd11c0f06);
 const ADAPTER_LIST: GUID = GUID::from_u128(0x526c7776_40e9_459b_b711_f32ad76dfc28);
@@ -26,6 +27,9 @@ const ATTRIBUTE_NPU: GUID = GUID::from_u128(0xd46140c4_add7_451b_9e56_06fe8c3b58
 const MOST_ADAPTERS: u32 = 64;
 /// Engines of one adapter that are asked; real ones have less than twenty.
 const MOST_ENGINES: u32 = 64;
+
+/// Processes of one adapter that are asked about.
+const MOST_PROCESSES: usize = 64;
 
 /// Properties of an adapter, by the header's numbers.
 mod property {
@@ -42,8 +46,11 @@ mod property {
 /// What an adapter can be asked, by the header's numbers.
 mod state {
     pub const MEMORY_USAGE: u32 = 2;
+    pub const MEMORY_USAGE_BY_PROCESS: u32 = 3;
     pub const ENGINE_RUNNING_TIME: u32 = 4;
+    pub const ENGINE_RUNNING_TIME_BY_PROCESS: u32 = 5;
     pub const TEMPERATURE: u32 = 6;
+    pub const PROCESS_SET: u32 = 8;
     pub const ENGINE_FREQUENCY: u32 = 9;
 }
 
@@ -62,6 +69,36 @@ struct RunningTime {
     succeeded: u8,
 }
 
+/// `DXCoreEngineQueryInput`, and `DXCoreProcessMemoryQueryInput`.
+#[repr(C)]
+struct WhichOfProcess {
+    which: Which,
+    pid: u32,
+}
+
+/// `DXCoreProcessMemoryQueryOutput`.
+#[repr(C)]
+#[derive(Default)]
+struct ProcessMemory {
+    usage: MemoryUsage,
+    succeeded: u8,
+}
+
+/// `DXCoreAdapterProcessSetQueryInput`.
+#[repr(C)]
+struct ProcessList {
+    places: u32,
+    pids: *mut u32,
+}
+
+/// `DXCoreAdapterProcessSetQueryOutput`.
+#[repr(C)]
+#[derive(Default)]
+struct ProcessCount {
+    written: u32,
+    total: u32,
+}
+
 /// `DXCoreMemoryUsage`.
 #[repr(C)]
 #[derive(Default)]
@@ -78,9 +115,6 @@ struct Frequency {
     most: u64,
     most_overclocked: u64,
 }
-
-type Query = unsafe extern "system" fn(*mut c_void, *const GUID, *mut *mut c_void) -> i32;
-type Count = unsafe extern "system" fn(*mut c_void) -> u32;
 
 /// `IDXCoreAdapterFactory`.
 #[repr(C)]
@@ -129,44 +163,6 @@ struct AdapterTable1 {
 
 /// A number, what is asked (its length first), and the room for the answer (its length first).
 type Ask = unsafe extern "system" fn(*mut c_void, u32, usize, *const c_void, usize, *mut c_void) -> i32;
-
-/// An object that is released when it is dropped. `T` is its table.
-struct Object<T> {
-    pointer: *mut c_void,
-    _table: std::marker::PhantomData<T>,
-}
-
-impl<T> Object<T> {
-    /// `None` for no object.
-    ///
-    /// # Safety
-    /// The pointer is null, or a COM object of this table that is given up to the caller.
-    unsafe fn own(pointer: *mut c_void) -> Option<Self> {
-        (!pointer.is_null()).then_some(Self { pointer, _table: std::marker::PhantomData })
-    }
-
-    fn table(&self) -> &T {
-        // SAFETY: an object begins with a pointer to its table, which lives as long as the library; it is never unloaded.
-        unsafe { &**self.pointer.cast::<*const T>() }
-    }
-}
-
-// SAFETY: DXCore's objects may be used by any thread; these are used by one at a time.
-unsafe impl<T> Send for Object<T> {}
-
-impl<T> Drop for Object<T> {
-    fn drop(&mut self) {
-        /// Every table begins so.
-        #[repr(C)]
-        struct Unknown {
-            query: Query,
-            add: Count,
-            release: Count,
-        }
-        // SAFETY: as in `table`; every COM object has these three functions, and this reference is given up once.
-        unsafe { ((**self.pointer.cast::<*const Unknown>()).release)(self.pointer) };
-    }
-}
 
 /// Adapters that were listed, kept to be asked.
 #[derive(Default)]
@@ -342,6 +338,46 @@ impl StateApi for OwnStates {
             told.hertz = clocks.map(|clock| clock.hertz as f64).reduce(f64::max);
         }
         Some(told)
+    }
+
+    fn processes(&mut self, id: u64) -> Option<Vec<ProcessState>> {
+        const PHYSICAL: u32 = 0;
+        let adapter = self.adapters.get(&id)?;
+        let tells_time = adapter.answers(state::ENGINE_RUNNING_TIME_BY_PROCESS);
+        let tells_memory = adapter.answers(state::MEMORY_USAGE_BY_PROCESS);
+        if !adapter.answers(state::PROCESS_SET) || !(tells_time || tells_memory) {
+            return None;
+        }
+        let mut pids = [0_u32; MOST_PROCESSES];
+        let list = ProcessList { places: MOST_PROCESSES as u32, pids: pids.as_mut_ptr() };
+        let count: ProcessCount = adapter.ask(state::PROCESS_SET, &list)?;
+        let engines = if tells_time { adapter.engines() } else { 0 };
+        let of = |pid: u32| {
+            let which = |which| WhichOfProcess { which: Which { physical: PHYSICAL, which }, pid };
+            let times = (0..engines).map_while(|engine| {
+                let question = which(engine);
+                adapter.ask::<_, RunningTime>(state::ENGINE_RUNNING_TIME_BY_PROCESS, &question)
+            });
+            // A process that has ended, or may not be looked at, did not succeed: that is no 0.
+            let engines_ns =
+                times.take_while(|time| time.succeeded != 0).map(|time| time.micros.saturating_mul(1000));
+            let memory = |kind| {
+                let used = adapter.ask::<_, ProcessMemory>(state::MEMORY_USAGE_BY_PROCESS, &which(kind));
+                used.filter(|used| tells_memory && used.succeeded != 0)
+            };
+            let memory: Vec<ProcessMemory> = [memory(0), memory(1)].into_iter().flatten().collect();
+            let sum = |of: fn(&MemoryUsage) -> u64| {
+                (!memory.is_empty()).then(|| memory.iter().map(|part| of(&part.usage)).sum())
+            };
+            ProcessState {
+                pid,
+                engines_ns: engines_ns.collect(),
+                used_bytes: sum(|usage| usage.resident),
+                committed_bytes: sum(|usage| usage.committed),
+            }
+        };
+        let known = (count.written as usize).min(MOST_PROCESSES);
+        Some(pids[..known].iter().map(|pid| of(*pid)).collect())
     }
 }
 

@@ -13,7 +13,11 @@ use windows_sys::Win32::Foundation::LUID;
 use super::native::{Function, system_library};
 use crate::devices::adapters::{AdapterState, StateApi};
 
-/// Running times are told in units of 100 ns, as programs that show them divide them.
+/// Running times are told in units of 100 ns. Microsoft's page of the structure says no unit, and a comment of the header
+/// says microseconds; but System Informer and LibreHardwareMonitor, which show the same figure as the Task Manager, both
+/// divide by units of 100 ns: the first by ticks of the performance counter that it converts to 10 MHz, the second by ticks of
+/// .NET. Where the performance counter itself runs at 10 MHz, as it does on most machines, ticks and units are the same. A
+/// unit that is wrong would show engines that work longer than the time that passed, which is not believed.
 const NANOS_PER_UNIT: u64 = 100;
 /// Engines of one adapter that are asked.
 const MOST_NODES: u32 = 64;

@@ -1,21 +1,25 @@
 //! Windows: processes from snapshots of the system (`proc`), kernel events from sessions (`etw`, `kernel`), the machine (`system`, `power`).
 #![expect(unsafe_code, reason = "Win32 functions")]
 
+mod com;
 mod drivers;
 mod dxcore;
 mod emi;
 mod etw;
 mod handles;
 pub mod kernel;
+pub mod key_store;
 mod kmt;
 mod missing;
 mod native;
 mod pdh;
 mod power;
+pub mod privileges;
 mod proc;
 mod snapshot;
 mod system;
 mod threads;
+mod wmi;
 
 use std::mem::{size_of, zeroed};
 
@@ -115,6 +119,9 @@ pub fn terminal_gone_within(_wait: std::time::Duration) -> bool {
     false
 }
 
+/// This system's allocator does it by itself.
+pub fn give_back_freed_memory() {}
+
 pub fn keep_on_processor(index: usize) -> Option<u32> {
     let (mut allowed, mut of_system) = (0, 0);
     // SAFETY: the handle of this process, which needs not be closed, and two live numbers.
@@ -183,6 +190,13 @@ const ON_WINDOWS: &str = "this is Wine: Windows itself has it";
 /// Energy events are Linux'.
 pub fn energy_events(_root: &std::path::Path, _found: &mut crate::devices::Found) {}
 
+/// AMD's management libraries are for Linux.
+pub(crate) fn amd_smi(
+    _library: &crate::devices::AmdLibrary,
+) -> Result<Box<dyn crate::devices::AmdSmi>, crate::devices::NoLibrary> {
+    Err(crate::devices::NoLibrary::NotInstalled)
+}
+
 pub fn hardware_counters(_pids: &[u32]) -> Result<Box<dyn crate::devices::Reader>, crate::devices::Missing> {
     if native::is_wine() {
         return Err(crate::devices::Missing {
@@ -202,6 +216,7 @@ pub fn hardware_counters(_pids: &[u32]) -> Result<Box<dyn crate::devices::Reader
 /// Energy meters, GPUs and NPUs, of which NVIDIA's library told some already; the answer names what was looked for.
 pub fn find_devices(nvidia: usize, found: &mut crate::devices::Found) -> &'static [&'static str] {
     crate::devices::meters::find(&mut emi::WindowsMeters, found);
+    crate::devices::battery::find(Box::new(power::battery), found);
     let counters = pdh::Counters::open()
         .map(|counters| Box::new(counters) as Box<dyn crate::devices::adapters::CounterApi>);
     crate::devices::adapters::find(&mut dxcore::WindowsAdapters::default(), counters, nvidia, found);
@@ -214,6 +229,11 @@ pub fn find_devices(nvidia: usize, found: &mut crate::devices::Found) -> &'stati
 /// The build of Windows, e.g. 26100.
 fn build() -> Option<u32> {
     version()?.split('.').nth(2)?.split(' ').next()?.parse().ok()
+}
+
+/// What WMI knows; it may take seconds.
+pub fn inventory() -> Option<Result<crate::machine::Inventory, String>> {
+    Some(wmi::inventory())
 }
 
 pub fn machine_model() -> crate::machine::MachineModel {

@@ -46,7 +46,7 @@ fn function(module: HMODULE, name: &CStr) -> Option<Function> {
     unsafe { GetProcAddress(module, name.as_ptr().cast()) }
 }
 
-fn wide(text: &str) -> Vec<u16> {
+pub(super) fn wide(text: &str) -> Vec<u16> {
     text.encode_utf16().chain([0]).collect()
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use ortscope_decode::battery_state::{BATTERY_STATE_BYTES, BatteryState};
 use windows_sys::Win32::System::Power::{GetSystemPowerStatus, SYSTEM_POWER_STATUS};
 use windows_sys::core::GUID;
 
@@ -54,16 +55,35 @@ pub(super) fn has_battery() -> Option<bool> {
     (answered && status.BatteryFlag != UNKNOWN).then_some(status.BatteryFlag & NO_BATTERY == 0)
 }
 
+type PowerInformation = unsafe extern "system" fn(i32, *const u8, u32, *mut u32, u32) -> i32;
+
+/// `CallNtPowerInformation`.
+fn power_information() -> Option<PowerInformation> {
+    static FUNCTION: OnceLock<Option<PowerInformation>> = OnceLock::new();
+    *FUNCTION.get_or_init(|| {
+        let function = native::system_library("powrprof.dll", c"CallNtPowerInformation")?;
+        // SAFETY: this is the function's documented signature; the answer is room that the caller describes.
+        Some(unsafe { std::mem::transmute::<Function, PowerInformation>(function) })
+    })
+}
+
+/// All batteries together.
+pub(super) fn battery() -> Option<BatteryState> {
+    const SYSTEM_BATTERY_STATE: i32 = 5;
+    let function = power_information()?;
+    let mut room = [0u32; BATTERY_STATE_BYTES / size_of::<u32>()];
+    // SAFETY: nothing goes in; the buffer is live and as long as told.
+    let status = unsafe {
+        function(SYSTEM_BATTERY_STATE, std::ptr::null(), 0, room.as_mut_ptr(), BATTERY_STATE_BYTES as u32)
+    };
+    let bytes: Vec<u8> = room.iter().flat_map(|word| word.to_le_bytes()).collect();
+    BatteryState::parse(&bytes).filter(|_| status == 0)
+}
+
 /// The frequency that the system allows its processors now, against their highest.
 fn frequency_limit() -> Option<f64> {
-    type PowerInformation = unsafe extern "system" fn(i32, *const u8, u32, *mut u32, u32) -> i32;
     const PROCESSOR_INFORMATION: i32 = 11;
-    static FUNCTION: OnceLock<Option<PowerInformation>> = OnceLock::new();
-    let function = (*FUNCTION.get_or_init(|| {
-        let function = native::system_library("powrprof.dll", c"CallNtPowerInformation")?;
-        // SAFETY: this is the function's documented signature; the answer is an array of six numbers a processor.
-        Some(unsafe { std::mem::transmute::<Function, PowerInformation>(function) })
-    }))?;
+    let function = power_information()?;
     let mut room = [0u32; PROCESSOR_POWER_WORDS * MAX_PROCESSORS];
     let count = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_PROCESSORS);
     let bytes = (count * PROCESSOR_POWER_WORDS * size_of::<u32>()) as u32;

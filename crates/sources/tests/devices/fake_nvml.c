@@ -1,5 +1,5 @@
 // Stands in for NVIDIA's management library: the functions that ortscope calls, with the signatures of nvml.h.
-// FAKE_MODE, given to the compiler: "lost" (after FAKE_ROUNDS the card is gone), "hang" (the call of power after them never
+// FAKE_MODE, given to the compiler: "lost" (after FAKE_ROUNDS the card is gone), "returns" (it is, for two tries), "hang" (the call of power after them never
 // returns), "wddm" (power and energy are not supported, as for some cards, memory of processes is not available), "init"
 // (it does not start), "gpm" (all there is, with one figure of GPM that the card does not have), "gpm-fails" (the samples of
 // GPM fail), "empty" (a driver without a card). The functions behind FAKE_FULL are those that older libraries do not have.
@@ -45,6 +45,7 @@ EXPORT int nvmlDeviceGetName(void *device, char *name, unsigned bytes) {
 EXPORT int nvmlDeviceGetUtilizationRates(void *device, unsigned *rates) {
   (void)device;
   if (++rounds > FAKE_ROUNDS && is("lost")) return GPU_IS_LOST;
+  if (rounds > FAKE_ROUNDS && rounds <= FAKE_ROUNDS + 2 && is("returns")) return GPU_IS_LOST;
   rates[0] = 73;
   rates[1] = 41;
   return DONE;

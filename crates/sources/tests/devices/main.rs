@@ -5,6 +5,7 @@ use std::path::Path;
 
 use ortscope_sources::devices::{Found, Missing, NvmlLibrary, find, find_in};
 
+mod amd;
 mod nvidia;
 
 const SECOND: u64 = 1_000_000_000;

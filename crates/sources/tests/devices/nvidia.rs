@@ -32,7 +32,7 @@ fn library(directory: &Path, mode: &str) -> Option<PathBuf> {
 }
 
 /// Asks ten times a second, as the program does, until `is_done`.
-fn ask(found: &mut Found, is_done: impl Fn(&[String], &[String]) -> bool) -> (Vec<String>, Vec<String>) {
+pub fn ask(found: &mut Found, is_done: impl Fn(&[String], &[String]) -> bool) -> (Vec<String>, Vec<String>) {
     let (mut told, mut lost, begin) = (Vec::new(), Vec::new(), Instant::now());
     while begin.elapsed() < Duration::from_secs(20) && !is_done(&told, &lost) {
         let mut missing = Vec::new();
@@ -113,6 +113,28 @@ fn a_card_that_is_lost_and_a_call_that_hangs_are_told_once_and_nothing_waits() {
         let (_, again) = ask(&mut found, |_, _| begin.elapsed() > Duration::from_millis(300));
         assert_eq!(again, Vec::<String>::new(), "{mode}");
     }
+}
+
+/// After a reset a card is there again; it used to stay lost for the rest of the run.
+#[test]
+fn a_card_that_comes_back_is_read_again() {
+    let Some((_directory, mut found)) = open("returns") else { return };
+    let (mut back, mut lost, mut told) = (Vec::new(), Vec::new(), 0);
+    let begin = Instant::now();
+    while back.is_empty() && begin.elapsed() < Duration::from_secs(30) {
+        for reader in &mut found.readers {
+            reader.read(now_nanos(), &mut |_| told += 1, &mut lost);
+            reader.came_back(&mut back);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(lost.len(), 1, "{lost:?}");
+    assert!(lost[0].why.starts_with("gpu0 does not answer any more"), "{lost:?}");
+    assert_eq!((back.len(), &back[0].missing), (1, &lost[0]));
+    assert!(back[0].to_ns > back[0].from_ns);
+    let before = told;
+    let (again, _) = ask(&mut found, |told, _| told.len() > 10);
+    assert!(before > 0 && again.iter().any(|line| line.contains("utilization_ratio 0.73")), "{again:?}");
 }
 
 /// A card with everything: processes, what held its clock down, PCIe, and the figures of its multiprocessors.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use ortscope_core::batch::Batch;
-use ortscope_core::clock::VirtualClock;
+use ortscope_core::clock::{ClockReading, VirtualClock};
 use ortscope_core::metric::Availability;
 use ortscope_core::pipeline::{Control, FlushError, Limits, Pipeline, PipelineReport, Sink, SinkError};
 use ortscope_core::schema::{ProcessSampleRow, Row, SystemSampleRow, Text};
@@ -19,6 +19,8 @@ pub const MS: u64 = 1_000_000;
 pub const SECOND: u64 = 1_000_000_000;
 /// Virtual time begins here.
 pub const BEGIN: u64 = 1000 * SECOND;
+/// Wall time at that moment is so much more.
+pub const WALL_AHEAD: i64 = 1_700_000_000 * SECOND as i64;
 
 #[derive(Debug, Clone, Default)]
 pub struct FakeProcess {
@@ -44,6 +46,10 @@ pub enum Event {
     Rename(u32, &'static str),
     /// Somebody asks for this rate.
     Rate(f64),
+    /// Somebody sets the wall clock, forward or back.
+    SetWall(i64),
+    /// The machine sleeps: its monotonic clock stands still.
+    Sleep(u64),
     /// Somebody pauses, and goes on a few real milliseconds later: any time may pass in between.
     Pause,
 }
@@ -68,6 +74,9 @@ struct Fake {
     now_ns: u64,
     slots: Vec<Option<(u32, u64)>>,
     exit_codes: BTreeMap<(u32, u64), Option<i64>>,
+    /// The wall clock and the one that never sleeps, ahead of the monotonic one.
+    wall_ahead: i64,
+    boot_ahead: u64,
     own_cpu: u64,
     thread_name: Text,
     missing: Vec<Missing>,
@@ -93,6 +102,11 @@ impl Fake {
                     control.pause(false);
                 };
                 std::thread::Builder::new().name("resume".into()).spawn(resume).expect("a thread");
+            }
+            Event::SetWall(nanos) => self.wall_ahead += nanos,
+            Event::Sleep(nanos) => {
+                self.boot_ahead += nanos;
+                self.wall_ahead += nanos as i64;
             }
             Event::Rate(hertz) => self.control.wait().set_rate_hertz(hertz),
             Event::End(pid) => {
@@ -239,6 +253,15 @@ impl ProcessBackend for Fake {
         tell("machine", "load_1min_threads", 1.0);
     }
 
+    fn clocks(&mut self) -> Option<ClockReading> {
+        Some(ClockReading {
+            monotonic_nanos: self.now_ns,
+            boot_nanos: Some(self.now_ns + self.boot_ahead),
+            unix_nanos: self.now_ns.checked_add_signed(self.wall_ahead).expect("after 1970"),
+            error_nanos: 30,
+        })
+    }
+
     fn own_cpu_nanos(&mut self) -> Option<u64> {
         Some(self.own_cpu)
     }
@@ -305,6 +328,8 @@ pub fn watch(options: SamplerOptions, world: World) -> Seen {
         now_ns: BEGIN,
         slots: Vec::new(),
         exit_codes: BTreeMap::new(),
+        wall_ahead: WALL_AHEAD,
+        boot_ahead: 7 * SECOND,
         own_cpu: 0,
         thread_name: "worker".into(),
         missing: Vec::new(),

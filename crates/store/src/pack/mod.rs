@@ -19,12 +19,13 @@ use serde::Serialize;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
-pub(crate) use unpack::unpack;
+pub(crate) use unpack::{Unpacked, unpack};
 
 use crate::StoreError;
+use crate::encryption::{Seal, document_name, seal_small};
 use crate::files::{
     DOCUMENTS, MANIFEST, NewFile, PACKED_EXTENSION, SEGMENTS, entries, is_plain_name, new_file_for,
-    put_in_place, read_small, segment_name,
+    put_in_place, segment_name,
 };
 use crate::manifest::Manifest;
 use crate::recording::{Recording, Unit};
@@ -36,11 +37,13 @@ use redact::Redactor;
 pub struct PackOptions {
     /// Take out what says who and where. Default: yes.
     pub redact: bool,
+    /// Pack an encrypted recording so that it can be read without its key. Default: no, the file needs the same key.
+    pub decrypt: bool,
 }
 
 impl Default for PackOptions {
     fn default() -> Self {
-        Self { redact: true }
+        Self { redact: true, decrypt: false }
     }
 }
 
@@ -66,7 +69,9 @@ pub fn pack(recording: &Path, to: &Path, options: PackOptions) -> Result<PackRep
         return Err(StoreError::Argument(problem));
     }
     let recording = Recording::open(recording)?;
+    let seal = recording.manifest().encryption.clone().filter(|_| !options.decrypt);
     let mut packer = Packer {
+        seal,
         zip: ZipWriter::new(BufWriter::new(new_file_for(to)?)).set_auto_large_file(),
         redactor: options.redact.then(|| Redactor::new(recording.manifest())),
         report: PackReport { path: to.to_owned(), ..PackReport::default() },
@@ -83,6 +88,8 @@ pub fn pack(recording: &Path, to: &Path, options: PackOptions) -> Result<PackRep
 }
 
 struct Packer {
+    /// What is packed stays encrypted, with the recording's key.
+    seal: Option<Seal>,
     zip: ZipWriter<BufWriter<NewFile>>,
     redactor: Option<Redactor>,
     report: PackReport,
@@ -95,17 +102,18 @@ impl Packer {
     fn unit(&mut self, unit: &Unit) -> Result<(), StoreError> {
         // Blocks are compressed already, and readers insist on finding segments as they are.
         let stored = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
-        self.zip.start_file(format!("{SEGMENTS}/{}", segment_name(unit.number)), stored)?;
+        let name = segment_name(unit.number);
+        self.zip.start_file(format!("{SEGMENTS}/{name}"), stored)?;
         match unit.segment() {
-            Some(segment) => self.segment(segment),
-            None => self.rows(unit),
+            Some(segment) => self.segment(segment, &name),
+            None => self.rows(unit, &name),
         }
     }
 
     /// A segment, chunk by chunk: only tables with texts that could tell something are made anew.
-    fn segment(&mut self, segment: &Segment) -> Result<(), StoreError> {
+    fn segment(&mut self, segment: &Segment, name: &str) -> Result<(), StoreError> {
         let mut file = open_to_read(&segment.path)?;
-        let mut writer = SegmentWriter::new(&mut self.zip)?;
+        let mut writer = SegmentWriter::new(&mut self.zip, self.seal.as_ref(), name)?;
         writer.note_damage(segment.footer.damaged_frames, segment.footer.skipped_bytes);
         if segment.footer.accepted {
             writer.accept_loss();
@@ -122,7 +130,7 @@ impl Packer {
                         .push(format!("{rows} rows of '{}', which this version does not know", stored.name));
                     continue;
                 }
-                _ => segment.read_chunk(&mut file, chunk).map(|bytes| writer.copy(stored, chunk, &bytes)),
+                _ => segment.read_chunk(&mut file, chunk).map(|blocks| writer.copy(stored, chunk, blocks)),
             };
             match result {
                 Ok(written) => {
@@ -141,7 +149,7 @@ impl Packer {
     }
 
     /// Rows that are in no segment yet.
-    fn rows(&mut self, unit: &Unit) -> Result<(), StoreError> {
+    fn rows(&mut self, unit: &Unit, name: &str) -> Result<(), StoreError> {
         let mut builder = SegmentBuilder::default();
         for table in TableId::ALL {
             for batch in unit.scan(*table, &Scan::all()) {
@@ -155,7 +163,7 @@ impl Packer {
             }
         }
         self.report.rows += builder.rows();
-        let mut writer = SegmentWriter::new(&mut self.zip)?;
+        let mut writer = SegmentWriter::new(&mut self.zip, self.seal.as_ref(), name)?;
         if !unit.complete {
             writer.note_damage(1, 0);
         }
@@ -167,13 +175,18 @@ impl Packer {
     fn documents(&mut self, recording: &Recording) -> Result<(), StoreError> {
         for path in entries(&recording.directory().join(DOCUMENTS))? {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let Some(mut bytes) = read_small(&path)?.filter(|_| is_plain_name(&name)) else {
-                continue;
-            };
-            if !recording.manifest().has_document(&name, &bytes) {
-                self.report.damaged.push(format!("{DOCUMENTS}/{name}: its checksum does not hold"));
+            if !is_plain_name(&name) {
                 continue;
             }
+            let mut bytes = match recording.document(&name) {
+                Ok(Some(bytes)) => bytes,
+                Ok(None) => continue,
+                Err(error @ StoreError::Damaged { .. }) => {
+                    self.report.damaged.push(error.to_string());
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             if let Some(redactor) = &mut self.redactor {
                 let Ok(text) = std::str::from_utf8(&bytes) else {
                     self.left_out.push(format!("the document '{name}', which is not text"));
@@ -182,8 +195,12 @@ impl Packer {
                 bytes = redactor.document(text).into_bytes();
             }
             self.zip.start_file(format!("{DOCUMENTS}/{name}"), SimpleFileOptions::default())?;
+            let checksum = crc32c::crc32c(&bytes);
+            if let Some(seal) = &self.seal {
+                bytes = seal_small(seal, &document_name(&name), &bytes)?;
+            }
             self.zip.write_all(&bytes)?;
-            self.documents.insert(name, vec![crc32c::crc32c(&bytes)]);
+            self.documents.insert(name, vec![checksum]);
         }
         Ok(())
     }
@@ -191,6 +208,7 @@ impl Packer {
     fn manifest(&mut self, manifest: &Manifest) -> Result<(), StoreError> {
         let mut manifest = manifest.clone();
         manifest.channels.clear();
+        manifest.encryption.clone_from(&self.seal);
         manifest.documents.clone_from(&self.documents);
         if let Some(redactor) = &mut self.redactor {
             redactor.manifest(&mut manifest);

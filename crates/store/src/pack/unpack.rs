@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 use fs_err::File;
+use ortscope_channel::disk::overwrite;
 use tempfile::TempDir;
 use zip::read::ZipFile;
 use zip::{CompressionMethod, ZipArchive};
@@ -17,7 +18,7 @@ use crate::files::{
 const MAX_FILES: usize = 100_000;
 
 /// Unpacks into a directory that lives as long as the result.
-pub(crate) fn unpack(path: &Path) -> Result<TempDir, StoreError> {
+pub(crate) fn unpack(path: &Path) -> Result<Unpacked, StoreError> {
     let not_packed =
         |problem: String| StoreError::damaged(path, format!("it is not a packed recording: {problem}"));
     let file = File::open(path)?;
@@ -50,7 +51,23 @@ pub(crate) fn unpack(path: &Path) -> Result<TempDir, StoreError> {
     if !has_manifest {
         return Err(not_packed(format!("it has no {MANIFEST}")));
     }
-    Ok(directory)
+    Ok(Unpacked(directory))
+}
+
+/// The files of a packed recording, as long as somebody reads them.
+#[derive(Debug)]
+pub(crate) struct Unpacked(TempDir);
+
+impl Unpacked {
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for Unpacked {
+    fn drop(&mut self) {
+        overwrite(self.0.path());
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

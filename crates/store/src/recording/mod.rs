@@ -16,14 +16,15 @@ use ortscope_channel::disk::open_to_read;
 use ortscope_core::schema::{TableId, TableKind};
 use ortscope_core::tables::{Batches, ReadError, Scan, Tables};
 use serde::{Serialize, Serializer};
-use tempfile::TempDir;
 
 pub use condition::{Condition, Damage};
 pub(crate) use unit::Unit;
 
 use crate::StoreError;
+use crate::encryption::{document_name, open_small};
 use crate::files::{DOCUMENTS, bytes_below, is_plain_name, read_small};
 use crate::manifest::{Found, Manifest};
+use crate::pack::Unpacked;
 use expand::Expander;
 
 /// A recording that is read.
@@ -37,7 +38,7 @@ pub struct Recording {
     condition: Condition,
     units: Vec<Unit>,
     /// Removed with this value.
-    _unpacked: Option<TempDir>,
+    _unpacked: Option<Unpacked>,
 }
 
 /// How much of a table a recording has.
@@ -102,13 +103,20 @@ impl Recording {
             return Err(StoreError::Argument(format!("'{name}' cannot be the name of a document")));
         }
         let path = self.directory.join(DOCUMENTS).join(name);
-        let bytes = read_small(&path)?;
+        let read = || -> Result<Option<Vec<u8>>, StoreError> {
+            let Some(bytes) = read_small(&path)? else { return Ok(None) };
+            let Some(seal) = &self.manifest.encryption else { return Ok(Some(bytes)) };
+            let opened = open_small(seal, &document_name(name), &bytes);
+            let place = format!("{DOCUMENTS}/{name}");
+            opened.map(Some).map_err(|problem| StoreError::damaged(place, problem))
+        };
+        let bytes = read()?;
         if bytes.as_ref().is_none_or(|bytes| self.manifest.has_document(name, bytes)) {
             return Ok(bytes);
         }
         // Whoever writes the recording may have replaced it since this was opened; its checksum came first.
-        let manifest = Manifest::read(&self.directory)?;
-        let bytes = read_small(&path)?;
+        let manifest = Manifest::read_with(&self.directory, self.manifest.encryption.as_ref())?;
+        let bytes = read()?;
         match (manifest, bytes) {
             (Found::Whole(manifest), Some(bytes)) if manifest.has_document(name, &bytes) => Ok(Some(bytes)),
             (_, None) => Ok(None),

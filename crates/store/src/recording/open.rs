@@ -8,6 +8,7 @@ use ortscope_channel::journal::{JournalFile, journal_files};
 
 use super::{Condition, Recording, Unit, rings};
 use crate::StoreError;
+use crate::encryption::{Seal, seal_of_files};
 use crate::files::{JOURNAL, MANIFEST, SEGMENTS, segment_files, segment_name, segment_path};
 use crate::lock::is_written;
 use crate::manifest::{Found, Manifest};
@@ -37,6 +38,10 @@ pub(super) fn open_directory(directory: &Path, being_written: bool) -> Result<Re
         Found::Whole(manifest) => *manifest,
         found => {
             if !directory.join(SEGMENTS).is_dir() && !directory.join(JOURNAL).is_dir() {
+                // Killed before it had anything else, and damaged since.
+                if let Found::Damaged(problem) = found {
+                    return Err(StoreError::damaged(directory.join(MANIFEST), problem));
+                }
                 let problem = format!("'{}' is not a recording: it has no {MANIFEST}", directory.display());
                 return Err(StoreError::Argument(problem));
             }
@@ -45,12 +50,12 @@ pub(super) fn open_directory(directory: &Path, being_written: bool) -> Result<Re
                 _ => "it is missing".into(),
             };
             condition.note(MANIFEST, problem, Some(0));
-            Manifest::of_lost(directory)
+            Manifest { encryption: seal_of_files(directory)?, ..Manifest::of_lost(directory) }
         }
     };
     condition.finished = manifest.end.is_some();
 
-    let mut units = find_units(directory, &mut condition)?;
+    let mut units = find_units(directory, manifest.encryption.as_ref(), &mut condition)?;
     connect(&mut units, &mut condition);
     note_what_is_not_understood(&units, &mut condition);
     if let Some(end) = &manifest.end {
@@ -66,7 +71,11 @@ pub(super) fn open_directory(directory: &Path, being_written: bool) -> Result<Re
 }
 
 /// Segments, and journal files that have not become one.
-fn find_units(directory: &Path, condition: &mut Condition) -> Result<Vec<Unit>, StoreError> {
+fn find_units(
+    directory: &Path,
+    seal: Option<&Seal>,
+    condition: &mut Condition,
+) -> Result<Vec<Unit>, StoreError> {
     // The journal is looked at first: what has left it by then is among the segments.
     let journal = match journal_files(&directory.join(JOURNAL)) {
         Ok(files) => files,
@@ -76,7 +85,7 @@ fn find_units(directory: &Path, condition: &mut Condition) -> Result<Vec<Unit>, 
     let mut units = BTreeMap::new();
     let mut damaged = BTreeMap::new();
     for (number, path) in segment_files(directory)? {
-        match Segment::open(&path)? {
+        match Segment::open(&path, seal)? {
             Ok(segment) => drop(units.insert(number, Unit::of_segment(number, segment))),
             Err(problem) => drop(damaged.insert(number, problem)),
         }
@@ -85,7 +94,7 @@ fn find_units(directory: &Path, condition: &mut Condition) -> Result<Vec<Unit>, 
         if units.contains_key(&file.number) {
             continue;
         }
-        match read_journal(directory, file, condition) {
+        match read_journal(directory, file, seal, condition) {
             Ok(unit) => {
                 damaged.remove(&file.number);
                 condition.journal_rows += if unit.segment().is_none() { unit.rows() } else { 0 };
@@ -101,14 +110,19 @@ fn find_units(directory: &Path, condition: &mut Condition) -> Result<Vec<Unit>, 
     Ok(units.into_values().collect())
 }
 
-fn read_journal(directory: &Path, file: &JournalFile, condition: &mut Condition) -> Result<Unit, StoreError> {
+fn read_journal(
+    directory: &Path,
+    file: &JournalFile,
+    seal: Option<&Seal>,
+    condition: &mut Condition,
+) -> Result<Unit, StoreError> {
     let segment = segment_path(directory, file.number);
     let grows = condition.being_written && !file.sealed;
-    let (unit, outcome) = match Unit::of_journal(file.number, &file.path, &segment, grows) {
+    let (unit, outcome) = match Unit::of_journal(file.number, &file.path, &segment, grows, seal) {
         Ok(read) => read,
         // It has become a segment in the meantime.
         Err(ChannelError::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => {
-            return match Segment::open(&segment)? {
+            return match Segment::open(&segment, seal)? {
                 Ok(segment) => Ok(Unit::of_segment(file.number, segment)),
                 Err(problem) => Err(StoreError::damaged(segment, problem)),
             };

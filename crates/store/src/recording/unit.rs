@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use ortscope_channel::ChannelError;
 use ortscope_channel::journal::{JournalFileReader, JournalOutcome};
+use ortscope_channel::seal::Sealer;
 use ortscope_core::batch::Batch;
 use ortscope_core::schema::TableId;
 use ortscope_core::tables::{ReadError, Scan};
 
 use super::rows::{JournalRows, SegmentRows};
+use crate::encryption::Seal;
 use crate::segment::Segment;
 
 /// Rows that were kept together, in the order of the journal.
@@ -41,6 +43,7 @@ enum Source {
     Journal {
         file: PathBuf,
         segment: PathBuf,
+        seal: Option<Seal>,
     },
     /// What the journal's last file held when the recording was opened, or what was left in rings.
     Memory(Vec<Batch>),
@@ -82,8 +85,9 @@ impl Unit {
         file: &Path,
         segment: &Path,
         grows: bool,
+        seal: Option<&Seal>,
     ) -> Result<(Self, JournalOutcome), ChannelError> {
-        let mut reader = JournalFileReader::open(file)?;
+        let mut reader = open_journal(file, seal)?;
         let mut tables: BTreeMap<TableId, Extent> = BTreeMap::new();
         let mut batches = Vec::new();
         while let Some(batch) = reader.next_batch() {
@@ -95,7 +99,7 @@ impl Unit {
         let source = if grows {
             Source::Memory(batches)
         } else {
-            Source::Journal { file: file.to_owned(), segment: segment.to_owned() }
+            Source::Journal { file: file.to_owned(), segment: segment.to_owned(), seal: seal.cloned() }
         };
         let outcome = reader.outcome().clone();
         let complete = outcome.damaged_frames == 0;
@@ -136,7 +140,9 @@ impl Unit {
         }
         match &self.source {
             Source::Segment(segment) => Box::new(SegmentRows::new(Arc::clone(segment), table, scan)),
-            Source::Journal { file, segment } => rows_of_journal(file, segment, table, scan),
+            Source::Journal { file, segment, seal } => {
+                rows_of_journal(file, segment, seal.as_ref(), table, scan)
+            }
             Source::Memory(batches) => {
                 let scan = scan.clone();
                 let of_table = batches.iter().filter(move |batch| batch.table() == table);
@@ -146,18 +152,23 @@ impl Unit {
     }
 }
 
+fn open_journal(file: &Path, seal: Option<&Seal>) -> Result<JournalFileReader, ChannelError> {
+    JournalFileReader::open_sealed(file, seal.map(|seal| seal as &dyn Sealer))
+}
+
 fn rows_of_journal(
     file: &Path,
     segment: &Path,
+    seal: Option<&Seal>,
     table: TableId,
     scan: &Scan,
 ) -> Box<dyn Iterator<Item = Result<Batch, ReadError>> + 'static> {
     let failed = |error: ReadError| Box::new(std::iter::once(Err(error)));
-    match JournalFileReader::open(file) {
+    match open_journal(file, seal) {
         Ok(reader) => Box::new(JournalRows::new(reader, table, scan)),
         // Its rows have become a segment since the recording was opened.
         Err(ChannelError::Io(gone)) if gone.kind() == std::io::ErrorKind::NotFound => {
-            match Segment::open(segment) {
+            match Segment::open(segment, seal) {
                 Ok(Ok(segment)) => Box::new(SegmentRows::new(Arc::new(segment), table, scan)),
                 Ok(Err(problem)) => {
                     failed(ReadError::Damaged { place: segment.display().to_string(), problem })

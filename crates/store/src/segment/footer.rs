@@ -3,6 +3,9 @@
 //! ```text
 //! "ORTSCOLS" format zero    column blocks …    directory (JSON, deflated)    crc32c  length  "ORTSDIR1"
 //! ```
+//! In an encrypted recording the format is 2, 40 bytes that say with which key stand behind the head, every block and the
+//! directory are sealed, and checksums are those of what is sealed.
+//!
 //! The directory is JSON, so that later versions may say more and earlier ones skip what they do not know.
 
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -13,8 +16,15 @@ use flate2::write::DeflateEncoder;
 use ortscope_core::schema::{ColumnDef, ColumnType};
 use serde::{Deserialize, Serialize};
 
+use crate::encryption::{FileSeal, SEAL_HEADER_BYTES};
+
 pub(crate) const FORMAT: u32 = 1;
 pub(super) const HEAD: [u8; 16] = *b"ORTSCOLS\x01\0\0\0\0\0\0\0";
+/// Of an encrypted recording; followed by what says with which key.
+pub(super) const SEALED_HEAD: [u8; 16] = *b"ORTSCOLS\x02\0\0\0\0\0\0\0";
+pub(super) const SEALED_HEAD_BYTES: usize = SEALED_HEAD.len() + SEAL_HEADER_BYTES;
+/// Blocks are numbered by their place in the file, which is never this.
+const DIRECTORY_NUMBER: u64 = u64::MAX;
 const TAIL_MAGIC: [u8; 8] = *b"ORTSDIR1";
 /// checksum, length of the directory, magic
 const TAIL_BYTES: u64 = 4 + 8 + 8;
@@ -110,11 +120,14 @@ pub(super) fn type_name(column_type: ColumnType) -> &'static str {
 
 impl Footer {
     /// Writes the directory and the tail behind the blocks.
-    pub fn write(&self, mut to: impl Write) -> std::io::Result<u64> {
+    pub fn write(&self, mut to: impl Write, seal: Option<&FileSeal>) -> std::io::Result<u64> {
         let json = serde_json::to_vec(self).map_err(std::io::Error::other)?;
         let mut deflater = DeflateEncoder::new(Vec::new(), Compression::default());
         deflater.write_all(&json)?;
         let mut bytes = deflater.finish()?;
+        if let Some(seal) = seal {
+            seal.seal_piece(DIRECTORY_NUMBER, &mut bytes)?;
+        }
         let length = bytes.len() as u64;
         let crc = crc32c::crc32c(&bytes);
         bytes.extend_from_slice(&crc.to_le_bytes());
@@ -125,8 +138,13 @@ impl Footer {
     }
 
     /// Reads and checks the directory of a file of `file_bytes` bytes. The inner error says what is damaged.
-    pub fn read(mut file: impl Read + Seek, file_bytes: u64) -> std::io::Result<Result<Self, String>> {
-        let Some(tail_at) = file_bytes.checked_sub(TAIL_BYTES).filter(|at| *at >= HEAD.len() as u64) else {
+    pub fn read(
+        mut file: impl Read + Seek,
+        file_bytes: u64,
+        seal: Option<&FileSeal>,
+    ) -> std::io::Result<Result<Self, String>> {
+        let head_bytes = if seal.is_some() { SEALED_HEAD_BYTES } else { HEAD.len() } as u64;
+        let Some(tail_at) = file_bytes.checked_sub(TAIL_BYTES).filter(|at| *at >= head_bytes) else {
             return Ok(Err("it is cut off".into()));
         };
         let mut tail = [0; TAIL_BYTES as usize];
@@ -139,7 +157,7 @@ impl Footer {
         if magic != TAIL_MAGIC {
             return Ok(Err("its end is missing".into()));
         }
-        if length > MAX_DIRECTORY_BYTES || length > tail_at - HEAD.len() as u64 {
+        if length > MAX_DIRECTORY_BYTES || length > tail_at - head_bytes {
             return Ok(Err("its directory is damaged".into()));
         }
         let mut stored = vec![0; length as usize];
@@ -147,6 +165,11 @@ impl Footer {
         file.read_exact(&mut stored)?;
         if crc32c::crc32c(&stored) != crc {
             return Ok(Err("the checksum of its directory does not hold".into()));
+        }
+        if let Some(seal) = seal
+            && !seal.open_piece(DIRECTORY_NUMBER, &mut stored)
+        {
+            return Ok(Err("its directory is not what was encrypted".into()));
         }
         let mut json = Vec::new();
         DeflateDecoder::new(&*stored).take(MAX_DIRECTORY_BYTES).read_to_end(&mut json)?;

@@ -14,7 +14,7 @@ mod texts;
 mod write;
 
 pub(crate) use build::SegmentBuilder;
-pub(crate) use read::{Segment, View};
+pub(crate) use read::{Segment, View, sealed_header};
 pub(crate) use write::SegmentWriter;
 
 #[cfg(test)]

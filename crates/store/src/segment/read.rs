@@ -10,14 +10,17 @@ use ortscope_core::schema::{Column, TableId};
 use ortscope_core::tables::ReadError;
 
 use super::block;
-use super::footer::{Chunk, Footer, StoredTable, type_name};
+use super::footer::{Chunk, Footer, SEALED_HEAD, SEALED_HEAD_BYTES, StoredTable, type_name};
 use crate::columns::blank_column;
+use crate::encryption::{FileSeal, SEAL_HEADER_BYTES, Seal};
 
 /// A segment whose directory was read.
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub path: PathBuf,
     pub footer: Footer,
+    /// The key of the file, if the recording is encrypted.
+    seal: Option<FileSeal>,
     /// What each stored table is to this program.
     views: Vec<View>,
 }
@@ -64,12 +67,19 @@ impl View {
 
 impl Segment {
     /// Reads the directory. The inner error says what is damaged.
-    pub fn open(path: &Path) -> std::io::Result<Result<Self, String>> {
+    pub fn open(path: &Path, seal: Option<&Seal>) -> std::io::Result<Result<Self, String>> {
         let mut file = open_to_read(path)?;
         let file_bytes = file.metadata()?.len();
-        Ok(Footer::read(&mut file, file_bytes)?.map(|footer| {
+        let seal = match seal {
+            Some(seal) => match file_seal(&mut file, path, seal)? {
+                Ok(seal) => Some(seal),
+                Err(problem) => return Ok(Err(problem)),
+            },
+            None => None,
+        };
+        Ok(Footer::read(&mut file, file_bytes, seal.as_ref())?.map(|footer| {
             let views = footer.tables.iter().map(View::new).collect();
-            Self { path: path.to_owned(), footer, views }
+            Self { path: path.to_owned(), footer, seal, views }
         }))
     }
 
@@ -127,15 +137,13 @@ impl Segment {
         Batch::from_columns(*table, decoded).map_err(|problem| self.damaged(&stored.name, &problem))
     }
 
-    /// The checked bytes of a whole chunk, for copying.
-    pub fn read_chunk(&self, file: &mut File, chunk: &Chunk) -> Result<Vec<u8>, ReadError> {
-        let mut bytes = Vec::new();
-        let mut buffer = Vec::new();
-        for at in 0..chunk.blocks.len() {
-            self.read_block(file, chunk, at, &mut buffer)?;
-            bytes.extend_from_slice(&buffer);
-        }
-        Ok(bytes)
+    /// The checked bytes of the blocks of a chunk, for copying.
+    pub fn read_chunk(&self, file: &mut File, chunk: &Chunk) -> Result<Vec<Vec<u8>>, ReadError> {
+        let read = |at: usize| {
+            let mut block = Vec::new();
+            self.read_block(file, chunk, at, &mut block).map(|()| block)
+        };
+        (0..chunk.blocks.len()).map(read).collect()
     }
 
     fn read_block(
@@ -151,16 +159,37 @@ impl Segment {
         into.resize(block.bytes as usize, 0);
         file.seek(SeekFrom::Start(chunk.at + before))?;
         file.read_exact(into)?;
-        if crc32c::crc32c(into) == block.crc {
+        let problem = if crc32c::crc32c(into) != block.crc {
+            "its checksum does not hold"
+        } else if self.seal.as_ref().is_some_and(|seal| !seal.open_piece(chunk.at + before, into)) {
+            "it is not what was encrypted"
+        } else {
             return Ok(());
-        }
+        };
         let stored = &self.footer.tables[chunk.table];
         let place = format!("{}.{}", stored.name, stored.columns[at].name);
-        Err(self.damaged(&place, &format!("its checksum does not hold; {} rows are lost", chunk.rows)))
+        Err(self.damaged(&place, &format!("{problem}; {} rows are lost", chunk.rows)))
     }
 
     fn damaged(&self, place: &str, problem: &str) -> ReadError {
         let file = self.path.file_name().unwrap_or_default().to_string_lossy();
         ReadError::Damaged { place: format!("{place} in {file}"), problem: problem.into() }
     }
+}
+
+/// The key of a segment of an encrypted recording. The inner error says what is damaged.
+fn file_seal(file: &mut File, path: &Path, seal: &Seal) -> std::io::Result<Result<FileSeal, String>> {
+    let Some(header) = sealed_header(file)? else {
+        return Ok(Err("it is not encrypted, although the recording is".into()));
+    };
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    Ok(seal.find(&name, &header))
+}
+
+/// What an encrypted segment says in the clear, if it is one.
+pub(crate) fn sealed_header(file: &mut File) -> std::io::Result<Option<[u8; SEAL_HEADER_BYTES]>> {
+    let mut head = Vec::new();
+    file.rewind()?;
+    file.by_ref().take(SEALED_HEAD_BYTES as u64).read_to_end(&mut head)?;
+    Ok(head.strip_prefix(&SEALED_HEAD[..]).and_then(|header| header.try_into().ok()))
 }

@@ -149,7 +149,7 @@ fn written(batches: &[Batch]) -> Vec<u8> {
     for batch in batches {
         builder.add(batch);
     }
-    let mut writer = SegmentWriter::new(Vec::new()).expect("memory can be written");
+    let mut writer = SegmentWriter::new(Vec::new(), None, "x").expect("memory can be written");
     builder.write_into(&mut writer).expect("memory can be written");
     writer.finish().expect("memory can be written")
 }
@@ -176,7 +176,7 @@ fn rows_of(
 #[test]
 fn sampled_rows_lie_by_key_and_events_by_time() {
     let path = kept(&written(&[samples(), losses(100)]));
-    let segment = Segment::open(&path).expect("readable").expect("whole");
+    let segment = Segment::open(&path, None).expect("readable").expect("whole");
     let back = &rows_of(&segment, TableId::ProcessSamples, |_| true).expect("whole")[0];
     let mut wanted: Vec<ProcessSampleRow> = samples().rows().collect();
     wanted.sort_by_key(|row| (row.pid, row.timestamp_ns));
@@ -190,7 +190,7 @@ fn sampled_rows_lie_by_key_and_events_by_time() {
 #[test]
 fn long_tables_are_cut_into_chunks_that_follow_in_time() {
     let path = kept(&written(&[losses(150_000)]));
-    let segment = Segment::open(&path).expect("readable").expect("whole");
+    let segment = Segment::open(&path, None).expect("readable").expect("whole");
     let chunks: Vec<_> = segment.chunks(TableId::Losses).collect();
     assert_eq!(chunks.iter().map(|chunk| chunk.rows).collect::<Vec<_>>(), [65_536, 65_536, 18_928]);
     assert!(chunks.windows(2).all(|pair| pair[0].to_ns < pair[1].from_ns));
@@ -199,7 +199,7 @@ fn long_tables_are_cut_into_chunks_that_follow_in_time() {
 #[test]
 fn columns_that_are_not_wanted_are_blank() {
     let path = kept(&written(&[samples()]));
-    let segment = Segment::open(&path).expect("readable").expect("whole");
+    let segment = Segment::open(&path, None).expect("readable").expect("whole");
     let back = &rows_of(&segment, TableId::ProcessSamples, |name| name == "cpu_time_ns").expect("whole")[0];
     let row: ProcessSampleRow = back.rows().last().expect("a row");
     assert_eq!((row.pid, row.priority, row.working_set_bytes), (0, None, 0));
@@ -213,7 +213,7 @@ fn no_flipped_bit_changes_a_value() {
     let good = written(&[samples().take(&(0..60).collect::<Vec<_>>())]);
     let whole = {
         let path = kept(&good);
-        let segment = Segment::open(&path).expect("readable").expect("whole");
+        let segment = Segment::open(&path, None).expect("readable").expect("whole");
         rows_of(&segment, TableId::ProcessSamples, |_| true).expect("whole")
     };
     let (mut refused, mut lost_directory) = (0, 0);
@@ -221,7 +221,7 @@ fn no_flipped_bit_changes_a_value() {
         let mut bytes = good.clone();
         bytes[bit / 8] ^= 1 << (bit % 8);
         let path = kept(&bytes);
-        match Segment::open(&path).expect("readable") {
+        match Segment::open(&path, None).expect("readable") {
             Err(_) => lost_directory += 1,
             Ok(segment) => match rows_of(&segment, TableId::ProcessSamples, |_| true) {
                 Err(_) => refused += 1,
@@ -237,23 +237,23 @@ fn a_cut_segment_is_refused_at_every_length() {
     let good = written(&[samples()]);
     for length in (0..good.len()).step_by(97) {
         let path = kept(&good[..length]);
-        assert!(Segment::open(&path).expect("readable").is_err(), "{length}");
+        assert!(Segment::open(&path, None).expect("readable").is_err(), "{length}");
     }
 }
 
 #[test]
 fn other_schemas_are_understood_by_name() {
     let path = kept(&written(&[losses(10)]));
-    let segment = Segment::open(&path).expect("readable").expect("whole");
+    let segment = Segment::open(&path, None).expect("readable").expect("whole");
     let rewrite = |change: &dyn Fn(&mut StoredTable)| {
         let mut table = segment.footer.tables[0].clone();
         change(&mut table);
         let mut file = File::open(&segment.path).expect("there");
-        let mut writer = SegmentWriter::new(Vec::new()).expect("memory");
+        let mut writer = SegmentWriter::new(Vec::new(), None, "x").expect("memory");
         let chunk = &segment.footer.chunks[0];
-        writer.copy(&table, chunk, &segment.read_chunk(&mut file, chunk).expect("whole")).expect("memory");
+        writer.copy(&table, chunk, segment.read_chunk(&mut file, chunk).expect("whole")).expect("memory");
         let path = kept(&writer.finish().expect("memory"));
-        (Segment::open(&path).expect("readable").expect("whole"), path)
+        (Segment::open(&path, None).expect("readable").expect("whole"), path)
     };
     let (newer, _path) = rewrite(&|table| table.columns[1].name = "a_new_column".into());
     let View::Refused { problem } = newer.view_of(&newer.footer.chunks[0]) else {

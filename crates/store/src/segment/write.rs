@@ -7,8 +7,10 @@ use ortscope_core::batch::Batch;
 use ortscope_core::schema::{Column, ColumnData, TableId, TableKind};
 
 use super::block::{self, Nature};
-use super::footer::{Block, Bound, Chunk, FORMAT, Footer, HEAD, StoredColumn, StoredTable};
+use super::footer::{Block, Bound, Chunk, FORMAT, Footer, HEAD, SEALED_HEAD, StoredColumn, StoredTable};
+use crate::StoreError;
 use crate::columns::integers;
+use crate::encryption::{FileSeal, Seal};
 
 /// A segment that grows.
 #[derive(Debug)]
@@ -16,12 +18,22 @@ pub(crate) struct SegmentWriter<W: Write> {
     to: W,
     at: u64,
     footer: Footer,
+    /// The key of the file, if the recording is encrypted.
+    seal: Option<FileSeal>,
 }
 
 impl<W: Write> SegmentWriter<W> {
-    pub fn new(mut to: W) -> std::io::Result<Self> {
-        to.write_all(&HEAD)?;
-        Ok(Self { to, at: HEAD.len() as u64, footer: Footer { format: FORMAT, ..Footer::default() } })
+    /// `name` is what the file will be called.
+    pub fn new(mut to: W, seal: Option<&Seal>, name: &str) -> Result<Self, StoreError> {
+        let footer = Footer { format: FORMAT, ..Footer::default() };
+        let Some(seal) = seal else {
+            to.write_all(&HEAD)?;
+            return Ok(Self { to, at: HEAD.len() as u64, footer, seal: None });
+        };
+        let (header, seal) = seal.begin(name)?;
+        let head = [&SEALED_HEAD[..], &header].concat();
+        to.write_all(&head)?;
+        Ok(Self { to, at: head.len() as u64, footer, seal: Some(seal) })
     }
 
     /// What the journal had that could not be read.
@@ -59,30 +71,40 @@ impl<W: Write> SegmentWriter<W> {
             }
             let nature = if is_sampled && index == 0 { Nature::SharedTimes } else { Nature::Own };
             let bytes = block::encode(&column, nature).map_err(std::io::Error::other)?;
-            chunk.blocks.push(Block {
-                bytes: bytes.len() as u64,
-                crc: crc32c::crc32c(&bytes),
-                range: range(&column),
-            });
-            self.to.write_all(&bytes)?;
-            self.at += bytes.len() as u64;
+            chunk.blocks.push(self.write_block(bytes, range(&column))?);
         }
         chunk.table = self.table_index(stored_table(table));
         self.footer.chunks.push(chunk);
         Ok(())
     }
 
-    /// Adds a chunk of another segment as it is, also one of a table this program does not know.
-    pub fn copy(&mut self, table: &StoredTable, chunk: &Chunk, bytes: &[u8]) -> std::io::Result<()> {
-        let table = self.table_index(table.clone());
-        self.to.write_all(bytes)?;
-        self.footer.chunks.push(Chunk { table, at: self.at, ..chunk.clone() });
-        self.at += bytes.len() as u64;
+    /// Adds a chunk of another segment as it is, also one of a table this program does not know: the bytes of its blocks.
+    pub fn copy(&mut self, table: &StoredTable, chunk: &Chunk, blocks: Vec<Vec<u8>>) -> std::io::Result<()> {
+        let mut copied = Chunk {
+            table: self.table_index(table.clone()),
+            at: self.at,
+            blocks: Vec::new(),
+            ..chunk.clone()
+        };
+        for (bytes, block) in blocks.into_iter().zip(&chunk.blocks) {
+            copied.blocks.push(self.write_block(bytes, block.range)?);
+        }
+        self.footer.chunks.push(copied);
         Ok(())
     }
 
+    /// A sealed block is numbered by its place in the file: no two have the same, since none is empty.
+    fn write_block(&mut self, mut bytes: Vec<u8>, range: Option<(Bound, Bound)>) -> std::io::Result<Block> {
+        if let Some(seal) = &self.seal {
+            seal.seal_piece(self.at, &mut bytes)?;
+        }
+        self.to.write_all(&bytes)?;
+        self.at += bytes.len() as u64;
+        Ok(Block { bytes: bytes.len() as u64, crc: crc32c::crc32c(&bytes), range })
+    }
+
     pub fn finish(mut self) -> std::io::Result<W> {
-        self.footer.write(&mut self.to)?;
+        self.footer.write(&mut self.to, self.seal.as_ref())?;
         self.to.flush()?;
         Ok(self.to)
     }

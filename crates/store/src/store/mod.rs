@@ -9,6 +9,7 @@ pub use prune::{Pruned, Retention};
 
 use crate::StoreError;
 use crate::catalogue::{self, Entry};
+use crate::encryption::Key;
 use crate::lock::WriterLock;
 use crate::manifest::{Found, Manifest};
 use crate::writer::{NewRecording, RecordingWriter};
@@ -20,11 +21,19 @@ const MAX_NAME: usize = 100;
 #[derive(Debug, Clone)]
 pub struct Store {
     root: PathBuf,
+    /// Encrypts every recording that is begun.
+    key: Option<Key>,
 }
 
 impl Store {
     pub fn open(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into() }
+        Self { root: root.into(), key: None }
+    }
+
+    /// The same store; recordings that are begun in it are encrypted with this key.
+    #[must_use]
+    pub fn encrypted_with(self, key: Key) -> Self {
+        Self { key: Some(key), ..self }
     }
 
     pub fn root(&self) -> &Path {
@@ -32,9 +41,12 @@ impl Store {
     }
 
     /// Begins a recording.
-    pub fn begin(&self, new: NewRecording) -> Result<RecordingWriter, StoreError> {
+    pub fn begin(&self, mut new: NewRecording) -> Result<RecordingWriter, StoreError> {
         if let Some(name) = &new.name {
             check_name("name", name)?;
+        }
+        if new.key.is_none() {
+            new.key.clone_from(&self.key);
         }
         RecordingWriter::begin(&self.root, new)
     }

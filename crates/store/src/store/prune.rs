@@ -47,9 +47,7 @@ pub(super) fn prune(root: &Path, retention: &Retention, dry_run: bool) -> Result
     let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     let mut left = catalogue::list(root)?;
     let mut total_bytes: u64 = left.iter().map(|entry| entry.bytes).sum();
-    let stays = |entry: &Entry| {
-        entry.being_written || (retention.keep_tagged && (entry.name.is_some() || !entry.tags.is_empty()))
-    };
+    let stays = |entry: &Entry| entry.being_written || (retention.keep_tagged && entry.is_kept);
     left.retain(|entry| !stays(entry));
     let mut pruned = Vec::new();
     // The oldest first.

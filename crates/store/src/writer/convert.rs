@@ -10,11 +10,13 @@ use std::time::Duration;
 
 use ortscope_channel::ChannelError;
 use ortscope_channel::journal::{JournalFile, JournalFileReader, journal_files};
+use ortscope_channel::seal::Sealer;
 
 use crate::StoreError;
+use crate::encryption::Seal;
 use crate::files::{
-    DAMAGED, JOURNAL, make_directory, new_file_for, put_in_place, remove_file, rename, segment_path,
-    sync_directory,
+    DAMAGED, JOURNAL, file_name, make_directory, new_file_for, put_in_place, remove_file, rename,
+    segment_path, sync_directory,
 };
 use crate::segment::{Segment, SegmentBuilder, SegmentWriter};
 
@@ -45,12 +47,12 @@ impl Wake {
 
 impl SegmentThread {
     /// Starts it, and gives what wakes it.
-    pub fn start(recording: &Path) -> Result<(Self, Wake), StoreError> {
+    pub fn start(recording: &Path, seal: Option<Seal>) -> Result<(Self, Wake), StoreError> {
         let (call, called) = sync_channel(1);
         let recording = recording.to_owned();
         let open_calls = Arc::new(AtomicU64::new(0));
         let wake = Wake { call, open_calls: Arc::clone(&open_calls) };
-        let work = move || work(&recording, &called, &open_calls);
+        let work = move || work(&recording, seal.as_ref(), &called, &open_calls);
         let thread = Builder::new().name("segments".into()).spawn(work)?;
         Ok((Self { running: Some((wake.clone(), thread)) }, wake))
     }
@@ -76,29 +78,29 @@ impl SegmentThread {
     }
 }
 
-fn work(recording: &Path, called: &Receiver<()>, open_calls: &AtomicU64) {
+fn work(recording: &Path, seal: Option<&Seal>, called: &Receiver<()>, open_calls: &AtomicU64) {
     while called.recv().is_ok() {
         // What cannot become a segment now stays in the journal, and is tried again with the next file.
-        if let Err(error) = convert_sealed(recording) {
+        if let Err(error) = convert_sealed(recording, seal) {
             tracing::warn!("{error}; the journal is kept");
         }
         open_calls.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
-fn convert_sealed(recording: &Path) -> Result<(), StoreError> {
+fn convert_sealed(recording: &Path, seal: Option<&Seal>) -> Result<(), StoreError> {
     for file in files(recording)?.iter().filter(|file| file.sealed) {
-        convert(recording, file)?;
+        convert(recording, file, seal)?;
     }
     Ok(())
 }
 
 /// Turns every journal file into a segment, also one whose writer was killed. Only for a recording that is locked.
 /// Returns the rows that were written.
-pub(crate) fn convert_all(recording: &Path) -> Result<u64, StoreError> {
+pub(crate) fn convert_all(recording: &Path, seal: Option<&Seal>) -> Result<u64, StoreError> {
     let mut rows = 0;
     for file in files(recording)? {
-        rows += convert(recording, &file)?;
+        rows += convert(recording, &file, seal)?;
     }
     Ok(rows)
 }
@@ -111,21 +113,22 @@ fn files(recording: &Path) -> Result<Vec<JournalFile>, StoreError> {
 }
 
 /// The segment is on the disk under its name before the journal file goes, so at every moment one of them is there.
-fn convert(recording: &Path, file: &JournalFile) -> Result<u64, StoreError> {
+fn convert(recording: &Path, file: &JournalFile, seal: Option<&Seal>) -> Result<u64, StoreError> {
     let target = segment_path(recording, file.number);
-    let is_there = target.is_file() && Segment::open(&target)?.is_ok();
+    let is_there = target.is_file() && Segment::open(&target, seal)?.is_ok();
     let mut rows = 0;
     let mut is_damaged = false;
     if !is_there {
-        let mut reader = match JournalFileReader::open(&file.path) {
-            Ok(reader) => reader,
-            Err(ChannelError::NotAJournal { problem, .. }) => {
-                tracing::error!("{}: {problem}", file.path.display());
-                set_aside(recording, &file.path)?;
-                return Ok(0);
-            }
-            Err(error) => return Err(error.into()),
-        };
+        let mut reader =
+            match JournalFileReader::open_sealed(&file.path, seal.map(|seal| seal as &dyn Sealer)) {
+                Ok(reader) => reader,
+                Err(ChannelError::NotAJournal { problem, .. }) => {
+                    tracing::error!("{}: {problem}", file.path.display());
+                    set_aside(recording, &file.path)?;
+                    return Ok(0);
+                }
+                Err(error) => return Err(error.into()),
+            };
         let mut builder = SegmentBuilder::default();
         while let Some(batch) = reader.next_batch() {
             builder.add(&batch);
@@ -135,7 +138,7 @@ fn convert(recording: &Path, file: &JournalFile) -> Result<u64, StoreError> {
         is_damaged = outcome.damaged_frames > 0;
         let damage = (outcome.damaged_frames, outcome.skipped_bytes);
         drop(reader);
-        write_segment(&target, builder, damage)?;
+        write_segment(&target, builder, damage, seal)?;
     }
     if is_damaged {
         set_aside(recording, &file.path)?;
@@ -151,9 +154,10 @@ pub(crate) fn write_segment(
     target: &Path,
     builder: SegmentBuilder,
     (damaged_frames, skipped_bytes): (u64, u64),
+    seal: Option<&Seal>,
 ) -> Result<(), StoreError> {
     let file = new_file_for(target)?;
-    let mut segment = SegmentWriter::new(BufWriter::new(file))?;
+    let mut segment = SegmentWriter::new(BufWriter::new(file), seal, &file_name(target))?;
     segment.note_damage(damaged_frames, skipped_bytes);
     builder.write_into(&mut segment)?;
     let mut buffered = segment.finish()?;

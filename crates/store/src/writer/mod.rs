@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ortscope_channel::journal::{JournalOptions, JournalWriter};
+use ortscope_channel::seal::Sealer;
 use ortscope_core::batch::Batch;
 use ortscope_core::clock::WallAnchor;
 
@@ -20,6 +21,7 @@ pub(crate) use convert::{convert_all, set_aside, write_segment};
 use journal::KeptJournal;
 pub use journal::RecordingJournal;
 
+use crate::encryption::{Key, Seal, document_name, seal_small};
 use crate::files::{
     CHANNEL, DOCUMENTS, JOURNAL, SEGMENTS, bytes_below, is_plain_name, make_directory, remove_directory,
     segment_files, sync_directory, write_whole,
@@ -48,6 +50,8 @@ pub struct NewRecording {
     pub host: Option<String>,
     /// `session_ids[n]` names session number n of the channel.
     pub session_ids: Vec<String>,
+    /// Encrypts all of it.
+    pub key: Option<Key>,
     pub journal: JournalOptions,
 }
 
@@ -60,6 +64,7 @@ pub struct RecordingWriter {
     manifest: Mutex<Manifest>,
     journal: Arc<KeptJournal>,
     segments: SegmentThread,
+    seal: Option<Seal>,
     lock: WriterLock,
 }
 
@@ -79,9 +84,10 @@ impl RecordingWriter {
         let started = WallAnchor::now();
         let id = id::new_id(started.unix_nanos);
         let directory = root.join(&id);
-        // The journal makes the directories above it too, its owner's only.
-        let journal = JournalWriter::create(&directory.join(JOURNAL), new.journal)?;
-        Self::set_up(root, directory.clone(), id, started, new, journal).inspect_err(|_| {
+        let seal = new.key.as_ref().map(Seal::new).transpose()?;
+        // Its owner's only.
+        ortscope_channel::disk::create_directory(&directory)?;
+        Self::set_up(root, directory.clone(), id, started, new, seal).inspect_err(|_| {
             // Nothing was recorded yet; what is left is of no use.
             remove_directory(&directory).ok();
         })
@@ -93,10 +99,10 @@ impl RecordingWriter {
         id: String,
         started: WallAnchor,
         new: NewRecording,
-        journal: JournalWriter,
+        seal: Option<Seal>,
     ) -> Result<Self, StoreError> {
         let lock = WriterLock::take(&directory)?;
-        make_directory(&directory.join(SEGMENTS))?;
+        let journal = new.journal;
         let manifest = Manifest {
             format: FORMAT,
             id: id.clone(),
@@ -114,13 +120,18 @@ impl RecordingWriter {
             channels: Vec::new(),
             documents: BTreeMap::new(),
             end: None,
+            encryption: seal.clone(),
         };
+        // Before anything that makes the directory a recording: whoever is killed here leaves none, or a whole one.
         manifest.write(&directory)?;
+        let sealer = seal.clone().map(|seal| Arc::new(seal) as Arc<dyn Sealer>);
+        let journal = JournalWriter::create_sealed(&directory.join(JOURNAL), journal, sealer)?;
+        make_directory(&directory.join(SEGMENTS))?;
         // The names of the recording and of what is in it: a sync of rows is worth nothing without them.
         for directory in [Some(&*directory), Some(root), root.parent()].into_iter().flatten() {
             sync_directory(directory);
         }
-        let (segments, wake) = SegmentThread::start(&directory)?;
+        let (segments, wake) = SegmentThread::start(&directory, seal.clone())?;
         let journal = Arc::new(KeptJournal::new(journal, wake, started)?);
         Ok(Self {
             id,
@@ -129,6 +140,7 @@ impl RecordingWriter {
             manifest: Mutex::new(manifest),
             journal,
             segments,
+            seal,
             lock,
         })
     }
@@ -214,7 +226,12 @@ impl RecordingWriter {
             checksums.truncate(1);
             checksums.push(checksum);
         })?;
-        write_whole(&documents.join(name), bytes)?;
+        match &self.seal {
+            Some(seal) => {
+                write_whole(&documents.join(name), &seal_small(seal, &document_name(name), bytes)?)?;
+            }
+            None => write_whole(&documents.join(name), bytes)?,
+        }
         // Known here now, and written with the next change.
         self.lock_manifest().documents.insert(name.to_owned(), vec![checksum]);
         Ok(())
@@ -240,8 +257,8 @@ impl RecordingWriter {
     fn finish_at(mut self, reason: &str, ended: impl FnOnce() -> WallAnchor) -> Result<Finished, StoreError> {
         self.journal.seal()?;
         self.segments.join();
-        convert_all(&self.directory)?;
-        let rows = rows_kept(&self.directory)?;
+        convert_all(&self.directory, self.seal.as_ref())?;
+        let rows = rows_kept(&self.directory, self.seal.as_ref())?;
         let end = RecordingEnd { ended: ended(), rows: rows.clone(), reason: reason.to_owned() };
         self.change_manifest(|manifest| {
             manifest.end = Some(end);
@@ -264,7 +281,7 @@ impl RecordingWriter {
     /// Changes the manifest. Name and tags may have been changed by others meanwhile: theirs count.
     fn change_manifest(&self, change: impl FnOnce(&mut Manifest)) -> Result<(), StoreError> {
         let mut manifest = self.lock_manifest();
-        if let Ok(Found::Whole(on_disk)) = Manifest::read(&self.directory) {
+        if let Ok(Found::Whole(on_disk)) = Manifest::read_with(&self.directory, self.seal.as_ref()) {
             manifest.name = on_disk.name;
             manifest.tags = on_disk.tags;
         }
@@ -278,10 +295,10 @@ impl RecordingWriter {
 }
 
 /// Rows of all segments, by table.
-pub(crate) fn rows_kept(recording: &Path) -> Result<BTreeMap<String, u64>, StoreError> {
+pub(crate) fn rows_kept(recording: &Path, seal: Option<&Seal>) -> Result<BTreeMap<String, u64>, StoreError> {
     let mut rows: BTreeMap<String, u64> = BTreeMap::new();
     for (_, path) in segment_files(recording)? {
-        let segment = Segment::open(&path)?.map_err(|problem| StoreError::damaged(&path, problem))?;
+        let segment = Segment::open(&path, seal)?.map_err(|problem| StoreError::damaged(&path, problem))?;
         for chunk in &segment.footer.chunks {
             *rows.entry(segment.footer.tables[chunk.table].name.clone()).or_default() += chunk.rows;
         }

@@ -2,6 +2,7 @@
 
 mod crash;
 mod damage;
+mod encryption;
 mod expansion;
 mod full_disk;
 mod golden;

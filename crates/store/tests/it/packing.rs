@@ -115,7 +115,8 @@ fn unredacted_is_the_same_again() {
     let (directory, store) = store();
     let recording = telling(&store).finish("finished").expect("finished").directory;
     let to = directory.path().join("all.ortscope");
-    let report = pack(&recording, &to, PackOptions { redact: false }).expect("packed");
+    let report =
+        pack(&recording, &to, PackOptions { redact: false, ..PackOptions::default() }).expect("packed");
     assert!(report.removed.is_empty());
     let (packed, original) =
         (Recording::open(&to).expect("opens"), Recording::open(&recording).expect("opens"));

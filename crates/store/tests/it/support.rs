@@ -2,18 +2,36 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use ortscope_core::batch::Batch;
 use ortscope_core::schema::{InferenceRow, ProcessSampleRow, Row, TableId};
 use ortscope_core::tables::{Scan, Tables};
 use ortscope_store::simulate::Random;
-use ortscope_store::{JournalOptions, NewRecording, Recording, RecordingWriter, Store};
+use ortscope_store::{
+    JournalOptions, KEY_VARIABLE, Key, KeySources, NewRecording, Recording, RecordingWriter, Store,
+    set_key_sources,
+};
 use tempfile::TempDir;
 
 /// The smallest journal files there can be, so that a test has many.
 pub fn small_files() -> JournalOptions {
     JournalOptions { file_bytes: 256 << 10, sync_period: Duration::from_millis(100) }
+}
+
+/// A key that this process finds when it needs one. With `ORTSCOPE_KEY` set, every recording of the tests is encrypted.
+pub fn test_key() -> Key {
+    static KEY: OnceLock<Key> = OnceLock::new();
+    let make = || {
+        let key = Key::random().expect("random numbers");
+        let directory = tempfile::tempdir().expect("a directory").keep();
+        let file = directory.join("key");
+        key.write_file(&file).expect("a file");
+        set_key_sources(KeySources { file: Some(file), system: None });
+        key
+    };
+    KEY.get_or_init(make).clone()
 }
 
 pub fn new_recording(subject: &str) -> NewRecording {
@@ -22,6 +40,7 @@ pub fn new_recording(subject: &str) -> NewRecording {
         subject: subject.into(),
         ortscope_version: "0.0.0".into(),
         journal: small_files(),
+        key: std::env::var_os(KEY_VARIABLE).map(|_| KeySources::current().first().expect("a key")),
         ..NewRecording::default()
     }
 }

@@ -4,6 +4,7 @@
 //! Each runs a few seeds. `ORTSCOPE_TRUST_SEED` is the first seed, `ORTSCOPE_TRUST_SEEDS` how many. A failure names its seed:
 //! the same seed makes the same faults again.
 
+mod beginning;
 mod figures;
 mod flips;
 mod ledger;

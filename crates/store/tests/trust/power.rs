@@ -9,7 +9,7 @@ use ortscope_store::{Recording, Store, repair};
 
 use crate::figures::{disk, seeds, tell, tell_failure};
 use crate::ledger::{Ledger, Moment};
-use crate::workload::{batch, begin, document, look, recording_in};
+use crate::workload::{batch, begin_seeded, document, look, recording_in};
 
 /// How many seeds share one recording: making it takes longer than losing power.
 pub const SEEDS_PER_RECORDING: u64 = 25;
@@ -21,7 +21,7 @@ pub fn record(seed: u64) -> (tempfile::TempDir, Vec<Moment>) {
     let watch = watch(directory.path(), Arc::clone(&ledger) as Arc<dyn Witness>);
     let store = Store::open(directory.path().join("runs"));
     let mut random = Random::new(seed);
-    let writer = begin(&store).expect("begun");
+    let writer = begin_seeded(&store, seed).expect("begun");
     let mut rows = 0;
     while rows < 500 {
         let more = 1 + random.below(12);

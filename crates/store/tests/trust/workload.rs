@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use ortscope_core::batch::Batch;
@@ -9,7 +10,8 @@ use ortscope_core::schema::{AnnotationRow, TableId};
 use ortscope_core::tables::{Scan, Tables};
 use ortscope_store::simulate::Random;
 use ortscope_store::{
-    Condition, JournalOptions, Manifest, NewRecording, Recording, RecordingWriter, Store, StoreError,
+    Condition, JournalOptions, Key, KeySources, Manifest, NewRecording, Recording, RecordingWriter, Store,
+    StoreError, set_key_sources,
 };
 
 /// Rows of about 1 KiB, so that a few hundred fill several of the smallest journal files.
@@ -33,12 +35,35 @@ pub fn batch(seed: u64, numbers: std::ops::Range<u64>) -> Batch {
     batch
 }
 
+/// A key that this process finds when it needs one.
+fn test_key() -> Key {
+    static KEY: OnceLock<Key> = OnceLock::new();
+    let make = || {
+        let key = Key::random().expect("random numbers");
+        let file = tempfile::tempdir().expect("a directory").keep().join("key");
+        key.write_file(&file).expect("a file");
+        set_key_sources(KeySources { file: Some(file), system: None });
+        key
+    };
+    KEY.get_or_init(make).clone()
+}
+
+/// Begins a recording. Every third one is encrypted, by its seed.
+pub fn begin_seeded(store: &Store, seed: u64) -> Result<RecordingWriter, StoreError> {
+    begin_with(store, seed.is_multiple_of(3).then(test_key))
+}
+
 pub fn begin(store: &Store) -> Result<RecordingWriter, StoreError> {
+    begin_with(store, None)
+}
+
+fn begin_with(store: &Store, key: Option<Key>) -> Result<RecordingWriter, StoreError> {
     store.begin(NewRecording {
         origin: "test".into(),
         subject: "trust".into(),
         ortscope_version: "0.0.0".into(),
         journal: JournalOptions { file_bytes: 256 << 10, sync_period: Duration::from_secs(1) },
+        key,
         ..NewRecording::default()
     })
 }

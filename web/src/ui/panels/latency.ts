@@ -1,11 +1,12 @@
 /** How fast: gauges, latency over time and its distribution, from one answer of /latency. */
 
 import { get } from "../../api/client";
-import type { Latency, LatencyFigures, SessionLatency, SessionNow } from "../../api/types";
+import type { Latency, LatencyFigures, SessionLatency, SessionNow, SlowInference } from "../../api/types";
 import { Histogram } from "../../draw/histogram";
 import { Spark } from "../../draw/spark";
 import { currentTheme } from "../../draw/surface";
 import { TimeChart } from "../../draw/timechart";
+import * as around from "../../logic/around";
 import { count, digits, duration, metric, share, text, type Quantity } from "../../logic/format";
 import { lineColour } from "../../logic/palette";
 import { rebin } from "../../logic/series";
@@ -290,6 +291,7 @@ export function key(colour: string, label: string): HTMLElement {
 /** The slowest inferences and what was going on in them. */
 export function slowPanel(app: App, panels: LatencyPanels): Card {
   const panel = card("Outliers explained", { id: "outliers", span: 7 });
+  const opened = new Set<number>();
   panels.onData((latency, session) => {
     panel.covers(rangeText(app, latency.from_ms, latency.to_ms));
     const slow = session?.slow;
@@ -326,7 +328,7 @@ export function slowPanel(app: App, panels: LatencyPanels): Card {
               { class: "slow-time" },
               `${text(duration(each.latency_ms))} · ${digits(each.times_median, 2)}× the median`,
             ),
-            h("span", { class: "slow-why" }, each.sentence),
+            h("div", { class: "slow-why" }, each.sentence, ...readingsAround(each, opened)),
           ),
         ),
       ),
@@ -334,6 +336,23 @@ export function slowPanel(app: App, panels: LatencyPanels): Card {
     );
   });
   return panel;
+}
+
+/** What was read around it: the striking ones in words, all of them in a table that opens, and stays open with new data. */
+function readingsAround(each: SlowInference, opened: Set<number>): HTMLElement[] {
+  if (each.around.length === 0) return [];
+  const said = around.inWords(each.around);
+  const title = said.length > 0 ? `Around it: ${said.join(", ")}` : `Around it: ${count(each.around.length)} readings`;
+  const cells = (row: around.ReadingRow) => [row.device, row.figure, row.value, row.when].map((cell) => h("td", {}, cell));
+  const body = around.rows(each.around).map((row) => h("tr", {}, ...cells(row)));
+  const table = h("table", { class: "around-table" }, h("tbody", {}, ...body));
+  const details = h("details", { class: "around" }, h("summary", {}, title), table);
+  details.open = opened.has(each.sequence);
+  details.addEventListener("toggle", () => {
+    if (details.open) opened.add(each.sequence);
+    else opened.delete(each.sequence);
+  });
+  return [details];
 }
 
 function zoomTo(app: App, from: number, lengthMs: number): void {

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::args::{GlobalArgs, ImportArgs};
 use crate::exit::{Exit, Failure};
-use crate::recording::{append, open_store};
+use crate::recording::{append, open_store_to_record};
 use crate::terminal::{self, Terminal, WARN};
 
 /// A recording that is being made of a file.
@@ -49,7 +49,7 @@ pub fn file_name(args: &ImportArgs) -> String {
 impl Frame {
     pub fn begin(args: &ImportArgs, global: &GlobalArgs) -> Result<Self, Failure> {
         let started = now_nanos();
-        let store = open_store(global)?;
+        let store = open_store_to_record(global, args.encryption.encrypt)?;
         let name = file_name(args);
         let writer = store.begin(NewRecording {
             origin: "import".into(),

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use ortscope_core::identity::SessionId;
-use ortscope_core::schema::{InferenceRow, OperatorRow, SessionRow, Text};
-use ortscope_decode::etw::{FieldValue, Fields, Inference, OrtOperator, OrtRow, OrtSession};
+use ortscope_core::schema::{InferenceRow, KernelEventRow, OperatorRow, SessionRow, Text};
+use ortscope_decode::etw::{DeviceRow, FieldValue, Fields, Inference, OrtOperator, OrtRow, OrtSession};
 use ortscope_etl::payload::builtin::ort::OrtEvent;
 
 /// Sessions that are told apart: 65,536. Inferences of further ones are counted as lost.
@@ -194,6 +194,20 @@ impl Sessions {
 
 fn unnamed(pid: u32, session: u64) -> String {
     format!("session {session} of process {pid}")
+}
+
+/// What a device told of its power, in a trace or while it is watched.
+pub fn power_row(row: &DeviceRow) -> KernelEventRow {
+    KernelEventRow {
+        timestamp_ns: row.at_ns,
+        kind: "power".into(),
+        processor: Some(u64::from(row.cpu)),
+        pid: None,
+        tid: None,
+        duration_ns: None,
+        value: None,
+        detail: Some(format!("{} {} {}", row.provider, row.name, json(&row.fields)).into()),
+    }
 }
 
 /// The fields of an event as an object.

@@ -27,7 +27,7 @@ use crate::args::{GlobalArgs, ImportArgs};
 use crate::commands::etl;
 use crate::exit::{Exit, Failure};
 use crate::measure::progress::Progress;
-use crate::recording::{append, open_store};
+use crate::recording::{append, open_store_to_record};
 use crate::terminal::{self, Terminal, WARN};
 use crate::units;
 
@@ -48,7 +48,12 @@ pub struct Imported {
 }
 
 pub fn run(args: &ImportArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<Exit, Failure> {
-    let imported = import_trace(&open_store(global)?, &args.file, args.name.clone(), terminal)?;
+    let imported = import_trace(
+        &open_store_to_record(global, args.encryption.encrypt)?,
+        &args.file,
+        args.name.clone(),
+        terminal,
+    )?;
     let Imported { finished, mut document, lines, warnings, exit } = imported;
     if terminal.json {
         document["id"] = finished.id.into();

@@ -446,15 +446,6 @@ impl EtwSink for TraceRows<'_> {
 
     fn device(&mut self, row: &DeviceRow) {
         self.made.power_events += 1;
-        self.out.kernel(KernelEventRow {
-            timestamp_ns: row.at_ns,
-            kind: "power".into(),
-            processor: Some(u64::from(row.cpu)),
-            pid: None,
-            tid: None,
-            duration_ns: None,
-            value: None,
-            detail: Some(format!("{} {} {}", row.provider, row.name, sessions::json(&row.fields)).into()),
-        });
+        self.out.kernel(sessions::power_row(row));
     }
 }

@@ -90,6 +90,7 @@ fn begin_recording(
         origin: "run",
         name: args.save.as_deref(),
         never: args.no_save,
+        encrypt: args.encryption.encrypt,
         subject: names.join(", "),
         observed_words: 0,
     };
@@ -255,7 +256,7 @@ fn measure_one(
         Ok(directory) => directory,
         Err(error) => return not_measured(job, error.into()),
     };
-    let windows = directory.as_ref().map(tempfile::TempDir::path);
+    let windows = directory.as_ref().map(measure::PrivateDirectory::path);
     match work(job, windows, recording, interrupt, progress) {
         Ok(outcome) => {
             let mut result = RunResult::new(job.measured(), outcome);

@@ -14,7 +14,7 @@ use crate::args::{GlobalArgs, ServeArgs, StateArgs};
 use crate::exit::{Exit, Failure};
 use crate::measure::interrupt::Interrupt;
 use crate::observe::sweep_in_background;
-use crate::recording::open_store;
+use crate::recording::{open_store, open_store_to_record};
 use crate::settings;
 use crate::terminal::{self, DIM, Terminal, WARN};
 
@@ -25,6 +25,10 @@ const PERIOD: Duration = Duration::from_millis(100);
 
 impl From<ServerError> for Failure {
     fn from(error: ServerError) -> Self {
+        let error = match error {
+            ServerError::Store(error) => return error.into(),
+            error => error,
+        };
         match &error {
             ServerError::Unsafe(_) | ServerError::Tls(_) => Self::usage(error.to_string()),
             ServerError::Listen { source, .. } => {
@@ -65,7 +69,13 @@ fn serve(
     terminal: &Terminal,
 ) -> Result<Exit, Failure> {
     let plan = Plan::new(args, global)?;
-    let store = open_store(global)?;
+    let store = open_store_to_record(global, args.encryption.encrypt)?;
+    // A browser may need more than we do.
+    let places = [store.root().to_owned(), plan.state_directory.clone()];
+    match ortscope_sources::drop_unneeded_privileges(&places, !args.open) {
+        Ok(dropped) => tracing::info!(dropped, "capabilities that a server does not need were given up"),
+        Err(problem) => tracing::warn!("rights that are not needed could not be given up: {problem}"),
+    }
     sweep_in_background();
     let mut watching = if recordings.is_empty() || args.live {
         let push = crate::push::live(&args.push, global)?;

@@ -100,26 +100,26 @@ pub(super) fn unavailable(
     left_out: &mut Vec<String>,
 ) -> Result<Vec<UnavailableReport>, ReportError> {
     type Key = (String, String, Option<String>);
-    // Nanoseconds without a value; `None` when an interval has no end.
-    let mut gaps: BTreeMap<Key, Option<u64>> = BTreeMap::new();
+    // Nanoseconds without a value, and whether an interval has no end yet. Its end is told by a row of its own.
+    let mut gaps: BTreeMap<Key, (u64, bool)> = BTreeMap::new();
     let mut more = 0;
     reader.each_row(|row: UnavailabilityRow| {
         let key = (clean(&row.track, 100), cleaned(&row.reason), row.hint.as_deref().map(cleaned));
-        let lasted = row.to_ns.map(|to| to.saturating_sub(row.from_ns));
         if gaps.len() >= MOST_HELD && !gaps.contains_key(&key) {
             more += 1;
             return;
         }
-        let sum = gaps.entry(key).or_insert(Some(0));
-        *sum = sum.zip(lasted).map(|(sum, lasted)| sum.saturating_add(lasted));
+        let (sum, is_open) = gaps.entry(key).or_default();
+        *is_open = row.to_ns.is_none();
+        *sum = sum.saturating_add(row.to_ns.map_or(0, |to| to.saturating_sub(row.from_ns)));
     })?;
     let mut list: Vec<UnavailableReport> = gaps
         .into_iter()
-        .map(|((metric, reason, hint), gap)| UnavailableReport {
+        .map(|((metric, reason, hint), (gap_ns, is_open))| UnavailableReport {
             metric,
             reason,
             hint,
-            seconds: gap.map(|ns| ns as f64 / 1e9),
+            seconds: (!is_open).then_some(gap_ns as f64 / 1e9),
         })
         .collect();
     for entry in &document.unavailable {

@@ -68,6 +68,7 @@ pub fn manifest() -> Manifest {
             rows: BTreeMap::new(),
             reason: "the median is known as well as asked".into(),
         }),
+        encryption: None,
     }
 }
 

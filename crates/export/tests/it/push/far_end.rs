@@ -34,7 +34,12 @@ pub struct FarEnd {
 impl FarEnd {
     /// Says these one after the other, then 200.
     pub fn start(says: Vec<Say>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::start_at("127.0.0.1:0", says)
+    }
+
+    /// The same where another one was.
+    pub fn start_at(address: &str, says: Vec<Say>) -> Self {
+        let listener = TcpListener::bind(address).unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, requests) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
         let (is_over, kept) = (Arc::clone(&stop), Arc::clone(&requests));
@@ -52,6 +57,10 @@ impl FarEnd {
             })
             .unwrap();
         Self { address, stop, requests, thread }
+    }
+
+    pub fn address(&self) -> String {
+        self.address.to_string()
     }
 
     pub fn url(&self, path: &str) -> String {

@@ -3,6 +3,7 @@
 mod far_end;
 mod grafana;
 mod otlp;
+mod outage;
 mod prometheus;
 mod servers;
 

@@ -57,6 +57,21 @@ pub trait StateApi: Send {
     fn is_last_resort(&self) -> bool;
     /// `None` for an adapter that it does not know, or that tells nothing.
     fn state(&mut self, id: u64) -> Option<AdapterState>;
+    /// What processes do on an adapter; `None` if it does not tell that.
+    fn processes(&mut self, _id: u64) -> Option<Vec<ProcessState>> {
+        None
+    }
+}
+
+/// What one process does on an adapter.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ProcessState {
+    pub pid: u32,
+    /// Nanoseconds in which each engine worked for it.
+    pub engines_ns: Vec<u64>,
+    /// Resident, in the adapter's own memory and in that of the machine.
+    pub used_bytes: Option<u64>,
+    pub committed_bytes: Option<u64>,
 }
 
 /// Which counter set.

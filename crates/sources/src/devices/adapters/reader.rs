@@ -24,6 +24,8 @@ pub(super) struct Adapters {
     counters: Option<Box<dyn CounterApi>>,
     /// What engines had done at the last round, and when, by source and adapter.
     last: BTreeMap<(&'static str, AdapterId), (u64, Vec<u64>)>,
+    /// The same of each process, where the adapters tell it.
+    last_of_processes: BTreeMap<(AdapterId, u32), (u64, Vec<u64>)>,
     /// Zones that have shown another temperature than their first: others are placeholders of the firmware.
     zones: BTreeMap<String, (f64, bool)>,
     told: bool,
@@ -47,8 +49,18 @@ impl Adapters {
         states: Vec<Box<dyn StateApi>>,
         counters: Option<Box<dyn CounterApi>>,
     ) -> Self {
-        let (last, zones) = (BTreeMap::new(), BTreeMap::new());
-        Self { names, described, totals, told_elsewhere, states, counters, last, zones, told: false }
+        Self {
+            names,
+            described,
+            totals,
+            told_elsewhere,
+            states,
+            counters,
+            last: BTreeMap::new(),
+            last_of_processes: BTreeMap::new(),
+            zones: BTreeMap::new(),
+            told: false,
+        }
     }
 
     /// What this Windows does not tell.
@@ -108,19 +120,46 @@ impl Adapters {
                     told.busy.insert(*id);
                     continue;
                 };
-                let passed = (at_ns - since_ns) as f64;
-                // A count that went back belongs to a driver that was loaded again.
-                let ratios = engines_ns
-                    .iter()
-                    .zip(&before)
-                    .map(|(now, before)| now.saturating_sub(*before) as f64 / passed);
-                let Some(busiest) = ratios.reduce(f64::max).filter(|ratio| *ratio <= MOST_RATIO) else {
-                    continue;
-                };
-                tell(device, "utilization_ratio", busiest.min(1.0), source);
+                let Some(busiest) = busiest(&before, &engines_ns, at_ns - since_ns) else { continue };
+                tell(device, "utilization_ratio", busiest, source);
                 told.busy.insert(*id);
             }
         }
+    }
+
+    /// Processes by what adapters tell of themselves, where the system's counters do not. Whether one told it.
+    fn by_process_states(&mut self, at_ns: u64, tell: &mut Tell<'_>) -> bool {
+        let mut now = BTreeMap::new();
+        let mut is_told = false;
+        for states in &mut self.states {
+            let source = states.source();
+            for (id, device) in &self.names {
+                let Some(processes) = states.processes(id.0) else { continue };
+                is_told = true;
+                for process in processes.into_iter().take(MOST_PROCESSES) {
+                    let whose = format!("process-{}/{device}", process.pid);
+                    for (metric, bytes) in [
+                        ("memory_used_bytes", process.used_bytes),
+                        ("memory_committed_bytes", process.committed_bytes),
+                    ] {
+                        if let Some(bytes) = bytes.filter(|bytes| *bytes > 0) {
+                            tell(&whose, metric, bytes as f64, source);
+                        }
+                    }
+                    let key = (*id, process.pid);
+                    if let Some((since_ns, before)) =
+                        self.last_of_processes.get(&key).filter(|(since_ns, _)| *since_ns < at_ns)
+                        && let Some(ratio) = busiest(before, &process.engines_ns, at_ns - since_ns)
+                        && ratio > 0.0
+                    {
+                        tell(&whose, "utilization_ratio", ratio, source);
+                    }
+                    now.insert(key, (at_ns, process.engines_ns));
+                }
+            }
+        }
+        self.last_of_processes = now;
+        is_told
     }
 
     /// How busy engines are by the system's counters: adapters that others did not tell, and processes. The error says why not.
@@ -235,6 +274,14 @@ impl Adapters {
     }
 }
 
+/// The share of the time that passed in which the busiest engine worked; `None` for a time that cannot be.
+fn busiest(before: &[u64], now: &[u64], passed_ns: u64) -> Option<f64> {
+    // A count that went back belongs to a driver that was loaded again.
+    let ratios =
+        now.iter().zip(before).map(|(now, before)| now.saturating_sub(*before) as f64 / passed_ns as f64);
+    ratios.reduce(f64::max).filter(|ratio| *ratio <= MOST_RATIO).map(|ratio| ratio.min(1.0))
+}
+
 /// `0,3` is the fourth processor of the first group. Sums have names of their own.
 fn cpu_of(instance: &str) -> Option<String> {
     let (group, number) = instance.split_once(',')?;
@@ -271,7 +318,9 @@ impl Reader for Adapters {
         };
         if let Err(why) = answered {
             self.by_states(at_ns, true, &mut told, &mut tell);
-            if !std::mem::replace(&mut self.told, true) {
+            let has_processes = self.by_process_states(at_ns, &mut tell);
+            let has_all = has_processes && told.busy.len() >= self.names.len();
+            if !has_all && !std::mem::replace(&mut self.told, true) {
                 let what = if told.busy.len() >= self.names.len() { "gpu_processes" } else { "gpu" };
                 let hint = "a driver with WDDM 2.0 or MCDM has them, virtual machines may not; \
                             `typeperf -q \"GPU Engine\"` lists them";

@@ -38,6 +38,16 @@ impl StateApi for Own {
             hertz: Some(9.5e8),
         })
     }
+
+    fn processes(&mut self, id: u64) -> Option<Vec<ProcessState>> {
+        let state = ProcessState {
+            pid: 42,
+            engines_ns: vec![5, self.2 / 2],
+            used_bytes: Some(11),
+            committed_bytes: Some(0),
+        };
+        (id == self.0 && self.1 == "dxcore").then(|| vec![state])
+    }
 }
 
 struct Counters {
@@ -153,6 +163,27 @@ fn without_counters_the_last_resort_tells_adapters() {
     // A unit that makes an engine work longer than the time that passed is not believed.
     let (told, _) = read_at(&mut found, SECOND + SECOND / 10 + 1);
     assert!(told.iter().all(|line| !line.starts_with("npu0 utilization")), "{told:?}");
+}
+
+/// Adapters of Windows 11 24H2 tell processes themselves; asked only where the system's counters do not.
+#[test]
+fn without_counters_adapters_tell_their_processes() {
+    let states = || -> Vec<Box<dyn StateApi>> { vec![Box::new(Own(0xD000, "dxcore", 0))] };
+    let mut found = Found::default();
+    let counters = Counters { kelvin: 300.0, fails: true };
+    find(&mut Api(Ok(adapters()), 26100, states()), Ok(Box::new(counters)), 0, &mut found);
+    let (told, lost) = read_at(&mut found, SECOND);
+    assert!(told.iter().all(|line| !line.contains("process-42/npu0 utilization")), "{told:?}");
+    assert_eq!(lost.len(), 1, "the GPU is told by nobody: {lost:?}");
+    let (told, _) = read_at(&mut found, SECOND + SECOND / 10);
+    let of_process: Vec<&String> = told.iter().filter(|line| line.starts_with("process-42/")).collect();
+    assert_eq!(of_process, ["process-42/npu0 memory_used_bytes 11", "process-42/npu0 utilization_ratio 0.3"]);
+
+    let mut found = Found::default();
+    let counters = Counters { kelvin: 300.0, fails: false };
+    find(&mut Api(Ok(adapters()), 26100, states()), Ok(Box::new(counters)), 0, &mut found);
+    let (told, _) = read_at(&mut found, SECOND);
+    assert!(told.iter().all(|line| !line.starts_with("process-42/")), "{told:?}");
 }
 
 #[test]

@@ -1,28 +1,24 @@
 //! NVIDIA's GPUs by their own library, which is loaded if it is there.
 //!
-//! Its calls have hung, and have taken programs with them, when a driver was reset. They are made by a thread of their
-//! own, in this process and never in an observed one; who does not get an answer goes on without.
+//! Its calls are made by a thread of their own ([`asked`]).
 
 mod card;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel};
-use std::thread;
-use std::time::Duration;
 
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Nvml, cuda_driver_version_major, cuda_driver_version_minor};
 use ortscope_core::clock::now_nanos;
 
 use self::card::{Absent, Card, Told};
-use super::{Found, Missing, Reader, Reading};
+use super::asked::{self, Asked, NotStarted, Thread};
+use super::presence::Presence;
+use super::{Back, Found, Missing, Reader, Reading};
 
-/// The library starts within this, or it is left alone.
-const STARTS_WITHIN: Duration = Duration::from_secs(3);
-/// An answer that takes longer is a call that hangs.
-const ANSWERS_WITHIN_NANOS: u64 = 2_000_000_000;
 const MOST_GPUS: u32 = 64;
+/// A card that was lost is asked again this often: after a reset it may be there.
+const ASK_AGAIN_NANOS: u64 = 1_000_000_000;
 
 /// Where the library is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +36,7 @@ struct Round {
     at_ns: u64,
     readings: Vec<(usize, Told)>,
     lost: Vec<Missing>,
+    back: Vec<Back>,
 }
 
 /// What the library shows when it has started.
@@ -54,11 +51,8 @@ struct Nvidia {
     names: Vec<String>,
     versions: Vec<String>,
     devices: Vec<String>,
-    ask: SyncSender<()>,
-    answers: Receiver<Round>,
-    /// When a question was asked that has no answer yet.
-    asked_ns: Option<u64>,
-    told_silence: bool,
+    library: Asked<Round>,
+    back: Vec<Back>,
 }
 
 fn missing(why: String, hint: &str) -> Missing {
@@ -70,64 +64,51 @@ pub(super) fn find(library: &NvmlLibrary, found: &mut Found) -> Option<usize> {
     if *library == NvmlLibrary::None {
         return None;
     }
-    let mut gpus = 0;
-    let (say, hear) = sync_channel(1);
-    let (ask, asked) = sync_channel(1);
-    let (answer, answers) = sync_channel(4);
     let library = library.clone();
-    let work = move || serve(&library, &say, &asked, &answer);
-    if let Err(error) = thread::Builder::new().name("nvml".to_owned()).spawn(work) {
-        found
-            .missing
-            .push(missing(format!("no thread for NVML could be started: {error}"), "are there too many?"));
+    let started = asked::start("nvml", "NVIDIA's library", move |thread| serve(&library, &thread));
+    let (started, library) = match started {
+        Ok((Ok(started), library)) => (started, library),
+        Ok((Err(NvmlError::LibloadingError(_)), _)) => return None,
+        other => {
+            found.missing.push(why_not(other.map(|(said, _)| said)));
+            return Some(0);
+        }
+    };
+    let gpus = started.names.len();
+    found.missing.extend(started.missing);
+    if gpus == 0 {
+        let why = "NVIDIA's driver shows no GPU".to_owned();
+        found.missing.push(missing(why, "in a container: --gpus all"));
         return Some(0);
     }
-    match hear.recv_timeout(STARTS_WITHIN) {
-        Ok(Ok(started)) => {
-            gpus = started.names.len();
-            found.missing.extend(started.missing);
-            if gpus == 0 {
-                let why = "NVIDIA's driver shows no GPU".to_owned();
-                found.missing.push(missing(why, "in a container: --gpus all"));
-                return Some(0);
-            }
-            let devices = (0..gpus).map(|number| format!("gpu{number}")).collect();
-            let Started { names, versions, .. } = started;
-            found.readers.push(Box::new(Nvidia {
-                names,
-                versions,
-                devices,
-                ask,
-                answers,
-                asked_ns: None,
-                told_silence: false,
-            }));
-        }
-        Ok(Err(NvmlError::LibloadingError(_))) => return None,
-        Ok(Err(error)) => {
-            let why = format!("NVIDIA's library does not start: {error}");
-            let hint = "`nvidia-smi` says more; library and kernel module must be of one version";
-            found.missing.push(missing(why, hint));
-        }
-        Err(RecvTimeoutError::Timeout) => {
-            let why = format!("NVIDIA's library did not start within {} s", STARTS_WITHIN.as_secs());
-            found.missing.push(missing(why, "does `nvidia-smi` answer? The driver may need a restart"));
-        }
-        Err(RecvTimeoutError::Disconnected) => {
-            let why = "NVIDIA's library failed while it started".to_owned();
-            found.missing.push(missing(why, "`nvidia-smi` says more"));
-        }
-    }
+    let devices = (0..gpus).map(|number| format!("gpu{number}")).collect();
+    let Started { names, versions, .. } = started;
+    found.readers.push(Box::new(Nvidia { names, versions, devices, library, back: Vec::new() }));
     Some(gpus)
 }
 
+fn why_not(started: Result<Result<Started, NvmlError>, NotStarted>) -> Missing {
+    match started {
+        Err(NotStarted::NoThread(error)) => {
+            missing(format!("no thread for NVML could be started: {error}"), "are there too many?")
+        }
+        Err(NotStarted::Hangs) => missing(
+            format!("NVIDIA's library did not start within {} s", asked::STARTS_WITHIN.as_secs()),
+            "does `nvidia-smi` answer? The driver may need a restart",
+        ),
+        Ok(Err(error)) => missing(
+            format!("NVIDIA's library does not start: {error}"),
+            "`nvidia-smi` says more; library and kernel module must be of one version",
+        ),
+        Err(NotStarted::Failed) | Ok(Ok(_)) => {
+            missing("NVIDIA's library failed while it started".to_owned(), "`nvidia-smi` says more")
+        }
+    }
+}
+
 /// The thread that asks the library.
-fn serve(
-    library: &NvmlLibrary,
-    say: &SyncSender<Result<Started, NvmlError>>,
-    asked: &Receiver<()>,
-    answer: &SyncSender<Round>,
-) {
+fn serve(library: &NvmlLibrary, thread: &Thread<Result<Started, NvmlError>, Round>) {
+    let Thread { say, asked, answer } = thread;
     let mut builder = Nvml::builder();
     if let NvmlLibrary::At(path) = library {
         builder.lib_path(path.as_os_str());
@@ -174,21 +155,36 @@ fn serve(
     if say.send(Ok(started)).is_err() {
         return;
     }
+    let mut presences: Vec<(Presence, u64)> = cards.iter().map(|_| (Presence::default(), 0)).collect();
     while asked.recv().is_ok() {
         let mut round = Round { at_ns: now_nanos(), ..Round::default() };
-        for (number, place) in cards.iter_mut().enumerate() {
+        for ((number, place), (presence, asked_ns)) in cards.iter_mut().enumerate().zip(&mut presences) {
+            if place.is_none() && round.at_ns.saturating_sub(*asked_ns) >= ASK_AGAIN_NANOS {
+                *asked_ns = round.at_ns;
+                *place = again(&nvml, number);
+            }
             let Some(card) = place else { continue };
             let readings = &mut round.readings;
             let mut tell = |told: Told| readings.push((number, told));
-            if let Err(error) = card.read(round.at_ns, &mut Absent::new(), &mut tell) {
-                round.lost.push(gone(number, &error));
-                *place = None;
+            match card.read(round.at_ns, &mut Absent::new(), &mut tell) {
+                Ok(()) => presence.find(round.at_ns, &mut round.back),
+                Err(error) => {
+                    presence.lose(round.at_ns, || gone(number, &error), &mut round.lost);
+                    (*place, *asked_ns) = (None, round.at_ns);
+                }
             }
         }
         if answer.send(round).is_err() {
             return;
         }
     }
+}
+
+/// A card that was lost, if it answers. What it told before begins anew.
+fn again(nvml: &Nvml, number: usize) -> Option<Card<'_>> {
+    let mut card = Card::new(nvml, nvml.device_by_index(number as u32).ok()?);
+    card.read(now_nanos(), &mut Absent::new(), &mut |_| {}).ok()?;
+    Some(card)
 }
 
 fn versions(nvml: &Nvml) -> Vec<String> {
@@ -225,43 +221,22 @@ impl Reader for Nvidia {
     }
 
     fn read(&mut self, at_ns: u64, out: &mut dyn FnMut(Reading<'_>), lost: &mut Vec<Missing>) {
+        let (devices, cards_back) = (&self.devices, &mut self.back);
         let silent = |why: String| missing(why, "does `nvidia-smi` answer? The driver may need a restart");
-        loop {
-            match self.answers.try_recv() {
-                Ok(round) => {
-                    self.asked_ns = None;
-                    self.told_silence = false;
-                    for (number, Told { pid, metric, value }) in round.readings {
-                        let Some(device) = self.devices.get(number) else { continue };
-                        let whose = pid.map(|pid| format!("process-{pid}/{device}"));
-                        let device = whose.as_ref().unwrap_or(device);
-                        out(Reading { at_ns: round.at_ns, device, metric, value, source: "nvml" });
-                    }
-                    lost.extend(round.lost);
-                }
-                Err(TryRecvError::Empty) => break,
-                Err(TryRecvError::Disconnected) => {
-                    if !std::mem::replace(&mut self.told_silence, true) {
-                        lost.push(silent("NVIDIA's library failed while it was asked".to_owned()));
-                    }
-                    return;
-                }
+        self.library.round(at_ns, silent, lost, |round, lost| {
+            cards_back.extend(round.back);
+            for (number, Told { pid, metric, value }) in round.readings {
+                let Some(device) = devices.get(number) else { continue };
+                let whose = pid.map(|pid| format!("process-{pid}/{device}"));
+                let device = whose.as_ref().unwrap_or(device);
+                out(Reading { at_ns: round.at_ns, device, metric, value, source: "nvml" });
             }
-        }
-        if let Some(asked_ns) = self.asked_ns {
-            let silence_ns = at_ns.saturating_sub(asked_ns);
-            if silence_ns >= ANSWERS_WITHIN_NANOS && !std::mem::replace(&mut self.told_silence, true) {
-                lost.push(silent(format!(
-                    "NVIDIA's library has not answered for {:.1} s",
-                    silence_ns as f64 / 1e9
-                )));
-            }
-            return;
-        }
-        // The answer is there at the next round.
-        match self.ask.try_send(()) {
-            Ok(()) | Err(TrySendError::Full(())) => self.asked_ns = Some(at_ns),
-            Err(TrySendError::Disconnected(())) => {}
-        }
+            lost.extend(round.lost);
+        });
+    }
+
+    fn came_back(&mut self, back: &mut Vec<Back>) {
+        self.library.came_back(back);
+        back.append(&mut self.back);
     }
 }

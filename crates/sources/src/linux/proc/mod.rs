@@ -26,6 +26,7 @@ mod topology;
 
 use std::os::fd::{AsFd, OwnedFd};
 
+use ortscope_core::clock::{ClockReading, WallAnchor};
 use ortscope_core::metric::Availability;
 use ortscope_core::schema::{ProcessSampleRow, SystemSampleRow};
 use ortscope_decode::procfs;
@@ -297,6 +298,16 @@ impl ProcessBackend for ProcBackend {
         environment.read(&mut self.buffer, tell);
     }
 
+    fn clocks(&mut self) -> Option<ClockReading> {
+        let anchor = WallAnchor::now();
+        Some(ClockReading {
+            monotonic_nanos: anchor.monotonic_nanos,
+            boot_nanos: boot_nanos(),
+            unix_nanos: anchor.unix_nanos,
+            error_nanos: anchor.error_nanos,
+        })
+    }
+
     fn own_cpu_nanos(&mut self) -> Option<u64> {
         clock::thread_cpu_nanos()
     }
@@ -307,13 +318,17 @@ impl ProcessBackend for ProcBackend {
     }
 }
 
-/// Wall time of a moment that is so long after boot, suspended time included.
-fn create_time(since_boot_nanos: u64) -> Option<u64> {
+/// Time since boot, suspended time included.
+fn boot_nanos() -> Option<u64> {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    let now = u64::try_from(time.tv_sec).ok()?.checked_mul(1_000_000_000)?;
-    let now = now.checked_add(u64::try_from(time.tv_nsec).ok()?)?;
-    let wall = ortscope_core::clock::WallAnchor::now().unix_nanos;
-    wall.checked_sub(now)?.checked_add(since_boot_nanos)
+    let seconds = u64::try_from(time.tv_sec).ok()?.checked_mul(1_000_000_000)?;
+    seconds.checked_add(u64::try_from(time.tv_nsec).ok()?)
+}
+
+/// Wall time of a moment that is so long after boot.
+fn create_time(since_boot_nanos: u64) -> Option<u64> {
+    let wall = WallAnchor::now().unix_nanos;
+    wall.checked_sub(boot_nanos()?)?.checked_add(since_boot_nanos)
 }
 
 #[cfg(test)]

@@ -1,0 +1,117 @@
+//! One writer and one reader of a ring, in every order in which their steps can meet: nothing arrives damaged, twice or out
+//! of order; what does not arrive is counted; room is used again only when it was freed; a close is seen behind all that
+//! was written.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test --release` in this directory. The rings are as small as a model needs: 128 bytes, so
+//! that four frames of 32 bytes go around.
+#![cfg(loom)]
+
+use loom::model::Builder;
+use loom::thread;
+use ortscope_channel::{FrameKind, RingReader, RingWriter, ring_in_a_model};
+
+/// A frame of 32 bytes with its header.
+const PAYLOAD: usize = 16;
+
+/// Tries all orders with at most so many changes of thread that nothing forced. Loom's own advice is two or three.
+fn model(check: impl Fn() + Sync + Send + 'static) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(check);
+}
+
+fn put(writer: &mut RingWriter, number: u8) -> bool {
+    writer.try_write(FrameKind::INFERENCE, &[number; PAYLOAD])
+}
+
+/// Reads what is there, checks every frame and frees its room.
+fn take(reader: &mut RingReader, seen: &mut Vec<u8>) {
+    let outcome = reader.read(|kind, payload| {
+        assert_eq!((kind, payload.len()), (FrameKind::INFERENCE, PAYLOAD));
+        assert!(payload.iter().all(|byte| *byte == payload[0]), "a torn frame");
+        seen.push(payload[0]);
+    });
+    assert!(!outcome.damaged);
+    reader.mark();
+    reader.release();
+}
+
+#[test]
+fn frames_arrive_whole_and_in_order_while_they_are_written() {
+    model(|| {
+        let (mut writer, mut reader) = ring_in_a_model(128);
+        let writing = thread::spawn(move || {
+            assert!((1..=3).all(|number| put(&mut writer, number)), "three fit");
+        });
+        let mut seen = Vec::new();
+        take(&mut reader, &mut seen);
+        take(&mut reader, &mut seen);
+        writing.join().unwrap();
+        take(&mut reader, &mut seen);
+        assert_eq!(seen, [1, 2, 3]);
+        assert!(reader.is_finished(), "the writer was dropped, which closes the ring");
+    });
+}
+
+#[test]
+fn room_is_used_again_only_when_it_was_freed_and_what_is_dropped_is_counted() {
+    model(|| {
+        let (mut writer, mut reader) = ring_in_a_model(64);
+        // Two fit. More go around only into room that the reader has freed.
+        assert!(put(&mut writer, 1) && put(&mut writer, 2));
+        let writing =
+            thread::spawn(move || (3..=4).filter(|number| put(&mut writer, *number)).collect::<Vec<u8>>());
+        let mut seen = Vec::new();
+        take(&mut reader, &mut seen);
+        take(&mut reader, &mut seen);
+        let written = writing.join().unwrap();
+        take(&mut reader, &mut seen);
+        let expected: Vec<u8> = [1, 2].into_iter().chain(written.iter().copied()).collect();
+        assert_eq!(seen, expected);
+        let lost: u64 = reader.take_new_losses().values().sum();
+        assert_eq!(lost, 2 - written.len() as u64, "every drop is counted");
+    });
+}
+
+#[test]
+fn the_end_of_the_ring_is_padded_when_a_frame_does_not_fit_there() {
+    model(|| {
+        let (mut writer, mut reader) = ring_in_a_model(128);
+        // 40 bytes each: the third begins at 80, the fourth would be split at 128.
+        let long =
+            |writer: &mut RingWriter, number: u8| writer.try_write(FrameKind::INFERENCE, &[number; 24]);
+        assert!(long(&mut writer, 1) && long(&mut writer, 2));
+        let mut seen = Vec::new();
+        let mut take = move |reader: &mut RingReader| {
+            let outcome = reader.read(|_, payload| seen.push(payload[0]));
+            assert!(!outcome.damaged);
+            reader.mark();
+            reader.release();
+            seen.clone()
+        };
+        take(&mut reader);
+        let writing = thread::spawn(move || (3..=4).filter(|number| long(&mut writer, *number)).count());
+        take(&mut reader);
+        let written = writing.join().unwrap();
+        let seen = take(&mut reader);
+        assert_eq!(seen, &[1, 2, 3, 4][..2 + written]);
+    });
+}
+
+#[test]
+fn who_sees_a_ring_closed_has_seen_all_that_was_written() {
+    model(|| {
+        let (mut writer, mut reader) = ring_in_a_model(64);
+        let writing = thread::spawn(move || {
+            assert!(put(&mut writer, 1));
+            drop(writer);
+        });
+        let mut seen = Vec::new();
+        if reader.is_closed() {
+            take(&mut reader, &mut seen);
+            assert_eq!(seen, [1]);
+            assert!(reader.is_finished());
+        }
+        writing.join().unwrap();
+    });
+}

@@ -1,0 +1,86 @@
+//! A disk that does not keep up, or that refuses to sync: appending goes on, and neither memory nor open files grow.
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ortscope_channel::disk::{Change, Witness, watch};
+use ortscope_channel::journal::{JournalOptions, JournalWriter};
+use support::{read_all, samples};
+
+const FILE_BYTES: u64 = 256 << 10;
+/// Linux maps this much around a page that is touched.
+const AROUND_BYTES: u64 = 64 << 10;
+
+/// Refuses the syncs of the background, as a disk does that is about to fail.
+#[derive(Debug)]
+struct NeverSyncs;
+
+impl Witness for NeverSyncs {
+    fn before(&self, change: &Change<'_>) -> std::io::Result<()> {
+        let is_background = std::thread::current().name() == Some("journal-sync");
+        match change {
+            Change::Sync(_) if is_background => Err(ErrorKind::Other.into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn after(&self, _: &Change<'_>) {}
+}
+
+/// (mapped journal files, resident bytes of them) of this process.
+fn mapped(directory: &Path) -> (u64, u64) {
+    let maps = std::fs::read_to_string("/proc/self/smaps").expect("Linux has it");
+    let (mut files, mut bytes, mut is_ours) = (0, 0, false);
+    for line in maps.lines() {
+        // The line of a mapping begins with its addresses.
+        if line.split(' ').next().is_some_and(|first| first.contains('-') && !first.ends_with(':')) {
+            is_ours = line.contains(&*directory.to_string_lossy());
+            files += u64::from(is_ours);
+        } else if let Some(rest) = line.strip_prefix("Rss:").filter(|_| is_ours) {
+            let number = rest.trim().trim_end_matches("kB").trim();
+            bytes += number.parse::<u64>().expect("a number") * 1024;
+        }
+    }
+    (files, bytes)
+}
+
+/// Files that were full but not synced stayed mapped, with all their pages: 105 MB for a day of recording on a machine
+/// with a slow disk where another one took 63 MB, and without a bound on a disk that refuses every sync.
+#[test]
+fn files_that_wait_for_the_disk_take_no_memory_and_are_bounded() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("journal");
+    let options = JournalOptions { file_bytes: FILE_BYTES, sync_period: Duration::from_millis(1) };
+    let watched = watch(directory.path(), Arc::new(NeverSyncs));
+    let mut journal = JournalWriter::create(&path, options).unwrap();
+    let mut batches = 0;
+    let mut most = (0, 0);
+    while journal.file_number() < 160 {
+        let before = journal.file_number();
+        journal.append(&samples(batches, 200)).unwrap();
+        batches += 1;
+        if journal.file_number() != before {
+            let now = mapped(&path);
+            most = (most.0.max(now.0), most.1.max(now.1));
+        }
+    }
+    // Those that wait, the one in use, the next; and those that a sync that is under way still holds.
+    assert!(most.0 <= 2 * 34 + 1, "{} files are mapped", most.0);
+    // In use: one or two files; of each that waits the few pages that the system maps around the one that is looked at.
+    assert!(most.1 <= 3 * FILE_BYTES + 70 * AROUND_BYTES, "{} bytes are resident", most.1);
+    drop(watched);
+    // The first problem is told, once; then the rest is safe.
+    let error = journal.sync().unwrap_err();
+    assert!(error.to_string().contains("not safe") && !error.to_string().contains('\n'), "{error}");
+    // One that the background began before may still tell its own.
+    assert!((0..10).any(|_| journal.sync().is_ok()), "the disk is in order again");
+    journal.seal().unwrap();
+    let (read, outcomes) = read_all(&path);
+    assert_eq!(read.len() as u64, batches, "nothing is lost");
+    assert!(outcomes.iter().all(|outcome| outcome.damaged_frames == 0));
+}

@@ -1,0 +1,133 @@
+//! What happens to clocks that are not ours: somebody sets the wall clock, the machine sleeps. Durations never come from
+//! them, but whoever puts a recording beside other logs must know.
+
+/// Readings of all clocks at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockReading {
+    pub monotonic_nanos: u64,
+    /// A clock that goes on while the machine sleeps; `None` where the system has none, or the monotonic one does.
+    pub boot_nanos: Option<u64>,
+    /// Wall time since 1970, and how well it is known.
+    pub unix_nanos: u64,
+    pub error_nanos: u64,
+}
+
+/// Something that happened between two readings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClockStep {
+    /// The machine slept: monotonic time stood still for so long.
+    Slept { nanos: u64 },
+    /// The wall clock was set forward by so much, or back.
+    WallSet { nanos: i64 },
+}
+
+/// Differences below are the drift that a clock is corrected by all the time (500 ppm), and the moments between readings.
+const SMALLEST_NANOS: u64 = 200_000_000;
+
+/// Looks at the clocks from time to time.
+#[derive(Debug, Default)]
+pub struct ClockWatch {
+    last: Option<ClockReading>,
+}
+
+impl ClockWatch {
+    /// What happened since the reading before.
+    pub fn look(&mut self, now: ClockReading) -> impl Iterator<Item = ClockStep> + use<> {
+        let steps = self.last.replace(now).map(|last| steps(last, now));
+        steps.into_iter().flatten().flatten()
+    }
+}
+
+fn steps(last: ClockReading, now: ClockReading) -> [Option<ClockStep>; 2] {
+    let elapsed = now.monotonic_nanos.saturating_sub(last.monotonic_nanos);
+    let slept = match (last.boot_nanos, now.boot_nanos) {
+        (Some(last), Some(now)) => now.saturating_sub(last).saturating_sub(elapsed),
+        _ => 0,
+    };
+    let wall = i128::from(now.unix_nanos) - i128::from(last.unix_nanos);
+    let set = wall - i128::from(elapsed) - i128::from(slept);
+    let certain = SMALLEST_NANOS + last.error_nanos + now.error_nanos;
+    [
+        (slept >= SMALLEST_NANOS).then_some(ClockStep::Slept { nanos: slept }),
+        (set.unsigned_abs() >= u128::from(certain)).then(|| ClockStep::WallSet {
+            nanos: i64::try_from(set).unwrap_or(if set < 0 { i64::MIN } else { i64::MAX }),
+        }),
+    ]
+}
+
+impl std::fmt::Display for ClockStep {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Slept { nanos } => {
+                write!(f, "the machine slept for {}; no time passed in this recording", length(*nanos))
+            }
+            Self::WallSet { nanos } => {
+                let way = if *nanos < 0 { "back" } else { "forward" };
+                write!(
+                    f,
+                    "the wall clock was set {way} by {}; durations are not affected",
+                    length(nanos.unsigned_abs())
+                )
+            }
+        }
+    }
+}
+
+fn length(nanos: u64) -> String {
+    let seconds = nanos as f64 / 1e9;
+    match seconds {
+        ..120.0 => format!("{seconds:.1} s"),
+        ..7200.0 => format!("{:.1} min", seconds / 60.0),
+        _ => format!("{:.1} h", seconds / 3600.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+    const HOUR: u64 = 3600 * SECOND;
+
+    fn reading(monotonic: u64, boot: Option<u64>, wall: u64) -> ClockReading {
+        ClockReading { monotonic_nanos: monotonic, boot_nanos: boot, unix_nanos: wall, error_nanos: 50 }
+    }
+
+    fn all(readings: &[ClockReading]) -> Vec<ClockStep> {
+        let mut watch = ClockWatch::default();
+        readings.iter().flat_map(|reading| watch.look(*reading)).collect()
+    }
+
+    #[test]
+    fn an_hour_forward_an_hour_back_and_a_night_asleep() {
+        let wall = 1_700_000_000 * SECOND;
+        let found = all(&[
+            reading(SECOND, Some(5 * SECOND), wall),
+            reading(2 * SECOND, Some(6 * SECOND), wall + SECOND),
+            reading(3 * SECOND, Some(7 * SECOND), wall + HOUR + 2 * SECOND),
+            reading(4 * SECOND, Some(8 * SECOND), wall + 3 * SECOND),
+            // Asleep for eight hours, which the wall clock knows.
+            reading(5 * SECOND, Some(9 * SECOND + 8 * HOUR), wall + 4 * SECOND + 8 * HOUR),
+        ]);
+        let hour = HOUR as i64;
+        let wanted = [
+            ClockStep::WallSet { nanos: hour },
+            ClockStep::WallSet { nanos: -hour },
+            ClockStep::Slept { nanos: 8 * HOUR },
+        ];
+        assert_eq!(found, wanted);
+        let words: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert!(words[0].contains("set forward by 60.0 min") && words[1].contains("set back by 60.0 min"));
+        assert!(words[2].contains("slept for 8.0 h"), "{words:?}");
+    }
+
+    #[test]
+    fn a_clock_that_is_corrected_slowly_and_one_that_is_missing_say_nothing() {
+        // 500 ppm for a minute, looked at every second; without a second clock.
+        let slewed =
+            |second: u64| reading(second * SECOND, None, 1000 * SECOND + second * (SECOND + 500_000));
+        assert_eq!(all(&(0..60).map(slewed).collect::<Vec<_>>()), []);
+        let extreme = [reading(u64::MAX, None, 0), reading(0, Some(7), u64::MAX)];
+        assert_eq!(all(&extreme), [ClockStep::WallSet { nanos: i64::MAX }]);
+    }
+}

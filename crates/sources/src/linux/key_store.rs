@@ -1,0 +1,107 @@
+//! The kernel's keyring of this user: memory that no file shows, until the machine is started anew.
+#![expect(unsafe_code, reason = "add_key and keyctl have no safe wrapper")]
+
+use std::ffi::{CString, c_long};
+use std::io;
+
+pub const NAME: &str = "the kernel's keyring";
+
+const TYPE: &std::ffi::CStr = c"user";
+const SESSION_KEYRING: c_long = -3;
+const USER_KEYRING: c_long = -4;
+const KEYCTL_LINK: c_long = 8;
+const KEYCTL_UNLINK: c_long = 9;
+const KEYCTL_SEARCH: c_long = 10;
+const KEYCTL_READ: c_long = 11;
+/// Longer secrets are none of ours.
+const MAX_BYTES: usize = 4096;
+
+fn in_words(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::ENOSYS) => "this kernel has none".into(),
+        Some(libc::EPERM | libc::EACCES) => {
+            "it is refused (a container's seccomp profile or another user's session)".into()
+        }
+        _ => error.to_string(),
+    }
+}
+
+fn answer(result: c_long) -> io::Result<c_long> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+fn keyctl(operation: c_long, a: c_long, b: c_long, c: c_long, d: c_long) -> io::Result<c_long> {
+    // SAFETY: numbers, or pointers to live memory of the length that is passed with them; the kernel checks the rest.
+    answer(unsafe { libc::syscall(libc::SYS_keyctl, operation, a, b, c, d) })
+}
+
+/// Keys of the user can be read only by who possesses them: by a link from the keyring of the session.
+fn possess() {
+    // Without it the calls below say what is missing.
+    keyctl(KEYCTL_LINK, USER_KEYRING, SESSION_KEYRING, 0, 0).ok();
+}
+
+fn find(name: &str) -> Result<Option<c_long>, String> {
+    possess();
+    let name = CString::new(name).map_err(|_| "the name has a zero in it".to_owned())?;
+    match keyctl(KEYCTL_SEARCH, USER_KEYRING, TYPE.as_ptr() as c_long, name.as_ptr() as c_long, 0) {
+        Ok(key) => Ok(Some(key)),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOKEY | libc::EKEYEXPIRED | libc::EKEYREVOKED)) => {
+            Ok(None)
+        }
+        Err(error) => Err(in_words(&error)),
+    }
+}
+
+pub fn read(name: &str) -> Result<Option<String>, String> {
+    let Some(key) = find(name)? else { return Ok(None) };
+    let mut bytes = vec![0u8; MAX_BYTES];
+    let length = keyctl(KEYCTL_READ, key, bytes.as_mut_ptr() as c_long, MAX_BYTES as c_long, 0)
+        .map_err(|error| in_words(&error))?;
+    bytes.truncate(usize::try_from(length).unwrap_or(0).min(MAX_BYTES));
+    String::from_utf8(bytes).map(Some).map_err(|_| "what it has is not text".into())
+}
+
+pub fn write(name: &str, secret: &str) -> Result<(), String> {
+    possess();
+    let name = CString::new(name).map_err(|_| "the name has a zero in it".to_owned())?;
+    // SAFETY: two texts that end in zeros and live memory with its length.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_add_key,
+            TYPE.as_ptr(),
+            name.as_ptr(),
+            secret.as_ptr(),
+            secret.len(),
+            USER_KEYRING,
+        )
+    };
+    answer(result).map(drop).map_err(|error| in_words(&error))
+}
+
+pub fn remove(name: &str) -> Result<bool, String> {
+    let Some(key) = find(name)? else { return Ok(false) };
+    keyctl(KEYCTL_UNLINK, key, USER_KEYRING, 0, 0).map(|_| true).map_err(|error| in_words(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where a sandbox refuses the keyring, that is what is said.
+    #[test]
+    fn a_secret_is_kept_found_replaced_and_removed_or_the_refusal_has_words() {
+        let name = format!("ortscope:test-{}", std::process::id());
+        if let Err(problem) = write(&name, "first") {
+            assert!(!problem.is_empty());
+            assert!(read(&name).is_err() || read(&name) == Ok(None));
+            return;
+        }
+        assert_eq!(read(&name), Ok(Some("first".into())));
+        write(&name, "second").expect("replaced");
+        assert_eq!(read(&name), Ok(Some("second".into())));
+        assert_eq!(remove(&name), Ok(true));
+        assert_eq!(read(&name), Ok(None));
+        assert_eq!(remove(&name), Ok(false));
+    }
+}

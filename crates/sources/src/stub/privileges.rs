@@ -1,0 +1,7 @@
+//! Rights of this system are not known.
+
+use std::path::PathBuf;
+
+pub fn drop_unneeded(_places: &[PathBuf], _never_more: bool) -> Result<u32, String> {
+    Ok(0)
+}

@@ -1,0 +1,118 @@
+// Stands in for AMD's management libraries: the functions that ortscope calls, with the signatures of amdsmi.h, or of
+// rocm_smi.h with FAKE_ROCM. FAKE_MODE, given to the compiler: "normal", "lost" (after FAKE_ROUNDS the card is gone), "hang"
+// (the question for energy after them never returns), "init" (it does not start), "start-hangs", "foreign" (its card has
+// another address), "wrong" (numbers of another version: watts instead of microwatts, no resolution), "reset" (the driver is
+// loaded again in the middle). With FAKE_PARTLY a function is missing.
+#include <string.h>
+#include <stdint.h>
+#include <unistd.h>
+
+#ifndef FAKE_ROUNDS
+#define FAKE_ROUNDS 6
+#endif
+
+#ifdef FAKE_ROCM
+enum { DONE = 0, NOT_SUPPORTED = 2, FILE_ERROR = 3, INIT_ERROR = 8, NOT_FOUND = 10 };
+#else
+enum { DONE = 0, NOT_SUPPORTED = 2, IO = 12, DRIVER_NOT_LOADED = 34, NOT_FOUND = 31 };
+#define FILE_ERROR IO
+#define INIT_ERROR DRIVER_NOT_LOADED
+#endif
+
+static int rounds;
+static uint64_t count = 1000000;
+
+static int is(const char *mode) { return strcmp(FAKE_MODE, mode) == 0; }
+
+static int start(void) {
+  if (is("start-hangs")) sleep(3600);
+  return is("init") ? INIT_ERROR : DONE;
+}
+
+// 15.3 microjoules a step, as real cards have; 2 J a question.
+static int energy(uint64_t *value, float *resolution, uint64_t *at) {
+  rounds++;
+  if (rounds > FAKE_ROUNDS && is("lost")) return FILE_ERROR;
+  if (rounds > FAKE_ROUNDS && is("hang")) sleep(3600);
+  if (rounds == 4 && is("reset")) count = 5;
+  count += 200000;
+  *value = count;
+  *resolution = is("wrong") ? 0.0f : 10.0f;
+  *at = 1;
+  return DONE;
+}
+
+typedef struct { uint32_t pid, pasid; uint64_t bytes, sdma; uint32_t occupancy; } process;
+
+static int processes(process *list, uint32_t *items) {
+  if (rounds > FAKE_ROUNDS && is("lost")) return FILE_ERROR;
+  if (!list || *items < 2) { *items = 2; return 11; }
+  *items = 2;
+  list[0] = (process){4242, 1, 768ull << 20, 0, 45};
+  // The second does not use the card.
+  list[1] = (process){4243, 1, 1ull << 20, 0, ~0u};
+  return DONE;
+}
+
+#ifdef FAKE_ROCM
+int rsmi_init(uint64_t flags) { (void)flags; return start(); }
+int rsmi_num_monitor_devices(uint32_t *devices) { *devices = 1; return DONE; }
+int rsmi_dev_pci_id_get(uint32_t card, uint64_t *address) {
+  // A number of a partition stands in bits 28 to 31.
+  *address = is("foreign") ? 0x9900 : 0x10000000 | 0x0300;
+  return card ? NOT_FOUND : DONE;
+}
+int rsmi_dev_energy_count_get(uint32_t card, uint64_t *value, float *resolution, uint64_t *at) {
+  (void)card;
+  return energy(value, resolution, at);
+}
+int rsmi_dev_power_cap_get(uint32_t card, uint32_t sensor, uint64_t *cap) {
+  (void)card; (void)sensor;
+  if (rounds > FAKE_ROUNDS && is("lost")) return FILE_ERROR;
+  *cap = 300000000;
+  return DONE;
+}
+int rsmi_compute_process_info_get(process *list, uint32_t *items) { return processes(list, items); }
+#ifndef FAKE_PARTLY
+int rsmi_compute_process_info_by_device_get(uint32_t pid, uint32_t card, process *one) {
+  (void)card;
+  if (pid != 4242) return NOT_FOUND;
+  *one = (process){4242, 1, 512ull << 20, 0, 40};
+  return DONE;
+}
+#endif
+#else
+int amdsmi_init(uint64_t flags) { return flags == 2 ? start() : 1; }
+int amdsmi_get_socket_handles(uint32_t *sockets, void **handles) {
+  if (handles) handles[0] = (void *)0x10;
+  *sockets = 1;
+  return DONE;
+}
+int amdsmi_get_processor_handles(void *socket, uint32_t *processors, void **handles) {
+  if (socket != (void *)0x10) return 1;
+  if (handles) handles[0] = (void *)0x20;
+  *processors = 1;
+  return DONE;
+}
+int amdsmi_get_gpu_device_bdf(void *card, uint64_t *address) {
+  *address = is("foreign") ? 0x9900 : 0x0300;
+  return card == (void *)0x20 ? DONE : 1;
+}
+int amdsmi_get_energy_count(void *card, uint64_t *value, float *resolution, uint64_t *at) {
+  return card == (void *)0x20 ? energy(value, resolution, at) : 1;
+}
+typedef struct { uint64_t cap, normal, dpm, least, most, reserved[3]; } caps;
+int amdsmi_get_power_cap_info(void *card, uint32_t sensor, caps *info) {
+  (void)sensor;
+  if (card != (void *)0x20) return 1;
+  if (rounds > FAKE_ROUNDS && is("lost")) return FILE_ERROR;
+  memset(info, 0, sizeof *info);
+  info->cap = is("wrong") ? 300 : 300000000;
+  return DONE;
+}
+#ifndef FAKE_PARTLY
+int amdsmi_get_gpu_compute_process_info(process *list, uint32_t *items) {
+  return is("wrong") ? NOT_SUPPORTED : processes(list, items);
+}
+#endif
+#endif

@@ -1,0 +1,65 @@
+//! The wall clock is set, the machine sleeps: no sample is lost or in the wrong place, and the recording says what happened.
+
+use ortscope_core::schema::{AnnotationRow, ProcessSampleRow, SystemSampleRow, WallAnchorRow};
+use ortscope_sources::SamplerOptions;
+
+use crate::world::{BEGIN, Event, FakeProcess, MS, SECOND, WALL_AHEAD, World, watch};
+
+const HOUR: u64 = 3600 * SECOND;
+
+#[test]
+fn an_hour_forward_an_hour_back_and_an_hour_asleep_are_events_and_nothing_else() {
+    let hour = HOUR as i64;
+    let world = World {
+        processes: [(7, FakeProcess::named("a", 1))].into(),
+        ends_after: 10 * SECOND - 20 * MS,
+        tells_ends: true,
+        script: vec![
+            (2500 * MS, Event::SetWall(hour)),
+            (4500 * MS, Event::SetWall(-hour)),
+            (6500 * MS, Event::Sleep(HOUR)),
+        ],
+        ..World::default()
+    };
+    let seen = watch(SamplerOptions::default(), world);
+    let rows = seen.rows::<ProcessSampleRow>();
+    assert_eq!(rows.len(), 500, "50 Hz for ten seconds");
+    assert!(rows.windows(2).all(|two| two[1].timestamp_ns - two[0].timestamp_ns == 20 * MS));
+    assert!(rows.windows(2).all(|two| two[1].cpu_time_ns >= two[0].cpu_time_ns));
+    assert_eq!(seen.rows::<SystemSampleRow>().len(), 100);
+    assert_eq!((seen.cost.late_ticks, seen.cost.skipped_ticks), (0, 0));
+
+    let events: Vec<AnnotationRow> =
+        seen.rows::<AnnotationRow>().into_iter().filter(|row| &*row.kind == "clock").collect();
+    let told: Vec<(u64, bool, bool)> = events
+        .iter()
+        .map(|row| {
+            let has = |words: &str| row.text.contains(words);
+            ((row.timestamp_ns - BEGIN) / SECOND, has("forward by 60.0 min"), has("back by 60.0 min"))
+        })
+        .collect();
+    assert_eq!(told, [(3, true, false), (5, false, true), (7, false, false)]);
+    assert!(events[2].text.starts_with("the machine slept for 60.0 min"), "{}", events[2].text);
+    // From each on, wall time is found by the anchor beside it.
+    let ahead: Vec<i64> = seen
+        .rows::<WallAnchorRow>()
+        .iter()
+        .map(|row| row.unix_ns as i64 - row.timestamp_ns as i64 - WALL_AHEAD)
+        .collect();
+    assert_eq!(ahead, [hour, 0, hour]);
+}
+
+/// Clocks of a real machine, for a moment: nothing is told that did not happen.
+#[test]
+fn an_ordinary_clock_says_nothing() {
+    let seen = watch(
+        SamplerOptions::default(),
+        World {
+            processes: [(7, FakeProcess::named("a", 1))].into(),
+            ends_after: 60 * SECOND,
+            ..World::default()
+        },
+    );
+    assert!(seen.rows::<AnnotationRow>().iter().all(|row| &*row.kind != "clock"));
+    assert!(seen.rows::<WallAnchorRow>().is_empty());
+}

@@ -1,0 +1,15 @@
+//! What is promised of sources when clocks, processes and devices misbehave (docs/RELIABILITY.md).
+#![cfg_attr(unix, expect(clippy::unwrap_used, reason = "helpers of tests"))]
+
+mod clocks;
+#[cfg(unix)]
+mod devices;
+mod processes;
+#[cfg(unix)]
+mod programs;
+#[cfg(target_os = "linux")]
+mod storm;
+#[path = "../sampler/world.rs"]
+#[allow(dead_code, reason = "shared with the tests of the sampler, which use the rest")]
+#[allow(clippy::allow_attributes, reason = "`expect` would fail there")]
+mod world;
