@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use fs_err::File;
 use ortscope_core::clock::now_nanos;
-use ortscope_core::identity::ProcessIdentity;
+use ortscope_core::identity::{ProcessIdentity, SessionId};
 
 use crate::disk::overwrite;
 use crate::fork_guard::Incarnation;
@@ -96,6 +96,16 @@ impl Drop for ChannelHome {
             remove(&self.directory, self.owner.take()).ok();
         }
     }
+}
+
+/// The name of a process's session, made from the names of its directory and of the one above. Whoever reads the rings
+/// gives the same ones, so that a row which is both in a journal and in a ring is known to be one.
+pub fn session_of_process(directory: &Path, session: usize) -> SessionId {
+    let last = |path: Option<&Path>| path.and_then(Path::file_name).unwrap_or_default().to_owned();
+    let (home, process) = (last(directory.parent()), last(Some(directory)));
+    let number = session.to_string();
+    let parts = [home.as_encoded_bytes(), process.as_encoded_bytes(), number.as_bytes()];
+    SessionId::named(&parts.join(&b'/'))
 }
 
 /// Not every system removes a file that is open, and a home whose lock is free is taken for one of the dead: it is nobody's

@@ -41,7 +41,7 @@ pub use control_page::ControlPage;
 pub use frame::FrameKind;
 pub use home::{
     CHANNEL_VARIABLE, ChannelHome, LeftBehind, directories_of, has_reader, left_behind, pid_of,
-    process_directory, recording_of,
+    process_directory, recording_of, session_of_process,
 };
 pub use journaled_channel::JournaledChannel;
 pub use last_ring::LastRing;

@@ -2,15 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use ortscope_channel::{LeftBehind, left_behind};
+use ortscope_channel::{LeftBehind, left_behind, session_of_process};
 use ortscope_core::identity::ProcessIdentity;
 
 use crate::StoreError;
 use crate::manifest::{ChannelPlace, Found, Manifest};
 use crate::repair::repair;
 
-/// Sessions of one process that get names here. Names are given by the recorder, so those of a process that it had not
-/// seen yet have none.
+/// Sessions of one process that get names here, the same that its recorder gave them or would have given: it writes
+/// them into the manifest a moment after it has begun to read, and may have been killed before.
 const SESSIONS_NAMED: usize = 256;
 
 /// Removes the channels of this user whose recorder and programs are gone; before that, the recordings that they belong
@@ -45,9 +45,11 @@ fn add_unseen(recording: &Path, left: &LeftBehind) -> Result<(), StoreError> {
             manifest.channels.push(ChannelPlace { directory, session_ids: Vec::new() });
             manifest.channels.len() - 1
         });
-        let names = &mut manifest.channels[known].session_ids;
-        let missing = SESSIONS_NAMED.saturating_sub(names.len());
-        names.extend((0..missing).map(|_| uuid::Uuid::new_v4().to_string()));
+        let place = &mut manifest.channels[known];
+        let names = &mut place.session_ids;
+        for session in names.len()..SESSIONS_NAMED {
+            names.push(session_of_process(&place.directory, session).to_string());
+        }
     }
     manifest.write(recording)
 }

@@ -123,6 +123,8 @@ pub(super) fn state_of(path: &Path) -> std::io::Result<State> {
     let mut file = crate::disk::open_to_read(path)?;
     let page = read_page(&mut file)?;
     let is_unused = match parse(&page) {
+        // Its maker was killed while it wrote the schema. A file that was ever used had its head on the disk before.
+        Found::Whole { state: State::Spare, head: 0, .. } => true,
         Found::Whole { state: State::Spare, .. } => !has_batches(&mut file)?,
         Found::Whole { state, .. } => return Ok(state),
         Found::Empty | Found::Damaged => is_empty(&mut file)?,

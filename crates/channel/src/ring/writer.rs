@@ -236,9 +236,6 @@ impl RingWriter {
         true
     }
 
-    /// Frames are multiples of 8 bytes, so at least 8 are left; a padding header is written only where it fits, and
-    /// readers skip a shorter rest by its size alone.
-    #[cold]
     /// A frame was written, up to this many bytes behind the head.
     #[inline]
     fn publish(&mut self, bytes: u64) {
@@ -247,6 +244,9 @@ impl RingWriter {
         self.memory.word(AT_HEAD).store(self.head, Ordering::Release);
     }
 
+    /// Frames are multiples of 8 bytes, so at least 8 are left; a padding header is written only where it fits, and
+    /// readers skip a shorter rest by its size alone.
+    #[cold]
     fn pad(&self, at: u64, padding: u64) {
         if padding >= HEADER_BYTES as u64 {
             let header = Header { length: 0, kind: FrameKind::PADDING, sequence: 0, checksum: 0 };

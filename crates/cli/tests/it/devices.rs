@@ -233,7 +233,7 @@ fn fake_nvml(directory: &Path, mode: &str) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sources/tests/devices/fake_nvml.c");
     let library = directory.join("libnvidia-ml.so.1");
     let mut compiler = std::process::Command::new("cc");
-    // Three seconds: the model is measured by then.
+    // Three seconds: the model is being measured by then.
     compiler
         .args(["-shared", "-fPIC", "-O1", "-DFAKE_FULL", "-DFAKE_ROUNDS=30", "-o"])
         .arg(&library)
@@ -258,7 +258,10 @@ fn a_gpu_that_is_lost_or_hangs_does_not_end_a_run() {
         let Some(nvml) = fake_nvml(tree.path(), mode) else { return };
         let model = small_model(&place);
         let run = |json: &[&str]| {
-            let flags = ["run", &model, "--duration", "7s", "--profile", "off", "--no-save"];
+            // With a warm-up that ends at once: how long one is that is detected depends on the machine, and a card that is
+            // lost before the first measured run is none of the measurement's.
+            let flags =
+                ["run", &model, "--warm-up", "100", "--duration", "7s", "--profile", "off", "--no-save"];
             let mut command = place.command(&[&flags[..], json].concat());
             command.env("ORTSCOPE_ORT_LIBRARY", &ort).env("ORTSCOPE_TEST_DEVICES", tree.path());
             command.env("ORTSCOPE_TEST_NVML", &nvml).output().expect("ortscope starts")

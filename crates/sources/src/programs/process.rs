@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use ortscope_channel::message::ProgramMessage;
 use ortscope_channel::rows::{FrameRows, MessageRow};
-use ortscope_channel::{ChannelError, ChannelReader, FrameKind, InferenceRecord, pid_of};
-use ortscope_core::identity::SessionId;
+use ortscope_channel::{ChannelError, ChannelReader, FrameKind, InferenceRecord, pid_of, session_of_process};
 use ortscope_core::pipeline::Emitter;
 use ortscope_core::schema::{AnnotationRow, ChannelPositionRow, OperatorRow, SessionRow, Text};
 use ortscope_decode::ort_profile::{ProfileOptions, ProfileStart, RowOptions, read_rows};
@@ -36,6 +35,7 @@ pub(super) struct Process {
 /// The names of a process's sessions.
 #[derive(Debug)]
 struct Sessions {
+    directory: PathBuf,
     pid: Option<u64>,
     ids: Vec<String>,
     rows: FrameRows,
@@ -182,6 +182,7 @@ impl Process {
 impl Sessions {
     fn new(directory: &Path, ids: Vec<String>) -> Self {
         let mut sessions = Self {
+            directory: directory.to_owned(),
             pid: pid_of(directory).map(u64::from),
             ids,
             rows: FrameRows::new(Vec::new(), None),
@@ -201,7 +202,8 @@ impl Sessions {
             return;
         }
         let wanted = (session + 1).next_power_of_two();
-        self.ids.resize_with(wanted, || SessionId::random().to_string());
+        let more = self.ids.len()..wanted;
+        self.ids.extend(more.map(|session| session_of_process(&self.directory, session).to_string()));
         self.name_rows();
     }
 
