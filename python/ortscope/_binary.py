@@ -7,6 +7,7 @@ import sys
 import sysconfig
 from typing import Any, List, Optional
 
+from . import _native
 from .errors import OrtscopeError
 
 _NAME = "ortscope.exe" if os.name == "nt" else "ortscope"
@@ -36,11 +37,15 @@ def find() -> str:
     )
 
 
-def run(arguments: List[str], store: Optional[Any] = None) -> str:
-    """What the program prints; an error is an exception with what it said."""
+def run(arguments: List[str], store: Optional[Any] = None, recording: Optional[str] = None) -> str:
+    """What the program prints; an error is an exception with what it said. ``recording`` is what it is to read."""
     command = [find()]
     if store is not None:
         command += ["--store", os.fspath(store)]
+    # A key file that a monitor of this process named is nothing that the program could know of.
+    key_file = _native.key_file_of(recording, store) if recording is not None else None
+    if key_file is not None:
+        command += ["--key-file", os.fspath(key_file)]
     done = subprocess.run(
         command + arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", check=False
     )
@@ -50,7 +55,7 @@ def run(arguments: List[str], store: Optional[Any] = None) -> str:
 
 
 def report(recording: str, form: str, path: Any = None, store: Optional[Any] = None) -> str:
-    text = run(["report", recording, "--format", form], store)
+    text = run(["report", recording, "--format", form], store, recording)
     if path is not None:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)

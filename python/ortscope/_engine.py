@@ -17,6 +17,8 @@ from .errors import MonitorError
 _lock = threading.RLock()
 _observer: Optional[Any] = None
 _observed_by_other = False
+#: Where the observer of this process reads, be it its own or another's.
+_base: Optional[str] = None
 _users = 0
 _last_result: Optional[Dict[str, Any]] = None
 
@@ -35,13 +37,32 @@ def is_observed_by_other() -> bool:
     return _observed_by_other
 
 
+def check_encryption(config: Dict[str, Any]) -> None:
+    """Who asks for encryption is not recorded in the clear: there is one recording, and others may have begun it."""
+    if not config.get("encrypt"):
+        return
+    if _observer is None:
+        if _base is None or not _native.is_recorded_encrypted(_base):
+            raise MonitorError(
+                "this program is recorded by another one, which does not encrypt the recording; "
+                "hint: start it by 'ortscope record --encrypt'"
+            )
+    elif _observer.recording_id is not None and not _observer.encrypts:
+        raise MonitorError(
+            "this program is recorded already, and that recording is not encrypted; "
+            "hint: end it first, or have whoever begins it ask for encrypt=True"
+        )
+
+
 def acquire(config: Dict[str, Any]) -> None:
     """Starts the recording unless it runs; every call needs a :func:`release`."""
-    global _observer, _observed_by_other, _users
+    global _observer, _observed_by_other, _base, _users
     with _lock:
         if _users == 0 and not _native.is_writing():
             base = os.environ.get(_native.CHANNEL_VARIABLE)
             if base and os.path.isdir(base):
+                _base = base
+                check_encryption(config)
                 _native.write_to(base)
                 _observed_by_other = True
             else:
@@ -63,7 +84,9 @@ def acquire(config: Dict[str, Any]) -> None:
                 except BaseException:
                     made.stop("could not start")
                     raise
-                _observer = made
+                _observer, _base = made, str(made.channel)
+        else:
+            check_encryption(config)
         _users += 1
 
 

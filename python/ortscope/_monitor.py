@@ -108,7 +108,8 @@ class Monitor(InferenceMonitor, BatchMonitor):
 
     ``record=False`` keeps only the live view. ``store`` is the directory of recordings, ``name`` a name of your own for
     this one, ``sampling_hz`` how often the process itself is sampled. ``encrypt=True`` encrypts the recording with the key in
-    ``key_file``, in ``ORTSCOPE_KEY`` or in the system's key store (``ortscope key new`` makes one).
+    ``key_file``, in ``ORTSCOPE_KEY`` or in the system's key store (``ortscope key new`` makes one); if a recording runs that is
+    not encrypted, ``start()`` raises. What was recorded with a ``key_file`` is read without naming it again in this process.
     """
 
     def __init__(
@@ -321,9 +322,10 @@ def ensure_started(config: Optional[Dict[str, Any]] = None) -> Optional[Monitor]
     global _default
     with _default_lock:
         if _native.is_writing():
+            _engine.check_encryption(config or {})
             return _default
         if _default is None or not _default.is_running:
-            known = ("name", "store", "record", "sampling_hz")
+            known = ("name", "store", "record", "sampling_hz", "encrypt", "key_file")
             given = {key: value for key, value in (config or {}).items() if key in known}
             _default = Monitor(**given)
             _default.start()

@@ -25,6 +25,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--save", metavar="NAME", help="a name of your own for the recording")
     parser.add_argument("--store", metavar="DIR", help="directory of recordings")
+    parser.add_argument("--encrypt", action="store_true", default=None, help="encrypt the recording")
+    parser.add_argument("--key-file", metavar="FILE", help="the file of the key to encrypt with")
     parser.add_argument("--rate", type=float, default=50.0, metavar="HZ", help="samples of the process per second")
     parser.add_argument(
         "--profile-every",
@@ -77,6 +79,8 @@ def _run(command: List[str], options: Any) -> int:
         store=options.store,
         name=options.save,
         command=command,
+        encrypt=options.encrypt,
+        key_file=options.key_file,
     )
     reason = "the program ended"
     code = 1

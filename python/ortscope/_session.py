@@ -18,7 +18,9 @@ from .errors import MonitorError
 
 #: One run of this many is profiled when profiling is asked for without a number.
 DEFAULT_PROFILE_EVERY = 100
-_KNOWN_SETTINGS = {"enable_profiling", "profile_every", "model_name", "store", "record", "sampling_hz", "name"}
+#: Of the recording, if this begins it; and of sessions.
+_RECORDING_SETTINGS = {"store", "record", "sampling_hz", "name", "encrypt", "key_file"}
+_KNOWN_SETTINGS = {"enable_profiling", "profile_every", "model_name"} | _RECORDING_SETTINGS
 
 _lock = threading.RLock()
 _originals: Dict[str, Any] = {}
@@ -190,7 +192,8 @@ def _make_class() -> type:
         All arguments are those of ``onnxruntime.InferenceSession``; ``monitoring_config`` may have ``enable_profiling``
         (profile the operators of sampled runs; before ONNX Runtime 1.25 in a second session), ``profile_every`` (one run of so many),
         ``model_name``, and the settings of the recording if this session is the first thing that is monitored:
-        ``store``, ``record``, ``sampling_hz``, ``name``.
+        ``store``, ``record``, ``sampling_hz``, ``name``, ``encrypt``, ``key_file``. ``encrypt`` is refused where a recording runs
+        that is not encrypted.
         """
 
         def __init__(self, path_or_bytes, sess_options=None, providers=None, *args, monitoring_config=None, **kwargs):
@@ -238,7 +241,10 @@ def monitored_class() -> type:
 
 
 def patch(**config: Any) -> None:
-    """Has every session of this program recorded, also those that exist already. A second call changes nothing."""
+    """Has every session of this program recorded, also those that exist already. A second call changes nothing.
+
+    Takes the settings of ``MonitoredInferenceSession``'s ``monitoring_config``.
+    """
     config = _check_config(config)
     from . import _monitor
 

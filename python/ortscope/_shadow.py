@@ -123,7 +123,7 @@ class Shadow:
     def _hand_on(self, path: str, prefix: str, runs: List[Tuple[int, int]]) -> None:
         with open(path, "rb") as file:
             found = split(file.read())
-        os.remove(path)
+        _native.remove_profile(path)
         if len(found) != 2 * len(runs):
             raise RuntimeError("the profile has %d runs instead of %d" % (len(found), 2 * len(runs)))
         for (sequence, at), lines in zip(runs, found[1::2]):

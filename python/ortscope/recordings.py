@@ -134,7 +134,7 @@ class Recording:
 
     def export(self, path: Any, *arguments: str) -> str:
         """Writes the recording to a file; its ending says the format (``ortscope export --help``)."""
-        return _binary.run(["export", self.run, "--to", os.fspath(path)] + list(arguments), self._store)
+        return _binary.run(["export", self.run, "--output", os.fspath(path)] + list(arguments), self._store, self.run)
 
     def __repr__(self) -> str:
         return "<ortscope.Recording %s: %d rows>" % (self.run, sum(self.rows.values()))

@@ -12,6 +12,7 @@ mod call;
 mod doorway;
 mod errors;
 mod etw;
+mod keys;
 mod live;
 mod ndarray;
 mod observer;
@@ -25,7 +26,8 @@ mod verdicts;
 
 use pyo3::prelude::*;
 
-#[pymodule]
+// What `call` keeps for the hot path is guarded by the GIL: an interpreter without one must switch it on.
+#[pymodule(gil_used = true)]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("CHANNEL_VARIABLE", ortscope_sources::programs::CHANNEL_VARIABLE)?;
@@ -47,11 +49,14 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(output::after_fork, module)?)?;
     module.add_function(wrap_pyfunction!(output::tell, module)?)?;
     module.add_function(wrap_pyfunction!(output::profile_directory, module)?)?;
+    module.add_function(wrap_pyfunction!(output::remove_profile, module)?)?;
     module.add_function(wrap_pyfunction!(output::now_ns, module)?)?;
     module.add_function(wrap_pyfunction!(output::own_memory_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(output::stream_number, module)?)?;
     module.add_function(wrap_pyfunction!(process_sampler::overhead_limit, module)?)?;
     module.add_function(wrap_pyfunction!(etw::etw_refusal, module)?)?;
+    module.add_function(wrap_pyfunction!(rows::is_recorded_encrypted, module)?)?;
+    module.add_function(wrap_pyfunction!(rows::key_file_of, module)?)?;
     module.add_function(wrap_pyfunction!(rows::list_recordings, module)?)?;
     module.add_function(wrap_pyfunction!(rows::read_table, module)?)?;
     module.add_function(wrap_pyfunction!(rows::table_names, module)?)?;

@@ -6,18 +6,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ortscope_channel::ChannelHome;
+use ortscope_channel::disk::{Overwritten, overwrite_before_removal};
 use ortscope_core::pipeline::{Pipeline, PipelineReport, RunningPipeline};
-use ortscope_sources::programs::{ProcessChange, ProgramsSource, ReadProgress, is_alive};
+use ortscope_sources::programs::{ProcessChange, ProgramsSource, ReadProgress};
 use ortscope_sources::sampler::{
     CommandLines, ProcessSampler, Rates, SamplerOptions, Targets, command_shown,
 };
-use ortscope_store::{Finished, KeySources, NewRecording, RecordingWriter, Retention, Store};
+use ortscope_store::{Finished, NewRecording, RecordingWriter, Retention, Store};
 use pyo3::prelude::*;
 use serde_json::json;
 
 use crate::errors;
 use crate::live::Live;
-use crate::{output, rows};
+use crate::{keys, output, rows};
 
 /// A recording that is being made.
 #[pyclass(frozen, module = "ortscope._native")]
@@ -29,6 +30,7 @@ pub struct Observer {
     own: PathBuf,
     id: Option<String>,
     directory: Option<PathBuf>,
+    encrypts: bool,
     /// A child of `fork` has a copy of this object, but none of its threads.
     pid: u32,
 }
@@ -76,16 +78,21 @@ impl Observer {
     ) -> PyResult<Self> {
         let sampler = sampler(pids, children, sampling_hz)?;
         let (root, retention) = rows::store_settings(store)?;
-        let encrypts = encrypt.map_or_else(|| Ok(rows::configuration()?.store.encrypt), PyResult::Ok)?;
-        if key_file.is_some() {
-            rows::look_for_keys(key_file);
+        let config = rows::configuration()?.store;
+        let encrypts = record && encrypt.unwrap_or(config.encrypt);
+        if let Some(file) = &key_file {
+            // What is recorded now is to be read later.
+            keys::remember(file);
         }
+        let key_sources = keys::sources(key_file.or(config.key_file));
         // Words of a program's command line can be secrets.
         let command = command.map(|words| command_shown(&words, CommandLines::Redacted));
         py.detach(|| {
             let mut store = Store::open(root);
-            if encrypts && record {
-                store = store.encrypted_with(KeySources::current().first().map_err(errors::store)?);
+            if encrypts {
+                // What passes through rings and temporary files in the clear is not to be found there afterwards.
+                overwrite_before_removal(Overwritten::Temporary);
+                store = store.encrypted_with(key_sources.first().map_err(errors::store)?);
             }
             let new = NewRecording {
                 origin,
@@ -100,7 +107,7 @@ impl Observer {
             };
             let recording =
                 record.then(|| store.begin(new)).transpose().map_err(errors::store)?.map(Arc::new);
-            Self::begin(sampler, recording, store, retention)
+            Self::begin(sampler, recording, encrypts, store, retention)
         })
     }
 
@@ -124,6 +131,12 @@ impl Observer {
     #[getter]
     fn recording_directory(&self) -> Option<PathBuf> {
         self.directory.clone()
+    }
+
+    /// Whether what is kept is encrypted.
+    #[getter]
+    fn encrypts(&self) -> bool {
+        self.encrypts
     }
 
     #[getter]
@@ -191,6 +204,7 @@ impl Observer {
     fn begin(
         sampler: ProcessSampler,
         recording: Option<Arc<RecordingWriter>>,
+        encrypts: bool,
         store: Store,
         retention: Retention,
     ) -> PyResult<Self> {
@@ -235,6 +249,7 @@ impl Observer {
             own,
             id: recording.as_ref().map(|recording| recording.id().to_owned()),
             directory: recording.as_ref().map(|recording| recording.directory().to_owned()),
+            encrypts,
             running: Mutex::new(Some(Running { pipeline, recording, store, retention, channel })),
             pid: std::process::id(),
         })
@@ -315,11 +330,8 @@ fn sampler(pids: Vec<u32>, children: bool, sampling_hz: f64) -> PyResult<Process
     ProcessSampler::with_options(options).map_err(errors::monitor)
 }
 
-/// Frees what killed recorders left in memory; their recordings are completed first. What cannot be done now can be done
-/// next time.
 fn sweep_in_background() {
-    let sweep = || drop(ortscope_store::sweep(is_alive));
-    std::thread::Builder::new().name("ortscope-sweep".into()).spawn(sweep).ok();
+    std::thread::Builder::new().name("ortscope-sweep".into()).spawn(keys::sweep).ok();
 }
 
 /// What decides whether two recordings can be compared. Facts that the system does not tell are left out.

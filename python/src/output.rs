@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ortscope_channel::ChannelWriter;
+use ortscope_channel::disk::remove_temporary_file;
 use ortscope_core::clock::now_nanos;
 use ortscope_core::identity::ProcessIdentity;
 use ortscope_sources::programs::{ProgramMessage, SessionNote};
@@ -17,7 +18,7 @@ use pyo3::prelude::*;
 use crate::call::hot::HOT;
 use crate::errors;
 
-/// Room of each thread's ring: 23,000 inferences, while the reader comes 20 times a second, and sooner when it fills up.
+/// Room of each thread's ring: 32,000 inferences, while the reader comes 20 times a second, and sooner when it fills up.
 const RING_BYTES: u64 = 2 << 20;
 /// Sessions are numbered; those beyond share the last number.
 const MOST_SESSIONS: usize = u16::MAX as usize;
@@ -148,6 +149,13 @@ pub fn tell(py: Python<'_>, message: &str) -> PyResult<()> {
 #[pyfunction]
 pub fn profile_directory() -> Option<PathBuf> {
     lock(&CURRENT).as_ref().map(|output| output.directory.clone())
+}
+
+/// Removes a profile that the observer does not read, overwritten where the recording is encrypted.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "a function of Python takes what it is given")]
+pub fn remove_profile(path: PathBuf) -> PyResult<()> {
+    Ok(remove_temporary_file(&path)?)
 }
 
 /// The clock of all records.

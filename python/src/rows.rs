@@ -7,11 +7,11 @@ use ortscope_core::batch::Batch;
 use ortscope_core::config::Config;
 use ortscope_core::schema::TableId;
 use ortscope_core::tables::{Scan, Tables};
-use ortscope_store::{KeySources, Recording, Retention, Store, set_key_sources};
+use ortscope_store::{Recording, Retention, Store};
 use pyo3::prelude::*;
 
-use crate::errors;
 use crate::table::TableData;
+use crate::{errors, keys};
 
 /// The configuration files that exist, weakest first, as for the program.
 pub fn configuration() -> PyResult<Config> {
@@ -32,7 +32,7 @@ pub fn configuration() -> PyResult<Config> {
 pub fn store_settings(named: Option<PathBuf>) -> PyResult<(PathBuf, Retention)> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let config = configuration()?;
-    look_for_keys(config.store.key_file.clone());
+    keys::look_for_keys(config.store.key_file.clone());
     let default = || {
         let base = variable("XDG_DATA_HOME")
             .or_else(|| variable("LOCALAPPDATA"))
@@ -56,13 +56,6 @@ pub fn store_settings(named: Option<PathBuf>) -> PyResult<(PathBuf, Retention)> 
     Ok((root, retention))
 }
 
-/// Where keys of encrypted recordings are looked for, as by the program: a file, `ORTSCOPE_KEY`, the system's key store.
-pub fn look_for_keys(file: Option<PathBuf>) {
-    let system: fn() -> Result<Option<String>, String> =
-        || ortscope_sources::key_store::read("ortscope:recordings");
-    set_key_sources(KeySources { file, system: Some(system) });
-}
-
 /// Where recordings are kept.
 #[pyfunction]
 #[pyo3(signature = (store=None))]
@@ -76,7 +69,7 @@ pub fn store_directory(store: Option<PathBuf>) -> PyResult<PathBuf> {
 pub fn list_recordings(py: Python<'_>, store: Option<PathBuf>) -> PyResult<String> {
     let (root, _) = store_settings(store)?;
     py.detach(|| {
-        let entries = Store::open(root).list().map_err(errors::store)?;
+        let entries = keys::list(&Store::open(root)).map_err(errors::store)?;
         serde_json::to_string(&entries).map_err(errors::recording)
     })
 }
@@ -94,12 +87,37 @@ pub fn table_names(py: Python<'_>, run: &str, store: Option<PathBuf>) -> PyResul
 fn open(run: &str, store: Option<PathBuf>) -> PyResult<Recording> {
     let path = Path::new(run);
     let path = if path.join("manifest.json").is_file() {
-        look_for_keys(configuration()?.store.key_file);
+        keys::look_for_keys(configuration()?.store.key_file);
         path.to_owned()
     } else {
-        Store::open(store_settings(store)?.0).resolve(run).map_err(errors::store)?
+        keys::resolve(&Store::open(store_settings(store)?.0), run).map_err(errors::store)?
     };
-    Recording::open(&path).map_err(errors::store)
+    keys::open(&path).map_err(errors::store)
+}
+
+/// The key file that a monitor of this process named and that opens a recording: what the program must be told to read it.
+/// `None` where it needs none, or cannot be opened: the program says why.
+#[pyfunction]
+#[pyo3(signature = (run, store=None))]
+pub fn key_file_of(py: Python<'_>, run: &str, store: Option<PathBuf>) -> Option<PathBuf> {
+    if !keys::has_files() {
+        return None;
+    }
+    py.detach(|| keys::file_of(&open(run, store).ok()?))
+}
+
+/// Whether what is written below the directory of another observer becomes an encrypted recording. `false` also where it
+/// becomes none, or nobody says which.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "a function of Python takes what it is given")]
+pub fn is_recorded_encrypted(py: Python<'_>, base: PathBuf) -> bool {
+    let is_encrypted = || {
+        let directory = ortscope_channel::recording_of(&base)?;
+        let entries = Store::open(directory.parent()?).list().ok()?;
+        let id = directory.file_name()?.to_string_lossy().into_owned();
+        entries.into_iter().find(|entry| entry.id == id).map(|entry| entry.encrypted)
+    };
+    py.detach(is_encrypted).unwrap_or(false)
 }
 
 /// A table with all its rows.

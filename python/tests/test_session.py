@@ -1,5 +1,6 @@
 """MonitoredInferenceSession is an onnxruntime.InferenceSession in every respect, and its inferences are recorded."""
 
+import collections
 import gc
 import inspect
 import pickle
@@ -123,6 +124,94 @@ def test_runs_at_the_same_time_are_all_recorded(identity, threads):
         for worker in workers:
             worker.join()
         assert monitor.summary().inferences == 20 * threads
+
+
+def _batch_sizes(monitor):
+    """In the order in which the runs ended."""
+    rows = ortscope.Recording(monitor.stop()["directory"])["inferences"]
+    return [size for _, size in sorted(zip(rows.column("sequence"), rows.column("batch_size")))]
+
+
+class _Meanwhile(dict):
+    """A feed that does something while ONNX Runtime looks at it, which is in the middle of a run."""
+
+    def __init__(self, feed, work):
+        super().__init__(feed)
+        self.work = work
+
+    def _once(self):
+        work, self.work = self.work, lambda: None
+        work()
+
+    def keys(self):
+        self._once()
+        return super().keys()
+
+    def __len__(self):
+        self._once()
+        return super().__len__()
+
+
+# Changes of shapes were counted modulo 15: a run in which there were as many had the batch size of another one.
+@pytest.mark.parametrize("changes", [1, 14, 15, 16, 30, 256])
+def test_shapes_that_change_during_a_run_are_not_taken_for_its_own(identity, changes):
+    own = numpy.ones((3, 4), dtype=numpy.float32)
+    others = [{"x": numpy.ones((rows, 4), dtype=numpy.float32)} for rows in (1, 2)]
+
+    def change():
+        for number in range(changes):
+            session.run(None, others[number % 2])
+
+    with ortscope.Monitor() as monitor:
+        session = ortscope.MonitoredInferenceSession(identity, providers=["CPUExecutionProvider"])
+        session.run(None, {"x": own})
+        session.run(None, _Meanwhile({"x": own}, change))
+        sizes = _batch_sizes(monitor)
+    assert sizes == [3] + [1 + number % 2 for number in range(changes)] + [3]
+
+
+def test_threads_with_different_shapes_have_their_own_batch_sizes(identity):
+    threads, runs = 16, 300
+    barrier = threading.Barrier(threads)
+
+    def work(rows):
+        feed = {"x": numpy.ones((rows, 4), dtype=numpy.float32)}
+        barrier.wait()
+        for _ in range(runs):
+            session.run(None, feed)
+
+    with ortscope.Monitor() as monitor:
+        session = ortscope.MonitoredInferenceSession(identity, providers=["CPUExecutionProvider"])
+        workers = [threading.Thread(target=work, args=(number + 1,)) for number in range(threads)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        sizes = _batch_sizes(monitor)
+    assert collections.Counter(sizes) == {number + 1: runs for number in range(threads)}
+
+
+# Sessions beyond the first 32 left their counters behind in memory, each one anew.
+def test_counters_of_sessions_that_are_gone_are_used_again(run_script):
+    done = run_script(
+        """
+        from ortscope import _native
+
+        def probe():
+            return _native.Probe("model", [], [], None, None, None, None)
+
+        kept = [probe() for _ in range(40)]
+        # As many as have numbers: what is told of them stays.
+        for _ in range(70_000):
+            probe()
+        before = _native.own_memory_bytes()
+        for _ in range(400_000):
+            probe()
+        print((_native.own_memory_bytes() - before) // 1_000_000)
+        """
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 5, "megabytes"
 
 
 def test_an_exception_passes_unchanged_and_is_recorded(tmp_path):

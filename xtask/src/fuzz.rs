@@ -33,6 +33,8 @@ const TARGETS: &[Target] = &[
     target("filter", 256),
     target("perf_records", 512),
     target("qnn_csv", 1024),
+    target("openvino_counters", 512),
+    target("npy", 1024),
     target("perf_data", 1024),
     target("qhas", 768),
     target("onnx", 2048),
@@ -84,7 +86,7 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
     }
     if fold {
         for file in &words {
-            log.add(outside_run(Path::new(file))?);
+            log.add(outside_run(&workspace.root, Path::new(file))?);
         }
         log.write(&path, &names(), WANTED_EXECUTIONS)?;
         return Ok(ExitCode::SUCCESS);
@@ -176,18 +178,39 @@ fn commit(workspace: &Workspace) -> Result<String> {
         "--exclude=*",
         "--dirty=+",
     ]))?;
-    Ok(described.trim().to_owned())
+    let described = described.trim();
+    check_commit(&workspace.root, described)?;
+    Ok(described.to_owned())
+}
+
+/// Refuses a commit that this repository does not know: what was run could not be built again.
+fn check_commit(root: &Path, commit: &str) -> Result<()> {
+    let name = commit.trim_end_matches('+');
+    let mut git = Command::new("git");
+    git.current_dir(root).args(["cat-file", "-e", &format!("{name}^{{commit}}")]);
+    if name.is_empty() || capture(&mut git).is_err() {
+        bail!(
+            "there is no commit '{name}' in this repository, and the log would name nothing that can be built"
+        );
+    }
+    Ok(())
 }
 
 /// What libFuzzer printed in a run that was started by hand; the file is called `TARGET@COMMIT…`.
-fn outside_run(file: &Path) -> Result<Run> {
+fn outside_run(root: &Path, file: &Path) -> Result<Run> {
     let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let Some((target, rest)) = name.split_once('@') else {
         bail!("'{name}' is not called TARGET@COMMIT.log");
     };
     let commit: String = rest.chars().take_while(char::is_ascii_hexdigit).collect();
+    check_commit(root, &commit).with_context(|| format!("cannot take '{name}' into the log"))?;
     let text = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     let lines: Vec<String> = String::from_utf8_lossy(&text).lines().map(str::to_owned).collect();
+    if log::is_without_seeds(&lines) {
+        bail!(
+            "'{name}' is a run without seeds, which gets nowhere; hint: name fuzz/seeds/{target} behind the corpus"
+        );
+    }
     Run::parse(target, &commit, &lines).with_context(|| format!("'{name}' is not the output of a whole run"))
 }
 
@@ -214,6 +237,27 @@ mod tests {
             );
             let seeds = fs::read_dir(fuzz.join("seeds").join(target.name)).expect("a directory of seeds");
             assert!(seeds.count() > 0, "{} has no seeds", target.name);
+        }
+    }
+
+    /// The log had runs of a commit that nobody has.
+    #[test]
+    fn a_commit_that_is_not_in_the_repository_is_refused() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        for unknown in ["", "+", "0000000", "0000000+", "no-commit"] {
+            assert!(check_commit(&root, unknown).is_err(), "{unknown:?}");
+        }
+        let error =
+            outside_run(&root, Path::new("filter@0000000.log")).expect_err("refused before it is read");
+        assert!(format!("{error:#}").contains("no commit '0000000'"), "{error:#}");
+        // Sources without a repository know no commit at all.
+        let hash = |name: &str| {
+            capture(Command::new("git").current_dir(&root).args(["rev-parse", "--short", name])).ok()
+        };
+        if let Some((commit, tree)) = hash("HEAD").zip(hash("HEAD^{tree}")) {
+            check_commit(&root, commit.trim()).expect("the commit that is checked out");
+            check_commit(&root, &format!("{}+", commit.trim())).expect("the same with more in the tree");
+            assert!(check_commit(&root, tree.trim()).is_err(), "a tree is no commit");
         }
     }
 

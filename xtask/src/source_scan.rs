@@ -1,42 +1,52 @@
 //! Looks into Rust sources for words that are allowed in few places, without being misled by comments, strings or tests.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 /// A source text in which comments, literals and test items are blanked, with every line where it was.
 #[derive(Debug)]
-pub(crate) struct Code(String);
+pub(crate) struct Code {
+    text: String,
+    /// The lines of the test items.
+    tests: Vec<RangeInclusive<usize>>,
+}
 
 impl Code {
     pub(crate) fn new(source: &str) -> Self {
-        let mut code = blank_comments_and_literals(source);
-        while let Some(range) = test_item(&code) {
-            code = blank(&code, range);
+        let mut code = Self { text: blank_comments_and_literals(source), tests: Vec::new() };
+        while let Some(range) = test_item(&code.text) {
+            code.tests.push(code.line(range.start)..=code.line(range.end));
+            code.text = blank(&code.text, range);
         }
-        Self(code)
+        code
+    }
+
+    /// Whether a line, counted from 1, is one of a test item.
+    pub(crate) fn is_in_tests(&self, line: usize) -> bool {
+        self.tests.iter().any(|lines| lines.contains(&line))
     }
 
     /// The lines on which a word stands as a word of its own.
     pub(crate) fn lines_with_word(&self, word: &str) -> Vec<usize> {
-        words(&self.0).filter(|at| &self.0[at.clone()] == word).map(|at| self.line(at.start)).collect()
+        words(&self.text).filter(|at| &self.text[at.clone()] == word).map(|at| self.line(at.start)).collect()
     }
 
     /// How often `unsafe` begins a block, and how often it marks anything else: a function, an implementation, a type.
     pub(crate) fn unsafe_uses(&self) -> (usize, usize) {
-        let uses = || words(&self.0).filter(|at| &self.0[at.clone()] == "unsafe");
-        let blocks = uses().filter(|at| self.0[at.end..].trim_start().starts_with('{')).count();
+        let uses = || words(&self.text).filter(|at| &self.text[at.clone()] == "unsafe");
+        let blocks = uses().filter(|at| self.text[at.end..].trim_start().starts_with('{')).count();
         (blocks, uses().count() - blocks)
     }
 
     /// The lines of conditional compilation (`cfg`, `cfg!`, `cfg_attr`, `cfg_select!`) that mention one of `predicates`.
     pub(crate) fn lines_with_cfg(&self, predicates: &[&str]) -> Vec<usize> {
-        let is_cfg = |at: &Range<usize>| matches!(&self.0[at.clone()], "cfg" | "cfg_attr" | "cfg_select");
-        words(&self.0)
+        let is_cfg = |at: &Range<usize>| matches!(&self.text[at.clone()], "cfg" | "cfg_attr" | "cfg_select");
+        words(&self.text)
             .filter(is_cfg)
             .filter(|at| {
-                let inside = delimited_after(&self.0, at.end);
+                let inside = delimited_after(&self.text, at.end);
                 inside.is_some_and(|range| {
-                    words(&self.0[range.clone()]).any(|word| {
-                        predicates.contains(&&self.0[range.start + word.start..range.start + word.end])
+                    words(&self.text[range.clone()]).any(|word| {
+                        predicates.contains(&&self.text[range.start + word.start..range.start + word.end])
                     })
                 })
             })
@@ -45,7 +55,7 @@ impl Code {
     }
 
     fn line(&self, position: usize) -> usize {
-        1 + self.0[..position].bytes().filter(|byte| *byte == b'\n').count()
+        1 + self.text[..position].bytes().filter(|byte| *byte == b'\n').count()
     }
 }
 

@@ -21,7 +21,7 @@ use crate::environment::{Environment, TO_GENERATE, Workspace};
 use crate::process::{capture, seconds, succeed};
 use crate::run;
 use crate::summary::Outcome;
-use figures::{Figures, broken};
+use figures::{Figures, broken, listed};
 
 /// How much of everything.
 struct Form {
@@ -63,24 +63,30 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
         return Err(UsageError(format!("`{unknown}` is no part: {}", PARTS.join(", "))).into());
     }
     let started = Instant::now();
-    let mut found = Figures::new();
-    for part in parts {
+    let mut found = Figures::default();
+    for part in &parts {
         let began = Instant::now();
-        found.extend(one(part, &form, soak, seed).with_context(|| format!("part {part}"))?);
+        found.add(one(part, &form, soak, seed).with_context(|| format!("part {part}"))?);
         eprintln!("  {part} … {}", seconds(began.elapsed()));
     }
     if as_json {
-        println!("{}", json!({"task": "trust", "seed": seed, "full": full, "figures": found}));
+        let Figures { values, missing } = &found;
+        let task =
+            json!({"task": "trust", "seed": seed, "full": full, "figures": values, "unavailable": missing});
+        println!("{task}");
     } else {
-        let width = found.keys().map(String::len).max().unwrap_or(0);
-        for (name, value) in &found {
+        let width = found.values.keys().chain(found.missing.keys()).map(String::len).max().unwrap_or(0);
+        for (name, value) in &found.values {
             println!("  {name:width$}  {:>14}  {}", shown(*value), figures::goal(name));
+        }
+        for (name, why) in &found.missing {
+            println!("  {name:width$}  {:>14}  {}", "–", why);
         }
         println!("  total {}", seconds(started.elapsed()));
     }
-    let broken = broken(&found);
+    let broken = broken(&found, &parts);
     if !broken.is_empty() {
-        bail!("promises that did not hold: {}", broken.join(", "));
+        bail!("promises that did not hold: {}", listed(&broken));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -104,18 +110,29 @@ fn one(part: &str, form: &Form, soak: Option<Duration>, seed: u64) -> Result<Fig
 
 /// The step of `cargo xtask test`: what is not among the tests. Disks, time, devices and clients are.
 pub(crate) fn step() -> Result<Outcome> {
+    if let Some(why) = not_here(std::env::consts::OS) {
+        return Ok(Outcome::Skipped(why));
+    }
     let form = Form { load: Duration::from_secs(3), ..SHORT };
-    let mut found = Figures::new();
-    for part in ["kills", "load"] {
-        found.extend(one(part, &form, None, 0).with_context(|| format!("part {part}"))?);
+    let parts = ["kills", "load"];
+    let mut found = Figures::default();
+    for part in parts {
+        found.add(one(part, &form, None, 0).with_context(|| format!("part {part}"))?);
     }
-    // How long something takes on a machine with other work is no reason to fail.
-    found.retain(|name, _| !figures::is_of_time(name));
     eprintln!("disks, clocks, devices, exporters and clients that do not read are among the tests");
-    match broken(&found).as_slice() {
+    let mut broken = broken(&found, &parts);
+    // How long something takes on a machine with other work is no reason to fail.
+    broken.retain(|broken| !figures::is_of_time(broken.name));
+    match broken.as_slice() {
         [] => Ok(Outcome::Passed),
-        broken => bail!("promises that did not hold: {}", broken.join(", ")),
+        broken => bail!("promises that did not hold: {}", listed(broken)),
     }
+}
+
+/// Why the step cannot run on a system, if it cannot.
+fn not_here(system: &str) -> Option<String> {
+    let why = "processes to kill are found through /proc, and native programs are recorded on Linux only";
+    (system != "linux").then(|| format!("this is {system}: {why}"))
 }
 
 /// The tests on disks that fail, with many seeds. A test that fails is an error here.
@@ -156,10 +173,10 @@ fn day(environment: &Environment, time: Duration) -> Result<Figures> {
     let answer = answer_of(command.arg("--directory").arg(scratch))?;
     let number = |key: &str| answer[key].as_f64().with_context(|| format!("no {key} in {answer}"));
     Ok(Figures::from([
-        ("day_virtual_seconds".to_owned(), number("virtual_seconds")?),
-        ("day_memory_mb".to_owned(), number("peak_bytes")? / 1e6),
-        ("day_disk_mb".to_owned(), number("directory_bytes")? / 1e6),
-        ("day_rows".to_owned(), number("logical_rows")?),
+        ("day_virtual_seconds", number("virtual_seconds")?),
+        ("day_memory_mb", number("peak_bytes")? / 1e6),
+        ("day_disk_mb", number("directory_bytes")? / 1e6),
+        ("day_rows", number("logical_rows")?),
     ]))
 }
 
@@ -204,6 +221,13 @@ fn shown(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// On other systems the step failed, where it only could not run.
+    #[test]
+    fn the_step_is_skipped_where_it_cannot_run() {
+        assert_eq!(not_here("linux"), None);
+        assert!(not_here("windows").is_some_and(|why| why.starts_with("this is windows: ")));
+    }
 
     #[test]
     fn durations_have_a_unit() {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use ortscope_core::identity::ProcessIdentity;
 use ortscope_core::schema::Text;
 
+use crate::disk::remove_temporary_file;
 use crate::ring::RingReader;
 use crate::{ChannelError, FrameKind, ring_files};
 
@@ -113,7 +114,7 @@ impl ChannelReader {
             ring.reader.release();
         }
         let before = self.rings.len();
-        self.rings.retain(|path, ring| !(ring.reader.is_finished() && fs_err::remove_file(path).is_ok()));
+        self.rings.retain(|path, ring| !(ring.reader.is_finished() && remove_temporary_file(path).is_ok()));
         self.finished += (before - self.rings.len()) as u64;
     }
 

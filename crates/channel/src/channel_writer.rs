@@ -14,7 +14,7 @@ use ortscope_core::identity::ProcessIdentity;
 use crate::fork_guard::Incarnation;
 use crate::frame::FrameKind;
 use crate::last_ring::{LastRing, PlacedRing};
-use crate::record::InferenceRecord;
+use crate::record::{InferenceRecord, PlainInference};
 use crate::ring::{RingMemory, RingWriter, is_possible_capacity};
 use crate::{ChannelError, private_files};
 
@@ -91,6 +91,11 @@ impl ChannelWriter {
     #[inline]
     pub fn write_inference(&self, record: &InferenceRecord) -> bool {
         self.write(FrameKind::INFERENCE, &record.to_bytes())
+    }
+
+    /// The same in the short form.
+    pub fn write_plain_inference(&self, record: PlainInference) -> bool {
+        self.write(FrameKind::INFERENCE, record.to_words().map(u64::to_ne_bytes).as_flattened())
     }
 
     /// Writes a frame into this thread's ring; `false` if it was dropped and counted.

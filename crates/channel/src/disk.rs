@@ -11,7 +11,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-pub use crate::overwrite::{overwrite, overwrite_before_removal};
+pub use crate::overwrite::{
+    Overwritten, overwrite_before_removal, overwrite_temporary, overwritten, remove_kept_file,
+    remove_temporary_directory, remove_temporary_file,
+};
 pub use crate::private_files::{
     create_allocated as create_private, create_directory, is_private, sync_directory,
 };

@@ -16,7 +16,7 @@ use fs_err::File;
 use ortscope_core::clock::now_nanos;
 use ortscope_core::identity::{ProcessIdentity, SessionId};
 
-use crate::disk::overwrite;
+use crate::disk::remove_temporary_directory;
 use crate::fork_guard::Incarnation;
 use crate::ring::RingReader;
 use crate::{private_files, ring_files};
@@ -114,8 +114,7 @@ fn remove(directory: &Path, owner: Option<File>) -> std::io::Result<()> {
     // Without it the removal says what is wrong.
     fs_err::rename(directory.join(OWNER), directory.join(OWNER_TO_BE)).ok();
     drop(owner);
-    overwrite(directory);
-    fs_err::remove_dir_all(directory)
+    remove_temporary_directory(directory)
 }
 
 /// The file has its name only when it is locked: whoever looks for what the dead left may come at any moment, and takes a

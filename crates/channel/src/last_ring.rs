@@ -91,7 +91,7 @@ impl LastRing {
         stream: u16,
         record: PlainInference,
     ) -> bool {
-        let written = writer.write_inference(&record.into());
+        let written = writer.write_plain_inference(record);
         // In this order: a ring that forgets itself meanwhile finds its own address here, or another, or none.
         self.ring.store(null_mut(), Ordering::SeqCst);
         if let Some(ring) = writer.own_ring_known_to(self) {
@@ -120,9 +120,17 @@ impl PlacedRing {
         unsafe { self.ring.as_mut() }
     }
 
+    fn forgotten_by(&self, last: &LastRing) {
+        let own = self.ring.as_ptr();
+        last.ring.compare_exchange(own, null_mut(), Ordering::SeqCst, Ordering::SeqCst).ok();
+    }
+
     /// Its address, for one who is told when it goes.
     pub fn known_to(&mut self, last: &'static LastRing) -> NonNull<RingWriter> {
-        self.known_to = Some(last);
+        // One is told; another that knew it before forgets it now.
+        if let Some(before) = self.known_to.replace(last).filter(|before| !std::ptr::eq(*before, last)) {
+            self.forgotten_by(before);
+        }
         self.ring
     }
 }
@@ -130,8 +138,7 @@ impl PlacedRing {
 impl Drop for PlacedRing {
     fn drop(&mut self) {
         if let Some(last) = self.known_to {
-            let own = self.ring.as_ptr();
-            last.ring.compare_exchange(own, null_mut(), Ordering::SeqCst, Ordering::SeqCst).ok();
+            self.forgotten_by(last);
         }
         // SAFETY: it came out of a box in `new`, and nobody can find it any more.
         drop(unsafe { Box::from_raw(self.ring.as_ptr()) });

@@ -1,39 +1,102 @@
-//! Overwriting what is removed, for who asks for it: once, with zeros.
+//! Removing files so that what they held is overwritten first, for who asks for it: once, with zeros.
 //!
 //! On a disk that writes new blocks for old ones (SSDs, copy-on-write file systems, snapshots) the old ones can survive this.
 //! Whoever must be sure encrypts, and destroys the key.
+//!
+//! A file loses its name before it is overwritten. Whoever looks for it by name then finds none, as after any removal, and
+//! a kill in between leaves nothing that could be taken for a damaged ring or journal.
 
-use std::io::Write as _;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use fs_err::{OpenOptions, symlink_metadata};
 
-static IS_WANTED: AtomicBool = AtomicBool::new(false);
+static OVERWRITTEN: AtomicU8 = AtomicU8::new(0);
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+/// Added to the name of a file that is about to go.
+const GONE: &str = ".gone";
 
-/// From now on this process overwrites what it removes of recordings, journals, rings and temporary files.
-pub fn overwrite_before_removal(is_wanted: bool) {
-    IS_WANTED.store(is_wanted, Ordering::Relaxed);
+/// What is overwritten before it is removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Overwritten {
+    /// What passes through temporary files in the clear: rings, profiles, unpacked recordings. For those who encrypt: what is
+    /// kept of a recording is unreadable anyway.
+    Temporary = 1,
+    /// Files of recordings too.
+    Everything = 2,
 }
 
-/// Overwrites a file, or all files below a directory, if that is wanted. What cannot be overwritten is removed all the same.
-pub fn overwrite(path: &Path) {
-    if IS_WANTED.load(Ordering::Relaxed) {
-        // The removal that follows says what is wrong with the place.
-        overwrite_all(path).ok();
+/// From now on this process overwrites what it removes. Who asks for less later does not take that back.
+pub fn overwrite_before_removal(what: Overwritten) {
+    OVERWRITTEN.fetch_max(what as u8, Ordering::Relaxed);
+}
+
+/// Removes a file of a recording.
+pub fn remove_kept_file(path: &Path) -> std::io::Result<()> {
+    fs_err::remove_file(overwritten(path, Overwritten::Everything))
+}
+
+/// Removes a ring, a profile or another file that is not kept.
+pub fn remove_temporary_file(path: &Path) -> std::io::Result<()> {
+    fs_err::remove_file(overwritten(path, Overwritten::Temporary))
+}
+
+/// The same for a directory with all that it has.
+pub fn remove_temporary_directory(path: &Path) -> std::io::Result<()> {
+    fs_err::remove_dir_all(overwritten(path, Overwritten::Temporary))
+}
+
+/// Overwrites a file, or all files below a directory, if that is wanted of such; where it is to be removed now.
+pub fn overwritten(path: &Path, what: Overwritten) -> PathBuf {
+    if is_wanted(what) { without_name(path) } else { path.to_owned() }
+}
+
+/// Overwrites the files below a temporary directory that somebody else removes under its name.
+pub fn overwrite_temporary(directory: &Path) {
+    if is_wanted(Overwritten::Temporary) {
+        overwrite_all(directory);
     }
 }
 
-fn overwrite_all(path: &Path) -> std::io::Result<()> {
+fn is_wanted(what: Overwritten) -> bool {
+    OVERWRITTEN.load(Ordering::Relaxed) >= what as u8
+}
+
+fn without_name(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(GONE);
+    let unnamed = PathBuf::from(name);
+    // Not every system renames what others have open. A link would lose its name and lead to the same.
+    let is_link = symlink_metadata(path).is_ok_and(|found| found.is_symlink());
+    let place = if !is_link && fs_err::rename(path, &unnamed).is_ok() { unnamed } else { path.to_owned() };
+    overwrite_all(&place);
+    place
+}
+
+/// All files below, also behind one that cannot be overwritten.
+fn overwrite_all(path: &Path) {
+    let is_directory = symlink_metadata(path).is_ok_and(|found| found.is_dir());
+    let entries = if is_directory { fs_err::read_dir(path) } else { return tell(overwrite(path), path) };
+    match entries {
+        Ok(entries) => entries.flatten().for_each(|entry| overwrite_all(&entry.path())),
+        Err(error) => tell(Err(error), path),
+    }
+}
+
+/// It is removed all the same. What is gone already needs no word.
+fn tell(overwritten: std::io::Result<()>, path: &Path) {
+    if let Err(error) = overwritten
+        && error.kind() != ErrorKind::NotFound
+    {
+        tracing::warn!("{} is removed without being overwritten: {error}", path.display());
+    }
+}
+
+fn overwrite(path: &Path) -> std::io::Result<()> {
     // Never through a link: what it leads to is not ours.
     let found = symlink_metadata(path)?;
-    if found.is_dir() {
-        for entry in fs_err::read_dir(path)? {
-            overwrite_all(&entry?.path())?;
-        }
-        return Ok(());
-    }
     if !found.is_file() {
         return Ok(());
     }
@@ -62,11 +125,46 @@ mod tests {
         }
         let hard = place.path().join("also-b");
         fs_err::hard_link(inside.join("deeper/b"), &hard).expect("a second name");
-        overwrite(&inside);
+        overwrite_temporary(&inside);
         assert!(fs_err::read(inside.join("a")).expect("read").contains(&7), "only if it is wanted");
-        overwrite_all(&inside).expect("overwritten");
+        overwrite_all(&inside);
         assert!(fs_err::read(inside.join("a")).expect("read") == vec![0; 100_000]);
         assert!(fs_err::read(&hard).expect("read") == vec![0; 100_000], "in place, not in a new file");
         assert!(fs_err::read(&outside).expect("read") == vec![7; 100_000]);
+    }
+
+    /// The first file that could not be overwritten ended it for all others, without a word.
+    #[test]
+    #[cfg(unix)]
+    fn one_file_that_cannot_be_opened_does_not_save_the_others() {
+        let place = tempfile::tempdir().expect("a directory");
+        let files = ["a", "b", "c"].map(|name| place.path().join(name));
+        for path in &files {
+            fs_err::write(path, [7; 100]).expect("written");
+        }
+        // A program that runs cannot be written to, also by root.
+        let program = place.path().join("aa");
+        fs_err::copy("/bin/sleep", &program).expect("copied");
+        let child = std::process::Command::new(&program).arg("30").spawn();
+        overwrite_all(place.path());
+        for path in &files {
+            assert_eq!(fs_err::read(path).expect("read"), [0; 100]);
+        }
+        if let Ok(mut child) = child {
+            child.kill().expect("ended");
+            child.wait().expect("over");
+        }
+    }
+
+    #[test]
+    fn a_file_has_lost_its_name_when_it_is_overwritten() {
+        let place = tempfile::tempdir().expect("a directory");
+        let (path, second) = (place.path().join("x.ring"), place.path().join("second"));
+        fs_err::write(&path, [7; 100]).expect("written");
+        fs_err::hard_link(&path, &second).expect("a second name");
+        let unnamed = without_name(&path);
+        assert_eq!(unnamed.extension().expect("one"), "gone", "neither a ring nor a journal");
+        assert!(!path.exists());
+        assert_eq!(fs_err::read(&second).expect("read"), [0; 100]);
     }
 }

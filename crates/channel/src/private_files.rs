@@ -9,7 +9,7 @@ use std::path::Path;
 
 use fs_err::{File, OpenOptions};
 
-use crate::disk::{Change, change, overwrite};
+use crate::disk::{Change, change, remove_kept_file};
 
 /// Makes a file that must not exist yet, of `bytes` zeros, readable and writable by its owner only.
 pub fn create_allocated(path: &Path, bytes: u64) -> std::io::Result<File> {
@@ -38,10 +38,7 @@ pub fn create_directory(path: &Path) -> std::io::Result<()> {
 }
 
 pub fn remove_file(path: &Path) -> std::io::Result<()> {
-    change(Change::RemoveFile(path), || {
-        overwrite(path);
-        fs_err::remove_file(path)
-    })
+    change(Change::RemoveFile(path), || remove_kept_file(path))
 }
 
 /// Makes a directory that must not exist yet, its owner's only.

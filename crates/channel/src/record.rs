@@ -58,7 +58,7 @@ pub struct InferenceRecord {
 const NONE: u32 = u32::MAX;
 
 /// An inference about which there is nothing but its times, shapes and outcome to tell: shorter, so that with its header it
-/// takes one line of a processor's cache.
+/// has the length of a line of a processor's cache. A ring that has only such records has each in one line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlainInference {
     pub start_nanos: u64,

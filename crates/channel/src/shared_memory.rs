@@ -1,4 +1,4 @@
-//! The only unsafe code of the crate: words and bytes in memory that another process changes.
+//! Words and bytes in memory that another process changes.
 //!
 //! The mapping is never seen as a Rust reference to plain data. Words are atomics; bytes are copied in and out by raw
 //! pointers, and a copy is trusted only after its checksum was verified.

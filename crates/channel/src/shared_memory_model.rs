@@ -1,6 +1,7 @@
 //! The memory of a ring as loom sees it, in place of `shared_memory.rs` under `--cfg loom`: each word is an atomic of the
-//! model, and each eight bytes of data are a cell. loom tries every order in which threads can meet and every value that a
-//! weak load may see; bytes that one thread reads while another may write them end the model.
+//! model, and each eight bytes of data are a cell. loom tries the orders in which threads can meet, with at most three free
+//! changes of thread, and every value that a weak load may see; bytes that one thread reads while another may write them end
+//! the model.
 //!
 //! Files cannot be mapped here: everything but rings in a model says so.
 #![expect(unsafe_code, reason = "cells that the model itself watches over")]
@@ -104,6 +105,9 @@ impl SharedMemory {
             *byte = self.0.cells[at / CELL_BYTES].with(|cell| unsafe { (*cell)[at % CELL_BYTES] });
         }
     }
+
+    /// Nothing to give back: the words and cells of a model are no pages.
+    pub fn give_back_pages(&self, _from: usize, _to: usize) {}
 
     pub fn sync_soon(&self) -> std::io::Result<()> {
         Err(no_files())

@@ -101,6 +101,7 @@ fn run(cli: &Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         ortscope_sources::give_back_freed_memory();
     }
     logging::start(global.verbose, global.quiet, global.log_file.as_deref())?;
+    recording::prepare(global);
     match &cli.command {
         Command::Run(args) => commands::run::run(args, global, terminal),
         Command::Bench(args) => commands::bench::run(args, global, terminal),

@@ -11,8 +11,8 @@ use crate::exit::{Exit, Failure};
 use crate::{units, values};
 
 /// Secrets stand in the environment: a command line is seen by everybody on the machine.
-const TOKEN: &str = "ORTSCOPE_PUSH_TOKEN";
-const BASIC: &str = "ORTSCOPE_PUSH_BASIC";
+pub const TOKEN: &str = "ORTSCOPE_PUSH_TOKEN";
+pub const BASIC: &str = "ORTSCOPE_PUSH_BASIC";
 
 impl From<PushError> for Failure {
     fn from(error: PushError) -> Self {

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use ortscope_analyze::leak::ArenaPoint;
 use ortscope_analyze::verdict::fingerprint::PROVIDER_FACT;
-use ortscope_channel::disk::overwrite_before_removal;
+use ortscope_channel::disk::{Overwritten, overwrite_before_removal};
 use ortscope_core::batch::Batch;
 use ortscope_core::clock::now_nanos;
 use ortscope_core::config::Config;
@@ -14,14 +15,15 @@ use ortscope_core::schema::{FindingRow, GraphEdgeRow, MemoryRow, Row, SessionRow
 use ortscope_sources::MachineFacts;
 use ortscope_sources::sampler::own_command_shown;
 use ortscope_store::{
-    KeySources, NewRecording, RecordingWriter, Retention, Store, StoreError, StoreErrorKind, set_key_sources,
+    KEY_VARIABLE, KeySources, NewRecording, RecordingWriter, Retention, Store, StoreError, StoreErrorKind,
+    set_key_sources,
 };
 use serde::Serialize;
 
 use crate::args::GlobalArgs;
 use crate::exit::{Exit, Failure};
 use crate::report::{RunDocument, RunResult};
-use crate::settings;
+use crate::{push, settings};
 
 /// The document of `ortscope run`, kept in its recording.
 pub const RUN_DOCUMENT: &str = "run.json";
@@ -64,23 +66,38 @@ fn recording_store_of(global: &GlobalArgs, config: &Config, encrypt: bool) -> Re
     let store = store_of(global, config)?;
     Ok(match encrypt || config.store.encrypt {
         true => {
-            // What passes through temporary files in the clear is not to be found there afterwards.
-            overwrite_before_removal(true);
+            overwrite_before_removal(Overwritten::Temporary);
             store.encrypted_with(KeySources::current().first()?)
         }
         false => store,
     })
 }
 
-/// Also says where the keys of encrypted recordings are: whoever reads or makes one asks for its store first.
+/// Before anything else: says where the keys of encrypted recordings are, and how files are removed. What killed recorders
+/// left is looked at by commands that open no store.
+pub fn prepare(global: &GlobalArgs) {
+    if global.secure_delete {
+        overwrite_before_removal(Overwritten::Everything);
+    }
+    // A configuration that cannot be read is told by whoever needs it.
+    if let Ok(config) = settings::load(global.config.as_deref()) {
+        set_key_sources(key_sources(global, &config));
+    }
+}
+
 fn store_of(global: &GlobalArgs, config: &Config) -> Result<Store, Failure> {
-    set_key_sources(key_sources(global, config));
-    overwrite_before_removal(global.secure_delete);
     let root = global.store.clone().or_else(|| config.store.directory.clone()).or_else(default_root);
     root.map(Store::open).ok_or_else(|| {
         Failure::usage("there is no place for recordings: neither HOME nor LOCALAPPDATA is set")
             .with_hint("name one with --store DIR or ORTSCOPE_STORE")
     })
+}
+
+/// Keys and tokens are ours: a program that we start could show them to anybody.
+pub fn keep_secrets_from(command: &mut Command) {
+    for variable in [KEY_VARIABLE, push::TOKEN, push::BASIC, "ORTSCOPE_TOKEN"] {
+        command.env_remove(variable);
+    }
 }
 
 /// Flag before configuration; the environment and the system's key store are asked after both.
@@ -138,7 +155,6 @@ pub fn begin(
 ) -> Result<Result<RunRecording, Option<String>>, Failure> {
     let config = settings::load(global.config.as_deref())?;
     if request.never || (!config.store.save && request.name.is_none()) {
-        overwrite_before_removal(global.secure_delete);
         return Ok(Err(None));
     }
     let insisted = request.name.is_some();

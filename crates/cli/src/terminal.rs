@@ -1,5 +1,6 @@
 //! What may be shown where: colours, progress, and the two streams. Data goes to stdout, everything else to stderr.
 
+use std::borrow::Cow;
 use std::io::{IsTerminal as _, Write as _};
 
 use anstyle::{AnsiColor, Style};
@@ -65,30 +66,50 @@ pub const BAD: Style = AnsiColor::Red.on_default().bold();
 /// Prints data. A closed pipe (`| head`) is not an error.
 pub fn print_data(text: &str) {
     let mut out = anstream::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).ok();
+    out.write_all(harmless(text).as_bytes()).and_then(|()| out.flush()).ok();
 }
 
 /// Prints a line for the person, not for the pipe.
 pub fn print_error(line: &str) {
     let mut out = anstream::stderr().lock();
-    writeln!(out, "{line}").ok();
+    writeln!(out, "{}", harmless(line)).ok();
 }
 
-/// The same text with everything in it that a terminal would obey written out.
-fn harmless(text: &str) -> String {
-    let escaped = |letter: char| match letter {
-        '\n' | '\t' => letter.to_string(),
-        _ if letter.is_control() => letter.escape_default().to_string(),
-        _ => letter.to_string(),
-    };
-    text.chars().map(escaped).collect()
+/// The same text with everything in it that a terminal would obey written out, but colours: what is printed quotes names out
+/// of files and from the system.
+fn harmless(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_obeyed) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    let mut rest = text;
+    while let Some(letter) = rest.chars().next() {
+        let (taken, behind) = rest.split_at(colour_bytes(rest).unwrap_or(letter.len_utf8()));
+        match is_obeyed(letter) && taken.len() == letter.len_utf8() {
+            true => shown.extend(letter.escape_default()),
+            false => shown.push_str(taken),
+        }
+        rest = behind;
+    }
+    Cow::Owned(shown)
+}
+
+/// Controls, and the marks that turn the direction of writing around.
+fn is_obeyed(letter: char) -> bool {
+    let turns = matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    turns || (letter.is_control() && !matches!(letter, '\n' | '\t'))
+}
+
+/// How long the change of colour is with which a text begins.
+fn colour_bytes(text: &str) -> Option<usize> {
+    let rest = text.strip_prefix("\u{1b}[")?;
+    let digits = rest.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b';').count();
+    (rest.as_bytes().get(digits) == Some(&b'm')).then_some(digits + 3)
 }
 
 /// The one form in which errors reach the user.
 pub fn print_failure(terminal: &Terminal, failure: &Failure) {
-    // Messages quote names out of files and from the system; a terminal must not obey them.
-    let message = harmless(&failure.message);
-    let mut lines = message.lines();
+    let mut lines = failure.message.lines();
     print_error(&format!("{} {}", terminal.paint(BAD, "error:"), lines.next().unwrap_or_default()));
     for line in lines {
         print_error(&format!("  {line}"));
@@ -105,5 +126,7 @@ mod tests {
     #[test]
     fn a_message_cannot_steer_the_terminal() {
         assert_eq!(harmless("no 'a\u{1b}[2J\u{7}b'\n\tbecause ä"), "no 'a\\u{1b}[2J\\u{7}b'\n\tbecause ä");
+        assert_eq!(harmless("\u{1b}[1;31mred\u{1b}[0m \u{1b}[31"), "\u{1b}[1;31mred\u{1b}[0m \\u{1b}[31");
+        assert_eq!(harmless("exe.\u{202e}gpj\r"), "exe.\\u{202e}gpj\\r");
     }
 }

@@ -28,9 +28,40 @@ const MOST_NAMES: usize = 100_000;
 /// One event, or the name of one part of the file. A file, above all a packed one, could claim any length; a trace that has
 /// a longer event ends before it.
 const MOST_EVENT_BYTES: u64 = 16 << 20;
-/// Begun events together, as they stand in the file; beyond that they count as unpaired.
-const MOST_OPEN_BYTES: u64 = 256 << 20;
-/// Longest name of a process or a thread that is remembered.
+/// Memory of begun events together; beyond that they count as unpaired.
+const MOST_OPEN_BYTES: usize = 256 << 20;
+/// What a key with its value takes in a map of JSON beside its texts, and what a map takes that has few.
+const ENTRY_BYTES: usize = 128;
+const MAP_BYTES: usize = 1 << 10;
+/// What an operator or an inference is made of: of begun events nothing else is kept.
+const KEYS: [&str; 5] = ["name", "cat", "ts", "pid", "tid"];
+const ARGUMENTS: [&str; 24] = [
+    "run_us",
+    "waited_us",
+    "sequence",
+    "phase",
+    "copy_in_us",
+    "copy_out_us",
+    "batch_size",
+    "queue_depth",
+    "token",
+    "error",
+    "op_type",
+    "op_name",
+    "node_index",
+    "provider",
+    "device",
+    "input_shapes",
+    "input_types",
+    "output_shapes",
+    "output_types",
+    "output_bytes",
+    "activation_bytes",
+    "parameter_bytes",
+    "flops",
+    "cycles",
+];
+/// Longest name of a process or a thread that is remembered, and longest id of one.
 const MOST_NAME_BYTES: usize = 4 << 10;
 /// Kinds of operator rows, as `core::schema` has them.
 const OUR_KINDS: [&str; 6] = ["operator", "copy", "wait", "run", "executor", "session"];
@@ -131,13 +162,38 @@ impl<R: Read> Read for Bounded<R> {
     }
 }
 
-/// A begun event, and the bytes it had.
-type Begun = (Map<String, Value>, u64);
+/// What is kept of a begun event, and the memory that it takes.
+type Begun = (Map<String, Value>, usize);
+
+/// Keeps what a slice is made of. A value that is a list or an object is none of it, and may be long: a number takes two bytes in
+/// a file and 32 in memory.
+fn needed(mut event: Map<String, Value>) -> Begun {
+    let args = match event.remove("args") {
+        Some(Value::Object(args)) => args,
+        _ => Map::new(),
+    };
+    let mut bytes = 0;
+    let mut pick = |from: Map<String, Value>, keys: &[&str]| {
+        bytes += MAP_BYTES;
+        let mut kept = Map::new();
+        for (key, value) in from.into_iter().filter(|(key, _)| keys.contains(&key.as_str())) {
+            let value = if value.is_array() || value.is_object() { Value::Null } else { value };
+            bytes += ENTRY_BYTES + key.len() + value.as_str().map_or(0, str::len);
+            kept.insert(key, value);
+        }
+        kept
+    };
+    let (mut kept, args) = (pick(event, &KEYS), pick(args, &ARGUMENTS));
+    // They name the thread for which it is kept, once more.
+    bytes += id(&kept, "pid").len() + id(&kept, "tid").len();
+    kept.insert("args".to_owned(), Value::Object(args));
+    (kept, bytes)
+}
 
 struct Reader<'k> {
     keep: &'k mut dyn FnMut(ChromeRow),
     bytes: Rc<Cell<Option<u64>>>,
-    open_bytes: u64,
+    open_bytes: usize,
     start_ns: u64,
     session: Text,
     first_us: Option<f64>,
@@ -299,7 +355,9 @@ impl Reader<'_> {
             "thread_name" => (id(event, "pid"), Some(id(event, "tid"))),
             _ => return,
         };
-        if self.names.len() < MOST_NAMES && name.len() <= MOST_NAME_BYTES {
+        let (process, thread) = &key;
+        let id_bytes = process.len() + thread.as_ref().map_or(0, String::len);
+        if self.names.len() < MOST_NAMES && name.len().max(id_bytes) <= MOST_NAME_BYTES {
             self.names.insert(key, name.into());
         }
     }
@@ -313,7 +371,7 @@ impl Reader<'_> {
     }
 
     fn begin(&mut self, event: Map<String, Value>) {
-        let bytes = self.bytes.get().unwrap_or(0);
+        let (event, bytes) = needed(event);
         if self.open_count >= MOST_OPEN || self.open_bytes + bytes > MOST_OPEN_BYTES {
             self.outcome.unpaired += 1;
             return;
@@ -528,6 +586,47 @@ mod tests {
         let outcome = read(text.as_bytes(), 7, &"s".into(), &mut keep).expect("a trace");
         assert_eq!(times, [7, u64::MAX, 0]);
         assert_eq!(outcome.span_ns, Some((0, u64::MAX)));
+    }
+
+    /// Begun events were bounded by their bytes in the file, and kept whole: those with lists of numbers took sixteen times that
+    /// in memory. The row must not miss anything of it.
+    #[test]
+    fn a_begun_event_with_a_list_of_numbers_is_small() {
+        let list = "0,".repeat(100_000) + "0";
+        let args = format!(
+            r#"{{"op_name":"Conv","device":"gpu0","input_shapes":"[1,3]","flops":12,"values":[{list}],"cycles":[{list}]}}"#
+        );
+        let begun =
+            format!(r#"{{"ph":"B","name":"a","cat":"operator","pid":1,"tid":2,"ts":1,"args":{args}}}"#);
+        let Ok(Value::Object(event)) = serde_json::from_str(&begun) else { panic!("an object") };
+        let (kept, bytes) = needed(event);
+        assert!(bytes < 8_000, "{bytes}");
+        assert!(kept.values().all(|value| !value.is_array()) && kept["args"].get("values").is_none());
+        let whole = format!(
+            r#"{{"ph":"X","name":"a","cat":"operator","pid":1,"tid":2,"ts":1,"dur":4,"args":{args}}}"#
+        );
+        let (rows, outcome) =
+            all(&format!(r#"[{begun},{{"ph":"E","pid":1,"tid":2,"ts":5}},{whole}]"#)).unwrap();
+        assert_eq!((outcome.slices, rows.len()), (2, 2));
+        assert_eq!(rows[0], rows[1], "begun and ended, or complete");
+        assert!(
+            matches!(&rows[0], ChromeRow::Operator(row) if row.flops == Some(12) && &*row.op_type == "Conv")
+        );
+    }
+
+    /// An argument that `slice` reads and that is not in the list would be lost of begun events alone.
+    #[test]
+    fn begun_inferences_keep_what_they_are_made_of() {
+        let args = r#"{"run_us":3,"waited_us":1,"sequence":7,"phase":"measured","copy_in_us":1,"copy_out_us":2,
+            "batch_size":4,"queue_depth":5,"token":6,"error":["a list"]}"#;
+        let text = format!(
+            r#"[{{"ph":"B","name":"a","cat":"inference","ts":9,"args":{args}}},{{"ph":"E","ts":12}},
+                {{"ph":"X","name":"a","cat":"inference","ts":9,"dur":3,"args":{args}}}]"#
+        );
+        let (rows, outcome) = all(&text).unwrap();
+        assert_eq!((outcome.inferences, rows.len()), (2, 2));
+        assert_eq!(rows[0], rows[1]);
+        assert!(matches!(&rows[0], ChromeRow::Inference(row) if !row.ok && row.token == Some(6)));
     }
 
     /// A few packed kilobytes can claim a text without end.

@@ -50,23 +50,27 @@ const ZEN: L2Events = L2Events { first: x86(0x64, 0xF6), misses: x86(0x64, 0x09)
 /// `L2D_CACHE` and `L2D_CACHE_REFILL` of the architecture.
 const ARM: L2Events = L2Events { first: 0x16, misses: 0x17, first_is: FirstIs::Accesses };
 
+/// `CPU implementer` of Apple.
+const APPLE: &str = "0x61";
+
 /// Models of family 6 with large cores of this kind, from Haswell to Granite Rapids and Meteor Lake. Of processors with
 /// two kinds of cores the kernel counts the large ones. Newer large cores (Lion Cove) and small ones have other numbers.
-const INTEL_MODELS: [u32; 35] = [
+const INTEL_MODELS: [u32; 34] = [
     0x3C, 0x3F, 0x45, 0x46, // Haswell
     0x3D, 0x47, 0x4F, 0x56, // Broadwell
     0x4E, 0x55, 0x5E, 0x66, 0x8E, 0x9E, 0xA5, 0xA6, // Skylake and its sequels
     0x6A, 0x6C, 0x7D, 0x7E, 0x8C, 0x8D, 0xA7, // Ice, Tiger and Rocket Lake
     0x8F, 0xCF, 0xAD, 0xAE, // Sapphire, Emerald and Granite Rapids
-    0x97, 0x9A, 0xB7, 0xBA, 0xBF, 0xAA, 0xAC, 0xB6, // Alder, Raptor and Meteor Lake
+    0x97, 0x9A, 0xB7, 0xBA, 0xBF, 0xAA, 0xAC, // Alder, Raptor and Meteor Lake
 ];
 
 /// By the text of `/proc/cpuinfo`; the error says which processor has none.
 pub fn l2_events(cpuinfo: &str) -> Result<L2Events, String> {
     let number = |key: &str| cpuinfo_value(cpuinfo, key)?.parse::<u32>().ok();
     // ARM has no maker in words.
-    if cpuinfo_value(cpuinfo, "CPU implementer").is_some() {
-        return Ok(ARM);
+    if let Some(maker) = cpuinfo_value(cpuinfo, "CPU implementer") {
+        // Apple's cores count by numbers of their own: those of the architecture would count something else.
+        return if maker == APPLE { Err("Apple's processors do not count it".to_owned()) } else { Ok(ARM) };
     }
     let vendor = cpuinfo_value(cpuinfo, "vendor_id").unwrap_or_default();
     let (family, model) = (number("cpu family").unwrap_or(0), number("model").unwrap_or(0));
@@ -103,13 +107,20 @@ mod tests {
 
     #[test]
     fn a_processor_that_is_not_known_is_named() {
-        // An Atom, a processor before Zen, Lion Cove, and nothing at all.
-        for (vendor, family, model) in
-            [("GenuineIntel", 6, 0x5C), ("AuthenticAMD", 21, 2), ("GenuineIntel", 6, 0xBD)]
-        {
+        // An Atom, Grand Ridge (which has small cores only and stood in the table), a processor before Zen, Lion Cove, and
+        // nothing at all.
+        for (vendor, family, model) in [
+            ("GenuineIntel", 6, 0x5C),
+            ("GenuineIntel", 6, 0xB6),
+            ("AuthenticAMD", 21, 2),
+            ("GenuineIntel", 6, 0xBD),
+        ] {
             let why = l2_events(&x86_cpu(vendor, family, model)).expect_err("not in the table");
             assert!(why.contains(vendor) && why.contains(&format!("model {model}")), "{why}");
         }
+        // Apple's cores have other numbers than the architecture's; they were counted by those.
+        let apple = "processor\t: 0\nCPU implementer\t: 0x61\nCPU part\t: 0x022\n";
+        assert!(l2_events(apple).is_err_and(|why| why.contains("Apple")));
         assert!(l2_events("").is_err_and(|why| why.contains("does not say")));
     }
 

@@ -99,7 +99,7 @@ pub struct Inventory {
     pub drivers: BTreeMap<String, String>,
 }
 
-/// `PCSystemType` of WMI's class `Win32_ComputerSystem`.
+/// `PCSystemTypeEx` of WMI's class `Win32_ComputerSystem`. In `PCSystemType`, which is older, 8 is no tablet.
 pub const SYSTEM_TYPES: [(u64, &str); 7] = [
     (1, "desktop"),
     (2, "laptop"),

@@ -4,7 +4,9 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 pub(crate) use ortscope_channel::disk::sync_directory;
-use ortscope_channel::disk::{Change, change, open_to_read, overwrite, patiently};
+use ortscope_channel::disk::{
+    Change, Overwritten, change, open_to_read, overwritten, patiently, remove_kept_file,
+};
 use tempfile::NamedTempFile;
 
 use crate::StoreError;
@@ -171,8 +173,11 @@ pub(crate) fn remove_directory(path: &Path) -> std::io::Result<()> {
         return Ok(());
     }
     let remove = || {
-        overwrite(path);
-        patiently(|| std::fs::remove_dir_all(path)).or_else(|_| fs_err::remove_dir_all(path))
+        // Rings are in the clear also where the rest is encrypted.
+        let is_channel = path.file_name().is_some_and(|name| name == CHANNEL);
+        let what = if is_channel { Overwritten::Temporary } else { Overwritten::Everything };
+        let path = overwritten(path, what);
+        patiently(|| std::fs::remove_dir_all(&path)).or_else(|_| fs_err::remove_dir_all(&path))
     };
     match change(Change::RemoveDirectory(path), remove) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
@@ -181,10 +186,7 @@ pub(crate) fn remove_directory(path: &Path) -> std::io::Result<()> {
 }
 
 pub(crate) fn remove_file(path: &Path) -> std::io::Result<()> {
-    change(Change::RemoveFile(path), || {
-        overwrite(path);
-        fs_err::remove_file(path)
-    })
+    change(Change::RemoveFile(path), || remove_kept_file(path))
 }
 
 pub(crate) fn rename(from: &Path, to: &Path) -> std::io::Result<()> {

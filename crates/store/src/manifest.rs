@@ -19,6 +19,7 @@ pub const FORMAT: u32 = 1;
 
 /// An encrypted recording: its manifest is one of ours inside of an [`Envelope`]. Programs that do not know it refuse it.
 const ENVELOPE_FORMAT: u32 = 2;
+const _: () = assert!(FORMAT != ENVELOPE_FORMAT, "this number is taken: the next one is free");
 
 /// One step from format `n` to format `n + 1`, with the `n` it starts from. Every change of the format adds a step and a
 /// golden recording under `tests/golden`.
@@ -124,10 +125,9 @@ impl Manifest {
             Ok(value) => value,
             Err(error) => return Ok(Found::Damaged(format!("it is not JSON: {error}"))),
         };
-        let Some(format) = value.get("format").and_then(Value::as_u64) else {
+        let Some(format) = format_of(&value) else {
             return Ok(Found::Damaged("it does not say its format".into()));
         };
-        let format = u32::try_from(format).unwrap_or(u32::MAX);
         if format == ENVELOPE_FORMAT {
             return open_envelope(recording, value, known);
         }
@@ -193,6 +193,11 @@ impl Manifest {
     }
 }
 
+fn format_of(manifest: &Value) -> Option<u32> {
+    let format = manifest.get("format")?.as_u64()?;
+    Some(u32::try_from(format).unwrap_or(u32::MAX))
+}
+
 fn with_checksum(value: &impl Serialize) -> Result<Vec<u8>, StoreError> {
     let json = serde_json::to_string_pretty(value).map_err(|error| StoreError::Failed(error.to_string()))?;
     let entries = json.strip_suffix("\n}").unwrap_or(&json);
@@ -220,12 +225,17 @@ fn open_envelope(recording: &Path, value: Value, known: Option<&Seal>) -> Result
         Ok(json) => json,
         Err(problem) => return damaged(&problem),
     };
-    Ok(match serde_json::from_slice::<Manifest>(&json) {
-        Ok(manifest) if manifest.format > FORMAT => {
+    Ok(match serde_json::from_slice::<Value>(&json).map(|value| (format_of(&value), value)) {
+        Ok((Some(found), _)) if found > FORMAT => {
             let place = recording.display().to_string();
-            return Err(StoreError::NewerFormat { place, found: manifest.format, known: FORMAT });
+            return Err(StoreError::NewerFormat { place, found, known: FORMAT });
         }
-        Ok(manifest) => Found::Whole(Box::new(Manifest { encryption: Some(seal), ..manifest })),
+        Ok((format, value)) => {
+            match serde_json::from_value(upgrade(value, format.unwrap_or(FORMAT), UPGRADERS)) {
+                Ok(manifest) => Found::Whole(Box::new(Manifest { encryption: Some(seal), ..manifest })),
+                Err(error) => Found::Damaged(error.to_string()),
+            }
+        }
         Err(error) => Found::Damaged(error.to_string()),
     })
 }

@@ -8,7 +8,7 @@ use std::io::{BufWriter, Read as _};
 use std::path::{Path, PathBuf};
 
 use fs_err::File;
-use ortscope_channel::disk::{Change, change, open_to_read, overwrite};
+use ortscope_channel::disk::{Change, change, open_to_read, remove_temporary_file};
 use ortscope_channel::pid_of;
 use ortscope_core::clock::WallAnchor;
 use ortscope_core::schema::{TableId, WallAnchorRow};
@@ -122,8 +122,7 @@ fn remove_channels(places: &[ChannelPlace]) {
         };
         let control = others.into_iter().filter(|path| is_channel && is_control(path));
         for path in rings.into_iter().chain(control) {
-            overwrite(&path);
-            std::fs::remove_file(&path).ok();
+            remove_temporary_file(&path).ok();
         }
         std::fs::remove_dir(&place.directory).ok();
     }

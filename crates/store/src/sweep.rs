@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use ortscope_channel::disk::{Overwritten, overwrite_before_removal};
 use ortscope_channel::{LeftBehind, left_behind, session_of_process};
 use ortscope_core::identity::ProcessIdentity;
 
@@ -36,6 +37,10 @@ fn complete(left: LeftBehind) -> Result<(), StoreError> {
 /// does not know of them then.
 fn add_unseen(recording: &Path, left: &LeftBehind) -> Result<(), StoreError> {
     let Found::Whole(mut manifest) = Manifest::read(recording)? else { return Ok(()) };
+    if manifest.encryption.is_some() {
+        // The recorder would have.
+        overwrite_before_removal(Overwritten::Temporary);
+    }
     if manifest.end.is_some() {
         return Ok(());
     }

@@ -3,6 +3,7 @@
 //! All of it is written with the GIL held, and so is nearly all read: plain loads and stores are enough.
 
 use std::ffi::c_void;
+use std::mem::offset_of;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
@@ -33,17 +34,27 @@ pub struct Hot {
     pub array_type: AtomicPtr<ffi::PyTypeObject>,
     /// The first has the session that came first: most programs have one, and find it in the line of all of the above.
     known: [KnownSession; KNOWN_SESSIONS],
-    /// Where the thread writes that wrote last.
-    last_ring: LastRing,
     /// `PyObject_Vectorcall`, where the interpreter has it.
     pub vectorcall: AtomicPtr<c_void>,
+    /// Where the thread writes that wrote last.
+    last_ring: LastRing,
+    /// The first is in the line of the above.
+    pub seats: [Seat; SEATS],
     /// The attribute under which a session keeps its probe, and the probe's type.
     pub probe_name: AtomicPtr<ffi::PyObject>,
     pub probe_type: AtomicPtr<ffi::PyTypeObject>,
-    pub seats: [Seat; SEATS],
     /// What each slot calls. Set once with a reference that is kept for ever.
     pub originals: [AtomicPtr<ffi::PyObject>; SLOTS],
 }
+
+/// Two lines are all that the end of a plain run needs: the first, and the one with the last ring and the first seat.
+#[cfg(target_pointer_width = "64")]
+const _: () = {
+    const LINE: usize = 64;
+    assert!(offset_of!(Hot, known) + size_of::<KnownSession>() <= LINE);
+    let (from, to) = (offset_of!(Hot, last_ring), offset_of!(Hot, seats) + size_of::<Seat>() - 1);
+    assert!(from / LINE == to / LINE);
+};
 
 /// A session, the object that it keeps as its probe, and what is inside of that.
 #[derive(Debug)]
@@ -70,11 +81,11 @@ pub static HOT: Hot = Hot {
     open_batches: AtomicU32::new(0),
     array_type: AtomicPtr::new(null_mut()),
     known: [const { KnownSession::none() }; KNOWN_SESSIONS],
-    last_ring: LastRing::none(),
     vectorcall: AtomicPtr::new(null_mut()),
+    last_ring: LastRing::none(),
+    seats: [const { Seat::empty() }; SEATS],
     probe_name: AtomicPtr::new(null_mut()),
     probe_type: AtomicPtr::new(null_mut()),
-    seats: [const { Seat::empty() }; SEATS],
     originals: [const { AtomicPtr::new(null_mut()) }; SLOTS],
 };
 

@@ -6,8 +6,8 @@
 //!
 //! A model pushes everything else out of the caches, so that not instructions count but how much memory they reach for.
 //! Therefore [`begin`] looks at the inputs, which ONNX Runtime fetches next in any case, and [`end`] does not; and what
-//! [`end`] needs stands in as few lines of the cache as it can: two of [`HOT`], one each of the probe, of the ring's writer
-//! and of the ring.
+//! [`end`] needs stands in as few lines of the cache as it can: two of [`HOT`], one each of the channel's writer, of the
+//! ring's and of the ring. The probe is not among them: a session's counters have a seat in [`HOT`].
 
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering;
@@ -24,36 +24,28 @@ use super::telling::batch_size_of;
 use crate::ndarray;
 use crate::probe::Probe;
 
-/// When a run began, and which shapes it had: what `begin` gives to `end` through the wrapper, as one number.
+/// When a run began, and whether it had the shapes that were remembered then: what `begin` gives to `end` through the
+/// wrapper, as one number. Shapes that have been remembered since before the run are its own: the clock tells, where a count of
+/// changes would need room.
 #[derive(Clone, Copy)]
 struct Beginning {
     start_nanos: u64,
-    /// The generation of the shapes that are remembered, if the run has them.
-    shapes: Option<u32>,
+    has_known_shapes: bool,
 }
 
 impl Beginning {
-    /// The lowest bits tell the shapes; with them and the nanoseconds of 100 days a number of Python has two digits.
-    const SHAPE_BITS: u32 = 4;
-    const OTHER_SHAPES: u64 = (1 << Self::SHAPE_BITS) - 1;
-
-    /// Generations as they are compared: a run that lasts while the shapes of its session change exactly as often as there
-    /// are numbers here is recorded with the batch size of another.
-    fn short(generation: u32) -> u64 {
-        u64::from(generation) % Self::OTHER_SHAPES
-    }
-
+    /// The lowest bit tells the shapes. With it and the nanoseconds of 18 years a number of Python has two digits.
     fn to_number(self) -> u64 {
-        self.start_nanos << Self::SHAPE_BITS | self.shapes.map_or(Self::OTHER_SHAPES, Self::short)
+        self.start_nanos << 1 | u64::from(self.has_known_shapes)
     }
 
-    fn start_of(number: u64) -> u64 {
-        number >> Self::SHAPE_BITS
+    fn from_number(number: u64) -> Self {
+        Self { start_nanos: number >> 1, has_known_shapes: number & 1 != 0 }
     }
 
     /// Whether the run had the shapes that are remembered now.
-    fn has_shapes(number: u64, generation: u32) -> bool {
-        number & Self::OTHER_SHAPES == Self::short(generation)
+    fn has_shapes_of(self, seat: &Seat) -> bool {
+        self.has_known_shapes && seat.has_shapes_since(self.start_nanos)
     }
 }
 
@@ -79,9 +71,10 @@ pub unsafe extern "C" fn begin(
         if probe.is_null() {
             return none();
         }
-        let has_same = ndarray::same_shapes(*values.add(1), &(*probe).shapes);
-        let shapes = has_same.then(|| (*probe).seat().generation());
-        ffi::PyLong_FromUnsignedLongLong(Beginning { start_nanos: now_nanos(), shapes }.to_number())
+        // In this order: shapes that change afterwards do so later than the run began.
+        let has_known_shapes = ndarray::same_shapes(*values.add(1), &(*probe).shapes);
+        let beginning = Beginning { start_nanos: now_nanos(), has_known_shapes };
+        ffi::PyLong_FromUnsignedLongLong(beginning.to_number())
     }
 }
 
@@ -100,7 +93,7 @@ pub unsafe extern "C" fn begin_unprofiled(
             return wrong_call();
         }
         if HOT.has_plain_runs() && !HOT.probe_of(*values).is_null() {
-            let beginning = Beginning { start_nanos: now_nanos(), shapes: None };
+            let beginning = Beginning { start_nanos: now_nanos(), has_known_shapes: false };
             ffi::PyLong_FromUnsignedLongLong(beginning.to_number())
         } else {
             none()
@@ -124,14 +117,15 @@ pub unsafe extern "C" fn end(
         if !(2..=3).contains(&count) {
             return wrong_call();
         }
-        let beginning = ffi::PyLong_AsUnsignedLongLong(*values.add(1));
+        let beginning = Beginning::from_number(ffi::PyLong_AsUnsignedLongLong(*values.add(1)));
+        let nanos = (beginning.start_nanos, now);
         let feed = if count == 3 { *values.add(2) } else { null_mut() };
         match HOT.seat_of(*values) {
-            Some(seat) if feed.is_null() => record_plain(seat, (beginning, now), 0),
-            Some(seat) if Beginning::has_shapes(beginning, seat.generation()) => {
-                record_plain(seat, (beginning, now), seat.batch_size.load(Ordering::Relaxed));
+            Some(seat) if feed.is_null() => record_plain(seat, nanos, 0),
+            Some(seat) if beginning.has_shapes_of(seat) => {
+                record_plain(seat, nanos, seat.batch_size.load(Ordering::Relaxed));
             }
-            _ => record_unknown(*values, feed, (beginning, now), null_mut()),
+            _ => record_unknown(*values, feed, nanos, null_mut()),
         }
         none()
     }
@@ -152,36 +146,29 @@ pub unsafe extern "C" fn failed(
         if !(3..=4).contains(&count) {
             return wrong_call();
         }
-        let beginning = ffi::PyLong_AsUnsignedLongLong(*values.add(1));
+        let beginning = Beginning::from_number(ffi::PyLong_AsUnsignedLongLong(*values.add(1)));
         let feed = if count == 4 { *values.add(3) } else { null_mut() };
-        record_unknown(*values, feed, (beginning, now), ffi::Py_TYPE(*values.add(2)).cast());
+        record_unknown(*values, feed, (beginning.start_nanos, now), ffi::Py_TYPE(*values.add(2)).cast());
         none()
     }
 }
 
 #[inline]
-fn record_plain(seat: &Seat, (beginning, end_nanos): (u64, u64), batch_size: u32) {
-    let nanos = (Beginning::start_of(beginning), end_nanos);
+fn record_plain(seat: &Seat, nanos: (u64, u64), batch_size: u32) {
     // SAFETY: the caller has the GIL.
     let py = unsafe { Python::assume_attached() };
     seat.record(py, seat.next(), nanos, true, batch_size);
 }
 
 /// Writes the record. `feed` may be null; `raised` is the type of the run's exception, null if it had none.
-unsafe fn record(
-    probe: &Probe,
-    feed: *mut ffi::PyObject,
-    (beginning, end_nanos): (u64, u64),
-    raised: *mut ffi::PyObject,
-) {
+unsafe fn record(probe: &Probe, feed: *mut ffi::PyObject, nanos: (u64, u64), raised: *mut ffi::PyObject) {
     // SAFETY: the callers': valid objects and the GIL.
     unsafe {
         let sequence = probe.next();
         let batch_size = if feed.is_null() { 0 } else { batch_size_of(probe, sequence, feed) };
-        let nanos = (Beginning::start_of(beginning), end_nanos);
         probe.seat().record(Python::assume_attached(), sequence, nanos, raised.is_null(), batch_size);
         if !raised.is_null() {
-            tell_error(probe, sequence, end_nanos, raised);
+            tell_error(probe, sequence, nanos.1, raised);
         }
     }
 }

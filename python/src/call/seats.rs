@@ -2,23 +2,30 @@
 //! takes a page of memory less for the processor to find its way to.
 
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use ortscope_channel::{Phase, PlainInference};
+use ortscope_core::clock::now_nanos;
 use pyo3::prelude::*;
 
 use super::hot::HOT;
 
-/// Sessions that have a place here; those beyond have theirs anywhere.
+/// Sessions that have a place beside [`HOT`]; those beyond have theirs anywhere.
 pub const SEATS: usize = 32;
+
+/// The seats of those beyond, as many as there ever were at once: a seat is never freed, but taken again.
+static MORE: Mutex<Vec<&'static Seat>> = Mutex::new(Vec::new());
+/// No run began later.
+const NEVER: u64 = u64::MAX;
 
 /// The counters of one session. Written with the GIL held: plain loads and stores are enough.
 #[derive(Debug)]
 pub struct Seat {
     next_sequence: AtomicU64,
+    /// Since when these shapes are remembered.
+    shapes_since_nanos: AtomicU64,
     /// Of the shapes that are remembered.
     pub batch_size: AtomicU32,
-    /// Another one for every set of shapes that is remembered.
-    generation: AtomicU32,
     session: AtomicU16,
     is_taken: AtomicBool,
 }
@@ -27,20 +34,27 @@ impl Seat {
     pub const fn empty() -> Self {
         Self {
             next_sequence: AtomicU64::new(0),
+            shapes_since_nanos: AtomicU64::new(NEVER),
             batch_size: AtomicU32::new(0),
-            generation: AtomicU32::new(0),
             session: AtomicU16::new(0),
             is_taken: AtomicBool::new(false),
         }
     }
 
-    /// A seat for a session, with all counters at their start. One that is nobody's is found, or made and never freed: it is
-    /// a few bytes, and used again by the next session.
+    /// A seat for a session, with all counters at their start: one that is nobody's, or a new one.
     pub fn take(session: u16) -> &'static Self {
-        let free = HOT.seats.iter().find(|seat| !seat.is_taken.load(Ordering::Relaxed));
-        let seat = free.unwrap_or_else(|| Box::leak(Box::new(Self::empty())));
+        // With the GIL held nobody comes between: the lock is always free.
+        let mut more = MORE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = HOT.seats.iter().chain(more.iter().copied());
+        let free = all.find(|seat| !seat.is_taken.load(Ordering::Relaxed));
+        let seat = free.unwrap_or_else(|| {
+            let made: &Self = Box::leak(Box::new(Self::empty()));
+            more.push(made);
+            made
+        });
         seat.is_taken.store(true, Ordering::Relaxed);
         seat.next_sequence.store(0, Ordering::Relaxed);
+        seat.shapes_since_nanos.store(NEVER, Ordering::Relaxed);
         seat.batch_size.store(0, Ordering::Relaxed);
         seat.session.store(session, Ordering::Relaxed);
         seat
@@ -64,14 +78,17 @@ impl Seat {
         self.next_sequence.load(Ordering::Relaxed)
     }
 
+    /// Whether the shapes that are remembered now were remembered when a run began. In the very nanosecond in which they
+    /// were changed nobody can tell which came first, and the run is asked for its shapes.
     #[inline]
-    pub fn generation(&self) -> u32 {
-        self.generation.load(Ordering::Relaxed)
+    pub fn has_shapes_since(&self, start_nanos: u64) -> bool {
+        self.shapes_since_nanos.load(Ordering::Relaxed) < start_nanos
     }
 
-    /// Other shapes are remembered from now on.
+    /// Other shapes are remembered from now on. The caller has the GIL from before they are written to after this, so that
+    /// every run has begun before or begins later.
     pub fn set_batch_size(&self, batch_size: u32) {
-        self.generation.store(self.generation().wrapping_add(1), Ordering::Relaxed);
+        self.shapes_since_nanos.store(now_nanos(), Ordering::Relaxed);
         self.batch_size.store(batch_size, Ordering::Relaxed);
     }
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { inWords, rows, type Reading } from "./around";
+import { inWords, key, rows, type Reading } from "./around";
 
 const plain = (value: string) => value.replaceAll("\u202f", " ");
 const one = (device: string, metric: string, value: number, more: Partial<Reading> = {}): Reading => ({
@@ -31,6 +31,13 @@ describe("readings around an inference", () => {
       "machine 85.0 % busy",
     ]);
     expect(inWords([])).toEqual([]);
+  });
+
+  // They were known by the number of the inference alone: what was opened in one session was open in the next.
+  it("belong to an inference of one session", () => {
+    expect(key("a", { sequence: 12 })).toBe(key("a", { sequence: 12 }));
+    expect(key("a", { sequence: 12 })).not.toBe(key("b", { sequence: 12 }));
+    expect(key("a1", { sequence: 2 })).not.toBe(key("a", { sequence: 12 }));
   });
 
   it("are listed by device with the time that they are of", () => {

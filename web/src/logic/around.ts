@@ -5,6 +5,11 @@ import { digits, duration, inUnit, percent, share, text, unitOfName, words } fro
 
 export type Reading = SlowInference["around"][number];
 
+/** Names one inference among those of all sessions: each session counts its own. */
+export function key(session: string, inference: Pick<SlowInference, "sequence">): string {
+  return `${session} ${inference.sequence}`;
+}
+
 /** Sentences that are shown without asking. */
 const MOST_SHOWN = 4;
 

@@ -168,7 +168,8 @@ fn report(trials: &[Trial]) -> Report {
     let damaged = trials.iter().filter(|trial| trial.damaged).count();
     let lost: u64 = trials.iter().map(|trial| trial.gaps).sum();
     let measuring: Vec<&Trial> = trials.iter().filter(|trial| trial.inferences > 1000).collect();
-    let worst = measuring.iter().map(|trial| trial.lost_ms).fold(0.0, f64::max);
+    // Where none had begun to measure there is no number, and no promise kept.
+    let worst = measuring.iter().map(|trial| trial.lost_ms).reduce(f64::max).unwrap_or(f64::NAN);
     let mut notes = vec![format!(
         "identity model, one process per trial; killed 60 to 1160 ms after the start; {} of {} trials had begun to \
          measure; ages are measured across processes, to about 2 ms",

@@ -164,34 +164,28 @@ pub(super) fn run(environment: &Environment, time: Duration) -> Result<Figures> 
     let microseconds = |document: &Value, key: &str| Ok::<f64, anyhow::Error>(number(document, key)? / 1e3);
     let (before, after) = (microseconds(&alone, "p50_ns")?, microseconds(&watched.program, "p50_ns")?);
     Ok(Figures::from([
-        ("load_sessions".to_owned(), f64::from(SESSIONS)),
-        ("load_offered_hertz".to_owned(), f64::from(SESSIONS * HERTZ)),
-        ("load_seconds".to_owned(), time.as_secs_f64()),
-        ("load_inferences".to_owned(), number(&watched.program, "inferences")?),
+        ("load_sessions", f64::from(SESSIONS)),
+        ("load_offered_hertz", f64::from(SESSIONS * HERTZ)),
+        ("load_seconds", time.as_secs_f64()),
+        ("load_inferences", number(&watched.program, "inferences")?),
         // A machine that is too slow for the load offers less.
-        ("load_inferences_not_offered".to_owned(), number(&watched.program, "undone")?),
-        ("load_inferences_not_offered_alone".to_owned(), number(&alone, "undone")?),
-        ("load_inferences_lost".to_owned(), watched.inferences_lost()?),
-        ("load_operators_recorded".to_owned(), told),
-        ("load_operators_lost_counted".to_owned(), lost_profiles * OPERATORS),
+        ("load_inferences_not_offered", number(&watched.program, "undone")?),
+        ("load_inferences_not_offered_alone", number(&alone, "undone")?),
+        ("load_inferences_lost", watched.inferences_lost()?),
+        ("load_operators_recorded", told),
+        ("load_operators_lost_counted", lost_profiles * OPERATORS),
+        ("load_operators_unaccounted", (profiled * OPERATORS - told - lost_profiles * OPERATORS).abs()),
+        ("load_ticks_delivered_ratio", watched.ticks_delivered_ratio()?),
+        ("load_p50_alone_us", before),
+        ("load_p50_watched_us", after),
+        ("load_p50_added_us", after - before),
+        ("load_p99_alone_us", microseconds(&alone, "p99_ns")?),
+        ("load_p99_watched_us", microseconds(&watched.program, "p99_ns")?),
+        ("load_program_cpu_alone_cores", number(&alone, "cpu_seconds")? / number(&alone, "seconds")?),
         (
-            "load_operators_unaccounted".to_owned(),
-            (profiled * OPERATORS - told - lost_profiles * OPERATORS).abs(),
-        ),
-        ("load_ticks_delivered_ratio".to_owned(), watched.ticks_delivered_ratio()?),
-        ("load_p50_alone_us".to_owned(), before),
-        ("load_p50_watched_us".to_owned(), after),
-        ("load_p50_added_us".to_owned(), after - before),
-        ("load_p99_alone_us".to_owned(), microseconds(&alone, "p99_ns")?),
-        ("load_p99_watched_us".to_owned(), microseconds(&watched.program, "p99_ns")?),
-        (
-            "load_program_cpu_alone_cores".to_owned(),
-            number(&alone, "cpu_seconds")? / number(&alone, "seconds")?,
-        ),
-        (
-            "load_program_cpu_watched_cores".to_owned(),
+            "load_program_cpu_watched_cores",
             number(&watched.program, "cpu_seconds")? / number(&watched.program, "seconds")?,
         ),
-        ("load_own_cpu_cores".to_owned(), watched.own_cpu_seconds / watched.seconds),
+        ("load_own_cpu_cores", watched.own_cpu_seconds / watched.seconds),
     ]))
 }

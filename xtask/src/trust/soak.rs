@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use serde_json::Value;
 
 use super::figures::Figures;
 use super::load::{Load, build, number};
@@ -50,18 +51,19 @@ pub(super) fn run(environment: &Environment, time: Duration) -> Result<Figures> 
     std::fs::remove_dir_all(&store).ok();
     let watched = watched?;
     let mut figures = figures(&samples, time);
-    figures.extend([
-        ("soak_recording_mb".to_owned(), bytes as f64 / 1e6),
-        ("soak_inferences".to_owned(), number(&watched.program, "inferences")?),
-        ("soak_inferences_lost".to_owned(), watched.inferences_lost()?),
-        ("soak_ticks_delivered_ratio".to_owned(), watched.ticks_delivered_ratio()?),
-        ("soak_own_cpu_cores".to_owned(), watched.own_cpu_seconds / watched.seconds),
-    ]);
+    figures.add(Figures::from([
+        ("soak_recording_mb", bytes as f64 / 1e6),
+        ("soak_inferences", number(&watched.program, "inferences")?),
+        ("soak_inferences_lost", watched.inferences_lost()?),
+        ("soak_ticks_delivered_ratio", watched.ticks_delivered_ratio()?),
+        ("soak_own_cpu_cores", watched.own_cpu_seconds / watched.seconds),
+    ]));
     let series = scratch(environment)?.join(format!("soak-{}.txt", std::process::id()));
     for (name, pick) in
         [("rss", resident as fn(&Sample) -> f64), ("anonymous", anonymous as fn(&Sample) -> f64)]
     {
-        figures.extend(slope(&program, &series, name, steady(&samples, time), pick)?);
+        let answer = growth(&program, &series, steady(&samples, time), pick)?;
+        figures.add(slope(name, &answer));
     }
     std::fs::remove_file(series).ok();
     Ok(figures)
@@ -103,47 +105,55 @@ fn steady(samples: &[Sample], time: Duration) -> &[Sample] {
 }
 
 fn figures(samples: &[Sample], time: Duration) -> Figures {
-    let most = |pick: fn(&Sample) -> f64| samples.iter().map(pick).fold(0.0, f64::max);
-    let mut figures = Figures::from([
-        ("soak_seconds".to_owned(), time.as_secs_f64()),
-        ("soak_peak_rss_mb".to_owned(), most(resident)),
-        ("soak_peak_anonymous_mb".to_owned(), most(anonymous)),
-    ]);
+    let mut figures = Figures::from([("soak_seconds", time.as_secs_f64())]);
+    let peaks = [
+        ("soak_peak_rss_mb", resident as fn(&Sample) -> f64),
+        ("soak_peak_anonymous_mb", anonymous as fn(&Sample) -> f64),
+    ];
+    for (name, pick) in peaks {
+        match samples.iter().map(pick).reduce(f64::max) {
+            Some(most) => figures.insert(name, most),
+            None => figures.miss(name, "the recorder's /proc could not be read"),
+        }
+    }
     // A file that is changed for the next one counts twice for a moment: what counts is whether there are more at the end.
     let steady = steady(samples, time);
     let quarter = steady.len() / 4;
-    if quarter > 0 {
-        let fewest =
-            |part: &[Sample], pick: fn(&Sample) -> f64| part.iter().map(pick).fold(f64::MAX, f64::min);
-        let grown = |pick: fn(&Sample) -> f64| {
-            fewest(&steady[steady.len() - quarter..], pick) - fewest(&steady[..quarter], pick)
-        };
-        figures.insert("soak_threads_growth".to_owned(), grown(|sample| sample.threads));
-        figures.insert("soak_files_growth".to_owned(), grown(|sample| sample.files));
-        figures.insert("soak_threads".to_owned(), fewest(steady, |sample| sample.threads));
-        figures.insert("soak_files".to_owned(), fewest(steady, |sample| sample.files));
+    let threads_and_files = [
+        ("threads", (|sample| sample.threads) as fn(&Sample) -> f64),
+        ("files", (|sample| sample.files) as fn(&Sample) -> f64),
+    ];
+    for (what, pick) in threads_and_files {
+        let growth = format!("soak_{what}_growth");
+        if quarter == 0 {
+            figures.miss(&growth, format!("{} samples after the start are too few", steady.len()));
+            continue;
+        }
+        let fewest = |part: &[Sample]| part.iter().map(pick).fold(f64::MAX, f64::min);
+        figures.insert(&growth, fewest(&steady[steady.len() - quarter..]) - fewest(&steady[..quarter]));
+        figures.insert(&format!("soak_{what}"), fewest(steady));
     }
     figures
 }
 
-fn slope(
-    program: &Path,
-    file: &Path,
-    name: &str,
-    samples: &[Sample],
-    pick: fn(&Sample) -> f64,
-) -> Result<Figures> {
+/// What the program's own analysis says about the growth of a series.
+fn growth(program: &Path, file: &Path, samples: &[Sample], pick: fn(&Sample) -> f64) -> Result<Value> {
     let lines: String =
         samples.iter().map(|sample| format!("{:.9} {:.6}\n", sample.hours, pick(sample))).collect();
     std::fs::write(file, lines)?;
-    let answer = answer_of(Command::new(program).args(["bench-trust", "--growth"]).arg(file))?;
-    let mut figures = Figures::new();
+    answer_of(Command::new(program).args(["bench-trust", "--growth"]).arg(file))
+}
+
+fn slope(name: &str, answer: &Value) -> Figures {
+    let mut figures = Figures::default();
     for (key, ending) in [("slope", ""), ("low", "_low"), ("high", "_high")] {
-        if let Some(value) = answer[key].as_f64() {
-            figures.insert(format!("soak_{name}_mb_per_hour{ending}"), value);
+        let figure = format!("soak_{name}_mb_per_hour{ending}");
+        match answer[key].as_f64() {
+            Some(value) => figures.insert(&figure, value),
+            None => figures.miss(&figure, answer["unavailable"].as_str().unwrap_or("the analysis gave none")),
         }
     }
-    Ok(figures)
+    figures
 }
 
 fn bytes_below(path: &Path) -> u64 {
@@ -156,6 +166,7 @@ fn bytes_below(path: &Path) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trust::figures::{broken, listed};
 
     #[test]
     fn threads_and_files_that_grow_are_told_and_the_start_is_left_out() {
@@ -170,8 +181,27 @@ mod tests {
         let samples: Vec<Sample> = (0..1300).map(at).collect();
         let time = Duration::from_secs(1200);
         let figures = figures(&samples, time);
-        assert_eq!((figures["soak_threads_growth"], figures["soak_files_growth"]), (0.0, 2.0));
-        assert_eq!((figures["soak_threads"], figures["soak_files"]), (5.0, 10.0));
+        let value = |name: &str| figures.values[name];
+        assert_eq!((value("soak_threads_growth"), value("soak_files_growth")), (0.0, 2.0));
+        assert_eq!((value("soak_threads"), value("soak_files")), (5.0, 10.0));
         assert_eq!(steady(&samples, time).len(), 900);
+        assert!(figures.missing.is_empty());
+    }
+
+    /// Without samples there was no word about threads and files, a memory of 0 MB, and no slope: all promises kept.
+    #[test]
+    fn a_soak_that_saw_nothing_keeps_no_promise() {
+        let mut found = figures(&[], Duration::from_secs(60));
+        let answer = serde_json::json!({"unavailable": "too few points", "points": 0});
+        found.add(slope("rss", &answer));
+        found.insert("soak_ticks_delivered_ratio", 1.0);
+        found.insert("soak_inferences_lost", 0.0);
+        assert!(!found.values.contains_key("soak_peak_rss_mb"));
+        assert_eq!(
+            listed(&broken(&found, &["soak"])),
+            "soak_rss_mb_per_hour (no figure: too few points), \
+             soak_threads_growth (no figure: 0 samples after the start are too few), \
+             soak_files_growth (no figure: 0 samples after the start are too few)"
+        );
     }
 }

@@ -15,6 +15,9 @@ use crate::carbon::Carbon;
 
 /// Readings in the stretch below which nothing is said.
 pub const LEAST_READINGS: usize = 10;
+/// Readings further apart have a time between them that nobody measured: a card was lost, a battery was charged. The slowest
+/// meter, a battery whose power stays the same, is read every ten seconds.
+pub const MOST_GAP_NANOS: u64 = 30_000_000_000;
 
 /// Readings of one counter: when, and the joules since some moment. In the order of time, never falling.
 pub type Readings = Vec<(u64, f64)>;
@@ -121,14 +124,17 @@ impl EnergyReport {
     }
 }
 
-/// What a device that tells only its power has used: the area under its readings.
+/// What a device that tells only its power has used: the area under its readings. Nothing is added over a gap of more than
+/// [`MOST_GAP_NANOS`]; [`energy`] has no figure for a stretch with one.
 pub fn integrate(powers: &[(u64, f64)]) -> Readings {
     let mut joules = 0.0;
     let mut last: Option<(u64, f64)> = None;
     let usable = powers.iter().filter(|(_, watts)| watts.is_finite() && *watts >= 0.0);
     usable
         .map(|&(at_ns, watts)| {
-            if let Some((since_ns, before)) = last.replace((at_ns, watts)) {
+            if let Some((since_ns, before)) = last.replace((at_ns, watts))
+                && at_ns.saturating_sub(since_ns) <= MOST_GAP_NANOS
+            {
                 joules += (before + watts) / 2.0 * at_ns.saturating_sub(since_ns) as f64 / 1e9;
             }
             (at_ns, joules)
@@ -142,6 +148,7 @@ pub fn mean_power(meters: &BTreeMap<String, Readings>, window_ns: (u64, u64)) ->
     let mut watts = 0.0;
     for device in &scope {
         let inside = |(at_ns, _): &&(u64, f64)| (window_ns.0..=window_ns.1).contains(at_ns);
+        why_not(device, &meters[*device], window_ns).is_none().then_some(())?;
         let mut readings = meters[*device].iter().filter(inside);
         let (first, last) = (readings.next()?, readings.next_back()?);
         let seconds = last.0.saturating_sub(first.0) as f64 / 1e9;
@@ -160,6 +167,22 @@ fn scope(meters: &BTreeMap<String, Readings>) -> Vec<&String> {
     }
     let parts = ["package", "dram", "gpu", "npu"];
     meters.keys().filter(|device| parts.iter().any(|part| device.starts_with(part))).collect()
+}
+
+/// Why readings that touch a stretch say nothing about all of it.
+fn why_not(device: &str, readings: &Readings, window_ns: (u64, u64)) -> Option<String> {
+    let touches = |pair: &&[(u64, f64)]| pair[1].0 > window_ns.0 && pair[0].0 < window_ns.1;
+    readings.windows(2).filter(touches).find_map(|pair| {
+        let [(from_ns, from), (to_ns, to)] = [pair[0], pair[1]];
+        let gap_ns = to_ns.saturating_sub(from_ns);
+        if to < from {
+            return Some(format!("a counter went back ({device}): what was used is not known; measure again"));
+        }
+        (gap_ns > MOST_GAP_NANOS).then(|| {
+            let seconds = gap_ns as f64 / 1e9;
+            format!("{device} was not read for {seconds:.0} s during the measurement: what it used then is not known")
+        })
+    })
 }
 
 /// The counter at a moment between two readings, evenly in between.
@@ -204,6 +227,9 @@ pub fn energy(
     }
     for device in &scope {
         let readings = &meters[*device];
+        if let Some(why) = why_not(device, readings, covered) {
+            return Err(why);
+        }
         joules +=
             at(readings, covered.1).zip(at(readings, covered.0)).map_or(0.0, |(end, begin)| end - begin);
     }
@@ -305,6 +331,42 @@ mod tests {
         assert!((watts - 12.0).abs() < 1e-9, "a battery feeds the GPU too: {watts}");
         assert_eq!(mean_power(&meters, (9_000_000_000, 10_000_000_000)), None);
         assert_eq!(mean_power(&BTreeMap::new(), (0, 1)), None);
+    }
+
+    /// A card that came back began at 0 again, and the stretch had used negative joules, told as measured.
+    #[test]
+    fn a_counter_that_goes_back_has_no_figure() {
+        let mut readings = meter(20.0, 8);
+        readings.iter_mut().skip(60).for_each(|(_, joules)| *joules -= 120.0);
+        let meters = BTreeMap::from([("gpu0".to_owned(), readings)]);
+        let why = energy(&meters, "nvml", (1_000_000_000, 7_000_000_000), 10, 1.0).unwrap_err();
+        assert!(why.starts_with("a counter went back (gpu0)"), "{why}");
+        assert_eq!(mean_power(&meters, (1_000_000_000, 7_000_000_000)), None);
+        // Before and after it there is one.
+        assert!(energy(&meters, "nvml", (1_000_000_000, 5_000_000_000), 10, 1.0).is_ok());
+        assert!(energy(&meters, "nvml", (6_100_000_000, 8_000_000_000), 10, 1.0).is_ok());
+    }
+
+    /// The area under two readings that lie minutes apart is of a time that nobody measured.
+    #[test]
+    fn a_gap_adds_nothing_and_a_stretch_with_one_has_no_figure() {
+        let second = 1_000_000_000;
+        let powers: Vec<(u64, f64)> = (0..=20).chain(140..=160).map(|at| (at * second, 50.0)).collect();
+        let readings = integrate(&powers);
+        assert_eq!(readings.last(), Some(&(160 * second, 2_000.0)));
+        let meters = BTreeMap::from([("system".to_owned(), readings)]);
+        let why = energy(&meters, "battery", (0, 160 * second), 10, 1.0).unwrap_err();
+        assert_eq!(
+            why,
+            "system was not read for 120 s during the measurement: what it used then is not known"
+        );
+        assert_eq!(mean_power(&meters, (0, 160 * second)), None);
+        for window_ns in [(0, 20 * second), (140 * second, 160 * second)] {
+            let report = energy(&meters, "battery", window_ns, 10, 1.0).unwrap();
+            assert!((report.joules - 1_000.0).abs() < 1e-6, "{report:?}");
+        }
+        // Half a minute is not one.
+        assert_eq!(integrate(&[(0, 10.0), (MOST_GAP_NANOS, 10.0)])[1].1, 300.0);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Bytes to batch. The bytes may be anybody's: every length is checked before it is believed.
 
+use std::sync::LazyLock;
+
 use ortscope_core::batch::Batch;
 use ortscope_core::schema::{Column, ColumnData, ColumnType, TableId, Text};
 
@@ -61,10 +63,13 @@ impl Decoder {
     }
 
     /// For what this program writes.
-    pub fn current() -> Self {
-        let schema = WrittenSchema::current();
-        let checksum = schema_checksum(&schema.to_json());
-        Self { checksum, tables: schema.tables.iter().map(Plan::of).collect() }
+    pub fn current() -> &'static Self {
+        static CURRENT: LazyLock<Decoder> = LazyLock::new(|| {
+            let schema = WrittenSchema::current();
+            let checksum = schema_checksum(&schema.to_json());
+            Decoder { checksum, tables: schema.tables.iter().map(Plan::of).collect() }
+        });
+        &CURRENT
     }
 
     /// Whether the payload was written under this schema.

@@ -203,22 +203,22 @@ impl Shared {
     /// The disk is waited for without the lock: appending goes on meanwhile.
     fn sync_files(&self) {
         let files = self.lock().files.clone();
-        let mut problem = None;
-        for file in &files {
-            if let Err(error) = file.sync() {
-                problem.get_or_insert(error.to_string());
+        // All but the last of these were complete before the sync began: one that is synced is done.
+        let in_use = files.last().map(|file| file.number);
+        let (mut problem, mut done) = (None, Vec::new());
+        for file in files {
+            match file.sync() {
+                Ok(()) if Some(file.number) != in_use => done.push(file.number),
+                Ok(()) => {}
+                Err(error) => {
+                    problem.get_or_insert(error.to_string());
+                }
             }
         }
         let mut state = self.lock();
-        match problem {
-            Some(problem) => {
-                state.sync_error.get_or_insert(problem);
-            }
-            // All but the last of these were complete before the sync began, so they are done.
-            None => {
-                let done: Vec<u64> = files.iter().rev().skip(1).map(|file| file.number).collect();
-                state.files.retain(|file| !done.contains(&file.number));
-            }
+        state.files.retain(|file| !done.contains(&file.number));
+        if let Some(problem) = problem {
+            state.sync_error.get_or_insert(problem);
         }
     }
 

@@ -21,6 +21,8 @@ pub(super) struct MappedFile {
     memory: SharedMemory,
     /// The key of the file, if its frames are encrypted.
     seal: Option<Box<dyn FrameSeal>>,
+    /// Bytes written, as in the header: who only wants to know need not have that page.
+    head: AtomicU64,
     /// Raised with every change of the state.
     state_changes: AtomicU64,
     /// Head and state changes that are known to be on the disk.
@@ -62,8 +64,10 @@ impl MappedFile {
             None => (None, None),
         };
         let memory = SharedMemory::map(made.file())?;
-        let (state_changes, synced) = (AtomicU64::new(0), Mutex::new((0, 0)));
-        let file = Self { number, path: path.to_owned(), file: made, memory, seal, state_changes, synced };
+        let (head, state_changes) = (AtomicU64::new(0), AtomicU64::new(0));
+        let synced = Mutex::new((0, 0));
+        let file =
+            Self { number, path: path.to_owned(), file: made, memory, seal, head, state_changes, synced };
         let format = if header.is_some() { SEALED_FORMAT } else { FORMAT };
         file.memory.write(0, &fixed_part(format, number));
         for (at, bytes) in header.iter().flat_map(seal_parts) {
@@ -101,6 +105,7 @@ impl MappedFile {
         place.at += frame_bytes(payload.len());
         place.sequence = place.sequence.wrapping_add(1);
         self.memory.word(AT_HEAD).store(place.at as u64, Ordering::Release);
+        self.head.store(place.at as u64, Ordering::Release);
         Ok(())
     }
 
@@ -119,7 +124,7 @@ impl MappedFile {
     pub(super) fn sync(&self) -> std::io::Result<()> {
         let mut synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
         let changes = self.state_changes.load(Ordering::Acquire);
-        let head = self.memory.word(AT_HEAD).load(Ordering::Acquire);
+        let head = self.head.load(Ordering::Acquire);
         change(Change::Sync(&self.path), || {
             if *synced != (head, changes) {
                 self.memory.sync_first(head as usize)?;
@@ -135,7 +140,7 @@ impl MappedFile {
 
     /// Ends a file that will not grow any more: gives back the room behind its last frame.
     pub(super) fn trim(self) -> std::io::Result<()> {
-        let used = self.memory.word(AT_HEAD).load(Ordering::Acquire);
+        let used = self.head.load(Ordering::Acquire);
         // Not every system can shorten a file that is mapped.
         drop(self.memory);
         change(Change::Shorten(&self.path, used), || self.file.set_len(used))?;

@@ -37,7 +37,7 @@ pub struct JournalFileReader {
     scan: Scan,
     /// For the schema in the file; what this program writes itself can be read even if that is lost.
     decoder: Option<Decoder>,
-    own_decoder: Decoder,
+    own_decoder: &'static Decoder,
     /// The key of the file, if its frames are encrypted, and room to open them in.
     seal: Option<Box<dyn FrameSeal>>,
     opened: Vec<u8>,
@@ -142,7 +142,7 @@ impl JournalFileReader {
                     Err(error) => self.unreadable(format!("its schema cannot be read: {error}")),
                 },
                 FrameKind::BATCH => {
-                    let own = Some(&self.own_decoder).filter(|decoder| decoder.is_for(payload));
+                    let own = Some(self.own_decoder).filter(|decoder| decoder.is_for(payload));
                     let Some(decoder) = own.or(self.decoder.as_ref()) else {
                         self.unreadable("its schema is lost".to_owned());
                         continue;

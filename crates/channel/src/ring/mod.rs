@@ -21,7 +21,8 @@ pub(crate) use writer::RingMemory;
 pub use writer::RingWriter;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"ORTSRING");
-const FORMAT: u32 = 1;
+/// Since 2 there are records of inferences in a short form.
+const FORMAT: u32 = 2;
 /// The smallest page of any system; larger ones are only touched more than once.
 const PAGE_BYTES: usize = 4096;
 const DATA: usize = PAGE_BYTES;

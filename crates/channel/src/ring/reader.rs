@@ -92,7 +92,7 @@ impl RingReader {
             return Err(not_a_ring("its first bytes are others"));
         }
         let found = memory.word(AT_FORMAT).load(Ordering::Relaxed) as u32;
-        if found != FORMAT {
+        if !(1..=FORMAT).contains(&found) {
             return Err(ChannelError::OtherFormat { path: path.display().to_string(), found, known: FORMAT });
         }
         let capacity = memory.word(AT_CAPACITY).load(Ordering::Relaxed);

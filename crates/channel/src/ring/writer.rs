@@ -139,7 +139,10 @@ impl RingWriter {
     /// Has the processor fetch the memory of the next write, whose latency is otherwise waited for.
     #[inline]
     pub fn fetch_next(&self) {
-        fetch(self.memory.address(DATA + (self.head & (self.capacity() - 1)) as usize));
+        let at = DATA + (self.head & (self.capacity() - 1)) as usize;
+        // Behind a message a record does not begin where a line of the cache does.
+        fetch(self.memory.address(at));
+        fetch(self.memory.address(at + HEADER_BYTES + PlainInference::BYTES - 1));
         fetch(self.memory.address(AT_HEAD));
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ortscope_core::tensor::ValueInfo;
-use ortscope_decode::onnx::{Model, Opset};
+use ortscope_decode::onnx::{Model, Opset, shown};
 use serde::Serialize;
 
 use crate::args::InspectArgs;
@@ -89,7 +89,7 @@ fn describe(document: &InspectDocument<'_>, terminal: &Terminal) -> Vec<String> 
         .iter()
         .map(|opset| match opset.domain.as_str() {
             "" | "ai.onnx" => format!("{}", opset.version),
-            domain => format!("{domain} {}", opset.version),
+            domain => format!("{} {}", shown(domain), opset.version),
         })
         .collect();
     lines.push(line("opset", &format!("{}  IR {}", opsets.join(", "), model.ir_version)));
@@ -117,7 +117,7 @@ fn describe(document: &InspectDocument<'_>, terminal: &Terminal) -> Vec<String> 
     for (label, values) in [("inputs", document.inputs), ("outputs", document.outputs)] {
         for (index, value) in values.iter().take(MOST_VALUES).enumerate() {
             let label = if index == 0 { label } else { "" };
-            lines.push(line(label, &format!("{}  {}", value.name, value.value_type)));
+            lines.push(line(label, &format!("{}  {}", shown(&value.name), value.value_type)));
         }
         if values.len() > MOST_VALUES {
             lines.push(line("", &format!("and {} more", values.len() - MOST_VALUES)));
@@ -128,12 +128,15 @@ fn describe(document: &InspectDocument<'_>, terminal: &Terminal) -> Vec<String> 
     }
     let mut operators: Vec<(&String, &u64)> = document.operators.iter().collect();
     operators.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
-    let shown: Vec<String> =
-        operators.iter().take(MOST_OPERATORS).map(|(name, count)| format!("{name} ×{count}")).collect();
+    let kinds: Vec<String> = operators
+        .iter()
+        .take(MOST_OPERATORS)
+        .map(|(name, count)| format!("{} ×{count}", shown(name)))
+        .collect();
     let more = operators.len().saturating_sub(MOST_OPERATORS);
     let more = if more > 0 { format!("  and {more} more kinds") } else { String::new() };
-    for (index, chunk) in shown.chunks(6).enumerate() {
-        let last = (index + 1) * 6 >= shown.len();
+    for (index, chunk) in kinds.chunks(6).enumerate() {
+        let last = (index + 1) * 6 >= kinds.len();
         let label = if index == 0 { "operators" } else { "" };
         lines.push(line(label, &format!("{}{}", chunk.join("  "), if last { more.as_str() } else { "" })));
     }

@@ -15,16 +15,30 @@ pub fn run(args: &KeyArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<E
     match &args.action {
         KeyAction::New { output, system, force } => {
             let key = Key::random()?;
-            let (place, is_shown) = if let Some(path) = output {
-                key.write_file(path)?;
-                (path.display().to_string(), false)
-            } else if *system {
+            // The copy first: a key store may forget, and what nobody has any more reads nothing.
+            let copy = output.as_ref().map(|path| key.write_file(path).map(|()| path.display().to_string()));
+            let mut places: Vec<String> = copy.transpose()?.into_iter().collect();
+            if *system {
                 keep_in_system(&key, *force)?;
-                (key_store::NAME.to_owned(), false)
-            } else {
-                ("shown only now".to_owned(), true)
-            };
-            tell_new(&key, &place, is_shown, terminal)
+                places.push(key_store::NAME.to_owned());
+            }
+            let is_shown = output.is_none();
+            if is_shown {
+                places.push("shown only now".to_owned());
+            }
+            tell_new(&key, &places.join(", "), is_shown, terminal)
+        }
+        KeyAction::Keep { file, force } => {
+            let key = Key::from_file(file)?;
+            let is_there =
+                key_store::read(KEY_NAME).is_ok_and(|kept| kept.as_deref() == Some(&key.to_text()));
+            if !is_there {
+                keep_in_system(&key, *force)?;
+            }
+            let (id, place) = (key.id().to_string(), key_store::NAME);
+            print(terminal, &json!({"schema": "ortscope.key/1", "id": id, "place": place}), || {
+                vec![format!("{id}  {place}")]
+            })
         }
         KeyAction::Id => {
             let config = settings::load(global.config.as_deref())?;

@@ -13,7 +13,7 @@ use crate::observe::{
     Inside, ObservePlan, StackPlan, Started, document, finish_stacks, instrument, plan, show,
     sweep_in_background, watch,
 };
-use crate::recording::{self, SaveRequest};
+use crate::recording::{self, SaveRequest, keep_secrets_from};
 use crate::terminal::{self, Terminal, WARN};
 use crate::units;
 
@@ -31,6 +31,7 @@ pub fn run(args: &RecordArgs, global: &GlobalArgs, terminal: &Terminal) -> Resul
     let early = plan(Targets::default(), String::new(), &args.watch, global)?;
     let mut command = Command::new(program);
     command.args(arguments);
+    keep_secrets_from(&mut command);
     if early.stacks.is_some() && std::env::var_os(PYTHON_SUPPORT).is_none() {
         command.env(PYTHON_SUPPORT, "1");
     }

@@ -33,7 +33,7 @@ impl PrivateDirectory {
 
 impl Drop for PrivateDirectory {
     fn drop(&mut self) {
-        ortscope_channel::disk::overwrite(self.0.path());
+        ortscope_channel::disk::overwrite_temporary(self.0.path());
     }
 }
 

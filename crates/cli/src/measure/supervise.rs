@@ -25,7 +25,7 @@ use super::progress::Progress;
 use super::protocol::WorkerMessage;
 use super::troubles;
 use crate::exit::{Exit, Failure};
-use crate::recording::append;
+use crate::recording::{append, keep_secrets_from};
 use crate::units;
 use crate::worker::own_profiles;
 
@@ -232,8 +232,12 @@ fn spawn(plan: &WorkerPlan) -> Result<Child, Failure> {
         .arg(crate::args::WORKER_COMMAND)
         // Telemetry of ONNX Runtime 1.29+ starts with the library, before its API can switch it off.
         .env(crate::TELEMETRY_SWITCH, "1");
+    keep_secrets_from(&mut command);
     if let Some(profile) = plan.profile.as_ref().filter(|_| own_profiles::asks_for_openvino(&plan.options)) {
-        command.env(own_profiles::OPENVINO_VARIABLE, own_profiles::openvino_directory(profile));
+        let directory = own_profiles::openvino_directory(profile);
+        // The provider writes into one that is there.
+        fs_err::create_dir_all(&directory)?;
+        command.env(own_profiles::OPENVINO_VARIABLE, directory);
     }
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
     let text = serde_json::to_vec(plan).map_err(Failure::internal)?;

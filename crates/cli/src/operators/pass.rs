@@ -12,6 +12,7 @@ use ortscope_analyze::correlation;
 use ortscope_analyze::operators::{
     OperatorAnalysis, OperatorEvent, OperatorOptions, OperatorReport, RunAssembler,
 };
+use ortscope_channel::disk::remove_temporary_directory;
 use ortscope_core::batch::Batch;
 use ortscope_core::schema::{LossRow, OperatorRow, TableId, Text};
 use ortscope_decode::onnx::Graph;
@@ -146,7 +147,7 @@ impl Pass<'_> {
             let outcome = self.window(&window, interrupt, progress)?;
             let before = gathered.events;
             let profiled = gathered.take(outcome, self)?;
-            fs_err::remove_dir_all(&folder)?;
+            remove_temporary_directory(&folder)?;
             let new_events = gathered.events - before;
             events_per_run = new_events.checked_div(profiled).or(events_per_run);
             let is_over = gathered.kept_runs >= self.request.runs

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ortscope_analyze::operators::{OperatorAnalysis, OperatorEvent, OperatorOptions, RunAssembler};
+use ortscope_channel::disk::remove_temporary_file;
 use ortscope_core::batch::Batch;
 use ortscope_core::schema::{OperatorRow, TableId, Text};
 use ortscope_decode::ort_profile::{ProfileStart, RowOptions};
@@ -52,7 +53,7 @@ pub fn read(
         files.sort();
         reports.extend(window(&files, session_id, recording, &mut next_run)?);
         for (_, path, _) in &files {
-            fs_err::remove_file(path)?;
+            remove_temporary_file(path)?;
         }
     }
     Ok(reports)

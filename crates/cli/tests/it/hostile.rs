@@ -31,9 +31,29 @@ fn bounded(place: &Place, arguments: &[&str]) -> Output {
     command.output().expect("it starts")
 }
 
+/// A text without its colours.
+fn uncoloured(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let mut parts = text.split('\u{1b}');
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let is_of_it = |letter: char| letter.is_ascii_digit() || letter == ';';
+        match part.strip_prefix('[').and_then(|rest| rest.trim_start_matches(is_of_it).strip_prefix('m')) {
+            Some(behind) => plain.push_str(behind),
+            None => plain.extend(["\u{1b}", part]),
+        }
+    }
+    plain
+}
+
+/// Whether there is anything that a terminal obeys.
+fn steers(text: &str) -> bool {
+    text.chars().any(|letter| letter.is_control() && !matches!(letter, '\n' | '\t'))
+}
+
 /// What is wrong with an answer, if anything.
 fn problem(output: &Output) -> Option<String> {
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = uncoloured(&output.stderr);
     let errors = stderr.lines().filter(|line| line.starts_with("error:")).count();
     let is_told = match output.status.code() {
         // Some can be read in spite of it: a flipped bit in a name, a list that was cut off.
@@ -44,7 +64,7 @@ fn problem(output: &Output) -> Option<String> {
         // A defect of ours, a panic, or an end by the system.
         _ => false,
     };
-    let steers = stderr.chars().any(|letter| letter.is_control() && !matches!(letter, '\n' | '\t'));
+    let steers = steers(&stderr) || steers(&uncoloured(&output.stdout));
     let told: String = stderr.chars().take(300).collect();
     (!is_told || steers || stderr.contains("panicked")).then(|| format!("{}\n{told}", output.status))
 }
@@ -55,7 +75,9 @@ fn try_all(place: &Place, files: &[Malformed], least: usize) {
     for file in files {
         let path = place.file(&file.name, &file.bytes);
         let here = format!("./{}", file.name);
-        let arguments: Vec<&str> = file.command.iter().copied().chain([here.as_str()]).collect();
+        // With colours, as on a terminal: without them everything that a terminal obeys is taken out on the way.
+        let colours = ["--color", "always", here.as_str()];
+        let arguments: Vec<&str> = file.command.iter().copied().chain(colours).collect();
         let output = bounded(place, &arguments);
         std::fs::remove_file(path).expect("removed");
         if let Some(problem) = problem(&output) {

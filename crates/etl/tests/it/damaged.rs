@@ -198,3 +198,14 @@ fn what_is_no_trace_says_so() {
     let error = EtlBytes::new(&zip).unwrap_err().to_string();
     assert!(error.contains("unzip"), "{error}");
 }
+
+/// Runs of the target `etl_container` came no further than the header: they had begun without this file. It must stay one that
+/// opens and has records in it.
+#[test]
+fn the_seed_of_the_fuzz_target_opens_and_has_records() {
+    let seed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/etl_container/00001");
+    let bytes = std::fs::read(seed).unwrap();
+    let walk = walk(&bytes).unwrap();
+    assert!(walk.records > 1, "{walk:?}");
+    assert!(!walk.losses.damage.loses_records(), "{walk:?}");
+}

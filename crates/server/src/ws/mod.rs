@@ -49,7 +49,13 @@ enum Sent {
     Ping { id: Option<u64> },
 }
 
+/// One sentence, also where it quotes what the client sent.
 fn bad(message: impl Into<String>) -> ApiError {
+    let written = |letter: char| match letter.is_control() {
+        true => letter.escape_default().to_string(),
+        false => letter.to_string(),
+    };
+    let message: String = message.into().chars().map(written).collect();
     ApiError::new(StatusCode::BAD_REQUEST, "bad_frame", message)
 }
 
@@ -271,5 +277,19 @@ async fn send(socket: &mut WebSocket, message: Message) -> Result<(), ApiError> 
         Err(_) => Err(slow()),
         Ok(Err(_)) => Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "gone", "the client has gone")),
         Ok(Ok(())) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Found by fuzzing: a line break in a name stood in the answer as it was, and in the log behind it.
+    #[test]
+    fn an_answer_is_one_line_whatever_it_quotes() {
+        for text in [r#"{"type":"pi\ng"}"#, r#"{"type":"subscribe","topics":["a\u001b[2J\nb"]}"#] {
+            let sentence = check_frame(text).expect_err("refused");
+            assert!(!sentence.is_empty() && !sentence.contains(char::is_control), "{sentence:?}");
+        }
     }
 }

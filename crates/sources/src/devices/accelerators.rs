@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use ortscope_decode::energy_counter::{EnergyCounter, Step};
 
 use super::clients::{self, Named, Names};
+use super::counted::{CountedEnergy, Of};
 use super::files::{entries, name_of, number, text};
-use super::plausible::MOST_WATTS;
 use super::presence::Presence;
 use super::{AmdLibrary, Back, Found, Missing, Reader, Reading, amd_smi, amdxdna};
 
@@ -29,7 +29,7 @@ struct Gpu {
     driver: String,
     sensors: Vec<Sensor>,
     /// In microjoules, of cards that count them.
-    energy: Option<(PathBuf, EnergyCounter, Option<u64>)>,
+    energy: Option<(PathBuf, CountedEnergy)>,
     back: Vec<Back>,
 }
 
@@ -164,7 +164,7 @@ impl Gpu {
             }
         }
         let energy = at("energy1_input").filter(|file| number(file).is_ok());
-        let energy = energy.map(|file| (file, EnergyCounter::new(None), None));
+        let energy = energy.map(|file| (file, CountedEnergy::new(Of::Gpu, None, 1e-6)));
         (!sensors.is_empty() || energy.is_some()).then(|| Self {
             device: format!("gpu{ordinal}"),
             driver: driver.to_owned(),
@@ -203,25 +203,14 @@ impl Reader for Gpu {
                 }
             }
         }
-        if let Some((file, counter, last_ns)) = &mut self.energy
+        let tells_power = self.tells("power_watts");
+        if let Some((file, energy)) = &mut self.energy
             && let Ok(reading) = number(file)
+            && let Some(used) = energy.take(at_ns, reading, device, lost, &mut self.back)
         {
-            let since_ns = last_ns.replace(at_ns).filter(|since_ns| *since_ns < at_ns);
-            let most = since_ns.map(|since_ns| MOST_WATTS * 1e6 * ((at_ns - since_ns) as f64 / 1e9));
-            let step = counter.advance_within(reading, most.map_or(u64::MAX, |most| most as u64));
-            if let Step::Used(microjoules) = step {
-                out(Reading {
-                    at_ns,
-                    device,
-                    metric: "energy_joules",
-                    value: counter.total() as f64 / 1e6,
-                    source,
-                });
-                let tells_power = self.tells("power_watts");
-                if let Some(since_ns) = since_ns.filter(|_| !tells_power) {
-                    let value = microjoules as f64 / 1e6 / ((at_ns - since_ns) as f64 / 1e9);
-                    out(Reading { at_ns, device, metric: "power_watts", value, source });
-                }
+            out(Reading { at_ns, device, metric: "energy_joules", value: used.joules, source });
+            if let Some(value) = used.watts.filter(|_| !tells_power) {
+                out(Reading { at_ns, device, metric: "power_watts", value, source });
             }
         }
     }

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use ortscope_core::clock::now_nanos;
-use ortscope_decode::energy_counter::{EnergyCounter, Step};
 
 use super::asked::{self, Asked, NotStarted, Thread};
 use super::clients::Names;
+use super::counted::{CountedEnergy, Of};
+use super::presence::Presence;
 use super::{Back, Found, Missing, Reader, Reading};
 
-/// Caps and processes change slowly, and asking for them reads many files.
+/// Caps and processes change slowly, and asking for them reads many files. What does not answer is asked again as often.
 const SLOW_NANOS: u64 = 1_000_000_000;
 /// Processes of a card that are told.
 const MOST_PROCESSES: usize = 64;
@@ -37,6 +38,7 @@ pub trait AmdSmi {
     /// Since the driver was loaded.
     fn energy_microjoules(&mut self, card: usize) -> Result<f64, String>;
     fn power_cap_microwatts(&mut self, card: usize) -> Result<u64, String>;
+    /// Those of which something is known.
     fn processes(&mut self, card: usize) -> Result<Vec<SmiProcess>, String>;
 }
 
@@ -66,7 +68,7 @@ impl PciAddress {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SmiProcess {
     pub pid: u32,
-    pub memory_bytes: u64,
+    pub memory_bytes: Option<u64>,
     /// `None`: this driver does not count them.
     pub compute_unit_percent: Option<u32>,
 }
@@ -84,6 +86,7 @@ struct Round {
     at_ns: u64,
     told: Vec<Told>,
     lost: Vec<Missing>,
+    back: Vec<Back>,
 }
 
 struct Started {
@@ -91,20 +94,27 @@ struct Started {
     missing: Vec<Missing>,
 }
 
+const ENERGY: usize = 0;
+const CAP: usize = 1;
+const PROCESSES: usize = 2;
+/// In the order of the numbers above.
+const FIGURES: [&str; 3] = ["energy", "power cap", "processes"];
+
 /// One card of the library, and the name that it has here.
 struct Card {
     index: usize,
     device: String,
-    energy: EnergyCounter,
-    tells_energy: bool,
-    tells_cap: bool,
-    tells_processes: bool,
+    energy: CountedEnergy,
+    answers: Presence,
+    /// Of each figure, while the card answers to others.
+    told: [Presence; 3],
 }
 
 struct Amd {
     library: Asked<Round>,
     name: &'static str,
     devices: Vec<String>,
+    back: Vec<Back>,
 }
 
 fn missing(why: String, hint: &str) -> Missing {
@@ -129,7 +139,7 @@ pub(super) fn find(library: &AmdLibrary, names: &Names, amd: &[String], found: &
     match started {
         Ok((Ok(started), asked)) => {
             found.missing.extend(started.missing);
-            found.readers.push(Box::new(Amd { library: asked, name: started.library, devices }));
+            found.readers.push(Box::new(Amd { library: asked, name: started.library, devices, back: Vec::new() }));
         }
         Ok((Err(NoLibrary::NotInstalled), _)) => found.missing.push(Missing {
             what: "gpu_energy",
@@ -195,11 +205,7 @@ fn serve(
         slow_ns = if is_slow { Some(round.at_ns) } else { slow_ns };
         for card in &mut cards {
             let place = devices.iter().position(|device| *device == card.device).unwrap_or(usize::MAX);
-            if let Err(why) = card.read(&mut *smi, place, is_slow, &mut round.told) {
-                let hint = "`dmesg | grep amdgpu` says more; a reset or a restart brings it back";
-                round.lost.push(missing(format!("{} does not answer any more: {why}", card.device), hint));
-                (card.tells_energy, card.tells_cap, card.tells_processes) = (false, false, false);
-            }
+            card.read(&mut *smi, place, is_slow, &mut round);
         }
         if answer.send(round).is_err() {
             return;
@@ -208,87 +214,102 @@ fn serve(
 }
 
 impl Card {
-    /// Asks everything once: what a card does not tell now has a reason, and is not asked again.
+    /// Asks everything once: what a card does not tell has a reason.
     fn open(smi: &mut dyn AmdSmi, index: usize, device: String) -> (Self, Vec<Missing>) {
-        let mut energy = EnergyCounter::new(None);
-        let mut reasons: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-        let mut is_told = |what: &'static str, answer: Result<(), String>| {
-            if let Err(why) = &answer {
-                reasons.entry(why.clone()).or_default().push(what);
+        let mut card = Self {
+            index,
+            device,
+            energy: CountedEnergy::new(Of::Gpu, None, 1e-6),
+            answers: Presence::default(),
+            told: Default::default(),
+        };
+        let (mut untold, mut first) = (Vec::new(), Round { at_ns: now_nanos(), ..Round::default() });
+        for figure in [ENERGY, CAP, PROCESSES] {
+            if let Err(why) = card.ask(smi, 0, figure, &mut first) {
+                let why =
+                    format!("{} does not tell {}'s {}: {why}", smi.name(), card.device, FIGURES[figure]);
+                let hint = "another card or a newer driver has it; the rest is read";
+                card.told[figure].lose(first.at_ns, || missing(why, hint), &mut untold);
             }
-            answer.is_ok()
-        };
-        let first = smi.energy_microjoules(index).and_then(believed_joules);
-        let tells_energy = is_told(
-            "energy",
-            first.map(|value| {
-                energy.advance(value);
-            }),
-        );
-        let cap = smi.power_cap_microwatts(index).and_then(believed_cap);
-        let tells_cap = is_told("power cap", cap.map(drop));
-        let tells_processes = is_told("processes", smi.processes(index).map(drop));
-        let line = |(why, what): (String, Vec<&str>)| {
-            let why = format!("{} does not tell {device}'s {}: {why}", smi.name(), what.join(", "));
-            missing(why, "another card or a newer driver has it; the rest is read")
-        };
-        let untold = reasons.into_iter().map(line).collect();
-        (Self { index, device, energy, tells_energy, tells_cap, tells_processes }, untold)
+        }
+        (card, untold)
     }
 
-    /// The error is that nothing is told any more.
-    fn read(
+    /// One call may fail for a moment (the card is busy), and a card may come back after a reset: what is lost is asked for
+    /// again with the slow figures.
+    fn read(&mut self, smi: &mut dyn AmdSmi, card: usize, is_slow: bool, round: &mut Round) {
+        if self.answers.is_lost() && !is_slow {
+            return;
+        }
+        let mut answers: [Option<Result<(), String>>; 3] = Default::default();
+        if is_slow || !self.told[ENERGY].is_lost() {
+            answers[ENERGY] = Some(self.ask(smi, card, ENERGY, round));
+        }
+        // Whether it is the card that does not answer, or this figure, the others say.
+        if is_slow || matches!(answers[ENERGY], Some(Err(_))) {
+            for figure in [CAP, PROCESSES] {
+                answers[figure] = Some(self.ask(smi, card, figure, round));
+            }
+        }
+        let hint = "`dmesg | grep amdgpu` says more; a reset or a restart brings it back";
+        let (at_ns, device) = (round.at_ns, &self.device);
+        if !answers.iter().flatten().any(Result::is_ok) {
+            // One that has never told anything has its reasons already.
+            let was_told = self.told.iter().any(|told| !told.is_lost());
+            if let Some(Err(why)) = answers.iter().flatten().next().filter(|_| was_told) {
+                let gone = || missing(format!("{device} does not answer any more: {why}"), hint);
+                self.answers.lose(at_ns, gone, &mut round.lost);
+            }
+            return;
+        }
+        self.answers.find(at_ns, &mut round.back);
+        for ((answer, told), figure) in answers.iter().zip(&mut self.told).zip(FIGURES) {
+            match answer {
+                Some(Ok(())) => told.find(at_ns, &mut round.back),
+                Some(Err(why)) => {
+                    let gone =
+                        || missing(format!("{device} does not tell its {figure} any more: {why}"), hint);
+                    told.lose(at_ns, gone, &mut round.lost);
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// One figure, into the round.
+    fn ask(
         &mut self,
         smi: &mut dyn AmdSmi,
         card: usize,
-        is_slow: bool,
-        out: &mut Vec<Told>,
+        figure: usize,
+        round: &mut Round,
     ) -> Result<(), String> {
-        let mut why = None;
-        let mut answers = 0;
-        if self.tells_energy {
-            match smi.energy_microjoules(self.index).and_then(believed_joules) {
-                Ok(value) => {
-                    answers += 1;
-                    if let Step::Used(_) = self.energy.advance(value) {
-                        let value = self.energy.total() as f64 / 1e6;
-                        out.push(Told { card, pid: None, metric: "energy_joules", value });
+        let Round { at_ns, told, lost, back } = round;
+        let mut tell = |pid, metric, value| told.push(Told { card, pid, metric, value });
+        match figure {
+            ENERGY => {
+                let count = smi.energy_microjoules(self.index).and_then(believed_joules)?;
+                if let Some(used) = self.energy.take(*at_ns, count, &self.device, lost, back) {
+                    tell(None, "energy_joules", used.joules);
+                }
+            }
+            CAP => {
+                let cap = smi.power_cap_microwatts(self.index).and_then(believed_cap)?;
+                tell(None, "power_limit_watts", cap as f64 / 1e6);
+            }
+            _ => {
+                for process in smi.processes(self.index)?.into_iter().take(MOST_PROCESSES) {
+                    let pid = Some(process.pid);
+                    if let Some(bytes) = process.memory_bytes {
+                        tell(pid, "compute_memory_bytes", bytes as f64);
+                    }
+                    if let Some(percent) = process.compute_unit_percent {
+                        tell(pid, "compute_unit_ratio", f64::from(percent) / 100.0);
                     }
                 }
-                Err(error) => why = Some(error),
             }
         }
-        if is_slow && self.tells_cap {
-            match smi.power_cap_microwatts(self.index).and_then(believed_cap) {
-                Ok(value) => {
-                    answers += 1;
-                    let value = value as f64 / 1e6;
-                    out.push(Told { card, pid: None, metric: "power_limit_watts", value });
-                }
-                Err(error) => why = Some(error),
-            }
-        }
-        if is_slow && self.tells_processes {
-            match smi.processes(self.index) {
-                Ok(processes) => {
-                    answers += 1;
-                    for process in processes.into_iter().take(MOST_PROCESSES) {
-                        let mut tell = |metric, value| {
-                            out.push(Told { card, pid: Some(process.pid), metric, value });
-                        };
-                        tell("compute_memory_bytes", process.memory_bytes as f64);
-                        if let Some(percent) = process.compute_unit_percent {
-                            tell("compute_unit_ratio", f64::from(percent) / 100.0);
-                        }
-                    }
-                }
-                Err(error) => why = Some(error),
-            }
-        }
-        match why {
-            Some(why) if answers == 0 => Err(why),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 }
 
@@ -315,9 +336,10 @@ impl Reader for Amd {
     }
 
     fn read(&mut self, at_ns: u64, out: &mut dyn FnMut(Reading<'_>), lost: &mut Vec<Missing>) {
-        let (devices, source) = (&self.devices, self.name);
+        let (devices, source, cards_back) = (&self.devices, self.name, &mut self.back);
         let silent = |why: String| missing(why, "does `amd-smi` answer? The driver may need a restart");
         self.library.round(at_ns, silent, lost, |round, lost| {
+            cards_back.extend(round.back);
             for Told { card, pid, metric, value } in round.told {
                 let Some(device) = devices.get(card) else { continue };
                 let whose = pid.map(|pid| format!("process-{pid}/{device}"));
@@ -330,6 +352,7 @@ impl Reader for Amd {
 
     fn came_back(&mut self, back: &mut Vec<Back>) {
         self.library.came_back(back);
+        back.append(&mut self.back);
     }
 }
 

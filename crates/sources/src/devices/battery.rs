@@ -3,28 +3,91 @@
 
 use ortscope_decode::battery_state::BatteryState;
 
-use super::{Found, Missing, Reader, Reading};
+use super::presence::Presence;
+use super::{Back, Found, Missing, Reader, Reading};
+
+/// A number that stays the same is told again after this: later it would be a time that nobody measured.
+const SAME_AGAIN_NANOS: u64 = 10_000_000_000;
+/// Why there is no power of a battery that is charged.
+pub(super) const MAINS: &str = "the mains feed this machine";
+/// Why there is none of one that gives, and does not say how much.
+pub(super) const UNTOLD: &str = "the battery does not tell what it gives";
+const SILENT: &str = "Windows does not tell the state of the battery (CallNtPowerInformation)";
 
 /// Asks the system; `None` if it does not answer.
 pub type AskBattery = Box<dyn FnMut() -> Option<BatteryState> + Send>;
 
+/// What batteries give, and why they do not.
+#[derive(Debug, Default)]
+pub(super) struct Given {
+    /// A battery finds out its power every few seconds: the same number again is no new reading.
+    told: Option<(u64, f64)>,
+    feeds: Presence,
+    back: Vec<Back>,
+}
+
+impl Given {
+    /// Watts of the whole machine, or why there are none.
+    pub fn tell(
+        &mut self,
+        at_ns: u64,
+        watts: Result<f64, &str>,
+        out: &mut dyn FnMut(Reading<'_>),
+        lost: &mut Vec<Missing>,
+    ) {
+        let value = match watts {
+            Ok(value) => value,
+            Err(why) => {
+                self.told = None;
+                self.feeds.lose(at_ns, || missing(why), lost);
+                return;
+            }
+        };
+        self.feeds.find(at_ns, &mut self.back);
+        let is_told = self
+            .told
+            .is_some_and(|(told_ns, told)| told == value && at_ns.saturating_sub(told_ns) < SAME_AGAIN_NANOS);
+        if !is_told {
+            self.told = Some((at_ns, value));
+            out(Reading { at_ns, device: "system", metric: "power_watts", value, source: "battery" });
+        }
+    }
+
+    pub fn came_back(&mut self, back: &mut Vec<Back>) {
+        back.append(&mut self.back);
+    }
+}
+
 struct Battery {
     ask: AskBattery,
-    /// A battery finds out its power every few seconds: the same number again is no new reading.
-    last: Option<f64>,
+    given: Given,
+}
+
+pub(super) fn missing(why: &str) -> Missing {
+    let hint = "a battery measures the whole machine while nothing charges it; other meters need none";
+    Missing { what: "battery", why: why.to_owned(), hint: hint.to_owned() }
 }
 
 pub fn find(mut ask: AskBattery, found: &mut Found) {
-    let hint = "a battery measures the whole machine while nothing charges it; other meters need none";
     let why = match ask() {
         Some(state) if state.is_present => {
-            found.readers.push(Box::new(Battery { ask, last: None }));
+            found.readers.push(Box::new(Battery { ask, given: Given::default() }));
             return;
         }
         Some(_) => "this machine has no battery",
-        None => "Windows does not tell the state of the battery (CallNtPowerInformation)",
+        None => SILENT,
     };
-    found.missing.push(Missing { what: "battery", why: why.to_owned(), hint: hint.to_owned() });
+    found.missing.push(missing(why));
+}
+
+/// Why there is no number where there is none.
+fn watts_of(state: Option<BatteryState>) -> Result<f64, &'static str> {
+    let state = state.ok_or(SILENT)?;
+    state.watts_drawn().ok_or(match state {
+        BatteryState { is_present: false, .. } => "the battery was taken out",
+        BatteryState { is_on_mains: true, .. } | BatteryState { is_charging: true, .. } => MAINS,
+        _ => UNTOLD,
+    })
 }
 
 impl Reader for Battery {
@@ -32,14 +95,12 @@ impl Reader for Battery {
         "system (battery: counts only while nothing charges it)".to_owned()
     }
 
-    fn read(&mut self, at_ns: u64, out: &mut dyn FnMut(Reading<'_>), _lost: &mut Vec<Missing>) {
-        let watts = (self.ask)().and_then(BatteryState::watts_drawn);
-        if watts != self.last
-            && let Some(value) = watts
-        {
-            out(Reading { at_ns, device: "system", metric: "power_watts", value, source: "battery" });
-        }
-        self.last = watts;
+    fn read(&mut self, at_ns: u64, out: &mut dyn FnMut(Reading<'_>), lost: &mut Vec<Missing>) {
+        self.given.tell(at_ns, watts_of((self.ask)()), out, lost);
+    }
+
+    fn came_back(&mut self, back: &mut Vec<Back>) {
+        self.given.came_back(back);
     }
 
     fn period_nanos(&self) -> u64 {
@@ -51,17 +112,67 @@ impl Reader for Battery {
 mod tests {
     use super::*;
 
-    #[test]
-    fn power_is_told_while_the_battery_feeds_and_only_when_it_is_new() {
-        let fed = |rate| BatteryState {
+    fn fed(rate: i32) -> BatteryState {
+        BatteryState {
             is_present: true,
             is_discharging: true,
             rate_milliwatts: Some(rate),
             ..BatteryState::default()
-        };
-        let charged = BatteryState { is_on_mains: true, is_charging: true, ..fed(20_000) };
+        }
+    }
+
+    fn charged() -> BatteryState {
+        BatteryState { is_on_mains: true, is_charging: true, ..fed(20_000) }
+    }
+
+    /// A machine on the mains, or one whose battery cannot be asked any more, used to tell nothing and no reason.
+    #[test]
+    fn power_that_ends_has_a_reason_and_is_told_when_it_is_back() {
+        let gone = BatteryState { is_present: false, ..fed(0) };
+        let states = [
+            Some(fed(-9_000)),
+            Some(charged()),
+            Some(charged()),
+            Some(fed(-9_000)),
+            None,
+            Some(fed(-9_000)),
+            Some(fed(0)),
+            Some(fed(-9_000)),
+            Some(gone),
+        ];
+        let mut asked = [Some(fed(-9_000))].into_iter().chain(states);
+        let mut found = Found::default();
+        find(Box::new(move || asked.next().flatten()), &mut found);
+        let (mut told, mut lost, mut back) = (0, Vec::new(), Vec::new());
+        for at_ns in 1..=9 {
+            found.readers[0].read(at_ns, &mut |_| told += 1, &mut lost);
+            found.readers[0].came_back(&mut back);
+        }
+        let whys: Vec<&str> = lost.iter().map(|missing| missing.why.as_str()).collect();
+        assert_eq!(whys, [MAINS, SILENT, UNTOLD, "the battery was taken out"]);
+        let ended: Vec<(&str, u64, u64)> =
+            back.iter().map(|back| (back.missing.why.as_str(), back.from_ns, back.to_ns)).collect();
+        assert_eq!(ended, [(MAINS, 2, 4), (SILENT, 5, 6), (UNTOLD, 7, 8)]);
+        assert_eq!(told, 4);
+    }
+
+    /// The area under the power has no holes where it stays the same.
+    #[test]
+    fn a_power_that_stays_the_same_is_told_every_ten_seconds() {
+        let mut found = Found::default();
+        find(Box::new(|| Some(fed(-9_000))), &mut found);
+        let mut told = Vec::new();
+        for second in 0..35 {
+            let mut out = |reading: Reading<'_>| told.push(reading.at_ns / 1_000_000_000);
+            found.readers[0].read(second * 1_000_000_000, &mut out, &mut Vec::new());
+        }
+        assert_eq!(told, [0, 10, 20, 30]);
+    }
+
+    #[test]
+    fn power_is_told_while_the_battery_feeds_and_only_when_it_is_new() {
         let mut states =
-            [fed(-9_000), fed(-9_000), fed(-9_000), charged, fed(-9_000), fed(-9_500)].into_iter();
+            [fed(-9_000), fed(-9_000), fed(-9_000), charged(), fed(-9_000), fed(-9_500)].into_iter();
         let mut found = Found::default();
         find(Box::new(move || states.next()), &mut found);
         assert_eq!((found.readers.len(), found.missing.len()), (1, 0));

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use super::battery::{self, Given, MAINS, UNTOLD};
 use super::files::{entries, name_of, number, signed, text};
-use super::{Found, Missing, Reader, Reading};
+use super::{Back, Found, Missing, Reader, Reading};
 
 /// The kernel finds out a frequency when it is asked: not more often than the clock is of use.
 const FREQUENCY_NANOS: u64 = 1_000_000_000;
@@ -60,8 +61,7 @@ impl Reader for Clocks {
 #[derive(Debug)]
 struct Batteries {
     directories: Vec<PathBuf>,
-    /// A battery finds out its power every few seconds: the same number again is no new reading.
-    last: Option<f64>,
+    given: Given,
 }
 
 pub(super) fn battery(root: &Path, found: &mut Found) {
@@ -73,15 +73,10 @@ pub(super) fn battery(root: &Path, found: &mut Found) {
     };
     let directories: Vec<PathBuf> = supplies.into_iter().filter(is_battery).collect();
     if directories.iter().any(|battery| power_of(battery).is_some() || is_charging(battery)) {
-        found.readers.push(Box::new(Batteries { directories, last: None }));
+        found.readers.push(Box::new(Batteries { directories, given: Given::default() }));
     } else {
-        let why = if directories.is_empty() {
-            "this machine has no battery"
-        } else {
-            "the battery does not tell what it gives"
-        };
-        let hint = "a battery measures the whole machine while nothing charges it; other meters need none";
-        found.missing.push(Missing { what: "battery", why: why.to_owned(), hint: hint.to_owned() });
+        let why = if directories.is_empty() { "this machine has no battery" } else { UNTOLD };
+        found.missing.push(battery::missing(why));
     }
 }
 
@@ -111,20 +106,23 @@ impl Reader for Batteries {
         format!("system (battery {}: {state})", names.join(", "))
     }
 
-    fn read(&mut self, at_ns: u64, out: &mut dyn FnMut(Reading<'_>), _lost: &mut Vec<Missing>) {
+    fn read(&mut self, at_ns: u64, out: &mut dyn FnMut(Reading<'_>), lost: &mut Vec<Missing>) {
         let discharges =
             |battery: &PathBuf| text(&battery.join("status")).is_ok_and(|status| status == "Discharging");
         let watts: f64 =
             self.directories.iter().filter(|battery| discharges(battery)).filter_map(|b| power_of(b)).sum();
         // While one is charged the mains feed the machine.
         let is_mains = self.directories.iter().any(|battery| is_charging(battery));
-        if is_mains || watts <= 0.0 {
-            self.last = None;
-            return;
-        }
-        if self.last.replace(watts) != Some(watts) {
-            out(Reading { at_ns, device: "system", metric: "power_watts", value: watts, source: "battery" });
-        }
+        let watts = match (is_mains, watts > 0.0) {
+            (true, _) => Err(MAINS),
+            (false, true) => Ok(watts),
+            (false, false) => Err(UNTOLD),
+        };
+        self.given.tell(at_ns, watts, out, lost);
+    }
+
+    fn came_back(&mut self, back: &mut Vec<Back>) {
+        self.given.came_back(back);
     }
 
     fn period_nanos(&self) -> u64 {

@@ -2,15 +2,12 @@
 //! else is tested on every system.
 
 use ortscope_decode::emi::{self, JOULES_PER_PICOWATT_HOUR, Meter};
-use ortscope_decode::energy_counter::{EnergyCounter, Step};
 
-use super::plausible::MOST_WATTS;
+use super::counted::{CountedEnergy, Of};
 use super::presence::Presence;
 use super::{Back, Found, Missing, Reader, Reading};
 
 const SOURCE: &str = "emi";
-/// A counter that stands still for so long does not count.
-const STILL_NANOS: u64 = 2_000_000_000;
 /// A description that is longer is none.
 pub const MOST_BYTES: usize = 1 << 16;
 /// Devices that are opened: a large processor of AMD has one per core.
@@ -31,13 +28,9 @@ pub trait MeterDevice: Send {
 
 struct Channel {
     device: String,
-    counter: EnergyCounter,
-    before_ns: Option<u64>,
-    moved_ns: Option<u64>,
-    counts: Presence,
-    /// In a package already, or a mirror of another: read, and not told.
+    energy: CountedEnergy,
+    /// In a package already, or a mirror of another: not told.
     is_left_out: bool,
-    last: u64,
 }
 
 struct Opened {
@@ -98,12 +91,8 @@ fn describe(device: &mut dyn MeterDevice) -> Result<Vec<Meter>, String> {
 fn channel(meter: &Meter) -> Channel {
     Channel {
         device: meter.device(),
-        counter: EnergyCounter::new(None),
-        before_ns: None,
-        moved_ns: None,
-        counts: Presence::default(),
+        energy: CountedEnergy::new(Of::Machine, None, JOULES_PER_PICOWATT_HOUR),
         is_left_out: false,
-        last: 0,
     }
 }
 
@@ -155,7 +144,7 @@ impl Reader for Meters {
             self.opened
                 .iter()
                 .flat_map(|meter| &meter.channels)
-                .all(|c| c.is_left_out || c.counter.total() > 0)
+                .all(|c| c.is_left_out || c.energy.has_counted())
         };
         if !self.checked_mirrors && is_ready() {
             self.checked_mirrors = true;
@@ -176,7 +165,7 @@ impl Meters {
             if !channel.device.starts_with("package-") || channel.is_left_out {
                 continue;
             }
-            let shows = (channel.last, channel.counter.total());
+            let shows = channel.energy.shows();
             if seen.contains(&shows) {
                 channel.is_left_out = true;
                 lost.push(Missing {
@@ -200,39 +189,15 @@ impl Channel {
         lost: &mut Vec<Missing>,
         back: &mut Vec<Back>,
     ) {
-        let before_ns = self.before_ns.replace(at_ns).filter(|since_ns| *since_ns < at_ns);
-        let most = before_ns.map_or(u64::MAX, |since_ns| {
-            (MOST_WATTS * ((at_ns - since_ns) as f64 / 1e9) / JOULES_PER_PICOWATT_HOUR) as u64
-        });
-        let step = self.counter.advance_within(counts, most);
-        self.last = counts;
-        let moved_ns = *self.moved_ns.get_or_insert(at_ns);
-        match step {
-            Step::Used(used) => {
-                self.moved_ns = Some(at_ns);
-                self.counts.find(at_ns, back);
-                if self.is_left_out {
-                    return;
-                }
-                let mut tell = |metric, value| {
-                    out(Reading { at_ns, device: &self.device, metric, value, source: SOURCE });
-                };
-                tell("energy_joules", self.counter.total() as f64 * JOULES_PER_PICOWATT_HOUR);
-                if let Some(since_ns) = before_ns {
-                    let joules = used as f64 * JOULES_PER_PICOWATT_HOUR;
-                    tell("power_watts", joules / ((at_ns - since_ns) as f64 / 1e9));
-                }
-            }
-            Step::Still if at_ns.saturating_sub(moved_ns) >= STILL_NANOS => {
-                let missing = || Missing {
-                    what: "energy",
-                    why: format!("{} has a counter that does not count", self.device),
-                    hint: "a virtual machine shows it without having it; measure on the machine itself"
-                        .to_owned(),
-                };
-                self.counts.lose(at_ns, missing, lost);
-            }
-            Step::First | Step::Still | Step::Reset | Step::Jumped => {}
+        if self.is_left_out {
+            return;
+        }
+        let Some(used) = self.energy.take(at_ns, counts, &self.device, lost, back) else { return };
+        let mut tell =
+            |metric, value| out(Reading { at_ns, device: &self.device, metric, value, source: SOURCE });
+        tell("energy_joules", used.joules);
+        if let Some(watts) = used.watts {
+            tell("power_watts", watts);
         }
     }
 }

@@ -12,6 +12,7 @@ mod bandwidth;
 pub mod battery;
 mod clients;
 mod cores;
+mod counted;
 mod files;
 mod heat;
 mod load;

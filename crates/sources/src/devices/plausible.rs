@@ -13,6 +13,8 @@ const CELSIUS_JUMP: f64 = 60.0;
 const STAYS: u32 = 3;
 /// Readings are compared with the one before if it is not older than this.
 const FRESH_NANOS: u64 = 5_000_000_000;
+/// More instructions than any processor ends in one cycle.
+const MOST_PER_CYCLE: f64 = 32.0;
 /// Sensors that are remembered; a large machine has some hundred.
 const MOST_SENSORS: usize = 2000;
 
@@ -102,6 +104,8 @@ fn problem_of(metric: &str, value: f64) -> Option<String> {
         return Some(format!("no number as {metric}"));
     }
     let (least, most) = match metric.rsplit('_').next()? {
+        // No share of a whole, as other ratios are.
+        _ if metric == "instructions_per_cycle_ratio" => (0.0, MOST_PER_CYCLE),
         "ratio" => (0.0, 1.5),
         "celsius" => (-90.0, 250.0),
         "watts" => (0.0, MOST_WATTS),
@@ -146,6 +150,14 @@ mod tests {
                 "{metric}"
             );
         }
+    }
+
+    /// Every processor that ended more than 1.5 instructions in a cycle used to be taken for one that tells nonsense.
+    #[test]
+    fn a_processor_ends_several_instructions_in_a_cycle() {
+        let judge = |value| Sense::default().judge(&reading(1, "instructions_per_cycle_ratio", value));
+        assert_eq!((judge(0.0), judge(3.2), judge(8.0)), (Judged::Fine, Judged::Fine, Judged::Fine));
+        assert!([-0.1, 33.0, f64::NAN].into_iter().all(|value| matches!(judge(value), Judged::Wrong(_))));
     }
 
     #[test]

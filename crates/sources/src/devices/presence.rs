@@ -15,6 +15,10 @@ pub struct Back {
 pub(super) struct Presence(Option<(u64, Missing)>);
 
 impl Presence {
+    pub fn is_lost(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// It cannot be read. Only the first time is told.
     pub fn lose(&mut self, at_ns: u64, missing: impl FnOnce() -> Missing, lost: &mut Vec<Missing>) {
         if self.0.is_none() {

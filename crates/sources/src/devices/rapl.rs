@@ -4,31 +4,20 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use ortscope_decode::energy_counter::{EnergyCounter, Step};
-
+use super::counted::{CountedEnergy, Of};
 use super::files::{entries, name_of, number, text};
-use super::plausible::MOST_WATTS;
 use super::presence::Presence;
 use super::{Back, Found, Missing, Reader, Reading};
 
 const SOURCE: &str = "rapl";
-/// A counter that stands still for so long does not count: it is shown by a virtual machine that has none.
-const STILL_NANOS: u64 = 2_000_000_000;
 
 /// One counter.
 #[derive(Debug)]
 struct Zone {
     device: String,
     file: PathBuf,
-    counter: EnergyCounter,
-    /// When the counter last moved.
-    moved_ns: u64,
-    /// Power is a difference: the reading before this one.
-    before: Option<(u64, u64)>,
-    /// Its file, and whether it counts.
+    energy: CountedEnergy,
     file_is_there: Presence,
-    counts: Presence,
-    makes_sense: Presence,
 }
 
 #[derive(Debug)]
@@ -51,17 +40,10 @@ pub(super) fn find(root: &Path, found: &mut Found) {
             let file = directory.join("energy_uj");
             match number(&file) {
                 Ok(_) => {
-                    let counter = EnergyCounter::new(number(&directory.join("max_energy_range_uj")).ok());
-                    let zone = Zone {
-                        device: device.clone(),
-                        file,
-                        counter,
-                        moved_ns: 0,
-                        before: None,
-                        file_is_there: Presence::default(),
-                        counts: Presence::default(),
-                        makes_sense: Presence::default(),
-                    };
+                    let range = number(&directory.join("max_energy_range_uj")).ok();
+                    let energy = CountedEnergy::new(Of::Machine, range, 1e-6);
+                    let file_is_there = Presence::default();
+                    let zone = Zone { device: device.clone(), file, energy, file_is_there };
                     zones.entry(device).or_insert(zone);
                 }
                 Err(error) => denied |= error.kind() == ErrorKind::PermissionDenied,
@@ -133,7 +115,7 @@ impl Reader for Rapl {
     fn read(&mut self, at_ns: u64, out: &mut dyn FnMut(Reading<'_>), lost: &mut Vec<Missing>) {
         let back = &mut self.back;
         self.zones.iter_mut().for_each(|zone| zone.read(at_ns, out, lost, back));
-        if !self.checked_mirrors && self.zones.iter().all(|zone| zone.counter.total() > 0) {
+        if !self.checked_mirrors && self.zones.iter().all(|zone| zone.energy.has_counted()) {
             self.checked_mirrors = true;
             self.drop_mirrors(lost);
         }
@@ -149,7 +131,7 @@ impl Rapl {
     fn drop_mirrors(&mut self, lost: &mut Vec<Missing>) {
         let mut seen: Vec<(u64, u64)> = Vec::new();
         self.zones.retain(|zone| {
-            let shows = (zone.before.map_or(0, |(_, reading)| reading), zone.counter.total());
+            let shows = zone.energy.shows();
             let is_mirror = zone.device.starts_with("package-") && seen.contains(&shows);
             if is_mirror {
                 lost.push(Missing {
@@ -173,47 +155,22 @@ impl Zone {
         lost: &mut Vec<Missing>,
         back: &mut Vec<Back>,
     ) {
-        let missing = |why: String, hint: &str| Missing { what: "energy", why, hint: hint.to_owned() };
         let device = &self.device;
         let reading = match number(&self.file) {
             Ok(reading) => reading,
             Err(error) => {
                 let why = || format!("{device} cannot be read any more: {}", error.kind());
-                self.file_is_there.lose(at_ns, || missing(why(), "it was there at the start"), lost);
+                let missing = || Of::Machine.missing(why(), "it was there at the start");
+                self.file_is_there.lose(at_ns, missing, lost);
                 return;
             }
         };
         self.file_is_there.find(at_ns, back);
-        let since_ns = self.before.map(|(since_ns, _)| since_ns).filter(|since_ns| *since_ns < at_ns);
-        let seconds = since_ns.map_or(0.0, |since_ns| (at_ns - since_ns) as f64 / 1e9);
-        // Nobody knows what was used while a counter jumped.
-        let most = if seconds > 0.0 { (MOST_WATTS * seconds * 1e6) as u64 } else { u64::MAX };
-        let step = self.counter.advance_within(reading, most);
-        self.before = Some((at_ns, reading));
-        match step {
-            Step::First => self.moved_ns = at_ns,
-            Step::Used(microjoules) => {
-                self.moved_ns = at_ns;
-                self.counts.find(at_ns, back);
-                self.makes_sense.find(at_ns, back);
-                let mut tell = |metric, value| {
-                    out(Reading { at_ns, device, metric, value, source: SOURCE });
-                };
-                tell("energy_joules", self.counter.total() as f64 / 1e6);
-                if seconds > 0.0 {
-                    tell("power_watts", microjoules as f64 / 1e6 / seconds);
-                }
-            }
-            Step::Still if at_ns.saturating_sub(self.moved_ns) >= STILL_NANOS => {
-                let why = || format!("{device} has a counter that does not count");
-                let hint = "a virtual machine shows it without having it; measure on the machine itself";
-                self.counts.lose(at_ns, || missing(why(), hint), lost);
-            }
-            Step::Jumped => {
-                let why = || format!("{device} has a counter that jumps: what it used then is not known");
-                self.makes_sense.lose(at_ns, || missing(why(), "its driver may need a restart"), lost);
-            }
-            Step::Still | Step::Reset => {}
+        let Some(used) = self.energy.take(at_ns, reading, device, lost, back) else { return };
+        let mut tell = |metric, value| out(Reading { at_ns, device, metric, value, source: SOURCE });
+        tell("energy_joules", used.joules);
+        if let Some(watts) = used.watts {
+            tell("power_watts", watts);
         }
     }
 }

@@ -2,8 +2,8 @@
 //! with the others; when it answers after all, its reader is one of them again.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SendError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::Duration;
 
 use ortscope_core::clock::now_nanos;
@@ -13,7 +13,7 @@ use super::presence::Back;
 use super::source::ROUND_NANOS;
 use super::{Missing, Reader};
 
-/// A round that takes longer has a reader that hangs.
+/// A reader that takes longer hangs.
 const ANSWERS_WITHIN_NANOS: u64 = 2_000_000_000;
 /// An answer is usually there in a fraction of this; a later one is taken with the next round.
 const WAIT: Duration = Duration::from_millis(50);
@@ -39,13 +39,27 @@ struct Place {
 
 struct Shared {
     places: Vec<Place>,
+    /// What readers said that had been given up: a loss that they have told is not told again. One for each at most.
+    unsent: Mutex<Vec<Answer>>,
+}
+
+impl Shared {
+    /// Numbers have no moment any more: they were asked for long ago.
+    fn keep_unsent(&self, answer: Answer) {
+        let mut unsent = self.unsent.lock().unwrap_or_else(PoisonError::into_inner);
+        unsent.push(Answer { rows: Vec::new(), ..answer });
+    }
+
+    fn take_unsent(&self) -> Vec<Answer> {
+        std::mem::take(&mut *self.unsent.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 /// The side of whoever asks.
 pub(super) struct Rounds {
     shared: Arc<Shared>,
     worker: Worker,
-    /// When a round was asked for that has no answer yet.
+    /// When a round was asked for, or had its last answer; `None` if it is over.
     asked_ns: Option<u64>,
     /// Readers that hang: since when, and how that was told.
     stuck: Vec<(usize, u64, Missing)>,
@@ -65,13 +79,15 @@ impl Rounds {
             reader: Mutex::new((begin_ns, reader)),
             is_stuck: AtomicBool::new(false),
         };
-        let shared = Arc::new(Shared { places: readers.into_iter().map(place).collect() });
+        let shared =
+            Arc::new(Shared { places: readers.into_iter().map(place).collect(), unsent: Mutex::default() });
         let worker = Worker::start(&shared)?;
         Ok(Self { shared, worker, asked_ns: None, stuck: Vec::new() })
     }
 
     /// Asks for a round and hands on what is there. Returns who has been found to hang.
     pub fn ask(&mut self, now_ns: u64, take: &mut dyn FnMut(Answer)) -> Vec<Missing> {
+        let begun_ns = now_nanos();
         if self.asked_ns.is_none() && self.worker.ask.try_send(now_ns).is_ok() {
             self.asked_ns = Some(now_ns);
         }
@@ -79,12 +95,15 @@ impl Rounds {
             match self.worker.answers.recv_timeout(WAIT) {
                 Ok(mut answer) => {
                     let is_last = answer.is_last;
+                    self.shared.take_unsent().into_iter().for_each(&mut *take);
                     self.take_back(now_ns, &mut answer.back);
                     take(answer);
                     if is_last {
                         self.asked_ns = None;
                         return Vec::new();
                     }
+                    // Many that are slow do not make one that hangs.
+                    self.asked_ns = Some(now_ns + now_nanos().saturating_sub(begun_ns));
                 }
                 Err(RecvTimeoutError::Timeout) => break,
                 // A reader that panics takes its thread with it: the same as one that hangs for ever.
@@ -180,12 +199,99 @@ fn serve(shared: &Shared, asked: &Receiver<u64>, answer: &SyncSender<Answer>, at
             reader.read(at_ns, &mut keep, &mut found.lost);
             reader.came_back(&mut found.back);
             at.store(NOBODY, Ordering::Release);
-            if answer.send(found).is_err() {
+            if let Err(SendError(found)) = answer.send(found) {
+                // The reader is still held: whoever gets it next comes after this.
+                shared.keep_unsent(found);
                 return;
             }
         }
         if answer.send(Answer { at_ns: round_ns, is_last: true, ..Answer::default() }).is_err() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Reading;
+    use super::*;
+
+    /// Waits for so long, or until it is freed; then something is lost, which it tells once.
+    struct Slow {
+        name: &'static str,
+        wait: Duration,
+        freed: Option<Receiver<()>>,
+        loses: bool,
+    }
+
+    impl Reader for Slow {
+        fn describe(&self) -> String {
+            self.name.to_owned()
+        }
+
+        fn read(&mut self, at_ns: u64, out: &mut dyn FnMut(Reading<'_>), lost: &mut Vec<Missing>) {
+            std::thread::sleep(self.wait);
+            if let Some(freed) = self.freed.take() {
+                freed.recv().ok();
+            }
+            if std::mem::take(&mut self.loses) {
+                let why = format!("{} lost a sensor", self.name);
+                lost.push(Missing { what: "gpu", why, hint: String::new() });
+            }
+            let device = self.name;
+            out(Reading { at_ns, device, metric: "power_watts", value: 1.0, source: "test" });
+        }
+    }
+
+    /// Asks as the source does, until `is_done`: who was read, what was lost, who was found to hang, and who is back.
+    #[derive(Debug, Default)]
+    struct Told {
+        read: Vec<String>,
+        lost: Vec<String>,
+        stuck: Vec<String>,
+        back: Vec<String>,
+    }
+
+    fn ask_until(rounds: &mut Rounds, told: &mut Told, is_done: impl Fn(&Told) -> bool) {
+        let begin = std::time::Instant::now();
+        while !is_done(told) {
+            assert!(begin.elapsed() < Duration::from_secs(60), "it never came to that: {told:?}");
+            let Told { read, lost, back, .. } = told;
+            let stuck = rounds.ask(now_nanos(), &mut |answer| {
+                read.extend(answer.rows.iter().map(|row| row.device.to_string()));
+                lost.extend(answer.lost.into_iter().map(|missing| missing.why));
+                back.extend(answer.back.into_iter().map(|back| back.missing.why));
+            });
+            told.stuck.extend(stuck.into_iter().map(|missing| missing.why));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// The time of all readers together used to be held against the one at which they were when it was over.
+    #[test]
+    fn readers_that_are_slow_together_do_not_hang() {
+        let slow = |name| Slow { name, wait: Duration::from_millis(450), freed: None, loses: false };
+        let readers = ["a", "b", "c", "d", "e", "f"].map(|name| Box::new(slow(name)) as Box<dyn Reader>);
+        let mut rounds = Rounds::start(readers.into(), now_nanos()).expect("a thread");
+        let mut told = Told::default();
+        // 2.7 s for a round, of which 2 s is what one reader may take.
+        ask_until(&mut rounds, &mut told, |told| told.read.len() >= 6);
+        assert_eq!((told.stuck.len(), told.read.join("")), (0, "abcdef".to_owned()), "{told:?}");
+    }
+
+    /// What a reader said when it had been given up went with its channel; a loss is told once, so nobody heard of it.
+    #[test]
+    fn what_a_reader_says_that_was_given_up_is_heard_later() {
+        let (free, freed) = sync_channel(1);
+        let stuck = Slow { name: "stuck", wait: Duration::ZERO, freed: Some(freed), loses: true };
+        let fast = Slow { name: "fast", wait: Duration::ZERO, freed: None, loses: false };
+        let mut rounds = Rounds::start(vec![Box::new(stuck), Box::new(fast)], now_nanos()).expect("a thread");
+        let mut told = Told::default();
+        ask_until(&mut rounds, &mut told, |told| told.read.len() >= 2);
+        assert!(told.stuck[0].starts_with("stuck does not answer since"), "{told:?}");
+        assert!(told.read.iter().all(|device| device == "fast") && told.lost.is_empty(), "{told:?}");
+        free.send(()).expect("it waits for this");
+        ask_until(&mut rounds, &mut told, |told| told.read.iter().any(|device| device == "stuck"));
+        assert_eq!((&*told.lost, &told.back), (&["stuck lost a sensor".to_owned()][..], &told.stuck));
     }
 }

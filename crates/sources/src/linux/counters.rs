@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::os::fd::AsFd as _;
 
 use ortscope_decode::l2_events::{L2Events, l2_events};
 
@@ -43,8 +44,8 @@ struct Level2 {
 
 impl Level2 {
     fn open(pid: u32, events: L2Events) -> io::Result<Self> {
-        let file = |config| perf_open::open_process(pid, Event::raw(config)).map(File::from);
-        Ok(Self { events, files: [file(events.first)?, file(events.misses)?], last: [None; 2] })
+        let files = open_pair(pid, [events.first, events.misses].map(Event::raw))?;
+        Ok(Self { events, files, last: [None; 2] })
     }
 
     /// Counts so far and the rate since the last reading.
@@ -66,6 +67,13 @@ impl Level2 {
             tell("l2_hit_ratio", ratio);
         }
     }
+}
+
+/// Two events that are counted in the same moments: a rate of counts from different ones is none.
+fn open_pair(pid: u32, [first, second]: [Event; 2]) -> io::Result<[File; 2]> {
+    let leader = File::from(perf_open::open_process(pid, first)?);
+    let member = perf_open::open_process_beside(pid, second, Some(leader.as_fd()))?;
+    Ok([leader, File::from(member)])
 }
 
 #[derive(Debug)]
@@ -113,8 +121,9 @@ fn missing_l2(why: &str) -> Missing {
     Missing {
         what: "l2_hit_ratio",
         why: format!("hits of the second-level cache are not counted: {why}"),
-        hint: "L1 and the last level are counted all the same; `perf list` shows what this processor can count"
-            .to_owned(),
+        hint:
+            "L1 and the last level are counted all the same; `perf list` shows what this processor can count"
+                .to_owned(),
     }
 }
 
@@ -236,6 +245,25 @@ mod tests {
         assert_eq!(of("l2_hit_ratio"), [0.75]);
         // A file that tells nothing is no count of 0.
         l2.read(&mut |metric, value| panic!("{metric} {value}"));
+    }
+
+    /// Hits and misses used to be opened one by one: a processor that had to take turns counted them at different times. The
+    /// kernel's own counters stand in for the processor's.
+    #[test]
+    fn two_events_are_opened_as_one_group_and_both_count() {
+        let software = |config| Event { kind: 1, config };
+        let (task_clock, page_faults) = (software(1), software(2));
+        let this_thread = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+        let Ok([mut leader, mut member]) = open_pair(this_thread, [task_clock, page_faults]) else {
+            return println!("skipped: perf_event_open is not allowed here");
+        };
+        // A group counts from the next time on at which the kernel gives out its counters.
+        let begin = std::time::Instant::now();
+        while !count(&mut member).is_some_and(|faults| faults > 0.0) {
+            assert!(begin.elapsed() < std::time::Duration::from_secs(30), "it does not count");
+            std::hint::black_box(vec![1_u8; 1 << 22]);
+        }
+        assert!(count(&mut leader).is_some_and(|nanos| nanos > 0.0));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "perf_event_open has no safe wrapper")]
 
 use std::io;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
 /// `struct perf_event_attr` in its third version, which every kernel with our records accepts.
 #[repr(C)]
@@ -206,6 +206,12 @@ const TIMES: u64 = 1 | 2;
 /// A count for a process and all it starts from now on, without the kernel where that is not allowed. Reading it yields
 /// three numbers.
 pub fn open_process(pid: u32, event: Event) -> io::Result<OwnedFd> {
+    open_process_beside(pid, event, None)
+}
+
+/// The same, counted exactly when `leader` is, where that is another count of the process: a processor that has to take
+/// turns takes them together, and what was counted can be divided.
+pub fn open_process_beside(pid: u32, event: Event, leader: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {
     let attributes = Attributes {
         event_type: event.kind,
         config: event.config,
@@ -213,11 +219,12 @@ pub fn open_process(pid: u32, event: Event) -> io::Result<OwnedFd> {
         flags: flag::INHERIT | flag::EXCLUDE_HYPERVISOR,
         ..Attributes::default()
     };
-    match open_any(attributes, Some(pid), -1) {
-        Err(error) if matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM)) => open_any(
+    match open_in(attributes, Some(pid), -1, leader) {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM)) => open_in(
             Attributes { flags: attributes.flags | flag::EXCLUDE_KERNEL, ..attributes },
             Some(pid),
             -1,
+            leader,
         ),
         answer => answer,
     }
@@ -241,14 +248,23 @@ fn open(attributes: Attributes, thread: Option<u32>, cpu: u32) -> io::Result<Own
 
 /// `cpu`: -1 for all.
 fn open_any(attributes: Attributes, thread: Option<u32>, cpu: libc::c_int) -> io::Result<OwnedFd> {
+    open_in(attributes, thread, cpu, None)
+}
+
+fn open_in(
+    attributes: Attributes,
+    thread: Option<u32>,
+    cpu: libc::c_int,
+    leader: Option<BorrowedFd<'_>>,
+) -> io::Result<OwnedFd> {
     const CLOSE_ON_EXEC: libc::c_ulong = 8;
     let attributes = Attributes { bytes: size_of::<Attributes>() as u32, ..attributes };
-    let no_group: libc::c_int = -1;
+    let group: libc::c_int = leader.map_or(-1, |leader| leader.as_raw_fd());
     let whose = thread.map_or(-1, |thread| thread as libc::pid_t);
     // SAFETY: the structure is as long as it says and outlives the call, which only reads it.
     let answer = unsafe {
         let attributes = std::ptr::from_ref(&attributes);
-        libc::syscall(libc::SYS_perf_event_open, attributes, whose, cpu, no_group, CLOSE_ON_EXEC)
+        libc::syscall(libc::SYS_perf_event_open, attributes, whose, cpu, group, CLOSE_ON_EXEC)
     };
     match i32::try_from(answer) {
         // SAFETY: the kernel has just made this descriptor for us; nobody else owns it.

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ortscope_channel::ChannelError;
+use ortscope_channel::disk::remove_temporary_directory;
 use ortscope_core::identity::ProcessIdentity;
 use ortscope_core::metric::Availability;
 use ortscope_core::pipeline::{Control, CostClass, Emitter, Source, SourceError, SourceInfo, WhenFull};
@@ -152,7 +153,7 @@ impl ProgramsSource {
         for directory in over {
             self.processes.remove(&directory);
             // What cannot be removed now goes with the directory above it.
-            fs_err::remove_dir_all(&directory).ok();
+            remove_temporary_directory(&directory).ok();
             (self.on_process)(ProcessChange::Gone { directory });
         }
     }

@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use ortscope_channel::disk::remove_temporary_file;
 use ortscope_channel::message::ProgramMessage;
 use ortscope_channel::rows::{FrameRows, MessageRow};
 use ortscope_channel::{ChannelError, ChannelReader, FrameKind, InferenceRecord, pid_of, session_of_process};
@@ -299,7 +300,7 @@ impl Drop for Sessions {
 /// Profiles that nobody needs any more. What cannot be removed goes with the directory that it lies in.
 fn remove(profiles: impl IntoIterator<Item = PathBuf>) {
     for path in profiles {
-        fs_err::remove_file(path).ok();
+        remove_temporary_file(&path).ok();
     }
 }
 

@@ -190,7 +190,7 @@ fn ask(com: &Com) -> Result<Inventory, String> {
             Vec::new()
         }
     };
-    let fields = ["Manufacturer", "Model", "PCSystemType", "TotalPhysicalMemory"];
+    let fields = ["Manufacturer", "Model", "PCSystemTypeEx", "TotalPhysicalMemory"];
     if let Some(row) = rows("Win32_ComputerSystem", &fields).into_iter().next() {
         let [maker, model, kind, memory]: [Option<Value>; 4] = row.try_into().unwrap_or_default();
         found.maker = maker.and_then(Value::text);

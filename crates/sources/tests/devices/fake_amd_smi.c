@@ -1,8 +1,10 @@
 // Stands in for AMD's management libraries: the functions that ortscope calls, with the signatures of amdsmi.h, or of
-// rocm_smi.h with FAKE_ROCM. FAKE_MODE, given to the compiler: "normal", "lost" (after FAKE_ROUNDS the card is gone), "hang"
-// (the question for energy after them never returns), "init" (it does not start), "start-hangs", "foreign" (its card has
-// another address), "wrong" (numbers of another version: watts instead of microwatts, no resolution), "reset" (the driver is
-// loaded again in the middle). With FAKE_PARTLY a function is missing.
+// rocm_smi.h with FAKE_ROCM. FAKE_MODE, given to the compiler: "normal", "lost" (after FAKE_ROUNDS the card is gone), "returns"
+// (it is, for two tries), "busy" (after them its energy is not told, once), "busy-start" (it is not when the card is opened),
+// "hang" (the question for energy after them never returns), "init" (it does not start), "start-hangs", "foreign" (its card
+// has another address), "wrong" (numbers of another version: watts instead of microwatts, no resolution), "reset" (the driver
+// is loaded again in the middle), "jumps" (its counter does, once), "still" (it stops after FAKE_ROUNDS), "namespace" (ids of
+// processes are not the driver's). With FAKE_PARTLY a function is missing.
 #include <string.h>
 #include <stdint.h>
 #include <unistd.h>
@@ -12,9 +14,9 @@
 #endif
 
 #ifdef FAKE_ROCM
-enum { DONE = 0, NOT_SUPPORTED = 2, FILE_ERROR = 3, INIT_ERROR = 8, NOT_FOUND = 10 };
+enum { DONE = 0, NOT_SUPPORTED = 2, FILE_ERROR = 3, INIT_ERROR = 8, NOT_FOUND = 10, BUSY = 16 };
 #else
-enum { DONE = 0, NOT_SUPPORTED = 2, IO = 12, DRIVER_NOT_LOADED = 34, NOT_FOUND = 31 };
+enum { DONE = 0, NOT_SUPPORTED = 2, IO = 12, DRIVER_NOT_LOADED = 34, BUSY = 30, NOT_FOUND = 31 };
 #define FILE_ERROR IO
 #define INIT_ERROR DRIVER_NOT_LOADED
 #endif
@@ -24,6 +26,11 @@ static uint64_t count = 1000000;
 
 static int is(const char *mode) { return strcmp(FAKE_MODE, mode) == 0; }
 
+static int is_gone(void) {
+  if (rounds > FAKE_ROUNDS && rounds <= FAKE_ROUNDS + 2 && is("returns")) return 1;
+  return rounds > FAKE_ROUNDS && is("lost");
+}
+
 static int start(void) {
   if (is("start-hangs")) sleep(3600);
   return is("init") ? INIT_ERROR : DONE;
@@ -32,10 +39,13 @@ static int start(void) {
 // 15.3 microjoules a step, as real cards have; 2 J a question.
 static int energy(uint64_t *value, float *resolution, uint64_t *at) {
   rounds++;
-  if (rounds > FAKE_ROUNDS && is("lost")) return FILE_ERROR;
+  if (is_gone()) return FILE_ERROR;
+  if (rounds == FAKE_ROUNDS + 1 && is("busy")) return BUSY;
+  if (rounds == 1 && is("busy-start")) return BUSY;
   if (rounds > FAKE_ROUNDS && is("hang")) sleep(3600);
   if (rounds == 4 && is("reset")) count = 5;
-  count += 200000;
+  if (rounds == 4 && is("jumps")) count += 10000000000000;
+  if (!(rounds > FAKE_ROUNDS && is("still"))) count += 200000;
   *value = count;
   *resolution = is("wrong") ? 0.0f : 10.0f;
   *at = 1;
@@ -44,13 +54,23 @@ static int energy(uint64_t *value, float *resolution, uint64_t *at) {
 
 typedef struct { uint32_t pid, pasid; uint64_t bytes, sdma; uint32_t occupancy; } process;
 
+// As both libraries do: who is there, and nothing of what it uses.
 static int processes(process *list, uint32_t *items) {
-  if (rounds > FAKE_ROUNDS && is("lost")) return FILE_ERROR;
+  if (is_gone()) return FILE_ERROR;
   if (!list || *items < 2) { *items = 2; return 11; }
   *items = 2;
-  list[0] = (process){4242, 1, 768ull << 20, 0, 45};
-  // The second does not use the card.
-  list[1] = (process){4243, 1, 1ull << 20, 0, ~0u};
+  list[0].pid = 4242;
+  list[1].pid = 4243;
+  list[0].pasid = list[1].pasid = 1;
+  return DONE;
+}
+
+// The second does not use the card: the driver has no file for it, which is no error and leaves 0.
+static int one_process(uint32_t pid, process *one) {
+  if (pid != 4242 && pid != 4243) return NOT_FOUND;
+  if (is("namespace")) *one = (process){pid, 0, ~0ull, ~0ull, ~0u};
+  else if (pid == 4242) *one = (process){pid, 1, 512ull << 20, 0, 40};
+  else *one = (process){pid, 1, 0, 0, 0};
   return DONE;
 }
 
@@ -68,7 +88,7 @@ int rsmi_dev_energy_count_get(uint32_t card, uint64_t *value, float *resolution,
 }
 int rsmi_dev_power_cap_get(uint32_t card, uint32_t sensor, uint64_t *cap) {
   (void)card; (void)sensor;
-  if (rounds > FAKE_ROUNDS && is("lost")) return FILE_ERROR;
+  if (is_gone()) return FILE_ERROR;
   *cap = 300000000;
   return DONE;
 }
@@ -76,9 +96,7 @@ int rsmi_compute_process_info_get(process *list, uint32_t *items) { return proce
 #ifndef FAKE_PARTLY
 int rsmi_compute_process_info_by_device_get(uint32_t pid, uint32_t card, process *one) {
   (void)card;
-  if (pid != 4242) return NOT_FOUND;
-  *one = (process){4242, 1, 512ull << 20, 0, 40};
-  return DONE;
+  return one_process(pid, one);
 }
 #endif
 #else
@@ -105,7 +123,7 @@ typedef struct { uint64_t cap, normal, dpm, least, most, reserved[3]; } caps;
 int amdsmi_get_power_cap_info(void *card, uint32_t sensor, caps *info) {
   (void)sensor;
   if (card != (void *)0x20) return 1;
-  if (rounds > FAKE_ROUNDS && is("lost")) return FILE_ERROR;
+  if (is_gone()) return FILE_ERROR;
   memset(info, 0, sizeof *info);
   info->cap = is("wrong") ? 300 : 300000000;
   return DONE;
@@ -114,5 +132,6 @@ int amdsmi_get_power_cap_info(void *card, uint32_t sensor, caps *info) {
 int amdsmi_get_gpu_compute_process_info(process *list, uint32_t *items) {
   return is("wrong") ? NOT_SUPPORTED : processes(list, items);
 }
+int amdsmi_get_gpu_compute_process_info_by_pid(uint32_t pid, process *one) { return one_process(pid, one); }
 #endif
 #endif

@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 
 use ortscope_channel::disk::open_to_read;
-use ortscope_channel::journal::journal_seal;
+use ortscope_channel::journal::{JournalFileReader, journal_seal};
+use ortscope_channel::seal::Sealer;
 
 use super::key::{KEY_VARIABLE, Key};
 use super::seal::{SEAL_HEADER_BYTES, Seal, id_of};
 use crate::StoreError;
 use crate::files::{JOURNAL, entries, segment_files};
-use crate::segment::sealed_header;
+use crate::segment::{Segment, sealed_header};
 
 /// What the system's key store answers: the text of a key, nothing, or why it cannot be asked.
 type AskSystem = fn() -> Result<Option<String>, String>;
@@ -107,17 +108,35 @@ pub(crate) fn find_key(
 }
 
 /// The keys of a recording whose manifest is lost, by what its other files say in the clear; `None` if it is not encrypted.
+///
+/// What a file says may be damaged too: keys with which it opens are believed at once, others only if there are no better ones.
 pub(crate) fn seal_of_files(recording: &Path) -> Result<Option<Seal>, StoreError> {
     let place = recording.display().to_string();
+    let (mut doubtful, mut refused) = (None, None);
     for (_, path) in segment_files(recording)? {
-        if let Some(header) = sealed_header(&mut open_to_read(&path)?)? {
-            return find_key(&place, &header, true).map(Some);
+        let Some(header) = sealed_header(&mut open_to_read(&path)?)? else { continue };
+        match find_key(&place, &header, true) {
+            Ok(seal) if Segment::open(&path, Some(&seal))?.is_ok() => return Ok(Some(seal)),
+            Ok(seal) => doubtful = doubtful.or(Some(seal)),
+            Err(error) => refused = refused.or(Some(error)),
         }
     }
     for path in entries(&recording.join(JOURNAL))? {
-        if let Some(header) = journal_seal(&path)? {
-            return find_key(&place, &header, true).map(Some);
+        let Some(header) = journal_seal(&path)? else { continue };
+        match find_key(&place, &header, true) {
+            Ok(seal) if opens_journal(&path, &seal) => return Ok(Some(seal)),
+            Ok(seal) => doubtful = doubtful.or(Some(seal)),
+            Err(error) => refused = refused.or(Some(error)),
         }
     }
-    Ok(None)
+    match (doubtful, refused) {
+        (None, Some(error)) => Err(error),
+        (doubtful, _) => Ok(doubtful),
+    }
+}
+
+/// Whether anything in a journal file can be read with these keys.
+fn opens_journal(path: &Path, seal: &Seal) -> bool {
+    let reader = JournalFileReader::open_sealed(path, Some(seal as &dyn Sealer));
+    reader.is_ok_and(|mut reader| reader.next_batch().is_some())
 }

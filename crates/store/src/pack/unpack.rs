@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 use fs_err::File;
-use ortscope_channel::disk::overwrite;
+use ortscope_channel::disk::overwrite_temporary;
 use tempfile::TempDir;
 use zip::read::ZipFile;
 use zip::{CompressionMethod, ZipArchive};
@@ -66,7 +66,7 @@ impl Unpacked {
 
 impl Drop for Unpacked {
     fn drop(&mut self) {
-        overwrite(self.0.path());
+        overwrite_temporary(self.0.path());
     }
 }
 

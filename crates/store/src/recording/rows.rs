@@ -1,5 +1,6 @@
 //! Rows out of one file, chunk by chunk.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fs_err::File;
@@ -95,13 +96,22 @@ fn time_order(times: &[u64]) -> Option<Vec<u32>> {
 #[derive(Debug)]
 pub(super) struct JournalRows {
     reader: JournalFileReader,
+    place: PathBuf,
+    /// Damage that was counted when the recording was opened.
+    known_damage: u64,
     table: TableId,
     scan: Scan,
+    is_over: bool,
 }
 
 impl JournalRows {
-    pub fn new(reader: JournalFileReader, table: TableId, scan: &Scan) -> Self {
-        Self { reader, table, scan: scan.clone() }
+    pub fn new(
+        reader: JournalFileReader,
+        (place, known_damage): (&Path, u64),
+        table: TableId,
+        scan: &Scan,
+    ) -> Self {
+        Self { reader, place: place.to_owned(), known_damage, table, scan: scan.clone(), is_over: false }
     }
 }
 
@@ -109,7 +119,9 @@ impl Iterator for JournalRows {
     type Item = Result<Batch, ReadError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        // Damage was counted when the recording was opened.
+        if self.is_over {
+            return None;
+        }
         while let Some(batch) = self.reader.next_batch() {
             if batch.table() == self.table {
                 let batch = wanted(batch, &self.scan);
@@ -118,6 +130,11 @@ impl Iterator for JournalRows {
                 }
             }
         }
-        None
+        self.is_over = true;
+        // The file was overwritten while it was read, because it has become a segment: better an error than fewer rows.
+        (self.reader.outcome().damaged_frames > self.known_damage).then(|| {
+            let problem = "it was changed while it was read; read it again".to_owned();
+            Err(ReadError::Damaged { place: self.place.display().to_string(), problem })
+        })
     }
 }

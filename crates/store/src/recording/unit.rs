@@ -44,6 +44,7 @@ enum Source {
         file: PathBuf,
         segment: PathBuf,
         seal: Option<Seal>,
+        damaged_frames: u64,
     },
     /// What the journal's last file held when the recording was opened, or what was left in rings.
     Memory(Vec<Batch>),
@@ -96,13 +97,15 @@ impl Unit {
                 batches.push(batch);
             }
         }
+        let outcome = reader.outcome().clone();
+        let damaged_frames = outcome.damaged_frames;
         let source = if grows {
             Source::Memory(batches)
         } else {
-            Source::Journal { file: file.to_owned(), segment: segment.to_owned(), seal: seal.cloned() }
+            let (file, segment, seal) = (file.to_owned(), segment.to_owned(), seal.cloned());
+            Source::Journal { file, segment, seal, damaged_frames }
         };
-        let outcome = reader.outcome().clone();
-        let complete = outcome.damaged_frames == 0;
+        let complete = damaged_frames == 0;
         Ok((Self { number, source, tables, complete, follows: false }, outcome))
     }
 
@@ -140,8 +143,8 @@ impl Unit {
         }
         match &self.source {
             Source::Segment(segment) => Box::new(SegmentRows::new(Arc::clone(segment), table, scan)),
-            Source::Journal { file, segment, seal } => {
-                rows_of_journal(file, segment, seal.as_ref(), table, scan)
+            Source::Journal { file, segment, seal, damaged_frames } => {
+                rows_of_journal((file, *damaged_frames), segment, seal.as_ref(), table, scan)
             }
             Source::Memory(batches) => {
                 let scan = scan.clone();
@@ -157,7 +160,7 @@ fn open_journal(file: &Path, seal: Option<&Seal>) -> Result<JournalFileReader, C
 }
 
 fn rows_of_journal(
-    file: &Path,
+    (file, known_damage): (&Path, u64),
     segment: &Path,
     seal: Option<&Seal>,
     table: TableId,
@@ -165,7 +168,7 @@ fn rows_of_journal(
 ) -> Box<dyn Iterator<Item = Result<Batch, ReadError>> + 'static> {
     let failed = |error: ReadError| Box::new(std::iter::once(Err(error)));
     match open_journal(file, seal) {
-        Ok(reader) => Box::new(JournalRows::new(reader, table, scan)),
+        Ok(reader) => Box::new(JournalRows::new(reader, (file, known_damage), table, scan)),
         // Its rows have become a segment since the recording was opened.
         Err(ChannelError::Io(gone)) if gone.kind() == std::io::ErrorKind::NotFound => {
             match Segment::open(segment, seal) {

@@ -172,7 +172,9 @@ impl Footer {
             return Ok(Err("its directory is not what was encrypted".into()));
         }
         let mut json = Vec::new();
-        DeflateDecoder::new(&*stored).take(MAX_DIRECTORY_BYTES).read_to_end(&mut json)?;
+        if let Err(error) = DeflateDecoder::new(&*stored).take(MAX_DIRECTORY_BYTES).read_to_end(&mut json) {
+            return Ok(Err(format!("its directory cannot be unpacked: {error}")));
+        }
         Ok(Self::parse(&json, tail_at - length))
     }
 

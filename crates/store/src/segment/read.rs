@@ -75,6 +75,9 @@ impl Segment {
                 Ok(seal) => Some(seal),
                 Err(problem) => return Ok(Err(problem)),
             },
+            None if sealed_header(&mut file)?.is_some() => {
+                return Ok(Err("it is encrypted, although the recording is not".into()));
+            }
             None => None,
         };
         Ok(Footer::read(&mut file, file_bytes, seal.as_ref())?.map(|footer| {

@@ -122,8 +122,8 @@ fn convert(recording: &Path, file: &JournalFile, seal: Option<&Seal>) -> Result<
         let mut reader =
             match JournalFileReader::open_sealed(&file.path, seal.map(|seal| seal as &dyn Sealer)) {
                 Ok(reader) => reader,
-                Err(ChannelError::NotAJournal { problem, .. }) => {
-                    tracing::error!("{}: {problem}", file.path.display());
+                Err(error @ (ChannelError::NotAJournal { .. } | ChannelError::Sealed(_))) => {
+                    tracing::error!("{error}");
                     set_aside(recording, &file.path)?;
                     return Ok(0);
                 }

@@ -42,9 +42,10 @@ fn child() {
 /// Starts a child and kills it when it has said this many steps; where it wrote, and the last step it said.
 fn killed_after(root: &Path, steps: u64, key: Option<&Key>) -> (PathBuf, u64) {
     let mut command = Command::new(std::env::current_exe().expect("this test"));
-    if let Some(key) = key {
-        command.env(KEY_VARIABLE, key.to_text());
-    }
+    match key {
+        Some(key) => command.env(KEY_VARIABLE, key.to_text()),
+        None => command.env_remove(KEY_VARIABLE),
+    };
     let mut child = command
         .args(["--exact", "crash::child", "--ignored", "--nocapture"])
         .env(CHILD, root)

@@ -291,11 +291,11 @@ export function key(colour: string, label: string): HTMLElement {
 /** The slowest inferences and what was going on in them. */
 export function slowPanel(app: App, panels: LatencyPanels): Card {
   const panel = card("Outliers explained", { id: "outliers", span: 7 });
-  const opened = new Set<number>();
+  const opened = new Set<string>();
   panels.onData((latency, session) => {
     panel.covers(rangeText(app, latency.from_ms, latency.to_ms));
     const slow = session?.slow;
-    if (!slow || slow.shown.length === 0) {
+    if (!session || !slow || slow.shown.length === 0) {
       panel.say("No slow inferences in this range.");
       return;
     }
@@ -328,7 +328,7 @@ export function slowPanel(app: App, panels: LatencyPanels): Card {
               { class: "slow-time" },
               `${text(duration(each.latency_ms))} · ${digits(each.times_median, 2)}× the median`,
             ),
-            h("div", { class: "slow-why" }, each.sentence, ...readingsAround(each, opened)),
+            h("div", { class: "slow-why" }, each.sentence, ...readingsAround(session.session_id, each, opened)),
           ),
         ),
       ),
@@ -339,18 +339,19 @@ export function slowPanel(app: App, panels: LatencyPanels): Card {
 }
 
 /** What was read around it: the striking ones in words, all of them in a table that opens, and stays open with new data. */
-function readingsAround(each: SlowInference, opened: Set<number>): HTMLElement[] {
+function readingsAround(session: string, each: SlowInference, opened: Set<string>): HTMLElement[] {
   if (each.around.length === 0) return [];
+  const own = around.key(session, each);
   const said = around.inWords(each.around);
   const title = said.length > 0 ? `Around it: ${said.join(", ")}` : `Around it: ${count(each.around.length)} readings`;
   const cells = (row: around.ReadingRow) => [row.device, row.figure, row.value, row.when].map((cell) => h("td", {}, cell));
   const body = around.rows(each.around).map((row) => h("tr", {}, ...cells(row)));
   const table = h("table", { class: "around-table" }, h("tbody", {}, ...body));
   const details = h("details", { class: "around" }, h("summary", {}, title), table);
-  details.open = opened.has(each.sequence);
+  details.open = opened.has(own);
   details.addEventListener("toggle", () => {
-    if (details.open) opened.add(each.sequence);
-    else opened.delete(each.sequence);
+    if (details.open) opened.add(own);
+    else opened.delete(own);
   });
   return [details];
 }

@@ -9,6 +9,7 @@ use ortscope_analyze::verdict::Metric;
 use super::blocks::Block;
 use crate::exit::{Exit, Failure};
 use crate::measure::interrupt::Interrupt;
+use crate::recording::keep_secrets_from;
 
 /// How often a running command is looked at. Its end is seen by waiting, so this does not blur the time.
 const PERIOD: Duration = Duration::from_millis(20);
@@ -67,6 +68,7 @@ pub fn measure(command: &str, interrupt: &Interrupt) -> Result<Option<Block>, Fa
 fn shell(command: &str) -> Command {
     let (program, flag) = if std::env::consts::OS == "windows" { ("cmd", "/C") } else { ("sh", "-c") };
     let mut shell = Command::new(program);
+    keep_secrets_from(&mut shell);
     shell.args([flag, command]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     shell
 }

@@ -5,6 +5,7 @@ mod plan;
 mod recorder;
 
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use ortscope_server::{ServerConfig, ServerError};
@@ -14,7 +15,7 @@ use crate::args::{GlobalArgs, ServeArgs, StateArgs};
 use crate::exit::{Exit, Failure};
 use crate::measure::interrupt::Interrupt;
 use crate::observe::sweep_in_background;
-use crate::recording::{open_store, open_store_to_record};
+use crate::recording::{keep_secrets_from, open_store, open_store_to_record};
 use crate::settings;
 use crate::terminal::{self, DIM, Terminal, WARN};
 
@@ -71,7 +72,14 @@ fn serve(
     let plan = Plan::new(args, global)?;
     let store = open_store_to_record(global, args.encryption.encrypt)?;
     // A browser may need more than we do.
-    let places = [store.root().to_owned(), plan.state_directory.clone()];
+    let mut places = vec![store.root().to_owned(), plan.state_directory.clone()];
+    places.extend(
+        args.perfetto
+            .as_deref()
+            .map(|file| Path::new(".").join(file).parent().map(Path::to_owned))
+            .into_iter()
+            .flatten(),
+    );
     match ortscope_sources::drop_unneeded_privileges(&places, !args.open) {
         Ok(dropped) => tracing::info!(dropped, "capabilities that a server does not need were given up"),
         Err(problem) => tracing::warn!("rights that are not needed could not be given up: {problem}"),
@@ -155,13 +163,10 @@ fn open_browser(link: &str) -> bool {
     let programs: [(&str, &[&str]); 3] =
         [("xdg-open", &[]), ("open", &[]), ("rundll32", &["url.dll,FileProtocolHandler"])];
     programs.iter().any(|(program, arguments)| {
-        let started = std::process::Command::new(program)
-            .args(*arguments)
-            .arg(link)
-            .stdin(std::process::Stdio::null())
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::null())
-            .status();
+        let mut browser = Command::new(program);
+        keep_secrets_from(&mut browser);
+        browser.args(*arguments).arg(link);
+        let started = browser.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
         started.is_ok_and(|status| status.success())
     })
 }

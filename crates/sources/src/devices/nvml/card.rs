@@ -51,6 +51,11 @@ impl<'a> Card<'a> {
         Self { nvml, device, energy: counter, held_down: [counter; 2], gpm: None, slow_ns: None, seen: None }
     }
 
+    /// After it was lost. What was counted stays: a total that began at 0 again would take energy back.
+    pub fn renew(&mut self, device: Device<'a>) {
+        (self.device, self.gpm, self.seen, self.slow_ns) = (device, None, None, None);
+    }
+
     pub fn name(&self) -> String {
         self.device.name().unwrap_or_else(|_| "NVIDIA GPU".to_owned())
     }

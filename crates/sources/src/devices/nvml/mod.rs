@@ -128,7 +128,7 @@ fn serve(library: &NvmlLibrary, thread: &Thread<Result<Started, NvmlError>, Roun
         }
     };
     let mut started = Started { names: Vec::new(), versions: versions(&nvml), missing: Vec::new() };
-    let mut cards: Vec<Option<Card<'_>>> = Vec::new();
+    let mut places: Vec<Place<'_>> = Vec::new();
     for number in 0..count as usize {
         match nvml.device_by_index(number as u32) {
             Ok(device) => {
@@ -136,41 +136,39 @@ fn serve(library: &NvmlLibrary, thread: &Thread<Result<Started, NvmlError>, Roun
                 started.names.push(card.name());
                 let mut absent = Absent::new();
                 // What the first round says is not kept: counters begin with it.
-                if let Err(error) = card.read(now_nanos(), &mut absent, &mut |_| {}) {
-                    started.missing.push(gone(number, &error));
-                    cards.push(None);
-                    continue;
+                let read = card.read(now_nanos(), &mut absent, &mut |_| {});
+                match &read {
+                    Ok(()) => started.missing.extend(untold(number, &absent)),
+                    Err(error) => started.missing.push(gone(number, error)),
                 }
-                started.missing.extend(untold(number, &absent));
-                cards.push(Some(card));
+                places.push(Place { is_there: read.is_ok(), card: Some(card), ..Place::default() });
             }
             Err(error) => {
                 started.names.push("that does not open".to_owned());
                 let hint = "`nvidia-smi` says more; in a container pass the device on, or ask for its rights";
                 started.missing.push(missing(format!("gpu{number} does not open: {error}"), hint));
-                cards.push(None);
+                places.push(Place::default());
             }
         }
     }
     if say.send(Ok(started)).is_err() {
         return;
     }
-    let mut presences: Vec<(Presence, u64)> = cards.iter().map(|_| (Presence::default(), 0)).collect();
     while asked.recv().is_ok() {
         let mut round = Round { at_ns: now_nanos(), ..Round::default() };
-        for ((number, place), (presence, asked_ns)) in cards.iter_mut().enumerate().zip(&mut presences) {
-            if place.is_none() && round.at_ns.saturating_sub(*asked_ns) >= ASK_AGAIN_NANOS {
-                *asked_ns = round.at_ns;
-                *place = again(&nvml, number);
+        for (number, place) in places.iter_mut().enumerate() {
+            if !place.is_there && round.at_ns.saturating_sub(place.asked_ns) >= ASK_AGAIN_NANOS {
+                place.asked_ns = round.at_ns;
+                place.is_there = place.opens_again(&nvml, number);
             }
-            let Some(card) = place else { continue };
+            let Some(card) = place.card.as_mut().filter(|_| place.is_there) else { continue };
             let readings = &mut round.readings;
             let mut tell = |told: Told| readings.push((number, told));
             match card.read(round.at_ns, &mut Absent::new(), &mut tell) {
-                Ok(()) => presence.find(round.at_ns, &mut round.back),
+                Ok(()) => place.presence.find(round.at_ns, &mut round.back),
                 Err(error) => {
-                    presence.lose(round.at_ns, || gone(number, &error), &mut round.lost);
-                    (*place, *asked_ns) = (None, round.at_ns);
+                    place.presence.lose(round.at_ns, || gone(number, &error), &mut round.lost);
+                    (place.is_there, place.asked_ns) = (false, round.at_ns);
                 }
             }
         }
@@ -180,11 +178,30 @@ fn serve(library: &NvmlLibrary, thread: &Thread<Result<Started, NvmlError>, Roun
     }
 }
 
-/// A card that was lost, if it answers. What it told before begins anew.
-fn again(nvml: &Nvml, number: usize) -> Option<Card<'_>> {
-    let mut card = Card::new(nvml, nvml.device_by_index(number as u32).ok()?);
-    card.read(now_nanos(), &mut Absent::new(), &mut |_| {}).ok()?;
-    Some(card)
+/// Where a card is, or was.
+#[derive(Default)]
+struct Place<'a> {
+    /// One that is lost is kept for what it has counted.
+    card: Option<Card<'a>>,
+    is_there: bool,
+    presence: Presence,
+    /// When it was last asked for, while it is lost.
+    asked_ns: u64,
+}
+
+impl<'a> Place<'a> {
+    /// Whether it answers. What it says is not kept: it may have been switched off in between.
+    fn opens_again(&mut self, nvml: &'a Nvml, number: usize) -> bool {
+        let Ok(device) = nvml.device_by_index(number as u32) else { return false };
+        let card = match &mut self.card {
+            Some(card) => {
+                card.renew(device);
+                card
+            }
+            none => none.insert(Card::new(nvml, device)),
+        };
+        card.read(now_nanos(), &mut Absent::new(), &mut |_| {}).is_ok()
+    }
 }
 
 fn versions(nvml: &Nvml) -> Vec<String> {
