@@ -112,6 +112,20 @@ fn npz_names_its_arrays_and_is_bounded() {
     assert!(matches!(read(b"PK\x03\x04", "a.npz", &[], &LIMITS), Err(TensorError::Zip(_))));
 }
 
+/// Found by fuzzing: texts without a byte take no room in a file and much in memory, 748 MB for an archive of 5 kB.
+#[test]
+fn texts_without_bytes_are_bounded_too() {
+    let too_large = TensorError::TooLarge { limit: 1 << 20 };
+    let many = npy_file("'<U0'", "False", "(100000,)", &[]);
+    assert_eq!(read(&many, "a.npy", &[], &LIMITS), Err(too_large.clone()));
+    let few = npy_file("'<U0'", "False", "(20000,)", &[]);
+    assert!(read(&few, "a.npy", &[], &LIMITS).is_ok());
+    assert_eq!(
+        read(&npz_file(&[("a.npy", &few), ("b.npy", &few), ("c.npy", &few)]), "a.npz", &[], &LIMITS),
+        Err(too_large)
+    );
+}
+
 #[test]
 fn pb_of_all_fields() {
     let pb = |file: Vec<u8>| read(&file, "input_0.pb", &[], &LIMITS).map(|mut values| values.remove(0));

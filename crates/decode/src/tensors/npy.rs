@@ -24,7 +24,7 @@ pub fn read(bytes: &[u8], limits: &TensorLimits) -> Result<Tensor, TensorError> 
         element_count(&header.shape).ok_or_else(|| TensorError::Shape(format!("{:?}", header.shape)))?;
     let expected = elements.checked_mul(layout.width);
     let expected = expected.ok_or_else(|| TensorError::Shape(format!("{:?}", header.shape)))?;
-    if expected > limits.max_bytes {
+    if held_bytes(layout.element, elements, expected) > limits.max_bytes {
         return Err(TensorError::TooLarge { limit: limits.max_bytes });
     }
     let received = data.len() as u64;
@@ -43,6 +43,14 @@ pub fn read(bytes: &[u8], limits: &TensorLimits) -> Result<Tensor, TensorError> 
         _ => TensorData::Bytes(data),
     };
     Ok(Tensor { element: layout.element, dims: header.shape, data })
+}
+
+/// What an array takes in memory: every text has a head of its own, also where the file has no byte of it.
+pub(super) fn held_bytes(element: ElementType, elements: u64, bytes: u64) -> u64 {
+    match element {
+        ElementType::String => elements.saturating_mul(size_of::<String>() as u64).saturating_add(bytes),
+        _ => bytes,
+    }
 }
 
 /// Writes version 1.0. Text is written in numpy's `U`.
