@@ -20,7 +20,8 @@ impl<T> Object<T> {
     /// # Safety
     /// The pointer is null, or a COM object of this table that is given up to the caller.
     pub unsafe fn own(pointer: *mut c_void) -> Option<Self> {
-        (!pointer.is_null()).then_some(Self { pointer, _table: std::marker::PhantomData })
+        // Not `then_some`: an object that is made only to be thrown away is released, which null is not to be.
+        (!pointer.is_null()).then(|| Self { pointer, _table: std::marker::PhantomData })
     }
 
     pub fn table(&self) -> &T {
@@ -43,5 +44,18 @@ impl<T> Drop for Object<T> {
         }
         // SAFETY: as in `table`; every COM object has these three functions, and this reference is given up once.
         unsafe { ((**self.pointer.cast::<*const Unknown>()).release)(self.pointer) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The end of every list is no object, and used to be released like one: WMI's answer ended with a fault.
+    #[test]
+    fn no_object_is_not_released() {
+        // SAFETY: null is allowed.
+        let none = unsafe { Object::<()>::own(std::ptr::null_mut()) };
+        assert!(none.is_none());
     }
 }
