@@ -69,7 +69,8 @@ fn a_run_tells_what_it_drew_and_an_inference_cost() {
         command.env("ORTSCOPE_ORT_LIBRARY", &library).env("ORTSCOPE_TEST_DEVICES", tree.path());
         command.output().expect("ortscope starts")
     };
-    let output = run(&["run", &model, "--duration", "3s", "--json", "-q"]);
+    // Long enough for ten readings a second on a machine with other work, and with a warm-up that ends at once.
+    let output = run(&["run", &model, "--warm-up", "100", "--duration", "6s", "--json", "-q"]);
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
     let result = &document["results"][0];
     let energy = &result["energy"];
@@ -134,8 +135,8 @@ fn joules_above_idle_carbon_and_heat_stand_beside_the_latency() {
     put(tree.path(), &format!("{throttle}/package_throttle_count"), "5\n");
     put(tree.path(), "sys/devices/system/cpu/cpu0/topology/physical_package_id", "0\n");
     let model = small_model(&place);
-    let arguments = ["run", &model, "--duration", "4s", "--idle", "2s", "--country", "SWE", "--json", "-q"];
-    let mut command = place.command(&arguments);
+    let measured = ["run", &model, "--warm-up", "100", "--duration", "6s", "--idle", "2s"];
+    let mut command = place.command(&[&measured[..], &["--country", "SWE", "--json", "-q"]].concat());
     command.env("ORTSCOPE_ORT_LIBRARY", &library).env("ORTSCOPE_TEST_DEVICES", tree.path());
     let (root, stop) = (tree.path().to_owned(), Arc::new(AtomicBool::new(false)));
     let seen = Arc::clone(&stop);
