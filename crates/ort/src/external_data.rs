@@ -288,6 +288,9 @@ mod tests {
             for allow in [false, true] {
                 let error =
                     check(&directory.model, &model(location, 0, None), allow).unwrap_err().to_string();
+                // On Windows paths may have 32,767 letters: there is no such file.
+                let is_allowed = std::env::consts::OS == "windows" && location.starts_with('x');
+                let why = if is_allowed { "is missing" } else { why };
                 assert!(error.contains(why), "{location:?}: {error}");
             }
         }
