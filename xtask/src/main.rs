@@ -8,6 +8,7 @@
 mod api;
 mod arguments;
 mod bench;
+mod coverage;
 mod deps;
 mod dist;
 mod environment;
@@ -88,6 +89,12 @@ const TASKS: &[Task] = &[
         usage: "fuzz [TARGET…] [--executions N] | --list | --fold FILE…",
         about: "hostile input for every reader; fuzz/LOG.md adds up what was tried, --fold takes the output of other runs in",
         run: fuzz::main,
+    },
+    Task {
+        name: "coverage",
+        usage: "coverage [--write] [NEXTEST ARGS]",
+        about: "the lines that the tests reach, crate by crate; --write writes the table into docs/VERIFIED.md",
+        run: coverage::main,
     },
     Task {
         name: "gen",

@@ -57,7 +57,7 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
     });
     summary.step("tests", || {
         let skips = Skips::new(&workspace)?;
-        let mut tests = test_command(&workspace, &filter);
+        let mut tests = test_command(&workspace, &["nextest", "run"], &filter);
         skips.tell(&mut tests);
         prepared.iter().for_each(|prepared| prepared.tell(&mut tests));
         run_tests(&mut tests, &skips)
@@ -139,7 +139,7 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     /// Paths are given as they are; `windows` makes its own for programs that run under Wine.
-    fn tell(&self, tests: &mut Command) {
+    pub(crate) fn tell(&self, tests: &mut Command) {
         tests.env("ORTSCOPE_TEST_ORT", &self.newest);
         tests.env("ORTSCOPE_TEST_ORT_MATRIX", &self.matrix);
         tests.env("ORTSCOPE_TEST_MODELS", &self.models);
@@ -161,7 +161,7 @@ impl Prepared {
     }
 }
 
-fn prepare(summary: &mut Summary, full: bool) -> Option<Prepared> {
+pub(crate) fn prepare(summary: &mut Summary, full: bool) -> Option<Prepared> {
     // Before the environment, which one task at a time can hold.
     if full {
         summary.step("other engines", servers::prepare);
@@ -238,12 +238,13 @@ fn passed(command: &mut Command) -> Result<Outcome> {
     succeed(command).map(|()| Outcome::Passed)
 }
 
-fn test_command(workspace: &Workspace, filter: &[String]) -> Command {
+/// `nextest` runs the tests, where it is installed.
+pub(crate) fn test_command(workspace: &Workspace, nextest: &[&str], filter: &[String]) -> Command {
     let mut command = workspace.cargo();
     let chosen = filter.iter().any(|word| word.starts_with("-p") || word.starts_with("--package"));
     let all_packages: &[&str] = if chosen { &[] } else { &["--workspace"] };
     if has_nextest() {
-        command.args(["nextest", "run"]).args(all_packages).env("NEXTEST_STATUS_LEVEL", "slow");
+        command.args(nextest).args(all_packages).env("NEXTEST_STATUS_LEVEL", "slow");
     } else {
         eprintln!("cargo-nextest is not installed: the tests run with `cargo test`, one after the other");
         command.arg("test").args(all_packages).args(["--no-fail-fast", "--lib", "--bins", "--tests"]);
@@ -345,7 +346,7 @@ impl Skips {
         &self.0
     }
 
-    fn tell(&self, tests: &mut Command) {
+    pub(crate) fn tell(&self, tests: &mut Command) {
         tests.env("ORTSCOPE_TEST_SKIPS", &self.0);
     }
 

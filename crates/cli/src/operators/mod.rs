@@ -22,7 +22,7 @@ pub use section::{OperatorSection, TypeRow};
 use std::time::Duration;
 
 use ortscope_analyze::operators::{OperatorFinding, ThreadFacts};
-use ortscope_core::schema::Text;
+use ortscope_core::schema::{OperatorRow, Text};
 use ortscope_decode::onnx::Graph;
 use ortscope_sources::measure_peak;
 
@@ -41,6 +41,22 @@ const PEAK_BUDGET: Duration = Duration::from_millis(300);
 fn runs_kernels(provider: &str) -> bool {
     const KERNELS: &[&str] = &["CPU", "CUDA", "ROCM", "Dml", "WebGpu", "JS"];
     KERNELS.contains(&provider.strip_suffix("ExecutionProvider").unwrap_or(provider))
+}
+
+/// What a device's own profile tells of a part that its provider compiled, on the lane of that part's call.
+fn row_inside(part: &OperatorRow, provider: &str, timestamp_ns: u64, duration_ns: u64) -> OperatorRow {
+    OperatorRow {
+        timestamp_ns,
+        duration_ns,
+        session_id: Text::clone(&part.session_id),
+        run: part.run,
+        kind: "other".into(),
+        node_index: part.node_index,
+        execution_provider: provider.into(),
+        device: part.device.clone(),
+        depth: part.depth,
+        ..OperatorRow::default()
+    }
 }
 
 /// Profiles the operators of a model that was just measured, and adds what they say to its result.

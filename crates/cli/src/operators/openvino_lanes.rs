@@ -11,6 +11,8 @@ use std::path::PathBuf;
 use ortscope_core::schema::{OperatorRow, Text};
 use ortscope_decode::openvino_counters::{self, FILE_SUFFIX, LayerStatus, OpenVinoCounters};
 
+use super::row_inside;
+
 pub const PROVIDER: &str = "OpenVINOExecutionProvider";
 
 /// What stands before the number of a part in its name, and not in that of its file.
@@ -65,19 +67,9 @@ impl OpenVinoLanes {
                 None => layer.name,
             };
             rows.push(OperatorRow {
-                timestamp_ns: at_ns,
-                duration_ns,
-                session_id: Text::clone(&part.session_id),
-                run: part.run,
-                kind: "other".into(),
                 name: name.into(),
                 op_type: layer.layer_type.into(),
-                node_index: part.node_index,
-                execution_provider: PROVIDER.into(),
-                device: part.device.clone(),
-                thread: 0,
-                depth: part.depth,
-                ..OperatorRow::default()
+                ..row_inside(part, PROVIDER, at_ns, duration_ns)
             });
             at_ns = at_ns.saturating_add(duration_ns);
         }

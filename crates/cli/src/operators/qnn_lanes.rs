@@ -11,6 +11,7 @@ use ortscope_decode::onnx::Graph;
 use ortscope_decode::qnn_profile::{QnnExecution, QnnProfile};
 
 use super::pass::DeviceWork;
+use super::row_inside;
 
 pub const PROVIDER: &str = "QNNExecutionProvider";
 
@@ -122,20 +123,10 @@ impl QnnLanes {
             let share = u128::from(device_ns) * u128::from(*cycles) / u128::from(all);
             let duration_ns = u64::try_from(share).unwrap_or(u64::MAX).min(end_ns - at_ns);
             rows.push(OperatorRow {
-                timestamp_ns: at_ns,
-                duration_ns,
-                session_id: Text::clone(&part.session_id),
-                run: part.run,
-                kind: "other".into(),
                 name: node.name.as_str().into(),
                 op_type: self.types.of(&node.name).into(),
-                node_index: part.node_index,
-                execution_provider: PROVIDER.into(),
-                device: part.device.clone(),
-                thread: 0,
-                depth: part.depth,
                 cycles: Some(*cycles),
-                ..OperatorRow::default()
+                ..row_inside(part, PROVIDER, at_ns, duration_ns)
             });
             at_ns += duration_ns;
         }

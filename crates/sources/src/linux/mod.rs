@@ -21,6 +21,7 @@ mod processors;
 mod rights;
 mod samples;
 mod shared;
+mod thread_priority;
 
 use std::io::ErrorKind;
 
@@ -32,6 +33,7 @@ pub(crate) use amd_smi::amd_smi;
 pub use bandwidth::memory_bandwidth;
 pub use counters::hardware_counters;
 pub use power_events::energy_events;
+pub use thread_priority::prefer_this_thread;
 
 use crate::machine::MachineFacts;
 use crate::process::{ProcessUsage, UsageError};

@@ -110,6 +110,9 @@ impl Source for ProcessSampler {
 
     fn run(&mut self, out: &mut Emitter, control: &Control) -> Result<(), SourceError> {
         let mut run = Run::new(self)?;
+        // A tick that waits behind the program that it watches is a gap in the picture of just that moment. What is refused
+        // leaves gaps, and those are counted.
+        crate::sys::prefer_this_thread();
         let now_ns = control.clock().now_nanos();
         run.begin(now_ns, out);
         loop {

@@ -21,6 +21,10 @@ pub fn terminal_gone_within(_wait: std::time::Duration) -> bool {
 pub fn give_back_freed_memory() {}
 
 /// Not asked on this system.
+pub fn prefer_this_thread() -> Option<i32> {
+    None
+}
+
 pub fn keep_on_processor(_index: usize) -> Option<u32> {
     None
 }

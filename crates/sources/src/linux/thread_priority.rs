@@ -1,0 +1,57 @@
+//! A thread that has to wake in time beside a program that takes every processor.
+#![expect(unsafe_code, reason = "sched_setattr has no safe wrapper")]
+
+use std::mem::{size_of, zeroed};
+
+/// A tick takes a fraction of it. From Linux 6.12 on a shorter slice is an earlier turn, for any user; before, it is ignored.
+const SLICE_NANOS: u64 = 200_000;
+/// Only who may (root, CAP_SYS_NICE, RLIMIT_NICE).
+const NICE: i32 = -10;
+
+/// Lets the calling thread run soon after it wakes. Returns how nice it is now; `None` where nothing was changed, because the
+/// kernel refused or because this process was started with another priority on purpose.
+pub fn prefer_this_thread() -> Option<i32> {
+    let asked = nice_of_this_thread()?;
+    (asked == 0).then(|| [NICE, 0].into_iter().find(|nice| set(*nice)))?
+}
+
+fn nice_of_this_thread() -> Option<i32> {
+    rustix::process::getpriority_process(None).ok()
+}
+
+fn set(nice: i32) -> bool {
+    // SAFETY: a struct of plain numbers.
+    let mut wanted: libc::sched_attr = unsafe { zeroed() };
+    wanted.size = size_of::<libc::sched_attr>() as u32;
+    wanted.sched_policy = libc::SCHED_OTHER.cast_unsigned();
+    wanted.sched_nice = nice;
+    wanted.sched_runtime = SLICE_NANOS;
+    // SAFETY: 0 is the calling thread; the struct lives through the call and says its own size.
+    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const wanted, 0) == 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_preferred_and_the_others_stay() {
+        let ours = nice_of_this_thread();
+        let other = std::thread::spawn(|| (prefer_this_thread(), nice_of_this_thread()));
+        let (changed, is) = other.join().expect("it ends");
+        if ours == Some(0) {
+            assert!(changed == Some(NICE) || changed == Some(0), "{changed:?}");
+            assert_eq!(is, changed);
+        }
+        assert_eq!(nice_of_this_thread(), ours);
+    }
+
+    #[test]
+    fn who_was_started_with_another_priority_keeps_it() {
+        let other = std::thread::spawn(|| {
+            rustix::process::setpriority_process(None, 7).expect("anybody may be nicer");
+            (prefer_this_thread(), nice_of_this_thread())
+        });
+        assert_eq!(other.join().expect("it ends"), (None, Some(7)));
+    }
+}
