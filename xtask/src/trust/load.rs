@@ -29,6 +29,9 @@ pub(super) struct Watched {
     pub(super) audit: Value,
     pub(super) own_cpu_seconds: f64,
     pub(super) seconds: f64,
+    /// What the hypervisor took of the machine meanwhile, of the time of all processors: a tick that was due on a processor
+    /// that stood still cannot be delivered.
+    pub(super) stolen_ratio: f64,
 }
 
 /// What the program is started with.
@@ -75,7 +78,7 @@ impl Load<'_> {
             .env("ORT_DISABLE_TELEMETRY", "1")
             .stdin(Stdio::null())
             .stdout(std::fs::File::create(&printed)?);
-        let started = Instant::now();
+        let (started, stolen_before) = (Instant::now(), stolen_seconds());
         let mut recorder = command.spawn().context("cannot start ortscope")?;
         let limit = self.time * 2 + Duration::from_secs(120);
         let mut own_cpu_seconds = 0.0;
@@ -98,7 +101,9 @@ impl Load<'_> {
         let program: Value = serde_json::from_str(line)
             .with_context(|| format!("the program did not end well ({status}): {line}"))?;
         let seconds = started.elapsed().as_secs_f64();
-        Ok(Watched { program, audit: audit(self.program, store)?, own_cpu_seconds, seconds })
+        let processors = std::thread::available_parallelism().map_or(1.0, |count| count.get() as f64);
+        let stolen_ratio = (stolen_seconds() - stolen_before) / (seconds * processors);
+        Ok(Watched { program, audit: audit(self.program, store)?, own_cpu_seconds, seconds, stolen_ratio })
     }
 }
 
@@ -130,6 +135,13 @@ fn cpu_seconds(pid: u32) -> Option<f64> {
     let ticks: u64 = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
     // Linux counts these in hundredths on every machine.
     Some(ticks as f64 / 100.0)
+}
+
+/// Time that the hypervisor gave to others while processors of this machine had work, since it started.
+fn stolen_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let stolen = stat.lines().next().and_then(|of_all| of_all.split_whitespace().nth(8)?.parse().ok());
+    stolen.unwrap_or(0.0) / 100.0
 }
 
 /// The program, and beside it the library that is loaded into native programs.
@@ -176,6 +188,7 @@ pub(super) fn run(environment: &Environment, time: Duration) -> Result<Figures> 
         ("load_operators_lost_counted", lost_profiles * OPERATORS),
         ("load_operators_unaccounted", (profiled * OPERATORS - told - lost_profiles * OPERATORS).abs()),
         ("load_ticks_delivered_ratio", watched.ticks_delivered_ratio()?),
+        ("load_machine_stolen_ratio", watched.stolen_ratio),
         ("load_p50_alone_us", before),
         ("load_p50_watched_us", after),
         ("load_p50_added_us", after - before),

@@ -56,6 +56,7 @@ pub(super) fn run(environment: &Environment, time: Duration) -> Result<Figures> 
         ("soak_inferences", number(&watched.program, "inferences")?),
         ("soak_inferences_lost", watched.inferences_lost()?),
         ("soak_ticks_delivered_ratio", watched.ticks_delivered_ratio()?),
+        ("soak_machine_stolen_ratio", watched.stolen_ratio),
         ("soak_own_cpu_cores", watched.own_cpu_seconds / watched.seconds),
     ]));
     let series = scratch(environment)?.join(format!("soak-{}.txt", std::process::id()));

@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use ortscope_core::schema::{OperatorRow, Text};
+use ortscope_core::schema::OperatorRow;
 use ortscope_decode::onnx::Graph;
 use ortscope_decode::qnn_profile::{QnnExecution, QnnProfile};
 
