@@ -37,7 +37,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<observer::Observer>()?;
     module.add_class::<process_sampler::ProcessSampling>()?;
     module.add_class::<table::TableData>()?;
-    module.add_function(wrap_pyfunction!(call::wrapping, module)?)?;
+    module.add_function(wrap_pyfunction!(call::method, module)?)?;
     module.add_function(wrap_pyfunction!(call::hooks::set_hooks, module)?)?;
     module.add_function(wrap_pyfunction!(call::hooks::set_batch_source, module)?)?;
     module.add_function(wrap_pyfunction!(doorway::open_doorway, module)?)?;

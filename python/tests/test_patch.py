@@ -64,3 +64,61 @@ def test_exceptions_of_a_patched_session_are_those_of_onnxruntime(identity):
     with pytest.raises(of_no_session.type) as raised:
         onnxruntime.InferenceSession.run(object(), None, {})
     assert str(raised.value) == str(of_no_session.value)
+
+
+def looks(kind):
+    """What a person or a tool sees of the methods that are replaced."""
+    from ortscope import _wrappers
+
+    known = [(name, getattr(kind, name)) for name in _wrappers.METHODS if hasattr(kind, name)]
+    return {
+        name: (
+            method.__name__,
+            inspect.getdoc(method),
+            [(of.name, of.kind, of.default) for of in list(inspect.signature(method).parameters.values())[1:]],
+        )
+        for name, method in known
+    }
+
+
+def test_methods_look_as_before():
+    before = looks(onnxruntime.InferenceSession)
+    assert "run" in before
+    ortscope.patch()
+    assert looks(onnxruntime.InferenceSession) == before
+    assert looks(ortscope.MonitoredInferenceSession) == before
+
+
+def test_a_method_whose_parameters_cannot_be_shown_is_recorded_all_the_same(identity, x):
+    from ortscope import _session, _wrappers
+
+    original = _session._original(onnxruntime.InferenceSession, "run")
+
+    def run(self, output_names, input_feed, run_options=None, *, of_a_later_version=()):
+        return original(self, output_names, input_feed, run_options)
+
+    session = ortscope.MonitoredInferenceSession(identity, providers=["CPUExecutionProvider"])
+    try:
+        wrapper = _wrappers.wrapper("run", run, True)
+        assert inspect.signature(wrapper) == inspect.signature(run)
+        with ortscope.Monitor() as monitor:
+            numpy.testing.assert_array_equal(wrapper(session, None, {"x": x}, of_a_later_version=(1,))[0], x)
+            numpy.testing.assert_array_equal(wrapper(session, None, input_feed={"x": x})[0], x)
+            with pytest.raises(TypeError, match="of_no_version"):
+                wrapper(session, None, {"x": x}, of_no_version=1)
+            assert monitor.summary().inferences == 3
+    finally:
+        _wrappers.wrapper("run", original, True)
+
+
+def test_a_run_that_fails_with_shapes_of_its_own_keeps_its_exception(identity, x):
+    ortscope.patch()
+    session = onnxruntime.InferenceSession(identity, providers=["CPUExecutionProvider"])
+    with ortscope.Monitor() as monitor:
+        session.run(None, {"x": x})
+        with pytest.raises(Exception, match="(?i)invalid|unexpected"):
+            session.run(None, {"x": numpy.ones((2, 3, 4, 5, 6), dtype=x.dtype)})
+        session.run(None, input_feed={"x": x})
+        session.run(output_names=None, input_feed={"x": x}, run_options=None)
+        summary = monitor.summary()
+    assert summary.inferences == 4

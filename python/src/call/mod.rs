@@ -1,9 +1,8 @@
 //! The wrappers of ONNX Runtime's `run` methods, as far as they are native.
 //!
-//! A wrapper is a function in Python (`ortscope._wrappers`) that calls ONNX Runtime's own method with the very same
-//! arguments, and ours before and behind it ([`running`]). A run about which there is more to tell than its times is
-//! handed to [`unusual`] as a whole ([`telling`]), and so is everything that Python has to do with it ([`hooks`]). The
-//! exception of a failed run passes through untouched.
+//! Each is a native method that calls ONNX Runtime's own with the very same arguments ([`running`]). A run about which there
+//! is more to tell than its times is handed to [`unusual`] ([`telling`]), and so is everything that Python has to do with it
+//! ([`hooks`]). The exception of a failed run passes through untouched.
 #![expect(unsafe_code, reason = "speaks the interpreter's calling convention")]
 
 mod arguments;
@@ -14,7 +13,6 @@ pub mod seats;
 mod telling;
 
 use std::ffi::{CString, c_int};
-use std::ptr::null_mut;
 use std::sync::atomic::Ordering;
 
 use pyo3::exceptions::PyValueError;
@@ -28,9 +26,7 @@ use hooks::attach;
 use hot::{HOT, METHODS, SLOTS};
 use telling::monitored;
 
-type FastCall =
-    unsafe extern "C" fn(*mut ffi::PyObject, *const *mut ffi::PyObject, isize) -> *mut ffi::PyObject;
-type FastCallWithKeywords = unsafe extern "C" fn(
+type Method = unsafe extern "C" fn(
     *mut ffi::PyObject,
     *const *mut ffi::PyObject,
     isize,
@@ -57,95 +53,66 @@ extern "C" fn forget_ring() {
     HOT.forget_ring();
 }
 
-/// A built-in function. Made by hand, because PyO3 packs arguments into a tuple where the stable interface is that of 3.8.
-fn builtin<'py>(
-    py: Python<'py>,
-    name: &str,
-    function: ffi::PyCFunction,
-    flags: c_int,
-) -> PyResult<Bound<'py, PyAny>> {
-    let name = CString::new(name).map_err(|error| PyValueError::new_err(error.to_string()))?;
-    let definition = Box::leak(Box::new(ffi::PyMethodDef {
-        ml_name: name.into_raw(),
-        ml_meth: ffi::PyMethodDefPointer { PyCFunction: function },
-        ml_flags: flags,
-        ml_doc: std::ptr::null(),
-    }));
-    // SAFETY: the definition lives for ever; an error is set where null is returned.
-    unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyCFunction_NewEx(definition, null_mut(), null_mut())) }
-}
-
-/// What a wrapper of the method `name` calls, instead of or around `original`: `begin`, `end`, `failed` and `unusual`.
-/// `derived` tells our own class from ONNX Runtime's.
+/// What stands in for the method `name` of a session: a native method that calls `original`. `derived` tells our own class from
+/// ONNX Runtime's; `text` is its documentation, with the signature as the interpreter reads it.
+///
+/// Made by hand, because PyO3 packs arguments into a tuple where the stable interface is that of 3.8. It is a method of any
+/// object: what was given as a session and is none is ONNX Runtime's to complain about.
 #[pyfunction]
-pub fn wrapping<'py>(
+pub fn method<'py>(
     py: Python<'py>,
     name: &str,
     original: &Bound<'py, PyAny>,
     derived: bool,
-) -> PyResult<[Bound<'py, PyAny>; 4]> {
+    text: &str,
+) -> PyResult<Bound<'py, PyAny>> {
     ndarray::learn(py);
     let Some(kind) = METHODS.iter().position(|known| *known == name) else {
         return Err(PyValueError::new_err(format!("{name} is not a method that can be monitored")));
     };
     let slot = kind + if derived { METHODS.len() } else { 0 };
+    let terminated =
+        |text: &str| CString::new(text).map_err(|error| PyValueError::new_err(error.to_string()));
+    let (name, text) = (terminated(name)?, terminated(text)?);
     HOT.forget_probes();
     let before = HOT.originals[slot].swap(original.clone().into_ptr(), Ordering::AcqRel);
     // Another thread may be inside of the old one: its reference is never given back.
     let _ = before;
-    // Only runs with a feed can be profiled.
-    let begin: FastCall = if kind == 0 { running::begin } else { running::begin_unprofiled };
-    // SAFETY: with the flags below the interpreter calls the pointers with exactly the arguments of their types.
-    let (begin, end, failed, unusual) = unsafe {
-        (
-            std::mem::transmute::<FastCall, ffi::PyCFunction>(begin),
-            std::mem::transmute::<FastCall, ffi::PyCFunction>(running::end),
-            std::mem::transmute::<FastCall, ffi::PyCFunction>(running::failed),
-            std::mem::transmute::<FastCallWithKeywords, ffi::PyCFunction>(UNUSUAL[slot]),
-        )
-    };
-    Ok([
-        builtin(py, "begin", begin, METH_FASTCALL)?,
-        builtin(py, "end", end, METH_FASTCALL)?,
-        builtin(py, "failed", failed, METH_FASTCALL)?,
-        builtin(py, name, unusual, METH_FASTCALL | METH_KEYWORDS)?,
-    ])
+    // SAFETY: with the flags below the interpreter calls the pointer with exactly the arguments of its type.
+    let function = unsafe { std::mem::transmute::<Method, ffi::PyCFunction>(SLOT_METHODS[slot]) };
+    let definition = Box::leak(Box::new(ffi::PyMethodDef {
+        ml_name: name.into_raw(),
+        ml_meth: ffi::PyMethodDefPointer { PyCFunction: function },
+        ml_flags: METH_FASTCALL | METH_KEYWORDS,
+        ml_doc: text.into_raw(),
+    }));
+    // SAFETY: the definition and its texts live for ever; an error is set where null is returned.
+    unsafe {
+        let object = &raw mut ffi::PyBaseObject_Type;
+        Bound::from_owned_ptr_or_err(py, ffi::PyDescr_NewMethod(object, definition))
+    }
 }
 
-const UNUSUAL: [FastCallWithKeywords; SLOTS] = [
-    unusual::<0>,
-    unusual::<1>,
-    unusual::<2>,
-    unusual::<3>,
-    unusual::<4>,
-    unusual::<5>,
-    unusual::<6>,
-    unusual::<7>,
+const SLOT_METHODS: [Method; SLOTS] = [
+    running::method::<0>,
+    running::method::<1>,
+    running::method::<2>,
+    running::method::<3>,
+    running::method::<4>,
+    running::method::<5>,
+    running::method::<6>,
+    running::method::<7>,
 ];
 
-/// `unusual(session, …)`: ONNX Runtime's own method with these arguments, and all that there is to tell about the run.
+/// ONNX Runtime's own method with these arguments, and all that there is to tell about the run.
 ///
 /// # Safety
-/// Called by the interpreter with METH_FASTCALL | METH_KEYWORDS, so with the GIL held and valid objects.
-unsafe extern "C" fn unusual<const SLOT: usize>(
-    _module: *mut ffi::PyObject,
-    values: *const *mut ffi::PyObject,
-    positional: isize,
-    keywords: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: everything is valid for the length of this call, by the contract of this function.
+/// The GIL is held, and everything is valid for the length of this call.
+#[cold]
+unsafe fn unusual<const SLOT: usize>(arguments: Arguments) -> *mut ffi::PyObject {
+    let original = HOT.originals[SLOT].load(Ordering::Relaxed);
+    // SAFETY: the caller's.
     unsafe {
-        if positional < 1 {
-            ffi::PyErr_SetString(ffi::PyExc_TypeError, c"a session is needed".as_ptr());
-            return null_mut();
-        }
-        let arguments = Arguments {
-            session: *values,
-            values: values.add(1),
-            positional: positional as usize - 1,
-            keywords,
-        };
-        let original = HOT.originals[SLOT].load(Ordering::Relaxed);
         if !HOT.is_recording() && !HOT.has_hooks.load(Ordering::Relaxed) {
             return invoke(original, arguments);
         }

@@ -1,13 +1,10 @@
 //! Plain runs: those about which nothing but times and shapes is to be told, which are nearly all.
 //!
-//! The wrapper in Python calls [`begin`], ONNX Runtime's own method and [`end`]. It is a function in Python and not one of
-//! ours around the call, because the interpreter goes from one Python function to the next without leaving its loop; a
-//! call through native code starts the loop anew.
-//!
-//! A model pushes everything else out of the caches, so that not instructions count but how much memory they reach for.
-//! Therefore [`begin`] looks at the inputs, which ONNX Runtime fetches next in any case, and [`end`] does not; and what
-//! [`end`] needs stands in as few lines of the cache as it can: two of [`HOT`], one each of the channel's writer, of the
-//! ring's and of the ring. The probe is not among them: a session's counters have a seat in [`HOT`].
+//! A model pushes everything else out of the caches, so that not instructions count but how much memory they reach for. A
+//! wrapper in Python, even an empty one, reaches for its function, code, constants and frame: 2.5 to 5 µs at 1000 inferences
+//! a second, where a native method takes 1 to 2. What is needed behind the run stands in as few lines of the cache as it can:
+//! two of [`HOT`], one each of the channel's writer, of the ring's and of the ring. The probe is not among them: a session's
+//! counters have a seat in [`HOT`]; and the inputs are looked at before the run, which fetches them in any case.
 
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering;
@@ -16,140 +13,72 @@ use ortscope_core::clock::now_nanos;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
+use super::arguments::{Arguments, argument, invoke};
 use super::hooks::{keeping_exception, tell_error};
-use super::hot::HOT;
-use super::probe_of;
+use super::hot::{HOT, METHODS};
 use super::seats::Seat;
 use super::telling::batch_size_of;
+use super::{probe_of, unusual};
 use crate::ndarray;
 use crate::probe::Probe;
 
-/// When a run began, and whether it had the shapes that were remembered then: what `begin` gives to `end` through the
-/// wrapper, as one number. Shapes that have been remembered since before the run are its own: the clock tells, where a count of
-/// changes would need room.
-#[derive(Clone, Copy)]
-struct Beginning {
-    start_nanos: u64,
-    has_known_shapes: bool,
-}
-
-impl Beginning {
-    /// The lowest bit tells the shapes. With it and the nanoseconds of 18 years a number of Python has two digits.
-    fn to_number(self) -> u64 {
-        self.start_nanos << 1 | u64::from(self.has_known_shapes)
-    }
-
-    fn from_number(number: u64) -> Self {
-        Self { start_nanos: number >> 1, has_known_shapes: number & 1 != 0 }
-    }
-
-    /// Whether the run had the shapes that are remembered now.
-    fn has_shapes_of(self, seat: &Seat) -> bool {
-        self.has_known_shapes && seat.has_shapes_since(self.start_nanos)
-    }
-}
-
-/// `begin(session, input_feed)`: the beginning, or `None` if the run is not a plain one.
+/// A method that stands in for ONNX Runtime's own: calls that with the very same arguments, and records the run.
 ///
 /// # Safety
-/// Called by the interpreter with METH_FASTCALL, so with the GIL held and `count` valid objects.
-pub unsafe extern "C" fn begin(
-    _module: *mut ffi::PyObject,
+/// Called by the interpreter with METH_FASTCALL | METH_KEYWORDS, so with the GIL held, `positional` valid objects and one more
+/// for each of the names in `keywords`.
+pub unsafe extern "C" fn method<const SLOT: usize>(
+    session: *mut ffi::PyObject,
     values: *const *mut ffi::PyObject,
-    count: isize,
+    positional: isize,
+    keywords: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
+    let arguments = Arguments { session, values, positional: positional.unsigned_abs(), keywords };
+    // Only runs with a feed can be profiled, and only their inputs are looked at.
+    let feeds = SLOT.is_multiple_of(METHODS.len());
     // SAFETY: by the contract of this function; a probe that is known is alive.
     unsafe {
-        if count != 2 {
-            return wrong_call();
-        }
-        // In this order: the second counts the run.
         if !HOT.has_plain_runs() {
-            return none();
+            return unusual::<SLOT>(arguments);
         }
-        let probe = HOT.probe_of_plain_run(*values);
+        let feed = if feeds { argument(arguments, 1, c"input_feed") } else { null_mut() };
+        if feeds && feed.is_null() {
+            return unusual::<SLOT>(arguments);
+        }
+        // Last: it counts the run.
+        let probe = if feeds { HOT.probe_of_plain_run(session) } else { HOT.probe_of(session) };
         if probe.is_null() {
-            return none();
+            return unusual::<SLOT>(arguments);
         }
         // In this order: shapes that change afterwards do so later than the run began.
-        let has_known_shapes = ndarray::same_shapes(*values.add(1), &(*probe).shapes);
-        let beginning = Beginning { start_nanos: now_nanos(), has_known_shapes };
-        ffi::PyLong_FromUnsignedLongLong(beginning.to_number())
-    }
-}
-
-/// `begin(session)` of a method whose runs are never profiled, and whose inputs are not looked at.
-///
-/// # Safety
-/// As for [`begin`].
-pub unsafe extern "C" fn begin_unprofiled(
-    _module: *mut ffi::PyObject,
-    values: *const *mut ffi::PyObject,
-    count: isize,
-) -> *mut ffi::PyObject {
-    // SAFETY: by the contract of this function.
-    unsafe {
-        if count != 1 {
-            return wrong_call();
+        let had_known_shapes = feeds && ndarray::same_shapes(feed, &(*probe).shapes);
+        let start = now_nanos();
+        let result = invoke(HOT.originals[SLOT].load(Ordering::Relaxed), arguments);
+        let nanos = (start, now_nanos());
+        if result.is_null() {
+            record_failed(session, feed, nanos);
+            return result;
         }
-        if HOT.has_plain_runs() && !HOT.probe_of(*values).is_null() {
-            let beginning = Beginning { start_nanos: now_nanos(), has_known_shapes: false };
-            ffi::PyLong_FromUnsignedLongLong(beginning.to_number())
-        } else {
-            none()
-        }
-    }
-}
-
-/// `end(session, beginning)` or `end(session, beginning, input_feed)`: the run succeeded.
-///
-/// # Safety
-/// As for [`begin`].
-pub unsafe extern "C" fn end(
-    _module: *mut ffi::PyObject,
-    values: *const *mut ffi::PyObject,
-    count: isize,
-) -> *mut ffi::PyObject {
-    let now = now_nanos();
-    HOT.fetch_for_write();
-    // SAFETY: by the contract of this function; a probe that is known is alive.
-    unsafe {
-        if !(2..=3).contains(&count) {
-            return wrong_call();
-        }
-        let beginning = Beginning::from_number(ffi::PyLong_AsUnsignedLongLong(*values.add(1)));
-        let nanos = (beginning.start_nanos, now);
-        let feed = if count == 3 { *values.add(2) } else { null_mut() };
-        match HOT.seat_of(*values) {
-            Some(seat) if feed.is_null() => record_plain(seat, nanos, 0),
-            Some(seat) if beginning.has_shapes_of(seat) => {
+        HOT.fetch_for_write();
+        // The session may have lost its probe meanwhile. Shapes that have been remembered since before the run are its own.
+        match HOT.seat_of(session) {
+            Some(seat) if !feeds => record_plain(seat, nanos, 0),
+            Some(seat) if had_known_shapes && seat.has_shapes_since(start) => {
                 record_plain(seat, nanos, seat.batch_size.load(Ordering::Relaxed));
             }
-            _ => record_unknown(*values, feed, nanos, null_mut()),
+            _ => record_unknown(session, feed, nanos, null_mut()),
         }
-        none()
+        result
     }
 }
 
-/// `failed(session, beginning, exception)` or `failed(session, beginning, exception, input_feed)`: the run raised.
-///
-/// # Safety
-/// As for [`begin`].
-pub unsafe extern "C" fn failed(
-    _module: *mut ffi::PyObject,
-    values: *const *mut ffi::PyObject,
-    count: isize,
-) -> *mut ffi::PyObject {
-    let now = now_nanos();
-    // SAFETY: by the contract of this function.
+/// The run raised; its exception is set and stays so.
+#[cold]
+unsafe fn record_failed(session: *mut ffi::PyObject, feed: *mut ffi::PyObject, nanos: (u64, u64)) {
+    // SAFETY: the GIL is held. The type lives as long as the exception, which is put aside and not given up.
     unsafe {
-        if !(3..=4).contains(&count) {
-            return wrong_call();
-        }
-        let beginning = Beginning::from_number(ffi::PyLong_AsUnsignedLongLong(*values.add(1)));
-        let feed = if count == 4 { *values.add(3) } else { null_mut() };
-        record_unknown(*values, feed, (beginning.start_nanos, now), ffi::Py_TYPE(*values.add(2)).cast());
-        none()
+        let raised = ffi::PyErr_Occurred();
+        keeping_exception(|| record_unknown(session, feed, nanos, raised));
     }
 }
 
@@ -173,7 +102,8 @@ unsafe fn record(probe: &Probe, feed: *mut ffi::PyObject, nanos: (u64, u64), rai
     }
 }
 
-/// The same where the session's probe must be asked for: the run failed, has other shapes, or the probe was forgotten.
+/// The same where the session's probe must be asked for: the run failed, has other shapes, or the probe was forgotten. No
+/// exception is set.
 #[cold]
 unsafe fn record_unknown(
     session: *mut ffi::PyObject,
@@ -181,31 +111,10 @@ unsafe fn record_unknown(
     nanos: (u64, u64),
     raised: *mut ffi::PyObject,
 ) {
-    let mut held = None;
-    // SAFETY: the session lives as long as the wrapper that was called with it. Looking for the probe may set and clear
-    // exceptions, so one that is set is put aside.
-    keeping_exception(|| held = unsafe { probe_of(session) });
-    let Some(held) = held else { return };
-    // SAFETY: the reference that was given is given back.
+    // SAFETY: the session lives as long as the call of its method; the reference that is given is given back.
     unsafe {
+        let Some(held) = probe_of(session) else { return };
         record(&*held.probe, feed, nanos, raised);
         ffi::Py_DECREF(held.object);
     }
-}
-
-#[inline]
-unsafe fn none() -> *mut ffi::PyObject {
-    // SAFETY: `None` lives for ever; the reference is the caller's.
-    unsafe {
-        let none = ffi::Py_None();
-        ffi::Py_INCREF(none);
-        none
-    }
-}
-
-#[cold]
-unsafe fn wrong_call() -> *mut ffi::PyObject {
-    // SAFETY: the GIL is held; the text ends with a zero.
-    unsafe { ffi::PyErr_SetString(ffi::PyExc_TypeError, c"other arguments are needed".as_ptr()) };
-    null_mut()
 }
