@@ -81,6 +81,7 @@ const UNSAFE_ALLOWED: &[(&str, &str)] = &[
     ("crates/sources/src/linux/proc/exits.rs", "the ioctl for exit codes has no safe wrapper"),
     ("crates/sources/src/linux/heap.rs", "settings of the allocator have no safe wrapper"),
     ("crates/sources/src/linux/shared.rs", "memory shared with the kernel: maps and rings"),
+    ("crates/sources/src/linux/thread_priority.rs", "sched_setattr has no safe wrapper"),
     ("crates/sources/src/linux/bpf/call.rs", "bpf(2) has no safe wrapper"),
     ("crates/sources/src/linux/amd_smi.rs", "functions of a C library that is loaded at run time"),
     ("crates/sources/src/linux/key_store.rs", "add_key and keyctl have no safe wrapper"),
