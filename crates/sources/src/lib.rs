@@ -109,6 +109,11 @@ pub fn give_back_freed_memory() {
     sys::give_back_freed_memory();
 }
 
+/// The same at once, after work that took much and will not be done again soon.
+pub fn give_back_freed_memory_now() {
+    sys::give_back_freed_memory_now();
+}
+
 /// Waits until the terminal on standard input has something to read, at most so long; true when the terminal is gone. Where
 /// the system is not asked (all but Linux) it returns at once.
 pub fn terminal_gone_within(wait: std::time::Duration) -> bool {

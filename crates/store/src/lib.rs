@@ -46,4 +46,4 @@ pub use recording::{Condition, Damage, Recording, TableSummary};
 pub use repair::{RepairReport, repair};
 pub use store::{Pruned, Retention, Store};
 pub use sweep::sweep;
-pub use writer::{Finished, NewRecording, RecordingJournal, RecordingWriter};
+pub use writer::{Finished, NewRecording, RecordingJournal, RecordingWriter, after_segments};

@@ -59,6 +59,10 @@ pub fn give_back_freed_memory() {
     heap::give_back_freed();
 }
 
+pub fn give_back_freed_memory_now() {
+    heap::give_back_now();
+}
+
 pub fn keep_on_processor(index: usize) -> Option<u32> {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
     let allowed = sched_getaffinity(None).ok()?;

@@ -20,6 +20,8 @@ pub fn terminal_gone_within(_wait: std::time::Duration) -> bool {
 /// This system's allocator does it by itself.
 pub fn give_back_freed_memory() {}
 
+pub fn give_back_freed_memory_now() {}
+
 /// Not asked on this system.
 pub fn prefer_this_thread() -> Option<i32> {
     None

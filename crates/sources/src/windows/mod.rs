@@ -123,6 +123,8 @@ pub fn terminal_gone_within(_wait: std::time::Duration) -> bool {
 /// This system's allocator does it by itself.
 pub fn give_back_freed_memory() {}
 
+pub fn give_back_freed_memory_now() {}
+
 /// Lets the calling thread run soon after it wakes, also beside a program that takes every processor.
 pub fn prefer_this_thread() -> Option<i32> {
     // SAFETY: the handle of this thread, which needs not be closed.

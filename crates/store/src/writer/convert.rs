@@ -2,9 +2,9 @@
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
@@ -19,6 +19,14 @@ use crate::files::{
     segment_path, sync_directory,
 };
 use crate::segment::{Segment, SegmentBuilder, SegmentWriter};
+
+static AFTER_SEGMENTS: OnceLock<fn()> = OnceLock::new();
+
+/// What this program does each time after segments were made beside a recording that goes on: they take many times the memory
+/// of anything else, which the caller may want back. The first call decides.
+pub fn after_segments(then: fn()) {
+    AFTER_SEGMENTS.get_or_init(|| then);
+}
 
 /// The thread that makes segments while the recording goes on.
 #[derive(Debug)]
@@ -83,6 +91,9 @@ fn work(recording: &Path, seal: Option<&Seal>, called: &Receiver<()>, open_calls
         // What cannot become a segment now stays in the journal, and is tried again with the next file.
         if let Err(error) = convert_sealed(recording, seal) {
             tracing::warn!("{error}; the journal is kept");
+        }
+        if let Some(then) = AFTER_SEGMENTS.get() {
+            then();
         }
         open_calls.fetch_sub(1, Ordering::AcqRel);
     }

@@ -17,6 +17,7 @@ use ortscope_core::batch::Batch;
 use ortscope_core::clock::WallAnchor;
 
 use convert::SegmentThread;
+pub use convert::after_segments;
 pub(crate) use convert::{convert_all, set_aside, write_segment};
 use journal::KeptJournal;
 pub use journal::RecordingJournal;
