@@ -151,7 +151,9 @@ pub(crate) fn test(environment: &mut Environment, filter: &[String]) -> Result<O
         tests.env("ORTSCOPE_TEST_SKIPS", windows_path(skips.path()));
         tests
     };
-    let outcome = test::run_tests(command().args(filter), &skips)?;
+    let outcome = test::run_tests(command().args(filter), &skips);
+    wine.tell_not_started();
+    let outcome = outcome?;
     if filter.is_empty() && test::has_nextest() {
         print_storm(&mut command())?;
     }

@@ -17,6 +17,26 @@ const TRIES: u32 = 10;
 /// starts in that moment ends with exit code 1 and not a word.
 const SERVER_STAYS: &str = "-p600";
 
+/// Starts a program of tests, again if Wine did not start it: then it ends at once and not even the first line, which every
+/// such program prints, is there. No test has begun by then. What began is never tried again, and a program that cannot start
+/// at all fails as before. Each such start is a line in the file of the second argument.
+const STARTER: &str = r#"#!/bin/sh
+said=$(mktemp -d) || exit 125
+trap 'rm -rf "$said"' EXIT
+notes=$1
+shift
+for try in 1 2 3; do
+    wine "$@" >"$said/out" 2>"$said/err"
+    code=$?
+    if [ "$code" -eq 0 ] || [ -s "$said/out" ]; then break; fi
+    echo "try $try: exit code $code: $1" >>"$notes"
+    sleep 1
+done
+cat "$said/out"
+cat "$said/err" >&2
+exit "$code"
+"#;
+
 /// A Wine with a prefix of its own, so that nothing of the user's is touched.
 #[derive(Debug)]
 pub(crate) struct Wine {
@@ -44,8 +64,23 @@ impl Wine {
         if system.is_dir() && shim.is_file() {
             std::fs::copy(&shim, system.join("bcryptprimitives.dll"))?;
         }
+        std::fs::write(wine.home.join("start.sh"), STARTER)?;
+        std::fs::write(wine.not_started(), "")?;
         wine.first_program()?;
         Ok(wine)
+    }
+
+    /// The programs that Wine did not start at first.
+    fn not_started(&self) -> PathBuf {
+        self.home.join("not-started.txt")
+    }
+
+    /// Says how often a program had to be started again, if that was so.
+    pub(super) fn tell_not_started(&self) {
+        let notes = std::fs::read_to_string(self.not_started()).unwrap_or_default();
+        if !notes.is_empty() {
+            eprintln!("  Wine did not start {} programs at first:\n{notes}", notes.lines().count());
+        }
     }
 
     /// Before all else, and for as long as this takes. One that runs already stays as it is, and says so by exit code 2.
@@ -81,7 +116,11 @@ impl Wine {
     }
 
     pub(crate) fn tell(&self, command: &mut Command) {
-        command.env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER", "wine");
+        let starter = format!("sh {} {}", self.home.join("start.sh").display(), self.not_started().display());
+        // Cargo takes the words apart at spaces.
+        let has_spaces = self.home.display().to_string().contains(char::is_whitespace);
+        let runner = if has_spaces { "wine" } else { &starter };
+        command.env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER", runner);
         command.env("WINEPREFIX", self.home.join("prefix"));
         command.env("WINEPATH", &self.home);
         // No log, no question whether to install a browser engine or .NET.

@@ -11,8 +11,14 @@ const NICE: i32 = -10;
 /// Lets the calling thread run soon after it wakes. Returns how nice it is now; `None` where nothing was changed, because the
 /// kernel refused or because this process was started with another priority on purpose.
 pub fn prefer_this_thread() -> Option<i32> {
-    let asked = nice_of_this_thread()?;
-    (asked == 0).then(|| [NICE, 0].into_iter().find(|nice| set(*nice)))?
+    let is_usual = nice_of_this_thread()? == 0 && has_usual_policy();
+    is_usual.then(|| [NICE, 0].into_iter().find(|nice| set(*nice)))?
+}
+
+/// Not one for background work (`chrt --idle`, `--batch`), and not one that is better already.
+fn has_usual_policy() -> bool {
+    // SAFETY: takes a number; 0 is the calling thread.
+    unsafe { libc::sched_getscheduler(0) == libc::SCHED_OTHER }
 }
 
 fn nice_of_this_thread() -> Option<i32> {
