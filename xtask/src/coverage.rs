@@ -2,7 +2,6 @@
 //! own counters (`cargo llvm-cov`), programs that they start among them; tests in Python and in the browser are not counted.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
@@ -130,14 +129,13 @@ fn total(by_crate: &BTreeMap<String, Lines>) -> Lines {
 }
 
 fn table(by_crate: &BTreeMap<String, Lines>) -> String {
-    let mut text = String::from("| crate | lines | reached by tests | |\n|---|---|---|---|\n");
     let all = ("all".to_owned(), total(by_crate));
-    let rows = by_crate.iter().map(|(name, lines)| (name, lines)).chain([(&all.0, &all.1)]);
-    for (name, lines) in rows {
-        // Writing to a text does not fail.
-        let _ = writeln!(text, "| `{name}` | {} | {} | {:.1} % |", lines.all, lines.reached, lines.percent());
-    }
-    text
+    let rows = by_crate.iter().chain([(&all.0, &all.1)]).map(|(name, lines)| {
+        format!("| `{name}` | {} | {} | {:.1} % |\n", lines.all, lines.reached, lines.percent())
+    });
+    std::iter::once("| crate | lines | reached by tests | |\n|---|---|---|---|\n".to_owned())
+        .chain(rows)
+        .collect()
 }
 
 /// The document with the table where the last one stood.
