@@ -33,6 +33,7 @@ pub(crate) use amd_smi::amd_smi;
 pub use bandwidth::memory_bandwidth;
 pub use counters::hardware_counters;
 pub use power_events::energy_events;
+pub use processors::Processors;
 pub use thread_priority::prefer_this_thread;
 
 use crate::machine::MachineFacts;

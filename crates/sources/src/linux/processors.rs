@@ -1,4 +1,6 @@
-//! How many processors the machine can have.
+//! How many processors the machine can have, and which of them a thread may use.
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// A list like `0-3,8-11`: one more than the highest number.
 fn count(list: &str) -> Option<usize> {
@@ -21,9 +23,63 @@ pub fn online() -> usize {
     read("/sys/devices/system/cpu/online").unwrap_or_else(available)
 }
 
+/// Processors that a thread may run on.
+#[derive(Debug)]
+pub struct Processors(CpuSet);
+
+impl Processors {
+    pub fn of_this_thread() -> Option<Self> {
+        sched_getaffinity(None).ok().map(Self)
+    }
+
+    /// Two parts without a common processor; `None` if there is only one.
+    pub fn halves(&self) -> Option<(Self, Self)> {
+        let numbers: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|number| self.0.is_set(*number)).collect();
+        let (low, high) = numbers.split_at(numbers.len() / 2);
+        (!low.is_empty()).then(|| (Self::of(low), Self::of(high)))
+    }
+
+    fn of(numbers: &[usize]) -> Self {
+        let mut set = CpuSet::new();
+        numbers.iter().for_each(|number| set.set(*number));
+        Self(set)
+    }
+
+    /// `false` where the system refuses; then the thread runs where it did.
+    pub fn keep_this_thread(&self) -> bool {
+        sched_setaffinity(None, &self.0).is_ok()
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::count;
+    use super::{Processors, count};
+
+    #[test]
+    fn halves_share_nothing_and_leave_nothing_out() {
+        let halved = |numbers: &[usize]| {
+            let (low, high) = Processors::of(numbers).halves()?;
+            let listed = |part: Processors| (0..64).filter(|n| part.0.is_set(*n)).collect::<Vec<_>>();
+            Some((listed(low), listed(high)))
+        };
+        assert_eq!(halved(&[0, 1]), Some((vec![0], vec![1])));
+        assert_eq!(halved(&[2, 5, 63]), Some((vec![2], vec![5, 63])));
+        assert_eq!(halved(&[3]), None);
+        assert_eq!(halved(&[]), None);
+    }
+
+    #[test]
+    fn a_thread_stays_where_it_is_kept() {
+        let thread = std::thread::Builder::new().spawn(|| {
+            let all = Processors::of_this_thread().expect("known");
+            let Some((low, _)) = all.halves() else { return };
+            assert!(low.keep_this_thread());
+            assert_eq!(Processors::of_this_thread().expect("known").0, low.0);
+            assert!(all.keep_this_thread());
+            assert_eq!(Processors::of_this_thread().expect("known").0, all.0);
+        });
+        thread.expect("a thread").join().expect("it ends");
+    }
 
     #[test]
     fn lists_of_processors() {

@@ -60,6 +60,9 @@ pub struct ThreadReading<'a> {
     pub priority: Option<i64>,
 }
 
+/// So many samples are not left out by chance where nobody says that processors are taken away.
+pub(crate) const MANY_SKIPPED: u64 = 10;
+
 /// Why a reading failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
@@ -167,6 +170,12 @@ pub trait ProcessBackend: Send + std::fmt::Debug {
     /// All clocks at one moment, to see whether somebody set the wall clock or the machine slept.
     fn clocks(&mut self) -> Option<ClockReading> {
         None
+    }
+
+    /// Processors of this machine stand still at times, or as many samples were left out as make one believe it: ticks are to
+    /// be taken by a second thread then, on other processors.
+    fn wants_stand_in(&mut self, _skipped: u64) -> bool {
+        false
     }
 
     /// CPU time of the calling thread.

@@ -15,7 +15,7 @@ const PERIOD_NANOS: u64 = 1_000_000_000;
 /// What a sampler costs, as of its last full second.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct OwnCost {
-    /// CPU time of the sampling thread per time, 1 = one core. `None` in the first second.
+    /// CPU time of the sampling thread, and of the one that stands in for it, per time, 1 = one core. `None` in the first second.
     pub cpu_ratio: Option<f64>,
     /// Resident memory of the whole program.
     pub memory_bytes: Option<u64>,
@@ -88,20 +88,22 @@ impl CostMeter {
     pub fn after_tick(
         &mut self,
         now_ns: u64,
+        stand_in_cpu_nanos: u64,
         backend: &mut dyn ProcessBackend,
         control: &mut RateControl,
         schedule: &Schedule,
         out: &mut Emitter,
     ) -> bool {
+        let cpu_of_both = |of_one: Option<u64>| Some(of_one? + stand_in_cpu_nanos);
         let Some((since_ns, cpu_then)) = self.since else {
-            self.since = Some((now_ns, backend.own_cpu_nanos()));
+            self.since = Some((now_ns, cpu_of_both(backend.own_cpu_nanos())));
             return false;
         };
         let elapsed = now_ns.saturating_sub(since_ns);
         if elapsed < PERIOD_NANOS {
             return false;
         }
-        let cpu_now = backend.own_cpu_nanos();
+        let cpu_now = cpu_of_both(backend.own_cpu_nanos());
         self.since = Some((now_ns, cpu_now));
         let used = cpu_now.zip(cpu_then).map(|(now, then)| now.saturating_sub(then));
         self.cost.cpu_ratio = used.map(|used| used as f64 / elapsed as f64);

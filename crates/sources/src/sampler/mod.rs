@@ -1,4 +1,4 @@
-//! Samples processes, their threads and the machine, each group of metrics at a rate of its own, on one thread.
+//! Samples processes, their threads and the machine, each group of metrics at a rate of its own.
 //!
 //! ```text
 //! schedule ─► tick: who ended? who is new? ─► read what is due ─► a full row for every process ─► what did it cost?
@@ -17,11 +17,13 @@ mod options;
 mod run;
 mod schedule;
 mod targets;
+mod turns;
 mod watched;
 
 use ortscope_core::metric::Availability;
 use ortscope_core::pipeline::{Control, CostClass, Emitter, Source, SourceError, SourceInfo, WhenFull};
 
+pub(crate) use backend::MANY_SKIPPED;
 pub use backend::{Missing, ProcessBackend, ProcessFacts, ReadError, ThreadReading, ThreadState};
 pub use command_line::{command_shown, own_command_shown};
 pub use cost::{OwnCost, OwnCostHandle};
@@ -32,9 +34,6 @@ pub use targets::{Exclude, Targets};
 
 use run::Run;
 use targets::Selector;
-
-/// How often a paused sampler looks whether it may go on.
-const PAUSE_NANOS: u64 = 50_000_000;
 
 /// A source of samples of processes.
 #[derive(Debug)]
@@ -113,22 +112,7 @@ impl Source for ProcessSampler {
         // A tick that waits behind the program that it watches is a gap in the picture of just that moment. What is refused
         // leaves gaps, and those are counted.
         crate::sys::prefer_this_thread();
-        let now_ns = control.clock().now_nanos();
-        run.begin(now_ns, out);
-        loop {
-            let now_ns = control.clock().now_nanos();
-            if control.is_paused() {
-                if !control.sleep_until(now_ns + PAUSE_NANOS) {
-                    return Ok(());
-                }
-                run.resume(control.clock().now_nanos());
-                continue;
-            }
-            run.obey(now_ns, control.rate_hertz());
-            run.tick(now_ns, out)?;
-            if run.is_finished() || !control.sleep_until(run.next_ns()) {
-                return Ok(());
-            }
-        }
+        run.begin(control.clock().now_nanos(), out);
+        turns::take(run, out, control)
     }
 }

@@ -42,6 +42,8 @@ pub(super) struct Run<'a> {
     next_clocks_ns: u64,
     /// At least one process was watched.
     had_any: bool,
+    /// How many samples had been left out when a second thread was thought of last.
+    thought_at: Option<u64>,
 }
 
 impl<'a> Run<'a> {
@@ -64,6 +66,7 @@ impl<'a> Run<'a> {
             clocks: ClockWatch::default(),
             next_clocks_ns: 0,
             had_any: false,
+            thought_at: None,
             sampler,
         })
     }
@@ -71,6 +74,16 @@ impl<'a> Run<'a> {
     /// When the next tick is due.
     pub fn next_ns(&self) -> u64 {
         self.schedule.next_ns()
+    }
+
+    pub fn fastest_period_ns(&self) -> u64 {
+        self.schedule.fastest_period_ns()
+    }
+
+    /// Ticks are missed here, or will be, that another thread could take. Asked again when more were.
+    pub fn wants_stand_in(&mut self) -> bool {
+        let skipped = self.schedule.skipped();
+        self.thought_at.replace(skipped) != Some(skipped) && self.sampler.backend.wants_stand_in(skipped)
     }
 
     /// After a pause.
@@ -137,7 +150,13 @@ impl<'a> Run<'a> {
             && !parents.any(|pid| self.discovery.was_listed(*pid))
     }
 
-    pub fn tick(&mut self, now_ns: u64, out: &mut Emitter) -> Result<(), SourceError> {
+    /// `stand_in_cpu_nanos` is what a second thread took so far; who is that thread says nothing and leaves the cost to the first.
+    pub fn tick(
+        &mut self,
+        now_ns: u64,
+        stand_in_cpu_nanos: Option<u64>,
+        out: &mut Emitter,
+    ) -> Result<(), SourceError> {
         let due = self.schedule.take_due(now_ns);
         let backend = &mut *self.sampler.backend;
         self.ended.clear();
@@ -172,7 +191,7 @@ impl<'a> Run<'a> {
         self.part(now_ns, out);
         self.tell_machine(now_ns, due, out);
         self.meter.count(told);
-        self.finish_tick(now_ns, out);
+        self.finish_tick(now_ns, stand_in_cpu_nanos, out);
         Ok(())
     }
 
@@ -247,15 +266,17 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn finish_tick(&mut self, now_ns: u64, out: &mut Emitter) {
+    fn finish_tick(&mut self, now_ns: u64, stand_in_cpu_nanos: Option<u64>, out: &mut Emitter) {
         let mut news = Vec::new();
         self.sampler.backend.newly_missing(&mut |missing| news.push(missing));
         for missing in news {
             self.tell_missing(now_ns, &missing, out);
         }
         self.look_at_clocks(now_ns, out);
-        let backend = &mut *self.sampler.backend;
-        if self.meter.after_tick(now_ns, backend, &mut self.rate, &self.schedule, out) {
+        let (backend, rate, schedule) = (&mut *self.sampler.backend, &mut self.rate, &self.schedule);
+        if let Some(elsewhere) = stand_in_cpu_nanos
+            && self.meter.after_tick(now_ns, elsewhere, backend, rate, schedule, out)
+        {
             self.apply_rates(now_ns);
         }
         if now_ns.saturating_sub(self.flushed_ns) >= FLUSH_NANOS || self.is_finished() {

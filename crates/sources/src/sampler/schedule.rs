@@ -48,6 +48,10 @@ impl Schedule {
         self.grids.iter().flatten().map(|grid| grid.next_ns).min().unwrap_or(u64::MAX)
     }
 
+    pub fn fastest_period_ns(&self) -> u64 {
+        self.grids.iter().flatten().map(|grid| grid.period_ns).min().unwrap_or(u64::MAX)
+    }
+
     /// What is due now. Samples whose time has passed entirely are not made up for: two at once would say nothing.
     pub fn take_due(&mut self, now_ns: u64) -> GroupSet {
         let mut due = GroupSet::default();

@@ -31,6 +31,24 @@ pub fn keep_on_processor(_index: usize) -> Option<u32> {
     None
 }
 
+/// Not asked on this system.
+#[derive(Debug)]
+pub struct Processors;
+
+impl Processors {
+    pub fn of_this_thread() -> Option<Self> {
+        None
+    }
+
+    pub fn halves(&self) -> Option<(Self, Self)> {
+        None
+    }
+
+    pub fn keep_this_thread(&self) -> bool {
+        false
+    }
+}
+
 /// Not read on this system yet.
 pub fn processors_online() -> Vec<crate::processors::Processor> {
     Vec::new()

@@ -16,6 +16,7 @@ mod pdh;
 mod power;
 pub mod privileges;
 mod proc;
+mod processors;
 mod snapshot;
 mod system;
 mod threads;
@@ -37,6 +38,8 @@ use windows_sys::Win32::System::Threading::{
     OpenProcess, PROCESS_QUERY_LIMITED_INFORMATION, SetThreadAffinityMask, SetThreadPriority,
     THREAD_PRIORITY_HIGHEST,
 };
+
+pub use processors::Processors;
 
 use crate::machine::MachineFacts;
 use crate::process::{ProcessUsage, UsageError};

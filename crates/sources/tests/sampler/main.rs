@@ -1,6 +1,7 @@
 //! The process sampler against a system that a script plays, in virtual time: who is seen, when, and at what rate.
 
 mod real;
+mod stand_in;
 #[allow(dead_code, reason = "shared with the tests of trust, which use the rest")]
 #[allow(clippy::allow_attributes, reason = "`expect` would fail there")]
 mod world;

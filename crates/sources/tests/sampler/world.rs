@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use ortscope_core::batch::Batch;
-use ortscope_core::clock::{ClockReading, VirtualClock};
+use ortscope_core::clock::{Clock, ClockReading, VirtualClock};
 use ortscope_core::metric::Availability;
 use ortscope_core::pipeline::{Control, FlushError, Limits, Pipeline, PipelineReport, Sink, SinkError};
 use ortscope_core::schema::{ProcessSampleRow, Row, SystemSampleRow, Text};
@@ -65,6 +65,8 @@ pub struct World {
     pub ends_after: u64,
     /// Ends are told by `begin_tick`, as process descriptors do; otherwise they are seen when a reading fails.
     pub tells_ends: bool,
+    /// Processors stand still at times.
+    pub wants_stand_in: bool,
 }
 
 #[derive(Debug)]
@@ -262,6 +264,10 @@ impl ProcessBackend for Fake {
         })
     }
 
+    fn wants_stand_in(&mut self, _skipped: u64) -> bool {
+        self.world.wants_stand_in
+    }
+
     fn own_cpu_nanos(&mut self) -> Option<u64> {
         Some(self.own_cpu)
     }
@@ -321,6 +327,11 @@ impl Seen {
 
 /// Lets a sampler watch a world until it ends. All of it happens in virtual time.
 pub fn watch(options: SamplerOptions, world: World) -> Seen {
+    watch_by(Arc::new(VirtualClock::starting_at(BEGIN)), options, world)
+}
+
+/// The same by any clock that begins then.
+pub fn watch_by(clock: Arc<dyn Clock>, options: SamplerOptions, world: World) -> Seen {
     let control = Arc::new(OnceLock::new());
     let backend = Fake {
         world,
@@ -341,7 +352,7 @@ pub fn watch(options: SamplerOptions, world: World) -> Seen {
         Limits { intake_bytes: 1 << 30, sink_bytes: 1 << 30, flush_timeout: Duration::from_secs(60) };
     let running = Pipeline::default()
         .with_limits(limits)
-        .with_clock(Arc::new(VirtualClock::starting_at(BEGIN)))
+        .with_clock(clock)
         .source(sampler)
         .sink(collect.clone())
         .start()

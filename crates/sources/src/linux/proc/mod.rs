@@ -37,7 +37,7 @@ use self::files::{Budget, Buffer, Path, error_of};
 use self::process::{Context, Process, Units};
 use self::sockets::Sockets;
 use self::system::System;
-use crate::sampler::{
+use crate::sampler::{MANY_SKIPPED, 
     GroupSet, Missing, ProcessBackend, ProcessFacts, ReadError, ThreadReading, ThreadState,
 };
 use crate::sys::perf_open::Counter;
@@ -306,6 +306,10 @@ impl ProcessBackend for ProcBackend {
             unix_nanos: anchor.unix_nanos,
             error_nanos: anchor.error_nanos,
         })
+    }
+
+    fn wants_stand_in(&mut self, skipped: u64) -> bool {
+        skipped >= MANY_SKIPPED || system::has_stolen_time()
     }
 
     fn own_cpu_nanos(&mut self) -> Option<u64> {

@@ -14,6 +14,12 @@ const PROCESSORS_NANOS: u64 = 500_000_000;
 /// Files of frequencies that are kept; machines with more processors are judged by the first ones.
 const MAX_FREQUENCIES: usize = 256;
 
+/// A hypervisor has taken time of this machine, and says so.
+pub(super) fn has_stolen_time() -> bool {
+    let stat = std::fs::read("/proc/stat").unwrap_or_default();
+    procfs::parse_machine_stat(&stat).all.is_some_and(|ticks| ticks.stolen > 0)
+}
+
 #[derive(Debug)]
 pub(super) struct System {
     stat: MachineFile,
