@@ -94,7 +94,7 @@ impl StoreError {
             Self::NewerFormat { .. } => "update ortscope, or read it with the version that wrote it".into(),
             Self::Damaged { .. } => "`ortscope runs repair` keeps what can be read".into(),
             Self::Unknown { close, .. } if close.is_empty() => {
-                "`ortscope runs list` shows the recordings there are; a path works too".into()
+                "`ortscope runs list` shows the recordings there are; `last` is the newest, and a path works too".into()
             }
             Self::Unknown { close, .. } => format!("did you mean {}?", close.join(" or ")),
             Self::Ambiguous { .. } => "give more characters of the one you mean".into(),

@@ -190,6 +190,7 @@ pub struct Inconsistencies {
     pub contradicted_ns: u64,
     /// Runs whose own event is missing.
     pub runs_without_event: u64,
+    /// Events that are no part of the host's time: loading, empty waits, and work of devices, which `device_time` divides.
     pub ignored_events: u64,
     /// Events whose node or lane did not fit into the limits.
     pub dropped_events: u64,

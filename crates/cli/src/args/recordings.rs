@@ -35,11 +35,13 @@ pub enum RunsAction {
     },
     /// What a recording holds: tables, rows, times, size, condition
     Show {
+        /// A recording: an id or its beginning, a name, 'last', or a path
         #[arg(default_value = "last", value_name = "RUN")]
         run: String,
     },
     /// Add or remove tags; tagged recordings are never pruned
     Tag {
+        /// A recording: an id or its beginning, a name, 'last', or a path
         #[arg(value_name = "RUN")]
         run: String,
         /// Tags to add
@@ -64,6 +66,7 @@ pub enum RunsAction {
     /// Delete one recording
     #[command(visible_alias = "rm")]
     Remove {
+        /// A recording: an id or its beginning, a name, 'last', or a path
         #[arg(value_name = "RUN")]
         run: String,
     },
@@ -84,11 +87,13 @@ pub enum RunsAction {
     },
     /// Save what is readable of a damaged or cut-off recording, and say what was lost
     Repair {
+        /// A recording: an id or its beginning, a name, 'last', or a path
         #[arg(value_name = "RUN")]
         run: String,
     },
     /// Make one redacted file of a recording, to attach to a bug report
     Pack {
+        /// A recording: an id or its beginning, a name, 'last', or a path
         #[arg(default_value = "last", value_name = "RUN")]
         run: String,
         /// The file to write [default: ./<id>.ortscope]
@@ -123,6 +128,7 @@ pub enum ReportFormat {
 
 RUN is an id, the beginning of one, a name, 'last', or the path of a recording or of a packed file.")]
 pub struct ReportArgs {
+    /// A recording: an id or its beginning, a name, 'last', or a path
     #[arg(default_value = "last", value_name = "RUN")]
     pub run: String,
     /// Form of the report [default: by the ending of --output, else text]
@@ -157,6 +163,7 @@ A token to push with stands in ORTSCOPE_PUSH_TOKEN, or user:password in ORTSCOPE
 Filters: op:Conv prov:CPU !Relu dur>1ms pid:123 session:ID phase:steady table:operators from:2s to:10s
 RUN is an id, the beginning of one, a name, 'last', or the path of a recording or of a packed file.")]
 pub struct ExportArgs {
+    /// A recording: an id or its beginning, a name, 'last', or a path
     #[arg(value_name = "RUN")]
     pub run: String,
     /// json, jsonl, csv, parquet, sqlite, chrome, perfetto, prometheus, tensorboard, etl or fleet; or remote-write or otlp, which

@@ -7,7 +7,7 @@ use ortscope_core::metric::Availability;
 use ortscope_core::pipeline::Source as _;
 use ortscope_decode::gpu_counters::AdapterId;
 use ortscope_ort::search::SearchReport;
-use ortscope_ort::{Environment, EpDevice, LogLevel, Runtime};
+use ortscope_ort::{Environment, EpDevice, LogLevel, Runtime, ep};
 use ortscope_sources::kernel::{TraceError, TraceOptions, TraceWay};
 use ortscope_sources::{KernelTrace, MachineFacts, ProcessSampler, ThreadSnapshot};
 use serde::Serialize;
@@ -49,6 +49,8 @@ pub struct OrtFacts {
     pub version: String,
     pub build_info: String,
     pub providers: Vec<String>,
+    /// Providers that pip installed beside the library, which `--provider` loads, and where they are.
+    pub plug_ins: BTreeMap<&'static str, String>,
     pub devices: Vec<EpDevice>,
     /// What this version cannot do that newer ones can.
     pub missing: BTreeMap<&'static str, String>,
@@ -171,8 +173,12 @@ fn load(search: &SearchReport, checks: &mut Vec<Check>) -> Option<OrtFacts> {
         hint: None,
     });
     let providers = runtime.available_providers();
-    let accelerated =
-        providers.iter().any(|name| name != "CPUExecutionProvider" && name != "AzureExecutionProvider");
+    let plug_ins: BTreeMap<_, _> = ep::plugins_beside(&found.path)
+        .into_iter()
+        .map(|(name, library)| (name, library.display().to_string()))
+        .collect();
+    let accelerated = !plug_ins.is_empty()
+        || providers.iter().any(|name| name != "CPUExecutionProvider" && name != "AzureExecutionProvider");
     checks.push(Check {
         name: "providers",
         state: State::Ok,
@@ -181,10 +187,23 @@ fn load(search: &SearchReport, checks: &mut Vec<Check>) -> Option<OrtFacts> {
             "this library runs on the CPU only; other flavours: onnxruntime-gpu, -directml, -openvino, -qnn".into()
         }),
     });
+    if !plug_ins.is_empty() {
+        let listed: Vec<_> = plug_ins.iter().map(|(name, library)| format!("{name} at {library}")).collect();
+        checks.push(Check {
+            name: "plug-ins",
+            state: State::Ok,
+            text: listed.join(", "),
+            hint: Some(
+                "`ortscope run MODEL --provider NAME` loads it, and says what it finds of its hardware"
+                    .into(),
+            ),
+        });
+    }
     Some(OrtFacts {
         version: runtime.version().to_owned(),
         build_info: runtime.build_info(),
         providers,
+        plug_ins,
         devices: devices.unwrap_or_default(),
         missing,
     })

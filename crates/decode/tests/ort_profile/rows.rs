@@ -1,5 +1,6 @@
 //! Runs, threads, devices and clocks, with events made for the purpose.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ortscope_core::schema::OperatorRow;
@@ -264,6 +265,23 @@ fn running_means_of_primitives_are_taken_apart() {
     // 20, 10 and 9: the last is 3 × 13 − 2 × 15.
     assert_eq!(of("OV::add"), [(Some(0), 20), (Some(1), 10), (Some(2), 9)]);
     assert_eq!((summary.mended_means, summary.device_rows_without_run), (4, 0));
+    let mut lanes = rows.iter().filter(|row| row.name.starts_with("OV::")).map(|row| row.thread);
+    assert!(lanes.all(|lane| lane == 0), "one lane, the first run's too");
+}
+
+/// A device that works at two things at once has two lanes.
+#[test]
+fn primitives_that_overlap_keep_their_lanes() {
+    let of = [("ov_node_type", "Convolution"), ("ort_correlation_id", "1")];
+    let writer = Writer::default()
+        .node(1, (0, 100), "part", "Part")
+        .run(1, (0, 101))
+        .event("Kernel", 48, (0, 50), "OV::a", &of)
+        .event("Kernel", 49, (20, 60), "OV::b", &of);
+    let (rows, _, _) = rows(&writer.file(), RowOptions::default());
+    let lanes: BTreeSet<u64> =
+        rows.iter().filter(|row| row.name.starts_with("OV::")).map(|row| row.thread).collect();
+    assert_eq!(lanes.len(), 2);
 }
 
 /// A device that reports times of the execution itself is believed.

@@ -25,6 +25,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use append::Target;
+pub use neighbours::plugins_beside;
 pub use used::{UsedDevice, used_devices};
 
 use crate::device::DeviceKind;

@@ -29,6 +29,11 @@ pub(super) fn plugin_beside(runtime: &Path, ort_name: &str) -> Option<PathBuf> {
     files.iter().map(|file| packages.join(package).join(file)).find(|path| path.is_file())
 }
 
+/// The plug-ins that lie beside a runtime: ONNX Runtime's name of the provider, and the library.
+pub fn plugins_beside(runtime: &Path) -> Vec<(&'static str, PathBuf)> {
+    PLUGINS.iter().filter_map(|(name, ..)| Some((*name, plugin_beside(runtime, name)?))).collect()
+}
+
 /// QNN wants the path of its backend where it cannot ask a device: the one that came with the plug-in.
 pub(super) fn with_backend(ort_name: &str, library: &Path, options: &ProviderOptions) -> ProviderOptions {
     let mut options = options.clone();
@@ -60,6 +65,7 @@ mod tests {
         assert_eq!(plugin_beside(&runtime, "QNNExecutionProvider"), None);
         let plugin = at("onnxruntime_qnn/libonnxruntime_providers_qnn.so");
         assert_eq!(plugin_beside(&runtime, "QNNExecutionProvider"), Some(plugin.clone()));
+        assert_eq!(plugins_beside(&runtime), [("QNNExecutionProvider", plugin.clone())]);
         assert_eq!(plugin_beside(&runtime, "SomeExecutionProvider"), None);
         assert_eq!(plugin_beside(Path::new("libonnxruntime.so"), "QNNExecutionProvider"), None);
 

@@ -17,6 +17,9 @@ const MAX_NAMES: usize = 100_000;
 /// Primitives of one execution; more go out as they are.
 const MAX_PRIMITIVES: usize = 100_000;
 
+/// Profiles count in microseconds: an end can lie so far behind the start that it meets.
+const ROUNDING_NANOS: i64 = 1000;
+
 #[derive(Debug, Default)]
 pub(super) struct Primitives {
     /// The execution that is being read.
@@ -66,15 +69,18 @@ impl Primitives {
             }
             own.push(taken_apart.min(room.unwrap_or(u64::MAX)));
         }
-        if self.off_own >= self.off_reported {
-            return Released { rows, mended: 0 };
+        let mut mended = 0;
+        if self.off_own < self.off_reported {
+            mended = rows.len() as u64;
+            for (pending, duration_ns) in rows.iter_mut().zip(own) {
+                pending.row.duration_ns = duration_ns;
+                pending.end_ns = pending.start_ns.saturating_add_unsigned(duration_ns);
+            }
         }
-        let mended = rows.len() as u64;
-        for (pending, duration_ns) in rows.iter_mut().zip(own) {
-            pending.row.duration_ns = duration_ns;
-            pending.end_ns = pending.start_ns.saturating_add_unsigned(duration_ns);
-            // The plug-in gives threads to events so that none overlap; now none does.
-            pending.row.thread = 0;
+        // The plug-in gives threads to events so that none overlap; where none does, the device has one lane.
+        let overlaps = |pair: &[Pending]| pair[0].end_ns > pair[1].start_ns.saturating_add(ROUNDING_NANOS);
+        if !rows.windows(2).any(overlaps) {
+            rows.iter_mut().for_each(|pending| pending.row.thread = 0);
         }
         Released { rows, mended }
     }

@@ -167,7 +167,10 @@ impl Pass {
             events: runs.events,
             run_total_ms: run_total_ns.map(ms),
             run_median_ms,
-            observer_factor: run_median_ms.zip(usual).map(|(profiled, usual)| profiled / usual),
+            observer_factor: runs
+                .settled_median_ns()
+                .zip(usual)
+                .map(|(profiled, usual)| profiled / 1e6 / usual),
             unattributed: run_total_ns.filter(|total| *total > 0).map(|total| Unattributed {
                 total_ms: ms(runs.unattributed_ns),
                 mean_ms: ms(runs.unattributed_ns) / runs.timed_runs.max(1) as f64,

@@ -63,6 +63,18 @@ impl SessionRuns {
         spans.sort_by_key(|span| (span.duration_ns, span.run));
         spans.get(spans.len().checked_sub(1)? / 2).copied()
     }
+
+    /// The median duration without the first run, which takes longer for other reasons than being profiled.
+    pub fn settled_median_ns(&self) -> Option<f64> {
+        let spans = &self.spans.kept;
+        let first = spans.iter().map(|span| span.run).min()?;
+        let is_settled = |span: &&RunSpan| spans.len() == 1 || span.run != first;
+        let mut durations: Vec<u64> = spans.iter().filter(is_settled).map(|span| span.duration_ns).collect();
+        durations.sort_unstable();
+        let low = *durations.get(durations.len().checked_sub(1)? / 2)?;
+        let high = *durations.get(durations.len() / 2)?;
+        Some(low as f64 / 2.0 + high as f64 / 2.0)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -264,6 +276,18 @@ mod tests {
         let totals = &runs.sessions[0];
         assert_eq!((totals.active_ns, totals.busy_ns, totals.unattributed_ns), (70, 150, 10));
         assert_eq!(totals.median_run().map(|span| span.run), Some(3));
+    }
+
+    #[test]
+    fn the_first_run_is_no_measure_of_what_profiling_costs() {
+        let (mut calls, mut runs) = (Calls::default(), Runs::default());
+        for (run, duration) in [(4, 1000), (5, 80), (6, 60)] {
+            runs.whole(0, run, run * 10_000, duration, &mut calls);
+        }
+        runs.whole(1, 1, 0, 70, &mut calls);
+        runs.close_all(&mut calls);
+        assert_eq!(runs.sessions[0].settled_median_ns(), Some(70.0));
+        assert_eq!(runs.sessions[1].settled_median_ns(), Some(70.0), "the only one");
     }
 
     #[test]
