@@ -112,8 +112,10 @@ fn a_disk_that_refuses_any_write_costs_nothing_that_was_kept() {
                 let (kept, ended) = record(directory.path());
                 // There is room again.
                 drop(watch);
-                let Some(recording) = recording_in(&directory.path().join("runs")) else {
+                let runs = directory.path().join("runs");
+                let Some(recording) = recording_in(&runs).filter(|path| !never_began(path)) else {
                     assert!(kept.is_empty() && ended.is_err(), "{what}: the recording is gone");
+                    assert!(Store::open(runs).list().expect("a list").is_empty(), "{what}");
                     continue;
                 };
                 if let Err(error) = &ended {
@@ -141,6 +143,12 @@ fn a_disk_that_refuses_any_write_costs_nothing_that_was_kept() {
         tell(&format!("refused_sites_{}", name.replace('-', "_")), sites);
     }
     tell("refused_runs", runs);
+}
+
+/// A directory that could not even be taken away again. The manifest comes first: without it there is nothing else.
+fn never_began(recording: &Path) -> bool {
+    let entries = fs_err::read_dir(recording).expect("it is there");
+    entries.map(|entry| entry.expect("an entry").file_name()).all(|name| name == "lock")
 }
 
 /// When there is room again the recording goes on, without being asked to.
