@@ -153,16 +153,21 @@ pub fn inventory(facts: &Facts<'_>) -> Vec<Item> {
 
 /// Versions of what stands behind the providers: CUDA, DirectML, OpenVINO, QNN.
 fn backends(ort: &OrtFacts, library: Option<&FoundLibrary>) -> Vec<Item> {
-    let beside = library.and_then(|library| library.path.parent()).map(versions_beside).unwrap_or_default();
-    let others = ort
-        .providers
-        .iter()
-        .filter(|name| !matches!(name.as_str(), "CPUExecutionProvider" | "AzureExecutionProvider"));
+    let mut beside =
+        library.and_then(|library| library.path.parent()).map(versions_beside).unwrap_or_default();
+    for (name, library) in &ort.plug_ins {
+        let with_it = Path::new(library).parent().map(versions_beside).unwrap_or_default();
+        beside.extend(with_it.into_iter().filter(|(provider, _)| provider == name));
+    }
+    let inside = ort.providers.iter().map(String::as_str);
+    let others = inside
+        .chain(ort.plug_ins.keys().copied())
+        .filter(|name| !matches!(*name, "CPUExecutionProvider" | "AzureExecutionProvider"));
     let versions: Vec<Item> = others
         .map(|provider| {
-            let device = ort.devices.iter().find(|device| device.ep_name == *provider);
+            let device = ort.devices.iter().find(|device| device.ep_name == provider);
             let told = device.and_then(|device| device.ep_metadata.get("version")).cloned();
-            let version = told.or_else(|| beside.get(provider.as_str()).cloned());
+            let version = told.or_else(|| beside.get(provider).cloned());
             let short = provider.trim_end_matches("ExecutionProvider").to_lowercase();
             let why = format!("{provider} tells its version only to a session");
             let remedy = format!(

@@ -74,6 +74,30 @@ fn completions_exist_for_every_shell() {
     }
 }
 
+/// What `--provider` would load is named before anybody tries it.
+#[test]
+fn doctor_names_plug_ins_that_lie_beside_the_library() {
+    let Some(library) = library() else { return };
+    let place = Place::new();
+    let at = |path: &str| {
+        let path = place.directory.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        path
+    };
+    let copy = at("packages/onnxruntime/capi").join(library.file_name().unwrap());
+    std::fs::create_dir_all(copy.parent().unwrap()).unwrap();
+    std::fs::copy(&library, &copy).unwrap();
+    let plugin =
+        ["libonnxruntime_providers_qnn.so", "onnxruntime_providers_qnn.dll"][usize::from(cfg!(windows))];
+    std::fs::write(at("packages/onnxruntime_qnn/x").with_file_name(plugin), b"").unwrap();
+    let document = place.with_library(&copy, &["doctor", "--json"]).expect_code(0).json();
+    let found = document["ort"]["plug_ins"]["QNNExecutionProvider"].as_str().unwrap_or_default();
+    assert!(found.ends_with(plugin), "{document}");
+    let text = place.with_library(&copy, &["doctor"]).expect_code(0).stdout();
+    assert!(text.contains("QNNExecutionProvider at ") && !text.contains("runs on the CPU only"), "{text}");
+    assert!(text.contains("QNNExecutionProvider tells its version only to a session"), "{text}");
+}
+
 #[test]
 fn doctor_finds_the_library_and_says_how() {
     let Some(library) = library() else { return };
