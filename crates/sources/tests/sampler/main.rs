@@ -1,6 +1,9 @@
 //! The process sampler against a system that a script plays, in virtual time: who is seen, when, and at what rate.
 
 mod real;
+#[path = "../../../ort/tests/support/skips.rs"]
+#[expect(dead_code, reason = "shared with tests that use more of it")]
+mod skips;
 mod stand_in;
 #[allow(dead_code, reason = "shared with the tests of trust, which use the rest")]
 #[allow(clippy::allow_attributes, reason = "`expect` would fail there")]

@@ -8,6 +8,7 @@ use ortscope_core::clock::Clock;
 use ortscope_core::schema::ProcessSampleRow;
 use ortscope_sources::SamplerOptions;
 
+use super::skips;
 use super::world::{BEGIN, Event, FakeProcess, MS, SECOND, World, watch_by};
 
 const SAMPLING_THREAD: &str = "source-process-sampler";
@@ -36,7 +37,7 @@ impl Clock for HoldsTheFirst {
 
 fn watch(clock: HoldsTheFirst, script: Vec<(u64, Event)>, ends_after: u64) -> Option<super::world::Seen> {
     if std::thread::available_parallelism().is_ok_and(|count| count.get() == 1) {
-        eprintln!("skipped: there is one processor");
+        skips::skipped("there is one processor");
         return None;
     }
     let processes = [(7, FakeProcess::named("a", 1))].into();
