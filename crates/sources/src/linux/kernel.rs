@@ -9,8 +9,8 @@ use super::perf_ring::PerfTrace;
 pub(crate) use super::proc::ResidentMemory;
 pub use super::samples::SampleTrace;
 use crate::kernel::{
-    BackendChoice, Class, ClassUnavailable, CounterSum, DrainStats, ProgramCost, TraceBackend, TraceError, TraceOptions,
-    TraceWay,
+    BackendChoice, Class, ClassUnavailable, CounterSum, DrainStats, ProgramCost, TraceBackend, TraceError,
+    TraceOptions, TraceWay,
 };
 
 /// What would show more of samples.

@@ -46,7 +46,9 @@ fn find(name: &str) -> Result<Option<c_long>, String> {
     let name = CString::new(name).map_err(|_| "the name has a zero in it".to_owned())?;
     match keyctl(KEYCTL_SEARCH, USER_KEYRING, TYPE.as_ptr() as c_long, name.as_ptr() as c_long, 0) {
         Ok(key) => Ok(Some(key)),
-        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOKEY | libc::EKEYEXPIRED | libc::EKEYREVOKED)) => {
+        Err(error)
+            if matches!(error.raw_os_error(), Some(libc::ENOKEY | libc::EKEYEXPIRED | libc::EKEYREVOKED)) =>
+        {
             Ok(None)
         }
         Err(error) => Err(in_words(&error)),

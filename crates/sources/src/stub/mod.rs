@@ -99,9 +99,7 @@ pub(crate) fn amd_smi(
     Err(crate::devices::NoLibrary::NotInstalled)
 }
 
-pub fn hardware_counters(
-    _pids: &[u32],
-) -> Result<Box<dyn crate::devices::Reader>, crate::devices::Missing> {
+pub fn hardware_counters(_pids: &[u32]) -> Result<Box<dyn crate::devices::Reader>, crate::devices::Missing> {
     Err(crate::devices::Missing {
         what: "cpu_counters",
         why: "ortscope does not read counters of processors on this system".to_owned(),

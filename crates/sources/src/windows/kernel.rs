@@ -11,7 +11,8 @@ pub const WAYS: &[TraceWay] = &[TraceWay {
 }];
 
 /// What would show more of samples.
-pub const SAMPLING_HINT: &str = "Windows Performance Analyzer names functions in a trace of `ortscope etl start --stacks`";
+pub const SAMPLING_HINT: &str =
+    "Windows Performance Analyzer names functions in a trace of `ortscope etl start --stacks`";
 
 /// Processes are not held here: the beginning of a program is seen by the session that runs already.
 pub fn hold(_pid: u32) -> bool {

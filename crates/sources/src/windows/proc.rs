@@ -21,8 +21,8 @@ use super::native;
 use super::snapshot::Snapshot;
 use super::system::System;
 use super::threads::Threads;
-use crate::sampler::{MANY_SKIPPED, 
-    GroupSet, MetricGroup, Missing, ProcessBackend, ProcessFacts, ReadError, ThreadReading,
+use crate::sampler::{
+    GroupSet, MANY_SKIPPED, MetricGroup, Missing, ProcessBackend, ProcessFacts, ReadError, ThreadReading,
 };
 
 /// 100 ns units between 1601 and 1970.

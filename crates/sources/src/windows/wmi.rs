@@ -106,16 +106,8 @@ type Clear = unsafe extern "system" fn(*mut Variant) -> i32;
 type Initialize = unsafe extern "system" fn(*const c_void, u32) -> i32;
 type Uninitialize = unsafe extern "system" fn();
 type Create = unsafe extern "system" fn(*const GUID, *mut c_void, u32, *const GUID, *mut *mut c_void) -> i32;
-type Blanket = unsafe extern "system" fn(
-    *mut c_void,
-    u32,
-    u32,
-    *const u16,
-    u32,
-    u32,
-    *const c_void,
-    u32,
-) -> i32;
+type Blanket =
+    unsafe extern "system" fn(*mut c_void, u32, u32, *const u16, u32, u32, *const c_void, u32) -> i32;
 
 impl Com {
     fn load() -> Option<Self> {
@@ -125,8 +117,14 @@ impl Com {
                 allocate: transmute::<Function, Allocate>(system_library("oleaut32.dll", c"SysAllocString")?),
                 free: transmute::<Function, Free>(system_library("oleaut32.dll", c"SysFreeString")?),
                 clear: transmute::<Function, Clear>(system_library("oleaut32.dll", c"VariantClear")?),
-                initialize: transmute::<Function, Initialize>(system_library("ole32.dll", c"CoInitializeEx")?),
-                uninitialize: transmute::<Function, Uninitialize>(system_library("ole32.dll", c"CoUninitialize")?),
+                initialize: transmute::<Function, Initialize>(system_library(
+                    "ole32.dll",
+                    c"CoInitializeEx",
+                )?),
+                uninitialize: transmute::<Function, Uninitialize>(system_library(
+                    "ole32.dll",
+                    c"CoUninitialize",
+                )?),
                 create: transmute::<Function, Create>(system_library("ole32.dll", c"CoCreateInstance")?),
                 blanket: transmute::<Function, Blanket>(system_library("ole32.dll", c"CoSetProxyBlanket")?),
             })
@@ -285,8 +283,7 @@ fn rows(
     while found.len() < MOST_ROWS {
         let (mut pointer, mut count) = (null_mut(), 0);
         // SAFETY: the list is live, one place for one object, and a live number.
-        let status =
-            unsafe { (list.table().next)(list.pointer, ROW_MILLIS, 1, &mut pointer, &mut count) };
+        let status = unsafe { (list.table().next)(list.pointer, ROW_MILLIS, 1, &mut pointer, &mut count) };
         // SAFETY: as above.
         let row = unsafe { Object::<RowTable>::own(pointer) }.filter(|_| status >= 0 && count == 1);
         let Some(row) = row else {
@@ -305,9 +302,8 @@ fn value(com: &Com, row: &Object<RowTable>, field: &str) -> Option<Value> {
     let name: Vec<u16> = field.encode_utf16().chain([0]).collect();
     let mut variant = Variant::default();
     // SAFETY: the row is live, the name ends with zero, the value is empty and live, and the rest is left out.
-    let status = unsafe {
-        (row.table().get)(row.pointer, name.as_ptr(), 0, &mut variant, null_mut(), null_mut())
-    };
+    let status =
+        unsafe { (row.table().get)(row.pointer, name.as_ptr(), 0, &mut variant, null_mut(), null_mut()) };
     if status < 0 {
         return None;
     }

@@ -37,8 +37,8 @@ use self::files::{Budget, Buffer, Path, error_of};
 use self::process::{Context, Process, Units};
 use self::sockets::Sockets;
 use self::system::System;
-use crate::sampler::{MANY_SKIPPED, 
-    GroupSet, Missing, ProcessBackend, ProcessFacts, ReadError, ThreadReading, ThreadState,
+use crate::sampler::{
+    GroupSet, MANY_SKIPPED, Missing, ProcessBackend, ProcessFacts, ReadError, ThreadReading, ThreadState,
 };
 use crate::sys::perf_open::Counter;
 
