@@ -259,7 +259,7 @@ fn banned_dependencies(metadata: &Value, krate: &Crate, banned: &[&str]) -> Vec<
 }
 
 /// Every source of ours by its name from the root, in order.
-fn sources(root: &Path) -> Result<Vec<(String, String)>> {
+pub(crate) fn sources(root: &Path) -> Result<Vec<(String, String)>> {
     let mut files = Vec::new();
     for dir in ["crates", "python", "xtask"] {
         rust_sources(&root.join(dir), &mut files)?;

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ortscope_analyze::StopRule;
 use ortscope_analyze::correlation;
 use ortscope_analyze::operators::{
     OperatorAnalysis, OperatorEvent, OperatorOptions, OperatorReport, RunAssembler,
 };
+use ortscope_analyze::{StopRule, median_nanos};
 use ortscope_channel::disk::remove_temporary_directory;
 use ortscope_core::batch::Batch;
 use ortscope_core::schema::{LossRow, OperatorRow, TableId, Text};
@@ -442,7 +442,7 @@ impl Gathered {
     }
 
     fn finish(mut self, pass: &Pass<'_>, elapsed: Duration) -> Profile {
-        let profiled_median_ns = median(&mut self.run_nanos);
+        let profiled_median_ns = median_nanos(self.run_nanos.iter().copied());
         let factor = profiled_median_ns.zip(pass.plain_median_ns).map(|(profiled, plain)| profiled / plain);
         self.analysis.set_observer_factor(factor);
         let (graph, graph_is_optimized) =
@@ -531,25 +531,5 @@ fn read_graph(profiled: &Profiled, pass: &Pass<'_>, notes: &mut Vec<String>) -> 
             (RunGraph::new(pass.original.clone()), false)
         }
         None => (RunGraph::new(pass.original.clone()), false),
-    }
-}
-
-/// Of an even number the middle of both middle ones: of two runs the faster one says too little.
-fn median(values: &mut [u64]) -> Option<f64> {
-    values.sort_unstable();
-    let (low, high) = (values.get(values.len().checked_sub(1)? / 2)?, values.get(values.len() / 2)?);
-    Some(*low as f64 / 2.0 + *high as f64 / 2.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::median;
-
-    #[test]
-    fn medians_of_few() {
-        assert_eq!(median(&mut []), None);
-        assert_eq!(median(&mut [7]), Some(7.0));
-        assert_eq!(median(&mut [8, 2]), Some(5.0));
-        assert_eq!(median(&mut [9, 1, 4]), Some(4.0));
     }
 }

@@ -632,9 +632,7 @@ fn growth_per_inference(collected: &Collected) -> Option<f64> {
 }
 
 fn median_ms(values: impl Iterator<Item = u64>) -> f64 {
-    let mut values: Vec<u64> = values.collect();
-    values.sort_unstable();
-    values.get(values.len() / 2).copied().map_or(0.0, ms)
+    ortscope_analyze::median_nanos(values).map_or(0.0, |nanos| nanos / 1e6)
 }
 
 fn losses(counted: &[(String, String, u64)], collected: &Collected) -> Vec<Loss> {

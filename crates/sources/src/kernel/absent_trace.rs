@@ -2,11 +2,11 @@
 
 use ortscope_core::kernel::{CpuSample, FileIo, FrameId, ImageLoad, KernelEvent, StackProfile};
 
-use crate::absent::absent;
 pub use crate::absent::ThreadSnapshot;
+use crate::absent::absent;
 use crate::kernel::{
-    BackendChoice, ClassUnavailable, CounterSum, DrainStats, ProgramCost, SampleCounts,
-    SampleOptions, TraceBackend, TraceError, TraceOptions, TraceWay,
+    BackendChoice, ClassUnavailable, CounterSum, DrainStats, ProgramCost, SampleCounts, SampleOptions,
+    TraceBackend, TraceError, TraceOptions, TraceWay,
 };
 
 pub const WAYS: &[TraceWay] = &[TraceWay { name: "kernel events", choice: BackendChoice::Auto, sees: "" }];

@@ -6,6 +6,8 @@
 
 use std::collections::HashMap;
 
+use ortscope_analyze::median_nanos;
+
 use super::calls::{Callee, Calls};
 use crate::report::build::thin::Decimated;
 
@@ -69,11 +71,7 @@ impl SessionRuns {
         let spans = &self.spans.kept;
         let first = spans.iter().map(|span| span.run).min()?;
         let is_settled = |span: &&RunSpan| spans.len() == 1 || span.run != first;
-        let mut durations: Vec<u64> = spans.iter().filter(is_settled).map(|span| span.duration_ns).collect();
-        durations.sort_unstable();
-        let low = *durations.get(durations.len().checked_sub(1)? / 2)?;
-        let high = *durations.get(durations.len() / 2)?;
-        Some(low as f64 / 2.0 + high as f64 / 2.0)
+        median_nanos(spans.iter().filter(is_settled).map(|span| span.duration_ns))
     }
 }
 
