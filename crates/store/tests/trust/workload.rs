@@ -40,7 +40,9 @@ fn test_key() -> Key {
     static KEY: OnceLock<Key> = OnceLock::new();
     let make = || {
         let key = Key::random().expect("random numbers");
-        let file = tempfile::tempdir().expect("a directory").keep().join("key");
+        // Nothing runs at the end of a process that could remove it: it stays among what the build made.
+        let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("trust-{}.key", std::process::id()));
+        std::fs::remove_file(&file).ok();
         key.write_file(&file).expect("a file");
         set_key_sources(KeySources { file: Some(file), system: None });
         key
