@@ -59,15 +59,22 @@ fn child_that_writes() {
     }
 }
 
+/// Wine's answer when a new process ended before it began, which happens once in some hundred of them.
+const WINE_DID_NOT_START_IT: i32 = 1359;
+
 /// The last numbers that were acknowledged: (ring, journal).
 fn run_and_kill(directory: &Path, acknowledged_until_kill: usize) -> (Option<u64>, Option<u64>) {
-    let mut child = Command::new(std::env::current_exe().expect("this program"))
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command
         .args(["--exact", "child_that_writes", "--ignored", "--nocapture", "--test-threads=1"])
         .env(DIRECTORY, directory)
         .stdout(Stdio::piped())
-        .stderr(Stdio::inherit())
-        .spawn()
-        .expect("a child");
+        .stderr(Stdio::inherit());
+    let mut child = match command.spawn() {
+        Err(refused) if refused.raw_os_error() == Some(WINE_DID_NOT_START_IT) => command.spawn(),
+        result => result,
+    }
+    .expect("a child");
     let (mut ring, mut journal) = (None, None);
     let mut lines = 0;
     for line in BufReader::new(child.stdout.take().expect("its output")).lines() {
