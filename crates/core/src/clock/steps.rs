@@ -5,8 +5,11 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockReading {
     pub monotonic_nanos: u64,
-    /// A clock that goes on while the machine sleeps; `None` where the system has none, or the monotonic one does.
-    pub boot_nanos: Option<u64>,
+    /// How far a clock that goes on while the machine sleeps is ahead of one that stands still then: only its growth means
+    /// something. `None` where the system has not both.
+    pub asleep_nanos: Option<i64>,
+    /// Whether the monotonic clock is the one that goes on, as on Windows.
+    pub monotonic_goes_on: bool,
     /// Wall time since 1970, and how well it is known.
     pub unix_nanos: u64,
     pub error_nanos: u64,
@@ -15,8 +18,8 @@ pub struct ClockReading {
 /// Something that happened between two readings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClockStep {
-    /// The machine slept: monotonic time stood still for so long.
-    Slept { nanos: u64 },
+    /// The machine slept for so long. Monotonic time stood still, or it went on and nothing could be measured.
+    Slept { nanos: u64, monotonic_went_on: bool },
     /// The wall clock was set forward by so much, or back.
     WallSet { nanos: i64 },
 }
@@ -40,15 +43,16 @@ impl ClockWatch {
 
 fn steps(last: ClockReading, now: ClockReading) -> [Option<ClockStep>; 2] {
     let elapsed = now.monotonic_nanos.saturating_sub(last.monotonic_nanos);
-    let slept = match (last.boot_nanos, now.boot_nanos) {
-        (Some(last), Some(now)) => now.saturating_sub(last).saturating_sub(elapsed),
+    let slept = match (last.asleep_nanos, now.asleep_nanos) {
+        (Some(last), Some(now)) => u64::try_from(now.saturating_sub(last)).unwrap_or(0),
         _ => 0,
     };
-    let wall = i128::from(now.unix_nanos) - i128::from(last.unix_nanos);
-    let set = wall - i128::from(elapsed) - i128::from(slept);
+    let monotonic_went_on = now.monotonic_goes_on;
+    let passed = i128::from(elapsed) + if monotonic_went_on { 0 } else { i128::from(slept) };
+    let set = i128::from(now.unix_nanos) - i128::from(last.unix_nanos) - passed;
     let certain = SMALLEST_NANOS + last.error_nanos + now.error_nanos;
     [
-        (slept >= SMALLEST_NANOS).then_some(ClockStep::Slept { nanos: slept }),
+        (slept >= SMALLEST_NANOS).then_some(ClockStep::Slept { nanos: slept, monotonic_went_on }),
         (set.unsigned_abs() >= u128::from(certain)).then(|| ClockStep::WallSet {
             nanos: i64::try_from(set).unwrap_or(if set < 0 { i64::MIN } else { i64::MAX }),
         }),
@@ -58,8 +62,13 @@ fn steps(last: ClockReading, now: ClockReading) -> [Option<ClockStep>; 2] {
 impl std::fmt::Display for ClockStep {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Slept { nanos } => {
-                write!(f, "the machine slept for {}; no time passed in this recording", length(*nanos))
+            Self::Slept { nanos, monotonic_went_on } => {
+                let time = if *monotonic_went_on {
+                    "nothing was measured in that time"
+                } else {
+                    "no time passed in this recording"
+                };
+                write!(f, "the machine slept for {}; {time}", length(*nanos))
             }
             Self::WallSet { nanos } => {
                 let way = if *nanos < 0 { "back" } else { "forward" };
@@ -89,8 +98,14 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
     const HOUR: u64 = 3600 * SECOND;
 
-    fn reading(monotonic: u64, boot: Option<u64>, wall: u64) -> ClockReading {
-        ClockReading { monotonic_nanos: monotonic, boot_nanos: boot, unix_nanos: wall, error_nanos: 50 }
+    fn reading(monotonic: u64, asleep: Option<u64>, wall: u64) -> ClockReading {
+        ClockReading {
+            monotonic_nanos: monotonic,
+            asleep_nanos: asleep.map(|nanos| nanos as i64),
+            monotonic_goes_on: false,
+            unix_nanos: wall,
+            error_nanos: 50,
+        }
     }
 
     fn all(readings: &[ClockReading]) -> Vec<ClockStep> {
@@ -102,23 +117,46 @@ mod tests {
     fn an_hour_forward_an_hour_back_and_a_night_asleep() {
         let wall = 1_700_000_000 * SECOND;
         let found = all(&[
-            reading(SECOND, Some(5 * SECOND), wall),
-            reading(2 * SECOND, Some(6 * SECOND), wall + SECOND),
-            reading(3 * SECOND, Some(7 * SECOND), wall + HOUR + 2 * SECOND),
-            reading(4 * SECOND, Some(8 * SECOND), wall + 3 * SECOND),
+            reading(SECOND, Some(4 * SECOND), wall),
+            reading(2 * SECOND, Some(4 * SECOND), wall + SECOND),
+            reading(3 * SECOND, Some(4 * SECOND), wall + HOUR + 2 * SECOND),
+            reading(4 * SECOND, Some(4 * SECOND), wall + 3 * SECOND),
             // Asleep for eight hours, which the wall clock knows.
-            reading(5 * SECOND, Some(9 * SECOND + 8 * HOUR), wall + 4 * SECOND + 8 * HOUR),
+            reading(5 * SECOND, Some(4 * SECOND + 8 * HOUR), wall + 4 * SECOND + 8 * HOUR),
         ]);
         let hour = HOUR as i64;
         let wanted = [
             ClockStep::WallSet { nanos: hour },
             ClockStep::WallSet { nanos: -hour },
-            ClockStep::Slept { nanos: 8 * HOUR },
+            ClockStep::Slept { nanos: 8 * HOUR, monotonic_went_on: false },
         ];
         assert_eq!(found, wanted);
         let words: Vec<String> = found.iter().map(ToString::to_string).collect();
         assert!(words[0].contains("set forward by 60.0 min") && words[1].contains("set back by 60.0 min"));
         assert!(words[2].contains("slept for 8.0 h"), "{words:?}");
+    }
+
+    /// Windows' counter goes on while the machine sleeps, and a clock beside it stands still.
+    #[test]
+    fn a_night_asleep_in_which_monotonic_time_goes_on() {
+        let reading = |monotonic: u64, asleep: i64, wall: u64| ClockReading {
+            asleep_nanos: Some(asleep),
+            monotonic_goes_on: true,
+            ..reading(monotonic, None, wall)
+        };
+        let (wall, night) = (1_700_000_000 * SECOND, 8 * HOUR);
+        let found = all(&[
+            // The two begin to count at different moments.
+            reading(SECOND, -3 * SECOND as i64, wall),
+            reading(2 * SECOND, -3 * SECOND as i64 - 15_000_000, wall + SECOND),
+            reading(3 * SECOND + night, -3 * SECOND as i64 + night as i64, wall + 2 * SECOND + night),
+            reading(4 * SECOND + night, -3 * SECOND as i64 + night as i64, wall + HOUR + 3 * SECOND + night),
+        ]);
+        let nanos = night + 15_000_000;
+        let wanted =
+            [ClockStep::Slept { nanos, monotonic_went_on: true }, ClockStep::WallSet { nanos: HOUR as i64 }];
+        assert_eq!(found, wanted);
+        assert_eq!(found[0].to_string(), "the machine slept for 8.0 h; nothing was measured in that time");
     }
 
     #[test]

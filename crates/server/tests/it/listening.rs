@@ -57,6 +57,27 @@ fn an_address_that_the_system_does_not_have_is_left_out_only_where_that_is_allow
     assert_eq!(world.server.as_ref().expect("it runs").addresses.len(), 1);
 }
 
+/// With the prefix a browser takes the cookie only over TLS, for this host alone and for all of its paths.
+#[test]
+fn with_tls_the_cookie_is_the_hosts_own() {
+    let world = World::with(|config| config.tls = Some(TlsChoice::SelfSigned));
+    let link = world.server.as_ref().expect("it runs").link.clone();
+    let query = link.split_once("/login").expect("a link").1;
+    let answer = secure_get(&world, &format!("/login{query}"));
+    let cookie = answer.lines().find_map(|line| {
+        let (name, value) = line.split_once(": ")?;
+        name.eq_ignore_ascii_case("set-cookie").then_some(value)
+    });
+    let cookie = cookie.unwrap_or_else(|| panic!("no cookie in {answer}"));
+    let mut words = cookie.split("; ");
+    assert!(words.next().is_some_and(|pair| pair.starts_with("__Host-ortscope_session=")), "{cookie}");
+    let rest: Vec<&str> = words.collect();
+    for word in ["Secure", "HttpOnly", "SameSite=Strict", "Path=/"] {
+        assert!(rest.contains(&word), "{word} in {cookie}");
+    }
+    assert!(!cookie.contains("Domain"), "{cookie}");
+}
+
 /// A GET over TLS from a client that trusts the printed fingerprint.
 fn secure_get(world: &World, path: &str) -> String {
     use std::io::{Read as _, Write as _};

@@ -85,25 +85,3 @@ pub fn remove(name: &str) -> Result<bool, String> {
     let Some(key) = find(name)? else { return Ok(false) };
     keyctl(KEYCTL_UNLINK, key, USER_KEYRING, 0, 0).map(|_| true).map_err(|error| in_words(&error))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Where a sandbox refuses the keyring, that is what is said.
-    #[test]
-    fn a_secret_is_kept_found_replaced_and_removed_or_the_refusal_has_words() {
-        let name = format!("ortscope:test-{}", std::process::id());
-        if let Err(problem) = write(&name, "first") {
-            assert!(!problem.is_empty());
-            assert!(read(&name).is_err() || read(&name) == Ok(None));
-            return;
-        }
-        assert_eq!(read(&name), Ok(Some("first".into())));
-        write(&name, "second").expect("replaced");
-        assert_eq!(read(&name), Ok(Some("second".into())));
-        assert_eq!(remove(&name), Ok(true));
-        assert_eq!(read(&name), Ok(None));
-        assert_eq!(remove(&name), Ok(false));
-    }
-}

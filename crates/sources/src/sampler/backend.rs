@@ -184,3 +184,26 @@ pub trait ProcessBackend: Send + std::fmt::Debug {
     /// Resident memory of this process.
     fn own_memory_bytes(&mut self) -> Option<u64>;
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use ortscope_core::clock::ClockWatch;
+
+    /// Windows told nothing of a clock that was set, nor of a machine that slept.
+    #[test]
+    fn this_system_tells_its_clocks_and_in_an_ordinary_moment_nothing_happens_to_them() {
+        let mut backend = crate::sys::process_backend();
+        if backend.name() == "none" {
+            return;
+        }
+        let mut watch = ClockWatch::default();
+        for _ in 0..4 {
+            let reading = backend.clocks().expect("clocks");
+            assert!(reading.asleep_nanos.is_some(), "{reading:?}");
+            assert_eq!(watch.look(reading).collect::<Vec<_>>(), []);
+            std::thread::sleep(Duration::from_millis(30));
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use ortscope_core::clock::ClockWatch;
+use ortscope_core::clock::{ClockStep, ClockWatch};
 use ortscope_core::metric::Availability;
 use ortscope_core::pipeline::{Emitter, SourceError};
 use ortscope_core::rate_control::{MAX_HERTZ, MIN_HERTZ, RateControl};
@@ -20,7 +20,7 @@ use super::watched::Watched;
 const FLUSH_NANOS: u64 = 20_000_000;
 /// Reasons that are kept apart; there are fewer metrics than this, and further ones are not told.
 const MAX_REASONS: usize = 256;
-/// How often the wall clock is looked at.
+/// How often the clocks are looked at; also when a tick comes this late.
 const CLOCKS_NANOS: u64 = 1_000_000_000;
 
 /// One run of a sampler.
@@ -157,6 +157,10 @@ impl<'a> Run<'a> {
         stand_in_cpu_nanos: Option<u64>,
         out: &mut Emitter,
     ) -> Result<(), SourceError> {
+        if now_ns.saturating_sub(self.schedule.next_ns()) >= CLOCKS_NANOS && self.slept_until(now_ns, out) {
+            // Samples of a time in which nobody could take any were not left out.
+            self.schedule.restart(now_ns);
+        }
         let due = self.schedule.take_due(now_ns);
         let backend = &mut *self.sampler.backend;
         self.ended.clear();
@@ -272,7 +276,9 @@ impl<'a> Run<'a> {
         for missing in news {
             self.tell_missing(now_ns, &missing, out);
         }
-        self.look_at_clocks(now_ns, out);
+        if now_ns >= self.next_clocks_ns {
+            self.look_at_clocks(now_ns, out);
+        }
         let (backend, rate, schedule) = (&mut *self.sampler.backend, &mut self.rate, &self.schedule);
         if let Some(elsewhere) = stand_in_cpu_nanos
             && self.meter.after_tick(now_ns, elsewhere, backend, rate, schedule, out)
@@ -285,26 +291,29 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Whether the machine slept just now while our clock went on.
+    fn slept_until(&mut self, now_ns: u64, out: &mut Emitter) -> bool {
+        let through = |step: &ClockStep| matches!(step, ClockStep::Slept { monotonic_went_on: true, .. });
+        self.look_at_clocks(now_ns, out).iter().any(through)
+    }
+
     /// A clock that was set, or a machine that slept, is an event, and from then on wall time is another one.
-    fn look_at_clocks(&mut self, now_ns: u64, out: &mut Emitter) {
-        if now_ns < self.next_clocks_ns {
-            return;
-        }
+    fn look_at_clocks(&mut self, now_ns: u64, out: &mut Emitter) -> Vec<ClockStep> {
         self.next_clocks_ns = now_ns.saturating_add(CLOCKS_NANOS);
-        let Some(reading) = self.sampler.backend.clocks() else { return };
-        let mut is_new = false;
-        for step in self.clocks.look(reading) {
-            is_new = true;
+        let Some(reading) = self.sampler.backend.clocks() else { return Vec::new() };
+        let steps: Vec<ClockStep> = self.clocks.look(reading).collect();
+        for step in &steps {
             let text = step.to_string();
             out.emit(&AnnotationRow { timestamp_ns: now_ns, kind: "clock".into(), text: text.into() });
         }
-        if is_new {
+        if !steps.is_empty() {
             out.emit(&WallAnchorRow {
                 timestamp_ns: reading.monotonic_nanos,
                 unix_ns: reading.unix_nanos,
                 error_ns: reading.error_nanos,
             });
         }
+        steps
     }
 
     /// Each reason once.

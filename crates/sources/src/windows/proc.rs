@@ -11,6 +11,7 @@
 //! A snapshot takes 0.5 to 3 ms, the more the more threads there are. A tick that only wants times, memory and I/O of a
 //! few processes reads their handles instead, if that is cheaper than the last snapshot was.
 
+use ortscope_core::clock::{ClockReading, WallAnchor};
 use ortscope_core::metric::Availability;
 use ortscope_core::schema::{ProcessSampleRow, SystemSampleRow};
 use ortscope_decode::nt::{Count32, IoCounters, Process};
@@ -19,7 +20,7 @@ use super::handles::{self, ProcessHandle};
 use super::missing::{self, Absent, Reasons};
 use super::native;
 use super::snapshot::Snapshot;
-use super::system::System;
+use super::system::{self, System};
 use super::threads::Threads;
 use crate::sampler::{
     GroupSet, MANY_SKIPPED, MetricGroup, Missing, ProcessBackend, ProcessFacts, ReadError, ThreadReading,
@@ -404,6 +405,18 @@ impl ProcessBackend for SnapshotBackend {
             let eco = handles.filter(|handle| handle.is_eco() == Some(true)).count();
             tell("power", "eco_processes_count", eco as f64);
         }
+    }
+
+    fn clocks(&mut self) -> Option<ClockReading> {
+        let anchor = WallAnchor::now();
+        Some(ClockReading {
+            monotonic_nanos: anchor.monotonic_nanos,
+            asleep_nanos: system::awake_nanos()
+                .and_then(|awake| anchor.monotonic_nanos.checked_signed_diff(awake)),
+            monotonic_goes_on: true,
+            unix_nanos: anchor.unix_nanos,
+            error_nanos: anchor.error_nanos,
+        })
     }
 
     /// What a hypervisor takes is not told here.

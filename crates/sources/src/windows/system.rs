@@ -8,6 +8,7 @@ use windows_sys::Win32::System::SystemInformation::{
     GetLogicalProcessorInformationEx, GlobalMemoryStatusEx, MEMORYSTATUSEX, RelationAll,
 };
 use windows_sys::Win32::System::Threading::GetActiveProcessorGroupCount;
+use windows_sys::Win32::System::WindowsProgramming::QueryUnbiasedInterruptTime;
 
 use super::native::{self, NoAnswer};
 use crate::processors::{CoreKind, Processor};
@@ -137,6 +138,14 @@ fn each_group(class: i32, room: &mut [u64], mut tell: impl FnMut(usize, &[u8])) 
 fn processors_in(group: u16) -> usize {
     // SAFETY: no pointers are passed.
     unsafe { windows_sys::Win32::System::Threading::GetActiveProcessorCount(group) as usize }
+}
+
+/// Time since the machine was started, without the time that it slept.
+pub(super) fn awake_nanos() -> Option<u64> {
+    let mut ticks = 0u64;
+    // SAFETY: the pointer is to a live u64.
+    let known = unsafe { QueryUnbiasedInterruptTime(&mut ticks) } != 0;
+    known.then(|| ticks.saturating_mul(100))
 }
 
 fn page_files_bytes() -> Option<u64> {

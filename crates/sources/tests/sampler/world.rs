@@ -50,6 +50,8 @@ pub enum Event {
     SetWall(i64),
     /// The machine sleeps: its monotonic clock stands still.
     Sleep(u64),
+    /// The machine sleeps and its monotonic clock goes on, as on Windows.
+    SleepThrough(u64),
     /// Somebody pauses, and goes on a few real milliseconds later: any time may pass in between.
     Pause,
 }
@@ -67,6 +69,8 @@ pub struct World {
     pub tells_ends: bool,
     /// Processors stand still at times.
     pub wants_stand_in: bool,
+    /// The clock of [`watch_by`], for a machine whose monotonic clock goes on while it sleeps.
+    pub clock: Option<Arc<VirtualClock>>,
 }
 
 #[derive(Debug)]
@@ -76,9 +80,9 @@ struct Fake {
     now_ns: u64,
     slots: Vec<Option<(u32, u64)>>,
     exit_codes: BTreeMap<(u32, u64), Option<i64>>,
-    /// The wall clock and the one that never sleeps, ahead of the monotonic one.
+    /// The wall clock ahead of the monotonic one.
     wall_ahead: i64,
-    boot_ahead: u64,
+    asleep_nanos: i64,
     own_cpu: u64,
     thread_name: Text,
     missing: Vec<Missing>,
@@ -107,8 +111,12 @@ impl Fake {
             }
             Event::SetWall(nanos) => self.wall_ahead += nanos,
             Event::Sleep(nanos) => {
-                self.boot_ahead += nanos;
+                self.asleep_nanos += nanos as i64;
                 self.wall_ahead += nanos as i64;
+            }
+            Event::SleepThrough(nanos) => {
+                self.asleep_nanos += nanos as i64;
+                self.world.clock.as_ref().expect("a clock of its own").advance(nanos);
             }
             Event::Rate(hertz) => self.control.wait().set_rate_hertz(hertz),
             Event::End(pid) => {
@@ -256,10 +264,12 @@ impl ProcessBackend for Fake {
     }
 
     fn clocks(&mut self) -> Option<ClockReading> {
+        let now_ns = self.world.clock.as_ref().map_or(self.now_ns, |clock| clock.now_nanos());
         Some(ClockReading {
-            monotonic_nanos: self.now_ns,
-            boot_nanos: Some(self.now_ns + self.boot_ahead),
-            unix_nanos: self.now_ns.checked_add_signed(self.wall_ahead).expect("after 1970"),
+            monotonic_nanos: now_ns,
+            asleep_nanos: Some(self.asleep_nanos),
+            monotonic_goes_on: self.world.clock.is_some(),
+            unix_nanos: now_ns.checked_add_signed(self.wall_ahead).expect("after 1970"),
             error_nanos: 30,
         })
     }
@@ -340,7 +350,7 @@ pub fn watch_by(clock: Arc<dyn Clock>, options: SamplerOptions, world: World) ->
         slots: Vec::new(),
         exit_codes: BTreeMap::new(),
         wall_ahead: WALL_AHEAD,
-        boot_ahead: 7 * SECOND,
+        asleep_nanos: 7 * SECOND as i64,
         own_cpu: 0,
         thread_name: "worker".into(),
         missing: Vec::new(),

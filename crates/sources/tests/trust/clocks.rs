@@ -1,9 +1,12 @@
 //! The wall clock is set, the machine sleeps: no sample is lost or in the wrong place, and the recording says what happened.
 
+use std::sync::Arc;
+
+use ortscope_core::clock::VirtualClock;
 use ortscope_core::schema::{AnnotationRow, ProcessSampleRow, SystemSampleRow, WallAnchorRow};
 use ortscope_sources::SamplerOptions;
 
-use crate::world::{BEGIN, Event, FakeProcess, MS, SECOND, WALL_AHEAD, World, watch};
+use crate::world::{BEGIN, Event, FakeProcess, MS, SECOND, WALL_AHEAD, World, watch, watch_by};
 
 const HOUR: u64 = 3600 * SECOND;
 
@@ -47,6 +50,37 @@ fn an_hour_forward_an_hour_back_and_an_hour_asleep_are_events_and_nothing_else()
         .map(|row| row.unix_ns as i64 - row.timestamp_ns as i64 - WALL_AHEAD)
         .collect();
     assert_eq!(ahead, [hour, 0, hour]);
+}
+
+/// Windows' monotonic clock goes on while the machine sleeps: the hour is there, and no sample of it counts as left out.
+#[test]
+fn an_hour_asleep_in_which_the_clock_goes_on_leaves_out_nothing() {
+    let clock = Arc::new(VirtualClock::starting_at(BEGIN));
+    let world = World {
+        processes: [(7, FakeProcess::named("a", 1))].into(),
+        ends_after: HOUR + 10 * SECOND,
+        tells_ends: true,
+        script: vec![(4500 * MS, Event::SleepThrough(HOUR))],
+        clock: Some(Arc::clone(&clock)),
+        ..World::default()
+    };
+    let seen = watch_by(clock, SamplerOptions::default(), world);
+    let rows = seen.rows::<ProcessSampleRow>();
+    let gaps: Vec<u64> = rows
+        .windows(2)
+        .map(|two| two[1].timestamp_ns - two[0].timestamp_ns)
+        .filter(|gap| *gap != 20 * MS)
+        .collect();
+    assert!(matches!(gaps[..], [gap] if (HOUR..HOUR + 40 * MS).contains(&gap)), "{gaps:?}");
+    assert_eq!((seen.cost.late_ticks, seen.cost.skipped_ticks), (0, 0));
+    let events = seen.rows::<AnnotationRow>();
+    let told: Vec<&str> = events.iter().filter(|row| &*row.kind == "clock").map(|row| &*row.text).collect();
+    assert_eq!(told, ["the machine slept for 60.0 min; nothing was measured in that time"]);
+    // The clock beside it was not set: it is as far ahead as it was.
+    let anchors = seen.rows::<WallAnchorRow>();
+    let ahead: Vec<i64> =
+        anchors.iter().map(|row| row.unix_ns as i64 - row.timestamp_ns as i64 - WALL_AHEAD).collect();
+    assert_eq!(ahead, [0]);
 }
 
 /// Clocks of a real machine, for a moment: nothing is told that did not happen.

@@ -4,9 +4,13 @@
 mod clocks;
 #[cfg(unix)]
 mod devices;
+mod keys;
 mod processes;
 #[cfg(unix)]
 mod programs;
+#[path = "../../../ort/tests/support/skips.rs"]
+#[expect(dead_code, reason = "shared with tests that need more of it")]
+mod skips;
 #[cfg(target_os = "linux")]
 mod storm;
 #[path = "../sampler/world.rs"]

@@ -114,7 +114,7 @@ fn ten_thousand_threads_are_all_seen() {
     let made: usize = made.unwrap_or(0);
     if made < THREADS {
         // A limit of users, of a container (pids.max) or of memory.
-        println!("skipped: this machine lets a process have {made} threads, not {THREADS}");
+        crate::skips::skipped(&format!("this machine lets a process have {made} threads, not {THREADS}"));
         return;
     }
     let pid = child.0.id();
