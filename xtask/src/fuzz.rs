@@ -44,6 +44,10 @@ const TARGETS: &[Target] = &[
     target("etl_payloads", 1024),
     target("etl_schemas", 2048),
     target("etl_container", 8192),
+    target("etw_rows", 3072),
+    target("code_images", 2048),
+    target("name_lists", 512),
+    target("btf", 768),
     Target { name: "recordings", max_bytes: 3072, feature: Some("recordings") },
     Target { name: "ws_frames", max_bytes: 512, feature: Some("ws_frames") },
 ];

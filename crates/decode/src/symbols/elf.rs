@@ -10,6 +10,8 @@ use object::read::elf::{FileHeader as _, ProgramHeader as _, SectionHeader as _,
 use object::{Endianness, ReadRef};
 use thiserror::Error;
 
+use super::unwind_index;
+
 /// Tables of one file that are kept in memory: 256 MB each. Larger ones count as missing.
 const MOST_TABLE_BYTES: u64 = 256 << 20;
 
@@ -86,7 +88,11 @@ impl ElfImage {
         let shared = |(address, bytes): (u64, &[u8])| (address, Arc::from(bytes));
         image.build_id = section(b".note.gnu.build-id").and_then(|(_, note)| build_id(note));
         image.unwind.frames = section(b".eh_frame").map(shared);
-        image.unwind.index = section(b".eh_frame_hdr").map(shared);
+        // Without it, whoever unwinds makes an index of its own.
+        let index = section(b".eh_frame_hdr").filter(|index| {
+            image.unwind.frames.as_ref().is_some_and(|frames| unwind_index::points_into(*index, frames))
+        });
+        image.unwind.index = index.map(shared);
         image.unwind.text = sections.section_by_name(endian, b".text").map(|(_, text)| {
             let begin = text.sh_addr(endian);
             begin..begin.saturating_add(text.sh_size(endian))

@@ -5,6 +5,7 @@ mod demangle;
 mod elf;
 mod lists;
 mod maps;
+mod unwind_index;
 
 pub use demangle::demangle;
 pub use elf::{ElfError, ElfImage, UnwindTables};

@@ -1,7 +1,7 @@
 //! Finds the schema of any event and shows its fields: the one entry for everything that is not asked for by type.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::payload::event_source::{self, Assembler, Chunk};
 use crate::payload::kernel::{self, KernelPayload};
@@ -60,9 +60,10 @@ pub struct StoreLosses {
 /// metadata, then EventSource manifests, then our tables.
 #[derive(Debug)]
 pub struct SchemaStore {
-    schemas: HashMap<Key, (SchemaSource, Schema)>,
+    /// Shared with all other stores until the trace tells something of its own.
+    schemas: Arc<HashMap<Key, (SchemaSource, Schema)>>,
     /// The versions of our tables, for events of versions that are in none.
-    newest_built_in: HashMap<(Guid, u16), u8>,
+    newest_built_in: Arc<HashMap<(Guid, u16), u8>>,
     maps: HashMap<(Guid, Box<str>), Arc<ValueMap>>,
     assembler: Assembler,
     metadata_bytes: usize,
@@ -101,6 +102,22 @@ const fn bits(guid: Guid) -> u128 {
 /// Its manifest says that there are two frames; the runtime writes as many as it counts. Our table says so.
 const CLR_STACK_WALK: Key = Key::event(Guid::new(0xe13c0d23_ccbc_4e12_931b_d9cc2eee27e4), 82, 0);
 
+type OurTables = (Arc<HashMap<Key, (SchemaSource, Schema)>>, Arc<HashMap<(Guid, u16), u8>>);
+
+/// Read once: they are some hundred events.
+static OUR_TABLES: LazyLock<OurTables> = LazyLock::new(|| {
+    let (mut schemas, mut newest_versions) = (HashMap::new(), HashMap::new());
+    for event in builtin::events() {
+        let newest: &mut u8 = newest_versions.entry((event.provider, event.id)).or_default();
+        *newest = (*newest).max(*event.versions.end());
+        for version in event.versions {
+            let key = Key::event(event.provider, event.id, version);
+            schemas.insert(key, (SchemaSource::BuiltIn, event.schema.clone()));
+        }
+    }
+    (Arc::new(schemas), Arc::new(newest_versions))
+});
+
 impl Default for SchemaStore {
     fn default() -> Self {
         Self::new()
@@ -110,23 +127,19 @@ impl Default for SchemaStore {
 impl SchemaStore {
     /// A store that knows our tables and nothing else yet.
     pub fn new() -> Self {
-        let mut store = Self::without_tables();
-        for event in builtin::events() {
-            let newest = store.newest_built_in.entry((event.provider, event.id)).or_default();
-            *newest = (*newest).max(*event.versions.end());
-            for version in event.versions {
-                let key = Key::event(event.provider, event.id, version);
-                store.schemas.insert(key, (SchemaSource::BuiltIn, event.schema.clone()));
-            }
+        let (schemas, newest_built_in) = &*OUR_TABLES;
+        Self {
+            schemas: Arc::clone(schemas),
+            newest_built_in: Arc::clone(newest_built_in),
+            ..Self::without_tables()
         }
-        store
     }
 
     /// A store that knows nothing yet, for those who want to see only what a trace itself tells.
     pub fn without_tables() -> Self {
         Self {
-            schemas: HashMap::new(),
-            newest_built_in: HashMap::new(),
+            schemas: Arc::default(),
+            newest_built_in: Arc::default(),
             maps: HashMap::new(),
             assembler: Assembler::default(),
             metadata_bytes: 0,
@@ -227,7 +240,7 @@ impl SchemaStore {
             self.losses.refused += 1;
             return;
         }
-        self.schemas.insert(key, (source, schema));
+        Arc::make_mut(&mut self.schemas).insert(key, (source, schema));
     }
 
     /// A map may come after the schemas that use it.
@@ -241,7 +254,7 @@ impl SchemaStore {
         }
         let map = Arc::new(map);
         #[expect(clippy::iter_over_hash_type, reason = "each schema is completed by itself")]
-        for (key, (_, schema)) in &mut self.schemas {
+        for (key, (_, schema)) in Arc::make_mut(&mut self.schemas) {
             let is_of_provider = key.is_of(provider);
             for field in schema.fields.iter_mut().filter(|_| is_of_provider) {
                 if field.map_name.as_ref() == Some(&name) {
