@@ -3,14 +3,12 @@
 //! Reads through `object`'s [`ReadRef`], so that the caller decides whether bytes are in memory or come out of a file as
 //! they are needed.
 
-use std::sync::Arc;
-
 use object::elf::{FileHeader64, PT_LOAD, SHT_DYNSYM, SHT_NOBITS, SHT_SYMTAB, STT_FUNC, STT_GNU_IFUNC};
 use object::read::elf::{FileHeader as _, ProgramHeader as _, SectionHeader as _, Sym as _};
 use object::{Endianness, ReadRef};
 use thiserror::Error;
 
-use super::unwind_index;
+use super::unwind_tables::UnwindTables;
 
 /// Tables of one file that are kept in memory: 256 MB each. Larger ones count as missing.
 const MOST_TABLE_BYTES: u64 = 256 << 20;
@@ -38,15 +36,6 @@ struct Segment {
     file_offset: u64,
     file_bytes: u64,
     address: u64,
-}
-
-/// Tables for unwinding, with the addresses that the file gives them.
-#[derive(Debug, Clone, Default)]
-pub struct UnwindTables {
-    pub frames: Option<(u64, Arc<[u8]>)>,
-    pub index: Option<(u64, Arc<[u8]>)>,
-    /// Where the code is.
-    pub text: Option<std::ops::Range<u64>>,
 }
 
 /// What is kept of an ELF file.
@@ -85,18 +74,12 @@ impl ElfImage {
             let bytes = has_content.then(|| section.data(endian, data).ok()).flatten()?;
             Some((section.sh_addr(endian), bytes))
         };
-        let shared = |(address, bytes): (u64, &[u8])| (address, Arc::from(bytes));
         image.build_id = section(b".note.gnu.build-id").and_then(|(_, note)| build_id(note));
-        image.unwind.frames = section(b".eh_frame").map(shared);
-        // Without it, whoever unwinds makes an index of its own.
-        let index = section(b".eh_frame_hdr").filter(|index| {
-            image.unwind.frames.as_ref().is_some_and(|frames| unwind_index::points_into(*index, frames))
-        });
-        image.unwind.index = index.map(shared);
-        image.unwind.text = sections.section_by_name(endian, b".text").map(|(_, text)| {
+        let text = sections.section_by_name(endian, b".text").map(|(_, text)| {
             let begin = text.sh_addr(endian);
             begin..begin.saturating_add(text.sh_size(endian))
         });
+        image.unwind = UnwindTables::checked(section(b".eh_frame"), section(b".eh_frame_hdr"), text);
         for (kind, is_dynamic) in [(SHT_DYNSYM, true), (SHT_SYMTAB, false)] {
             let Some(header) = sections.iter().find(|section| section.sh_type(endian) == kind) else {
                 continue;

@@ -5,11 +5,12 @@ mod demangle;
 mod elf;
 mod lists;
 mod maps;
-mod unwind_index;
+mod unwind_tables;
 
 pub use demangle::demangle;
-pub use elf::{ElfError, ElfImage, UnwindTables};
+pub use elf::{ElfError, ElfImage};
 pub use lists::{NameList, parse_kallsyms, parse_perf_map};
 pub use maps::{MapLine, parse_maps};
 /// Bytes of a file as they are needed, for [`ElfImage::parse`].
 pub use object::read::ReadCache;
+pub use unwind_tables::UnwindTables;

@@ -76,7 +76,7 @@ fn this_process_is_seen_with_its_parent_and_its_time() {
     let name = std::env::current_exe().unwrap().file_name().unwrap().to_string_lossy().into_owned();
     assert_eq!(String::from_utf8_lossy(&facts.name), name);
     assert_eq!(facts.start, crate::own_usage().unwrap().identity.start, "both ways name it alike");
-    let age = ortscope_core::clock::WallAnchor::now().unix_nanos - facts.create_time_unix_ns.unwrap();
+    let age = WallAnchor::now().unix_nanos - facts.create_time_unix_ns.unwrap();
     assert!(age < 3_600_000_000_000, "{age}");
     assert!(!facts.kernel_thread);
 
