@@ -25,6 +25,7 @@ mod source_scan;
 mod summary;
 mod supply_chain;
 mod test;
+mod threads;
 mod trust;
 mod unsafe_inventory;
 mod web;

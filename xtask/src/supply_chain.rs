@@ -39,11 +39,3 @@ fn has_advisories() -> bool {
     let entries = home.and_then(|home| home.join("advisory-dbs").read_dir().ok());
     entries.is_some_and(|mut entries| entries.next().is_some())
 }
-
-/// The models of the rings, in a workspace of their own: `--cfg loom` changes what is compiled.
-pub(crate) fn loom(workspace: &Workspace) -> Result<Outcome> {
-    let mut cargo = workspace.cargo();
-    cargo.current_dir(workspace.root.join("crates/channel/loom")).env_remove("CARGO_TARGET_DIR");
-    capture(cargo.env("RUSTFLAGS", "--cfg loom").args(["test", "--release"]))?;
-    Ok(Outcome::Passed)
-}

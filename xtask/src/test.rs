@@ -16,7 +16,7 @@ use crate::environment::{Environment, TO_TEST, Workspace};
 use crate::process::{self, Tee, Unavailable, seconds, succeed, tee};
 use crate::runtimes::{self, Platform};
 use crate::summary::{Counts, Outcome, Summary};
-use crate::{api, deps, models, python, run, servers, supply_chain, trust, web, windows};
+use crate::{api, deps, models, python, run, servers, supply_chain, threads, trust, web, windows};
 
 /// What a nextest run without a single test ends with.
 const NEXTEST_NO_TESTS: i32 = 4;
@@ -74,7 +74,8 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
     summary.step("supply chain", || supply_chain::check(&workspace));
     summary.step("windows check", || windows::check(&workspace, false));
     if full {
-        summary.step("loom", || supply_chain::loom(&workspace));
+        summary.step("loom", || threads::loom(&workspace));
+        summary.step("thread sanitizer", || threads::sanitizer(&workspace));
         summary.step("windows tests", || {
             let mut environment = Environment::open(Workspace::find()?, TO_TEST, false)?;
             windows::test(&mut environment, &filter)
@@ -285,7 +286,7 @@ pub(crate) fn run_tests(tests: &mut Command, skips: &Skips) -> Result<Outcome> {
 }
 
 /// A run that failed without a failing test (it did not compile, say) is a failure all the same.
-fn counted(status: ExitStatus, counts: Option<Counts>) -> Result<Outcome> {
+pub(crate) fn counted(status: ExitStatus, counts: Option<Counts>) -> Result<Outcome> {
     match counts {
         Some(counts) if status.success() == (counts.failed == 0) => Ok(Outcome::Tests(counts)),
         Some(counts) => bail!("{status}, but {} tests failed", counts.failed),
@@ -316,7 +317,7 @@ fn nextest_counts(lines: &[String]) -> Option<Counts> {
 }
 
 /// Adds up `test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 2 filtered out; finished in …`.
-fn cargo_test_counts(lines: &[String]) -> Option<Counts> {
+pub(crate) fn cargo_test_counts(lines: &[String]) -> Option<Counts> {
     let results = lines.iter().filter_map(|line| line.trim_start().strip_prefix("test result: "));
     let mut total = None;
     for result in results {

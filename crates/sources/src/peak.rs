@@ -1,6 +1,9 @@
 //! What the processor can do at most: a short benchmark of multiply-adds and of memory, so that an operator can be placed
 //! under a roof that was measured here and not read from a data sheet.
-#![expect(unsafe_code, reason = "calls code compiled for instructions that were detected just before")]
+#![cfg_attr(
+    target_arch = "x86_64",
+    expect(unsafe_code, reason = "calls code compiled for instructions that were detected just before")
+)]
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -139,6 +142,7 @@ fn multiply_add<const LANES: usize>(start: f32, factor: f32, addend: f32) -> (f3
 }
 
 /// Without fused instructions `mul_add` would call a library function for each value.
+#[cfg(any(test, not(target_arch = "aarch64")))]
 fn portable(start: f32, factor: f32, addend: f32) -> (f32, usize) {
     let mut chains = [[start; 4]; CHAINS];
     for _ in 0..STEPS {

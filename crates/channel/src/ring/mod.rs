@@ -48,12 +48,63 @@ pub(crate) fn is_possible_capacity(bytes: u64) -> bool {
 pub fn ring_in_a_model(capacity: u64) -> (RingWriter, RingReader) {
     let words = [0, AT_FORMAT, AT_CAPACITY, AT_PID, AT_START, AT_HEAD, AT_TAIL, AT_CLOSED];
     let losses = (0..LOSS_SLOTS).flat_map(|slot| [AT_LOSSES + slot * 8, AT_LOSSES_TOLD + slot * 8]);
-    let memory = crate::shared_memory::SharedMemory::model(
+    let memory = std::sync::Arc::new(crate::shared_memory::SharedMemory::model(
         words.into_iter().chain(losses),
         DATA..DATA + capacity as usize,
-    );
+    ));
     let owner = ortscope_core::identity::ProcessIdentity { pid: 1, start: 1 };
     let writer = RingWriter::in_memory(memory.clone(), capacity, owner);
     let reader = RingReader::from_memory(std::path::Path::new("a model"), memory).expect("a ring");
     (writer, reader)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::FrameKind;
+    use crate::shared_memory::SharedMemory;
+
+    const FRAMES: u64 = 20_000;
+
+    /// Both ends over one mapping. Elsewhere each has its own, at other addresses, and ThreadSanitizer, which looks at addresses,
+    /// could not see them meet.
+    #[test]
+    fn two_threads_meet_in_one_mapping_and_every_frame_arrives_or_is_counted() {
+        let capacity = LEAST_CAPACITY;
+        let file = tempfile::tempfile().expect("a file");
+        file.set_len(DATA as u64 + capacity).expect("room");
+        let memory = Arc::new(SharedMemory::map(&file).expect("mapped"));
+        let owner = ortscope_core::identity::ProcessIdentity { pid: 1, start: 1 };
+        let mut writer = RingWriter::in_memory(Arc::clone(&memory), capacity, owner);
+        let mut reader =
+            RingReader::from_memory(std::path::Path::new("one mapping"), memory).expect("a ring");
+        let writing = std::thread::Builder::new().name("writer".into()).spawn(move || {
+            let written = (0..FRAMES).filter(|number| {
+                let length = 8 + (number % 40) as usize;
+                let mut payload = vec![*number as u8; length];
+                payload[..8].copy_from_slice(&number.to_le_bytes());
+                writer.try_write(FrameKind::INFERENCE, &payload)
+            });
+            written.count() as u64
+        });
+        let (mut seen, mut last, mut is_over) = (0, None, false);
+        while !is_over {
+            is_over = reader.is_finished();
+            let outcome = reader.read(|_, payload| {
+                let (number, rest) = payload.split_first_chunk::<8>().expect("a number");
+                let number = u64::from_le_bytes(*number);
+                assert!(rest.iter().all(|byte| *byte == number as u8), "a torn frame");
+                assert!(last.replace(number).is_none_or(|last| last < number), "in order");
+                seen += 1;
+            });
+            assert!(!outcome.damaged);
+            reader.mark();
+            reader.release();
+        }
+        let written = writing.expect("a thread").join().expect("no panic");
+        let lost: u64 = reader.take_new_losses().values().sum();
+        assert_eq!((seen, seen + lost), (written, FRAMES));
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ortscope_core::identity::ProcessIdentity;
@@ -26,7 +27,7 @@ pub struct ReadOutcome {
 /// again. [`RingReader::release`] moves the tail to what [`RingReader::mark`] remembered.
 #[derive(Debug)]
 pub struct RingReader {
-    memory: SharedMemory,
+    memory: Arc<SharedMemory>,
     capacity: u64,
     position: u64,
     marked: u64,
@@ -79,11 +80,11 @@ impl RingReader {
         if file.metadata()?.len() < DATA as u64 {
             return Err(not_a_ring("it is too short"));
         }
-        Self::from_memory(path, map(file.file())?)
+        Self::from_memory(path, Arc::new(map(file.file())?))
     }
 
     /// A ring in memory that has at least its header.
-    pub(super) fn from_memory(path: &Path, memory: SharedMemory) -> Result<Self, ChannelError> {
+    pub(super) fn from_memory(path: &Path, memory: Arc<SharedMemory>) -> Result<Self, ChannelError> {
         let not_a_ring = |problem: &str| ChannelError::NotARing {
             path: path.display().to_string(),
             problem: problem.into(),

@@ -80,13 +80,13 @@ impl RingWriter {
             fs_err::remove_file(&making)?;
         }
         let file = private_files::create_allocated(&making, DATA as u64 + capacity)?;
-        let ring = Self::in_memory(SharedMemory::map(file.file())?, capacity, owner);
+        let ring = Self::in_memory(Arc::new(SharedMemory::map(file.file())?), capacity, owner);
         fs_err::rename(&making, &path)?;
         Ok(ring)
     }
 
     /// Sets up a ring in memory that is all zeros.
-    pub(super) fn in_memory(memory: SharedMemory, capacity: u64, owner: ProcessIdentity) -> Self {
+    pub(super) fn in_memory(memory: Arc<SharedMemory>, capacity: u64, owner: ProcessIdentity) -> Self {
         memory.word(AT_FORMAT).store(u64::from(FORMAT), Ordering::Relaxed);
         memory.word(AT_CAPACITY).store(capacity, Ordering::Relaxed);
         memory.word(AT_PID).store(u64::from(owner.pid), Ordering::Relaxed);
@@ -97,7 +97,7 @@ impl RingWriter {
         }
         memory.word(0).store(MAGIC, Ordering::Release);
         Self {
-            memory: View::new(Arc::new(memory)),
+            memory: View::new(memory),
             maker: Incarnation::current(),
             head: 0,
             seen_tail: 0,

@@ -94,11 +94,11 @@ fn can_be_followed(
     for _ in 0..MOST_INSTRUCTIONS {
         // Whoever follows them stops at an unknown one too.
         let Ok(Some(instruction)) = instructions.next() else { return true };
-        let expression = match instruction {
-            CallFrameInstruction::DefCfaExpression { expression }
-            | CallFrameInstruction::Expression { expression, .. }
-            | CallFrameInstruction::ValExpression { expression, .. } => expression,
-            _ => continue,
+        let (CallFrameInstruction::DefCfaExpression { expression }
+        | CallFrameInstruction::Expression { expression, .. }
+        | CallFrameInstruction::ValExpression { expression, .. }) = instruction
+        else {
+            continue;
         };
         if !ends(expression, section, encoding) {
             return false;
