@@ -64,6 +64,20 @@ impl ClockDomain {
     }
 }
 
+/// Two readings that are further apart tell nothing about their clocks: the thread was held up between them.
+const TOGETHER_NANOS: u64 = 10_000_000;
+
+/// How far another clock is ahead of the monotonic one; `None` if it cannot be read, or not at one moment with the other.
+pub fn ahead_of_monotonic(read: impl Fn() -> Option<u64>) -> Option<i64> {
+    (0..3).find_map(|_| {
+        let before = now_nanos();
+        let other = read()?;
+        let after = now_nanos();
+        let moment = (after - before <= TOGETHER_NANOS).then(|| before.midpoint(after))?;
+        other.checked_signed_diff(moment)
+    })
+}
+
 /// One reading of monotonic and wall time together. A recording keeps one every minute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WallAnchor {
@@ -99,6 +113,22 @@ impl WallAnchor {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A thread that was held up between two readings took the delay for time that the machine had slept.
+    #[test]
+    fn clocks_are_compared_at_one_moment_or_not_at_all() {
+        const HOUR: u64 = 3_600_000_000_000;
+        // A busy machine may hold us up more than once.
+        let ahead =
+            (0..1000).find_map(|_| ahead_of_monotonic(|| Some(now_nanos() + HOUR))).expect("a moment");
+        assert!(ahead.abs_diff(HOUR as i64) <= TOGETHER_NANOS, "{ahead}");
+        assert_eq!(ahead_of_monotonic(|| None), None);
+        let held_up = || {
+            std::thread::sleep(Duration::from_millis(20));
+            Some(now_nanos())
+        };
+        assert_eq!(ahead_of_monotonic(held_up), None);
+    }
 
     #[test]
     fn monotonic_never_goes_back() {

@@ -6,7 +6,7 @@
 pub struct ClockReading {
     pub monotonic_nanos: u64,
     /// How far a clock that goes on while the machine sleeps is ahead of one that stands still then: only its growth means
-    /// something. `None` where the system has not both.
+    /// something. `None` where the system has not both, or they were not read at one moment.
     pub asleep_nanos: Option<i64>,
     /// Whether the monotonic clock is the one that goes on, as on Windows.
     pub monotonic_goes_on: bool,

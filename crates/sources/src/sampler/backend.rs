@@ -200,8 +200,9 @@ mod tests {
         }
         let mut watch = ClockWatch::default();
         for _ in 0..4 {
-            let reading = backend.clocks().expect("clocks");
-            assert!(reading.asleep_nanos.is_some(), "{reading:?}");
+            // A busy machine may hold us up between two clocks.
+            let mut readings = (0..1000).map(|_| backend.clocks().expect("clocks"));
+            let reading = readings.find(|reading| reading.asleep_nanos.is_some()).expect("both clocks");
             assert_eq!(watch.look(reading).collect::<Vec<_>>(), []);
             std::thread::sleep(Duration::from_millis(30));
         }

@@ -11,7 +11,7 @@
 //! A snapshot takes 0.5 to 3 ms, the more the more threads there are. A tick that only wants times, memory and I/O of a
 //! few processes reads their handles instead, if that is cheaper than the last snapshot was.
 
-use ortscope_core::clock::{ClockReading, WallAnchor};
+use ortscope_core::clock::{ClockReading, WallAnchor, ahead_of_monotonic};
 use ortscope_core::metric::Availability;
 use ortscope_core::schema::{ProcessSampleRow, SystemSampleRow};
 use ortscope_decode::nt::{Count32, IoCounters, Process};
@@ -411,8 +411,7 @@ impl ProcessBackend for SnapshotBackend {
         let anchor = WallAnchor::now();
         Some(ClockReading {
             monotonic_nanos: anchor.monotonic_nanos,
-            asleep_nanos: system::awake_nanos()
-                .and_then(|awake| anchor.monotonic_nanos.checked_signed_diff(awake)),
+            asleep_nanos: ahead_of_monotonic(system::awake_nanos).map(i64::wrapping_neg),
             monotonic_goes_on: true,
             unix_nanos: anchor.unix_nanos,
             error_nanos: anchor.error_nanos,

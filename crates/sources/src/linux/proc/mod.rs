@@ -26,7 +26,7 @@ mod topology;
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use ortscope_core::clock::{ClockReading, WallAnchor, now_nanos};
+use ortscope_core::clock::{ClockReading, WallAnchor, ahead_of_monotonic};
 use ortscope_core::metric::Availability;
 use ortscope_core::schema::{ProcessSampleRow, SystemSampleRow};
 use ortscope_decode::procfs;
@@ -302,7 +302,7 @@ impl ProcessBackend for ProcBackend {
         let anchor = WallAnchor::now();
         Some(ClockReading {
             monotonic_nanos: anchor.monotonic_nanos,
-            asleep_nanos: boot_nanos().and_then(|boot| boot.checked_signed_diff(now_nanos())),
+            asleep_nanos: ahead_of_monotonic(boot_nanos),
             monotonic_goes_on: false,
             unix_nanos: anchor.unix_nanos,
             error_nanos: anchor.error_nanos,

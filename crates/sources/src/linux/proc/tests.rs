@@ -49,7 +49,7 @@ fn watched(backend: &mut ProcBackend, pid: u32) -> ProcessSampleRow {
 
 fn begin(backend: &mut ProcBackend) -> Vec<usize> {
     let mut ended = Vec::new();
-    backend.begin_tick(now_nanos(), GroupSet::of(&MetricGroup::ALL), &mut ended);
+    backend.begin_tick(ortscope_core::clock::now_nanos(), GroupSet::of(&MetricGroup::ALL), &mut ended);
     ended
 }
 
