@@ -38,7 +38,7 @@ PACED_BLOCKS = 20
 PACED_HALF_WIDTH = 0.0005
 PACED_PAIRS_LEAST = 20
 #: Of the millisecond that each inference has.
-LONGEST_RUN_SECONDS = 0.0008
+MAX_RUN_SECONDS = 0.0008
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 import numpy  # noqa: E402
@@ -230,7 +230,7 @@ def longest_feed(of):
             if chosen is None:
                 raise
             break
-        if chosen is not None and statistics.median(took) > LONGEST_RUN_SECONDS:
+        if chosen is not None and statistics.median(took) > MAX_RUN_SECONDS:
             break
         chosen = length, feed
     return chosen

@@ -6,7 +6,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use ortscope_core::kernel::MOST_FRAMES;
+use ortscope_core::kernel::MAX_FRAMES;
 use ortscope_decode::symbols::ElfImage;
 use ortscope_decode::unwind::{Machine, Snapshot, Unwinder};
 
@@ -43,7 +43,7 @@ fuzz_target!(|data: &[u8]| {
             }
             let snapshot = Snapshot { registers: &own, stack: file };
             let (frames, _) = unwinder.walk(snapshot, &mut |address| address & 0xfff == 0x123);
-            assert!(frames.len() <= MOST_FRAMES);
+            assert!(frames.len() <= MAX_FRAMES);
         }
         unwinder.remove(MAPPED_AT);
     }

@@ -20,7 +20,7 @@ const HEADER_BYTES: usize = 0x48;
 
 /// A file without events: the buffer with its header.
 static EMPTY: LazyLock<Vec<u8>> = LazyLock::new(|| {
-    let start = FileTime::from_unix_nanos(1_700_000_000_000_000_000);
+    let start = FileTime::from_unix_ns(1_700_000_000_000_000_000);
     let settings = FileSettings::new(2, 10_000_000, 1_000, start).buffer_bytes(BUFFER_BYTES as u32);
     let writer = Writer::new(Cursor::default(), settings).expect("memory takes all");
     writer.finish().expect("memory takes all").0.into_inner()

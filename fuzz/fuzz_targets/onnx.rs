@@ -6,10 +6,10 @@ use libfuzzer_sys::fuzz_target;
 use ortscope_decode::onnx::{Limits, read_model};
 
 /// Small: what limits bound shows in small files too.
-const MOST_NODES: usize = 10_000;
+const MAX_NODES: usize = 10_000;
 
 fuzz_target!(|data: &[u8]| {
-    let limits = Limits { max_nodes: MOST_NODES, max_memory_bytes: 4 << 20, ..Limits::default() };
+    let limits = Limits { max_nodes: MAX_NODES, max_memory_bytes: 4 << 20, ..Limits::default() };
     match read_model(data, &limits) {
         Ok(model) => {
             let mut nodes = 0;
@@ -17,7 +17,7 @@ fuzz_target!(|data: &[u8]| {
                 nodes += 1;
                 let _ = node.operator().0.len() + node.ints("pads").map_or(0, <[i64]>::len);
             });
-            assert!(nodes <= MOST_NODES);
+            assert!(nodes <= MAX_NODES);
             let _ = (model.input_hints(), model.kind(), model.quantization(), model.weight_type());
             let _ =
                 (model.operator_counts(), model.parameter_count(), model.parameter_bytes(), model.opset());

@@ -29,7 +29,7 @@ impl Write for Client<'_> {
 }
 
 fn check(text: &str) {
-    assert!(text.len() <= ortscope_server::MOST_WS_FRAME_BYTES);
+    assert!(text.len() <= ortscope_server::MAX_WS_FRAME_BYTES);
     if let Err(sentence) = ortscope_server::check_ws_frame(text) {
         assert!(!sentence.is_empty() && !sentence.contains('\n'), "one sentence: {sentence:?}");
     }
@@ -39,7 +39,7 @@ fuzz_target!(|data: &[u8]| {
     if let Ok(text) = std::str::from_utf8(data) {
         check(text);
     }
-    let most = Some(ortscope_server::MOST_WS_FRAME_BYTES);
+    let most = Some(ortscope_server::MAX_WS_FRAME_BYTES);
     // The library's buffer for reading is 128 KiB unless it is told otherwise, which is all that an input would cost.
     let limits =
         WebSocketConfig::default().max_message_size(most).max_frame_size(most).read_buffer_size(1 << 10);

@@ -21,7 +21,7 @@ from . import _engine, _hooks, _native
 RUNS_PER_WINDOW = 8
 SECONDS_OF_QUIET = 1.0
 #: Inputs above this are not copied.
-MOST_INPUT_BYTES = 256 << 20
+MAX_INPUT_BYTES = 256 << 20
 _MARK = b'"model_run"'
 
 _shadows: "weakref.WeakSet[Shadow]" = weakref.WeakSet()
@@ -52,7 +52,7 @@ class Shadow:
                 self.skipped += 1
                 return
             arrays = {name: value for name, value in feed.items() if isinstance(value, numpy.ndarray)}
-            if len(arrays) != len(feed) or sum(value.nbytes for value in arrays.values()) > MOST_INPUT_BYTES:
+            if len(arrays) != len(feed) or sum(value.nbytes for value in arrays.values()) > MAX_INPUT_BYTES:
                 self.skipped += 1
                 return
             copies = {name: numpy.array(value, copy=True) for name, value in arrays.items()}

@@ -23,12 +23,12 @@ FAIL_ON = ("regression", "inconclusive", "never")
 #: The fewest blocks a side that can give a verdict, with one to spare.
 USUAL_BLOCKS = 6
 FEWEST_BLOCKS = 5
-MOST_BLOCKS = 50
+MAX_BLOCKS = 50
 USUAL_SECONDS = 0.8
 #: A slow function gets this long for the calls that its metrics need.
-LONGEST_SECONDS = 10.0
+MAX_SECONDS = 10.0
 #: A block keeps one number per call; beyond this many it ends.
-MOST_CALLS = 1000000
+MAX_CALLS = 1000000
 #: The warm-up may take half of the calls.
 SPARE = 2.0
 
@@ -38,7 +38,7 @@ def measure(function: Callable[[], Any], seconds: float, needed: int) -> List[in
     clock = time.perf_counter_ns
     calls: List[int] = []
     begin = clock()
-    longest = max(seconds, LONGEST_SECONDS)
+    longest = max(seconds, MAX_SECONDS)
     while True:
         start = clock()
         function()
@@ -46,7 +46,7 @@ def measure(function: Callable[[], Any], seconds: float, needed: int) -> List[in
         calls.append(end - start)
         elapsed = (end - begin) / 1e9
         enough = elapsed >= seconds and len(calls) >= needed * SPARE
-        if enough or elapsed >= longest or len(calls) >= MOST_CALLS:
+        if enough or elapsed >= longest or len(calls) >= MAX_CALLS:
             return calls
 
 
@@ -80,8 +80,8 @@ class Judge:
             raise ValueError("there is a margin of %s, which is not judged" % ", ".join(foreign))
         if self.fail_on not in FAIL_ON:
             raise ValueError("fail_on is %r: use %s" % (self.fail_on, ", ".join(FAIL_ON)))
-        if not FEWEST_BLOCKS <= blocks <= MOST_BLOCKS:
-            raise ValueError("blocks is %d: it must be from %d to %d" % (blocks, FEWEST_BLOCKS, MOST_BLOCKS))
+        if not FEWEST_BLOCKS <= blocks <= MAX_BLOCKS:
+            raise ValueError("blocks is %d: it must be from %d to %d" % (blocks, FEWEST_BLOCKS, MAX_BLOCKS))
         if not 0 < self.seconds <= 600:
             raise ValueError("block_seconds is %r: it must be above 0 and at most 600" % self.seconds)
         if not 6 <= self.max_rounds <= 20:

@@ -13,7 +13,7 @@ CAVEAT = (
     "differ; 'ortscope bench' and 'ortscope gate' repeat runs"
 )
 #: Below this an interval of 95 % for the median does not exist.
-LEAST_RUNS = 6
+MIN_RUNS = 6
 _Z = 1.959963984540054
 
 
@@ -22,7 +22,7 @@ def median_interval(values: List[float]) -> Tuple[float, Optional[Tuple[float, f
     ordered = sorted(values)
     count = len(ordered)
     middle = ordered[count // 2] if count % 2 else (ordered[count // 2 - 1] + ordered[count // 2]) / 2
-    if count < LEAST_RUNS:
+    if count < MIN_RUNS:
         return middle, None
     if count <= 50:
         # Exact: the largest k with P(Binomial(n, 1/2) < k) <= 2.5 %.
@@ -70,7 +70,7 @@ class Comparison:
                     _shown(row["a"]),
                     _shown(row["b"]),
                     "%.3f" % row["ratio"],
-                    {True: "overlap", False: "apart", None: "n/a (needs ≥ %d runs)" % LEAST_RUNS}[row["overlap"]],
+                    {True: "overlap", False: "apart", None: "n/a (needs ≥ %d runs)" % MIN_RUNS}[row["overlap"]],
                 ]
             )
         return cells

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ortscope_store::{Entry, Key, KeySources, Recording, Store, StoreError, set_key_sources};
 
 /// Files that are remembered; beyond, the one that was named longest ago is forgotten.
-const MOST_FILES: usize = 64;
+const MAX_FILES: usize = 64;
 
 /// The file that was named last comes first.
 static NAMED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
@@ -32,7 +32,7 @@ pub fn remember(file: &Path) {
     let mut named = named();
     named.retain(|known| *known != file);
     named.insert(0, file);
-    named.truncate(MOST_FILES);
+    named.truncate(MAX_FILES);
 }
 
 /// Where keys are looked for, as by the program: a file, `ORTSCOPE_KEY`, the system's key store.

@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 /// Latencies kept per session, the newest: percentiles are of these.
 const RECENT: usize = 100_000;
 /// Sessions and kinds of marks kept apart; further ones are counted together.
-const MOST_SESSIONS: usize = 4096;
-const MOST_KINDS: usize = 256;
+const MAX_SESSIONS: usize = 4096;
+const MAX_KINDS: usize = 256;
 /// Marks that are kept word for word, the newest.
-const MOST_MARKS: usize = 1000;
+const MAX_MARKS: usize = 1000;
 /// A report names these.
 const PERCENTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99_9", 0.999)];
@@ -128,7 +128,7 @@ impl Session {
         let named: BTreeMap<&str, Option<f64>> = PERCENTILES
             .iter()
             .zip(&computed)
-            .map(|((name, _), percentile)| (*name, percentile.value_nanos.map(ms)))
+            .map(|((name, _), percentile)| (*name, percentile.value_ns.map(ms)))
             .collect();
         let timed = self.count - self.errors - self.profiled;
         let seconds = self.first_ns.map(|first| self.last_ns.saturating_sub(first) as f64 / 1e9);
@@ -155,7 +155,7 @@ impl Session {
 impl Kept {
     fn session(&mut self, id: &Text) -> Option<&mut Session> {
         if !self.sessions.contains_key(id) {
-            if self.sessions.len() >= MOST_SESSIONS {
+            if self.sessions.len() >= MAX_SESSIONS {
                 return None;
             }
             self.sessions.insert(Text::clone(id), Session::default());
@@ -164,10 +164,10 @@ impl Kept {
     }
 
     fn mark(&mut self, row: AnnotationRow) {
-        if self.mark_counts.len() < MOST_KINDS || self.mark_counts.contains_key(&*row.kind) {
+        if self.mark_counts.len() < MAX_KINDS || self.mark_counts.contains_key(&*row.kind) {
             *self.mark_counts.entry(row.kind.to_string()).or_default() += 1;
         }
-        if self.marks.len() >= MOST_MARKS {
+        if self.marks.len() >= MAX_MARKS {
             self.marks.pop_front();
         }
         self.marks.push_back((row.timestamp_ns, row.kind, row.text));
@@ -200,7 +200,7 @@ impl Sink for Live {
             }
             TableId::Operators => {
                 for row in batch.rows::<OperatorRow>().filter(|row| &*row.kind == "operator") {
-                    if kept.operators.len() < MOST_KINDS || kept.operators.contains_key(&*row.op_type) {
+                    if kept.operators.len() < MAX_KINDS || kept.operators.contains_key(&*row.op_type) {
                         let of = kept.operators.entry(row.op_type.to_string()).or_default();
                         *of = (of.0 + 1, of.1 + row.duration_ns);
                     }

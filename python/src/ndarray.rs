@@ -15,9 +15,9 @@ use pyo3::types::PyDict;
 use crate::call::hot::HOT;
 
 /// Numbers that a set of shapes is remembered by; more are cut off, which can only hide a change.
-const MOST_NUMBERS: usize = 64;
+const MAX_NUMBERS: usize = 64;
 /// No array has more dimensions (numpy 2; numpy 1 has 32).
-const MOST_DIMENSIONS: i32 = 64;
+const MAX_DIMENSIONS: i32 = 64;
 /// Stands for a value whose shape is not read.
 const UNKNOWN: i64 = -1;
 
@@ -65,14 +65,14 @@ pub fn learn(py: Python<'_>) {
 #[derive(Debug)]
 pub struct LastShapes {
     used: AtomicUsize,
-    numbers: [AtomicI64; MOST_NUMBERS],
+    numbers: [AtomicI64; MAX_NUMBERS],
 }
 
 impl Default for LastShapes {
     fn default() -> Self {
         // No feed has as many numbers: the first one is new.
         let used = AtomicUsize::new(usize::MAX);
-        Self { used, numbers: [const { AtomicI64::new(0) }; MOST_NUMBERS] }
+        Self { used, numbers: [const { AtomicI64::new(0) }; MAX_NUMBERS] }
     }
 }
 
@@ -118,7 +118,7 @@ pub unsafe fn same_shapes(feed: *mut ffi::PyObject, last: &LastShapes) -> bool {
             known.is_none_or(|known| known.load(Ordering::Relaxed) == number)
         })
     };
-    same && position.min(MOST_NUMBERS) == last.used.load(Ordering::Relaxed)
+    same && position.min(MAX_NUMBERS) == last.used.load(Ordering::Relaxed)
 }
 
 /// Remembers the shapes of a feed. Gives its batch size: the first dimension of the first input, 0 if it has none.
@@ -155,7 +155,7 @@ unsafe fn sizes<'a>(value: *mut ffi::PyObject, array_type: *mut ffi::PyTypeObjec
         let head = &*value.cast::<ArrayHead>();
         match head.dimensions {
             0 => Some(&[]),
-            1..=MOST_DIMENSIONS if !head.sizes.is_null() => {
+            1..=MAX_DIMENSIONS if !head.sizes.is_null() => {
                 Some(std::slice::from_raw_parts(head.sizes, head.dimensions as usize))
             }
             _ => None,

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ortscope_channel::ChannelWriter;
 use ortscope_channel::disk::remove_temporary_file;
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock;
 use ortscope_core::identity::ProcessIdentity;
 use ortscope_sources::programs::{ProgramMessage, SessionNote};
 use pyo3::prelude::*;
@@ -21,7 +21,7 @@ use crate::errors;
 /// Room of each thread's ring: 32,000 inferences, while the reader comes 20 times a second, and sooner when it fills up.
 const RING_BYTES: u64 = 2 << 20;
 /// Sessions are numbered; those beyond share the last number.
-const MOST_SESSIONS: usize = u16::MAX as usize;
+const MAX_SESSIONS: usize = u16::MAX as usize;
 
 /// One directory of rings, below the one that an observer reads.
 #[derive(Debug)]
@@ -71,9 +71,9 @@ pub fn send(py: Python<'_>, message: &ProgramMessage) {
 /// Gives a session its number and tells it, now and whenever a new output begins.
 pub fn register(py: Python<'_>, mut note: SessionNote) -> u16 {
     let mut sessions = lock(&SESSIONS);
-    let number = sessions.len().min(MOST_SESSIONS) as u16;
+    let number = sessions.len().min(MAX_SESSIONS) as u16;
     note.session = number;
-    if sessions.len() < MOST_SESSIONS {
+    if sessions.len() < MAX_SESSIONS {
         sessions.push(Some(note.clone()));
     }
     drop(sessions);
@@ -95,7 +95,7 @@ fn identity() -> ProcessIdentity {
 
 /// A directory for this process that no other one has.
 pub fn directory_below(base: &Path) -> PathBuf {
-    base.join(format!("process-{}-{:x}", std::process::id(), now_nanos()))
+    base.join(format!("process-{}-{:x}", std::process::id(), now_ns()))
 }
 
 fn open(py: Python<'_>, base: &Path, directory: PathBuf) -> PyResult<()> {
@@ -161,7 +161,7 @@ pub fn remove_profile(path: PathBuf) -> PyResult<()> {
 /// The clock of all records.
 #[pyfunction]
 pub fn now_ns() -> u64 {
-    now_nanos()
+    clock::now_ns()
 }
 
 /// Number of the calling thread in records.

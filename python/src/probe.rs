@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use ortscope_channel::{InferenceRecord, Phase};
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use ortscope_sources::programs::{NamedShape, ProgramMessage, SessionNote};
 use pyo3::prelude::*;
 
@@ -15,7 +15,7 @@ use crate::output;
 
 /// Changes of shapes told per session. Beyond, one note says so: a session whose shapes change with every inference
 /// would otherwise write more messages than records.
-const MOST_SHAPE_CHANGES: u32 = 100_000;
+const MAX_SHAPE_CHANGES: u32 = 100_000;
 
 /// Belongs to one session, or to one function that was given a name.
 #[pyclass(frozen, module = "ortscope._native")]
@@ -64,7 +64,7 @@ impl Probe {
         &self,
         py: Python<'_>,
         sequence: u64,
-        (start_nanos, end_nanos): (u64, u64),
+        (start_ns, end_ns): (u64, u64),
         ok: bool,
         context: Context,
     ) {
@@ -74,11 +74,11 @@ impl Probe {
             (false, _) => Phase::Steady,
         };
         let record = InferenceRecord {
-            start_nanos,
-            planned_nanos: start_nanos,
-            copy_in_nanos: 0,
-            run_nanos: end_nanos.saturating_sub(start_nanos),
-            copy_out_nanos: 0,
+            start_ns,
+            planned_ns: start_ns,
+            copy_in_ns: 0,
+            run_ns: end_ns.saturating_sub(start_ns),
+            copy_out_ns: 0,
             sequence,
             batch_size: context.batch_size,
             queue_depth: context.queue_depth,
@@ -102,11 +102,11 @@ impl Probe {
     ) {
         let session = self.number;
         let changes = self.shape_changes.load(Ordering::Relaxed);
-        if changes > MOST_SHAPE_CHANGES {
+        if changes > MAX_SHAPE_CHANGES {
             return;
         }
         self.shape_changes.store(changes + 1, Ordering::Relaxed);
-        if changes == MOST_SHAPE_CHANGES {
+        if changes == MAX_SHAPE_CHANGES {
             let text = format!("session {session} changes its shapes too often: they are told no further");
             output::send(py, &ProgramMessage::Note { timestamp_ns, name: "input_shapes".into(), text });
             return;
@@ -188,7 +188,7 @@ impl Probe {
         let number = output::register(
             py,
             SessionNote {
-                timestamp_ns: now_nanos(),
+                timestamp_ns: now_ns(),
                 session: 0,
                 model_name,
                 execution_providers: providers,
@@ -228,14 +228,14 @@ impl Probe {
 
     /// When the clock was read before a call.
     fn begin(&self) -> u64 {
-        now_nanos()
+        now_ns()
     }
 
     /// Records a call that began at `start_ns`.
     #[pyo3(signature = (start_ns, ok=true, batch_size=0, queue_depth=None))]
     fn end(&self, py: Python<'_>, start_ns: u64, ok: bool, batch_size: u32, queue_depth: Option<u32>) {
         let context = Context { batch_size, queue_depth, profiled: false };
-        self.record(py, self.next(), (start_ns, now_nanos()), ok, context);
+        self.record(py, self.next(), (start_ns, now_ns()), ok, context);
     }
 
     /// Number of the session in this process.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use ortscope_core::batch::Batch;
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use ortscope_core::config::UseCase;
 use ortscope_core::metric::Availability;
 use ortscope_core::pipeline::Source as _;
@@ -23,13 +23,13 @@ use serde_json::{Map, Value, json};
 use crate::{errors, etw};
 
 /// Ended processes whose last sample is kept.
-const MOST_PROCESSES: usize = 16_384;
+const MAX_PROCESSES: usize = 16_384;
 /// Reasons and notes that are kept.
-const MOST_NOTES: usize = 100;
+const MAX_NOTES: usize = 100;
 /// Processes that have ended and are still told of, the last ones.
-const MOST_ENDED: usize = 100;
+const MAX_ENDED: usize = 100;
 
-const EVENT_WINDOW_NANOS: u64 = 100_000_000;
+const EVENT_WINDOW_NS: u64 = 100_000_000;
 
 type Identity = (u64, u64);
 
@@ -52,7 +52,7 @@ struct Kept {
     events: HashMap<u64, EventUse>,
 }
 
-/// CPU use of a process from kernel events, in windows of [`EVENT_WINDOW_NANOS`].
+/// CPU use of a process from kernel events, in windows of [`EVENT_WINDOW_NS`].
 #[derive(Debug, Default)]
 struct EventUse {
     window_from_ns: u64,
@@ -308,14 +308,14 @@ impl Kept {
     /// The kernel told what a process used of a millisecond.
     fn milli(&mut self, milli: &ProcessMilli) {
         let pid = u64::from(milli.pid);
-        if self.events.len() >= MOST_PROCESSES && !self.events.contains_key(&pid) {
+        if self.events.len() >= MAX_PROCESSES && !self.events.contains_key(&pid) {
             return;
         }
         let of = self.events.entry(pid).or_default();
         let since = milli.from_ns.saturating_sub(of.window_from_ns);
         if of.window_from_ns == 0 {
             of.window_from_ns = milli.from_ns;
-        } else if since >= EVENT_WINDOW_NANOS {
+        } else if since >= EVENT_WINDOW_NS {
             of.percent = Some(of.used_ns as f64 / since as f64 * 100.0);
             of.window_from_ns = milli.from_ns;
             of.used_ns = 0;
@@ -328,7 +328,7 @@ impl Kept {
     fn event_percent(&self, pid: u64) -> Option<f64> {
         let of = self.events.get(&pid)?;
         match of.idle_since_ns {
-            Some(since) if now_nanos().saturating_sub(since) > 3 * EVENT_WINDOW_NANOS => Some(0.0),
+            Some(since) if now_ns().saturating_sub(since) > 3 * EVENT_WINDOW_NS => Some(0.0),
             _ => of.percent,
         }
     }
@@ -350,7 +350,7 @@ impl Kept {
         if self.facts.get(&identity).is_some_and(|facts| &*facts.event == "exited") {
             // Taken before it ended, told of after.
             self.keep_ended(identity, (row.clone(), percent));
-        } else if self.latest.len() < MOST_PROCESSES || self.latest.contains_key(&identity) {
+        } else if self.latest.len() < MAX_PROCESSES || self.latest.contains_key(&identity) {
             self.latest.insert(identity, (row.clone(), percent));
         }
         if self.fresh.len() >= self.room {
@@ -362,7 +362,7 @@ impl Kept {
 
     fn keep_ended(&mut self, identity: Identity, last: (ProcessSampleRow, Option<f64>)) {
         self.ended.retain(|(known, _)| *known != identity);
-        if self.ended.len() >= MOST_ENDED {
+        if self.ended.len() >= MAX_ENDED {
             self.ended.pop_front();
         }
         self.ended.push_back((identity, last));
@@ -385,7 +385,7 @@ impl Sink for Samples {
                     if exited && let Some(last) = kept.latest.remove(&identity) {
                         kept.keep_ended(identity, last);
                     }
-                    if kept.facts.len() < MOST_PROCESSES || kept.facts.contains_key(&identity) {
+                    if kept.facts.len() < MAX_PROCESSES || kept.facts.contains_key(&identity) {
                         kept.facts.insert(identity, row);
                     }
                 }
@@ -393,7 +393,7 @@ impl Sink for Samples {
             TableId::SystemSamples => kept.system = batch.rows::<SystemSampleRow>().last(),
             TableId::Unavailability => {
                 for row in batch.rows::<UnavailabilityRow>() {
-                    if kept.unavailable.len() < MOST_NOTES {
+                    if kept.unavailable.len() < MAX_NOTES {
                         let hint = row.hint.map(|hint| hint.to_string());
                         kept.unavailable.insert(row.track.to_string(), (row.reason.to_string(), hint));
                     }
@@ -401,7 +401,7 @@ impl Sink for Samples {
             }
             TableId::Annotations => {
                 for row in batch.rows::<AnnotationRow>() {
-                    if kept.notes.len() >= MOST_NOTES {
+                    if kept.notes.len() >= MAX_NOTES {
                         kept.notes.pop_front();
                     }
                     kept.notes.push_back(row.text.to_string());

@@ -17,10 +17,10 @@ const MEGABYTE: f64 = 1e6;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BatchPoint {
     pub batch: u64,
-    pub p50_nanos: u64,
+    pub p50_ns: u64,
     /// Peak memory; `None` when it could not be measured.
     pub memory_bytes: Option<u64>,
-    /// Runs behind `p50_nanos`.
+    /// Runs behind `p50_ns`.
     pub runs: u64,
 }
 
@@ -74,9 +74,9 @@ pub struct MemoryFit {
 /// Analyses a sweep. Points with batch 0 or latency 0 say nothing and are left out.
 pub fn batch_sweep(points: &[BatchPoint]) -> BatchSweep {
     let mut points: Vec<BatchPoint> =
-        points.iter().copied().filter(|point| point.batch > 0 && point.p50_nanos > 0).collect();
+        points.iter().copied().filter(|point| point.batch > 0 && point.p50_ns > 0).collect();
     points.sort_by_key(|point| point.batch);
-    let rate = |point: &BatchPoint| point.batch as f64 * 1e9 / point.p50_nanos as f64;
+    let rate = |point: &BatchPoint| point.batch as f64 * 1e9 / point.p50_ns as f64;
     let best =
         points.iter().copied().reduce(|best, point| if rate(&point) > rate(&best) { point } else { best });
     let best_rate = best.map_or(0.0, |best| rate(&best));
@@ -91,8 +91,8 @@ pub fn batch_sweep(points: &[BatchPoint]) -> BatchSweep {
             .map(|point| BatchRow {
                 batch: point.batch,
                 runs: point.runs,
-                latency_ms: ms(point.p50_nanos as f64),
-                per_sample_ms: ms(point.p50_nanos as f64) / point.batch as f64,
+                latency_ms: ms(point.p50_ns as f64),
+                per_sample_ms: ms(point.p50_ns as f64) / point.batch as f64,
                 samples_per_second: rate(point),
                 share_of_best: rate(point) / best_rate,
                 samples_per_mb: point
@@ -106,7 +106,7 @@ pub fn batch_sweep(points: &[BatchPoint]) -> BatchSweep {
 
 fn fit(points: &[BatchPoint]) -> Option<BatchFit> {
     let coordinates: Vec<(f64, f64)> =
-        points.iter().map(|point| (point.batch as f64, ms(point.p50_nanos as f64))).collect();
+        points.iter().map(|point| (point.batch as f64, ms(point.p50_ns as f64))).collect();
     let line = theil_sen(&coordinates)?;
     let residual =
         |(batch, latency): &(f64, f64)| ((line.intercept + line.slope * batch - latency) / latency).abs();
@@ -136,8 +136,8 @@ fn memory_fit(points: &[BatchPoint]) -> Option<MemoryFit> {
 mod tests {
     use super::*;
 
-    fn point(batch: u64, p50_nanos: u64) -> BatchPoint {
-        BatchPoint { batch, p50_nanos, memory_bytes: Some(100_000_000 + batch * 1_000_000), runs: 100 }
+    fn point(batch: u64, p50_ns: u64) -> BatchPoint {
+        BatchPoint { batch, p50_ns, memory_bytes: Some(100_000_000 + batch * 1_000_000), runs: 100 }
     }
 
     #[test]

@@ -10,38 +10,38 @@ use crate::order::quantile_sorted_f64;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ClockCost {
     /// Smallest step seen that is not zero; `None` when the clock never moved between two reads.
-    pub resolution_nanos: Option<u64>,
+    pub resolution_ns: Option<u64>,
     /// Median time between two reads in a row: what one read costs.
-    pub cost_nanos: f64,
+    pub cost_ns: f64,
     /// The larger of the two: by this much a single measurement can be off.
-    pub noise_nanos: f64,
+    pub noise_ns: f64,
     /// Pairs of reads behind the figures.
     pub reads: usize,
 }
 
 /// Resolution and cost from the differences of back-to-back reads; `None` when there are none.
-pub fn clock_cost(deltas_nanos: &[u64]) -> Option<ClockCost> {
-    let mut sorted = deltas_nanos.to_vec();
+pub fn clock_cost(deltas_ns: &[u64]) -> Option<ClockCost> {
+    let mut sorted = deltas_ns.to_vec();
     sorted.sort_unstable();
-    let cost_nanos = quantile_sorted_f64(&sorted, 0.5)?;
-    let resolution_nanos = sorted.iter().copied().find(|delta| *delta > 0);
-    let noise_nanos = resolution_nanos.map_or(0.0, |step| step as f64).max(cost_nanos);
-    Some(ClockCost { resolution_nanos, cost_nanos, noise_nanos, reads: sorted.len() })
+    let cost_ns = quantile_sorted_f64(&sorted, 0.5)?;
+    let resolution_ns = sorted.iter().copied().find(|delta| *delta > 0);
+    let noise_ns = resolution_ns.map_or(0.0, |step| step as f64).max(cost_ns);
+    Some(ClockCost { resolution_ns, cost_ns, noise_ns, reads: sorted.len() })
 }
 
-/// How many significant digits of `value_nanos` may be shown: the last one must stand for at least twice the noise.
+/// How many significant digits of `value_ns` may be shown: the last one must stand for at least twice the noise.
 /// 0 means that the value drowns in the noise; without noise all 17 digits of a double may be shown.
-pub fn digits_for(value_nanos: f64, noise_nanos: f64) -> u32 {
+pub fn digits_for(value_ns: f64, noise_ns: f64) -> u32 {
     const DIGITS_OF_A_DOUBLE: f64 = 17.0;
-    let value = value_nanos.abs();
+    let value = value_ns.abs();
     if !(value.is_finite() && value > 0.0) {
         return 0;
     }
-    if noise_nanos.is_nan() || noise_nanos <= 0.0 {
+    if noise_ns.is_nan() || noise_ns <= 0.0 {
         return DIGITS_OF_A_DOUBLE as u32;
     }
     let leading = value.log10().floor();
-    let last_shown = (2.0 * noise_nanos).log10().ceil();
+    let last_shown = (2.0 * noise_ns).log10().ceil();
     // Casting saturates: an infinite noise shows no digit.
     (leading - last_shown + 1.0).clamp(0.0, DIGITS_OF_A_DOUBLE) as u32
 }
@@ -53,15 +53,12 @@ mod tests {
     #[test]
     fn a_windows_and_a_linux_clock() {
         let linux = clock_cost(&[19, 20, 21, 20, 20, 900]).unwrap();
-        assert_eq!((linux.resolution_nanos, linux.cost_nanos, linux.noise_nanos), (Some(19), 20.0, 20.0));
+        assert_eq!((linux.resolution_ns, linux.cost_ns, linux.noise_ns), (Some(19), 20.0, 20.0));
         // QueryPerformanceCounter at 10 MHz: most reads see the same tick.
         let windows = clock_cost(&[0, 0, 0, 100, 0, 0, 100]).unwrap();
-        assert_eq!(
-            (windows.resolution_nanos, windows.cost_nanos, windows.noise_nanos),
-            (Some(100), 0.0, 100.0)
-        );
+        assert_eq!((windows.resolution_ns, windows.cost_ns, windows.noise_ns), (Some(100), 0.0, 100.0));
         assert_eq!(clock_cost(&[]), None);
-        assert_eq!(clock_cost(&[0, 0]).unwrap().resolution_nanos, None);
+        assert_eq!(clock_cost(&[0, 0]).unwrap().resolution_ns, None);
     }
 
     #[test]

@@ -1,17 +1,17 @@
 //! What devices did around an inference: samples joined to inferences on the one clock.
 //!
-//! A reading belongs to an inference if it was taken during it or within [`WINDOW_NANOS`] of it. Utilisation and power are
+//! A reading belongs to an inference if it was taken during it or within [`WINDOW_NS`] of it. Utilisation and power are
 //! means of the time since the reading before: such a reading belongs to the inferences of that time, and says how long
 //! it was. What was read earlier or later says nothing about an inference, and then there is no value.
 
 use serde::Serialize;
 
 /// The farthest a reading may be from an inference.
-pub const WINDOW_NANOS: u64 = 100_000_000;
+pub const WINDOW_NS: u64 = 100_000_000;
 /// A mean of a longer time than this describes no inference.
-const LONGEST_MEAN_NANOS: u64 = 2_000_000_000;
+const MAX_MEAN_NS: u64 = 2_000_000_000;
 /// Of a stretch of time, what must have been watched before its busy time is told.
-const LEAST_WATCHED: f64 = 0.9;
+const MIN_WATCHED: f64 = 0.9;
 
 /// Readings of one metric of one device, in the order of time.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -108,7 +108,7 @@ fn mean(readings: &[(u64, f64)], start_ns: u64, end_ns: u64) -> Option<Joined> {
         }
         let length = at_ns.saturating_sub(since_ns);
         let (from, to) = (since_ns.max(start_ns), at_ns.min(end_ns));
-        if from > to || length == 0 || length > LONGEST_MEAN_NANOS || !value.is_finite() {
+        if from > to || length == 0 || length > MAX_MEAN_NS || !value.is_finite() {
             continue;
         }
         // An inference of no length lies in one time all the same.
@@ -133,7 +133,7 @@ fn belonging(readings: &[(u64, f64)], start_ns: u64, end_ns: u64) -> Option<(&[(
     }
     let nearest = [from.checked_sub(1), Some(from)].into_iter().flatten().filter(|at| *at < readings.len());
     let away = |at: usize| distance(readings[at].0, start_ns, end_ns);
-    let at = nearest.min_by_key(|at| away(*at)).filter(|at| away(*at) <= WINDOW_NANOS)?;
+    let at = nearest.min_by_key(|at| away(*at)).filter(|at| away(*at) <= WINDOW_NS)?;
     Some((readings.get(at..=at)?, away(at)))
 }
 
@@ -156,7 +156,7 @@ fn increase(readings: &[(u64, f64)], start_ns: u64, end_ns: u64) -> Option<Joine
     let (first, last) = (readings.get(before)?, readings.get(behind)?);
     let distance_ns = distance(first.0, start_ns, end_ns).max(distance(last.0, start_ns, end_ns));
     // A counter that runs backwards was set back: what it counted in between is not known.
-    (distance_ns <= WINDOW_NANOS && last.1 >= first.1).then_some(Joined {
+    (distance_ns <= WINDOW_NS && last.1 >= first.1).then_some(Joined {
         value: last.1 - first.1,
         distance_ns,
         mean_of_ns: None,
@@ -170,14 +170,14 @@ pub fn busy_ns(utilisation: &[(u64, f64)], start_ns: u64, end_ns: u64) -> Option
     for pair in utilisation.windows(2) {
         let [(since_ns, _), (at_ns, value)] = *pair else { continue };
         let (from, to) = (since_ns.max(start_ns), at_ns.min(end_ns));
-        if to > from && value.is_finite() && at_ns - since_ns <= LONGEST_MEAN_NANOS {
+        if to > from && value.is_finite() && at_ns - since_ns <= MAX_MEAN_NS {
             busy += value.clamp(0.0, 1.0) * (to - from) as f64;
             watched += (to - from) as f64;
         }
     }
     let all = end_ns.checked_sub(start_ns).filter(|ns| *ns > 0)? as f64;
     // What was not seen was as the rest.
-    (watched >= LEAST_WATCHED * all).then(|| (busy / watched * all) as u64)
+    (watched >= MIN_WATCHED * all).then(|| (busy / watched * all) as u64)
 }
 
 #[cfg(test)]

@@ -7,14 +7,14 @@
 use serde::{Deserialize, Serialize};
 
 use crate::hodges_lehmann::signed_rank_bounds;
-use crate::order::{ln_nanos, median_in_place};
+use crate::order::{ln_ns, median_in_place};
 
 /// Blocks per half: ten differences allow bounds at 97.5 % and leave each block long.
 const BLOCKS: usize = 10;
 /// Error of each bound.
 const ALPHA: f64 = 0.025;
 /// Runs of a block that are looked at; a median needs no more, and a million runs stay cheap.
-const MOST_RUNS_PER_BLOCK: usize = 4096;
+const MAX_RUNS_PER_BLOCK: usize = 4096;
 
 /// The relative change from the first to the second half: 0.02 is 2 % slower.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -53,12 +53,12 @@ pub fn drift_between_halves(in_time_order: &[u64]) -> Option<Drift> {
 }
 
 fn block_medians(runs: &[u64], block: usize) -> Vec<f64> {
-    let step = block.div_ceil(MOST_RUNS_PER_BLOCK).max(1);
+    let step = block.div_ceil(MAX_RUNS_PER_BLOCK).max(1);
     let mut logs = Vec::with_capacity(block / step + 1);
     runs.chunks_exact(block)
         .filter_map(|runs| {
             logs.clear();
-            logs.extend(runs.iter().step_by(step).map(|nanos| ln_nanos(*nanos)));
+            logs.extend(runs.iter().step_by(step).map(|nanos| ln_ns(*nanos)));
             median_in_place(&mut logs)
         })
         .collect()

@@ -10,14 +10,14 @@ use crate::percentile::{Percentile, percentiles};
 use crate::theil_sen::theil_sen;
 
 /// Positions are grouped into at most this many steps for the slope.
-const MOST_STEPS: usize = 200;
+const MAX_STEPS: usize = 200;
 
 /// One generated sequence: when the request was made and when each token was there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sequence {
-    pub start_nanos: u64,
+    pub start_ns: u64,
     /// Ascending.
-    pub token_nanos: Vec<u64>,
+    pub token_ns: Vec<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -43,13 +43,13 @@ const PERCENTILES: [f64; 3] = [0.5, 0.9, 0.99];
 /// Summarises generated sequences. Sequences without a token are left out.
 pub fn summarize_generation(sequences: &[Sequence]) -> Generation {
     let sequences: Vec<&Sequence> =
-        sequences.iter().filter(|sequence| !sequence.token_nanos.is_empty()).collect();
+        sequences.iter().filter(|sequence| !sequence.token_ns.is_empty()).collect();
     let first: Vec<u64> = sequences.iter().filter_map(|sequence| first_token(sequence)).collect();
-    let gaps: Vec<Vec<u64>> = sequences.iter().map(|sequence| gaps(&sequence.token_nanos)).collect();
+    let gaps: Vec<Vec<u64>> = sequences.iter().map(|sequence| gaps(&sequence.token_ns)).collect();
     let between: Vec<u64> = gaps.iter().flatten().copied().collect();
     let decoding: f64 = between.iter().map(|nanos| *nanos as f64).sum();
     let prefill: f64 = first.iter().map(|nanos| *nanos as f64).sum();
-    let tokens: u64 = sequences.iter().map(|sequence| sequence.token_nanos.len() as u64).sum();
+    let tokens: u64 = sequences.iter().map(|sequence| sequence.token_ns.len() as u64).sum();
     let rate = |tokens: f64, nanos: f64| (nanos > 0.0 && tokens > 0.0).then(|| tokens * 1e9 / nanos);
     let mut first_values: Vec<f64> = first.iter().map(|nanos| *nanos as f64).collect();
     Generation {
@@ -65,17 +65,17 @@ pub fn summarize_generation(sequences: &[Sequence]) -> Generation {
 }
 
 fn first_token(sequence: &Sequence) -> Option<u64> {
-    Some(sequence.token_nanos.first()?.saturating_sub(sequence.start_nanos))
+    Some(sequence.token_ns.first()?.saturating_sub(sequence.start_ns))
 }
 
-fn gaps(token_nanos: &[u64]) -> Vec<u64> {
-    token_nanos.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect()
+fn gaps(token_ns: &[u64]) -> Vec<u64> {
+    token_ns.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect()
 }
 
 /// Slope through the medians of steps of positions, over all sequences that reach them.
 fn growth(gaps: &[Vec<u64>]) -> Option<f64> {
     let longest = gaps.iter().map(Vec::len).max()?;
-    let step = longest.div_ceil(MOST_STEPS).max(1);
+    let step = longest.div_ceil(MAX_STEPS).max(1);
     let mut points = Vec::new();
     for begin in (0..longest).step_by(step) {
         let end = begin + step;
@@ -100,14 +100,14 @@ mod tests {
     use super::*;
 
     /// 50 ms to the first token, then 10 ms + 1 µs per position.
-    fn sequence(start_nanos: u64, tokens: u64) -> Sequence {
-        let mut now = start_nanos + 50_000_000;
-        let mut token_nanos = vec![now];
+    fn sequence(start_ns: u64, tokens: u64) -> Sequence {
+        let mut now = start_ns + 50_000_000;
+        let mut token_ns = vec![now];
         for position in 0..tokens - 1 {
             now += 10_000_000 + position * 1000;
-            token_nanos.push(now);
+            token_ns.push(now);
         }
-        Sequence { start_nanos, token_nanos }
+        Sequence { start_ns, token_ns }
     }
 
     #[test]
@@ -116,7 +116,7 @@ mod tests {
         let generation = summarize_generation(&sequences);
         assert_eq!((generation.sequences, generation.tokens), (10, 5010));
         assert_eq!(generation.first_token_median_ms, Some(50.0));
-        assert_eq!(generation.first_token[0].value_nanos, Some(50_000_000));
+        assert_eq!(generation.first_token[0].value_ns, Some(50_000_000));
         assert!((generation.growth_ms_per_100_tokens.unwrap() - 0.1).abs() < 1e-6);
         // Mean step 10.2495 ms.
         assert!((generation.decode_tokens_per_second.unwrap() - 1000.0 / 10.2495).abs() < 1e-6);
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn no_token_is_no_number() {
-        let empty = Sequence { start_nanos: 5, token_nanos: Vec::new() };
+        let empty = Sequence { start_ns: 5, token_ns: Vec::new() };
         let generation = summarize_generation(&[empty]);
         assert_eq!((generation.sequences, generation.first_token_median_ms), (0, None));
         assert_eq!((generation.decode_tokens_per_second, generation.growth_ms_per_100_tokens), (None, None));

@@ -6,9 +6,9 @@
 //! window to window, per inference, gets a Hodges-Lehmann estimate with exact signed-rank bounds. Testing the steps
 //! instead of fitting a line keeps the error right for memory that wanders like a random walk, which fools a regression.
 //!
-//! It is called a leak only when the lower bound (wrong once in a thousand) is above [`SMALLEST_LEAK`], the growth of the
+//! It is called a leak only when the lower bound (wrong once in a thousand) is above [`MIN_LEAK`], the growth of the
 //! later half alone is proved too and does not fade within it (so it is no settling), and it adds up to more than
-//! [`SMALLEST_GROWTH`]. Settling that takes longer than the whole series looks like a leak: only a longer series tells.
+//! [`MIN_GROWTH`]. Settling that takes longer than the whole series looks like a leak: only a longer series tells.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ use crate::hodges_lehmann::signed_rank_bounds;
 use crate::order::median_in_place;
 
 /// Windows of a long series, and of the shortest that is judged.
-const MOST_WINDOWS: usize = 20;
+const MAX_WINDOWS: usize = 20;
 const FEWEST_WINDOWS: usize = 12;
 /// Share of the inferences in which memory may settle.
 const SETTLING: f64 = 0.2;
@@ -27,11 +27,11 @@ const LATER_ALPHA: f64 = 0.02;
 /// Growth of the last quarter over that of the quarter before it, below which it fades: a leak does not.
 const FADING: f64 = 0.5;
 /// Bytes per inference below which growth is no leak worth the name: a page in four thousand inferences.
-pub const SMALLEST_LEAK: f64 = 1.0;
+pub const MIN_LEAK: f64 = 1.0;
 /// The step in which resident memory is counted.
 const PAGE_BYTES: f64 = 4096.0;
 /// Growth in all below which nobody should be alarmed.
-pub const SMALLEST_GROWTH: f64 = 256.0 * 1024.0;
+pub const MIN_GROWTH: f64 = 256.0 * 1024.0;
 /// Share of the growth that an arena must explain to be named as its place.
 const ARENA_SHARE: f64 = 0.5;
 
@@ -199,10 +199,10 @@ pub fn detect_leak(points: &[MemoryPoint]) -> LeakReport {
     let (_, late) = steps.split_at(steps.len() / 2);
     let later = signed_rank_bounds(late, LATER_ALPHA).and_then(|bounds| bounds.low);
     let low = bounds.and_then(|bounds| bounds.low);
-    let leaks = low.is_some_and(|low| low > SMALLEST_LEAK)
+    let leaks = low.is_some_and(|low| low > MIN_LEAK)
         && later.is_some_and(|low| low > 0.0)
         && !fades(late)
-        && growth > SMALLEST_GROWTH;
+        && growth > MIN_GROWTH;
     let arena_growth = first
         .arena
         .zip(last.arena)
@@ -241,7 +241,7 @@ pub struct Growth {
 /// matter. Each window is compared with the one half of the series later (Theil's incomplete method), so that what rises and
 /// falls again, as a file in memory that is filled and given back, is no trend. `None` for a series that is too short.
 pub fn growth(points: &[(f64, f64)]) -> Option<Growth> {
-    let length = points.len() / MOST_WINDOWS;
+    let length = points.len() / MAX_WINDOWS;
     if length < 2 {
         return None;
     }
@@ -249,7 +249,7 @@ pub fn growth(points: &[(f64, f64)]) -> Option<Growth> {
         let x = window.iter().map(|point| point.0).sum::<f64>() / window.len() as f64;
         (x, window.iter().map(|point| point.1).fold(f64::INFINITY, f64::min))
     };
-    let floors: Vec<(f64, f64)> = points.chunks_exact(length).take(MOST_WINDOWS).map(floor).collect();
+    let floors: Vec<(f64, f64)> = points.chunks_exact(length).take(MAX_WINDOWS).map(floor).collect();
     let (early, late) = floors.split_at(floors.len() / 2);
     let slope = |(early, late): (&(f64, f64), &(f64, f64))| (late.1 - early.1) / (late.0 - early.0);
     let slopes: Vec<f64> = early.iter().zip(late).map(slope).collect();
@@ -339,7 +339,7 @@ fn windows(points: &[MemoryPoint]) -> (Vec<MemoryPoint>, Vec<ArenaWindow>) {
     let span = last.inferences.saturating_sub(first.inferences);
     let begin = first.inferences + (span as f64 * SETTLING) as u64;
     let kept: Vec<&MemoryPoint> = points.iter().filter(|point| point.inferences >= begin).collect();
-    let number = (kept.len() / 2).clamp(FEWEST_WINDOWS, MOST_WINDOWS) as u64;
+    let number = (kept.len() / 2).clamp(FEWEST_WINDOWS, MAX_WINDOWS) as u64;
     let width = (last.inferences.saturating_sub(begin) / number).max(1);
     let mut lowest: Vec<Option<MemoryPoint>> = vec![None; number as usize];
     let mut fullest: Vec<Option<ArenaWindow>> = vec![None; number as usize];

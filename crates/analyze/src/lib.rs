@@ -54,7 +54,7 @@ pub mod throughput;
 pub mod verdict;
 pub mod warmup;
 
-pub use order::median_nanos;
+pub use order::median_ns;
 pub use percentile::{Percentile, percentiles};
 pub use stop::{StopReason, StopRule};
 pub use summary::{LatencySummary, SummaryOptions, summarize};

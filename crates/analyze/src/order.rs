@@ -44,14 +44,14 @@ pub(crate) fn median_in_place(values: &mut [f64]) -> Option<f64> {
 
 /// The median of durations; of an even number the middle of both middle ones, because of two runs the faster one says too
 /// little. `None` when there are none.
-pub fn median_nanos(values: impl IntoIterator<Item = u64>) -> Option<f64> {
+pub fn median_ns(values: impl IntoIterator<Item = u64>) -> Option<f64> {
     let mut values: Vec<u64> = values.into_iter().collect();
     values.sort_unstable();
     quantile_sorted_f64(&values, 0.5)
 }
 
 /// Natural logarithm of a latency. Zero, which a coarse clock can produce, counts as one nanosecond.
-pub(crate) fn ln_nanos(nanos: u64) -> f64 {
+pub(crate) fn ln_ns(nanos: u64) -> f64 {
     (nanos.max(1) as f64).ln()
 }
 
@@ -76,9 +76,9 @@ mod tests {
         assert_eq!(median_in_place(&mut [3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median_in_place(&mut [4.0, 1.0, 2.0, 3.0]), Some(2.5));
         assert_eq!(median_in_place(&mut []), None);
-        assert_eq!(median_nanos([]), None);
-        assert_eq!(median_nanos([7]), Some(7.0));
-        assert_eq!(median_nanos([8, 3]), Some(5.5));
-        assert_eq!(median_nanos([9, 1, 4]), Some(4.0));
+        assert_eq!(median_ns([]), None);
+        assert_eq!(median_ns([7]), Some(7.0));
+        assert_eq!(median_ns([8, 3]), Some(5.5));
+        assert_eq!(median_ns([9, 1, 4]), Some(4.0));
     }
 }

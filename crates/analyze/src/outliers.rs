@@ -17,11 +17,11 @@ use crate::order::{ms, quantile_sorted, quantile_sorted_f64};
 /// Ten deviations of a normal distribution, in units of its MAD.
 const LIMIT_IN_MAD: f64 = 14.826;
 /// Deviation, relative to the median, below which nothing is an outlier.
-const LEAST_RELATIVE: f64 = 0.01;
+const MIN_RELATIVE: f64 = 0.01;
 /// Share of independent neighbours that may look like a burst.
 const CHANCE_NEIGHBOURS: f64 = 0.1;
 /// Longest distance, in runs, between two outliers of one burst.
-const LONGEST_GAP: f64 = 100.0;
+const MAX_GAP: f64 = 100.0;
 /// Outliers change the result when they take this share of the time ...
 const TIME_LIMIT: f64 = 0.05;
 /// ... or move p50 by this much.
@@ -90,7 +90,7 @@ pub(crate) fn median_absolute_deviation(sorted: &[u64], median: f64) -> f64 {
 
 /// Finds the outliers of a series; `sorted` holds the same runs in ascending order.
 pub(crate) fn find_outliers(in_time_order: &[u64], sorted: &[u64], median: f64, mad: f64) -> Outliers {
-    let limit = (LIMIT_IN_MAD * mad).max(LEAST_RELATIVE * median);
+    let limit = (LIMIT_IN_MAD * mad).max(MIN_RELATIVE * median);
     let is_outlier = |nanos: u64| (nanos as f64 - median).abs() > limit;
     let indices: Vec<usize> = in_time_order
         .iter()
@@ -140,7 +140,7 @@ impl Bursts {
         if indices.len() < 2 {
             return Self { groups: 0, members: 0, clustered: false };
         }
-        let longest = (CHANCE_NEIGHBOURS / share).floor().clamp(1.0, LONGEST_GAP);
+        let longest = (CHANCE_NEIGHBOURS / share).floor().clamp(1.0, MAX_GAP);
         let close: Vec<bool> = indices.windows(2).map(|pair| (pair[1] - pair[0]) as f64 <= longest).collect();
         let sizes = close.split(|close| !close).map(|group| group.len() + 1).filter(|size| *size > 1);
         let (groups, members) = sizes.fold((0, 0), |(groups, members), size| (groups + 1, members + size));

@@ -35,12 +35,12 @@ pub struct Percentile {
     /// The quantile, 0 to 1: 0.99 is p99.
     pub p: f64,
     /// The estimate; `None` when fewer than `needs_runs` runs were measured.
-    pub value_nanos: Option<u64>,
+    pub value_ns: Option<u64>,
     /// Lower end of the 95 % interval.
-    pub low_nanos: Option<u64>,
+    pub low_ns: Option<u64>,
     /// Upper end of the 95 % interval; `None`, as the estimate, when too few runs bound it. Where the normal rank lies
     /// beyond the last sample although the runs suffice, the largest sample is the bound.
-    pub high_nanos: Option<u64>,
+    pub high_ns: Option<u64>,
     /// How many consecutive runs are worth one independent run; 1 for independent ones.
     pub noise_factor: f64,
     /// Runs needed for a finite upper bound at this noise.
@@ -50,7 +50,7 @@ pub struct Percentile {
 impl Percentile {
     /// Half the width of the interval over the estimate, 0.01 for ±1 %; `None` without a finite interval.
     pub fn relative_half_width(&self) -> Option<f64> {
-        let (value, low, high) = (self.value_nanos?, self.low_nanos?, self.high_nanos?);
+        let (value, low, high) = (self.value_ns?, self.low_ns?, self.high_ns?);
         if value == 0 {
             return (low == high).then_some(0.0);
         }
@@ -60,7 +60,7 @@ impl Percentile {
     /// Whether the two intervals share a value; an unknown end excludes nothing.
     pub fn overlaps(&self, other: &Self) -> bool {
         let below = |high: Option<u64>, low: Option<u64>| high.zip(low).is_some_and(|(high, low)| high < low);
-        !below(self.high_nanos, other.low_nanos) && !below(other.high_nanos, self.low_nanos)
+        !below(self.high_ns, other.low_ns) && !below(other.high_ns, self.low_ns)
     }
 }
 
@@ -84,22 +84,16 @@ fn percentile_of_sorted(in_time_order: &[u64], sorted: &[u64], p: f64) -> Percen
         Noise::of_exceedance(in_time_order, value, p).at_least(Noise::further_out(in_time_order, sorted, p))
     });
     let needs_runs = runs_needed(p, noise.factor);
-    let unknown = Percentile {
-        p,
-        value_nanos: None,
-        low_nanos: None,
-        high_nanos: None,
-        noise_factor: noise.factor,
-        needs_runs,
-    };
+    let unknown =
+        Percentile { p, value_ns: None, low_ns: None, high_ns: None, noise_factor: noise.factor, needs_runs };
     let Some(value) = estimate.filter(|_| n as u64 >= needs_runs) else {
         return unknown;
     };
     let ranks = Ranks::new(n, p, &noise);
     Percentile {
-        value_nanos: Some(value),
-        low_nanos: Some(sorted[ranks.low.min(n - 1)].min(value)),
-        high_nanos: Some(sorted[ranks.high.min(n - 1)].max(value)),
+        value_ns: Some(value),
+        low_ns: Some(sorted[ranks.low.min(n - 1)].min(value)),
+        high_ns: Some(sorted[ranks.high.min(n - 1)].max(value)),
         ..unknown
     }
 }

@@ -101,7 +101,7 @@ pub fn recommend(rows: &[SettingsRow], goal: Goal) -> Recommendation {
     let ranked = |index: &usize| Ranked {
         index: *index,
         label: rows[*index].label.clone(),
-        p50_ms: sweep.p50_nanos(*index).map(|nanos| ms(nanos as f64)),
+        p50_ms: sweep.p50_ns(*index).map(|nanos| ms(nanos as f64)),
         throughput_per_second: rows[*index].throughput_per_second,
         speed_up: sweep.speed_up(*index),
         within_noise_of_best: equals.contains(index),
@@ -123,8 +123,8 @@ struct Sweep<'a> {
 }
 
 impl Sweep<'_> {
-    fn p50_nanos(&self, index: usize) -> Option<u64> {
-        self.rows[index].p50.as_ref()?.value_nanos
+    fn p50_ns(&self, index: usize) -> Option<u64> {
+        self.rows[index].p50.as_ref()?.value_ns
     }
 
     /// Larger is better; `None` for a row that failed or says nothing about the goal.
@@ -132,7 +132,7 @@ impl Sweep<'_> {
         let row = &self.rows[index];
         let speed = match self.goal {
             _ if row.failed.is_some() => None,
-            Goal::Latency => self.p50_nanos(index).map(|nanos| 1e9 / nanos.max(1) as f64),
+            Goal::Latency => self.p50_ns(index).map(|nanos| 1e9 / nanos.max(1) as f64),
             Goal::Throughput => row.throughput_per_second,
         };
         speed.filter(|speed| speed.is_finite() && *speed > 0.0)
@@ -201,8 +201,8 @@ impl Sweep<'_> {
         };
         Some(SpeedUp {
             ratio,
-            low: quotient(base.low_nanos, row.high_nanos),
-            high: quotient(base.high_nanos, row.low_nanos),
+            low: quotient(base.low_ns, row.high_ns),
+            high: quotient(base.high_ns, row.low_ns),
         })
     }
 

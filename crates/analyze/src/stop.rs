@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::percentile::{Noise, percentiles_of_sorted, runs_needed};
 
 /// Runs looked at per check.
-const MOST_RUNS: usize = 32_768;
+const MAX_RUNS: usize = 32_768;
 /// Fewest batches behind a noise factor; at a billion runs this is what bounds the cost.
 const FEWEST_BATCHES: usize = 16;
 /// Runs before the first look: the noise factor of fewer runs is itself noise.
@@ -78,10 +78,10 @@ impl StopRule {
         Self { precision: Some(precision), ..Self::default() }
     }
 
-    /// Whether to stop now. `latencies_in_time_order` are the runs after the warm-up, `elapsed_nanos` the time since
+    /// Whether to stop now. `latencies_in_time_order` are the runs after the warm-up, `elapsed_ns` the time since
     /// the first of them began.
-    pub fn check(&self, latencies_in_time_order: &[u64], elapsed_nanos: u64) -> Option<StopReason> {
-        let elapsed_seconds = elapsed_nanos as f64 / 1e9;
+    pub fn check(&self, latencies_in_time_order: &[u64], elapsed_ns: u64) -> Option<StopReason> {
+        let elapsed_seconds = elapsed_ns as f64 / 1e9;
         if self.max_runs.is_some_and(|most| latencies_in_time_order.len() as u64 >= most) {
             return Some(StopReason::RunsReached);
         }
@@ -119,13 +119,13 @@ impl Known {
         if runs.len() < FEWEST_RUNS {
             return None;
         }
-        if runs.len() <= MOST_RUNS {
+        if runs.len() <= MAX_RUNS {
             let mut sorted = runs.to_vec();
             sorted.sort_unstable();
             let percentiles = percentiles_of_sorted(runs, &sorted, &[0.5, 0.99]);
             return Some(Self {
                 p50_half_width: percentiles[0].relative_half_width(),
-                p99_bounded: percentiles[1].high_nanos.is_some(),
+                p99_bounded: percentiles[1].high_ns.is_some(),
             });
         }
         Some(Self::from_part(runs))
@@ -134,7 +134,7 @@ impl Known {
     fn from_part(runs: &[u64]) -> Self {
         let n = runs.len();
         let batch = n.isqrt();
-        let batches = (MOST_RUNS / batch).max(FEWEST_BATCHES);
+        let batches = (MAX_RUNS / batch).max(FEWEST_BATCHES);
         let starts = || (0..batches).map(|index| index * (n - batch) / (batches - 1));
         let part = || starts().map(|start| &runs[start..start + batch]);
         let mut sample: Vec<u64> = part().flatten().copied().collect();

@@ -134,7 +134,7 @@ fn mean_and_deviation(runs: &[u64]) -> (f64, Option<f64>) {
 fn jitter(kept: &[u64], iqr: f64, percentiles: &[Percentile]) -> Jitter {
     let value = |p: f64| {
         let found = percentiles.iter().find(|percentile| (percentile.p - p).abs() < 1e-9);
-        found.and_then(|percentile| percentile.value_nanos).map(|nanos| nanos as f64)
+        found.and_then(|percentile| percentile.value_ns).map(|nanos| nanos as f64)
     };
     let differences: f64 = kept.windows(2).map(|pair| pair[1].abs_diff(pair[0]) as f64).sum();
     let p50 = value(0.5);

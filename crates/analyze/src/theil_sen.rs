@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::order::median_in_place;
 
 /// Points above which every k-th is used: 500 points are 125 000 slopes.
-const MOST_POINTS: usize = 500;
+const MAX_POINTS: usize = 500;
 
 /// y = intercept + slope · x.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -55,7 +55,7 @@ pub fn mann_kendall_z(ys: &[f64]) -> f64 {
 }
 
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
-    let step = points.len().div_ceil(MOST_POINTS).max(1);
+    let step = points.len().div_ceil(MAX_POINTS).max(1);
     points.iter().copied().step_by(step).filter(|(x, y)| x.is_finite() && y.is_finite()).collect()
 }
 

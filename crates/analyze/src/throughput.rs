@@ -6,14 +6,14 @@
 use serde::{Deserialize, Serialize};
 
 /// Buckets at most; a longer recording gets wider buckets.
-const MOST_BUCKETS: u64 = 3600;
-const SECOND_NANOS: u64 = 1_000_000_000;
+const MAX_BUCKETS: u64 = 3600;
+const SECOND_NS: u64 = 1_000_000_000;
 
 /// One completed inference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Completion {
-    pub start_nanos: u64,
-    pub end_nanos: u64,
+    pub start_ns: u64,
+    pub end_ns: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -44,17 +44,17 @@ pub struct Bucket {
 /// Throughput of the completions of all streams, in any order; `batch_size` samples each. `None` when there are none or
 /// no time passed.
 pub fn throughput(completions: &[Completion], batch_size: u64) -> Option<Throughput> {
-    let begin = completions.iter().map(|completion| completion.start_nanos).min()?;
-    let end = completions.iter().map(|completion| completion.end_nanos).max()?;
+    let begin = completions.iter().map(|completion| completion.start_ns).min()?;
+    let end = completions.iter().map(|completion| completion.end_ns).max()?;
     let span = end.checked_sub(begin).filter(|span| *span > 0)?;
-    let seconds = span as f64 / SECOND_NANOS as f64;
+    let seconds = span as f64 / SECOND_NS as f64;
     let busy: f64 = completions
         .iter()
-        .map(|completion| completion.end_nanos.saturating_sub(completion.start_nanos) as f64)
+        .map(|completion| completion.end_ns.saturating_sub(completion.start_ns) as f64)
         .sum();
     let requests = completions.len() as u64;
     let requests_per_second = requests as f64 / seconds;
-    let bucket_seconds = span.div_ceil(SECOND_NANOS).div_ceil(MOST_BUCKETS).max(1);
+    let bucket_seconds = span.div_ceil(SECOND_NS).div_ceil(MAX_BUCKETS).max(1);
     Some(Throughput {
         requests,
         seconds,
@@ -67,12 +67,12 @@ pub fn throughput(completions: &[Completion], batch_size: u64) -> Option<Through
 }
 
 fn buckets(completions: &[Completion], begin: u64, span: u64, bucket_seconds: u64) -> Vec<Bucket> {
-    let width = bucket_seconds.saturating_mul(SECOND_NANOS);
+    let width = bucket_seconds.saturating_mul(SECOND_NS);
     let mut counts = vec![0_u64; span.div_ceil(width) as usize];
     let last = counts.len() - 1;
     for completion in completions {
         // The end of the last completion closes the last bucket.
-        let index = (completion.end_nanos.saturating_sub(begin) / width) as usize;
+        let index = (completion.end_ns.saturating_sub(begin) / width) as usize;
         counts[index.min(last)] += 1;
     }
     (0_u64..)
@@ -82,7 +82,7 @@ fn buckets(completions: &[Completion], begin: u64, span: u64, bucket_seconds: u6
             Bucket {
                 offset_seconds: index * bucket_seconds,
                 requests,
-                requests_per_second: requests as f64 * SECOND_NANOS as f64 / measured as f64,
+                requests_per_second: requests as f64 * SECOND_NS as f64 / measured as f64,
             }
         })
         .collect()
@@ -97,8 +97,8 @@ mod tests {
         // Each stream runs 100 ms inferences back to back: 20 per second together.
         let completions: Vec<Completion> = (0..50)
             .map(|run| {
-                let start_nanos = 7_000_000_000 + run / 2 * 100_000_000;
-                Completion { start_nanos, end_nanos: start_nanos + 100_000_000 }
+                let start_ns = 7_000_000_000 + run / 2 * 100_000_000;
+                Completion { start_ns, end_ns: start_ns + 100_000_000 }
             })
             .collect();
         let throughput = throughput(&completions, 4).unwrap();
@@ -114,12 +114,12 @@ mod tests {
     #[test]
     fn nothing_or_no_time_is_no_rate() {
         assert_eq!(throughput(&[], 1), None);
-        assert_eq!(throughput(&[Completion { start_nanos: 5, end_nanos: 5 }], 1), None);
+        assert_eq!(throughput(&[Completion { start_ns: 5, end_ns: 5 }], 1), None);
     }
 
     #[test]
     fn a_very_long_span_keeps_the_buckets_bounded() {
-        let throughput = throughput(&[Completion { start_nanos: 0, end_nanos: u64::MAX }], 1).unwrap();
+        let throughput = throughput(&[Completion { start_ns: 0, end_ns: u64::MAX }], 1).unwrap();
         assert!(throughput.buckets.len() <= 3600);
         assert_eq!(throughput.buckets.iter().map(|bucket| bucket.requests).sum::<u64>(), 1);
     }

@@ -12,7 +12,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::drift::{Drift, drift_between_halves};
-use crate::order::ln_nanos;
+use crate::order::ln_ns;
 
 /// Runs per batch: the 5 of MSER-5.
 const BATCH: usize = 5;
@@ -74,7 +74,7 @@ fn batch_medians(in_time_order: &[u64]) -> Vec<f64> {
             let mut batch = [0; BATCH];
             batch.copy_from_slice(runs);
             batch.sort_unstable();
-            batch.get(BATCH / 2).map(|nanos| ln_nanos(*nanos))
+            batch.get(BATCH / 2).map(|nanos| ln_ns(*nanos))
         })
         .collect()
 }

@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use ortscope_core::identity::ProcessIdentity;
 
 use crate::fork_guard::Incarnation;
@@ -161,7 +161,7 @@ impl ChannelWriter {
     fn make_ring(&self) -> Result<RingWriter, ChannelError> {
         let owner = (self.identity)();
         let number = NEXT_RING.fetch_add(1, Ordering::Relaxed);
-        let name = format!("process-{}-{:x}-{number}", owner.pid, now_nanos());
+        let name = format!("process-{}-{:x}-{number}", owner.pid, now_ns());
         let ring = RingWriter::create(&self.directory, &name, self.ring_bytes, owner)?;
         // One that is not in the list is closed when its thread ends.
         if let Some(mut made) = self.lock_made() {

@@ -63,8 +63,8 @@ impl ControlPage {
     }
 
     /// The observer says that it lives, so that a writer whose observer was killed can end.
-    pub fn beat(&self, now_nanos: u64) {
-        self.memory.word(WATCHER_ALIVE).store(now_nanos, Ordering::Release);
+    pub fn beat(&self, now_ns: u64) {
+        self.memory.word(WATCHER_ALIVE).store(now_ns, Ordering::Release);
     }
 
     /// When the observer last lived, read from the file of a channel that was left behind; the file is not changed.
@@ -75,7 +75,7 @@ impl ControlPage {
     }
 
     /// When the observer last lived; `None` before the first beat.
-    pub fn last_beat_nanos(&self) -> Option<u64> {
+    pub fn last_beat_ns(&self) -> Option<u64> {
         Some(self.memory.word(WATCHER_ALIVE).load(Ordering::Acquire)).filter(|beat| *beat != 0)
     }
 }

@@ -13,7 +13,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use fs_err::File;
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use ortscope_core::identity::{ProcessIdentity, SessionId};
 
 use crate::disk::remove_temporary_directory;
@@ -32,9 +32,9 @@ const OWNER: &str = "owner";
 const OWNER_TO_BE: &str = "owner-to-be";
 const RECORDING: &str = "recording";
 /// Names that are tried before a directory is given up.
-const MOST_TRIES: u64 = 100;
+const MAX_TRIES: u64 = 100;
 /// Homes that one search looks at.
-const MOST_HOMES: usize = 4096;
+const MAX_HOMES: usize = 4096;
 
 /// A directory of this user alone, gone with this value.
 #[derive(Debug)]
@@ -59,8 +59,8 @@ impl ChannelHome {
     }
 
     fn create_in(place: &Path, reader: ProcessIdentity) -> std::io::Result<Self> {
-        for number in 0..MOST_TRIES {
-            let directory = place.join(format!("{PREFIX}{}-{:x}", reader.pid, now_nanos() + number));
+        for number in 0..MAX_TRIES {
+            let directory = place.join(format!("{PREFIX}{}-{:x}", reader.pid, now_ns() + number));
             match private_files::create_new_directory(&directory) {
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
@@ -190,7 +190,7 @@ pub fn recording_of(home: &Path) -> Option<PathBuf> {
 
 /// A directory below a home for a process, which no other one has.
 pub fn process_directory(home: &Path, pid: u32) -> PathBuf {
-    home.join(format!("{PROCESS_PREFIX}{pid}-{:x}", now_nanos()))
+    home.join(format!("{PROCESS_PREFIX}{pid}-{:x}", now_ns()))
 }
 
 /// The process whose directory this is, by its name.
@@ -214,7 +214,7 @@ fn homes() -> Vec<PathBuf> {
         // Not through a link: it could lead anywhere.
         entry.path().symlink_metadata().is_ok_and(|found| found.is_dir() && private_files::is_own(&found))
     });
-    own.take(MOST_HOMES).map(|entry| entry.path()).collect()
+    own.take(MAX_HOMES).map(|entry| entry.path()).collect()
 }
 
 fn process_directories(home: &Path) -> Vec<PathBuf> {

@@ -161,8 +161,8 @@ mod tests {
 
     fn plain(sequence: u64, stream: u16) -> PlainInference {
         PlainInference {
-            start_nanos: sequence * 10,
-            run_nanos: 5,
+            start_ns: sequence * 10,
+            run_ns: 5,
             sequence,
             batch_size: 2,
             stream,
@@ -178,7 +178,7 @@ mod tests {
         reader
             .drain(|_, payload| {
                 let record = InferenceRecord::from_bytes(payload).expect("a record");
-                assert_eq!((record.start_nanos, record.batch_size), (record.sequence * 10, 2));
+                assert_eq!((record.start_ns, record.batch_size), (record.sequence * 10, 2));
                 found.push((record.sequence, record.stream));
             })
             .expect("read");

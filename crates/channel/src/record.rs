@@ -37,11 +37,11 @@ impl Phase {
 /// One inference. Times are monotonic nanoseconds of [`ortscope_core::clock`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InferenceRecord {
-    pub start_nanos: u64,
-    pub planned_nanos: u64,
-    pub copy_in_nanos: u64,
-    pub run_nanos: u64,
-    pub copy_out_nanos: u64,
+    pub start_ns: u64,
+    pub planned_ns: u64,
+    pub copy_in_ns: u64,
+    pub run_ns: u64,
+    pub copy_out_ns: u64,
     pub sequence: u64,
     /// 0 = unknown.
     pub batch_size: u32,
@@ -61,8 +61,8 @@ const NONE: u32 = u32::MAX;
 /// has the length of a line of a processor's cache. A ring that has only such records has each in one line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlainInference {
-    pub start_nanos: u64,
-    pub run_nanos: u64,
+    pub start_ns: u64,
+    pub run_ns: u64,
     pub sequence: u64,
     /// 0 = unknown.
     pub batch_size: u32,
@@ -82,7 +82,7 @@ impl PlainInference {
         let numbers =
             u64::from(self.batch_size) | u64::from(self.stream) << 32 | u64::from(self.session) << 48;
         let outcome = self.phase as u64 | u64::from(self.ok) << 8;
-        [self.start_nanos, self.run_nanos, self.sequence, numbers, outcome, 0].map(u64::to_le)
+        [self.start_ns, self.run_ns, self.sequence, numbers, outcome, 0].map(u64::to_le)
     }
 
     fn from_bytes(bytes: &[u8; Self::BYTES]) -> Option<Self> {
@@ -90,10 +90,10 @@ impl PlainInference {
         for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
             *word = u64::from_le_bytes(*bytes);
         }
-        let [start_nanos, run_nanos, sequence, numbers, outcome, _] = words;
+        let [start_ns, run_ns, sequence, numbers, outcome, _] = words;
         Some(Self {
-            start_nanos,
-            run_nanos,
+            start_ns,
+            run_ns,
             sequence,
             batch_size: numbers as u32,
             stream: (numbers >> 32) as u16,
@@ -106,14 +106,13 @@ impl PlainInference {
 
 impl From<PlainInference> for InferenceRecord {
     fn from(plain: PlainInference) -> Self {
-        let PlainInference { start_nanos, run_nanos, sequence, batch_size, stream, session, phase, ok } =
-            plain;
+        let PlainInference { start_ns, run_ns, sequence, batch_size, stream, session, phase, ok } = plain;
         Self {
-            start_nanos,
-            planned_nanos: start_nanos,
-            copy_in_nanos: 0,
-            run_nanos,
-            copy_out_nanos: 0,
+            start_ns,
+            planned_ns: start_ns,
+            copy_in_ns: 0,
+            run_ns,
+            copy_out_ns: 0,
             sequence,
             batch_size,
             queue_depth: None,
@@ -132,14 +131,8 @@ impl InferenceRecord {
     #[inline]
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
-        let words = [
-            self.start_nanos,
-            self.planned_nanos,
-            self.copy_in_nanos,
-            self.run_nanos,
-            self.copy_out_nanos,
-            self.sequence,
-        ];
+        let words =
+            [self.start_ns, self.planned_ns, self.copy_in_ns, self.run_ns, self.copy_out_ns, self.sequence];
         for (slot, word) in bytes.chunks_exact_mut(8).zip(words) {
             slot.copy_from_slice(&word.to_le_bytes());
         }
@@ -167,11 +160,11 @@ impl InferenceRecord {
         let half = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let optional = |at: usize| Some(half(at)).filter(|value| *value != NONE);
         Some(Self {
-            start_nanos: word(0),
-            planned_nanos: word(8),
-            copy_in_nanos: word(16),
-            run_nanos: word(24),
-            copy_out_nanos: word(32),
+            start_ns: word(0),
+            planned_ns: word(8),
+            copy_in_ns: word(16),
+            run_ns: word(24),
+            copy_out_ns: word(32),
             sequence: word(40),
             batch_size: half(48),
             queue_depth: optional(52),
@@ -191,11 +184,11 @@ mod tests {
     #[test]
     fn records_round_trip() {
         let record = InferenceRecord {
-            start_nanos: 1,
-            planned_nanos: 2,
-            copy_in_nanos: 3,
-            run_nanos: u64::MAX,
-            copy_out_nanos: 5,
+            start_ns: 1,
+            planned_ns: 2,
+            copy_in_ns: 3,
+            run_ns: u64::MAX,
+            copy_out_ns: 5,
             sequence: 6,
             batch_size: 7,
             queue_depth: None,
@@ -215,8 +208,8 @@ mod tests {
     #[test]
     fn plain_records_round_trip() {
         let plain = PlainInference {
-            start_nanos: u64::MAX - 1,
-            run_nanos: 2,
+            start_ns: u64::MAX - 1,
+            run_ns: 2,
             sequence: 3,
             batch_size: u32::MAX,
             stream: 0xfffe,
@@ -227,7 +220,7 @@ mod tests {
         let bytes = |plain: PlainInference| plain.to_words().map(u64::to_ne_bytes).concat();
         let record = InferenceRecord::from(plain);
         assert_eq!(InferenceRecord::from_bytes(&bytes(plain)), Some(record));
-        assert_eq!((record.planned_nanos, record.queue_depth, record.token), (u64::MAX - 1, None, None));
+        assert_eq!((record.planned_ns, record.queue_depth, record.token), (u64::MAX - 1, None, None));
         let failed = PlainInference { ok: false, ..plain };
         assert_eq!(
             InferenceRecord::from_bytes(&bytes(failed)),

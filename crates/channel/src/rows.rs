@@ -41,8 +41,8 @@ impl FrameRows {
 
     pub fn inference(&self, record: &InferenceRecord) -> InferenceRow {
         InferenceRow {
-            timestamp_ns: record.start_nanos,
-            planned_ns: record.planned_nanos,
+            timestamp_ns: record.start_ns,
+            planned_ns: record.planned_ns,
             session_id: self.session_id(record.session),
             sequence: record.sequence,
             stream: u64::from(record.stream),
@@ -51,9 +51,9 @@ impl FrameRows {
                 .iter()
                 .find(|(phase, _)| *phase == record.phase)
                 .map_or_else(|| record.phase.name().into(), |(_, text)| Text::clone(text)),
-            copy_in_ns: record.copy_in_nanos,
-            run_ns: record.run_nanos,
-            copy_out_ns: record.copy_out_nanos,
+            copy_in_ns: record.copy_in_ns,
+            run_ns: record.run_ns,
+            copy_out_ns: record.copy_out_ns,
             batch_size: (record.batch_size > 0).then_some(u64::from(record.batch_size)),
             queue_depth: record.queue_depth.map(u64::from),
             token: record.token.map(u64::from),

@@ -21,11 +21,11 @@ const ROWS: u64 = 100;
 
 fn record(sequence: u64) -> InferenceRecord {
     InferenceRecord {
-        start_nanos: sequence,
-        planned_nanos: sequence,
-        copy_in_nanos: 0,
-        run_nanos: 1,
-        copy_out_nanos: 0,
+        start_ns: sequence,
+        planned_ns: sequence,
+        copy_in_ns: 0,
+        run_ns: 1,
+        copy_out_ns: 0,
         sequence,
         batch_size: 1,
         queue_depth: None,

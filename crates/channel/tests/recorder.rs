@@ -30,11 +30,11 @@ const RING_BYTES: u64 = 1 << 16;
 
 fn record(stream: u16, sequence: u64) -> InferenceRecord {
     InferenceRecord {
-        start_nanos: 1 + sequence,
-        planned_nanos: 1 + sequence,
-        copy_in_nanos: 0,
-        run_nanos: 1,
-        copy_out_nanos: 0,
+        start_ns: 1 + sequence,
+        planned_ns: 1 + sequence,
+        copy_in_ns: 0,
+        run_ns: 1,
+        copy_out_ns: 0,
         sequence,
         batch_size: 1,
         queue_depth: None,

@@ -15,11 +15,11 @@ const OWNER: ProcessIdentity = ProcessIdentity { pid: 42, start: 4711 };
 
 fn record(sequence: u64) -> InferenceRecord {
     InferenceRecord {
-        start_nanos: 1_000 + sequence,
-        planned_nanos: 1_000 + sequence,
-        copy_in_nanos: 1,
-        run_nanos: 2,
-        copy_out_nanos: 3,
+        start_ns: 1_000 + sequence,
+        planned_ns: 1_000 + sequence,
+        copy_in_ns: 1,
+        run_ns: 2,
+        copy_out_ns: 3,
         sequence,
         batch_size: 4,
         queue_depth: None,

@@ -211,7 +211,7 @@ fn the_control_page_reaches_the_other_side() {
     observer.set_paused(true);
     observer.beat(99);
     assert!(worker.stop_requested() && worker.is_paused());
-    assert_eq!(worker.last_beat_nanos(), Some(99));
+    assert_eq!(worker.last_beat_ns(), Some(99));
 }
 
 proptest! {

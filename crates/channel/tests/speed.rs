@@ -17,7 +17,7 @@ use support::{Random, read_file};
 
 const OWNER: ProcessIdentity = ProcessIdentity { pid: 1, start: 0 };
 
-fn cpu_nanos() -> u64 {
+fn cpu_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
@@ -73,9 +73,9 @@ fn speed_of(name: &str, batch: &Batch, appends: u32, pause: Option<Duration>) {
     let mut writer = JournalWriter::create(directory.path(), JournalOptions::default()).expect("a journal");
     let mut each: Vec<u64> = Vec::new();
     for _ in 0..appends {
-        let start = cpu_nanos();
+        let start = cpu_ns();
         writer.append(batch).expect("appended");
-        each.push(cpu_nanos() - start);
+        each.push(cpu_ns() - start);
         if let Some(pause) = pause {
             std::thread::sleep(pause);
         }
@@ -87,9 +87,9 @@ fn speed_of(name: &str, batch: &Batch, appends: u32, pause: Option<Duration>) {
     let files = journal_files(directory.path()).expect("its files");
     let bytes: u64 =
         files.iter().map(|file| std::fs::metadata(&file.path).map_or(0, |file| file.len())).sum();
-    let start = cpu_nanos();
+    let start = cpu_ns();
     let rows: u64 = files.iter().map(|file| read_file(&file.path).1.rows).sum();
-    let took = (cpu_nanos() - start) as f64 / 1e9;
+    let took = (cpu_ns() - start) as f64 / 1e9;
     assert_eq!(rows, u64::from(appends) * batch.len() as u64);
     println!(
         "{name}: append p50 {} ns, mean {mean} ns, p99 {} ns, max {} ns; {} bytes per append; {} files; \
@@ -125,16 +125,16 @@ fn speed_of_a_ring() {
     let mut reader = ChannelReader::new(directory.path());
     let (mut plain, mut by_thread) = (f64::MAX, f64::MAX);
     for _ in 0..50 {
-        let start = cpu_nanos();
+        let start = cpu_ns();
         for number in 0..WRITES {
             assert!(ring.try_write(FrameKind::INFERENCE, &[number as u8; 72]));
         }
-        plain = plain.min((cpu_nanos() - start) as f64 / f64::from(WRITES));
-        let start = cpu_nanos();
+        plain = plain.min((cpu_ns() - start) as f64 / f64::from(WRITES));
+        let start = cpu_ns();
         for number in 0..WRITES {
             assert!(channel.write(FrameKind::INFERENCE, &[number as u8; 72]));
         }
-        by_thread = by_thread.min((cpu_nanos() - start) as f64 / f64::from(WRITES));
+        by_thread = by_thread.min((cpu_ns() - start) as f64 / f64::from(WRITES));
         reader.drain(|_, _| {}).unwrap();
     }
     println!("a record into a ring {plain:.1} ns, through a channel writer {by_thread:.1} ns");

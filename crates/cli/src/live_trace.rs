@@ -49,5 +49,5 @@ pub fn place(path: &Path) -> Result<PathBuf, Failure> {
 }
 
 pub fn start(path: &Path, subject: &str) -> Result<LiveTrace, Failure> {
-    Ok(LiveTrace::create(path, subject, LiveTrace::MOST_BYTES)?)
+    Ok(LiveTrace::create(path, subject, LiveTrace::MAX_BYTES)?)
 }

@@ -32,7 +32,7 @@ pub struct ModelFacts {
 }
 
 /// What protobuf, and so ONNX Runtime, can read.
-const MOST_MODEL_BYTES: u64 = (1 << 31) - 1;
+const MAX_MODEL_BYTES: u64 = (1 << 31) - 1;
 
 /// A model that was read, with what making inputs needs to know.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ pub fn open(path: &Path, allow_external_data: bool) -> Result<OpenModel, Failure
     if !found.is_file() {
         return Err(Failure::model(format!("'{}' is not a regular file", path.display())));
     }
-    if found.len() > MOST_MODEL_BYTES {
+    if found.len() > MAX_MODEL_BYTES {
         let size = units::bytes(found.len() as f64);
         return Err(Failure::model(format!("'{name}' has {size}; a model file has less than 2 GiB"))
             .with_hint("larger weights lie in files beside the model (external data)"));

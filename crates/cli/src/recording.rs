@@ -9,7 +9,7 @@ use ortscope_analyze::leak::ArenaPoint;
 use ortscope_analyze::verdict::fingerprint::PROVIDER_FACT;
 use ortscope_channel::disk::{Overwritten, overwrite_before_removal};
 use ortscope_core::batch::Batch;
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use ortscope_core::config::Config;
 use ortscope_core::schema::{FindingRow, GraphEdgeRow, MemoryRow, Row, SessionRow, Text, UnavailabilityRow};
 use ortscope_sources::MachineFacts;
@@ -247,7 +247,7 @@ pub fn append<R: Row>(writer: &RecordingWriter, rows: impl IntoIterator<Item = R
 fn sessions(result: &RunResult) -> impl Iterator<Item = SessionRow> + '_ {
     let options = serde_json::to_string(&result.configuration).ok().map(Text::from);
     let providers = result.placement.as_ref().map_or_else(String::new, |placed| placed.providers.join(","));
-    let now = now_nanos();
+    let now = now_ns();
     result.session_ids.iter().map(move |id| SessionRow {
         timestamp_ns: now,
         session_id: id.as_str().into(),
@@ -260,7 +260,7 @@ fn sessions(result: &RunResult) -> impl Iterator<Item = SessionRow> + '_ {
 }
 
 fn findings(result: &RunResult) -> impl Iterator<Item = FindingRow> + '_ {
-    let now = now_nanos();
+    let now = now_ns();
     result.findings.iter().map(move |finding| FindingRow {
         timestamp_ns: now,
         id: finding.id.into(),
@@ -272,7 +272,7 @@ fn findings(result: &RunResult) -> impl Iterator<Item = FindingRow> + '_ {
 }
 
 fn memory(result: &RunResult) -> impl Iterator<Item = MemoryRow> + '_ {
-    let now = now_nanos();
+    let now = now_ns();
     let session: Text = result.session_ids.first().map_or_else(Text::default, |id| id.as_str().into());
     let memory = &result.memory;
     let process = [
@@ -287,7 +287,7 @@ fn memory(result: &RunResult) -> impl Iterator<Item = MemoryRow> + '_ {
     let arena = result.arena_samples.iter().flat_map(|sample| {
         let ArenaPoint { reserved_bytes, used_bytes, .. } = sample.arena;
         [(ARENA_RESERVED, reserved_bytes), (ARENA_USED, used_bytes)]
-            .map(|(metric, bytes)| (sample.timestamp_nanos, ARENA, metric, bytes))
+            .map(|(metric, bytes)| (sample.timestamp_ns, ARENA, metric, bytes))
     });
     // In the order of time.
     arena.chain(process).filter_map(move |(timestamp_ns, scope, metric, bytes)| {
@@ -303,7 +303,7 @@ fn memory(result: &RunResult) -> impl Iterator<Item = MemoryRow> + '_ {
 
 /// The rows of the operators have the first session's name.
 fn edges(result: &RunResult) -> impl Iterator<Item = GraphEdgeRow> + '_ {
-    let now = now_nanos();
+    let now = now_ns();
     let session: Text = result.session_ids.first().map_or_else(Text::default, |id| id.as_str().into());
     let edges = result.operators.iter().flat_map(|section| &section.edges);
     edges.map(move |(from, to)| GraphEdgeRow {
@@ -315,7 +315,7 @@ fn edges(result: &RunResult) -> impl Iterator<Item = GraphEdgeRow> + '_ {
 }
 
 fn unavailable(result: &RunResult) -> impl Iterator<Item = UnavailabilityRow> + '_ {
-    let now = now_nanos();
+    let now = now_ns();
     result.unavailable.iter().map(move |(track, reason)| UnavailabilityRow {
         from_ns: now,
         to_ns: None,

@@ -9,7 +9,7 @@ use crate::exit::Failure;
 
 pub const FILE_NAME: &str = "ortscope.toml";
 /// Longest file; a device or a wrong file would be read without end.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 /// The files that exist, weakest first.
 pub fn files(named: Option<&Path>) -> Vec<PathBuf> {
@@ -34,9 +34,9 @@ pub fn user_file() -> Option<PathBuf> {
 /// The text of a file, which may be a pipe but has an end.
 fn read(path: &Path) -> std::io::Result<String> {
     let mut text = String::new();
-    fs_err::File::open(path)?.take(MOST_BYTES + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MOST_BYTES {
-        return Err(std::io::Error::other(format!("'{}' has more than {MOST_BYTES} bytes", path.display())));
+    fs_err::File::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_BYTES {
+        return Err(std::io::Error::other(format!("'{}' has more than {MAX_BYTES} bytes", path.display())));
     }
     Ok(text)
 }

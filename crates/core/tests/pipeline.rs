@@ -15,7 +15,7 @@ use ortscope_core::schema::{AnnotationRow, LossRow};
 struct Counting {
     info: SourceInfo,
     rows: u64,
-    period_nanos: u64,
+    period_ns: u64,
     panic_at: Option<u64>,
 }
 
@@ -27,7 +27,7 @@ impl Counting {
             cost: CostClass::Free,
             when_full,
         };
-        Self { info, rows, period_nanos: 1_000_000, panic_at: None }
+        Self { info, rows, period_ns: 1_000_000, panic_at: None }
     }
 }
 
@@ -41,14 +41,14 @@ impl Source for Counting {
     }
 
     fn run(&mut self, out: &mut Emitter, control: &Control) -> Result<(), SourceError> {
-        let start = control.clock().now_nanos();
+        let start = control.clock().now_ns();
         for row in 0..self.rows {
-            if !control.sleep_until(start + row * self.period_nanos) {
+            if !control.sleep_until(start + row * self.period_ns) {
                 break;
             }
             assert!(self.panic_at != Some(row), "the source broke");
             out.emit(&AnnotationRow {
-                timestamp_ns: control.clock().now_nanos(),
+                timestamp_ns: control.clock().now_ns(),
                 kind: "tick".into(),
                 text: row.to_string().into(),
             });
@@ -95,7 +95,7 @@ impl Sink for Seen {
 fn a_virtual_day_arrives_complete_and_in_order() {
     let seen = Seen::default();
     let mut source = Counting::new(86_400, WhenFull::Wait);
-    source.period_nanos = 1_000_000_000;
+    source.period_ns = 1_000_000_000;
     let pipeline =
         Pipeline::default().with_clock(Arc::new(VirtualClock::default())).source(source).sink(seen.clone());
     let report = pipeline.start().unwrap().join();
@@ -179,7 +179,7 @@ fn a_sink_that_fails_is_reported_and_its_rows_are_counted() {
 #[test]
 fn stop_ends_a_source_that_sleeps() {
     let mut source = Counting::new(u64::MAX, WhenFull::DropAndCount);
-    source.period_nanos = 3_600_000_000_000;
+    source.period_ns = 3_600_000_000_000;
     let running = Pipeline::default().source(source).start().unwrap();
     running.control().stop();
     let report = running.join();

@@ -22,14 +22,14 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use serde_json::{Map, Value};
 
 /// Events that were begun and not ended, of all threads.
-const MOST_OPEN: usize = 100_000;
+const MAX_OPEN: usize = 100_000;
 /// Processes and threads whose names are remembered.
-const MOST_NAMES: usize = 100_000;
+const MAX_NAMES: usize = 100_000;
 /// One event, or the name of one part of the file. A file, above all a packed one, could claim any length; a trace that has
 /// a longer event ends before it.
-const MOST_EVENT_BYTES: u64 = 16 << 20;
+const MAX_EVENT_BYTES: u64 = 16 << 20;
 /// Memory of begun events together; beyond that they count as unpaired.
-const MOST_OPEN_BYTES: usize = 256 << 20;
+const MAX_OPEN_BYTES: usize = 256 << 20;
 /// What a key with its value takes in a map of JSON beside its texts, and what a map takes that has few.
 const ENTRY_BYTES: usize = 128;
 const MAP_BYTES: usize = 1 << 10;
@@ -62,7 +62,7 @@ const ARGUMENTS: [&str; 24] = [
     "cycles",
 ];
 /// Longest name of a process or a thread that is remembered, and longest id of one.
-const MOST_NAME_BYTES: usize = 4 << 10;
+const MAX_NAME_BYTES: usize = 4 << 10;
 /// Kinds of operator rows, as `core::schema` has them.
 const OUR_KINDS: [&str; 6] = ["operator", "copy", "wait", "run", "executor", "session"];
 
@@ -153,8 +153,8 @@ impl<R: Read> Read for Bounded<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let length = self.input.read(into)?;
         if let Some(bytes) = self.bytes.get() {
-            if bytes >= MOST_EVENT_BYTES {
-                return Err(io::Error::other(format!("an event has more than {MOST_EVENT_BYTES} bytes")));
+            if bytes >= MAX_EVENT_BYTES {
+                return Err(io::Error::other(format!("an event has more than {MAX_EVENT_BYTES} bytes")));
             }
             self.bytes.set(Some(bytes + length as u64));
         }
@@ -357,7 +357,7 @@ impl Reader<'_> {
         };
         let (process, thread) = &key;
         let id_bytes = process.len() + thread.as_ref().map_or(0, String::len);
-        if self.names.len() < MOST_NAMES && name.len().max(id_bytes) <= MOST_NAME_BYTES {
+        if self.names.len() < MAX_NAMES && name.len().max(id_bytes) <= MAX_NAME_BYTES {
             self.names.insert(key, name.into());
         }
     }
@@ -372,7 +372,7 @@ impl Reader<'_> {
 
     fn begin(&mut self, event: Map<String, Value>) {
         let (event, bytes) = needed(event);
-        if self.open_count >= MOST_OPEN || self.open_bytes + bytes > MOST_OPEN_BYTES {
+        if self.open_count >= MAX_OPEN || self.open_bytes + bytes > MAX_OPEN_BYTES {
             self.outcome.unpaired += 1;
             return;
         }
@@ -651,7 +651,7 @@ mod tests {
         }
         // What is skipped may be as long as it wants.
         let skipped =
-            format!("{{\"frames\":\"{}\",\"traceEvents\":[]}}", "x".repeat(MOST_EVENT_BYTES as usize));
+            format!("{{\"frames\":\"{}\",\"traceEvents\":[]}}", "x".repeat(MAX_EVENT_BYTES as usize));
         assert!(read(skipped.as_bytes(), 0, &"s".into(), &mut |_| {}).is_ok());
     }
 }

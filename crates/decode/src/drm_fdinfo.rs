@@ -4,7 +4,7 @@
 //! the ticks of the engine altogether. A file that is no client of a driver has no such keys.
 
 /// Engines and regions of memory that are kept of one client; drivers have less than a dozen.
-const MOST_PARTS: usize = 64;
+const MAX_PARTS: usize = 64;
 
 /// One client of a device: a process may have several, and several descriptors may show the same one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -80,7 +80,7 @@ pub fn parse(text: &str) -> Option<DrmClient> {
             keep(&mut capacities, name, value.parse().ok());
         } else if let Some(name) = key.strip_prefix("engine-") {
             let Some(nanos) = value.strip_suffix("ns").unwrap_or(value).trim().parse().ok() else { continue };
-            if client.engines.len() < MOST_PARTS {
+            if client.engines.len() < MAX_PARTS {
                 let busy = EngineTime::Nanoseconds(nanos);
                 client.engines.push(DrmEngine { name: name.to_owned(), busy, capacity: 1 });
             }
@@ -110,7 +110,7 @@ pub fn parse(text: &str) -> Option<DrmClient> {
     }
     for (name, ticks) in cycles {
         let total = totals.iter().find(|(known, _)| *known == name).map(|(_, total)| *total);
-        if let Some(total) = total.filter(|_| client.engines.len() < MOST_PARTS) {
+        if let Some(total) = total.filter(|_| client.engines.len() < MAX_PARTS) {
             let busy = EngineTime::Cycles { client: ticks, total };
             client.engines.push(DrmEngine { name, busy, capacity: 1 });
         }
@@ -125,7 +125,7 @@ pub fn parse(text: &str) -> Option<DrmClient> {
 }
 
 fn keep(list: &mut Vec<(String, u64)>, name: &str, value: Option<u64>) {
-    if let Some(value) = value.filter(|_| list.len() < MOST_PARTS) {
+    if let Some(value) = value.filter(|_| list.len() < MAX_PARTS) {
         list.push((name.to_owned(), value));
     }
 }
@@ -133,7 +133,7 @@ fn keep(list: &mut Vec<(String, u64)>, name: &str, value: Option<u64>) {
 fn region_of<'a>(memory: &'a mut Vec<DrmMemory>, region: &str) -> Option<&'a mut DrmMemory> {
     let index = match memory.iter().position(|known| known.region == region) {
         Some(index) => index,
-        None if memory.len() >= MOST_PARTS => return None,
+        None if memory.len() >= MAX_PARTS => return None,
         None => {
             memory.push(DrmMemory { region: region.to_owned(), ..DrmMemory::default() });
             memory.len() - 1
@@ -227,7 +227,7 @@ mod tests {
                 .unwrap();
         assert_eq!((client.engines.len(), client.memory.len(), client.client), (0, 0, None));
         let many: String = (0..500).map(|engine| format!("drm-engine-e{engine}: 1 ns\n")).collect();
-        assert_eq!(parse(&format!("drm-driver: x\n{many}")).unwrap().engines.len(), MOST_PARTS);
+        assert_eq!(parse(&format!("drm-driver: x\n{many}")).unwrap().engines.len(), MAX_PARTS);
     }
 
     proptest! {

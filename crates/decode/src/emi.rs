@@ -7,7 +7,7 @@
 /// A picowatt hour in joules.
 pub const JOULES_PER_PICOWATT_HOUR: f64 = 3.6e-9;
 /// Channels of one device that are read; real ones have less than ten.
-const MOST_CHANNELS: usize = 256;
+const MAX_CHANNELS: usize = 256;
 const NAME_BYTES: usize = 32;
 
 /// What a device says about itself.
@@ -75,7 +75,7 @@ pub fn describe(version: u16, bytes: &[u8]) -> Result<Description, EmiError> {
         }
         // Maker, model, revision, number of channels; then channels: unit, length of the name, name.
         2 => {
-            let count = usize::from(word(bytes, 66)?).min(MOST_CHANNELS);
+            let count = usize::from(word(bytes, 66)?).min(MAX_CHANNELS);
             let mut channels = Vec::with_capacity(count);
             let mut at = 68;
             for _ in 0..count {
@@ -97,7 +97,7 @@ pub fn describe(version: u16, bytes: &[u8]) -> Result<Description, EmiError> {
 /// Reads a measurement: sixteen bytes a channel.
 pub fn measurements(bytes: &[u8]) -> Vec<Measurement> {
     let long = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |value, byte| (value << 8) | u64::from(*byte));
-    let channels = bytes.chunks_exact(16).take(MOST_CHANNELS);
+    let channels = bytes.chunks_exact(16).take(MAX_CHANNELS);
     channels.map(|one| Measurement { picowatt_hours: long(&one[..8]), time_100ns: long(&one[8..]) }).collect()
 }
 

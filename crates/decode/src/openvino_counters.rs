@@ -8,7 +8,7 @@
 use serde::Serialize;
 
 /// Lines beyond this are counted, not kept; a network of that size is not compiled as one part.
-const MOST_LAYERS: usize = 100_000;
+const MAX_LAYERS: usize = 100_000;
 
 /// The end of the name of every such file.
 pub const FILE_SUFFIX: &str = "_perf_count.csv";
@@ -69,7 +69,7 @@ pub fn read(text: &str) -> Result<OpenVinoCounters, OpenVinoCountersError> {
     }
     let mut read = OpenVinoCounters::default();
     for line in text.lines().skip(1).filter(|line| !line.trim().is_empty()) {
-        if read.layers.len() >= MOST_LAYERS {
+        if read.layers.len() >= MAX_LAYERS {
             read.skipped_lines += 1;
             continue;
         }
@@ -157,8 +157,8 @@ mod tests {
     #[test]
     fn more_layers_than_fit_are_counted() {
         let text = file(&["n,EXECUTED,Conv,1,x"]).lines().next().unwrap().to_owned()
-            + &"\nn,EXECUTED,Conv,1,x".repeat(MOST_LAYERS + 3);
+            + &"\nn,EXECUTED,Conv,1,x".repeat(MAX_LAYERS + 3);
         let read = read(&text).unwrap();
-        assert_eq!((read.layers.len(), read.skipped_lines), (MOST_LAYERS, 3));
+        assert_eq!((read.layers.len(), read.skipped_lines), (MAX_LAYERS, 3));
     }
 }

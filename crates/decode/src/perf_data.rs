@@ -12,11 +12,11 @@ const MAGIC: &[u8; 8] = b"PERFILE2";
 /// The head of a file that was written to a pipe is only this long.
 const PIPE_HEAD: u64 = 16;
 /// Kinds of events that a file may have.
-const MOST_ATTRIBUTES: usize = 4_096;
+const MAX_ATTRIBUTES: usize = 4_096;
 /// Mapped files of all processes that are remembered.
-const MOST_MAPPINGS: usize = 1_000_000;
+const MAX_MAPPINGS: usize = 1_000_000;
 /// Frames of a stack that are told.
-const MOST_FRAMES: usize = 127;
+const MAX_FRAMES: usize = 127;
 /// Addresses from here on are no places but marks: user, kernel, guest.
 const FIRST_MARK: u64 = u64::MAX - 4_095;
 
@@ -141,8 +141,8 @@ impl Layouts {
         let mut layouts = Vec::new();
         let mut by_id = BTreeMap::new();
         // Of all together: many attributes may claim the same ids.
-        let mut most_ids = MOST_MAPPINGS;
-        for entry in entries.chunks_exact(entry_bytes).take(MOST_ATTRIBUTES) {
+        let mut most_ids = MAX_MAPPINGS;
+        for entry in entries.chunks_exact(entry_bytes).take(MAX_ATTRIBUTES) {
             let flags = u64_at(entry, 40)?;
             let layout = Layout {
                 sample_type: u64_at(entry, 24)?,
@@ -356,7 +356,7 @@ impl Reader<'_> {
             .chunks_exact(8)
             .filter_map(|address| u64_at(address, 0))
             .filter(|address| *address < FIRST_MARK)
-            .take(MOST_FRAMES)
+            .take(MAX_FRAMES)
             .map(|address| self.frame(pid.unwrap_or(0), address))
             .collect();
         frames.reverse();
@@ -386,7 +386,7 @@ impl Reader<'_> {
         self.outcome.mappings += 1;
         let name = path.rsplit('/').next().unwrap_or(&path);
         let end = start.saturating_add(length);
-        if self.mappings.len() < MOST_MAPPINGS {
+        if self.mappings.len() < MAX_MAPPINGS {
             self.mappings.insert((pid, start), Mapping { end, file_offset, name: name.into() });
         }
         Some(())

@@ -3,7 +3,7 @@
 //! Understood with `sample_id_all` and the sample type `TID | TIME | CPU | CALLCHAIN`, with `REGS_USER | STACK_USER` beside
 //! it or not. Values borrow from the record.
 
-use ortscope_core::kernel::{MOST_FRAMES, Task, ThreadName};
+use ortscope_core::kernel::{MAX_FRAMES, Task, ThreadName};
 
 /// Bits of `perf_event_attr.sample_type`.
 pub const SAMPLE_TYPE: u64 = (1 << 1) | (1 << 2) | (1 << 5) | (1 << 7);
@@ -162,7 +162,7 @@ fn sample(record: &[u8], register_count: usize) -> Option<Sample<'_>> {
             MARK_USER => half = Some(&mut user),
             mark if mark >= FIRST_MARK => half = None,
             address => {
-                if let Some(frames) = half.as_mut().filter(|frames| frames.len() < MOST_FRAMES) {
+                if let Some(frames) = half.as_mut().filter(|frames| frames.len() < MAX_FRAMES) {
                     frames.push(address);
                 }
             }

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Operators that are kept of a file; the others are counted.
-const MOST_OPERATORS: usize = 100_000;
+const MAX_OPERATORS: usize = 100_000;
 
 /// One file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -98,8 +98,8 @@ pub fn read(text: &str) -> Result<Qhas, QhasError> {
     let file: File = serde_json::from_str(text)?;
     let summary = file.data.htp_overall_summary.and_then(|list| list.data.into_iter().next());
     let nodes = file.data.qnn_op_instances_nodes.map(|list| list.data).unwrap_or_default();
-    let skipped = nodes.len().saturating_sub(MOST_OPERATORS) as u64;
-    let operators = nodes.into_iter().take(MOST_OPERATORS).map(|node| QhasOperator {
+    let skipped = nodes.len().saturating_sub(MAX_OPERATORS) as u64;
+    let operators = nodes.into_iter().take(MAX_OPERATORS).map(|node| QhasOperator {
         name: crate::qnn_profile::onnx_name(&node.qnn_op).to_owned(),
         op_type: node.qnn_op_type,
         cycles: node.cycles,

@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 /// Lines beyond this are counted, not kept: a file of a night has hundreds of millions.
-const MOST_LINES: u64 = 5_000_000;
+const MAX_LINES: u64 = 5_000_000;
 /// Different nodes, and different events, that are kept apart.
-const MOST_NAMES: usize = 100_000;
+const MAX_NAMES: usize = 100_000;
 /// Counts of nodes that are kept execution by execution (16 MB); executions beyond are in the sums only.
-const MOST_COUNTS: usize = 1_000_000;
+const MAX_COUNTS: usize = 1_000_000;
 
-const MOST_EVENTS: usize = 1000;
+const MAX_EVENTS: usize = 1000;
 
 /// What became of a file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -105,7 +105,7 @@ pub fn read(text: &str) -> Result<QnnProfile, QnnProfileError> {
         if line.trim().is_empty() || line == header {
             continue;
         }
-        if reader.lines >= MOST_LINES {
+        if reader.lines >= MAX_LINES {
             reader.profile.skipped_lines += 1;
             continue;
         }
@@ -183,7 +183,7 @@ impl Reader {
         }
         let index = match self.node_index.get(identifier) {
             Some(index) => *index,
-            None if self.profile.nodes.len() >= MOST_NAMES => {
+            None if self.profile.nodes.len() >= MAX_NAMES => {
                 self.profile.skipped_lines += 1;
                 return;
             }
@@ -219,7 +219,7 @@ impl Reader {
                 events[index].count += 1;
                 events[index].total = events[index].total.saturating_add(value);
             }
-            None if events.len() < MOST_EVENTS => {
+            None if events.len() < MAX_EVENTS => {
                 events.push(QnnEvent {
                     name: name.to_owned(),
                     unit: unit.to_owned(),
@@ -247,7 +247,7 @@ impl Reader {
         }
         // In order and without a gap: the first ones that fit.
         let all_so_far = self.profile.each.len() as u64 + 1 == self.profile.executions;
-        if all_so_far && self.kept_counts + nodes.len() <= MOST_COUNTS {
+        if all_so_far && self.kept_counts + nodes.len() <= MAX_COUNTS {
             self.kept_counts += nodes.len();
             self.profile.each.push(QnnExecution { cycles, device_us, nodes });
         }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use framehop::{ExplicitModuleSectionInfo, FrameAddress, Module, Unwinder as _};
-use ortscope_core::kernel::MOST_FRAMES;
+use ortscope_core::kernel::MAX_FRAMES;
 
 use crate::symbols::UnwindTables;
 
@@ -177,7 +177,7 @@ fn reader(stack: &[u8], from: u64) -> impl FnMut(u64) -> Result<u64, ()> {
 fn frames(at: u64, next: &mut dyn FnMut(FrameAddress) -> Result<Option<u64>, ()>) -> (Vec<u64>, bool) {
     let mut found = vec![at];
     let mut address = FrameAddress::from_instruction_pointer(at);
-    while found.len() < MOST_FRAMES {
+    while found.len() < MAX_FRAMES {
         match next(address) {
             Ok(Some(caller)) => match FrameAddress::from_return_address(caller) {
                 Some(caller_address) => {

@@ -20,7 +20,7 @@ use ortscope_etl::payload::trace_logging::TraceLogging;
 use ortscope_etl::writer::{FileSettings, Writer};
 use ortscope_etl::{EtlFile, EventRecord, FileTime, Hook, Identity, PointerSize, log_file_modes};
 
-const MOST_BYTES: usize = 4096;
+const MAX_BYTES: usize = 4096;
 
 type AnyError = Box<dyn std::error::Error>;
 
@@ -95,7 +95,7 @@ struct Seeds<'a> {
 
 impl Seeds<'_> {
     fn write(&mut self, target: &'static str, mut bytes: Vec<u8>) -> Result<(), AnyError> {
-        bytes.truncate(MOST_BYTES);
+        bytes.truncate(MAX_BYTES);
         let number = self.written.entry(target).or_default();
         *number += 1;
         let directory = self.directory.join(target);

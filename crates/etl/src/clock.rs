@@ -13,11 +13,11 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
 impl FileTime {
     /// Nanoseconds since 1970-01-01 UTC; times outside of 1677 to 2262 stop at the ends.
-    pub fn unix_nanos(self) -> i64 {
+    pub fn unix_ns(self) -> i64 {
         saturate((i128::from(self.0) - UNIX_EPOCH_TICKS) * 100)
     }
 
-    pub fn from_unix_nanos(nanos: i64) -> Self {
+    pub fn from_unix_ns(nanos: i64) -> Self {
         // Cannot be negative: the smallest i64 is in 1677.
         Self((i128::from(nanos).div_euclid(100) + UNIX_EPOCH_TICKS) as u64)
     }
@@ -126,9 +126,9 @@ impl Clock {
     }
 
     /// With the full resolution of the clock, where [`Self::file_time`] rounds to 100 ns.
-    pub fn unix_nanos(&self, ticks: u64) -> i64 {
+    pub fn unix_ns(&self, ticks: u64) -> i64 {
         if self.kind == ClockKind::SystemTime {
-            return FileTime(ticks).unix_nanos();
+            return FileTime(ticks).unix_ns();
         }
         let start = (i128::from(self.start.0) - UNIX_EPOCH_TICKS) * 100;
         saturate(start + self.nanos(ticks))
@@ -175,13 +175,13 @@ mod tests {
     #[test]
     fn text_of_known_moments() {
         assert_eq!(FileTime(0).to_string(), "1601-01-01T00:00:00.0000000Z");
-        assert_eq!(FileTime::from_unix_nanos(0).to_string(), "1970-01-01T00:00:00.0000000Z");
+        assert_eq!(FileTime::from_unix_ns(0).to_string(), "1970-01-01T00:00:00.0000000Z");
         assert_eq!(
-            FileTime::from_unix_nanos(951_782_400_000_000_100).to_string(),
+            FileTime::from_unix_ns(951_782_400_000_000_100).to_string(),
             "2000-02-29T00:00:00.0000001Z"
         );
         assert_eq!(
-            FileTime::from_unix_nanos(1_735_689_599_000_000_000).to_string(),
+            FileTime::from_unix_ns(1_735_689_599_000_000_000).to_string(),
             "2024-12-31T23:59:59.0000000Z"
         );
         assert_eq!(FileTime(u64::MAX).to_string(), "60056-05-28T05:36:10.9551615Z");
@@ -189,17 +189,17 @@ mod tests {
 
     #[test]
     fn each_clock_counts_in_its_unit() {
-        let start = FileTime::from_unix_nanos(1_000_000_000_000_000_000);
+        let start = FileTime::from_unix_ns(1_000_000_000_000_000_000);
         let counter = Clock::new(ClockKind::PerformanceCounter, 3_000_000, 5_000, start);
         assert_eq!(counter.nanos_since_start(5_003), 1_000);
         assert_eq!(counter.nanos_since_start(4_999), -334, "rounded down before the start too");
-        assert_eq!(counter.unix_nanos(3_005_000), 1_000_000_001_000_000_000);
+        assert_eq!(counter.unix_ns(3_005_000), 1_000_000_001_000_000_000);
         assert_eq!(counter.file_time(3_005_000), FileTime(start.0 + 10_000_000));
         assert_eq!(counter.ticks_after_start(1_000), 5_003);
         let cycles = Clock::new(ClockKind::ProcessorCycles, 2_400_000_000, 0, start);
         assert_eq!(cycles.nanos_since_start(24), 10);
         let system = Clock::new(ClockKind::SystemTime, 77, start.0, start);
-        assert_eq!(system.unix_nanos(start.0 + 1), 1_000_000_000_000_000_100);
+        assert_eq!(system.unix_ns(start.0 + 1), 1_000_000_000_000_000_100);
         assert_eq!(system.nanos_since_start(start.0 + 3), 300);
     }
 
@@ -211,7 +211,7 @@ mod tests {
             let clock = Clock::new(ClockKind::from_raw(raw), frequency, start_ticks, FileTime(start));
             let (early, late) = (a.min(b), a.max(b));
             prop_assert!(clock.file_time(early) <= clock.file_time(late));
-            prop_assert!(clock.unix_nanos(early) <= clock.unix_nanos(late));
+            prop_assert!(clock.unix_ns(early) <= clock.unix_ns(late));
             prop_assert!(clock.nanos_since_start(early) <= clock.nanos_since_start(late));
             prop_assert!(clock.nanos_of(early) <= clock.nanos_of(late));
         }

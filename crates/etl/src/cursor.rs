@@ -310,7 +310,7 @@ impl<'s> BufferCursor<'s> {
             Source::Xpress { decoder, held, at, next, end } => loop {
                 if let Held::Owned(bytes) = held
                     && *next < *end
-                    && bytes.len() - *at < xpress::LONGEST_TOKEN
+                    && bytes.len() - *at < xpress::MAX_TOKEN
                 {
                     bytes.drain(..*at);
                     *at = 0;

@@ -17,7 +17,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! // A file with one event, on a clock of 10 MHz.
-//! let start = FileTime::from_unix_nanos(1_700_000_000_000_000_000);
+//! let start = FileTime::from_unix_ns(1_700_000_000_000_000_000);
 //! let mut writer = Writer::new(Cursor::new(Vec::new()), FileSettings::new(1, 10_000_000, 0, start))?;
 //! let provider = Provider { name: "Example".to_owned(), id: Guid::new(0x2a), group: None };
 //! let fields = [Field::new("answer", Value::U32(42))];

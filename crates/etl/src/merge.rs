@@ -16,12 +16,12 @@ use crate::{EventRecord, Storage};
 
 /// The windows of all processors together take about this much.
 const WINDOWS_BYTES: usize = 16 << 20;
-const SMALLEST_WINDOW: usize = 8 << 10;
-const LARGEST_WINDOW: usize = 1 << 20;
+const MIN_WINDOW: usize = 8 << 10;
+const MAX_WINDOW: usize = 1 << 20;
 
 /// How much of each buffer to hold when so many are open at once.
 pub(crate) fn window_bytes(lanes: usize) -> usize {
-    (WINDOWS_BYTES / lanes.max(1)).clamp(SMALLEST_WINDOW, LARGEST_WINDOW)
+    (WINDOWS_BYTES / lanes.max(1)).clamp(MIN_WINDOW, MAX_WINDOW)
 }
 
 /// One processor's place in its buffers.

@@ -7,7 +7,7 @@
 pub(crate) const WINDOW_BYTES: usize = 1 << 13;
 
 /// Flags 4, match 2, nibble 1, byte 1, u16 2, u32 4: with fewer bytes than these a token may not be complete.
-pub(crate) const LONGEST_TOKEN: usize = 14;
+pub(crate) const MAX_TOKEN: usize = 14;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum XpressError {
@@ -86,7 +86,7 @@ impl Decoder {
             self.pending = out.copy(distance, length)?;
         }
         while out.at < out.limit {
-            if !input.is_last && input.bytes.len() - input.at < LONGEST_TOKEN {
+            if !input.is_last && input.bytes.len() - input.at < MAX_TOKEN {
                 return Ok(Stop::InputEnds);
             }
             if self.flags_left == 0 {

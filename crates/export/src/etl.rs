@@ -58,8 +58,8 @@ impl From<WriteError> for ExportError {
 
 pub(crate) fn write<W: Write + Seek>(source: &RowSource<'_>, out: W) -> Result<Vec<TableRows>, ExportError> {
     let start_ns = source.trace_start_ns();
-    let unix_ns = i64::try_from(source.info.started.unix_nanos_at(start_ns)).unwrap_or(i64::MAX);
-    let start = FileTime::from_unix_nanos(unix_ns);
+    let unix_ns = i64::try_from(source.info.started.unix_ns_at(start_ns)).unwrap_or(i64::MAX);
+    let start = FileTime::from_unix_ns(unix_ns);
     let settings = FileSettings::new(source.selected.len().max(1) as u16, TICKS_PER_SECOND, start_ns, start)
         .names("ortscope", &format!("{}.etl", source.info.id));
     let mut writer = Writer::new(out, settings)?;

@@ -30,7 +30,7 @@ pub(crate) fn write(source: &RowSource<'_>, target: &Path, staged: &mut Staged) 
         "model={}/host={}/date={}",
         path_part(&model),
         path_part(&source.options.host),
-        date(source.info.started.unix_nanos)
+        date(source.info.started.unix_ns)
     );
     let id = path_part(&source.info.id);
     let manifest = target.join(MANIFESTS).join(&partition).join(format!("{id}.json"));

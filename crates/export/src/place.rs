@@ -9,9 +9,9 @@ use crate::error::ExportError;
 use crate::source::RowSource;
 
 /// Sessions that are remembered.
-const MOST_SESSIONS: usize = 100_000;
+const MAX_SESSIONS: usize = 100_000;
 /// Letters of a part of a path.
-const MOST_LETTERS: usize = 100;
+const MAX_LETTERS: usize = 100;
 
 /// A text as one part of a path, on every system: letters, digits, `.`, `_`, `-`; the rest becomes `_`.
 pub(crate) fn path_part(text: &str) -> String {
@@ -20,7 +20,7 @@ pub(crate) fn path_part(text: &str) -> String {
         letter if letter.is_alphanumeric() => letter,
         _ => '_',
     };
-    let part: String = text.chars().take(MOST_LETTERS).map(clean).collect();
+    let part: String = text.chars().take(MAX_LETTERS).map(clean).collect();
     let part = part.trim_matches(['.', ' ']);
     if part.is_empty() { "unknown".to_owned() } else { part.to_owned() }
 }
@@ -35,7 +35,7 @@ pub(crate) struct Models {
 impl Models {
     pub(crate) fn read(source: &RowSource<'_>) -> Result<Self, ExportError> {
         let mut models = Self { by_session: BTreeMap::new(), subject: source.info.subject.as_str().into() };
-        for row in source.all_rows::<SessionRow>().take(MOST_SESSIONS) {
+        for row in source.all_rows::<SessionRow>().take(MAX_SESSIONS) {
             let row = row?;
             if !row.model_name.is_empty() {
                 models.by_session.insert(row.session_id, row.model_name);

@@ -39,7 +39,7 @@ impl<'a> RowSource<'a> {
         info: &'a ExportInfo,
         options: &'a ExportOptions,
     ) -> Result<Self, ExportError> {
-        let start_ns = Filter::start_ns(info.started.monotonic_nanos, tables);
+        let start_ns = Filter::start_ns(info.started.monotonic_ns, tables);
         if let Some(filter) = &options.filter {
             filter.check_range(start_ns)?;
         }

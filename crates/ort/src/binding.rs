@@ -14,7 +14,7 @@ use std::path::Path;
 use std::ptr;
 
 use ort_sys as sys;
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use ortscope_core::tensor::{Dimension, Value, ValueInfo, ValueType};
 
 use crate::handle::Handle;
@@ -24,13 +24,13 @@ use crate::{OrtError, OrtValue, Session, gates, text};
 /// The moments of one pass, by the machine's monotonic clock.
 #[derive(Debug, Clone, Copy)]
 pub struct RunTimes {
-    pub start_nanos: u64,
+    pub start_ns: u64,
     /// The inputs are in place.
-    pub copied_nanos: u64,
+    pub copied_ns: u64,
     /// The run has returned.
-    pub ran_nanos: u64,
+    pub ran_ns: u64,
     /// Devices are done and the outputs are copied.
-    pub end_nanos: u64,
+    pub end_ns: u64,
 }
 
 /// Prepared runs of a session with fixed inputs.
@@ -140,14 +140,14 @@ impl<'s> Binding<'s> {
     /// little else; it stands here, as one piece, so that the crate of that loop need not be optimised for it.
     #[inline(never)]
     pub fn timed_run(&mut self) -> Result<RunTimes, OrtError> {
-        let start_nanos = now_nanos();
+        let start_ns = now_ns();
         self.copy_inputs()?;
-        let copied_nanos = now_nanos();
+        let copied_ns = now_ns();
         self.run()?;
-        let ran_nanos = now_nanos();
+        let ran_ns = now_ns();
         self.synchronize()?;
         self.copy_outputs()?;
-        Ok(RunTimes { start_nanos, copied_nanos, ran_nanos, end_nanos: now_nanos() })
+        Ok(RunTimes { start_ns, copied_ns, ran_ns, end_ns: now_ns() })
     }
 
     /// Copies the inputs from the host's buffers. Strings, sequences and maps were copied once, when bound, and are left

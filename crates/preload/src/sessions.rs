@@ -7,12 +7,12 @@ use std::sync::{Arc, RwLock};
 
 use ortscope_channel::message::{ProgramMessage, SessionNote};
 use ortscope_channel::{ChannelWriter, InferenceRecord, Phase};
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 
 use crate::output;
 
 /// Sessions are numbered; those beyond share the last number.
-const MOST_SESSIONS: u64 = u16::MAX as u64;
+const MAX_SESSIONS: u64 = u16::MAX as u64;
 
 static SESSIONS: RwLock<Option<HashMap<usize, Arc<Session>>>> = RwLock::new(None);
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
@@ -29,15 +29,15 @@ pub struct Session {
 pub struct Begun {
     session: Arc<Session>,
     sequence: u64,
-    start_nanos: u64,
+    start_ns: u64,
 }
 
 /// A session was made. One that was not told, because it was made in a way that is not wrapped, is told with its first
 /// inference.
 pub fn made(address: usize, model_name: String, ort_version: Option<String>) -> Option<Arc<Session>> {
-    let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed).min(MOST_SESSIONS);
+    let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed).min(MAX_SESSIONS);
     let note = SessionNote {
-        timestamp_ns: now_nanos(),
+        timestamp_ns: now_ns(),
         session: number as u16,
         model_name,
         // The C API does not say which providers a session uses.
@@ -82,7 +82,7 @@ pub fn begin(address: usize, name: impl FnOnce() -> (String, Option<String>)) ->
         }
     };
     let sequence = session.next_sequence.fetch_add(1, Ordering::Relaxed);
-    Some(Begun { session, sequence, start_nanos: now_nanos() })
+    Some(Begun { session, sequence, start_ns: now_ns() })
 }
 
 impl Begun {
@@ -99,18 +99,18 @@ impl Begun {
 
     /// The clock is read again: what was prepared in between is not the run's.
     pub fn start_now(&mut self) {
-        self.start_nanos = now_nanos();
+        self.start_ns = now_ns();
     }
 
     pub fn end(self, ok: bool, profile: Option<PathBuf>) {
-        let end_nanos = now_nanos();
+        let end_ns = now_ns();
         let session = self.session.note.session;
         let record = InferenceRecord {
-            start_nanos: self.start_nanos,
-            planned_nanos: self.start_nanos,
-            copy_in_nanos: 0,
-            run_nanos: end_nanos.saturating_sub(self.start_nanos),
-            copy_out_nanos: 0,
+            start_ns: self.start_ns,
+            planned_ns: self.start_ns,
+            copy_in_ns: 0,
+            run_ns: end_ns.saturating_sub(self.start_ns),
+            copy_out_ns: 0,
             sequence: self.sequence,
             batch_size: 0,
             queue_depth: None,
@@ -127,7 +127,7 @@ impl Begun {
         output::with_writer(tell_all, |writer| {
             writer.write_inference(&record);
             if let Some(prefix) = profile {
-                let (timestamp_ns, sequence) = (self.start_nanos, self.sequence);
+                let (timestamp_ns, sequence) = (self.start_ns, self.sequence);
                 output::send(writer, &ProgramMessage::Profile { timestamp_ns, session, sequence, prefix });
             }
         });

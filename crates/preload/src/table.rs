@@ -12,7 +12,7 @@ use crate::{calls, output};
 pub type GetApiBase = unsafe extern "system" fn() -> *const sys::OrtApiBase;
 
 /// Libraries in one process. Those beyond are not recorded.
-pub const MOST_LIBRARIES: usize = 8;
+pub const MAX_LIBRARIES: usize = 8;
 /// The versions whose tables are known.
 const OLDEST_MINOR: u32 = 15;
 const NEWEST_MINOR: u32 = 31;
@@ -49,7 +49,7 @@ struct Library {
     minor: AtomicU32,
 }
 
-static LIBRARIES: [Library; MOST_LIBRARIES] = [const {
+static LIBRARIES: [Library; MAX_LIBRARIES] = [const {
     Library {
         get_api_base: AtomicPtr::new(null_mut()),
         base: AtomicPtr::new(null_mut()),
@@ -58,7 +58,7 @@ static LIBRARIES: [Library; MOST_LIBRARIES] = [const {
         wrapped_api: AtomicPtr::new(null_mut()),
         minor: AtomicU32::new(0),
     }
-}; MOST_LIBRARIES];
+}; MAX_LIBRARIES];
 
 /// What to hand out instead of a library's `OrtGetApiBase`; its own, if there are too many.
 pub fn entry_for(real: GetApiBase) -> GetApiBase {
@@ -73,7 +73,7 @@ pub fn entry_for(real: GetApiBase) -> GetApiBase {
     real
 }
 
-const ENTRIES: [GetApiBase; MOST_LIBRARIES] = [
+const ENTRIES: [GetApiBase; MAX_LIBRARIES] = [
     get_api_base::<0>,
     get_api_base::<1>,
     get_api_base::<2>,

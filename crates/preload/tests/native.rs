@@ -141,7 +141,7 @@ fn check(seen: &Seen, version: u32) {
     let mut sequences: Vec<u64> = seen.records.iter().map(|record| record.sequence).collect();
     sequences.sort_unstable();
     assert!(sequences.iter().copied().eq(0..sequences.len() as u64), "each once");
-    assert!(seen.records.iter().all(|record| record.run_nanos > 0 && record.session == 0));
+    assert!(seen.records.iter().all(|record| record.run_ns > 0 && record.session == 0));
     let sessions: Vec<&str> = seen
         .messages
         .iter()

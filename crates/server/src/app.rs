@@ -20,10 +20,10 @@ use crate::security::tokens::Tokens;
 use crate::ws::Groups;
 
 /// Requests that compute at the same time; more wait, and are refused after [`WAIT_FOR_TURN`].
-pub const MOST_COMPUTING: usize = 8;
+pub const MAX_COMPUTING: usize = 8;
 pub const WAIT_FOR_TURN: Duration = Duration::from_secs(20);
 /// Downloads at the same time.
-pub const MOST_DOWNLOADS: usize = 4;
+pub const MAX_DOWNLOADS: usize = 4;
 
 /// The server's state.
 #[derive(Debug)]

@@ -31,7 +31,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 
-use app::{App, MOST_COMPUTING, MOST_DOWNLOADS};
+use app::{App, MAX_COMPUTING, MAX_DOWNLOADS};
 use data::{Reports, Sources};
 use http::listen::Connections;
 use security::Role;
@@ -47,7 +47,7 @@ pub use http::who::may;
 pub use own::OwnUsage;
 pub use page::is_built as has_dashboard;
 #[doc(hidden)]
-pub use ws::{MOST_FRAME as MOST_WS_FRAME_BYTES, check_frame as check_ws_frame};
+pub use ws::{MAX_FRAME as MAX_WS_FRAME_BYTES, check_frame as check_ws_frame};
 
 /// What to serve, where and to whom.
 #[derive(Debug)]
@@ -174,8 +174,8 @@ pub fn start(config: ServerConfig) -> Result<Running, ServerError> {
         state_directory: config.state_directory,
         secure: tls.is_some(),
         groups: Arc::default(),
-        computing: Arc::new(Semaphore::new(MOST_COMPUTING)),
-        downloads: Arc::new(Semaphore::new(MOST_DOWNLOADS)),
+        computing: Arc::new(Semaphore::new(MAX_COMPUTING)),
+        downloads: Arc::new(Semaphore::new(MAX_DOWNLOADS)),
         own: own::OwnProcess::new(config.own_usage),
         carbon_grams_per_kwh: config.carbon_grams_per_kwh,
     });

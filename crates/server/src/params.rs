@@ -31,7 +31,7 @@ pub enum Kind {
 }
 
 /// Milliseconds of some ten thousand years.
-pub const MOST_NUMBER: f64 = 1e15;
+pub const MAX_NUMBER: f64 = 1e15;
 
 /// A query parameter.
 #[derive(Debug, Clone, Copy)]
@@ -53,7 +53,7 @@ impl Param {
     }
 
     pub const fn number(name: &'static str, doc: &'static str) -> Self {
-        Self::new(name, Kind::Number(-MOST_NUMBER, MOST_NUMBER), doc)
+        Self::new(name, Kind::Number(-MAX_NUMBER, MAX_NUMBER), doc)
     }
 
     pub const fn limit(most: i64) -> Self {
@@ -83,19 +83,19 @@ pub struct Field {
 pub struct Params(Vec<(String, String)>);
 
 /// More than any view needs.
-const MOST_PARAMETERS: usize = 256;
+const MAX_PARAMETERS: usize = 256;
 /// How often a parameter that may be repeated can be given.
-pub const MOST_REPEATS: usize = 100;
+pub const MAX_REPEATS: usize = 100;
 /// Characters of one value.
-pub const MOST_TEXT: usize = 1000;
+pub const MAX_TEXT: usize = 1000;
 
 impl Param {
     /// Whether a value is one of this parameter. Texts with a form of their own are read by those who need them.
     fn check(&self, text: &str) -> Result<(), ApiError> {
         let refused = |problem: String| Err(ApiError::bad_parameter(self.name, problem));
         let not = |what: &str| refused(format!("is '{}', not {what}", shown(text)));
-        if text.chars().count() > MOST_TEXT {
-            return refused(format!("is longer than {MOST_TEXT} characters"));
+        if text.chars().count() > MAX_TEXT {
+            return refused(format!("is longer than {MAX_TEXT} characters"));
         }
         match self.kind {
             Kind::Text | Kind::Filter | Kind::Shaped(_) => Ok(()),
@@ -138,8 +138,8 @@ impl Field {
                 }
             }
             (Kind::Number(..), _) => bad(format!("the body needs a field '{name}' with a number")),
-            (_, Value::String(text)) if text.chars().count() <= MOST_TEXT => Ok(()),
-            (_, Value::String(_)) => bad(format!("the field '{name}' is longer than {MOST_TEXT} characters")),
+            (_, Value::String(text)) if text.chars().count() <= MAX_TEXT => Ok(()),
+            (_, Value::String(_)) => bad(format!("the field '{name}' is longer than {MAX_TEXT} characters")),
             _ => bad(format!("the body needs a field '{name}' with a text")),
         }
     }
@@ -168,14 +168,14 @@ impl Params {
             if !param.repeats && before > 0 {
                 return Err(ApiError::bad_parameter(param.name, "is given twice"));
             }
-            if before >= MOST_REPEATS {
-                let problem = format!("is given more than {MOST_REPEATS} times");
+            if before >= MAX_REPEATS {
+                let problem = format!("is given more than {MAX_REPEATS} times");
                 return Err(ApiError::bad_parameter(param.name, problem));
             }
-            if list.len() >= MOST_PARAMETERS {
+            if list.len() >= MAX_PARAMETERS {
                 return Err(ApiError::bad_parameter(
                     param.name,
-                    format!("is one of more than {MOST_PARAMETERS}"),
+                    format!("is one of more than {MAX_PARAMETERS}"),
                 ));
             }
             param.check(&value)?;
@@ -270,7 +270,7 @@ mod tests {
             assert!(Params::read(Some(bad), KNOWN).is_err(), "{bad}");
         }
         assert!(Params::read(None, &[KNOWN[0].required()]).is_err());
-        assert!(Params::read(Some(&format!("a={}", "x".repeat(MOST_TEXT + 1))), KNOWN).is_err());
+        assert!(Params::read(Some(&format!("a={}", "x".repeat(MAX_TEXT + 1))), KNOWN).is_err());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use ortscope_core::rate_control::{MAX_HERTZ, MIN_HERTZ};
 use crate::answers::{self, Answer};
 use crate::app::{App, Asked};
 use crate::error::ApiError;
-use crate::params::MOST_NUMBER;
+use crate::params::MAX_NUMBER;
 pub use crate::params::{Field, Kind, Param};
 use crate::security::Role;
 
@@ -188,7 +188,7 @@ pub static ROUTES: &[Route] = &[
           Param::one("metric", "Only tracks of this metric."), Param::new("pid", Kind::Whole(0, u32::MAX as i64), "Only tracks of this process."), SESSION,
           Param::one("device", "Only tracks of this device."),
           Param::new("points", Kind::Whole(2, 5000), "At most so many points per track."),
-          Param::new("step_ms", Kind::Number(1e-6, MOST_NUMBER), "Points of this width instead."), Param::limit(200), CURSOR],
+          Param::new("step_ms", Kind::Number(1e-6, MAX_NUMBER), "Points of this width instead."), Param::limit(200), CURSOR],
         Answers::Json("History"),
         answers::history::history, "Values over time.")),
     also_at_root(get("/metrics/catalog", VIEWER, &[SOURCE], Answers::Json("Catalog"),
@@ -198,7 +198,7 @@ pub static ROUTES: &[Route] = &[
     also_at_root(get("/timeline", VIEWER,
         &[SOURCE, FROM, TO, Param::new("width", Kind::Whole(16, 8192), "Pixels to draw: the answer has rectangles then."), FILTER,
           Param::one("op", "Only this operator type."), Param::one("provider", "Only CPU, GPU, NPU or an execution provider."),
-          Param::new("min_duration_ms", Kind::Number(0.0, MOST_NUMBER), "Only operators that took at least so long."), SESSION,
+          Param::new("min_duration_ms", Kind::Number(0.0, MAX_NUMBER), "Only operators that took at least so long."), SESSION,
           Param::limit(10_000), Param::new("cursor", TIMELINE_CURSOR, "`next` of the answer before.")],
         Answers::Json("TimelineAnswer"),
         answers::timeline::timeline, "Operators, inferences and kernel events over time.")),

@@ -13,10 +13,10 @@ use ortscope_core::schema::{ChannelPositionRow, Text};
 pub use ortscope_channel::rows::MESSAGE_KIND;
 
 /// The channel is read this often: often enough for a live view, seldom enough not to disturb the model.
-const PERIOD_NANOS: u64 = 50_000_000;
+const PERIOD_NS: u64 = 50_000_000;
 /// The room of what was read is freed one pass later, when it is in the journal. A ring that fills up faster than that
 /// is read again after this time, so that its writer need not drop anything.
-const BUSY_PERIOD_NANOS: u64 = 5_000_000;
+const BUSY_PERIOD_NS: u64 = 5_000_000;
 /// From this share on a ring fills up fast.
 const BUSY_FULLNESS: f64 = 0.25;
 
@@ -88,14 +88,14 @@ impl Source for ChannelSource {
         let mut reader = ChannelReader::new(&self.directory);
         // Batches that must be kept before the marked room is freed.
         let mut sent_at_mark = None;
-        let mut next = control.clock().now_nanos();
+        let mut next = control.clock().now_ns();
         loop {
             // Asked before reading, so that what was written last is still read afterwards.
             let ended = self.writer_ended.load(Ordering::SeqCst);
             if control.is_stopped() {
                 page.request_stop();
             }
-            let now = control.clock().now_nanos();
+            let now = control.clock().now_ns();
             page.beat(now);
             if sent_at_mark.is_some_and(|sent| out.kept() >= sent) {
                 reader.release();
@@ -109,7 +109,7 @@ impl Source for ChannelSource {
                 reader.mark();
                 sent_at_mark = Some(out.sent());
             }
-            let period = if reader.fullness() > BUSY_FULLNESS { BUSY_PERIOD_NANOS } else { PERIOD_NANOS };
+            let period = if reader.fullness() > BUSY_FULLNESS { BUSY_PERIOD_NS } else { PERIOD_NS };
             next = (next + period).max(now);
             if !control.sleep_until(next) {
                 // Stopped: the writer ends soon; sleeping by the clock is no longer possible, so poll gently.

@@ -15,7 +15,7 @@ use ortscope_core::schema::{KernelEventRow, Text};
 use crate::kernel::CounterSum;
 
 /// Threads that are followed. Default 100,000; of further ones stretches are not told, and counted.
-const MOST_THREADS: usize = 100_000;
+const MAX_THREADS: usize = 100_000;
 
 /// Makes rows; events come in the order of time.
 #[derive(Debug)]
@@ -97,7 +97,7 @@ impl KernelRows {
 
     /// What a thread is called, from a snapshot.
     pub fn name(&mut self, tid: u32, name: &str) {
-        if self.names.len() < MOST_THREADS || self.names.contains_key(&tid) {
+        if self.names.len() < MAX_THREADS || self.names.contains_key(&tid) {
             self.names.insert(tid, name.into());
         }
     }
@@ -116,7 +116,7 @@ impl KernelRows {
         match event {
             KernelEvent::Switch(switch) => self.switch(switch, out),
             KernelEvent::Wakeup(wakeup)
-                if self.is_watched(wakeup.thread) && self.woken.len() < MOST_THREADS =>
+                if self.is_watched(wakeup.thread) && self.woken.len() < MAX_THREADS =>
             {
                 self.woken.entry(wakeup.thread.tid).or_insert(wakeup.at_ns);
             }
@@ -124,7 +124,7 @@ impl KernelRows {
                 // A child of a watched process is watched: it is part of the program.
                 if let Some(watched) = &mut self.watched
                     && watched.contains(&start.parent.pid)
-                    && watched.len() < MOST_THREADS
+                    && watched.len() < MAX_THREADS
                 {
                     watched.insert(start.thread.pid);
                 }
@@ -229,7 +229,7 @@ impl KernelRows {
         if self.is_watched(prev) {
             if reason == SwitchReason::Ended {
                 self.off.remove(&prev.tid);
-            } else if self.off.len() < MOST_THREADS {
+            } else if self.off.len() < MAX_THREADS {
                 self.off.insert(prev.tid, Off { at_ns, cpu, reason, instead: next.tid });
             } else {
                 self.beyond += 1;
@@ -242,7 +242,7 @@ impl KernelRows {
         if let Some(off) = self.off.remove(&next.tid) {
             out(self.stretch(next, at_ns, off, woken_ns));
         }
-        if self.last_cpu.len() < MOST_THREADS || self.last_cpu.contains_key(&next.tid) {
+        if self.last_cpu.len() < MAX_THREADS || self.last_cpu.contains_key(&next.tid) {
             let before = self.last_cpu.insert(next.tid, cpu);
             if let Some(before) = before.filter(|before| *before != cpu) {
                 out(self.row(&self.kinds.migration, at_ns, cpu, next, None, Some(u64::from(before))));

@@ -18,14 +18,14 @@ use crate::kernel_rows::KernelRows;
 use crate::{KernelTrace, ThreadSnapshot};
 
 /// Drains a second.
-const DRAIN_NANOS: u64 = 50_000_000;
+const DRAIN_NS: u64 = 50_000_000;
 /// Sums of file I/O and counters are asked for this often.
-const SUMS_EVERY_NANOS: u64 = 1_000_000_000;
+const SUMS_EVERY_NS: u64 = 1_000_000_000;
 /// Sums that the summary keeps; rows have all.
-const MOST_FILE_SUMS: usize = 20_000;
+const MAX_FILE_SUMS: usize = 20_000;
 /// The same of counters.
-const MOST_COUNTER_SUMS: usize = 20_000;
-const BUCKET_NANOS: u64 = 1_000_000;
+const MAX_COUNTER_SUMS: usize = 20_000;
+const BUCKET_NS: u64 = 1_000_000;
 
 /// One millisecond of a process: who, from when, how much of it it ran on all processors together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -166,7 +166,7 @@ impl Source for KernelSource {
         let opened = KernelTrace::open(&self.options);
         self.handle.1.store(true, Ordering::Release);
         let mut trace = opened.map_err(|error| source_error(&error))?;
-        let now_ns = control.clock().now_nanos();
+        let now_ns = control.clock().now_ns();
         for class in trace.unavailable() {
             out.unavailable(now_ns, &format!("kernel_events/{}", class.class.name()), &class.why, None);
         }
@@ -183,21 +183,21 @@ impl Source for KernelSource {
         run.begin();
         let (mut next_ns, mut told_end) = (now_ns, false);
         loop {
-            next_ns += DRAIN_NANOS;
+            next_ns += DRAIN_NS;
             let goes_on = control.sleep_until(next_ns);
             run.drain(&mut trace, !goes_on, out);
             for note in trace.take_notes() {
-                out.unavailable(control.clock().now_nanos(), "kernel_events", &note, None);
+                out.unavailable(control.clock().now_ns(), "kernel_events", &note, None);
             }
             if let Some(why) = trace.ended().filter(|_| goes_on && !std::mem::replace(&mut told_end, true)) {
-                out.unavailable(control.clock().now_nanos(), "kernel_events", why, None);
+                out.unavailable(control.clock().now_ns(), "kernel_events", why, None);
             }
-            run.drain_files(&mut trace, control.clock().now_nanos(), !goes_on, out);
-            let settled_ns = control.clock().now_nanos().saturating_sub(trace.latest_ns());
+            run.drain_files(&mut trace, control.clock().now_ns(), !goes_on, out);
+            let settled_ns = control.clock().now_ns().saturating_sub(trace.latest_ns());
             run.millis.tell(settled_ns, self.on_milli.as_mut());
             out.flush();
             if !goes_on {
-                run.finish(control.clock().now_nanos(), out);
+                run.finish(control.clock().now_ns(), out);
                 let summary = KernelSummary {
                     backend: trace.backend(),
                     counts: run.counts,
@@ -216,7 +216,7 @@ impl Source for KernelSource {
                 *self.handle.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(summary);
                 return Ok(());
             }
-            next_ns = next_ns.max(control.clock().now_nanos().saturating_sub(DRAIN_NANOS));
+            next_ns = next_ns.max(control.clock().now_ns().saturating_sub(DRAIN_NS));
         }
     }
 }
@@ -270,14 +270,14 @@ impl Run {
             *loads += u64::from(rows.image(&load, &mut |row| out.emit(&row)));
         });
         out.lost("records of mapped files", lost);
-        if !is_last && now_ns.saturating_sub(self.sums_asked_ns) < SUMS_EVERY_NANOS {
+        if !is_last && now_ns.saturating_sub(self.sums_asked_ns) < SUMS_EVERY_NS {
             return;
         }
         self.sums_asked_ns = now_ns;
         let (sums, lost) = trace.take_file_io();
         out.lost("calls of file I/O beyond the limit of sums", lost);
         for io in sums {
-            if !rows.file_io(now_ns, &io, &mut |row| out.emit(&row)) || self.file_io.len() >= MOST_FILE_SUMS {
+            if !rows.file_io(now_ns, &io, &mut |row| out.emit(&row)) || self.file_io.len() >= MAX_FILE_SUMS {
                 continue;
             }
             let sum = self.file_io.entry((io.thread.pid, io.operation, io.kind)).or_insert(FileIo {
@@ -299,7 +299,7 @@ impl Run {
         for counter in counters {
             let is_watched = rows.counter(now_ns, &counter, &mut |row| out.emit(&row));
             let key = (counter.pid, counter.name);
-            if is_watched && (self.counters.len() < MOST_COUNTER_SUMS || self.counters.contains_key(&key)) {
+            if is_watched && (self.counters.len() < MAX_COUNTER_SUMS || self.counters.contains_key(&key)) {
                 let sum = self.counters.entry(key).or_default();
                 *sum = sum.saturating_add(counter.value);
             }
@@ -328,7 +328,7 @@ struct Millis {
 
 impl Millis {
     fn new(from_ns: u64, watched: Option<HashSet<u32>>) -> Self {
-        Self { usage: Usage::new(BUCKET_NANOS, from_ns), ends: HashMap::new(), watched }
+        Self { usage: Usage::new(BUCKET_NS, from_ns), ends: HashMap::new(), watched }
     }
 
     fn apply(&mut self, event: &KernelEvent) {
@@ -345,7 +345,7 @@ impl Millis {
         let Some(on_milli) = on_milli else { return self.usage.settle(to_ns, &mut |_| {}) };
         let (ends, watched) = (&mut self.ends, &self.watched);
         let mut tell = |milli: ProcessMilli| {
-            let end = ends.insert((milli.pid, milli.start_ns), milli.from_ns + BUCKET_NANOS);
+            let end = ends.insert((milli.pid, milli.start_ns), milli.from_ns + BUCKET_NS);
             if let Some(from_ns) = end.filter(|end_ns| *end_ns < milli.from_ns) {
                 on_milli(ProcessMilli { from_ns, used_ns: 0, late_ns: 0, ..milli });
             }
@@ -359,7 +359,7 @@ impl Millis {
                 return;
             }
             let start_ns = window.process_start_ns.unwrap_or(0);
-            let used_ns = window.used_ns.min(BUCKET_NANOS) as u32;
+            let used_ns = window.used_ns.min(BUCKET_NS) as u32;
             let late_ns = window.used_ns - u64::from(used_ns);
             let next = ProcessMilli { pid, start_ns, from_ns: window.from_ns, used_ns, late_ns };
             match &mut open {
@@ -371,7 +371,7 @@ impl Millis {
             }
         });
         open.into_iter().for_each(&mut tell);
-        let settled_ns = to_ns - to_ns % BUCKET_NANOS;
+        let settled_ns = to_ns - to_ns % BUCKET_NS;
         ends.retain(|(pid, start_ns), end_ns| {
             let goes_on = *end_ns >= settled_ns;
             if !goes_on {

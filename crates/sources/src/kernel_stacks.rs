@@ -13,7 +13,7 @@ use crate::kernel::{SampleCounts, SampleOptions};
 use crate::kernel_events::SAMPLING_HINT;
 use crate::kernel_source::{source_error, split};
 
-const DRAIN_NANOS: u64 = 50_000_000;
+const DRAIN_NS: u64 = 50_000_000;
 
 /// What sampling found, once it has ended.
 #[derive(Debug, Clone, Default)]
@@ -98,9 +98,9 @@ impl Source for StackSource {
         let mut trace = opened.map_err(|error| source_error(&error))?;
         let mut profile = StackProfile::default();
         let kind: Text = "sample".into();
-        let mut next_ns = control.clock().now_nanos();
+        let mut next_ns = control.clock().now_ns();
         loop {
-            next_ns += DRAIN_NANOS;
+            next_ns += DRAIN_NS;
             let goes_on = control.sleep_until(next_ns);
             let before = trace.counts();
             // Names of frames are known to the profile, which is being added to: rows wait until it is not.
@@ -133,9 +133,9 @@ impl Source for StackSource {
             if !goes_on {
                 break;
             }
-            next_ns = next_ns.max(control.clock().now_nanos().saturating_sub(DRAIN_NANOS));
+            next_ns = next_ns.max(control.clock().now_ns().saturating_sub(DRAIN_NS));
         }
-        let now_ns = control.clock().now_nanos();
+        let now_ns = control.clock().now_ns();
         for missing in trace.missing() {
             out.unavailable(now_ns, "kernel_events/samples", &missing, None);
         }

@@ -168,5 +168,5 @@ pub fn processes() -> Result<Vec<sampler::ProcessFacts>, sampler::ReadError> {
 /// A clock of the CPU time that the calling thread has used, in nanoseconds; cheap to read. `None` where there is none.
 pub fn thread_cpu_clock() -> impl FnMut() -> Option<u64> {
     let mut backend = sys::process_backend();
-    move || backend.own_cpu_nanos()
+    move || backend.own_cpu_ns()
 }

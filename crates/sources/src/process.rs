@@ -6,7 +6,7 @@ use ortscope_core::identity::ProcessIdentity;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessUsage {
     pub identity: ProcessIdentity,
-    pub cpu_time_nanos: u64,
+    pub cpu_time_ns: u64,
     pub working_set_bytes: u64,
     pub peak_working_set_bytes: Option<u64>,
     pub private_bytes: Option<u64>,

@@ -3,17 +3,17 @@
 
 use std::time::Duration;
 
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use ortscope_core::kernel::{Usage, Window};
 
 use crate::kernel::{TraceError, TraceOptions};
 use crate::kernel_events::{KernelTrace, ResidentMemory, ThreadSnapshot};
 
 /// Windows are told this late: by then all processors have told their events.
-const SETTLED_NANOS: u64 = 5_000_000;
+const SETTLED_NS: u64 = 5_000_000;
 /// Marks do not show every change (pages that the kernel takes back, or fewer than each processor keeps to itself): who
 /// ran is read again after this time in any case.
-const MARKS_TRUSTED_NANOS: u64 = 5_000_000_000;
+const MARKS_TRUSTED_NS: u64 = 5_000_000_000;
 
 /// Memory of a process that ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl UsageWatch {
         memory_every: Duration,
     ) -> Result<Self, TraceError> {
         let trace = KernelTrace::open(options)?;
-        let now_ns = now_nanos();
+        let now_ns = now_ns();
         let mut usage = Usage::new(nanos(window), now_ns);
         let mut states = Vec::new();
         // Without it the first switch of each thread is measured by the clock.
@@ -91,7 +91,7 @@ impl UsageWatch {
         on_window: &mut impl FnMut(Window),
         on_memory: &mut impl FnMut(MemoryReading),
     ) -> Option<u64> {
-        let now_ns = now_nanos();
+        let now_ns = now_ns();
         let usage = &mut self.usage;
         let mut oldest_ns = None;
         let stats = self.trace.drain(&mut |event| {
@@ -102,7 +102,7 @@ impl UsageWatch {
         self.counts.lost += stats.lost;
         self.counts.recursion_misses += stats.recursion_misses;
         let ran = &mut self.ran;
-        usage.settle(now_ns.saturating_sub(SETTLED_NANOS), &mut |window| {
+        usage.settle(now_ns.saturating_sub(SETTLED_NS), &mut |window| {
             if ran.last() != Some(&window.thread.pid) {
                 ran.push(window.thread.pid);
             }
@@ -123,7 +123,7 @@ impl UsageWatch {
                 on_memory(MemoryReading { at_ns: now_ns, pid, resident_bytes });
             }
         };
-        let is_full = now_ns.saturating_sub(self.all_read_ns) >= MARKS_TRUSTED_NANOS;
+        let is_full = now_ns.saturating_sub(self.all_read_ns) >= MARKS_TRUSTED_NS;
         let ran = &mut self.ran;
         self.usage.take_memory_stale(|pid| match is_full {
             true => ran.push(pid),

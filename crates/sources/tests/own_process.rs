@@ -17,9 +17,9 @@ fn this_process_has_memory_and_grows() {
 
 #[test]
 fn cpu_time_advances_when_work_is_done() {
-    let before = own_usage().unwrap().cpu_time_nanos;
+    let before = own_usage().unwrap().cpu_time_ns;
     let mut sum = 0u64;
-    while own_usage().unwrap().cpu_time_nanos < before + 20_000_000 {
+    while own_usage().unwrap().cpu_time_ns < before + 20_000_000 {
         sum = (0..200_000u64).fold(sum, |sum, number| std::hint::black_box(sum ^ number));
     }
     std::hint::black_box(sum);

@@ -121,11 +121,8 @@ pub(crate) fn look(directory: &Path) -> Result<Entry, StoreError> {
         locked.is_some() || manifest.encryption.is_some(),
         locked.unwrap_or(manifest.is_kept()),
     );
-    let started_unix_ns = if manifest.started.unix_nanos == 0 {
-        modified_unix_ns(directory)
-    } else {
-        manifest.started.unix_nanos
-    };
+    let started_unix_ns =
+        if manifest.started.unix_ns == 0 { modified_unix_ns(directory) } else { manifest.started.unix_ns };
     Ok(Entry {
         // The directory is what a user can name; the manifest says the same unless somebody copied it.
         id: name_of(directory),
@@ -137,11 +134,11 @@ pub(crate) fn look(directory: &Path) -> Result<Entry, StoreError> {
         command: manifest.command,
         ortscope_version: manifest.ortscope_version,
         started_unix_ns,
-        ended_unix_ns: manifest.end.as_ref().map(|end| end.ended.unix_nanos),
+        ended_unix_ns: manifest.end.as_ref().map(|end| end.ended.unix_ns),
         duration_ns: manifest
             .end
             .as_ref()
-            .map(|end| end.ended.monotonic_nanos.saturating_sub(manifest.started.monotonic_nanos)),
+            .map(|end| end.ended.monotonic_ns.saturating_sub(manifest.started.monotonic_ns)),
         finished: manifest.end.is_some(),
         being_written: manifest.end.is_none() && is_written(directory),
         damaged: problem.is_some() && !is_locked,

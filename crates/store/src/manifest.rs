@@ -180,7 +180,7 @@ impl Manifest {
             origin: "unknown".into(),
             subject: "unknown".into(),
             command: None,
-            started: WallAnchor { monotonic_nanos: 0, unix_nanos: 0, error_nanos: u64::MAX },
+            started: WallAnchor { monotonic_ns: 0, unix_ns: 0, error_ns: u64::MAX },
             boot_id: None,
             host: None,
             fingerprint: BTreeMap::new(),

@@ -315,9 +315,9 @@ fn anchors(recording: &Recording) -> Result<Vec<WallAnchor>, StoreError> {
     let mut anchors = Vec::new();
     for batch in recording.scan(TableId::WallAnchors, &Scan::all()).flatten() {
         anchors.extend(batch.rows::<WallAnchorRow>().map(|row| WallAnchor {
-            monotonic_nanos: row.timestamp_ns,
-            unix_nanos: row.unix_ns,
-            error_nanos: row.error_ns,
+            monotonic_ns: row.timestamp_ns,
+            unix_ns: row.unix_ns,
+            error_ns: row.error_ns,
         }));
     }
     Ok(anchors)
@@ -326,10 +326,6 @@ fn anchors(recording: &Recording) -> Result<Vec<WallAnchor>, StoreError> {
 /// The time of the last row, by the last reading of both clocks.
 fn ended(started: WallAnchor, anchors: &[WallAnchor], last_ns: u64) -> WallAnchor {
     let anchor = anchors.last().unwrap_or(&started);
-    let monotonic_nanos = last_ns.max(anchor.monotonic_nanos);
-    WallAnchor {
-        monotonic_nanos,
-        unix_nanos: anchor.unix_nanos_at(monotonic_nanos),
-        error_nanos: anchor.error_nanos,
-    }
+    let monotonic_ns = last_ns.max(anchor.monotonic_ns);
+    WallAnchor { monotonic_ns, unix_ns: anchor.unix_ns_at(monotonic_ns), error_ns: anchor.error_ns }
 }

@@ -15,7 +15,7 @@ use crate::options::TopOptions;
 use crate::state::{State, Table};
 
 /// Lines whose sparklines are fetched, however high the terminal says it is.
-const MOST_PAGE: usize = 500;
+const MAX_PAGE: usize = 500;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// The view between two frames.
@@ -117,7 +117,7 @@ impl<'a> App<'a> {
         // The pane's height depends on its process, which depends on the page: settle, look, settle again.
         for _ in 0..2 {
             let areas = draw::areas(&self.screen(now_ns), area);
-            self.page = areas.map_or(1, |areas| areas.page().clamp(1, MOST_PAGE));
+            self.page = areas.map_or(1, |areas| areas.page().clamp(1, MAX_PAGE));
             self.detail_open = areas.is_some_and(|areas| areas.detail.height > 0);
             self.state.settle(&self.identities, self.page);
             self.look_at_selected();

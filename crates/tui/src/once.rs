@@ -29,7 +29,7 @@
 
 use std::fmt::Write as _;
 
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use ortscope_core::live::{LiveView, Subject};
 use serde_json::{Map, Value, json};
 
@@ -47,7 +47,7 @@ const TEXT_CELLS: usize = 100;
 
 /// The document of `--once --json`, with at most `limit` processes, the busiest first.
 pub fn once(view: &LiveView, facts: &dyn ProcessFacts, figures: &dyn OwnFigures, limit: usize) -> Value {
-    once_at(view, facts, figures, limit, now_nanos())
+    once_at(view, facts, figures, limit, now_ns())
 }
 
 /// The text of `--once`: no colours, no pictures, at most `limit` processes.
@@ -57,7 +57,7 @@ pub fn once_text(
     figures: &dyn OwnFigures,
     limit: usize,
 ) -> String {
-    once_text_at(view, facts, figures, limit, now_nanos())
+    once_text_at(view, facts, figures, limit, now_ns())
 }
 
 pub(crate) fn once_at(

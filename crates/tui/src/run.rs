@@ -3,7 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use ortscope_core::live::LiveView;
 use ratatui::crossterm::event::{self, Event};
 
@@ -13,9 +13,9 @@ use crate::options::TopOptions;
 use crate::terminal::Screen;
 
 /// `stop` is asked at least this often.
-const LONGEST_WAIT: Duration = Duration::from_millis(200);
+const MAX_WAIT: Duration = Duration::from_millis(200);
 /// Events handled before the next frame: a held key must not keep the screen from changing.
-const MOST_EVENTS: usize = 64;
+const MAX_EVENTS: usize = 64;
 
 /// Shows the live memory until the user quits, `stop` says so or the terminal is gone.
 ///
@@ -35,12 +35,12 @@ pub fn run(
         let now = Instant::now();
         let due = now >= next_refresh;
         if due {
-            changed |= app.refresh(now_nanos());
+            changed |= app.refresh(now_ns());
         }
         if changed {
             screen.terminal.draw(|frame| {
                 let area = frame.area();
-                app.draw(area, frame.buffer_mut(), now_nanos());
+                app.draw(area, frame.buffer_mut(), now_ns());
             })?;
             changed = false;
         }
@@ -50,7 +50,7 @@ pub fn run(
             next_refresh = now + period;
         }
         let asked = Instant::now();
-        let wait = next_refresh.saturating_duration_since(asked).min(LONGEST_WAIT);
+        let wait = next_refresh.saturating_duration_since(asked).min(MAX_WAIT);
         if options.terminal.gone_within(wait) {
             break;
         }
@@ -64,7 +64,7 @@ pub fn run(
 /// Takes what is there; returns whether the frame is another one now.
 fn handle_events(app: &mut App<'_>) -> io::Result<bool> {
     let mut changed = false;
-    for _ in 0..MOST_EVENTS {
+    for _ in 0..MAX_EVENTS {
         changed |= match event::read()? {
             Event::Key(key) => app.key(key),
             // The terminal is measured again when it is drawn to.

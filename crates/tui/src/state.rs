@@ -10,7 +10,7 @@ use crate::options::{REFRESH_STEPS_HERTZ, TopOptions};
 
 /// A refresh may take one part in so many of the time: 5 % of a core.
 const PERIODS_PER_COST: u32 = 20;
-const LONGEST_PERIOD: Duration = Duration::from_secs(5);
+const MAX_PERIOD: Duration = Duration::from_secs(5);
 
 /// A page over the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,7 +135,7 @@ impl State {
     /// often instead of becoming the load that it shows.
     pub fn period_after(&mut self, cost: Duration) -> Duration {
         let wanted = Duration::from_secs(1) / self.refresh_hertz.max(1);
-        let period = wanted.max(cost * PERIODS_PER_COST).min(LONGEST_PERIOD);
+        let period = wanted.max(cost * PERIODS_PER_COST).min(MAX_PERIOD);
         self.slowed_to_hertz = (period > wanted).then(|| 1.0 / period.as_secs_f64());
         period
     }
@@ -295,7 +295,7 @@ mod tests {
         let millis = Duration::from_millis;
         assert_eq!((state.period_after(millis(2)), state.slowed_to_hertz), (millis(250), None));
         assert_eq!((state.period_after(millis(25)), state.slowed_to_hertz), (millis(500), Some(2.0)));
-        assert_eq!(state.period_after(millis(60_000)), LONGEST_PERIOD);
+        assert_eq!(state.period_after(millis(60_000)), MAX_PERIOD);
     }
 
     #[test]

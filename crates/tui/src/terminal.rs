@@ -15,7 +15,7 @@ use ratatui::crossterm::terminal::{
 use ratatui::crossterm::{cursor, execute};
 
 /// Messages of other threads that are kept; more are counted.
-const MOST_MESSAGES: usize = 8;
+const MAX_MESSAGES: usize = 8;
 
 type Hook = dyn Fn(&PanicHookInfo<'_>) + Send + Sync;
 
@@ -88,7 +88,7 @@ fn install(hook: &Arc<Hook>, messages: &Arc<Mutex<Messages>>) {
             return;
         }
         let mut messages = messages.lock().unwrap_or_else(PoisonError::into_inner);
-        if messages.texts.len() < MOST_MESSAGES {
+        if messages.texts.len() < MAX_MESSAGES {
             let name = thread::current().name().unwrap_or("unnamed").to_owned();
             messages.texts.push(format!("thread '{name}' {info}"));
         } else {

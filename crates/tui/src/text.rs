@@ -6,24 +6,24 @@
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// Longer texts are cut before anything else looks at them.
-const MOST_CHARS: usize = 512;
+const MAX_CHARS: usize = 512;
 /// Marks on one letter; real writing needs two.
-const MOST_MARKS: usize = 2;
+const MAX_MARKS: usize = 2;
 /// Stands for what must not reach the terminal.
 const REPLACEMENT: char = '?';
 
 /// The text without anything that could move the cursor, hide or turn around what is beside it.
 pub fn harmless(text: &str) -> String {
-    let mut clean = String::with_capacity(text.len().min(MOST_CHARS));
-    let mut marks = MOST_MARKS;
-    for char in text.chars().take(MOST_CHARS) {
+    let mut clean = String::with_capacity(text.len().min(MAX_CHARS));
+    let mut marks = MAX_MARKS;
+    for char in text.chars().take(MAX_CHARS) {
         match char.width() {
             _ if is_invisible(char) => {}
             None => {
                 clean.push(REPLACEMENT);
                 marks = 0;
             }
-            Some(0) if marks < MOST_MARKS => {
+            Some(0) if marks < MAX_MARKS => {
                 clean.push(char);
                 marks += 1;
             }
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(harmless("a\nb\tc\u{1b}[31md\u{9b}2J\u{7f}"), "a?b?c?[31md?2J?");
         assert_eq!(harmless("evil\u{202e}gpj.exe\u{200b}\u{e0041}"), "evilgpj.exe");
         assert_eq!(harmless("\u{301}e\u{301}\u{301}\u{301}\u{301}"), "e\u{301}\u{301}");
-        assert_eq!(harmless(&"x".repeat(100_000)).len(), MOST_CHARS);
+        assert_eq!(harmless(&"x".repeat(100_000)).len(), MAX_CHARS);
     }
 
     #[test]

@@ -16,7 +16,7 @@ type Vectorcall = unsafe extern "C" fn(
 ) -> *mut ffi::PyObject;
 
 /// Arguments that are passed on without an allocation.
-const MOST_ARGUMENTS: usize = 12;
+const MAX_ARGUMENTS: usize = 12;
 
 /// The arguments of one call, as the interpreter gave them.
 #[derive(Clone, Copy)]
@@ -58,7 +58,7 @@ pub unsafe fn invoke(original: *mut ffi::PyObject, arguments: Arguments) -> *mut
             if arguments.keywords.is_null() { 0 } else { ffi::PyTuple_Size(arguments.keywords) as usize };
         let given = arguments.positional + named;
         let vectorcall = HOT.vectorcall.load(Ordering::Relaxed);
-        if vectorcall.is_null() || given >= MOST_ARGUMENTS {
+        if vectorcall.is_null() || given >= MAX_ARGUMENTS {
             return invoke_packed(original, arguments, named);
         }
         let vectorcall = std::mem::transmute::<*mut c_void, Vectorcall>(vectorcall);
@@ -67,7 +67,7 @@ pub unsafe fn invoke(original: *mut ffi::PyObject, arguments: Arguments) -> *mut
             let row = [arguments.session, *arguments.values, *arguments.values.add(1)];
             return vectorcall(original, row.as_ptr(), arguments.positional + 1, arguments.keywords);
         }
-        let mut row = [null_mut(); MOST_ARGUMENTS];
+        let mut row = [null_mut(); MAX_ARGUMENTS];
         row[0] = arguments.session;
         std::ptr::copy_nonoverlapping(arguments.values, row.as_mut_ptr().add(1), given);
         vectorcall(original, row.as_ptr(), arguments.positional + 1, arguments.keywords)

@@ -9,7 +9,7 @@
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering;
 
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
@@ -52,9 +52,9 @@ pub unsafe extern "C" fn method<const SLOT: usize>(
         }
         // In this order: shapes that change afterwards do so later than the run began.
         let had_known_shapes = feeds && ndarray::same_shapes(feed, &(*probe).shapes);
-        let start = now_nanos();
+        let start = now_ns();
         let result = invoke(HOT.originals[SLOT].load(Ordering::Relaxed), arguments);
-        let nanos = (start, now_nanos());
+        let nanos = (start, now_ns());
         if result.is_null() {
             record_failed(session, feed, nanos);
             return result;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use ortscope_channel::{Phase, PlainInference};
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use pyo3::prelude::*;
 
 use super::hot::HOT;
@@ -23,7 +23,7 @@ const NEVER: u64 = u64::MAX;
 pub struct Seat {
     next_sequence: AtomicU64,
     /// Since when these shapes are remembered.
-    shapes_since_nanos: AtomicU64,
+    shapes_since_ns: AtomicU64,
     /// Of the shapes that are remembered.
     pub batch_size: AtomicU32,
     session: AtomicU16,
@@ -34,7 +34,7 @@ impl Seat {
     pub const fn empty() -> Self {
         Self {
             next_sequence: AtomicU64::new(0),
-            shapes_since_nanos: AtomicU64::new(NEVER),
+            shapes_since_ns: AtomicU64::new(NEVER),
             batch_size: AtomicU32::new(0),
             session: AtomicU16::new(0),
             is_taken: AtomicBool::new(false),
@@ -54,7 +54,7 @@ impl Seat {
         });
         seat.is_taken.store(true, Ordering::Relaxed);
         seat.next_sequence.store(0, Ordering::Relaxed);
-        seat.shapes_since_nanos.store(NEVER, Ordering::Relaxed);
+        seat.shapes_since_ns.store(NEVER, Ordering::Relaxed);
         seat.batch_size.store(0, Ordering::Relaxed);
         seat.session.store(session, Ordering::Relaxed);
         seat
@@ -81,14 +81,14 @@ impl Seat {
     /// Whether the shapes that are remembered now were remembered when a run began. In the very nanosecond in which they
     /// were changed nobody can tell which came first, and the run is asked for its shapes.
     #[inline]
-    pub fn has_shapes_since(&self, start_nanos: u64) -> bool {
-        self.shapes_since_nanos.load(Ordering::Relaxed) < start_nanos
+    pub fn has_shapes_since(&self, start_ns: u64) -> bool {
+        self.shapes_since_ns.load(Ordering::Relaxed) < start_ns
     }
 
     /// Other shapes are remembered from now on. The caller has the GIL from before they are written to after this, so that
     /// every run has begun before or begins later.
     pub fn set_batch_size(&self, batch_size: u32) {
-        self.shapes_since_nanos.store(now_nanos(), Ordering::Relaxed);
+        self.shapes_since_ns.store(now_ns(), Ordering::Relaxed);
         self.batch_size.store(batch_size, Ordering::Relaxed);
     }
 
@@ -98,14 +98,14 @@ impl Seat {
         &self,
         py: Python<'_>,
         sequence: u64,
-        (start_nanos, end_nanos): (u64, u64),
+        (start_ns, end_ns): (u64, u64),
         ok: bool,
         batch_size: u32,
     ) {
         let phase = if sequence == 0 { Phase::First } else { Phase::Steady };
         HOT.write_plain_inference(py, |stream| PlainInference {
-            start_nanos,
-            run_nanos: end_nanos.saturating_sub(start_nanos),
+            start_ns,
+            run_ns: end_ns.saturating_sub(start_ns),
             sequence,
             batch_size,
             stream,

@@ -3,7 +3,7 @@
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering;
 
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
@@ -35,9 +35,9 @@ pub unsafe fn monitored<const SLOT: usize>(
         if feeds && probe.is_profile_due() {
             return profiled(probe, sequence, context, original, arguments);
         }
-        let start = now_nanos();
+        let start = now_ns();
         let result = invoke(original, arguments);
-        let end = now_nanos();
+        let end = now_ns();
         probe.record(Python::assume_attached(), sequence, (start, end), !result.is_null(), context);
         if result.is_null() {
             tell_error(probe, sequence, end, ffi::PyErr_Occurred());
@@ -60,7 +60,7 @@ pub unsafe fn batch_size_of(probe: &Probe, sequence: u64, feed: *mut ffi::PyObje
         probe.seat().set_batch_size(batch_size);
         in_python(|py| {
             let feed = borrowed(py, feed);
-            probe.tell_shapes(py, sequence, now_nanos(), || ndarray::named(&feed));
+            probe.tell_shapes(py, sequence, now_ns(), || ndarray::named(&feed));
             Ok(())
         });
         batch_size
@@ -103,7 +103,7 @@ unsafe fn profiled(
             });
         }
         let names = argument(arguments, 0, c"output_names");
-        let start = now_nanos();
+        let start = now_ns();
         let (result, profiled) = match &options {
             Some((options, _)) if !names.is_null() && !feed.is_null() => {
                 let values = [names, feed, options.as_ptr()];
@@ -113,7 +113,7 @@ unsafe fn profiled(
             }
             _ => (invoke(original, arguments), false),
         };
-        let end = now_nanos();
+        let end = now_ns();
         let context = Context { profiled, ..context };
         probe.record(Python::assume_attached(), sequence, (start, end), !result.is_null(), context);
         if result.is_null() {

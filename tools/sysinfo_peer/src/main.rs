@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::time::{ClockId, clock_gettime};
 use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
 
-fn cpu_nanos() -> u64 {
+fn cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
@@ -30,7 +30,7 @@ fn main() {
     system.refresh_processes_specifics(ProcessesToUpdate::All, true, what);
     let watched: Vec<Pid> =
         system.processes().values().filter(|of| of.parent() == Some(parent)).map(|of| of.pid()).collect();
-    let (begin, cpu) = (Instant::now(), cpu_nanos());
+    let (begin, cpu) = (Instant::now(), cpu_ns());
     let (mut due, mut samples, mut rows, mut check) = (begin, 0u64, 0u64, 0u64);
     while begin.elapsed().as_secs_f64() < seconds {
         rows += system.refresh_processes_specifics(ProcessesToUpdate::Some(&watched), false, what) as u64;
@@ -46,7 +46,7 @@ fn main() {
             None => due = Instant::now(),
         }
     }
-    let (passed, used) = (begin.elapsed().as_secs_f64(), (cpu_nanos() - cpu) as f64);
+    let (passed, used) = (begin.elapsed().as_secs_f64(), (cpu_ns() - cpu) as f64);
     println!(
         r#"{{"us_per_sample":{},"core_percent":{},"achieved_hertz":{},"processes":{},"rows":{rows},"check":{check},"sysinfo":"0.40"}}"#,
         used / 1e3 / samples as f64,

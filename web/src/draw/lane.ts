@@ -163,12 +163,12 @@ function label(tiles: Tiles, lane: Lane, index: number, room: number): string {
 
 /** Measuring a text costs more than drawing it, and the same few come again with every movement. */
 const widths = new Map<string, number>();
-const MOST_WIDTHS = 4096;
+const MAX_WIDTHS = 4096;
 
 function widthOf(context: CanvasRenderingContext2D, text: string): number {
   let width = widths.get(text);
   if (width === undefined) {
-    if (widths.size >= MOST_WIDTHS) widths.clear();
+    if (widths.size >= MAX_WIDTHS) widths.clear();
     widths.set(text, (width = context.measureText(text).width));
   }
   return width;

@@ -11,7 +11,7 @@ export function key(session: string, inference: Pick<SlowInference, "sequence">)
 }
 
 /** Sentences that are shown without asking. */
-const MOST_SHOWN = 4;
+const MAX_SHOWN = 4;
 
 /** What stands out: what held a clock down first, then how busy devices were and what they used. */
 export function inWords(around: readonly Reading[]): string[] {
@@ -19,7 +19,7 @@ export function inWords(around: readonly Reading[]): string[] {
     .map(word)
     .filter((found) => found !== null)
     .sort((a, b) => a.rank - b.rank)
-    .slice(0, MOST_SHOWN)
+    .slice(0, MAX_SHOWN)
     .map((found) => found.said);
 }
 

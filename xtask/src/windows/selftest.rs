@@ -16,7 +16,7 @@ use crate::{models, run};
 const REPORT: &str = "windows-selftest.md";
 const SESSION: &str = "ortscope-selftest";
 /// Lines of an answer that the report keeps.
-const MOST_LINES: usize = 40;
+const MAX_LINES: usize = 40;
 
 struct Check {
     what: &'static str,
@@ -151,7 +151,7 @@ fn verdict(check: &Check, output: &Output) -> &'static str {
 fn section(check: &Check, output: &Output, verdict: &str, took: Duration) -> String {
     let shorten = |bytes: &[u8]| {
         let text = String::from_utf8_lossy(bytes).into_owned();
-        let lines: Vec<&str> = text.lines().take(MOST_LINES).collect();
+        let lines: Vec<&str> = text.lines().take(MAX_LINES).collect();
         lines.join("\n")
     };
     format!(

@@ -8,7 +8,7 @@ use serde::Serialize;
 const COUNTRIES: &str = include_str!("countries.csv");
 const TABLE: &str = "Our World in Data / Ember, CC BY 4.0: yearly average of generation in the country";
 /// No grid is dirtier than burning peat.
-const MOST_GRAMS: f64 = 10_000.0;
+const MAX_GRAMS: f64 = 10_000.0;
 
 /// What a kilowatt hour costs where the machine stands, and who says so.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -31,7 +31,7 @@ pub struct Carbon {
 impl CarbonIntensity {
     /// By the user's own number.
     pub fn given(grams_per_kwh: f64) -> Option<Self> {
-        let is_possible = grams_per_kwh.is_finite() && (0.0..=MOST_GRAMS).contains(&grams_per_kwh);
+        let is_possible = grams_per_kwh.is_finite() && (0.0..=MAX_GRAMS).contains(&grams_per_kwh);
         is_possible.then(|| Self { grams_per_kwh, source: "as given".to_owned(), year: None, country: None })
     }
 

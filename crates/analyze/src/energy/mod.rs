@@ -14,10 +14,10 @@ pub use estimate::{EnergyEstimate, estimate};
 use crate::carbon::Carbon;
 
 /// Readings in the stretch below which nothing is said.
-pub const LEAST_READINGS: usize = 10;
+pub const MIN_READINGS: usize = 10;
 /// Readings further apart have a time between them that nobody measured: a card was lost, a battery was charged. The slowest
 /// meter, a battery whose power stays the same, is read every ten seconds.
-pub const MOST_GAP_NANOS: u64 = 30_000_000_000;
+pub const MAX_GAP_NS: u64 = 30_000_000_000;
 
 /// Readings of one counter: when, and the joules since some moment. In the order of time, never falling.
 pub type Readings = Vec<(u64, f64)>;
@@ -125,7 +125,7 @@ impl EnergyReport {
 }
 
 /// What a device that tells only its power has used: the area under its readings. Nothing is added over a gap of more than
-/// [`MOST_GAP_NANOS`]; [`energy`] has no figure for a stretch with one.
+/// [`MAX_GAP_NS`]; [`energy`] has no figure for a stretch with one.
 pub fn integrate(powers: &[(u64, f64)]) -> Readings {
     let mut joules = 0.0;
     let mut last: Option<(u64, f64)> = None;
@@ -133,7 +133,7 @@ pub fn integrate(powers: &[(u64, f64)]) -> Readings {
     usable
         .map(|&(at_ns, watts)| {
             if let Some((since_ns, before)) = last.replace((at_ns, watts))
-                && at_ns.saturating_sub(since_ns) <= MOST_GAP_NANOS
+                && at_ns.saturating_sub(since_ns) <= MAX_GAP_NS
             {
                 joules += (before + watts) / 2.0 * at_ns.saturating_sub(since_ns) as f64 / 1e9;
             }
@@ -178,7 +178,7 @@ fn why_not(device: &str, readings: &Readings, window_ns: (u64, u64)) -> Option<S
         if to < from {
             return Some(format!("a counter went back ({device}): what was used is not known; measure again"));
         }
-        (gap_ns > MOST_GAP_NANOS).then(|| {
+        (gap_ns > MAX_GAP_NS).then(|| {
             let seconds = gap_ns as f64 / 1e9;
             format!("{device} was not read for {seconds:.0} s during the measurement: what it used then is not known")
         })
@@ -219,7 +219,7 @@ pub fn energy(
         covered.1 = covered.1.min(readings.last().map_or(0, |(at_ns, _)| *at_ns));
     }
     let seconds = covered.1.saturating_sub(covered.0) as f64 / 1e9;
-    if fewest < LEAST_READINGS || seconds <= 0.0 {
+    if fewest < MIN_READINGS || seconds <= 0.0 {
         return Err(format!(
             "the counter of energy was read {fewest} times during the measurement, which is too few to divide by inferences; \
              measure longer (--duration 5s)"
@@ -366,7 +366,7 @@ mod tests {
             assert!((report.joules - 1_000.0).abs() < 1e-6, "{report:?}");
         }
         // Half a minute is not one.
-        assert_eq!(integrate(&[(0, 10.0), (MOST_GAP_NANOS, 10.0)])[1].1, 300.0);
+        assert_eq!(integrate(&[(0, 10.0), (MAX_GAP_NS, 10.0)])[1].1, 300.0);
     }
 
     #[test]

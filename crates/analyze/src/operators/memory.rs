@@ -36,7 +36,7 @@ pub struct RunMemory {
 }
 
 /// Nodes named.
-const MOST_NAMED: usize = 5;
+const MAX_NAMED: usize = 5;
 
 #[derive(Debug, Default)]
 pub(super) struct MemoryRuns {
@@ -101,7 +101,7 @@ fn of_run(events: &[OperatorEvent]) -> Option<RunMemory> {
         .filter(|arena| *arena > 0)
         .map(|arena| 1.0 - (memory.peak_in_use_bytes.min(arena) as f64 / arena as f64));
     largest.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
-    largest.truncate(MOST_NAMED);
+    largest.truncate(MAX_NAMED);
     memory.largest = largest.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect();
     Some(memory)
 }

@@ -13,7 +13,7 @@ const RANKABLE_FLOORS: u64 = 3;
 const CLOCK_TICK_NS: u64 = 1_000;
 /// An operator that does nothing was seen with 1 to 2 µs; if the shortest node of a model takes longer than this, the
 /// model has no such operator and says nothing about the floor.
-const MOST_PLAUSIBLE_FLOOR_NS: u64 = 5_000;
+const MAX_PLAUSIBLE_FLOOR_NS: u64 = 5_000;
 
 /// From sums to what a reader wants.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ pub(super) fn floor(options: &OperatorOptions, nodes: &[Node]) -> (u64, FloorSou
     };
     let shortest = nodes.iter().filter(is_plain).map(|node| node.exclusive.distribution().median_ns).min();
     match shortest {
-        Some(shortest) if shortest <= MOST_PLAUSIBLE_FLOOR_NS => {
+        Some(shortest) if shortest <= MAX_PLAUSIBLE_FLOOR_NS => {
             (shortest.max(CLOCK_TICK_NS), FloorSource::SmallestNodes)
         }
         _ => (CLOCK_TICK_NS, FloorSource::ClockTick),

@@ -14,7 +14,7 @@ use series::Series;
 pub use spikes::{Spike, SpikeFinder};
 
 /// Processes kept apart. Default 20,000; samples of further ones are counted in [`Processes::beyond`].
-const MOST_PROCESSES: usize = 20_000;
+const MAX_PROCESSES: usize = 20_000;
 
 /// A process: its id alone may be used again.
 type Identity = (u64, u64);
@@ -132,7 +132,7 @@ impl Processes {
     /// A sample; those of one process come in the order of time.
     pub fn add(&mut self, row: &ProcessSampleRow) {
         let identity = (row.pid, row.process_start);
-        if self.by_identity.len() >= MOST_PROCESSES && !self.by_identity.contains_key(&identity) {
+        if self.by_identity.len() >= MAX_PROCESSES && !self.by_identity.contains_key(&identity) {
             self.beyond += 1;
             return;
         }
@@ -143,7 +143,7 @@ impl Processes {
     /// A process that was seen, renamed or ended.
     pub fn note(&mut self, row: &ProcessRow) {
         let identity = (row.pid, row.process_start);
-        if self.noted.len() >= MOST_PROCESSES && !self.noted.contains_key(&identity) {
+        if self.noted.len() >= MAX_PROCESSES && !self.noted.contains_key(&identity) {
             return;
         }
         let noted = self.noted.entry(identity).or_default();

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 const NANOS: u64 = 1_000_000_000;
 /// The longest mean.
-const MOST_SECONDS: u64 = 60;
+const MAX_SECONDS: u64 = 60;
 
 /// CPU time at moments about a second apart, the newest last.
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ impl Rolling {
             return;
         }
         self.readings.push_back((at_ns, cpu_ns));
-        while self.readings.len() > MOST_SECONDS as usize + 1 {
+        while self.readings.len() > MAX_SECONDS as usize + 1 {
             self.readings.pop_front();
         }
     }

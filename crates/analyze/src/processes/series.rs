@@ -1,9 +1,9 @@
 //! Quantiles of many numbers in little memory: every second, fourth … one is kept when there are too many.
 
 /// Numbers kept of one process.
-const MOST_KEPT: usize = 4096;
+const MAX_KEPT: usize = 4096;
 /// Below these many a quantile of 95 or 99 % is a single number's luck.
-const LEAST_FOR_QUANTILE: usize = 20;
+const MIN_FOR_QUANTILE: usize = 20;
 
 #[derive(Debug, Default)]
 pub(super) struct Series {
@@ -22,7 +22,7 @@ impl Series {
         }
         self.skipped = 0;
         self.kept.push(value as f32);
-        if self.kept.len() >= MOST_KEPT {
+        if self.kept.len() >= MAX_KEPT {
             let mut index = 0;
             self.kept.retain(|_| {
                 index += 1;
@@ -37,7 +37,7 @@ impl Series {
     }
 
     pub(super) fn quantile(&self, q: f64) -> Option<f64> {
-        if self.kept.len() < LEAST_FOR_QUANTILE {
+        if self.kept.len() < MIN_FOR_QUANTILE {
             return None;
         }
         let mut sorted = self.kept.clone();
@@ -58,7 +58,7 @@ mod tests {
         for value in 0..100_000 {
             series.push(f64::from(value % 100));
         }
-        assert!(series.kept.len() < MOST_KEPT);
+        assert!(series.kept.len() < MAX_KEPT);
         assert!((series.quantile(0.95).unwrap() - 95.0).abs() < 3.0);
         assert!((series.max() - 99.0).abs() < 1e-9);
     }

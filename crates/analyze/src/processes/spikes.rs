@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde::Serialize;
 
 /// Spikes kept. Default 10,000; further ones are counted.
-const MOST_SPIKES: usize = 10_000;
+const MAX_SPIKES: usize = 10_000;
 
 /// One stretch above the threshold.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -82,7 +82,7 @@ impl SpikeFinder {
             peak_percent: open.peak_percent,
             cycles: None,
         };
-        if self.found.len() < MOST_SPIKES {
+        if self.found.len() < MAX_SPIKES {
             self.found.push(spike.clone());
         } else {
             self.beyond += 1;

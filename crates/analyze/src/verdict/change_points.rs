@@ -2,7 +2,7 @@
 //!
 //! Pettitt's test (Applied Statistics 28, 1979) asks for the place that parts a series best by ranks, and how likely
 //! such a parting is by chance. Applied again to both parts it finds several changes. Ranks make it blind to single
-//! wild runs; a change must also be large enough to matter ([`SMALLEST_CHANGE`]).
+//! wild runs; a change must also be large enough to matter ([`MIN_CHANGE`]).
 
 use serde::{Deserialize, Serialize};
 
@@ -13,9 +13,9 @@ pub const FEWEST_RUNS: usize = 5;
 /// Error of each test.
 const ALPHA: f64 = 0.01;
 /// Changes of the median below this ratio are not worth a line.
-pub const SMALLEST_CHANGE: f64 = 0.01;
+pub const MIN_CHANGE: f64 = 0.01;
 /// Runs looked at, the newest: the test takes the square of it.
-pub const MOST_RUNS: usize = 2000;
+pub const MAX_RUNS: usize = 2000;
 
 /// A step in a history.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -33,7 +33,7 @@ pub struct ChangePoint {
 
 /// The changes in values given in the order of time, the first first. Values must be positive; others count as no change.
 pub fn change_points(values: &[f64]) -> Vec<ChangePoint> {
-    let offset = values.len().saturating_sub(MOST_RUNS);
+    let offset = values.len().saturating_sub(MAX_RUNS);
     let values = &values[offset..];
     let mut cuts = Vec::new();
     part(values, 0, &mut cuts);
@@ -45,7 +45,7 @@ pub fn change_points(values: &[f64]) -> Vec<ChangePoint> {
         let median = |range: &[f64]| median_in_place(&mut range.to_vec()).unwrap_or(0.0);
         let (before, after) = (median(&values[begin..*at]), median(&values[*at..end]));
         let change = after / before - 1.0;
-        if change.is_finite() && change.abs() >= SMALLEST_CHANGE {
+        if change.is_finite() && change.abs() >= MIN_CHANGE {
             points.push(ChangePoint { at: at + offset, before, after, change, p: *p });
         }
     }

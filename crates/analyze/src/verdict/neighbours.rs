@@ -7,14 +7,14 @@
 use crate::order::{median_in_place, quantile_sorted_f64};
 
 /// Fewer pairs of turns would be a guess.
-const LEAST_PAIRS: usize = 8;
+const MIN_PAIRS: usize = 8;
 /// Runs that make a turn: of fewer, the median is one of the odd ones.
-const LEAST_RUNS: usize = 3;
+const MIN_RUNS: usize = 3;
 
 /// A run of a side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimedRun {
-    pub start_nanos: u64,
+    pub start_ns: u64,
     pub nanos: u64,
 }
 
@@ -31,7 +31,7 @@ pub fn neighbours_ratio(a: &[TimedRun], b: &[TimedRun]) -> Option<f64> {
         })
         .filter(|log| log.is_finite())
         .collect();
-    if logs.len() < LEAST_PAIRS {
+    if logs.len() < MIN_PAIRS {
         return None;
     }
     median_in_place(&mut logs).map(f64::exp)
@@ -42,14 +42,14 @@ fn turns(a: &[TimedRun], b: &[TimedRun]) -> Vec<(bool, f64)> {
     let mut turns = Vec::new();
     let (mut a, mut b) = (a, b);
     while !a.is_empty() || !b.is_empty() {
-        let first = |runs: &[TimedRun]| runs.first().map_or(u64::MAX, |run| run.start_nanos);
+        let first = |runs: &[TimedRun]| runs.first().map_or(u64::MAX, |run| run.start_ns);
         let is_b = first(b) < first(a);
         let (mine, until) = if is_b { (&mut b, first(a)) } else { (&mut a, first(b)) };
         // At least one, also when both began in the same nanosecond.
-        let length = mine.partition_point(|run| run.start_nanos < until).max(1);
+        let length = mine.partition_point(|run| run.start_ns < until).max(1);
         let (turn, rest) = mine.split_at(length);
         *mine = rest;
-        if turn.len() >= LEAST_RUNS {
+        if turn.len() >= MIN_RUNS {
             let mut nanos: Vec<u64> = turn.iter().map(|run| run.nanos).collect();
             nanos.sort_unstable();
             turns.extend(quantile_sorted_f64(&nanos, 0.5).map(|median| (is_b, median)));
@@ -79,7 +79,7 @@ mod tests {
                 }
                 let base = if slow { 125_000.0 } else { 83_000.0 };
                 let nanos = base * (1.0 + 0.02 * random.normal()) * if of == 1 { factor } else { 1.0 };
-                sides[of].push(TimedRun { start_nanos: now as u64, nanos: nanos as u64 });
+                sides[of].push(TimedRun { start_ns: now as u64, nanos: nanos as u64 });
                 now += nanos;
             }
         }
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_side_that_is_slow_most_of_the_time_is_slower() {
-        let run = |at: u64, nanos| TimedRun { start_nanos: at, nanos };
+        let run = |at: u64, nanos| TimedRun { start_ns: at, nanos };
         let (mut a, mut b) = (Vec::new(), Vec::new());
         for turn in 0..40u64 {
             for at in 0..5 {

@@ -33,10 +33,10 @@ fn coverage(phi: f64, burst: usize, n: usize, ps: &[f64], replications: u64) -> 
     for _ in 0..replications {
         let series = nanos(&log_latencies(&mut random, n, phi, burst));
         for (index, percentile) in percentiles(&series, ps).into_iter().enumerate() {
-            let low = percentile.low_nanos.is_none_or(|low| low <= truth[index]);
-            let high = percentile.high_nanos.is_none_or(|high| truth[index] <= high);
+            let low = percentile.low_ns.is_none_or(|low| low <= truth[index]);
+            let high = percentile.high_ns.is_none_or(|high| truth[index] <= high);
             covered[index] += f64::from(u8::from(low && high)) / replications as f64;
-            unknown[index] += f64::from(u8::from(percentile.high_nanos.is_none())) / replications as f64;
+            unknown[index] += f64::from(u8::from(percentile.high_ns.is_none())) / replications as f64;
             too_low[index] += f64::from(u8::from(!high)) / replications as f64;
             noise[index].push(percentile.noise_factor);
         }

@@ -12,7 +12,7 @@ fn server(seed: u64, load: f64, requests: usize) -> OpenLoop {
             planned += random.exponential(1e6 / load);
             let start = planned.max(free);
             free = start + 1e6 * (0.8 + 0.4 * random.uniform());
-            Request { planned_nanos: planned as u64, start_nanos: start as u64, end_nanos: free as u64 }
+            Request { planned_ns: planned as u64, start_ns: start as u64, end_ns: free as u64 }
         })
         .collect();
     open_loop(&requests, load * 1000.0)
@@ -36,11 +36,11 @@ fn overload_is_seen_and_sufficient_servers_are_not_blamed() {
 #[test]
 fn the_omission_shows() {
     let overloaded = server(1, 1.2, 5000);
-    let (corrected, uncorrected) = (overloaded.corrected_p99_nanos(), overloaded.uncorrected_p99_nanos());
+    let (corrected, uncorrected) = (overloaded.corrected_p99_ns(), overloaded.uncorrected_p99_ns());
     assert!(uncorrected.unwrap() < 1_250_000);
     // The backlog is unsteady, so a bound of its p99 takes more runs than a steady series would; the median shows it.
     assert!(corrected.is_none_or(|nanos| nanos > 400_000_000));
-    assert!(overloaded.corrected[0].value_nanos.unwrap() > 300_000_000);
+    assert!(overloaded.corrected[0].value_ns.unwrap() > 300_000_000);
     assert!(overloaded.achieved_per_second.unwrap() < 1010.0);
     assert!(overloaded.queue_depth_max > 500);
     let OpenLoopVerdict::CannotKeepUp { lateness_per_second } = overloaded.verdict else {
@@ -54,7 +54,7 @@ fn the_omission_shows() {
 #[test]
 fn queue_depth_by_hand() {
     // Planned at 0, 1, 2 and 10; each takes 4: waits 0, 3, 6, 2.
-    let at = |planned_nanos, start_nanos| Request { planned_nanos, start_nanos, end_nanos: start_nanos + 4 };
+    let at = |planned_ns, start_ns| Request { planned_ns, start_ns, end_ns: start_ns + 4 };
     let result = open_loop(&[at(10, 12), at(0, 0), at(1, 4), at(2, 8)], 1e9);
     assert_eq!((result.requests, result.queue_depth_max), (4, 2));
     assert_eq!(result.queue_depth_mean, 11.0 / 16.0);

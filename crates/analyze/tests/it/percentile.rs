@@ -23,11 +23,11 @@ fn ten_thousand_independent_runs() {
     // p50: half = 2.009575 · √(0.25 / 10000) = 0.010048 → indices floor(4899.5) and ceil(5100.5).
     // p99: half = 2.009575 · √(0.0099 / 10000) = 0.0019995 → indices floor(9880.005) and ceil(9919.995).
     let found = percentiles(&shuffled(10_000), &[0.5, 0.99]);
-    let expected = |p, value_nanos, low_nanos, high_nanos, needs_runs| Percentile {
+    let expected = |p, value_ns, low_ns, high_ns, needs_runs| Percentile {
         p,
-        value_nanos: Some(value_nanos),
-        low_nanos: Some(low_nanos),
-        high_nanos: Some(high_nanos),
+        value_ns: Some(value_ns),
+        low_ns: Some(low_ns),
+        high_ns: Some(high_ns),
         noise_factor: 1.0,
         needs_runs,
     };
@@ -51,29 +51,29 @@ fn a_long_swing_widens_the_interval() {
 #[test]
 fn too_few_runs_give_a_number_of_runs_instead() {
     let few = percentiles(&shuffled(100), &[0.5, 0.9, 0.99, 0.999]);
-    assert!(few[0].value_nanos.is_some() && few[1].value_nanos.is_some());
+    assert!(few[0].value_ns.is_some() && few[1].value_ns.is_some());
     for (percentile, needs_runs) in few[2..].iter().zip([368, 3688]) {
-        assert_eq!((percentile.value_nanos, percentile.low_nanos, percentile.high_nanos), (None, None, None));
+        assert_eq!((percentile.value_ns, percentile.low_ns, percentile.high_ns), (None, None, None));
         assert!(percentile.needs_runs >= needs_runs);
     }
-    assert_eq!(percentiles(&[], &[0.5])[0].value_nanos, None);
+    assert_eq!(percentiles(&[], &[0.5])[0].value_ns, None);
     assert_eq!(percentiles(&[7], &[0.5])[0].needs_runs, 6);
 }
 
 #[test]
 fn equal_runs_have_no_width() {
     let equal = &percentiles(&[42; 1000], &[0.5, 0.99])[1];
-    assert_eq!((equal.value_nanos, equal.low_nanos, equal.high_nanos), (Some(42), Some(42), Some(42)));
+    assert_eq!((equal.value_ns, equal.low_ns, equal.high_ns), (Some(42), Some(42), Some(42)));
     assert_eq!(equal.relative_half_width(), Some(0.0));
 }
 
 #[test]
 fn overlap_treats_an_unknown_end_as_open() {
-    let interval = |low_nanos, high_nanos| Percentile {
+    let interval = |low_ns, high_ns| Percentile {
         p: 0.5,
-        value_nanos: low_nanos,
-        low_nanos,
-        high_nanos,
+        value_ns: low_ns,
+        low_ns,
+        high_ns,
         noise_factor: 1.0,
         needs_runs: 6,
     };

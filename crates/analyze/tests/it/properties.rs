@@ -42,14 +42,14 @@ proptest! {
         let mut ps = ps;
         ps.sort_by(f64::total_cmp);
         let found = percentiles(&series, &ps);
-        let values: Vec<u64> = found.iter().filter_map(|percentile| percentile.value_nanos).collect();
+        let values: Vec<u64> = found.iter().filter_map(|percentile| percentile.value_ns).collect();
         prop_assert!(values.is_sorted());
         for percentile in &found {
             prop_assert!(percentile.noise_factor >= 1.0);
-            prop_assert_eq!(percentile.value_nanos.is_none(), (series.len() as u64) < percentile.needs_runs);
-            if let Some(value) = percentile.value_nanos {
-                prop_assert!(percentile.low_nanos.unwrap() <= value);
-                prop_assert!(percentile.high_nanos.unwrap() >= value);
+            prop_assert_eq!(percentile.value_ns.is_none(), (series.len() as u64) < percentile.needs_runs);
+            if let Some(value) = percentile.value_ns {
+                prop_assert!(percentile.low_ns.unwrap() <= value);
+                prop_assert!(percentile.high_ns.unwrap() >= value);
             }
         }
         survives_json(&found);
@@ -88,24 +88,24 @@ proptest! {
     fn scenarios_never_panic(times in vec((latency(), latency(), latency()), 0..150), rate in any::<f64>()) {
         let requests: Vec<Request> = times
             .iter()
-            .map(|(planned_nanos, start_nanos, end_nanos)| Request {
-                planned_nanos: *planned_nanos,
-                start_nanos: *start_nanos,
-                end_nanos: *end_nanos,
+            .map(|(planned_ns, start_ns, end_ns)| Request {
+                planned_ns: *planned_ns,
+                start_ns: *start_ns,
+                end_ns: *end_ns,
             })
             .collect();
         survives_json(&open_loop(&requests, rate));
         let completions: Vec<Completion> = times
             .iter()
-            .map(|(start_nanos, end_nanos, _)| Completion { start_nanos: *start_nanos, end_nanos: *end_nanos })
+            .map(|(start_ns, end_ns, _)| Completion { start_ns: *start_ns, end_ns: *end_ns })
             .collect();
         survives_json(&throughput(&completions, u64::MAX));
         let points: Vec<BatchPoint> = times
             .iter()
             .take(20)
-            .map(|(batch, p50_nanos, bytes)| BatchPoint {
+            .map(|(batch, p50_ns, bytes)| BatchPoint {
                 batch: *batch,
-                p50_nanos: *p50_nanos,
+                p50_ns: *p50_ns,
                 memory_bytes: Some(*bytes),
                 runs: 1,
             })
@@ -114,8 +114,8 @@ proptest! {
         let sequences: Vec<Sequence> = times
             .chunks(10)
             .map(|chunk| Sequence {
-                start_nanos: chunk[0].0,
-                token_nanos: chunk.iter().map(|(_, token, _)| *token).collect(),
+                start_ns: chunk[0].0,
+                token_ns: chunk.iter().map(|(_, token, _)| *token).collect(),
             })
             .collect();
         survives_json(&summarize_generation(&sequences));

@@ -3,20 +3,20 @@
 use ortscope_analyze::Percentile;
 use ortscope_analyze::recommend::{Goal, SettingsRow, recommend};
 
-fn row(label: &str, settings: &[(&str, &str)], p50_nanos: u64, memory_mb: u64) -> SettingsRow {
+fn row(label: &str, settings: &[(&str, &str)], p50_ns: u64, memory_mb: u64) -> SettingsRow {
     SettingsRow {
         label: label.to_owned(),
         settings: settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
         is_default: settings.is_empty(),
         p50: Some(Percentile {
             p: 0.5,
-            value_nanos: Some(p50_nanos),
-            low_nanos: Some(p50_nanos * 99 / 100),
-            high_nanos: Some(p50_nanos * 101 / 100),
+            value_ns: Some(p50_ns),
+            low_ns: Some(p50_ns * 99 / 100),
+            high_ns: Some(p50_ns * 101 / 100),
             noise_factor: 1.0,
             needs_runs: 6,
         }),
-        throughput_per_second: Some(1e9 / p50_nanos as f64),
+        throughput_per_second: Some(1e9 / p50_ns as f64),
         peak_memory_bytes: Some(memory_mb * 1_000_000),
         failed: None,
     }

@@ -78,7 +78,7 @@ fn stopping_early_does_not_cost_the_coverage() {
         let p50 = &percentiles(&series[..stop], &[0.5])[0];
         // The median of the log is 0 but for the 1 % of outliers, which move it by 0.04 %.
         let truth = 1_000_380;
-        let covers = p50.low_nanos.unwrap() <= truth && truth <= p50.high_nanos.unwrap();
+        let covers = p50.low_ns.unwrap() <= truth && truth <= p50.high_ns.unwrap();
         covered += f64::from(u8::from(covers)) / f64::from(replications);
         runs += stop;
     }
@@ -97,5 +97,5 @@ fn a_million_runs_are_judged_like_a_few_thousand() {
     assert!(StopRule::for_precision(0.01).check(&series, 20 * SECOND).is_some());
     let found = percentiles(&series, &[0.5, 0.9, 0.95, 0.99, 0.999]);
     let summary = summarize(&series, SummaryOptions::default()).unwrap();
-    assert!(found.iter().all(|percentile| percentile.high_nanos.is_some()) && summary.n > 0);
+    assert!(found.iter().all(|percentile| percentile.high_ns.is_some()) && summary.n > 0);
 }

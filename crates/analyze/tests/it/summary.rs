@@ -20,7 +20,7 @@ fn known_figures() {
     assert_eq!(summary.stability.verdict, Verdict::TooFewRuns);
     assert_eq!(summary.stability.reason, "too few runs to judge");
     assert_eq!(summary.percentiles.len(), 5);
-    assert_eq!(summary.percentile(0.99).unwrap().value_nanos, None);
+    assert_eq!(summary.percentile(0.99).unwrap().value_ns, None);
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn a_quiet_machine_is_good_and_its_warm_up_is_cut() {
     assert_eq!((summary.stability.verdict, summary.stability.reason.as_str()), (Verdict::Good, "steady"));
     let lag1 = summary.stability.lag1_autocorrelation.unwrap();
     assert!((lag1 - 0.4).abs() < 0.05, "{lag1}");
-    let p99 = summary.percentile(0.99).unwrap().value_nanos.unwrap() as f64 / 1e6;
+    let p99 = summary.percentile(0.99).unwrap().value_ns.unwrap() as f64 / 1e6;
     assert!((summary.jitter.p99_minus_p50_ms.unwrap() - (p99 - summary.median_ms)).abs() < 1e-5);
     assert!(summary.jitter.p99_9_over_p50.unwrap() > 1.1);
 }

@@ -80,8 +80,8 @@ fn room_is_used_again_only_when_it_was_freed_and_what_is_dropped_is_counted() {
 fn plain(sequence: u64) -> PlainInference {
     // The same number at both ends of the record, so that a torn one is seen.
     PlainInference {
-        start_nanos: sequence,
-        run_nanos: sequence,
+        start_ns: sequence,
+        run_ns: sequence,
         sequence,
         batch_size: 1,
         stream: 0,
@@ -95,7 +95,7 @@ fn plain(sequence: u64) -> PlainInference {
 #[test]
 fn plain_inferences_arrive_in_order_and_use_room_that_was_freed() {
     /// Not loom's: the most that one order could write.
-    static MOST_WRITTEN: AtomicUsize = AtomicUsize::new(0);
+    static MAX_WRITTEN: AtomicUsize = AtomicUsize::new(0);
     model(|| {
         let (mut writer, mut reader) = ring_in_a_model(128);
         // Two fill the ring. The third asks where the reader is; the fourth believes what the third was told.
@@ -124,9 +124,9 @@ fn plain_inferences_arrive_in_order_and_use_room_that_was_freed() {
         let lost: u64 = reader.take_new_losses().values().sum();
         assert_eq!(lost, 3 - written.len() as u64, "every drop is counted");
         assert!(reader.is_finished());
-        MOST_WRITTEN.fetch_max(written.len(), Ordering::Relaxed);
+        MAX_WRITTEN.fetch_max(written.len(), Ordering::Relaxed);
     });
-    assert_eq!(MOST_WRITTEN.load(Ordering::Relaxed), 3, "in some order all of them found room");
+    assert_eq!(MAX_WRITTEN.load(Ordering::Relaxed), 3, "in some order all of them found room");
 }
 
 #[test]

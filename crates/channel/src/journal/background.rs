@@ -13,7 +13,7 @@ use crate::seal::Sealer;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Full files that wait for a disk that is slow, or that refuses. Of more the oldest is let go: the system still writes it
 /// when it can, but nobody is told any more that it is safe.
-const MOST_UNSYNCED: usize = 32;
+const MAX_UNSYNCED: usize = 32;
 
 /// What the writer and its threads share.
 #[derive(Debug)]
@@ -38,10 +38,10 @@ struct State {
 
 impl State {
     fn bound_unsynced(&mut self) {
-        while self.files.len() > MOST_UNSYNCED + 1 {
+        while self.files.len() > MAX_UNSYNCED + 1 {
             let oldest = self.files.remove(0);
             let problem =
-                format!("the disk is {MOST_UNSYNCED} files behind: file {} is not safe", oldest.number);
+                format!("the disk is {MAX_UNSYNCED} files behind: file {} is not safe", oldest.number);
             self.sync_error.get_or_insert(problem);
         }
     }

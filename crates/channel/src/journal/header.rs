@@ -45,8 +45,8 @@ pub(super) fn fixed_part(format: u32, number: u64) -> [u8; FIXED_BYTES + 8] {
     for (slot, word) in bytes[8..FIXED_BYTES].chunks_exact_mut(8).zip([
         u64::from(format),
         number,
-        made.monotonic_nanos,
-        made.unix_nanos,
+        made.monotonic_ns,
+        made.unix_ns,
     ]) {
         slot.copy_from_slice(&word.to_le_bytes());
     }

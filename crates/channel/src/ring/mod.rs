@@ -37,10 +37,10 @@ const AT_LOSSES: usize = 320;
 const AT_LOSSES_TOLD: usize = AT_LOSSES + LOSS_SLOTS * 8;
 /// In a model every access to a word is a place where threads may change: as few as show what is to be shown.
 const LOSS_SLOTS: usize = if cfg!(loom) { 2 } else { 16 };
-const LEAST_CAPACITY: u64 = if cfg!(loom) { 64 } else { 4096 };
+const MIN_CAPACITY: u64 = if cfg!(loom) { 64 } else { 4096 };
 
 pub(crate) fn is_possible_capacity(bytes: u64) -> bool {
-    bytes.is_power_of_two() && (LEAST_CAPACITY..=1 << 30).contains(&bytes)
+    bytes.is_power_of_two() && (MIN_CAPACITY..=1 << 30).contains(&bytes)
 }
 
 /// Both ends of a ring whose memory is loom's.
@@ -72,7 +72,7 @@ mod tests {
     /// could not see them meet.
     #[test]
     fn two_threads_meet_in_one_mapping_and_every_frame_arrives_or_is_counted() {
-        let capacity = LEAST_CAPACITY;
+        let capacity = MIN_CAPACITY;
         let file = tempfile::tempfile().expect("a file");
         file.set_len(DATA as u64 + capacity).expect("room");
         let memory = Arc::new(SharedMemory::map(&file).expect("mapped"));

@@ -13,7 +13,7 @@ use crate::exit::{Exit, Failure};
 use crate::terminal;
 
 pub fn run(args: &BenchEtlArgs) -> Result<Exit, Failure> {
-    let cpu = || own_usage().map(|usage| usage.cpu_time_nanos).map_err(Failure::internal);
+    let cpu = || own_usage().map(|usage| usage.cpu_time_ns).map_err(Failure::internal);
     let before = cpu()?;
     let mut total = Total::default();
     for _ in 0..args.passes {

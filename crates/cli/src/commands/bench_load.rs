@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Barrier;
 use std::time::Duration;
 
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use ortscope_ort::{Environment, LogLevel, OrtError, Runtime, Session, SessionOptions};
 use ortscope_sources::own_usage;
 use serde_json::json;
@@ -38,7 +38,7 @@ pub fn run(args: &BenchLoadArgs, global: &GlobalArgs) -> Result<Exit, Failure> {
     let environment =
         Environment::new(&runtime, LogLevel::Error).map_err(|error| Failure::model(error.to_string()))?;
     let ready = Barrier::new(usize::from(args.sessions));
-    let cpu_seconds = || own_usage().map_or(f64::NAN, |usage| usage.cpu_time_nanos as f64 / 1e9);
+    let cpu_seconds = || own_usage().map_or(f64::NAN, |usage| usage.cpu_time_ns as f64 / 1e9);
     let before = cpu_seconds();
     let started = std::time::Instant::now();
     let results: Vec<Result<Done, Failure>> = std::thread::scope(|scope| {
@@ -88,23 +88,23 @@ fn serve(
     let total = (args.rate * args.seconds).round() as u64;
     let period_ns = 1e9 / args.rate;
     let mut done = Done { latencies_ns: Vec::with_capacity(total as usize), late: 0, undone: 0 };
-    let begin_ns = now_nanos();
+    let begin_ns = now_ns();
     let limit_ns = begin_ns + (args.seconds * PATIENCE * 1e9) as u64;
     for number in 0..total {
         let due_ns = begin_ns + (number as f64 * period_ns) as u64;
-        let now_ns = now_nanos();
-        if now_ns < due_ns {
-            std::thread::sleep(Duration::from_nanos(due_ns - now_ns));
+        let reached_ns = now_ns();
+        if reached_ns < due_ns {
+            std::thread::sleep(Duration::from_nanos(due_ns - reached_ns));
         } else {
-            done.late += u64::from((now_ns - due_ns) as f64 > period_ns);
+            done.late += u64::from((reached_ns - due_ns) as f64 > period_ns);
         }
-        if now_ns > limit_ns {
+        if reached_ns > limit_ns {
             done.undone = total - number;
             break;
         }
-        let start_ns = now_nanos();
+        let start_ns = now_ns();
         runner.run().map_err(wrong)?;
-        done.latencies_ns.push(now_nanos() - start_ns);
+        done.latencies_ns.push(now_ns() - start_ns);
     }
     Ok(done)
 }

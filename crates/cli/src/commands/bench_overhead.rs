@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ortscope_channel::{ChannelReader, ControlPage, Phase, RingWriter};
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use ortscope_core::identity::ProcessIdentity;
 use ortscope_core::tensor::{Value, element_count};
 use ortscope_decode::onnx::InputHints;
@@ -109,16 +109,16 @@ fn measure(args: &BenchOverheadArgs, library: &std::path::Path) -> Result<Figure
     let (mut bare, mut bound, mut measured) = (Vec::new(), Vec::new(), Vec::new());
     // The first round warms everything up and is not counted.
     for block in 0..=args.blocks {
-        let begin = now_nanos();
+        let begin = now_ns();
         for _ in 0..args.runs {
             bare_runner.run()?;
         }
-        let after_bare = now_nanos();
+        let after_bare = now_ns();
         for _ in 0..args.runs {
             bare_binding.run()?;
             bare_binding.settle()?;
         }
-        let after_bound = now_nanos();
+        let after_bound = now_ns();
         for number in 0..args.runs {
             if page.stop_requested() {
                 break;
@@ -126,7 +126,7 @@ fn measure(args: &BenchOverheadArgs, library: &std::path::Path) -> Result<Figure
             let record = lap.run(&mut binding, Phase::Steady, u64::from(number), None)?;
             ring.write_inference(&record);
         }
-        let end = now_nanos();
+        let end = now_ns();
         if block > 0 {
             let per_run = |nanos: u64| nanos as f64 / f64::from(args.runs);
             bare.push(per_run(after_bare - begin));

@@ -22,7 +22,7 @@ pub fn run(args: &BenchProfileJsonArgs) -> Result<Exit, Failure> {
     };
     let usage = own_usage().map_err(Failure::internal)?;
     document["peak_memory_mb"] = json!(usage.peak_working_set_bytes.map(|bytes| bytes as f64 / 1e6));
-    document["cpu_seconds"] = json!(usage.cpu_time_nanos as f64 / 1e9);
+    document["cpu_seconds"] = json!(usage.cpu_time_ns as f64 / 1e9);
     terminal::print_data(&format!("{document}\n"));
     Ok(Exit::Ok)
 }

@@ -90,7 +90,7 @@ pub fn run(args: &BenchServeArgs) -> Result<Exit, Failure> {
         })
         .collect::<Result<_, _>>()?;
     std::thread::sleep(WARM_UP);
-    let cpu = |pid: u32| ortscope_sources::process_usage(pid).map(|usage| usage.cpu_time_nanos).ok();
+    let cpu = |pid: u32| ortscope_sources::process_usage(pid).map(|usage| usage.cpu_time_ns).ok();
     let (begin, used) = (Instant::now(), cpu(pid));
     std::thread::sleep(Duration::from_secs_f64(args.seconds));
     let (seconds, used) =

@@ -48,7 +48,7 @@ fn begin(place: &Path) -> Result<(Store, RecordingWriter), Failure> {
 
 /// CPU time of this process so far, all threads.
 fn cpu_seconds() -> f64 {
-    own_usage().map_or(f64::NAN, |usage| usage.cpu_time_nanos as f64 / 1e9)
+    own_usage().map_or(f64::NAN, |usage| usage.cpu_time_ns as f64 / 1e9)
 }
 
 /// Virtual time: the samples of a machine, as fast as they can be stored.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use ortscope_analyze::leak::growth;
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use ortscope_core::schema::{InferenceRow, LossRow, OperatorRow, TableId, Text, TickRow};
 use ortscope_core::tables::{Scan, Tables as _};
 use ortscope_store::Recording;
@@ -63,7 +63,7 @@ impl Inferences {
 }
 
 fn audit(directory: &Path) -> Result<Value, Failure> {
-    let now_ns = now_nanos();
+    let now_ns = now_ns();
     let recording = Recording::open(directory)?;
     let damaged = |error: ortscope_core::tables::ReadError| Failure::new(Exit::DataLost, error.to_string());
     let mut inferences = Inferences::default();

@@ -251,7 +251,7 @@ fn coverage(trials: u32) -> Result<Value, Failure> {
                 let series = behaviour.runs(&mut random, COVERAGE_RUNS, 0.0);
                 for (index, found) in percentiles(&series, &ps).into_iter().enumerate() {
                     // An interval that is not stated covers nothing: a method must not win by silence.
-                    if let Some((low, high)) = found.low_nanos.zip(found.high_nanos) {
+                    if let Some((low, high)) = found.low_ns.zip(found.high_ns) {
                         stated[index] += 1.0;
                         covered[index] += f64::from(u8::from((low..=high).contains(&truth[index])));
                     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use ortscope_core::metric::Availability;
 use ortscope_core::pipeline::Source as _;
 use ortscope_decode::gpu_counters::AdapterId;
@@ -335,18 +335,18 @@ fn kernel_check(name: &'static str, error: Option<TraceError>, sees: &str) -> Ch
 fn noise() -> NoiseFacts {
     let mut times: Vec<u64> = (0..2_000)
         .map(|_| {
-            let begin = now_nanos();
+            let begin = now_ns();
             std::hint::black_box(
                 (0..20_000u64).fold(1u64, |sum, step| std::hint::black_box(sum.wrapping_mul(step | 1))),
             );
-            now_nanos() - begin
+            now_ns() - begin
         })
         .collect();
     let mut late: Vec<u64> = (0..50)
         .map(|_| {
-            let begin = now_nanos();
+            let begin = now_ns();
             std::thread::sleep(std::time::Duration::from_millis(1));
-            (now_nanos() - begin).saturating_sub(1_000_000)
+            (now_ns() - begin).saturating_sub(1_000_000)
         })
         .collect();
     times.sort_unstable();

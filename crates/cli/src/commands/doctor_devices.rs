@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use ortscope_sources::devices::{Found, Missing, Reading};
 
 use super::doctor::{Check, State};
@@ -43,7 +43,7 @@ pub fn device_checks() -> (Vec<Check>, Vec<String>) {
 fn look(found: &mut Found, lost: &mut Vec<Missing>) -> BTreeMap<String, Vec<String>> {
     const ROUNDS: u64 = 5;
     /// Of each reader; a machine has a hundred processors.
-    const MOST_SHOWN: usize = 4;
+    const MAX_SHOWN: usize = 4;
     let mut shown = BTreeMap::new();
     for round in 0..=ROUNDS {
         for reader in &mut found.readers {
@@ -54,8 +54,8 @@ fn look(found: &mut Found, lost: &mut Vec<Missing>) -> BTreeMap<String, Vec<Stri
                     shows.extend(words(&reading));
                 }
             };
-            reader.read(now_nanos(), &mut tell, lost);
-            shows.truncate(MOST_SHOWN);
+            reader.read(now_ns(), &mut tell, lost);
+            shows.truncate(MAX_SHOWN);
             if !shows.is_empty() {
                 shown.insert(name, shows);
             }

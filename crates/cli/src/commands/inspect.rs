@@ -13,9 +13,9 @@ use crate::terminal::{self, BOLD, DIM, Terminal};
 use crate::units;
 
 /// Operators listed in the text; the JSON has all.
-const MOST_OPERATORS: usize = 12;
+const MAX_OPERATORS: usize = 12;
 /// Inputs and outputs listed each.
-const MOST_VALUES: usize = 16;
+const MAX_VALUES: usize = 16;
 
 #[derive(Debug, Serialize)]
 struct InspectDocument<'a> {
@@ -115,12 +115,12 @@ fn describe(document: &InspectDocument<'_>, terminal: &Terminal) -> Vec<String> 
         lines.push(line("external", &model.external_files.join(", ")));
     }
     for (label, values) in [("inputs", document.inputs), ("outputs", document.outputs)] {
-        for (index, value) in values.iter().take(MOST_VALUES).enumerate() {
+        for (index, value) in values.iter().take(MAX_VALUES).enumerate() {
             let label = if index == 0 { label } else { "" };
             lines.push(line(label, &format!("{}  {}", shown(&value.name), value.value_type)));
         }
-        if values.len() > MOST_VALUES {
-            lines.push(line("", &format!("and {} more", values.len() - MOST_VALUES)));
+        if values.len() > MAX_VALUES {
+            lines.push(line("", &format!("and {} more", values.len() - MAX_VALUES)));
         }
         if values.is_empty() {
             lines.push(line(label, "none"));
@@ -130,10 +130,10 @@ fn describe(document: &InspectDocument<'_>, terminal: &Terminal) -> Vec<String> 
     operators.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
     let kinds: Vec<String> = operators
         .iter()
-        .take(MOST_OPERATORS)
+        .take(MAX_OPERATORS)
         .map(|(name, count)| format!("{} ×{count}", shown(name)))
         .collect();
-    let more = operators.len().saturating_sub(MOST_OPERATORS);
+    let more = operators.len().saturating_sub(MAX_OPERATORS);
     let more = if more > 0 { format!("  and {more} more kinds") } else { String::new() };
     for (index, chunk) in kinds.chunks(6).enumerate() {
         let last = (index + 1) * 6 >= kinds.len();

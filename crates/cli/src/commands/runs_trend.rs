@@ -19,7 +19,7 @@ use crate::terminal::{BOLD, DIM, Terminal, WARN};
 use crate::units;
 
 /// Recordings that are read, the newest: each is a file to open.
-const MOST_RECORDINGS: usize = 2000;
+const MAX_RECORDINGS: usize = 2000;
 
 #[derive(Debug, Serialize)]
 struct TrendDocument {
@@ -59,8 +59,8 @@ pub fn run(
         metric.parse().map_err(|problem: String| Failure::usage(format!("--metric: {problem}")))?;
     let mut entries = store.list()?;
     keep_matching(&mut entries, matching);
-    let mut left_out = entries.len().saturating_sub(MOST_RECORDINGS);
-    entries.truncate(MOST_RECORDINGS);
+    let mut left_out = entries.len().saturating_sub(MAX_RECORDINGS);
+    entries.truncate(MAX_RECORDINGS);
     let mut groups: BTreeMap<(String, String, String), Series> = BTreeMap::new();
     for entry in entries.iter().rev() {
         let Some((result, machine)) = only_result(&entry.directory) else {

@@ -20,30 +20,30 @@ pub const MAX_INFERENCES: usize = 5_000_000;
 /// What the processors of the machine do is a sensor of its own.
 const MACHINE: &str = "machine";
 /// Devices that vanish in one measurement; more are not listed.
-const MOST_LOST: usize = 100;
+const MAX_LOST: usize = 100;
 /// What devices that are read again are told as.
 const DEVICE_BACK: &str = "device_back";
 /// Reasons of the first round belong to the beginning.
-const BEGINNING_NANOS: u64 = 50_000_000;
+const BEGINNING_NS: u64 = 50_000_000;
 /// One inference, reduced to what is analysed.
 #[derive(Debug, Clone, Copy)]
 pub struct Inference {
-    pub planned_nanos: u64,
-    pub start_nanos: u64,
-    pub copy_in_nanos: u64,
-    pub run_nanos: u64,
-    pub copy_out_nanos: u64,
+    pub planned_ns: u64,
+    pub start_ns: u64,
+    pub copy_in_ns: u64,
+    pub run_ns: u64,
+    pub copy_out_ns: u64,
     pub token: Option<u32>,
     pub queue_depth: Option<u32>,
 }
 
 impl Inference {
-    pub fn end_to_end_nanos(&self) -> u64 {
-        self.copy_in_nanos + self.run_nanos + self.copy_out_nanos
+    pub fn end_to_end_ns(&self) -> u64 {
+        self.copy_in_ns + self.run_ns + self.copy_out_ns
     }
 
-    pub fn end_nanos(&self) -> u64 {
-        self.start_nanos + self.end_to_end_nanos()
+    pub fn end_ns(&self) -> u64 {
+        self.start_ns + self.end_to_end_ns()
     }
 }
 
@@ -54,7 +54,7 @@ pub struct Collected {
     /// The measured loop, in the order of arrival.
     pub steady: Vec<Inference>,
     /// Latencies of `steady`, kept beside it so that the stop rule can look without copying.
-    pub steady_run_nanos: Vec<u64>,
+    pub steady_run_ns: Vec<u64>,
     /// Decoder models: prompts (token 0) and tokens.
     pub generated: Vec<Inference>,
     /// With the operator profiler on: in no figure of latency.
@@ -101,7 +101,7 @@ impl CollectedDevices {
 
     /// Something that was lost is there again.
     fn back(&mut self, row: &AnnotationRow) {
-        if self.lost.len() < MOST_LOST {
+        if self.lost.len() < MAX_LOST {
             self.lost.push((row.timestamp_ns, row.text.to_string()));
         }
     }
@@ -128,8 +128,8 @@ impl CollectedDevices {
                 && !row.track.starts_with("process/")
                 && !row.track.starts_with("kernel_events/"));
         let begun_ns = *self.begun_ns.get_or_insert(row.from_ns);
-        let is_later = row.from_ns.saturating_sub(begun_ns) > BEGINNING_NANOS;
-        if is_of_devices && is_later && self.lost.len() < MOST_LOST {
+        let is_later = row.from_ns.saturating_sub(begun_ns) > BEGINNING_NS;
+        if is_of_devices && is_later && self.lost.len() < MAX_LOST {
             self.lost.push((row.from_ns, row.reason.to_string()));
         }
     }
@@ -214,11 +214,11 @@ fn keep(collected: &mut Collected, row: &InferenceRow) {
         return;
     }
     let inference = Inference {
-        planned_nanos: row.planned_ns,
-        start_nanos: row.timestamp_ns,
-        copy_in_nanos: row.copy_in_ns,
-        run_nanos: row.run_ns,
-        copy_out_nanos: row.copy_out_ns,
+        planned_ns: row.planned_ns,
+        start_ns: row.timestamp_ns,
+        copy_in_ns: row.copy_in_ns,
+        run_ns: row.run_ns,
+        copy_out_ns: row.copy_out_ns,
         token: row.token.and_then(|token| u32::try_from(token).ok()),
         queue_depth: row.queue_depth.and_then(|depth| u32::try_from(depth).ok()),
     };
@@ -228,7 +228,7 @@ fn keep(collected: &mut Collected, row: &InferenceRow) {
         "profiled" => collected.profiled.push(inference),
         _ => {
             collected.steady.push(inference);
-            collected.steady_run_nanos.push(inference.run_nanos);
+            collected.steady_run_ns.push(inference.run_ns);
         }
     }
 }

@@ -35,7 +35,7 @@ pub struct WorkerPlan {
     /// Instead of measuring: compare the levels of optimisation.
     pub levels: Option<LevelsPlan>,
     /// While measuring: ask the session's arena for its figures this often.
-    pub arena_every_nanos: Option<u64>,
+    pub arena_every_ns: Option<u64>,
     /// While measuring: another worker and this one take turns.
     pub turns: Option<TurnsPlan>,
 }
@@ -46,7 +46,7 @@ pub struct TurnsPlan {
     /// Where the page of turns is.
     pub directory: PathBuf,
     pub side: Side,
-    pub length_nanos: u64,
+    pub length_ns: u64,
     /// Both sides keep to this one of the processors they may use: two processors are never alike.
     pub processor: Option<usize>,
 }
@@ -57,7 +57,7 @@ pub struct ProfilePlan {
     /// Where ONNX Runtime writes its files.
     pub directory: PathBuf,
     pub runs: u64,
-    pub duration_nanos: Option<u64>,
+    pub duration_ns: Option<u64>,
     /// Write the optimised graph as well.
     pub optimized_model: bool,
 }
@@ -67,7 +67,7 @@ pub struct ProfilePlan {
 pub struct WindowsPlan {
     /// Where ONNX Runtime writes a file per run or window.
     pub directory: PathBuf,
-    pub every_nanos: u64,
+    pub every_ns: u64,
     /// Runs of a window.
     pub runs: u64,
     /// Windows at most: a night makes no more files than this times the runs.
@@ -80,7 +80,7 @@ pub struct LevelsPlan {
     /// Where ONNX Runtime writes the graphs.
     pub directory: PathBuf,
     /// For all levels together.
-    pub duration_nanos: u64,
+    pub duration_ns: u64,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -97,7 +97,7 @@ pub struct InputPlan {
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct RunLimits {
     pub runs: Option<u64>,
-    pub duration_nanos: Option<u64>,
+    pub duration_ns: Option<u64>,
 }
 
 /// Token generation with a KV cache.

@@ -47,8 +47,8 @@ pub enum WorkerMessage {
     /// The measured loop begins or ends.
     Steady {
         begin: bool,
-        timestamp_nanos: u64,
-        cpu_time_nanos: u64,
+        timestamp_ns: u64,
+        cpu_time_ns: u64,
     },
     /// The profiling pass is over.
     Profiled(Profiled),
@@ -87,7 +87,7 @@ pub enum WorkerMessage {
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct ArenaSample {
-    pub timestamp_nanos: u64,
+    pub timestamp_ns: u64,
     pub arena: ArenaPoint,
 }
 
@@ -114,13 +114,13 @@ pub struct Profiled {
     /// The graph that was run; none where ONNX Runtime cannot write it.
     pub optimized_model: Option<PathBuf>,
     /// Zero of the profile's times, on the monotonic clock; none if that was before the machine started.
-    pub started_nanos: Option<u64>,
+    pub started_ns: Option<u64>,
     /// What QNN says about its device: a file of its own.
     pub qnn_file: Option<PathBuf>,
     /// What OpenVINO says about each run: one directory of files for each.
     pub openvino_runs: Option<PathBuf>,
     /// Every profiled run, seen from outside.
-    pub run_nanos: Vec<u64>,
+    pub run_ns: Vec<u64>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -128,8 +128,8 @@ pub struct LevelMeasured {
     pub level: String,
     /// The optimised graph; none where ONNX Runtime cannot write it.
     pub model: Option<PathBuf>,
-    pub session_nanos: Option<u64>,
-    pub run_nanos: Vec<u64>,
+    pub session_ns: Option<u64>,
+    pub run_ns: Vec<u64>,
     pub failure: Option<String>,
 }
 

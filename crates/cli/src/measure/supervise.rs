@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use ortscope_analyze::{StopReason, StopRule};
 use ortscope_channel::ControlPage;
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use ortscope_core::identity::SessionId;
 use ortscope_core::pipeline::{Pipeline, RunningPipeline};
 use ortscope_core::schema::SessionRow;
@@ -135,7 +135,7 @@ pub fn supervise(
     let started = Instant::now();
     let plan = assignment.plan;
     let page = ControlPage::create(&plan.channel).map_err(Failure::internal)?;
-    page.beat(now_nanos());
+    page.beat(now_ns());
     let mut child = spawn(plan)?;
     let stderr = drain_stderr(&mut child)?;
     let ended = Arc::new(AtomicBool::new(false));
@@ -146,7 +146,7 @@ pub fn supervise(
     if let Some(recording) = assignment.recording {
         recording.add_channel(&plan.channel, &session_ids)?;
         let rows = session_ids.iter().map(|id| SessionRow {
-            timestamp_ns: now_nanos(),
+            timestamp_ns: now_ns(),
             session_id: id.as_str().into(),
             pid: Some(u64::from(child.id())),
             model_name: assignment.model_name.into(),
@@ -334,16 +334,16 @@ fn reason_to_stop(
         return Some(Ended::RecordLimit);
     }
     let Some(begin) = collected.messages.iter().find_map(|message| match message {
-        WorkerMessage::Steady { begin: true, timestamp_nanos, .. } => Some(*timestamp_nanos),
+        WorkerMessage::Steady { begin: true, timestamp_ns, .. } => Some(*timestamp_ns),
         _ => None,
     }) else {
         progress.update(|| assignment.stage.unwrap_or_else(|| stage(&collected.messages)).to_owned());
         return None;
     };
-    let elapsed = now_nanos().saturating_sub(begin);
+    let elapsed = now_ns().saturating_sub(begin);
     progress.update(|| {
         let seconds = units::seconds(elapsed as f64 / 1e9);
-        match median_of_last(&collected.steady_run_nanos) {
+        match median_of_last(&collected.steady_run_ns) {
             Some(median) => {
                 let runs = units::count(collected.steady.len() as u64);
                 format!("{runs} runs  p50 ≈ {}  {seconds}", units::nanos(median as f64))
@@ -352,11 +352,8 @@ fn reason_to_stop(
         }
     });
     // The rule looks at what comes after the warm-up; half of the series is the most that can be warm-up.
-    let warm = ortscope_analyze::detect_warm_up(sample(&collected.steady_run_nanos)).discarded;
-    assignment
-        .rule
-        .check(collected.steady_run_nanos.get(warm..).unwrap_or_default(), elapsed)
-        .map(Ended::Rule)
+    let warm = ortscope_analyze::detect_warm_up(sample(&collected.steady_run_ns)).discarded;
+    assignment.rule.check(collected.steady_run_ns.get(warm..).unwrap_or_default(), elapsed).map(Ended::Rule)
 }
 
 /// The first runs are where the warm-up is; looking at all of a million would disturb what is measured.
@@ -397,10 +394,10 @@ fn failure_of(collected: &Collected, status: ExitStatus, why: Ended, stderr: &st
     let last_words = stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
     // Its last sign of life tells when.
     let begin = collected.messages.iter().find_map(|message| match message {
-        WorkerMessage::Steady { begin: true, timestamp_nanos, .. } => Some(*timestamp_nanos),
+        WorkerMessage::Steady { begin: true, timestamp_ns, .. } => Some(*timestamp_ns),
         _ => None,
     });
-    let last = collected.steady.iter().chain(&collected.generated).map(Inference::end_nanos).max();
+    let last = collected.steady.iter().chain(&collected.generated).map(Inference::end_ns).max();
     let when = match begin.zip(last) {
         Some((begin, last)) => {
             format!(", {} into the measurement", units::seconds(last.saturating_sub(begin) as f64 / 1e9))

@@ -1,6 +1,6 @@
 //! What went wrong with providers, as events of the recording: whoever opens it later sees what happened, and when.
 
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use ortscope_core::schema::AnnotationRow;
 use ortscope_store::RecordingWriter;
 
@@ -11,32 +11,32 @@ use crate::recording::append;
 use crate::units;
 
 /// Longest text of an event: a library's last words can be long.
-const MOST_CHARACTERS: usize = 500;
+const MAX_CHARACTERS: usize = 500;
 
 /// Tells a provider that was asked for and is not used, and a run that failed.
 pub fn tell(recording: &RecordingWriter, collected: &Collected, failure: Option<&Failure>) {
     let row = |timestamp_ns: u64, kind: &str, text: &str| AnnotationRow {
         timestamp_ns,
         kind: kind.into(),
-        text: units::one_line(text, MOST_CHARACTERS).into(),
+        text: units::one_line(text, MAX_CHARACTERS).into(),
     };
     let begin_ns = collected.messages.iter().find_map(|message| match message {
-        WorkerMessage::Steady { begin: true, timestamp_nanos, .. } => Some(*timestamp_nanos),
+        WorkerMessage::Steady { begin: true, timestamp_ns, .. } => Some(*timestamp_ns),
         _ => None,
     });
     let runs = || collected.first.iter().chain(&collected.steady).chain(&collected.generated);
-    let first_ns = runs().map(|inference| inference.start_nanos).min().or(begin_ns);
+    let first_ns = runs().map(|inference| inference.start_ns).min().or(begin_ns);
     let created = collected.messages.iter().find_map(|message| match message {
         WorkerMessage::SessionCreated(created) => Some(created),
         _ => None,
     });
     let fallen = created.into_iter().flat_map(|created| &created.fallbacks).map(|fallback| {
         let text = format!("{} was asked for and is not used: {}", fallback.provider, fallback.reason);
-        row(first_ns.unwrap_or_else(now_nanos), "provider_fallback", &text)
+        row(first_ns.unwrap_or_else(now_ns), "provider_fallback", &text)
     });
     // Its last sign of life tells when.
-    let last_ns = runs().map(Inference::end_nanos).max();
-    let failed = failure.map(|failure| row(last_ns.unwrap_or_else(now_nanos), "failure", &failure.message));
+    let last_ns = runs().map(Inference::end_ns).max();
+    let failed = failure.map(|failure| row(last_ns.unwrap_or_else(now_ns), "failure", &failure.message));
     if let Err(failure) = append(recording, fallen.chain(failed)) {
         tracing::warn!("what went wrong is not in the recording: {}", failure.message);
     }

@@ -17,9 +17,9 @@ use serde::Serialize;
 use super::inferences::Inferences;
 
 /// Reasons that are kept.
-const MOST_UNAVAILABLE: usize = 100;
+const MAX_UNAVAILABLE: usize = 100;
 /// Processes whose scheduling is summed up.
-const MOST_PROCESSES: usize = 20_000;
+const MAX_PROCESSES: usize = 20_000;
 
 #[derive(Debug, Default)]
 pub struct Collected {
@@ -92,7 +92,7 @@ impl Sink for Collector {
             TableId::Unavailability => {
                 // The end of an interval is told as an event too.
                 for row in batch.rows::<UnavailabilityRow>().filter(|row| row.to_ns.is_none()) {
-                    if collected.unavailable.len() < MOST_UNAVAILABLE {
+                    if collected.unavailable.len() < MAX_UNAVAILABLE {
                         collected.unavailable.push(row);
                     }
                 }
@@ -144,9 +144,7 @@ impl Collected {
                 | "device_back"
                 | "clock"
         );
-        if is_note
-            && self.notes.len() < MOST_UNAVAILABLE
-            && !self.notes.iter().any(|note| **note == *row.text)
+        if is_note && self.notes.len() < MAX_UNAVAILABLE && !self.notes.iter().any(|note| **note == *row.text)
         {
             self.notes.push(row.text.to_string());
         }
@@ -159,7 +157,7 @@ impl Collected {
         if !kinds.contains(&&*row.kind) {
             return;
         }
-        if self.scheduling.len() >= MOST_PROCESSES && !self.scheduling.contains_key(&pid) {
+        if self.scheduling.len() >= MAX_PROCESSES && !self.scheduling.contains_key(&pid) {
             return;
         }
         let of = self.scheduling.entry(pid).or_default();

@@ -18,7 +18,7 @@ const WINDOW_NS: u64 = 1_000_000_000;
 /// A window is told so long after its end: events come by the buffer. What an engine does longer than this at a stretch is
 /// told of its last part.
 const SETTLED_NS: u64 = 3_000_000_000;
-const MOST_ENGINES: usize = 256;
+const MAX_ENGINES: usize = 256;
 
 /// `None` where nothing is asked for, or the system has no such sessions.
 pub fn source(wanted: &[LiveProvider]) -> Option<EtwSource> {
@@ -62,7 +62,7 @@ struct Rows {
 impl Rows {
     fn busy(&mut self, busy: &EngineBusy) {
         self.latest_ns = self.latest_ns.max(busy.end_ns);
-        if self.known.len() >= MOST_ENGINES && !self.known.contains(&busy.engine) {
+        if self.known.len() >= MAX_ENGINES && !self.known.contains(&busy.engine) {
             self.left_out += 1;
             return;
         }

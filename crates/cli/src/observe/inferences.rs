@@ -11,13 +11,13 @@ use crate::units;
 
 /// Latencies kept per session, the newest, and of all together: percentiles are of these.
 const RECENT: usize = 100_000;
-const MOST_RECENT: usize = 2_000_000;
+const MAX_RECENT: usize = 2_000_000;
 /// Sessions, operators and kinds of marks kept apart; inferences of further sessions are only counted.
-const MOST_SESSIONS: usize = 4096;
-const MOST_KINDS: usize = 256;
+const MAX_SESSIONS: usize = 4096;
+const MAX_KINDS: usize = 256;
 /// Sessions and operators that the text shows.
-const MOST_ROWS: usize = 20;
-const MOST_OPERATORS: usize = 6;
+const MAX_ROWS: usize = 20;
+const MAX_OPERATORS: usize = 6;
 const PERCENTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99_9", 0.999)];
 
@@ -94,7 +94,7 @@ impl Inferences {
 
     pub fn inference(&mut self, row: &InferenceRow) {
         self.count += 1;
-        let has_room = self.recent < MOST_RECENT;
+        let has_room = self.recent < MAX_RECENT;
         let Some(session) = self.session(&row.session_id) else {
             self.beyond += 1;
             return;
@@ -115,21 +115,21 @@ impl Inferences {
         if &*row.kind != "operator" || row.depth > 0 {
             return;
         }
-        if self.operators.len() < MOST_KINDS || self.operators.contains_key(&row.op_type) {
+        if self.operators.len() < MAX_KINDS || self.operators.contains_key(&row.op_type) {
             let of = self.operators.entry(Text::clone(&row.op_type)).or_default();
             *of = (of.0 + 1, of.1 + row.duration_ns);
         }
     }
 
     pub fn mark(&mut self, kind: &Text) {
-        if self.marks.len() < MOST_KINDS || self.marks.contains_key(kind) {
+        if self.marks.len() < MAX_KINDS || self.marks.contains_key(kind) {
             *self.marks.entry(Text::clone(kind)).or_default() += 1;
         }
     }
 
     fn session(&mut self, id: &Text) -> Option<&mut Session> {
         if !self.sessions.contains_key(id) {
-            if self.sessions.len() >= MOST_SESSIONS {
+            if self.sessions.len() >= MAX_SESSIONS {
                 return None;
             }
             self.sessions.insert(Text::clone(id), Session::default());
@@ -218,7 +218,7 @@ impl Session {
             percentiles_ms: PERCENTILES
                 .iter()
                 .zip(&computed)
-                .map(|((name, _), percentile)| (*name, percentile.value_nanos.map(ms)))
+                .map(|((name, _), percentile)| (*name, percentile.value_ns.map(ms)))
                 .collect(),
         }
     }
@@ -240,7 +240,7 @@ pub fn lines(summary: &InferenceSummary, terminal: &Terminal) -> Vec<String> {
         ),
     ));
     let time = |ms: Option<f64>| ms.map_or("n/a".to_owned(), |ms| units::nanos(ms * 1e6));
-    for session in summary.sessions.iter().take(MOST_ROWS) {
+    for session in summary.sessions.iter().take(MAX_ROWS) {
         let of = |name: &str| time(session.percentiles_ms.get(name).copied().flatten());
         lines.push(format!(
             "{:>8}  {:<28} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
@@ -255,7 +255,7 @@ pub fn lines(summary: &InferenceSummary, terminal: &Terminal) -> Vec<String> {
             time(session.max_ms)
         ));
     }
-    let more = summary.sessions.len().saturating_sub(MOST_ROWS) as u64;
+    let more = summary.sessions.len().saturating_sub(MAX_ROWS) as u64;
     if more > 0 {
         let more = format!("{} more are in the recording", units::counted(more, "session"));
         lines.push(terminal.paint(DIM, &more));
@@ -265,7 +265,7 @@ pub fn lines(summary: &InferenceSummary, terminal: &Terminal) -> Vec<String> {
         let share = |operator: &OperatorSummary| {
             format!("{} {}", operator.op_type, units::percent(operator.total_ms / total))
         };
-        let most: Vec<String> = summary.operators.iter().take(MOST_OPERATORS).map(share).collect();
+        let most: Vec<String> = summary.operators.iter().take(MAX_OPERATORS).map(share).collect();
         let runs = units::counted(summary.profiled, "profiled inference");
         lines.push(format!("operators of {runs}: {}", most.join(", ")));
     }
@@ -306,15 +306,15 @@ mod tests {
     #[test]
     fn memory_stays_bounded() {
         let mut inferences = Inferences::default();
-        for number in 0..MOST_SESSIONS as u64 + 10 {
+        for number in 0..MAX_SESSIONS as u64 + 10 {
             inferences.inference(&row(&number.to_string(), 1, "steady", true));
         }
         for _ in 0..RECENT + 10 {
             inferences.inference(&row("0", 1, "steady", true));
         }
-        assert_eq!(inferences.sessions.len(), MOST_SESSIONS);
+        assert_eq!(inferences.sessions.len(), MAX_SESSIONS);
         assert_eq!(inferences.beyond, 10);
         assert_eq!(inferences.sessions["0"].recent.len(), RECENT);
-        assert_eq!(inferences.recent, MOST_SESSIONS - 1 + RECENT);
+        assert_eq!(inferences.recent, MAX_SESSIONS - 1 + RECENT);
     }
 }

@@ -17,7 +17,7 @@ use super::ort_events;
 use super::summary::Unavailable;
 
 /// Changes that wait to be kept. One that finds no room is not: it matters only after a crash.
-const MOST_CHANGES: usize = 4096;
+const MAX_CHANGES: usize = 4096;
 /// The track of the reasons why there are no inferences.
 pub const TRACK: &str = "inferences";
 
@@ -34,7 +34,7 @@ pub struct Inside {
 impl Inside {
     /// For a program that is about to start: it writes below `home`.
     pub fn of_home(home: ChannelHome) -> Self {
-        let (sender, changes) = sync_channel(MOST_CHANGES);
+        let (sender, changes) = sync_channel(MAX_CHANGES);
         let tell = Box::new(move |change| match sender.try_send(change) {
             Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
         });

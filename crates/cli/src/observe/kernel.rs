@@ -9,9 +9,9 @@ use serde::Serialize;
 use crate::units;
 
 /// Sums of file I/O that the text shows.
-const MOST_FILE_LINES: usize = 8;
+const MAX_FILE_LINES: usize = 8;
 /// Processes whose counters the text shows.
-const MOST_COUNTER_LINES: usize = 8;
+const MAX_COUNTER_LINES: usize = 8;
 
 #[derive(Debug, Serialize)]
 pub struct Kernel {
@@ -143,7 +143,7 @@ pub fn lines(kernel: &Kernel) -> Vec<String> {
     let mut lines = vec![head];
     let mut files: Vec<&FileSum> = kernel.file_io.iter().collect();
     files.sort_by(|one, other| other.seconds.total_cmp(&one.seconds));
-    for sum in files.into_iter().take(MOST_FILE_LINES) {
+    for sum in files.into_iter().take(MAX_FILE_LINES) {
         lines.push(format!(
             "{:>8}  {} {}: {} calls, {}, {} inside, longest {}",
             sum.pid,
@@ -155,7 +155,7 @@ pub fn lines(kernel: &Kernel) -> Vec<String> {
             units::nanos(sum.longest_seconds * 1e9)
         ));
     }
-    for counters in kernel.counters.chunk_by(|one, other| one.pid == other.pid).take(MOST_COUNTER_LINES) {
+    for counters in kernel.counters.chunk_by(|one, other| one.pid == other.pid).take(MAX_COUNTER_LINES) {
         let values: Vec<String> =
             counters.iter().map(|one| format!("{} {}", one.name, units::count(one.value))).collect();
         lines.push(format!("{:>8}  {}", counters[0].pid, values.join(", ")));

@@ -54,9 +54,9 @@ pub struct StackPlan {
 
 /// The rate of `--flame`: not a divisor of what programs do at even rates, so that it does not beat with them.
 const USUAL_HERTZ: u32 = 99;
-const MOST_HERTZ: u32 = 20_000;
+const MAX_HERTZ: u32 = 20_000;
 /// Frames of Python are read by our own thread, one after the other.
-const MOST_PYTHON_HERTZ: u32 = 1000;
+const MAX_PYTHON_HERTZ: u32 = 1000;
 
 /// Everything that can be wrong is said here, before anything is started.
 pub fn plan(
@@ -118,14 +118,14 @@ fn stacks(args: &WatchArgs) -> Result<Option<StackPlan>, Failure> {
         (None, Some(_)) => USUAL_HERTZ,
         (Some(hertz), _) => hertz,
     };
-    check_hertz(hertz, MOST_HERTZ)?;
+    check_hertz(hertz, MAX_HERTZ)?;
     Ok(Some(StackPlan { hertz, flame }))
 }
 
 fn python_stacks(args: &WatchArgs) -> Result<Option<StackPlan>, Failure> {
     let Some(path) = &args.flame_python else { return Ok(None) };
     let hertz = args.sample_hz.unwrap_or(USUAL_HERTZ);
-    check_hertz(hertz, MOST_PYTHON_HERTZ)?;
+    check_hertz(hertz, MAX_PYTHON_HERTZ)?;
     Ok(Some(StackPlan { hertz, flame: Some(FlameFile::new(path)?) }))
 }
 

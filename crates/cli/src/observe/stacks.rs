@@ -11,8 +11,8 @@ use crate::terminal::{BOLD, Terminal};
 use crate::units;
 
 /// Functions that the document lists, and the text.
-const MOST_FUNCTIONS: usize = 50;
-const MOST_LINES: usize = 10;
+const MAX_FUNCTIONS: usize = 50;
+const MAX_LINES: usize = 10;
 
 #[derive(Debug, Serialize)]
 pub struct Sampling {
@@ -53,7 +53,7 @@ pub struct Function {
 /// Writes the flame graph and makes the section.
 pub fn finish(stacks: &Stacks, plan: &StackPlan, subject: &str, seconds: f64) -> Result<Sampling, Failure> {
     let counts = stacks.counts;
-    let functions = stacks.profile.hottest(MOST_FUNCTIONS).into_iter().map(|hot| Function {
+    let functions = stacks.profile.hottest(MAX_FUNCTIONS).into_iter().map(|hot| Function {
         name: hot.frame.name.to_string(),
         module: Some(hot.frame.module.to_string()).filter(|module| !module.is_empty()),
         kind: match hot.frame.kind {
@@ -116,7 +116,7 @@ pub fn lines(sampling: &Sampling, terminal: &Terminal) -> Vec<String> {
     if !sampling.functions.is_empty() {
         lines.push(terminal.paint(BOLD, &format!("{:>7} {:>7}  {}", "self", "total", "function")));
     }
-    for function in sampling.functions.iter().take(MOST_LINES) {
+    for function in sampling.functions.iter().take(MAX_LINES) {
         let module = function
             .module
             .as_ref()

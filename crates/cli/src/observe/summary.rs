@@ -22,12 +22,12 @@ use crate::units;
 /// Changes when a field changes its meaning or goes away; new fields do not change it.
 const SCHEMA: &str = "ortscope.observe/1";
 /// Processes and spikes that the text shows.
-const MOST_ROWS: usize = 20;
+const MAX_ROWS: usize = 20;
 /// Processes that the document lists; the recording has all.
-const MOST_PROCESSES: usize = 1000;
+const MAX_PROCESSES: usize = 1000;
 /// Of a note: the words of the kernel can be long.
-const MOST_LINES: usize = 12;
-const MOST_OF_A_LINE: usize = 300;
+const MAX_LINES: usize = 12;
+const MAX_OF_A_LINE: usize = 300;
 
 #[derive(Debug, Serialize)]
 pub struct ObserveDocument {
@@ -104,8 +104,8 @@ pub fn document(plan: &ObservePlan, observed: Observed) -> ObserveDocument {
         ..
     } = observed;
     let mut processes = collected.processes.summaries();
-    let processes_not_listed = processes.len().saturating_sub(MOST_PROCESSES) as u64;
-    processes.truncate(MOST_PROCESSES);
+    let processes_not_listed = processes.len().saturating_sub(MAX_PROCESSES) as u64;
+    processes.truncate(MAX_PROCESSES);
     let (spikes, spikes_not_listed) = collected.spikes.map_or((None, 0), |finder| {
         let (spikes, beyond) = finder.finish();
         (Some(spikes), beyond)
@@ -208,12 +208,12 @@ pub fn show(document: &ObserveDocument, terminal: &Terminal) -> Vec<String> {
             "switches"
         ),
     ));
-    for process in document.processes.iter().take(MOST_ROWS) {
+    for process in document.processes.iter().take(MAX_ROWS) {
         lines.push(row(process, document.cpu_aggregation));
     }
-    lines.extend(document.processes.iter().take(MOST_ROWS).filter_map(network));
-    lines.extend(document.processes.iter().take(MOST_ROWS).filter_map(cycles));
-    let more = document.processes.len().saturating_sub(MOST_ROWS) as u64 + document.processes_not_listed;
+    lines.extend(document.processes.iter().take(MAX_ROWS).filter_map(network));
+    lines.extend(document.processes.iter().take(MAX_ROWS).filter_map(cycles));
+    let more = document.processes.len().saturating_sub(MAX_ROWS) as u64 + document.processes_not_listed;
     if more > 0 {
         lines.push(
             terminal.paint(DIM, &format!("{} more are in the recording", units::counted(more, "process"))),
@@ -222,7 +222,7 @@ pub fn show(document: &ObserveDocument, terminal: &Terminal) -> Vec<String> {
     if document.processes.is_empty() {
         lines.push("no process was seen long enough to be sampled".to_owned());
     }
-    for process in document.processes.iter().take(MOST_ROWS) {
+    for process in document.processes.iter().take(MAX_ROWS) {
         if let Some(of) = document.scheduling.get(&process.pid) {
             lines.push(format!(
                 "{:>8}  waited {} for a processor (at most {} at once), preempted {} times, moved {} times, {} faults",
@@ -246,7 +246,7 @@ pub fn show(document: &ObserveDocument, terminal: &Terminal) -> Vec<String> {
     }
     if let Some(spikes) = &document.spikes {
         lines.push(format!("{} above the threshold", units::counted(spikes.len() as u64, "spike")));
-        for spike in spikes.iter().take(MOST_ROWS) {
+        for spike in spikes.iter().take(MAX_ROWS) {
             lines.push(format!(
                 "{:>8}  for {:>9}  {:>5.0} % of a core, at most {:.0} %",
                 spike.pid,
@@ -299,9 +299,9 @@ pub fn show(document: &ObserveDocument, terminal: &Terminal) -> Vec<String> {
 fn note_lines(note: &str) -> Vec<String> {
     let lines = note.lines().filter(|line| !line.trim().is_empty());
     let indented = |(number, line)| {
-        format!("{}{}", if number == 0 { "" } else { "    " }, units::one_line(line, MOST_OF_A_LINE))
+        format!("{}{}", if number == 0 { "" } else { "    " }, units::one_line(line, MAX_OF_A_LINE))
     };
-    lines.take(MOST_LINES).enumerate().map(indented).collect()
+    lines.take(MAX_LINES).enumerate().map(indented).collect()
 }
 
 /// Where they were counted.

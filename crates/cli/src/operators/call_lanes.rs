@@ -9,7 +9,7 @@ use ortscope_ort::ep::{DeviceClass, UsedDevice};
 use super::device_time::is_kernel_by_kernel;
 
 /// Calls that are remembered; a window has at most a tenth of a million events.
-const MOST_CALLS: usize = 100_000;
+const MAX_CALLS: usize = 100_000;
 
 #[derive(Debug)]
 pub struct CallLanes {
@@ -36,7 +36,7 @@ impl CallLanes {
     /// A row of the profile.
     pub fn add(&mut self, row: &OperatorRow) {
         let is_call = &*row.kind == "operator" && row.run.is_some();
-        if is_call && self.silent.contains(&*row.execution_provider) && self.calls.len() < MOST_CALLS {
+        if is_call && self.silent.contains(&*row.execution_provider) && self.calls.len() < MAX_CALLS {
             self.calls.push(OperatorRow {
                 kind: "other".into(),
                 thread: 0,

@@ -13,7 +13,7 @@ use super::pass::DeviceWork;
 use super::qnn_lanes::QnnTime;
 
 /// Operators that are listed, the costliest first; all are in the sums.
-const MOST_OPERATORS: usize = 100;
+const MAX_OPERATORS: usize = 100;
 
 /// The time of one provider's device in the profiled runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -221,7 +221,7 @@ impl ProviderTime {
             })
             .collect();
         rows.sort_by_key(|row| std::cmp::Reverse(row.attribution.ns()));
-        let rest = rows.split_off(rows.len().min(MOST_OPERATORS));
+        let rest = rows.split_off(rows.len().min(MAX_OPERATORS));
         self.operators_not_listed = rest.len() as u64;
         self.not_listed_ns = rest.iter().filter_map(|row| row.attribution.ns()).sum();
         self.operators = rows;

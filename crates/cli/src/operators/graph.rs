@@ -35,7 +35,7 @@ type Place = Vec<(usize, usize)>;
 type CountKey = (Text, Text, Option<Text>, Option<Text>);
 
 /// Kinds of rows that are counted; a limit against profiles with endlessly many shapes.
-const MOST_COUNTED: usize = 1_000_000;
+const MAX_COUNTED: usize = 1_000_000;
 
 impl RunGraph {
     pub fn read(path: &Path) -> Result<Self, String> {
@@ -119,7 +119,7 @@ impl RunGraph {
             return counted.clone();
         }
         let counted = self.count_anew(row);
-        if self.counted.len() < MOST_COUNTED {
+        if self.counted.len() < MAX_COUNTED {
             self.counted.insert(key, counted.clone());
         }
         counted

@@ -20,7 +20,7 @@ use crate::{measure, units};
 /// All levels are measured in turn, run by run, for this long together.
 const DURATION: Duration = Duration::from_secs(3);
 /// All sessions are in memory at once; a larger model is not measured this way.
-const MOST_MODEL_BYTES: u64 = 1 << 30;
+const MAX_MODEL_BYTES: u64 = 1 << 30;
 
 /// One level beside the others, measured in the same seconds.
 #[derive(Debug, Clone, Serialize)]
@@ -48,10 +48,10 @@ pub fn measure_levels(
     interrupt: &Interrupt,
     progress: &mut Progress,
 ) -> Result<Vec<LevelReport>, Failure> {
-    if model_bytes > MOST_MODEL_BYTES {
+    if model_bytes > MAX_MODEL_BYTES {
         return Err(Failure::usage(format!(
             "levels are not measured for models above {}: all sessions would be in memory at once",
-            units::bytes(MOST_MODEL_BYTES as f64)
+            units::bytes(MAX_MODEL_BYTES as f64)
         )));
     }
     let directory = measure::profile_directory()?;
@@ -62,7 +62,7 @@ pub fn measure_levels(
     plan.sessions = 1;
     plan.levels = Some(LevelsPlan {
         directory: directory.path().to_owned(),
-        duration_nanos: u64::try_from(DURATION.as_nanos()).unwrap_or(u64::MAX),
+        duration_ns: u64::try_from(DURATION.as_nanos()).unwrap_or(u64::MAX),
     });
     let assignment = Assignment {
         plan: &plan,
@@ -96,10 +96,9 @@ fn report(levels: Vec<LevelMeasured>, original: &Graph) -> Vec<LevelReport> {
             .unwrap_or_default();
         let new_patterns = patterns.iter().filter(|pattern| !known.contains(pattern)).cloned().collect();
         known.extend(patterns);
-        level.run_nanos.sort_unstable();
-        let middle = level.run_nanos.len().checked_sub(1).map(|last| last / 2);
-        let median_ms =
-            middle.and_then(|middle| level.run_nanos.get(middle)).map(|nanos| *nanos as f64 / 1e6);
+        level.run_ns.sort_unstable();
+        let middle = level.run_ns.len().checked_sub(1).map(|last| last / 2);
+        let median_ms = middle.and_then(|middle| level.run_ns.get(middle)).map(|nanos| *nanos as f64 / 1e6);
         let none_ms = match reports.first() {
             Some(none) => none.median_ms,
             None => median_ms,
@@ -107,8 +106,8 @@ fn report(levels: Vec<LevelMeasured>, original: &Graph) -> Vec<LevelReport> {
         reports.push(LevelReport {
             level: level.level,
             nodes: graph.as_ref().map(RunGraph::node_count),
-            session_ms: level.session_nanos.map(|nanos| nanos as f64 / 1e6),
-            runs: level.run_nanos.len() as u64,
+            session_ms: level.session_ns.map(|nanos| nanos as f64 / 1e6),
+            runs: level.run_ns.len() as u64,
             median_ms,
             ratio_to_none: median_ms.zip(none_ms).map(|(median, none)| median / none),
             new_patterns,

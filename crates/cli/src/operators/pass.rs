@@ -11,7 +11,7 @@ use ortscope_analyze::correlation;
 use ortscope_analyze::operators::{
     OperatorAnalysis, OperatorEvent, OperatorOptions, OperatorReport, RunAssembler,
 };
-use ortscope_analyze::{StopRule, median_nanos};
+use ortscope_analyze::{StopRule, median_ns};
 use ortscope_channel::disk::remove_temporary_directory;
 use ortscope_core::batch::Batch;
 use ortscope_core::schema::{LossRow, OperatorRow, TableId, Text};
@@ -38,7 +38,7 @@ use crate::{measure, operator_profile, units};
 /// Events of a window: a tenth of what ONNX Runtime records at most, and 250 MB of the worker's memory.
 const WINDOW_EVENTS: u64 = 100_000;
 /// Up to 1.20 a node makes three events.
-const MOST_EVENTS_PER_NODE: u64 = 3;
+const MAX_EVENTS_PER_NODE: u64 = 3;
 /// The first run of a session prepares kernels and memory; it is kept, but not in the statistics.
 const WARM_UP_RUNS: u64 = 1;
 
@@ -170,7 +170,7 @@ impl Pass<'_> {
                 // Nobody knows how often a body runs.
                 return WINDOW_EVENTS;
             }
-            (nodes(self.original) + 2).saturating_mul(MOST_EVENTS_PER_NODE)
+            (nodes(self.original) + 2).saturating_mul(MAX_EVENTS_PER_NODE)
         });
         (WINDOW_EVENTS / per_run.max(1)).max(2)
     }
@@ -189,7 +189,7 @@ impl Pass<'_> {
         plan.profile = Some(ProfilePlan {
             directory: window.folder.to_owned(),
             runs: window.runs,
-            duration_nanos: window.time_left.map(|left| u64::try_from(left.as_nanos()).unwrap_or(u64::MAX)),
+            duration_ns: window.time_left.map(|left| u64::try_from(left.as_nanos()).unwrap_or(u64::MAX)),
             optimized_model: self.writes_graph,
         });
         let assignment = Assignment {
@@ -232,7 +232,7 @@ struct Gathered {
     events: u64,
     lost_events: u64,
     notes: Vec<String>,
-    run_nanos: Vec<u64>,
+    run_ns: Vec<u64>,
     device_work: BTreeMap<(String, String, String), (u64, u64)>,
     device_by_node: BTreeMap<(String, u64), u64>,
     busy: Busy,
@@ -259,7 +259,7 @@ impl Gathered {
             events: 0,
             lost_events: 0,
             notes: Vec::new(),
-            run_nanos: Vec::new(),
+            run_ns: Vec::new(),
             device_work: BTreeMap::new(),
             device_by_node: BTreeMap::new(),
             busy: Busy::default(),
@@ -286,7 +286,7 @@ impl Gathered {
         if self.graph.is_none() {
             self.graph = Some(read_graph(&profiled, pass, &mut self.notes));
         }
-        let runs = profiled.run_nanos.len() as u64;
+        let runs = profiled.run_ns.len() as u64;
         // The first window's file is enough: a run on a device is like another.
         if let (Some(path), 0) = (&profiled.qnn_file, self.windows) {
             match fs_err::read_to_string(path)
@@ -311,7 +311,7 @@ impl Gathered {
         self.windows += 1;
         self.runs += runs;
         self.kept_runs += runs.saturating_sub(WARM_UP_RUNS);
-        self.run_nanos.extend(profiled.run_nanos.iter().skip(WARM_UP_RUNS as usize));
+        self.run_ns.extend(profiled.run_ns.iter().skip(WARM_UP_RUNS as usize));
         Ok(runs)
     }
 
@@ -328,7 +328,7 @@ impl Gathered {
         pass: &Pass<'_>,
         mut openvino: Option<&mut OpenVinoLanes>,
     ) -> Result<Option<(u64, u64)>, Failure> {
-        let start = profiled.started_nanos.map_or(ProfileStart::Unknown, ProfileStart::from_monotonic_ns);
+        let start = profiled.started_ns.map_or(ProfileStart::Unknown, ProfileStart::from_monotonic_ns);
         let devices = pass.used.iter().map(|used| (used.provider.clone(), used.class.to_string()));
         let options = RowOptions {
             session_id: Text::clone(&pass.session_id),
@@ -430,7 +430,7 @@ impl Gathered {
             && let Some(recording) = pass.recording
         {
             let loss = LossRow {
-                timestamp_ns: ortscope_core::clock::now_nanos(),
+                timestamp_ns: ortscope_core::clock::now_ns(),
                 place: "profiling pass".into(),
                 kind: "operators".into(),
                 count: lost,
@@ -442,7 +442,7 @@ impl Gathered {
     }
 
     fn finish(mut self, pass: &Pass<'_>, elapsed: Duration) -> Profile {
-        let profiled_median_ns = median_nanos(self.run_nanos.iter().copied());
+        let profiled_median_ns = median_ns(self.run_ns.iter().copied());
         let factor = profiled_median_ns.zip(pass.plain_median_ns).map(|(profiled, plain)| profiled / plain);
         self.analysis.set_observer_factor(factor);
         let (graph, graph_is_optimized) =

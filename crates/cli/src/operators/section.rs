@@ -22,15 +22,15 @@ use super::levels::LevelReport;
 use super::pass::{DeviceWork, Profile};
 
 /// Nodes that the document lists; the recording has all.
-const MOST_NODES: usize = 200;
+const MAX_NODES: usize = 200;
 /// Chances that the document lists one by one.
-const MOST_MISSED: usize = 50;
+const MAX_MISSED: usize = 50;
 /// Why nodes stay on the CPU: sentences kept.
-const MOST_REASONS: usize = 10;
+const MAX_REASONS: usize = 10;
 /// Of the time, what may be of operators without a count before a rate means nothing.
-const MOST_NOT_COUNTED: f64 = 0.1;
+const MAX_NOT_COUNTED: f64 = 0.1;
 /// Nodes of the critical path that are named.
-const MOST_PATH: usize = 50;
+const MAX_PATH: usize = 50;
 pub const CPU: &str = "CPUExecutionProvider";
 
 /// FLOPs of one run, with what they leave out.
@@ -319,8 +319,8 @@ impl OperatorSection {
                 removed: change.removed.len() as u64,
                 added: change.added.len() as u64,
                 patterns: change.patterns,
-                missed_not_listed: missed.len().saturating_sub(MOST_MISSED) as u64,
-                missed: missed.into_iter().take(MOST_MISSED).collect(),
+                missed_not_listed: missed.len().saturating_sub(MAX_MISSED) as u64,
+                missed: missed.into_iter().take(MAX_MISSED).collect(),
             }
         });
         let runs = report.runs.max(1);
@@ -350,7 +350,7 @@ impl OperatorSection {
             time_per_run: per_run(&report.time, runs),
             by_type: types(report),
             by_node: nodes(report, roofline.as_ref(), around.peak.as_ref()),
-            nodes_not_listed: report.nodes.len().saturating_sub(MOST_NODES) as u64,
+            nodes_not_listed: report.nodes.len().saturating_sub(MAX_NODES) as u64,
             floor: report.floor,
             lanes: report.lanes.clone(),
             threads: report.threads.clone(),
@@ -373,7 +373,7 @@ impl OperatorSection {
                 events: qnn.profile().events.clone(),
                 preparation: qnn.profile().preparation.clone(),
             }),
-            device_work: profile.device_work.into_iter().take(MOST_NODES).collect(),
+            device_work: profile.device_work.into_iter().take(MAX_NODES).collect(),
         };
         (section, found)
     }
@@ -462,14 +462,14 @@ fn nodes(report: &OperatorReport, roofline: Option<&Roofline>, peak: Option<&Mac
                 .map(|peak| (node.exclusive.median_ns as f64 * peak.clock_hertz / 1e9) as u64),
         }
     };
-    order.into_iter().take(MOST_NODES).map(row).collect()
+    order.into_iter().take(MAX_NODES).map(row).collect()
 }
 
 fn path_report(path: &CriticalPath, report: &OperatorReport) -> PathReport {
     PathReport {
         method: path.method.clone(),
         nodes: path.nodes.len() as u64,
-        names: path.nodes.iter().take(MOST_PATH).map(|index| report.nodes[*index].name.clone()).collect(),
+        names: path.nodes.iter().take(MAX_PATH).map(|index| report.nodes[*index].name.clone()).collect(),
         length_ms: path.length_ns / 1e6,
         work_ms: path.work_ns / 1e6,
         possible_parallelism: path.possible_parallelism,
@@ -531,7 +531,7 @@ fn reasons(logs: &[LogLine]) -> Vec<String> {
         if WORDS.iter().any(|word| text.contains(word)) && !reasons.contains(&sentence) {
             reasons.push(sentence);
         }
-        if reasons.len() >= MOST_REASONS {
+        if reasons.len() >= MAX_REASONS {
             break;
         }
     }
@@ -558,7 +558,7 @@ fn flop_report(profile: &Profile, around: &Surroundings<'_>) -> FlopReport {
     // A rate over a part of the work would look like a slow machine.
     let flops_per_second = around
         .plain_median_ns
-        .filter(|ns| *ns > 0.0 && total.counted > 0 && share_not_counted <= MOST_NOT_COUNTED)
+        .filter(|ns| *ns > 0.0 && total.counted > 0 && share_not_counted <= MAX_NOT_COUNTED)
         .map(|ns| total.flops as f64 / ns * 1e9);
     FlopReport {
         flops_per_run: total.flops,

@@ -16,7 +16,7 @@ use crate::exit::Failure;
 use crate::operator_profile;
 
 /// Types of operators that a window lists.
-const MOST_TYPES: usize = 8;
+const MAX_TYPES: usize = 8;
 /// Runs of windows are numbered from here, so that they are not taken for those of the pass at the end.
 const FIRST_RUN: u64 = 1_000_000;
 
@@ -117,7 +117,7 @@ fn window(
         by_type: report
             .op_types
             .iter()
-            .take(MOST_TYPES)
+            .take(MAX_TYPES)
             .map(|of| (of.op_type.clone(), of.provider.clone(), of.per_run.mean_ns as f64 / 1e6))
             .collect(),
         lost_events,

@@ -3,7 +3,7 @@
 use ortscope_analyze::batch_sweep::BatchSweep;
 use ortscope_analyze::clock_cost::clock_cost;
 use ortscope_analyze::recommend::Recommendation;
-use ortscope_core::clock::{clock_name, now_nanos};
+use ortscope_core::clock::{clock_name, now_ns};
 use ortscope_sources::MachineFacts;
 use serde::Serialize;
 
@@ -52,10 +52,10 @@ pub struct ClockReport {
 impl ClockReport {
     /// Reads the clock many times, here and now.
     pub fn measure() -> Self {
-        let mut last = now_nanos();
+        let mut last = now_ns();
         let deltas: Vec<u64> = (0..20_000)
             .map(|_| {
-                let now = now_nanos();
+                let now = now_ns();
                 let delta = now - last;
                 last = now;
                 delta
@@ -64,9 +64,9 @@ impl ClockReport {
         let cost = clock_cost(&deltas);
         Self {
             name: clock_name(),
-            resolution_ns: cost.and_then(|cost| cost.resolution_nanos),
-            cost_ns: cost.map(|cost| cost.cost_nanos),
-            noise_ns: cost.map(|cost| cost.noise_nanos),
+            resolution_ns: cost.and_then(|cost| cost.resolution_ns),
+            cost_ns: cost.map(|cost| cost.cost_ns),
+            noise_ns: cost.map(|cost| cost.noise_ns),
         }
     }
 }

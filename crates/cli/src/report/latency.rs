@@ -63,10 +63,10 @@ impl LatencyReport {
             let Some(percentile) = summary.percentile(p) else {
                 continue;
             };
-            report.percentiles.insert(name, percentile.value_nanos.map(ms));
-            match percentile.value_nanos {
+            report.percentiles.insert(name, percentile.value_ns.map(ms));
+            match percentile.value_ns {
                 Some(_) => {
-                    let ends = [percentile.low_nanos.map(ms), percentile.high_nanos.map(ms)];
+                    let ends = [percentile.low_ns.map(ms), percentile.high_ns.map(ms)];
                     report.intervals.insert(name, ends);
                 }
                 None => {
@@ -91,7 +91,7 @@ pub fn by_name(percentiles: &[Percentile]) -> BTreeMap<&'static str, Option<f64>
         .iter()
         .filter_map(|(p, name)| {
             let percentile = percentiles.iter().find(|percentile| (percentile.p - p).abs() < 1e-9)?;
-            Some((*name, percentile.value_nanos.map(ms)))
+            Some((*name, percentile.value_ns.map(ms)))
         })
         .collect()
 }

@@ -8,13 +8,13 @@ use crate::operators::{OperatorSection, TypeRow};
 use crate::units;
 
 /// Types of operators on the line.
-const MOST_TYPES: usize = 4;
+const MAX_TYPES: usize = 4;
 /// Operators of a device on its line, and how much of their names.
-const MOST_OPERATORS: usize = 3;
-const MOST_NAME: usize = 40;
+const MAX_OPERATORS: usize = 3;
+const MAX_NAME: usize = 40;
 const CPU: &str = "CPUExecutionProvider";
 /// Below this share a type is not worth its place.
-const LEAST_SHARE: f64 = 0.01;
+const MIN_SHARE: f64 = 0.01;
 
 /// What to print, one line each; empty without a profile.
 pub fn lines(result: &RunResult) -> Vec<String> {
@@ -33,8 +33,8 @@ fn by_type(operators: &OperatorSection) -> String {
     let mut parts: Vec<String> = operators
         .by_type
         .iter()
-        .filter(|of| of.share >= LEAST_SHARE)
-        .take(MOST_TYPES)
+        .filter(|of| of.share >= MIN_SHARE)
+        .take(MAX_TYPES)
         .map(|of| {
             let place = if several { format!(" on {}", short(&of.provider)) } else { String::new() };
             format!("{}{place} {}", type_name(of), units::percent(of.share))
@@ -147,8 +147,8 @@ fn device_time(time: &ProviderTime) -> Option<String> {
     let share = |ns: u64| units::percent(ns as f64 / device_ns.max(1) as f64);
     let costliest = time.operators.iter().filter_map(|of| Some((of, of.attribution.ns()?)));
     let mut parts: Vec<String> = costliest
-        .filter(|(_, ns)| *ns as f64 >= LEAST_SHARE * device_ns as f64)
-        .take(MOST_OPERATORS)
+        .filter(|(_, ns)| *ns as f64 >= MIN_SHARE * device_ns as f64)
+        .take(MAX_OPERATORS)
         .map(|(of, ns)| format!("{} {}", end_of(&of.name), share(ns)))
         .collect();
     let rest = (time.operators.len() - parts.len()) as u64 + time.operators_not_listed;
@@ -170,10 +170,10 @@ fn device_time(time: &ProviderTime) -> Option<String> {
 /// Names are paths: what they end with tells them apart.
 fn end_of(name: &str) -> String {
     let letters = name.chars().count();
-    if letters <= MOST_NAME {
+    if letters <= MAX_NAME {
         return name.to_owned();
     }
-    let end: String = name.chars().skip(letters - MOST_NAME + 1).collect();
+    let end: String = name.chars().skip(letters - MAX_NAME + 1).collect();
     format!("…{end}")
 }
 

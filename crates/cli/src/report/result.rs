@@ -198,7 +198,7 @@ impl RunResult {
     pub fn new(measured: Measured<'_>, outcome: Outcome) -> Self {
         let mut collected = outcome.collected;
         let stop = describe_end(outcome.ended, &measured.rule, outcome.failure.is_some());
-        collected.steady.sort_by_key(|inference| inference.start_nanos);
+        collected.steady.sort_by_key(|inference| inference.start_ns);
         let mut result = Self {
             model: measured.model.clone(),
             label: measured.label,
@@ -243,7 +243,7 @@ impl RunResult {
             result.notes.push(format!("{source}: {error}"));
         }
         let unserved = result.take_messages(&collected.messages);
-        result.cold.first_run_ms = collected.first.first().map(|first| ms(first.end_to_end_nanos()));
+        result.cold.first_run_ms = collected.first.first().map(|first| ms(first.end_to_end_ns()));
         result.take_latency(&collected.steady, measured.warm_up);
         result.take_server(&collected.steady, unserved);
         result.take_generation(&collected.generated);
@@ -251,7 +251,7 @@ impl RunResult {
         result.take_slowest(&collected);
         result.take_devices(&collected, &measured.energy, &outcome.at_rest);
         if measured.soak {
-            result.arena_samples.sort_by_key(|sample| sample.timestamp_nanos);
+            result.arena_samples.sort_by_key(|sample| sample.timestamp_ns);
             result.leak = Some(detect_leak(&memory_points(&collected, &result.arena_samples)));
         }
         result.explain_gaps();
@@ -300,8 +300,8 @@ impl RunResult {
                     self.memory.peak_bytes = self.memory.peak_bytes.max(*peak_working_set_bytes);
                     *self.memory.stage(*stage) = Some(*working_set_bytes);
                 }
-                WorkerMessage::Steady { begin, timestamp_nanos, cpu_time_nanos } => {
-                    steady[usize::from(!begin)] = Some((*timestamp_nanos, *cpu_time_nanos));
+                WorkerMessage::Steady { begin, timestamp_ns, cpu_time_ns } => {
+                    steady[usize::from(!begin)] = Some((*timestamp_ns, *cpu_time_ns));
                 }
                 WorkerMessage::OutputsChecked { reference, outputs } => {
                     self.outputs_checked =
@@ -352,28 +352,25 @@ impl RunResult {
     }
 
     fn take_latency(&mut self, steady: &[Inference], warm_up: WarmUpChoice) {
-        let run: Vec<u64> = steady.iter().map(|inference| inference.run_nanos).collect();
+        let run: Vec<u64> = steady.iter().map(|inference| inference.run_ns).collect();
         let Some((inference, summary)) = LatencyReport::of(&run, warm_up) else {
             return;
         };
         let kept = steady.get(summary.warm_up.discarded..).unwrap_or_default();
-        let end_to_end: Vec<u64> = kept.iter().map(Inference::end_to_end_nanos).collect();
+        let end_to_end: Vec<u64> = kept.iter().map(Inference::end_to_end_ns).collect();
         let Some((end_to_end, _)) = LatencyReport::of(&end_to_end, WarmUpChoice::Keep) else {
             return;
         };
         self.latency = Some(Latency {
             inference,
             end_to_end,
-            copy_in_ms: median_ms(kept.iter().map(|inference| inference.copy_in_nanos)),
-            copy_out_ms: median_ms(kept.iter().map(|inference| inference.copy_out_nanos)),
+            copy_in_ms: median_ms(kept.iter().map(|inference| inference.copy_in_ns)),
+            copy_out_ms: median_ms(kept.iter().map(|inference| inference.copy_out_ns)),
         });
         self.warm_up = Some(summary.warm_up);
         let completions: Vec<Completion> = kept
             .iter()
-            .map(|inference| Completion {
-                start_nanos: inference.start_nanos,
-                end_nanos: inference.end_nanos(),
-            })
+            .map(|inference| Completion { start_ns: inference.start_ns, end_ns: inference.end_ns() })
             .collect();
         let batch = self.inputs.as_ref().and_then(|inputs| inputs.batch_size).unwrap_or(1);
         self.throughput = throughput(&completions, batch);
@@ -385,9 +382,9 @@ impl RunResult {
         let requests: Vec<Request> = steady
             .iter()
             .map(|inference| Request {
-                planned_nanos: inference.planned_nanos,
-                start_nanos: inference.start_nanos,
-                end_nanos: inference.end_nanos(),
+                planned_ns: inference.planned_ns,
+                start_ns: inference.start_ns,
+                end_ns: inference.end_ns(),
             })
             .collect();
         if !requests.is_empty() {
@@ -401,12 +398,9 @@ impl RunResult {
         for step in generated {
             match (step.token, sequences.last_mut()) {
                 (Some(0), _) => {
-                    sequences.push(Sequence {
-                        start_nanos: step.start_nanos,
-                        token_nanos: vec![step.end_nanos()],
-                    });
+                    sequences.push(Sequence { start_ns: step.start_ns, token_ns: vec![step.end_ns()] });
                 }
-                (_, Some(sequence)) => sequence.token_nanos.push(step.end_nanos()),
+                (_, Some(sequence)) => sequence.token_ns.push(step.end_ns()),
                 (_, None) => {}
             }
         }
@@ -435,8 +429,8 @@ impl RunResult {
         let steady = collected.steady.get(warm_up..).unwrap_or_default();
         let loops = if steady.is_empty() { &collected.generated } else { steady };
         let (Some(first), Some(last)) = (loops.first(), loops.last()) else { return };
-        let busy_seconds = loops.iter().map(Inference::end_to_end_nanos).sum::<u64>() as f64 / 1e9;
-        let window = (first.start_nanos, last.end_nanos());
+        let busy_seconds = loops.iter().map(Inference::end_to_end_ns).sum::<u64>() as f64 / 1e9;
+        let window = (first.start_ns, last.end_ns());
         let (devices, inferences) = (&collected.devices, loops.len() as u64);
         let load = devices.load(window);
         match devices.energy(window, inferences, busy_seconds, at_rest) {
@@ -537,7 +531,7 @@ impl RunResult {
             let why = "nothing was read within 100 ms: devices are read ten times a second; measure longer";
             self.unavailable.insert("slowest.around", why.to_owned());
         } else if let (Some(full_at_ns), Some(first)) = (sensors.full_at_ns, loops.first()) {
-            let seconds = full_at_ns.saturating_sub(first.start_nanos) as f64 / 1e9;
+            let seconds = full_at_ns.saturating_sub(first.start_ns) as f64 / 1e9;
             let why =
                 format!("readings of devices are kept for the first {seconds:.0} s; the recording has all");
             self.unavailable.insert("slowest.around", why);
@@ -601,22 +595,22 @@ fn difference(after: Option<u64>, before: Option<u64>) -> Option<i64> {
 
 /// The worker's memory against the inferences done by then. `steady` is in the order of time.
 fn memory_points(collected: &Collected, arena: &[ArenaSample]) -> Vec<MemoryPoint> {
-    let starts: Vec<u64> = collected.steady.iter().map(|inference| inference.start_nanos).collect();
+    let starts: Vec<u64> = collected.steady.iter().map(|inference| inference.start_ns).collect();
     let process: Vec<(u64, u64)> =
         collected.samples.iter().map(|sample| (sample.timestamp_ns, sample.working_set_bytes)).collect();
     let arena: Vec<(u64, ArenaPoint)> =
-        arena.iter().map(|sample| (sample.timestamp_nanos, sample.arena)).collect();
+        arena.iter().map(|sample| (sample.timestamp_ns, sample.arena)).collect();
     leak::points_of(&starts, &process, &arena)
 }
 
 /// Slope of the worker's memory over the second half of the loop, where buffers have settled, per inference.
 fn growth_per_inference(collected: &Collected) -> Option<f64> {
     let (first, last) = (collected.steady.first()?, collected.steady.last()?);
-    let middle = first.start_nanos + (last.start_nanos - first.start_nanos) / 2;
+    let middle = first.start_ns + (last.start_ns - first.start_ns) / 2;
     let during: Vec<_> = collected
         .samples
         .iter()
-        .filter(|sample| (middle..=last.start_nanos).contains(&sample.timestamp_ns))
+        .filter(|sample| (middle..=last.start_ns).contains(&sample.timestamp_ns))
         .collect();
     let (begin, end) = (during.first()?, during.last()?);
     if during.len() < 5 {
@@ -625,14 +619,14 @@ fn growth_per_inference(collected: &Collected) -> Option<f64> {
     let runs = collected
         .steady
         .iter()
-        .filter(|inference| (begin.timestamp_ns..end.timestamp_ns).contains(&inference.start_nanos))
+        .filter(|inference| (begin.timestamp_ns..end.timestamp_ns).contains(&inference.start_ns))
         .count();
     let growth = end.working_set_bytes as f64 - begin.working_set_bytes as f64;
     (runs > 0).then(|| growth / runs as f64)
 }
 
 fn median_ms(values: impl Iterator<Item = u64>) -> f64 {
-    ortscope_analyze::median_nanos(values).map_or(0.0, |nanos| nanos / 1e6)
+    ortscope_analyze::median_ns(values).map_or(0.0, |nanos| nanos / 1e6)
 }
 
 fn losses(counted: &[(String, String, u64)], collected: &Collected) -> Vec<Loss> {

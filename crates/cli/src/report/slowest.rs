@@ -22,11 +22,11 @@ pub struct SlowestInference {
 /// The slowest first.
 pub fn slowest(inferences: &[Inference], sensors: &SensorReadings) -> Vec<SlowestInference> {
     let mut order: Vec<&Inference> = inferences.iter().collect();
-    order.sort_by_key(|inference| (std::cmp::Reverse(inference.end_to_end_nanos()), inference.start_nanos));
+    order.sort_by_key(|inference| (std::cmp::Reverse(inference.end_to_end_ns()), inference.start_ns));
     let of = |inference: &Inference| SlowestInference {
-        start_ns: inference.start_nanos,
-        end_to_end_ms: inference.end_to_end_nanos() as f64 / 1e6,
-        around: sensors.around(inference.start_nanos, inference.end_nanos()),
+        start_ns: inference.start_ns,
+        end_to_end_ms: inference.end_to_end_ns() as f64 / 1e6,
+        around: sensors.around(inference.start_ns, inference.end_ns()),
     };
     order.into_iter().take(SLOWEST).map(of).collect()
 }

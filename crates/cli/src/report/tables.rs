@@ -131,7 +131,7 @@ pub fn sweep(report: &SweepReport, results: &[RunResult], terminal: &Terminal) -
             result
                 .latency
                 .as_ref()
-                .and_then(|latency| latency.inference.percentile(p)?.value_nanos)
+                .and_then(|latency| latency.inference.percentile(p)?.value_ns)
                 .map_or("n/a".into(), |nanos| units::nanos(nanos as f64))
         };
         let noise = if ranked.within_noise_of_best { " ≈ best" } else { "" };

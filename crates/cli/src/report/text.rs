@@ -18,9 +18,9 @@ use crate::units;
 /// Room for the names at the left.
 const LABEL_WIDTH: usize = 12;
 /// Findings shown; the rest is in the JSON.
-const MOST_FINDINGS: usize = 2;
+const MAX_FINDINGS: usize = 2;
 /// Notes shown.
-const MOST_NOTES: usize = 2;
+const MAX_NOTES: usize = 2;
 
 /// Lines of one result.
 pub fn summary(result: &RunResult, clock: &ClockReport, terminal: &Terminal) -> Vec<String> {
@@ -129,7 +129,7 @@ impl Page {
             let text = format!("guessed {}; change with --shape", guesses.join(", "));
             self.line("", &self.terminal.paint(DIM, &text));
         }
-        for note in inputs.notes.iter().chain(&result.notes).take(MOST_NOTES) {
+        for note in inputs.notes.iter().chain(&result.notes).take(MAX_NOTES) {
             self.line("", &self.terminal.paint(DIM, note));
         }
     }
@@ -271,7 +271,7 @@ impl Page {
         let unit = generation
             .between_tokens
             .first()
-            .and_then(|p50| p50.value_nanos)
+            .and_then(|p50| p50.value_ns)
             .map_or("ms", |nanos| units::nanos_scaled(nanos as f64).1);
         let find =
             |p: f64| generation.between_tokens.iter().find(|percentile| (percentile.p - p).abs() < 1e-9);
@@ -490,7 +490,7 @@ impl Page {
     }
 
     fn found<'f>(&mut self, findings: impl Iterator<Item = &'f Finding>) {
-        for finding in findings.take(MOST_FINDINGS) {
+        for finding in findings.take(MAX_FINDINGS) {
             let (label, style) = match finding.severity {
                 Severity::Error => ("problem", BAD),
                 Severity::Warning => ("warning", WARN),
@@ -510,11 +510,11 @@ impl Page {
             return String::new();
         };
         let name = format!("p{}", percentile.p * 100.0);
-        let Some(value) = percentile.value_nanos else {
+        let Some(value) = percentile.value_ns else {
             return format!("{name} n/a (needs ≥ {} runs)", units::count(percentile.needs_runs));
         };
         let mut text = format!("{name} {} {unit}", self.number(value as f64, unit));
-        if with_interval && let (Some(low), Some(high)) = (percentile.low_nanos, percentile.high_nanos) {
+        if with_interval && let (Some(low), Some(high)) = (percentile.low_ns, percentile.high_ns) {
             text += &format!(" [{} .. {}]", self.number(low as f64, unit), self.number(high as f64, unit));
         }
         text

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ortscope_analyze::leak::ArenaPoint;
 use ortscope_channel::RingWriter;
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use ortscope_ort::Session;
 
 use super::outbox::send_through;
@@ -18,19 +18,19 @@ use crate::measure::protocol::{ArenaSample, WorkerMessage};
 /// Does the work while a thread asks the arena of `session`, if there is a ring for its answers.
 pub fn watched<T>(
     session: Option<&Session>,
-    every_nanos: Option<u64>,
+    every_ns: Option<u64>,
     ring: Option<RingWriter>,
     work: impl FnOnce() -> T,
 ) -> T {
-    let (Some(session), Some(every_nanos), Some(ring)) = (session, every_nanos, ring) else { return work() };
-    let every = Duration::from_nanos(every_nanos);
+    let (Some(session), Some(every_ns), Some(ring)) = (session, every_ns, ring) else { return work() };
+    let every = Duration::from_nanos(every_ns);
     std::thread::scope(|scope| {
         // Dropped when the work is over, however it ends; that ends the thread.
         let (over, is_over) = sync_channel::<()>(0);
         let ask = move || {
             let mut ring = ring;
             while let Some(arena) = answer(session) {
-                let sample = ArenaSample { timestamp_nanos: now_nanos(), arena };
+                let sample = ArenaSample { timestamp_ns: now_ns(), arena };
                 send_through(&mut ring, &WorkerMessage::Arena(sample));
                 if is_over.recv_timeout(every) != Err(RecvTimeoutError::Timeout) {
                     break;

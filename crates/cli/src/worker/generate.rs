@@ -1,7 +1,7 @@
 //! Token generation: the prompt, then token after token, each timed.
 
 use ortscope_channel::{ControlPage, InferenceRecord, Phase, RingWriter};
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use ortscope_core::tensor::Value;
 use ortscope_ort::decoder::KvDecoder;
 use ortscope_ort::{OrtError, Session};
@@ -41,11 +41,11 @@ pub fn run(
     made.step(&mut decoder, &prompt, Phase::First, None).map_err(|error| wrong(&error))?;
     outbox.memory(MemoryStage::AfterFirstRun);
     outbox.steady(true);
-    let begin = now_nanos();
-    let deadline = plan.limits.duration_nanos.map_or(u64::MAX, |duration| begin.saturating_add(duration));
+    let begin = now_ns();
+    let deadline = plan.limits.duration_ns.map_or(u64::MAX, |duration| begin.saturating_add(duration));
     let mut sequences = 0;
     while !page.stop_requested()
-        && now_nanos() < deadline
+        && now_ns() < deadline
         && plan.limits.runs.is_none_or(|most| sequences < most)
     {
         let result = made.sequence(&mut decoder, &prompt, generate.new_tokens, page);
@@ -92,19 +92,19 @@ impl Sequencer<'_> {
         phase: Phase,
         position: Option<u32>,
     ) -> Result<i64, OrtError> {
-        let start = now_nanos();
+        let start = now_ns();
         decoder.prepare_step(tokens)?;
-        let prepared = now_nanos();
+        let prepared = now_ns();
         decoder.run_step()?;
-        let ran = now_nanos();
+        let ran = now_ns();
         let next = decoder.finish_step()?;
-        let end = now_nanos();
+        let end = now_ns();
         self.ring.write_inference(&InferenceRecord {
-            start_nanos: start,
-            planned_nanos: start,
-            copy_in_nanos: prepared - start,
-            run_nanos: ran - prepared,
-            copy_out_nanos: end - ran,
+            start_ns: start,
+            planned_ns: start,
+            copy_in_ns: prepared - start,
+            run_ns: ran - prepared,
+            copy_out_ns: end - ran,
             sequence: self.sequence,
             batch_size: 1,
             queue_depth: None,

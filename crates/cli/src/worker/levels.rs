@@ -2,7 +2,7 @@
 //! disturbs the machine disturbs all alike.
 
 use ortscope_channel::ControlPage;
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use ortscope_ort::{Binding, Environment, Optimization, Session, SessionOptions};
 
 use super::outbox::Outbox;
@@ -22,7 +22,7 @@ const STOP_SPINNING: &str = "session.force_spinning_stop";
 /// Runs of each before any counts.
 const WARM_UP: usize = 3;
 /// A small model needs no more for its median.
-const MOST_RUNS: usize = 2000;
+const MAX_RUNS: usize = 2000;
 
 pub fn run(
     plan: &WorkerPlan,
@@ -34,15 +34,15 @@ pub fn run(
     let mut measured = Vec::new();
     let mut sessions: Vec<Option<Session>> = Vec::new();
     for (name, level) in LEVELS {
-        let begin = now_nanos();
+        let begin = now_ns();
         let (session, model) = create(plan, levels, name, *level, environment);
-        let nanos = now_nanos() - begin;
+        let nanos = now_ns() - begin;
         let failure = session.as_ref().err().cloned();
         measured.push(LevelMeasured {
             level: (*name).to_owned(),
             model,
-            session_nanos: session.is_ok().then_some(nanos),
-            run_nanos: Vec::new(),
+            session_ns: session.is_ok().then_some(nanos),
+            run_ns: Vec::new(),
             failure,
         });
         sessions.push(session.ok());
@@ -58,20 +58,20 @@ pub fn run(
         let binding = session.as_ref().map(|session| session.bind(&made.values)).transpose();
         bindings.push(binding.map_err(|error| wrong(&error))?);
     }
-    let deadline = now_nanos().saturating_add(levels.duration_nanos);
-    for round in 0..WARM_UP + MOST_RUNS {
+    let deadline = now_ns().saturating_add(levels.duration_ns);
+    for round in 0..WARM_UP + MAX_RUNS {
         for (binding, level) in bindings.iter_mut().zip(&mut measured) {
             let Some(binding) = binding else { continue };
-            let begin = now_nanos();
+            let begin = now_ns();
             binding.run().map_err(|error| wrong(&error))?;
             binding.synchronize().map_err(|error| wrong(&error))?;
-            let nanos = now_nanos() - begin;
+            let nanos = now_ns() - begin;
             if round >= WARM_UP {
-                level.run_nanos.push(nanos);
+                level.run_ns.push(nanos);
             }
         }
         // A slow model has at least one run of each.
-        if page.stop_requested() || (now_nanos() >= deadline && round >= WARM_UP) {
+        if page.stop_requested() || (now_ns() >= deadline && round >= WARM_UP) {
             break;
         }
     }

@@ -20,7 +20,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use ortscope_channel::ControlPage;
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use ortscope_core::tensor::Value;
 use ortscope_ort::{Environment, LogLevel, Runtime, Session};
 
@@ -108,7 +108,7 @@ fn measure(
     outbox.send(&WorkerMessage::FileRead { nanos, bytes });
     outbox.memory(MemoryStage::BeforeSession);
 
-    let (session, first_nanos) = session::create(plan, environment, outbox)?;
+    let (session, first_ns) = session::create(plan, environment, outbox)?;
     outbox.memory(MemoryStage::AfterSession);
     let made = inputs::make(plan, &session)?;
 
@@ -126,9 +126,9 @@ fn measure(
         let windows =
             plan.windows.as_ref().map(|of| windows::Windows::new(plan, of, environment, &made.values));
         let ring = outbox.take_arena();
-        let answers = arena::watched(sessions.first(), plan.arena_every_nanos, ring, || {
+        let answers = arena::watched(sessions.first(), plan.arena_every_ns, ring, || {
             streams::run(plan, page, outbox, &sessions, &made, windows, || {
-                session::time_another(plan, environment, first_nanos)
+                session::time_another(plan, environment, first_ns)
             })
         })?;
         if plan.check_outputs {
@@ -164,7 +164,7 @@ fn send_allocator(outbox: &mut Outbox, session: Option<&Session>) {
 
 /// Reads the file to the end without keeping it: what the disk or the page cache costs, and nothing in our memory.
 fn read_once(path: &Path) -> std::io::Result<(u64, u64)> {
-    let begin = now_nanos();
+    let begin = now_ns();
     let mut file = fs_err::File::open(path)?;
     let mut buffer = vec![0; 1 << 20];
     let mut bytes = 0u64;
@@ -174,7 +174,7 @@ fn read_once(path: &Path) -> std::io::Result<(u64, u64)> {
             read => bytes += read as u64,
         }
     }
-    Ok((now_nanos() - begin, bytes))
+    Ok((now_ns() - begin, bytes))
 }
 
 /// A supervisor that was killed cannot stop its worker, so the worker watches for signs of life.
@@ -183,7 +183,7 @@ fn end_when_orphaned(channel: &Path) -> Result<(), Failure> {
     std::thread::Builder::new().name("orphan-watch".into()).spawn(move || {
         loop {
             std::thread::sleep(Duration::from_secs(2));
-            let silent = page.last_beat_nanos().map_or(0, |beat| now_nanos().saturating_sub(beat));
+            let silent = page.last_beat_ns().map_or(0, |beat| now_ns().saturating_sub(beat));
             if u128::from(silent) > ORPHAN_AFTER.as_nanos() {
                 #[expect(clippy::exit, reason = "a process of its own, whose only reader is gone")]
                 std::process::exit(i32::from(Exit::Internal.code()));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ortscope_channel::{FrameKind, RingWriter};
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use ortscope_core::identity::ProcessIdentity;
 use ortscope_sources::own_usage;
 
@@ -50,7 +50,7 @@ impl Outbox {
         for number in 0..count {
             streams.insert(number, ring(&format!("stream-{number}"), share)?);
         }
-        let arena = plan.arena_every_nanos.map(|_| ring("arena", ARENA_RING_BYTES)).transpose()?;
+        let arena = plan.arena_every_ns.map(|_| ring("arena", ARENA_RING_BYTES)).transpose()?;
         let rings = [&messages].into_iter().chain(streams.values()).chain(&arena);
         let own_bytes = rings.map(RingWriter::resident_bytes).sum::<u64>();
         let mut outbox = Self { messages, streams, arena, own_bytes };
@@ -89,8 +89,8 @@ impl Outbox {
     }
 
     pub fn steady(&mut self, begin: bool) {
-        let cpu_time_nanos = own_usage().map_or(0, |usage| usage.cpu_time_nanos);
-        self.send(&WorkerMessage::Steady { begin, timestamp_nanos: now_nanos(), cpu_time_nanos });
+        let cpu_time_ns = own_usage().map_or(0, |usage| usage.cpu_time_ns);
+        self.send(&WorkerMessage::Steady { begin, timestamp_ns: now_ns(), cpu_time_ns });
     }
 }
 

@@ -15,7 +15,7 @@ const OPENVINO: &str = "OpenVINOExecutionProvider";
 const OPENVINO_LIBRARIES: [&str; 2] =
     ["libonnxruntime_providers_openvino.so", "onnxruntime_providers_openvino.dll"];
 /// Of all files that are kept: a run of a large network has about 100 kB.
-const MOST_BYTES: u64 = 256 << 20;
+const MAX_BYTES: u64 = 256 << 20;
 
 /// Where OpenVINO writes.
 pub fn openvino_directory(profile: &ProfilePlan) -> PathBuf {
@@ -97,7 +97,7 @@ impl RunFiles {
         let Ok(files) = fs_err::read_dir(&self.from) else { return };
         for file in files.flatten() {
             let name = file.file_name();
-            if !name.to_string_lossy().ends_with(FILE_SUFFIX) || self.kept_bytes > MOST_BYTES {
+            if !name.to_string_lossy().ends_with(FILE_SUFFIX) || self.kept_bytes > MAX_BYTES {
                 continue;
             }
             self.kept_bytes += file.metadata().map_or(0, |metadata| metadata.len());
@@ -145,7 +145,7 @@ mod tests {
         let profile = ProfilePlan {
             directory: place.path().to_owned(),
             runs: 2,
-            duration_nanos: None,
+            duration_ns: None,
             optimized_model: false,
         };
         let mut files = RunFiles::new(&profile);

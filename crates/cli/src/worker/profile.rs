@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use ortscope_channel::ControlPage;
-use ortscope_core::clock::{WallAnchor, now_nanos};
+use ortscope_core::clock::{WallAnchor, now_ns};
 use ortscope_ort::{Environment, Session, SessionOptions};
 
 use super::outbox::Outbox;
@@ -26,20 +26,20 @@ pub fn run(
     let mut made_session = create(plan, profile, environment)?;
     let session = &mut made_session.session;
     let started = session.profiling_start_ns().map_err(|error| wrong(&error))?;
-    let started_nanos = on_our_clock(started);
+    let started_ns = on_our_clock(started);
     let made = inputs::make(plan, session)?;
-    let mut run_nanos = Vec::new();
+    let mut run_ns = Vec::new();
     let mut openvino_files = RunFiles::new(profile);
     {
         let mut binding = session.bind(&made.values).map_err(|error| wrong(&error))?;
-        let deadline = profile.duration_nanos.map(|most| now_nanos().saturating_add(most));
-        while (run_nanos.len() as u64) < profile.runs && !page.stop_requested() {
-            let begin = now_nanos();
+        let deadline = profile.duration_ns.map(|most| now_ns().saturating_add(most));
+        while (run_ns.len() as u64) < profile.runs && !page.stop_requested() {
+            let begin = now_ns();
             binding.run().map_err(|error| wrong(&error))?;
-            run_nanos.push(now_nanos() - begin);
-            openvino_files.keep(run_nanos.len() as u64 - 1);
+            run_ns.push(now_ns() - begin);
+            openvino_files.keep(run_ns.len() as u64 - 1);
             // At least one run after the first, which is not like the others.
-            if deadline.is_some_and(|end| now_nanos() >= end) && run_nanos.len() >= 2 {
+            if deadline.is_some_and(|end| now_ns() >= end) && run_ns.len() >= 2 {
                 break;
             }
         }
@@ -52,10 +52,10 @@ pub fn run(
     outbox.send(&WorkerMessage::Profiled(Profiled {
         file,
         optimized_model,
-        started_nanos,
+        started_ns,
         qnn_file,
         openvino_runs: openvino_files.finish(),
-        run_nanos,
+        run_ns,
     }));
     Ok(())
 }
@@ -66,8 +66,8 @@ pub fn on_our_clock(nanos: u64) -> Option<u64> {
         return Some(nanos);
     }
     let anchor = WallAnchor::now();
-    let before_anchor = i128::from(nanos) - i128::from(anchor.unix_nanos);
-    u64::try_from(i128::from(anchor.monotonic_nanos) + before_anchor).ok()
+    let before_anchor = i128::from(nanos) - i128::from(anchor.unix_ns);
+    u64::try_from(i128::from(anchor.monotonic_ns) + before_anchor).ok()
 }
 
 /// A session and the files it writes.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use ortscope_ort::{Environment, Session, ep};
 
 use super::outbox::Outbox;
@@ -18,9 +18,9 @@ pub fn create(
     environment: &Environment,
     outbox: &mut Outbox,
 ) -> Result<(Session, u64), Stopped> {
-    let begin = now_nanos();
+    let begin = now_ns();
     let session = another(plan, environment)?;
-    let nanos = now_nanos() - begin;
+    let nanos = now_ns() - begin;
     let mut placement = BTreeMap::<String, u64>::new();
     // Versions before 1.24 cannot tell: the report says so.
     for subgraph in session.placement().unwrap_or_default() {
@@ -68,17 +68,17 @@ pub fn another(plan: &WorkerPlan, environment: &Environment) -> Result<Session, 
 }
 
 /// Creates one more session and drops it: what creation costs when everything is warm.
-pub fn time_another(plan: &WorkerPlan, environment: &Environment, first_nanos: u64) -> WorkerMessage {
+pub fn time_another(plan: &WorkerPlan, environment: &Environment, first_ns: u64) -> WorkerMessage {
     if !plan.time_second_session {
         return WorkerMessage::SecondSession { nanos: None, reason: Some("not timed in a sweep".into()) };
     }
-    if u128::from(first_nanos) > SECOND_SESSION_LIMIT.as_nanos() {
+    if u128::from(first_ns) > SECOND_SESSION_LIMIT.as_nanos() {
         let reason = format!("skipped: the first took more than {} s", SECOND_SESSION_LIMIT.as_secs());
         return WorkerMessage::SecondSession { nanos: None, reason: Some(reason) };
     }
-    let begin = now_nanos();
+    let begin = now_ns();
     match another(plan, environment) {
-        Ok(_session) => WorkerMessage::SecondSession { nanos: Some(now_nanos() - begin), reason: None },
+        Ok(_session) => WorkerMessage::SecondSession { nanos: Some(now_ns() - begin), reason: None },
         Err(stopped) => WorkerMessage::SecondSession { nanos: None, reason: Some(stopped.failure.message) },
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex, PoisonError};
 
 use ortscope_channel::{ControlPage, InferenceRecord, Phase, RingWriter};
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use ortscope_core::tensor::Value;
 use ortscope_ort::{Binding, OrtError, Session};
 
@@ -75,8 +75,8 @@ pub fn run(
     };
     outbox.steady(false);
     if let Some(arrivals) = &shared.arrivals {
-        let begin = shared.begun_nanos.load(Ordering::SeqCst);
-        let end = now_nanos().min(plan.limits.duration_nanos.map_or(u64::MAX, |duration| begin + duration));
+        let begin = shared.begun_ns.load(Ordering::SeqCst);
+        let end = now_ns().min(plan.limits.duration_ns.map_or(u64::MAX, |duration| begin + duration));
         let started = shared.served.load(Ordering::SeqCst);
         outbox.send(&WorkerMessage::Unserved { requests: arrivals.due(end, begin).saturating_sub(started) });
     }
@@ -127,7 +127,7 @@ struct Shared<'a> {
     /// Runs that ended well.
     served: AtomicU64,
     /// When the open loop's plan begins: the same moment for every lane.
-    begun_nanos: AtomicU64,
+    begun_ns: AtomicU64,
     stop: AtomicBool,
     begin: Barrier,
     failed: Mutex<Option<(OrtError, u64)>>,
@@ -145,7 +145,7 @@ impl<'a> Shared<'a> {
             arrivals,
             started: AtomicU64::new(0),
             served: AtomicU64::new(0),
-            begun_nanos: AtomicU64::new(0),
+            begun_ns: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             begin: Barrier::new(lanes),
             failed: Mutex::new(None),
@@ -154,8 +154,8 @@ impl<'a> Shared<'a> {
 
     /// The moment the first lane got here.
     fn begin_now(&self) -> u64 {
-        let now = now_nanos();
-        match self.begun_nanos.compare_exchange(0, now, Ordering::SeqCst, Ordering::SeqCst) {
+        let now = now_ns();
+        match self.begun_ns.compare_exchange(0, now, Ordering::SeqCst, Ordering::SeqCst) {
             Ok(_) => now,
             Err(earlier) => earlier,
         }
@@ -189,8 +189,7 @@ impl Lane<'_> {
     fn work(&mut self, shared: &Shared<'_>) {
         shared.begin.wait();
         let begin = shared.begin_now();
-        let deadline =
-            shared.limits.duration_nanos.map_or(u64::MAX, |duration| begin.saturating_add(duration));
+        let deadline = shared.limits.duration_ns.map_or(u64::MAX, |duration| begin.saturating_add(duration));
         let most_runs = shared.limits.runs.unwrap_or(u64::MAX);
         while !shared.must_stop() {
             if !self.take_turn(shared) {
@@ -207,7 +206,7 @@ impl Lane<'_> {
                     if planned >= deadline || !wait_until(planned, shared) {
                         break;
                     }
-                    let depth = arrivals.waiting(number, now_nanos(), begin);
+                    let depth = arrivals.waiting(number, now_ns(), begin);
                     Some((planned, depth))
                 }
             };
@@ -217,8 +216,8 @@ impl Lane<'_> {
                     if shared.arrivals.is_some() {
                         shared.served.fetch_add(1, Ordering::Relaxed);
                     }
-                    let ended = record.start_nanos + record.run_nanos;
-                    let waited = self.turns.as_ref().map_or(0, Turns::waited_nanos);
+                    let ended = record.start_ns + record.run_ns;
+                    let waited = self.turns.as_ref().map_or(0, Turns::waited_ns);
                     if ended >= deadline.saturating_add(waited) {
                         break;
                     }
@@ -278,11 +277,11 @@ impl Lap {
     ) -> Result<InferenceRecord, OrtError> {
         let times = binding.timed_run()?;
         Ok(InferenceRecord {
-            start_nanos: times.start_nanos,
-            planned_nanos: planned.map_or(times.start_nanos, |(planned, _)| planned),
-            copy_in_nanos: times.copied_nanos - times.start_nanos,
-            run_nanos: times.ran_nanos - times.copied_nanos,
-            copy_out_nanos: times.end_nanos - times.ran_nanos,
+            start_ns: times.start_ns,
+            planned_ns: planned.map_or(times.start_ns, |(planned, _)| planned),
+            copy_in_ns: times.copied_ns - times.start_ns,
+            run_ns: times.ran_ns - times.copied_ns,
+            copy_out_ns: times.end_ns - times.ran_ns,
             sequence,
             batch_size: self.batch_size,
             queue_depth: planned.map(|(_, depth)| depth),
@@ -296,18 +295,18 @@ impl Lap {
 }
 
 /// Sleeps most of the time and spins for the rest, since a sleep ends tens of microseconds late. False when stopped.
-fn wait_until(deadline_nanos: u64, shared: &Shared<'_>) -> bool {
-    const SPIN_NANOS: u64 = 80_000;
+fn wait_until(deadline_ns: u64, shared: &Shared<'_>) -> bool {
+    const SPIN_NS: u64 = 80_000;
     loop {
         if shared.must_stop() {
             return false;
         }
-        let left = deadline_nanos.saturating_sub(now_nanos());
+        let left = deadline_ns.saturating_sub(now_ns());
         if left == 0 {
             return true;
         }
-        if left > SPIN_NANOS {
-            let nap = (left - SPIN_NANOS).min(50_000_000);
+        if left > SPIN_NS {
+            let nap = (left - SPIN_NS).min(50_000_000);
             std::thread::sleep(std::time::Duration::from_nanos(nap));
         } else {
             std::hint::spin_loop();
@@ -318,13 +317,13 @@ fn wait_until(deadline_nanos: u64, shared: &Shared<'_>) -> bool {
 /// Planned arrivals of an open loop: a Poisson process, drawn as needed and the same for the same seed.
 #[derive(Debug)]
 struct Arrivals {
-    mean_gap_nanos: f64,
+    mean_gap_ns: f64,
     state: Mutex<(Vec<u64>, u64)>,
 }
 
 impl Arrivals {
     fn new(per_second: f64, seed: u64) -> Self {
-        Self { mean_gap_nanos: 1e9 / per_second, state: Mutex::new((Vec::new(), seed)) }
+        Self { mean_gap_ns: 1e9 / per_second, state: Mutex::new((Vec::new(), seed)) }
     }
 
     /// When request `number` is planned.
@@ -356,7 +355,7 @@ impl Arrivals {
         let (planned, seed) = state;
         let uniform = ((splitmix(seed) >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
         // At least a nanosecond, so that planning always gets ahead of the clock.
-        let gap = (-uniform.ln() * self.mean_gap_nanos) as u64;
+        let gap = (-uniform.ln() * self.mean_gap_ns) as u64;
         planned.push(planned.last().copied().unwrap_or(0) + gap.max(1));
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ortscope_channel::turn_page::{Side, TurnPage};
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 
 use crate::exit::Failure;
 use crate::measure::plan::TurnsPlan;
@@ -13,10 +13,10 @@ use crate::measure::plan::TurnsPlan;
 pub struct Turns {
     page: TurnPage,
     side: Side,
-    length_nanos: u64,
+    length_ns: u64,
     /// The end of the present turn; 0 before the first.
-    until_nanos: u64,
-    waited_nanos: u64,
+    until_ns: u64,
+    waited_ns: u64,
 }
 
 impl Turns {
@@ -24,35 +24,35 @@ impl Turns {
         Ok(Self {
             page: TurnPage::open(&plan.directory).map_err(Failure::internal)?,
             side: plan.side,
-            length_nanos: plan.length_nanos,
-            until_nanos: 0,
-            waited_nanos: 0,
+            length_ns: plan.length_ns,
+            until_ns: 0,
+            waited_ns: 0,
         })
     }
 
     /// Passes the turn on when it is over, and waits for the next; whether it has just begun. `None` when stopped.
     pub fn take(&mut self, stop: impl FnMut() -> bool) -> Option<bool> {
-        let now = now_nanos();
-        if now < self.until_nanos {
+        let now = now_ns();
+        if now < self.until_ns {
             return Some(false);
         }
-        if self.until_nanos != 0 {
+        if self.until_ns != 0 {
             self.page.pass(self.side);
         }
         // The other one will not be done before; who looks meanwhile disturbs it.
-        let nap = if self.until_nanos == 0 { 0 } else { self.length_nanos / 10 * 9 };
+        let nap = if self.until_ns == 0 { 0 } else { self.length_ns / 10 * 9 };
         if !self.page.wait(self.side, Duration::from_nanos(nap), stop) {
             return None;
         }
-        let begun = now_nanos();
-        self.waited_nanos += begun - now;
-        self.until_nanos = begun + self.length_nanos;
+        let begun = now_ns();
+        self.waited_ns += begun - now;
+        self.until_ns = begun + self.length_ns;
         Some(true)
     }
 
     /// Time in which the other one ran: no part of the measurement.
-    pub fn waited_nanos(&self) -> u64 {
-        self.waited_nanos
+    pub fn waited_ns(&self) -> u64 {
+        self.waited_ns
     }
 }
 

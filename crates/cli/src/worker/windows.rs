@@ -8,7 +8,7 @@
 use std::path::PathBuf;
 
 use ortscope_channel::{InferenceRecord, Phase, RingWriter};
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use ortscope_core::tensor::Value;
 use ortscope_ort::{Binding, Environment, OrtError, Session, SessionOptions};
 
@@ -25,7 +25,7 @@ pub struct Windows<'a> {
     windows: &'a WindowsPlan,
     environment: &'a Environment,
     inputs: &'a [(String, Value)],
-    next_nanos: Option<u64>,
+    next_ns: Option<u64>,
     done: u64,
 }
 
@@ -36,7 +36,7 @@ impl<'a> Windows<'a> {
         environment: &'a Environment,
         inputs: &'a [(String, Value)],
     ) -> Self {
-        Self { plan, windows, environment, inputs, next_nanos: None, done: 0 }
+        Self { plan, windows, environment, inputs, next_ns: None, done: 0 }
     }
 
     /// Profiles a window if it is time; the measured runs go on afterwards.
@@ -48,7 +48,7 @@ impl<'a> Windows<'a> {
         lap: Lap,
         ring: &mut RingWriter,
     ) -> Result<(), OrtError> {
-        let due = *self.next_nanos.get_or_insert(now.saturating_add(self.windows.every_nanos));
+        let due = *self.next_ns.get_or_insert(now.saturating_add(self.windows.every_ns));
         if now < due || self.done >= self.windows.most {
             return Ok(());
         }
@@ -58,16 +58,16 @@ impl<'a> Windows<'a> {
             self.twin(ring, lap)?;
         }
         self.done += 1;
-        self.next_nanos = Some(now_nanos().saturating_add(self.windows.every_nanos));
+        self.next_ns = Some(now_ns().saturating_add(self.windows.every_ns));
         Ok(())
     }
 
     fn runs(&self, binding: &mut Binding<'_>, lap: Lap, ring: &mut RingWriter) -> Result<(), OrtError> {
         for run in 0..self.windows.runs {
             binding.copy_inputs()?;
-            let start = now_nanos();
+            let start = now_ns();
             binding.run_profiled(&self.file(&format!("r{run:04}"), start))?;
-            ring.write_inference(&record(lap, run, start, now_nanos()));
+            ring.write_inference(&record(lap, run, start, now_ns()));
             binding.copy_outputs()?;
         }
         Ok(())
@@ -81,9 +81,9 @@ impl<'a> Windows<'a> {
         {
             let mut binding = session.bind(self.inputs)?;
             for run in 0..self.windows.runs + WARM_UP {
-                let start = now_nanos();
+                let start = now_ns();
                 binding.run()?;
-                ring.write_inference(&record(lap, run, start, now_nanos()));
+                ring.write_inference(&record(lap, run, start, now_ns()));
             }
         }
         let file = session.end_profiling()?;
@@ -100,11 +100,11 @@ impl<'a> Windows<'a> {
 
 fn record(lap: Lap, run: u64, start: u64, end: u64) -> InferenceRecord {
     InferenceRecord {
-        start_nanos: start,
-        planned_nanos: start,
-        copy_in_nanos: 0,
-        run_nanos: end - start,
-        copy_out_nanos: 0,
+        start_ns: start,
+        planned_ns: start,
+        copy_in_ns: 0,
+        run_ns: end - start,
+        copy_out_ns: 0,
         sequence: run,
         batch_size: lap.batch_size,
         queue_depth: None,

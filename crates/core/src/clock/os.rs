@@ -6,7 +6,7 @@ std::cfg_select! {
         pub const NAME: &str = "CLOCK_MONOTONIC";
 
         #[inline]
-        pub fn monotonic_nanos() -> u64 {
+        pub fn monotonic_ns() -> u64 {
             let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
             // Both parts are non-negative for a monotonic clock.
             (time.tv_sec as u64) * 1_000_000_000 + time.tv_nsec as u64
@@ -33,7 +33,7 @@ std::cfg_select! {
 
         #[inline]
         #[expect(unsafe_code, reason = "QPC is a C function")]
-        pub fn monotonic_nanos() -> u64 {
+        pub fn monotonic_ns() -> u64 {
             let mut ticks = 0i64;
             // SAFETY: the pointer is to a live i64; the call cannot fail since Windows XP.
             unsafe { QueryPerformanceCounter(&mut ticks) };
@@ -50,7 +50,7 @@ std::cfg_select! {
 
         static START: OnceLock<Instant> = OnceLock::new();
 
-        pub fn monotonic_nanos() -> u64 {
+        pub fn monotonic_ns() -> u64 {
             START.get_or_init(Instant::now).elapsed().as_nanos() as u64
         }
     }

@@ -4,15 +4,15 @@
 /// Readings of all clocks at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockReading {
-    pub monotonic_nanos: u64,
+    pub monotonic_ns: u64,
     /// How far a clock that goes on while the machine sleeps is ahead of one that stands still then: only its growth means
     /// something. `None` where the system has not both, or they were not read at one moment.
-    pub asleep_nanos: Option<i64>,
+    pub asleep_ns: Option<i64>,
     /// Whether the monotonic clock is the one that goes on, as on Windows.
     pub monotonic_goes_on: bool,
     /// Wall time since 1970, and how well it is known.
-    pub unix_nanos: u64,
-    pub error_nanos: u64,
+    pub unix_ns: u64,
+    pub error_ns: u64,
 }
 
 /// Something that happened between two readings.
@@ -25,7 +25,7 @@ pub enum ClockStep {
 }
 
 /// Differences below are the drift that a clock is corrected by all the time (500 ppm), and the moments between readings.
-const SMALLEST_NANOS: u64 = 200_000_000;
+const MIN_NS: u64 = 200_000_000;
 
 /// Looks at the clocks from time to time.
 #[derive(Debug, Default)]
@@ -42,17 +42,17 @@ impl ClockWatch {
 }
 
 fn steps(last: ClockReading, now: ClockReading) -> [Option<ClockStep>; 2] {
-    let elapsed = now.monotonic_nanos.saturating_sub(last.monotonic_nanos);
-    let slept = match (last.asleep_nanos, now.asleep_nanos) {
+    let elapsed = now.monotonic_ns.saturating_sub(last.monotonic_ns);
+    let slept = match (last.asleep_ns, now.asleep_ns) {
         (Some(last), Some(now)) => u64::try_from(now.saturating_sub(last)).unwrap_or(0),
         _ => 0,
     };
     let monotonic_went_on = now.monotonic_goes_on;
     let passed = i128::from(elapsed) + if monotonic_went_on { 0 } else { i128::from(slept) };
-    let set = i128::from(now.unix_nanos) - i128::from(last.unix_nanos) - passed;
-    let certain = SMALLEST_NANOS + last.error_nanos + now.error_nanos;
+    let set = i128::from(now.unix_ns) - i128::from(last.unix_ns) - passed;
+    let certain = MIN_NS + last.error_ns + now.error_ns;
     [
-        (slept >= SMALLEST_NANOS).then_some(ClockStep::Slept { nanos: slept, monotonic_went_on }),
+        (slept >= MIN_NS).then_some(ClockStep::Slept { nanos: slept, monotonic_went_on }),
         (set.unsigned_abs() >= u128::from(certain)).then(|| ClockStep::WallSet {
             nanos: i64::try_from(set).unwrap_or(if set < 0 { i64::MIN } else { i64::MAX }),
         }),
@@ -100,11 +100,11 @@ mod tests {
 
     fn reading(monotonic: u64, asleep: Option<u64>, wall: u64) -> ClockReading {
         ClockReading {
-            monotonic_nanos: monotonic,
-            asleep_nanos: asleep.map(|nanos| nanos as i64),
+            monotonic_ns: monotonic,
+            asleep_ns: asleep.map(|nanos| nanos as i64),
             monotonic_goes_on: false,
-            unix_nanos: wall,
-            error_nanos: 50,
+            unix_ns: wall,
+            error_ns: 50,
         }
     }
 
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn a_night_asleep_in_which_monotonic_time_goes_on() {
         let reading = |monotonic: u64, asleep: i64, wall: u64| ClockReading {
-            asleep_nanos: Some(asleep),
+            asleep_ns: Some(asleep),
             monotonic_goes_on: true,
             ..reading(monotonic, None, wall)
         };

@@ -8,26 +8,26 @@ use super::Clock;
 /// Whoever waits moves the clock: a wait until `t` sets the time to `t` and returns at once.
 #[derive(Debug, Default)]
 pub struct VirtualClock {
-    now_nanos: AtomicU64,
+    now_ns: AtomicU64,
 }
 
 impl VirtualClock {
-    pub fn starting_at(now_nanos: u64) -> Self {
-        Self { now_nanos: AtomicU64::new(now_nanos) }
+    pub fn starting_at(now_ns: u64) -> Self {
+        Self { now_ns: AtomicU64::new(now_ns) }
     }
 
     pub fn advance(&self, nanos: u64) {
-        self.now_nanos.fetch_add(nanos, Ordering::SeqCst);
+        self.now_ns.fetch_add(nanos, Ordering::SeqCst);
     }
 }
 
 impl Clock for VirtualClock {
-    fn now_nanos(&self) -> u64 {
-        self.now_nanos.load(Ordering::SeqCst)
+    fn now_ns(&self) -> u64 {
+        self.now_ns.load(Ordering::SeqCst)
     }
 
-    fn real_wait(&self, deadline_nanos: u64) -> Duration {
-        self.now_nanos.fetch_max(deadline_nanos, Ordering::SeqCst);
+    fn real_wait(&self, deadline_ns: u64) -> Duration {
+        self.now_ns.fetch_max(deadline_ns, Ordering::SeqCst);
         Duration::ZERO
     }
 }
@@ -40,10 +40,10 @@ mod tests {
     fn waiting_moves_time_forward_only() {
         let clock = VirtualClock::starting_at(100);
         assert_eq!(clock.real_wait(1_000), Duration::ZERO);
-        assert_eq!(clock.now_nanos(), 1_000);
+        assert_eq!(clock.now_ns(), 1_000);
         clock.real_wait(500);
-        assert_eq!(clock.now_nanos(), 1_000);
+        assert_eq!(clock.now_ns(), 1_000);
         clock.advance(5);
-        assert_eq!(clock.now_nanos(), 1_005);
+        assert_eq!(clock.now_ns(), 1_005);
     }
 }

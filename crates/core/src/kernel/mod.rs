@@ -22,7 +22,7 @@ pub use event::{
 };
 pub use file_io::{FileIo, FileKind, FileOperation, ImageLoad};
 pub use name::ThreadName;
-pub use sample::{CpuSample, MOST_FRAMES, StackWalk};
+pub use sample::{CpuSample, MAX_FRAMES, StackWalk};
 pub use stacks::{Frame, FrameId, FrameKind, HotFunction, StackProfile};
 pub use state::{RunState, ThreadIo, ThreadState};
 pub use tally::EventTally;

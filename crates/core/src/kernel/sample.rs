@@ -5,7 +5,7 @@
 use super::event::Task;
 
 /// Frames of one half of a stack that are kept. Deeper stacks lose their outermost frames and say so.
-pub const MOST_FRAMES: usize = 256;
+pub const MAX_FRAMES: usize = 256;
 
 /// One sample of a processor. Frames are addresses, the innermost first: the first one is where it executes, the others
 /// are where calls return to.
@@ -14,9 +14,9 @@ pub struct CpuSample {
     pub at_ns: u64,
     pub cpu: u32,
     pub thread: Task,
-    /// At most [`MOST_FRAMES`]; empty outside the kernel, or where it may not be looked at.
+    /// At most [`MAX_FRAMES`]; empty outside the kernel, or where it may not be looked at.
     pub kernel: Vec<u64>,
-    /// At most [`MOST_FRAMES`].
+    /// At most [`MAX_FRAMES`].
     pub user: Vec<u64>,
     pub walk: StackWalk,
 }

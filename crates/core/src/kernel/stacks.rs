@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Different frames that are kept: 200,000. Further ones are the frame `(more functions)`.
-const MOST_NAMES: usize = 200_000;
+const MAX_NAMES: usize = 200_000;
 /// Different stacks that are kept: 200,000. Samples of further ones are counted for `(more stacks)`.
-const MOST_STACKS: usize = 200_000;
+const MAX_STACKS: usize = 200_000;
 
 /// What a frame is part of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -63,7 +63,7 @@ impl StackProfile {
         if let Some(known) = self.numbers.get(&frame) {
             return *known;
         }
-        if self.frames.len() >= MOST_NAMES {
+        if self.frames.len() >= MAX_NAMES {
             let more = Frame { name: "(more functions)".into(), module: "".into(), kind: FrameKind::Note };
             return self.numbers.get(&more).copied().unwrap_or_else(|| self.number(more));
         }
@@ -84,7 +84,7 @@ impl StackProfile {
             *count += 1;
             return;
         }
-        if self.stacks.len() < MOST_STACKS {
+        if self.stacks.len() < MAX_STACKS {
             self.stacks.insert(stack.into(), 1);
             return;
         }

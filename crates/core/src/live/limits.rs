@@ -3,7 +3,7 @@
 /// Bounds of the live memory. Whatever the others are set to, it is within [`Limits::total_bytes`] after every batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Everything together. Default 100 MB; less than [`Limits::LEAST_TOTAL_BYTES`] is taken as that. When full, the
+    /// Everything together. Default 100 MB; less than [`Limits::MIN_TOTAL_BYTES`] is taken as that. When full, the
     /// oldest go first: 1 s buckets of processes that are not selected, then of selected ones, 1 min buckets of processes
     /// that are not selected, 1 s buckets of devices and of the system, whole processes that are not selected, 1 s
     /// buckets of sessions; then minutes and whole tracks of the rest. What goes is counted in [`Losses`](super::Losses).
@@ -34,9 +34,9 @@ pub struct Limits {
 
 impl Limits {
     /// Names, intervals and lists of a busy machine need about half of this, whatever else goes.
-    pub const LEAST_TOTAL_BYTES: usize = 4_000_000;
+    pub const MIN_TOTAL_BYTES: usize = 4_000_000;
     /// Seconds stay open while rows may come for them, which costs room.
-    pub(super) const MOST_LATE_SECONDS: u64 = 600;
+    pub(super) const MAX_LATE_SECONDS: u64 = 600;
 }
 
 impl Default for Limits {

@@ -52,8 +52,8 @@ pub(super) struct State {
 
 impl State {
     pub fn new(mut limits: Limits) -> Self {
-        limits.total_bytes = limits.total_bytes.max(Limits::LEAST_TOTAL_BYTES);
-        limits.late_seconds = limits.late_seconds.min(Limits::MOST_LATE_SECONDS);
+        limits.total_bytes = limits.total_bytes.max(Limits::MIN_TOTAL_BYTES);
+        limits.late_seconds = limits.late_seconds.min(Limits::MAX_LATE_SECONDS);
         Self { limits, ..Self::default() }
     }
 

@@ -70,12 +70,12 @@ impl Control {
     }
 
     /// Sleeps until the deadline on the pipeline's clock. Returns `false` at once when stopped.
-    pub fn sleep_until(&self, deadline_nanos: u64) -> bool {
+    pub fn sleep_until(&self, deadline_ns: u64) -> bool {
         loop {
             if self.is_stopped() {
                 return false;
             }
-            let wait = self.0.clock.real_wait(deadline_nanos);
+            let wait = self.0.clock.real_wait(deadline_ns);
             if wait.is_zero() {
                 return true;
             }
@@ -103,13 +103,13 @@ impl Control {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::{SystemClock, VirtualClock, now_nanos};
+    use crate::clock::{SystemClock, VirtualClock, now_ns};
 
     #[test]
     fn stop_wakes_a_sleeper() {
         let control = Control::new(Arc::new(SystemClock));
         std::thread::scope(|scope| {
-            let sleeper = scope.spawn(|| control.sleep_until(now_nanos() + 600_000_000_000));
+            let sleeper = scope.spawn(|| control.sleep_until(now_ns() + 600_000_000_000));
             control.stop();
             assert!(!sleeper.join().expect("sleeper"));
         });
@@ -119,7 +119,7 @@ mod tests {
     fn virtual_time_passes_at_once() {
         let control = Control::new(Arc::new(VirtualClock::default()));
         assert!(control.sleep_until(86_400_000_000_000));
-        assert_eq!(control.clock().now_nanos(), 86_400_000_000_000);
+        assert_eq!(control.clock().now_ns(), 86_400_000_000_000);
     }
 
     #[test]

@@ -66,7 +66,7 @@ impl Pump {
         let mut batch = Batch::new(TableId::Losses);
         for (place, kind, count) in self.losses.take_new() {
             batch.push(&LossRow {
-                timestamp_ns: self.control.clock().now_nanos(),
+                timestamp_ns: self.control.clock().now_ns(),
                 place: place.into(),
                 kind: kind.into(),
                 count,

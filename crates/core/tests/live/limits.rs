@@ -115,7 +115,7 @@ fn when_full_the_oldest_seconds_of_the_least_important_go_first() {
 fn a_tiny_budget_holds_however_much_comes() {
     let limits = Limits { total_bytes: 0, tracks: usize::MAX, ..Limits::default() };
     let mut memory = Memory::new(limits);
-    assert_eq!(memory.view.limits().total_bytes, Limits::LEAST_TOTAL_BYTES);
+    assert_eq!(memory.view.limits().total_bytes, Limits::MIN_TOTAL_BYTES);
     let mut random = Random(4);
     for round in 0..300_u64 {
         let sessions: Vec<Text> = (0..20).map(|_| format!("{}", random.below(3000)).into()).collect();
@@ -129,7 +129,7 @@ fn a_tiny_budget_holds_however_much_comes() {
         }));
         memory
             .take((0..200).map(|_| process(pid(random.below(10_000) as u32), round * SECOND, random.next())));
-        assert!(memory.view.bytes() <= Limits::LEAST_TOTAL_BYTES, "{}", memory.view.bytes());
+        assert!(memory.view.bytes() <= Limits::MIN_TOTAL_BYTES, "{}", memory.view.bytes());
     }
     assert!(memory.view.losses().evicted_tracks > 0);
 }

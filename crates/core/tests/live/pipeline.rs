@@ -26,7 +26,7 @@ impl Source for Simulated {
 
     fn run(&mut self, out: &mut Emitter, control: &Control) -> Result<(), SourceError> {
         let session: Text = "a".into();
-        let start = control.clock().now_nanos();
+        let start = control.clock().now_ns();
         out.emit(&SessionRow {
             timestamp_ns: start,
             session_id: session.clone(),
@@ -37,7 +37,7 @@ impl Source for Simulated {
             if !control.sleep_until(start + tick * MS) {
                 break;
             }
-            let now = control.clock().now_nanos();
+            let now = control.clock().now_ns();
             out.emit(&inference(&session, now, 500_000));
             if tick % 10 == 0 {
                 out.emit(&system(now, 25.0));

@@ -2,10 +2,10 @@
 
 use ortscope_core::kernel::Task;
 
-use super::MOST_COUNTERS;
+use super::MAX_COUNTERS;
 
 /// Windows has at most 2048 processors; so has the format.
-const MOST_CORES: usize = 2048;
+const MAX_CORES: usize = 2048;
 
 /// The time of one processor, from the first context switch on it to the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -27,7 +27,7 @@ pub struct Core {
 struct Running {
     task: Task,
     since_ns: u64,
-    counters: [u64; MOST_COUNTERS],
+    counters: [u64; MAX_COUNTERS],
 }
 
 #[derive(Debug, Default)]
@@ -38,7 +38,7 @@ pub(super) struct Cores {
 impl Cores {
     fn at(&mut self, cpu: u32) -> Option<&mut (Core, Option<Running>)> {
         let index = cpu as usize;
-        if index >= MOST_CORES {
+        if index >= MAX_CORES {
             return None;
         }
         while self.cores.len() <= index {
@@ -65,8 +65,8 @@ impl Cores {
         at_ns: u64,
         prev: Task,
         next: Task,
-        counters: [u64; MOST_COUNTERS],
-    ) -> Option<[u64; MOST_COUNTERS]> {
+        counters: [u64; MAX_COUNTERS],
+    ) -> Option<[u64; MAX_COUNTERS]> {
         let (core, running) = self.at(cpu)?;
         if core.switches == 0 {
             core.first_ns = at_ns;

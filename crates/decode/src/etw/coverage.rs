@@ -6,7 +6,7 @@ use ortscope_etl::payload::PayloadError;
 use ortscope_etl::{Classic, EventRecord, Guid, Identity};
 
 /// Different kinds of unused events that are counted one by one; those of further kinds are counted together.
-const MOST_KINDS: usize = 1 << 14;
+const MAX_KINDS: usize = 1 << 14;
 
 /// A kind of event, as its header names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -95,7 +95,7 @@ impl Coverage {
             return;
         };
         let key = (EventKind::of(record), reason);
-        let has_room = self.unused.len() < MOST_KINDS;
+        let has_room = self.unused.len() < MAX_KINDS;
         match self.unused.get_mut(&key) {
             Some(count) => *count += 1,
             None if has_room => {

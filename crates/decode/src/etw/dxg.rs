@@ -15,11 +15,11 @@ use super::lives::UNKNOWN_ID;
 use super::sink::EtwSink;
 
 /// Devices, contexts and hardware queues, each; also packets in the system's queues.
-const MOST_OBJECTS: usize = 1 << 16;
+const MAX_OBJECTS: usize = 1 << 16;
 /// Packets that one engine was handed and has not completed.
-const MOST_PACKETS: usize = 1 << 12;
+const MAX_PACKETS: usize = 1 << 12;
 /// Different sums of engine and process.
-const MOST_SUMS: usize = 1 << 14;
+const MAX_SUMS: usize = 1 << 14;
 
 /// An engine of an adapter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -318,7 +318,7 @@ impl Dxg {
     }
 
     fn has_room(&mut self, count: usize) -> bool {
-        let has_room = count < MOST_OBJECTS;
+        let has_room = count < MAX_OBJECTS;
         self.counts.left_out += u64::from(!has_room);
         has_room
     }
@@ -342,7 +342,7 @@ impl Dxg {
         if node.packets.is_empty() {
             node.running_ns = at_ns;
         }
-        if node.packets.len() >= MOST_PACKETS {
+        if node.packets.len() >= MAX_PACKETS {
             node.packets.pop_front();
             node.running_ns = at_ns;
             self.counts.unmatched_starts += 1;
@@ -395,7 +395,7 @@ impl Dxg {
         });
         self.counts.unmatched_starts += (before - node.packets.len()) as u64;
         self.counts.busy_intervals += 1;
-        if self.totals.len() < MOST_SUMS || self.totals.contains_key(&(engine, pid)) {
+        if self.totals.len() < MAX_SUMS || self.totals.contains_key(&(engine, pid)) {
             let total = self.totals.entry((engine, pid)).or_default();
             total.0 = total.0.saturating_add(busy.end_ns - busy.begin_ns);
             total.1 += 1;

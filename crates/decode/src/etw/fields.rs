@@ -3,9 +3,9 @@
 use ortscope_etl::payload::{Nest, Value, Visitor};
 
 /// Fields kept of one event. ONNX Runtime's largest has some thirty.
-const MOST_FIELDS: usize = 256;
+const MAX_FIELDS: usize = 256;
 /// Bytes of text kept of one field.
-const MOST_TEXT: usize = 16 << 10;
+const MAX_TEXT: usize = 16 << 10;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum FieldValue {
@@ -32,8 +32,8 @@ impl FieldValue {
 /// The value as text, cut where it is too long.
 fn short_text(value: &impl std::fmt::Display) -> String {
     let mut text = value.to_string();
-    if text.len() > MOST_TEXT {
-        text.truncate(text.floor_char_boundary(MOST_TEXT));
+    if text.len() > MAX_TEXT {
+        text.truncate(text.floor_char_boundary(MAX_TEXT));
     }
     text
 }
@@ -76,7 +76,7 @@ impl Fields {
 
 impl Visitor for Fields {
     fn field(&mut self, name: &str, value: Value<'_>) {
-        if self.list.len() == MOST_FIELDS {
+        if self.list.len() == MAX_FIELDS {
             self.left_out += 1;
             return;
         }

@@ -8,7 +8,7 @@ use super::sink::{FileOperation, FileVerb};
 
 /// Sums of threads and kinds of operations that are kept until they are taken: 16,384. Operations of further ones are
 /// counted, and not in a sum.
-const MOST_SUMS: usize = 1 << 14;
+const MAX_SUMS: usize = 1 << 14;
 
 /// A sum for every thread and kind of operation, since it was taken last.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ impl FileSums {
             _ => return,
         };
         let key = (operation.thread, call);
-        if self.sums.len() >= MOST_SUMS && !self.sums.contains_key(&key) {
+        if self.sums.len() >= MAX_SUMS && !self.sums.contains_key(&key) {
             self.left_out += 1;
             return;
         }
@@ -104,12 +104,12 @@ mod tests {
     #[test]
     fn sums_beyond_the_limit_are_counted() {
         let mut sums = FileSums::default();
-        for tid in 0..MOST_SUMS as u32 + 10 {
+        for tid in 0..MAX_SUMS as u32 + 10 {
             sums.add(&operation(tid, FileVerb::Write, None));
         }
         sums.add(&operation(0, FileVerb::Write, None));
         let (taken, left_out) = sums.take();
-        assert_eq!((taken.len(), left_out), (MOST_SUMS, 10));
+        assert_eq!((taken.len(), left_out), (MAX_SUMS, 10));
         assert_eq!(taken[0].calls, 2);
     }
 }

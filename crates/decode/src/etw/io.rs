@@ -8,10 +8,10 @@ use ortscope_core::kernel::Task;
 use super::sink::{EtwSink, FileEnd, FileOperation};
 
 /// Requests that have begun and not ended: 65,536 of disks, and of files.
-const MOST_OPEN: usize = 1 << 16;
+const MAX_OPEN: usize = 1 << 16;
 /// Names of files: 65,536 and 16 MiB.
-const MOST_NAMES: usize = 1 << 16;
-const MOST_NAME_BYTES: usize = 16 << 20;
+const MAX_NAMES: usize = 1 << 16;
+const MAX_NAME_BYTES: usize = 16 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct IoCounts {
@@ -42,7 +42,7 @@ pub(super) struct Io {
 impl Io {
     /// Who asked for the transfer that this request packet will complete.
     pub fn issued(&mut self, irp: u64, thread: Task) {
-        if self.issuers.len() < MOST_OPEN || self.issuers.contains_key(&irp) {
+        if self.issuers.len() < MAX_OPEN || self.issuers.contains_key(&irp) {
             self.issuers.insert(irp, thread);
         } else {
             self.counts.left_out += 1;
@@ -57,7 +57,7 @@ impl Io {
         if let Some(old) = self.names.remove(&file_object) {
             self.name_bytes -= old.len();
         }
-        if self.names.len() >= MOST_NAMES || self.name_bytes + name.len() > MOST_NAME_BYTES {
+        if self.names.len() >= MAX_NAMES || self.name_bytes + name.len() > MAX_NAME_BYTES {
             self.counts.left_out += 1;
             return;
         }
@@ -75,7 +75,7 @@ impl Io {
 
     pub fn begin_file<S: EtwSink + ?Sized>(&mut self, irp: u64, operation: FileOperation, sink: &mut S) {
         self.counts.file_operations += 1;
-        let before = if self.files.len() < MOST_OPEN || self.files.contains_key(&irp) {
+        let before = if self.files.len() < MAX_OPEN || self.files.contains_key(&irp) {
             self.files.insert(irp, operation)
         } else {
             Some(operation)

@@ -14,7 +14,7 @@ use super::fields::Fields;
 use super::lives::{Off, ProcessLife, ThreadLife, UNKNOWN_ID};
 use super::sink::*;
 use super::wait_reason::{WaitReason, switch_reason};
-use super::{EtwDecoder, MOST_COUNTERS};
+use super::{EtwDecoder, MAX_COUNTERS};
 
 const SECTOR_BYTES: u64 = 512;
 const STATE_WAITING: i8 = 5;
@@ -22,7 +22,7 @@ const STATE_WAITING: i8 = 5;
 const STILL_ACTIVE: i32 = 259;
 /// EVENT_TRACE_FLAG_MEMORY_HARD_FAULTS in the first group mask.
 const HARD_FAULTS_ON: u32 = 0x2000;
-const MOST_COUNTER_NAMES: usize = 64;
+const MAX_COUNTER_NAMES: usize = 64;
 
 impl EtwDecoder {
     /// What became of the event, and the token with which its stack comes.
@@ -110,7 +110,7 @@ impl EtwDecoder {
             }
             KernelBody::CounterConfig(config) => {
                 self.counter_names =
-                    config.names().take(MOST_COUNTER_NAMES).map(|name| name.to_string()).collect();
+                    config.names().take(MAX_COUNTER_NAMES).map(|name| name.to_string()).collect();
             }
             // Source 0 is the timer; the last two fields of the others are of counters.
             KernelBody::ProfileInterval(interval) if interval.source == 0 => {
@@ -391,7 +391,7 @@ impl EtwDecoder {
         let wait_reason = WaitReason(body.old_thread_wait_reason as u8);
         let is_waiting = body.old_thread_state == STATE_WAITING && !prev.is_idle();
         let reason = switch_reason(body.old_thread_state, wait_reason);
-        let mut counters = [0; MOST_COUNTERS];
+        let mut counters = [0; MAX_COUNTERS];
         let mut count = 0;
         for (to, from) in counters.iter_mut().zip(record.counters()) {
             *to = from;

@@ -22,7 +22,7 @@ const HEAD_BYTES: usize = HEADER_BYTES + 8;
 const ITEM_BYTES: usize = 8;
 const ALIGNMENT: usize = 8;
 /// Extended items of one record: Windows has some twenty kinds.
-const MOST_ITEMS: usize = 32;
+const MAX_ITEMS: usize = 32;
 
 const CLASSIC_HEADER: u16 = 0x0100;
 const FROM_32_BITS: u16 = 0x0020;
@@ -46,7 +46,7 @@ impl Parts<'_> {
 
 /// Bytes that [`pack`] takes for a record with extended data of these lengths.
 pub fn packed_bytes(payload: usize, items: impl Iterator<Item = usize>) -> usize {
-    let items: usize = items.take(MOST_ITEMS).map(|bytes| ITEM_BYTES + padded(bytes)).sum();
+    let items: usize = items.take(MAX_ITEMS).map(|bytes| ITEM_BYTES + padded(bytes)).sum();
     HEAD_BYTES + items + padded(payload)
 }
 
@@ -57,7 +57,7 @@ pub fn pack<'a>(
     out: &mut Vec<u8>,
 ) -> bool {
     let extended: usize =
-        items.clone().take(MOST_ITEMS).map(|item| ITEM_BYTES + padded(item.data.len())).sum();
+        items.clone().take(MAX_ITEMS).map(|item| ITEM_BYTES + padded(item.data.len())).sum();
     let (Ok(extended), Ok(payload)) = (u16::try_from(extended), u16::try_from(parts.payload.len())) else {
         return false;
     };
@@ -65,8 +65,8 @@ pub fn pack<'a>(
     for number in [parts.processor, parts.logger, extended, payload] {
         out.extend_from_slice(&number.to_le_bytes());
     }
-    let mut left = items.clone().take(MOST_ITEMS).count();
-    for item in items.take(MOST_ITEMS) {
+    let mut left = items.clone().take(MAX_ITEMS).count();
+    for item in items.take(MAX_ITEMS) {
         left -= 1;
         // All fit: their sum does.
         let (total, bytes) = ((ITEM_BYTES + padded(item.data.len())) as u16, item.data.len() as u16);

@@ -7,14 +7,14 @@ use std::collections::{BTreeMap, VecDeque};
 use ortscope_core::kernel::threads::{ThreadKey, Threads};
 use ortscope_core::kernel::{RunState, Task, ThreadName, ThreadState};
 
-use super::MOST_COUNTERS;
+use super::MAX_COUNTERS;
 use super::sink::EtwSink;
 use super::wait_reason::WaitReason;
 
 /// Threads, and processes, kept at a time: 200,000 each.
-const MOST_LIVES: usize = 200_000;
+const MAX_LIVES: usize = 200_000;
 /// Bytes of names and command lines of all processes that are kept: 32 MiB.
-const MOST_TEXT: usize = 32 << 20;
+const MAX_TEXT: usize = 32 << 20;
 /// What ended is kept so long, because its last events follow: 1 s.
 const LINGER_NS: u64 = 1_000_000_000;
 
@@ -82,7 +82,7 @@ pub struct ThreadAccount {
     pub switches: u64,
     pub preemptions: u64,
     /// Counters of the processors while the thread ran, in the order of their names.
-    pub counters: [u64; MOST_COUNTERS],
+    pub counters: [u64; MAX_COUNTERS],
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,7 +179,7 @@ impl Lives {
     /// Remembers whose a thread is that is named before its first own event.
     pub fn learn(&mut self, tid: u32, pid: u32, ticks: u64, is_start: bool) {
         let seen = First { ticks, pid, is_start };
-        let has_room = self.first.len() < MOST_LIVES;
+        let has_room = self.first.len() < MAX_LIVES;
         match self.first.get_mut(&tid) {
             Some(first) if ticks < first.ticks => *first = seen,
             Some(_) => {}
@@ -235,7 +235,7 @@ impl Lives {
     }
 
     fn insert_thread(&mut self, life: ThreadLife) -> bool {
-        if self.threads.len() >= MOST_LIVES {
+        if self.threads.len() >= MAX_LIVES {
             self.counts.left_out += 1;
             return false;
         }
@@ -309,7 +309,7 @@ impl Lives {
             }
             None => {}
         }
-        if self.processes.len() >= MOST_LIVES {
+        if self.processes.len() >= MAX_LIVES {
             self.counts.left_out += 1;
             return;
         }
@@ -322,7 +322,7 @@ impl Lives {
     /// Leaves the texts out when those of all processes are too long.
     fn fit(&mut self, life: &mut ProcessLife) {
         let bytes = text_bytes(life);
-        if self.text_bytes + bytes > MOST_TEXT {
+        if self.text_bytes + bytes > MAX_TEXT {
             self.counts.texts_left_out += 1;
             (life.image_name, life.command_line, life.package) = Default::default();
         } else {
@@ -400,7 +400,7 @@ impl Lives {
 
 /// What is driven out is given away at the end of the trace, or when its id is used again.
 fn push_ended(queue: &mut VecDeque<(u64, u32)>, ended: (u64, u32)) {
-    if queue.len() >= MOST_LIVES {
+    if queue.len() >= MAX_LIVES {
         queue.pop_front();
     }
     queue.push_back(ended);

@@ -61,10 +61,10 @@ use ort::Ort;
 use samples::Samples;
 
 /// Counters of a processor that one event can carry.
-pub const MOST_COUNTERS: usize = 7;
+pub const MAX_COUNTERS: usize = 7;
 
 /// A record that is a year younger than the one before it is damaged.
-const LONGEST_GAP_NS: u64 = 365 * 24 * 3600 * 1_000_000_000;
+const MAX_GAP_NS: u64 = 365 * 24 * 3600 * 1_000_000_000;
 
 /// Losses of all parts. A number that is not 0 belongs into a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -207,7 +207,7 @@ impl EtwDecoder {
     pub fn unix_ns(&self, at_ns: u64) -> i64 {
         let start_ticks = self.clock.start_ticks();
         let since_start = i128::from(at_ns) - i128::from(self.clock.nanos_of(start_ticks));
-        let unix = i128::from(self.clock.unix_nanos(start_ticks)) + since_start;
+        let unix = i128::from(self.clock.unix_ns(start_ticks)) + since_start;
         unix.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
     }
 
@@ -218,7 +218,7 @@ impl EtwDecoder {
         if matches!(record.identity, Identity::Kernel { hook, .. } if hook.group() == 0) {
             return told_ns;
         }
-        let is_wrong = told_ns < self.last_ns || self.last_ns > 0 && told_ns - self.last_ns > LONGEST_GAP_NS;
+        let is_wrong = told_ns < self.last_ns || self.last_ns > 0 && told_ns - self.last_ns > MAX_GAP_NS;
         if is_wrong {
             self.wrong_times += 1;
         } else {

@@ -13,7 +13,7 @@ use super::lives::UNKNOWN_ID;
 use super::sink::EtwSink;
 
 /// Inferences, session creations and activities that have begun and not ended, each: 65,536.
-const MOST_OPEN: usize = 1 << 16;
+const MAX_OPEN: usize = 1 << 16;
 
 const START: u8 = 1;
 const STOP: u8 = 2;
@@ -126,7 +126,7 @@ impl Ort {
 
     fn meaning<S: EtwSink + ?Sized>(&mut self, row: &OrtRow, opcode: u8, sink: &mut S) -> Result<(), Unused> {
         let session = || row.fields.unsigned("sessionId").ok_or(Unused::TooShort);
-        let has_room = |count: usize| count < MOST_OPEN;
+        let has_room = |count: usize| count < MAX_OPEN;
         match row.event {
             OrtEvent::EvaluationStart => {
                 let key = (row.pid, row.tid, session()?);
@@ -194,7 +194,7 @@ impl Ort {
         let activity = row.activity.ok_or(Unused::NoContext)?;
         let key = (row.pid, activity, row.event);
         match opcode {
-            START if self.activities.len() >= MOST_OPEN => self.counts.left_out += 1,
+            START if self.activities.len() >= MAX_OPEN => self.counts.left_out += 1,
             START => {
                 let before = self.activities.insert(key, (row.tid, row.at_ns));
                 self.counts.unmatched_starts += u64::from(before.is_some());

@@ -1,7 +1,7 @@
 //! What the processors of a machine can count, as Windows lists it (`TraceProfileSourceListInfo`).
 
 /// Sources that are read; real machines have a few dozen.
-const MOST_SOURCES: usize = 4096;
+const MAX_SOURCES: usize = 4096;
 /// Offset of the next, number, shortest and longest interval, eight bytes for later; the name follows.
 const HEAD_BYTES: usize = 24;
 
@@ -19,7 +19,7 @@ pub struct ProfileSource {
 /// Reads the list. It ends where it says so, or where it is damaged.
 pub fn profile_sources(bytes: &[u8]) -> Vec<ProfileSource> {
     let (mut sources, mut rest) = (Vec::new(), bytes);
-    while sources.len() < MOST_SOURCES {
+    while sources.len() < MAX_SOURCES {
         let Some((head, name)) = rest.split_first_chunk::<HEAD_BYTES>() else { break };
         let number = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let next = number(0) as usize;
@@ -65,7 +65,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_end(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            prop_assert!(profile_sources(&bytes).len() <= MOST_SOURCES);
+            prop_assert!(profile_sources(&bytes).len() <= MAX_SOURCES);
         }
     }
 }

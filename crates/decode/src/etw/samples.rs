@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use ortscope_core::kernel::{MOST_FRAMES, StackWalk};
+use ortscope_core::kernel::{MAX_FRAMES, StackWalk};
 use ortscope_etl::PointerSize;
 
 use super::lives::UNKNOWN_ID;
@@ -10,8 +10,8 @@ use super::sink::{EtwSink, Sample};
 
 /// Samples that wait (13 MB), and frames of all of them (8 MB): the oldest is given away when there are more. Those of idle
 /// processors are most of a quiet trace: they wait apart, as many, so that they drive no others out.
-const MOST_WAITING: usize = 1 << 17;
-const MOST_WAITING_FRAMES: usize = 1 << 20;
+const MAX_WAITING: usize = 1 << 17;
+const MAX_WAITING_FRAMES: usize = 1 << 20;
 
 /// Marks the numbers of samples among the tokens of all events, and those of idle processors among them.
 const SAMPLE: u64 = 1 << 63;
@@ -60,7 +60,7 @@ pub(super) fn split(
     let mut left_out = 0;
     for address in addresses {
         let frames = if is_kernel(address, pointer_size) { &mut *kernel } else { &mut *user };
-        if frames.len() < MOST_FRAMES {
+        if frames.len() < MAX_FRAMES {
             frames.push(address);
         } else {
             left_out += 1;
@@ -79,7 +79,7 @@ impl Samples {
     ) -> u64 {
         self.counts.samples += 1;
         let is_idle = sample.cpu.thread.is_idle();
-        if self.queue(is_idle).waiting.len() >= MOST_WAITING || self.frames >= MOST_WAITING_FRAMES {
+        if self.queue(is_idle).waiting.len() >= MAX_WAITING || self.frames >= MAX_WAITING_FRAMES {
             self.give(is_idle, pointer_size, sink);
         }
         let queue = self.queue(is_idle);

@@ -3,12 +3,12 @@
 use super::wire::{WireError, WireErrorKind};
 
 /// Longest name of somebody else's that a message shows.
-const MOST_SHOWN: usize = 80;
+const MAX_SHOWN: usize = 80;
 
 /// A name out of a file for a message: short, on one line, and without what a terminal would obey.
 pub fn shown(name: &str) -> String {
     let mut letters = name.chars();
-    let mut shown = harmless(&letters.by_ref().take(MOST_SHOWN).collect::<String>());
+    let mut shown = harmless(&letters.by_ref().take(MAX_SHOWN).collect::<String>());
     if letters.next().is_some() {
         shown.push('…');
     }

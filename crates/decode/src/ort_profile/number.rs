@@ -33,7 +33,7 @@ pub(super) fn parse(bytes: &[u8], reads: Reads) -> Option<i64> {
             let text = std::str::from_utf8(bytes).ok()?;
             match text.parse::<i64>() {
                 Ok(value) => scaled(value, reads),
-                Err(_) if reads == Reads::Time => fraction_as_nanos(text),
+                Err(_) if reads == Reads::Time => fraction_as_ns(text),
                 Err(_) => None,
             }
         }
@@ -47,7 +47,7 @@ pub(super) fn scaled(value: i64, reads: Reads) -> Option<i64> {
 }
 
 /// NaN and Infinity are no times.
-fn fraction_as_nanos(text: &str) -> Option<i64> {
+fn fraction_as_ns(text: &str) -> Option<i64> {
     let micros: f64 = text.parse().ok()?;
     let nanos = (micros * 1000.0).round();
     // Beyond 2^53 a float no longer counts nanoseconds; that is 104 days.

@@ -5,9 +5,9 @@ use super::scan::{fields, number};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SchedStat {
     /// Time on a processor; of a running thread as of its last tick or switch.
-    pub run_nanos: u64,
+    pub run_ns: u64,
     /// Time it could have run but had to wait for a processor.
-    pub wait_nanos: u64,
+    pub wait_ns: u64,
     /// How often it got a processor.
     pub time_slices: u64,
 }
@@ -15,8 +15,8 @@ pub struct SchedStat {
 pub fn parse_schedstat(bytes: &[u8]) -> Option<SchedStat> {
     let mut left = fields(bytes.strip_suffix(b"\n")?);
     let stat = SchedStat {
-        run_nanos: number(left.next()?)?,
-        wait_nanos: number(left.next()?)?,
+        run_ns: number(left.next()?)?,
+        wait_ns: number(left.next()?)?,
         time_slices: number(left.next()?)?,
     };
     left.next().is_none().then_some(stat)
@@ -28,7 +28,7 @@ mod tests {
 
     #[test]
     fn three_numbers_and_a_newline() {
-        let wanted = SchedStat { run_nanos: 5, wait_nanos: 3_654_733, time_slices: 1 };
+        let wanted = SchedStat { run_ns: 5, wait_ns: 3_654_733, time_slices: 1 };
         assert_eq!(parse_schedstat(b"5 3654733 1\n"), Some(wanted));
         for wrong in [&b"5 3654733 1"[..], b"5 3654733\n", b"1 2 3 4\n", b"", b"\n"] {
             assert_eq!(parse_schedstat(wrong), None);

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 /// Letters that are kept. Names of generic code reach kilobytes, and nobody reads those.
-const MOST_LETTERS: usize = 240;
+const MAX_LETTERS: usize = 240;
 
 /// A text that ends by itself: nested templates can grow without bound.
 struct Short(String);
@@ -11,7 +11,7 @@ struct Short(String);
 impl std::fmt::Write for Short {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
         for letter in text.chars() {
-            if self.0.len() >= MOST_LETTERS {
+            if self.0.len() >= MAX_LETTERS {
                 self.0.push('…');
                 return Err(std::fmt::Error);
             }

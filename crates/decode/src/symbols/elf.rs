@@ -11,7 +11,7 @@ use thiserror::Error;
 use super::unwind_tables::UnwindTables;
 
 /// Tables of one file that are kept in memory: 256 MB each. Larger ones count as missing.
-const MOST_TABLE_BYTES: u64 = 256 << 20;
+const MAX_TABLE_BYTES: u64 = 256 << 20;
 
 #[derive(Debug, Error)]
 pub enum ElfError {
@@ -70,7 +70,7 @@ impl ElfImage {
             let (_, section) = sections.section_by_name(endian, name)?;
             // A file of debug information has sections without content.
             let has_content =
-                section.sh_type(endian) != SHT_NOBITS && section.sh_size(endian) <= MOST_TABLE_BYTES;
+                section.sh_type(endian) != SHT_NOBITS && section.sh_size(endian) <= MAX_TABLE_BYTES;
             let bytes = has_content.then(|| section.data(endian, data).ok()).flatten()?;
             Some((section.sh_addr(endian), bytes))
         };
@@ -84,12 +84,12 @@ impl ElfImage {
             let Some(header) = sections.iter().find(|section| section.sh_type(endian) == kind) else {
                 continue;
             };
-            if header.sh_size(endian) > MOST_TABLE_BYTES {
+            if header.sh_size(endian) > MAX_TABLE_BYTES {
                 continue;
             }
             let table = sections.symbols(endian, data, kind).map_err(damaged("symbols"))?;
             let Ok(strings) = sections.section(table.string_section()) else { continue };
-            if strings.sh_size(endian) > MOST_TABLE_BYTES {
+            if strings.sh_size(endian) > MAX_TABLE_BYTES {
                 continue;
             }
             let names = strings.data(endian, data).map_err(damaged("names of symbols"))?;

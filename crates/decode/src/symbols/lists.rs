@@ -1,9 +1,9 @@
 //! Lists of names by address, as texts: the kernel's own symbols and the code that programs make while they run.
 
 /// Bytes of names that are kept of one list: 64 MB. Further entries are left out and counted.
-const MOST_TEXT_BYTES: usize = 64 << 20;
+const MAX_TEXT_BYTES: usize = 64 << 20;
 /// Entries of one list.
-const MOST_ENTRIES: usize = 4 << 20;
+const MAX_ENTRIES: usize = 4 << 20;
 
 /// Addresses with names, looked up by the address below.
 #[derive(Debug, Clone, Default)]
@@ -19,7 +19,7 @@ pub struct NameList {
 impl NameList {
     fn add(&mut self, address: u64, length: u64, name: &str, tail: Option<&str>) {
         let bytes = name.len() + tail.map_or(0, str::len) + 4;
-        if self.entries.len() >= MOST_ENTRIES || self.text.len() + bytes > MOST_TEXT_BYTES {
+        if self.entries.len() >= MAX_ENTRIES || self.text.len() + bytes > MAX_TEXT_BYTES {
             self.left_out += 1;
             return;
         }

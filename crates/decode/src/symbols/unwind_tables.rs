@@ -12,9 +12,9 @@ use gimli::{
 };
 
 /// Instructions of one function; the largest of generated code have thousands.
-const MOST_INSTRUCTIONS: usize = 100_000;
+const MAX_INSTRUCTIONS: usize = 100_000;
 /// Bytes of one computation; linkers write eleven.
-const MOST_EXPRESSION_BYTES: usize = 512;
+const MAX_EXPRESSION_BYTES: usize = 512;
 
 /// Version, and the ways in which linkers write: the tables' address from here, a count, entries from the section's start, each
 /// in four bytes.
@@ -91,7 +91,7 @@ fn can_be_followed(
     section: &EhFrame<Bytes<'_>>,
     encoding: Encoding,
 ) -> bool {
-    for _ in 0..MOST_INSTRUCTIONS {
+    for _ in 0..MAX_INSTRUCTIONS {
         // Whoever follows them stops at an unknown one too.
         let Ok(Some(instruction)) = instructions.next() else { return true };
         let (CallFrameInstruction::DefCfaExpression { expression }
@@ -109,7 +109,7 @@ fn can_be_followed(
 
 /// Whether a computation ends: without jumps each step is done once.
 fn ends(expression: UnwindExpression<usize>, section: &EhFrame<Bytes<'_>>, encoding: Encoding) -> bool {
-    if expression.length > MOST_EXPRESSION_BYTES {
+    if expression.length > MAX_EXPRESSION_BYTES {
         return false;
     }
     let Ok(expression) = expression.get(section) else { return true };
@@ -204,7 +204,7 @@ mod tests {
         let mut long = vec![0x0f, 0x81, 0x04];
         long.resize(3 + 513, 0x96);
         assert!(!is_used(&long), "too many steps");
-        assert!(!is_used(&vec![0; MOST_INSTRUCTIONS]), "too many instructions");
+        assert!(!is_used(&vec![0; MAX_INSTRUCTIONS]), "too many instructions");
     }
 
     #[test]

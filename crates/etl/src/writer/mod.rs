@@ -21,11 +21,11 @@ use crate::{
 
 /// A record's size field has 16 bits.
 pub(crate) const MAX_RECORD_BYTES: usize = u16::MAX as usize;
-const SMALLEST_BUFFER: usize = 4 << 10;
+const MIN_BUFFER: usize = 4 << 10;
 /// The buffers of all processors together; the fullest is written early when they would take more.
 const MAX_OPEN_BYTES: usize = 24 << 20;
 /// A copy has no larger buffers than this, so that what is written early wastes little space.
-const LARGEST_COPIED_BUFFER: usize = 1 << 20;
+const MAX_COPIED_BUFFER: usize = 1 << 20;
 /// Flushed to disk.
 const STATE_FLUSHED: u32 = 3;
 
@@ -103,8 +103,7 @@ impl FileSettings {
             // The third number is 2 in compressed files; 1.5 is what the same systems write without.
             header.version[2..].copy_from_slice(&[1, 5]);
         }
-        let needed =
-            largest_buffer.max(header.buffer_size as usize).clamp(SMALLEST_BUFFER, LARGEST_COPIED_BUFFER);
+        let needed = largest_buffer.max(header.buffer_size as usize).clamp(MIN_BUFFER, MAX_COPIED_BUFFER);
         header.buffer_size = needed.next_multiple_of(1024) as u32;
         header.end_time = FileTime(0);
         header.buffers_written = 0;
@@ -211,7 +210,7 @@ impl<W: Write + Seek> Writer<W> {
     ) -> Result<Self, WriteError> {
         let FileSettings { header, logger } = settings;
         let bytes = header.buffer_size as usize;
-        if !(SMALLEST_BUFFER..=MAX_BUFFER_BYTES).contains(&bytes) || !bytes.is_multiple_of(1024) {
+        if !(MIN_BUFFER..=MAX_BUFFER_BYTES).contains(&bytes) || !bytes.is_multiple_of(1024) {
             return Err(WriteError::BadBufferSize(header.buffer_size));
         }
         let mut writer = Self {

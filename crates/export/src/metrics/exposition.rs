@@ -144,7 +144,7 @@ mod tests {
         }
         let series: usize = metrics.families().iter().map(|family| family.flat().len()).sum();
         assert!(series < 10_000, "{series}");
-        assert_eq!(metrics.left_out, 2_000 - super::super::MOST_MODELS as u64);
+        assert_eq!(metrics.left_out, 2_000 - super::super::MAX_MODELS as u64);
         let text = exposition(&metrics.families());
         assert!(text.contains("model=\"other\",provider=\"other\"} 1750"), "{text}");
     }

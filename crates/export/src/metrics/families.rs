@@ -137,7 +137,7 @@ pub(super) fn inferences(all: &BTreeMap<ModelKey, Inferences>) -> Vec<Family> {
             "s",
             Kind::Counter,
             "Time inside of ONNX Runtime's Run.",
-            points(&|sums| Value::Number(sums.run_nanos as f64 / 1e9)),
+            points(&|sums| Value::Number(sums.run_ns as f64 / 1e9)),
         ),
         Family::new(
             "inference_errors_total",

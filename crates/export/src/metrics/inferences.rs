@@ -51,7 +51,7 @@ impl Default for Window {
 #[derive(Debug, Default)]
 pub(super) struct Inferences {
     pub(super) errors: u64,
-    pub(super) run_nanos: u128,
+    pub(super) run_ns: u128,
     counts: [u64; BOUNDS_NS.len() + 1],
     nanos: u128,
     count: u64,
@@ -63,7 +63,7 @@ impl Inferences {
         self.errors += u64::from(!ok);
         self.count += 1;
         self.nanos += u128::from(latency_ns);
-        self.run_nanos += u128::from(run_ns);
+        self.run_ns += u128::from(run_ns);
         let bucket = BOUNDS_NS.partition_point(|bound| *bound < latency_ns);
         self.counts[bucket] += 1;
         self.newest.push_back((time_ns, latency_ns));
@@ -87,7 +87,7 @@ impl Inferences {
         let latencies: Vec<u64> = self.newest.iter().map(|(_, latency)| *latency).collect();
         let quantiles = percentiles(&latencies, &QUANTILES)
             .iter()
-            .filter_map(|percentile| Some((percentile.p, percentile.value_nanos? as f64 / 1e9)))
+            .filter_map(|percentile| Some((percentile.p, percentile.value_ns? as f64 / 1e9)))
             .collect();
         Summary { quantiles, sum: self.nanos as f64 / 1e9, count: self.count }
     }

@@ -31,15 +31,15 @@ pub use inferences::Window;
 use crate::wire::end_to_end_ns;
 
 /// Pairs of model and provider; each is some 30 series.
-const MOST_MODELS: usize = 250;
+const MAX_MODELS: usize = 250;
 /// Sensors of devices, each a series.
-const MOST_SENSORS: usize = 1_000;
+const MAX_SENSORS: usize = 1_000;
 /// Kinds of losses and severities, each a series.
-const MOST_KINDS: usize = 100;
+const MAX_KINDS: usize = 100;
 /// Sessions and processes that are remembered.
-const MOST_SESSIONS: usize = 10_000;
+const MAX_SESSIONS: usize = 10_000;
 /// A label that is longer is cut.
-const MOST_LABEL_CHARS: usize = 200;
+const MAX_LABEL_CHARS: usize = 200;
 const OTHER: &str = "other";
 const UNKNOWN: &str = "unknown";
 
@@ -95,7 +95,7 @@ pub struct Metrics {
 
 /// Cut, so that nobody's text makes a series of a megabyte.
 fn label(text: &Text) -> Text {
-    match text.char_indices().nth(MOST_LABEL_CHARS) {
+    match text.char_indices().nth(MAX_LABEL_CHARS) {
         Some((end, _)) => text.get(..end).unwrap_or_default().into(),
         None if text.is_empty() => UNKNOWN.into(),
         None => Arc::clone(text),
@@ -134,20 +134,19 @@ impl Metrics {
             TableId::ProcessSamples => batch.rows().for_each(|row| self.process(&row)),
             TableId::Losses => batch.rows().for_each(|row: LossRow| {
                 let left_out = &mut self.left_out;
-                *bounded(&mut self.losses, label(&row.kind), || OTHER.into(), MOST_KINDS, left_out) +=
+                *bounded(&mut self.losses, label(&row.kind), || OTHER.into(), MAX_KINDS, left_out) +=
                     row.count;
             }),
             TableId::Findings => batch.rows().for_each(|row: FindingRow| {
                 let left_out = &mut self.left_out;
-                *bounded(&mut self.findings, label(&row.severity), || OTHER.into(), MOST_KINDS, left_out) +=
-                    1;
+                *bounded(&mut self.findings, label(&row.severity), || OTHER.into(), MAX_KINDS, left_out) += 1;
             }),
             _ => {}
         }
     }
 
     fn session(&mut self, row: &SessionRow) {
-        if self.sessions.len() >= MOST_SESSIONS && !self.sessions.contains_key(&row.session_id) {
+        if self.sessions.len() >= MAX_SESSIONS && !self.sessions.contains_key(&row.session_id) {
             self.left_out += 1;
             return;
         }
@@ -169,7 +168,7 @@ impl Metrics {
     fn inference(&mut self, row: &InferenceRow) {
         let key = self.key(&row.session_id);
         let other = || (OTHER.into(), OTHER.into());
-        let sums = bounded(&mut self.inferences, key, other, MOST_MODELS, &mut self.left_out);
+        let sums = bounded(&mut self.inferences, key, other, MAX_MODELS, &mut self.left_out);
         sums.add(row.timestamp_ns, end_to_end_ns(row), row.run_ns, row.ok, self.window);
     }
 
@@ -180,7 +179,7 @@ impl Metrics {
         }
         let key = (self.key(&row.session_id).0, label(&row.execution_provider));
         let other = || (OTHER.into(), OTHER.into());
-        let sums = bounded(&mut self.operators, key, other, MOST_MODELS, &mut self.left_out);
+        let sums = bounded(&mut self.operators, key, other, MAX_MODELS, &mut self.left_out);
         sums.count += 1;
         sums.nanos += u128::from(row.duration_ns);
     }
@@ -191,7 +190,7 @@ impl Metrics {
             return;
         }
         let key = (label(&row.device), label(&row.metric));
-        if self.sensors.len() >= MOST_SENSORS && !self.sensors.contains_key(&key) {
+        if self.sensors.len() >= MAX_SENSORS && !self.sensors.contains_key(&key) {
             self.left_out += 1;
             return;
         }
@@ -204,7 +203,7 @@ impl Metrics {
             return;
         }
         let key = (row.pid, row.process_start);
-        if self.processes.len() >= MOST_SESSIONS && !self.processes.contains_key(&key) {
+        if self.processes.len() >= MAX_SESSIONS && !self.processes.contains_key(&key) {
             self.left_out += 1;
             return;
         }

@@ -25,19 +25,19 @@ impl WallClock {
         for row in source.all_rows::<WallAnchorRow>() {
             let row = row?;
             anchors.push(WallAnchor {
-                monotonic_nanos: row.timestamp_ns,
-                unix_nanos: row.unix_ns,
-                error_nanos: row.error_ns,
+                monotonic_ns: row.timestamp_ns,
+                unix_ns: row.unix_ns,
+                error_ns: row.error_ns,
             });
         }
-        anchors.sort_by_key(|anchor| anchor.monotonic_nanos);
+        anchors.sort_by_key(|anchor| anchor.monotonic_ns);
         Ok(Self { anchors })
     }
 
     pub(crate) fn unix_ns(&self, time_ns: u64) -> u64 {
-        let after = self.anchors.partition_point(|anchor| anchor.monotonic_nanos <= time_ns);
+        let after = self.anchors.partition_point(|anchor| anchor.monotonic_ns <= time_ns);
         let anchor = self.anchors.get(after.saturating_sub(1));
-        anchor.map_or(time_ns, |anchor| anchor.unix_nanos_at(time_ns))
+        anchor.map_or(time_ns, |anchor| anchor.unix_ns_at(time_ns))
     }
 }
 

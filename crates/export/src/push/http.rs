@@ -14,9 +14,9 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// From the first byte that is sent to the last that is read.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// What is read of an answer; all that matters stands at its beginning.
-const MOST_ANSWER: usize = 64 << 10;
+const MAX_ANSWER: usize = 64 << 10;
 /// What is shown of its words.
-const MOST_WORDS: usize = 300;
+const MAX_WORDS: usize = 300;
 
 /// What the far end said.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,7 +120,7 @@ pub(super) fn post(
 fn read(stream: &mut dyn Stream, deadline: Instant) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
-    while bytes.len() < MOST_ANSWER && Instant::now() < deadline {
+    while bytes.len() < MAX_ANSWER && Instant::now() < deadline {
         match stream.read(&mut buffer) {
             Ok(0) | Err(_) => break,
             Ok(count) => bytes.extend_from_slice(&buffer[..count]),
@@ -161,7 +161,7 @@ fn parse(bytes: &[u8]) -> Option<Answer> {
     let retry_after =
         header(head, "retry-after").and_then(|seconds| seconds.parse().ok()).map(Duration::from_secs);
     let words: String = body.split_whitespace().collect::<Vec<_>>().join(" ");
-    let words = words.chars().filter(|letter| !letter.is_control()).take(MOST_WORDS).collect();
+    let words = words.chars().filter(|letter| !letter.is_control()).take(MAX_WORDS).collect();
     Some(Answer { status, retry_after, words })
 }
 

@@ -12,8 +12,8 @@ use crate::protobuf::{bytes, fixed64, message, number, real, text};
 
 pub(super) const HEADERS: &[(&str, &str)] = &[("Content-Type", "application/x-protobuf")];
 /// Points of metrics, and spans, in one request.
-const MOST_POINTS: u64 = 2_000;
-const MOST_SPANS: u64 = 1_000;
+const MAX_POINTS: u64 = 2_000;
+const MAX_SPANS: u64 = 1_000;
 
 mod request {
     pub const RESOURCE: u32 = 1;
@@ -140,7 +140,7 @@ impl PendingMetrics {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.points >= MOST_POINTS
+        self.points >= MAX_POINTS
     }
 
     pub(super) fn take(&mut self, resource: &Resource) -> Option<(Vec<u8>, u64)> {
@@ -303,7 +303,7 @@ impl PendingSpans {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.count >= MOST_SPANS
+        self.count >= MAX_SPANS
     }
 
     pub(super) fn take(&mut self, resource: &Resource) -> Option<(Vec<u8>, u64)> {

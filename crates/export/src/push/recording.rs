@@ -19,7 +19,7 @@ use crate::source::RowSource;
 
 /// Bytes that may wait before some are sent, so that the queue stays small while the far end takes them.
 const SEND_ABOVE_BYTES: u64 = 1 << 20;
-const SHORTEST_WAIT: Duration = Duration::from_millis(20);
+const MIN_WAIT: Duration = Duration::from_millis(20);
 
 /// What is being pushed: errors of the queue wait until the rows are read.
 struct Pusher<'a> {
@@ -71,7 +71,7 @@ impl Pusher<'_> {
                 break;
             }
             let left = self.options.give_up_after.saturating_sub(self.sender.last_progress.elapsed());
-            std::thread::sleep(self.sender.pause().clamp(SHORTEST_WAIT, left.max(SHORTEST_WAIT)));
+            std::thread::sleep(self.sender.pause().clamp(MIN_WAIT, left.max(MIN_WAIT)));
         }
         Ok(())
     }
@@ -170,7 +170,7 @@ fn remote_write(source: &RowSource<'_>, pusher: &mut Pusher<'_>) -> Result<u64, 
 
 fn otlp(source: &RowSource<'_>, pusher: &mut Pusher<'_>) -> Result<u64, PushError> {
     let resource = Resource::new(&pusher.options.host, &source.info.fingerprint);
-    let start_unix_ns = source.info.started.unix_nanos;
+    let start_unix_ns = source.info.started.unix_ns;
     let mut pending = PendingMetrics::default();
     let mut kept = None;
     let written = each_step(source, step_ns(pusher.options), |step| {

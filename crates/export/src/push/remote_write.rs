@@ -7,7 +7,7 @@ use crate::metrics::Family;
 use crate::protobuf::{message, number, real, text};
 
 /// Values in one request, as Prometheus's own sender has them.
-const MOST_SAMPLES: u64 = 2_000;
+const MAX_SAMPLES: u64 = 2_000;
 
 mod write_request {
     pub const SERIES: u32 = 1;
@@ -51,7 +51,7 @@ impl Pending {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.samples >= MOST_SAMPLES
+        self.samples >= MAX_SAMPLES
     }
 
     /// The request, and how many values are in it; `None` if there are none.

@@ -7,7 +7,7 @@ use super::queue::{Entry, Queue, QueueError, Route};
 use super::{Destination, otlp, remote_write};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 /// What one try came to.
 #[derive(Debug, PartialEq, Eq)]
@@ -122,9 +122,9 @@ impl Sender {
     }
 
     fn later(&mut self, why: String, asked: Option<Duration>) -> Tried {
-        let pause = asked.unwrap_or(self.pause).min(LONGEST_PAUSE);
+        let pause = asked.unwrap_or(self.pause).min(MAX_PAUSE);
         self.not_before = Some(Instant::now() + pause);
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        self.pause = (self.pause * 2).min(MAX_PAUSE);
         Tried::Later(why)
     }
 }

@@ -89,12 +89,12 @@ impl PushSink {
         let made = match self.options.protocol {
             Protocol::RemoteWrite => {
                 let mut pending = Pending::default();
-                pending.add(now.unix_nanos / 1_000_000, &self.options.host, &families);
+                pending.add(now.unix_ns / 1_000_000, &self.options.host, &families);
                 pending.take().map(|request| (Route::RemoteWrite, request))
             }
             Protocol::Otlp => {
                 let mut pending = PendingMetrics::default();
-                pending.add(self.started.unix_nanos, now.unix_nanos, &families);
+                pending.add(self.started.unix_ns, now.unix_ns, &families);
                 pending.take(&self.resource).map(|request| (Route::Metrics, request))
             }
         };

@@ -52,8 +52,8 @@ impl LatencyReport {
         };
         for (p, name) in NAMES {
             let Some(percentile) = summary.percentile(p) else { continue };
-            if percentile.value_nanos.is_some() {
-                report.intervals.insert(name, [percentile.low_nanos.map(ms), percentile.high_nanos.map(ms)]);
+            if percentile.value_ns.is_some() {
+                report.intervals.insert(name, [percentile.low_ns.map(ms), percentile.high_ns.map(ms)]);
             } else {
                 report.needs_runs.insert(name, percentile.needs_runs);
             }
@@ -78,7 +78,7 @@ pub(super) fn by_name(percentiles: &[Percentile]) -> BTreeMap<&'static str, Opti
         .iter()
         .filter_map(|(p, name)| {
             let percentile = percentiles.iter().find(|percentile| (percentile.p - p).abs() < 1e-9)?;
-            Some((*name, percentile.value_nanos.map(ms)))
+            Some((*name, percentile.value_ns.map(ms)))
         })
         .collect()
 }

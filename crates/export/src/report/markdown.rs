@@ -5,7 +5,7 @@ use super::units::{duration, milliseconds};
 use super::{FindingReport, ReportModel};
 
 /// Rows of a table that are shown; the rest is in the other forms.
-const MOST_ROWS: usize = 60;
+const MAX_ROWS: usize = 60;
 
 pub fn markdown(model: &ReportModel) -> String {
     let header = &model.header;
@@ -102,10 +102,10 @@ fn show_table(table: &Table) -> String {
             .map(|column| if column.align == Align::Number { "---:" } else { "---" }.to_owned())
             .collect(),
     );
-    for row in table.rows.iter().take(MOST_ROWS) {
+    for row in table.rows.iter().take(MAX_ROWS) {
         out += &line(row.iter().map(|Cell { text, .. }| escape(text)).collect());
     }
-    let hidden = table.rows.len().saturating_sub(MOST_ROWS);
+    let hidden = table.rows.len().saturating_sub(MAX_ROWS);
     if hidden > 0 {
         out += &format!("\n{hidden} more rows are in the HTML and JSON reports.\n");
     }

@@ -31,7 +31,7 @@ use ortscope_store::Manifest;
 
 pub use checks::{Check, Limit, Outcome, checks};
 pub use csv::csv;
-pub use html::{MOST_HTML_BYTES, html};
+pub use html::{MAX_HTML_BYTES, html};
 pub use junit::junit;
 pub use latency::LatencyReport;
 pub use markdown::markdown;

@@ -187,7 +187,7 @@ pub fn utc(unix_ns: u64) -> String {
 }
 
 /// Longest text of a recording in a report.
-pub const LONGEST_TEXT: usize = 300;
+pub const MAX_TEXT: usize = 300;
 
 /// Untrusted text made harmless for every output: on one line, at most `most` characters, without control characters
 /// (terminals obey them) and without marks that reverse the direction of writing (they make a text look like another).
@@ -222,7 +222,7 @@ pub fn clean(text: &str, most: usize) -> String {
 
 /// [`clean`] with the usual length.
 pub fn cleaned(text: &str) -> String {
-    clean(text, LONGEST_TEXT)
+    clean(text, MAX_TEXT)
 }
 
 /// A text cut to a width, for columns.

@@ -32,14 +32,14 @@ use events::{At, Bucket, EventFile};
 use xplane::Space;
 
 /// TensorBoard keeps 500 histograms and 1,000 scalars of a tag; more windows would be thinned at random.
-const MOST_WINDOWS: u64 = 500;
-const SHORTEST_WINDOW_NS: u64 = 1_000_000_000;
+const MAX_WINDOWS: u64 = 500;
+const MIN_WINDOW_NS: u64 = 1_000_000_000;
 /// Buckets of a histogram, as many as TensorBoard's own writer makes.
 const BUCKETS: usize = 30;
 /// Models that get a directory of their own.
-const MOST_MODELS: usize = 100;
+const MAX_MODELS: usize = 100;
 /// Latencies of a window that its figures are made of.
-const MOST_LATENCIES: usize = 1_000_000;
+const MAX_LATENCIES: usize = 1_000_000;
 
 const P50: &str = "Median of the window, from the planned start to the end.";
 const P99: &str = "99th percentile of the window; left out where too few inferences would bear it.";
@@ -75,7 +75,7 @@ pub(crate) fn write(source: &RowSource<'_>, target: &Path, staged: &mut Staged) 
     inferences(source, &models, &mut parts, start_ns, window_ns, &mut other_models)?;
     operators(source, &models, &mut parts, start_ns, &mut other_models)?;
     if other_models > 0 {
-        source.note(format!("{other_models} rows are of more than {MOST_MODELS} models and are not in it"));
+        source.note(format!("{other_models} rows are of more than {MAX_MODELS} models and are not in it"));
     }
     if parts.is_empty() {
         // The machine was recorded, but no model.
@@ -113,14 +113,14 @@ pub(crate) fn write(source: &RowSource<'_>, target: &Path, staged: &mut Staged) 
 }
 
 fn window_ns(source: &RowSource<'_>, start_ns: u64) -> u64 {
-    let ended = source.info.ended.map(|anchor| anchor.monotonic_nanos);
+    let ended = source.info.ended.map(|anchor| anchor.monotonic_ns);
     let length = ended.unwrap_or(start_ns).saturating_sub(start_ns);
-    (length / MOST_WINDOWS).max(SHORTEST_WINDOW_NS)
+    (length / MAX_WINDOWS).max(MIN_WINDOW_NS)
 }
 
 /// TensorBoard looks for the word `tfevents`.
 fn event_file_name(source: &RowSource<'_>) -> String {
-    let seconds = source.info.started.unix_nanos / 1_000_000_000;
+    let seconds = source.info.started.unix_ns / 1_000_000_000;
     format!("events.out.tfevents.{seconds}.{}.0.0.ortscope", path_part(&source.options.host))
 }
 
@@ -135,7 +135,7 @@ fn profile_path(source: &RowSource<'_>, directory: &Path) -> PathBuf {
 
 /// The part of a model, or `None` (and counted) when there are too many.
 fn part<'p>(parts: &'p mut BTreeMap<Text, Part>, model: Text, left_out: &mut u64) -> Option<&'p mut Part> {
-    if parts.len() >= MOST_MODELS && !parts.contains_key(&model) {
+    if parts.len() >= MAX_MODELS && !parts.contains_key(&model) {
         *left_out += 1;
         return None;
     }
@@ -159,12 +159,12 @@ fn inferences(
             let number = row.timestamp_ns.saturating_sub(start_ns) / window_ns;
             let is_known = part.windows.at.contains_key(&number);
             // A time that no window has room for is an impossible one.
-            if !is_known && part.windows.at.len() as u64 > 4 * MOST_WINDOWS {
+            if !is_known && part.windows.at.len() as u64 > 4 * MAX_WINDOWS {
                 part.windows.left_out += 1;
                 continue;
             }
             let window = part.windows.at.entry(number).or_default();
-            if window.latencies.len() >= MOST_LATENCIES {
+            if window.latencies.len() >= MAX_LATENCIES {
                 part.windows.left_out += 1;
                 continue;
             }
@@ -228,7 +228,7 @@ impl Writer<'_> {
 
     /// The event file; returns the rows that are in it.
     fn events(&self, part: &Part, out: &mut (dyn Write + Send)) -> Result<u64, ExportError> {
-        let mut file = EventFile::new(out, self.source.info.started.unix_nanos)?;
+        let mut file = EventFile::new(out, self.source.info.started.unix_ns)?;
         let mut rows = self.latencies(part, &mut file)?;
         if self.is_first {
             self.about(&mut file)?;
@@ -261,7 +261,7 @@ impl Writer<'_> {
             for percentile in percentiles(&window.latencies, &[0.5, 0.99]) {
                 let (tag, about) =
                     if percentile.p < 0.9 { ("latency/p50_ms", P50) } else { ("latency/p99_ms", P99) };
-                if let Some(nanos) = percentile.value_nanos {
+                if let Some(nanos) = percentile.value_ns {
                     file.scalar(at, tag, about, nanos as f64 / 1e6)?;
                 }
             }

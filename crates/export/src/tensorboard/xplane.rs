@@ -44,7 +44,7 @@ mod event {
 const TF_OP: u64 = 1;
 const PS_PER_NS: u64 = 1_000;
 /// A plane must be in memory to be written, and its viewer becomes slow long before this.
-pub(super) const MOST_EVENTS: u64 = 2_000_000;
+pub(super) const MAX_EVENTS: u64 = 2_000_000;
 
 #[derive(Debug, Default)]
 struct Plane {
@@ -58,7 +58,7 @@ pub(super) struct Space {
     planes: BTreeMap<String, Plane>,
     ops: HashMap<(Text, Text), Text>,
     pub(super) events: u64,
-    /// Beyond [`MOST_EVENTS`], or at times that cannot be shown.
+    /// Beyond [`MAX_EVENTS`], or at times that cannot be shown.
     pub(super) left_out: u64,
 }
 
@@ -71,7 +71,7 @@ impl Space {
         };
         // The reader has signed numbers.
         if offset_ps.checked_add(duration_ps).is_none_or(|end| end > i64::MAX as u64)
-            || self.events >= MOST_EVENTS
+            || self.events >= MAX_EVENTS
         {
             self.left_out += 1;
             return;

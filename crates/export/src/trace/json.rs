@@ -149,7 +149,7 @@ pub(super) struct JsonBody {
 }
 
 /// Viewers read numbers as doubles.
-const LARGEST_EXACT: u64 = 1 << 53;
+const MAX_EXACT: u64 = 1 << 53;
 
 impl JsonBody {
     pub(super) fn new(name: &str, category: &str) -> Self {
@@ -178,7 +178,7 @@ impl JsonBody {
 
     pub(super) fn number(&mut self, key: &str, value: u64) {
         self.key(key);
-        if value <= LARGEST_EXACT {
+        if value <= MAX_EXACT {
             json(&mut self.bytes, &value);
         } else {
             json(&mut self.bytes, &value.to_string());

@@ -71,7 +71,7 @@ impl std::fmt::Debug for LiveTrace {
 
 impl LiveTrace {
     /// The page of Perfetto cannot open much more: it has 2 GiB of memory for a trace and all that it makes of it.
-    pub const MOST_BYTES: u64 = 1 << 30;
+    pub const MAX_BYTES: u64 = 1 << 30;
 
     /// Nothing that exists is replaced.
     pub fn create(path: &Path, subject: &str, most_bytes: u64) -> Result<Self, ExportError> {

@@ -35,10 +35,10 @@ impl From<&LatencySummary> for LatencyFigures {
         let mut needs_runs = Vec::new();
         let mut value = |p: f64, name: &'static str| {
             let percentile = summary.percentile(p)?;
-            if percentile.value_nanos.is_none() {
+            if percentile.value_ns.is_none() {
                 needs_runs.push((name, percentile.needs_runs));
             }
-            percentile.value_nanos.map(|nanos| nanos as f64 / 1e6)
+            percentile.value_ns.map(|nanos| nanos as f64 / 1e6)
         };
         let percentiles = Percentiles {
             p50: value(0.5, "p50"),

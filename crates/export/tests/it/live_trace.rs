@@ -42,7 +42,7 @@ fn in_turn() -> Vec<Batch> {
 fn perfetto_sees_every_row_of_a_growing_trace() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("live.pftrace");
-    let mut live = LiveTrace::create(&path, "a test", LiveTrace::MOST_BYTES).unwrap();
+    let mut live = LiveTrace::create(&path, "a test", LiveTrace::MAX_BYTES).unwrap();
     for batch in in_turn() {
         live.consume(&batch).unwrap();
     }
@@ -71,7 +71,7 @@ fn perfetto_sees_every_row_of_a_growing_trace() {
 fn a_growing_trace_opens_wherever_it_is_cut() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("live.pftrace");
-    let mut live = LiveTrace::create(&path, "a test", LiveTrace::MOST_BYTES).unwrap();
+    let mut live = LiveTrace::create(&path, "a test", LiveTrace::MAX_BYTES).unwrap();
     for batch in in_turn() {
         live.consume(&batch).unwrap();
     }
@@ -92,7 +92,7 @@ fn a_growing_trace_opens_wherever_it_is_cut() {
 fn rows_are_in_the_file_while_it_goes_on() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("live.pftrace");
-    let mut live = LiveTrace::create(&path, "a test", LiveTrace::MOST_BYTES).unwrap();
+    let mut live = LiveTrace::create(&path, "a test", LiveTrace::MAX_BYTES).unwrap();
     let session = SessionRow { session_id: "s".into(), model_name: "model".into(), ..SessionRow::default() };
     live.consume(&batch(&[session])).unwrap();
     let inference = |second: u64| InferenceRow {

@@ -15,8 +15,7 @@ use serde_json::{Map, Value, json};
 use crate::skips;
 
 pub fn info() -> ExportInfo {
-    let anchor =
-        |nanos| WallAnchor { monotonic_nanos: nanos, unix_nanos: 1_700_000_000_000_000_000, error_nanos: 50 };
+    let anchor = |nanos| WallAnchor { monotonic_ns: nanos, unix_ns: 1_700_000_000_000_000_000, error_ns: 50 };
     ExportInfo {
         id: "2026-11-15-7f3a9c2e".into(),
         name: Some("a \"name\", with <b>HTML</b>".into()),

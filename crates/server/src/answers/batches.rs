@@ -12,8 +12,8 @@ use super::{Answer, about, optional};
 use crate::app::{App, Asked};
 use crate::error::ApiError;
 
-const MOST_ROWS: usize = 1000;
-const MOST_LATENCIES: usize = 200_000;
+const MAX_ROWS: usize = 1000;
+const MAX_LATENCIES: usize = 200_000;
 
 #[derive(Default)]
 struct Group {
@@ -41,7 +41,7 @@ pub fn batches(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
             batch?.rows::<InferenceRow>().filter(|row| row.ok && !matches!(&*row.phase, "first" | "profiled"))
         {
             let key = (Text::clone(&row.session_id), row.batch_size);
-            if groups.len() >= MOST_ROWS && !groups.contains_key(&key) {
+            if groups.len() >= MAX_ROWS && !groups.contains_key(&key) {
                 continue;
             }
             let group = groups.entry(key).or_default();
@@ -58,7 +58,7 @@ pub fn batches(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
                 group.queue_count += 1;
                 group.queue_max = group.queue_max.max(depth);
             }
-            if group.latencies.len() < MOST_LATENCIES {
+            if group.latencies.len() < MAX_LATENCIES {
                 group.latencies.push(row.run_ns);
             }
         }
@@ -81,7 +81,7 @@ pub fn batches(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
         .map(|((session, batch_size), group)| {
             let figures = percentiles(&group.latencies, &[0.5, 0.99]);
             let percentile = |index: usize| {
-                optional(figures.get(index).and_then(|figure| figure.value_nanos).map(|nanos| nanos as f64 / 1e6))
+                optional(figures.get(index).and_then(|figure| figure.value_ns).map(|nanos| nanos as f64 / 1e6))
             };
             let seconds = group.end_ns.saturating_sub(group.first_ns) as f64 / 1e9;
             let rate = |count: u64| optional((seconds > 0.0 && count > 0).then(|| count as f64 / seconds));

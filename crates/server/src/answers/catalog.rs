@@ -12,8 +12,8 @@ use crate::app::{App, Asked};
 use crate::data::Source;
 use crate::error::ApiError;
 
-const MOST_TRACKS: usize = 5000;
-const MOST_PROCESSES: usize = 2000;
+const MAX_TRACKS: usize = 5000;
+const MAX_PROCESSES: usize = 2000;
 
 /// A metric: name, whose, unit, kind of chart, path in a wire record, meaning.
 type Metric = (&'static str, &'static str, Unit, &'static str, Option<&'static str>, &'static str);
@@ -163,7 +163,7 @@ fn recorded_tracks(source: &Source) -> Result<Vec<Track>, ApiError> {
     let mut devices: BTreeMap<(Text, Text), (Text, Text)> = BTreeMap::new();
     for batch in tables.scan(TableId::DeviceSamples, &Scan::all()) {
         for row in batch?.rows::<DeviceSampleRow>() {
-            if devices.len() < MOST_TRACKS {
+            if devices.len() < MAX_TRACKS {
                 devices.entry((row.device, row.metric)).or_insert((row.source, row.method));
             }
         }
@@ -174,7 +174,7 @@ fn recorded_tracks(source: &Source) -> Result<Vec<Track>, ApiError> {
     let mut names: BTreeMap<(u64, u64), Text> = BTreeMap::new();
     for batch in tables.scan(TableId::Processes, &Scan::all()) {
         for row in batch?.rows::<ProcessRow>().filter(|row| &*row.event != "exited") {
-            if names.len() < MOST_PROCESSES {
+            if names.len() < MAX_PROCESSES {
                 names.insert((row.pid, row.process_start), row.name);
             }
         }
@@ -184,7 +184,7 @@ fn recorded_tracks(source: &Source) -> Result<Vec<Track>, ApiError> {
     for batch in tables.scan(TableId::ProcessSamples, &keys) {
         for row in batch?.rows::<ProcessSampleRow>() {
             let key = (row.pid, row.process_start);
-            if processes.len() < MOST_PROCESSES || processes.contains_key(&key) {
+            if processes.len() < MAX_PROCESSES || processes.contains_key(&key) {
                 let times = processes.entry(key).or_insert((row.timestamp_ns, row.timestamp_ns));
                 times.1 = times.1.max(row.timestamp_ns);
             }
@@ -206,7 +206,7 @@ pub fn catalog(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
     let all = tracks(&source)?;
     let shown: Vec<Value> = all
         .iter()
-        .take(MOST_TRACKS)
+        .take(MAX_TRACKS)
         .map(|track| {
             json!({
                 "track": track.id,
@@ -243,7 +243,7 @@ pub fn catalog(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
     Answer::json(&json!({
         "source": source.id,
         "metrics": metrics,
-        "tracks_not_listed": all.len().saturating_sub(MOST_TRACKS),
+        "tracks_not_listed": all.len().saturating_sub(MAX_TRACKS),
         "tracks": shown,
     }))
 }

@@ -11,7 +11,7 @@ use crate::app::{App, Asked};
 use crate::data::Source;
 use crate::error::ApiError;
 
-const MOST_NODES: usize = 500;
+const MAX_NODES: usize = 500;
 const BINS: usize = 60;
 /// Facts that may differ between two runs on one machine without making their times incomparable.
 const HARMLESS: &[&str] = &["ort_version", "memory_bytes"];
@@ -227,8 +227,8 @@ fn operators(a: &ReportModel, b: &ReportModel, by_node: bool) -> (Vec<Value>, u6
         })
         .collect();
     list.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-    let beyond = list.len().saturating_sub(MOST_NODES) as u64;
-    list.truncate(MOST_NODES);
+    let beyond = list.len().saturating_sub(MAX_NODES) as u64;
+    list.truncate(MAX_NODES);
     (list.into_iter().map(|(_, value)| value).collect(), beyond)
 }
 

@@ -22,8 +22,8 @@ use crate::error::ApiError;
 /// What a session's figures cover in a live source.
 pub const WINDOW_NS: u64 = 10_000_000_000;
 /// Latencies of a session that its figures are made of, the newest.
-const MOST_LATENCIES: usize = 100_000;
-const MOST_SESSIONS: usize = 256;
+const MAX_LATENCIES: usize = 100_000;
+const MAX_SESSIONS: usize = 256;
 
 pub fn current(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
     let source = app.sources.of(&asked.params)?;
@@ -218,8 +218,8 @@ impl Gathered {
                 _ => self.latencies.push(row.run_ns),
             }
         }
-        if self.latencies.len() > MOST_LATENCIES {
-            self.latencies.drain(..MOST_LATENCIES / 2);
+        if self.latencies.len() > MAX_LATENCIES {
+            self.latencies.drain(..MAX_LATENCIES / 2);
         }
         if self.newest.as_ref().is_none_or(|newest| newest.timestamp_ns <= row.timestamp_ns) {
             self.newest = Some(row);
@@ -237,7 +237,7 @@ impl SessionFigures {
         let scan = Scan { from_ns: Some(from_ns), to_ns: Some(to_ns), ..Scan::all() };
         for batch in tables.scan(TableId::Inferences, &scan) {
             for row in batch?.rows::<InferenceRow>() {
-                if gathered.len() >= MOST_SESSIONS && !gathered.contains_key(&row.session_id) {
+                if gathered.len() >= MAX_SESSIONS && !gathered.contains_key(&row.session_id) {
                     continue;
                 }
                 gathered.entry(Text::clone(&row.session_id)).or_default().add(row);
@@ -255,7 +255,7 @@ impl SessionFigures {
     pub fn shown(&self, source: &Source, newest: &Newest) -> Vec<Value> {
         let silent = (Gathered::default(), None);
         let mut sessions: BTreeMap<&Text, &(Gathered, Option<LatencySummary>)> = self.0.iter().collect();
-        for id in newest.sessions.keys().take(MOST_SESSIONS) {
+        for id in newest.sessions.keys().take(MAX_SESSIONS) {
             sessions.entry(id).or_insert(&silent);
         }
         let each = sessions.into_iter();

@@ -12,7 +12,7 @@ use super::{Answer, about, number, optional};
 use crate::app::{App, Asked};
 use crate::error::ApiError;
 
-const MOST_SENSORS: usize = 200;
+const MAX_SENSORS: usize = 200;
 
 #[derive(Default, Clone, Copy)]
 struct Sum {
@@ -56,10 +56,10 @@ pub fn energy(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
                 power.add(watts);
             }
             let is_heat = row.metric.ends_with("temperature_celsius");
-            if is_heat && (heat.len() < MOST_SENSORS || heat.contains_key(&row.device)) {
+            if is_heat && (heat.len() < MAX_SENSORS || heat.contains_key(&row.device)) {
                 heat.entry(Text::clone(&row.device)).or_default().add(row.value);
             }
-            if (is_power || is_heat) && tracks.len() < MOST_SENSORS {
+            if (is_power || is_heat) && tracks.len() < MAX_SENSORS {
                 tracks.insert(ortscope_core::live::TrackId::device(&row.device, &row.metric).to_string(), ());
             }
         }

@@ -11,9 +11,9 @@ use super::Answer;
 use crate::app::{App, Asked};
 use crate::data::Source;
 use crate::error::ApiError;
-use crate::ws::{LEAST_HERTZ, MOST_HERTZ};
+use crate::ws::{MAX_HERTZ, MIN_HERTZ};
 
-const MOST_SESSIONS: usize = 1000;
+const MAX_SESSIONS: usize = 1000;
 
 #[derive(Debug, Clone, Serialize)]
 pub struct SessionInfo {
@@ -80,7 +80,7 @@ pub fn sessions(tables: &dyn Tables) -> Result<BTreeMap<Text, SessionRow>, ApiEr
             if let Some(before) = sessions.get(&row.session_id) {
                 row.pid = row.pid.or(before.pid);
                 row.ort_version = row.ort_version.or_else(|| before.ort_version.clone());
-            } else if sessions.len() >= MOST_SESSIONS {
+            } else if sessions.len() >= MAX_SESSIONS {
                 continue;
             }
             sessions.insert(Text::clone(&row.session_id), row);
@@ -102,14 +102,14 @@ pub fn source_info(source: &Source) -> Result<SourceInfo, ApiError> {
     };
     let started = &manifest.started;
     // Imported data may have a clock that nothing ties to the wall.
-    let is_tied = started.unix_nanos > 0 && source.origin_ns == started.monotonic_nanos;
+    let is_tied = started.unix_ns > 0 && source.origin_ns == started.monotonic_ns;
     Ok(SourceInfo {
         id: source.id.clone(),
         kind: if source.live().is_some() { "live" } else { "recording" },
         title: manifest.name.clone().unwrap_or_else(|| manifest.subject.clone()),
         subject: manifest.subject,
         origin: manifest.origin,
-        origin_unix_ms: is_tied.then_some(started.unix_nanos as f64 / 1e6),
+        origin_unix_ms: is_tied.then_some(started.unix_ns as f64 / 1e6),
         from_ms: source.ms(source.first_ns),
         to_ms: source.ms(source.last_ns),
         growing: source.growing(),
@@ -132,8 +132,8 @@ pub fn hello(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
         "sources": all_sources(app)?,
         "default_source": app.sources.default_id(),
         "has_live": app.sources.live().is_some(),
-        "rate_min_hertz": LEAST_HERTZ,
-        "rate_max_hertz": MOST_HERTZ,
+        "rate_min_hertz": MIN_HERTZ,
+        "rate_max_hertz": MAX_HERTZ,
         "secure": app.secure,
     }))
 }

@@ -13,8 +13,8 @@ use crate::app::{App, Asked};
 use crate::data::Source;
 use crate::error::ApiError;
 
-const MOST_ROWS: usize = 5000;
-const MOST_TRACKS: usize = 40;
+const MAX_ROWS: usize = 5000;
+const MAX_TRACKS: usize = 40;
 
 /// Processes that have a session.
 fn session_pids(source: &Source) -> Result<Vec<u64>, ApiError> {
@@ -34,7 +34,7 @@ pub fn memory(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
     let (mut rows, mut beyond): (Vec<Value>, u64) = (Vec::new(), 0);
     for batch in source.tables().scan(TableId::Memory, &scan) {
         for row in batch?.rows::<MemoryRow>() {
-            if rows.len() >= MOST_ROWS {
+            if rows.len() >= MAX_ROWS {
                 beyond += 1;
                 continue;
             }
@@ -60,7 +60,7 @@ pub fn memory(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
     let tracks: Vec<String> = tracks(&source)?
         .iter()
         .filter(|track| is_memory(track))
-        .take(MOST_TRACKS)
+        .take(MAX_TRACKS)
         .map(|track| track.id.to_string())
         .collect();
     let mut unavailable: BTreeMap<&str, &str> = BTreeMap::new();

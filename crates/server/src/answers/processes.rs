@@ -12,7 +12,7 @@ use crate::app::{App, Asked};
 use crate::data::{Live, Source};
 use crate::error::ApiError;
 
-const MOST_PROCESSES: usize = 20_000;
+const MAX_PROCESSES: usize = 20_000;
 /// A live value that is older says nothing about now.
 const STALE_NS: u64 = 5_000_000_000;
 
@@ -115,7 +115,7 @@ fn recorded_processes(
             if let Some(known) = seen.get_mut(&key) {
                 known.peak = known.peak.max(row.working_set_bytes);
                 known.last = row;
-            } else if seen.len() < MOST_PROCESSES {
+            } else if seen.len() < MAX_PROCESSES {
                 seen.insert(key, Seen { peak: row.working_set_bytes, first: row.clone(), last: row });
             }
         }
@@ -127,7 +127,7 @@ fn recorded_processes(
             let key = (row.pid, row.process_start);
             if &*row.event == "exited" {
                 exits.insert(key, (row.timestamp_ns, row.exit_code));
-            } else if facts.len() < MOST_PROCESSES {
+            } else if facts.len() < MAX_PROCESSES {
                 facts.insert(key, row);
             }
         }

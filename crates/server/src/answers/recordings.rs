@@ -83,9 +83,9 @@ pub fn show(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
             json!({
                 "id": manifest.id, "name": manifest.name, "tags": manifest.tags, "origin": manifest.origin,
                 "subject": manifest.subject, "command": manifest.command, "ortscope_version": manifest.ortscope_version,
-                "started_unix_ms": number(manifest.started.unix_nanos as f64 / 1e6),
+                "started_unix_ms": number(manifest.started.unix_ns as f64 / 1e6),
                 "duration_ms": manifest.end.as_ref().map(|end| {
-                    end.ended.monotonic_nanos.saturating_sub(manifest.started.monotonic_nanos) as f64 / 1e6
+                    end.ended.monotonic_ns.saturating_sub(manifest.started.monotonic_ns) as f64 / 1e6
                 }),
                 "reason": manifest.end.as_ref().map(|end| &end.reason), "rows": null, "bytes": recording.bytes_on_disk(),
                 "finished": condition.finished, "being_written": condition.being_written,

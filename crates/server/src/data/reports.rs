@@ -10,7 +10,7 @@ use super::Ranged;
 use crate::error::ApiError;
 
 /// Reports that are kept. A dashboard asks for one range at a time, in six panels.
-const MOST_REPORTS: usize = 12;
+const MAX_REPORTS: usize = 12;
 
 /// What a report is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Reports {
                     list.retain(|(other, _)| {
                         other.source != key.source || other.generation == key.generation
                     });
-                    if list.len() >= MOST_REPORTS {
+                    if list.len() >= MAX_REPORTS {
                         list.remove(0);
                     }
                     list.push((key.clone(), Made::default()));

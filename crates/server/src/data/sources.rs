@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use ortscope_core::clock::{WallAnchor, now_nanos};
+use ortscope_core::clock::{WallAnchor, now_ns};
 use ortscope_core::filter::Filter;
 use ortscope_core::live::LiveView;
 use ortscope_core::tables::Tables;
@@ -18,13 +18,13 @@ use crate::error::ApiError;
 use crate::params::{Params, shown};
 
 /// Recordings that are kept open.
-const MOST_OPEN: usize = 8;
+const MAX_OPEN: usize = 8;
 /// A recording that is being written is looked at again after this.
 const GROWS_EVERY: Duration = Duration::from_secs(2);
 /// What a live source shows without a range.
 const LIVE_RANGE_NS: u64 = 60_000_000_000;
 const RUN_DOCUMENT: &str = "run.json";
-const MOST_ID: usize = 128;
+const MAX_ID: usize = 128;
 
 /// What the live source is made of; the program gives it.
 #[derive(Debug, Clone)]
@@ -180,7 +180,7 @@ impl Source {
 
     /// Where times of a filter count from.
     pub fn filter_start_ns(&self) -> u64 {
-        Filter::start_ns(self.manifest().started.monotonic_nanos, self.tables())
+        Filter::start_ns(self.manifest().started.monotonic_ns, self.tables())
     }
 
     pub fn report(
@@ -269,8 +269,8 @@ impl Sources {
                 return Err(ApiError::not_found("this server has no live source")
                     .hint("start `ortscope serve` without a recording, or choose one as 'source'"));
             };
-            let now = now_nanos();
-            let started = live.started.monotonic_nanos;
+            let now = now_ns();
+            let started = live.started.monotonic_ns;
             return Ok(Source {
                 id: "live".into(),
                 inner: Inner::Live { live: live.clone(), rows: Arc::new(live.recent.snapshot()) },
@@ -282,7 +282,7 @@ impl Sources {
             });
         }
         let (recording, generation) = self.recording(id)?;
-        let started = recording.manifest().started.monotonic_nanos;
+        let started = recording.manifest().started.monotonic_ns;
         let (first, last) = recording.time_range_ns().unwrap_or((started, started));
         // Imported data has a time of its own; a filter counts from there as well.
         let origin_ns = Filter::start_ns(started, &*recording);
@@ -299,7 +299,7 @@ impl Sources {
     /// The recording of this id. Only ids: a path in a request names nothing.
     fn recording(&self, id: &str) -> Result<(Arc<Recording>, u64), ApiError> {
         let is_id = !id.is_empty()
-            && id.len() <= MOST_ID
+            && id.len() <= MAX_ID
             && !id.starts_with('.')
             && id.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter));
         let unknown = || {
@@ -329,7 +329,7 @@ impl Sources {
             return Err(unknown());
         }
         let recording = Arc::new(Recording::open(&path)?);
-        if open.len() >= MOST_OPEN {
+        if open.len() >= MAX_OPEN {
             open.remove(0);
         }
         let since = Instant::now();

@@ -22,7 +22,7 @@ use crate::security::Identity;
 use crate::ws;
 
 /// Largest body of a request.
-const MOST_BODY: usize = 1 << 20;
+const MAX_BODY: usize = 1 << 20;
 /// A body must have arrived by then.
 const BODY_WITHIN: Duration = Duration::from_secs(30);
 /// What scripts of our own page send, and forms of other pages cannot.
@@ -97,7 +97,7 @@ async fn read_body(route: &Route, parts: &Parts, body: Body) -> Result<Value, Ap
         return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_json", sentence));
     }
     let bad = |sentence: String| ApiError::new(StatusCode::BAD_REQUEST, "bad_body", sentence);
-    let bytes = match timeout(BODY_WITHIN, to_bytes(body, MOST_BODY)).await {
+    let bytes = match timeout(BODY_WITHIN, to_bytes(body, MAX_BODY)).await {
         Err(_) => {
             let sentence = format!("the body did not arrive within {} s", BODY_WITHIN.as_secs());
             return Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "too_slow", sentence));
@@ -110,7 +110,7 @@ async fn read_body(route: &Route, parts: &Parts, body: Body) -> Result<Value, Ap
                 ApiError::new(
                     StatusCode::PAYLOAD_TOO_LARGE,
                     "too_large",
-                    format!("the body is larger than {MOST_BODY} bytes"),
+                    format!("the body is larger than {MAX_BODY} bytes"),
                 )
             } else {
                 bad("the body could not be read".to_owned())
@@ -190,7 +190,7 @@ async fn upgrade(
             }
             let app = Arc::clone(app);
             let who = identity.clone();
-            let upgrade = upgrade.max_message_size(ws::MOST_FRAME).max_frame_size(ws::MOST_FRAME);
+            let upgrade = upgrade.max_message_size(ws::MAX_FRAME).max_frame_size(ws::MAX_FRAME);
             (upgrade.on_upgrade(move |socket| ws::serve(app, socket, who, ip)), identity)
         }
     }

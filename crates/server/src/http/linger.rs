@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
-const MOST_BYTES: usize = 8 << 20;
+const MAX_BYTES: usize = 8 << 20;
 const AT_MOST: Duration = Duration::from_secs(2);
 
 /// A stream together with its place among the connections, which is free again when all of it is over.
@@ -58,7 +58,7 @@ async fn read_the_rest(mut stream: TcpStream) {
     if stream.shutdown().await.is_err() {
         return;
     }
-    let (mut buffer, mut left) = ([0; 8 << 10], MOST_BYTES);
+    let (mut buffer, mut left) = ([0; 8 << 10], MAX_BYTES);
     while let Ok(read) = stream.read(&mut buffer).await {
         left = left.saturating_sub(read);
         if read == 0 || left == 0 {

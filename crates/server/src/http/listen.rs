@@ -23,10 +23,10 @@ use crate::app::App;
 use crate::security::audit::Event;
 
 /// Connections at the same time; more are closed at once.
-const MOST_CONNECTIONS: usize = 1024;
+const MAX_CONNECTIONS: usize = 1024;
 /// Headers of one request.
-const MOST_HEADER_BYTES: usize = 64 << 10;
-const MOST_HEADERS: usize = 128;
+const MAX_HEADER_BYTES: usize = 64 << 10;
+const MAX_HEADERS: usize = 128;
 /// Headers must have arrived by then, and a TLS connection must stand.
 const HEADERS_WITHIN: Duration = Duration::from_secs(30);
 const TLS_WITHIN: Duration = Duration::from_secs(10);
@@ -60,7 +60,7 @@ impl std::fmt::Debug for Connections {
 }
 
 pub fn room() -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(MOST_CONNECTIONS))
+    Arc::new(Semaphore::new(MAX_CONNECTIONS))
 }
 
 impl Connections {
@@ -136,8 +136,8 @@ impl Connections {
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEADERS_WITHIN)
-            .max_buf_size(MOST_HEADER_BYTES)
-            .max_headers(MOST_HEADERS)
+            .max_buf_size(MAX_HEADER_BYTES)
+            .max_headers(MAX_HEADERS)
             .serve_connection(TokioIo::new(stream), service)
             .with_upgrades();
         tokio::pin!(connection);

@@ -16,13 +16,13 @@ use crate::answers::Answer;
 use crate::error::ApiError;
 
 /// Shorter texts get longer, or not much shorter.
-const LEAST_COMPRESSED: usize = 1400;
+const MIN_COMPRESSED: usize = 1400;
 pub const JSON: &str = "application/json; charset=utf-8";
 
 /// Compresses where that is worth it. Takes processor time: for blocking threads.
 pub fn compressed(answer: Answer, accepts_gzip: bool) -> Answer {
     match answer {
-        Answer::Json(bytes) if accepts_gzip && bytes.len() >= LEAST_COMPRESSED => match gzip(&bytes) {
+        Answer::Json(bytes) if accepts_gzip && bytes.len() >= MIN_COMPRESSED => match gzip(&bytes) {
             Some(packed) => Answer::Packed { bytes: packed, content_type: JSON },
             None => Answer::Json(bytes),
         },

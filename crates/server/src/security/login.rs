@@ -16,12 +16,12 @@ const LINK_LASTS: Duration = Duration::from_secs(300);
 const COOKIE_LASTS: Duration = Duration::from_secs(12 * 3600);
 pub const TICKET_LASTS: Duration = Duration::from_secs(30);
 /// Kept of each kind; the oldest goes.
-const MOST_GRANTS: usize = 1000;
+const MAX_GRANTS: usize = 1000;
 /// Attempts of one address in a minute.
 const FREE_ATTEMPTS: u32 = 5;
 const MINUTE: Duration = Duration::from_secs(60);
-const LONGEST_WAIT: Duration = Duration::from_secs(3600);
-const MOST_ADDRESSES: usize = 10_000;
+const MAX_WAIT: Duration = Duration::from_secs(3600);
+const MAX_ADDRESSES: usize = 10_000;
 
 #[derive(Debug, Clone)]
 struct Grant {
@@ -39,7 +39,7 @@ impl Grants {
         let secret = new_secret()?;
         let now = Instant::now();
         self.0.retain(|grant| grant.until > now);
-        if self.0.len() >= MOST_GRANTS {
+        if self.0.len() >= MAX_GRANTS {
             self.0.remove(0);
         }
         self.0.push(Grant { hash: sha256(secret.as_bytes()), identity, until: now + lasts });
@@ -133,7 +133,7 @@ impl Logins {
     pub fn failed(&self, address: IpAddr) {
         let now = Instant::now();
         let mut inside = self.inside();
-        if inside.attempts.len() >= MOST_ADDRESSES && !inside.attempts.contains_key(&address) {
+        if inside.attempts.len() >= MAX_ADDRESSES && !inside.attempts.contains_key(&address) {
             inside.attempts.retain(|_, attempts| attempts.wait_until > now);
         }
         let attempts =
@@ -144,7 +144,7 @@ impl Logins {
         attempts.failed = attempts.failed.saturating_add(1);
         if attempts.failed >= FREE_ATTEMPTS {
             let doublings = (attempts.failed - FREE_ATTEMPTS).min(12);
-            attempts.wait_until = now + (MINUTE * 2_u32.pow(doublings)).min(LONGEST_WAIT);
+            attempts.wait_until = now + (MINUTE * 2_u32.pow(doublings)).min(MAX_WAIT);
         }
     }
 

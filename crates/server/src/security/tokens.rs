@@ -16,8 +16,8 @@ const FILE: &str = "tokens.json";
 /// How often a server looks whether the file has changed.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// More are refused: a list that long is a mistake.
-const MOST_TOKENS: usize = 1000;
-const MOST_NAME: usize = 60;
+const MAX_TOKENS: usize = 1000;
+const MAX_NAME: usize = 60;
 /// In front of every token, so that scanners of repositories can find one that slipped.
 pub const PREFIX: &str = "ortscope_";
 
@@ -71,12 +71,12 @@ impl TokenFile {
         role: Role,
         expires_unix_ms: Option<u64>,
     ) -> Result<(Token, String), ServerError> {
-        if name.trim().is_empty() || name.chars().count() > MOST_NAME || name.chars().any(char::is_control) {
-            return Err(ServerError::Unsafe(format!("a token needs a name of 1 to {MOST_NAME} characters")));
+        if name.trim().is_empty() || name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
+            return Err(ServerError::Unsafe(format!("a token needs a name of 1 to {MAX_NAME} characters")));
         }
         let mut tokens = self.list()?;
-        if tokens.len() >= MOST_TOKENS {
-            return Err(ServerError::Unsafe(format!("there are {MOST_TOKENS} tokens already; revoke some")));
+        if tokens.len() >= MAX_TOKENS {
+            return Err(ServerError::Unsafe(format!("there are {MAX_TOKENS} tokens already; revoke some")));
         }
         if tokens.iter().any(|token| token.name == name) {
             return Err(ServerError::Unsafe(format!("there is a token '{name}' already; revoke it first")));

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use ortscope_core::schema::{InferenceRow, TableId};
 use ortscope_core::tables::Scan;
 use ortscope_export::wire::end_to_end_ns;
@@ -21,8 +21,8 @@ use crate::error::ApiError;
 
 const NAMES: [&str; 6] = ["system", "sessions", "devices", "processes", "events", "losses"];
 /// Inferences of a frame.
-const MOST_EVENTS: usize = 500;
-const MOST_PROCESSES: usize = 50;
+const MAX_EVENTS: usize = 500;
+const MAX_PROCESSES: usize = 50;
 /// Percentiles over ten seconds need not be made anew more often.
 const SESSIONS_EVERY: Duration = Duration::from_millis(80);
 
@@ -80,7 +80,7 @@ impl Encoder {
         let (at_ns, newest_ns) = match source.live() {
             Some(live) => {
                 self.gather_sessions(&source)?;
-                let now = now_nanos();
+                let now = now_ns();
                 let newest_ns = live.recent.newest(|newest| {
                     if let Some((_, figures)) =
                         self.sessions.as_ref().filter(|_| self.key.topics.has("sessions"))
@@ -91,7 +91,7 @@ impl Encoder {
                     newest.newest_ns
                 });
                 if self.key.topics.has("processes") {
-                    let (list, _) = live_processes(live, now, MOST_PROCESSES);
+                    let (list, _) = live_processes(live, now, MAX_PROCESSES);
                     fields.push(("processes", text(&Value::from(list))));
                 }
                 self.events(&source, now, &mut fields)?;
@@ -189,7 +189,7 @@ impl Encoder {
         rows.sort_by_key(|row| row.timestamp_ns);
         // An inference is told when it has ended: its start may lie before what was sent. It is not sent twice.
         self.events_to_ns = Some(rows.last().map_or(from_ns, |row| row.timestamp_ns + 1));
-        let not_sent = rows.len().saturating_sub(MOST_EVENTS);
+        let not_sent = rows.len().saturating_sub(MAX_EVENTS);
         let rows = &rows[not_sent..];
         let mut columns = Map::new();
         let ms = |nanos: u64| number(nanos as f64 / 1e6);

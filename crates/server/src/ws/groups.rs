@@ -16,12 +16,12 @@ use crate::app::App;
 use crate::error::ApiError;
 
 /// WebSockets of one token, and of all together.
-const MOST_OF_ONE: usize = 64;
-const MOST_TOGETHER: usize = 512;
+const MAX_OF_ONE: usize = 64;
+const MAX_TOGETHER: usize = 512;
 /// Groups at the same time.
-const MOST_GROUPS: usize = 64;
+const MAX_GROUPS: usize = 64;
 /// The longest that a frame waits for samples.
-const MOST_PATIENCE: Duration = Duration::from_secs(2);
+const MAX_PATIENCE: Duration = Duration::from_secs(2);
 /// Samples of one moment come in several batches, on several threads; all are there after this.
 const SETTLES_WITHIN: Duration = Duration::from_millis(1);
 const LIVE: &str = "live";
@@ -79,7 +79,7 @@ impl Groups {
         let inside = self.inside();
         let of_one = inside.of_identity.get(identity).copied().unwrap_or(0);
         let together: usize = inside.of_identity.values().sum();
-        if of_one >= MOST_OF_ONE || together >= MOST_TOGETHER {
+        if of_one >= MAX_OF_ONE || together >= MAX_TOGETHER {
             let sentence =
                 format!("there are {of_one} WebSockets of '{identity}' and {together} in all already");
             return Err(
@@ -107,7 +107,7 @@ impl Groups {
             return receiver;
         }
         let (sender, receiver) = watch::channel(Frame::default());
-        if inside.groups.len() < MOST_GROUPS {
+        if inside.groups.len() < MAX_GROUPS {
             inside.groups.insert(key.clone(), sender.clone());
         }
         drop(inside);
@@ -153,7 +153,7 @@ impl Rhythm {
             arrivals.mark_unchanged();
             // A little more than a period: samples of the same rate come once in each, sometimes late. A source that
             // rests must not stop frames: they say that it rests.
-            let patience = (self.period * 5 / 4).min(MOST_PATIENCE);
+            let patience = (self.period * 5 / 4).min(MAX_PATIENCE);
             if timeout(patience, arrivals.changed()).await.is_ok() {
                 // Samples that come just when a frame is due would now be in time and now be missed.
                 if self.due.elapsed() < self.period / 32 {

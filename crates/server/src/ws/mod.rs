@@ -26,10 +26,10 @@ use crate::security::audit::Event;
 use crate::security::tokens::Shown;
 use crate::security::{Identity, Role};
 
-pub const LEAST_HERTZ: f64 = 0.2;
-pub const MOST_HERTZ: f64 = 60.0;
+pub const MIN_HERTZ: f64 = 0.2;
+pub const MAX_HERTZ: f64 = 60.0;
 /// Largest frame of a client.
-pub const MOST_FRAME: usize = 16 << 10;
+pub const MAX_FRAME: usize = 16 << 10;
 /// The first frame must come by then.
 const FIRST_WITHIN: Duration = Duration::from_secs(10);
 /// A client that takes nothing for so long is closed.
@@ -39,7 +39,7 @@ const PING_EVERY: Duration = Duration::from_secs(20);
 /// A token that was revoked or has expired ends its WebSockets; those that get nothing notice at the next ping.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// Frames of one client in a second; more are a mistake or an attack.
-const MOST_PER_SECOND: u32 = 50;
+const MAX_PER_SECOND: u32 = 50;
 
 /// What a client sends.
 #[derive(Debug, Deserialize)]
@@ -143,8 +143,8 @@ fn understood(text: &str) -> Result<Sent, ApiError> {
 
 /// What a subscription asks for, if it may ask for that.
 fn topics_of(topics: &[String], rate_hertz: f64) -> Result<frames::Topics, ApiError> {
-    if !(LEAST_HERTZ..=MOST_HERTZ).contains(&rate_hertz) {
-        return Err(bad(format!("rate_hertz must lie between {LEAST_HERTZ} and {MOST_HERTZ}")));
+    if !(MIN_HERTZ..=MAX_HERTZ).contains(&rate_hertz) {
+        return Err(bad(format!("rate_hertz must lie between {MIN_HERTZ} and {MAX_HERTZ}")));
     }
     frames::Topics::of(topics).map_err(bad)
 }
@@ -185,8 +185,8 @@ fn follow(
     let set = topics_of(topics, rate_hertz)?;
     let source = app.sources.get(source.unwrap_or(app.sources.default_id()))?;
     let manifest = source.manifest();
-    let origin = (manifest.started.unix_nanos > 0 && source.origin_ns == manifest.started.monotonic_nanos)
-        .then_some(manifest.started.unix_nanos as f64 / 1e6);
+    let origin = (manifest.started.unix_ns > 0 && source.origin_ns == manifest.started.monotonic_ns)
+        .then_some(manifest.started.unix_ns as f64 / 1e6);
     let hello = json!({
         "type": "hello", "source": source.id, "topics": set.names(), "rate_hertz": rate_hertz, "origin_unix_ms": origin,
     });
@@ -256,8 +256,8 @@ async fn stream(
                         (second, in_second) = (Instant::now(), 0);
                     }
                     in_second += 1;
-                    if in_second > MOST_PER_SECOND {
-                        let sentence = format!("more than {MOST_PER_SECOND} frames in a second");
+                    if in_second > MAX_PER_SECOND {
+                        let sentence = format!("more than {MAX_PER_SECOND} frames in a second");
                         return Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, "too_many_frames", sentence));
                     }
                     waiting = Some(frame);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ortscope_core::batch::Batch;
-use ortscope_core::clock::{WallAnchor, now_nanos};
+use ortscope_core::clock::{WallAnchor, now_ns};
 use ortscope_core::live::{Limits, LiveMemory};
 use ortscope_core::pipeline::Sink as _;
 use ortscope_core::schema::{
@@ -222,7 +222,7 @@ fn make_recording(store: &Path, damage: bool) -> String {
     let writer = store
         .begin(NewRecording { origin: "run".into(), subject: "tiny.onnx".into(), ..NewRecording::default() })
         .expect("a recording");
-    let origin = writer.started().monotonic_nanos;
+    let origin = writer.started().monotonic_ns;
     rows(origin).iter().for_each(|batch| writer.append(batch).expect("kept"));
     let finished = writer.finish("for a test").expect("closed");
     if damage {
@@ -251,8 +251,8 @@ impl World {
         let (memory, recent) = (LiveMemory::new(Limits::default()), RecentRows::default());
         let mut started = WallAnchor::now();
         // Before everything that is fed.
-        started.monotonic_nanos = started.monotonic_nanos.saturating_sub(5_000_000_000);
-        started.unix_nanos = started.unix_nanos.saturating_sub(5_000_000_000);
+        started.monotonic_ns = started.monotonic_ns.saturating_sub(5_000_000_000);
+        started.unix_ns = started.unix_ns.saturating_sub(5_000_000_000);
         let live = Live {
             view: memory.view(),
             recent: recent.handle(),
@@ -298,7 +298,7 @@ impl World {
 
     /// Rows of the last two seconds reach the live view.
     pub fn feed(&mut self) {
-        let batches = rows(now_nanos() - 2_300_000_000);
+        let batches = rows(now_ns() - 2_300_000_000);
         for batch in &batches {
             self.sinks.0.consume(batch).expect("kept");
             self.sinks.1.consume(batch).expect("kept");

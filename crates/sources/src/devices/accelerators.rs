@@ -11,7 +11,7 @@ use super::presence::Presence;
 use super::{AmdLibrary, Back, Found, Missing, Reader, Reading, amd_smi, amdxdna};
 
 /// The driver's advice for the NPU: asked more often, jobs are slowed down.
-const NPU_PERIOD_NANOS: u64 = 1_000_000_000;
+const NPU_PERIOD_NS: u64 = 1_000_000_000;
 
 /// A file and what its number means.
 #[derive(Debug)]
@@ -260,7 +260,7 @@ impl Reader for Npu {
         back.append(&mut self.back);
     }
 
-    fn period_nanos(&self) -> u64 {
-        NPU_PERIOD_NANOS
+    fn period_ns(&self) -> u64 {
+        NPU_PERIOD_NS
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 
 use super::asked::{self, Asked, NotStarted, Thread};
 use super::clients::Names;
@@ -13,9 +13,9 @@ use super::presence::Presence;
 use super::{Back, Found, Missing, Reader, Reading};
 
 /// Caps and processes change slowly, and asking for them reads many files. What does not answer is asked again as often.
-const SLOW_NANOS: u64 = 1_000_000_000;
+const SLOW_NS: u64 = 1_000_000_000;
 /// Processes of a card that are told.
-const MOST_PROCESSES: usize = 64;
+const MAX_PROCESSES: usize = 64;
 /// Caps outside of this are no caps in microwatts: the library speaks another version of its language.
 const BELIEVED_MICROWATTS: std::ops::RangeInclusive<u64> = 1_000_000..=10_000_000_000;
 
@@ -200,8 +200,8 @@ fn serve(
     }
     let mut slow_ns = None;
     while asked.recv().is_ok() {
-        let mut round = Round { at_ns: now_nanos(), ..Round::default() };
-        let is_slow = slow_ns.is_none_or(|last_ns: u64| round.at_ns.saturating_sub(last_ns) >= SLOW_NANOS);
+        let mut round = Round { at_ns: now_ns(), ..Round::default() };
+        let is_slow = slow_ns.is_none_or(|last_ns: u64| round.at_ns.saturating_sub(last_ns) >= SLOW_NS);
         slow_ns = if is_slow { Some(round.at_ns) } else { slow_ns };
         for card in &mut cards {
             let place = devices.iter().position(|device| *device == card.device).unwrap_or(usize::MAX);
@@ -223,7 +223,7 @@ impl Card {
             answers: Presence::default(),
             told: Default::default(),
         };
-        let (mut untold, mut first) = (Vec::new(), Round { at_ns: now_nanos(), ..Round::default() });
+        let (mut untold, mut first) = (Vec::new(), Round { at_ns: now_ns(), ..Round::default() });
         for figure in [ENERGY, CAP, PROCESSES] {
             if let Err(why) = card.ask(smi, 0, figure, &mut first) {
                 let why =
@@ -298,7 +298,7 @@ impl Card {
                 tell(None, "power_limit_watts", cap as f64 / 1e6);
             }
             _ => {
-                for process in smi.processes(self.index)?.into_iter().take(MOST_PROCESSES) {
+                for process in smi.processes(self.index)?.into_iter().take(MAX_PROCESSES) {
                     let pid = Some(process.pid);
                     if let Some(bytes) = process.memory_bytes {
                         tell(pid, "compute_memory_bytes", bytes as f64);

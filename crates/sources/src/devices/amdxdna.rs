@@ -12,9 +12,9 @@ use super::{Found, Missing, Reader, Reading};
 
 const SOURCE: &str = "amdxdna";
 /// Power and eight columns, with room for more.
-const MOST_SENSORS: usize = 32;
+const MAX_SENSORS: usize = 32;
 /// The driver allows fewer.
-const MOST_CONTEXTS: usize = 256;
+const MAX_CONTEXTS: usize = 256;
 
 /// Asks the driver one question; the answer is so long.
 pub(crate) type Ask = Box<dyn FnMut(u32, &mut [u8]) -> io::Result<usize> + Send>;
@@ -41,7 +41,7 @@ pub(super) fn find(file: &Path, device: String, found: &mut Found) {
 
 impl Npu {
     fn new(device: String, ask: Ask) -> Self {
-        let room = vec![0; (MOST_SENSORS * SENSOR_BYTES).max(MOST_CONTEXTS * CONTEXT_BYTES)];
+        let room = vec![0; (MAX_SENSORS * SENSOR_BYTES).max(MAX_CONTEXTS * CONTEXT_BYTES)];
         Self { device, ask, room, has_sensors: true, told: false }
     }
 }
@@ -54,7 +54,7 @@ impl Reader for Npu {
     fn read(&mut self, at_ns: u64, out: &mut dyn FnMut(Reading<'_>), lost: &mut Vec<Missing>) {
         let mut tell =
             |device: &str, metric, value| out(Reading { at_ns, device, metric, value, source: SOURCE });
-        let answer = (self.ask)(QUERY_SENSORS, &mut self.room[..MOST_SENSORS * SENSOR_BYTES]);
+        let answer = (self.ask)(QUERY_SENSORS, &mut self.room[..MAX_SENSORS * SENSOR_BYTES]);
         match answer {
             Ok(length) if self.has_sensors => {
                 let (mut columns, mut busy) = (0_u32, 0.0);
@@ -86,7 +86,7 @@ impl Reader for Npu {
                 }
             }
         }
-        if let Ok(length) = (self.ask)(QUERY_CONTEXTS, &mut self.room[..MOST_CONTEXTS * CONTEXT_BYTES]) {
+        if let Ok(length) = (self.ask)(QUERY_CONTEXTS, &mut self.room[..MAX_CONTEXTS * CONTEXT_BYTES]) {
             let mut processes: BTreeMap<i64, (u64, u64)> = BTreeMap::new();
             for context in contexts(self.room.get(..length).unwrap_or_default()) {
                 let sums = processes.entry(context.pid).or_default();
@@ -101,7 +101,7 @@ impl Reader for Npu {
         }
     }
 
-    fn period_nanos(&self) -> u64 {
+    fn period_ns(&self) -> u64 {
         500_000_000
     }
 }

@@ -13,7 +13,7 @@ use super::{Back, Missing};
 /// A library starts within this, or it is left alone.
 pub(super) const STARTS_WITHIN: Duration = Duration::from_secs(3);
 /// An answer that takes longer is a call that hangs.
-const ANSWERS_WITHIN_NANOS: u64 = 2_000_000_000;
+const ANSWERS_WITHIN_NS: u64 = 2_000_000_000;
 
 /// What the thread has: where it says how it started, the questions, and where the answers go.
 pub(super) struct Thread<S, R> {
@@ -92,7 +92,7 @@ impl<R> Asked<R> {
         }
         if let Some(asked_ns) = self.asked_ns {
             let silence_ns = at_ns.saturating_sub(asked_ns);
-            if silence_ns >= ANSWERS_WITHIN_NANOS {
+            if silence_ns >= ANSWERS_WITHIN_NS {
                 let seconds = silence_ns as f64 / 1e9;
                 let why = || silent(format!("{} has not answered for {seconds:.1} s", self.whose));
                 self.speaks.lose(at_ns, why, lost);

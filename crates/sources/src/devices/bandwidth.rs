@@ -6,7 +6,7 @@ use super::files::{entries, name_of, number};
 use super::{Found, Missing, Reader, Reading};
 
 const SOURCE: &str = "resctrl";
-const PERIOD_NANOS: u64 = 500_000_000;
+const PERIOD_NS: u64 = 500_000_000;
 
 /// One last cache and what goes through it.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ impl Reader for Resctrl {
         }
     }
 
-    fn period_nanos(&self) -> u64 {
-        PERIOD_NANOS
+    fn period_ns(&self) -> u64 {
+        PERIOD_NS
     }
 }

@@ -7,7 +7,7 @@ use super::presence::Presence;
 use super::{Back, Found, Missing, Reader, Reading};
 
 /// A number that stays the same is told again after this: later it would be a time that nobody measured.
-const SAME_AGAIN_NANOS: u64 = 10_000_000_000;
+const SAME_AGAIN_NS: u64 = 10_000_000_000;
 /// Why there is no power of a battery that is charged.
 pub(super) const MAINS: &str = "the mains feed this machine";
 /// Why there is none of one that gives, and does not say how much.
@@ -46,7 +46,7 @@ impl Given {
         self.feeds.find(at_ns, &mut self.back);
         let is_told = self
             .told
-            .is_some_and(|(told_ns, told)| told == value && at_ns.saturating_sub(told_ns) < SAME_AGAIN_NANOS);
+            .is_some_and(|(told_ns, told)| told == value && at_ns.saturating_sub(told_ns) < SAME_AGAIN_NS);
         if !is_told {
             self.told = Some((at_ns, value));
             out(Reading { at_ns, device: "system", metric: "power_watts", value, source: "battery" });
@@ -103,7 +103,7 @@ impl Reader for Battery {
         self.given.came_back(back);
     }
 
-    fn period_nanos(&self) -> u64 {
+    fn period_ns(&self) -> u64 {
         1_000_000_000
     }
 }

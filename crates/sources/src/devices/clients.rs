@@ -8,15 +8,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use ortscope_decode::drm_fdinfo::{self, DrmClient, EngineTime};
 
 use super::files::{entries, name_of};
 use super::{Found, Missing, Reader, Reading};
 
-const PERIOD_NANOS: u64 = 500_000_000;
+const PERIOD_NS: u64 = 500_000_000;
 /// Descriptors that are followed; a busy desktop has some dozen.
-const MOST_CLIENTS: usize = 1024;
+const MAX_CLIENTS: usize = 1024;
 const SOURCE: &str = "fdinfo";
 
 /// Names of devices by their address on the bus, or by their driver where they are on none.
@@ -80,7 +80,7 @@ impl Clients {
                 let Ok(target) = fs_err::read_link(descriptor.path()) else { continue };
                 let target = target.to_string_lossy();
                 let is_device = target.starts_with("/dev/dri/") || target.starts_with("/dev/accel/");
-                if is_device && self.known.len() < MOST_CLIENTS {
+                if is_device && self.known.len() < MAX_CLIENTS {
                     self.known.push((pid, process.join("fdinfo").join(descriptor.file_name())));
                 }
             }
@@ -148,10 +148,10 @@ impl Reader for Clients {
 
     fn read(&mut self, at_ns: u64, out: &mut dyn FnMut(Reading<'_>), lost: &mut Vec<Missing>) {
         if at_ns >= self.search_due_ns {
-            let begin_ns = now_nanos();
+            let begin_ns = now_ns();
             self.search();
-            let cost_ns = now_nanos().saturating_sub(begin_ns);
-            self.search_due_ns = at_ns + (cost_ns * 100).max(PERIOD_NANOS);
+            let cost_ns = now_ns().saturating_sub(begin_ns);
+            self.search_due_ns = at_ns + (cost_ns * 100).max(PERIOD_NS);
             if self.is_partial && !std::mem::replace(&mut self.told_partial, true) {
                 lost.push(Missing {
                     what: "gpu_processes",
@@ -227,7 +227,7 @@ impl Reader for Clients {
         }
     }
 
-    fn period_nanos(&self) -> u64 {
-        PERIOD_NANOS
+    fn period_ns(&self) -> u64 {
+        PERIOD_NS
     }
 }

@@ -7,7 +7,7 @@ use super::files::{entries, name_of, number, signed, text};
 use super::{Back, Found, Missing, Reader, Reading};
 
 /// The kernel finds out a frequency when it is asked: not more often than the clock is of use.
-const FREQUENCY_NANOS: u64 = 1_000_000_000;
+const FREQUENCY_NS: u64 = 1_000_000_000;
 
 #[derive(Debug)]
 struct Clocks(Vec<(String, PathBuf)>);
@@ -52,8 +52,8 @@ impl Reader for Clocks {
         }
     }
 
-    fn period_nanos(&self) -> u64 {
-        FREQUENCY_NANOS
+    fn period_ns(&self) -> u64 {
+        FREQUENCY_NS
     }
 }
 
@@ -125,7 +125,7 @@ impl Reader for Batteries {
         self.given.came_back(back);
     }
 
-    fn period_nanos(&self) -> u64 {
+    fn period_ns(&self) -> u64 {
         1_000_000_000
     }
 }

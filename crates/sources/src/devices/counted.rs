@@ -3,13 +3,13 @@
 
 use ortscope_decode::energy_counter::{EnergyCounter, Step};
 
-use super::plausible::MOST_WATTS;
+use super::plausible::MAX_WATTS;
 use super::presence::Presence;
 use super::{Back, Missing};
 
 /// A counter that stands still for so long does not count: it is shown by a virtual machine that has none, or its device
 /// sleeps.
-const STILL_NANOS: u64 = 2_000_000_000;
+const STILL_NS: u64 = 2_000_000_000;
 
 /// Drivers renew what they show so often, or more: a reading right after another may show as much.
 const RENEWED_SECONDS: f64 = 0.1;
@@ -79,7 +79,7 @@ impl CountedEnergy {
         let seconds = since_ns.map(|since_ns| (at_ns - since_ns) as f64 / 1e9);
         // Nobody knows what was used while a counter jumped.
         let most = seconds.map_or(u64::MAX, |seconds| {
-            (MOST_WATTS * (seconds + RENEWED_SECONDS) / self.joules_per_count) as u64
+            (MAX_WATTS * (seconds + RENEWED_SECONDS) / self.joules_per_count) as u64
         });
         match self.counter.advance_within(reading, most) {
             Step::First => self.moved_ns = at_ns,
@@ -93,7 +93,7 @@ impl CountedEnergy {
                     watts: seconds.map(|seconds| joules(counts) / seconds),
                 });
             }
-            Step::Still if at_ns.saturating_sub(self.moved_ns) >= STILL_NANOS => {
+            Step::Still if at_ns.saturating_sub(self.moved_ns) >= STILL_NS => {
                 let hint = match self.of {
                     Of::Machine => {
                         "a virtual machine shows it without having it; measure on the machine itself"

@@ -4,11 +4,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Entries of a directory that are looked at; a large machine has some hundred sensors.
-const MOST_ENTRIES: usize = 4096;
+const MAX_ENTRIES: usize = 4096;
 
 /// Full paths of a directory's entries whose names begin so, in the order of their names; none where it is not there.
 pub fn entries(directory: &Path, prefix: &str) -> Vec<PathBuf> {
-    let list = fs_err::read_dir(directory).into_iter().flatten().flatten().take(MOST_ENTRIES);
+    let list = fs_err::read_dir(directory).into_iter().flatten().flatten().take(MAX_ENTRIES);
     let mut paths: Vec<PathBuf> = list
         .filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix))
         .map(|entry| entry.path())

@@ -80,7 +80,7 @@ impl Reader for Thermometers {
     }
 
     /// Heat changes slowly.
-    fn period_nanos(&self) -> u64 {
+    fn period_ns(&self) -> u64 {
         1_000_000_000
     }
 }
@@ -133,7 +133,7 @@ impl Reader for Throttles {
         }
     }
 
-    fn period_nanos(&self) -> u64 {
+    fn period_ns(&self) -> u64 {
         1_000_000_000
     }
 }

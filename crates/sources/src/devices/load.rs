@@ -40,7 +40,7 @@ impl Reader for Load {
         }
     }
 
-    fn period_nanos(&self) -> u64 {
+    fn period_ns(&self) -> u64 {
         500_000_000
     }
 }

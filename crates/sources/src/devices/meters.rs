@@ -9,9 +9,9 @@ use super::{Back, Found, Missing, Reader, Reading};
 
 const SOURCE: &str = "emi";
 /// A description that is longer is none.
-pub const MOST_BYTES: usize = 1 << 16;
+pub const MAX_BYTES: usize = 1 << 16;
 /// Devices that are opened: a large processor of AMD has one per core.
-const MOST_METERS: usize = 1024;
+const MAX_METERS: usize = 1024;
 
 /// Functions of the system.
 pub trait MeterApi {
@@ -63,7 +63,7 @@ pub fn find(api: &mut dyn MeterApi, found: &mut Found) {
         }
     };
     let (mut opened, mut why) = (Vec::new(), None);
-    for mut device in devices.into_iter().take(MOST_METERS) {
+    for mut device in devices.into_iter().take(MAX_METERS) {
         match describe(device.as_mut()) {
             Ok(names) => {
                 let channels = names.iter().map(channel).collect();

@@ -64,7 +64,7 @@ pub trait Reader: Send {
     /// What could not be read for a while and can be again, since the last call.
     fn came_back(&mut self, _back: &mut Vec<Back>) {}
     /// Shortest useful time between two readings.
-    fn period_nanos(&self) -> u64 {
+    fn period_ns(&self) -> u64 {
         100_000_000
     }
 }

@@ -6,17 +6,17 @@ use std::collections::BTreeMap;
 use super::Reading;
 
 /// More than any device of one machine draws.
-pub(super) const MOST_WATTS: f64 = 20_000.0;
+pub(super) const MAX_WATTS: f64 = 20_000.0;
 /// A thermometer does not move by this much between two readings, unless it stays there.
 const CELSIUS_JUMP: f64 = 60.0;
 /// Readings after which a jump is believed.
 const STAYS: u32 = 3;
 /// Readings are compared with the one before if it is not older than this.
-const FRESH_NANOS: u64 = 5_000_000_000;
+const FRESH_NS: u64 = 5_000_000_000;
 /// More instructions than any processor ends in one cycle.
-const MOST_PER_CYCLE: f64 = 32.0;
+const MAX_PER_CYCLE: f64 = 32.0;
 /// Sensors that are remembered; a large machine has some hundred.
-const MOST_SENSORS: usize = 2000;
+const MAX_SENSORS: usize = 2000;
 
 /// What became of a reading.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,7 +49,7 @@ struct Sensor {
 impl Sense {
     pub fn judge(&mut self, reading: &Reading<'_>) -> Judged {
         let key = (reading.device.to_owned(), reading.metric.to_owned());
-        if self.sensors.len() >= MOST_SENSORS && !self.sensors.contains_key(&key) {
+        if self.sensors.len() >= MAX_SENSORS && !self.sensors.contains_key(&key) {
             return if problem_of(reading.metric, reading.value).is_none() {
                 Judged::Fine
             } else {
@@ -88,7 +88,7 @@ impl Sensor {
 
     fn jump(&mut self, reading: &Reading<'_>) -> Option<String> {
         let (last_ns, last) = self.last?;
-        let is_fresh = reading.at_ns.saturating_sub(last_ns) <= FRESH_NANOS;
+        let is_fresh = reading.at_ns.saturating_sub(last_ns) <= FRESH_NS;
         if !reading.metric.ends_with("_celsius") || !is_fresh || (reading.value - last).abs() < CELSIUS_JUMP {
             return None;
         }
@@ -105,10 +105,10 @@ fn problem_of(metric: &str, value: f64) -> Option<String> {
     }
     let (least, most) = match metric.rsplit('_').next()? {
         // No share of a whole, as other ratios are.
-        _ if metric == "instructions_per_cycle_ratio" => (0.0, MOST_PER_CYCLE),
+        _ if metric == "instructions_per_cycle_ratio" => (0.0, MAX_PER_CYCLE),
         "ratio" => (0.0, 1.5),
         "celsius" => (-90.0, 250.0),
-        "watts" => (0.0, MOST_WATTS),
+        "watts" => (0.0, MAX_WATTS),
         "hertz" => (0.0, 1e12),
         "bytes" | "count" | "joules" | "milliseconds" | "seconds" | "second" => (0.0, 1e19),
         _ => return None,

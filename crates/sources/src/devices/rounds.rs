@@ -6,15 +6,15 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SendError, SyncSender, sync_ch
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::Duration;
 
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use ortscope_core::schema::DeviceSampleRow;
 
 use super::presence::Back;
-use super::source::ROUND_NANOS;
+use super::source::ROUND_NS;
 use super::{Missing, Reader};
 
 /// A reader that takes longer hangs.
-const ANSWERS_WITHIN_NANOS: u64 = 2_000_000_000;
+const ANSWERS_WITHIN_NS: u64 = 2_000_000_000;
 /// An answer is usually there in a fraction of this; a later one is taken with the next round.
 const WAIT: Duration = Duration::from_millis(50);
 /// Nobody is read.
@@ -86,35 +86,35 @@ impl Rounds {
     }
 
     /// Asks for a round and hands on what is there. Returns who has been found to hang.
-    pub fn ask(&mut self, now_ns: u64, take: &mut dyn FnMut(Answer)) -> Vec<Missing> {
-        let begun_ns = now_nanos();
-        if self.asked_ns.is_none() && self.worker.ask.try_send(now_ns).is_ok() {
-            self.asked_ns = Some(now_ns);
+    pub fn ask(&mut self, tick_ns: u64, take: &mut dyn FnMut(Answer)) -> Vec<Missing> {
+        let begun_ns = now_ns();
+        if self.asked_ns.is_none() && self.worker.ask.try_send(tick_ns).is_ok() {
+            self.asked_ns = Some(tick_ns);
         }
         loop {
             match self.worker.answers.recv_timeout(WAIT) {
                 Ok(mut answer) => {
                     let is_last = answer.is_last;
                     self.shared.take_unsent().into_iter().for_each(&mut *take);
-                    self.take_back(now_ns, &mut answer.back);
+                    self.take_back(tick_ns, &mut answer.back);
                     take(answer);
                     if is_last {
                         self.asked_ns = None;
                         return Vec::new();
                     }
                     // Many that are slow do not make one that hangs.
-                    self.asked_ns = Some(now_ns + now_nanos().saturating_sub(begun_ns));
+                    self.asked_ns = Some(tick_ns + now_ns().saturating_sub(begun_ns));
                 }
                 Err(RecvTimeoutError::Timeout) => break,
                 // A reader that panics takes its thread with it: the same as one that hangs for ever.
-                Err(RecvTimeoutError::Disconnected) => return self.go_on_without(now_ns, "failed"),
+                Err(RecvTimeoutError::Disconnected) => return self.go_on_without(tick_ns, "failed"),
             }
         }
-        let silent_ns = self.asked_ns.map_or(0, |asked_ns| now_ns.saturating_sub(asked_ns));
-        if silent_ns < ANSWERS_WITHIN_NANOS {
+        let silent_ns = self.asked_ns.map_or(0, |asked_ns| tick_ns.saturating_sub(asked_ns));
+        if silent_ns < ANSWERS_WITHIN_NS {
             return Vec::new();
         }
-        self.go_on_without(now_ns, "does not answer")
+        self.go_on_without(tick_ns, "does not answer")
     }
 
     /// Leaves the reader that is being read to its thread.
@@ -169,7 +169,7 @@ impl Worker {
 /// The thread: a round for every question, until nobody asks.
 fn serve(shared: &Shared, asked: &Receiver<u64>, answer: &SyncSender<Answer>, at: &AtomicUsize) {
     while let Ok(round_ns) = asked.recv() {
-        let begun_ns = now_nanos();
+        let begun_ns = now_ns();
         for (number, place) in shared.places.iter().enumerate() {
             // Somebody else hangs in it, or has come to harm in it.
             let mut reader = match place.reader.try_lock() {
@@ -183,7 +183,7 @@ fn serve(shared: &Shared, asked: &Receiver<u64>, answer: &SyncSender<Answer>, at
             }
             at.store(number, Ordering::Release);
             let mut found = Answer { at_ns: round_ns, ..Answer::default() };
-            *due_ns = (round_ns + reader.period_nanos()).saturating_sub(ROUND_NANOS / 2);
+            *due_ns = (round_ns + reader.period_ns()).saturating_sub(ROUND_NS / 2);
             let rows = &mut found.rows;
             let mut keep = |reading: super::Reading<'_>| {
                 rows.push(DeviceSampleRow {
@@ -195,7 +195,7 @@ fn serve(shared: &Shared, asked: &Receiver<u64>, answer: &SyncSender<Answer>, at
                     method: "measured".into(),
                 });
             };
-            let at_ns = round_ns + now_nanos().saturating_sub(begun_ns);
+            let at_ns = round_ns + now_ns().saturating_sub(begun_ns);
             reader.read(at_ns, &mut keep, &mut found.lost);
             reader.came_back(&mut found.back);
             at.store(NOBODY, Ordering::Release);
@@ -257,7 +257,7 @@ mod tests {
         while !is_done(told) {
             assert!(begin.elapsed() < Duration::from_secs(60), "it never came to that: {told:?}");
             let Told { read, lost, back, .. } = told;
-            let stuck = rounds.ask(now_nanos(), &mut |answer| {
+            let stuck = rounds.ask(now_ns(), &mut |answer| {
                 read.extend(answer.rows.iter().map(|row| row.device.to_string()));
                 lost.extend(answer.lost.into_iter().map(|missing| missing.why));
                 back.extend(answer.back.into_iter().map(|back| back.missing.why));
@@ -272,7 +272,7 @@ mod tests {
     fn readers_that_are_slow_together_do_not_hang() {
         let slow = |name| Slow { name, wait: Duration::from_millis(450), freed: None, loses: false };
         let readers = ["a", "b", "c", "d", "e", "f"].map(|name| Box::new(slow(name)) as Box<dyn Reader>);
-        let mut rounds = Rounds::start(readers.into(), now_nanos()).expect("a thread");
+        let mut rounds = Rounds::start(readers.into(), now_ns()).expect("a thread");
         let mut told = Told::default();
         // 2.7 s for a round, of which 2 s is what one reader may take.
         ask_until(&mut rounds, &mut told, |told| told.read.len() >= 6);
@@ -285,7 +285,7 @@ mod tests {
         let (free, freed) = sync_channel(1);
         let stuck = Slow { name: "stuck", wait: Duration::ZERO, freed: Some(freed), loses: true };
         let fast = Slow { name: "fast", wait: Duration::ZERO, freed: None, loses: false };
-        let mut rounds = Rounds::start(vec![Box::new(stuck), Box::new(fast)], now_nanos()).expect("a thread");
+        let mut rounds = Rounds::start(vec![Box::new(stuck), Box::new(fast)], now_ns()).expect("a thread");
         let mut told = Told::default();
         ask_until(&mut rounds, &mut told, |told| told.read.len() >= 2);
         assert!(told.stuck[0].starts_with("stuck does not answer since"), "{told:?}");

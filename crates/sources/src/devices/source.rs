@@ -13,9 +13,9 @@ use super::rounds::{Answer, Rounds};
 use super::{Found, Missing, Reading};
 
 /// Shortest time between two rounds.
-pub(super) const ROUND_NANOS: u64 = 100_000_000;
+pub(super) const ROUND_NS: u64 = 100_000_000;
 /// Reasons that are told; there are fewer devices than this.
-const MOST_REASONS: usize = 64;
+const MAX_REASONS: usize = 64;
 /// What to do about a sensor that tells what cannot be.
 const NONSENSE: &str = "its driver may need a restart; the rest is read";
 
@@ -39,7 +39,7 @@ impl DeviceSource {
 }
 
 fn tell_missing(at_ns: u64, missing: &[Missing], out: &mut Emitter) {
-    for Missing { what, why, hint } in missing.iter().take(MOST_REASONS) {
+    for Missing { what, why, hint } in missing.iter().take(MAX_REASONS) {
         out.unavailable(at_ns, what, why, Some(hint));
     }
 }
@@ -51,7 +51,7 @@ fn event(at_ns: u64, kind: &str, text: &str, out: &mut Emitter) {
 /// What was lost while it was watched is an event as well.
 fn tell_lost(at_ns: u64, lost: &[Missing], out: &mut Emitter) {
     tell_missing(at_ns, lost, out);
-    lost.iter().take(MOST_REASONS).for_each(|missing| event(at_ns, "device", &missing.why, out));
+    lost.iter().take(MAX_REASONS).for_each(|missing| event(at_ns, "device", &missing.why, out));
 }
 
 fn tell_back(back: &[Back], out: &mut Emitter) {
@@ -112,7 +112,7 @@ impl Source for DeviceSource {
     }
 
     fn run(&mut self, out: &mut Emitter, control: &Control) -> Result<(), SourceError> {
-        let begin_ns = control.clock().now_nanos();
+        let begin_ns = control.clock().now_ns();
         tell_missing(begin_ns, &self.found.missing, out);
         out.flush();
         if self.found.readers.is_empty() {
@@ -123,7 +123,7 @@ impl Source for DeviceSource {
             Rounds::start(readers, begin_ns).map_err(|error| SourceError::Failed(error.to_string()))?;
         let (mut next_ns, mut sense) = (begin_ns, Sense::default());
         loop {
-            let now_ns = control.clock().now_nanos();
+            let now_ns = control.clock().now_ns();
             let mut take = |answer: Answer| {
                 answer.rows.iter().for_each(|row| tell_row(row, &mut sense, out));
                 tell_lost(answer.at_ns, &answer.lost, out);
@@ -133,7 +133,7 @@ impl Source for DeviceSource {
             tell_lost(now_ns, &stuck, out);
             out.flush();
             // A machine that slept has nothing to make up for.
-            next_ns = (next_ns + ROUND_NANOS).max(control.clock().now_nanos());
+            next_ns = (next_ns + ROUND_NS).max(control.clock().now_ns());
             if !control.sleep_until(next_ns) {
                 return Ok(());
             }

@@ -1,12 +1,12 @@
 //! Counters of the processor (PMC): which there are, and how a session gets them with its context switches.
 
-use ortscope_decode::etw::{MOST_COUNTERS, ProfileSource, profile_sources};
+use ortscope_decode::etw::{MAX_COUNTERS, ProfileSource, profile_sources};
 
 use super::api::{Answer, EtwApi, InformationClass, SessionHandle};
 use super::note::EtwNote;
 
 /// Names that a message lists.
-const MOST_NAMED: usize = 12;
+const MAX_NAMED: usize = 12;
 
 /// What the processors of this machine can count.
 pub fn counters(api: &dyn EtwApi) -> Answer<Vec<ProfileSource>> {
@@ -44,8 +44,8 @@ pub(super) fn switch_on(
         }
     }
     if !unknown.is_empty() {
-        let names: Vec<&str> = known.iter().take(MOST_NAMED).map(|source| source.name.as_str()).collect();
-        let more = if known.len() > MOST_NAMED { ", …" } else { "" };
+        let names: Vec<&str> = known.iter().take(MAX_NAMED).map(|source| source.name.as_str()).collect();
+        let more = if known.len() > MAX_NAMED { ", …" } else { "" };
         note(format!(
             "this machine has no counter named {}; it has {}{more}",
             unknown.join(", "),
@@ -57,7 +57,7 @@ pub(super) fn switch_on(
         .ok()
         .and_then(|answer| answer.first_chunk().map(|bytes| u32::from_le_bytes(*bytes) as usize))
         .filter(|most| *most > 0)
-        .map_or(MOST_COUNTERS, |most| most.min(MOST_COUNTERS));
+        .map_or(MAX_COUNTERS, |most| most.min(MAX_COUNTERS));
     if chosen.len() > most {
         let left: Vec<&str> = chosen.drain(most..).map(|source| source.name.as_str()).collect();
         note(format!("this machine counts {most} things at once; not counted: {}", left.join(", ")));

@@ -13,7 +13,7 @@ use ortscope_decode::etw::{
 };
 
 /// Processes whose names are remembered; beyond that only ids are looked at.
-const MOST_NAMES: usize = 1 << 16;
+const MAX_NAMES: usize = 1 << 16;
 
 /// Names are those of programs, with or without `.exe`, in any case. Who is excluded is not told of, included or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,7 +96,7 @@ impl Filtering {
     }
 
     fn begins(&mut self, process: &ProcessLife) {
-        if !self.lets_all && (self.known.len() < MOST_NAMES || self.known.contains_key(&process.pid)) {
+        if !self.lets_all && (self.known.len() < MAX_NAMES || self.known.contains_key(&process.pid)) {
             self.known.insert(process.pid, self.filter.tells_of(process.pid, Some(&process.image_name)));
         }
     }

@@ -16,11 +16,11 @@ use crate::kernel::{SampleCounts, SampleOptions, TraceError};
 /// The stack of a program follows its sample when the thread leaves the kernel; one that did not come by then has none.
 const STACKS_WITHIN_NS: u64 = 2_000_000_000;
 /// Windows samples at most so often.
-const MOST_HERTZ: u32 = 8_192;
+const MAX_HERTZ: u32 = 8_192;
 /// Images of all processes: 100,000. Frames in further ones are numbers.
-const MOST_IMAGES: usize = 100_000;
+const MAX_IMAGES: usize = 100_000;
 /// Names of processes: 65,536.
-const MOST_NAMES: usize = 1 << 16;
+const MAX_NAMES: usize = 1 << 16;
 /// The kernel and its drivers are listed under these processes.
 const KERNEL_PROCESSES: [u32; 2] = [0, 4];
 
@@ -54,7 +54,7 @@ struct Places {
 impl Places {
     fn learn(&mut self, image: &Image) {
         let key = (image.pid, image.base);
-        if self.images.len() >= MOST_IMAGES && !self.images.contains_key(&key) {
+        if self.images.len() >= MAX_IMAGES && !self.images.contains_key(&key) {
             self.left_out += 1;
             return;
         }
@@ -106,7 +106,7 @@ impl EtwSink for Sink<'_> {
         if process.start_ns.is_some() && taken.watched.contains(&process.parent_pid) {
             taken.watched.insert(process.pid);
         }
-        if taken.names.len() < MOST_NAMES || taken.names.contains_key(&process.pid) {
+        if taken.names.len() < MAX_NAMES || taken.names.contains_key(&process.pid) {
             taken.names.insert(process.pid, process.image_name.as_str().into());
         }
     }
@@ -173,7 +173,7 @@ impl EtwSamples {
                 | KernelFlags::THREAD
                 | KernelFlags::IMAGE_LOAD
                 | KernelFlags::PROFILE,
-            samples_per_second: options.hertz.clamp(1, MOST_HERTZ),
+            samples_per_second: options.hertz.clamp(1, MAX_HERTZ),
             stacks: true,
             // Children are found by their starts, and only this knows who is watched.
             filter: ProcessFilter::everything(),

@@ -26,9 +26,9 @@ const SILENCE: Duration = Duration::from_secs(5);
 /// The last buffers are handed out within this after a stop.
 const LAST_BUFFERS: Duration = Duration::from_secs(3);
 /// Buffers are doubled after losses, up to so many.
-const MOST_BUFFERS: u32 = 1024;
+const MAX_BUFFERS: u32 = 1024;
 /// Things that were refused and told; there are fewer parts than this.
-const MOST_NOTES: usize = 64;
+const MAX_NOTES: usize = 64;
 
 /// What a session could not keep, since its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -247,7 +247,7 @@ impl LiveSession {
     }
 
     fn more_buffers(&mut self) {
-        let wanted = self.maximum_buffers.saturating_mul(2).min(MOST_BUFFERS);
+        let wanted = self.maximum_buffers.saturating_mul(2).min(MAX_BUFFERS);
         if wanted > self.maximum_buffers
             && self.api.control(&self.settings.name, Control::MaximumBuffers(wanted)).is_ok()
         {
@@ -263,7 +263,7 @@ impl LiveSession {
     }
 
     fn note(&mut self, note: EtwNote) {
-        if self.notes.len() < MOST_NOTES && !self.notes.contains(&note) {
+        if self.notes.len() < MAX_NOTES && !self.notes.contains(&note) {
             self.notes.push(note);
         }
     }

@@ -12,7 +12,7 @@ use super::session::LiveSession;
 use super::settings::Settings;
 use crate::kernel_source::split;
 
-const DRAIN_NANOS: u64 = 100_000_000;
+const DRAIN_NS: u64 = 100_000_000;
 
 /// Makes rows of what a session tells.
 pub trait EtwRows: Send {
@@ -71,7 +71,7 @@ impl Source for EtwSource {
     }
 
     fn run(&mut self, out: &mut Emitter, control: &Control) -> Result<(), SourceError> {
-        let now_ns = || control.clock().now_nanos();
+        let now_ns = || control.clock().now_ns();
         super::close_orphans(&*self.api);
         let mut session = match self.open() {
             Ok(session) => session,
@@ -83,7 +83,7 @@ impl Source for EtwSource {
         };
         let (mut next_ns, mut notes_told, mut end_told) = (now_ns(), 0, false);
         loop {
-            next_ns += DRAIN_NANOS;
+            next_ns += DRAIN_NS;
             let goes_on = control.sleep_until(next_ns);
             let stats = {
                 let mut sink = self.rows.sink(out);
@@ -105,7 +105,7 @@ impl Source for EtwSource {
             if !goes_on {
                 return Ok(());
             }
-            next_ns = next_ns.max(now_ns().saturating_sub(DRAIN_NANOS));
+            next_ns = next_ns.max(now_ns().saturating_sub(DRAIN_NS));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ortscope_core::kernel::threads::Limits;
 use ortscope_core::kernel::{FileIo, ImageLoad, KernelEvent};
 use ortscope_decode::etw::{
-    EtwSink, FileOperation, FileSums, Image, ImageMoment, MOST_COUNTERS, SwitchDetail,
+    EtwSink, FileOperation, FileSums, Image, ImageMoment, MAX_COUNTERS, SwitchDetail,
 };
 
 use super::{EtwApi, EtwError, KernelFlags, LiveSession, Settings};
@@ -15,9 +15,9 @@ use crate::kernel::{
 };
 
 /// Loaded images that wait to be asked for.
-const MOST_IMAGES: usize = 1 << 16;
+const MAX_IMAGES: usize = 1 << 16;
 /// Processes whose counters are added up until they are asked for.
-const MOST_COUNTED: usize = 1 << 14;
+const MAX_COUNTED: usize = 1 << 14;
 /// A buffer that is flushed is handed out within this.
 const DELIVERY_NS: u64 = 500_000_000;
 
@@ -38,7 +38,7 @@ struct Kept {
     images_lost: u64,
     wants_files: bool,
     files: FileSums,
-    counters: HashMap<u32, [u64; MOST_COUNTERS]>,
+    counters: HashMap<u32, [u64; MAX_COUNTERS]>,
     counters_lost: u64,
 }
 
@@ -58,7 +58,7 @@ impl<F: FnMut(KernelEvent)> EtwSink for Sink<'_, F> {
         if switch.switch.prev.is_idle() {
             return;
         }
-        if counters.len() >= MOST_COUNTED && !counters.contains_key(&pid) {
+        if counters.len() >= MAX_COUNTED && !counters.contains_key(&pid) {
             self.kept.counters_lost += 1;
             return;
         }
@@ -77,7 +77,7 @@ impl<F: FnMut(KernelEvent)> EtwSink for Sink<'_, F> {
         if !self.kept.wants_images || image.moment == ImageMoment::Unload {
             return;
         }
-        if self.kept.images.len() >= MOST_IMAGES {
+        if self.kept.images.len() >= MAX_IMAGES {
             self.kept.images_lost += 1;
             return;
         }
@@ -187,7 +187,7 @@ impl EtwTrace {
     pub fn take_counters(&mut self) -> (Vec<CounterSum>, u64) {
         let names = self.session.decoder().counter_names();
         let mut sums: Vec<CounterSum> = Vec::new();
-        let mut counted: Vec<(u32, [u64; MOST_COUNTERS])> = self.kept.counters.drain().collect();
+        let mut counted: Vec<(u32, [u64; MAX_COUNTERS])> = self.kept.counters.drain().collect();
         counted.sort_unstable_by_key(|(pid, _)| *pid);
         for (pid, values) in counted {
             let named = names.iter().zip(values);

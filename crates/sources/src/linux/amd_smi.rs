@@ -23,9 +23,9 @@ const LIBRARIES: [(&str, Kind); 12] = [
     ("librocm_smi64.so", Kind::RocmSmi),
     ("/opt/rocm/lib/librocm_smi64.so", Kind::RocmSmi),
 ];
-const MOST_CARDS: u32 = 64;
+const MAX_CARDS: u32 = 64;
 /// Processes that are asked for.
-const MOST_PROCESSES: usize = 256;
+const MAX_PROCESSES: usize = 256;
 /// "Not counted" in both libraries.
 const INVALID_OCCUPANCY: u32 = u32::MAX;
 /// "Not known" in both: in a container with process ids of its own the driver's files have others.
@@ -165,7 +165,7 @@ struct Smi<W> {
 
 impl<W: Copy> Smi<W> {
     fn add(&mut self, address: u64, which: W) {
-        if self.which.len() < MOST_CARDS as usize {
+        if self.which.len() < MAX_CARDS as usize {
             self.cards.push(PciAddress(address));
             self.which.push(which);
         }
@@ -173,8 +173,8 @@ impl<W: Copy> Smi<W> {
 
     /// Of all processes that compute on any card. The list itself tells nothing more: its other numbers stay 0.
     fn pids(&self) -> Result<Vec<u32>, String> {
-        let mut list = vec![ProcessInfo::default(); MOST_PROCESSES];
-        let mut count = MOST_PROCESSES as u32;
+        let mut list = vec![ProcessInfo::default(); MAX_PROCESSES];
+        let mut count = MAX_PROCESSES as u32;
         // SAFETY: the list is live and has as many places as told.
         let status = unsafe { (self.processes)(list.as_mut_ptr(), &raw mut count) };
         if status != 0 {
@@ -265,17 +265,17 @@ fn start_amdsmi(library: Library) -> Result<Smi<Handle>, NoLibrary> {
         if status != 0 {
             return Err(failed("does not start", status));
         }
-        let (mut count, mut found) = (MOST_CARDS, [std::ptr::null_mut(); MOST_CARDS as usize]);
+        let (mut count, mut found) = (MAX_CARDS, [std::ptr::null_mut(); MAX_CARDS as usize]);
         let status = sockets(&raw mut count, found.as_mut_ptr());
         if status != 0 {
             return Err(failed("does not list its cards", status));
         }
-        for socket in &found[..count.min(MOST_CARDS) as usize] {
-            let (mut count, mut inside) = (MOST_CARDS, [std::ptr::null_mut(); MOST_CARDS as usize]);
+        for socket in &found[..count.min(MAX_CARDS) as usize] {
+            let (mut count, mut inside) = (MAX_CARDS, [std::ptr::null_mut(); MAX_CARDS as usize]);
             if of_socket(*socket, &raw mut count, inside.as_mut_ptr()) != 0 {
                 continue;
             }
-            for handle in &inside[..count.min(MOST_CARDS) as usize] {
+            for handle in &inside[..count.min(MAX_CARDS) as usize] {
                 let mut bits = 0;
                 if address(*handle, &raw mut bits) == 0 {
                     smi.add(bits, *handle);
@@ -339,7 +339,7 @@ fn start_rocm_smi(library: Library) -> Result<Smi<u32>, NoLibrary> {
         if status != 0 {
             return Err(failed("does not list its cards", status));
         }
-        for index in 0..count.min(MOST_CARDS) {
+        for index in 0..count.min(MAX_CARDS) {
             let mut bits = 0;
             if address(index, &raw mut bits) == 0 {
                 smi.add(bits, index);

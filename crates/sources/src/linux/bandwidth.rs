@@ -20,7 +20,7 @@ const EVENTS: [(&str, &str); 4] = [
 ];
 const BYTES_PER_MIB: f64 = 1024.0 * 1024.0;
 /// Controllers that are opened; a large server has two dozen.
-const MOST_COUNTERS: usize = 256;
+const MAX_COUNTERS: usize = 256;
 
 #[derive(Debug)]
 struct Counter {
@@ -87,7 +87,7 @@ pub fn memory_bandwidth(root: &Path, found: &mut Found) {
             let Some(config) = event.and_then(|event| config(&pmu, &event)) else { continue };
             let Some(bytes_per_count) = bytes_per_count(&pmu, name) else { continue };
             for cpu in cpus.iter().flatten() {
-                if counters.len() >= MOST_COUNTERS {
+                if counters.len() >= MAX_COUNTERS {
                     break;
                 }
                 match perf_open::open_machine(*cpu, Event { kind, config }) {
@@ -139,7 +139,7 @@ impl Reader for Controllers {
         }
     }
 
-    fn period_nanos(&self) -> u64 {
+    fn period_ns(&self) -> u64 {
         500_000_000
     }
 }

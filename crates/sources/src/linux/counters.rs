@@ -11,7 +11,7 @@ use crate::devices::{Missing, Reader, Reading};
 
 const SOURCE: &str = "perf";
 /// Processes whose counters are opened; each takes ten descriptors.
-const MOST_PROCESSES: usize = 64;
+const MAX_PROCESSES: usize = 64;
 
 /// What is counted, in this order.
 const EVENTS: [(&str, Event); 8] = [
@@ -89,7 +89,7 @@ pub fn hardware_counters(pids: &[u32]) -> Result<Box<dyn Reader>, Missing> {
     let l2 = l2_events(&cpuinfo);
     let mut no_l2 = l2.as_ref().err().map(|why| missing_l2(why));
     let (mut processes, mut why) = (Vec::new(), None);
-    for pid in pids.iter().take(MOST_PROCESSES) {
+    for pid in pids.iter().take(MAX_PROCESSES) {
         let mut files = [const { None }; EVENTS.len()];
         for (place, (_, event)) in files.iter_mut().zip(EVENTS) {
             match perf_open::open_process(*pid, event) {

@@ -87,7 +87,7 @@ pub fn process_usage(pid: u32) -> Result<ProcessUsage, UsageError> {
 pub fn own_usage() -> Result<ProcessUsage, UsageError> {
     let mut usage = usage(std::process::id(), "/proc/self")?;
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    usage.cpu_time_nanos = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
+    usage.cpu_time_ns = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
     Ok(usage)
 }
 
@@ -113,7 +113,7 @@ fn usage(pid: u32, directory: &str) -> Result<ProcessUsage, UsageError> {
     let ticks_per_second = rustix::param::clock_ticks_per_second();
     Ok(ProcessUsage {
         identity: ProcessIdentity { pid, start: stat.start_ticks },
-        cpu_time_nanos: (stat.user_ticks + stat.system_ticks)
+        cpu_time_ns: (stat.user_ticks + stat.system_ticks)
             .saturating_mul(1_000_000_000 / ticks_per_second.max(1)),
         working_set_bytes: status.resident_bytes.unwrap_or(0),
         peak_working_set_bytes: status.peak_resident_bytes,

@@ -6,7 +6,7 @@
 
 use std::os::fd::OwnedFd;
 
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use ortscope_core::kernel::{KernelEvent, Switch, SwitchReason, Task};
 use ortscope_decode::perf_record::{self, GONE, PerfRecord};
 
@@ -60,7 +60,7 @@ impl PerfTrace {
     }
 
     pub fn drain(&mut self, out: &mut impl FnMut(KernelEvent)) -> DrainStats {
-        let until_ns = now_nanos();
+        let until_ns = now_ns();
         let before_ns = self.drained_ns;
         let mut stats = DrainStats::default();
         self.merge.run(&mut self.lanes, until_ns, &mut |event| {

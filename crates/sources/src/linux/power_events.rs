@@ -18,7 +18,7 @@ const SOURCE: &str = "perf";
 /// The counters move every millisecond; a package that draws a tenth of a watt moves them a hundred times in this.
 const TRIAL: Duration = Duration::from_millis(60);
 /// A counter that shows nothing for so long does not count any more.
-const STILL_NANOS: u64 = 2_000_000_000;
+const STILL_NS: u64 = 2_000_000_000;
 
 /// Names of the events, and what they count.
 const DOMAINS: [(&str, &str); 5] =
@@ -145,7 +145,7 @@ impl Reader for Power {
                     let joules = counts as f64 * domain.joules_per_count;
                     tell("power_watts", joules / ((at_ns - since_ns) as f64 / 1e9));
                 }
-            } else if at_ns.saturating_sub(moved_ns) >= STILL_NANOS
+            } else if at_ns.saturating_sub(moved_ns) >= STILL_NS
                 && !std::mem::replace(&mut domain.is_silent, true)
             {
                 lost.push(not_counting(&domain.device));

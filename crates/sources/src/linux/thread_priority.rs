@@ -4,7 +4,7 @@
 use std::mem::{size_of, zeroed};
 
 /// A tick takes a fraction of it. From Linux 6.12 on a shorter slice is an earlier turn, for any user; before, it is ignored.
-const SLICE_NANOS: u64 = 200_000;
+const SLICE_NS: u64 = 200_000;
 /// Only who may (root, CAP_SYS_NICE, RLIMIT_NICE).
 const NICE: i32 = -10;
 
@@ -31,7 +31,7 @@ fn set(nice: i32) -> bool {
     wanted.size = size_of::<libc::sched_attr>() as u32;
     wanted.sched_policy = libc::SCHED_OTHER.cast_unsigned();
     wanted.sched_nice = nice;
-    wanted.sched_runtime = SLICE_NANOS;
+    wanted.sched_runtime = SLICE_NS;
     // SAFETY: 0 is the calling thread; the struct lives through the call and says its own size.
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const wanted, 0) == 0 }
 }

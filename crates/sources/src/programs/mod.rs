@@ -25,14 +25,14 @@ pub use ortscope_channel::message::{NamedShape, ProgramMessage, SessionNote};
 use process::Process;
 
 /// As for a single channel: often enough for a live view, seldom enough not to disturb.
-const PERIOD_NANOS: u64 = 50_000_000;
-const BUSY_PERIOD_NANOS: u64 = 5_000_000;
+const PERIOD_NS: u64 = 50_000_000;
+const BUSY_PERIOD_NS: u64 = 5_000_000;
 /// From this share on a ring fills up fast.
 const BUSY_FULLNESS: f64 = 0.25;
 /// How often it is asked whether processes are gone, whose rings take memory.
-const CLEANING_NANOS: u64 = 1_000_000_000;
+const CLEANING_NS: u64 = 1_000_000_000;
 /// Processes read at once. Those beyond are not read, and counted as lost once each.
-const MOST_PROCESSES: usize = 1024;
+const MAX_PROCESSES: usize = 1024;
 
 /// What happened to a process. A recording keeps the place of the rings and the names of their sessions, so that it can
 /// be read after a crash.
@@ -176,7 +176,7 @@ impl ProgramsSource {
             if !is_new || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 continue;
             }
-            if self.processes.len() >= MOST_PROCESSES {
+            if self.processes.len() >= MAX_PROCESSES {
                 self.beyond.insert(path);
                 continue;
             }
@@ -224,15 +224,15 @@ impl Source for ProgramsSource {
 
     fn run(&mut self, out: &mut Emitter, control: &Control) -> Result<(), SourceError> {
         let mut sent_at_mark = None;
-        let mut next = control.clock().now_nanos();
+        let mut next = control.clock().now_ns();
         loop {
             // Asked before reading, so that what was written last is still read.
             let stopped = control.is_stopped();
-            let now = control.clock().now_nanos();
+            let now = control.clock().now_ns();
             if sent_at_mark.is_some_and(|sent| out.kept() >= sent) {
                 self.processes.values_mut().for_each(Process::release);
                 sent_at_mark = None;
-                if now.saturating_sub(self.cleaned_ns) >= CLEANING_NANOS {
+                if now.saturating_sub(self.cleaned_ns) >= CLEANING_NS {
                     self.cleaned_ns = now;
                     self.clean();
                 }
@@ -243,7 +243,7 @@ impl Source for ProgramsSource {
                 out.lost("processes", self.beyond.len() as u64);
                 return Ok(());
             }
-            if self.is_overhearing() && now.saturating_sub(self.cleaned_ns) >= CLEANING_NANOS {
+            if self.is_overhearing() && now.saturating_sub(self.cleaned_ns) >= CLEANING_NS {
                 self.cleaned_ns = now;
                 if !self.processes.values().any(Process::is_alive) {
                     // What was written since the pass above.
@@ -255,7 +255,7 @@ impl Source for ProgramsSource {
                 self.processes.values_mut().for_each(Process::mark);
                 sent_at_mark = Some(out.sent());
             }
-            let period = if fullness > BUSY_FULLNESS { BUSY_PERIOD_NANOS } else { PERIOD_NANOS };
+            let period = if fullness > BUSY_FULLNESS { BUSY_PERIOD_NS } else { PERIOD_NS };
             next = (next + period).max(now);
             control.sleep_until(next);
         }

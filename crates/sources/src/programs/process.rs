@@ -22,7 +22,7 @@ const PROFILE_START_ERROR_NS: u64 = 100_000;
 /// full: what is left is read in the next pass.
 const PROFILES_FOR: Duration = Duration::from_millis(20);
 /// Profiles that wait. Of more the oldest are lost, and counted.
-const MOST_PROFILES: usize = 256;
+const MAX_PROFILES: usize = 256;
 
 /// A process and how far it was read.
 #[derive(Debug)]
@@ -255,7 +255,7 @@ impl Sessions {
             return;
         }
         let (begin, mut listing) = (Instant::now(), Listing::default());
-        let beyond = self.profiles.len().saturating_sub(MOST_PROFILES);
+        let beyond = self.profiles.len().saturating_sub(MAX_PROFILES);
         for profile in self.profiles.drain(..beyond) {
             *self.profiled_runs.entry(profile.session).or_default() += 1;
             if !self.is_overheard {

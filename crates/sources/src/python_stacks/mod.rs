@@ -26,11 +26,11 @@ use crate::kernel_stacks::{Stacks, StacksHandle};
 
 const TRACK: &str = "python_stacks";
 /// A process whose interpreter is not there yet is tried again after this time, and new children are looked for.
-const LOOK_AGAIN_NANOS: u64 = 250_000_000;
+const LOOK_AGAIN_NS: u64 = 250_000_000;
 /// After so many attempts a process counts as one without Python.
-const MOST_ATTEMPTS: u32 = 20;
+const MAX_ATTEMPTS: u32 = 20;
 /// Children beyond this are left out.
-const MOST_PROCESSES: usize = 64;
+const MAX_PROCESSES: usize = 64;
 
 /// One function of a stack, as the reader tells it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,13 +98,13 @@ impl Source for PythonStackSource {
         let mut reader = Reader::new(&self.pids);
         self.handle.set_ready();
         let period_ns = 1_000_000_000 / u64::from(self.hertz);
-        let mut next_ns = control.clock().now_nanos();
+        let mut next_ns = control.clock().now_ns();
         loop {
             next_ns += period_ns;
             if !control.sleep_until(next_ns) {
                 break;
             }
-            let now_ns = control.clock().now_nanos();
+            let now_ns = control.clock().now_ns();
             reader.look(now_ns);
             reader.read();
             // Readings that are late are not made up for: each stands for the moment it was taken.
@@ -114,7 +114,7 @@ impl Source for PythonStackSource {
         }
         let missing = reader.missing();
         for why in &missing {
-            out.unavailable(control.clock().now_nanos(), TRACK, why, None);
+            out.unavailable(control.clock().now_ns(), TRACK, why, None);
         }
         out.lost("readings of Python's stacks", reader.counts.lost);
         out.flush();
@@ -140,14 +140,14 @@ impl Reader {
 
     /// New children, and interpreters that were not there yet.
     fn look(&mut self, now_ns: u64) {
-        if self.looked_ns.is_some_and(|looked_ns| now_ns.saturating_sub(looked_ns) < LOOK_AGAIN_NANOS) {
+        if self.looked_ns.is_some_and(|looked_ns| now_ns.saturating_sub(looked_ns) < LOOK_AGAIN_NS) {
             return;
         }
         self.looked_ns = Some(now_ns);
         let running = crate::processes().unwrap_or_default();
         for process in &running {
             let is_child = process.parent_pid.is_some_and(|parent| self.watched.contains_key(&parent));
-            if is_child && self.watched.len() < MOST_PROCESSES {
+            if is_child && self.watched.len() < MAX_PROCESSES {
                 self.watched.entry(process.pid).or_insert(Watched::Trying { attempts: 0, last: None });
             }
         }
@@ -165,7 +165,7 @@ impl Reader {
                         self.profile.frame(Frame { name, module: "".into(), kind: FrameKind::Process });
                     Watched::Reading { spy, root }
                 }
-                Err(refusal) if refusal.is_final || attempts >= MOST_ATTEMPTS => Watched::Over(Some(refusal)),
+                Err(refusal) if refusal.is_final || attempts >= MAX_ATTEMPTS => Watched::Over(Some(refusal)),
                 Err(refusal) => Watched::Trying { attempts, last: Some(refusal) },
             };
         }

@@ -179,7 +179,7 @@ pub trait ProcessBackend: Send + std::fmt::Debug {
     }
 
     /// CPU time of the calling thread.
-    fn own_cpu_nanos(&mut self) -> Option<u64>;
+    fn own_cpu_ns(&mut self) -> Option<u64>;
 
     /// Resident memory of this process.
     fn own_memory_bytes(&mut self) -> Option<u64>;
@@ -202,7 +202,7 @@ mod tests {
         for _ in 0..4 {
             // A busy machine may hold us up between two clocks.
             let mut readings = (0..1000).map(|_| backend.clocks().expect("clocks"));
-            let reading = readings.find(|reading| reading.asleep_nanos.is_some()).expect("both clocks");
+            let reading = readings.find(|reading| reading.asleep_ns.is_some()).expect("both clocks");
             assert_eq!(watch.look(reading).collect::<Vec<_>>(), []);
             std::thread::sleep(Duration::from_millis(30));
         }

@@ -10,7 +10,7 @@ use super::backend::ProcessBackend;
 use super::schedule::Schedule;
 
 /// How often the cost is looked at.
-const PERIOD_NANOS: u64 = 1_000_000_000;
+const PERIOD_NS: u64 = 1_000_000_000;
 
 /// What a sampler costs, as of its last full second.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -88,22 +88,22 @@ impl CostMeter {
     pub fn after_tick(
         &mut self,
         now_ns: u64,
-        stand_in_cpu_nanos: u64,
+        stand_in_cpu_ns: u64,
         backend: &mut dyn ProcessBackend,
         control: &mut RateControl,
         schedule: &Schedule,
         out: &mut Emitter,
     ) -> bool {
-        let cpu_of_both = |of_one: Option<u64>| Some(of_one? + stand_in_cpu_nanos);
+        let cpu_of_both = |of_one: Option<u64>| Some(of_one? + stand_in_cpu_ns);
         let Some((since_ns, cpu_then)) = self.since else {
-            self.since = Some((now_ns, cpu_of_both(backend.own_cpu_nanos())));
+            self.since = Some((now_ns, cpu_of_both(backend.own_cpu_ns())));
             return false;
         };
         let elapsed = now_ns.saturating_sub(since_ns);
-        if elapsed < PERIOD_NANOS {
+        if elapsed < PERIOD_NS {
             return false;
         }
-        let cpu_now = cpu_of_both(backend.own_cpu_nanos());
+        let cpu_now = cpu_of_both(backend.own_cpu_ns());
         self.since = Some((now_ns, cpu_now));
         let used = cpu_now.zip(cpu_then).map(|(now, then)| now.saturating_sub(then));
         self.cost.cpu_ratio = used.map(|used| used as f64 / elapsed as f64);

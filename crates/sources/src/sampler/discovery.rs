@@ -9,9 +9,9 @@ use super::backend::{ProcessBackend, ProcessFacts, ReadError};
 use super::targets::Selector;
 
 /// Processes that started this short a time ago are looked at again at every discovery.
-const YOUNG_NANOS: u64 = 2_000_000_000;
+const YOUNG_NS: u64 = 2_000_000_000;
 /// Others that are not watched are looked at again after this time.
-const LOOK_AGAIN_NANOS: u64 = 1_000_000_000;
+const LOOK_AGAIN_NS: u64 = 1_000_000_000;
 /// Looks per discovery at processes that are known and not watched; the rest waits for the next one. 512 looks take
 /// about 2 ms.
 const MAX_LOOKS_AGAIN: usize = 512;
@@ -104,8 +104,8 @@ impl Discovery {
             }
             if let Some(known) = self.unwatched.get_mut(&pid) {
                 known.round = self.round;
-                let young = now_ns.saturating_sub(known.first_ns) < YOUNG_NANOS;
-                let due = now_ns.saturating_sub(known.looked_ns) >= LOOK_AGAIN_NANOS;
+                let young = now_ns.saturating_sub(known.first_ns) < YOUNG_NS;
+                let due = now_ns.saturating_sub(known.looked_ns) >= LOOK_AGAIN_NS;
                 if !(young || due) || looks_again == MAX_LOOKS_AGAIN {
                     continue;
                 }

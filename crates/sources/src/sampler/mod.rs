@@ -112,7 +112,7 @@ impl Source for ProcessSampler {
         // A tick that waits behind the program that it watches is a gap in the picture of just that moment. What is refused
         // leaves gaps, and those are counted.
         crate::sys::prefer_this_thread();
-        run.begin(control.clock().now_nanos(), out);
+        run.begin(control.clock().now_ns(), out);
         turns::take(run, out, control)
     }
 }

@@ -17,11 +17,11 @@ use super::schedule::Schedule;
 use super::watched::Watched;
 
 /// At high rates rows are handed on in portions: a viewer sees them this late at most.
-const FLUSH_NANOS: u64 = 20_000_000;
+const FLUSH_NS: u64 = 20_000_000;
 /// Reasons that are kept apart; there are fewer metrics than this, and further ones are not told.
 const MAX_REASONS: usize = 256;
 /// How often the clocks are looked at; also when a tick comes this late.
-const CLOCKS_NANOS: u64 = 1_000_000_000;
+const CLOCKS_NS: u64 = 1_000_000_000;
 
 /// One run of a sampler.
 pub(super) struct Run<'a> {
@@ -150,14 +150,14 @@ impl<'a> Run<'a> {
             && !parents.any(|pid| self.discovery.was_listed(*pid))
     }
 
-    /// `stand_in_cpu_nanos` is what a second thread took so far; who is that thread says nothing and leaves the cost to the first.
+    /// `stand_in_cpu_ns` is what a second thread took so far; who is that thread says nothing and leaves the cost to the first.
     pub fn tick(
         &mut self,
         now_ns: u64,
-        stand_in_cpu_nanos: Option<u64>,
+        stand_in_cpu_ns: Option<u64>,
         out: &mut Emitter,
     ) -> Result<(), SourceError> {
-        if now_ns.saturating_sub(self.schedule.next_ns()) >= CLOCKS_NANOS && self.slept_until(now_ns, out) {
+        if now_ns.saturating_sub(self.schedule.next_ns()) >= CLOCKS_NS && self.slept_until(now_ns, out) {
             // Samples of a time in which nobody could take any were not left out.
             self.schedule.restart(now_ns);
         }
@@ -195,7 +195,7 @@ impl<'a> Run<'a> {
         self.part(now_ns, out);
         self.tell_machine(now_ns, due, out);
         self.meter.count(told);
-        self.finish_tick(now_ns, stand_in_cpu_nanos, out);
+        self.finish_tick(now_ns, stand_in_cpu_ns, out);
         Ok(())
     }
 
@@ -270,7 +270,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn finish_tick(&mut self, now_ns: u64, stand_in_cpu_nanos: Option<u64>, out: &mut Emitter) {
+    fn finish_tick(&mut self, now_ns: u64, stand_in_cpu_ns: Option<u64>, out: &mut Emitter) {
         let mut news = Vec::new();
         self.sampler.backend.newly_missing(&mut |missing| news.push(missing));
         for missing in news {
@@ -280,12 +280,12 @@ impl<'a> Run<'a> {
             self.look_at_clocks(now_ns, out);
         }
         let (backend, rate, schedule) = (&mut *self.sampler.backend, &mut self.rate, &self.schedule);
-        if let Some(elsewhere) = stand_in_cpu_nanos
+        if let Some(elsewhere) = stand_in_cpu_ns
             && self.meter.after_tick(now_ns, elsewhere, backend, rate, schedule, out)
         {
             self.apply_rates(now_ns);
         }
-        if now_ns.saturating_sub(self.flushed_ns) >= FLUSH_NANOS || self.is_finished() {
+        if now_ns.saturating_sub(self.flushed_ns) >= FLUSH_NS || self.is_finished() {
             out.flush();
             self.flushed_ns = now_ns;
         }
@@ -299,7 +299,7 @@ impl<'a> Run<'a> {
 
     /// A clock that was set, or a machine that slept, is an event, and from then on wall time is another one.
     fn look_at_clocks(&mut self, now_ns: u64, out: &mut Emitter) -> Vec<ClockStep> {
-        self.next_clocks_ns = now_ns.saturating_add(CLOCKS_NANOS);
+        self.next_clocks_ns = now_ns.saturating_add(CLOCKS_NS);
         let Some(reading) = self.sampler.backend.clocks() else { return Vec::new() };
         let steps: Vec<ClockStep> = self.clocks.look(reading).collect();
         for step in &steps {
@@ -308,9 +308,9 @@ impl<'a> Run<'a> {
         }
         if !steps.is_empty() {
             out.emit(&WallAnchorRow {
-                timestamp_ns: reading.monotonic_nanos,
-                unix_ns: reading.unix_nanos,
-                error_ns: reading.error_nanos,
+                timestamp_ns: reading.monotonic_ns,
+                unix_ns: reading.unix_ns,
+                error_ns: reading.error_ns,
             });
         }
         steps

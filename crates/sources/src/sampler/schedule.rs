@@ -4,7 +4,7 @@
 use super::groups::{GroupSet, MetricGroup};
 
 /// Groups due within this time are taken at once: rounding of periods must not make two ticks of one.
-const TOGETHER_NANOS: u64 = 200_000;
+const TOGETHER_NS: u64 = 200_000;
 
 #[derive(Debug, Clone, Copy)]
 struct Grid {
@@ -60,7 +60,7 @@ impl Schedule {
             let Some(grid) = grid else {
                 continue;
             };
-            if grid.next_ns > now_ns.saturating_add(TOGETHER_NANOS.min(grid.period_ns / 4)) {
+            if grid.next_ns > now_ns.saturating_add(TOGETHER_NS.min(grid.period_ns / 4)) {
                 continue;
             }
             due = due.with(group);

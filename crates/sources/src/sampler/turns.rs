@@ -12,15 +12,15 @@ use super::run::Run;
 use crate::sys::Processors;
 
 /// How often a paused sampler looks whether it may go on.
-const PAUSE_NANOS: u64 = 50_000_000;
+const PAUSE_NS: u64 = 50_000_000;
 /// Of slower ticks none is missed by such moments. It is also how late the first thread learns what the second one knows.
-const SLOWEST_NANOS: u64 = 100_000_000;
+const SLOWEST_NS: u64 = 100_000_000;
 
 /// Samples until the targets have ended or somebody says stop.
 pub(super) fn take(run: Run<'_>, out: &mut Emitter, control: &Control) -> Result<(), SourceError> {
     let turns = Turns {
         state: Mutex::new(State { run, out, was_paused: false, outcome: None }),
-        stand_in_cpu_nanos: AtomicU64::new(0),
+        stand_in_cpu_ns: AtomicU64::new(0),
         is_over: Mutex::new(false),
         over: Condvar::new(),
     };
@@ -44,7 +44,7 @@ struct State<'r, 'o> {
 
 struct Turns<'r, 'o> {
     state: Mutex<State<'r, 'o>>,
-    stand_in_cpu_nanos: AtomicU64,
+    stand_in_cpu_ns: AtomicU64,
     is_over: Mutex<bool>,
     over: Condvar,
 }
@@ -54,7 +54,7 @@ impl<'r, 'o> Turns<'r, 'o> {
         let mut kept = None;
         // A panic of the other thread goes on from here when both have ended.
         while let Ok(mut state) = self.state.lock() {
-            let Some(next_ns) = state.turn(control, self.stand_in_cpu_nanos.load(Ordering::Relaxed)) else {
+            let Some(next_ns) = state.turn(control, self.stand_in_cpu_ns.load(Ordering::Relaxed)) else {
                 return;
             };
             let wants_stand_in = kept.is_none() && state.run.wants_stand_in();
@@ -82,26 +82,26 @@ impl<'r, 'o> Turns<'r, 'o> {
         processors.keep_this_thread();
         crate::sys::prefer_this_thread();
         let mut cpu_clock = crate::thread_cpu_clock();
-        let mut look_ns = control.clock().now_nanos();
+        let mut look_ns = control.clock().now_ns();
         while self.is_going_on_at(look_ns, control) {
-            self.stand_in_cpu_nanos.store(cpu_clock().unwrap_or(0), Ordering::Relaxed);
+            self.stand_in_cpu_ns.store(cpu_clock().unwrap_or(0), Ordering::Relaxed);
             look_ns = match self.state.try_lock() {
                 Ok(mut state) => match state.late_turn(control) {
                     Some(next_ns) => next_ns,
                     None => return,
                 },
                 // The first one is at it.
-                Err(TryLockError::WouldBlock) => look_ns.saturating_add(SLOWEST_NANOS / 100),
+                Err(TryLockError::WouldBlock) => look_ns.saturating_add(SLOWEST_NS / 100),
                 Err(TryLockError::Poisoned(_)) => return,
             };
         }
     }
 
     /// Waits until then; `false` as soon as all is over.
-    fn is_going_on_at(&self, deadline_nanos: u64, control: &Control) -> bool {
+    fn is_going_on_at(&self, deadline_ns: u64, control: &Control) -> bool {
         let mut is_over = self.is_over.lock().unwrap_or_else(PoisonError::into_inner);
         while !*is_over {
-            let wait = control.clock().real_wait(deadline_nanos);
+            let wait = control.clock().real_wait(deadline_ns);
             if wait.is_zero() {
                 return true;
             }
@@ -113,21 +113,21 @@ impl<'r, 'o> Turns<'r, 'o> {
 
 impl State<'_, '_> {
     /// Takes the tick if it is due. When to look again; `None` at the end.
-    fn turn(&mut self, control: &Control, stand_in_cpu_nanos: u64) -> Option<u64> {
+    fn turn(&mut self, control: &Control, stand_in_cpu_ns: u64) -> Option<u64> {
         if self.outcome.is_some() {
             return None;
         }
-        let now_ns = control.clock().now_nanos();
+        let now_ns = control.clock().now_ns();
         if control.is_paused() {
             self.was_paused = true;
-            return Some(now_ns + PAUSE_NANOS);
+            return Some(now_ns + PAUSE_NS);
         }
         if std::mem::take(&mut self.was_paused) {
             self.run.resume(now_ns);
         }
         self.run.obey(now_ns, control.rate_hertz());
         if now_ns >= self.run.next_ns() {
-            self.tick(now_ns, Some(stand_in_cpu_nanos));
+            self.tick(now_ns, Some(stand_in_cpu_ns));
         }
         self.outcome.is_none().then(|| self.run.next_ns())
     }
@@ -137,10 +137,10 @@ impl State<'_, '_> {
         if self.outcome.is_some() {
             return None;
         }
-        let now_ns = control.clock().now_nanos();
+        let now_ns = control.clock().now_ns();
         let patience = self.run.fastest_period_ns() / 4;
-        if control.is_paused() || self.was_paused || patience > SLOWEST_NANOS / 4 {
-            return Some(now_ns + PAUSE_NANOS);
+        if control.is_paused() || self.was_paused || patience > SLOWEST_NS / 4 {
+            return Some(now_ns + PAUSE_NS);
         }
         if now_ns >= self.run.next_ns().saturating_add(patience) && !control.is_stopped() {
             self.tick(now_ns, None);
@@ -148,8 +148,8 @@ impl State<'_, '_> {
         self.outcome.is_none().then(|| self.run.next_ns().saturating_add(patience))
     }
 
-    fn tick(&mut self, now_ns: u64, stand_in_cpu_nanos: Option<u64>) {
-        self.outcome = match self.run.tick(now_ns, stand_in_cpu_nanos, self.out) {
+    fn tick(&mut self, now_ns: u64, stand_in_cpu_ns: Option<u64>) {
+        self.outcome = match self.run.tick(now_ns, stand_in_cpu_ns, self.out) {
             Ok(()) => self.run.is_finished().then_some(Ok(())),
             Err(error) => Some(Err(error)),
         };

@@ -13,7 +13,7 @@ use super::groups::{GroupSet, MetricGroup};
 use super::options::CommandLines;
 
 /// The start of a process is known to a clock tick; nearer to the start of sampling nobody can say which came first.
-const START_ERROR_NANOS: u64 = 20_000_000;
+const START_ERROR_NS: u64 = 20_000_000;
 
 #[derive(Debug)]
 struct Process {
@@ -91,7 +91,7 @@ impl Watched {
         self.slots = self.slots.max(slot + 1);
         let is_new = facts
             .create_time_unix_ns
-            .is_some_and(|created| created > self.began.unix_nanos.saturating_add(START_ERROR_NANOS));
+            .is_some_and(|created| created > self.began.unix_ns.saturating_add(START_ERROR_NS));
         let event = if is_new { &self.events.started } else { &self.events.seen };
         let name: Text = String::from_utf8_lossy(&facts.name).into();
         let arguments = match self.command_lines {

@@ -72,7 +72,7 @@ impl ProcessBackend for NoBackend {
         Err(ReadError::Unsupported)
     }
 
-    fn own_cpu_nanos(&mut self) -> Option<u64> {
+    fn own_cpu_ns(&mut self) -> Option<u64> {
         None
     }
 

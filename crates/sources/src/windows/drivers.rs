@@ -10,14 +10,14 @@ use windows_sys::Win32::System::Registry::{HKEY_LOCAL_MACHINE, RRF_RT_REG_SZ, Re
 const CLASSES: [&str; 2] =
     ["{4d36e968-e325-11ce-bfc1-08002be10318}", "{f01a9d53-3ff6-48d2-9f97-c8a7004be10c}"];
 /// Devices of a class that are looked for; removed ones leave gaps.
-const MOST_DEVICES: usize = 16;
+const MAX_DEVICES: usize = 16;
 /// Of a value, in UTF-16 units.
-const MOST_UNITS: usize = 256;
+const MAX_UNITS: usize = 256;
 
 /// By the name of the device.
 pub fn versions() -> BTreeMap<String, String> {
     let keys = CLASSES.iter().flat_map(|class| {
-        (0..MOST_DEVICES)
+        (0..MAX_DEVICES)
             .map(move |number| format!(r"SYSTEM\CurrentControlSet\Control\Class\{class}\{number:04}"))
     });
     keys.filter_map(|key| Some((text(&key, "DriverDesc")?, text(&key, "DriverVersion")?))).collect()
@@ -26,7 +26,7 @@ pub fn versions() -> BTreeMap<String, String> {
 pub(super) fn text(key: &str, value: &str) -> Option<String> {
     let wide = |text: &str| text.encode_utf16().chain([0]).collect::<Vec<u16>>();
     let (key, value) = (wide(key), wide(value));
-    let mut units = [0_u16; MOST_UNITS];
+    let mut units = [0_u16; MAX_UNITS];
     let mut bytes = size_of_val(&units) as u32;
     // SAFETY: both names end with NUL, the buffer is live and `bytes` is its size.
     let status = unsafe {
@@ -40,7 +40,7 @@ pub(super) fn text(key: &str, value: &str) -> Option<String> {
             &mut bytes,
         )
     };
-    let length = units.iter().position(|unit| *unit == 0).unwrap_or(MOST_UNITS);
+    let length = units.iter().position(|unit| *unit == 0).unwrap_or(MAX_UNITS);
     let text = String::from_utf16_lossy(units.get(..length)?).trim().to_owned();
     (status == ERROR_SUCCESS && !text.is_empty()).then_some(text)
 }

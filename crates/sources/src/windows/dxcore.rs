@@ -24,12 +24,12 @@ const ATTRIBUTE_D3D12_CORE_COMPUTE: GUID = GUID::from_u128(0x248e2800_a793_4724_
 const ATTRIBUTE_GENERIC_ML: GUID = GUID::from_u128(0xb71b0d41_1088_422f_a27c_0250b7d3a988);
 const ATTRIBUTE_NPU: GUID = GUID::from_u128(0xd46140c4_add7_451b_9e56_06fe8c3b58ed);
 /// Adapters of one list that are looked at.
-const MOST_ADAPTERS: u32 = 64;
+const MAX_ADAPTERS: u32 = 64;
 /// Engines of one adapter that are asked; real ones have less than twenty.
-const MOST_ENGINES: u32 = 64;
+const MAX_ENGINES: u32 = 64;
 
 /// Processes of one adapter that are asked about.
-const MOST_PROCESSES: usize = 64;
+const MAX_PROCESSES: usize = 64;
 
 /// Properties of an adapter, by the header's numbers.
 mod property {
@@ -202,7 +202,7 @@ impl AdapterApi for WindowsAdapters {
             };
             known = true;
             // SAFETY: the list is live.
-            let count = unsafe { (list.table().count)(list.pointer) }.min(MOST_ADAPTERS);
+            let count = unsafe { (list.table().count)(list.pointer) }.min(MAX_ADAPTERS);
             for index in 0..count {
                 let mut pointer = null_mut();
                 // SAFETY: the list is live, the index is below its count, the place for the object is live.
@@ -288,7 +288,7 @@ impl Object<AdapterTable1> {
             )
         };
         // Who does not tell how many is asked one after the other until one is not there.
-        if status >= 0 && count > 0 { count.min(MOST_ENGINES) } else { MOST_ENGINES }
+        if status >= 0 && count > 0 { count.min(MAX_ENGINES) } else { MAX_ENGINES }
     }
 }
 
@@ -348,8 +348,8 @@ impl StateApi for OwnStates {
         if !adapter.answers(state::PROCESS_SET) || !(tells_time || tells_memory) {
             return None;
         }
-        let mut pids = [0_u32; MOST_PROCESSES];
-        let list = ProcessList { places: MOST_PROCESSES as u32, pids: pids.as_mut_ptr() };
+        let mut pids = [0_u32; MAX_PROCESSES];
+        let list = ProcessList { places: MAX_PROCESSES as u32, pids: pids.as_mut_ptr() };
         let count: ProcessCount = adapter.ask(state::PROCESS_SET, &list)?;
         let engines = if tells_time { adapter.engines() } else { 0 };
         let of = |pid: u32| {
@@ -376,7 +376,7 @@ impl StateApi for OwnStates {
                 committed_bytes: sum(|usage| usage.committed),
             }
         };
-        let known = (count.written as usize).min(MOST_PROCESSES);
+        let known = (count.written as usize).min(MAX_PROCESSES);
         Some(pids[..known].iter().map(|pid| of(*pid)).collect())
     }
 }

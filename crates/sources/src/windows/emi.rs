@@ -8,7 +8,7 @@ use windows_sys::Win32::Foundation::{CloseHandle, GetLastError, HANDLE, INVALID_
 use windows_sys::core::GUID;
 
 use super::native::{Function, system_library};
-use crate::devices::meters::{MOST_BYTES, MeterApi, MeterDevice};
+use crate::devices::meters::{MAX_BYTES, MeterApi, MeterDevice};
 
 /// `GUID_DEVICE_ENERGY_METER`.
 const ENERGY_METER: GUID = GUID {
@@ -22,7 +22,7 @@ const GET_METADATA_SIZE: u32 = 0x0022_4004;
 const GET_METADATA: u32 = 0x0022_4008;
 const GET_MEASUREMENT: u32 = 0x0022_400C;
 /// Characters of the list of devices; a device has about a hundred.
-const MOST_CHARACTERS: u32 = 1 << 20;
+const MAX_CHARACTERS: u32 = 1 << 20;
 
 type ListSize = unsafe extern "system" fn(*mut u32, *const GUID, *const u16, u32) -> u32;
 type List = unsafe extern "system" fn(*const GUID, *const u16, *mut u16, u32, u32) -> u32;
@@ -53,7 +53,7 @@ fn interfaces(class: &GUID) -> Result<Vec<Vec<u16>>, String> {
     if answer != 0 {
         return Err(format!("energy meters cannot be listed: CONFIGRET 0x{answer:X}"));
     }
-    let mut room = vec![0u16; length.min(MOST_CHARACTERS) as usize];
+    let mut room = vec![0u16; length.min(MAX_CHARACTERS) as usize];
     // SAFETY: the buffer is live and as long as it says.
     let answer = unsafe { list(class, null(), room.as_mut_ptr(), room.len() as u32, 0) };
     if answer != 0 {
@@ -144,14 +144,14 @@ impl MeterDevice for Device {
     fn description(&mut self) -> Result<Vec<u8>, String> {
         let mut size = [0; 4];
         self.ask(GET_METADATA_SIZE, "the size of its description", &mut size)?;
-        let mut room = vec![0; (u32::from_le_bytes(size) as usize).min(MOST_BYTES)];
+        let mut room = vec![0; (u32::from_le_bytes(size) as usize).min(MAX_BYTES)];
         let told = self.ask(GET_METADATA, "its description", &mut room)?;
         room.truncate(told);
         Ok(room)
     }
 
     fn measurement(&mut self, channels: usize) -> Result<Vec<u8>, String> {
-        let mut room = vec![0; channels.saturating_mul(16).min(MOST_BYTES)];
+        let mut room = vec![0; channels.saturating_mul(16).min(MAX_BYTES)];
         let told = self.ask(GET_MEASUREMENT, "a measurement", &mut room)?;
         room.truncate(told);
         Ok(room)

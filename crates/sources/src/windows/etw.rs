@@ -36,7 +36,7 @@ const PERFORMANCE_COUNTER: u32 = 1;
 /// In real time, as `EVENT_RECORD`s, with the ticks as they were taken.
 const HOW_TO_READ: u32 = 0x100 | 0x1000_0000 | 0x1000;
 const NO_TRACE: u64 = u64::MAX;
-const MOST_SESSIONS: usize = 128;
+const MAX_SESSIONS: usize = 128;
 const NAME_UNITS: usize = 1024;
 /// Room for the longest list that is asked for: 256 KB, some thousand counters.
 const INFORMATION_WORDS: usize = 32 << 10;
@@ -272,12 +272,12 @@ impl EtwApi for WindowsTable {
 
     fn sessions(&self) -> Result<Vec<SessionStatus>, Code> {
         let function = self.query_all.ok_or(codes::PROC_NOT_FOUND)?;
-        let mut all: Vec<Box<Properties>> = (0..MOST_SESSIONS).map(|_| Properties::new()).collect();
+        let mut all: Vec<Box<Properties>> = (0..MAX_SESSIONS).map(|_| Properties::new()).collect();
         let mut pointers: Vec<*mut EVENT_TRACE_PROPERTIES> =
             all.iter_mut().map(|properties| (&raw mut **properties).cast()).collect();
         let mut count = 0;
         // SAFETY: as many live properties as are said, each of which says how long it is.
-        answer(unsafe { function(pointers.as_mut_ptr(), MOST_SESSIONS as u32, &mut count) })?;
+        answer(unsafe { function(pointers.as_mut_ptr(), MAX_SESSIONS as u32, &mut count) })?;
         Ok(all.iter().take(count as usize).map(|properties| properties.status()).collect())
     }
 

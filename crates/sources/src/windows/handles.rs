@@ -310,7 +310,7 @@ impl Drop for ThreadHandle {
 }
 
 /// CPU time of the calling thread, in nanoseconds.
-pub(super) fn own_thread_nanos() -> Option<u64> {
+pub(super) fn own_thread_ns() -> Option<u64> {
     let (mut created, mut exited, mut kernel, mut user) = (NO_TIME, NO_TIME, NO_TIME, NO_TIME);
     // SAFETY: the pseudo handle of this thread and four live FILETIMEs.
     let known = unsafe {

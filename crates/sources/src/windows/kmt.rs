@@ -20,7 +20,7 @@ use crate::devices::adapters::{AdapterState, StateApi};
 /// unit that is wrong would show engines that work longer than the time that passed, which is not believed.
 const NANOS_PER_UNIT: u64 = 100;
 /// Engines of one adapter that are asked.
-const MOST_NODES: u32 = 64;
+const MAX_NODES: u32 = 64;
 
 type Query = unsafe extern "system" fn(*mut D3DKMT_QUERYSTATISTICS) -> i32;
 
@@ -67,7 +67,7 @@ impl StateApi for KernelStatistics {
     fn state(&mut self, id: u64) -> Option<AdapterState> {
         let adapter = self.ask(D3DKMT_QUERYSTATISTICS_ADAPTER, id, 0)?;
         // SAFETY: this is the member that the kernel fills for this question; any bits are numbers.
-        let nodes = unsafe { adapter.QueryResult.AdapterInformation.NodeCount }.min(MOST_NODES);
+        let nodes = unsafe { adapter.QueryResult.AdapterInformation.NodeCount }.min(MAX_NODES);
         let times = (0..nodes).map_while(|node| {
             let answer = self.ask(D3DKMT_QUERYSTATISTICS_NODE, id, node)?;
             // SAFETY: as above.

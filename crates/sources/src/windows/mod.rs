@@ -104,7 +104,7 @@ fn usage(pid: u32, handle: HANDLE) -> Result<ProcessUsage, UsageError> {
     }
     Ok(ProcessUsage {
         identity: ProcessIdentity { pid, start: ticks(created) },
-        cpu_time_nanos: (ticks(kernel) + ticks(user)) * 100,
+        cpu_time_ns: (ticks(kernel) + ticks(user)) * 100,
         working_set_bytes: memory.WorkingSetSize as u64,
         peak_working_set_bytes: Some(memory.PeakWorkingSetSize as u64),
         // Zero is what a system without this counter says.

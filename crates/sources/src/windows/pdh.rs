@@ -25,7 +25,7 @@ const MORE_DATA: u32 = 0x8000_07D2;
 const NO_DATA: u32 = 0x8000_07D5;
 const NO_INSTANCE: u32 = 0x8000_07D1;
 /// Bytes of an answer; a desktop has some hundred kilobytes.
-const MOST_BYTES: u32 = 64 << 20;
+const MAX_BYTES: u32 = 64 << 20;
 
 type OpenQuery = unsafe extern "system" fn(*const u16, usize, *mut isize) -> u32;
 type AddCounter = unsafe extern "system" fn(isize, *const u16, usize, *mut isize) -> u32;
@@ -122,7 +122,7 @@ impl CounterApi for Counters {
             // SAFETY: the counter belongs to the open query; the buffer is live, aligned and `bytes` long, or none of no bytes.
             let status = unsafe { (self.array)(counter, FORMAT, &mut bytes, &mut count, room) };
             match status {
-                MORE_DATA if bytes <= MOST_BYTES => {
+                MORE_DATA if bytes <= MAX_BYTES => {
                     let items = (bytes as usize).div_ceil(size_of::<Item>()) + 64;
                     self.room = vec![Item { name: null(), status: 0, _space: 0, value: 0.0 }; items];
                 }

@@ -25,7 +25,7 @@ pub(super) struct Snapshot {
     /// Administrators get more; found out at the first attempt.
     full: bool,
     /// How long the last call took.
-    cost_nanos: u64,
+    cost_ns: u64,
 }
 
 impl Snapshot {
@@ -36,7 +36,7 @@ impl Snapshot {
             class: ProcessClass::Plain,
             places: Vec::new(),
             full: true,
-            cost_nanos: 0,
+            cost_ns: 0,
         }
     }
 
@@ -73,7 +73,7 @@ impl Snapshot {
         }
         places.sort_unstable();
         self.places = places;
-        self.cost_nanos = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.cost_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
         Ok(())
     }
 
@@ -108,8 +108,8 @@ impl Snapshot {
         ProcessList::new(bytes, bytes.as_ptr().addr() as u64, self.class)
     }
 
-    pub fn cost_nanos(&self) -> u64 {
-        self.cost_nanos
+    pub fn cost_ns(&self) -> u64 {
+        self.cost_ns
     }
 
     /// Process 0 is not a process: it is the time in which no other ran.
@@ -152,7 +152,7 @@ mod tests {
         let mut small = Snapshot { room: vec![0; 8], ..Snapshot::new() };
         small.take(false).unwrap();
         assert_eq!(small.class, ProcessClass::Plain);
-        assert!(small.length > 64 && small.cost_nanos() > 0);
+        assert!(small.length > 64 && small.cost_ns() > 0);
         assert!(small.pids().count() > 1 && small.process(0).is_none());
         assert!(!own_threads(&small).is_empty());
 

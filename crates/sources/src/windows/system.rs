@@ -25,7 +25,7 @@ const PAGE_FILE_WORDS: usize = 1024;
 const MAX_LOGICAL_BYTES: usize = 4 << 20;
 const PAGE_BYTES: u64 = 4096;
 /// Single processors are told this often: Windows counts in steps of up to 15.6 ms, of which one makes 3 % of this.
-const PROCESSORS_NANOS: u64 = 500_000_000;
+const PROCESSORS_NS: u64 = 500_000_000;
 
 const PROCESSOR_TIMES: i32 = 8;
 const PAGE_FILES: i32 = 18;
@@ -69,7 +69,7 @@ impl System {
         let (mut sum_now, mut sum_before, mut interrupts) =
             (ProcessorTimes::default(), ProcessorTimes::default(), 0u64);
         let is_first = self.before.is_empty();
-        let is_told = self.told_ns.is_none_or(|at| now_ns.saturating_sub(at) >= PROCESSORS_NANOS);
+        let is_told = self.told_ns.is_none_or(|at| now_ns.saturating_sub(at) >= PROCESSORS_NS);
         let (before, busy) = (&mut self.before, &mut self.busy);
         let mut nows = Vec::new();
         each_group(PROCESSOR_TIMES, &mut self.room, |first, bytes| {
@@ -141,7 +141,7 @@ fn processors_in(group: u16) -> usize {
 }
 
 /// Time since the machine was started, without the time that it slept.
-pub(super) fn awake_nanos() -> Option<u64> {
+pub(super) fn awake_ns() -> Option<u64> {
     let mut ticks = 0u64;
     // SAFETY: the pointer is to a live u64.
     let known = unsafe { QueryUnbiasedInterruptTime(&mut ticks) } != 0;

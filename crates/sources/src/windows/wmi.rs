@@ -16,9 +16,9 @@ const LOCATOR: GUID = GUID::from_u128(0xdc12a687_737f_11cf_884d_00aa004b2e24);
 /// For one row; the whole question has a limit of its own.
 const ROW_MILLIS: i32 = 2_000;
 /// Rows of one class that are read.
-const MOST_ROWS: usize = 16;
+const MAX_ROWS: usize = 16;
 /// Of a text, in UTF-16 units.
-const MOST_UNITS: usize = 512;
+const MAX_UNITS: usize = 512;
 
 /// A text of COM: its length stands before it, and its owner is not this program's allocator.
 struct Text(*mut u16);
@@ -280,7 +280,7 @@ fn rows(
     let list = unsafe { Object::<RowsTable>::own(pointer) }.filter(|_| status >= 0);
     let list = list.ok_or_else(|| format!("0x{status:08X}"))?;
     let mut found = Vec::new();
-    while found.len() < MOST_ROWS {
+    while found.len() < MAX_ROWS {
         let (mut pointer, mut count) = (null_mut(), 0);
         // SAFETY: the list is live, one place for one object, and a live number.
         let status = unsafe { (list.table().next)(list.pointer, ROW_MILLIS, 1, &mut pointer, &mut count) };
@@ -329,7 +329,7 @@ fn read(variant: &Variant) -> Option<Value> {
             }
             // SAFETY: a text of COM ends with zero; nothing behind it is read.
             let units = unsafe {
-                let length = (0..MOST_UNITS).find(|at| *pointer.add(*at) == 0).unwrap_or(MOST_UNITS);
+                let length = (0..MAX_UNITS).find(|at| *pointer.add(*at) == 0).unwrap_or(MAX_UNITS);
                 std::slice::from_raw_parts(pointer, length)
             };
             Some(Value::Text(String::from_utf16_lossy(units)))

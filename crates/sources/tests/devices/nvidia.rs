@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use ortscope_core::batch::Batch;
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use ortscope_core::pipeline::{FlushError, Sink, SinkError};
 use ortscope_sources::devices::{DeviceSource, Found, NvmlLibrary, find_in};
 
@@ -40,7 +40,7 @@ pub fn ask(found: &mut Found, is_done: impl Fn(&[String], &[String]) -> bool) ->
             let mut out = |reading: ortscope_sources::devices::Reading<'_>| {
                 told.push(format!("{} {} {}", reading.device, reading.metric, reading.value));
             };
-            reader.read(now_nanos(), &mut out, &mut missing);
+            reader.read(now_ns(), &mut out, &mut missing);
         }
         lost.extend(missing.into_iter().map(|missing| missing.why));
         std::thread::sleep(Duration::from_millis(20));
@@ -133,7 +133,7 @@ fn a_card_that_comes_back_is_read_again_and_keeps_what_it_has_counted() {
                     _ => {}
                 }
             };
-            reader.read(now_nanos(), &mut out, &mut lost);
+            reader.read(now_ns(), &mut out, &mut lost);
             reader.came_back(&mut back);
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -228,7 +228,7 @@ fn cost_here() {
         let pipeline = ortscope_core::pipeline::Pipeline::default();
         let running = pipeline.source(DeviceSource::new(found)).sink(sink.clone()).start().unwrap();
         std::thread::sleep(Duration::from_secs(1));
-        let nanos = || ortscope_sources::own_usage().unwrap().cpu_time_nanos;
+        let nanos = || ortscope_sources::own_usage().unwrap().cpu_time_ns;
         let (begin, before, rows) = (Instant::now(), nanos(), sink.rows());
         std::thread::sleep(Duration::from_secs_f64(SECONDS));
         let (used, passed, told) =

@@ -234,7 +234,7 @@ fn a_million_events_a_second_are_kept_up_with() {
     // What `attach --kernel` uses.
     let settings = Settings { waiting_bytes: 16 << 20, ..Settings::default() };
     let mut session = LiveSession::open(Arc::new(table), settings, Limits::default()).unwrap();
-    let cpu = || ortscope_sources::own_usage().map_or(0, |usage| usage.cpu_time_nanos);
+    let cpu = || ortscope_sources::own_usage().map_or(0, |usage| usage.cpu_time_ns);
     let (begin, cpu_before, mut drained, mut draining) = (Instant::now(), cpu(), 0, Duration::ZERO);
     while handed_out.load(Ordering::SeqCst) < EVENTS && begin.elapsed() < Duration::from_secs(120) {
         std::thread::sleep(Duration::from_millis(50));

@@ -68,7 +68,7 @@ fn sample(trace: &mut Trace, ticks: u64, tid: u32, pid: u32, addresses: &[u64]) 
 
 /// Process 100 reads, writes and computes, with its child 200; process 300 is a stranger. Ten seconds.
 fn written() -> Vec<u8> {
-    let start = FileTime::from_unix_nanos(1_700_000_000_000_000_000);
+    let start = FileTime::from_unix_ns(1_700_000_000_000_000_000);
     let mut trace = Writer::new(Cursor::default(), FileSettings::new(2, FREQUENCY, 1_000, start)).unwrap();
     let kernel = "ntoskrnl.exe";
     let image =

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use ortscope_core::kernel::threads::{Limits, Threads};
 use ortscope_sources::kernel::BackendChoice;
 use rustix::time::{ClockId, clock_gettime};
@@ -27,10 +27,10 @@ fn work() -> (u32, Vec<(u64, u64)>) {
     let mut stamps = Vec::with_capacity(4000);
     let deadline = Instant::now() + Duration::from_secs(2);
     while Instant::now() < deadline {
-        stamps.push((now_nanos(), cpu_ns()));
+        stamps.push((now_ns(), cpu_ns()));
         let begin = Instant::now();
         while begin.elapsed() < BURST {}
-        stamps.push((now_nanos(), cpu_ns()));
+        stamps.push((now_ns(), cpu_ns()));
         thread::sleep(PAUSE);
     }
     (tid, stamps)

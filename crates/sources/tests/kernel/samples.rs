@@ -46,7 +46,7 @@ fn sample(stack_bytes: u32) -> Option<(StackProfile, SampleTrace)> {
         trace.drain(&mut profile, &mut |sample, leaf| {
             shown += 1;
             assert_eq!(sample.thread.pid, std::process::id());
-            assert!(sample.user.len() <= ortscope_core::kernel::MOST_FRAMES);
+            assert!(sample.user.len() <= ortscope_core::kernel::MAX_FRAMES);
             assert!(leaf.is_some());
         });
     }

@@ -287,7 +287,7 @@ fn what_is_missing_is_said_once() {
 fn a_dear_system_is_sampled_less_often_and_it_says_so() {
     // 2 ms a tick: 10 % of a core at 50 Hz.
     let mut dear = world(&[(7, FakeProcess::named("a", 1))], 60 * SECOND);
-    dear.own_cpu_per_tick_nanos = 2 * MS;
+    dear.own_cpu_per_tick_ns = 2 * MS;
     let seen = watch(SamplerOptions::default(), dear);
     assert!(seen.cost.rate_hertz <= 25.0 && seen.cost.rate_hertz > 15.0, "{:?}", seen.cost);
     assert_eq!(seen.cost.asked_hertz, 50.0);
@@ -307,7 +307,7 @@ fn a_dear_system_is_sampled_less_often_and_it_says_so() {
 #[test]
 fn a_cheap_system_keeps_its_rate() {
     let mut cheap = world(&[(7, FakeProcess::named("a", 1))], 30 * SECOND - 20 * MS);
-    cheap.own_cpu_per_tick_nanos = 50_000;
+    cheap.own_cpu_per_tick_ns = 50_000;
     let seen = watch(SamplerOptions::default(), cheap);
     assert_eq!(seen.rows::<ProcessSampleRow>().len(), 1500);
     assert!(seen.rows::<AnnotationRow>().is_empty());

@@ -22,16 +22,16 @@ struct HoldsTheFirst {
 }
 
 impl Clock for HoldsTheFirst {
-    fn now_nanos(&self) -> u64 {
+    fn now_ns(&self) -> u64 {
         BEGIN + self.begun.elapsed().as_nanos() as u64
     }
 
-    fn real_wait(&self, deadline_nanos: u64) -> Duration {
+    fn real_wait(&self, deadline_ns: u64) -> Duration {
         let now = self.begun.elapsed();
         if now >= self.from && std::thread::current().name() == Some(SAMPLING_THREAD) {
             std::thread::sleep(self.to.saturating_sub(now));
         }
-        Duration::from_nanos(deadline_nanos.saturating_sub(self.now_nanos()))
+        Duration::from_nanos(deadline_ns.saturating_sub(self.now_ns()))
     }
 }
 

@@ -62,7 +62,7 @@ pub struct World {
     pub processes: BTreeMap<u32, FakeProcess>,
     /// (after the beginning, what), by time.
     pub script: Vec<(u64, Event)>,
-    pub own_cpu_per_tick_nanos: u64,
+    pub own_cpu_per_tick_ns: u64,
     /// The last tick is the first one at or after this time.
     pub ends_after: u64,
     /// Ends are told by `begin_tick`, as process descriptors do; otherwise they are seen when a reading fails.
@@ -82,7 +82,7 @@ struct Fake {
     exit_codes: BTreeMap<(u32, u64), Option<i64>>,
     /// The wall clock ahead of the monotonic one.
     wall_ahead: i64,
-    asleep_nanos: i64,
+    asleep_ns: i64,
     own_cpu: u64,
     thread_name: Text,
     missing: Vec<Missing>,
@@ -111,11 +111,11 @@ impl Fake {
             }
             Event::SetWall(nanos) => self.wall_ahead += nanos,
             Event::Sleep(nanos) => {
-                self.asleep_nanos += nanos as i64;
+                self.asleep_ns += nanos as i64;
                 self.wall_ahead += nanos as i64;
             }
             Event::SleepThrough(nanos) => {
-                self.asleep_nanos += nanos as i64;
+                self.asleep_ns += nanos as i64;
                 self.world.clock.as_ref().expect("a clock of its own").advance(nanos);
             }
             Event::Rate(hertz) => self.control.wait().set_rate_hertz(hertz),
@@ -146,7 +146,7 @@ impl ProcessBackend for Fake {
 
     fn begin_tick(&mut self, now_ns: u64, _due: GroupSet, ended: &mut Vec<usize>) {
         self.now_ns = now_ns;
-        self.own_cpu += self.world.own_cpu_per_tick_nanos;
+        self.own_cpu += self.world.own_cpu_per_tick_ns;
         while self.world.script.first().is_some_and(|(at, _)| BEGIN + at <= now_ns) {
             let (_, event) = self.world.script.remove(0);
             self.apply(event);
@@ -264,13 +264,13 @@ impl ProcessBackend for Fake {
     }
 
     fn clocks(&mut self) -> Option<ClockReading> {
-        let now_ns = self.world.clock.as_ref().map_or(self.now_ns, |clock| clock.now_nanos());
+        let now_ns = self.world.clock.as_ref().map_or(self.now_ns, |clock| clock.now_ns());
         Some(ClockReading {
-            monotonic_nanos: now_ns,
-            asleep_nanos: Some(self.asleep_nanos),
+            monotonic_ns: now_ns,
+            asleep_ns: Some(self.asleep_ns),
             monotonic_goes_on: self.world.clock.is_some(),
-            unix_nanos: now_ns.checked_add_signed(self.wall_ahead).expect("after 1970"),
-            error_nanos: 30,
+            unix_ns: now_ns.checked_add_signed(self.wall_ahead).expect("after 1970"),
+            error_ns: 30,
         })
     }
 
@@ -278,7 +278,7 @@ impl ProcessBackend for Fake {
         self.world.wants_stand_in
     }
 
-    fn own_cpu_nanos(&mut self) -> Option<u64> {
+    fn own_cpu_ns(&mut self) -> Option<u64> {
         Some(self.own_cpu)
     }
 
@@ -350,7 +350,7 @@ pub fn watch_by(clock: Arc<dyn Clock>, options: SamplerOptions, world: World) ->
         slots: Vec::new(),
         exit_codes: BTreeMap::new(),
         wall_ahead: WALL_AHEAD,
-        asleep_nanos: 7 * SECOND as i64,
+        asleep_ns: 7 * SECOND as i64,
         own_cpu: 0,
         thread_name: "worker".into(),
         missing: Vec::new(),

@@ -13,11 +13,11 @@ const RUNS: u64 = 1000;
 
 fn record(sequence: u64) -> InferenceRecord {
     InferenceRecord {
-        start_nanos: 1_000_000 + sequence * 1000,
-        planned_nanos: 1_000_000 + sequence * 1000,
-        copy_in_nanos: 0,
-        run_nanos: 500,
-        copy_out_nanos: 0,
+        start_ns: 1_000_000 + sequence * 1000,
+        planned_ns: 1_000_000 + sequence * 1000,
+        copy_in_ns: 0,
+        run_ns: 500,
+        copy_out_ns: 0,
         sequence,
         batch_size: 1,
         queue_depth: None,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ortscope_channel::ChannelError;
 use ortscope_channel::journal::JournalWriter;
 use ortscope_core::batch::Batch;
-use ortscope_core::clock::{WallAnchor, now_nanos};
+use ortscope_core::clock::{WallAnchor, now_ns};
 use ortscope_core::pipeline::{Journal, JournalError};
 use ortscope_core::schema::{TableId, WallAnchorRow};
 
@@ -45,7 +45,7 @@ impl KeptJournal {
 
     pub fn append(&self, batch: &Batch) -> Result<(), ChannelError> {
         let mut inner = self.lock();
-        if now_nanos() >= inner.next_anchor_ns {
+        if now_ns() >= inner.next_anchor_ns {
             inner.append_anchor(WallAnchor::now())?;
         }
         inner.append(batch)
@@ -115,12 +115,12 @@ impl Inner {
     }
 
     fn append_anchor(&mut self, anchor: WallAnchor) -> Result<(), ChannelError> {
-        self.next_anchor_ns = anchor.monotonic_nanos.saturating_add(ANCHOR_PERIOD_NS);
+        self.next_anchor_ns = anchor.monotonic_ns.saturating_add(ANCHOR_PERIOD_NS);
         let mut batch = Batch::new(TableId::WallAnchors);
         batch.push(&WallAnchorRow {
-            timestamp_ns: anchor.monotonic_nanos,
-            unix_ns: anchor.unix_nanos,
-            error_ns: anchor.error_nanos,
+            timestamp_ns: anchor.monotonic_ns,
+            unix_ns: anchor.unix_ns,
+            error_ns: anchor.error_ns,
         });
         self.write(&batch)
     }

@@ -83,7 +83,7 @@ pub struct Finished {
 impl RecordingWriter {
     pub(crate) fn begin(root: &Path, new: NewRecording) -> Result<Self, StoreError> {
         let started = WallAnchor::now();
-        let id = id::new_id(started.unix_nanos);
+        let id = id::new_id(started.unix_ns);
         let directory = root.join(&id);
         let seal = new.key.as_ref().map(Seal::new).transpose()?;
         // Its owner's only.
@@ -248,10 +248,10 @@ impl RecordingWriter {
 
     /// The same for an imported file: its rows span this time from the recording's beginning, whenever it ends.
     pub fn finish_after(self, reason: &str, span: Duration) -> Result<Finished, StoreError> {
-        let span_nanos = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+        let span_ns = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
         let mut ended = self.started();
-        ended.monotonic_nanos = ended.monotonic_nanos.saturating_add(span_nanos);
-        ended.unix_nanos = ended.unix_nanos.saturating_add(span_nanos);
+        ended.monotonic_ns = ended.monotonic_ns.saturating_add(span_ns);
+        ended.unix_ns = ended.unix_ns.saturating_add(span_ns);
         self.finish_at(reason, || ended)
     }
 

@@ -133,11 +133,11 @@ fn kill_and_look(key: Option<&Key>) {
 
 fn record(sequence: u64) -> InferenceRecord {
     InferenceRecord {
-        start_nanos: 1_000_000_000 + sequence * 1_000_000,
-        planned_nanos: 1_000_000_000 + sequence * 1_000_000,
-        copy_in_nanos: 1,
-        run_nanos: noise(sequence),
-        copy_out_nanos: 2,
+        start_ns: 1_000_000_000 + sequence * 1_000_000,
+        planned_ns: 1_000_000_000 + sequence * 1_000_000,
+        copy_in_ns: 1,
+        run_ns: noise(sequence),
+        copy_out_ns: 2,
         sequence,
         batch_size: 1,
         queue_depth: None,

@@ -3,11 +3,11 @@
 use crate::model::{Column, Snapshot};
 
 /// The name gets what the others leave, but not less than this.
-const LEAST_NAME_CELLS: usize = 12;
+const MIN_NAME_CELLS: usize = 12;
 const USUAL_NAME_CELLS: usize = 24;
 /// Six seconds per cell, and two.
-const LEAST_MINUTE_CELLS: usize = 10;
-const MOST_MINUTE_CELLS: usize = 30;
+const MIN_MINUTE_CELLS: usize = 10;
+const MAX_MINUTE_CELLS: usize = 30;
 
 /// A column and its cells.
 pub type Sized = (Column, usize);
@@ -32,8 +32,8 @@ pub fn sortable(snapshot: &Snapshot) -> Vec<Column> {
 /// The columns that fit into the width, with their cells.
 pub fn fitting(available: &[Column], width: usize) -> Vec<Sized> {
     let cells = |column: Column| match column {
-        Column::Name => LEAST_NAME_CELLS,
-        Column::Minute => LEAST_MINUTE_CELLS,
+        Column::Name => MIN_NAME_CELLS,
+        Column::Minute => MIN_MINUTE_CELLS,
         Column::Pid | Column::Read | Column::Write => 7,
         Column::Cpu | Column::Rss | Column::Switches | Column::Faults => 6,
         Column::Threads => 5,
@@ -46,7 +46,7 @@ pub fn fitting(available: &[Column], width: usize) -> Vec<Sized> {
     let mut spare = width.saturating_sub(needed(&columns));
     // Most names fit into this; then the picture gets finer, and what is left goes to long names.
     for (wanted, most) in
-        [(Column::Name, USUAL_NAME_CELLS), (Column::Minute, MOST_MINUTE_CELLS), (Column::Name, usize::MAX)]
+        [(Column::Name, USUAL_NAME_CELLS), (Column::Minute, MAX_MINUTE_CELLS), (Column::Name, usize::MAX)]
     {
         if let Some((_, cells)) = columns.iter_mut().find(|(column, _)| *column == wanted) {
             let more = spare.min(most.saturating_sub(*cells));

@@ -15,7 +15,7 @@ use crate::units;
 /// A trend smaller than this share of the memory per minute is called steady.
 const STEADY_SHARE_PER_MINUTE: f64 = 0.001;
 /// Lines of threads.
-const MOST_THREAD_LINES: usize = 4;
+const MAX_THREAD_LINES: usize = 4;
 /// Memory is drawn from this share of its highest value up: nobody sees 5 % more on a scale from zero.
 const MEMORY_BASE_SHARE: f64 = 0.8;
 const SPARK_CELLS: usize = 20;
@@ -169,5 +169,5 @@ fn threads(screen: &Screen<'_>, threads: &[ThreadFacts], width: usize) -> Vec<Li
     // Three beside each other on a wide screen.
     let per_line = (width / 38).max(1);
     let line = |threads: &[ThreadFacts]| flow(threads.iter().map(one), width);
-    threads.chunks(per_line).take(MOST_THREAD_LINES).map(line).collect()
+    threads.chunks(per_line).take(MAX_THREAD_LINES).map(line).collect()
 }

@@ -12,7 +12,7 @@ use crate::units::{self, or_nothing};
 /// Data that is older than this says that nothing comes any more.
 pub const STALE_NS: u64 = 3_000_000_000;
 /// Cells of the machine's sparkline: a second each, where there is room.
-const MOST_SPARK_CELLS: usize = 60;
+const MAX_SPARK_CELLS: usize = 60;
 
 pub fn lines(screen: &Screen<'_>, width: usize) -> Vec<Line<'static>> {
     let mut lines = vec![first(screen, width), processors(screen, width), memory(screen, width)];
@@ -73,7 +73,7 @@ fn processors(screen: &Screen<'_>, width: usize) -> Line<'static> {
     let (machine, theme) = (&screen.snapshot.machine, screen.theme);
     let percent = machine.cpu_percent;
     let style = theme.load(percent.unwrap_or(0.0) / 100.0).patch(theme.strong());
-    let cells = width.saturating_sub(50).clamp(20, MOST_SPARK_CELLS);
+    let cells = width.saturating_sub(50).clamp(20, MAX_SPARK_CELLS);
     let cpu = vec![
         Span::styled("CPU ", theme.label()),
         Span::styled(format!("{:>5} %", or_nothing(percent, units::percent)), style),
@@ -98,7 +98,7 @@ fn processors(screen: &Screen<'_>, width: usize) -> Line<'static> {
 fn memory(screen: &Screen<'_>, width: usize) -> Line<'static> {
     let (machine, theme) = (&screen.snapshot.machine, screen.theme);
     let share = machine.memory_percent.unwrap_or(0.0) / 100.0;
-    let cells = width.saturating_sub(50).clamp(20, MOST_SPARK_CELLS);
+    let cells = width.saturating_sub(50).clamp(20, MAX_SPARK_CELLS);
     let (full, rest) = screen.glyphs.bar(share, cells);
     let percent = or_nothing(machine.memory_percent, units::percent);
     let bar = vec![

@@ -3,16 +3,16 @@
 use ratatui::layout::Rect;
 
 /// Below this nothing useful fits.
-pub const LEAST_WIDTH: u16 = 40;
-pub const LEAST_HEIGHT: u16 = 10;
+pub const MIN_WIDTH: u16 = 40;
+pub const MIN_HEIGHT: u16 = 10;
 /// Title and three processes.
-const LEAST_TABLE: u16 = 4;
+const MIN_TABLE: u16 = 4;
 /// From this height on the detail pane is open unless it was closed.
 const ROOMY_HEIGHT: u16 = 32;
 /// Title, processor, memory: less of the pane is not worth it.
-const LEAST_DETAIL: u16 = 3;
+const MIN_DETAIL: u16 = 3;
 /// Lines of sessions.
-const MOST_SESSIONS: u16 = 8;
+const MAX_SESSIONS: u16 = 8;
 
 /// Where everything stands; an area of height 0 is not drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,10 +38,10 @@ pub struct Wishes {
 impl Areas {
     /// `None`: the terminal is too small.
     pub fn of(area: Rect, wishes: Wishes) -> Option<Self> {
-        if area.width < LEAST_WIDTH || area.height < LEAST_HEIGHT {
+        if area.width < MIN_WIDTH || area.height < MIN_HEIGHT {
             return None;
         }
-        let mut room = area.height - 1 - LEAST_TABLE;
+        let mut room = area.height - 1 - MIN_TABLE;
         let mut take = |wanted: u16, least: u16| {
             let given = if room >= least { wanted.min(room) } else { 0 };
             room -= given;
@@ -50,10 +50,10 @@ impl Areas {
         let header = take(lines(wishes.header_lines), 0);
         let sessions = match lines(wishes.sessions) {
             0 => 0,
-            sessions => take(1 + sessions.min(MOST_SESSIONS).min((area.height / 6).max(1)), 2),
+            sessions => take(1 + sessions.min(MAX_SESSIONS).min((area.height / 6).max(1)), 2),
         };
         let open = wishes.detail.unwrap_or(area.height >= ROOMY_HEIGHT);
-        let detail = if open { take(lines(wishes.detail_lines), LEAST_DETAIL) } else { 0 };
+        let detail = if open { take(lines(wishes.detail_lines), MIN_DETAIL) } else { 0 };
         let table = area.height - 1 - header - sessions - detail;
         let mut y = area.y;
         let mut next = |height| {
@@ -92,7 +92,7 @@ mod tests {
                 let areas = Areas::of(Rect::new(0, 0, width, height), wishes).expect("large enough");
                 let parts = [areas.header, areas.table, areas.sessions, areas.detail, areas.footer];
                 assert_eq!(parts.iter().map(|part| part.height).sum::<u16>(), height);
-                assert!(areas.table.height >= LEAST_TABLE && areas.footer.bottom() == height);
+                assert!(areas.table.height >= MIN_TABLE && areas.footer.bottom() == height);
                 assert_eq!(
                     areas.detail.height > 0,
                     detail != Some(false) && height >= 24 && (detail.is_some() || height > 24)

@@ -20,7 +20,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 pub use header::STALE_NS;
-pub use layout::{Areas, LEAST_HEIGHT, LEAST_WIDTH, Wishes};
+pub use layout::{Areas, MIN_HEIGHT, MIN_WIDTH, Wishes};
 pub use theme::Theme;
 
 use crate::glyphs::Glyphs;
@@ -88,7 +88,7 @@ pub fn draw(screen: &Screen<'_>, area: Rect, buffer: &mut Buffer) {
 fn too_small(area: Rect, buffer: &mut Buffer) {
     let lines = [
         "terminal too small".to_owned(),
-        format!("{}x{}, needs {LEAST_WIDTH}x{LEAST_HEIGHT}", area.width, area.height),
+        format!("{}x{}, needs {MIN_WIDTH}x{MIN_HEIGHT}", area.width, area.height),
     ];
     let first = area.y + area.height.saturating_sub(2) / 2;
     for (y, line) in (first..area.bottom()).zip(lines) {

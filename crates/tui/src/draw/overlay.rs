@@ -12,14 +12,14 @@ use crate::state::Overlay;
 use crate::text::fit_left;
 
 /// Wider pages are hard to read.
-const MOST_CELLS: u16 = 90;
+const MAX_CELLS: u16 = 90;
 
 pub fn draw(screen: &Screen<'_>, overlay: Overlay, area: Rect, buffer: &mut Buffer) {
     let (title, lines) = match overlay {
         Overlay::Help => (" keys ", help(screen)),
         Overlay::Missing => (" what is missing ", missing(screen)),
     };
-    let width = area.width.saturating_sub(4).min(MOST_CELLS);
+    let width = area.width.saturating_sub(4).min(MAX_CELLS);
     let inner = usize::from(width.saturating_sub(2)).max(1);
     let wrapped: usize = lines.iter().map(|line| line.width().div_ceil(inner).max(1)).sum();
     let height = u16::try_from(wrapped + 2).unwrap_or(u16::MAX).min(area.height.saturating_sub(2));

@@ -16,7 +16,7 @@ use crate::units::{self, or_nothing};
 const IDLE_NS: u64 = 3_000_000_000;
 const NUMBER_CELLS: usize = 9;
 const RATE_CELLS: usize = 7;
-const LEAST_NAME_CELLS: usize = 10;
+const MIN_NAME_CELLS: usize = 10;
 
 pub fn draw(screen: &Screen<'_>, area: Rect, buffer: &mut Buffer) {
     let sessions = &screen.snapshot.sessions;
@@ -56,7 +56,7 @@ impl Widths {
         let numbers = if width >= 72 { 3 } else { 2 };
         let fixed = numbers * (NUMBER_CELLS + 1) + RATE_CELLS + 1;
         let left = width.saturating_sub(fixed);
-        let spark = if left >= 60 { 20 } else { 10.min(left.saturating_sub(LEAST_NAME_CELLS + 1)) };
+        let spark = if left >= 60 { 20 } else { 10.min(left.saturating_sub(MIN_NAME_CELLS + 1)) };
         let notes = if left >= 60 {
             20
         } else if left >= 38 {
@@ -64,7 +64,7 @@ impl Widths {
         } else {
             0
         };
-        let name = left.saturating_sub(spark + 1 + notes).max(LEAST_NAME_CELLS);
+        let name = left.saturating_sub(spark + 1 + notes).max(MIN_NAME_CELLS);
         Self { name, numbers, spark, notes }
     }
 

@@ -11,13 +11,13 @@ use crate::facts::{ProcessFacts, ThreadFacts};
 use crate::text::harmless;
 
 /// Threads that are listed.
-const MOST_THREADS: usize = 64;
+const MAX_THREADS: usize = 64;
 /// Seconds with a value that a trend needs.
-const LEAST_TREND_SECONDS: usize = 10;
+const MIN_TREND_SECONDS: usize = 10;
 /// Above this normal score a trend is certain to 99 %.
 const CERTAIN_SCORE: f64 = 2.33;
 /// More points than 24 hours of minutes.
-const MOST_POINTS: usize = 1_500;
+const MAX_POINTS: usize = 1_500;
 
 /// How memory changes, over the last minute.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -56,14 +56,14 @@ impl Detail {
         let memory_past_bytes = last_minute(view, &track(Metric::Rss), at_ns, Shown::Mean);
         let told = process.values.get(Metric::PeakRss);
         let seen = || {
-            let past = view.history(&track(Metric::Rss), 0, at_ns.saturating_add(1), MOST_POINTS).ok()?;
+            let past = view.history(&track(Metric::Rss), 0, at_ns.saturating_add(1), MAX_POINTS).ok()?;
             past.points.iter().map(|point| point.max).reduce(f64::max)
         };
         let parent = process
             .parent_pid
             .and_then(|pid| snapshot.processes.iter().find(|process| process.identity.pid == pid));
         let mut threads = facts.threads(identity);
-        threads.truncate(MOST_THREADS);
+        threads.truncate(MAX_THREADS);
         Some(Self {
             parent_name: parent.map(|parent| parent.name.clone()),
             command_line: facts.command_line(identity).map(|line| harmless(&line)),
@@ -83,7 +83,7 @@ fn slope(past_bytes: &[Option<f64>]) -> Option<Slope> {
     let seconds = past_bytes.iter().enumerate();
     let points: Vec<(f64, f64)> =
         seconds.filter_map(|(second, bytes)| Some((second as f64, (*bytes)?))).collect();
-    if points.len() < LEAST_TREND_SECONDS {
+    if points.len() < MIN_TREND_SECONDS {
         return None;
     }
     let line = theil_sen(&points)?;

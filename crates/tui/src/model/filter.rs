@@ -3,7 +3,7 @@
 use super::snapshot::Process;
 
 /// Longer input is not taken.
-const MOST_FILTER_CHARS: usize = 80;
+const MAX_FILTER_CHARS: usize = 80;
 
 /// Words, all of which must hold. Capital and small letters are the same; a number is also a process id.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct Filter {
 
 impl Filter {
     pub fn new(text: &str) -> Self {
-        let text: String = text.chars().filter(|char| !char.is_control()).take(MOST_FILTER_CHARS).collect();
+        let text: String = text.chars().filter(|char| !char.is_control()).take(MAX_FILTER_CHARS).collect();
         let word = |word: &str| match word.strip_prefix('!') {
             Some(rest) => (false, rest.to_lowercase()),
             None => (true, word.to_lowercase()),
@@ -53,7 +53,7 @@ mod tests {
         assert!(matches("", "x") && matches("PY", "python3") && matches("py !4", "python3"));
         assert!(!matches("py !3", "python3") && !matches("ruby", "python3") && matches("!", "python3"));
         assert!(matches("42", "x") && !matches("!42", "x") && !matches("4", "x"));
-        assert_eq!(Filter::new(&"x".repeat(1000)).text().len(), MOST_FILTER_CHARS);
+        assert_eq!(Filter::new(&"x".repeat(1000)).text().len(), MAX_FILTER_CHARS);
         assert_eq!(Filter::new("a\nb\u{1b}").text(), "ab");
     }
 }

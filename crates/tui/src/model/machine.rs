@@ -19,8 +19,8 @@ const CORE_METRICS: [(&str, f64); 4] = [
     ("utilization_ratio", 100.0),
 ];
 /// More devices and readings are not shown.
-const MOST_DEVICES: usize = 16;
-const MOST_READINGS: usize = 8;
+const MAX_DEVICES: usize = 16;
+const MAX_READINGS: usize = 8;
 
 /// A piece of hardware and its newest readings.
 #[derive(Debug, Clone, PartialEq)]
@@ -122,11 +122,11 @@ impl Machine {
             }
             _ => {}
         }
-        if !NOT_HARDWARE.contains(&name) && self.devices.len() < MOST_DEVICES {
+        if !NOT_HARDWARE.contains(&name) && self.devices.len() < MAX_DEVICES {
             let mut readings: Vec<(String, Unit, f64)> =
                 values.iter().map(|value| (harmless(&value.id.metric), value.unit, value.value)).collect();
             readings.sort_by(|a, b| rank(&a.0).cmp(&rank(&b.0)).then_with(|| a.0.cmp(&b.0)));
-            readings.truncate(MOST_READINGS);
+            readings.truncate(MAX_READINGS);
             self.devices.push(Device { name: harmless(name), readings });
         }
     }

@@ -6,11 +6,11 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// Seconds that a sparkline shows.
 const PAST_SECONDS: usize = 60;
 /// Samples may be this far apart and still be one line.
-const MOST_GAP_SECONDS: usize = 10;
+const MAX_GAP_SECONDS: usize = 10;
 /// The newest second may have no sample yet.
-const MOST_TAIL_SECONDS: usize = 2;
+const MAX_TAIL_SECONDS: usize = 2;
 /// More rows than a second can have at the highest rate.
-const MOST_ROWS: usize = 2_000;
+const MAX_ROWS: usize = 2_000;
 
 /// What of a bucket is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +56,7 @@ fn close_gaps(seconds: &mut [Option<f64>]) {
         if let Some((known, before)) = last
             && (value.is_some() || at_end)
         {
-            let most = if at_end { MOST_TAIL_SECONDS } else { MOST_GAP_SECONDS };
+            let most = if at_end { MAX_TAIL_SECONDS } else { MAX_GAP_SECONDS };
             if index - known - 1 <= most
                 && let Some(gap) = seconds.get_mut(known + 1..index)
             {
@@ -84,7 +84,7 @@ pub fn samples_in_last_second(view: &LiveView, metric: &str, at_ns: u64) -> usiz
 pub fn mean_of_last_second(view: &LiveView, track: &TrackId, at_ns: u64) -> Option<f64> {
     // A rate is about the time before it: one exactly a second ago belongs to the second before.
     let from_ns = at_ns.saturating_sub(SECOND_NS).saturating_add(1);
-    let points = view.history(track, from_ns, at_ns.saturating_add(1), MOST_ROWS).ok()?.points;
+    let points = view.history(track, from_ns, at_ns.saturating_add(1), MAX_ROWS).ok()?.points;
     let count: u64 = points.iter().map(|point| point.count).sum();
     let sum: f64 = points.iter().map(|point| point.mean * point.count as f64).sum();
     (count > 0).then(|| sum / count as f64)

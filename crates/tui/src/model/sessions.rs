@@ -14,9 +14,9 @@ pub const LATENCY_SECONDS: u64 = 10;
 /// A session without an inference for so long leaves the panel.
 const FORGOTTEN_NS: u64 = 600 * SECOND_NS;
 /// Sessions that are looked at, the most recently active ones.
-const MOST_SESSIONS: usize = 32;
+const MAX_SESSIONS: usize = 32;
 /// Over less time a rate says nothing.
-const LEAST_RATE_NS: u64 = SECOND_NS / 2;
+const MIN_RATE_NS: u64 = SECOND_NS / 2;
 
 /// A session at one moment.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,7 +60,7 @@ impl Session {
             return Vec::new();
         }
         active.sort_by_key(|(id, (newest_ns, _))| (std::cmp::Reverse(newest_ns / SECOND_NS / 60), *id));
-        active.truncate(MOST_SESSIONS);
+        active.truncate(MAX_SESSIONS);
         let told = told(tracks);
         let session = |(id, (newest_ns, queue_depth)): (&Text, (u64, Option<f64>))| {
             let (label, first_ns) = told.get(id).cloned().unwrap_or_default();
@@ -98,7 +98,7 @@ impl Session {
             name: clean.unwrap_or_else(|| harmless(id)),
             model_name: label,
             newest_ns: 0,
-            inferences_per_second: (elapsed_ns >= LEAST_RATE_NS).then(rate),
+            inferences_per_second: (elapsed_ns >= MIN_RATE_NS).then(rate),
             latency_ns,
             failures: failures.map_or(0, |past| past.points.iter().map(|point| point.count).sum()),
             queue_depth: None,

@@ -19,7 +19,7 @@ const SILENT_NS: u64 = 10_000_000_000;
 /// From so many samples a second on, a rate is the mean of the last second: that of 10 ms jumps between 0 and 100.
 const FAST_HERTZ: usize = 6;
 /// Processes whose rates are averaged, the busiest by their newest sample. Each costs some microseconds per refresh.
-const MOST_AVERAGED: usize = 1_000;
+const MAX_AVERAGED: usize = 1_000;
 
 /// A process at one moment.
 #[derive(Debug, Clone, PartialEq)]
@@ -183,7 +183,7 @@ fn average_rates(view: &LiveView, processes: &mut [Process], at_ns: u64) {
     let mut busiest: Vec<usize> = (0..processes.len()).collect();
     let load_of = |index: &usize| processes.get(*index).map_or(0.0, load);
     busiest.sort_by(|a, b| load_of(b).total_cmp(&load_of(a)));
-    for index in busiest.into_iter().take(MOST_AVERAGED) {
+    for index in busiest.into_iter().take(MAX_AVERAGED) {
         let Some(process) = processes.get_mut(index) else {
             continue;
         };

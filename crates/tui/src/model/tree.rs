@@ -6,7 +6,7 @@ use super::order::Line;
 use super::snapshot::Process;
 
 /// Deeper levels are drawn at this one.
-const MOST_LEVELS: usize = 12;
+const MAX_LEVELS: usize = 12;
 
 /// Lines of a tree: siblings in the order of `sorted`, only those that match or lead to one that does.
 pub fn lines(processes: &[Process], sorted: &[usize], matching: &[bool]) -> Vec<Line> {
@@ -28,7 +28,7 @@ pub fn lines(processes: &[Process], sorted: &[usize], matching: &[bool]) -> Vec<
         let last = below.len().saturating_sub(1);
         for (place, child) in below.into_iter().enumerate().rev() {
             let mut branches = branches.clone();
-            if branches.len() == MOST_LEVELS {
+            if branches.len() == MAX_LEVELS {
                 branches.pop();
             }
             branches.push(place != last);
@@ -126,6 +126,6 @@ mod tests {
         assert_eq!(pids, [1, 2, 3, 4, 5]);
         let chain: Vec<(u32, u32)> = (1..=5_000).map(|pid| (pid, pid - 1)).collect();
         let lines = shown(&family(&chain), "");
-        assert_eq!((lines.len(), lines[4_999].1), (5_000, MOST_LEVELS));
+        assert_eq!((lines.len(), lines[4_999].1), (5_000, MAX_LEVELS));
     }
 }

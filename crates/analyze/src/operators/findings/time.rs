@@ -10,11 +10,11 @@ const UNATTRIBUTED_ADVICE: f64 = 0.2;
 /// Half of the time unexplained means that the operators are not where to look.
 const UNATTRIBUTED_WARNING: f64 = 0.5;
 /// Shares of very short runs say little: below this the remainder is the call itself.
-const UNATTRIBUTED_LEAST_NS: f64 = 100_000.0;
+const UNATTRIBUTED_MIN_NS: f64 = 100_000.0;
 /// A first run that prepares kernels takes several times as long; twice may be chance.
 const SLOW_FIRST_RATIO: f64 = 3.0;
 /// Differences below this matter to nobody.
-const SLOW_FIRST_LEAST_NS: f64 = 5_000_000.0;
+const SLOW_FIRST_MIN_NS: f64 = 5_000_000.0;
 
 pub(super) fn unattributed(report: &OperatorReport) -> Option<OperatorFinding> {
     let runs = report.runs as f64;
@@ -28,7 +28,7 @@ pub(super) fn unattributed(report: &OperatorReport) -> Option<OperatorFinding> {
     };
     let unexplained_ns = (remainder_ns - profiler_ns).max(0.0);
     let share = if run_ns > 0.0 { unexplained_ns / run_ns } else { 0.0 };
-    if share < UNATTRIBUTED_ADVICE || unexplained_ns < UNATTRIBUTED_LEAST_NS {
+    if share < UNATTRIBUTED_ADVICE || unexplained_ns < UNATTRIBUTED_MIN_NS {
         return None;
     }
     Some(OperatorFinding {
@@ -88,9 +88,7 @@ pub(super) fn slow_first_run(report: &OperatorReport) -> Option<OperatorFinding>
         return None;
     }
     let (first_ns, median_ns) = (report.first_run_ns? as f64, report.run.median_ns as f64);
-    if median_ns == 0.0
-        || first_ns < median_ns * SLOW_FIRST_RATIO
-        || first_ns - median_ns < SLOW_FIRST_LEAST_NS
+    if median_ns == 0.0 || first_ns < median_ns * SLOW_FIRST_RATIO || first_ns - median_ns < SLOW_FIRST_MIN_NS
     {
         return None;
     }

@@ -21,9 +21,9 @@ use crate::measure::progress::Progress;
 use crate::report::RunResult;
 
 /// Lengths of a block that nobody chose: long enough for p99 of a fast model, short enough to wait for.
-const SHORTEST_SECONDS: f64 = 0.8;
-const USUAL_MOST_SECONDS: f64 = 3.0;
-const LONGEST_SECONDS: f64 = 10.0;
+const MIN_SECONDS: f64 = 0.8;
+const USUAL_MAX_SECONDS: f64 = 3.0;
+const MAX_SECONDS: f64 = 10.0;
 /// The first look at a side, which decides the length of its blocks.
 pub const TRIAL_SECONDS: f64 = 0.3;
 
@@ -55,15 +55,15 @@ pub struct Measured {
 
 /// How long a turn is for the slower side, whose median is `p50_ms`: many runs, and short against the parts of a
 /// second in which the speed of a machine changes.
-pub fn turn_nanos(p50_ms: f64) -> u64 {
+pub fn turn_ns(p50_ms: f64) -> u64 {
     (20.0 * p50_ms * 1e6).clamp(1e7, 1e9) as u64
 }
 
-/// Two workers that live at the same time and take turns of `length_nanos`. An error says whose it is.
+/// Two workers that live at the same time and take turns of `length_ns`. An error says whose it is.
 pub fn measure_in_turns(
     jobs: &[Job; 2],
     first: Side,
-    length_nanos: u64,
+    length_ns: u64,
     round: usize,
     interrupt: &Interrupt,
     progress: &mut Progress,
@@ -76,8 +76,8 @@ pub fn measure_in_turns(
     let measure_side = |index: usize, side: Side, progress: &mut Progress| {
         let mut job = jobs[index].clone();
         let directory = directory.path().to_owned();
-        job.plan.turns = Some(TurnsPlan { directory, side, length_nanos, processor });
-        if let Some(nanos) = job.plan.limits.duration_nanos {
+        job.plan.turns = Some(TurnsPlan { directory, side, length_ns, processor });
+        if let Some(nanos) = job.plan.limits.duration_ns {
             // The worker counts its own turns; this is for one that does not end.
             job.rule = StopRule::for_duration(4.0 * nanos as f64 / 1e9 + 60.0);
         }
@@ -111,8 +111,8 @@ pub fn measure(job: &Job, interrupt: &Interrupt, progress: &mut Progress) -> Res
     if let Some(failure) = outcome.failure.take() {
         return Err(failure);
     }
-    outcome.collected.steady.sort_by_key(|inference| inference.start_nanos);
-    let runs: Vec<u64> = outcome.collected.steady.iter().map(|inference| inference.run_nanos).collect();
+    outcome.collected.steady.sort_by_key(|inference| inference.start_ns);
+    let runs: Vec<u64> = outcome.collected.steady.iter().map(|inference| inference.run_ns).collect();
     let cut = match job.warm_up {
         WarmUpChoice::Detect => detect_warm_up(&runs).discarded,
         WarmUpChoice::Discard(runs) => runs,
@@ -120,8 +120,7 @@ pub fn measure(job: &Job, interrupt: &Interrupt, progress: &mut Progress) -> Res
     };
     let kept = runs.get(cut..).unwrap_or_default();
     let timed = outcome.collected.steady.iter().skip(cut);
-    let timed =
-        timed.map(|inference| TimedRun { start_nanos: inference.start_nanos, nanos: inference.run_nanos });
+    let timed = timed.map(|inference| TimedRun { start_ns: inference.start_ns, nanos: inference.run_ns });
     let timed = timed.collect();
     let mut block = Block { runs: kept.len(), warm_up_runs: runs.len() - kept.len(), ..Block::default() };
     for metric in [Metric::P50, Metric::P90, Metric::P99] {
@@ -129,11 +128,11 @@ pub fn measure(job: &Job, interrupt: &Interrupt, progress: &mut Progress) -> Res
         block.figures.extend(nanos.map(|nanos| (metric.name(), nanos / 1e6)));
     }
     let in_turns = job.plan.turns.is_some();
-    let busy_nanos: u64 = outcome.collected.steady.iter().skip(cut).map(Inference::end_to_end_nanos).sum();
+    let busy_ns: u64 = outcome.collected.steady.iter().skip(cut).map(Inference::end_to_end_ns).sum();
     let result = RunResult::new(job.measured(), outcome);
     let throughput = if in_turns {
         // The clock ran on while the other side had its turns.
-        Some(kept.len() as f64 * 1e9 / busy_nanos.max(1) as f64).filter(|_| !kept.is_empty())
+        Some(kept.len() as f64 * 1e9 / busy_ns.max(1) as f64).filter(|_| !kept.is_empty())
     } else {
         result.throughput.as_ref().map(|throughput| throughput.requests_per_second)
     };
@@ -158,7 +157,7 @@ pub fn of_length(job: &Job, seconds: Option<f64>) -> Job {
     job.profile = None;
     if let Some(seconds) = seconds {
         job.rule = StopRule::for_duration(seconds);
-        job.plan.limits = RunLimits { runs: None, duration_nanos: Some((seconds * 1e9) as u64) };
+        job.plan.limits = RunLimits { runs: None, duration_ns: Some((seconds * 1e9) as u64) };
     }
     job
 }
@@ -166,8 +165,8 @@ pub fn of_length(job: &Job, seconds: Option<f64>) -> Job {
 /// How long blocks must be for the slower side, whose median is `p50_ms`.
 pub fn length_seconds(p50_ms: f64) -> f64 {
     let for_runs = |p: f64| block_needs(p) as f64 * 1.25 * p50_ms / 1e3;
-    let usual = for_runs(0.99).clamp(SHORTEST_SECONDS, USUAL_MOST_SECONDS);
-    usual.max(for_runs(0.9).min(LONGEST_SECONDS))
+    let usual = for_runs(0.99).clamp(MIN_SECONDS, USUAL_MAX_SECONDS);
+    usual.max(for_runs(0.9).min(MAX_SECONDS))
 }
 
 #[cfg(test)]

@@ -62,7 +62,7 @@ pub fn run(args: &BenchArgs, global: &GlobalArgs, terminal: &Terminal) -> Result
     let document = BenchDocument {
         schema: SCHEMA,
         ortscope_version: env!("CARGO_PKG_VERSION"),
-        started_unix_ns: started.unix_nanos,
+        started_unix_ns: started.unix_ns,
         machine: ortscope_sources::machine_facts(),
         comparison,
     };
@@ -173,12 +173,12 @@ pub fn compare(
     }
     let jobs = jobs.each_ref().map(|job| blocks::of_length(job, report.block_seconds));
     let slower_ms = [a, b].iter().filter_map(|of| of.block.figure(Metric::P50)).fold(0.0, f64::max);
-    let turn_nanos = can_take_turns(&jobs, &report, judge).then(|| blocks::turn_nanos(slower_ms));
-    report.turn_seconds = turn_nanos.map(|nanos| nanos as f64 / 1e9);
+    let turn_ns = can_take_turns(&jobs, &report, judge).then(|| blocks::turn_ns(slower_ms));
+    report.turn_seconds = turn_ns.map(|nanos| nanos as f64 / 1e9);
     let mut last: [Option<RunResult>; 2] = [None, None];
     let mut round = |number: usize, title: &str| -> OfBoth<Round> {
         let b_first = PairedComparison::b_first(number);
-        let measured = match turn_nanos {
+        let measured = match turn_ns {
             Some(nanos) => {
                 let mut progress = Progress::start(terminal, title);
                 let first = if b_first { Side::B } else { Side::A };
@@ -195,7 +195,7 @@ pub fn compare(
             })?,
         };
         let [a, b] = measured;
-        let p50_ratio = turn_nanos.and_then(|_| neighbours_ratio(&a.runs, &b.runs));
+        let p50_ratio = turn_ns.and_then(|_| neighbours_ratio(&a.runs, &b.runs));
         last = [Some(a.result), Some(b.result)];
         Ok(Round::new(b_first, a.block, b.block, p50_ratio))
     };

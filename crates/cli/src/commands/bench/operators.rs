@@ -18,7 +18,7 @@ use crate::units;
 /// Changes that are listed.
 const MOST: usize = 50;
 /// Of a run: smaller changes are below what one profile can say.
-const SMALLEST_SHARE: f64 = 0.005;
+const MIN_SHARE: f64 = 0.005;
 
 #[derive(Debug, Serialize)]
 pub struct Attribution {
@@ -75,7 +75,7 @@ pub fn attribute(
 }
 
 fn compare(a: (&OperatorSection, f64), b: (&OperatorSection, f64)) -> Attribution {
-    let smallest = SMALLEST_SHARE * a.1.max(b.1);
+    let smallest = MIN_SHARE * a.1.max(b.1);
     let mut nodes: BTreeMap<String, NodeChange> = BTreeMap::new();
     for (is_b, (section, run_us)) in [(false, a), (true, b)] {
         let profiled_us = section.observer.profiled_median_ms.map_or(run_us, |ms| ms * 1e3);

@@ -16,7 +16,7 @@ use crate::units;
 
 pub const SCHEMA: &str = "ortscope.bench/1";
 /// Operators that the text names.
-const MOST_OPERATORS: usize = 5;
+const MAX_OPERATORS: usize = 5;
 
 #[derive(Debug, Serialize)]
 pub struct BenchDocument {
@@ -151,7 +151,7 @@ pub fn text(report: &ComparisonReport, terminal: &Terminal) -> Vec<String> {
     // Of a difference that is none, operators would only show their noise.
     let differs = report.verdict != Verdict::Pass;
     if let Some(operators) = report.operators.as_ref().filter(|found| differs || found.any_moved()) {
-        lines.extend(operators.text(MOST_OPERATORS, terminal));
+        lines.extend(operators.text(MAX_OPERATORS, terminal));
     }
     lines.extend(report.notes.iter().map(|note| terminal.paint(DIM, &format!("note      {note}"))));
     lines.push(format!("verdict   {}: {}", painted(report.verdict, terminal), report.summary));

@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use ortscope_core::kernel::{KernelEvent, Usage};
 use ortscope_sources::KernelTrace;
 use ortscope_sources::kernel::TraceOptions;
@@ -19,7 +19,7 @@ use crate::terminal;
 const ROUNDS: usize = 5;
 /// A storm fills rings faster than ordinary work does.
 const DRAIN: Duration = Duration::from_millis(20);
-const WINDOW_NANOS: u64 = 1_000_000;
+const WINDOW_NS: u64 = 1_000_000;
 
 /// Answers every byte by a byte until its input ends.
 pub(super) fn partner() -> Result<(), Failure> {
@@ -84,7 +84,7 @@ pub(super) fn run(args: &BenchSamplerArgs) -> Result<Value, Failure> {
         bare.push(turns_per_second(spawn_runner(args.seconds)?)?);
 
         let mut trace = KernelTrace::open(&TraceOptions::default()).map_err(Failure::internal)?;
-        let mut usage = Usage::new(WINDOW_NANOS, now_nanos());
+        let mut usage = Usage::new(WINDOW_NS, now_ns());
         let begin = Instant::now();
         let mut runner = spawn_runner(args.seconds)?;
         loop {

@@ -55,7 +55,7 @@ fn point(result: &Value) -> Option<BatchPoint> {
     let latency = &result["latency"]["inference"];
     Some(BatchPoint {
         batch: result["inputs"]["batch_size"].as_u64()?,
-        p50_nanos: (latency["percentiles"]["p50"].as_f64()? * 1e6) as u64,
+        p50_ns: (latency["percentiles"]["p50"].as_f64()? * 1e6) as u64,
         memory_bytes: result["memory"]["peak_bytes"].as_u64(),
         runs: latency["runs"].as_u64()?,
     })
@@ -81,7 +81,7 @@ pub fn text(scaling: &Scaling, terminal: &Terminal) -> Vec<String> {
     );
     let mut lines = vec![terminal.paint(DIM, &head)];
     for BatchPair { batch, a, b } in &scaling.batches {
-        let time = |point: &BatchPoint| units::nanos(point.p50_nanos as f64);
+        let time = |point: &BatchPoint| units::nanos(point.p50_ns as f64);
         let bytes = |point: &BatchPoint| {
             point.memory_bytes.map_or_else(|| "n/a".to_owned(), |bytes| units::bytes(bytes as f64))
         };
@@ -93,7 +93,7 @@ pub fn text(scaling: &Scaling, terminal: &Terminal) -> Vec<String> {
             "{batch:<7}{:>11}{:>11}{:>10}{:>13}{:>13}{:>10}",
             time(a),
             time(b),
-            change(Some(a.p50_nanos), Some(b.p50_nanos)),
+            change(Some(a.p50_ns), Some(b.p50_ns)),
             bytes(a),
             bytes(b),
             change(a.memory_bytes, b.memory_bytes),

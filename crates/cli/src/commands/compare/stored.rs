@@ -17,7 +17,7 @@ use crate::exit::{Exit, Failure};
 use crate::recording::{ARENA, ARENA_RESERVED, ARENA_USED, RUN_DOCUMENT};
 
 /// Recordings that were not made to find a leak are judged from this length on.
-const LEAST_SOAK_NANOS: u64 = 60_000_000_000;
+const MIN_SOAK_NS: u64 = 60_000_000_000;
 
 /// What a recording says about itself and its model.
 #[derive(Debug, Clone, Serialize)]
@@ -100,16 +100,13 @@ impl Stored {
             figures.extend(block_quantile(kept, p).map(|nanos| (metric.name(), nanos / 1e6)));
             let ms = |nanos: Option<u64>| nanos.map(|nanos| nanos as f64 / 1e6);
             for found in percentiles(kept, &[p]) {
-                intervals_ms.insert(metric.name(), [ms(found.low_nanos), ms(found.high_nanos)]);
+                intervals_ms.insert(metric.name(), [ms(found.low_ns), ms(found.high_ns)]);
             }
         }
         let completions: Vec<Completion> = inferences
             .iter()
             .skip(cut)
-            .map(|(start_nanos, end_nanos, _)| Completion {
-                start_nanos: *start_nanos,
-                end_nanos: *end_nanos,
-            })
+            .map(|(start_ns, end_ns, _)| Completion { start_ns: *start_ns, end_ns: *end_ns })
             .collect();
         let rate = throughput(&completions, 1).map(|found| found.requests_per_second);
         figures.extend(rate.map(|rate| (Metric::Throughput.name(), rate)));
@@ -120,7 +117,7 @@ impl Stored {
             id: manifest.id.clone(),
             name: manifest.name.clone(),
             subject: model.unwrap_or_else(|| manifest.subject.clone()),
-            started_unix_ns: manifest.started.unix_nanos,
+            started_unix_ns: manifest.started.unix_ns,
             fingerprint: manifest.fingerprint.clone(),
             providers,
             runs: kept.len(),
@@ -200,7 +197,7 @@ fn leak(
         return Ok(None);
     };
     // Two processes have two memories, and one curve of both says nothing.
-    if pids.len() != 1 || !(asked || end - begin >= LEAST_SOAK_NANOS) {
+    if pids.len() != 1 || !(asked || end - begin >= MIN_SOAK_NS) {
         return Ok(None);
     }
     let mut process: Vec<(u64, u64)> = Vec::new();

@@ -169,7 +169,7 @@ impl Shown<'_> {
                 writeln!(
                     out,
                     "{sign}{seconds}.{fraction:09},{},{},{},{},{},{},{},{},{}",
-                    self.clock.unix_nanos(record.ticks),
+                    self.clock.unix_ns(record.ticks),
                     csv(&self.name.provider),
                     csv(&self.name.event),
                     self.name.version,
@@ -192,7 +192,7 @@ impl Shown<'_> {
                     out,
                     "{{\"ns_since_start\":{nanos},\"unix_ns\":{},\"provider\":{},\"provider_guid\":{guid},\"event\":{},\
                      \"version\":{},\"pid\":{},\"tid\":{},\"processor\":{},\"decoded_by\":\"{}\",\"fields\":{fields}",
-                    self.clock.unix_nanos(record.ticks),
+                    self.clock.unix_ns(record.ticks),
                     text(&self.name.provider),
                     text(&self.name.event),
                     self.name.version,

@@ -15,7 +15,7 @@ use crate::terminal::{self, Terminal};
 use crate::units;
 
 /// Kinds of events that are counted apart; further ones are counted together.
-const MOST_KINDS: usize = 100_000;
+const MAX_KINDS: usize = 100_000;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Kind {
@@ -94,7 +94,7 @@ impl Counts {
             version: name.version,
             guid: name.guid,
         };
-        if self.kinds.len() >= MOST_KINDS && !self.kinds.contains_key(&kind) {
+        if self.kinds.len() >= MAX_KINDS && !self.kinds.contains_key(&kind) {
             self.beyond += 1;
             return;
         }

@@ -59,7 +59,7 @@ impl Default for GateDocument {
         Self {
             schema: SCHEMA,
             ortscope_version: env!("CARGO_PKG_VERSION"),
-            started_unix_ns: WallAnchor::now().unix_nanos,
+            started_unix_ns: WallAnchor::now().unix_ns,
             machine: ortscope_sources::machine_facts(),
             aa: false,
             verdict: Verdict::Inconclusive,

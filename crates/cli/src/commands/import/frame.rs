@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use ortscope_core::identity::SessionId;
 use ortscope_core::schema::{AnnotationRow, LossRow, SessionRow, Text, UnavailabilityRow};
 use ortscope_store::{NewRecording, RecordingWriter, Store};
@@ -48,7 +48,7 @@ pub fn file_name(args: &ImportArgs) -> String {
 
 impl Frame {
     pub fn begin(args: &ImportArgs, global: &GlobalArgs) -> Result<Self, Failure> {
-        let started = now_nanos();
+        let started = now_ns();
         let store = open_store_to_record(global, args.encryption.encrypt)?;
         let name = file_name(args);
         let writer = store.begin(NewRecording {

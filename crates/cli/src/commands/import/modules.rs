@@ -12,9 +12,9 @@ use ortscope_etl::EventRecord;
 use ortscope_etl::payload::kernel::{KernelBody, KernelPayload};
 
 /// Images of all processes that are kept: 200,000. Addresses in further ones are told as numbers, and counted.
-const MOST_IMAGES: usize = 200_000;
+const MAX_IMAGES: usize = 200_000;
 /// Frames of one stack that are written; of deeper ones the outermost are left out.
-const MOST_FRAMES: usize = 64;
+const MAX_FRAMES: usize = 64;
 /// The kernel and its drivers are listed under these processes.
 const KERNEL_PROCESSES: [u32; 2] = [0, 4];
 
@@ -35,7 +35,7 @@ impl Modules {
         let Some(pid) = image.process_id.or(record.process_id) else { return };
         let (base, bytes) = (image.image_base.0, image.size());
         let key = (pid, base);
-        if self.images.len() >= MOST_IMAGES && !self.images.contains_key(&key) {
+        if self.images.len() >= MAX_IMAGES && !self.images.contains_key(&key) {
             self.left_out += 1;
             return;
         }
@@ -61,7 +61,7 @@ impl Modules {
         let mut text = String::new();
         let kernel = sample.kernel.iter().map(|address| (true, *address));
         let frames: Vec<(bool, u64)> =
-            kernel.chain(sample.user.iter().map(|address| (false, *address))).take(MOST_FRAMES).collect();
+            kernel.chain(sample.user.iter().map(|address| (false, *address))).take(MAX_FRAMES).collect();
         for (is_kernel, address) in frames.into_iter().rev() {
             if !text.is_empty() {
                 text.push(';');

@@ -10,11 +10,11 @@ use crate::terminal::Terminal;
 use crate::units;
 
 /// The file is read at once: its parts lie anywhere in it.
-const MOST_BYTES: u64 = 4 << 30;
+const MAX_BYTES: u64 = 4 << 30;
 
 pub fn run(args: &ImportArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     let size = fs_err::metadata(&args.file)?.len();
-    if size > MOST_BYTES {
+    if size > MAX_BYTES {
         let message = format!(
             "'{}' has {}, more than can be read at once",
             args.file.display(),

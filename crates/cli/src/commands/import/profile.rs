@@ -3,7 +3,7 @@
 use ortscope_analyze::operators::{
     self, FindingContext, OperatorAnalysis, OperatorEvent, OperatorOptions, OperatorReport, RunAssembler,
 };
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use ortscope_core::identity::SessionId;
 use ortscope_core::schema::{FindingRow, OperatorRow, SessionRow, Text};
 use ortscope_decode::ort_profile::{ProfileStart, RowOptions};
@@ -19,7 +19,7 @@ use crate::units;
 pub fn run(args: &ImportArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     let session: Text = SessionId::random().to_string().into();
     // A profile does not say when it was made. Its times count from now, so that they lie inside of the recording.
-    let started = now_nanos();
+    let started = now_ns();
     let start = ProfileStart::from_monotonic_ns(started);
     let options = RowOptions { session_id: Text::clone(&session), start, ..RowOptions::default() };
     // Made only when the file turns out to hold rows: a file that is no profile leaves nothing behind.
@@ -75,7 +75,7 @@ pub fn run(args: &ImportArgs, global: &GlobalArgs, terminal: &Terminal) -> Resul
 fn found(report: &OperatorReport) -> Vec<FindingRow> {
     let transitions = operators::transitions(report, None);
     let context = FindingContext { transitions: Some(&transitions), ..FindingContext::default() };
-    let now = now_nanos();
+    let now = now_ns();
     operators::findings(report, &context)
         .into_iter()
         .map(|finding| FindingRow {

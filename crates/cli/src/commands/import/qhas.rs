@@ -13,7 +13,7 @@ use crate::units;
 
 const PROVIDER: &str = "QNNExecutionProvider";
 /// Nodes whose traffic is told one by one.
-const MOST_MOVERS: usize = 20;
+const MAX_MOVERS: usize = 20;
 
 /// All bytes of a node.
 fn moved(node: &QhasOperator) -> u64 {
@@ -87,7 +87,7 @@ fn notes(qhas: &Qhas, time: Option<&DeviceTime>) -> Vec<String> {
     }));
     let mut movers: Vec<&QhasOperator> = qhas.operators.iter().collect();
     movers.sort_by_key(|node| std::cmp::Reverse(moved(node)));
-    for node in movers.into_iter().filter(|node| moved(node) > 0).take(MOST_MOVERS) {
+    for node in movers.into_iter().filter(|node| moved(node) > 0).take(MAX_MOVERS) {
         let known = |value: Option<u64>| value.map_or("n/a".to_owned(), |value| units::bytes(value as f64));
         notes.push(format!(
             "{}: memory read {}, written {}; the NPU's own read {}, written {}",

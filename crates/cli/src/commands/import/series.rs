@@ -9,11 +9,11 @@ use ortscope_core::kernel::{KernelEvent, Task};
 use ortscope_core::schema::{DeviceSampleRow, SystemSampleRow, Text};
 use ortscope_decode::etw::{Engine, EngineBusy, EngineInfo};
 
-const SHORTEST_WINDOW_NS: u64 = 100_000_000;
-const MOST_WINDOWS: u64 = 36_000;
-const MOST_ENGINES: usize = 256;
+const MIN_WINDOW_NS: u64 = 100_000_000;
+const MAX_WINDOWS: u64 = 36_000;
+const MAX_ENGINES: usize = 256;
 /// Windows has at most 2048 processors.
-const MOST_CORES: usize = 2048;
+const MAX_CORES: usize = 2048;
 
 #[derive(Debug, Clone, Copy)]
 struct Grid {
@@ -81,7 +81,7 @@ pub struct Series {
 impl Series {
     pub fn new(first_ns: u64, last_ns: u64) -> Self {
         let span_ns = last_ns.saturating_sub(first_ns);
-        let window_ns = (span_ns / MOST_WINDOWS).max(SHORTEST_WINDOW_NS);
+        let window_ns = (span_ns / MAX_WINDOWS).max(MIN_WINDOW_NS);
         let windows = span_ns.div_ceil(window_ns).max(1) as usize;
         Self {
             grid: Grid { base_ns: first_ns, span_ns, window_ns, windows },
@@ -99,7 +99,7 @@ impl Series {
     pub fn kernel(&mut self, event: &KernelEvent) {
         let KernelEvent::Switch(switch) = event else { return };
         let cpu = switch.cpu as usize;
-        if cpu >= MOST_CORES {
+        if cpu >= MAX_CORES {
             return;
         }
         if self.running.len() <= cpu {
@@ -122,7 +122,7 @@ impl Series {
     }
 
     pub fn engine(&mut self, busy: &EngineBusy) {
-        if self.engines.len() >= MOST_ENGINES && !self.engines.contains_key(&busy.engine) {
+        if self.engines.len() >= MAX_ENGINES && !self.engines.contains_key(&busy.engine) {
             self.left_out += 1;
             return;
         }

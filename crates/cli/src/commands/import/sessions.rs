@@ -8,9 +8,9 @@ use ortscope_decode::etw::{DeviceRow, FieldValue, Fields, Inference, OrtOperator
 use ortscope_etl::payload::builtin::ort::OrtEvent;
 
 /// Sessions that are told apart: 65,536. Inferences of further ones are counted as lost.
-const MOST_SESSIONS: usize = 1 << 16;
+const MAX_SESSIONS: usize = 1 << 16;
 /// Streams of one session that are told apart; further threads are the last one.
-const MOST_STREAMS: usize = 4096;
+const MAX_STREAMS: usize = 4096;
 
 #[derive(Debug)]
 struct Known {
@@ -37,7 +37,7 @@ pub struct Sessions {
 
 impl Sessions {
     fn known(&mut self, key: Key, at_ns: u64) -> Option<&mut Known> {
-        if self.known.len() >= MOST_SESSIONS && !self.known.contains_key(&key) {
+        if self.known.len() >= MAX_SESSIONS && !self.known.contains_key(&key) {
             self.left_out += 1;
             return None;
         }
@@ -75,11 +75,11 @@ impl Sessions {
         known.inferences += 1;
         let stream = match known.threads.iter().position(|tid| *tid == inference.tid) {
             Some(stream) => stream,
-            None if known.threads.len() < MOST_STREAMS => {
+            None if known.threads.len() < MAX_STREAMS => {
                 known.threads.push(inference.tid);
                 known.threads.len() - 1
             }
-            None => MOST_STREAMS,
+            None => MAX_STREAMS,
         };
         Some(InferenceRow {
             timestamp_ns: inference.start_ns,
@@ -125,14 +125,14 @@ impl Sessions {
         match row.event {
             OrtEvent::EvaluationStart => {
                 if let Some(session) = row.fields.unsigned("sessionId")
-                    && (self.latest.len() < MOST_SESSIONS || self.latest.contains_key(&row.pid))
+                    && (self.latest.len() < MAX_SESSIONS || self.latest.contains_key(&row.pid))
                 {
                     self.latest.insert(row.pid, session);
                 }
             }
             OrtEvent::ProcessInfo => {
                 if let Some(version) = row.fields.text("runtimeVersion")
-                    && self.versions.len() < MOST_SESSIONS
+                    && self.versions.len() < MAX_SESSIONS
                 {
                     self.versions.insert(row.pid, version.into());
                 }

@@ -10,7 +10,7 @@ use crate::commands::etl::{loss_sentences, losses_json};
 use crate::units;
 
 /// Kinds of unused events that the document lists; the others are counted together.
-const MOST_KINDS: usize = 1000;
+const MAX_KINDS: usize = 1000;
 
 /// All that is known when the last row is written.
 #[derive(Debug)]
@@ -33,10 +33,10 @@ pub fn document(facts: &Facts<'_>) -> Value {
     let coverage = facts.decoder.coverage();
     let mut unused = coverage.unused();
     unused.sort_by_key(|(kind, _, count)| (std::cmp::Reverse(*count), *kind));
-    let further: u64 = unused.iter().skip(MOST_KINDS).map(|(_, _, count)| count).sum();
+    let further: u64 = unused.iter().skip(MAX_KINDS).map(|(_, _, count)| count).sum();
     let unused: Vec<Value> = unused
         .iter()
-        .take(MOST_KINDS)
+        .take(MAX_KINDS)
         .map(|(kind, reason, count)| {
             json!({"event": kind_name(*kind), "reason": reason.reason(), "count": count})
         })

@@ -121,7 +121,7 @@ pub fn import_trace(
     let modules_left_out = modules.left_out;
 
     let writer = store.begin(new_recording(path, header, name))?;
-    let shift = Shift { base_ns: first_ns, start_ns: writer.started().monotonic_nanos };
+    let shift = Shift { base_ns: first_ns, start_ns: writer.started().monotonic_ns };
     let out = Out::new(&writer, shift);
     let mut rows = TraceRows::new(out, header, modules, Series::new(first_ns, last_ns));
     let mut done = 0u64;
@@ -198,15 +198,15 @@ fn new_recording(path: &Path, header: &LogFileHeader, name: Option<String>) -> N
 }
 
 fn clock_domain(header: &LogFileHeader, shift: Shift) -> ClockDomain {
-    let (name, error_nanos) = match header.clock.kind() {
+    let (name, error_ns) = match header.clock.kind() {
         ClockKind::PerformanceCounter => ("qpc", 0),
         // Of the time that the system keeps: it moves when the timer ticks.
         ClockKind::SystemTime => ("system time", u64::from(header.timer_resolution) * 100),
         _ => ("processor cycles", 0),
     };
     let offset = i128::from(shift.start_ns) - i128::from(shift.base_ns);
-    let offset_nanos = offset.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64;
-    ClockDomain { name: name.to_owned(), offset_nanos, error_nanos }
+    let offset_ns = offset.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64;
+    ClockDomain { name: name.to_owned(), offset_ns, error_ns }
 }
 
 /// What is left when all records are read.
@@ -255,10 +255,10 @@ fn describe(writer: &RecordingWriter, facts: &Facts<'_>, rest: &Rest, shift: Shi
     let at = shift.start_ns;
     let note =
         |kind: &str, text: String| AnnotationRow { timestamp_ns: at, kind: kind.into(), text: text.into() };
-    let date = FileTime::from_unix_nanos(facts.first_unix_ns);
+    let date = FileTime::from_unix_ns(facts.first_unix_ns);
     let clock = format!(
         "the recording's time is the trace's ({}) plus {} ns, known to {} ns; the trace begins {} ns after 1970",
-        facts.clock.name, facts.clock.offset_nanos, facts.clock.error_nanos, facts.first_unix_ns
+        facts.clock.name, facts.clock.offset_ns, facts.clock.error_ns, facts.first_unix_ns
     );
     let mut notes = vec![
         note(

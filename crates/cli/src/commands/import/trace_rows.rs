@@ -24,9 +24,9 @@ const BATCH_ROWS: usize = 4096;
 /// File and network calls are summed up over this long, as the live sources do it.
 const SUM_NS: u64 = 1_000_000_000;
 /// Sums under way, fewer than there is room for; when there are more, all are written early.
-const MOST_SUMS: usize = 16_000;
+const MAX_SUMS: usize = 16_000;
 /// Processes that the summary names.
-const MOST_BUSY: usize = 10;
+const MAX_BUSY: usize = 10;
 
 /// From the traced machine's clock to the recording's.
 #[derive(Debug, Clone, Copy)]
@@ -161,7 +161,7 @@ impl<'w> TraceRows<'w> {
     /// What is due once a second of the trace.
     pub fn advance(&mut self, decoder: &EtwDecoder) {
         let now_ns = decoder.last_ns();
-        if now_ns >= self.sums_end_ns || self.files.len() + self.networks.len() > MOST_SUMS {
+        if now_ns >= self.sums_end_ns || self.files.len() + self.networks.len() > MAX_SUMS {
             self.write_sums(self.sums_end_ns.min(now_ns));
             self.sums_end_ns = now_ns - now_ns % SUM_NS + SUM_NS;
         }
@@ -221,7 +221,7 @@ impl<'w> TraceRows<'w> {
     fn unix_ns(&self, at_ns: u64) -> Option<u64> {
         let start_ticks = self.clock.start_ticks();
         let since_start = i128::from(at_ns) - i128::from(self.clock.nanos_of(start_ticks));
-        u64::try_from(i128::from(self.clock.unix_nanos(start_ticks)) + since_start).ok()
+        u64::try_from(i128::from(self.clock.unix_ns(start_ticks)) + since_start).ok()
     }
 
     fn process(&mut self, life: &ProcessLife, event: &str, at_ns: u64) {
@@ -320,7 +320,7 @@ impl EtwSink for TraceRows<'_> {
             self.busy.push(Busy { pid, name, totals });
             self.busy
                 .sort_by_key(|busy| (std::cmp::Reverse((busy.totals.run_ns, busy.totals.samples)), busy.pid));
-            self.busy.truncate(MOST_BUSY);
+            self.busy.truncate(MAX_BUSY);
         }
     }
 

@@ -25,7 +25,7 @@ use crate::{ort_library, settings, values};
 const DEFAULT_SEED: u64 = 42;
 /// An open loop has no precision to reach: it runs for this long unless told otherwise.
 const SERVER_SECONDS: f64 = 10.0;
-const LEAST_WINDOW_SECONDS: f64 = 0.5;
+const MIN_WINDOW_SECONDS: f64 = 0.5;
 /// Rows of a sweep are measured more briefly than a single run.
 const SWEEP_CAP_SECONDS: f64 = 8.0;
 
@@ -123,7 +123,7 @@ pub fn plan(args: &RunArgs, global: &GlobalArgs) -> Result<Vec<Job>, Failure> {
             profile: None,
             windows: None,
             levels: None,
-            arena_every_nanos: args.soak.is_some().then(|| arena_period_nanos(&rule)),
+            arena_every_ns: args.soak.is_some().then(|| arena_period_ns(&rule)),
         };
         let job = Job {
             model: Arc::new(model.facts),
@@ -247,8 +247,8 @@ fn profile_every(args: &RunArgs) -> Result<Option<Duration>, Failure> {
         return Err(Failure::usage("--profile-every is for one model and one setting, without --generate"));
     }
     // More often than that, and the measurement would be of the profiler.
-    if seconds < LEAST_WINDOW_SECONDS {
-        return Err(Failure::usage(format!("--profile-every needs at least {LEAST_WINDOW_SECONDS} s")));
+    if seconds < MIN_WINDOW_SECONDS {
+        return Err(Failure::usage(format!("--profile-every needs at least {MIN_WINDOW_SECONDS} s")));
     }
     Ok(Some(Duration::from_secs_f64(seconds)))
 }
@@ -282,7 +282,7 @@ fn energy_request(args: &RunArgs) -> Result<EnergyRequest, Failure> {
 }
 
 /// A thousand looks at the arena, or some thousand if the soak is long.
-fn arena_period_nanos(rule: &StopRule) -> u64 {
+fn arena_period_ns(rule: &StopRule) -> u64 {
     const LOOKS: f64 = 1200.0;
     let seconds = rule.duration_seconds.map_or(0.0, |seconds| seconds / LOOKS);
     (seconds.clamp(0.1, 10.0) * 1e9) as u64
@@ -301,7 +301,7 @@ fn sampling_hertz(args: &RunArgs, config: &Config, rule: &StopRule) -> f64 {
 
 fn limits(rule: &StopRule) -> RunLimits {
     let nanos = rule.duration_seconds.or(rule.max_seconds).map(|seconds| (seconds * 1e9) as u64);
-    RunLimits { runs: rule.max_runs, duration_nanos: nanos }
+    RunLimits { runs: rule.max_runs, duration_ns: nanos }
 }
 
 fn session_options(args: &RunArgs, config: &Config, scenario: Scenario) -> Result<SessionOptions, Failure> {

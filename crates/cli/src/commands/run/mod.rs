@@ -24,17 +24,17 @@ use crate::terminal::{self, Terminal, WARN};
 use crate::{measure, operators};
 
 /// Models and sessions at the same time.
-const MOST_TOGETHER: usize = 10;
+const MAX_TOGETHER: usize = 10;
 /// Runs of a window that is profiled during the measurement.
 const WINDOW_RUNS: u64 = 5;
 /// A day of them, one every thirty seconds.
-const MOST_WINDOWS: u64 = 2880;
+const MAX_WINDOWS: u64 = 2880;
 
 /// Runs the command. What was measured is printed also when something failed.
 pub fn run(args: &RunArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<Exit, Failure> {
-    if args.together && args.models.len() > MOST_TOGETHER {
+    if args.together && args.models.len() > MAX_TOGETHER {
         return Err(Failure::usage(format!(
-            "--together takes at most {MOST_TOGETHER} models, not {}",
+            "--together takes at most {MAX_TOGETHER} models, not {}",
             args.models.len()
         )));
     }
@@ -55,7 +55,7 @@ pub fn run(args: &RunArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<E
     let mut document = RunDocument {
         schema: SCHEMA,
         ortscope_version: env!("CARGO_PKG_VERSION"),
-        started_unix_ns: started.unix_nanos,
+        started_unix_ns: started.unix_ns,
         machine: ortscope_sources::machine_facts(),
         clock,
         results,
@@ -325,9 +325,9 @@ pub fn work(
     plan.channel = channel.path().to_owned();
     plan.windows = windows.zip(job.profile_every).map(|(directory, every)| WindowsPlan {
         directory: directory.to_owned(),
-        every_nanos: u64::try_from(every.as_nanos()).unwrap_or(u64::MAX),
+        every_ns: u64::try_from(every.as_nanos()).unwrap_or(u64::MAX),
         runs: WINDOW_RUNS,
-        most: MOST_WINDOWS,
+        most: MAX_WINDOWS,
     });
     let assignment = Assignment {
         plan: &plan,

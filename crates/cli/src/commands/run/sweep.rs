@@ -15,7 +15,7 @@ use crate::report::document::{BatchSweepReport, FailedBatch, SweepReport};
 use crate::values;
 
 /// More combinations than this are refused: they would take an hour.
-const MOST_COMBINATIONS: usize = 200;
+const MAX_COMBINATIONS: usize = 200;
 
 /// The job itself, or its variants by batch size or settings.
 pub fn expand(args: &RunArgs, job: Job) -> Result<Vec<Job>, Failure> {
@@ -39,9 +39,9 @@ pub fn expand(args: &RunArgs, job: Job) -> Result<Vec<Job>, Failure> {
         axes.push((key, choices));
     }
     let combinations: usize = axes.iter().map(|(_, choices)| choices.len()).product();
-    if combinations > MOST_COMBINATIONS {
+    if combinations > MAX_COMBINATIONS {
         return Err(Failure::usage(format!(
-            "these sweeps make {combinations} combinations; at most {MOST_COMBINATIONS} are measured"
+            "these sweeps make {combinations} combinations; at most {MAX_COMBINATIONS} are measured"
         )));
     }
     // The settings as they are come first: the others are compared with them.
@@ -158,11 +158,11 @@ pub fn batch_report(args: &RunArgs, results: &[RunResult]) -> Option<BatchSweepR
     let mut points = Vec::new();
     let mut failed = Vec::new();
     for (batch, result) in args.batch.iter().zip(results) {
-        let p50 = result.latency.as_ref().and_then(|latency| latency.inference.percentile(0.5)?.value_nanos);
+        let p50 = result.latency.as_ref().and_then(|latency| latency.inference.percentile(0.5)?.value_ns);
         match p50 {
-            Some(p50_nanos) => points.push(BatchPoint {
+            Some(p50_ns) => points.push(BatchPoint {
                 batch: *batch,
-                p50_nanos,
+                p50_ns,
                 memory_bytes: result.memory.peak_bytes,
                 runs: result.measured_runs(),
             }),

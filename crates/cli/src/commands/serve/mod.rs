@@ -50,7 +50,7 @@ impl From<ServerError> for Failure {
 /// What this process uses, for the dashboard: nanoseconds of processor time, bytes.
 fn own_usage() -> (Option<u64>, Option<u64>) {
     match ortscope_sources::own_usage() {
-        Ok(usage) => (Some(usage.cpu_time_nanos), Some(usage.working_set_bytes)),
+        Ok(usage) => (Some(usage.cpu_time_ns), Some(usage.working_set_bytes)),
         Err(_) => (None, None),
     }
 }

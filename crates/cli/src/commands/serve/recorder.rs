@@ -35,7 +35,7 @@ impl Recorder {
     pub fn state(&self) -> Option<RecordingState> {
         self.active().as_ref().map(|active| RecordingState {
             id: active.writer.id().to_owned(),
-            started_unix_ms: active.writer.started().unix_nanos / 1_000_000,
+            started_unix_ms: active.writer.started().unix_ns / 1_000_000,
             rows: active.rows,
         })
     }

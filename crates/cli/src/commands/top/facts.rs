@@ -11,9 +11,9 @@ use ortscope_core::schema::{LossRow, ProcessRow, TableId, Text, ThreadSampleRow}
 use ortscope_tui::{ProcessFacts, ThreadFacts};
 
 /// Threads whose last samples are kept; of further ones nothing is shown.
-const MOST_THREADS: usize = 100_000;
+const MAX_THREADS: usize = 100_000;
 /// Processes that have ended are forgotten when there are so many.
-const MOST_FACTS: usize = 50_000;
+const MAX_FACTS: usize = 50_000;
 
 #[derive(Debug, Clone)]
 struct Fact {
@@ -54,7 +54,7 @@ impl Known {
         if &*row.event == "exited" {
             self.processes.remove(&process);
             self.thread_count -= self.threads.remove(&process).map_or(0, |look| look.threads.len());
-        } else if self.processes.len() < MOST_FACTS || self.processes.contains_key(&process) {
+        } else if self.processes.len() < MAX_FACTS || self.processes.contains_key(&process) {
             let parent_pid = row.parent_pid.and_then(|parent| u32::try_from(parent).ok());
             let fact = Fact { name: row.name, parent_pid, command_line: row.command_line };
             self.processes.insert(process, fact);
@@ -79,7 +79,7 @@ impl Known {
         let threads = &mut look.threads;
         let before = threads.get(&tid);
         if before.is_none() {
-            if self.thread_count >= MOST_THREADS {
+            if self.thread_count >= MAX_THREADS {
                 return;
             }
             self.thread_count += 1;

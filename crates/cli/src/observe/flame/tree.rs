@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ortscope_core::kernel::{Frame, StackProfile};
 
 /// Boxes that are drawn; browsers get slow with more. The narrowest ones are left out, and counted.
-const MOST_BOXES: usize = 20_000;
+const MAX_BOXES: usize = 20_000;
 
 /// A box of the graph: samples `start..start + count` at a depth.
 #[derive(Debug, Clone)]
@@ -47,11 +47,11 @@ impl<'a> Tree<'a> {
         let mut boxes = Vec::new();
         flatten(&root, 0, 0, &mut boxes);
         let mut left_out = 0;
-        if boxes.len() > MOST_BOXES {
+        if boxes.len() > MAX_BOXES {
             let mut counts: Vec<u64> = boxes.iter().map(|flame_box| flame_box.count).collect();
             counts.sort_unstable_by(|one, other| other.cmp(one));
             // A caller is never narrower than what it calls: no box stays without the one below it.
-            let least = counts[MOST_BOXES] + 1;
+            let least = counts[MAX_BOXES] + 1;
             let before = boxes.len();
             boxes.retain(|flame_box| flame_box.count >= least);
             left_out = before - boxes.len();

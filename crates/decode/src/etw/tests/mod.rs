@@ -118,7 +118,7 @@ impl EtwSink for Kept {
 type Trace = Writer<Cursor<Vec<u8>>>;
 
 fn trace() -> Trace {
-    let start = FileTime::from_unix_nanos(1_700_000_000_000_000_000);
+    let start = FileTime::from_unix_ns(1_700_000_000_000_000_000);
     Writer::new(Cursor::default(), FileSettings::new(2, FREQUENCY, 1_000, start)).unwrap()
 }
 

@@ -60,7 +60,7 @@ impl Converter {
         let devices = options.devices.iter();
         Self {
             session_id: options.session_id.clone(),
-            offset_ns: options.start.clock_domain().offset_nanos,
+            offset_ns: options.start.clock_domain().offset_ns,
             devices: devices.map(|(provider, device)| (provider.clone(), Text::from(&**device))).collect(),
             texts: Cache::new(),
             lists: Cache::new(),

@@ -18,7 +18,7 @@ const MAX_NAMES: usize = 100_000;
 const MAX_PRIMITIVES: usize = 100_000;
 
 /// Profiles count in microseconds: an end can lie so far behind the start that it meets.
-const ROUNDING_NANOS: i64 = 1000;
+const ROUNDING_NS: i64 = 1000;
 
 #[derive(Debug, Default)]
 pub(super) struct Primitives {
@@ -78,7 +78,7 @@ impl Primitives {
             }
         }
         // The plug-in gives threads to events so that none overlap; where none does, the device has one lane.
-        let overlaps = |pair: &[Pending]| pair[0].end_ns > pair[1].start_ns.saturating_add(ROUNDING_NANOS);
+        let overlaps = |pair: &[Pending]| pair[0].end_ns > pair[1].start_ns.saturating_add(ROUNDING_NS);
         if !rows.windows(2).any(overlaps) {
             rows.iter_mut().for_each(|pending| pending.row.thread = 0);
         }

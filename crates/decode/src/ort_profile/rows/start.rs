@@ -27,9 +27,9 @@ impl ProfileStart {
     /// From what `SessionGetProfilingStartTimeNs` says elsewhere, where ONNX Runtime's clock is the wall clock. `None`
     /// if the profile started before the machine did.
     pub fn from_unix_ns(unix_ns: u64, anchor: &WallAnchor) -> Option<Self> {
-        let since_anchor = i128::from(unix_ns) - i128::from(anchor.unix_nanos);
-        let monotonic_ns = u64::try_from(i128::from(anchor.monotonic_nanos) + since_anchor).ok()?;
-        Some(Self::At { monotonic_ns, error_ns: anchor.error_nanos })
+        let since_anchor = i128::from(unix_ns) - i128::from(anchor.unix_ns);
+        let monotonic_ns = u64::try_from(i128::from(anchor.monotonic_ns) + since_anchor).ok()?;
+        Some(Self::At { monotonic_ns, error_ns: anchor.error_ns })
     }
 
     /// The profile's clock: `monotonic = time in the profile + offset`.
@@ -40,8 +40,8 @@ impl ProfileStart {
         };
         ClockDomain {
             name: "onnxruntime profile".to_owned(),
-            offset_nanos: i64::try_from(offset_ns).unwrap_or(i64::MAX),
-            error_nanos: error_ns.saturating_add(RESOLUTION_NS),
+            offset_ns: i64::try_from(offset_ns).unwrap_or(i64::MAX),
+            error_ns: error_ns.saturating_add(RESOLUTION_NS),
         }
     }
 }
@@ -52,13 +52,13 @@ mod tests {
 
     #[test]
     fn wall_time_goes_through_the_anchor() {
-        let anchor = WallAnchor { monotonic_nanos: 1_000, unix_nanos: 50_000, error_nanos: 7 };
+        let anchor = WallAnchor { monotonic_ns: 1_000, unix_ns: 50_000, error_ns: 7 };
         let start = ProfileStart::from_unix_ns(50_500, &anchor).unwrap();
         assert_eq!(start, ProfileStart::At { monotonic_ns: 1_500, error_ns: 7 });
         let domain = start.clock_domain();
-        assert_eq!((domain.to_monotonic(20), domain.error_nanos), (Some(1_520), 1_007));
+        assert_eq!((domain.to_monotonic(20), domain.error_ns), (Some(1_520), 1_007));
         assert_eq!(ProfileStart::from_unix_ns(48_000, &anchor), None);
         assert_eq!(ProfileStart::Unknown.clock_domain().to_monotonic(5), Some(5));
-        assert_eq!(ProfileStart::from_monotonic_ns(9).clock_domain().offset_nanos, 9);
+        assert_eq!(ProfileStart::from_monotonic_ns(9).clock_domain().offset_ns, 9);
     }
 }

@@ -7,7 +7,7 @@ use crate::report::units::{count, digits, milliseconds, moment, percent};
 use crate::report::{Explained, ReportModel, SlowInference, SlowReport};
 
 /// Readings around an inference that are shown.
-const MOST_SHOWN: usize = 4;
+const MAX_SHOWN: usize = 4;
 
 /// The most frequent cause, or that there is none.
 pub(super) fn in_short(slow: &SlowReport) -> String {
@@ -119,7 +119,7 @@ fn story(inference: &SlowInference) -> String {
 fn in_words(found: &[Around]) -> Vec<String> {
     let mut words: Vec<(u8, String)> = found.iter().filter_map(word).collect();
     words.sort_by_key(|(rank, _)| *rank);
-    words.into_iter().take(MOST_SHOWN).map(|(_, word)| word).collect()
+    words.into_iter().take(MAX_SHOWN).map(|(_, word)| word).collect()
 }
 
 fn word(one: &Around) -> Option<(u8, String)> {

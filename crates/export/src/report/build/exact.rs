@@ -225,9 +225,9 @@ impl Exact {
         }
         if kept {
             self.requests.push(Request {
-                planned_nanos: planned_ns,
-                start_nanos: slow.start_ns,
-                end_nanos: slow.end_ns(),
+                planned_ns: planned_ns,
+                start_ns: slow.start_ns,
+                end_ns: slow.end_ns(),
             });
         }
     }

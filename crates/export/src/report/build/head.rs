@@ -10,9 +10,9 @@ use crate::report::units::{self, clean, cleaned};
 use crate::report::{Header, Provenance, ReportError, ReportInput};
 
 /// Sessions whose rows are held.
-const MOST_SESSIONS: usize = 10_000;
+const MAX_SESSIONS: usize = 10_000;
 /// Facts of the machine.
-const MOST_FACTS: usize = 100;
+const MAX_FACTS: usize = 100;
 
 /// Rows of the table of sessions by their identifier.
 pub(super) fn sessions(reader: &mut Reader<'_>) -> Result<HashMap<Text, SessionRow>, ReportError> {
@@ -24,7 +24,7 @@ pub(super) fn sessions(reader: &mut Reader<'_>) -> Result<HashMap<Text, SessionR
             row.ort_version = row.ort_version.or_else(|| before.ort_version.clone());
             row.options = row.options.or_else(|| before.options.clone());
             *before = row;
-        } else if sessions.len() < MOST_SESSIONS {
+        } else if sessions.len() < MAX_SESSIONS {
             sessions.insert(Text::clone(&row.session_id), row);
         }
     })?;
@@ -67,10 +67,10 @@ pub(super) fn header(
     if manifest.end.is_none() {
         condition.push("the recording was not closed: it was cut off, or is still being written".to_owned());
     }
-    let started_ns = manifest.started.monotonic_nanos;
+    let started_ns = manifest.started.monotonic_ns;
     let seen_ns = reader.tables().time_range_ns().map_or(0, |(first, last)| last - first.min(last));
     let duration_ns = match &manifest.end {
-        Some(end) => end.ended.monotonic_nanos.saturating_sub(started_ns),
+        Some(end) => end.ended.monotonic_ns.saturating_sub(started_ns),
         None => seen_ns,
     };
     Header {
@@ -81,8 +81,8 @@ pub(super) fn header(
         origin: clean(&manifest.origin, 40),
         command: manifest.command.as_deref().map(|command| clean(command, 1000)),
         ortscope_version: clean(&manifest.ortscope_version, 40),
-        started_unix_ns: manifest.started.unix_nanos,
-        started_utc: units::utc(manifest.started.unix_nanos),
+        started_unix_ns: manifest.started.unix_ns,
+        started_utc: units::utc(manifest.started.unix_ns),
         duration_seconds: duration_ns as f64 / 1e9,
         ended: manifest.end.as_ref().map_or("cut off".to_owned(), |end| cleaned(&end.reason)),
         complete: condition.is_empty(),
@@ -90,7 +90,7 @@ pub(super) fn header(
         machine: manifest
             .fingerprint
             .iter()
-            .take(MOST_FACTS)
+            .take(MAX_FACTS)
             .map(|(name, value)| (clean(name, 60), cleaned(value)))
             .collect(),
         ort_versions,

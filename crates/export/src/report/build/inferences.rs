@@ -12,13 +12,13 @@ use super::thin::Decimated;
 use crate::report::{ReportError, ReportOptions};
 
 /// Sessions that are told apart; those beyond are only counted.
-const MOST_SESSIONS: usize = 1024;
+const MAX_SESSIONS: usize = 1024;
 /// Phases that are counted by name.
-const MOST_PHASES: usize = 16;
+const MAX_PHASES: usize = 16;
 /// First runs that are listed.
-const MOST_FIRST_RUNS: usize = 16;
+const MAX_FIRST_RUNS: usize = 16;
 /// Tokens that are kept for the statistics of generation.
-const MOST_TOKENS: u64 = 4_000_000;
+const MAX_TOKENS: u64 = 4_000_000;
 
 /// Columns of the first pass.
 const COLUMNS: &[&str] = &[
@@ -204,7 +204,7 @@ impl Pass {
             };
             match phase.as_ref().map(|(_, phase, _)| *phase) {
                 Some(Phase::First) => {
-                    if series.first_runs_ns.len() < MOST_FIRST_RUNS {
+                    if series.first_runs_ns.len() < MAX_FIRST_RUNS {
                         series.first_runs_ns.push(end_to_end_ns);
                     }
                 }
@@ -225,9 +225,9 @@ impl Pass {
         if let Some(index) = self.index.find(name) {
             return Some(index);
         }
-        if self.sessions.len() >= MOST_SESSIONS {
+        if self.sessions.len() >= MAX_SESSIONS {
             self.beyond += 1;
-            if self.names_beyond.len() < 100 * MOST_SESSIONS {
+            if self.names_beyond.len() < 100 * MAX_SESSIONS {
                 self.names_beyond.insert(Text::clone(name));
             }
             return None;
@@ -241,7 +241,7 @@ impl Pass {
     fn book_phase(&mut self, phase: Option<(Text, Phase, usize)>, rows: u64) {
         let Some((name, _, session)) = phase else { return };
         let phases = &mut self.sessions[session].by_phase;
-        let known = phases.len() < MOST_PHASES || phases.contains_key(&name);
+        let known = phases.len() < MAX_PHASES || phases.contains_key(&name);
         *phases.entry(if known { name } else { "other".into() }).or_default() += rows;
     }
 
@@ -263,7 +263,7 @@ impl Pass {
     /// A step of a generator: token 0 begins a sequence of its stream.
     fn token(&mut self, session: usize, step: &Step) {
         let series = &mut self.sessions[session];
-        if self.tokens >= MOST_TOKENS {
+        if self.tokens >= MAX_TOKENS {
             series.tokens_left_out += 1;
             return;
         }
@@ -274,10 +274,10 @@ impl Pass {
                 // Streams beyond a sane number would only cost memory.
                 if self.open_sequences.len() < 100_000 {
                     self.open_sequences.insert((session, step.stream), series.sequences.len());
-                    series.sequences.push(Sequence { start_nanos: step.start_ns, token_nanos: vec![end_ns] });
+                    series.sequences.push(Sequence { start_ns: step.start_ns, token_ns: vec![end_ns] });
                 }
             }
-            (_, Some(sequence)) => sequence.token_nanos.push(end_ns),
+            (_, Some(sequence)) => sequence.token_ns.push(end_ns),
             // A recording that begins in the middle of a sequence cannot tell its first token.
             (_, None) => return,
         }

@@ -12,7 +12,7 @@ use crate::report::units::clean;
 use crate::report::{ReportError, Series, SeriesUnit};
 
 /// Sensors that are shown.
-const MOST_SENSORS: usize = 48;
+const MAX_SENSORS: usize = 48;
 
 pub(super) fn system(reader: &mut Reader<'_>, explainer: &mut Explainer) -> Result<Vec<Series>, ReportError> {
     let mut series: [Intervals; 4] = Default::default();
@@ -82,7 +82,7 @@ pub(super) fn devices(reader: &mut Reader<'_>) -> Result<(Vec<Series>, u64), Rep
     reader.each_batch(TableId::DeviceSamples, &scan, |batch| {
         for row in batch.rows::<DeviceSampleRow>() {
             let key = (row.device, row.metric);
-            if !sensors.contains_key(&key) && sensors.len() >= MOST_SENSORS {
+            if !sensors.contains_key(&key) && sensors.len() >= MAX_SENSORS {
                 if left_out.len() < 100_000 {
                     left_out.insert(key);
                 }

@@ -37,7 +37,7 @@ impl ReportModel {
         input: &ReportInput,
         options: &ReportOptions,
     ) -> Result<Self, ReportError> {
-        let reader = &mut Reader::new(tables, input.manifest.started.monotonic_nanos);
+        let reader = &mut Reader::new(tables, input.manifest.started.monotonic_ns);
         let document = input.run_document.as_ref().map(RunDocument::read).unwrap_or_default();
         let rows = head::sessions(reader)?;
         let mut left_out = Vec::new();

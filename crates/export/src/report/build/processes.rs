@@ -16,11 +16,11 @@ use crate::report::units::clean;
 use crate::report::{ProcessReport, ReportError, Series, SeriesUnit};
 
 /// Processes that are told apart.
-const MOST_PROCESSES: usize = 200_000;
+const MAX_PROCESSES: usize = 200_000;
 /// Processes that are shown: those of the sessions first, then those that used most CPU time.
-const MOST_SHOWN: usize = 8;
+const MAX_SHOWN: usize = 8;
 /// CPU time below which an unrelated process is not worth a line.
-const LEAST_CPU_SECONDS: f64 = 0.01;
+const MIN_CPU_SECONDS: f64 = 0.01;
 
 type Key = (u64, u64);
 
@@ -35,7 +35,7 @@ pub(super) struct Processes {
 pub(super) fn names(reader: &mut Reader<'_>) -> Result<HashMap<u64, Text>, ReportError> {
     let mut names = HashMap::new();
     reader.each_row(|row: ProcessRow| {
-        if names.len() < MOST_PROCESSES || names.contains_key(&row.pid) {
+        if names.len() < MAX_PROCESSES || names.contains_key(&row.pid) {
             names.insert(row.pid, row.name);
         }
     })?;
@@ -127,8 +127,8 @@ impl Totals {
                 self.previous_tick_ns = self.tick_ns.replace(times[row]);
             }
             let key = (pids[row], starts[row]);
-            if !self.processes.contains_key(&key) && self.processes.len() >= MOST_PROCESSES {
-                if self.beyond.len() < MOST_PROCESSES {
+            if !self.processes.contains_key(&key) && self.processes.len() >= MAX_PROCESSES {
+                if self.beyond.len() < MAX_PROCESSES {
                     self.beyond.insert(key);
                 }
                 continue;
@@ -163,10 +163,10 @@ impl Totals {
             .processes
             .iter()
             .map(|(key, total)| (observed.contains(&key.0), total.used_ns, *key))
-            .filter(|(observed, used, _)| *observed || *used as f64 / 1e9 >= LEAST_CPU_SECONDS)
+            .filter(|(observed, used, _)| *observed || *used as f64 / 1e9 >= MIN_CPU_SECONDS)
             .collect();
         order.sort_by_key(|(observed, used, key)| (std::cmp::Reverse((*observed, *used)), *key));
-        order.into_iter().take(MOST_SHOWN).map(|(_, _, key)| key).collect()
+        order.into_iter().take(MAX_SHOWN).map(|(_, _, key)| key).collect()
     }
 }
 

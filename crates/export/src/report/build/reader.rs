@@ -9,7 +9,7 @@ use ortscope_core::tables::{ReadError, Scan, Tables};
 use crate::report::{ReportError, units};
 
 /// Damaged batches after which a scan is given up: a reader that fails on and on must not keep us for ever.
-const MOST_DAMAGED: u64 = 10_000;
+const MAX_DAMAGED: u64 = 10_000;
 
 pub(super) struct Reader<'t> {
     tables: &'t dyn Tables,
@@ -63,7 +63,7 @@ impl<'t> Reader<'t> {
                         .entry(table)
                         .or_insert_with(|| Damage { batches: 0, first: units::cleaned(&error.to_string()) });
                     damage.batches = damage.batches.max(damaged);
-                    if damaged >= MOST_DAMAGED {
+                    if damaged >= MAX_DAMAGED {
                         break;
                     }
                 }

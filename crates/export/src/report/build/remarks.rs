@@ -10,12 +10,12 @@ use super::run_facts::RunDocument;
 use crate::report::units::{self, clean, cleaned};
 use crate::report::{AnnotationReport, FindingReport, LossReport, ReportError, Severity, UnavailableReport};
 
-const MOST_FINDINGS: usize = 200;
-const MOST_LOSSES: usize = 200;
-const MOST_UNAVAILABLE: usize = 300;
-const MOST_ANNOTATIONS: usize = 200;
+const MAX_FINDINGS: usize = 200;
+const MAX_LOSSES: usize = 200;
+const MAX_UNAVAILABLE: usize = 300;
+const MAX_ANNOTATIONS: usize = 200;
 /// Different entries that are held while reading.
-const MOST_HELD: usize = 10_000;
+const MAX_HELD: usize = 10_000;
 
 /// Kinds of annotations that parts of ortscope use to talk to each other.
 const INTERNAL_KINDS: &[&str] = &["message"];
@@ -39,7 +39,7 @@ pub(super) fn findings(
         if findings.iter().any(known) {
             return;
         }
-        if findings.len() < MOST_FINDINGS {
+        if findings.len() < MAX_FINDINGS {
             findings.push(finding);
         } else {
             more += 1;
@@ -69,7 +69,7 @@ pub(super) fn losses(
     let mut losses: BTreeMap<(String, String), u64> = BTreeMap::new();
     reader.each_row(|row: LossRow| {
         let mut key = (clean(&row.place, 100), clean(&row.kind, 100));
-        if losses.len() >= MOST_HELD && !losses.contains_key(&key) {
+        if losses.len() >= MAX_HELD && !losses.contains_key(&key) {
             key = ("elsewhere".to_owned(), "other records".to_owned());
         }
         let sum = losses.entry(key).or_default();
@@ -89,8 +89,8 @@ pub(super) fn losses(
         .map(|((place, kind), count)| LossReport { place, kind, count })
         .collect();
     losses.sort_by_key(|loss| std::cmp::Reverse(loss.count));
-    note(left_out, "further kinds of losses", losses.len().saturating_sub(MOST_LOSSES) as u64);
-    losses.truncate(MOST_LOSSES);
+    note(left_out, "further kinds of losses", losses.len().saturating_sub(MAX_LOSSES) as u64);
+    losses.truncate(MAX_LOSSES);
     Ok(losses)
 }
 
@@ -105,7 +105,7 @@ pub(super) fn unavailable(
     let mut more = 0;
     reader.each_row(|row: UnavailabilityRow| {
         let key = (clean(&row.track, 100), cleaned(&row.reason), row.hint.as_deref().map(cleaned));
-        if gaps.len() >= MOST_HELD && !gaps.contains_key(&key) {
+        if gaps.len() >= MAX_HELD && !gaps.contains_key(&key) {
             more += 1;
             return;
         }
@@ -130,9 +130,9 @@ pub(super) fn unavailable(
     note(
         left_out,
         "further reasons for missing values",
-        more + list.len().saturating_sub(MOST_UNAVAILABLE) as u64,
+        more + list.len().saturating_sub(MAX_UNAVAILABLE) as u64,
     );
-    list.truncate(MOST_UNAVAILABLE);
+    list.truncate(MAX_UNAVAILABLE);
     Ok(list)
 }
 
@@ -144,7 +144,7 @@ pub(super) fn annotations(
     let mut more = 0;
     reader.each_batch(TableId::Annotations, &Scan::all(), |batch| {
         for row in batch.rows::<AnnotationRow>().filter(|row| !INTERNAL_KINDS.contains(&&*row.kind)) {
-            if marks.len() < MOST_ANNOTATIONS {
+            if marks.len() < MAX_ANNOTATIONS {
                 marks.push((row.timestamp_ns, clean(&row.kind, 40), cleaned(&row.text)));
             } else {
                 more += 1;

@@ -11,7 +11,7 @@ use crate::report::{
 };
 
 /// Lists longer than this are cut; a document of ours has a few entries.
-const MOST_ENTRIES: usize = 1000;
+const MAX_ENTRIES: usize = 1000;
 
 /// One result of the document.
 #[derive(Debug, Default)]
@@ -100,7 +100,7 @@ impl RunFacts {
 }
 
 fn list(value: Option<&Value>) -> impl Iterator<Item = &Value> {
-    value.and_then(Value::as_array).into_iter().flatten().take(MOST_ENTRIES)
+    value.and_then(Value::as_array).into_iter().flatten().take(MAX_ENTRIES)
 }
 
 fn text(value: &Value, pointer: &str) -> Option<String> {
@@ -153,7 +153,7 @@ fn loss(value: &Value) -> Option<LossReport> {
 }
 
 fn unavailable(value: Option<&Value>) -> Vec<UnavailableReport> {
-    let entries = value.and_then(Value::as_object).into_iter().flatten().take(MOST_ENTRIES);
+    let entries = value.and_then(Value::as_object).into_iter().flatten().take(MAX_ENTRIES);
     entries
         .filter_map(|(metric, reason)| {
             let reason = cleaned(reason.as_str()?);

@@ -21,7 +21,7 @@ use crate::report::{
 };
 
 /// Notes of a run that are repeated.
-const MOST_NOTES: usize = 20;
+const MAX_NOTES: usize = 20;
 
 /// A session between the passes.
 pub(super) struct Draft {
@@ -127,7 +127,7 @@ impl Draft {
             _ => 0.0,
         };
         let analysis = open_loop(&exact.requests, self.target_per_second.unwrap_or(planned_rate));
-        let end_ns = exact.requests.iter().map(|request| request.end_nanos).max()?.max(exact.last_end_ns);
+        let end_ns = exact.requests.iter().map(|request| request.end_ns).max()?.max(exact.last_end_ns);
         let span = end_ns.saturating_sub(first_ns) as f64 / 1e9;
         let depth = exact.queue_depth;
         Some(ServerReport::new(
@@ -178,7 +178,7 @@ fn describe(
     let label = facts.and_then(|facts| facts.label.clone());
     let has_rows = series.total > 0;
     let mut notes: Vec<String> =
-        facts.map(|facts| facts.notes.iter().take(MOST_NOTES).cloned().collect()).unwrap_or_default();
+        facts.map(|facts| facts.notes.iter().take(MAX_NOTES).cloned().collect()).unwrap_or_default();
     if series.tokens_left_out > 0 {
         notes.push(format!(
             "{} tokens at the end are not in the figures of generation",

@@ -8,11 +8,11 @@ use crate::report::latency::ms;
 use crate::report::{Histogram, LatencyReport, OverTime, OverTimePoint};
 
 /// Bins of a histogram at most.
-const MOST_BINS: usize = 120;
+const MAX_BINS: usize = 120;
 /// Points of the latency over time at most.
-const MOST_TIME_POINTS: usize = 2000;
+const MAX_TIME_POINTS: usize = 2000;
 /// Inferences near the median that tell what is usual.
-const MOST_USUAL: usize = 40;
+const MAX_USUAL: usize = 40;
 
 /// What a session's kept latencies say.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ fn histogram(after: &[Kept], inference: &LatencySummary) -> Histogram {
     let high = largest_usual.map_or(highest, |value| value as f64);
     let tail = highest > high;
     let range = (high / low).ln();
-    let bins = if range > 0.0 { (2 * after.len().isqrt()).clamp(8, MOST_BINS - 1) } else { 1 };
+    let bins = if range > 0.0 { (2 * after.len().isqrt()).clamp(8, MAX_BINS - 1) } else { 1 };
     let mut counts = vec![0_u64; bins + usize::from(tail)];
     for value in values() {
         let share = if range > 0.0 { (value as f64 / low).ln() / range } else { 0.0 };
@@ -90,7 +90,7 @@ fn histogram(after: &[Kept], inference: &LatencySummary) -> Histogram {
 fn usual(after: &[Kept], end_to_end: &LatencySummary) -> Vec<(u64, u64)> {
     let (median, iqr) = (end_to_end.median_ms * 1e6, end_to_end.jitter.iqr_ms * 1e6);
     let near = |kept: &&Kept| (kept.end_to_end_ns as f64 - median).abs() <= iqr / 2.0 + 0.5;
-    let step = after.len().div_ceil(MOST_USUAL).max(1);
+    let step = after.len().div_ceil(MAX_USUAL).max(1);
     after
         .chunks(step)
         .filter_map(|part| part.iter().find(near))
@@ -123,8 +123,8 @@ impl TimeBuckets {
         let first_ns = kept.first().map_or(0, |kept| kept.start_ns);
         let last_ns = kept.last().map_or(0, |kept| kept.start_ns);
         let width_ns = match kept.len() {
-            ..=MOST_TIME_POINTS => 0,
-            _ => ((last_ns - first_ns) / MOST_TIME_POINTS as u64 + 1).max(1),
+            ..=MAX_TIME_POINTS => 0,
+            _ => ((last_ns - first_ns) / MAX_TIME_POINTS as u64 + 1).max(1),
         };
         let number = |kept: &Kept| (kept.start_ns - first_ns).checked_div(width_ns);
         let mut points = Vec::new();
@@ -201,7 +201,7 @@ mod tests {
         let of = |series: &[Kept]| Steady::of(series, Some(0)).expect("there are runs").histogram;
         let plain = of(&kept(5000, |index| 1_000_000 + index * 7919 % 500_000));
         assert_eq!((plain.n(), plain.edges_ms.len(), plain.tail), (5000, plain.counts.len() + 1, false));
-        assert!(plain.counts.len() <= MOST_BINS && plain.edges_ms.is_sorted());
+        assert!(plain.counts.len() <= MAX_BINS && plain.edges_ms.is_sorted());
         let tailed =
             of(&kept(5000, |index| if index % 1000 == 7 { 90_000_000 } else { 1_000_000 + index % 100 }));
         assert_eq!((tailed.n(), tailed.counts.last(), tailed.tail), (5000, Some(&5), true));
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!((short.points.len(), short.bucket_seconds), (100, 0.0));
         let series = kept(50_000, |index| if index == 33_333 { 9_000_000 } else { 1_000_000 });
         let long = TimeBuckets::of(&series).report(None, |time| time as f64);
-        assert!(long.points.len() <= MOST_TIME_POINTS && long.points.len() > 1900);
+        assert!(long.points.len() <= MAX_TIME_POINTS && long.points.len() > 1900);
         assert_eq!(long.points.iter().map(|point| point.n).sum::<u64>(), 50_000);
         assert!(long.points.iter().any(|point| point.max_ms == 9.0 && point.median_ms == 1.0));
     }
@@ -228,6 +228,6 @@ mod tests {
         assert_eq!((detected.inference.warm_up.discarded, detected.inference.n), (0, 1000));
         let chosen = Steady::of(&series, Some(100)).expect("there are runs");
         assert_eq!((chosen.inference.n, chosen.cut_ns), (900, series[100].start_ns));
-        assert!(!detected.usual.is_empty() && detected.usual.len() <= MOST_USUAL);
+        assert!(!detected.usual.is_empty() && detected.usual.len() <= MAX_USUAL);
     }
 }

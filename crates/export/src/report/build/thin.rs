@@ -1,6 +1,6 @@
 //! Long series in bounded memory: every k-th value, or intervals that grow.
 
-use crate::report::{MOST_POINTS, Series, SeriesPoint, SeriesUnit};
+use crate::report::{MAX_POINTS, Series, SeriesPoint, SeriesUnit};
 
 /// Keeps every value, and when told to thin out every second one, every fourth, and so on.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl<T> Decimated<T> {
     }
 }
 
-/// A series of readings in at most [`MOST_POINTS`] intervals that keep the smallest and the largest reading. The
+/// A series of readings in at most [`MAX_POINTS`] intervals that keep the smallest and the largest reading. The
 /// intervals begin at one nanosecond and double when there are too many of them, so the length need not be known.
 #[derive(Debug)]
 pub(super) struct Intervals {
@@ -103,7 +103,7 @@ impl Intervals {
             }
             _ => self.intervals.push(one),
         }
-        while self.intervals.len() > MOST_POINTS {
+        while self.intervals.len() > MAX_POINTS {
             self.double();
         }
     }
@@ -188,10 +188,10 @@ mod tests {
     #[test]
     fn few_readings_stay_exact() {
         let mut intervals = Intervals::default();
-        for index in 0..MOST_POINTS as u64 {
+        for index in 0..MAX_POINTS as u64 {
             intervals.add(index * 1000, index as f64, 1000);
         }
-        assert_eq!((intervals.width_ns, intervals.intervals.len()), (1, MOST_POINTS));
+        assert_eq!((intervals.width_ns, intervals.intervals.len()), (1, MAX_POINTS));
     }
 
     #[test]
@@ -209,7 +209,7 @@ mod tests {
             method: String::new(),
         };
         let series = intervals.series(name, |time| time as f64 / 1e9).expect("there are readings");
-        assert!(series.points.len() <= MOST_POINTS && series.points.len() > MOST_POINTS / 2 - 1);
+        assert!(series.points.len() <= MAX_POINTS && series.points.len() > MAX_POINTS / 2 - 1);
         assert_eq!((series.n, series.min, series.max, series.last), (100_000, 0.0, 500.0, 9.0));
         assert!((series.mean - 4.5).abs() < 0.01, "{}", series.mean);
         assert!(series.points.iter().any(|point| point.max == 500.0));
@@ -225,6 +225,6 @@ mod tests {
         intervals.add(u64::MAX, 2.0, u64::MAX);
         intervals.add(7, f64::NAN, 1);
         assert_eq!((intervals.n, intervals.last), (5001, Some((u64::MAX, 2.0))));
-        assert!(intervals.intervals.len() <= MOST_POINTS);
+        assert!(intervals.intervals.len() <= MAX_POINTS);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The page is complete without its script: charts are SVG made here, tables are tables. Texts of the recording are
 //! escaped, and the script only ever writes text content. The size is bounded by construction: the model is, and
-//! whatever would make the page larger than [`MOST_HTML_BYTES`] is replaced by a sentence.
+//! whatever would make the page larger than [`MAX_HTML_BYTES`] is replaced by a sentence.
 
 mod charts;
 mod escape;
@@ -15,7 +15,7 @@ use super::units::{duration, provider};
 use super::{FindingReport, ReportModel, Severity};
 
 /// No page is larger.
-pub const MOST_HTML_BYTES: usize = 5_000_000;
+pub const MAX_HTML_BYTES: usize = 5_000_000;
 /// Kept free for the sentences that stand for what was left out, and for the end of the page.
 const RESERVE_BYTES: usize = 250_000;
 /// Tables with more rows get a field to filter them.
@@ -34,7 +34,7 @@ pub fn html(model: &ReportModel) -> String {
         page.out += &format!(
             "<p class=\"muted\">{} parts of this page were left out to keep it below {} MB; the JSON report has them.</p>\n",
             page.left_out,
-            MOST_HTML_BYTES / 1_000_000
+            MAX_HTML_BYTES / 1_000_000
         );
     }
     page.out += &format!(
@@ -101,7 +101,7 @@ struct Page {
 impl Page {
     /// Adds a part if there is room for it.
     fn add(&mut self, part: &str) {
-        if self.out.len() + part.len() + SCRIPT.len() + RESERVE_BYTES <= MOST_HTML_BYTES {
+        if self.out.len() + part.len() + SCRIPT.len() + RESERVE_BYTES <= MAX_HTML_BYTES {
             self.out += part;
         } else {
             self.left_out += 1;

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::OperatorInsight;
 
 /// Rectangles of all timelines of a report together.
-pub const MOST_RECTANGLES: usize = 5000;
+pub const MAX_RECTANGLES: usize = 5000;
 
 /// The profiled runs of one session.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 /// Most points of a series.
-pub const MOST_POINTS: usize = 1000;
+pub const MAX_POINTS: usize = 1000;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Series {
@@ -23,7 +23,7 @@ pub struct Series {
     pub mean: f64,
     pub max: f64,
     pub last: f64,
-    /// At most [`MOST_POINTS`].
+    /// At most [`MAX_POINTS`].
     pub points: Vec<SeriesPoint>,
 }
 

@@ -7,7 +7,7 @@ use ortscope_core::schema::{Column, ColumnData, ColumnType, InferenceRow, Row, T
 use ortscope_core::tables::{Batches, Scan, Tables};
 
 use super::support::{START, input, texts};
-use crate::report::{MOST_HTML_BYTES, ReportModel, ReportOptions, html};
+use crate::report::{MAX_HTML_BYTES, ReportModel, ReportOptions, html};
 
 const BATCH: u64 = 65_536;
 
@@ -155,6 +155,6 @@ fn ten_million_inferences() {
     if let Ok(directory) = std::env::var("ORTSCOPE_SAMPLE_REPORTS") {
         std::fs::write(format!("{directory}/huge.html"), &page).expect("a writable directory");
     }
-    assert!(page.len() < MOST_HTML_BYTES);
+    assert!(page.len() < MAX_HTML_BYTES);
     check(&model, &made, 2);
 }

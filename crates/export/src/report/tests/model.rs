@@ -4,7 +4,7 @@ use ortscope_core::schema::{FindingRow, InferenceRow, KernelEventRow, LossRow};
 
 use super::scenes;
 use super::support::{START, batch, build, inference, input, tables};
-use crate::report::{CauseKind, Explained, MOST_POINTS, MOST_RECTANGLES, ReportInput, Severity};
+use crate::report::{CauseKind, Explained, MAX_POINTS, MAX_RECTANGLES, ReportInput, Severity};
 
 #[test]
 fn a_healthy_run_is_complete_and_agrees_with_its_document() {
@@ -30,7 +30,7 @@ fn a_healthy_run_is_complete_and_agrees_with_its_document() {
     let observed = &model.processes[0];
     assert!(observed.observed && observed.name == "ortscope-worker");
     let cpu = observed.series.iter().find(|series| series.metric == "cpu_percent").expect("CPU use");
-    assert!((cpu.mean - 97.4).abs() < 0.5 && cpu.points.len() <= MOST_POINTS, "{}", cpu.mean);
+    assert!((cpu.mean - 97.4).abs() < 0.5 && cpu.points.len() <= MAX_POINTS, "{}", cpu.mean);
     let operators = &model.operators[0];
     assert!(operators.observer_factor.is_some_and(|factor| factor > 0.5 && factor < 2.0));
     assert_eq!(operators.placement.iter().map(|row| row.device.as_str()).collect::<Vec<_>>(), ["GPU", "CPU"]);
@@ -125,7 +125,7 @@ fn ten_thousand_nodes_are_drawn_in_bounds_and_lose_no_time() {
     let model = build(&tables, &input);
     let report = &model.operators[0];
     let timeline = report.timeline.as_ref().expect("a timeline");
-    assert!(timeline.rectangles.len() <= MOST_RECTANGLES, "{}", timeline.rectangles.len());
+    assert!(timeline.rectangles.len() <= MAX_RECTANGLES, "{}", timeline.rectangles.len());
     // Every operator of the run is in some rectangle: 10 000 nodes, 277 copies, and the run itself.
     let drawn: u64 = timeline.rectangles.iter().map(|rectangle| rectangle.operators).sum();
     assert_eq!(drawn, 10_000 + 277 + 1);

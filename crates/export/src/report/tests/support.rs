@@ -38,9 +38,8 @@ impl Random {
 }
 
 pub fn manifest() -> Manifest {
-    let started =
-        WallAnchor { monotonic_nanos: START, unix_nanos: 1_794_778_349_149_105_526, error_nanos: 50 };
-    let ended = WallAnchor { monotonic_nanos: START + 12 * SECOND, ..started };
+    let started = WallAnchor { monotonic_ns: START, unix_ns: 1_794_778_349_149_105_526, error_ns: 50 };
+    let ended = WallAnchor { monotonic_ns: START + 12 * SECOND, ..started };
     let fingerprint = [
         ("cpu_model", "AMD Ryzen 7 7840U"),
         ("logical_cpus", "16"),

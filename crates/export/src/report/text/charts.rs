@@ -7,7 +7,7 @@ use super::layout::{WIDTH, wrap};
 use super::{Page, Style};
 
 /// Rows of a histogram.
-const MOST_BARS: usize = 16;
+const MAX_BARS: usize = 16;
 /// Width of its longest bar.
 const BAR: usize = 60;
 /// Width of a sparkline.
@@ -44,7 +44,7 @@ fn bars(histogram: &Histogram, marks: &[(&'static str, f64)]) -> Vec<(f64, f64, 
     let tail = marks.last().map_or(bins, |(_, value)| {
         histogram.edges_ms.partition_point(|edge| edge <= value).clamp(1, bins.max(1))
     });
-    let together = tail.min(bins).div_ceil(MOST_BARS - 1).max(1);
+    let together = tail.min(bins).div_ceil(MAX_BARS - 1).max(1);
     let mut bars = Vec::new();
     let mut from = 0;
     while from < bins {

@@ -7,13 +7,13 @@ use super::{Page, Style};
 /// Columns of the page.
 pub(super) const WIDTH: usize = 100;
 /// Rows of a table that are shown.
-const MOST_ROWS: usize = 25;
+const MAX_ROWS: usize = 25;
 /// Names are cut to this before a column is left out ...
 const LONG_NAME: usize = 26;
 /// ... and never below this.
-const SHORTEST_NAME: usize = 12;
+const MIN_NAME: usize = 12;
 /// Columns a sentence needs.
-const SHORTEST_PROSE: usize = 28;
+const MIN_PROSE: usize = 28;
 const GAP: usize = 2;
 
 /// Breaks a text into lines; words that are too long are cut.
@@ -68,7 +68,7 @@ fn length(text: &str) -> usize {
 fn widths(table: &Table) -> Vec<(usize, usize)> {
     let natural = |index: usize| {
         let cells =
-            table.rows.iter().take(MOST_ROWS).filter_map(|row| row.get(index)).map(|cell| length(&cell.text));
+            table.rows.iter().take(MAX_ROWS).filter_map(|row| row.get(index)).map(|cell| length(&cell.text));
         cells.max().unwrap_or(0).max(length(&table.columns[index].title))
     };
     let mut widths: Vec<(usize, usize)> =
@@ -88,7 +88,7 @@ fn widths(table: &Table) -> Vec<(usize, usize)> {
             *width = width.saturating_sub(excess.min(4)).max(least);
         }
     };
-    shrink(&mut widths, Align::Prose, SHORTEST_PROSE);
+    shrink(&mut widths, Align::Prose, MIN_PROSE);
     shrink(&mut widths, Align::Name, LONG_NAME);
     let is_prose = |widths: &[(usize, usize)]| {
         widths.last().is_some_and(|(index, _)| table.columns[*index].align == Align::Prose)
@@ -96,7 +96,7 @@ fn widths(table: &Table) -> Vec<(usize, usize)> {
     while total(&widths) > WIDTH && widths.len() > 4 && !is_prose(&widths) {
         widths.pop();
     }
-    shrink(&mut widths, Align::Name, SHORTEST_NAME);
+    shrink(&mut widths, Align::Name, MIN_NAME);
     while total(&widths) > WIDTH && widths.len() > 1 {
         widths.pop();
     }
@@ -111,11 +111,11 @@ pub(super) fn show_table(page: &mut Page, table: &Table) {
     let widths = widths(table);
     let head: Vec<Cell> = table.columns.iter().map(|column| Cell::text(&column.title)).collect();
     show_row(page, table, &widths, &head, true);
-    for row in table.rows.iter().take(MOST_ROWS) {
+    for row in table.rows.iter().take(MAX_ROWS) {
         show_row(page, table, &widths, row, false);
     }
     let mut notes = Vec::new();
-    let hidden = table.rows.len().saturating_sub(MOST_ROWS);
+    let hidden = table.rows.len().saturating_sub(MAX_ROWS);
     if hidden > 0 {
         notes.push(format!("{hidden} more rows are in the HTML and JSON reports"));
     }

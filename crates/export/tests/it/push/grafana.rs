@@ -107,9 +107,8 @@ fn every_question_of_the_dashboard_has_an_answer() {
     let Some(server) = Server::start(&PROMETHEUS, free_port(), &directory.path().join("server")) else {
         return;
     };
-    let now = WallAnchor::now().unix_nanos;
-    let started =
-        WallAnchor { monotonic_nanos: 1, unix_nanos: now - SECONDS * 1_000_000_000, error_nanos: 1 };
+    let now = WallAnchor::now().unix_ns;
+    let started = WallAnchor { monotonic_ns: 1, unix_ns: now - SECONDS * 1_000_000_000, error_ns: 1 };
     let about = ExportInfo { started, ended: None, ..info() };
     let push = PushOptions {
         step: Duration::from_secs(10),

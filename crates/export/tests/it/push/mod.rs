@@ -37,8 +37,7 @@ pub fn options(url: &str, protocol: Protocol, queue: &Path) -> PushOptions {
 /// As if it had begun a few seconds ago: Prometheus refuses what is old.
 pub fn fresh_info() -> ExportInfo {
     let now = WallAnchor::now();
-    let started =
-        WallAnchor { monotonic_nanos: 1_000, unix_nanos: now.unix_nanos - 60_000_000_000, error_nanos: 1 };
+    let started = WallAnchor { monotonic_ns: 1_000, unix_ns: now.unix_ns - 60_000_000_000, error_ns: 1 };
     ExportInfo { started, ended: None, ..info() }
 }
 

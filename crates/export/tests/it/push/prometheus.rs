@@ -81,7 +81,7 @@ fn round_of(host: u64, round: u64) -> (MemoryTables, f64, u64) {
 
 /// All hosts of a round, a few at a time. Returns what was made and what arrived, and refused ones.
 fn push_round(port: u16, round: u64, start_unix_ns: u64, queues: &Path, is_down: bool) -> (u64, u64, u64) {
-    let started = WallAnchor { monotonic_nanos: 1, unix_nanos: start_unix_ns, error_nanos: 1 };
+    let started = WallAnchor { monotonic_ns: 1, unix_ns: start_unix_ns, error_ns: 1 };
     let about = ExportInfo { started, ended: None, ..info() };
     let mut sums = (0, 0, 0);
     for host in 0..HOSTS {
@@ -119,7 +119,7 @@ fn a_fleet_loses_nothing_while_the_far_end_is_down() {
         let (data, queues, port) =
             (directory.path().join("server"), directory.path().join("queues"), free_port());
         let Some(server) = Server::start(kind, port, &data) else { continue };
-        let start_unix_ns = (WallAnchor::now().unix_nanos / 1_000_000_000 - MINUTES * 60) * 1_000_000_000;
+        let start_unix_ns = (WallAnchor::now().unix_ns / 1_000_000_000 - MINUTES * 60) * 1_000_000_000;
         let mut server = Some(server);
         let (mut made, mut arrived) = (0, 0);
         for round in 0..ROUNDS {

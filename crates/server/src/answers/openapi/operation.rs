@@ -4,7 +4,7 @@ use ortscope_core::schema::TableId;
 use ortscope_export::Format;
 use serde_json::{Map, Value, json};
 
-use crate::params::{MOST_REPEATS, MOST_TEXT};
+use crate::params::{MAX_REPEATS, MAX_TEXT};
 use crate::routes::{Access, Answers, Field, Handler, ID, Kind, Method, Param, Route};
 
 pub fn operation(route: &Route, is_second: bool) -> Value {
@@ -51,7 +51,7 @@ fn parameters(route: &Route) -> Vec<Value> {
 fn parameter(param: &Param) -> Value {
     let one = schema(param.kind);
     let schema =
-        if param.repeats { json!({ "type": "array", "items": one, "maxItems": MOST_REPEATS }) } else { one };
+        if param.repeats { json!({ "type": "array", "items": one, "maxItems": MAX_REPEATS }) } else { one };
     json!({
         "name": param.name, "in": "query", "required": param.required, "schema": schema, "description": param.doc,
     })
@@ -59,9 +59,9 @@ fn parameter(param: &Param) -> Value {
 
 fn schema(kind: Kind) -> Value {
     match kind {
-        Kind::Text => json!({ "type": "string", "maxLength": MOST_TEXT }),
-        Kind::Shaped(pattern) => json!({ "type": "string", "pattern": pattern, "maxLength": MOST_TEXT }),
-        Kind::Filter => json!({ "type": "string", "format": "ortscope-filter", "maxLength": MOST_TEXT }),
+        Kind::Text => json!({ "type": "string", "maxLength": MAX_TEXT }),
+        Kind::Shaped(pattern) => json!({ "type": "string", "pattern": pattern, "maxLength": MAX_TEXT }),
+        Kind::Filter => json!({ "type": "string", "format": "ortscope-filter", "maxLength": MAX_TEXT }),
         Kind::Words(words) => json!({ "type": "string", "enum": words }),
         Kind::Table => {
             let names: Vec<&str> = TableId::ALL.iter().map(|table| table.def().name).collect();

@@ -1,7 +1,7 @@
 //! `/timeline`: operators, inferences and kernel events over time, as rectangles for a width in pixels or as records.
 //!
 //! Rectangles are made while rows are read: what is narrower than a pixel is put together with its neighbours in the same
-//! row, so that an answer has at most [`tiles::MOST_RECTANGLES`] whatever the recording's size. The view of everything is
+//! row, so that an answer has at most [`tiles::MAX_RECTANGLES`] whatever the recording's size. The view of everything is
 //! made once per recording and kept; a part of it is read from the recording, which finds rows by time.
 
 mod dependencies;

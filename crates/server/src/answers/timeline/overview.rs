@@ -2,14 +2,14 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::tiles::{MOST_RECTANGLES, Tiles, Wanted};
+use super::tiles::{MAX_RECTANGLES, Tiles, Wanted};
 use crate::data::Source;
 use crate::error::ApiError;
 
 /// Recordings whose view is kept.
-const MOST_KEPT: usize = 4;
+const MAX_KEPT: usize = 4;
 /// Rectangles of a kept view: finer than a screen, so that the first zooms need no reading.
-const MOST_KEPT_RECTANGLES: usize = 300_000;
+const MAX_KEPT_RECTANGLES: usize = 300_000;
 const PIXELS: u64 = 16_384;
 
 type Made = Arc<OnceLock<Result<Arc<Tiles>, ApiError>>>;
@@ -28,7 +28,7 @@ impl Overviews {
                 return Ok(overview.part(wanted));
             }
         }
-        Tiles::read(source, wanted, wanted.bin_ns(), MOST_RECTANGLES)
+        Tiles::read(source, wanted, wanted.bin_ns(), MAX_RECTANGLES)
     }
 
     fn overview(&self, source: &Source, bin_ns: u64) -> Result<Arc<Tiles>, ApiError> {
@@ -43,7 +43,7 @@ impl Overviews {
                     kept.push(entry);
                 }
                 None => {
-                    if kept.len() >= MOST_KEPT {
+                    if kept.len() >= MAX_KEPT {
                         kept.remove(0);
                     }
                     kept.push((source.id.clone(), source.generation, Made::default()));
@@ -59,7 +59,7 @@ impl Overviews {
                 filter: None,
                 session: None,
             };
-            Tiles::read(source, &all, bin_ns, MOST_KEPT_RECTANGLES).map(Arc::new)
+            Tiles::read(source, &all, bin_ns, MAX_KEPT_RECTANGLES).map(Arc::new)
         })
         .clone()
     }

@@ -12,13 +12,13 @@ use crate::data::Source;
 use crate::error::ApiError;
 
 /// Rectangles of an answer.
-pub const MOST_RECTANGLES: usize = 20_000;
-const MOST_LANES: usize = 64;
-const MOST_TRANSITIONS: usize = 2000;
-const MOST_MARKS: usize = 500;
-const MOST_NAMES: usize = 50_000;
+pub const MAX_RECTANGLES: usize = 20_000;
+const MAX_LANES: usize = 64;
+const MAX_TRANSITIONS: usize = 2000;
+const MAX_MARKS: usize = 500;
+const MAX_NAMES: usize = 50_000;
 /// Rows of a lane; deeper ones share the last.
-const MOST_ROWS: u64 = 16;
+const MAX_ROWS: u64 = 16;
 
 /// What is asked for.
 #[derive(Debug, Clone)]
@@ -56,7 +56,7 @@ impl Names {
         if let Some(number) = self.index.get(text) {
             return *number;
         }
-        if self.list.len() >= MOST_NAMES {
+        if self.list.len() >= MAX_NAMES {
             return 0;
         }
         let number = self.list.len() as u32;
@@ -92,7 +92,7 @@ pub struct Lane {
     pub device: Option<Text>,
     pub rects: Vec<Rect>,
     /// Index of the newest rectangle of each row.
-    last: [Option<usize>; MOST_ROWS as usize],
+    last: [Option<usize>; MAX_ROWS as usize],
     events: u64,
 }
 
@@ -204,7 +204,7 @@ impl Tiles {
         let marks = Scan { from_ns: Some(wanted.from_ns), ..scan };
         for batch in tables.scan(TableId::Annotations, &marks) {
             for row in batch?.rows::<AnnotationRow>() {
-                if tiles.marks.len() < MOST_MARKS {
+                if tiles.marks.len() < MAX_MARKS {
                     tiles.marks.push((
                         row.timestamp_ns,
                         row.kind,
@@ -264,7 +264,7 @@ impl Tiles {
             if let Some(before) = before
                 && before.execution_provider() != key.execution_provider()
             {
-                if self.transitions.len() < MOST_TRANSITIONS {
+                if self.transitions.len() < MAX_TRANSITIONS {
                     self.transitions.push(Transition {
                         at_ns: row.timestamp_ns,
                         from: before,
@@ -275,7 +275,7 @@ impl Tiles {
                 }
             }
         }
-        let row_number = depth.min(MOST_ROWS - 1) as u32;
+        let row_number = depth.min(MAX_ROWS - 1) as u32;
         let rect = Rect::one(row.timestamp_ns, row.duration_ns, row_number, name, kind, provider);
         self.add(key, is_operator.then_some(&row.device), rect, wanted);
     }
@@ -296,14 +296,14 @@ impl Tiles {
         self.events += 1;
         let index = match self.index.get(&key) {
             Some(index) => *index,
-            None if self.lanes.len() < MOST_LANES => {
+            None if self.lanes.len() < MAX_LANES => {
                 let index = self.lanes.len();
                 self.index.insert(key.clone(), index);
                 self.lanes.push(Lane {
                     key,
                     device: None,
                     rects: Vec::new(),
-                    last: [None; MOST_ROWS as usize],
+                    last: [None; MAX_ROWS as usize],
                     events: 0,
                 });
                 index
@@ -378,7 +378,7 @@ impl Tiles {
         part.transitions =
             self.transitions.iter().filter(|transition| is_in(transition.at_ns)).cloned().collect();
         part.marks = self.marks.iter().filter(|(at, ..)| is_in(*at)).cloned().collect();
-        part.finish(MOST_RECTANGLES);
+        part.finish(MAX_RECTANGLES);
         part
     }
 }
@@ -419,7 +419,7 @@ impl Lane {
     fn add(&mut self, rect: Rect, bin_ns: u64, origin_ns: u64) -> bool {
         self.events += 1;
         let bin = |rect: &Rect| rect.from_ns.saturating_sub(origin_ns) / bin_ns;
-        let slot = &mut self.last[(rect.row as usize).min(MOST_ROWS as usize - 1)];
+        let slot = &mut self.last[(rect.row as usize).min(MAX_ROWS as usize - 1)];
         if let Some(last) = slot.and_then(|index| self.rects.get_mut(index))
             && last.is_narrow(bin_ns)
             && rect.is_narrow(bin_ns)
@@ -451,9 +451,9 @@ impl Lane {
             }
         }
         self.rects = kept;
-        self.last = [None; MOST_ROWS as usize];
+        self.last = [None; MAX_ROWS as usize];
         for (index, rect) in self.rects.iter().enumerate() {
-            self.last[(rect.row as usize).min(MOST_ROWS as usize - 1)] = Some(index);
+            self.last[(rect.row as usize).min(MAX_ROWS as usize - 1)] = Some(index);
         }
     }
 }

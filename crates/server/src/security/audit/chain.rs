@@ -15,10 +15,10 @@ const FOLDER: &str = "audit";
 const HEAD: &str = "head.json";
 const LOCK: &str = "lock";
 /// A file that is longer is closed and a new one begun.
-const MOST_FILE_BYTES: u64 = 16 << 20;
+const MAX_FILE_BYTES: u64 = 16 << 20;
 /// Files of one chain that are kept.
-const MOST_FILES: usize = 16;
-const MOST_CHAINS: u32 = 64;
+const MAX_FILES: usize = 16;
+const MAX_CHAINS: u32 = 64;
 const ZEROS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /// Number and hash of the last line.
@@ -42,7 +42,7 @@ pub struct Chain {
 /// Opens the first chain that nobody writes.
 pub fn open_chain(state: &Path) -> Result<Chain, ServerError> {
     let root = private_directory(&state.join(FOLDER))?;
-    for number in 1..=MOST_CHAINS {
+    for number in 1..=MAX_CHAINS {
         let directory = private_directory(&root.join(number.to_string()))?;
         let path = directory.join(LOCK);
         let lock = OpenOptions::new().create(true).append(true).open(&path)?.into_parts().0;
@@ -52,7 +52,7 @@ pub fn open_chain(state: &Path) -> Result<Chain, ServerError> {
             Err(TryLockError::Error(error)) => return Err(error.into()),
         }
     }
-    Err(ServerError::Unsafe(format!("{MOST_CHAINS} servers write audit logs in {} already", root.display())))
+    Err(ServerError::Unsafe(format!("{MAX_CHAINS} servers write audit logs in {} already", root.display())))
 }
 
 impl Chain {
@@ -81,12 +81,12 @@ impl Chain {
     }
 
     pub fn append(&mut self, event: Event, unix_ms: u64) -> Result<(), ServerError> {
-        if self.file_bytes >= MOST_FILE_BYTES {
+        if self.file_bytes >= MAX_FILE_BYTES {
             self.sync()?;
             self.file = new_file(&self.directory, self.head.number + 1)?;
             self.file_bytes = 0;
             let names = files(&self.directory)?;
-            for old in names.iter().take(names.len().saturating_sub(MOST_FILES)) {
+            for old in names.iter().take(names.len().saturating_sub(MAX_FILES)) {
                 fs_err::remove_file(old)?;
             }
         }
@@ -142,7 +142,7 @@ fn lines(path: &Path) -> Result<impl Iterator<Item = std::io::Result<Vec<u8>>>, 
 
 fn chains(state: &Path) -> Result<Vec<PathBuf>, ServerError> {
     let root = state.join(FOLDER);
-    let numbers = 1..=MOST_CHAINS;
+    let numbers = 1..=MAX_CHAINS;
     Ok(numbers.map(|number| root.join(number.to_string())).filter(|path| path.is_dir()).collect())
 }
 

@@ -9,9 +9,9 @@ use super::{AdapterState, CounterApi, CounterSet, StateApi};
 
 const SOURCE: &str = "pdh";
 /// Processes that are told each round.
-const MOST_PROCESSES: usize = 256;
+const MAX_PROCESSES: usize = 256;
 /// Engines cannot work longer than the time that passed; more than this says that the unit is another one.
-const MOST_RATIO: f64 = 1.5;
+const MAX_RATIO: f64 = 1.5;
 /// Zero degrees Celsius in kelvins.
 const FREEZING_KELVIN: f64 = 273.15;
 
@@ -136,7 +136,7 @@ impl Adapters {
             for (id, device) in &self.names {
                 let Some(processes) = states.processes(id.0) else { continue };
                 is_told = true;
-                for process in processes.into_iter().take(MOST_PROCESSES) {
+                for process in processes.into_iter().take(MAX_PROCESSES) {
                     let whose = format!("process-{}/{device}", process.pid);
                     for (metric, bytes) in [
                         ("memory_used_bytes", process.used_bytes),
@@ -180,7 +180,7 @@ impl Adapters {
             }
         }
         let processes = busy.processes();
-        let busiest = processes.iter().filter(|(_, ratio)| **ratio > 0.0).take(MOST_PROCESSES);
+        let busiest = processes.iter().filter(|(_, ratio)| **ratio > 0.0).take(MAX_PROCESSES);
         for ((pid, id), ratio) in busiest {
             if let Some(device) = self.names.get(id) {
                 tell(&format!("process-{pid}/{device}"), "utilization_ratio", *ratio, SOURCE);
@@ -216,7 +216,7 @@ impl Adapters {
             if counters.values(set, &mut add).is_err() {
                 continue;
             }
-            let holders = processes.iter().filter(|(_, bytes)| **bytes > 0.0).take(MOST_PROCESSES);
+            let holders = processes.iter().filter(|(_, bytes)| **bytes > 0.0).take(MAX_PROCESSES);
             for ((pid, id), bytes) in holders {
                 if let (Some(pid), Some(device)) = (pid, self.names.get(id)) {
                     tell(&format!("process-{pid}/{device}"), metric, *bytes, SOURCE);
@@ -279,7 +279,7 @@ fn busiest(before: &[u64], now: &[u64], passed_ns: u64) -> Option<f64> {
     // A count that went back belongs to a driver that was loaded again.
     let ratios =
         now.iter().zip(before).map(|(now, before)| now.saturating_sub(*before) as f64 / passed_ns as f64);
-    ratios.reduce(f64::max).filter(|ratio| *ratio <= MOST_RATIO).map(|ratio| ratio.min(1.0))
+    ratios.reduce(f64::max).filter(|ratio| *ratio <= MAX_RATIO).map(|ratio| ratio.min(1.0))
 }
 
 /// `0,3` is the fourth processor of the first group. Sums have names of their own.
@@ -336,7 +336,7 @@ impl Reader for Adapters {
         }
     }
 
-    fn period_nanos(&self) -> u64 {
+    fn period_ns(&self) -> u64 {
         500_000_000
     }
 }

@@ -11,9 +11,9 @@ use nvml_wrapper::{Device, Nvml};
 use ortscope_decode::energy_counter::{EnergyCounter, Step};
 
 /// What changes slowly, or costs the driver time, is asked so often.
-const SLOW_NANOS: u64 = 1_000_000_000;
+const SLOW_NS: u64 = 1_000_000_000;
 /// Processes of a card that are told.
-const MOST_PROCESSES: usize = 64;
+const MAX_PROCESSES: usize = 64;
 
 /// Figures of Hopper and newer cards, in percent.
 const GPM: [(GpmMetricId, &str); 4] = [
@@ -104,7 +104,7 @@ impl<'a> Card<'a> {
                 tell(metric, counter.total() as f64 / 1e6);
             }
         }
-        if self.slow_ns.is_none_or(|last_ns| at_ns.saturating_sub(last_ns) >= SLOW_NANOS) {
+        if self.slow_ns.is_none_or(|last_ns| at_ns.saturating_sub(last_ns) >= SLOW_NS) {
             self.slow_ns = Some(at_ns);
             self.read_slow(absent, out)?;
         }
@@ -170,7 +170,7 @@ impl<'a> Card<'a> {
             let place = newest.entry(sample.pid).or_default();
             *place = (*place).max((sample.timestamp, sample.sm_util));
         }
-        for (pid, (_, percent)) in newest.into_iter().take(MOST_PROCESSES) {
+        for (pid, (_, percent)) in newest.into_iter().take(MAX_PROCESSES) {
             let value = f64::from(percent.min(100)) / 100.0;
             out(Told { pid: Some(pid), metric: "utilization_ratio", value });
         }
@@ -190,7 +190,7 @@ impl<'a> Card<'a> {
                 }
             }
         }
-        for (pid, used) in bytes.into_iter().take(MOST_PROCESSES) {
+        for (pid, used) in bytes.into_iter().take(MAX_PROCESSES) {
             out(Told { pid: Some(pid), metric: "memory_used_bytes", value: used as f64 });
         }
         Ok(())

@@ -9,16 +9,16 @@ use std::path::PathBuf;
 
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Nvml, cuda_driver_version_major, cuda_driver_version_minor};
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 
 use self::card::{Absent, Card, Told};
 use super::asked::{self, Asked, NotStarted, Thread};
 use super::presence::Presence;
 use super::{Back, Found, Missing, Reader, Reading};
 
-const MOST_GPUS: u32 = 64;
+const MAX_GPUS: u32 = 64;
 /// A card that was lost is asked again this often: after a reset it may be there.
-const ASK_AGAIN_NANOS: u64 = 1_000_000_000;
+const ASK_AGAIN_NS: u64 = 1_000_000_000;
 
 /// Where the library is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,7 +121,7 @@ fn serve(library: &NvmlLibrary, thread: &Thread<Result<Started, NvmlError>, Roun
         }
     };
     let count = match nvml.device_count() {
-        Ok(count) => count.min(MOST_GPUS),
+        Ok(count) => count.min(MAX_GPUS),
         Err(error) => {
             say.send(Err(error)).ok();
             return;
@@ -136,7 +136,7 @@ fn serve(library: &NvmlLibrary, thread: &Thread<Result<Started, NvmlError>, Roun
                 started.names.push(card.name());
                 let mut absent = Absent::new();
                 // What the first round says is not kept: counters begin with it.
-                let read = card.read(now_nanos(), &mut absent, &mut |_| {});
+                let read = card.read(now_ns(), &mut absent, &mut |_| {});
                 match &read {
                     Ok(()) => started.missing.extend(untold(number, &absent)),
                     Err(error) => started.missing.push(gone(number, error)),
@@ -155,9 +155,9 @@ fn serve(library: &NvmlLibrary, thread: &Thread<Result<Started, NvmlError>, Roun
         return;
     }
     while asked.recv().is_ok() {
-        let mut round = Round { at_ns: now_nanos(), ..Round::default() };
+        let mut round = Round { at_ns: now_ns(), ..Round::default() };
         for (number, place) in places.iter_mut().enumerate() {
-            if !place.is_there && round.at_ns.saturating_sub(place.asked_ns) >= ASK_AGAIN_NANOS {
+            if !place.is_there && round.at_ns.saturating_sub(place.asked_ns) >= ASK_AGAIN_NS {
                 place.asked_ns = round.at_ns;
                 place.is_there = place.opens_again(&nvml, number);
             }
@@ -200,7 +200,7 @@ impl<'a> Place<'a> {
             }
             none => none.insert(Card::new(nvml, device)),
         };
-        card.read(now_nanos(), &mut Absent::new(), &mut |_| {}).is_ok()
+        card.read(now_ns(), &mut Absent::new(), &mut |_| {}).is_ok()
     }
 }
 

@@ -44,7 +44,7 @@ mod at {
     pub const FAILED: i16 = 8;
     pub const BYTES: i16 = 16;
     pub const TOTAL_NS: i16 = 24;
-    pub const LONGEST_NS: i16 = 32;
+    pub const MAX_NS: i16 = 32;
 }
 
 const OPERATIONS: [FileOperation; 4] =
@@ -172,9 +172,9 @@ fn leave(maker: &Maker<'_>, inside: &OwnedFd, sums: &OwnedFd, lost: &OwnedFd) ->
     code.atomic_add(R0, at::CALLS, R1);
     code.atomic_add(R0, at::TOTAL_NS, R7);
     let (shorter, fine) = (code.label(), code.label());
-    code.load(U64, R1, R0, at::LONGEST_NS);
+    code.load(U64, R1, R0, at::MAX_NS);
     code.jump_unless_above(R7, R1, shorter);
-    code.store(U64, R0, at::LONGEST_NS, R7);
+    code.store(U64, R0, at::MAX_NS, R7);
     code.place(shorter);
     code.load(U64, R1, R6, 8);
     code.jump_if_negative(R1, fine);

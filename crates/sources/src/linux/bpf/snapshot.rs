@@ -9,7 +9,7 @@
 
 use std::os::fd::OwnedFd;
 
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use ortscope_core::kernel::{RunState, Task, ThreadIo, ThreadName, ThreadState};
 use ortscope_decode::btf::{Btf, BtfError, Kind};
 
@@ -96,7 +96,7 @@ impl ThreadSnapshot {
     /// Looks at all threads of the machine, those of the kernel included; the moment just before.
     pub fn refresh(&mut self) -> Result<u64, TraceError> {
         let (at_ns, count) = loop {
-            let at_ns = now_nanos();
+            let at_ns = now_ns();
             let count =
                 self.program.run().map_err(|error| rights::bpf_error("running the snapshot", error))?
                     as usize;

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use ortscope_core::kernel::{FileIo, KernelEvent};
 use ortscope_decode::btf::Btf;
 
@@ -56,7 +56,7 @@ impl CostMeter {
         let stats =
             (options.measure_cost || options.sample_cost).then(call::enable_stats).and_then(Result::ok);
         let is_sampled = options.sample_cost && !options.measure_cost && stats.is_some();
-        Self { stats, is_sampled, since_ns: now_nanos(), measured_ns: 0 }
+        Self { stats, is_sampled, since_ns: now_ns(), measured_ns: 0 }
     }
 
     fn turn(&mut self, now_ns: u64) {
@@ -74,7 +74,7 @@ impl CostMeter {
 
     /// How long programs were measured so far.
     fn measured_ns(&self) -> u64 {
-        let open_ns = self.stats.as_ref().map_or(0, |_| now_nanos().saturating_sub(self.since_ns));
+        let open_ns = self.stats.as_ref().map_or(0, |_| now_ns().saturating_sub(self.since_ns));
         self.measured_ns + open_ns
     }
 }
@@ -130,7 +130,7 @@ impl BpfTrace {
     pub fn drain(&mut self, out: &mut impl FnMut(KernelEvent)) -> DrainStats {
         // Events that are younger than this moment stay for the next drain: another processor's older ones may not be
         // visible yet.
-        let until_ns = now_nanos();
+        let until_ns = now_ns();
         let mut stats = DrainStats::default();
         let before_ns = self.drained_ns;
         self.merge.run(&mut self.lanes, until_ns, &mut |event| {

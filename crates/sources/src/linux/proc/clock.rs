@@ -12,7 +12,7 @@ const SCHEDULER: i32 = 2;
 const MAX_PID: i32 = 1 << 22;
 
 /// CPU time of all threads of a process, ended ones included.
-pub(super) fn process_cpu_nanos(pid: u32) -> Result<u64, ReadError> {
+pub(super) fn process_cpu_ns(pid: u32) -> Result<u64, ReadError> {
     // Zero is the caller, and the number of a clock has no room for more bits than a real id has.
     let pid = i32::try_from(pid).ok().filter(|pid| (1..=MAX_PID).contains(pid)).ok_or(ReadError::Gone)?;
     // The kernel's numbering (clock_getcpuclockid(3)): the complement of the id, above three bits that name the clock.
@@ -20,7 +20,7 @@ pub(super) fn process_cpu_nanos(pid: u32) -> Result<u64, ReadError> {
 }
 
 /// CPU time of the calling thread.
-pub(super) fn thread_cpu_nanos() -> Option<u64> {
+pub(super) fn thread_cpu_ns() -> Option<u64> {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
@@ -43,8 +43,8 @@ mod tests {
 
     #[test]
     fn own_clocks_advance_and_the_process_has_used_no_less_than_this_thread() {
-        let thread = thread_cpu_nanos().unwrap();
-        let process = process_cpu_nanos(std::process::id()).unwrap();
+        let thread = thread_cpu_ns().unwrap();
+        let process = process_cpu_ns(std::process::id()).unwrap();
         // The clock of a running thread may be as old as its last tick; 20 ms is longer than any.
         assert!(process + 20_000_000 >= thread, "{process} {thread}");
     }
@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn nobody_has_no_clock() {
         for pid in [0, u32::MAX, u32::MAX - 7, i32::MAX as u32, 1 << 28, (1 << 28) | std::process::id()] {
-            assert_eq!(process_cpu_nanos(pid), Err(ReadError::Gone), "{pid}");
+            assert_eq!(process_cpu_ns(pid), Err(ReadError::Gone), "{pid}");
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::sampler::Missing;
 use crate::sys::perf_open::{self, Counter};
 
 /// Threads with a counter of their own; those that they start are counted with them.
-const MOST_THREADS: usize = 4096;
+const MAX_THREADS: usize = 4096;
 
 /// Counters of the threads that a process had when watching began. Threads that start later are counted with those
 /// that started them.
@@ -39,7 +39,7 @@ impl Cycles {
         let tasks = process.open_directory(c"task").map_err(|_| NoCycles::Gone)?;
         let mut threads = Vec::new();
         files::each_number(std::os::fd::AsFd::as_fd(&tasks), scratch, |tid| {
-            if threads.len() < MOST_THREADS {
+            if threads.len() < MAX_THREADS {
                 threads.push(tid);
             }
         })

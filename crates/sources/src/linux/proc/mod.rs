@@ -301,11 +301,11 @@ impl ProcessBackend for ProcBackend {
     fn clocks(&mut self) -> Option<ClockReading> {
         let anchor = WallAnchor::now();
         Some(ClockReading {
-            monotonic_nanos: anchor.monotonic_nanos,
-            asleep_nanos: ahead_of_monotonic(boot_nanos),
+            monotonic_ns: anchor.monotonic_ns,
+            asleep_ns: ahead_of_monotonic(boot_ns),
             monotonic_goes_on: false,
-            unix_nanos: anchor.unix_nanos,
-            error_nanos: anchor.error_nanos,
+            unix_ns: anchor.unix_ns,
+            error_ns: anchor.error_ns,
         })
     }
 
@@ -313,8 +313,8 @@ impl ProcessBackend for ProcBackend {
         skipped >= MANY_SKIPPED || system::has_stolen_time()
     }
 
-    fn own_cpu_nanos(&mut self) -> Option<u64> {
-        clock::thread_cpu_nanos()
+    fn own_cpu_ns(&mut self) -> Option<u64> {
+        clock::thread_cpu_ns()
     }
 
     fn own_memory_bytes(&mut self) -> Option<u64> {
@@ -324,16 +324,16 @@ impl ProcessBackend for ProcBackend {
 }
 
 /// Time since boot, suspended time included.
-fn boot_nanos() -> Option<u64> {
+fn boot_ns() -> Option<u64> {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let seconds = u64::try_from(time.tv_sec).ok()?.checked_mul(1_000_000_000)?;
     seconds.checked_add(u64::try_from(time.tv_nsec).ok()?)
 }
 
 /// Wall time of a moment that is so long after boot.
-fn create_time(since_boot_nanos: u64) -> Option<u64> {
-    let wall = WallAnchor::now().unix_nanos;
-    wall.checked_sub(boot_nanos()?)?.checked_add(since_boot_nanos)
+fn create_time(since_boot_ns: u64) -> Option<u64> {
+    let wall = WallAnchor::now().unix_ns;
+    wall.checked_sub(boot_ns()?)?.checked_add(since_boot_ns)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use ortscope_core::schema::ProcessSampleRow;
 use ortscope_decode::procfs::{self, Stat};
 use rustix::io::Errno;
 
-use super::clock::process_cpu_nanos;
+use super::clock::process_cpu_ns;
 use super::cycles::{self, Cycles};
 use super::exits::{self, Exits};
 use super::files::{self, Budget, Buffer, Kept, Path, error_of};
@@ -18,10 +18,10 @@ use crate::sys::perf_open::Counter;
 
 /// What does not change without the process running is read again after this time all the same: the kernel can take
 /// memory from a process that sleeps.
-const REFRESH_NANOS: u64 = 1_000_000_000;
+const REFRESH_NS: u64 = 1_000_000_000;
 /// `stat` costs several times what `statm` does, and the kernel counts what it tells of CPU time by ticks: for a process
 /// that runs all the time it is read at most this often. CPU time itself and memory come at the full rate.
-const STAT_NANOS: u64 = 100_000_000;
+const STAT_NS: u64 = 100_000_000;
 
 /// Constants of the machine.
 #[derive(Debug, Clone, Copy)]
@@ -42,21 +42,21 @@ impl Units {
 /// CPU time and moment of the last reading of a file.
 #[derive(Debug, Clone, Copy, Default)]
 struct Fresh {
-    cpu_nanos: Option<u64>,
+    cpu_ns: Option<u64>,
     at_ns: u64,
 }
 
 impl Fresh {
     /// Whether the file must be read: the process has run since, or it is a while ago.
-    fn is_stale(&self, cpu_nanos: u64, now_ns: u64) -> bool {
-        self.is_due(cpu_nanos, now_ns, 0)
+    fn is_stale(&self, cpu_ns: u64, now_ns: u64) -> bool {
+        self.is_due(cpu_ns, now_ns, 0)
     }
 
-    /// The same for a file that is not read more often than every `least_nanos`.
-    fn is_due(&self, cpu_nanos: u64, now_ns: u64, least_nanos: u64) -> bool {
-        let age_nanos = now_ns.saturating_sub(self.at_ns);
-        let has_run = self.cpu_nanos != Some(cpu_nanos);
-        has_run && (age_nanos >= least_nanos || self.cpu_nanos.is_none()) || age_nanos >= REFRESH_NANOS
+    /// The same for a file that is not read more often than every `least_ns`.
+    fn is_due(&self, cpu_ns: u64, now_ns: u64, least_ns: u64) -> bool {
+        let age_ns = now_ns.saturating_sub(self.at_ns);
+        let has_run = self.cpu_ns != Some(cpu_ns);
+        has_run && (age_ns >= least_ns || self.cpu_ns.is_none()) || age_ns >= REFRESH_NS
     }
 }
 
@@ -202,7 +202,7 @@ impl Process {
     }
 
     pub fn cpu(&mut self, row: &mut ProcessSampleRow, context: &mut Context<'_>) -> Result<(), ReadError> {
-        let nanos = process_cpu_nanos(self.pid)?;
+        let nanos = process_cpu_ns(self.pid)?;
         // The clock is asked by number. A new process with this number has used less.
         if nanos < row.cpu_time_ns {
             self.check_identity(context)?;
@@ -215,12 +215,12 @@ impl Process {
     }
 
     pub fn memory(&mut self, row: &mut ProcessSampleRow, context: &mut Context<'_>) -> Result<(), ReadError> {
-        let now = Fresh { cpu_nanos: Some(row.cpu_time_ns), at_ns: context.now_ns };
+        let now = Fresh { cpu_ns: Some(row.cpu_time_ns), at_ns: context.now_ns };
         if self.memory_fresh.is_stale(row.cpu_time_ns, context.now_ns) {
             self.read_pages(row, context)?;
             self.memory_fresh = now;
         }
-        if self.stat_fresh.is_due(row.cpu_time_ns, context.now_ns, STAT_NANOS) {
+        if self.stat_fresh.is_due(row.cpu_time_ns, context.now_ns, STAT_NS) {
             let stat = self.read_stat(context.buffer)?;
             let nanos = |ticks: u64| ticks.saturating_mul(context.units.nanos_per_tick);
             row.user_time_ns = Some(nanos(stat.user_ticks));
@@ -257,7 +257,7 @@ impl Process {
         if self.traceable == Some(false) {
             return Err(ReadError::Denied);
         }
-        if self.io_fresh.cpu_nanos == Some(row.cpu_time_ns) {
+        if self.io_fresh.cpu_ns == Some(row.cpu_time_ns) {
             // Calls cost CPU time.
             return Ok(());
         }
@@ -271,7 +271,7 @@ impl Process {
         row.write_bytes = Some(io.write_bytes);
         row.read_operations = Some(io.read_calls);
         row.write_operations = Some(io.write_calls);
-        self.io_fresh = Fresh { cpu_nanos: Some(row.cpu_time_ns), at_ns: context.now_ns };
+        self.io_fresh = Fresh { cpu_ns: Some(row.cpu_time_ns), at_ns: context.now_ns };
         Ok(())
     }
 
@@ -281,7 +281,7 @@ impl Process {
         row: &mut ProcessSampleRow,
         context: &mut Context<'_>,
     ) -> Result<(), ReadError> {
-        if self.details_fresh.cpu_nanos == Some(row.cpu_time_ns) {
+        if self.details_fresh.cpu_ns == Some(row.cpu_time_ns) {
             return Ok(());
         }
         let status = procfs::parse_status(self.read(None, c"status", context.buffer)?);
@@ -294,7 +294,7 @@ impl Process {
         } else {
             self.update_threads(row, context)?;
         }
-        self.details_fresh = Fresh { cpu_nanos: Some(row.cpu_time_ns), at_ns: context.now_ns };
+        self.details_fresh = Fresh { cpu_ns: Some(row.cpu_time_ns), at_ns: context.now_ns };
         row.handle_count = Some(self.count_descriptors(context)?);
         Ok(())
     }

@@ -14,9 +14,9 @@ use super::files::{self, Path};
 use crate::sampler::ReadError;
 
 /// Sockets that are kept at most; those of further ones are not counted.
-const MOST_SOCKETS: usize = 200_000;
+const MAX_SOCKETS: usize = 200_000;
 /// Descriptors of one process that are looked at.
-const MOST_DESCRIPTORS: usize = 20_000;
+const MAX_DESCRIPTORS: usize = 20_000;
 /// The kernel fills datagrams of at most 32 KB.
 const DATAGRAM_BYTES: usize = 64 * 1024;
 
@@ -92,7 +92,7 @@ impl Sockets {
                 .map_err(files::error_of)?;
             let by_inode = &mut self.by_inode;
             let answer = sock_diag::read(&self.buffer[..length], &mut |socket| {
-                if socket.inode != 0 && by_inode.len() < MOST_SOCKETS {
+                if socket.inode != 0 && by_inode.len() < MAX_SOCKETS {
                     by_inode.insert(socket.inode, socket);
                 }
             });
@@ -124,7 +124,7 @@ impl Sockets {
         }
         let mut descriptors = Vec::new();
         files::each_number(fd, scratch, |number| {
-            if descriptors.len() < MOST_DESCRIPTORS {
+            if descriptors.len() < MAX_DESCRIPTORS {
                 descriptors.push(number);
             }
         })

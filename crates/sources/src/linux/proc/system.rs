@@ -8,9 +8,9 @@ use ortscope_decode::procfs::{self, ProcessorTicks};
 use super::files::{Buffer, MachineFile};
 
 /// Frequencies are read this often: on some machines each reading interrupts a processor.
-const FREQUENCY_NANOS: u64 = 1_000_000_000;
+const FREQUENCY_NS: u64 = 1_000_000_000;
 /// Single processors are told this often: the kernel counts in steps of 10 ms, of which one makes 2 % of this.
-const PROCESSORS_NANOS: u64 = 500_000_000;
+const PROCESSORS_NS: u64 = 500_000_000;
 /// Files of frequencies that are kept; machines with more processors are judged by the first ones.
 const MAX_FREQUENCIES: usize = 256;
 
@@ -65,7 +65,7 @@ impl System {
                 row.cpu_percent = share;
                 self.before = stat.all;
             }
-            if self.processors_ns.is_none_or(|at| now_ns.saturating_sub(at) >= PROCESSORS_NANOS) {
+            if self.processors_ns.is_none_or(|at| now_ns.saturating_sub(at) >= PROCESSORS_NS) {
                 self.processors_ns = Some(now_ns);
                 let (processors, busy) = (&mut self.processors, &mut self.busy);
                 procfs::each_processor(bytes, |number, now| {
@@ -81,7 +81,7 @@ impl System {
             row.memory_used_bytes = memory.used_bytes();
             row.swap_used_bytes = memory.swap_used_bytes();
         }
-        if self.frequency_ns.is_none_or(|at| now_ns.saturating_sub(at) >= FREQUENCY_NANOS) {
+        if self.frequency_ns.is_none_or(|at| now_ns.saturating_sub(at) >= FREQUENCY_NS) {
             self.frequency_ns = Some(now_ns);
             row.cpu_frequency_hertz = self.mean_frequency(buffer);
         }

@@ -49,7 +49,7 @@ fn watched(backend: &mut ProcBackend, pid: u32) -> ProcessSampleRow {
 
 fn begin(backend: &mut ProcBackend) -> Vec<usize> {
     let mut ended = Vec::new();
-    backend.begin_tick(ortscope_core::clock::now_nanos(), GroupSet::of(&MetricGroup::ALL), &mut ended);
+    backend.begin_tick(ortscope_core::clock::now_ns(), GroupSet::of(&MetricGroup::ALL), &mut ended);
     ended
 }
 
@@ -68,9 +68,9 @@ const BOTH_BUDGETS: [usize; 2] = [100, 0];
 #[test]
 #[ignore = "it is started by another test"]
 fn child_that_works() {
-    let tell = || println!("\ncpu {}", crate::own_usage().unwrap().cpu_time_nanos);
-    let begin = crate::own_usage().unwrap().cpu_time_nanos;
-    while crate::own_usage().unwrap().cpu_time_nanos < begin + 50_000_000 {}
+    let tell = || println!("\ncpu {}", crate::own_usage().unwrap().cpu_time_ns);
+    let begin = crate::own_usage().unwrap().cpu_time_ns;
+    while crate::own_usage().unwrap().cpu_time_ns < begin + 50_000_000 {}
     tell();
     std::io::stdin().read_line(&mut String::new()).unwrap();
     tell();
@@ -295,7 +295,7 @@ fn the_machine_has_times_memory_and_pressure_or_says_why_not() {
     let mut missing = Vec::new();
     backend.newly_missing(&mut |row| missing.push(row.track));
     assert_eq!(row.cpu_frequency_hertz.is_none(), missing.contains(&"cpu_frequency_hertz"));
-    assert!(backend.own_cpu_nanos() > Some(0) && backend.own_memory_bytes() > Some(100_000));
+    assert!(backend.own_cpu_ns() > Some(0) && backend.own_memory_bytes() > Some(100_000));
 }
 
 #[test]

@@ -10,16 +10,16 @@ use super::process::{Context, Process};
 use crate::sampler::{ReadError, ThreadReading, ThreadState};
 
 /// Threads are listed again after this time, and when their number changed or one has ended.
-const LIST_NANOS: u64 = 1_000_000_000;
+const LIST_NS: u64 = 1_000_000_000;
 /// The state of a thread that does not run is read again after this time.
-const STATE_NANOS: u64 = 1_000_000_000;
+const STATE_NS: u64 = 1_000_000_000;
 
 #[derive(Debug)]
 struct Thread {
     tid: u32,
     schedstat: Option<Kept>,
     name: Text,
-    run_nanos: u64,
+    run_ns: u64,
     time_slices: Option<u64>,
     state: ThreadState,
     processor: Option<u64>,
@@ -51,7 +51,7 @@ impl Threads {
         expected: Option<u64>,
         context: &mut Context<'_>,
     ) -> Result<(), ReadError> {
-        let old = self.listed_ns.is_none_or(|at| context.now_ns.saturating_sub(at) >= LIST_NANOS);
+        let old = self.listed_ns.is_none_or(|at| context.now_ns.saturating_sub(at) >= LIST_NS);
         if old || self.stale || expected.is_some_and(|count| count != self.list.len() as u64) {
             self.list_again(process, context)?;
         }
@@ -108,7 +108,7 @@ impl Threads {
             tell(&ThreadReading {
                 tid: thread.tid,
                 name: Some(&thread.name),
-                cpu_time_ns: thread.run_nanos,
+                cpu_time_ns: thread.run_ns,
                 cpu_cycles: None,
                 context_switches: thread.time_slices,
                 state: Some(thread.state),
@@ -125,7 +125,7 @@ impl Thread {
             tid,
             schedstat,
             name: Text::from(""),
-            run_nanos: 0,
+            run_ns: 0,
             time_slices: None,
             state: ThreadState::Other,
             processor: None,
@@ -143,12 +143,12 @@ impl Thread {
             // No such file is a kernel without it, or a thread that has ended: its stat will tell.
             Err(_) => None,
         };
-        let ran = stat.is_none_or(|stat| stat.run_nanos != self.run_nanos);
+        let ran = stat.is_none_or(|stat| stat.run_ns != self.run_ns);
         if let Some(stat) = stat {
-            self.run_nanos = stat.run_nanos;
+            self.run_ns = stat.run_ns;
             self.time_slices = Some(stat.time_slices);
         }
-        let old = self.read_ns.is_none_or(|at| context.now_ns.saturating_sub(at) >= STATE_NANOS);
+        let old = self.read_ns.is_none_or(|at| context.now_ns.saturating_sub(at) >= STATE_NS);
         if !(ran || old || self.state == ThreadState::Running) {
             return Ok(());
         }
@@ -176,7 +176,7 @@ impl Thread {
         self.priority = Some(stat.priority);
         if time_too {
             let ticks = stat.user_ticks.saturating_add(stat.system_ticks);
-            self.run_nanos = ticks.saturating_mul(context.units.nanos_per_tick);
+            self.run_ns = ticks.saturating_mul(context.units.nanos_per_tick);
         }
         if self.name.as_bytes() != stat.name {
             let name = String::from_utf8_lossy(stat.name);

@@ -15,9 +15,9 @@ use std::sync::Arc;
 use ortscope_decode::symbols::{ElfImage, ReadCache, parse_maps};
 
 /// Files that are kept: 4096. Of further ones nothing is known but their names.
-const MOST_IMAGES: usize = 4096;
+const MAX_IMAGES: usize = 4096;
 /// The vDSO has two pages; anything much larger is none.
-const MOST_VDSO_BYTES: u64 = 1 << 20;
+const MAX_VDSO_BYTES: u64 = 1 << 20;
 
 /// A mapping of a file, as the kernel tells it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl Images {
         if let Some(known) = self.known.get(&key) {
             return known.clone();
         }
-        if self.known.len() >= MOST_IMAGES {
+        if self.known.len() >= MAX_IMAGES {
             return None;
         }
         let image = if is_vdso {
@@ -147,7 +147,7 @@ fn with_debug_symbols(mut image: ElfImage) -> ElfImage {
 fn own_vdso() -> Option<ElfImage> {
     let maps = std::fs::read("/proc/self/maps").ok()?;
     let line = parse_maps(&maps).find(|line| line.path == b"[vdso]")?;
-    let length = line.end.checked_sub(line.start).filter(|bytes| *bytes <= MOST_VDSO_BYTES)?;
+    let length = line.end.checked_sub(line.start).filter(|bytes| *bytes <= MAX_VDSO_BYTES)?;
     let mut memory = File::open("/proc/self/mem").ok()?;
     memory.seek(SeekFrom::Start(line.start)).ok()?;
     let mut bytes = vec![0; usize::try_from(length).ok()?];

@@ -6,8 +6,8 @@ mod spaces;
 
 use std::collections::HashSet;
 
-use ortscope_core::clock::now_nanos;
-use ortscope_core::kernel::{CpuSample, Frame, FrameId, FrameKind, MOST_FRAMES, StackProfile, StackWalk};
+use ortscope_core::clock::now_ns;
+use ortscope_core::kernel::{CpuSample, Frame, FrameId, FrameKind, MAX_FRAMES, StackProfile, StackWalk};
 use ortscope_decode::perf_record_samples::{self as records, Sample, SampleRecord};
 use ortscope_decode::symbols::{NameList, parse_kallsyms};
 use ortscope_decode::unwind::{Machine, Snapshot};
@@ -88,7 +88,7 @@ impl SampleTrace {
     /// Adds all samples since the last drain to a profile, in the order of time, and shows each one with the function it
     /// was in.
     pub fn drain(&mut self, profile: &mut StackProfile, each: &mut dyn FnMut(&CpuSample, Option<FrameId>)) {
-        let until_ns = now_nanos();
+        let until_ns = now_ns();
         self.collect(until_ns);
         // A file that is mapped on one processor is needed for samples of another.
         self.order.sort_by_key(|(at_ns, ..)| *at_ns);
@@ -195,7 +195,7 @@ impl SampleTrace {
         space.read(images);
         // Code that is made at run time grows while it runs.
         if fresh.insert(pid) {
-            space.refresh_jit(now_nanos());
+            space.refresh_jit(now_ns());
         }
         let mut user = sample.user.clone();
         let mut walk = if user.is_empty() { StackWalk::None } else { StackWalk::FramePointers };
@@ -213,7 +213,7 @@ impl SampleTrace {
             StackWalk::Tables => self.counts.by_tables += 1,
             StackWalk::TablesCut => self.counts.cut += 1,
         }
-        user.truncate(MOST_FRAMES);
+        user.truncate(MAX_FRAMES);
         let note = |name: &str| Frame { name: name.into(), module: "".into(), kind: FrameKind::Note };
         let process = Frame { name: space.name.clone(), module: "".into(), kind: FrameKind::Process };
         let mut stack = vec![profile.frame(process)];

@@ -15,9 +15,9 @@ use crate::sys::perf_raw::RawRing;
 use crate::sys::{processors, rights};
 
 /// Events of threads that are opened; above, whole processors are sampled.
-const MOST_EVENTS: usize = 2048;
+const MAX_EVENTS: usize = 2048;
 /// A record is at most 64 KB long, and the rest of it must fit too.
-const MOST_STACK_BYTES: u32 = 56 << 10;
+const MAX_STACK_BYTES: u32 = 56 << 10;
 const WHAT: &str = "sampling processors with stacks";
 
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub struct Opened {
 pub fn open(options: &SampleOptions) -> Result<Opened, TraceError> {
     let mut missing = Vec::new();
     let machine = Machine::native().filter(|_| options.stack_bytes > 0);
-    let stack_bytes = options.stack_bytes.min(MOST_STACK_BYTES) & !7;
+    let stack_bytes = options.stack_bytes.min(MAX_STACK_BYTES) & !7;
     let mut sampling = Sampling {
         hertz: u64::from(allowed_hertz(options.hertz, &mut missing)),
         kernel: options.kernel,
@@ -46,7 +46,7 @@ pub fn open(options: &SampleOptions) -> Result<Opened, TraceError> {
     };
     let threads: Vec<u32> = options.pids.iter().flat_map(|pid| threads_of(*pid)).collect();
     let cpus = processors::online();
-    let is_machine_wide = threads.len() * cpus > MOST_EVENTS;
+    let is_machine_wide = threads.len() * cpus > MAX_EVENTS;
     let first = if is_machine_wide { None } else { Some(*threads.first().ok_or_else(ended)?) };
     probe(first, &mut sampling, &mut missing)?;
     let targets: Vec<Option<u32>> =

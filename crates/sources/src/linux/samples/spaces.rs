@@ -12,9 +12,9 @@ use ortscope_decode::unwind::{Machine, Snapshot, Unwinder};
 use super::images::{Images, MappedFile};
 
 /// Mappings of one process: 20,000. A program that makes more code than that has the later ones without names.
-const MOST_MAPPINGS: usize = 20_000;
+const MAX_MAPPINGS: usize = 20_000;
 /// Bytes of a list of code made at run time that are read.
-const MOST_LIST_BYTES: u64 = 64 << 20;
+const MAX_LIST_BYTES: u64 = 64 << 20;
 /// A list that is longer than this is read again once a second at most.
 const LONG_LIST_BYTES: u64 = 4 << 20;
 /// What CPython's names begin with.
@@ -118,7 +118,7 @@ impl Space {
             }
             stays
         });
-        if mappings.len() >= MOST_MAPPINGS || range.is_empty() {
+        if mappings.len() >= MAX_MAPPINGS || range.is_empty() {
             return;
         }
         let is_file = path == b"[vdso]" || (path.starts_with(b"/") && !is_memory(path));
@@ -180,7 +180,7 @@ impl Space {
                 continue;
             }
             if metadata.len() != self.jit.read_bytes
-                && metadata.len() <= MOST_LIST_BYTES
+                && metadata.len() <= MAX_LIST_BYTES
                 && let Ok(text) = std::fs::read(&path)
             {
                 self.jit.read_bytes = metadata.len();
@@ -257,7 +257,7 @@ pub struct Spaces {
 }
 
 /// Processes that are followed at the same time.
-const MOST_PROCESSES: usize = 20_000;
+const MAX_PROCESSES: usize = 20_000;
 
 impl Spaces {
     pub fn new(machine: Option<Machine>) -> Self {
@@ -275,7 +275,7 @@ impl Spaces {
     /// The process; one that was not seen to start is looked up.
     pub fn get(&mut self, pid: u32) -> Option<(&mut Space, &mut Images)> {
         if !self.by_pid.contains_key(&pid) {
-            if self.by_pid.len() >= MOST_PROCESSES {
+            if self.by_pid.len() >= MAX_PROCESSES {
                 return None;
             }
             self.add_running(pid);
@@ -284,7 +284,7 @@ impl Spaces {
     }
 
     pub fn fork(&mut self, parent: u32, child: u32) {
-        if self.by_pid.len() >= MOST_PROCESSES {
+        if self.by_pid.len() >= MAX_PROCESSES {
             return;
         }
         self.ended.remove(&child);

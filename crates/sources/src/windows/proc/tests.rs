@@ -76,7 +76,7 @@ fn this_process_is_seen_with_its_parent_and_its_time() {
     let name = std::env::current_exe().unwrap().file_name().unwrap().to_string_lossy().into_owned();
     assert_eq!(String::from_utf8_lossy(&facts.name), name);
     assert_eq!(facts.start, crate::own_usage().unwrap().identity.start, "both ways name it alike");
-    let age = WallAnchor::now().unix_nanos - facts.create_time_unix_ns.unwrap();
+    let age = WallAnchor::now().unix_ns - facts.create_time_unix_ns.unwrap();
     assert!(age < 3_600_000_000_000, "{age}");
     assert!(!facts.kernel_thread);
 
@@ -96,7 +96,7 @@ fn this_process_is_seen_with_its_parent_and_its_time() {
     assert!(backend.own_memory_bytes() > Some(100_000));
     eventually(|| {
         burn(Duration::from_millis(20));
-        backend.own_cpu_nanos() > Some(0)
+        backend.own_cpu_ns() > Some(0)
     });
 }
 
@@ -109,7 +109,7 @@ fn handles_say_the_same_as_snapshots() {
     read(&mut backend, everything(), &mut by_snapshot);
     assert!(!backend.by_handles);
     let few = GroupSet::of(&[MetricGroup::Cpu, MetricGroup::Memory]);
-    assert_eq!(backend.can_use_handles(few), backend.snapshot.cost_nanos() > HANDLE_NANOS);
+    assert_eq!(backend.can_use_handles(few), backend.snapshot.cost_ns() > HANDLE_NS);
     assert!(!backend.can_use_handles(few.with(MetricGroup::Discovery)));
     backend.by_handles = true;
     let mut by_handle = ProcessSampleRow::default();

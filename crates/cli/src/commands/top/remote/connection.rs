@@ -29,8 +29,8 @@ const READ_STEP: Duration = Duration::from_millis(200);
 /// A server sends pings; one that sends nothing at all has gone.
 const SILENT_AFTER: Duration = Duration::from_secs(60);
 /// Far above what a server sends.
-const MOST_FRAME: usize = 8 << 20;
-const MOST_TOKEN_FILE: u64 = 4096;
+const MAX_FRAME: usize = 8 << 20;
+const MAX_TOKEN_FILE: u64 = 4096;
 const TOPICS: [&str; 6] = ["system", "sessions", "devices", "processes", "events", "losses"];
 
 /// Why a connection is none.
@@ -139,7 +139,7 @@ fn token(file: Option<&Path>) -> Result<String, Failure> {
     let text = match file {
         Some(path) => {
             let length = fs_err::metadata(path).map(|metadata| metadata.len());
-            if length.is_ok_and(|length| length > MOST_TOKEN_FILE) {
+            if length.is_ok_and(|length| length > MAX_TOKEN_FILE) {
                 return Err(Failure::usage(format!("'{}' is too large for a token", path.display())));
             }
             fs_err::read_to_string(path)
@@ -285,7 +285,7 @@ impl Connection {
             .map_err(|_| Problem::lasting("the token cannot be sent", "it has letters that no token has"))?;
         request.headers_mut().insert("authorization", header);
         let limits =
-            WebSocketConfig::default().max_message_size(Some(MOST_FRAME)).max_frame_size(Some(MOST_FRAME));
+            WebSocketConfig::default().max_message_size(Some(MAX_FRAME)).max_frame_size(Some(MAX_FRAME));
         let mut socket = match &address.tls {
             None => {
                 let (socket, _) = client_with_config(request, stream, Some(limits))

@@ -23,7 +23,7 @@ use crate::args::TopArgs;
 use crate::exit::Failure;
 
 const FIRST_WAIT: Duration = Duration::from_millis(500);
-const LONGEST_WAIT: Duration = Duration::from_secs(15);
+const MAX_WAIT: Duration = Duration::from_secs(15);
 /// A connection that lasted this long was a good one: the next wait is short again.
 const GOOD_AFTER: Duration = Duration::from_secs(10);
 /// A thread that waits looks this often whether it should end.
@@ -133,7 +133,7 @@ impl Reader {
             }
             let lost = self.rows.connection_lost(&problem.sentence);
             self.take(&lost);
-            wait = if began.elapsed() >= GOOD_AFTER { FIRST_WAIT } else { (wait * 2).min(LONGEST_WAIT) };
+            wait = if began.elapsed() >= GOOD_AFTER { FIRST_WAIT } else { (wait * 2).min(MAX_WAIT) };
             let until = Instant::now() + wait;
             while Instant::now() < until && !self.is_over() {
                 std::thread::sleep(LOOK_EVERY);

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use ortscope_core::batch::Batch;
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use ortscope_core::schema::{
     DeviceSampleRow, InferenceRow, LossRow, ProcessRow, ProcessSampleRow, Row, SessionRow, SystemSampleRow,
     Text, UnavailabilityRow,
@@ -15,10 +15,10 @@ use ortscope_tui::OwnCost;
 use serde_json::Value;
 
 /// Processes whose counters are kept; beyond that all begin anew.
-const MOST_PROCESSES: usize = 10_000;
-const MOST_SESSIONS: usize = 1000;
+const MAX_PROCESSES: usize = 10_000;
+const MAX_SESSIONS: usize = 1000;
 /// After a longer pause counters do not grow by it.
-const LONGEST_STEP_NS: u64 = 5_000_000_000;
+const MAX_STEP_NS: u64 = 5_000_000_000;
 
 #[derive(Debug, Default, Clone, Copy)]
 struct Counters {
@@ -75,7 +75,7 @@ impl Clock {
 
 impl Rows {
     pub fn of(&mut self, frame: &Value) -> Vec<Batch> {
-        let now_ns = now_nanos();
+        let now_ns = now_ns();
         match frame["type"].as_str() {
             Some("metrics") => self.metrics(frame, now_ns),
             Some("dropped") => {
@@ -94,7 +94,7 @@ impl Rows {
 
     pub fn connection_lost(&mut self, why: &str) -> Vec<Batch> {
         let row = UnavailabilityRow {
-            from_ns: now_nanos(),
+            from_ns: now_ns(),
             to_ns: None,
             track: "connection".into(),
             reason: format!("{why}; it is tried again").into(),
@@ -118,7 +118,7 @@ impl Rows {
         let mut new = Vec::new();
         for session in sessions {
             let id = session["session_id"].as_str().unwrap_or_default();
-            if self.sessions.contains_key(id) || self.sessions.len() >= MOST_SESSIONS {
+            if self.sessions.contains_key(id) || self.sessions.len() >= MAX_SESSIONS {
                 continue;
             }
             self.sessions.insert(id.to_owned(), 0);
@@ -164,7 +164,7 @@ impl Rows {
     }
 
     fn processes(&mut self, processes: &[Value], now_ns: u64) -> Vec<Batch> {
-        if self.processes.len() > MOST_PROCESSES {
+        if self.processes.len() > MAX_PROCESSES {
             self.processes.clear();
         }
         let (mut facts, mut samples) = (Vec::new(), Vec::new());
@@ -185,7 +185,7 @@ impl Rows {
                     ..ProcessRow::default()
                 });
             }
-            let passed = now_ns.saturating_sub(counters.at_ns).min(LONGEST_STEP_NS) as f64 / 1e9;
+            let passed = now_ns.saturating_sub(counters.at_ns).min(MAX_STEP_NS) as f64 / 1e9;
             counters.at_ns = now_ns;
             let rate = |name: &str| process[name].as_f64();
             let grow = |counter: &mut f64, per_second: Option<f64>| {

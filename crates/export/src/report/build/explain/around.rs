@@ -12,22 +12,22 @@ use crate::report::ReportError;
 use crate::report::units::clean;
 
 /// Readings farther away than this cannot matter: the longest mean that is joined, and a little.
-const REACH_NANOS: u64 = 2_500_000_000;
+const REACH_NS: u64 = 2_500_000_000;
 /// Sensors that are looked at.
-const MOST_SENSORS: usize = 2_000;
+const MAX_SENSORS: usize = 2_000;
 
 /// The readings that belong to an inference.
 pub(super) fn of(reader: &mut Reader<'_>, window: &Window) -> Result<Vec<Around>, ReportError> {
     let mut sensors: BTreeMap<(Text, Text), Vec<(u64, f64)>> = BTreeMap::new();
     let scan = Scan {
-        from_ns: Some(window.start_ns.saturating_sub(REACH_NANOS)),
-        to_ns: Some(window.end_ns.saturating_add(REACH_NANOS)),
+        from_ns: Some(window.start_ns.saturating_sub(REACH_NS)),
+        to_ns: Some(window.end_ns.saturating_add(REACH_NS)),
         every_tick: true,
         ..Scan::all()
     };
     let mut add = |device: Text, metric: Text, at_ns: u64, value: f64| {
         let key = (device, metric);
-        if is_joined(&key.1) && (sensors.len() < MOST_SENSORS || sensors.contains_key(&key)) {
+        if is_joined(&key.1) && (sensors.len() < MAX_SENSORS || sensors.contains_key(&key)) {
             sensors.entry(key).or_default().push((at_ns, value));
         }
     };

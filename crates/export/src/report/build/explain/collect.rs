@@ -11,7 +11,7 @@ use super::windows::{Window, Windows};
 use crate::report::ReportError;
 
 /// Allocators that are followed.
-const MOST_TRACKS: usize = 10_000;
+const MAX_TRACKS: usize = 10_000;
 
 /// Whose inferences the windows are.
 #[derive(Debug, Clone)]
@@ -106,7 +106,7 @@ pub(in crate::report::build) fn memory(
     reader.each_row(|row: MemoryRow| {
         let grown = |before: i64| u64::try_from(row.bytes.saturating_sub(before)).unwrap_or(0);
         let key = (Text::clone(&row.session_id), Text::clone(&row.scope), Text::clone(&row.metric));
-        let known = before.len() < MOST_TRACKS;
+        let known = before.len() < MAX_TRACKS;
         let growth = match before.get_mut(&key) {
             Some(last) => grown(std::mem::replace(last, row.bytes)),
             None if known => {

@@ -3,7 +3,7 @@
 use ortscope_core::schema::Text;
 
 /// Names that are remembered per list; the rest only counts.
-const MOST_NAMES: usize = 32;
+const MAX_NAMES: usize = 32;
 
 /// Kinds of kernel events that can make an inference slow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl<K: PartialEq> Sums<K> {
     pub fn add(&mut self, key: K, amount: u64) {
         if let Some((_, sum)) = self.0.iter_mut().find(|(known, _)| *known == key) {
             *sum = sum.saturating_add(amount);
-        } else if self.0.len() < MOST_NAMES {
+        } else if self.0.len() < MAX_NAMES {
             self.0.push((key, amount));
         }
     }

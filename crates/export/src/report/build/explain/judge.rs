@@ -15,15 +15,15 @@ use crate::report::units::{self, clean};
 use crate::report::{Cause, CauseKind, Explained};
 
 /// Share of the extra time below which a duration is no cause.
-const LEAST_SHARE: f64 = 0.1;
+const MIN_SHARE: f64 = 0.1;
 /// Share of the extra time from which it is explained.
 const EXPLAINED_SHARE: f64 = 0.5;
 /// Chance below which a count stands out.
 const CHANCE: f64 = 0.01;
 /// Growth of memory that is not worth a word.
-const LEAST_GROWTH_BYTES: f64 = 4096.0;
+const MIN_GROWTH_BYTES: f64 = 4096.0;
 /// Cores of other processes beyond the usual that matter.
-const LEAST_CORES: f64 = 0.25;
+const MIN_CORES: f64 = 0.25;
 
 /// Names of processes, for sentences.
 pub(super) trait Names {
@@ -90,7 +90,7 @@ impl Judge<'_> {
         if self.excess_ns <= 0.0 {
             return None;
         }
-        Some(((duration_ns - usual_ns) / self.excess_ns).min(1.0)).filter(|share| *share >= LEAST_SHARE)
+        Some(((duration_ns - usual_ns) / self.excess_ns).min(1.0)).filter(|share| *share >= MIN_SHARE)
     }
 
     fn timed(
@@ -200,7 +200,7 @@ impl Judge<'_> {
     fn allocation(&self) -> Option<Cause> {
         let (what, grown) = self.evidence.growth_bytes.largest()?;
         let usual = self.usual.per_inference(self.usual.growth_bytes);
-        let limit = 3.0 * usual.unwrap_or(0.0) + LEAST_GROWTH_BYTES;
+        let limit = 3.0 * usual.unwrap_or(0.0) + MIN_GROWTH_BYTES;
         let usual = said(usual.map(units::bytes_change));
         let grown_by = units::bytes_change(grown as f64);
         (grown as f64 > limit).then(|| Cause {
@@ -217,7 +217,7 @@ impl Judge<'_> {
         let cpu = &self.evidence.cpu;
         let cores = cpu.others_cores()?;
         let usual = self.usual.others_cores.get();
-        if cores - usual.unwrap_or(0.0) < LEAST_CORES {
+        if cores - usual.unwrap_or(0.0) < MIN_CORES {
             return None;
         }
         let usual = said(usual.map(|usual| format!("{usual:.1}")));

@@ -3,7 +3,7 @@
 use super::evidence::Evidence;
 
 /// Spans that are read of a large table at most: near windows share one.
-const MOST_SPANS: u64 = 64;
+const MAX_SPANS: u64 = 64;
 
 /// The time of one inference.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl Windows {
     /// A few spans that cover all windows, so that the rows between them need not be read.
     pub fn spans(&self) -> Vec<(u64, u64)> {
         let Some((first, last)) = self.list.first().zip(self.latest_end_ns.last()) else { return Vec::new() };
-        let near = (last - first.start_ns.min(*last)) / MOST_SPANS;
+        let near = (last - first.start_ns.min(*last)) / MAX_SPANS;
         let mut spans: Vec<(u64, u64)> = Vec::new();
         for window in &self.list {
             match spans.last_mut() {
@@ -123,7 +123,7 @@ mod tests {
         let times: Vec<(u64, u64)> =
             (0..500_u64).map(|index| (index * 1_000_003, index * 1_000_003 + 50)).collect();
         let spans = windows(&times).spans();
-        assert!(spans.len() as u64 <= MOST_SPANS + 1, "{}", spans.len());
+        assert!(spans.len() as u64 <= MAX_SPANS + 1, "{}", spans.len());
         for (start, end) in times {
             assert!(spans.iter().any(|span| span.0 <= start && end <= span.1));
         }

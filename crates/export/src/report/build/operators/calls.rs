@@ -11,13 +11,13 @@ use crate::report::units::clean;
 use crate::report::{CallTimes, OperatorNodeRow, OperatorTypeRow, OtherNodes, PlacementRow};
 
 /// Nodes that are told apart; the calls of others count for their type only.
-const MOST_NODES: usize = 50_000;
+const MAX_NODES: usize = 50_000;
 /// Types of operators that are told apart.
-const MOST_TYPES: usize = 2000;
+const MAX_TYPES: usize = 2000;
 /// Durations kept for percentiles over all nodes, and again over all types.
-const MOST_SAMPLES: usize = 2_000_000;
+const MAX_SAMPLES: usize = 2_000_000;
 /// Types that are shown.
-const MOST_TYPE_ROWS: usize = 150;
+const MAX_TYPE_ROWS: usize = 150;
 
 /// What a row of the table of operators is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -142,7 +142,7 @@ struct Budget {
 
 impl Default for Budget {
     fn default() -> Self {
-        Self { kept: 0, most_each: MOST_SAMPLES / 2 }
+        Self { kept: 0, most_each: MAX_SAMPLES / 2 }
     }
 }
 
@@ -154,7 +154,7 @@ impl Budget {
     }
 
     fn is_spent(&self) -> bool {
-        self.kept > MOST_SAMPLES
+        self.kept > MAX_SAMPLES
     }
 
     fn shrink<'d>(&mut self, all: impl Iterator<Item = &'d mut Durations>) {
@@ -198,7 +198,7 @@ impl Calls {
         let of_type = match self.type_index.get(&key) {
             Some(index) => *index,
             // The last type takes what is beyond the limit; no model has that many.
-            None if self.types.len() >= MOST_TYPES => self.types.len() - 1,
+            None if self.types.len() >= MAX_TYPES => self.types.len() - 1,
             None => {
                 self.type_index.insert(key.clone(), self.types.len());
                 self.types.push(Type { key, nodes: 0, durations: Durations::default() });
@@ -208,7 +208,7 @@ impl Calls {
         let key = NodeKey { of_type, name: Text::clone(&row.name), depth: row.depth };
         let node = match self.node_index.get(&key) {
             Some(index) => Some(*index),
-            None if self.nodes.len() >= MOST_NODES => None,
+            None if self.nodes.len() >= MAX_NODES => None,
             None => {
                 self.node_index.insert(key.clone(), self.nodes.len());
                 self.types[of_type].nodes += 1;
@@ -246,7 +246,7 @@ impl Calls {
         types.sort_by_key(|of_type| std::cmp::Reverse(of_type.durations.self_ns));
         types
             .into_iter()
-            .take(MOST_TYPE_ROWS)
+            .take(MAX_TYPE_ROWS)
             .map(|of_type| OperatorTypeRow {
                 kind: of_type.key.kind.name(),
                 op_type: clean(&of_type.key.op_type, 100),
@@ -318,6 +318,6 @@ impl Calls {
 
     /// Whether nodes were beyond the limit.
     pub fn is_full(&self) -> bool {
-        self.nodes.len() >= MOST_NODES
+        self.nodes.len() >= MAX_NODES
     }
 }

@@ -6,19 +6,19 @@ use serde_json::Value;
 use crate::report::OperatorInsight;
 use crate::report::units::clean;
 
-const MOST_NODES: usize = 40;
-const MOST_ROWS: usize = 100;
+const MAX_NODES: usize = 40;
+const MAX_ROWS: usize = 100;
 const NAME: usize = 200;
 
 pub(in crate::report) fn read(operators: &Value) -> Option<OperatorInsight> {
     let mut insight = OperatorInsight::deserialize(operators).ok()?;
-    insight.by_node.truncate(MOST_NODES);
+    insight.by_node.truncate(MAX_NODES);
     for node in &mut insight.by_node {
         node.name = clean(&node.name, NAME);
         node.op_type = clean(&node.op_type, NAME);
         node.bound = node.bound.take().map(|bound| clean(&bound, 20));
     }
-    insight.flops.not_counted.truncate(MOST_ROWS);
+    insight.flops.not_counted.truncate(MAX_ROWS);
     for of in &mut insight.flops.not_counted {
         of.op_type = clean(&of.op_type, NAME);
         of.why = clean(&of.why, NAME);
@@ -30,20 +30,20 @@ pub(in crate::report) fn read(operators: &Value) -> Option<OperatorInsight> {
         path.method.why = path.method.why.take().map(|why| clean(&why, NAME));
         path.method.kind = clean(&path.method.kind, 40);
     }
-    insight.placement.fallback_types.truncate(MOST_ROWS);
+    insight.placement.fallback_types.truncate(MAX_ROWS);
     for of in &mut insight.placement.fallback_types {
         of.op_type = clean(&of.op_type, NAME);
     }
     bounded(&mut insight.placement.reasons, 20, 400);
-    insight.transitions.pairs.truncate(MOST_ROWS);
+    insight.transitions.pairs.truncate(MAX_ROWS);
     for pair in &mut insight.transitions.pairs {
         (pair.from, pair.to) = (clean(&pair.from, NAME), clean(&pair.to, NAME));
     }
     if let Some(fusion) = &mut insight.fusion {
         let patterns = std::mem::take(&mut fusion.patterns);
         fusion.patterns =
-            patterns.into_iter().take(MOST_ROWS).map(|(what, often)| (clean(&what, NAME), often)).collect();
-        fusion.missed.truncate(MOST_ROWS);
+            patterns.into_iter().take(MAX_ROWS).map(|(what, often)| (clean(&what, NAME), often)).collect();
+        fusion.missed.truncate(MAX_ROWS);
         for missed in &mut fusion.missed {
             missed.pattern = clean(&missed.pattern, 60);
             bounded(&mut missed.nodes, 10, NAME);
@@ -69,17 +69,17 @@ pub(in crate::report) fn read(operators: &Value) -> Option<OperatorInsight> {
         for text in [&mut time.device, &mut time.device_name, &mut time.divided_by, &mut time.unknown] {
             *text = text.take().map(|text| clean(&text, 400));
         }
-        let rest = time.operators.len().saturating_sub(MOST_ROWS);
+        let rest = time.operators.len().saturating_sub(MAX_ROWS);
         time.operators_not_listed = time.operators_not_listed.saturating_add(rest as u64);
-        let cut = time.operators.iter().skip(MOST_ROWS).filter_map(|of| of.ns);
+        let cut = time.operators.iter().skip(MAX_ROWS).filter_map(|of| of.ns);
         time.not_listed_ns = cut.fold(time.not_listed_ns, u64::saturating_add);
-        time.operators.truncate(MOST_ROWS);
+        time.operators.truncate(MAX_ROWS);
         for of in &mut time.operators {
             (of.name, of.op_type) = (clean(&of.name, NAME), clean(&of.op_type, NAME));
             of.method = clean(&of.method, 20);
         }
     }
-    insight.device_work.truncate(MOST_ROWS);
+    insight.device_work.truncate(MAX_ROWS);
     for work in &mut insight.device_work {
         work.name = clean(&work.name, NAME);
         work.op_type = clean(&work.op_type, NAME);

@@ -16,17 +16,17 @@ use super::reader::Reader;
 use crate::report::latency::ms;
 use crate::report::units::{clean, count};
 use crate::report::{
-    MOST_RECTANGLES, OperatorInsight, OperatorReport, ReportError, SessionEvent, Unattributed,
+    MAX_RECTANGLES, OperatorInsight, OperatorReport, ReportError, SessionEvent, Unattributed,
 };
 
 /// Sessions whose operators are told apart.
-const MOST_SESSIONS: usize = 256;
+const MAX_SESSIONS: usize = 256;
 /// Sessions whose operators are shown.
-const MOST_SHOWN: usize = 16;
+const MAX_SHOWN: usize = 16;
 /// Rows by node of all sessions together.
-const MOST_NODE_ROWS: usize = 500;
+const MAX_NODE_ROWS: usize = 500;
 /// Events of loading and initialising that are shown.
-const MOST_SESSION_EVENTS: usize = 12;
+const MAX_SESSION_EVENTS: usize = 12;
 
 /// Columns of the first pass.
 const COLUMNS: &[&str] = &[
@@ -70,10 +70,10 @@ pub(super) fn read(reader: &mut Reader<'_>, known: &dyn KnownSessions) -> Result
     let mut order: Vec<usize> = (0..pass.names.len()).collect();
     order.sort_by_key(|session| std::cmp::Reverse(pass.runs.sessions[*session].busy_ns));
     let mut left_out = Vec::new();
-    if order.len() > MOST_SHOWN || pass.rows_beyond > 0 {
-        let more = order.len().saturating_sub(MOST_SHOWN) as u64;
+    if order.len() > MAX_SHOWN || pass.rows_beyond > 0 {
+        let more = order.len().saturating_sub(MAX_SHOWN) as u64;
         left_out.push(format!(
-            "operators of {} further sessions, and {} rows of sessions beyond the limit of {MOST_SESSIONS}",
+            "operators of {} further sessions, and {} rows of sessions beyond the limit of {MAX_SESSIONS}",
             count(more),
             count(pass.rows_beyond)
         ));
@@ -81,9 +81,9 @@ pub(super) fn read(reader: &mut Reader<'_>, known: &dyn KnownSessions) -> Result
     if pass.calls.is_full() {
         left_out.push("nodes beyond the limit: their calls are in the figures by type only".to_owned());
     }
-    order.truncate(MOST_SHOWN);
+    order.truncate(MAX_SHOWN);
     let shown = order.len().max(1);
-    let (nodes, rectangles) = ((MOST_NODE_ROWS / shown).max(30), MOST_RECTANGLES / shown);
+    let (nodes, rectangles) = ((MAX_NODE_ROWS / shown).max(30), MAX_RECTANGLES / shown);
     let mut reports = Vec::new();
     for session in order {
         let mut report = pass.report(session, nodes, known);
@@ -115,7 +115,7 @@ impl Pass {
     fn row(&mut self, row: &OperatorRow) {
         let session = match self.by_name.get(&row.session_id) {
             Some(session) => *session,
-            None if self.names.len() >= MOST_SESSIONS => {
+            None if self.names.len() >= MAX_SESSIONS => {
                 self.rows_beyond += 1;
                 return;
             }
@@ -203,7 +203,7 @@ impl Pass {
             })
             .collect();
         events.sort_by(|left, right| right.total_ms.total_cmp(&left.total_ms));
-        events.truncate(MOST_SESSION_EVENTS);
+        events.truncate(MAX_SESSION_EVENTS);
         events
     }
 }

@@ -6,17 +6,17 @@
 
 use std::collections::HashMap;
 
-use ortscope_analyze::median_nanos;
+use ortscope_analyze::median_ns;
 
 use super::calls::{Callee, Calls};
 use crate::report::build::thin::Decimated;
 
 /// Runs held open.
-const MOST_OPEN: usize = 64;
+const MAX_OPEN: usize = 64;
 /// Rows held in all of them.
-const MOST_HELD: usize = 500_000;
+const MAX_HELD: usize = 500_000;
 /// Durations of runs kept to find the median one.
-const MOST_RUNS: usize = 500_000;
+const MAX_RUNS: usize = 500_000;
 
 /// One operator, copy or wait of a run.
 #[derive(Debug, Clone, Copy)]
@@ -71,7 +71,7 @@ impl SessionRuns {
         let spans = &self.spans.kept;
         let first = spans.iter().map(|span| span.run).min()?;
         let is_settled = |span: &&RunSpan| spans.len() == 1 || span.run != first;
-        median_nanos(spans.iter().filter(is_settled).map(|span| span.duration_ns))
+        median_ns(spans.iter().filter(is_settled).map(|span| span.duration_ns))
     }
 }
 
@@ -115,7 +115,7 @@ impl Runs {
     pub fn event(&mut self, session: usize, run: Option<u64>, event: Event, calls: &mut Calls) {
         self.session(session).events += 1;
         match self.open(session, run, calls) {
-            Some(open) if open.events.len() < MOST_HELD => {
+            Some(open) if open.events.len() < MAX_HELD => {
                 open.events.push(event);
                 self.held += 1;
             }
@@ -135,7 +135,7 @@ impl Runs {
             if run.is_some_and(|run| run < self.session(session).closed_below) {
                 return None;
             }
-            while self.open.len() >= MOST_OPEN || self.held >= MOST_HELD {
+            while self.open.len() >= MAX_OPEN || self.held >= MAX_HELD {
                 let oldest = self.open.iter().min_by_key(|(_, open)| open.opened).map(|(key, _)| *key)?;
                 self.close(oldest, calls);
             }
@@ -182,7 +182,7 @@ impl Runs {
         let last = open.events.iter().map(Event::end_ns).max();
         let extent = first.zip(last).map(|(first, last)| (first, last - first));
         if let Some((start_ns, duration_ns)) = whole.or(extent) {
-            totals.spans.push(RunSpan { run, start_ns, duration_ns }, MOST_RUNS);
+            totals.spans.push(RunSpan { run, start_ns, duration_ns }, MAX_RUNS);
         }
     }
 }
@@ -296,7 +296,7 @@ mod tests {
             runs.event(0, Some(run), event, &mut calls);
             runs.whole(0, run, run * 100, 60 + run % 7, &mut calls);
         }
-        assert!(runs.open.len() <= MOST_OPEN);
+        assert!(runs.open.len() <= MAX_OPEN);
         let late = event(&mut calls, "A", 5, 1, 0);
         runs.event(0, Some(0), late, &mut calls);
         runs.close_all(&mut calls);

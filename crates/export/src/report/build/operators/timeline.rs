@@ -13,9 +13,9 @@ use crate::report::units::{clean, provider};
 use crate::report::{Lane, Rectangle, ReportError, Timeline};
 
 /// Lanes at most.
-const MOST_LANES: usize = 24;
+const MAX_LANES: usize = 24;
 /// Rows that operators of one lane may take when they overlap.
-const MOST_SUBLANES: usize = 3;
+const MAX_SUBLANES: usize = 3;
 
 const COLUMNS: &[&str] = &[
     "timestamp_ns",
@@ -161,7 +161,7 @@ impl Drawing {
         let next = self.lanes.len();
         let lane = match self.lanes.get(&key) {
             Some(lane) => *lane,
-            None if next >= MOST_LANES => {
+            None if next >= MAX_LANES => {
                 self.hidden += 1;
                 return;
             }
@@ -254,11 +254,11 @@ impl Drawing {
 fn first_free(free_at: &mut Vec<u64>, draft: &Draft) -> usize {
     let row = match free_at.iter().position(|free| *free <= draft.start_ns) {
         Some(row) => row,
-        None if free_at.len() < MOST_SUBLANES => {
+        None if free_at.len() < MAX_SUBLANES => {
             free_at.push(0);
             free_at.len() - 1
         }
-        None => MOST_SUBLANES - 1,
+        None => MAX_SUBLANES - 1,
     };
     free_at[row] = draft.start_ns.saturating_add(draft.duration_ns);
     row

@@ -9,7 +9,7 @@ use super::{Frame, HEIGHT, WIDTH};
 /// Height of one line of names at the top, in pixels.
 const NAME_LINE: f64 = 14.0;
 /// A bar that is not empty can be seen.
-const LEAST_BAR: f64 = 2.0;
+const MIN_BAR: f64 = 2.0;
 /// Share of the width for the bar of the outliers, and for the gap before it.
 const TAIL: f64 = 0.05;
 const TAIL_GAP: f64 = 0.02;
@@ -39,7 +39,7 @@ pub(in crate::report::html) fn histogram(
             false => (1.0 - TAIL, 1.0),
         };
         let (left, right) = if right > left { (left * WIDTH, right * WIDTH) } else { (0.0, WIDTH) };
-        let height = (heights.share(*bin as f64) * HEIGHT).max(LEAST_BAR);
+        let height = (heights.share(*bin as f64) * HEIGHT).max(MIN_BAR);
         let tip = format!(
             "{} to {}: {} ({})",
             milliseconds(edges[0]),

@@ -17,9 +17,9 @@ const MERGED_BAR: f64 = 7.0;
 /// Width of the drawing in its own unit.
 const SPAN: f64 = 100_000.0;
 /// What is shorter could not be seen at all.
-const LEAST_WIDTH: f64 = 12.0;
+const MIN_WIDTH: f64 = 12.0;
 /// Types in the legend.
-const MOST_KEYS: usize = 14;
+const MAX_KEYS: usize = 14;
 
 pub(in crate::report::html) fn lanes(timeline: &Timeline, caption: &str, id: &str) -> String {
     let height = LANE * timeline.lanes.len() as f64;
@@ -67,7 +67,7 @@ fn is_whole(lane: Option<&Lane>) -> bool {
 fn draw(timeline: &Timeline, rectangle: &Rectangle) -> String {
     let whole = timeline.duration_ms.max(1e-9);
     let left = (rectangle.start_ms / whole * SPAN).clamp(0.0, SPAN);
-    let width = (rectangle.duration_ms / whole * SPAN).clamp(LEAST_WIDTH, SPAN);
+    let width = (rectangle.duration_ms / whole * SPAN).clamp(MIN_WIDTH, SPAN);
     let top = LANE * rectangle.lane as f64 + (LANE - BAR) / 2.0;
     let merged = rectangle.operators > 1;
     let (top, height) = if merged { (top + BAR - MERGED_BAR, MERGED_BAR) } else { (top, BAR) };
@@ -125,7 +125,7 @@ fn legend(timeline: &Timeline) -> String {
     let mut order: Vec<(&str, f64)> = by_type.into_iter().collect();
     order.sort_by(|left, right| right.1.total_cmp(&left.1));
     let mut out = String::from("<p class=\"legend\">");
-    for (op_type, _) in order.iter().take(MOST_KEYS) {
+    for (op_type, _) in order.iter().take(MAX_KEYS) {
         let name = if op_type.is_empty() { "(no type)" } else { op_type };
         out += &format!(
             "<span class=\"key\"><svg class=\"swatch\" width=\"12\" height=\"12\"><rect class=\"c{}\" width=\"12\" height=\"12\" rx=\"2\"/></svg>{}</span>",
@@ -133,8 +133,8 @@ fn legend(timeline: &Timeline) -> String {
             escape(name)
         );
     }
-    if order.len() > MOST_KEYS {
-        out += &format!("<span class=\"key\">and {} more</span>", order.len() - MOST_KEYS);
+    if order.len() > MAX_KEYS {
+        out += &format!("<span class=\"key\">and {} more</span>", order.len() - MAX_KEYS);
     }
     out + "</p>"
 }

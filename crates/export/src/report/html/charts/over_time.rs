@@ -6,10 +6,10 @@ use super::axis::{Scale, Ticks};
 use super::{Frame, HEIGHT, band, dots, line};
 
 /// Points that are drawn.
-const MOST_POINTS: usize = 2000;
+const MAX_POINTS: usize = 2000;
 
 pub(in crate::report::html) fn over_time(over_time: &OverTime, caption: &str, most: usize) -> String {
-    let together = over_time.points.len().div_ceil(most.clamp(50, MOST_POINTS)).max(1);
+    let together = over_time.points.len().div_ceil(most.clamp(50, MAX_POINTS)).max(1);
     let points = join(&over_time.points, together);
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return String::new() };
     let single = points.iter().all(|point| point.n == 1);

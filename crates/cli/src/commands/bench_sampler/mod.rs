@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use ortscope_core::batch::Batch;
-use ortscope_core::clock::now_nanos;
+use ortscope_core::clock::now_ns;
 use ortscope_core::kernel::KernelEvent;
 use ortscope_core::kernel::threads::{Limits, Threads};
 use ortscope_core::pipeline::{FlushError, Pipeline, Sink, SinkError};
@@ -71,8 +71,8 @@ fn own_memory_bytes() -> u64 {
     of("RssAnon:") + of("RssShmem:")
 }
 
-fn cpu_nanos() -> u64 {
-    own_usage().map_or(0, |usage| usage.cpu_time_nanos)
+fn cpu_ns() -> u64 {
+    own_usage().map_or(0, |usage| usage.cpu_time_ns)
 }
 
 /// A loop at the asked rate; what each turn returns is added up.
@@ -82,7 +82,7 @@ fn paced(args: &BenchSamplerArgs, mut turn: impl FnMut() -> u64) -> Result<Value
     for _ in 0..3 {
         turn();
     }
-    let (begin, cpu) = (Instant::now(), cpu_nanos());
+    let (begin, cpu) = (Instant::now(), cpu_ns());
     let (mut due, mut samples, mut rows) = (begin, 0u64, 0u64);
     while begin.elapsed().as_secs_f64() < args.seconds {
         rows += turn();
@@ -94,7 +94,7 @@ fn paced(args: &BenchSamplerArgs, mut turn: impl FnMut() -> u64) -> Result<Value
 }
 
 fn cost(begin: Instant, cpu: u64, samples: u64, rows: u64) -> Value {
-    let (seconds, used) = (begin.elapsed().as_secs_f64(), (cpu_nanos() - cpu) as f64);
+    let (seconds, used) = (begin.elapsed().as_secs_f64(), (cpu_ns() - cpu) as f64);
     json!({
         "us_per_sample": used / 1e3 / samples.max(1) as f64,
         "core_percent": used / 1e7 / seconds,
@@ -144,7 +144,7 @@ fn unprivileged(args: &BenchSamplerArgs) -> Result<Value, Failure> {
     let counter = Counter::default();
     let running = Pipeline::default().source(sampler).sink(counter.clone()).start()?;
     std::thread::sleep(Duration::from_millis(500));
-    let (begin, cpu, before) = (Instant::now(), cpu_nanos(), handle.get().ticks);
+    let (begin, cpu, before) = (Instant::now(), cpu_ns(), handle.get().ticks);
     std::thread::sleep(Duration::from_secs_f64(args.seconds));
     let ticks = handle.get().ticks.saturating_sub(before);
     let rows = counter.0.load(std::sync::atomic::Ordering::Relaxed);
@@ -191,7 +191,7 @@ fn events(args: &BenchSamplerArgs, backend: BackendChoice) -> Result<Value, Fail
             },
             &mut |memory| pages = pages.wrapping_add(memory.resident_bytes),
         );
-        latencies.extend(oldest_ns.map(|oldest_ns| now_nanos().saturating_sub(oldest_ns)));
+        latencies.extend(oldest_ns.map(|oldest_ns| now_ns().saturating_sub(oldest_ns)));
         windows
     })?;
     latencies.sort_unstable();
@@ -216,28 +216,28 @@ fn events(args: &BenchSamplerArgs, backend: BackendChoice) -> Result<Value, Fail
 /// Bursts of 1 ms, 37 % of the time: what the duty phase watches. It prints the truth as it sees it: the moment and its own
 /// CPU time at the beginning of every burst.
 fn burst(seconds: f64) {
-    let begin = now_nanos();
+    let begin = now_ns();
     let end = begin + (seconds * 1e9) as u64;
     let period = (1e6 / 0.37) as u64;
     let pause = period - 1_000_000;
     let mut next = begin;
     let mut stamps: Vec<(u64, u64)> = Vec::new();
     let mut clock = ortscope_sources::thread_cpu_clock();
-    while now_nanos() < end {
+    while now_ns() < end {
         // The clock is read on both sides of the account, so that a preemption in between shows.
-        let before = now_nanos();
+        let before = now_ns();
         let used = clock();
-        let after = now_nanos();
-        if let Some(used) = used.filter(|_| after - before < STAMP_NANOS) {
+        let after = now_ns();
+        if let Some(used) = used.filter(|_| after - before < STAMP_NS) {
             stamps.push((before.midpoint(after), used));
         }
-        let until = now_nanos() + 1_000_000;
-        while now_nanos() < until {
+        let until = now_ns() + 1_000_000;
+        while now_ns() < until {
             std::hint::spin_loop();
         }
         // After a stall of the machine the bursts are not made up for: back to back they would be one long slice, and no
         // longer bursts of 1 ms.
-        let now = now_nanos();
+        let now = now_ns();
         next = (next + period).max(now + pause);
         std::thread::sleep(Duration::from_nanos(next - now));
     }
@@ -246,7 +246,7 @@ fn burst(seconds: f64) {
 }
 
 /// A stamp that took longer was interrupted, and says nothing exact.
-const STAMP_NANOS: u64 = 3_000;
+const STAMP_NS: u64 = 3_000;
 
 /// How exactly events tell the use of a process: windows of 10 ms between its own stamps.
 fn duty(args: &BenchSamplerArgs) -> Result<Value, Failure> {
@@ -264,7 +264,7 @@ fn duty(args: &BenchSamplerArgs) -> Result<Value, Failure> {
         // Polling beside it, a hundred times a second.
         for _ in 0..5 {
             if let Ok(usage) = ortscope_sources::process_usage(pid) {
-                samples.push((now_nanos(), usage.cpu_time_nanos));
+                samples.push((now_ns(), usage.cpu_time_ns));
             }
             std::thread::sleep(DRAIN / 5);
         }

@@ -60,11 +60,11 @@ enum Kind {
 /// What is looked at to tell texts apart.
 const LOOK_BYTES: u64 = 256 << 10;
 /// A profile of QNN is read at once.
-const MOST_TEXT: u64 = 1 << 30;
+const MAX_TEXT: u64 = 1 << 30;
 
 /// Unpacked; more than is read at once is refused, since half of a profile would pass for the whole.
 fn whole_text(path: &Path) -> Result<String, Failure> {
-    text_up_to(opened(path)?, MOST_TEXT, path)
+    text_up_to(opened(path)?, MAX_TEXT, path)
 }
 
 fn text_up_to(input: impl Read, most: u64, path: &Path) -> Result<String, Failure> {

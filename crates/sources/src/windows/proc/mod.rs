@@ -34,7 +34,7 @@ const SYSTEM_PID: u32 = 4;
 const KERNEL_NAMES: [&[u8]; 5] =
     [b"System", b"Registry", b"Memory Compression", b"MemCompression", b"Secure System"];
 /// Times, memory and I/O of one process by its handle take about this long.
-const HANDLE_NANOS: u64 = 5_000;
+const HANDLE_NS: u64 = 5_000;
 /// A process that is missing in the snapshot ends within this time.
 const END_MILLIS: u32 = 20;
 
@@ -106,7 +106,7 @@ impl SnapshotBackend {
         ]);
         let mut watched = self.slots.iter().flatten();
         due.and(by_handle) == due
-            && watched.clone().count() as u64 * HANDLE_NANOS < self.snapshot.cost_nanos()
+            && watched.clone().count() as u64 * HANDLE_NS < self.snapshot.cost_ns()
             && watched.all(|process| process.handle.is_some())
     }
 
@@ -410,11 +410,11 @@ impl ProcessBackend for SnapshotBackend {
     fn clocks(&mut self) -> Option<ClockReading> {
         let anchor = WallAnchor::now();
         Some(ClockReading {
-            monotonic_nanos: anchor.monotonic_nanos,
-            asleep_nanos: ahead_of_monotonic(system::awake_nanos).map(i64::wrapping_neg),
+            monotonic_ns: anchor.monotonic_ns,
+            asleep_ns: ahead_of_monotonic(system::awake_ns).map(i64::wrapping_neg),
             monotonic_goes_on: true,
-            unix_nanos: anchor.unix_nanos,
-            error_nanos: anchor.error_nanos,
+            unix_ns: anchor.unix_ns,
+            error_ns: anchor.error_ns,
         })
     }
 
@@ -423,8 +423,8 @@ impl ProcessBackend for SnapshotBackend {
         skipped >= MANY_SKIPPED
     }
 
-    fn own_cpu_nanos(&mut self) -> Option<u64> {
-        handles::own_thread_nanos()
+    fn own_cpu_ns(&mut self) -> Option<u64> {
+        handles::own_thread_ns()
     }
 
     fn own_memory_bytes(&mut self) -> Option<u64> {

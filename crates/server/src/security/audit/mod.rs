@@ -21,7 +21,7 @@ use chain::{Chain, open_chain};
 pub use chain::{Verified, entries, verify};
 
 /// Lines that wait to be written. When it is full, lines about reads are counted instead; those about security wait.
-const MOST_WAITING: usize = 8192;
+const MAX_WAITING: usize = 8192;
 const SYNC_EVERY: Duration = Duration::from_secs(1);
 
 /// What happened.
@@ -69,7 +69,7 @@ impl Audit {
     /// Opens a chain below the state directory.
     pub fn start(state: &Path) -> Result<Self, ServerError> {
         let chain = open_chain(state)?;
-        let (sender, receiver) = sync_channel(MOST_WAITING);
+        let (sender, receiver) = sync_channel(MAX_WAITING);
         let lost = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&lost);
         let thread = std::thread::Builder::new()

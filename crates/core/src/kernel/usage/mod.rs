@@ -14,9 +14,9 @@ use super::by_id::ById;
 use super::{Exec, KernelEvent, Start, Switch, SwitchReason, Task, ThreadState};
 
 /// Threads beyond this are counted and left out: their ends must have been lost.
-const MOST_THREADS: usize = 200_000;
+const MAX_THREADS: usize = 200_000;
 /// Machines with more processors are followed, but threads that run on without a switch are not.
-const MOST_CPUS: usize = 8192;
+const MAX_CPUS: usize = 8192;
 
 /// The use of one thread in one window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,7 +143,7 @@ impl Usage {
     fn switch(&mut self, event: &Switch) {
         let cpu = event.cpu as usize;
         let mut entered_ns = None;
-        if cpu < MOST_CPUS {
+        if cpu < MAX_CPUS {
             if cpu >= self.running.len() {
                 self.running.resize(cpu + 1, NOT_KNOWN);
             }
@@ -313,7 +313,7 @@ impl Usage {
             return None;
         }
         if !self.threads.contains_key(&task.tid) {
-            if self.threads.len() >= MOST_THREADS {
+            if self.threads.len() >= MAX_THREADS {
                 self.counts.untracked += 1;
                 return None;
             }
