@@ -39,6 +39,9 @@ const OVERWRITING: &str = "note: what is removed is overwritten once; SSDs and c
                            so to be sure encrypt (--encrypt) and destroy the key";
 
 fn main() -> ExitCode {
+    if worker::is_requested() {
+        return ExitCode::from(worker::main().code());
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -91,9 +94,6 @@ fn is_long(command: &Command) -> bool {
 
 fn run(cli: &Cli, terminal: &Terminal) -> Result<Exit, Failure> {
     let global = &cli.global;
-    if matches!(cli.command, Command::Worker) {
-        return Ok(worker::main());
-    }
     if global.secure_delete && !global.quiet {
         terminal::print_error(OVERWRITING);
     }
@@ -135,6 +135,5 @@ fn run(cli: &Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Command::BenchOverhead(args) => {
             without_telemetry(|| commands::bench_overhead::run(args, global, terminal))
         }
-        Command::Worker => Ok(worker::main()),
     }
 }

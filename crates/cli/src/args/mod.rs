@@ -35,9 +35,6 @@ pub use serve::{
 };
 pub use top::TopArgs;
 
-/// Starts a worker process; not for people.
-pub const WORKER_COMMAND: &str = "worker-process";
-
 #[derive(Debug, Parser)]
 #[command(
     name = "ortscope",
@@ -150,8 +147,6 @@ pub enum Command {
     Config(ConfigArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
-    #[command(name = WORKER_COMMAND, hide = true)]
-    Worker,
     /// Own cost per inference, for `cargo xtask bench overhead`
     #[command(hide = true)]
     BenchOverhead(BenchOverheadArgs),

@@ -229,7 +229,7 @@ fn spawn(plan: &WorkerPlan) -> Result<Child, Failure> {
     let program = std::env::current_exe()?;
     let mut command = Command::new(program);
     command
-        .arg(crate::args::WORKER_COMMAND)
+        .arg(crate::worker::ARGUMENT)
         // Telemetry of ONNX Runtime 1.29+ starts with the library, before its API can switch it off.
         .env(crate::TELEMETRY_SWITCH, "1");
     keep_secrets_from(&mut command);

@@ -37,7 +37,17 @@ const ORPHAN_AFTER: Duration = Duration::from_secs(10);
 /// Creating a session again is skipped when the first took longer: the answer is not worth the wait.
 const SECOND_SESSION_LIMIT: Duration = Duration::from_secs(3);
 
-/// The hidden command: the plan comes as JSON on stdin.
+/// The only argument of a worker process. The supervisor starts its own executable with it; `main` checks for it before
+/// arguments are parsed, so it is neither a command nor part of the help. An environment variable would also reach the
+/// processes that a worker starts.
+pub const ARGUMENT: &str = "worker-process";
+
+/// Whether this process was started as a worker: it has [`ARGUMENT`] and nothing else.
+pub fn is_requested() -> bool {
+    std::env::args_os().skip(1).eq([ARGUMENT])
+}
+
+/// Runs the worker. The plan arrives as JSON on stdin.
 pub fn main() -> Exit {
     Interrupt::ignore();
     let mut text = String::new();
