@@ -12,6 +12,7 @@ pub mod emi;
 pub mod energy_counter;
 pub mod etw;
 pub mod gpu_counters;
+pub mod kernel_rows;
 pub mod l2_events;
 pub mod nt;
 pub mod onnx;

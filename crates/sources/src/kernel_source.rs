@@ -12,9 +12,9 @@ use ortscope_core::kernel::{EventTally, FileIo, FileKind, FileOperation, KernelE
 use ortscope_core::metric::Availability;
 use ortscope_core::pipeline::{Control, CostClass, Emitter, Source, SourceError, SourceInfo, WhenFull};
 use ortscope_core::schema::AnnotationRow;
+use ortscope_decode::kernel_rows::KernelRows;
 
 use crate::kernel::{CounterSum, ProgramCost, TraceBackend, TraceError, TraceOptions};
-use crate::kernel_rows::KernelRows;
 use crate::{KernelTrace, ThreadSnapshot};
 
 /// Drains a second.
@@ -297,7 +297,8 @@ impl Run {
         let (counters, lost) = trace.take_counters();
         out.lost("counters of processes beyond the limit of sums", lost);
         for counter in counters {
-            let is_watched = rows.counter(now_ns, &counter, &mut |row| out.emit(&row));
+            let is_watched =
+                rows.counter(now_ns, counter.pid, &counter.name, counter.value, &mut |row| out.emit(&row));
             let key = (counter.pid, counter.name);
             if is_watched && (self.counters.len() < MAX_COUNTER_SUMS || self.counters.contains_key(&key)) {
                 let sum = self.counters.entry(key).or_default();
@@ -307,7 +308,7 @@ impl Run {
     }
 
     fn finish(&self, now_ns: u64, out: &mut Emitter) {
-        out.lost("stretches of threads beyond the limit", self.rows.beyond());
+        out.lost("stretches of threads beyond the limit", self.rows.untracked());
         let KernelCounts { events, lost, recursion_misses, chain_breaks } = self.counts;
         let text = format!(
             r#"{{"events":{events},"lost":{lost},"recursion_misses":{recursion_misses},"chain_breaks":{chain_breaks}}}"#

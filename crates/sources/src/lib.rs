@@ -7,7 +7,6 @@ mod channel_source;
 pub mod devices;
 pub mod etw;
 pub mod kernel;
-mod kernel_rows;
 mod kernel_source;
 mod kernel_stacks;
 pub mod key_store;
@@ -45,7 +44,6 @@ std::cfg_select! {
 
 pub use channel_source::{ChannelSource, MESSAGE_KIND};
 pub use kernel_events::{KernelTrace, SampleTrace, ThreadSnapshot};
-pub use kernel_rows::KernelRows;
 pub use kernel_source::{
     ClassCost, KernelCounts, KernelHandle, KernelSource, KernelSummary, OnMilli, ProcessMilli,
 };

@@ -32,5 +32,3 @@ pub mod runs_trend;
 pub mod serve;
 pub mod token;
 pub mod top;
-
-pub use import::{TraceSessions, power_row};

@@ -5,13 +5,12 @@ use std::sync::Arc;
 
 use ortscope_core::pipeline::Emitter;
 use ortscope_core::schema::DeviceSampleRow;
-use ortscope_decode::etw::{DeviceRow, Engine, EngineBusy, EtwSink};
+use ortscope_decode::etw::{DeviceRow, Engine, EngineBusy, EtwSink, power_row};
 use ortscope_sources::etw::{
     EtwApi, EtwRows, EtwSource, KernelFlags, ProcessFilter, Provider, Settings, providers,
 };
 
 use crate::args::LiveProvider;
-use crate::commands::power_row;
 
 const TRACK: &str = "device_events";
 const WINDOW_NS: u64 = 1_000_000_000;

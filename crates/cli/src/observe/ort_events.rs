@@ -2,11 +2,10 @@
 //! into them. Stock builds tell of sessions and runs, not of operators.
 
 use ortscope_core::pipeline::Emitter;
-use ortscope_decode::etw::{EtwSink, Inference, OrtOperator, OrtRow, OrtSession};
+use ortscope_decode::etw::{EtwSink, Inference, OrtOperator, OrtRow, OrtRows, OrtSession};
 use ortscope_sources::etw::{EtwRows, EtwSource, KernelFlags, ProcessFilter, Settings, providers};
 
 use super::inside::TRACK;
-use crate::commands::TraceSessions;
 
 /// A session with ONNX Runtime's provider, where the system has such sessions. Performance Log Users may read it.
 pub fn source(pids: &[u32]) -> Option<EtwSource> {
@@ -23,8 +22,8 @@ pub fn source(pids: &[u32]) -> Option<EtwSource> {
 
 #[derive(Debug, Default)]
 struct Rows {
-    sessions: TraceSessions,
-    left_out: u64,
+    sessions: OrtRows,
+    dropped: u64,
 }
 
 struct Sink<'a> {
@@ -38,8 +37,8 @@ impl EtwRows for Rows {
     }
 
     fn finish(&mut self, out: &mut Emitter) {
-        self.sessions.untold().iter().for_each(|row| out.emit(row));
-        let beyond = self.sessions.left_out - std::mem::replace(&mut self.left_out, self.sessions.left_out);
+        self.sessions.undescribed().iter().for_each(|row| out.emit(row));
+        let beyond = self.sessions.dropped - std::mem::replace(&mut self.dropped, self.sessions.dropped);
         out.lost("events of sessions beyond the limit", beyond);
     }
 }

@@ -72,6 +72,18 @@ impl Fields {
             _ => None,
         }
     }
+
+    /// The fields as a JSON object.
+    pub fn to_json(&self) -> serde_json::Value {
+        let value = |value: &FieldValue| match value {
+            FieldValue::Unsigned(number) => (*number).into(),
+            FieldValue::Signed(number) => (*number).into(),
+            FieldValue::Float(number) => (*number).into(),
+            FieldValue::Bool(truth) => (*truth).into(),
+            FieldValue::Text(text) => text.as_str().into(),
+        };
+        serde_json::Value::Object(self.iter().map(|(name, field)| (name.to_owned(), value(field))).collect())
+    }
 }
 
 impl Visitor for Fields {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ortscope_core::kernel::{BlockIo, CpuSample, KernelEvent, Switch, Task};
+use ortscope_core::kernel::{BlockIo, CpuSample, ImageLoad, KernelEvent, Switch, Task};
 use ortscope_etl::Guid;
 use ortscope_etl::payload::kernel::Endpoints;
 
@@ -131,6 +131,19 @@ pub struct Image {
     pub path: String,
     pub checksum: Option<u32>,
     pub time_date_stamp: Option<u32>,
+}
+
+impl Image {
+    pub fn load(&self) -> ImageLoad {
+        ImageLoad {
+            at_ns: self.at_ns,
+            pid: self.pid,
+            address: self.base,
+            bytes: self.bytes,
+            path: self.path.clone().into_bytes(),
+            build_id: None,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

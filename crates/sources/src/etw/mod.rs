@@ -8,7 +8,6 @@ mod api;
 mod consumer;
 mod counters;
 mod error;
-mod filter;
 mod flags;
 mod note;
 mod raw;
@@ -24,9 +23,9 @@ pub use api::{
 pub use consumer::{Consumer, ConsumerCounts, RateLimit};
 pub use counters::counters;
 pub use error::EtwError;
-pub use filter::ProcessFilter;
 pub use flags::{KernelFlags, UnknownFlag};
 pub use note::EtwNote;
+pub use ortscope_decode::etw::ProcessFilter;
 pub use raw::{RawItem, RawRecord};
 pub use samples::EtwSamples;
 pub use session::{LiveSession, SessionLosses, close_orphans, start_to_file, stop};

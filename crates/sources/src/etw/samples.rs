@@ -1,14 +1,14 @@
-//! Samples of processors with their stacks, live: a session of its own with the timer's samples.
+//! Live CPU samples with stacks, from a separate session with timer samples.
 //!
-//! Windows walks the stacks itself. Functions have no names here, because those stand in files of symbols that programs for
-//! Windows do not carry: a frame is the place in its program or library.
+//! Windows walks the stacks. Frames are offsets in a program or library; function names would need symbol files, which
+//! Windows programs do not include.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use ortscope_core::kernel::threads::Limits;
 use ortscope_core::kernel::{CpuSample, Frame, FrameId, FrameKind, StackProfile, StackWalk};
-use ortscope_decode::etw::{EtwSink, Image, ImageMoment, ProcessLife, Sample};
+use ortscope_decode::etw::{EtwSink, Image, ImageMoment, KERNEL_PROCESSES, Modules, ProcessLife, Sample};
 
 use super::{EtwApi, EtwError, KernelFlags, LiveSession, ProcessFilter, Settings};
 use crate::kernel::{SampleCounts, SampleOptions, TraceError};
@@ -17,12 +17,8 @@ use crate::kernel::{SampleCounts, SampleOptions, TraceError};
 const STACKS_WITHIN_NS: u64 = 2_000_000_000;
 /// Windows samples at most so often.
 const MAX_HERTZ: u32 = 8_192;
-/// Images of all processes: 100,000. Frames in further ones are numbers.
-const MAX_IMAGES: usize = 100_000;
 /// Names of processes: 65,536.
 const MAX_NAMES: usize = 1 << 16;
-/// The kernel and its drivers are listed under these processes.
-const KERNEL_PROCESSES: [u32; 2] = [0, 4];
 
 /// Samples from the moment it is opened until it is dropped.
 #[derive(Debug)]
@@ -37,59 +33,10 @@ pub struct EtwSamples {
 struct Taken {
     watched: HashSet<u32>,
     with_kernel: bool,
-    places: Places,
+    modules: Modules,
     names: HashMap<u32, Arc<str>>,
     counts: SampleCounts,
     with_stack: u64,
-}
-
-/// Which program or library an address belongs to: by process and first address, the address behind the last and a name.
-#[derive(Debug, Default)]
-struct Places {
-    images: BTreeMap<(u32, u64), (u64, Arc<str>)>,
-    names: HashSet<Arc<str>>,
-    left_out: u64,
-}
-
-impl Places {
-    fn learn(&mut self, image: &Image) {
-        let key = (image.pid, image.base);
-        if self.images.len() >= MAX_IMAGES && !self.images.contains_key(&key) {
-            self.left_out += 1;
-            return;
-        }
-        let name = image.path.rsplit(['\\', '/']).next().unwrap_or(&image.path);
-        let name = match self.names.get(name) {
-            Some(known) => Arc::clone(known),
-            None => {
-                let name: Arc<str> = name.into();
-                self.names.insert(Arc::clone(&name));
-                name
-            }
-        };
-        self.images.insert(key, (image.base.saturating_add(image.bytes), name));
-    }
-
-    fn find(&self, pid: u32, address: u64) -> Option<(&Arc<str>, u64)> {
-        let ((of, base), (end, name)) = self.images.range(..=(pid, address)).next_back()?;
-        (*of == pid && address < *end).then(|| (name, address - base))
-    }
-
-    /// A return address is behind its call: one byte before it is in the function that called.
-    fn frame(&self, pid: u32, address: u64, is_kernel: bool, is_return: bool) -> Frame {
-        let address = address.saturating_sub(u64::from(is_return));
-        let found = match is_kernel {
-            true => KERNEL_PROCESSES.iter().find_map(|pid| self.find(*pid, address)),
-            false => self.find(pid, address),
-        };
-        let kind = if is_kernel { FrameKind::Kernel } else { FrameKind::Native };
-        match found {
-            Some((module, offset)) => {
-                Frame { name: format!("{module}+{offset:#x}").into(), module: Arc::clone(module), kind }
-            }
-            None => Frame { name: format!("{address:#x}").into(), module: "".into(), kind },
-        }
-    }
 }
 
 /// Adds samples to a profile as they come.
@@ -114,12 +61,12 @@ impl EtwSink for Sink<'_> {
     fn image(&mut self, image: &Image) {
         let is_wanted = KERNEL_PROCESSES.contains(&image.pid) || self.taken.watched.contains(&image.pid);
         if is_wanted && image.moment != ImageMoment::Unload {
-            self.taken.places.learn(image);
+            self.taken.modules.add(image.pid, image.base, image.bytes, &image.path);
         }
     }
 
     fn sample(&mut self, sample: &Sample) {
-        let Taken { watched, with_kernel, places, names, counts, with_stack } = &mut *self.taken;
+        let Taken { watched, with_kernel, modules, names, counts, with_stack } = &mut *self.taken;
         let pid = sample.cpu.thread.pid;
         if !watched.contains(&pid) {
             return;
@@ -139,7 +86,7 @@ impl EtwSink for Sink<'_> {
         let mut frames = |addresses: &[u64], is_kernel: bool| {
             for address in addresses.iter().rev() {
                 let is_return = innermost.is_some_and(|first| !std::ptr::eq(first, address));
-                stack.push(self.profile.frame(places.frame(pid, *address, is_kernel, is_return)));
+                stack.push(self.profile.frame(modules.frame(pid, *address, is_kernel, is_return)));
             }
         };
         frames(&cpu.user, false);
@@ -185,7 +132,7 @@ impl EtwSamples {
         let taken = Taken {
             watched: options.pids.iter().copied().collect(),
             with_kernel: options.kernel,
-            places: Places::default(),
+            modules: Modules::default(),
             names: HashMap::new(),
             counts: SampleCounts::default(),
             with_stack: 0,
@@ -204,7 +151,7 @@ impl EtwSamples {
     pub fn missing(&self) -> Vec<String> {
         let mut missing: Vec<String> = self.session.notes().iter().map(ToString::to_string).collect();
         missing.extend(self.ended.clone());
-        let Taken { counts, with_stack, places, .. } = &self.taken;
+        let Taken { counts, with_stack, modules, .. } = &self.taken;
         if counts.samples > 0 {
             missing.push(
                 "names of functions: they stand in files of symbols, which are not read; frames are places in programs and \
@@ -215,8 +162,8 @@ impl EtwSamples {
         if counts.samples > 0 && *with_stack == 0 {
             missing.push("stacks: none came with any sample".to_owned());
         }
-        if places.left_out > 0 {
-            missing.push(format!("{} images beyond the limit of those that are kept", places.left_out));
+        if modules.dropped > 0 {
+            missing.push(format!("{} images beyond the limit of those that are kept", modules.dropped));
         }
         missing
     }

@@ -5,7 +5,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use ortscope_core::kernel::threads::Limits;
-use ortscope_decode::etw::{EtwDecoder, EtwSink, live};
+use ortscope_decode::etw::{EtwDecoder, EtwSink, Filtering, live};
 
 use super::api::{
     Answer, Control, EtwApi, InformationClass, Request, SessionHandle, SessionStatus, TraceHandle, codes,
@@ -13,7 +13,6 @@ use super::api::{
 use super::consumer::{Consumer, ConsumerCounts, RateLimit};
 use super::counters;
 use super::error::{EtwError, Who};
-use super::filter::Filtering;
 use super::flags::KernelFlags;
 use super::note::EtwNote;
 use super::settings::Settings;
@@ -293,7 +292,7 @@ impl LiveSession {
 
     /// Events of processes that the filter does not tell of.
     pub fn left_out(&self) -> u64 {
-        self.filtering.left_out()
+        self.filtering.dropped()
     }
 
     pub fn settings(&self) -> &Settings {

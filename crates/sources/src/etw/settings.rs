@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use ortscope_decode::etw::ProcessFilter;
 use ortscope_decode::etw::live::ProviderId;
 
-use super::filter::ProcessFilter;
 use super::flags::KernelFlags;
 
 /// A provider of events beside the kernel.

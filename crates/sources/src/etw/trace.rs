@@ -81,18 +81,7 @@ impl<F: FnMut(KernelEvent)> EtwSink for Sink<'_, F> {
             self.kept.images_lost += 1;
             return;
         }
-        self.kept.images.push(load_of(image));
-    }
-}
-
-fn load_of(image: &Image) -> ImageLoad {
-    ImageLoad {
-        at_ns: image.at_ns,
-        pid: image.pid,
-        address: image.base,
-        bytes: image.bytes,
-        path: image.path.clone().into_bytes(),
-        build_id: None,
+        self.kept.images.push(image.load());
     }
 }
 

@@ -3,13 +3,11 @@
 mod batches;
 mod chrome;
 mod frame;
-mod modules;
 mod perf;
 mod profile;
 mod qhas;
 mod qnn;
 mod series;
-mod sessions;
 mod summary;
 mod trace;
 mod trace_rows;
@@ -18,7 +16,6 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-pub use sessions::{Sessions as TraceSessions, power_row};
 pub use trace::{Imported, import_trace};
 
 use crate::args::{GlobalArgs, ImportArgs};

@@ -14,12 +14,11 @@ use std::time::Duration;
 
 use ortscope_core::clock::ClockDomain;
 use ortscope_core::schema::{AnnotationRow, LossRow, UnavailabilityRow};
-use ortscope_decode::etw::EtwDecoder;
+use ortscope_decode::etw::{EtwDecoder, Modules};
 use ortscope_etl::{ClockKind, FileTime, Hook, Identity, LogFileHeader, Losses};
 use ortscope_store::{Finished, NewRecording, RecordingWriter, Store};
 use serde_json::Value;
 
-use super::modules::Modules;
 use super::series::Series;
 use super::summary::{self, Facts};
 use super::trace_rows::{Made, Out, Shift, TraceRows};
@@ -118,7 +117,7 @@ pub fn import_trace(
     let start_ticks = header.clock.start_ticks();
     let (first, last) = span.ticks.unwrap_or((start_ticks, start_ticks));
     let (first_ns, last_ns) = (decoder.at_ns(first), decoder.at_ns(last));
-    let modules_left_out = modules.left_out;
+    let modules_left_out = modules.dropped;
 
     let writer = store.begin(new_recording(path, header, name))?;
     let shift = Shift { base_ns: first_ns, start_ns: writer.started().monotonic_ns };
@@ -233,7 +232,7 @@ fn finish_rows(rows: &mut TraceRows<'_>, decoder: &EtwDecoder) -> Result<Rest, F
             out.tick(&[row]);
         }
     });
-    for mut row in sessions.untold() {
+    for mut row in sessions.undescribed() {
         row.timestamp_ns = out.shift.on(row.timestamp_ns);
         out.push(&row);
     }
@@ -243,7 +242,7 @@ fn finish_rows(rows: &mut TraceRows<'_>, decoder: &EtwDecoder) -> Result<Rest, F
         None => Ok(Rest {
             made: rows.made,
             busy: std::mem::take(&mut rows.busy),
-            sessions_left_out: rows.sessions.left_out,
+            sessions_left_out: rows.sessions.dropped,
             engines_left_out: rows.series.left_out,
             has_cycles_only: rows.sessions.has_cycles_only,
         }),

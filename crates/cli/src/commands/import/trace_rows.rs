@@ -3,21 +3,19 @@
 use std::collections::BTreeMap;
 
 use ortscope_core::batch::Batch;
-use ortscope_core::kernel::{FaultKind, ImageLoad, KernelEvent, PageFault};
+use ortscope_core::kernel::{FaultKind, KernelEvent, PageFault};
 use ortscope_core::schema::{AnnotationRow, KernelEventRow, ProcessRow, Row, Text, ThreadSampleRow};
 use ortscope_decode::etw::{
     DeviceRow, DiskTransfer, EngineBusy, EtwDecoder, EtwSink, EventStack, FileOperation, FileSums, HardFault,
-    Image, ImageMoment, Inference, InterruptTime, NetworkTransfer, NetworkVerb, OrtOperator, OrtRow,
-    OrtSession, ProcessLife, ProcessTotals, Protocol, Sample, UNKNOWN_ID,
+    Image, ImageMoment, Inference, InterruptTime, Modules, NetworkTransfer, NetworkVerb, OrtOperator, OrtRow,
+    OrtRows, OrtSession, ProcessLife, ProcessTotals, Protocol, Sample, UNKNOWN_ID, power_row,
 };
+use ortscope_decode::kernel_rows::KernelRows;
 use ortscope_etl::payload::builtin::ort::OrtEvent;
 use ortscope_etl::{Clock, LogFileHeader};
-use ortscope_sources::KernelRows;
 use ortscope_store::{RecordingWriter, StoreError};
 
-use super::modules::Modules;
 use super::series::Series;
-use super::sessions::{self, Sessions};
 
 /// Rows that are written at once.
 const BATCH_ROWS: usize = 4096;
@@ -128,7 +126,7 @@ pub struct TraceRows<'w> {
     kernel: KernelRows,
     modules: Modules,
     pub series: Series,
-    pub sessions: Sessions,
+    pub sessions: OrtRows,
     clock: Clock,
     files: FileSums,
     networks: BTreeMap<(u32, &'static str), (u64, u64)>,
@@ -147,7 +145,7 @@ impl<'w> TraceRows<'w> {
             kernel: KernelRows::new(None),
             modules,
             series,
-            sessions: Sessions::default(),
+            sessions: OrtRows::default(),
             clock: header.clock,
             files: FileSums::default(),
             networks: BTreeMap::new(),
@@ -334,16 +332,8 @@ impl EtwSink for TraceRows<'_> {
             return;
         }
         self.made.image_loads += 1;
-        let load = ImageLoad {
-            at_ns: image.at_ns,
-            pid: image.pid,
-            address: image.base,
-            bytes: image.bytes,
-            path: image.path.clone().into_bytes(),
-            build_id: None,
-        };
         let Self { out, kernel, .. } = self;
-        kernel.image(&load, &mut |row| out.kernel(row));
+        kernel.image(&image.load(), &mut |row| out.kernel(row));
     }
 
     fn disk(&mut self, disk: &DiskTransfer) {
@@ -433,7 +423,7 @@ impl EtwSink for TraceRows<'_> {
             OrtEvent::SessionCreationCaptureState,
         ];
         if !has_rows.contains(&row.event) {
-            let text = format!("{} {}", row.event.name(), sessions::json(&row.fields));
+            let text = format!("{} {}", row.event.name(), row.fields.to_json());
             let timestamp_ns = self.out.shift.on(row.at_ns);
             self.out.push(&AnnotationRow { timestamp_ns, kind: "onnxruntime".into(), text: text.into() });
         }
@@ -446,6 +436,6 @@ impl EtwSink for TraceRows<'_> {
 
     fn device(&mut self, row: &DeviceRow) {
         self.made.power_events += 1;
-        self.out.kernel(sessions::power_row(row));
+        self.out.kernel(power_row(row));
     }
 }

@@ -1,51 +1,56 @@
-//! Sessions of ONNX Runtime in a trace: their identity, and what was told of them.
+//! Converts ONNX Runtime's ETW events to rows: sessions, inferences and operators. Live capture and import both use it.
 
 use std::collections::HashMap;
 
 use ortscope_core::identity::SessionId;
 use ortscope_core::schema::{InferenceRow, KernelEventRow, OperatorRow, SessionRow, Text};
-use ortscope_decode::etw::{DeviceRow, FieldValue, Fields, Inference, OrtOperator, OrtRow, OrtSession};
 use ortscope_etl::payload::builtin::ort::OrtEvent;
 
-/// Sessions that are told apart: 65,536. Inferences of further ones are counted as lost.
+use super::{DeviceRow, Inference, OrtOperator, OrtRow, OrtSession};
+
+/// Maximum number of sessions. Inferences of further ones are counted as lost.
 const MAX_SESSIONS: usize = 1 << 16;
-/// Streams of one session that are told apart; further threads are the last one.
+/// Maximum number of streams per session; all further threads share one stream.
 const MAX_STREAMS: usize = 4096;
 
+/// A session with a row identity.
 #[derive(Debug)]
 struct Known {
     id: Text,
     inferences: u64,
     threads: Vec<u32>,
-    was_told: bool,
+    /// Whether a creation event described it.
+    was_described: bool,
     first_ns: u64,
 }
 
-/// Numbers of ONNX Runtime are of one process: a session is known by both.
+/// Process id and session number. ONNX Runtime numbers sessions per process.
 type Key = (u32, u64);
 
+/// Makes rows of ONNX Runtime's events.
 #[derive(Debug, Default)]
-pub struct Sessions {
+pub struct OrtRows {
     known: HashMap<Key, Known>,
-    /// The session that a process ran last: operators do not say whose they are.
+    /// The session that each process ran last, because operator events do not name theirs.
     latest: HashMap<u32, u64>,
     versions: HashMap<u32, Text>,
-    pub left_out: u64,
-    /// QNN told cycles of nodes without their time.
+    /// Events of sessions beyond the limit.
+    pub dropped: u64,
+    /// Whether QNN reported cycles without times.
     pub has_cycles_only: bool,
 }
 
-impl Sessions {
+impl OrtRows {
     fn known(&mut self, key: Key, at_ns: u64) -> Option<&mut Known> {
         if self.known.len() >= MAX_SESSIONS && !self.known.contains_key(&key) {
-            self.left_out += 1;
+            self.dropped += 1;
             return None;
         }
         Some(self.known.entry(key).or_insert_with(|| Known {
             id: SessionId::random().to_string().into(),
             inferences: 0,
             threads: Vec::new(),
-            was_told: false,
+            was_described: false,
             first_ns: at_ns,
         }))
     }
@@ -53,9 +58,9 @@ impl Sessions {
     pub fn session(&mut self, session: &OrtSession) -> Option<SessionRow> {
         let version = self.versions.get(&session.pid).cloned();
         let known = self.known((session.pid, session.session_id), session.at_ns)?;
-        known.was_told = true;
+        known.was_described = true;
         let fields = &session.fields;
-        // Releases differ in what they tell, and some of it is empty.
+        // Releases differ in the fields they write, and some fields are empty.
         let text = |name: &str| fields.text(name).filter(|text| !text.is_empty()).map(str::to_owned);
         let model = text("modelFileName").or_else(|| text("modelGraphName")).or_else(|| text("loadedFrom"));
         Some(SessionRow {
@@ -65,7 +70,7 @@ impl Sessions {
             model_name: model.unwrap_or_else(|| unnamed(session.pid, session.session_id)).into(),
             execution_providers: text("executionProviderIds").unwrap_or_default().into(),
             ort_version: text("runtimeVersion").map(Text::from).or(version),
-            options: Some(json(fields).to_string().into()),
+            options: Some(fields.to_json().to_string().into()),
         })
     }
 
@@ -98,7 +103,7 @@ impl Sessions {
         })
     }
 
-    /// Of instrumented builds of ONNX Runtime.
+    /// Only instrumented builds of ONNX Runtime write these events.
     pub fn operator(&mut self, operator: &OrtOperator) -> Option<OperatorRow> {
         let start_ns = operator.end_ns.saturating_sub(operator.duration_ns);
         let row = self.operator_row(operator.pid, operator.tid, start_ns)?;
@@ -112,7 +117,7 @@ impl Sessions {
         Some(OperatorRow {
             timestamp_ns: at_ns,
             session_id: Text::clone(&known.id),
-            // Its run has begun and not ended, so it is the next one to be counted.
+            // Its run has not ended yet, so it is the next one to be counted.
             run: Some(known.inferences),
             kind: "operator".into(),
             thread: u64::from(tid),
@@ -120,7 +125,7 @@ impl Sessions {
         })
     }
 
-    /// Every event of ONNX Runtime: what it tells beyond its own kind.
+    /// Takes every event of ONNX Runtime, for facts that later rows need, and for QNN's profile.
     pub fn event(&mut self, row: &OrtRow) -> Option<OperatorRow> {
         match row.event {
             OrtEvent::EvaluationStart => {
@@ -143,7 +148,7 @@ impl Sessions {
         None
     }
 
-    /// One line of QNN's profile: nodes in cycles, the rest of a call in microseconds.
+    /// One line of QNN's profile. Nodes are in cycles, the other parts of a call in microseconds.
     fn qnn(&mut self, row: &OrtRow) -> Option<OperatorRow> {
         let value = row.fields.unsigned("Value")?;
         let unit = row.fields.text("Unit of Measurement").unwrap_or_default();
@@ -171,12 +176,12 @@ impl Sessions {
         })
     }
 
-    /// Sessions that ran and of which nothing else was told.
-    pub fn untold(&self) -> Vec<SessionRow> {
+    /// Rows for sessions that ran but have no creation event in the trace.
+    pub fn undescribed(&self) -> Vec<SessionRow> {
         let mut rows: Vec<SessionRow> = self
             .known
             .iter()
-            .filter(|(_, known)| !known.was_told)
+            .filter(|(_, known)| !known.was_described)
             .map(|(&(pid, session), known)| SessionRow {
                 timestamp_ns: known.first_ns,
                 session_id: Text::clone(&known.id),
@@ -196,7 +201,7 @@ fn unnamed(pid: u32, session: u64) -> String {
     format!("session {session} of process {pid}")
 }
 
-/// What a device told of its power, in a trace or while it is watched.
+/// The row of a power event of a device.
 pub fn power_row(row: &DeviceRow) -> KernelEventRow {
     KernelEventRow {
         timestamp_ns: row.at_ns,
@@ -206,18 +211,6 @@ pub fn power_row(row: &DeviceRow) -> KernelEventRow {
         tid: None,
         duration_ns: None,
         value: None,
-        detail: Some(format!("{} {} {}", row.provider, row.name, json(&row.fields)).into()),
+        detail: Some(format!("{} {} {}", row.provider, row.name, row.fields.to_json()).into()),
     }
-}
-
-/// The fields of an event as an object.
-pub fn json(fields: &Fields) -> serde_json::Value {
-    let value = |value: &FieldValue| match value {
-        FieldValue::Unsigned(number) => (*number).into(),
-        FieldValue::Signed(number) => (*number).into(),
-        FieldValue::Float(number) => (*number).into(),
-        FieldValue::Bool(truth) => (*truth).into(),
-        FieldValue::Text(text) => text.as_str().into(),
-    };
-    serde_json::Value::Object(fields.iter().map(|(name, field)| (name.to_owned(), value(field))).collect())
 }

@@ -1,29 +1,30 @@
-//! Which processes a session tells of.
+//! Limits events to some processes.
 //!
-//! Windows can only be asked for the kernel events of all processes. Starts, ends and context switches are told whatever
-//! the filter says: the names and the times of the others depend on them.
+//! Windows delivers the kernel events of all processes only. Starts, ends and context switches always pass the filter:
+//! the names and times of the selected processes depend on them.
 
 use std::collections::HashMap;
 
-use ortscope_core::kernel::KernelEvent;
-use ortscope_decode::etw::{
+use super::{
     CounterSample, DeviceRow, DiskFlush, DiskTransfer, EngineBusy, EtwSink, EventStack, FileOperation,
     GpuPacket, HardFault, Image, ImageSymbols, Inference, InterruptTime, NetworkTransfer, OrtActivity,
     OrtOperator, OrtRow, OrtSession, ProcessLife, Sample, SwitchDetail, ThreadLife, VirtualMemory,
 };
+use ortscope_core::kernel::KernelEvent;
 
-/// Processes whose names are remembered; beyond that only ids are looked at.
+/// Maximum number of remembered process names. Further processes are matched by id only.
 const MAX_NAMES: usize = 1 << 16;
 
-/// Names are those of programs, with or without `.exe`, in any case. Who is excluded is not told of, included or not.
+/// The processes to include and exclude. Names are program names, case-insensitive, with or without `.exe`. An exclusion
+/// wins over an inclusion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessFilter {
-    /// With both lists of inclusions empty all are included.
+    /// All processes are included when both lists of inclusions are empty.
     pub include_pids: Vec<u32>,
     pub include_names: Vec<String>,
-    /// 0 and 4: idle time and the kernel itself.
+    /// By default 0 and 4: idle time and the kernel.
     pub exclude_pids: Vec<u32>,
-    /// System, Idle and Registry.
+    /// By default System, Idle and Registry.
     pub exclude_names: Vec<String>,
 }
 
@@ -47,7 +48,7 @@ impl ProcessFilter {
         }
     }
 
-    fn tells_of(&self, pid: u32, name: Option<&str>) -> bool {
+    fn includes(&self, pid: u32, name: Option<&str>) -> bool {
         let has = |names: &[String]| name.is_some_and(|name| names.iter().any(|known| is_same(known, name)));
         let includes_all = self.include_pids.is_empty() && self.include_names.is_empty();
         (includes_all || self.include_pids.contains(&pid) || has(&self.include_names))
@@ -64,51 +65,54 @@ fn is_same(one: &str, other: &str) -> bool {
     stem(one) == stem(other)
 }
 
-/// A filter with what it has learnt: one look-up for an event.
+/// A filter with the processes it has decided on, so that an event costs one lookup.
 #[derive(Debug)]
-pub(super) struct Filtering {
+pub struct Filtering {
     filter: ProcessFilter,
     lets_all: bool,
-    /// Of every process whose name is known.
+    /// The decision for every process whose name is known.
     known: HashMap<u32, bool>,
-    left_out: u64,
+    dropped: u64,
 }
 
 impl Filtering {
-    pub(super) fn new(filter: ProcessFilter) -> Self {
+    pub fn new(filter: ProcessFilter) -> Self {
         let lets_all = filter == ProcessFilter::everything();
-        Self { filter, lets_all, known: HashMap::new(), left_out: 0 }
+        Self { filter, lets_all, known: HashMap::new(), dropped: 0 }
     }
 
-    pub(super) fn left_out(&self) -> u64 {
-        self.left_out
+    /// Number of events that did not pass.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
     }
 
-    pub(super) fn over<'a, S: EtwSink + ?Sized>(&'a mut self, sink: &'a mut S) -> Filtered<'a, S> {
+    /// A sink that hands the events that pass to `sink`.
+    pub fn over<'a, S: EtwSink + ?Sized>(&'a mut self, sink: &'a mut S) -> Filtered<'a, S> {
         Filtered { filtering: self, sink }
     }
 
     fn lets(&mut self, pid: u32) -> bool {
         let known = || self.known.get(&pid).copied();
-        let lets = self.lets_all || known().unwrap_or_else(|| self.filter.tells_of(pid, None));
-        self.left_out += u64::from(!lets);
+        let lets = self.lets_all || known().unwrap_or_else(|| self.filter.includes(pid, None));
+        self.dropped += u64::from(!lets);
         lets
     }
 
     fn begins(&mut self, process: &ProcessLife) {
         if !self.lets_all && (self.known.len() < MAX_NAMES || self.known.contains_key(&process.pid)) {
-            self.known.insert(process.pid, self.filter.tells_of(process.pid, Some(&process.image_name)));
+            self.known.insert(process.pid, self.filter.includes(process.pid, Some(&process.image_name)));
         }
     }
 }
 
-pub(super) struct Filtered<'a, S: ?Sized> {
+#[derive(Debug)]
+pub struct Filtered<'a, S: ?Sized> {
     filtering: &'a mut Filtering,
     sink: &'a mut S,
 }
 
-/// Events of a process are handed on if the filter lets them; the others always.
-macro_rules! hand_on {
+/// Passes events of a process if the filter includes it, and all other events always.
+macro_rules! pass_on {
     (
         of_processes { $($method:ident($value:ident: &$kind:ty) of $pid:expr;)* }
         always { $($other:ident(&$other_kind:ty);)* }
@@ -149,7 +153,7 @@ impl<S: EtwSink + ?Sized> EtwSink for Filtered<'_, S> {
         self.filtering.known.remove(&process.pid);
     }
 
-    // The kernel and its drivers are under the id 0: everybody's code.
+    // The kernel and its drivers have the id 0: every process runs their code.
     fn image(&mut self, image: &Image) {
         if image.pid == 0 || self.filtering.lets(image.pid) {
             self.sink.image(image);
@@ -162,7 +166,7 @@ impl<S: EtwSink + ?Sized> EtwSink for Filtered<'_, S> {
         }
     }
 
-    hand_on! {
+    pass_on! {
         of_processes {
         sample(sample: &Sample) of sample.cpu.thread.pid;
         counter_sample(sample: &CounterSample) of sample.thread.pid;
@@ -196,13 +200,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exclusions_win_and_names_need_no_ending() {
+    fn exclusions_win_and_names_match_without_extension() {
         let usual = ProcessFilter::default();
-        assert!(usual.tells_of(100, Some("python.exe")) && usual.tells_of(100, None));
+        assert!(usual.includes(100, Some("python.exe")) && usual.includes(100, None));
         assert!(
-            !usual.tells_of(0, None)
-                && !usual.tells_of(4, Some("x"))
-                && !usual.tells_of(120, Some("registry"))
+            !usual.includes(0, None)
+                && !usual.includes(4, Some("x"))
+                && !usual.includes(120, Some("registry"))
         );
         let some = ProcessFilter {
             include_pids: vec![7],
@@ -210,8 +214,8 @@ mod tests {
             exclude_pids: vec![8],
             ..ProcessFilter::everything()
         };
-        assert!(some.tells_of(7, None) && some.tells_of(9, Some("python.exe")));
-        assert!(!some.tells_of(9, Some("pythonw.exe")) && !some.tells_of(9, None));
-        assert!(!some.tells_of(8, Some("python.exe")));
+        assert!(some.includes(7, None) && some.includes(9, Some("python.exe")));
+        assert!(!some.includes(9, Some("pythonw.exe")) && !some.includes(9, None));
+        assert!(!some.includes(8, Some("python.exe")));
     }
 }

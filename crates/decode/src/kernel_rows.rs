@@ -1,8 +1,8 @@
-//! Kernel events to rows of the schema, for the processes that are watched.
+//! Converts kernel events to rows of the schema, for the watched processes. Live capture and import both use it.
 //!
-//! A switch alone says little. What counts is the stretch between leaving a processor and getting one again: a thread that
-//! could have run on was in somebody's way (`context_switch`, with who ran instead), one that waited had a reason (`wait`).
-//! `value` of both is how long it could run and had no processor.
+//! A single context switch carries little information. A row covers the whole interval between losing a processor and
+//! getting one again: `context_switch` if the thread was preempted (the detail names the thread that ran instead), `wait` if
+//! it gave the processor up (the detail is the reason). In both, `value` is the time the thread was ready without a processor.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,24 +12,22 @@ use ortscope_core::kernel::{
 };
 use ortscope_core::schema::{KernelEventRow, Text};
 
-use crate::kernel::CounterSum;
-
-/// Threads that are followed. Default 100,000; of further ones stretches are not told, and counted.
+/// Maximum number of threads tracked at once. Intervals of further threads produce no rows and are counted.
 const MAX_THREADS: usize = 100_000;
 
-/// Makes rows; events come in the order of time.
+/// Makes rows from events, which must arrive in time order.
 #[derive(Debug)]
 pub struct KernelRows {
-    /// `None`: every process.
+    /// `None` means every process.
     watched: Option<HashSet<u32>>,
-    /// Threads without a processor: since when, and why.
+    /// Threads that currently have no processor.
     off: HashMap<u32, Off>,
-    /// When a waiting thread was woken.
+    /// The time at which each waiting thread was woken.
     woken: HashMap<u32, u64>,
     last_cpu: HashMap<u32, u32>,
     names: HashMap<u32, Text>,
     kinds: Kinds,
-    beyond: u64,
+    untracked: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -37,10 +35,11 @@ struct Off {
     at_ns: u64,
     cpu: u32,
     reason: SwitchReason,
-    instead: u32,
+    /// The thread that got the processor.
+    replaced_by: u32,
 }
 
-/// Texts that stand in every row.
+/// Shared texts, so that a row costs no allocation.
 #[derive(Debug)]
 struct Kinds {
     context_switch: Text,
@@ -91,27 +90,27 @@ impl KernelRows {
                 stopped: "stopped".into(),
                 other: "other".into(),
             },
-            beyond: 0,
+            untracked: 0,
         }
     }
 
-    /// What a thread is called, from a snapshot.
+    /// Sets the name of a thread, for example from a snapshot.
     pub fn name(&mut self, tid: u32, name: &str) {
         if self.names.len() < MAX_THREADS || self.names.contains_key(&tid) {
             self.names.insert(tid, name.into());
         }
     }
 
-    /// Stretches of threads there was no room for.
-    pub fn beyond(&self) -> u64 {
-        self.beyond
+    /// Number of intervals without a row because too many threads were tracked already.
+    pub fn untracked(&self) -> u64 {
+        self.untracked
     }
 
     fn is_watched(&self, task: Task) -> bool {
         !task.is_idle() && self.watched.as_ref().is_none_or(|pids| pids.contains(&task.pid))
     }
 
-    /// Takes an event and hands out what it makes complete.
+    /// Takes an event and emits the rows that it completes.
     pub fn push(&mut self, event: &KernelEvent, out: &mut impl FnMut(KernelEventRow)) {
         match event {
             KernelEvent::Switch(switch) => self.switch(switch, out),
@@ -121,7 +120,7 @@ impl KernelRows {
                 self.woken.entry(wakeup.thread.tid).or_insert(wakeup.at_ns);
             }
             KernelEvent::Start(start) => {
-                // A child of a watched process is watched: it is part of the program.
+                // Children of watched processes belong to the same program.
                 if let Some(watched) = &mut self.watched
                     && watched.contains(&start.parent.pid)
                     && watched.len() < MAX_THREADS
@@ -172,7 +171,7 @@ impl KernelRows {
         }
     }
 
-    /// Sums of file I/O up to a moment; whether the thread is watched.
+    /// Emits the file I/O sums of a thread up to `at_ns`. Returns whether the thread is watched.
     pub fn file_io(&mut self, at_ns: u64, io: &FileIo, out: &mut impl FnMut(KernelEventRow)) -> bool {
         if !self.is_watched(io.thread) {
             return false;
@@ -191,28 +190,30 @@ impl KernelRows {
             io.longest_ns
         );
         let row = self.row(kind, at_ns, 0, io.thread, Some(io.total_ns), bytes);
-        // A sum is not of one processor.
+        // A sum can span several processors.
         out(KernelEventRow { processor: None, detail: Some(detail.into()), ..row });
         true
     }
 
-    /// What a process counted up to a moment; whether it is watched.
+    /// Emits the value of a processor counter for a process up to `at_ns`. Returns whether the process is watched.
     pub fn counter(
         &mut self,
         at_ns: u64,
-        counter: &CounterSum,
+        pid: u32,
+        name: &str,
+        value: u64,
         out: &mut impl FnMut(KernelEventRow),
     ) -> bool {
-        let task = Task { tid: counter.pid, pid: counter.pid };
+        let task = Task { tid: pid, pid };
         if !self.is_watched(task) {
             return false;
         }
-        let row = self.row(&self.kinds.counter, at_ns, 0, task, None, Some(counter.value));
-        out(KernelEventRow { processor: None, tid: None, detail: Some(counter.name.as_str().into()), ..row });
+        let row = self.row(&self.kinds.counter, at_ns, 0, task, None, Some(value));
+        out(KernelEventRow { processor: None, tid: None, detail: Some(name.into()), ..row });
         true
     }
 
-    /// A file that was mapped as code; whether the process is watched.
+    /// Emits an image load. Returns whether the process is watched.
     pub fn image(&mut self, load: &ImageLoad, out: &mut impl FnMut(KernelEventRow)) -> bool {
         let task = Task { tid: load.pid, pid: load.pid };
         if !self.is_watched(task) {
@@ -230,9 +231,9 @@ impl KernelRows {
             if reason == SwitchReason::Ended {
                 self.off.remove(&prev.tid);
             } else if self.off.len() < MAX_THREADS {
-                self.off.insert(prev.tid, Off { at_ns, cpu, reason, instead: next.tid });
+                self.off.insert(prev.tid, Off { at_ns, cpu, reason, replaced_by: next.tid });
             } else {
-                self.beyond += 1;
+                self.untracked += 1;
             }
         }
         if !self.is_watched(next) {
@@ -240,7 +241,7 @@ impl KernelRows {
         }
         let woken_ns = self.woken.remove(&next.tid);
         if let Some(off) = self.off.remove(&next.tid) {
-            out(self.stretch(next, at_ns, off, woken_ns));
+            out(self.interval(next, at_ns, off, woken_ns));
         }
         if self.last_cpu.len() < MAX_THREADS || self.last_cpu.contains_key(&next.tid) {
             let before = self.last_cpu.insert(next.tid, cpu);
@@ -250,8 +251,8 @@ impl KernelRows {
         }
     }
 
-    /// A thread has a processor again.
-    fn stretch(&self, task: Task, at_ns: u64, off: Off, woken_ns: Option<u64>) -> KernelEventRow {
+    /// The row of a thread that has a processor again.
+    fn interval(&self, task: Task, at_ns: u64, off: Off, woken_ns: Option<u64>) -> KernelEventRow {
         let duration_ns = at_ns.saturating_sub(off.at_ns);
         let is_preempted = off.reason == SwitchReason::Preempted;
         let ready_ns = match (is_preempted, woken_ns) {
@@ -259,7 +260,7 @@ impl KernelRows {
             (false, woken) => woken.map(|woken| at_ns.saturating_sub(woken.max(off.at_ns))),
         };
         let detail = if is_preempted {
-            self.names.get(&off.instead).cloned().or_else(|| Some(off.instead.to_string().into()))
+            self.names.get(&off.replaced_by).cloned().or_else(|| Some(off.replaced_by.to_string().into()))
         } else {
             Some(Text::clone(match off.reason {
                 SwitchReason::Sleeping => &self.kinds.sleeping,
@@ -327,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_preempted_thread_says_who_ran_instead() {
+    fn a_preempted_thread_names_the_thread_that_ran_instead() {
         let found = rows(&[
             switch(100, 0, 7, 8, SwitchReason::Preempted),
             switch(150, 0, 8, 7, SwitchReason::Sleeping),
@@ -339,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waiting_thread_had_no_processor_only_since_it_was_woken() {
+    fn ready_time_of_a_waiting_thread_starts_at_its_wakeup() {
         let wakeup = KernelEvent::Wakeup(ortscope_core::kernel::Wakeup {
             at_ns: 190,
             cpu: 1,
@@ -356,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_comes_back_elsewhere_has_migrated() {
+    fn resuming_on_another_processor_is_a_migration() {
         let found = rows(&[
             switch(0, 0, 8, 7, SwitchReason::Sleeping),
             switch(100, 0, 7, 8, SwitchReason::Preempted),
