@@ -6,7 +6,7 @@ use ortscope_export::{LiveTrace, LiveTraceState};
 use serde::Serialize;
 
 use crate::exit::Failure;
-use crate::units;
+use ortscope_core::units;
 
 /// What became of it, for the document.
 #[derive(Debug, Serialize)]

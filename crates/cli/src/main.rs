@@ -18,7 +18,6 @@ mod recording;
 mod report;
 mod settings;
 mod terminal;
-mod units;
 mod values;
 mod worker;
 

@@ -7,7 +7,7 @@ use ortscope_ort::external_data;
 use serde::Serialize;
 
 use crate::exit::Failure;
-use crate::units;
+use ortscope_core::units;
 
 /// Facts of a model that stand in every report.
 #[derive(Debug, Clone, Serialize)]

@@ -10,7 +10,7 @@ use ortscope_decode::ort_profile::{
 };
 
 use crate::exit::{Exit, Failure};
-use crate::units;
+use ortscope_core::units;
 
 /// Read at once.
 const CHUNK_BYTES: usize = 1 << 20;

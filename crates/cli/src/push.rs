@@ -8,7 +8,8 @@ use ortscope_store::Recording;
 use crate::args::{GlobalArgs, LivePushArgs, PushArgs, StateArgs};
 use crate::commands::serve::state_directory;
 use crate::exit::{Exit, Failure};
-use crate::{units, values};
+use crate::values;
+use ortscope_core::units;
 
 /// Secrets stand in the environment: a command line is seen by everybody on the machine.
 pub const TOKEN: &str = "ORTSCOPE_PUSH_TOKEN";

@@ -14,6 +14,8 @@ pub mod live;
 pub mod metric;
 pub mod pipeline;
 pub mod rate_control;
+pub mod recording;
 pub mod schema;
 pub mod tables;
 pub mod tensor;
+pub mod units;

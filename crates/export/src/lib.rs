@@ -2,7 +2,7 @@
 //!
 //! [`export`] writes a recording, or what a filter leaves of it, as JSON, JSON lines, CSV, Parquet, SQLite, a trace or metrics.
 //! Every format streams: no more than a few batches are in memory, whatever the size of the recording. [`wire`] has the
-//! records of the API, [`report`] what people read.
+//! records of the API.
 
 mod csv;
 mod error;
@@ -17,7 +17,6 @@ mod parquet;
 mod place;
 mod protobuf;
 pub mod push;
-pub mod report;
 mod run;
 mod source;
 mod sqlite;
@@ -28,7 +27,7 @@ mod trace;
 pub mod wire;
 
 pub use error::ExportError;
-pub use info::{ExportInfo, SCHEMA};
+pub use info::SCHEMA;
 pub use options::{ExportOptions, Format};
 pub use run::{ExportReport, export, export_to};
 pub use target::ExportedFile;

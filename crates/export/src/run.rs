@@ -8,11 +8,11 @@ use ortscope_core::tables::Tables;
 use serde::Serialize;
 
 use crate::error::ExportError;
-use crate::info::ExportInfo;
 use crate::options::{ExportOptions, Format};
 use crate::source::{RowSource, TableRows};
 use crate::target::{ExportedFile, Staged, compressed};
 use crate::{csv, etl, fleet, json, jsonl, metrics, parquet, sqlite, tensorboard, trace};
+use ortscope_core::recording::RecordingInfo;
 
 /// What was written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -34,7 +34,7 @@ pub struct ExportReport {
 /// one file. Nothing that exists is replaced unless the options say so. Files get their names when all are complete.
 pub fn export(
     tables: &dyn Tables,
-    info: &ExportInfo,
+    info: &RecordingInfo,
     options: &ExportOptions,
     target: &Path,
 ) -> Result<ExportReport, ExportError> {
@@ -73,7 +73,7 @@ pub fn export(
 /// Writes a recording to a stream. CSV and Parquet need exactly one table; SQLite needs a file.
 pub fn export_to(
     tables: &dyn Tables,
-    info: &ExportInfo,
+    info: &RecordingInfo,
     options: &ExportOptions,
     out: &mut (dyn Write + Send),
 ) -> Result<ExportReport, ExportError> {

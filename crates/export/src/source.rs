@@ -8,8 +8,9 @@ use ortscope_core::schema::{Row, TableId};
 use ortscope_core::tables::{ReadError, Scan, Tables};
 
 use crate::error::ExportError;
-use crate::info::{ExportInfo, Head};
+use crate::info::Head;
 use crate::options::ExportOptions;
+use ortscope_core::recording::RecordingInfo;
 
 /// A recording with more damaged places than this in one table is given up: a reader could report them forever.
 const MAX_DAMAGED: usize = 1_000;
@@ -24,7 +25,7 @@ pub(crate) struct TableRows {
 /// The rows to export.
 pub(crate) struct RowSource<'a> {
     tables: &'a dyn Tables,
-    pub(crate) info: &'a ExportInfo,
+    pub(crate) info: &'a RecordingInfo,
     pub(crate) options: &'a ExportOptions,
     /// Where relative times count from.
     pub(crate) start_ns: u64,
@@ -36,7 +37,7 @@ pub(crate) struct RowSource<'a> {
 impl<'a> RowSource<'a> {
     pub(crate) fn new(
         tables: &'a dyn Tables,
-        info: &'a ExportInfo,
+        info: &'a RecordingInfo,
         options: &'a ExportOptions,
     ) -> Result<Self, ExportError> {
         let start_ns = Filter::start_ns(info.started.monotonic_ns, tables);

@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use ortscope_core::filter::FilterError;
 use ortscope_core::tables::ReadError;
 use ortscope_export::ExportError;
-use ortscope_export::report::ReportError;
+use ortscope_result::ReportError;
 use ortscope_store::{StoreError, StoreErrorKind};
 use serde::Serialize;
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ortscope_core::clock::WallAnchor;
+use ortscope_core::recording::RecordingInfo;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -107,6 +108,24 @@ pub(crate) enum Found {
 }
 
 impl Manifest {
+    /// The facts about the recording that reports and exports show.
+    pub fn info(&self) -> RecordingInfo {
+        RecordingInfo {
+            id: self.id.clone(),
+            name: self.name.clone(),
+            tags: self.tags.clone(),
+            ortscope_version: self.ortscope_version.clone(),
+            origin: self.origin.clone(),
+            subject: self.subject.clone(),
+            command: self.command.clone(),
+            started: self.started,
+            ended: self.end.as_ref().map(|end| end.ended),
+            end_reason: self.end.as_ref().map(|end| end.reason.clone()),
+            boot_id: self.boot_id.clone(),
+            fingerprint: self.fingerprint.clone(),
+        }
+    }
+
     /// Reads the manifest of a recording, of whatever format up to ours. A newer one is an error.
     pub(crate) fn read(recording: &Path) -> Result<Found, StoreError> {
         Self::read_with(recording, None)

@@ -22,7 +22,6 @@ mod terminal;
 #[cfg(test)]
 mod tests;
 mod text;
-mod units;
 
 pub use facts::{NoFacts, OwnCost, OwnFigures, ProcessFacts, TerminalWatch, ThreadFacts};
 pub use glyphs::Glyphs;

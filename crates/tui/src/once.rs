@@ -38,7 +38,7 @@ use crate::facts::{OwnFigures, ProcessFacts};
 use crate::glyphs::Glyphs;
 use crate::model::{Column, Filter, LATENCY_SECONDS, Metric, Process, Session, Snapshot, Sort, order};
 use crate::text::{fit_left, fit_right};
-use crate::units::{self, NOTHING, or_nothing};
+use ortscope_core::units::{self, NOTHING, or_nothing};
 
 /// Name and version of the document.
 pub const SCHEMA: &str = "ortscope.top/1";
@@ -186,18 +186,18 @@ pub(crate) fn once_text_at(
     };
     line(format!(
         "cpu {} %  memory {} % ({})  swap {}  ctx/s {}  load {}",
-        or_nothing(machine.cpu_percent, units::percent),
-        or_nothing(machine.memory_percent, units::percent),
-        or_nothing(machine.memory_used_bytes, units::bytes_long),
-        or_nothing(machine.swap_used_bytes, units::bytes_long),
-        or_nothing(machine.context_switches_per_second, units::count),
+        or_nothing(machine.cpu_percent, units::narrow_percent),
+        or_nothing(machine.memory_percent, units::narrow_percent),
+        or_nothing(machine.memory_used_bytes, units::bytes),
+        or_nothing(machine.swap_used_bytes, units::bytes),
+        or_nothing(machine.context_switches_per_second, units::narrow_count),
         or_nothing(machine.load_1min_threads, |load| format!("{load:.2}")),
     ));
     line(format!(
         "{} processes  own cost {} % of a core, {}  lost {}",
         snapshot.processes.len(),
         or_nothing(machine.own.cpu_percent, |percent| format!("{percent:.2}")),
-        or_nothing(machine.own.memory_bytes.map(|bytes| bytes as f64), units::bytes_long),
+        or_nothing(machine.own.memory_bytes.map(|bytes| bytes as f64), units::bytes),
         snapshot.lost_records.saturating_add(snapshot.losses.total()),
     ));
     for session in &snapshot.sessions {
@@ -247,9 +247,9 @@ fn session_text(session: &Session) -> String {
     let latency = &session.latency_ns;
     for (name, value) in [("p50", latency.p50), ("p90", latency.p90), ("p99", latency.p99)] {
         // Writing to a string cannot fail.
-        write!(text, " {name} {}", or_nothing(value, units::nanos)).unwrap_or_default();
+        write!(text, " {name} {}", or_nothing(value, units::nanoseconds)).unwrap_or_default();
     }
-    let rate = or_nothing(session.inferences_per_second, units::count);
+    let rate = or_nothing(session.inferences_per_second, units::narrow_count);
     write!(text, "  {rate} inferences/s  {} failed", session.failures).unwrap_or_default();
     text
 }

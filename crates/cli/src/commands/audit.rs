@@ -7,7 +7,7 @@ use super::serve::state_directory;
 use crate::args::{AuditAction, AuditArgs, GlobalArgs};
 use crate::exit::{Exit, Failure};
 use crate::terminal::{self, GOOD, Terminal, WARN};
-use crate::units;
+use ortscope_core::units;
 
 pub fn run(args: &AuditArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     let state = state_directory(&args.state, global)?;
@@ -24,12 +24,12 @@ pub fn run(args: &AuditArgs, global: &GlobalArgs, terminal: &Terminal) -> Result
                 let who = if event.who.is_empty() { "-" } else { &event.who };
                 let line = format!(
                     "{}  {:<15} {:<12} {:>3}  {}  {}",
-                    ortscope_export::report::units::utc(entry.unix_ms.saturating_mul(1_000_000)),
+                    units::utc(entry.unix_ms.saturating_mul(1_000_000)),
                     event.ip,
-                    units::one_line(who, 12),
+                    units::clean(who, 12),
                     event.status,
-                    units::one_line(&event.what, 80),
-                    units::one_line(&event.detail, 80)
+                    units::clean(&event.what, 80),
+                    units::clean(&event.detail, 80)
                 );
                 terminal::print_data(&(line.trim_end().to_owned() + "\n"));
             }

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use ortscope_core::schema::TableId;
 use ortscope_core::tables::Tables as _;
-use ortscope_export::report::{self, ReportInput, ReportModel, ReportOptions};
-use ortscope_export::{ExportInfo, ExportOptions, Format};
+use ortscope_export::{ExportOptions, Format};
+use ortscope_result::{ReportInput, ReportModel, ReportOptions};
 use ortscope_sources::own_usage;
 use ortscope_store::simulate::Simulation;
 use ortscope_store::{NewRecording, Recording, RecordingWriter, Store};
@@ -95,7 +95,7 @@ fn sqlite_bytes(place: &Path, recording: &Recording) -> Result<u64, Failure> {
     let target = place.join("peer.sqlite");
     let options =
         ExportOptions { tables: Some(vec![TableId::ProcessSamples]), ..ExportOptions::new(Format::Sqlite) };
-    let info = ExportInfo::from_manifest(recording.manifest());
+    let info = recording.manifest().info();
     ortscope_export::export(recording, &info, &options, &target)?;
     Ok(fs_err::metadata(&target)?.len())
 }
@@ -118,13 +118,13 @@ fn report(place: &Path, rows: u64) -> Result<Value, Failure> {
     let recording = Recording::open(&finished.directory)?;
     let opened = started.elapsed().as_secs_f64();
     let input = ReportInput {
-        manifest: recording.manifest().clone(),
+        recording: recording.manifest().info(),
         run_document: None,
         condition: recording.condition().sentences(),
     };
     let model =
         ReportModel::build(&recording, &input, &ReportOptions::default()).map_err(Failure::internal)?;
-    let html = report::html(&model);
+    let html = ortscope_render::html(&model);
     let drawn = started.elapsed().as_secs_f64();
     let peak = own_usage().ok().and_then(|usage| usage.peak_working_set_bytes).unwrap_or(0);
     Ok(json!({

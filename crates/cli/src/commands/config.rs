@@ -4,8 +4,9 @@ use std::path::Path;
 
 use crate::args::{ConfigAction, ConfigArgs, GlobalArgs};
 use crate::exit::{Exit, Failure};
+use crate::settings;
 use crate::terminal::{self, Terminal};
-use crate::{settings, units};
+use ortscope_core::units;
 
 /// Templates per use case; the same files as in `examples/config/`.
 const TEMPLATES: [(&str, &str); 7] = [

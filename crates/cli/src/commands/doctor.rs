@@ -18,7 +18,8 @@ use crate::args::GlobalArgs;
 use crate::exit::{Exit, Failure};
 use crate::report::document::ClockReport;
 use crate::terminal::{self, BAD, BOLD, DIM, GOOD, Terminal, WARN};
-use crate::{ort_library, settings, units};
+use crate::{ort_library, settings};
+use ortscope_core::units;
 
 #[derive(Debug, Serialize)]
 struct DoctorDocument {
@@ -148,7 +149,7 @@ fn load(search: &SearchReport, checks: &mut Vec<Check>) -> Option<OrtFacts> {
             checks.push(Check {
                 name: "onnxruntime",
                 state: State::Missing,
-                text: units::one_line(&error.to_string(), 300),
+                text: units::clean(&error.to_string(), 300),
                 hint: Some("ortscope works with ONNX Runtime 1.15 and newer".into()),
             });
             return None;
@@ -218,8 +219,8 @@ fn machine_checks(machine: &MachineFacts, clock: &ClockReport, noise: &NoiseFact
         text: format!(
             "{}: {} steps, {} per reading",
             clock.name,
-            clock.resolution_ns.map_or("unknown".into(), |nanos| units::nanos(nanos as f64)),
-            clock.cost_ns.map_or("unknown".into(), units::nanos)
+            clock.resolution_ns.map_or("unknown".into(), |nanos| units::nanoseconds(nanos as f64)),
+            clock.cost_ns.map_or("unknown".into(), units::nanoseconds)
         ),
         hint: (!fine).then(|| {
             "a slow clock hides short inferences; on Linux see current_clocksource (tsc is best)".into()
@@ -232,7 +233,7 @@ fn machine_checks(machine: &MachineFacts, clock: &ClockReport, noise: &NoiseFact
         text: format!(
             "fixed work varies by {} at p99; a 1 ms sleep wakes {} late",
             units::percent(noise.p99_over_median - 1.0),
-            units::nanos(noise.sleep_1ms_late_median_ns as f64)
+            units::nanoseconds(noise.sleep_1ms_late_median_ns as f64)
         ),
         hint: (!quiet).then(|| "other programs disturb this machine: intervals will be wide".into()),
     });
@@ -325,11 +326,11 @@ fn kernel_check(name: &'static str, error: Option<TraceError>, sees: &str) -> Ch
     };
     let text = error.to_string();
     let (why, hint) = match text.split_once("\n  hint: ") {
-        Some((why, hint)) => (why, Some(units::one_line(hint, 200))),
+        Some((why, hint)) => (why, Some(units::clean(hint, 200))),
         None => (text.as_str(), None),
     };
     let hint = hint.or_else(|| Some("the next way in this list is used instead".to_owned()));
-    Check { name, state: State::Warning, text: units::one_line(why, 200), hint }
+    Check { name, state: State::Warning, text: units::clean(why, 200), hint }
 }
 
 fn noise() -> NoiseFacts {

@@ -7,7 +7,7 @@ use ortscope_core::clock::now_ns;
 use ortscope_sources::devices::{Found, Missing, Reading};
 
 use super::doctor::{Check, State};
-use crate::units;
+use ortscope_core::units;
 
 /// Devices beside the processors: what is read and shows now, and why the rest is not; and the names of GPUs and NPUs.
 pub fn device_checks() -> (Vec<Check>, Vec<String>) {
@@ -22,7 +22,7 @@ pub fn device_checks() -> (Vec<Check>, Vec<String>) {
         Check {
             name: "devices",
             state: State::Ok,
-            text: units::one_line(&format!("{text}{shows}"), 200),
+            text: units::clean(&format!("{text}{shows}"), 200),
             hint: None,
         }
     });

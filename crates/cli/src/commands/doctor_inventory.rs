@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::doctor::{NoiseFacts, OrtFacts};
 use crate::report::document::ClockReport;
-use crate::units;
+use ortscope_core::units;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Item {
@@ -129,9 +129,9 @@ pub fn inventory(facts: &Facts<'_>) -> Vec<Item> {
             clock.resolution_ns.map(|step| {
                 let cost = clock
                     .cost_ns
-                    .map(|cost| format!(", {} per reading", units::nanos(cost)))
+                    .map(|cost| format!(", {} per reading", units::nanoseconds(cost)))
                     .unwrap_or_default();
-                format!("{}: steps of {}{cost}", clock.name, units::nanos(step as f64))
+                format!("{}: steps of {}{cost}", clock.name, units::nanoseconds(step as f64))
             }),
             "the clock did not move while it was read",
             "measure longer inferences; on Linux see current_clocksource (tsc is best)",
@@ -140,9 +140,9 @@ pub fn inventory(facts: &Facts<'_>) -> Vec<Item> {
             "noise floor",
             Some(format!(
                 "fixed work of {} varies by {} at p99; a sleep of 1 ms is {} late",
-                units::nanos(noise.median_ns as f64),
+                units::nanoseconds(noise.median_ns as f64),
                 units::percent(noise.p99_over_median - 1.0),
-                units::nanos(noise.sleep_1ms_late_median_ns as f64)
+                units::nanoseconds(noise.sleep_1ms_late_median_ns as f64)
             )),
             "",
             "",

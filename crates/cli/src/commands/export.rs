@@ -3,7 +3,7 @@
 use ortscope_core::filter::Filter;
 use ortscope_core::schema::TableId;
 use ortscope_export::push::{Protocol, push_recording};
-use ortscope_export::{ExportError, ExportInfo, ExportOptions, Format};
+use ortscope_export::{ExportError, ExportOptions, Format};
 use ortscope_store::{Damage, Recording};
 
 use crate::args::{ExportArgs, GlobalArgs};
@@ -11,7 +11,7 @@ use crate::exit::{Exit, Failure};
 use crate::push;
 use crate::recording::open_store;
 use crate::terminal::{self, DIM, Terminal, WARN};
-use crate::units;
+use ortscope_core::units;
 
 pub fn run(args: &ExportArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     if let Some(url) = &args.url {
@@ -35,7 +35,7 @@ pub fn run(args: &ExportArgs, global: &GlobalArgs, terminal: &Terminal) -> Resul
     let mut options = options(args, format)?;
     let recording = Recording::open(&open_store(global)?.resolve(&args.run)?)?;
     options.host = push::host(&args.push, Some(&recording));
-    let info = ExportInfo::from_manifest(recording.manifest());
+    let info = recording.manifest().info();
     let report = ortscope_export::export(&recording, &info, &options, output)?;
     if terminal.json {
         let mut document = serde_json::to_value(&report).map_err(Failure::internal)?;
@@ -80,7 +80,7 @@ fn push(url: &str, args: &ExportArgs, global: &GlobalArgs, terminal: &Terminal) 
     let options = options(args, Format::Prometheus)?;
     let recording = Recording::open(&open_store(global)?.resolve(&args.run)?)?;
     push.host = push::host(&args.push, Some(&recording));
-    let info = ExportInfo::from_manifest(recording.manifest());
+    let info = recording.manifest().info();
     let report = push_recording(&recording, &info, &options, &push)?;
     if terminal.json {
         let mut document = serde_json::to_value(&report).map_err(Failure::internal)?;

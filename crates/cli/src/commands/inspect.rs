@@ -10,7 +10,7 @@ use crate::args::InspectArgs;
 use crate::exit::{Exit, Failure};
 use crate::model_file::{self, ModelFacts};
 use crate::terminal::{self, BOLD, DIM, Terminal};
-use crate::units;
+use ortscope_core::units;
 
 /// Operators listed in the text; the JSON has all.
 const MAX_OPERATORS: usize = 12;
@@ -94,7 +94,7 @@ fn describe(document: &InspectDocument<'_>, terminal: &Terminal) -> Vec<String> 
         .collect();
     lines.push(line("opset", &format!("{}  IR {}", opsets.join(", "), model.ir_version)));
     if !model.producer.is_empty() {
-        lines.push(line("producer", &units::one_line(&model.producer, 90)));
+        lines.push(line("producer", &units::clean(&model.producer, 90)));
     }
     let subgraphs = if model.total_nodes > model.nodes {
         format!("  ({} with subgraphs)", units::count(model.total_nodes))

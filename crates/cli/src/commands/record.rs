@@ -15,7 +15,7 @@ use crate::observe::{
 };
 use crate::recording::{self, SaveRequest, keep_secrets_from};
 use crate::terminal::{self, Terminal, WARN};
-use crate::units;
+use ortscope_core::units;
 
 /// Makes Python 3.12 and newer leave its functions in native stacks, and their names in a file. Others ignore it.
 const PYTHON_SUPPORT: &str = "PYTHONPERFSUPPORT";
@@ -52,7 +52,7 @@ pub fn run(args: &RecordArgs, global: &GlobalArgs, terminal: &Terminal) -> Resul
     let held = (early.kernel.is_some() || early.stacks.is_some()).then(|| Held::new(child.id()));
     let targets = Targets { pids: vec![child.id()], children_of: vec![child.id()], ..Targets::default() };
     let kept = if args.watch.full_command_lines { CommandLines::Full } else { CommandLines::Redacted };
-    let subject = units::one_line(&command_shown(&args.command, kept), 80);
+    let subject = units::clean(&command_shown(&args.command, kept), 80);
     let plan = plan(targets, subject, &args.watch, global)?;
     observe(
         "record",

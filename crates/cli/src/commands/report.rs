@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use ortscope_export::report::{self, Limit, ReportInput, ReportModel, ReportOptions, TextOptions};
+use ortscope_render::TextOptions;
+use ortscope_result::{Limit, ReportInput, ReportModel, ReportOptions};
 use ortscope_store::Recording;
 
 use crate::args::{GlobalArgs, ReportArgs, ReportFormat};
@@ -21,7 +22,7 @@ pub fn run(args: &ReportArgs, global: &GlobalArgs, terminal: &Terminal) -> Resul
         None => None,
     };
     let input = ReportInput {
-        manifest: recording.manifest().clone(),
+        recording: recording.manifest().info(),
         run_document,
         condition: recording.condition().sentences(),
     };
@@ -30,13 +31,16 @@ pub fn run(args: &ReportArgs, global: &GlobalArgs, terminal: &Terminal) -> Resul
     let text = match format {
         ReportFormat::Text => {
             let color = terminal.color && args.output.is_none();
-            report::text(&model, &TextOptions { color, timeline: args.timeline, ..TextOptions::default() })
+            ortscope_render::text(
+                &model,
+                &TextOptions { color, timeline: args.timeline, ..TextOptions::default() },
+            )
         }
-        ReportFormat::Html => report::html(&model),
-        ReportFormat::Md => report::markdown(&model),
+        ReportFormat::Html => ortscope_render::html(&model),
+        ReportFormat::Md => ortscope_render::markdown(&model),
         ReportFormat::Json => serde_json::to_string_pretty(&model).map_err(Failure::internal)? + "\n",
-        ReportFormat::Junit => report::junit(&model, &limits),
-        ReportFormat::Csv => report::csv(&model),
+        ReportFormat::Junit => ortscope_render::junit(&model, &limits),
+        ReportFormat::Csv => ortscope_render::csv(&model),
     };
     match &args.output {
         Some(path) => write(path, &text, args.force)?,

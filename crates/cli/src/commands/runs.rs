@@ -10,7 +10,8 @@ use crate::args::{GlobalArgs, RunsAction, RunsArgs};
 use crate::exit::{Exit, Failure};
 use crate::recording::open_store;
 use crate::terminal::{self, BAD, BOLD, DIM, Terminal, WARN};
-use crate::{units, values};
+use crate::values;
+use ortscope_core::units;
 
 pub fn run(args: &RunsArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     let store = open_store(global)?;
@@ -122,7 +123,7 @@ fn line(entry: &Entry, width: usize, terminal: &Terminal) -> String {
     let mut parts = vec![
         format!("{:width$}", entry.id),
         format!("{:>9}", units::bytes(entry.bytes as f64)),
-        format!("{:>8}", entry.duration_ns.map_or_else(String::new, |ns| units::seconds(ns as f64 / 1e9))),
+        format!("{:>8}", entry.duration_ns.map_or_else(String::new, |ns| units::duration(ns as f64 / 1e9))),
         entry.subject.clone(),
     ];
     parts.extend(entry.name.as_ref().map(|name| terminal.paint(BOLD, name)));
@@ -173,7 +174,7 @@ fn show(store: &Store, run: &str, terminal: &Terminal) -> Result<Exit, Failure> 
                 table.table.def().name,
                 units::count(table.rows),
                 units::bytes(table.bytes as f64),
-                units::seconds(span)
+                units::duration(span)
             ));
         }
         lines

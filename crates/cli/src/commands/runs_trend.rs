@@ -16,7 +16,7 @@ use super::runs::{keep_matching, print};
 use crate::exit::{Exit, Failure};
 use crate::recording::RUN_DOCUMENT;
 use crate::terminal::{BOLD, DIM, Terminal, WARN};
-use crate::units;
+use ortscope_core::units;
 
 /// Recordings that are read, the newest: each is a file to open.
 const MAX_RECORDINGS: usize = 2000;

@@ -26,8 +26,8 @@ use super::protocol::WorkerMessage;
 use super::troubles;
 use crate::exit::{Exit, Failure};
 use crate::recording::{append, keep_secrets_from};
-use crate::units;
 use crate::worker::own_profiles;
+use ortscope_core::units;
 
 /// How often the supervisor looks.
 const PERIOD: Duration = Duration::from_millis(200);
@@ -342,11 +342,11 @@ fn reason_to_stop(
     };
     let elapsed = now_ns().saturating_sub(begin);
     progress.update(|| {
-        let seconds = units::seconds(elapsed as f64 / 1e9);
+        let seconds = units::duration(elapsed as f64 / 1e9);
         match median_of_last(&collected.steady_run_ns) {
             Some(median) => {
                 let runs = units::count(collected.steady.len() as u64);
-                format!("{runs} runs  p50 ≈ {}  {seconds}", units::nanos(median as f64))
+                format!("{runs} runs  p50 ≈ {}  {seconds}", units::nanoseconds(median as f64))
             }
             None => format!("{} tokens  {seconds}", units::count(collected.generated.len() as u64)),
         }
@@ -400,7 +400,7 @@ fn failure_of(collected: &Collected, status: ExitStatus, why: Ended, stderr: &st
     let last = collected.steady.iter().chain(&collected.generated).map(Inference::end_ns).max();
     let when = match begin.zip(last) {
         Some((begin, last)) => {
-            format!(", {} into the measurement", units::seconds(last.saturating_sub(begin) as f64 / 1e9))
+            format!(", {} into the measurement", units::duration(last.saturating_sub(begin) as f64 / 1e9))
         }
         None if runs > 0 => String::new(),
         None => format!(", during: {}", stage(&collected.messages)),

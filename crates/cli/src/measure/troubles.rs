@@ -8,7 +8,7 @@ use super::collect::{Collected, Inference};
 use super::protocol::WorkerMessage;
 use crate::exit::Failure;
 use crate::recording::append;
-use crate::units;
+use ortscope_core::units;
 
 /// Longest text of an event: a library's last words can be long.
 const MAX_CHARACTERS: usize = 500;
@@ -18,7 +18,7 @@ pub fn tell(recording: &RecordingWriter, collected: &Collected, failure: Option<
     let row = |timestamp_ns: u64, kind: &str, text: &str| AnnotationRow {
         timestamp_ns,
         kind: kind.into(),
-        text: units::one_line(text, MAX_CHARACTERS).into(),
+        text: units::clean(text, MAX_CHARACTERS).into(),
     };
     let begin_ns = collected.messages.iter().find_map(|message| match message {
         WorkerMessage::Steady { begin: true, timestamp_ns, .. } => Some(*timestamp_ns),

@@ -7,7 +7,7 @@ use ortscope_core::schema::{InferenceRow, OperatorRow, SessionRow, Text};
 use serde::Serialize;
 
 use crate::terminal::{BOLD, DIM, Terminal};
-use crate::units;
+use ortscope_core::units;
 
 /// Latencies kept per session, the newest, and of all together: percentiles are of these.
 const RECENT: usize = 100_000;
@@ -239,13 +239,13 @@ pub fn lines(summary: &InferenceSummary, terminal: &Terminal) -> Vec<String> {
             "pid", "model", "runs", "per s", "mean", "p50", "p90", "p99", "longest"
         ),
     ));
-    let time = |ms: Option<f64>| ms.map_or("n/a".to_owned(), |ms| units::nanos(ms * 1e6));
+    let time = |ms: Option<f64>| ms.map_or("n/a".to_owned(), |ms| units::nanoseconds(ms * 1e6));
     for session in summary.sessions.iter().take(MAX_ROWS) {
         let of = |name: &str| time(session.percentiles_ms.get(name).copied().flatten());
         lines.push(format!(
             "{:>8}  {:<28} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
             session.pid.map_or("?".to_owned(), |pid| pid.to_string()),
-            units::one_line(session.model_name.as_deref().unwrap_or("?"), 28),
+            units::clean(session.model_name.as_deref().unwrap_or("?"), 28),
             units::count(session.count),
             session.per_second.map_or("n/a".to_owned(), units::digits),
             time(session.mean_ms),

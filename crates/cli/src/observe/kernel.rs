@@ -6,7 +6,7 @@ use ortscope_sources::KernelSummary;
 use ortscope_sources::kernel::{CounterSum, TraceBackend};
 use serde::Serialize;
 
-use crate::units;
+use ortscope_core::units;
 
 /// Sums of file I/O that the text shows.
 const MAX_FILE_LINES: usize = 8;
@@ -151,8 +151,8 @@ pub fn lines(kernel: &Kernel) -> Vec<String> {
             sum.kind,
             units::count(sum.calls),
             units::bytes(sum.bytes as f64),
-            units::nanos(sum.seconds * 1e9),
-            units::nanos(sum.longest_seconds * 1e9)
+            units::nanoseconds(sum.seconds * 1e9),
+            units::nanoseconds(sum.longest_seconds * 1e9)
         ));
     }
     for counters in kernel.counters.chunk_by(|one, other| one.pid == other.pid).take(MAX_COUNTER_LINES) {

@@ -8,7 +8,7 @@ use super::flame::Heading;
 use super::plan::StackPlan;
 use crate::exit::Failure;
 use crate::terminal::{BOLD, Terminal};
-use crate::units;
+use ortscope_core::units;
 
 /// Functions that the document lists, and the text.
 const MAX_FUNCTIONS: usize = 50;
@@ -92,7 +92,7 @@ fn subtitle(sampling: &Sampling, seconds: f64) -> String {
         "{} at {} Hz in {}",
         units::counted(sampling.samples, "sample"),
         sampling.hertz,
-        units::seconds(seconds)
+        units::duration(seconds)
     );
     for (count, what) in [(sampling.lost, "lost"), (sampling.stacks.cut, "with callers unknown")] {
         if count > 0 {
@@ -120,12 +120,12 @@ pub fn lines(sampling: &Sampling, terminal: &Terminal) -> Vec<String> {
         let module = function
             .module
             .as_ref()
-            .map_or(String::new(), |module| format!("  ({})", units::one_line(module, 40)));
+            .map_or(String::new(), |module| format!("  ({})", units::clean(module, 40)));
         lines.push(format!(
             "{:>6.1}% {:>6.1}%  {}{}",
             percent(function.own_samples),
             percent(function.total_samples),
-            units::one_line(&function.name, 90),
+            units::clean(&function.name, 90),
             module
         ));
     }

@@ -17,7 +17,7 @@ use super::watch::{Ending, Observed};
 use crate::live_trace::TraceDocument;
 use crate::recording::Saved;
 use crate::terminal::{BOLD, DIM, Terminal, WARN};
-use crate::units;
+use ortscope_core::units;
 
 /// Changes when a field changes its meaning or goes away; new fields do not change it.
 const SCHEMA: &str = "ortscope.observe/1";
@@ -178,7 +178,7 @@ pub fn show(document: &ObserveDocument, terminal: &Terminal) -> Vec<String> {
     let mut lines = vec![format!(
         "{}  {} watched  {}",
         terminal.paint(BOLD, &document.subject),
-        units::seconds(document.seconds),
+        units::duration(document.seconds),
         match document.exit_code {
             Some(code) => format!("ended with exit code {code}"),
             None => document.ending.replace('_', " "),
@@ -227,8 +227,8 @@ pub fn show(document: &ObserveDocument, terminal: &Terminal) -> Vec<String> {
             lines.push(format!(
                 "{:>8}  waited {} for a processor (at most {} at once), preempted {} times, moved {} times, {} faults",
                 process.pid,
-                units::nanos(of.delay_seconds * 1e9),
-                units::nanos(of.longest_delay_seconds * 1e9),
+                units::nanoseconds(of.delay_seconds * 1e9),
+                units::nanoseconds(of.longest_delay_seconds * 1e9),
                 units::count(of.preemptions),
                 units::count(of.migrations),
                 units::count(of.page_faults + of.hard_faults)
@@ -250,7 +250,7 @@ pub fn show(document: &ObserveDocument, terminal: &Terminal) -> Vec<String> {
             lines.push(format!(
                 "{:>8}  for {:>9}  {:>5.0} % of a core, at most {:.0} %",
                 spike.pid,
-                units::nanos((spike.to_ns - spike.from_ns) as f64),
+                units::nanoseconds((spike.to_ns - spike.from_ns) as f64),
                 spike.cpu_percent,
                 spike.peak_percent
             ));
@@ -299,7 +299,7 @@ pub fn show(document: &ObserveDocument, terminal: &Terminal) -> Vec<String> {
 fn note_lines(note: &str) -> Vec<String> {
     let lines = note.lines().filter(|line| !line.trim().is_empty());
     let indented = |(number, line)| {
-        format!("{}{}", if number == 0 { "" } else { "    " }, units::one_line(line, MAX_OF_A_LINE))
+        format!("{}{}", if number == 0 { "" } else { "    " }, units::clean(line, MAX_OF_A_LINE))
     };
     lines.take(MAX_LINES).enumerate().map(indented).collect()
 }
@@ -340,7 +340,7 @@ fn row(process: &ProcessSummary, aggregation: Aggregation) -> String {
         Aggregation::P95 => cpu.p95,
         Aggregation::P99 => cpu.p99,
     };
-    let name = units::one_line(process.name.as_deref().unwrap_or("?"), 16);
+    let name = units::clean(process.name.as_deref().unwrap_or("?"), 16);
     let growth = process
         .memory_slope_bytes_per_second
         .map_or("n/a".to_owned(), |slope| units::bytes_change(slope * 60.0));
@@ -349,7 +349,7 @@ fn row(process: &ProcessSummary, aggregation: Aggregation) -> String {
         process.pid,
         percent(aggregated),
         cpu.p99.map_or("n/a".to_owned(), |p99| format!("{p99:.0}")),
-        units::seconds(process.cpu_seconds),
+        units::duration(process.cpu_seconds),
         units::bytes(process.working_set_bytes as f64),
         units::bytes(process.peak_working_set_bytes as f64),
         growth,

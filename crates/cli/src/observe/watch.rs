@@ -24,7 +24,7 @@ use super::plan::ObservePlan;
 use crate::exit::Failure;
 use crate::measure::interrupt::Interrupt;
 use crate::measure::progress::Progress;
-use crate::units;
+use ortscope_core::units;
 
 /// How often the watcher looks whether it is over.
 const PERIOD: Duration = Duration::from_millis(50);
@@ -219,7 +219,7 @@ pub fn watch(
             format!(
                 "{}{inferences}  {}",
                 units::counted(collected.processes.len() as u64, "process"),
-                units::seconds(started.elapsed().as_secs_f64())
+                units::duration(started.elapsed().as_secs_f64())
             )
         });
         inside.wait(PERIOD, recording);

@@ -10,12 +10,13 @@ use serde::Serialize;
 
 use super::graph::{RunGraph, graph_facts};
 use crate::exit::Failure;
+use crate::measure;
 use crate::measure::interrupt::Interrupt;
 use crate::measure::plan::{LevelsPlan, Scenario, WorkerPlan};
 use crate::measure::progress::Progress;
 use crate::measure::protocol::{LevelMeasured, WorkerMessage};
 use crate::measure::supervise::{Assignment, supervise};
-use crate::{measure, units};
+use ortscope_core::units;
 
 /// All levels are measured in turn, run by run, for this long together.
 const DURATION: Duration = Duration::from_secs(3);

@@ -33,7 +33,8 @@ use crate::measure::progress::Progress;
 use crate::measure::protocol::{Profiled, WorkerMessage};
 use crate::measure::sensors::SensorReadings;
 use crate::measure::supervise::{Assignment, Outcome, supervise};
-use crate::{measure, operator_profile, units};
+use crate::{measure, operator_profile};
+use ortscope_core::units;
 
 /// Events of a window: a tenth of what ONNX Runtime records at most, and 250 MB of the worker's memory.
 const WINDOW_EVENTS: u64 = 100_000;

@@ -527,7 +527,7 @@ fn reasons(logs: &[LogLine]) -> Vec<String> {
     let mut reasons: Vec<String> = Vec::new();
     for line in logs {
         let text = line.message.to_lowercase();
-        let sentence = crate::units::one_line(&ortscope_ort::essence(&line.message), 300);
+        let sentence = ortscope_core::units::clean(&ortscope_ort::essence(&line.message), 300);
         if WORDS.iter().any(|word| text.contains(word)) && !reasons.contains(&sentence) {
             reasons.push(sentence);
         }

@@ -66,7 +66,7 @@ impl DeviceReport {
         let mut parts = Vec::new();
         parts.extend(self.gpu_util.map(|percent| format!("{percent:.0} % busy")));
         let own = self.process_utilization_ratio;
-        parts.extend(own.map(|ratio| format!("{} by the model", crate::units::percent(ratio))));
+        parts.extend(own.map(|ratio| format!("{} by the model", ortscope_core::units::percent(ratio))));
         parts.extend(match (self.mem_used_mb, self.mem_total_mb) {
             (Some(used), Some(total)) => Some(format!("{used:.0} of {total:.0} MB")),
             (used, _) => used.map(|used| format!("{used:.0} MB")),

@@ -5,12 +5,12 @@ use ortscope_analyze::open_loop::OpenLoopVerdict;
 use ortscope_analyze::operators::{self, OperatorFinding};
 use ortscope_analyze::outputs::OutputVerdict;
 use ortscope_analyze::stability::Verdict;
-use ortscope_export::report::units::provider;
+use ortscope_core::units::provider;
 use serde::Serialize;
 
 use super::result::RunResult;
 use crate::measure::plan::Scenario;
-use crate::units;
+use ortscope_core::units;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -131,7 +131,7 @@ fn fallback(result: &RunResult) -> Option<Finding> {
         evidence: format!(
             "{} was asked for but is not used: {}",
             fallen.provider,
-            units::one_line(&ortscope_ort::essence(&fallen.reason), 300)
+            units::clean(&ortscope_ort::essence(&fallen.reason), 300)
         ),
         advice: "these figures are of another provider; install what it needs, or ask for the one you want"
             .into(),

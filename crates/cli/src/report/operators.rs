@@ -1,11 +1,11 @@
 //! The lines of the summary about operators. Tables and timeline are for `ortscope report`.
 
-use ortscope_export::report::units::prefixed;
+use ortscope_core::units::prefixed;
 
 use super::result::RunResult;
 use crate::operators::device_time::ProviderTime;
 use crate::operators::{OperatorSection, TypeRow};
-use crate::units;
+use ortscope_core::units;
 
 /// Types of operators on the line.
 const MAX_TYPES: usize = 4;
@@ -143,7 +143,7 @@ fn device_time(time: &ProviderTime) -> Option<String> {
     let Some(device_ns) = time.device_ns else {
         return Some(format!("{place}: device time unknown: {}", time.unknown.as_deref()?));
     };
-    let per_run = units::nanos(device_ns as f64 / time.runs.max(1) as f64);
+    let per_run = units::nanoseconds(device_ns as f64 / time.runs.max(1) as f64);
     let share = |ns: u64| units::percent(ns as f64 / device_ns.max(1) as f64);
     let costliest = time.operators.iter().filter_map(|of| Some((of, of.attribution.ns()?)));
     let mut parts: Vec<String> = costliest
@@ -183,7 +183,7 @@ fn levels(operators: &OperatorSection) -> Option<String> {
         .iter()
         .map(|level| {
             let nodes = level.nodes.map_or(String::new(), |nodes| format!(" {} nodes", units::count(nodes)));
-            let time = level.median_ms.map_or("n/a".to_owned(), |ms| units::nanos(ms * 1e6));
+            let time = level.median_ms.map_or("n/a".to_owned(), |ms| units::nanoseconds(ms * 1e6));
             format!("{}{nodes} {time}", level.level)
         })
         .collect();

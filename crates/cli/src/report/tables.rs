@@ -5,7 +5,7 @@ use ortscope_analyze::batch_sweep::MemoryFit;
 use super::document::{BatchSweepReport, SweepReport};
 use super::result::RunResult;
 use crate::terminal::{BAD, BOLD, GOOD, Terminal};
-use crate::units;
+use ortscope_core::units;
 
 /// A table with right-aligned columns; the first is left-aligned.
 struct Table {
@@ -71,8 +71,8 @@ pub fn batch_sweep(report: &BatchSweepReport, results: &[RunResult], terminal: &
         }
         table.row(vec![
             row.batch.to_string(),
-            units::nanos(row.latency_ms * 1e6),
-            units::nanos(row.per_sample_ms * 1e6),
+            units::nanoseconds(row.latency_ms * 1e6),
+            units::nanoseconds(row.per_sample_ms * 1e6),
             units::digits(row.samples_per_second),
             units::percent(row.share_of_best),
             result
@@ -84,15 +84,16 @@ pub fn batch_sweep(report: &BatchSweepReport, results: &[RunResult], terminal: &
     let padding = results.iter().filter_map(|result| result.inputs.as_ref()?.padding_ratio).reduce(f64::max);
     let mut lines = if analysis.rows.is_empty() { Vec::new() } else { table.lines(terminal, best) };
     for failed in &report.failed {
-        let why = units::one_line(&failed.reason, 140);
+        let why = units::clean(&failed.reason, 140);
         lines.push(terminal.paint(BAD, &format!("batch {} failed: {why}", failed.batch)));
     }
     if let Some(fit) = &analysis.fit {
-        let fixed = fit.fixed_overhead_ms.map(|fixed| format!("{} per batch + ", units::nanos(fixed * 1e6)));
+        let fixed =
+            fit.fixed_overhead_ms.map(|fixed| format!("{} per batch + ", units::nanoseconds(fixed * 1e6)));
         lines.push(format!(
             "cost      {}{} per sample (fits within {})",
             fixed.unwrap_or_default(),
-            units::nanos(fit.per_sample_ms * 1e6),
+            units::nanoseconds(fit.per_sample_ms * 1e6),
             units::percent(fit.worst_residual)
         ));
     }
@@ -132,7 +133,7 @@ pub fn sweep(report: &SweepReport, results: &[RunResult], terminal: &Terminal) -
                 .latency
                 .as_ref()
                 .and_then(|latency| latency.inference.percentile(p)?.value_ns)
-                .map_or("n/a".into(), |nanos| units::nanos(nanos as f64))
+                .map_or("n/a".into(), |nanos| units::nanoseconds(nanos as f64))
         };
         let noise = if ranked.within_noise_of_best { " ≈ best" } else { "" };
         table.row(vec![
@@ -150,7 +151,7 @@ pub fn sweep(report: &SweepReport, results: &[RunResult], terminal: &Terminal) -
         if let Some(result) = results.get(*index) {
             let why = result.failure.as_ref().map_or("too few runs", |failure| failure.message.as_str());
             let label = result.label.as_deref().unwrap_or("default");
-            lines.push(terminal.paint(BAD, &format!("{label} failed: {}", units::one_line(why, 140))));
+            lines.push(terminal.paint(BAD, &format!("{label} failed: {}", units::clean(why, 140))));
         }
     }
     lines.push(format!("advice    {}", report.analysis.reason));

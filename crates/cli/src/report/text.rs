@@ -13,7 +13,7 @@ use super::result::{Placement, RunResult};
 use crate::measure::plan::Scenario;
 use crate::recording::Saved;
 use crate::terminal::{BAD, BOLD, DIM, GOOD, Terminal, WARN};
-use crate::units;
+use ortscope_core::units::{self, TimeUnit};
 
 /// Room for the names at the left.
 const LABEL_WIDTH: usize = 12;
@@ -76,7 +76,7 @@ impl Page {
             true => format!("{nodes} nodes ({} with subgraphs)", units::count(model.total_nodes)),
             false => units::counted(model.nodes, "node"),
         });
-        parts.push(format!("{} parameters", units::magnitude(model.parameters as f64)));
+        parts.push(format!("{} parameters", units::prefixed(model.parameters as f64, "")));
         parts.push(units::bytes(model.bytes as f64));
         if model.quantized {
             parts.push("quantised".into());
@@ -136,7 +136,7 @@ impl Page {
 
     fn cold(&mut self, result: &RunResult) {
         let cold = &result.cold;
-        let time = |ms: f64| units::nanos(ms * 1e6);
+        let time = |ms: f64| units::nanoseconds(ms * 1e6);
         let mut parts = Vec::new();
         parts.extend(cold.file_read_ms.map(|ms| format!("file {}", time(ms))));
         let second =
@@ -156,7 +156,7 @@ impl Page {
             return;
         };
         let report = &latency.inference;
-        let (_, unit) = units::nanos_scaled(report.median_ms * 1e6);
+        let unit = TimeUnit::of(report.median_ms);
         let (p50, p90, p95) = (report.percentile(0.5), report.percentile(0.9), report.percentile(0.95));
         let headline = [p50, p90, p95].map(|p| self.percentile(p, unit, p == p50)).join("  ");
         self.line("latency", &self.terminal.paint(BOLD, &headline));
@@ -183,7 +183,7 @@ impl Page {
         self.warm_up(result);
     }
 
-    fn spread(&self, report: &LatencyReport, unit: &str) -> String {
+    fn spread(&self, report: &LatencyReport, unit: TimeUnit) -> String {
         let values =
             [report.mean_ms, report.min_ms, report.max_ms].map(|value| self.number(value * 1e6, unit));
         format!(
@@ -195,7 +195,7 @@ impl Page {
         )
     }
 
-    fn jitter(&mut self, report: &LatencyReport, unit: &str) {
+    fn jitter(&mut self, report: &LatencyReport, unit: TimeUnit) {
         let jitter = &report.jitter;
         let mut text = format!("IQR {} {unit}", self.number(jitter.iqr_ms * 1e6, unit));
         if let Some(step) = jitter.successive_difference_ms {
@@ -260,7 +260,7 @@ impl Page {
         let Some(generation) = &result.generation else {
             return;
         };
-        let first = generation.first_token_median_ms.map_or("n/a".into(), |ms| units::nanos(ms * 1e6));
+        let first = generation.first_token_median_ms.map_or("n/a".into(), |ms| units::nanoseconds(ms * 1e6));
         self.line(
             "first token",
             &self.terminal.paint(
@@ -272,7 +272,7 @@ impl Page {
             .between_tokens
             .first()
             .and_then(|p50| p50.value_ns)
-            .map_or("ms", |nanos| units::nanos_scaled(nanos as f64).1);
+            .map_or(TimeUnit::Milliseconds, |ns| TimeUnit::of(ns as f64 / 1e6));
         let find =
             |p: f64| generation.between_tokens.iter().find(|percentile| (percentile.p - p).abs() < 1e-9);
         let text = [find(0.5), find(0.9), find(0.99)].map(|p| self.percentile(p, unit, true)).join("  ");
@@ -283,7 +283,7 @@ impl Page {
         }
         if let Some(growth) = generation.growth_ms_per_100_tokens {
             let sign = if growth < 0.0 { "-" } else { "+" };
-            text += &format!("  {sign}{} per 100 tokens of context", units::nanos(growth.abs() * 1e6));
+            text += &format!("  {sign}{} per 100 tokens of context", units::nanoseconds(growth.abs() * 1e6));
         }
         self.line("", &text);
         self.line("stopped", result.stopped);
@@ -464,8 +464,11 @@ impl Page {
         };
         let mut text = format!("{}  {}", self.terminal.paint(style, word), stability.reason);
         if let (Some(step), Some(cost)) = (clock.resolution_ns, clock.cost_ns) {
-            let about =
-                format!("  (clock: {} steps, {} per reading)", units::nanos(step as f64), units::nanos(cost));
+            let about = format!(
+                "  (clock: {} steps, {} per reading)",
+                units::nanoseconds(step as f64),
+                units::nanoseconds(cost)
+            );
             text += &self.terminal.paint(DIM, &about);
         }
         self.line("stability", &text);
@@ -505,7 +508,7 @@ impl Page {
     }
 
     /// `p50 2.31 ms [2.29 .. 2.33]`, or what it would take to know it.
-    fn percentile(&self, percentile: Option<&Percentile>, unit: &str, with_interval: bool) -> String {
+    fn percentile(&self, percentile: Option<&Percentile>, unit: TimeUnit, with_interval: bool) -> String {
         let Some(percentile) = percentile else {
             return String::new();
         };
@@ -513,7 +516,7 @@ impl Page {
         let Some(value) = percentile.value_ns else {
             return format!("{name} n/a (needs ≥ {} runs)", units::count(percentile.needs_runs));
         };
-        let mut text = format!("{name} {} {unit}", self.number(value as f64, unit));
+        let mut text = format!("{name} {} {}", self.number(value as f64, unit), unit.name());
         if with_interval && let (Some(low), Some(high)) = (percentile.low_ns, percentile.high_ns) {
             text += &format!(" [{} .. {}]", self.number(low as f64, unit), self.number(high as f64, unit));
         }
@@ -522,14 +525,14 @@ impl Page {
 
     /// A time in its own unit.
     fn time(&self, nanos: f64) -> String {
-        let (_, unit) = units::nanos_scaled(nanos);
-        format!("{} {unit}", self.number(nanos, unit))
+        let unit = TimeUnit::of(nanos / 1e6);
+        format!("{} {}", self.number(nanos, unit), unit.name())
     }
 
     /// A latency with no more digits than the clock supports.
-    fn number(&self, nanos: f64, unit: &str) -> String {
+    fn number(&self, nanos: f64, unit: TimeUnit) -> String {
         let supported = digits_for(nanos, self.noise);
-        units::nanos_in_digits(nanos, unit, supported.min(3))
+        unit.number_with(nanos / 1e6, supported.min(3))
     }
 }
 
@@ -540,7 +543,7 @@ fn is_problem(finding: &Finding) -> bool {
 }
 
 fn milliseconds(value: Option<&Option<f64>>) -> String {
-    value.copied().flatten().map_or("n/a".into(), |ms| units::nanos(ms * 1e6))
+    value.copied().flatten().map_or("n/a".into(), |ms| units::nanoseconds(ms * 1e6))
 }
 
 /// ` (NPU)`; nothing for the CPU's own provider.

@@ -11,11 +11,11 @@ use super::remote_write::Pending;
 use super::sender::{Sender, Tried};
 use super::{Protocol, PushError, PushOptions, PushReport};
 use crate::error::ExportError;
-use crate::info::ExportInfo;
 use crate::metrics::steps::{WallClock, each_step};
 use crate::options::ExportOptions;
 use crate::place::Models;
 use crate::source::RowSource;
+use ortscope_core::recording::RecordingInfo;
 
 /// Bytes that may wait before some are sent, so that the queue stays small while the far end takes them.
 const SEND_ABOVE_BYTES: u64 = 1 << 20;
@@ -93,7 +93,7 @@ impl Pusher<'_> {
 /// Pushes what the filter and the tables of `export` leave of a recording; its format does not matter.
 pub fn push_recording(
     tables: &dyn Tables,
-    info: &ExportInfo,
+    info: &RecordingInfo,
     export: &ExportOptions,
     options: &PushOptions,
 ) -> Result<PushReport, PushError> {

@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::process::Command;
 
+use ortscope_core::recording::RecordingInfo;
 use ortscope_core::schema::{OperatorRow, TableId};
 use ortscope_core::tables::Tables as _;
-use ortscope_export::{ExportInfo, ExportOptions, Format, export};
+use ortscope_export::{ExportOptions, Format, export};
 use serde_json::Value;
 
 use crate::skips;
@@ -14,7 +15,7 @@ use crate::traces::trace_tables;
 
 fn host(directory: &Path, name: &str, id: &str) -> Vec<ortscope_export::ExportedFile> {
     let options = ExportOptions { host: name.to_owned(), ..ExportOptions::new(Format::Fleet) };
-    let info = ExportInfo { id: id.to_owned(), ..info() };
+    let info = RecordingInfo { id: id.to_owned(), ..info() };
     export(&trace_tables(), &info, &options, directory).unwrap().files
 }
 
@@ -34,7 +35,7 @@ fn the_manifest_comes_last_and_names_every_file() {
     }
     // The same recording once more is refused, and leaves everything as it was.
     let options = ExportOptions { host: "pc1".into(), ..ExportOptions::new(Format::Fleet) };
-    let again = ExportInfo { id: "run1".into(), ..info() };
+    let again = RecordingInfo { id: "run1".into(), ..info() };
     let error = export(&trace_tables(), &again, &options, directory.path()).unwrap_err();
     assert!(error.to_string().ends_with("exists already"), "{error}");
     // Two hosts side by side.

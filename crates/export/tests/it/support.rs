@@ -7,16 +7,16 @@ use std::process::Command;
 use flate2::Crc;
 use ortscope_core::batch::Batch;
 use ortscope_core::clock::WallAnchor;
+use ortscope_core::recording::RecordingInfo;
 use ortscope_core::schema::{Column, ColumnData, ColumnType, TableId, Text};
 use ortscope_core::tables::{MemoryTables, Scan, Tables};
-use ortscope_export::ExportInfo;
 use serde_json::{Map, Value, json};
 
 use crate::skips;
 
-pub fn info() -> ExportInfo {
+pub fn info() -> RecordingInfo {
     let anchor = |nanos| WallAnchor { monotonic_ns: nanos, unix_ns: 1_700_000_000_000_000_000, error_ns: 50 };
-    ExportInfo {
+    RecordingInfo {
         id: "2026-11-15-7f3a9c2e".into(),
         name: Some("a \"name\", with <b>HTML</b>".into()),
         tags: vec!["nightly".into()],
@@ -25,6 +25,7 @@ pub fn info() -> ExportInfo {
         subject: "squeezenet".into(),
         command: None,
         started: anchor(1_000),
+        end_reason: Some("done".into()),
         ended: Some(anchor(9_000_000_000)),
         boot_id: None,
         fingerprint: BTreeMap::from([("cpu_model".to_owned(), "a, b".to_owned())]),

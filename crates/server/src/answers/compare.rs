@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ortscope_export::report::{Histogram, OperatorReport, ReportModel, SessionReport};
+use ortscope_result::{Histogram, OperatorReport, ReportModel, SessionReport};
 use serde_json::{Value, json};
 
 use super::hello::source_info;

@@ -2,7 +2,7 @@
 //! that comes late still finds them grown.
 
 use ortscope_export::metrics::exposition;
-use ortscope_export::{ExportInfo, ExportOptions, Format, export_to};
+use ortscope_export::{ExportOptions, Format, export_to};
 
 use super::Answer;
 use crate::app::{App, Asked};
@@ -15,7 +15,7 @@ pub fn prometheus(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
     let text = match source.live() {
         Some(live) => exposition(&live.recent.metrics(|metrics| metrics.families())),
         None => {
-            let info = ExportInfo::from_manifest(&source.manifest());
+            let info = source.manifest().info();
             let mut bytes = Vec::new();
             export_to(source.tables(), &info, &ExportOptions::new(Format::Prometheus), &mut bytes)?;
             String::from_utf8(bytes).map_err(ApiError::internal)?

@@ -7,9 +7,10 @@ use std::time::Duration;
 use axum::body::Bytes;
 use axum::http::StatusCode;
 use ortscope_core::filter::Filter;
+use ortscope_core::recording::RecordingInfo;
 use ortscope_core::schema::TableId;
-use ortscope_export::report::{self, TextOptions};
-use ortscope_export::{ExportInfo, ExportOptions, Format};
+use ortscope_export::{ExportOptions, Format};
+use ortscope_render::{self as render, TextOptions};
 use ortscope_store::Entry;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
@@ -122,11 +123,11 @@ pub fn report(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
     let model = source.report(&app.reports, (source.first_ns, source.last_ns.saturating_add(1)), None)?;
     let (text, content_type) = match format {
         "json" => return Answer::json(&*model),
-        "html" => (report::html(&model), "text/html; charset=utf-8"),
-        "text" => (report::text(&model, &TextOptions::default()), "text/plain; charset=utf-8"),
-        "md" => (report::markdown(&model), "text/markdown; charset=utf-8"),
-        "junit" => (report::junit(&model, &[]), "application/xml; charset=utf-8"),
-        "csv" => (report::csv(&model), "text/csv; charset=utf-8"),
+        "html" => (render::html(&model), "text/html; charset=utf-8"),
+        "text" => (render::text(&model, &TextOptions::default()), "text/plain; charset=utf-8"),
+        "md" => (render::markdown(&model), "text/markdown; charset=utf-8"),
+        "junit" => (render::junit(&model, &[]), "application/xml; charset=utf-8"),
+        "csv" => (render::csv(&model), "text/csv; charset=utf-8"),
         other => {
             let problem = format!("is '{}'; it can be json, html, text, md, junit or csv", shown(other));
             return Err(ApiError::bad_parameter("format", problem));
@@ -184,7 +185,7 @@ pub fn export(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
     let run = move || {
         let mut out =
             Chunks { sender, handle, buffer: Vec::with_capacity(CHUNK), begun: Some(begun.clone()) };
-        let info = ExportInfo::from_manifest(&source.manifest());
+        let info = source.manifest().info();
         let result = write_export(&source, &info, &options, &mut out);
         match result.and_then(|()| {
             out.finish().map_err(|error| ApiError::internal(format!("a download ended: {error}")))
@@ -209,7 +210,7 @@ pub fn export(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
 
 fn write_export(
     source: &Source,
-    info: &ExportInfo,
+    info: &RecordingInfo,
     options: &ExportOptions,
     out: &mut Chunks,
 ) -> Result<(), ApiError> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ortscope_core::filter::Filter;
-use ortscope_export::report::ReportModel;
+use ortscope_result::ReportModel;
 use serde_json::{Value, json};
 
 use super::current::device_values;

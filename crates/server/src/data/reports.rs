@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use ortscope_core::filter::Filter;
 use ortscope_core::tables::Tables;
-use ortscope_export::report::{ReportInput, ReportModel, ReportOptions};
+use ortscope_result::{ReportInput, ReportModel, ReportOptions};
 
 use super::Ranged;
 use crate::error::ApiError;
@@ -60,8 +60,8 @@ impl Reports {
         made.get_or_init(|| {
             let part = Ranged { inner: tables, from_ns: key.from_ns, to_ns: key.to_ns, filter, start_ns };
             let options = ReportOptions {
-                most_latencies: 2_000_000,
-                most_latencies_together: 4_000_000,
+                max_latencies: 2_000_000,
+                max_latencies_together: 4_000_000,
                 ..ReportOptions::default()
             };
             Ok(Arc::new(ReportModel::build(&part, &input(), &options)?))

@@ -9,7 +9,7 @@ use ortscope_core::clock::{WallAnchor, now_ns};
 use ortscope_core::filter::Filter;
 use ortscope_core::live::LiveView;
 use ortscope_core::tables::Tables;
-use ortscope_export::report::{ReportInput, ReportModel};
+use ortscope_result::{ReportInput, ReportModel};
 use ortscope_store::{FORMAT, Manifest, Recording, Store};
 
 use super::reports::{ReportKey, Reports};
@@ -158,7 +158,7 @@ impl Source {
             }
             Inner::Live { .. } => None,
         };
-        ReportInput { manifest: self.manifest(), run_document, condition: self.condition() }
+        ReportInput { recording: self.manifest().info(), run_document, condition: self.condition() }
     }
 
     /// The range that a request asks for, within what there is: `from_ns` inside, `to_ns` outside.

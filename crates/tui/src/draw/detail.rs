@@ -10,7 +10,7 @@ use super::{Screen, rule};
 use crate::facts::ThreadFacts;
 use crate::model::{Detail, Metric, Slope};
 use crate::text::{cut, harmless};
-use crate::units;
+use ortscope_core::units;
 
 /// A trend smaller than this share of the memory per minute is called steady.
 const STEADY_SHARE_PER_MINUTE: f64 = 0.001;
@@ -75,14 +75,14 @@ fn highest(past: &[Option<f64>]) -> f64 {
 }
 
 fn processor(screen: &Screen<'_>, detail: &Detail, width: usize) -> Line<'static> {
-    let percent = |value: f64| format!("{} %", units::percent(value));
+    let percent = |value: f64| format!("{} %", units::narrow_percent(value));
     let segments = [
         heading(screen, "CPU"),
         picture(screen, &detail.cpu_past_percent, highest(&detail.cpu_past_percent).max(100.0)),
         known(screen, detail, "now", Metric::Cpu, percent),
         known(screen, detail, "user", Metric::User, percent),
         known(screen, detail, "kernel", Metric::Kernel, percent),
-        known(screen, detail, "threads", Metric::Threads, units::count),
+        known(screen, detail, "threads", Metric::Threads, units::narrow_count),
     ];
     flow(segments, width)
 }
@@ -95,15 +95,15 @@ fn memory(screen: &Screen<'_>, detail: &Detail, width: usize) -> Line<'static> {
     let above: Vec<Option<f64>> = past.iter().map(|bytes| bytes.map(|bytes| bytes - base)).collect();
     let peak = detail.peak_bytes.map_or_else(Segment::new, |bytes| {
         let name = if detail.peak_is_seen { "peak seen" } else { "peak" };
-        label(screen.theme, name, units::bytes_long(bytes))
+        label(screen.theme, name, units::bytes(bytes))
     });
     let segments = [
         heading(screen, "MEM"),
         picture(screen, &above, most - base),
-        known(screen, detail, "now", Metric::Rss, units::bytes_long),
+        known(screen, detail, "now", Metric::Rss, units::bytes),
         peak,
         label(screen.theme, "trend", trend(detail)),
-        known(screen, detail, "private", Metric::Private, units::bytes_long),
+        known(screen, detail, "private", Metric::Private, units::bytes),
     ];
     flow(segments, width)
 }
@@ -116,25 +116,25 @@ fn trend(detail: &Detail) -> String {
             if certain && bytes_per_minute.abs() > STEADY_SHARE_PER_MINUTE * now =>
         {
             let sign = if bytes_per_minute > 0.0 { "+" } else { "-" };
-            format!("{sign}{}/min", units::bytes_long(bytes_per_minute.abs()))
+            format!("{sign}{}/min", units::bytes(bytes_per_minute.abs()))
         }
         Some(_) => "steady".to_owned(),
     }
 }
 
 fn input_output(screen: &Screen<'_>, detail: &Detail, width: usize) -> Line<'static> {
-    let rate = |value: f64| format!("{}/s", units::bytes_long(value));
+    let rate = |value: f64| format!("{}/s", units::bytes(value));
     let segments = [
         heading(screen, "I/O"),
         known(screen, detail, "read", Metric::Read, rate),
         known(screen, detail, "written", Metric::Write, rate),
-        known(screen, detail, "handles", Metric::Handles, units::count),
+        known(screen, detail, "handles", Metric::Handles, units::narrow_count),
     ];
     flow(segments, width)
 }
 
 fn kernel(screen: &Screen<'_>, detail: &Detail, width: usize) -> Line<'static> {
-    let rate = |value: f64| format!("{}/s", units::count(value));
+    let rate = |value: f64| format!("{}/s", units::narrow_count(value));
     let segments = [
         heading(screen, "OS"),
         known(screen, detail, "context switches", Metric::Switches, rate),
@@ -161,8 +161,9 @@ fn missing(screen: &Screen<'_>, detail: &Detail, width: usize) -> Option<Line<'s
 fn threads(screen: &Screen<'_>, threads: &[ThreadFacts], width: usize) -> Vec<Line<'static>> {
     let one = |thread: &ThreadFacts| {
         let name = thread.name.as_deref().map(harmless).unwrap_or_default();
-        let percent =
-            thread.cpu_percent.map_or_else(String::new, |percent| format!(" {} %", units::percent(percent)));
+        let percent = thread
+            .cpu_percent
+            .map_or_else(String::new, |percent| format!(" {} %", units::narrow_percent(percent)));
         let state = thread.state.as_deref().map(|state| format!(" {}", harmless(state))).unwrap_or_default();
         label(screen.theme, &thread.tid.to_string(), format!("{name}{percent}{state}"))
     };

@@ -7,7 +7,7 @@ use super::Screen;
 use super::flow::{flow, flow_right};
 use super::theme::{Segment, label};
 use crate::model::Device;
-use crate::units::{self, or_nothing};
+use ortscope_core::units::{self, or_nothing};
 
 /// Data that is older than this says that nothing comes any more.
 pub const STALE_NS: u64 = 3_000_000_000;
@@ -33,12 +33,12 @@ fn first(screen: &Screen<'_>, width: usize) -> Line<'static> {
     let own = snapshot.machine.own;
     let mut cost = format!("own cost {}", or_nothing(own.cpu_percent, |percent| format!("{percent:.2} %")));
     if let Some(bytes) = own.memory_bytes {
-        cost.push_str(&format!(" {}", units::bytes_long(bytes as f64)));
+        cost.push_str(&format!(" {}", units::bytes(bytes as f64)));
     }
     let sampling = snapshot
         .machine
         .sampling_hertz
-        .map_or_else(String::new, |hertz| format!("sampled at {} Hz", units::count(hertz)));
+        .map_or_else(String::new, |hertz| format!("sampled at {} Hz", units::narrow_count(hertz)));
     let refresh = match screen.state.slowed_to_hertz {
         Some(hertz) => format!("{hertz:.1} of {}", screen.state.refresh_hertz),
         None => screen.state.refresh_hertz.to_string(),
@@ -76,7 +76,7 @@ fn processors(screen: &Screen<'_>, width: usize) -> Line<'static> {
     let cells = width.saturating_sub(50).clamp(20, MAX_SPARK_CELLS);
     let cpu = vec![
         Span::styled("CPU ", theme.label()),
-        Span::styled(format!("{:>5} %", or_nothing(percent, units::percent)), style),
+        Span::styled(format!("{:>5} %", or_nothing(percent, units::narrow_percent)), style),
         Span::raw(" "),
         Span::styled(screen.glyphs.sparkline(&machine.cpu_past, cells, 100.0), theme.picture()),
     ];
@@ -84,10 +84,10 @@ fn processors(screen: &Screen<'_>, width: usize) -> Line<'static> {
     if let Some(load) = machine.load_1min_threads {
         segments.push(label(theme, "load", format!("{load:.2}")));
     }
-    let switches = or_nothing(machine.context_switches_per_second, units::count);
+    let switches = or_nothing(machine.context_switches_per_second, units::narrow_count);
     segments.push(label(theme, "ctx/s", switches));
     if let Some(interrupts) = machine.interrupts_per_second {
-        segments.push(label(theme, "irq/s", units::count(interrupts)));
+        segments.push(label(theme, "irq/s", units::narrow_count(interrupts)));
     }
     if let Some(hertz) = machine.cpu_frequency_hertz {
         segments.push(label(theme, "GHz", format!("{:.2}", hertz / 1e9)));
@@ -100,7 +100,7 @@ fn memory(screen: &Screen<'_>, width: usize) -> Line<'static> {
     let share = machine.memory_percent.unwrap_or(0.0) / 100.0;
     let cells = width.saturating_sub(50).clamp(20, MAX_SPARK_CELLS);
     let (full, rest) = screen.glyphs.bar(share, cells);
-    let percent = or_nothing(machine.memory_percent, units::percent);
+    let percent = or_nothing(machine.memory_percent, units::narrow_percent);
     let bar = vec![
         Span::styled("MEM ", theme.label()),
         Span::styled(format!("{percent:>5} %"), theme.load(share).patch(theme.strong())),
@@ -109,10 +109,10 @@ fn memory(screen: &Screen<'_>, width: usize) -> Line<'static> {
         Span::styled(rest, theme.faint()),
     ];
     let used = match (machine.memory_used_bytes, machine.memory_total_bytes()) {
-        (Some(used), Some(total)) => format!("{} of {}", units::bytes_long(used), units::bytes_long(total)),
-        (used, _) => or_nothing(used, units::bytes_long),
+        (Some(used), Some(total)) => format!("{} of {}", units::bytes(used), units::bytes(total)),
+        (used, _) => or_nothing(used, units::bytes),
     };
-    let swap = or_nothing(machine.swap_used_bytes, units::bytes_long);
+    let swap = or_nothing(machine.swap_used_bytes, units::bytes);
     flow([bar, vec![Span::raw(used)], label(theme, "swap", swap)], width)
 }
 
@@ -147,12 +147,12 @@ fn reading((metric, unit, value): &(String, Unit, f64)) -> String {
         Unit::Percent => format!("{value:.0} %"),
         Unit::Watts => format!("{value:.1} W"),
         Unit::Joules => format!("{value:.0} J"),
-        Unit::Bytes => units::bytes_long(*value),
-        Unit::Hertz => format!("{}Hz", units::count(*value)),
-        Unit::Nanoseconds => units::nanos(*value),
-        Unit::Milliseconds => units::nanos(*value * 1e6),
+        Unit::Bytes => units::bytes(*value),
+        Unit::Hertz => format!("{}Hz", units::narrow_count(*value)),
+        Unit::Nanoseconds => units::nanoseconds(*value),
+        Unit::Milliseconds => units::nanoseconds(*value * 1e6),
         Unit::None if metric.ends_with("_celsius") => format!("{value:.0} °C"),
-        Unit::Count | Unit::None => format!("{metric} {}", units::count(*value)),
+        Unit::Count | Unit::None => format!("{metric} {}", units::narrow_count(*value)),
     }
 }
 
@@ -170,8 +170,9 @@ fn lost(screen: &Screen<'_>, width: usize) -> Option<Line<'static>> {
         ("skipped ticks", machine.skipped_ticks.unwrap_or(0.0)),
     ];
     let happened = counts.iter().filter(|(_, count)| *count > 0.0);
-    let segments: Vec<Segment> =
-        happened.map(|(what, count)| vec![Span::raw(format!("{} {what}", units::count(*count)))]).collect();
+    let segments: Vec<Segment> = happened
+        .map(|(what, count)| vec![Span::raw(format!("{} {what}", units::narrow_count(*count)))])
+        .collect();
     if segments.is_empty() {
         return None;
     }

@@ -10,7 +10,7 @@ use super::theme::Segment;
 use super::{Screen, rule};
 use crate::model::{LATENCY_SECONDS, Session};
 use crate::text::{cells, fit_left, fit_right};
-use crate::units::{self, or_nothing};
+use ortscope_core::units::{self, or_nothing};
 
 /// A session without an inference for this long is called idle.
 const IDLE_NS: u64 = 3_000_000_000;
@@ -83,13 +83,14 @@ fn row(screen: &Screen<'_>, session: &Session, widths: &Widths) -> Line<'static>
         LatencyPercentiles::RUNS_NEEDED.iter().find(|(known, _)| *known == q).map_or(0, |(_, runs)| *runs)
     };
     // Too few runs bound no percentile: say how many it takes.
-    let number = |value: Option<f64>, q: f64| value.map_or_else(|| format!("n<{}", needed(q)), units::nanos);
+    let number =
+        |value: Option<f64>, q: f64| value.map_or_else(|| format!("n<{}", needed(q)), units::nanoseconds);
     let numbers = [(latency.p50, 0.5), (latency.p90, 0.9), (latency.p99, 0.99)];
     let mut spans = vec![Span::raw(fit_left(&session.name, widths.name, more))];
     for (value, q) in numbers.into_iter().take(widths.numbers) {
         spans.push(Span::raw(format!(" {}", fit_right(&number(value, q), NUMBER_CELLS, more))));
     }
-    let rate = or_nothing(session.inferences_per_second, units::count);
+    let rate = or_nothing(session.inferences_per_second, units::narrow_count);
     spans.push(Span::raw(format!(" {} ", fit_right(&rate, RATE_CELLS, more))));
     let past = &session.latency_past_ns;
     let most = past.iter().flatten().copied().fold(0.0, f64::max);
@@ -99,10 +100,10 @@ fn row(screen: &Screen<'_>, session: &Session, widths: &Widths) -> Line<'static>
     if idle_ns > IDLE_NS {
         notes.push(vec![Span::styled(format!("idle {}", units::age(idle_ns)), screen.theme.faint())]);
     } else if let Some(depth) = session.queue_depth.filter(|depth| *depth > 0.0) {
-        notes.push(vec![Span::raw(format!("queue {}", units::count(depth)))]);
+        notes.push(vec![Span::raw(format!("queue {}", units::narrow_count(depth)))]);
     }
     if session.failures > 0 {
-        let text = format!("{} failed", units::count(session.failures as f64));
+        let text = format!("{} failed", units::narrow_count(session.failures as f64));
         notes.push(vec![Span::styled(text, screen.theme.alarm())]);
     }
     spans.push(Span::raw(" "));

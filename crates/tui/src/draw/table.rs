@@ -9,7 +9,7 @@ use super::Screen;
 use super::columns::{self, Sized};
 use crate::model::{self, Column, Metric, Process};
 use crate::text::{fit_left, fit_right};
-use crate::units::{NOTHING, or_nothing};
+use ortscope_core::units::{NOTHING, or_nothing};
 
 pub fn draw(screen: &Screen<'_>, area: Rect, buffer: &mut Buffer) {
     let columns = columns::fitting(&columns::available(screen.snapshot), area.width.into());

@@ -1,6 +1,6 @@
 //! What is shown of a process: the metrics by the names of their tracks, and the columns of the table.
 
-use crate::units;
+use ortscope_core::units;
 
 /// A number of a process. The name of its track says its unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -69,10 +69,12 @@ impl Metric {
     /// The number in a narrow column.
     pub fn show(self, value: f64) -> String {
         match self {
-            Self::Cpu | Self::User | Self::Kernel => units::percent(value),
-            Self::Rss | Self::PeakRss | Self::Private | Self::Read | Self::Write => units::bytes(value),
+            Self::Cpu | Self::User | Self::Kernel => units::narrow_percent(value),
+            Self::Rss | Self::PeakRss | Self::Private | Self::Read | Self::Write => {
+                units::narrow_bytes(value)
+            }
             Self::Threads | Self::Handles | Self::Switches | Self::Faults | Self::HardFaults => {
-                units::count(value)
+                units::narrow_count(value)
             }
         }
     }

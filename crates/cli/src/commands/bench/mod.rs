@@ -232,7 +232,7 @@ fn compare_commands(
     let mut report = empty_report(commands.map(side), judge);
     let run = |index: usize, title: &str| -> Result<Block, Failure> {
         let mut progress = Progress::start(terminal, title);
-        progress.update(|| crate::units::one_line(commands[index], 60));
+        progress.update(|| ortscope_core::units::clean(commands[index], 60));
         let measured = shell::measure(commands[index], interrupt);
         progress.finish();
         Ok(measured?.unwrap_or_default())

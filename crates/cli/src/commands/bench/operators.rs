@@ -13,7 +13,7 @@ use crate::measure::progress::Progress;
 use crate::operators::{self, OperatorSection, ProfileRequest};
 use crate::report::RunResult;
 use crate::terminal::{DIM, Terminal};
-use crate::units;
+use ortscope_core::units;
 
 /// Changes that are listed.
 const MOST: usize = 50;
@@ -140,7 +140,8 @@ impl Attribution {
 
 impl NodeChange {
     fn line(&self) -> String {
-        let us = |time: Option<f64>| time.map_or_else(|| "not there".into(), |us| units::nanos(us * 1e3));
+        let us =
+            |time: Option<f64>| time.map_or_else(|| "not there".into(), |us| units::nanoseconds(us * 1e3));
         let change = match (self.a_us, self.b_us) {
             (Some(a), Some(b)) if a > 0.0 => signed(b / a - 1.0),
             (Some(_), None) => "gone".into(),
@@ -152,7 +153,7 @@ impl NodeChange {
         };
         format!(
             "where     {} ({}) {change}: {} → {}{moved}",
-            units::one_line(&self.name, 48),
+            units::clean(&self.name, 48),
             self.op_type,
             us(self.a_us),
             us(self.b_us)

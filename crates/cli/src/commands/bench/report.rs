@@ -12,7 +12,7 @@ use crate::commands::run::jobs::Job;
 use crate::exit::Failure;
 use crate::measure::protocol::CheckedOutput;
 use crate::terminal::{BAD, BOLD, DIM, GOOD, Terminal, WARN};
-use crate::units;
+use ortscope_core::units;
 
 pub const SCHEMA: &str = "ortscope.bench/1";
 /// Operators that the text names.
@@ -128,16 +128,16 @@ pub fn text(report: &ComparisonReport, terminal: &Terminal) -> Vec<String> {
         format!("{}  {}", terminal.paint(BOLD, "B"), report.b.title()),
     ];
     let blocks =
-        report.block_seconds.map_or_else(String::new, |seconds| format!(" of {}", units::seconds(seconds)));
+        report.block_seconds.map_or_else(String::new, |seconds| format!(" of {}", units::duration(seconds)));
     let turns = report
         .turn_seconds
-        .map_or_else(String::new, |seconds| format!(" of {}", units::nanos(seconds * 1e9)));
+        .map_or_else(String::new, |seconds| format!(" of {}", units::nanoseconds(seconds * 1e9)));
     lines.push(terminal.paint(
         DIM,
         &format!(
             "{} in turns{turns}, a fresh process for every block{blocks}, {}",
             units::counted(report.rounds.len() as u64, "round"),
-            units::seconds(report.wall_seconds)
+            units::duration(report.wall_seconds)
         ),
     ));
     if !report.rounds.is_empty() {
@@ -197,7 +197,7 @@ pub fn painted(verdict: Verdict, terminal: &Terminal) -> String {
 /// A figure in the unit of its metric.
 pub fn shown(metric: Metric, value: f64) -> String {
     match metric {
-        Metric::P50 | Metric::P90 | Metric::P99 | Metric::Time => units::nanos(value * 1e6),
+        Metric::P50 | Metric::P90 | Metric::P99 | Metric::Time => units::nanoseconds(value * 1e6),
         Metric::Throughput => format!("{}/s", units::digits(value)),
         Metric::Memory => units::bytes(value),
         Metric::Energy => format!("{} mJ", units::digits(value * 1e3)),

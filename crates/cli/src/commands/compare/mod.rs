@@ -20,7 +20,7 @@ use crate::args::{CompareArgs, GlobalArgs};
 use crate::exit::{Exit, Failure};
 use crate::recording::open_store;
 use crate::terminal::{self, BOLD, DIM, Terminal, WARN};
-use crate::units;
+use ortscope_core::units;
 
 pub const SCHEMA: &str = "ortscope.compare/1";
 

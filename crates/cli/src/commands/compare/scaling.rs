@@ -14,7 +14,7 @@ use crate::exit::{Exit, Failure};
 use crate::recording::RUN_DOCUMENT;
 use crate::report::tables::memory_scaling;
 use crate::terminal::{DIM, Terminal};
-use crate::units;
+use ortscope_core::units;
 
 #[derive(Debug, Serialize)]
 pub struct Scaling {
@@ -81,7 +81,7 @@ pub fn text(scaling: &Scaling, terminal: &Terminal) -> Vec<String> {
     );
     let mut lines = vec![terminal.paint(DIM, &head)];
     for BatchPair { batch, a, b } in &scaling.batches {
-        let time = |point: &BatchPoint| units::nanos(point.p50_ns as f64);
+        let time = |point: &BatchPoint| units::nanoseconds(point.p50_ns as f64);
         let bytes = |point: &BatchPoint| {
             point.memory_bytes.map_or_else(|| "n/a".to_owned(), |bytes| units::bytes(bytes as f64))
         };

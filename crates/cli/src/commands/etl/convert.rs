@@ -12,7 +12,7 @@ use super::{finish, losses_json, meaning, open, print_json, schemas};
 use crate::args::{EtlConvertArgs, EtlFormat};
 use crate::exit::{Exit, Failure};
 use crate::terminal::{self, Terminal};
-use crate::units;
+use ortscope_core::units;
 
 pub fn run(args: &EtlConvertArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     let format = match args.format {

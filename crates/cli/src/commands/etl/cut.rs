@@ -12,7 +12,7 @@ use super::{finish, losses_json, open, print_json, unreadable};
 use crate::args::EtlCutArgs;
 use crate::exit::{Exit, Failure};
 use crate::terminal::{self, Terminal};
-use crate::units;
+use ortscope_core::units;
 
 pub fn run(args: &EtlCutArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     let file = open(&args.file)?;

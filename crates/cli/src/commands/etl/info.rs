@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{finish, losses_json, open, print_json, unreadable};
 use crate::exit::{Exit, Failure};
 use crate::terminal::{self, Terminal};
-use crate::units;
+use ortscope_core::units;
 
 /// What the records themselves tell.
 #[derive(Debug, Default, Clone)]
@@ -152,7 +152,7 @@ fn text(path: &Path, file: &EtlFile, walk: &Walk, seen: &Seen) -> String {
         (None, _) => line("end", "unknown".to_owned()),
     }
     if let Some(seconds) = seconds(seen, file) {
-        line("events span", units::nanos(seconds * 1e9));
+        line("events span", units::nanoseconds(seconds * 1e9));
     }
     let by_kind: Vec<String> = kinds(seen)
         .map(|(kind, count)| format!("{} {}", units::count(count), format!("{kind:?}").to_lowercase()))

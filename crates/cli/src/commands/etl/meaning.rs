@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use ortscope_etl::CutError;
-use ortscope_export::{ExportInfo, ExportOptions, Format};
+use ortscope_export::{ExportOptions, Format};
 use ortscope_store::{Recording, Store};
 use serde_json::json;
 
@@ -15,7 +15,7 @@ use crate::args::EtlConvertArgs;
 use crate::commands::import::{Imported, import_trace};
 use crate::exit::{Exit, Failure};
 use crate::terminal::{self, Terminal, WARN};
-use crate::units;
+use ortscope_core::units;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
@@ -60,7 +60,7 @@ pub fn run(args: &EtlConvertArgs, target: Target, terminal: &Terminal) -> Result
                 _ => Format::Chrome,
             };
             let options = ExportOptions { overwrite: args.force, ..ExportOptions::new(format) };
-            let info = ExportInfo::from_manifest(recording.manifest());
+            let info = recording.manifest().info();
             let report = ortscope_export::export(&recording, &info, &options, &args.output)?;
             let files: Vec<(PathBuf, u64)> =
                 report.files.into_iter().map(|file| (file.path, file.bytes)).collect();

@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 use crate::args::{EtlAction, EtlArgs};
 use crate::exit::{Exit, Failure};
 use crate::terminal::{self, Terminal, WARN};
-use crate::units;
+use ortscope_core::units;
 
 pub fn run(args: &EtlArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     match &args.action {

@@ -12,7 +12,7 @@ use super::{print_json, wpr};
 use crate::args::{EtlProvider, EtlStartArgs};
 use crate::exit::{Exit, Failure};
 use crate::terminal::{self, Terminal, WARN};
-use crate::units;
+use ortscope_core::units;
 
 fn functions() -> Result<Arc<dyn EtwApi>, Failure> {
     ortscope_sources::etw_functions().ok_or_else(|| {

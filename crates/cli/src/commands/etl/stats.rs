@@ -12,7 +12,7 @@ use super::naming::name_of;
 use super::{finish, losses_json, open, print_json, schemas, unreadable};
 use crate::exit::{Exit, Failure};
 use crate::terminal::{self, Terminal};
-use crate::units;
+use ortscope_core::units;
 
 /// Kinds of events that are counted apart; further ones are counted together.
 const MAX_KINDS: usize = 100_000;

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::print_json;
 use crate::exit::{Exit, Failure};
 use crate::terminal::{self, Terminal};
-use crate::units;
+use ortscope_core::units;
 
 const PROGRAM: &str = "wpr";
 /// `E_ACCESSDENIED`, which is what it ends with when it is not an administrator's.
@@ -92,7 +92,7 @@ fn call(arguments: &[&str]) -> Result<(), Failure> {
         return Err(Failure::new(Exit::Permission, "Windows Performance Recorder needs an administrator")
             .with_hint("start the terminal by \"Run as administrator\""));
     }
-    let said = units::one_line(said.trim(), 300);
+    let said = units::clean(said.trim(), 300);
     Err(Failure::internal(format!("wpr {} ended with {code:#x}: {said}", arguments.join(" "))).with_hint(
         "`wpr -status` tells what it records now, `wpr -cancel` ends that without a file, `wpr -profiles` lists what it knows",
     ))

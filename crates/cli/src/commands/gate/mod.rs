@@ -33,7 +33,7 @@ use crate::measure::progress::Progress;
 use crate::recording::{fingerprint, open_store};
 use crate::settings;
 use crate::terminal::{self, BOLD, Terminal, WARN};
-use crate::units;
+use ortscope_core::units;
 
 pub const SCHEMA: &str = "ortscope.gate/1";
 /// Seed of the replays behind a minimum detectable effect.

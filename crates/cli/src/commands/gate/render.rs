@@ -4,7 +4,7 @@ use ortscope_analyze::verdict::{MetricVerdict, Verdict};
 
 use super::{GateDocument, GateResult};
 use crate::commands::bench::report::{interval, shown, signed};
-use crate::units;
+use ortscope_core::units;
 
 /// For the summary of a step, or a comment.
 pub fn markdown(document: &GateDocument) -> String {

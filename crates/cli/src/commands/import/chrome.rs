@@ -10,7 +10,7 @@ use super::frame::{Frame, Told};
 use crate::args::{GlobalArgs, ImportArgs};
 use crate::exit::{Exit, Failure};
 use crate::terminal::Terminal;
-use crate::units;
+use ortscope_core::units;
 
 pub fn run(
     args: &ImportArgs,

@@ -21,7 +21,7 @@ pub use trace::{Imported, import_trace};
 use crate::args::{GlobalArgs, ImportArgs};
 use crate::exit::{Exit, Failure};
 use crate::terminal::Terminal;
-use crate::units;
+use ortscope_core::units;
 
 pub fn run(args: &ImportArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     if is_trace(&args.file) {

@@ -7,7 +7,7 @@ use super::frame::{Frame, Told};
 use crate::args::{GlobalArgs, ImportArgs};
 use crate::exit::{Exit, Failure};
 use crate::terminal::Terminal;
-use crate::units;
+use ortscope_core::units;
 
 /// The file is read at once: its parts lie anywhere in it.
 const MAX_BYTES: u64 = 4 << 30;

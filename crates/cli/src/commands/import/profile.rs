@@ -14,7 +14,7 @@ use crate::exit::{Exit, Failure};
 use crate::operator_profile;
 use crate::recording::append;
 use crate::terminal::Terminal;
-use crate::units;
+use ortscope_core::units;
 
 pub fn run(args: &ImportArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     let session: Text = SessionId::random().to_string().into();

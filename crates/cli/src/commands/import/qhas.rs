@@ -9,7 +9,7 @@ use crate::args::{GlobalArgs, ImportArgs};
 use crate::exit::{Exit, Failure};
 use crate::recording::append;
 use crate::terminal::Terminal;
-use crate::units;
+use ortscope_core::units;
 
 const PROVIDER: &str = "QNNExecutionProvider";
 /// Nodes whose traffic is told one by one.

@@ -8,7 +8,7 @@ use crate::args::{GlobalArgs, ImportArgs};
 use crate::exit::{Exit, Failure};
 use crate::recording::append;
 use crate::terminal::Terminal;
-use crate::units;
+use ortscope_core::units;
 
 const PROVIDER: &str = "QNNExecutionProvider";
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::trace_rows::{Busy, Made};
 use crate::commands::etl::{loss_sentences, losses_json};
-use crate::units;
+use ortscope_core::units;
 
 /// Kinds of unused events that the document lists; the others are counted together.
 const MAX_KINDS: usize = 1000;
@@ -151,7 +151,7 @@ pub fn busy_line(busy: &Busy, has_switches: bool, all_samples: u64) -> String {
     let totals = &busy.totals;
     let mut text = format!("{} ({}): ", busy.name, busy.pid);
     if has_switches {
-        text += &format!("{} on processors", units::nanos(totals.run_ns as f64));
+        text += &format!("{} on processors", units::nanoseconds(totals.run_ns as f64));
     } else {
         let share = totals.samples as f64 / all_samples.max(1) as f64;
         text += &format!("{} ({} of all)", plural(totals.samples, "CPU sample"), units::percent(share));

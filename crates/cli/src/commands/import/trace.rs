@@ -28,7 +28,7 @@ use crate::exit::{Exit, Failure};
 use crate::measure::progress::Progress;
 use crate::recording::{append, open_store_to_record};
 use crate::terminal::{self, Terminal, WARN};
-use crate::units;
+use ortscope_core::units;
 
 /// The document that is kept with the recording.
 const IMPORT_DOCUMENT: &str = "import.json";

@@ -4,7 +4,7 @@ use ortscope_ort::ep;
 
 use crate::exit::{Exit, Failure};
 use crate::report::RunResult;
-use crate::units;
+use ortscope_core::units;
 
 /// A provider that must run nodes.
 #[derive(Debug, Clone, PartialEq)]
@@ -83,7 +83,7 @@ pub fn check(results: &[RunResult], required: &[Requirement]) -> Result<(), Fail
 /// What ONNX Runtime said when the provider was not taken.
 fn why_not(result: &RunResult, provider: &str) -> Option<String> {
     let fallen = result.placement.as_ref()?.fallbacks.iter().find(|fallen| fallen.provider == provider)?;
-    Some(units::one_line(&ortscope_ort::essence(&fallen.reason), 300))
+    Some(units::clean(&ortscope_ort::essence(&fallen.reason), 300))
 }
 
 /// As the session tells it; otherwise as it was seen in the profile.

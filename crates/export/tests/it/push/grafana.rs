@@ -4,12 +4,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use ortscope_core::clock::WallAnchor;
+use ortscope_core::recording::RecordingInfo;
 use ortscope_core::schema::{
     DeviceSampleRow, InferenceRow, LossRow, OperatorRow, ProcessSampleRow, SessionRow, SystemSampleRow,
 };
 use ortscope_core::tables::MemoryTables;
 use ortscope_export::push::{Protocol, PushOptions, push_recording};
-use ortscope_export::{ExportInfo, ExportOptions, Format};
+use ortscope_export::{ExportOptions, Format};
 use serde_json::Value;
 
 use super::options;
@@ -109,7 +110,7 @@ fn every_question_of_the_dashboard_has_an_answer() {
     };
     let now = WallAnchor::now().unix_ns;
     let started = WallAnchor { monotonic_ns: 1, unix_ns: now - SECONDS * 1_000_000_000, error_ns: 1 };
-    let about = ExportInfo { started, ended: None, ..info() };
+    let about = RecordingInfo { started, ended: None, ..info() };
     let push = PushOptions {
         step: Duration::from_secs(10),
         give_up_after: Duration::from_secs(30),

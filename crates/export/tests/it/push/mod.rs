@@ -11,12 +11,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use ortscope_core::clock::WallAnchor;
+use ortscope_core::recording::RecordingInfo;
 use ortscope_core::schema::InferenceRow;
 use ortscope_core::tables::MemoryTables;
 use ortscope_export::push::{
     Authorization, Destination, Protocol, PushError, PushOptions, PushReport, push_recording,
 };
-use ortscope_export::{ExportInfo, ExportOptions, Format};
+use ortscope_export::{ExportOptions, Format};
 
 use crate::support::info;
 use crate::traces::trace_tables;
@@ -35,10 +36,10 @@ pub fn options(url: &str, protocol: Protocol, queue: &Path) -> PushOptions {
 }
 
 /// As if it had begun a few seconds ago: Prometheus refuses what is old.
-pub fn fresh_info() -> ExportInfo {
+pub fn fresh_info() -> RecordingInfo {
     let now = WallAnchor::now();
     let started = WallAnchor { monotonic_ns: 1_000, unix_ns: now.unix_ns - 60_000_000_000, error_ns: 1 };
-    ExportInfo { started, ended: None, ..info() }
+    RecordingInfo { started, ended: None, ..info() }
 }
 
 pub fn push(tables: &MemoryTables, options: &PushOptions) -> Result<PushReport, PushError> {

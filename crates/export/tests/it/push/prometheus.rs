@@ -4,10 +4,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use ortscope_core::clock::WallAnchor;
+use ortscope_core::recording::RecordingInfo;
 use ortscope_core::schema::{DeviceSampleRow, InferenceRow, SessionRow};
 use ortscope_core::tables::MemoryTables;
 use ortscope_export::push::{Destination, Protocol, PushError, PushOptions, push_recording};
-use ortscope_export::{ExportInfo, ExportOptions, Format};
+use ortscope_export::{ExportOptions, Format};
 
 use super::servers::{PROMETHEUS, Server, VICTORIA, close, disk_bytes, free_port};
 use super::{inference_figures, options, push};
@@ -82,7 +83,7 @@ fn round_of(host: u64, round: u64) -> (MemoryTables, f64, u64) {
 /// All hosts of a round, a few at a time. Returns what was made and what arrived, and refused ones.
 fn push_round(port: u16, round: u64, start_unix_ns: u64, queues: &Path, is_down: bool) -> (u64, u64, u64) {
     let started = WallAnchor { monotonic_ns: 1, unix_ns: start_unix_ns, error_ns: 1 };
-    let about = ExportInfo { started, ended: None, ..info() };
+    let about = RecordingInfo { started, ended: None, ..info() };
     let mut sums = (0, 0, 0);
     for host in 0..HOSTS {
         let (tables, _, _) = round_of(host, round);
