@@ -8,7 +8,8 @@ use ortscope_analyze::percentiles;
 use ortscope_core::batch::Batch;
 use ortscope_core::pipeline::{FlushError, Sink, SinkError};
 use ortscope_core::schema::{
-    AnnotationRow, InferenceRow, OperatorRow, ProcessSampleRow, SessionRow, TableId, Text,
+    AnnotationRow, InferenceRow, OperatorKind, OperatorRow, Phase, ProcessSampleRow, SessionRow, TableId,
+    Text,
 };
 use serde_json::{Value, json};
 
@@ -106,7 +107,7 @@ impl Session {
             return;
         }
         self.samples += row.batch_size.unwrap_or(1).max(1);
-        if &*row.phase == "profiled" {
+        if row.phase == Phase::Profiled {
             // The profiler makes a run slower: it is in no figure of latency.
             self.profiled += 1;
             return;
@@ -199,7 +200,7 @@ impl Sink for Live {
                 }
             }
             TableId::Operators => {
-                for row in batch.rows::<OperatorRow>().filter(|row| &*row.kind == "operator") {
+                for row in batch.rows::<OperatorRow>().filter(|row| row.kind == OperatorKind::Operator) {
                     if kept.operators.len() < MAX_KINDS || kept.operators.contains_key(&*row.op_type) {
                         let of = kept.operators.entry(row.op_type.to_string()).or_default();
                         *of = (of.0 + 1, of.1 + row.duration_ns);

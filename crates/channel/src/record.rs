@@ -1,37 +1,10 @@
 //! The record of one inference as it crosses the channel: fixed size, little endian.
 
-/// What the inference was part of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Phase {
-    /// The first run of a session.
-    First = 0,
-    /// Measured (warm-up is cut from these afterwards, by what they show).
-    Steady = 1,
-    /// A decoder reads its prompt.
-    Prefill = 2,
-    /// A decoder makes one token.
-    Token = 3,
-    /// Run with the operator profiler on, which makes it slower: in no figure of latency.
-    Profiled = 4,
-}
+use ortscope_core::schema::NameSet;
+pub use ortscope_core::schema::Phase;
 
-impl Phase {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::First => "first",
-            Self::Steady => "steady",
-            Self::Prefill => "prefill",
-            Self::Token => "token",
-            Self::Profiled => "profiled",
-        }
-    }
-
-    pub(crate) const ALL: [Self; 5] = [Self::First, Self::Steady, Self::Prefill, Self::Token, Self::Profiled];
-
-    fn from_code(code: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|phase| *phase as u8 == code)
-    }
+fn phase_from_code(code: u8) -> Option<Phase> {
+    Phase::NAMES.get(usize::from(code)).map(|(phase, _)| *phase)
 }
 
 /// One inference. Times are monotonic nanoseconds of [`ortscope_core::clock`].
@@ -98,7 +71,7 @@ impl PlainInference {
             batch_size: numbers as u32,
             stream: (numbers >> 32) as u16,
             session: (numbers >> 48) as u16,
-            phase: Phase::from_code(outcome as u8)?,
+            phase: phase_from_code(outcome as u8)?,
             ok: outcome >> 8 & 1 != 0,
         })
     }
@@ -171,7 +144,7 @@ impl InferenceRecord {
             token: optional(56),
             stream: u16::from_le_bytes([bytes[60], bytes[61]]),
             session: u16::from_le_bytes([bytes[62], bytes[63]]),
-            phase: Phase::from_code(bytes[64])?,
+            phase: phase_from_code(bytes[64])?,
             ok: bytes[65] != 0,
         })
     }

@@ -3,7 +3,7 @@
 use ortscope_core::schema::{AnnotationRow, InferenceRow, MemoryRow, SessionRow, Text};
 
 use crate::message::{ProgramMessage, SessionNote};
-use crate::record::{InferenceRecord, Phase};
+use crate::record::InferenceRecord;
 
 /// Kind of the annotation rows that carry a writer's messages.
 pub const MESSAGE_KIND: &str = "message";
@@ -14,8 +14,6 @@ pub struct FrameRows {
     session_ids: Vec<Text>,
     /// Of the process that wrote, where it is known.
     pid: Option<u64>,
-    /// One shared text per phase, so that a row costs no allocation.
-    phases: [(Phase, Text); Phase::ALL.len()],
     message_kind: Text,
 }
 
@@ -30,8 +28,7 @@ pub enum MessageRow {
 impl FrameRows {
     /// `session_ids[n]` names the writer's session number `n`.
     pub fn new(session_ids: Vec<Text>, pid: Option<u64>) -> Self {
-        let phases = Phase::ALL.map(|phase| (phase, Text::from(phase.name())));
-        Self { session_ids, pid, phases, message_kind: MESSAGE_KIND.into() }
+        Self { session_ids, pid, message_kind: MESSAGE_KIND.into() }
     }
 
     /// The name of a session by its number; empty if it has none.
@@ -46,11 +43,7 @@ impl FrameRows {
             session_id: self.session_id(record.session),
             sequence: record.sequence,
             stream: u64::from(record.stream),
-            phase: self
-                .phases
-                .iter()
-                .find(|(phase, _)| *phase == record.phase)
-                .map_or_else(|| record.phase.name().into(), |(_, text)| Text::clone(text)),
+            phase: record.phase.into(),
             copy_in_ns: record.copy_in_ns,
             run_ns: record.run_ns,
             copy_out_ns: record.copy_out_ns,

@@ -5,7 +5,7 @@ mod support;
 use ortscope_channel::batch_frame::schema::{WrittenSchema, WrittenType};
 use ortscope_channel::batch_frame::{BatchEncoder, DecodeError, Decoded, Decoder};
 use ortscope_core::batch::Batch;
-use ortscope_core::schema::{InferenceRow, LossRow, TableId};
+use ortscope_core::schema::{InferenceRow, LossRow, Phase, TableId};
 use proptest::prelude::*;
 use support::{Random, random_batch};
 
@@ -141,7 +141,7 @@ fn columns_and_tables_of_later_programs_are_skipped() {
     let (decoder, renamed) =
         rewritten(&payload, |schema| schema.tables[0].columns[token].name = "future".into());
     let Ok(Decoded::Batch(read)) = decoder.decode(&renamed) else { panic!("it is readable") };
-    assert!(read.rows::<InferenceRow>().all(|row| row.token.is_none() && &*row.phase == "steady"));
+    assert!(read.rows::<InferenceRow>().all(|row| row.token.is_none() && row.phase == Phase::Steady));
     assert_eq!(read.column("sequence"), batch.column("sequence"));
 
     let (decoder, renamed) = rewritten(&payload, |schema| schema.tables[0].name = "futures".into());

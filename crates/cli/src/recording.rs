@@ -264,7 +264,7 @@ fn findings(result: &RunResult) -> impl Iterator<Item = FindingRow> + '_ {
     result.findings.iter().map(move |finding| FindingRow {
         timestamp_ns: now,
         id: finding.id.into(),
-        severity: finding.severity.name().into(),
+        severity: finding.severity.into(),
         evidence: finding.evidence.as_str().into(),
         advice: finding.advice.as_str().into(),
         command: finding.command.as_deref().map(Into::into),

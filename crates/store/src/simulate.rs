@@ -1,7 +1,7 @@
 //! Data as a machine would give it, the same for the same seed: for benchmarks and tests of what stores it.
 
 use ortscope_core::batch::Batch;
-use ortscope_core::schema::{InferenceRow, ProcessSampleRow, TableId, Text};
+use ortscope_core::schema::{InferenceRow, Phase, ProcessSampleRow, TableId, Text};
 
 /// A small generator of random numbers (splitmix64).
 #[derive(Debug, Clone)]
@@ -42,7 +42,6 @@ pub struct Simulation {
     processes: Vec<Process>,
     sequence: u64,
     session_id: Text,
-    steady: Text,
 }
 
 #[derive(Debug)]
@@ -63,7 +62,6 @@ impl Simulation {
             processes: Vec::new(),
             sequence: 0,
             session_id: "00000000-0000-4000-8000-000000000001".into(),
-            steady: "steady".into(),
         };
         for _ in 0..processes {
             simulation.start_process();
@@ -109,7 +107,7 @@ impl Simulation {
                 session_id: Text::clone(&self.session_id),
                 sequence: self.sequence,
                 stream: 0,
-                phase: Text::clone(&self.steady),
+                phase: Phase::Steady.into(),
                 copy_in_ns: 400 + self.random.below(60),
                 run_ns,
                 copy_out_ns: 150 + self.random.below(30),

@@ -2,49 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use ortscope_core::schema::{OperatorRow, Text};
-use serde::Serialize;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum EventKind {
-    /// The whole call, from the outside.
-    Run,
-    /// The executor inside the call; sub-graphs have their own.
-    Executor,
-    Operator,
-    /// Data moved between devices.
-    Copy,
-    /// Waiting for a device.
-    Wait,
-    /// Loading and initialising: outside of runs.
-    Session,
-    Other,
-}
-
-impl EventKind {
-    /// Work on a lane, as opposed to what contains it.
-    pub fn is_work(self) -> bool {
-        matches!(self, Self::Operator | Self::Copy | Self::Wait)
-    }
-
-    fn from_name(name: &str) -> Self {
-        match name {
-            "run" => Self::Run,
-            "executor" => Self::Executor,
-            "operator" => Self::Operator,
-            "copy" => Self::Copy,
-            "wait" => Self::Wait,
-            "session" => Self::Session,
-            _ => Self::Other,
-        }
-    }
-}
+use ortscope_core::schema::{OperatorKind, OperatorRow, Text};
 
 /// One event of one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OperatorEvent {
-    pub kind: EventKind,
+    pub kind: OperatorKind,
     pub name: Text,
     pub op_type: Text,
     pub provider: Text,
@@ -98,7 +61,7 @@ impl From<&OperatorRow> for OperatorEvent {
     fn from(row: &OperatorRow) -> Self {
         let bytes = [row.activation_bytes, row.parameter_bytes, row.output_bytes];
         Self {
-            kind: EventKind::from_name(&row.kind),
+            kind: row.kind.known().unwrap_or(OperatorKind::Other),
             name: row.name.clone(),
             op_type: row.op_type.clone(),
             provider: row.execution_provider.clone(),

@@ -7,14 +7,16 @@
 
 use std::cmp::Reverse;
 
-use super::event::{EventKind, OperatorEvent};
+use ortscope_core::schema::OperatorKind;
+
+use super::event::OperatorEvent;
 
 /// What a thread did for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Segment {
     pub start_ns: u64,
     pub end_ns: u64,
-    pub kind: EventKind,
+    pub kind: OperatorKind,
 }
 
 /// Events that contradict each other or the run they belong to.
@@ -45,7 +47,7 @@ struct Open {
     end_ns: u64,
     /// The event that gets the time: itself, or for the executor of a sub-graph the node around it.
     owner: Option<usize>,
-    kind: EventKind,
+    kind: OperatorKind,
 }
 
 /// The thread that is being divided, and who gets what.
@@ -82,7 +84,13 @@ impl<'a> Division<'a> {
         indices.sort_by_key(|index| {
             let event = &events[*index];
             // Of events that start together the outer one comes first; nothing is around a run.
-            (event.start_ns, event.kind != EventKind::Run, event.depth, event.kind, Reverse(event.end_ns()))
+            (
+                event.start_ns,
+                event.kind != OperatorKind::Run,
+                event.depth,
+                event.kind,
+                Reverse(event.end_ns()),
+            )
         });
         self.cursor_ns = self.window.start_ns;
         self.first_segment = self.segments.len();

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use ortscope_core::schema::Text;
+use ortscope_core::schema::{OperatorKind, Text};
 
-use super::event::{EventKind, OperatorEvent};
+use super::event::OperatorEvent;
 use super::nodes::is_same;
 use super::report::{LaneStatistics, ThreadStatistics};
 use super::run::ThreadTime;
@@ -23,7 +23,7 @@ pub(super) struct LaneTable {
 struct Lane {
     thread: u64,
     provider: Text,
-    kind: EventKind,
+    kind: OperatorKind,
     calls: u64,
     busy_ns: u64,
 }

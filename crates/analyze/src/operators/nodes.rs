@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use ortscope_core::schema::Text;
+use ortscope_core::schema::{OperatorKind, Text};
 
-use super::event::{EventKind, OperatorEvent};
+use super::event::OperatorEvent;
 use super::quantiles::Series;
 
 /// Nodes kept apart; as many as a model may have. Events of further nodes are counted as dropped.
@@ -20,7 +20,7 @@ struct NodeKey {
     op_type: Text,
     node_index: Option<u64>,
     depth: u64,
-    kind: EventKind,
+    kind: OperatorKind,
 }
 
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub(super) struct Node {
     pub device: Text,
     pub node_index: Option<u64>,
     pub depth: u64,
-    pub kind: EventKind,
+    pub kind: OperatorKind,
     pub exclusive: Series,
     pub inclusive_total_ns: u64,
     pub first_shapes: Option<Text>,

@@ -1,9 +1,8 @@
 //! What an analysis answers.
 
-use ortscope_core::schema::Text;
+use ortscope_core::schema::{OperatorKind, Text};
 use serde::Serialize;
 
-use super::event::EventKind;
 use super::memory::MemoryUse;
 use super::pool::IntraOp;
 use super::quantiles::Distribution;
@@ -80,7 +79,7 @@ pub struct NodeStatistics {
     pub provider: Text,
     pub device: Text,
     pub node_index: Option<u64>,
-    pub kind: EventKind,
+    pub kind: OperatorKind,
     pub depth: u64,
     /// Own time per call.
     pub exclusive: Distribution,
@@ -127,7 +126,7 @@ pub struct OpTypeStatistics {
 pub struct LaneStatistics {
     pub thread: u64,
     pub provider: Text,
-    pub kind: EventKind,
+    pub kind: OperatorKind,
     pub calls: u64,
     pub busy_ns: u64,
     /// Busy time over the time of the runs.

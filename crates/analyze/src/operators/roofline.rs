@@ -4,9 +4,9 @@
 //! longer of the two is its roof; the time it took over that is how well the machine was used. Bytes that stay in a cache
 //! can beat the bandwidth of memory, so a fraction above 1 is possible.
 
+use ortscope_core::schema::OperatorKind;
 use serde::Serialize;
 
-use super::event::EventKind;
 use super::report::OperatorReport;
 
 /// Below this share of the roof a short operator is limited by neither: starting it costs more than its work.
@@ -76,7 +76,8 @@ pub fn roofline(report: &OperatorReport, peaks: &Peaks) -> Option<Roofline> {
     }
     let mut line =
         Roofline { peaks: *peaks, points: Vec::new(), without_numbers: 0, share_without_numbers: 0.0 };
-    for (index, node) in report.nodes.iter().enumerate().filter(|(_, node)| node.kind == EventKind::Operator)
+    for (index, node) in
+        report.nodes.iter().enumerate().filter(|(_, node)| node.kind == OperatorKind::Operator)
     {
         let measured_ns = node.exclusive.median_ns as f64;
         let (Some(flops), Some(bytes)) = (node.flops, node.bytes_moved) else {

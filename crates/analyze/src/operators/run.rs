@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use ortscope_core::schema::OperatorKind;
 use serde::Serialize;
 
-use super::event::{EventKind, OperatorEvent};
+use super::event::OperatorEvent;
 use super::exclusive::{Division, Segment, Window};
 use super::report::TimeSplit;
 
@@ -41,7 +42,7 @@ pub struct ThreadTime {
 /// Divides one run. The slice holds all its events, in any order.
 pub fn break_down(events: &[OperatorEvent]) -> RunBreakdown {
     let run =
-        events.iter().filter(|event| event.kind == EventKind::Run).max_by_key(|event| event.duration_ns);
+        events.iter().filter(|event| event.kind == OperatorKind::Run).max_by_key(|event| event.duration_ns);
     let window = match run {
         Some(run) => Window { start_ns: run.start_ns, end_ns: run.end_ns() },
         None => covered(events),
@@ -68,7 +69,8 @@ pub fn break_down(events: &[OperatorEvent]) -> RunBreakdown {
         }
     }
     let (mut split, parallel_ns) = sweep(events, &division.segments, window);
-    let last = events.iter().filter(|event| matches!(event.kind, EventKind::Operator | EventKind::Copy));
+    let last =
+        events.iter().filter(|event| matches!(event.kind, OperatorKind::Operator | OperatorKind::Copy));
     let last_ns = last.map(OperatorEvent::end_ns).max().unwrap_or(window.end_ns);
     split.after_last_ns = window.end_ns.saturating_sub(last_ns.max(window.start_ns));
     RunBreakdown {
@@ -88,8 +90,8 @@ pub fn break_down(events: &[OperatorEvent]) -> RunBreakdown {
 /// nothing.
 pub(super) fn is_ignored(event: &OperatorEvent) -> bool {
     match event.kind {
-        EventKind::Session | EventKind::Other => true,
-        EventKind::Wait => event.duration_ns == 0,
+        OperatorKind::Session | OperatorKind::Other => true,
+        OperatorKind::Wait => event.duration_ns == 0,
         _ => false,
     }
 }
@@ -104,7 +106,7 @@ fn covered(events: &[OperatorEvent]) -> Window {
 fn thread_time(thread: u64, run_ns: u64, segments: &[Segment]) -> ThreadTime {
     let of = |kind| segments.iter().filter(|s| s.kind == kind).map(|s| s.end_ns - s.start_ns).sum::<u64>();
     let (operators_ns, copies_ns, waits_ns) =
-        (of(EventKind::Operator), of(EventKind::Copy), of(EventKind::Wait));
+        (of(OperatorKind::Operator), of(OperatorKind::Copy), of(OperatorKind::Wait));
     let remainder_ns = run_ns - operators_ns - copies_ns - waits_ns;
     ThreadTime { thread, operators_ns, copies_ns, waits_ns, remainder_ns }
 }
@@ -120,22 +122,22 @@ struct Going {
 
 /// Looks at all threads together: each moment belongs to the most telling thing that goes on in it.
 fn sweep(events: &[OperatorEvent], segments: &[Segment], window: Window) -> (TimeSplit, u64) {
-    let mut changes: Vec<(u64, EventKind, i64)> = Vec::with_capacity(segments.len() * 2 + 2);
+    let mut changes: Vec<(u64, OperatorKind, i64)> = Vec::with_capacity(segments.len() * 2 + 2);
     for segment in segments.iter().filter(|segment| segment.kind.is_work()) {
         changes.push((segment.start_ns, segment.kind, 1));
         changes.push((segment.end_ns, segment.kind, -1));
     }
-    for event in events.iter().filter(|event| event.kind == EventKind::Executor) {
+    for event in events.iter().filter(|event| event.kind == OperatorKind::Executor) {
         let clamp = |at: u64| at.clamp(window.start_ns, window.end_ns);
-        changes.push((clamp(event.start_ns), EventKind::Executor, 1));
-        changes.push((clamp(event.end_ns()), EventKind::Executor, -1));
+        changes.push((clamp(event.start_ns), OperatorKind::Executor, 1));
+        changes.push((clamp(event.end_ns()), OperatorKind::Executor, -1));
     }
     // The stable sort is the quicker one here: each thread's changes are in order already.
     changes.sort_by_key(|change| change.0);
     let mut going = Going::default();
     let mut split = TimeSplit { run_ns: window.end_ns - window.start_ns, ..TimeSplit::default() };
     let (mut parallel_ns, mut cursor_ns) = (0, window.start_ns);
-    for (at_ns, kind, by) in changes.into_iter().chain([(window.end_ns, EventKind::Run, 0)]) {
+    for (at_ns, kind, by) in changes.into_iter().chain([(window.end_ns, OperatorKind::Run, 0)]) {
         let passed_ns = at_ns - cursor_ns;
         cursor_ns = at_ns;
         *match going {
@@ -149,10 +151,10 @@ fn sweep(events: &[OperatorEvent], segments: &[Segment], window: Window) -> (Tim
             parallel_ns += passed_ns;
         }
         match kind {
-            EventKind::Operator => going.operators += by,
-            EventKind::Copy => going.copies += by,
-            EventKind::Wait => going.waits += by,
-            EventKind::Executor => going.executors += by,
+            OperatorKind::Operator => going.operators += by,
+            OperatorKind::Copy => going.copies += by,
+            OperatorKind::Wait => going.waits += by,
+            OperatorKind::Executor => going.executors += by,
             _ => {}
         }
     }

@@ -1,7 +1,8 @@
 //! From sums to shares, and the profiler's floor.
 
+use ortscope_core::schema::OperatorKind;
+
 use super::analysis::OperatorOptions;
-use super::event::EventKind;
 use super::lanes::ratio;
 use super::nodes::Node;
 use super::report::{FloorSource, NodeStatistics};
@@ -67,7 +68,7 @@ pub(super) fn floor(options: &OperatorOptions, nodes: &[Node]) -> (u64, FloorSou
     }
     let is_plain = |node: &&Node| {
         let own = node.exclusive.total_ns() == node.inclusive_total_ns;
-        node.kind == EventKind::Operator && own && node.exclusive.count() > 0
+        node.kind == OperatorKind::Operator && own && node.exclusive.count() > 0
     };
     let shortest = nodes.iter().filter(is_plain).map(|node| node.exclusive.distribution().median_ns).min();
     match shortest {

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use ortscope_core::schema::Text;
+use ortscope_core::schema::{OperatorKind, Text};
 use serde::Serialize;
 
-use super::event::{EventKind, OperatorEvent};
+use super::event::OperatorEvent;
 
 /// A stretch of a lane, in nanoseconds from the start of the run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -37,7 +37,7 @@ pub struct Timeline {
 pub fn timeline(events: &[OperatorEvent]) -> Timeline {
     let work = || events.iter().enumerate().filter(|(_, event)| event.kind.is_work());
     let run =
-        events.iter().filter(|event| event.kind == EventKind::Run).max_by_key(|event| event.duration_ns);
+        events.iter().filter(|event| event.kind == OperatorKind::Run).max_by_key(|event| event.duration_ns);
     let (from, to) = match run {
         Some(run) => (run.start_ns, run.end_ns()),
         None => {

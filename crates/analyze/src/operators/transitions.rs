@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ortscope_core::schema::Text;
+use ortscope_core::schema::{OperatorKind, Text};
 use serde::Serialize;
 
-use super::event::EventKind;
 use super::lanes::ratio;
 use super::report::OperatorReport;
 
@@ -60,7 +59,7 @@ pub fn transitions(report: &OperatorReport, edges: Option<&[(u64, u64)]>) -> Tra
     let operators: Vec<usize> = (0..report.nodes.len())
         .filter(|index| {
             let node = &report.nodes[*index];
-            node.depth == 0 && node.kind == EventKind::Operator
+            node.depth == 0 && node.kind == OperatorKind::Operator
         })
         .collect();
     let found = match edges {
@@ -118,7 +117,7 @@ fn crossing_edges(report: &OperatorReport, operators: &[usize], edges: &[(u64, u
 }
 
 fn is_copy(report: &OperatorReport, index: usize) -> bool {
-    report.nodes[index].kind == EventKind::Copy
+    report.nodes[index].kind == OperatorKind::Copy
 }
 
 fn pairs(transitions: &[Transition]) -> Vec<ProviderPair> {
@@ -144,7 +143,7 @@ fn pairs(transitions: &[Transition]) -> Vec<ProviderPair> {
 
 fn copies(report: &OperatorReport) -> Copies {
     let mut copies = Copies::default();
-    for node in report.nodes.iter().filter(|node| node.kind == EventKind::Copy) {
+    for node in report.nodes.iter().filter(|node| node.kind == OperatorKind::Copy) {
         copies.nodes += 1;
         copies.calls_per_run += node.calls_per_run;
         copies.ns_per_run += ratio(node.exclusive.total_ns, report.runs);

@@ -6,7 +6,9 @@ use std::path::Path;
 
 use ortscope_analyze::leak::growth;
 use ortscope_core::clock::now_ns;
-use ortscope_core::schema::{InferenceRow, LossRow, OperatorRow, TableId, Text, TickRow};
+use ortscope_core::schema::{
+    InferenceRow, LossRow, OperatorKind, OperatorRow, Phase, TableId, Text, TickRow,
+};
 use ortscope_core::tables::{Scan, Tables as _};
 use ortscope_store::Recording;
 use serde_json::{Value, json};
@@ -42,11 +44,12 @@ struct Inferences {
 impl Inferences {
     fn add(&mut self, row: InferenceRow) {
         self.rows += 1;
-        self.profiled += u64::from(&*row.phase == "profiled");
+        self.profiled += u64::from(row.phase == Phase::Profiled);
         self.last_ns = self.last_ns.max(row.timestamp_ns + row.run_ns);
         let of = self.by_session.entry(Text::clone(&row.session_id)).or_insert((0, u64::MAX, 0));
         *of = (of.0 + 1, of.1.min(row.sequence), of.2.max(row.sequence));
-        let expected = self.next.entry((row.session_id, row.stream, row.phase)).or_insert(row.sequence);
+        let expected =
+            self.next.entry((row.session_id, row.stream, row.phase.text().clone())).or_insert(row.sequence);
         match row.sequence.cmp(expected) {
             std::cmp::Ordering::Greater => self.gaps += row.sequence - *expected,
             std::cmp::Ordering::Less => self.repeated += 1,
@@ -73,7 +76,7 @@ fn audit(directory: &Path) -> Result<Value, Failure> {
     let (mut operators, mut operator_runs) = (0u64, std::collections::BTreeSet::new());
     for batch in recording.scan(TableId::Operators, &Scan::all()) {
         for row in batch.map_err(damaged)?.rows::<OperatorRow>() {
-            operators += u64::from(&*row.kind == "operator");
+            operators += u64::from(row.kind == OperatorKind::Operator);
             operator_runs.extend(row.run.map(|run| (row.session_id, run)));
         }
     }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use ortscope_core::batch::Batch;
 use ortscope_core::pipeline::{FlushError, Sink, SinkError};
 use ortscope_core::schema::{
-    AnnotationRow, DeviceSampleRow, InferenceRow, ProcessSampleRow, SystemSampleRow, TableId,
+    AnnotationRow, DeviceSampleRow, InferenceRow, Phase, ProcessSampleRow, SystemSampleRow, TableId,
     UnavailabilityRow,
 };
 use ortscope_sources::MESSAGE_KIND;
@@ -222,10 +222,10 @@ fn keep(collected: &mut Collected, row: &InferenceRow) {
         token: row.token.and_then(|token| u32::try_from(token).ok()),
         queue_depth: row.queue_depth.and_then(|depth| u32::try_from(depth).ok()),
     };
-    match &*row.phase {
-        "first" => collected.first.push(inference),
-        "prefill" | "token" => collected.generated.push(inference),
-        "profiled" => collected.profiled.push(inference),
+    match row.phase.known() {
+        Some(Phase::First) => collected.first.push(inference),
+        Some(Phase::Prefill | Phase::Token) => collected.generated.push(inference),
+        Some(Phase::Profiled) => collected.profiled.push(inference),
         _ => {
             collected.steady.push(inference);
             collected.steady_run_ns.push(inference.run_ns);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use ortscope_analyze::percentiles;
-use ortscope_core::schema::{InferenceRow, OperatorRow, SessionRow, Text};
+use ortscope_core::schema::{InferenceRow, OperatorKind, OperatorRow, Phase, SessionRow, Text};
 use serde::Serialize;
 
 use crate::terminal::{BOLD, DIM, Terminal};
@@ -112,7 +112,7 @@ impl Inferences {
 
     pub fn operator(&mut self, row: &OperatorRow) {
         // A node with a sub-graph contains the others: each is counted once.
-        if &*row.kind != "operator" || row.depth > 0 {
+        if row.kind != OperatorKind::Operator || row.depth > 0 {
             return;
         }
         if self.operators.len() < MAX_KINDS || self.operators.contains_key(&row.op_type) {
@@ -179,7 +179,7 @@ impl Session {
             self.errors += 1;
             return false;
         }
-        if &*row.phase == "profiled" {
+        if row.phase == Phase::Profiled {
             self.profiled += 1;
             return false;
         }

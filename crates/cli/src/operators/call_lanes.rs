@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use ortscope_core::schema::OperatorRow;
+use ortscope_core::schema::{OperatorKind, OperatorRow};
 use ortscope_ort::ep::{DeviceClass, UsedDevice};
 
 use super::device_time::is_kernel_by_kernel;
@@ -35,7 +35,7 @@ impl CallLanes {
 
     /// A row of the profile.
     pub fn add(&mut self, row: &OperatorRow) {
-        let is_call = &*row.kind == "operator" && row.run.is_some();
+        let is_call = row.kind == OperatorKind::Operator && row.run.is_some();
         if is_call && self.silent.contains(&*row.execution_provider) && self.calls.len() < MAX_CALLS {
             self.calls.push(OperatorRow {
                 kind: "other".into(),

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use ortscope_analyze::operators::{EventKind, NodeStatistics, OperatorReport};
+use ortscope_analyze::operators::{NodeStatistics, OperatorReport};
 use ortscope_analyze::providers::{
     Attribution, DeviceWindow, MeasuredBy, OperatorTime, ProviderAdapter, adapter, split,
 };
+use ortscope_core::schema::OperatorKind;
 use ortscope_ort::ep::{DeviceClass, UsedDevice};
 use serde::Serialize;
 
@@ -76,7 +77,7 @@ pub struct Evidence<'a> {
 /// One entry for every provider that ran operators.
 pub fn device_times(report: &OperatorReport, evidence: &Evidence<'_>) -> Vec<ProviderTime> {
     let mut providers: BTreeMap<&str, Vec<&NodeStatistics>> = BTreeMap::new();
-    for node in report.nodes.iter().filter(|node| node.kind == EventKind::Operator) {
+    for node in report.nodes.iter().filter(|node| node.kind == OperatorKind::Operator) {
         providers.entry(&node.provider).or_default().push(node);
     }
     let is_alone = providers.len() == 1;

@@ -14,7 +14,7 @@ use ortscope_analyze::operators::{
 use ortscope_analyze::{StopRule, median_ns};
 use ortscope_channel::disk::remove_temporary_directory;
 use ortscope_core::batch::Batch;
-use ortscope_core::schema::{LossRow, OperatorRow, TableId, Text};
+use ortscope_core::schema::{LossRow, OperatorKind, OperatorRow, TableId, Text};
 use ortscope_decode::onnx::Graph;
 use ortscope_decode::ort_profile::{ProfileStart, RowOptions};
 use ortscope_decode::qnn_profile;
@@ -369,12 +369,12 @@ impl Gathered {
             for mut row in rows.rows::<OperatorRow>() {
                 let mut event = OperatorEvent::from(&row);
                 let is_kept = row.run.is_none_or(|run| run >= WARM_UP_RUNS);
-                if &*row.kind == "run" && is_kept {
+                if row.kind == OperatorKind::Run && is_kept {
                     let end_ns = row.timestamp_ns.saturating_add(row.duration_ns);
                     let (from_ns, to_ns) = kept.unwrap_or((row.timestamp_ns, end_ns));
                     kept = Some((from_ns.min(row.timestamp_ns), to_ns.max(end_ns)));
                 }
-                if &*row.kind == "operator" && row.run.is_some() {
+                if row.kind == OperatorKind::Operator && row.run.is_some() {
                     let count = graph.count(&row);
                     // Kernels hide the weights they packed; the graph has them.
                     row.parameter_bytes = row.parameter_bytes.max(count.weight_bytes);
@@ -384,7 +384,7 @@ impl Gathered {
                     if first_window && row.run == Some(WARM_UP_RUNS) {
                         counted.add(&row, &count);
                     }
-                } else if &*row.kind == "other" {
+                } else if row.kind == OperatorKind::Other {
                     in_call.has_own(&row.execution_provider);
                     if is_kept {
                         add_device_row(&row);
@@ -396,13 +396,15 @@ impl Gathered {
                 }
                 row.run = row.run.map(|run| run + first_run);
                 batch.push(&row);
-                if let Some(lanes) = qnn.as_mut().filter(|_| first_window && &*row.kind == "operator") {
+                if let Some(lanes) =
+                    qnn.as_mut().filter(|_| first_window && row.kind == OperatorKind::Operator)
+                {
                     for inside in lanes.rows_inside(&row) {
                         batch.push(&inside);
                     }
                 }
                 if let (Some(lanes), Some(run)) = (openvino.as_mut(), run_of_window)
-                    && &*row.kind == "operator"
+                    && row.kind == OperatorKind::Operator
                 {
                     for inside in lanes.rows_inside(&row, run) {
                         in_call.has_own(OPENVINO);

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use ortscope_analyze::flops::{FlopCount, FlopTotal};
 use ortscope_analyze::operators::fusion::{MissedFusion, compare_graphs, missed};
 use ortscope_analyze::operators::{
-    self, Bound, CriticalPath, EventKind, FindingContext, NodeStatistics, OperatorFinding, OperatorReport,
-    PathMethod, Peaks, ProviderPair, Roofline, ThreadFacts, TimeSplit, Transitions,
+    self, Bound, CriticalPath, FindingContext, NodeStatistics, OperatorFinding, OperatorReport, PathMethod,
+    Peaks, ProviderPair, Roofline, ThreadFacts, TimeSplit, Transitions,
 };
-use ortscope_core::schema::{OperatorRow, Text};
+use ortscope_core::schema::{OperatorKind, OperatorRow, Text};
 use ortscope_decode::onnx::Graph;
 use ortscope_decode::qnn_profile::QnnEvent;
 use ortscope_ort::LogLine;
@@ -481,7 +481,7 @@ fn placement(profile: &Profile, around: &Surroundings<'_>) -> PlacementReport {
     let mut executed: BTreeMap<(&Text, &Text), (u64, f64)> = BTreeMap::new();
     let mut fallen: BTreeMap<&Text, (u64, f64)> = BTreeMap::new();
     let asked_for_another = fallback_provider(around.requested_providers).is_some();
-    for node in report.nodes.iter().filter(|node| node.kind == EventKind::Operator) {
+    for node in report.nodes.iter().filter(|node| node.kind == OperatorKind::Operator) {
         let of = executed.entry((&node.provider, &node.device)).or_default();
         *of = (of.0 + 1, of.1 + node.share);
         if asked_for_another && &*node.provider == CPU {
@@ -552,7 +552,7 @@ fn transition_report(transitions: &Transitions, report: &OperatorReport) -> Tran
 
 fn flop_report(profile: &Profile, around: &Surroundings<'_>) -> FlopReport {
     let Counted { total, bytes_moved, weight_bytes } = &profile.counted;
-    let operators = profile.report.nodes.iter().filter(|node| node.kind == EventKind::Operator);
+    let operators = profile.report.nodes.iter().filter(|node| node.kind == OperatorKind::Operator);
     let share_not_counted =
         operators.filter(|node| node.flops.is_none()).map(|node| node.share).sum::<f64>() + 0.0;
     // A rate over a part of the work would look like a slow machine.

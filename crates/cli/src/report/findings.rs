@@ -2,34 +2,16 @@
 
 use ortscope_analyze::leak::LeakVerdict;
 use ortscope_analyze::open_loop::OpenLoopVerdict;
-use ortscope_analyze::operators::{self, OperatorFinding};
+use ortscope_analyze::operators::OperatorFinding;
 use ortscope_analyze::outputs::OutputVerdict;
 use ortscope_analyze::stability::Verdict;
+use ortscope_core::schema::Severity;
 use ortscope_core::units::provider;
 use serde::Serialize;
 
 use super::result::RunResult;
 use crate::measure::plan::Scenario;
 use ortscope_core::units;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// The figures mean something else than they seem to.
-    Error,
-    Warning,
-    Advice,
-}
-
-impl Severity {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Warning => "warning",
-            Self::Advice => "advice",
-        }
-    }
-}
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {
@@ -90,11 +72,7 @@ pub fn of_operators(result: &RunResult, finding: OperatorFinding) -> Finding {
     };
     Finding {
         id: finding.id,
-        severity: match finding.severity {
-            operators::Severity::Error => Severity::Error,
-            operators::Severity::Warning => Severity::Warning,
-            operators::Severity::Advice => Severity::Advice,
-        },
+        severity: finding.severity,
         evidence: finding.evidence,
         advice: finding.advice,
         command: flags.and_then(|flags| command(result, flags)),

@@ -4,9 +4,10 @@ use ortscope_analyze::clock_cost::digits_for;
 use ortscope_analyze::leak::{self, LeakVerdict};
 use ortscope_analyze::stability::Verdict;
 use ortscope_analyze::{Percentile, WarmUpVerdict};
+use ortscope_core::schema::Severity;
 
 use super::document::ClockReport;
-use super::findings::{Finding, Severity};
+use super::findings::Finding;
 use super::latency::LatencyReport;
 use super::operators;
 use super::result::{Placement, RunResult};

@@ -2,11 +2,13 @@
 //! [`tables`]. Row types, batch columns and documentation derive from the declaration.
 
 mod cell;
+mod names;
 mod tables;
 
 use serde::Serialize;
 
 pub use cell::{Cell, Column, ColumnData, Text};
+pub use names::{NameSet, Named, OperatorKind, Phase, Severity};
 pub use tables::*;
 
 /// What a column holds.

@@ -1,6 +1,9 @@
 //! The declarations. A new kind of data starts here.
 
-use super::{Cell, Column, ColumnDef, Row, TableDef, TableKind, Text, Unit, declare_tables, table_kind};
+use super::{
+    Cell, Column, ColumnDef, Named, OperatorKind, Phase, Row, Severity, TableDef, TableKind, Text, Unit,
+    declare_tables, table_kind,
+};
 
 declare_tables! {
     /// One finished inference, of whatever program.
@@ -15,8 +18,8 @@ declare_tables! {
         sequence: u64, Count;
         /// Concurrent stream (thread) that ran it.
         stream: u64, Count;
-        /// Phase of the measurement: first, steady, prefill or token.
-        phase: Text, None;
+        /// Phase of the measurement: first, steady, prefill, token or profiled.
+        phase: Named<Phase>, None;
         /// Copying the inputs into the session's buffers.
         copy_in_ns: u64, Nanoseconds;
         /// The call into ONNX Runtime alone.
@@ -62,7 +65,7 @@ declare_tables! {
         /// Number of the profiled run it belongs to, from 0; none for what happens outside of runs.
         run: Option<u64>, Count;
         /// What the row is: operator, copy, wait, run, executor, session (loading and initialising), other.
-        kind: Text, None;
+        kind: Named<OperatorKind>, None;
         /// Name of the node; of other rows the name of the event.
         name: Text, None;
         /// Type of the operator, e.g. Conv.
@@ -314,7 +317,7 @@ declare_tables! {
         /// Stable identifier, e.g. provider-fallback.
         id: Text, None;
         /// error, warning or advice.
-        severity: Text, None;
+        severity: Named<Severity>, None;
         /// What was seen, with numbers.
         evidence: Text, None;
         /// What to do.

@@ -1,5 +1,6 @@
 //! For any bytes and any pieces: the same answer, and never a panic.
 
+use ortscope_core::schema::OperatorKind;
 use ortscope_decode::ort_profile::{
     NotAProfile, ProfileOptions, ProfileRows, RowOptions, ThreadStats, TypesAndShapes,
 };
@@ -104,8 +105,8 @@ proptest! {
         prop_assert_eq!(summary.runs, outcome.runs);
         let runs = rows.iter().filter_map(|row| row.run).max();
         prop_assert!(runs.is_none_or(|last| last < summary.runs));
-        prop_assert_eq!(rows.iter().filter(|row| &*row.kind == "run").count() as u64, outcome.runs);
-        prop_assert!(rows.iter().all(|row| &*row.kind != "run" || row.run.is_some()));
+        prop_assert_eq!(rows.iter().filter(|row| row.kind == OperatorKind::Run).count() as u64, outcome.runs);
+        prop_assert!(rows.iter().all(|row| row.kind != OperatorKind::Run || row.run.is_some()));
     }
 
     #[test]
@@ -199,7 +200,7 @@ mod trees {
             expected.sort();
             let found = |writer: &Writer| {
                 let (rows, _, summary) = rows(&writer.file(), RowOptions::default());
-                let nodes = rows.iter().filter(|row| &*row.kind == "operator");
+                let nodes = rows.iter().filter(|row| row.kind == OperatorKind::Operator);
                 let mut nodes: Vec<_> = nodes.map(|row| (row.run, row.name.to_string(), row.depth)).collect();
                 nodes.sort();
                 (nodes, summary)

@@ -1,6 +1,6 @@
 //! What each version writes is read the same.
 
-use ortscope_core::schema::OperatorRow;
+use ortscope_core::schema::{OperatorKind, OperatorRow};
 use ortscope_decode::ort_profile::{ProfileOutcome, RowOptions, ThreadStats, VersionHint};
 use serde_json::Value;
 
@@ -203,11 +203,15 @@ fn no_time_is_counted_twice() {
 fn nodes_of_the_parallel_executor_find_their_run() {
     let (rows, _, summary) = rows(&profile("1.31.1-parallel"), RowOptions::default());
     assert_eq!((summary.runs, summary.without_run, summary.ambiguous_run), (2, 0, 0));
-    let caller = rows.iter().find(|row| &*row.kind == "run").expect("a run").thread;
-    let elsewhere = rows.iter().filter(|row| &*row.kind == "operator" && row.thread != caller).count();
+    let caller = rows.iter().find(|row| row.kind == OperatorKind::Run).expect("a run").thread;
+    let elsewhere =
+        rows.iter().filter(|row| row.kind == OperatorKind::Operator && row.thread != caller).count();
     assert!(elsewhere > 0, "the parallel executor used its threads");
     for run in 0..2 {
-        assert_eq!(rows.iter().filter(|row| row.run == Some(run) && &*row.kind == "operator").count(), 15);
+        assert_eq!(
+            rows.iter().filter(|row| row.run == Some(run) && row.kind == OperatorKind::Operator).count(),
+            15
+        );
     }
     let deepest = rows.iter().map(|row| row.depth).max();
     assert_eq!(deepest, Some(2));
@@ -216,12 +220,13 @@ fn nodes_of_the_parallel_executor_find_their_run() {
 #[test]
 fn concurrent_runs_keep_their_own_nodes() {
     let (rows, ..) = rows(&profile("1.31.1-concurrent"), RowOptions::default());
-    let runs: Vec<_> = rows.iter().filter(|row| &*row.kind == "run").collect();
+    let runs: Vec<_> = rows.iter().filter(|row| row.kind == OperatorKind::Run).collect();
     let [first, second] = &runs[..] else { panic!("two runs, not {}", runs.len()) };
     assert_ne!(first.thread, second.thread);
     assert!(second.timestamp_ns < first.timestamp_ns + first.duration_ns, "they overlap");
     for run in runs {
-        let own: Vec<_> = rows.iter().filter(|row| row.run == run.run && &*row.kind == "operator").collect();
+        let own: Vec<_> =
+            rows.iter().filter(|row| row.run == run.run && row.kind == OperatorKind::Operator).collect();
         assert_eq!(own.len(), 15);
         assert!(own.iter().all(|row| row.thread == run.thread));
     }

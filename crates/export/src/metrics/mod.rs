@@ -18,8 +18,8 @@ use std::sync::Arc;
 
 use ortscope_core::batch::Batch;
 use ortscope_core::schema::{
-    DeviceSampleRow, FindingRow, InferenceRow, LossRow, OperatorRow, ProcessSampleRow, SessionRow,
-    SystemSampleRow, TableId, Text,
+    DeviceSampleRow, FindingRow, InferenceRow, LossRow, OperatorKind, OperatorRow, ProcessSampleRow,
+    SessionRow, SystemSampleRow, TableId, Text,
 };
 
 pub use exposition::exposition;
@@ -139,7 +139,13 @@ impl Metrics {
             }),
             TableId::Findings => batch.rows().for_each(|row: FindingRow| {
                 let left_out = &mut self.left_out;
-                *bounded(&mut self.findings, label(&row.severity), || OTHER.into(), MAX_KINDS, left_out) += 1;
+                *bounded(
+                    &mut self.findings,
+                    label(row.severity.text()),
+                    || OTHER.into(),
+                    MAX_KINDS,
+                    left_out,
+                ) += 1;
             }),
             _ => {}
         }
@@ -174,7 +180,7 @@ impl Metrics {
 
     fn operator(&mut self, row: &OperatorRow) {
         // What is beside the operators contains them: it would be counted twice.
-        if &*row.kind != "operator" {
+        if row.kind != OperatorKind::Operator {
             return;
         }
         let key = (self.key(&row.session_id).0, label(&row.execution_provider));

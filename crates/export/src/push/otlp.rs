@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use ortscope_core::schema::{InferenceRow, OperatorRow, Text};
+use ortscope_core::schema::{InferenceRow, OperatorKind, OperatorRow, Text};
 
 use crate::metrics::{Family, Kind, Point, Value};
 use crate::protobuf::{bytes, fixed64, message, number, real, text};
@@ -262,13 +262,13 @@ impl PendingSpans {
         let run = row.run.map(u64::to_le_bytes);
         let run: &[u8] = run.as_ref().map_or(b"outside", |run| run);
         let trace = identity(&[b"run", row.session_id.as_bytes(), run]);
-        let is_root = &*row.kind == "run" && row.run.is_some();
+        let is_root = row.kind == OperatorKind::Run && row.run.is_some();
         let own = if is_root {
             trace
         } else {
             identity(&[b"row", &trace.to_le_bytes(), &row_number.to_le_bytes()])
         };
-        let named = [&row.name, &row.op_type, &row.kind].into_iter().find(|name| !name.is_empty());
+        let named = [&row.name, &row.op_type, row.kind.text()].into_iter().find(|name| !name.is_empty());
         message(&mut self.spans, request::SCOPE_ITEM, |out| {
             bytes(out, span::TRACE, &trace.to_be_bytes());
             bytes(out, span::ID, &span_id(own));

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::collections::HashMap;
 
-use ortscope_core::schema::{OperatorRow, Text};
+use ortscope_core::schema::{OperatorKind, OperatorRow, Text};
 
 use crate::protobuf::{bytes, message, number, text};
 
@@ -83,7 +83,7 @@ impl Space {
             _ => "/host:CPU".to_owned(),
         };
         let plane = self.planes.entry(plane).or_default();
-        let name = [&row.name, &row.op_type, &row.kind].into_iter().find(|name| !name.is_empty());
+        let name = [&row.name, &row.op_type, row.kind.text()].into_iter().find(|name| !name.is_empty());
         let name = name.map_or_else(|| Text::from("operator"), Text::clone);
         let next = plane.names.len() as u64 + 1;
         let id = *plane.names.entry(Text::clone(&name)).or_insert(next);
@@ -94,7 +94,7 @@ impl Space {
             number(event, event::METADATA_ID, id);
             number(event, event::OFFSET_PS, offset_ps);
             number(event, event::DURATION_PS, duration_ps);
-            if &*row.kind == "operator" {
+            if row.kind == OperatorKind::Operator {
                 message(event, event::STAT, |stat| {
                     number(stat, event::STAT_ID, TF_OP);
                     text(stat, event::STAT_TEXT, op);

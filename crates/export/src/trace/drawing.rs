@@ -6,8 +6,8 @@ use std::io;
 
 use ortscope_core::batch::Batch;
 use ortscope_core::schema::{
-    AnnotationRow, FindingRow, InferenceRow, KernelEventRow, LossRow, OperatorRow, ProcessRow, Row,
-    SessionRow, TableId, Text,
+    AnnotationRow, FindingRow, InferenceRow, KernelEventRow, LossRow, OperatorKind, OperatorRow, ProcessRow,
+    Row, SessionRow, TableId, Text,
 };
 
 use super::counters::Counters;
@@ -230,7 +230,7 @@ impl Drawing {
         let mut rows = 0;
         for row in batch.rows::<OperatorRow>() {
             // What a provider reports of its device, beside the calls that it belongs to.
-            let is_of_device = &*row.kind == "other" && !row.execution_provider.is_empty();
+            let is_of_device = row.kind == OperatorKind::Other && !row.execution_provider.is_empty();
             let key = (Text::clone(&row.execution_provider), is_of_device, row.thread);
             let track = tracks.track(events, key, || {
                 let group = match &*row.execution_provider {

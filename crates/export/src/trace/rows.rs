@@ -28,7 +28,7 @@ pub(super) fn inference(form: Form, row: &InferenceRow, model: Option<&str>) -> 
 
 /// No argument differs from run to run: speedscope takes events for the same only if their arguments are.
 pub(super) fn operator(form: Form, row: &OperatorRow) -> Box<[u8]> {
-    let named = [&row.name, &row.op_type, &row.kind].into_iter().find(|name| !name.is_empty());
+    let named = [&row.name, &row.op_type, row.kind.text()].into_iter().find(|name| !name.is_empty());
     let mut body = Body::new(form, named.map_or("operator", |name| name), &row.kind);
     body.text("op_type", &row.op_type);
     body.text("device", &row.device);

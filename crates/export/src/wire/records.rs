@@ -7,8 +7,8 @@ use std::iter::Peekable;
 use ortscope_analyze::summary::WarmUpChoice;
 use ortscope_analyze::{SummaryOptions, summarize};
 use ortscope_core::schema::{
-    DeviceSampleRow, InferenceRow, OperatorRow, ProcessSampleRow, Row, SessionRow, SystemSampleRow, TableId,
-    Text, UnavailabilityRow,
+    DeviceSampleRow, InferenceRow, Named, OperatorKind, OperatorRow, Phase, ProcessSampleRow, Row,
+    SessionRow, SystemSampleRow, TableId, Text, UnavailabilityRow,
 };
 use ortscope_core::tables::Scan;
 use serde::Serialize;
@@ -91,8 +91,8 @@ fn inferences(
 }
 
 /// Figures of each session and phase, of the inferences that are exported and did not fail.
-fn figures(source: &RowSource<'_>) -> Result<HashMap<(Text, Text), LatencyFigures>, ExportError> {
-    let mut series: HashMap<(Text, Text), Vec<u64>> = HashMap::new();
+fn figures(source: &RowSource<'_>) -> Result<HashMap<(Text, Named<Phase>), LatencyFigures>, ExportError> {
+    let mut series: HashMap<(Text, Named<Phase>), Vec<u64>> = HashMap::new();
     let mut count = 0usize;
     for batch in source.batches(TableId::Inferences) {
         for row in batch?.rows::<InferenceRow>().filter(|row| row.ok) {
@@ -139,7 +139,8 @@ fn operations(source: &RowSource<'_>, reasons: &Reasons, out: &mut Chunked<'_>) 
     let mut rows = 0;
     for batch in source.batches(TableId::Operators) {
         // Runs, executors and session start-up are around operations, not operations.
-        let operations = |row: &OperatorRow| matches!(&*row.kind, "operator" | "copy");
+        let operations =
+            |row: &OperatorRow| matches!(row.kind.known(), Some(OperatorKind::Operator | OperatorKind::Copy));
         for row in batch?.rows::<OperatorRow>().filter(operations) {
             line(out, "operation", &operation_record(&row, reasons))?;
             rows += 1;

@@ -2,7 +2,7 @@
 
 use ortscope_core::batch::Batch;
 use ortscope_core::filter::Filter;
-use ortscope_core::schema::{OperatorRow, TableId};
+use ortscope_core::schema::{OperatorKind, OperatorRow, TableId};
 use ortscope_core::tables::MemoryTables;
 use ortscope_export::{ExportError, ExportOptions, Format, export_to};
 use proptest::collection::vec;
@@ -144,12 +144,12 @@ fn exports_keep_what_the_filter_keeps() {
     let batches = &tables.batches;
     let rows =
         |wanted: fn(&OperatorRow) -> bool| batches.iter().flat_map(Batch::rows).filter(wanted).count() as u64;
-    assert_eq!(lines("kind:run").unwrap(), rows(|row| &*row.kind == "run"));
+    assert_eq!(lines("kind:run").unwrap(), rows(|row| row.kind == OperatorKind::Run));
     // The recording starts at 1 µs.
     assert_eq!(lines("to:5001us").unwrap(), rows(|row| row.timestamp_ns < 5_002_000));
     assert_eq!(
         lines("from:5002000ns kind:operator").unwrap(),
-        rows(|row| row.timestamp_ns >= 5_002_000 && &*row.kind == "operator")
+        rows(|row| row.timestamp_ns >= 5_002_000 && row.kind == OperatorKind::Operator)
     );
     let mixed = lines("from:1s to:900ns").unwrap_err();
     assert!(mixed.to_string().contains("ends before it begins"), "{mixed}");

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use ortscope_core::recording::RecordingInfo;
-use ortscope_core::schema::{OperatorRow, TableId};
+use ortscope_core::schema::{OperatorKind, OperatorRow, TableId};
 use ortscope_core::tables::Tables as _;
 use ortscope_export::{ExportOptions, Format, export};
 use serde_json::Value;
@@ -102,7 +102,7 @@ fn questions_are_answered(engine: &str, package: &str) {
     let tables = trace_tables();
     let (mut operators, mut nanos, mut on_cpu) = (0u64, 0u64, 0u64);
     for row in tables.batches.iter().flat_map(|batch| batch.rows::<OperatorRow>()) {
-        if &*row.kind == "operator" {
+        if row.kind == OperatorKind::Operator {
             (operators, nanos) = (operators + 1, nanos + row.duration_ns);
             on_cpu += u64::from(&*row.execution_provider == "CPUExecutionProvider");
         }

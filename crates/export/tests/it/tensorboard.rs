@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use ortscope_core::schema::{InferenceRow, OperatorRow, SystemSampleRow, TableId};
+use ortscope_core::schema::{InferenceRow, OperatorKind, OperatorRow, SystemSampleRow, TableId};
 use ortscope_core::tables::Tables as _;
 use ortscope_export::{ExportOptions, ExportReport, Format, export};
 use serde_json::Value;
@@ -84,7 +84,7 @@ fn expected() -> Expected {
         for row in batch.rows::<OperatorRow>() {
             let micros = row.duration_ns as f64 / 1e3;
             all.rows = (all.rows.0 + 1.0, all.rows.1 + micros);
-            if &*row.kind == "operator" {
+            if row.kind == OperatorKind::Operator {
                 all.operators = (all.operators.0 + 1.0, all.operators.1 + micros);
             }
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ortscope_core::schema::{InferenceRow, OperatorRow};
+use ortscope_core::schema::{InferenceRow, OperatorRow, Phase};
 use proptest::prelude::*;
 
 use super::support::{START, batch, build, inference, input, tables};
@@ -56,7 +56,7 @@ proptest! {
             for phase in ["first", "steady"] {
                 prop_assert_eq!(session.counts.by_phase.get(phase).copied().unwrap_or(0), of_phase(phase));
             }
-            let steady: Vec<&&InferenceRow> = rows.iter().filter(|row| row.ok && &*row.phase == "steady").collect();
+            let steady: Vec<&&InferenceRow> = rows.iter().filter(|row| row.ok && row.phase == Phase::Steady).collect();
             prop_assert_eq!(session.inference.is_some(), !steady.is_empty());
             let (Some(latency), Some(warm_up)) = (&session.inference, &session.warm_up) else { continue };
             let kept = &steady[warm_up.discarded..];

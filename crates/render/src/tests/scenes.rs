@@ -2,8 +2,8 @@
 
 use ortscope_core::batch::Batch;
 use ortscope_core::schema::{
-    AnnotationRow, DeviceSampleRow, FindingRow, InferenceRow, KernelEventRow, LossRow, OperatorRow,
-    ProcessRow, ProcessSampleRow, SessionRow, SystemSampleRow, Text, UnavailabilityRow,
+    AnnotationRow, DeviceSampleRow, FindingRow, InferenceRow, KernelEventRow, LossRow, OperatorKind,
+    OperatorRow, ProcessRow, ProcessSampleRow, SessionRow, SystemSampleRow, Text, UnavailabilityRow,
 };
 use ortscope_core::tables::MemoryTables;
 
@@ -51,8 +51,8 @@ pub fn profile(nodes: u64, runs: u64, random: &mut Random, first_ns: u64) -> Vec
         ("Resize", 25.0),
     ];
     let types = texts(KINDS.map(|(name, _)| name));
-    let [dml, cpu, gpu, cpu_device, operator, copy, run, session] =
-        texts(["DmlExecutionProvider", "CPUExecutionProvider", "GPU", "CPU", "operator", "copy", "run", "s"]);
+    let [dml, cpu, gpu, cpu_device, session] =
+        texts(["DmlExecutionProvider", "CPUExecutionProvider", "GPU", "CPU", "s"]);
     let names: Vec<Text> = (0..nodes)
         .map(|node| format!("/features/{node}/{}_{node}", KINDS[node_kind(node)].0).into())
         .collect();
@@ -69,7 +69,7 @@ pub fn profile(nodes: u64, runs: u64, random: &mut Random, first_ns: u64) -> Vec
                 duration_ns: (KINDS[kind].1 * 1000.0 * (0.1 * random.normal()).exp()) as u64,
                 session_id: Text::clone(&session),
                 run: Some(number),
-                kind: Text::clone(&operator),
+                kind: OperatorKind::Operator.into(),
                 name: Text::clone(&names[node as usize]),
                 op_type: Text::clone(&types[kind]),
                 node_index: Some(node),
@@ -83,7 +83,7 @@ pub fn profile(nodes: u64, runs: u64, random: &mut Random, first_ns: u64) -> Vec
             };
             if fell_back {
                 let moved = OperatorRow {
-                    kind: Text::clone(&copy),
+                    kind: OperatorKind::Copy.into(),
                     op_type: "MemcpyToHost".into(),
                     name: format!("Memcpy_{node}").into(),
                     duration_ns: 21_000,
@@ -103,7 +103,7 @@ pub fn profile(nodes: u64, runs: u64, random: &mut Random, first_ns: u64) -> Vec
             duration_ns: now - start,
             session_id: Text::clone(&session),
             run: Some(number),
-            kind: Text::clone(&run),
+            kind: OperatorKind::Run.into(),
             name: "model_run".into(),
             thread: 7,
             ..OperatorRow::default()

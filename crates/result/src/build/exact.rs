@@ -6,10 +6,10 @@ use std::collections::BinaryHeap;
 
 use ortscope_analyze::open_loop::Request;
 use ortscope_core::batch::Batch;
-use ortscope_core::schema::{TableId, Text};
+use ortscope_core::schema::{NameSet as _, Phase, TableId, Text};
 use ortscope_core::tables::Scan;
 
-use super::inferences::{Phase, SessionIndex};
+use super::inferences::SessionIndex;
 use super::reader::{Optional, Reader, flags, numbers, texts};
 use super::steady::TimeBuckets;
 use crate::latency::ms;
@@ -168,7 +168,7 @@ impl Pass {
         let (sequences, depths) = (numbers(batch, "sequence"), Optional::of(batch, "queue_depth"));
         let sizes = Optional::of(batch, "batch_size");
         for row in 0..batch.len() {
-            if !ok[row] || Phase::of(&phases[row]) != Phase::Steady {
+            if !ok[row] || Phase::by_name(&phases[row]).is_some_and(|phase| phase != Phase::Steady) {
                 continue;
             }
             let Some(index) = self.index.find(&names[row]) else { continue };

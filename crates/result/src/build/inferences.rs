@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use ortscope_analyze::generation::Sequence;
 use ortscope_core::batch::Batch;
-use ortscope_core::schema::{TableId, Text};
+use ortscope_core::schema::{NameSet as _, Phase, TableId, Text};
 use ortscope_core::tables::Scan;
 
 use super::reader::{Optional, Reader, flags, numbers, same, texts};
@@ -40,30 +40,6 @@ pub(super) struct Kept {
     pub start_ns: u64,
     pub run_ns: u64,
     pub end_to_end_ns: u64,
-}
-
-/// The measured loop, what comes before it, and the steps of a generator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
-    First,
-    Steady,
-    Prefill,
-    Token,
-    /// With the operator profiler on: in no figure of latency.
-    Profiled,
-}
-
-impl Phase {
-    /// Phases that are not known are measured ones, as `ortscope run` has it.
-    pub fn of(name: &str) -> Self {
-        match name {
-            "first" => Self::First,
-            "prefill" => Self::Prefill,
-            "token" => Self::Token,
-            "profiled" => Self::Profiled,
-            _ => Self::Steady,
-        }
-    }
 }
 
 /// What the first pass knows of a session.
@@ -180,7 +156,9 @@ impl Pass {
             });
             if !same_phase {
                 self.book_phase(phase.take(), in_phase);
-                phase = Some((Text::clone(&phases[row]), Phase::of(&phases[row]), session));
+                // Unknown phases count as measured.
+                let known = Phase::by_name(&phases[row]).unwrap_or(Phase::Steady);
+                phase = Some((Text::clone(&phases[row]), known, session));
                 in_phase = 0;
             }
             in_phase += 1;

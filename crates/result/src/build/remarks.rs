@@ -48,7 +48,7 @@ pub(super) fn findings(
     reader.each_row(|row: FindingRow| {
         take(FindingReport {
             id: clean(&row.id, 60),
-            severity: Severity::parse(&row.severity),
+            severity: row.severity.known().unwrap_or(Severity::Warning),
             evidence: cleaned(&row.evidence),
             advice: cleaned(&row.advice),
             command: row.command.as_deref().map(cleaned),

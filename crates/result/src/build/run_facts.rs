@@ -1,6 +1,7 @@
 //! What the stored `ortscope.run/1` document adds: things that no table holds. The document is read leniently, since
 //! an older or newer version may have written it.
 
+use ortscope_core::schema::NameSet as _;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -135,7 +136,11 @@ fn scenario(value: Option<&Value>) -> (Option<String>, Option<f64>) {
 fn finding(value: &Value) -> Option<FindingReport> {
     Some(FindingReport {
         id: text(value, "/id")?,
-        severity: Severity::parse(value.get("severity").and_then(Value::as_str).unwrap_or_default()),
+        severity: value
+            .get("severity")
+            .and_then(Value::as_str)
+            .and_then(Severity::by_name)
+            .unwrap_or(Severity::Warning),
         evidence: text(value, "/evidence").unwrap_or_default(),
         advice: text(value, "/advice").unwrap_or_default(),
         command: text(value, "/command"),

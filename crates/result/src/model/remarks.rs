@@ -1,5 +1,6 @@
 //! What a reader should know beside the numbers: findings, losses, gaps, marks, and where numbers come from.
 
+pub use ortscope_core::schema::Severity;
 use serde::Serialize;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -11,33 +12,6 @@ pub struct FindingReport {
     pub advice: String,
     /// A command to try.
     pub command: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    Error,
-    Warning,
-    Advice,
-}
-
-impl Severity {
-    /// Words that are not known count as warnings: neither hidden nor alarming.
-    pub fn parse(word: &str) -> Self {
-        match word {
-            "error" => Self::Error,
-            "advice" => Self::Advice,
-            _ => Self::Warning,
-        }
-    }
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Warning => "warning",
-            Self::Advice => "advice",
-        }
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

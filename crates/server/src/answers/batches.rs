@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ortscope_analyze::percentiles;
-use ortscope_core::schema::{InferenceRow, ProcessSampleRow, TableId, Text};
+use ortscope_core::schema::{InferenceRow, Phase, ProcessSampleRow, TableId, Text};
 use ortscope_core::tables::Scan;
 use serde_json::{Value, json};
 
@@ -37,8 +37,9 @@ pub fn batches(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
     let scan = Scan { from_ns: Some(range.0), to_ns: Some(range.1), ..Scan::all() };
     let mut groups: BTreeMap<(Text, Option<u64>), Group> = BTreeMap::new();
     for batch in tables.scan(TableId::Inferences, &scan) {
-        for row in
-            batch?.rows::<InferenceRow>().filter(|row| row.ok && !matches!(&*row.phase, "first" | "profiled"))
+        for row in batch?
+            .rows::<InferenceRow>()
+            .filter(|row| row.ok && !matches!(row.phase.known(), Some(Phase::First | Phase::Profiled)))
         {
             let key = (Text::clone(&row.session_id), row.batch_size);
             if groups.len() >= MAX_ROWS && !groups.contains_key(&key) {

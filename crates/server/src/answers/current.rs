@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ortscope_analyze::summary::WarmUpChoice;
 use ortscope_analyze::{LatencySummary, SummaryOptions, summarize};
-use ortscope_core::schema::{InferenceRow, TableId, Text};
+use ortscope_core::schema::{InferenceRow, Phase, TableId, Text};
 use ortscope_core::tables::{Scan, Tables};
 use ortscope_export::wire::{
     InferenceContext, LatencyFigures, end_to_end_ns, inference_record, system_record,
@@ -211,10 +211,10 @@ impl Gathered {
         if !row.ok {
             self.failures += 1;
         } else {
-            match &*row.phase {
-                "prefill" => self.first_tokens.push(end_to_end_ns(&row)),
+            match row.phase.known() {
+                Some(Phase::Prefill) => self.first_tokens.push(end_to_end_ns(&row)),
                 // Cold, or slower because of the profiler.
-                "first" | "profiled" => {}
+                Some(Phase::First | Phase::Profiled) => {}
                 _ => self.latencies.push(row.run_ns),
             }
         }

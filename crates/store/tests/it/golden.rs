@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ortscope_core::schema::{DeviceSampleRow, InferenceRow, MemoryRow, ProcessSampleRow, TableId};
+use ortscope_core::schema::{DeviceSampleRow, InferenceRow, MemoryRow, Phase, ProcessSampleRow, TableId};
 use ortscope_core::tables::Scan;
 use ortscope_store::simulate::Simulation;
 use ortscope_store::{FORMAT, Recording, Store, repair};
@@ -69,7 +69,7 @@ fn check(recording: &Recording) {
     let inferences: Vec<InferenceRow> = rows(recording, &Scan::all());
     assert_eq!(inferences.iter().map(|row| row.sequence).sum::<u64>(), 699 * 700 / 2);
     assert_eq!(inferences.iter().map(|row| row.run_ns).sum::<u64>(), SUM_OF_RUN_NS);
-    assert!(inferences.iter().all(|row| &*row.phase == "steady" && row.batch_size == Some(1) && row.ok));
+    assert!(inferences.iter().all(|row| row.phase == Phase::Steady && row.batch_size == Some(1) && row.ok));
     let memory: Vec<i64> = rows::<MemoryRow>(recording, &Scan::all()).iter().map(|row| row.bytes).collect();
     assert_eq!(memory, [-1, i64::MAX, 0]);
     assert!(rows::<DeviceSampleRow>(recording, &Scan::all())[0].value.is_nan());

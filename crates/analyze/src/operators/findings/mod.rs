@@ -11,31 +11,13 @@ mod time;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use ortscope_core::schema::Text;
+use ortscope_core::schema::{Severity, Text};
 use serde::Serialize;
 
 use super::fusion::MissedFusion;
 use super::report::OperatorReport;
 use super::roofline::Roofline;
 use super::transitions::Transitions;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    Error,
-    Warning,
-    Advice,
-}
-
-impl Severity {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Warning => "warning",
-            Self::Advice => "advice",
-        }
-    }
-}
 
 /// Something a user should act on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

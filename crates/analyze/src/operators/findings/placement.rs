@@ -1,10 +1,11 @@
 //! Who runs what, and what moving costs.
 
+use ortscope_core::schema::OperatorKind;
+
 use super::{
     CPU, FindingContext, OperatorFinding, Severity, costliest, megabytes, milliseconds, percent, share,
     types_of,
 };
-use crate::operators::event::EventKind;
 use crate::operators::report::OperatorReport;
 
 /// Runtimes leave the arithmetic of shapes on the CPU on purpose; it takes well below a percent of the time.
@@ -27,7 +28,7 @@ pub(super) fn cpu_fallback(report: &OperatorReport, context: &FindingContext<'_>
         context.requested_providers.iter().map(|name| &**name).filter(|name| *name != CPU).collect();
     let first = *wanted.first()?;
     let operators: Vec<usize> =
-        (0..report.nodes.len()).filter(|index| report.nodes[*index].kind == EventKind::Operator).collect();
+        (0..report.nodes.len()).filter(|index| report.nodes[*index].kind == OperatorKind::Operator).collect();
     let on_cpu: Vec<usize> =
         operators.iter().copied().filter(|index| &*report.nodes[*index].provider == CPU).collect();
     if on_cpu.is_empty() {
@@ -96,7 +97,7 @@ pub(super) fn provider_copies(
         })
         .collect();
     let changes = if changes.is_empty() { "no change of provider".to_owned() } else { changes.join(", ") };
-    let copy_nodes = (0..report.nodes.len()).filter(|index| report.nodes[*index].kind == EventKind::Copy);
+    let copy_nodes = (0..report.nodes.len()).filter(|index| report.nodes[*index].kind == OperatorKind::Copy);
     let at_changes = transitions.transitions.iter().map(|transition| transition.to_node);
     Some(OperatorFinding {
         id: "provider-copies",

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ortscope_core::schema::OperatorKind;
+
 use super::{FindingContext, OperatorFinding, Severity, costliest, percent, share, types_of};
-use crate::operators::event::EventKind;
 use crate::operators::fusion::{MissedFusion, MissedPattern};
 use crate::operators::report::OperatorReport;
 
@@ -19,7 +20,7 @@ const UNFUSED_PLACES: usize = 8;
 
 /// Shapes that differ between runs: memory cannot be planned ahead, kernels are chosen anew.
 pub(super) fn dynamic_shapes(report: &OperatorReport) -> Option<OperatorFinding> {
-    let is_operator = |index: &usize| report.nodes[*index].kind == EventKind::Operator;
+    let is_operator = |index: &usize| report.nodes[*index].kind == OperatorKind::Operator;
     let operators: Vec<usize> = (0..report.nodes.len()).filter(is_operator).collect();
     let changing: Vec<usize> =
         operators.iter().copied().filter(|index| report.nodes[*index].shape_variants > 1).collect();
@@ -99,7 +100,7 @@ pub(super) fn unfused(report: &OperatorReport, context: &FindingContext<'_>) -> 
         .nodes
         .iter()
         .enumerate()
-        .filter(|(_, node)| node.kind == EventKind::Operator)
+        .filter(|(_, node)| node.kind == OperatorKind::Operator)
         .map(|(index, node)| (&*node.name, index))
         .collect();
     let mut found = Vec::new();

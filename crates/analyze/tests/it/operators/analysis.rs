@@ -1,7 +1,5 @@
-use ortscope_analyze::operators::{
-    EventKind, FloorSource, OperatorAnalysis, OperatorEvent, OperatorOptions, runs_of,
-};
-use ortscope_core::schema::OperatorRow;
+use ortscope_analyze::operators::{FloorSource, OperatorAnalysis, OperatorEvent, OperatorOptions, runs_of};
+use ortscope_core::schema::{OperatorKind, OperatorRow};
 
 use super::{CPU, GPU, With, analysed, event, executor, node, op, run};
 
@@ -103,7 +101,7 @@ fn lanes_by_thread_and_provider() {
         op("A", 10, 40).on(1),
         op("B", 10, 20).on(2).by(GPU),
         op("C", 35, 10).on(2),
-        event(EventKind::Copy, "Memcpy", 50, 10).on(2).by(GPU),
+        event(OperatorKind::Copy, "Memcpy", 50, 10).on(2).by(GPU),
         executor(5, 80),
         run(0, 100),
     ];
@@ -113,10 +111,10 @@ fn lanes_by_thread_and_provider() {
     assert_eq!(
         lanes,
         [
-            (1, CPU, EventKind::Operator, 80, 2),
-            (2, GPU, EventKind::Operator, 40, 2),
-            (2, CPU, EventKind::Operator, 20, 2),
-            (2, GPU, EventKind::Copy, 20, 2),
+            (1, CPU, OperatorKind::Operator, 80, 2),
+            (2, GPU, OperatorKind::Operator, 40, 2),
+            (2, CPU, OperatorKind::Operator, 20, 2),
+            (2, GPU, OperatorKind::Copy, 20, 2),
         ]
     );
     assert!((report.lanes[0].utilisation - 0.4).abs() < 1e-12);

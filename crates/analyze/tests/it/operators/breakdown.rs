@@ -1,4 +1,5 @@
-use ortscope_analyze::operators::{EventKind, OperatorEvent, TimeSplit, break_down, timeline};
+use ortscope_analyze::operators::{OperatorEvent, TimeSplit, break_down, timeline};
+use ortscope_core::schema::OperatorKind;
 use proptest::prelude::*;
 
 use super::{With, event, executor, op, run};
@@ -13,8 +14,8 @@ fn a_plain_run_is_divided() {
     let events = [
         op("Conv", 10, 30),
         op("Relu", 45, 5),
-        event(EventKind::Copy, "Memcpy", 60, 10),
-        event(EventKind::Wait, "sync", 75, 5),
+        event(OperatorKind::Copy, "Memcpy", 60, 10),
+        event(OperatorKind::Wait, "sync", 75, 5),
         executor(10, 80),
         run(0, 100),
     ];
@@ -106,9 +107,9 @@ fn a_run_without_its_event_is_what_its_events_cover() {
 #[test]
 fn what_takes_no_part_is_counted() {
     let events = [
-        event(EventKind::Session, "session_initialization", 0, 500),
-        event(EventKind::Other, "kernel", 3, 50),
-        event(EventKind::Wait, "fence", 3, 0),
+        event(OperatorKind::Session, "session_initialization", 0, 500),
+        event(OperatorKind::Other, "kernel", 3, 50),
+        event(OperatorKind::Wait, "fence", 3, 0),
         op("A", 2, 5),
         run(0, 10),
     ];
@@ -204,8 +205,8 @@ proptest! {
         raw in prop::collection::vec((0usize..7, 0u64..3, 0u64..2000, 0u64..900, 0u64..3), 0..60),
         far in prop::option::of((any::<u64>(), any::<u64>())),
     ) {
-        let kinds = [EventKind::Run, EventKind::Executor, EventKind::Operator, EventKind::Operator, EventKind::Copy,
-            EventKind::Wait, EventKind::Other];
+        let kinds = [OperatorKind::Run, OperatorKind::Executor, OperatorKind::Operator, OperatorKind::Operator, OperatorKind::Copy,
+            OperatorKind::Wait, OperatorKind::Other];
         let mut events: Vec<_> = raw.into_iter().map(|(kind, thread, start, length, depth)| {
             let mut event = event(kinds[kind], "Any", 0, 0).on(thread).at(depth);
             (event.start_ns, event.duration_ns) = (start, length);

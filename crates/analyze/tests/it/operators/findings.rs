@@ -1,8 +1,9 @@
 use ortscope_analyze::operators::fusion::{MissedFusion, MissedPattern};
 use ortscope_analyze::operators::{
-    EventKind, FindingContext, OperatorAnalysis, OperatorEvent, OperatorFinding, OperatorOptions,
-    OperatorReport, Peaks, Severity, ThreadFacts, findings, roofline, transitions,
+    FindingContext, OperatorAnalysis, OperatorEvent, OperatorFinding, OperatorOptions, OperatorReport, Peaks,
+    ThreadFacts, findings, roofline, transitions,
 };
+use ortscope_core::schema::{OperatorKind, Severity};
 
 use super::{CPU, GPU, With, analysed, event, executor, op, run};
 
@@ -65,7 +66,7 @@ fn fallback_to_the_cpu() {
 fn copies_between_providers() {
     let report = full(vec![
         op("Conv_0", 1, 500).by(GPU).writes(4_000_000),
-        event(EventKind::Copy, "Memcpy_1", 510, 150).by(GPU).writes(4_000_000),
+        event(OperatorKind::Copy, "Memcpy_1", 510, 150).by(GPU).writes(4_000_000),
         op("Resize_2", 700, 290).writes(10),
     ]);
     let moves = transitions(&report, None);

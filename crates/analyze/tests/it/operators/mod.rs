@@ -8,15 +8,14 @@ mod optimised;
 mod profile;
 mod views;
 
-use ortscope_analyze::operators::{
-    EventKind, OperatorAnalysis, OperatorEvent, OperatorOptions, OperatorReport,
-};
+use ortscope_analyze::operators::{OperatorAnalysis, OperatorEvent, OperatorOptions, OperatorReport};
+use ortscope_core::schema::OperatorKind;
 
 pub const CPU: &str = "CPUExecutionProvider";
 pub const GPU: &str = "CUDAExecutionProvider";
 
 /// An event on thread 1 of the main graph, in microseconds.
-pub fn event(kind: EventKind, name: &str, start_us: u64, duration_us: u64) -> OperatorEvent {
+pub fn event(kind: OperatorKind, name: &str, start_us: u64, duration_us: u64) -> OperatorEvent {
     OperatorEvent {
         kind,
         name: name.into(),
@@ -38,15 +37,15 @@ pub fn event(kind: EventKind, name: &str, start_us: u64, duration_us: u64) -> Op
 }
 
 pub fn op(name: &str, start_us: u64, duration_us: u64) -> OperatorEvent {
-    event(EventKind::Operator, name, start_us, duration_us)
+    event(OperatorKind::Operator, name, start_us, duration_us)
 }
 
 pub fn run(start_us: u64, duration_us: u64) -> OperatorEvent {
-    event(EventKind::Run, "model_run", start_us, duration_us)
+    event(OperatorKind::Run, "model_run", start_us, duration_us)
 }
 
 pub fn executor(start_us: u64, duration_us: u64) -> OperatorEvent {
-    event(EventKind::Executor, "SequentialExecutor::Execute", start_us, duration_us)
+    event(OperatorKind::Executor, "SequentialExecutor::Execute", start_us, duration_us)
 }
 
 pub trait With: Sized {

@@ -3,8 +3,9 @@
 use std::process::Command;
 
 use ortscope_analyze::operators::{
-    EventKind, OperatorAnalysis, OperatorEvent, OperatorOptions, OperatorReport, break_down,
+    OperatorAnalysis, OperatorEvent, OperatorOptions, OperatorReport, break_down,
 };
+use ortscope_core::schema::OperatorKind;
 use serde_json::Value;
 
 use super::event;
@@ -56,9 +57,9 @@ fn profiled(model: &str, mode: &str) -> Option<Vec<Vec<OperatorEvent>>> {
     for raw in &events {
         let name = raw["name"].as_str().unwrap();
         let kind = match (raw["cat"].as_str().unwrap(), name) {
-            ("Session", "model_run") => EventKind::Run,
-            ("Session", name) if name.contains("Executor") => EventKind::Executor,
-            ("Node", name) if name.ends_with("_kernel_time") => EventKind::Operator,
+            ("Session", "model_run") => OperatorKind::Run,
+            ("Session", name) if name.contains("Executor") => OperatorKind::Executor,
+            ("Node", name) if name.ends_with("_kernel_time") => OperatorKind::Operator,
             _ => continue,
         };
         let mut event = event(kind, name, raw["ts"].as_u64().unwrap(), raw["dur"].as_u64().unwrap());
@@ -66,7 +67,7 @@ fn profiled(model: &str, mode: &str) -> Option<Vec<Vec<OperatorEvent>>> {
         event.thread = raw["tid"].as_u64().unwrap();
         event.node_index = raw["args"]["node_index"].as_str().and_then(|index| index.parse().ok());
         current.push(event);
-        if kind == EventKind::Run {
+        if kind == OperatorKind::Run {
             runs.push(std::mem::take(&mut current));
         }
     }
@@ -98,7 +99,7 @@ fn a_network_adds_up_and_agrees_with_the_json() {
     let report = report(&runs);
     // Without control flow a node's own time is what the profile says.
     let reported: u64 =
-        runs.iter().flatten().filter(|e| e.kind == EventKind::Operator).map(|e| e.duration_ns).sum();
+        runs.iter().flatten().filter(|e| e.kind == OperatorKind::Operator).map(|e| e.duration_ns).sum();
     let own: u64 = report.nodes.iter().map(|node| node.exclusive.total_ns).sum();
     assert_eq!(own + report.inconsistencies.contradicted_ns, reported);
     assert!(report.inconsistencies.contradicted_ns * 1000 < reported);
@@ -113,7 +114,7 @@ fn control_flow_is_not_counted_twice() {
     let Some(runs) = profiled("silero_vad.onnx", "sequential") else { return };
     adds_up(&runs);
     let summed: u64 =
-        runs.iter().flatten().filter(|e| e.kind == EventKind::Operator).map(|e| e.duration_ns).sum();
+        runs.iter().flatten().filter(|e| e.kind == OperatorKind::Operator).map(|e| e.duration_ns).sum();
     let report = report(&runs);
     assert!(summed > report.time.operators_ns, "{summed} against {}", report.time.operators_ns);
     let outer = report.nodes.iter().find(|node| &*node.op_type == "If").unwrap();

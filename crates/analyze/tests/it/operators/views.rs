@@ -1,8 +1,7 @@
 //! What is worked out from a report: the critical path, changes of provider, the roofline.
 
-use ortscope_analyze::operators::{
-    Bound, EventKind, PathMethod, Peaks, critical_path, roofline, transitions,
-};
+use ortscope_analyze::operators::{Bound, PathMethod, Peaks, critical_path, roofline, transitions};
+use ortscope_core::schema::OperatorKind;
 
 use super::{CPU, GPU, With, analysed, event, node, op, run};
 
@@ -45,7 +44,7 @@ fn a_long_chain_does_not_exhaust_the_stack() {
 fn changes_of_provider_with_what_they_carry() {
     let events = [
         op("A", 0, 10).index(0).by(GPU).writes(1000),
-        event(EventKind::Copy, "Memcpy_1", 10, 5).index(1).by(GPU).writes(1000),
+        event(OperatorKind::Copy, "Memcpy_1", 10, 5).index(1).by(GPU).writes(1000),
         op("B", 20, 10).index(2).writes(200),
         op("C", 30, 10).index(3).writes(50),
         op("D", 40, 10).index(4).by(GPU),

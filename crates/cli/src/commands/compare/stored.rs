@@ -6,7 +6,7 @@ use ortscope_analyze::leak::{ArenaPoint, LeakReport, LeakVerdict, detect_leak, p
 use ortscope_analyze::throughput::{Completion, throughput};
 use ortscope_analyze::verdict::{Metric, block_quantile};
 use ortscope_analyze::{detect_warm_up, percentiles};
-use ortscope_core::schema::{InferenceRow, MemoryRow, ProcessSampleRow, SessionRow, TableId};
+use ortscope_core::schema::{InferenceRow, MemoryRow, Phase, ProcessSampleRow, SessionRow, TableId};
 use ortscope_core::tables::{ReadError, Scan, Tables as _};
 use ortscope_store::{Recording, Store};
 use serde::Serialize;
@@ -77,7 +77,12 @@ impl Stored {
         for batch in recording.scan(TableId::Inferences, &Scan::all()) {
             for row in batch.map_err(|error| damaged(&error))?.rows::<InferenceRow>() {
                 // Inferences of watched programs have no phase of a measurement.
-                if row.ok && !matches!(&*row.phase, "first" | "profiled" | "prefill" | "token") {
+                if row.ok
+                    && !matches!(
+                        row.phase.known(),
+                        Some(Phase::First | Phase::Profiled | Phase::Prefill | Phase::Token)
+                    )
+                {
                     let end = row.timestamp_ns + row.copy_in_ns + row.run_ns + row.copy_out_ns;
                     inferences.push((row.timestamp_ns, end, row.run_ns));
                 }

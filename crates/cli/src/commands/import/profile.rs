@@ -81,7 +81,7 @@ fn found(report: &OperatorReport) -> Vec<FindingRow> {
         .map(|finding| FindingRow {
             timestamp_ns: now,
             id: finding.id.into(),
-            severity: finding.severity.name().into(),
+            severity: finding.severity.into(),
             evidence: finding.evidence.into(),
             advice: finding.advice.into(),
             command: None,

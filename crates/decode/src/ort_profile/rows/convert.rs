@@ -1,6 +1,6 @@
 //! One event to one row.
 
-use ortscope_core::schema::{OperatorRow, Text};
+use ortscope_core::schema::{OperatorKind, OperatorRow, Text};
 
 use super::super::cache::Cache;
 use super::super::device::device_of;
@@ -22,36 +22,19 @@ pub(super) struct Converter {
     devices: Vec<(String, Text)>,
     texts: Cache<Text>,
     lists: Cache<Lists>,
-    kinds: Kinds,
 }
 
-/// The texts that stand in every row.
-#[derive(Debug)]
-struct Kinds {
-    empty: Text,
-    operator: Text,
-    copy: Text,
-    wait: Text,
-    run: Text,
-    executor: Text,
-    session: Text,
-    other: Text,
-}
-
-impl Kinds {
-    fn of(&self, event: &ProfileEvent<'_>) -> Text {
-        let kind = match event.kind {
-            // MemcpyFromHost and MemcpyToHost; providers report MemcpyHostToDevice and others.
-            EventKind::Operator if event.op_type.starts_with("Memcpy") => &self.copy,
-            EventKind::Kernel | EventKind::Api if event.name.starts_with("Memcpy") => &self.copy,
-            EventKind::Operator => &self.operator,
-            EventKind::FenceBefore | EventKind::FenceAfter => &self.wait,
-            EventKind::Run => &self.run,
-            EventKind::Executor => &self.executor,
-            EventKind::Session => &self.session,
-            _ => &self.other,
-        };
-        kind.clone()
+fn kind_of(event: &ProfileEvent<'_>) -> OperatorKind {
+    match event.kind {
+        // MemcpyFromHost and MemcpyToHost; providers report MemcpyHostToDevice and others.
+        EventKind::Operator if event.op_type.starts_with("Memcpy") => OperatorKind::Copy,
+        EventKind::Kernel | EventKind::Api if event.name.starts_with("Memcpy") => OperatorKind::Copy,
+        EventKind::Operator => OperatorKind::Operator,
+        EventKind::FenceBefore | EventKind::FenceAfter => OperatorKind::Wait,
+        EventKind::Run => OperatorKind::Run,
+        EventKind::Executor => OperatorKind::Executor,
+        EventKind::Session => OperatorKind::Session,
+        _ => OperatorKind::Other,
     }
 }
 
@@ -64,16 +47,6 @@ impl Converter {
             devices: devices.map(|(provider, device)| (provider.clone(), Text::from(&**device))).collect(),
             texts: Cache::new(),
             lists: Cache::new(),
-            kinds: Kinds {
-                empty: "".into(),
-                operator: "operator".into(),
-                copy: "copy".into(),
-                wait: "wait".into(),
-                run: "run".into(),
-                executor: "executor".into(),
-                session: "session".into(),
-                other: "other".into(),
-            },
         }
     }
 
@@ -91,7 +64,7 @@ impl Converter {
             duration_ns: event.duration_ns,
             session_id: self.session_id.clone(),
             run: None,
-            kind: self.kinds.of(event),
+            kind: kind_of(event).into(),
             name: self.text(event.name, summary),
             op_type: self.text(event.op_type, summary),
             node_index: event.node_index,
@@ -121,7 +94,7 @@ impl Converter {
     #[inline]
     fn text(&mut self, text: &str, summary: &mut RowSummary) -> Text {
         if text.is_empty() {
-            return self.kinds.empty.clone();
+            return Text::default();
         }
         if text.len() > MAX_NAME_BYTES {
             summary.cut_texts += 1;
@@ -134,7 +107,7 @@ impl Converter {
     #[inline]
     fn device(&mut self, provider: &str) -> Text {
         if provider.is_empty() {
-            return self.kinds.empty.clone();
+            return Text::default();
         }
         match self.devices.iter().find(|(known, _)| known == provider) {
             Some((_, device)) => device.clone(),

@@ -15,7 +15,7 @@ mod thread;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-use ortscope_core::schema::{OperatorRow, Text};
+use ortscope_core::schema::{OperatorKind, OperatorRow, Text};
 
 use super::event::{EventKind, ProfileEvent};
 use convert::Converter;
@@ -314,7 +314,7 @@ impl ProfileRows {
             row.run = Some(run);
         } else if pending.is_device_work {
             self.summary.device_rows_without_run += 1;
-        } else if matches!(&*row.kind, "operator" | "copy" | "wait") {
+        } else if row.kind.known().is_some_and(OperatorKind::is_work) {
             match candidate {
                 Candidate::Several => self.summary.ambiguous_run += 1,
                 _ => self.summary.without_run += 1,

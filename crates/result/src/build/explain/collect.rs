@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use ortscope_core::schema::{KernelEventRow, LossRow, MemoryRow, OperatorRow, TableId, Text};
+use ortscope_core::schema::{KernelEventRow, LossRow, MemoryRow, OperatorKind, OperatorRow, TableId, Text};
 use ortscope_core::tables::Scan;
 
 use super::super::reader::Reader;
@@ -80,13 +80,19 @@ pub(in crate::build) fn operators(
     for (from, to) in windows.spans() {
         let scan = Scan { from_ns: Some(from), to_ns: Some(to), ..Scan::all() }.columns(COLUMNS);
         reader.each_batch(TableId::Operators, &scan, |batch| {
-            for row in batch.rows::<OperatorRow>().filter(|row| matches!(&*row.kind, "copy" | "wait")) {
+            for row in batch
+                .rows::<OperatorRow>()
+                .filter(|row| matches!(row.kind.known(), Some(OperatorKind::Copy | OperatorKind::Wait)))
+            {
                 windows.containing(row.timestamp_ns, |window| {
                     if owners.get(window.session).is_some_and(|owner| owner.session_id == row.session_id) {
                         let duration = inside(window, row.timestamp_ns, row.duration_ns);
                         let evidence = &mut window.evidence;
-                        let tally =
-                            if &*row.kind == "copy" { &mut evidence.copies } else { &mut evidence.waits };
+                        let tally = if row.kind == OperatorKind::Copy {
+                            &mut evidence.copies
+                        } else {
+                            &mut evidence.waits
+                        };
                         count(tally, Some(duration));
                     }
                 });

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use ortscope_analyze::percentile::runs_needed;
-use ortscope_core::schema::{OperatorRow, Text};
+use ortscope_core::schema::{OperatorKind, OperatorRow, Text};
 
 use super::super::thin::Decimated;
 use crate::latency::ms;
@@ -19,53 +19,10 @@ const MAX_SAMPLES: usize = 2_000_000;
 /// Types that are shown.
 const MAX_TYPE_ROWS: usize = 150;
 
-/// What a row of the table of operators is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Kind {
-    Run,
-    Executor,
-    Operator,
-    Copy,
-    Wait,
-    Session,
-    Other,
-}
-
-impl Kind {
-    pub fn parse(name: &str) -> Self {
-        match name {
-            "operator" => Self::Operator,
-            "copy" => Self::Copy,
-            "wait" => Self::Wait,
-            "run" => Self::Run,
-            "executor" => Self::Executor,
-            "session" => Self::Session,
-            _ => Self::Other,
-        }
-    }
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Run => "run",
-            Self::Executor => "executor",
-            Self::Operator => "operator",
-            Self::Copy => "copy",
-            Self::Wait => "wait",
-            Self::Session => "session",
-            Self::Other => "other",
-        }
-    }
-
-    /// Whether it is work of a run, and not the run itself.
-    pub fn is_work(self) -> bool {
-        matches!(self, Self::Operator | Self::Copy | Self::Wait)
-    }
-}
-
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct TypeKey {
     session: usize,
-    kind: Kind,
+    kind: OperatorKind,
     op_type: Text,
     provider: Text,
     device: Text,
@@ -187,7 +144,7 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    pub fn callee(&mut self, session: usize, kind: Kind, row: &OperatorRow) -> Callee {
+    pub fn callee(&mut self, session: usize, kind: OperatorKind, row: &OperatorRow) -> Callee {
         let key = TypeKey {
             session,
             kind,

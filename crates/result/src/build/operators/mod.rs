@@ -7,10 +7,10 @@ mod timeline;
 
 use std::collections::{BTreeMap, HashMap};
 
-use ortscope_core::schema::{OperatorRow, TableId, Text};
+use ortscope_core::schema::{OperatorKind, OperatorRow, TableId, Text};
 use ortscope_core::tables::Scan;
 
-use self::calls::{Calls, Kind};
+use self::calls::Calls;
 use self::runs::{Event, Runs, SessionRuns};
 use super::reader::Reader;
 use crate::latency::ms;
@@ -123,12 +123,12 @@ impl Pass {
                 self.names.len() - 1
             }
         };
-        let kind = Kind::parse(&row.kind);
+        let kind = row.kind.known().unwrap_or(OperatorKind::Other);
         match (kind, row.run) {
-            (Kind::Run, Some(run)) => {
+            (OperatorKind::Run, Some(run)) => {
                 self.runs.whole(session, run, row.timestamp_ns, row.duration_ns, &mut self.calls);
             }
-            (Kind::Session, _) => {
+            (OperatorKind::Session, _) => {
                 let known = self.session_events.len() < 10_000;
                 let key = (session, Text::clone(&row.name));
                 if known || self.session_events.contains_key(&key) {

@@ -229,14 +229,19 @@ fn active(events: &[Event], whole: Option<(u64, u64)>) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use ortscope_core::schema::OperatorRow;
+    use ortscope_core::schema::{OperatorKind, OperatorRow};
 
-    use super::super::calls::Kind;
     use super::*;
 
     fn event(calls: &mut Calls, name: &str, start_ns: u64, duration_ns: u64, depth: u64) -> Event {
         let row = OperatorRow { name: name.into(), op_type: name.into(), depth, ..OperatorRow::default() };
-        Event { start_ns, duration_ns, depth, thread: 1, callee: calls.callee(0, Kind::Operator, &row) }
+        Event {
+            start_ns,
+            duration_ns,
+            depth,
+            thread: 1,
+            callee: calls.callee(0, OperatorKind::Operator, &row),
+        }
     }
 
     #[test]

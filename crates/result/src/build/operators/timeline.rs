@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use ortscope_core::schema::{OperatorRow, TableId, Text};
+use ortscope_core::schema::{OperatorKind, OperatorRow, TableId, Text};
 use ortscope_core::tables::Scan;
 
 use super::super::reader::Reader;
-use super::calls::Kind;
 use super::runs::RunSpan;
 use crate::latency::ms;
 use crate::{Lane, Rectangle, ReportError, Timeline};
@@ -33,7 +32,7 @@ const COLUMNS: &[&str] = &[
 /// Where an operator is drawn. The order is the order from top to bottom.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct LaneKey {
-    kind: Kind,
+    kind: OperatorKind,
     provider: Text,
     thread: u64,
     depth: u64,
@@ -47,10 +46,10 @@ impl LaneKey {
             depth => format!(", sub-graph level {depth}"),
         };
         match self.kind {
-            Kind::Run => "run".to_owned(),
-            Kind::Executor => "executor".to_owned(),
-            Kind::Copy | Kind::Wait => format!("{name} {}", self.kind.name()),
-            Kind::Other => format!("{name}'s device"),
+            OperatorKind::Run => "run".to_owned(),
+            OperatorKind::Executor => "executor".to_owned(),
+            OperatorKind::Copy | OperatorKind::Wait => format!("{name} {}", self.kind.name()),
+            OperatorKind::Other => format!("{name}'s device"),
             _ => format!("{name} thread {}{level}", self.thread),
         }
     }
@@ -145,18 +144,18 @@ impl Drawing {
     }
 
     fn add(&mut self, row: OperatorRow) {
-        let kind = Kind::parse(&row.kind);
+        let kind = row.kind.known().unwrap_or(OperatorKind::Other);
         // What a provider reports of its device is drawn beside the calls that it belongs to.
-        let is_of_device = kind == Kind::Other && !row.execution_provider.is_empty();
-        let whole = matches!(kind, Kind::Run | Kind::Executor);
+        let is_of_device = kind == OperatorKind::Other && !row.execution_provider.is_empty();
+        let whole = matches!(kind, OperatorKind::Run | OperatorKind::Executor);
         if !kind.is_work() && !whole && !is_of_device {
             return;
         }
         let key = LaneKey {
             kind,
             provider: if whole { Text::default() } else { Text::clone(&row.execution_provider) },
-            thread: if kind == Kind::Operator { row.thread } else { 0 },
-            depth: if kind == Kind::Operator { row.depth } else { 0 },
+            thread: if kind == OperatorKind::Operator { row.thread } else { 0 },
+            depth: if kind == OperatorKind::Operator { row.depth } else { 0 },
         };
         let next = self.lanes.len();
         let lane = match self.lanes.get(&key) {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ortscope_core::schema::{GraphEdgeRow, OperatorRow, TableId};
+use ortscope_core::schema::{GraphEdgeRow, OperatorKind, OperatorRow, TableId};
 use ortscope_core::tables::Scan;
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ pub fn of(source: &Source, row: &OperatorRow) -> Result<Result<Value, &'static s
     if row.depth > 0 {
         return Ok(Err("the edges inside of sub-graphs are not recorded"));
     }
-    let (Some(node), "operator") = (row.node_index, &*row.kind) else {
+    let (Some(node), Some(OperatorKind::Operator)) = (row.node_index, row.kind.known()) else {
         return Ok(Err("it is not a node of the graph"));
     };
     let (mut needs, mut needed_by) = (BTreeSet::new(), BTreeSet::new());
@@ -70,7 +70,7 @@ fn in_the_same_run(
                     ends_after |= other.run > row.run;
                 } else if let Some(node) = other.node_index
                     && other.depth == 0
-                    && &*other.kind == "operator"
+                    && other.kind == OperatorKind::Operator
                     && wanted.contains(&node)
                 {
                     found.entry(node).or_insert(other);

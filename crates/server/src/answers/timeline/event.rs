@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ortscope_core::schema::{InferenceRow, KernelEventRow, OperatorRow, TableId};
+use ortscope_core::schema::{InferenceRow, KernelEventRow, OperatorKind, OperatorRow, TableId};
 use ortscope_core::tables::Scan;
 use ortscope_export::wire::{InferenceContext, Sensors, inference_record, operation_record};
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ pub fn event(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
         }
         LaneKey::Runs { session } => {
             let is_it = |row: &OperatorRow| {
-                row.session_id == *session && !matches!(&*row.kind, "operator" | "copy" | "wait")
+                row.session_id == *session && !row.kind.known().is_some_and(OperatorKind::is_work)
             };
             first(&source, TableId::Operators, &scan, is_it)?
                 .map(|row| operation(&source, &row))

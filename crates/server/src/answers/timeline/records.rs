@@ -1,7 +1,7 @@
 //! The timeline as records, for other tools.
 
 use ortscope_core::filter::Filter;
-use ortscope_core::schema::{OperatorRow, TableId, UnavailabilityRow};
+use ortscope_core::schema::{OperatorKind, OperatorRow, TableId, UnavailabilityRow};
 use ortscope_core::tables::Scan;
 use ortscope_export::wire::{Reasons, operation_record};
 
@@ -49,7 +49,7 @@ pub fn records(
             None => batch,
         };
         let is_wanted = |row: &OperatorRow| {
-            can && matches!(&*row.kind, "operator" | "copy")
+            can && matches!(row.kind.known(), Some(OperatorKind::Operator | OperatorKind::Copy))
                 && session.is_none_or(|session| *row.session_id == *session)
         };
         rows.extend(batch.rows::<OperatorRow>().filter(is_wanted));

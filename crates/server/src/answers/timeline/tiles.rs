@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use ortscope_core::batch::Batch;
 use ortscope_core::filter::Filter;
-use ortscope_core::schema::{AnnotationRow, InferenceRow, KernelEventRow, OperatorRow, TableId, Text};
+use ortscope_core::schema::{
+    AnnotationRow, InferenceRow, KernelEventRow, OperatorKind, OperatorRow, TableId, Text,
+};
 use ortscope_core::tables::Scan;
 
 use super::lanes::LaneKey;
@@ -237,29 +239,33 @@ impl Tiles {
     fn inference(&mut self, row: &InferenceRow, wanted: &Wanted) {
         let duration = row.copy_in_ns.saturating_add(row.run_ns).saturating_add(row.copy_out_ns);
         let key = LaneKey::Inferences { session: Text::clone(&row.session_id), stream: row.stream };
-        let (name, kind) = (self.names.number(&row.phase), self.types.number(&row.phase));
+        let (name, kind) = (self.names.number(row.phase.text()), self.types.number(row.phase.text()));
         self.add(key, None, Rect::one(row.timestamp_ns, duration, 0, name, kind, 0), wanted);
     }
 
     fn operator(&mut self, row: &OperatorRow, wanted: &Wanted) {
-        let is_operator = matches!(&*row.kind, "operator" | "copy" | "wait");
+        let is_operator = row.kind.known().is_some_and(OperatorKind::is_work);
         let session = Text::clone(&row.session_id);
         let key = if is_operator {
             LaneKey::Operators { session, provider: Text::clone(&row.execution_provider), thread: row.thread }
         } else {
             LaneKey::Runs { session }
         };
-        let depth = match &*row.kind {
-            "run" | "session" => 0,
-            // What a provider reports of its device lies inside of the executor.
-            "other" if !row.execution_provider.is_empty() => 2,
-            "executor" | "other" => 1,
+        let depth = match row.kind.known() {
+            Some(OperatorKind::Run | OperatorKind::Session) => 0,
+            // Device events reported by a provider lie inside the executor.
+            Some(OperatorKind::Other) if !row.execution_provider.is_empty() => 2,
+            Some(OperatorKind::Executor | OperatorKind::Other) => 1,
             _ => row.depth,
         };
-        let kind = if row.op_type.is_empty() || !is_operator { &row.kind } else { &row.op_type };
+        let kind = if row.op_type.is_empty() || !is_operator { row.kind.text() } else { &row.op_type };
         let (name, kind) = (self.names.number(&row.name), self.types.number(kind));
         let provider = self.providers.number(&row.execution_provider);
-        if is_operator && row.depth == 0 && &*row.kind != "wait" && row.timestamp_ns >= wanted.from_ns {
+        if is_operator
+            && row.depth == 0
+            && row.kind != OperatorKind::Wait
+            && row.timestamp_ns >= wanted.from_ns
+        {
             let before = self.last_lane.insert(Text::clone(&row.session_id), key.clone());
             if let Some(before) = before
                 && before.execution_provider() != key.execution_provider()
