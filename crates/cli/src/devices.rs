@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ortscope_sources::devices::{
-    DeviceSource, Found, NvmlLibrary, counters_of, find, find_in, load_of_machine,
+    DeviceSource, Found, NvmlLibrary, find, find_in, machine_load, process_counters,
 };
 
 /// Tests have trees of files with devices that this machine does not have.
@@ -29,8 +29,8 @@ pub fn source() -> DeviceSource {
 pub fn source_of(pids: &[u32]) -> DeviceSource {
     // Counters see the threads that are started after they are opened: they are opened before anything that takes time.
     let mut all = Found::default();
-    counters_of(pids, &mut all);
-    load_of_machine(&mut all);
+    process_counters(pids, &mut all);
+    machine_load(&mut all);
     let found = found();
     all.readers.extend(found.readers);
     all.missing.extend(found.missing);

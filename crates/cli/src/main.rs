@@ -97,8 +97,8 @@ fn run(cli: &Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         terminal::print_error(OVERWRITING);
     }
     if is_long(&cli.command) {
-        ortscope_sources::give_back_freed_memory();
-        ortscope_store::after_segments(ortscope_sources::give_back_freed_memory_now);
+        ortscope_sources::release_memory_automatically();
+        ortscope_store::after_segments(ortscope_sources::release_memory_now);
     }
     logging::start(global.verbose, global.quiet, global.log_file.as_deref())?;
     recording::prepare(global);

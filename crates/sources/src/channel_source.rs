@@ -12,17 +12,17 @@ use ortscope_core::schema::{ChannelPositionRow, Text};
 
 pub use ortscope_channel::rows::MESSAGE_KIND;
 
-/// The channel is read this often: often enough for a live view, seldom enough not to disturb the model.
+/// Read interval: short enough for a live view, long enough not to disturb the model.
 const PERIOD_NS: u64 = 50_000_000;
-/// The room of what was read is freed one pass later, when it is in the journal. A ring that fills up faster than that
-/// is read again after this time, so that its writer need not drop anything.
+/// Records are freed one pass after they were read, when they are in the journal. A ring that fills faster is read at
+/// this interval, so that its writer drops nothing.
 const BUSY_PERIOD_NS: u64 = 5_000_000;
-/// From this share on a ring fills up fast.
+/// Fullness from which a ring is read at the shorter interval.
 const BUSY_FULLNESS: f64 = 0.25;
 
-/// Reads a channel until its writer has ended. On stop it asks the writer to end and reads on to the last record.
+/// Reads a channel until its writer has ended. On stop it asks the writer to end and reads to the last record.
 ///
-/// A record leaves its ring only when the pipeline has kept it: whoever is killed, it is in the ring or in the journal.
+/// A record leaves its ring only after the pipeline has stored it: after a crash it is in the ring or in the journal.
 #[derive(Debug)]
 pub struct ChannelSource {
     info: SourceInfo,
@@ -32,7 +32,8 @@ pub struct ChannelSource {
 }
 
 impl ChannelSource {
-    /// `session_ids[n]` names the writer's session number `n`; `writer_ended` becomes true when the writer is gone.
+    /// `session_ids[n]` is the id of the writer's session number `n`; `writer_ended` becomes true when the writer
+    /// has exited.
     pub fn new(directory: &Path, session_ids: Vec<Text>, writer_ended: Arc<AtomicBool>) -> Self {
         let info = SourceInfo {
             name: "channel",
@@ -55,7 +56,7 @@ impl ChannelSource {
         }
     }
 
-    /// Reads what is new and sends it. The positions go last: a journal that has one has everything before it.
+    /// Reads and sends new records. Positions are sent last: a journal with a position has everything before it.
     fn pass(&self, reader: &mut ChannelReader, out: &mut Emitter, now: u64) -> Result<(), SourceError> {
         let drained = reader
             .read(|kind, payload| self.emit(kind, payload, out, now))
@@ -86,11 +87,11 @@ impl Source for ChannelSource {
         let page =
             ControlPage::open(&self.directory).map_err(|error| SourceError::Failed(error.to_string()))?;
         let mut reader = ChannelReader::new(&self.directory);
-        // Batches that must be kept before the marked room is freed.
+        // Number of batches that must be stored before the marked records are freed.
         let mut sent_at_mark = None;
         let mut next = control.clock().now_ns();
         loop {
-            // Asked before reading, so that what was written last is still read afterwards.
+            // Loaded before reading, so that the last records are still read.
             let ended = self.writer_ended.load(Ordering::SeqCst);
             if control.is_stopped() {
                 page.request_stop();
@@ -112,7 +113,8 @@ impl Source for ChannelSource {
             let period = if reader.fullness() > BUSY_FULLNESS { BUSY_PERIOD_NS } else { PERIOD_NS };
             next = (next + period).max(now);
             if !control.sleep_until(next) {
-                // Stopped: the writer ends soon; sleeping by the clock is no longer possible, so poll gently.
+                // After a stop the writer ends soon; the control's clock no longer sleeps, so poll
+                // slowly.
                 std::thread::sleep(std::time::Duration::from_millis(10));
             }
         }

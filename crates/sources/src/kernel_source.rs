@@ -1,8 +1,6 @@
-//! Kernel events as a source of the pipeline: rows for the processes that are watched, and exact CPU use of each in
-//! milliseconds for whoever wants it.
+//! The pipeline source for kernel events: rows for the watched processes, and their exact CPU use per millisecond.
 //!
-//! The 1 ms comes from the time stamps of the events. The rings are drained 20 times a second: nothing wakes up a thousand
-//! times a second.
+//! The millisecond resolution comes from event timestamps; the rings are drained only 20 times per second.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,52 +15,53 @@ use ortscope_decode::kernel_rows::KernelRows;
 use crate::kernel::{CounterSum, ProgramCost, TraceBackend, TraceError, TraceOptions};
 use crate::{KernelTrace, ThreadSnapshot};
 
-/// Drains a second.
+/// Drain interval.
 const DRAIN_NS: u64 = 50_000_000;
-/// Sums of file I/O and counters are asked for this often.
+/// Interval for reading file I/O and counter sums.
 const SUMS_EVERY_NS: u64 = 1_000_000_000;
-/// Sums that the summary keeps; rows have all.
+/// Limit for sums in the summary; rows have all of them.
 const MAX_FILE_SUMS: usize = 20_000;
-/// The same of counters.
+/// The same limit for counters.
 const MAX_COUNTER_SUMS: usize = 20_000;
 const BUCKET_NS: u64 = 1_000_000;
 
-/// One millisecond of a process: who, from when, how much of it it ran on all processors together.
+/// One millisecond of a process: its CPU time on all processors together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessMilli {
     pub pid: u32,
-    /// Of its first thread; 0 if that was not seen.
+    /// Start of its first thread; 0 if that was not observed.
     pub start_ns: u64,
     pub from_ns: u64,
-    /// No thread runs longer than a millisecond in one.
+    /// At most one millisecond per thread.
     pub used_ns: u32,
-    /// What its threads had used before and a switch that was missed had hidden: of the past, at a place that is not known.
+    /// CPU time that became known late because a switch was missed; it belongs to an unknown earlier moment.
     pub late_ns: u64,
 }
 
-/// Called for every millisecond in which a watched process ran, and for the first one after it.
+/// Called for every millisecond in which a watched process ran, and for the first idle one after it.
 pub type OnMilli = Box<dyn FnMut(ProcessMilli) + Send>;
 
-/// What was seen of the kernel, to be told at the end.
+/// Event counts for the summary.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KernelCounts {
     pub events: u64,
     pub lost: u64,
     pub recursion_misses: u64,
-    /// Switches that did not continue the one before on their processor: something was missed.
+    /// Switches that did not continue the previous one on their processor: an event was missed.
     pub chain_breaks: u64,
 }
 
-/// What the programs of a class cost those whose events they see.
+/// Overhead of the programs of one event class.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClassCost {
     pub class: &'static str,
-    /// Runs of its programs while they were measured. Programs at system calls run for every call of the machine.
+    /// Executions of its programs while overhead was measured. Programs at system calls run for every call on the
+    /// machine.
     pub runs: u64,
     pub total_ns: u64,
 }
 
-/// What tracing told and cost, once it has ended.
+/// Results and overhead of a trace that has ended.
 #[derive(Debug, Clone)]
 pub struct KernelSummary {
     pub backend: TraceBackend,
@@ -70,28 +69,28 @@ pub struct KernelSummary {
     /// Events of the whole machine.
     pub tally: EventTally,
     pub ring_bytes: usize,
-    /// How long costs were measured; 0: not at all, then there are none.
+    /// How long overhead was measured; 0 if it was not.
     pub measured_ns: u64,
     pub costs: Vec<ClassCost>,
-    /// Of the watched processes: one sum per process, operation and kind of file, with its first thread's id.
+    /// Watched processes: one sum per process, operation and file kind, with the id of the first thread.
     pub file_io: Vec<FileIo>,
     /// Programs and libraries that watched processes mapped.
     pub image_loads: u64,
-    /// Of the watched processes: one sum per process and counter of the processor.
+    /// Watched processes: one sum per process and processor counter.
     pub counters: Vec<CounterSum>,
 }
 
-/// Where the [`KernelSummary`] is found when the source has ended.
+/// Provides the [`KernelSummary`] after the source has ended.
 #[derive(Debug, Clone, Default)]
 pub struct KernelHandle(Arc<Mutex<Option<KernelSummary>>>, Arc<AtomicBool>);
 
 impl KernelHandle {
-    /// `None` while tracing goes on, or if it could not begin.
+    /// `None` while the trace is running or if it could not start.
     pub fn take(&self) -> Option<KernelSummary> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Whether tracing has begun, or was found to be impossible.
+    /// Whether the trace has started or failed to start.
     pub fn is_ready(&self) -> bool {
         self.1.load(Ordering::Acquire)
     }
@@ -108,7 +107,7 @@ fn by_class(programs: &[ProgramCost]) -> Vec<ClassCost> {
     classes.into_values().collect()
 }
 
-/// Traces the whole machine and tells of some processes.
+/// Traces the whole machine and reports some processes.
 pub struct KernelSource {
     info: SourceInfo,
     options: TraceOptions,
@@ -124,7 +123,7 @@ impl std::fmt::Debug for KernelSource {
 }
 
 impl KernelSource {
-    /// `watched`: these processes and their children; `None`: all.
+    /// `watched`: these processes and their children; `None` for all.
     pub fn new(options: TraceOptions, watched: Option<HashSet<u32>>) -> Self {
         let info = SourceInfo {
             name: "kernel",
@@ -139,7 +138,7 @@ impl KernelSource {
         self.handle.clone()
     }
 
-    /// The exact CPU use of the watched processes, millisecond by millisecond.
+    /// Adds a callback for the exact CPU use of the watched processes per millisecond.
     #[must_use]
     pub fn with_millis(mut self, on_milli: OnMilli) -> Self {
         self.on_milli = Some(on_milli);
@@ -194,7 +193,7 @@ impl Source for KernelSource {
             }
             run.drain_files(&mut trace, control.clock().now_ns(), !goes_on, out);
             let settled_ns = control.clock().now_ns().saturating_sub(trace.latest_ns());
-            run.millis.tell(settled_ns, self.on_milli.as_mut());
+            run.millis.report(settled_ns, self.on_milli.as_mut());
             out.flush();
             if !goes_on {
                 run.finish(control.clock().now_ns(), out);
@@ -233,10 +232,10 @@ struct Run {
 }
 
 impl Run {
-    /// Threads that are there already: their names and what they ran so far.
+    /// Reads the names and run times of existing threads.
     fn begin(&mut self) {
         let mut states: Vec<ThreadState> = Vec::new();
-        // Without it names are learned as threads start.
+        // Without a snapshot, names become known as threads start.
         if let Ok(mut snapshot) = ThreadSnapshot::open()
             && snapshot.take(&mut states).is_ok()
         {
@@ -263,19 +262,19 @@ impl Run {
         out.lost("kernel events", stats.lost + stats.recursion_misses);
     }
 
-    /// What was mapped; once a second and at the end, sums of file I/O and counters.
+    /// Reads mapped files and, once per second and at the end, the sums of file I/O and counters.
     fn drain_files(&mut self, trace: &mut KernelTrace, now_ns: u64, is_last: bool, out: &mut Emitter) {
         let (rows, loads) = (&mut self.rows, &mut self.image_loads);
         let lost = trace.drain_images(&mut |load| {
             *loads += u64::from(rows.image(&load, &mut |row| out.emit(&row)));
         });
-        out.lost("records of mapped files", lost);
+        out.lost("mapped file records", lost);
         if !is_last && now_ns.saturating_sub(self.sums_asked_ns) < SUMS_EVERY_NS {
             return;
         }
         self.sums_asked_ns = now_ns;
         let (sums, lost) = trace.take_file_io();
-        out.lost("calls of file I/O beyond the limit of sums", lost);
+        out.lost("file I/O calls beyond the limit of sums", lost);
         for io in sums {
             if !rows.file_io(now_ns, &io, &mut |row| out.emit(&row)) || self.file_io.len() >= MAX_FILE_SUMS {
                 continue;
@@ -295,7 +294,7 @@ impl Run {
             sum.longest_ns = sum.longest_ns.max(io.longest_ns);
         }
         let (counters, lost) = trace.take_counters();
-        out.lost("counters of processes beyond the limit of sums", lost);
+        out.lost("process counters beyond the limit of sums", lost);
         for counter in counters {
             let is_watched =
                 rows.counter(now_ns, counter.pid, &counter.name, counter.value, &mut |row| out.emit(&row));
@@ -308,7 +307,7 @@ impl Run {
     }
 
     fn finish(&self, now_ns: u64, out: &mut Emitter) {
-        out.lost("stretches of threads beyond the limit", self.rows.untracked());
+        out.lost("thread stretches beyond the limit", self.rows.untracked());
         let KernelCounts { events, lost, recursion_misses, chain_breaks } = self.counts;
         let text = format!(
             r#"{{"events":{events},"lost":{lost},"recursion_misses":{recursion_misses},"chain_breaks":{chain_breaks}}}"#
@@ -318,11 +317,11 @@ impl Run {
     }
 }
 
-/// Tells milliseconds of processes once, in order.
+/// Reports the milliseconds of processes once and in order.
 struct Millis {
     usage: Usage,
-    /// The end of the last millisecond that was told and not empty: a gap gets one empty one, so that a stretch has an
-    /// end.
+    /// End of the last reported millisecond with CPU time: a gap starts with one empty millisecond, so that every
+    /// stretch has an end.
     ends: HashMap<(u32, u64), u64>,
     watched: Option<HashSet<u32>>,
 }
@@ -333,7 +332,7 @@ impl Millis {
     }
 
     fn apply(&mut self, event: &KernelEvent) {
-        // Children of watched processes are watched.
+        // Children of watched processes are watched too.
         if let (KernelEvent::Start(start), Some(watched)) = (event, &mut self.watched)
             && watched.contains(&start.parent.pid)
         {
@@ -342,17 +341,17 @@ impl Millis {
         self.usage.apply(event);
     }
 
-    fn tell(&mut self, to_ns: u64, on_milli: Option<&mut OnMilli>) {
+    fn report(&mut self, to_ns: u64, on_milli: Option<&mut OnMilli>) {
         let Some(on_milli) = on_milli else { return self.usage.settle(to_ns, &mut |_| {}) };
         let (ends, watched) = (&mut self.ends, &self.watched);
-        let mut tell = |milli: ProcessMilli| {
+        let mut emit = |milli: ProcessMilli| {
             let end = ends.insert((milli.pid, milli.start_ns), milli.from_ns + BUCKET_NS);
             if let Some(from_ns) = end.filter(|end_ns| *end_ns < milli.from_ns) {
                 on_milli(ProcessMilli { from_ns, used_ns: 0, late_ns: 0, ..milli });
             }
             on_milli(milli);
         };
-        // Threads of a process in the same millisecond come one after the other.
+        // Threads of a process in the same millisecond are adjacent.
         let mut open: Option<ProcessMilli> = None;
         self.usage.settle(to_ns, &mut |window| {
             let pid = window.thread.pid;
@@ -368,10 +367,10 @@ impl Millis {
                     open.used_ns = open.used_ns.saturating_add(used_ns);
                     open.late_ns += late_ns;
                 }
-                open => open.replace(next).into_iter().for_each(&mut tell),
+                open => open.replace(next).into_iter().for_each(&mut emit),
             }
         });
-        open.into_iter().for_each(&mut tell);
+        open.into_iter().for_each(&mut emit);
         let settled_ns = to_ns - to_ns % BUCKET_NS;
         ends.retain(|(pid, start_ns), end_ns| {
             let goes_on = *end_ns >= settled_ns;
@@ -405,9 +404,10 @@ mod tests {
     use super::*;
     use ortscope_core::kernel::{Switch, SwitchReason, Task};
 
-    /// A thread whose switch to a processor was missed showed up to 300 % of a core in the window that learned of it.
+    /// Regression: a thread with a missed switch showed up to 300% of a core in the window in which this became
+    /// known.
     #[test]
-    fn what_is_learned_late_is_no_use_of_the_millisecond_that_learns_it() {
+    fn late_cpu_time_is_not_attributed_to_the_current_millisecond() {
         let thread = Task { tid: 7, pid: 7 };
         let mut millis = Millis::new(0, None);
         let switch = |at_ns, prev, next, prev_run_ns| {
@@ -423,16 +423,16 @@ mod tests {
             })
         };
         millis.apply(&switch(1_000_000, thread, Task::IDLE, Some(500_000)));
-        let mut told = Vec::new();
-        millis.tell(200_000_000, Some(&mut (Box::new(|_| ()) as OnMilli)));
-        // It ran for 150 ms that nobody saw begin.
+        let mut reported = Vec::new();
+        millis.report(200_000_000, Some(&mut (Box::new(|_| ()) as OnMilli)));
+        // It ran for 150 ms after a missed switch.
         millis.apply(&switch(200_500_000, thread, Task::IDLE, Some(150_500_000)));
         let (sender, receiver) = std::sync::mpsc::sync_channel(1000);
-        let mut on_milli: OnMilli = Box::new(move |milli| sender.send(milli).expect("it is received"));
-        millis.tell(202_000_000, Some(&mut on_milli));
-        told.extend(receiver.try_iter());
-        assert!(told.iter().all(|milli| milli.used_ns <= 1_000_000), "{told:?}");
-        let all: u64 = told.iter().map(|milli| u64::from(milli.used_ns) + milli.late_ns).sum();
+        let mut on_milli: OnMilli = Box::new(move |milli| sender.send(milli).expect("an open channel"));
+        millis.report(202_000_000, Some(&mut on_milli));
+        reported.extend(receiver.try_iter());
+        assert!(reported.iter().all(|milli| milli.used_ns <= 1_000_000), "{reported:?}");
+        let all: u64 = reported.iter().map(|milli| u64::from(milli.used_ns) + milli.late_ns).sum();
         assert_eq!(all, 150_000_000);
     }
 }

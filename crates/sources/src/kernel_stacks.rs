@@ -1,4 +1,4 @@
-//! Samples with stacks as a source of the pipeline: a row for each sample, and all of them added up for whoever draws them.
+//! The pipeline source for stack samples: one row per sample, and their aggregate for flame graphs.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,28 +15,28 @@ use crate::kernel_source::{source_error, split};
 
 const DRAIN_NS: u64 = 50_000_000;
 
-/// What sampling found, once it has ended.
+/// Result of sampling that has ended.
 #[derive(Debug, Clone, Default)]
 pub struct Stacks {
     pub profile: StackProfile,
     pub counts: SampleCounts,
-    /// Samples of each processor per second.
+    /// Samples per second on each processor.
     pub hertz: u32,
-    /// What was not seen, and why.
+    /// What could not be sampled, and why.
     pub missing: Vec<String>,
 }
 
-/// Where [`Stacks`] are found when the source has ended.
+/// Provides the [`Stacks`] after the source has ended.
 #[derive(Debug, Clone, Default)]
 pub struct StacksHandle(Arc<Mutex<Option<Stacks>>>, Arc<AtomicBool>);
 
 impl StacksHandle {
-    /// `None` while sampling goes on, or if it could not begin.
+    /// `None` while sampling is running or if it could not start.
     pub fn take(&self) -> Option<Stacks> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Whether sampling has begun, or was found to be impossible.
+    /// Whether sampling has started or failed to start.
     pub fn is_ready(&self) -> bool {
         self.1.load(Ordering::Acquire)
     }
@@ -50,7 +50,7 @@ impl StacksHandle {
     }
 }
 
-/// Samples what some processes and their children execute.
+/// Samples the code executed by some processes and their children.
 #[derive(Debug)]
 pub struct StackSource {
     info: SourceInfo,
@@ -103,7 +103,8 @@ impl Source for StackSource {
             next_ns += DRAIN_NS;
             let goes_on = control.sleep_until(next_ns);
             let before = trace.counts();
-            // Names of frames are known to the profile, which is being added to: rows wait until it is not.
+            // Frame names belong to the profile, which is mutably borrowed while it grows, so rows are
+            // emitted afterwards.
             let mut rows = Vec::new();
             let mut take = |sample: &CpuSample, leaf| {
                 let address = sample.kernel.first().or(sample.user.first()).copied();
@@ -128,7 +129,7 @@ impl Source for StackSource {
             }
             let after = trace.counts();
             out.lost("CPU samples", after.lost - before.lost);
-            out.lost("damaged records of samples", after.damaged - before.damaged);
+            out.lost("damaged sample records", after.damaged - before.damaged);
             out.flush();
             if !goes_on {
                 break;

@@ -1,23 +1,23 @@
-//! The system's own store of secrets: the kernel's keyring on Linux, the credentials of the user on Windows.
+//! The system's secret store: the kernel keyring on Linux, the user's credentials on Windows.
 //!
-//! A secret is a short text under a name. The error says in words why the store cannot be used.
+//! A secret is a short text with a name. Errors explain why the store cannot be used.
 
 use crate::sys::key_store as sys;
 
-/// What people call it.
+/// Name of the store for messages.
 pub const NAME: &str = sys::NAME;
 
-/// The secret of this name; `None` if there is none.
+/// Returns the secret with this name; `None` if it does not exist.
 pub fn read(name: &str) -> Result<Option<String>, String> {
     sys::read(name)
 }
 
-/// Keeps a secret, in the place of one of the same name.
+/// Stores a secret, replacing one with the same name.
 pub fn write(name: &str, secret: &str) -> Result<(), String> {
     sys::write(name, secret)
 }
 
-/// Removes a secret; false if there was none.
+/// Removes a secret; false if it did not exist.
 pub fn remove(name: &str) -> Result<bool, String> {
     sys::remove(name)
 }

@@ -1,7 +1,7 @@
-//! Live capture, behind one seam.
+//! Live capture of processes, kernel events and devices.
 //!
-//! Each operating system has a folder that offers the same functions; the one for this system is re-exported as `sys`.
-//! Everything else in this crate, and in the crates above it, is the same everywhere.
+//! Each operating system has a folder with the same functions, and the one of the current system is compiled as `sys`.
+//! Everything else in this crate and in the crates above it is the same on every system.
 
 mod channel_source;
 pub mod devices;
@@ -68,77 +68,80 @@ pub fn own_usage() -> Result<ProcessUsage, UsageError> {
     sys::own_usage()
 }
 
-/// Gives up rights that a server does not need, before it has a second thread: on Linux every capability but those to read
-/// what other processes do, to read files of others, to count events and to listen on low ports. What lies in `places` stays
-/// writable. With `never_more`, no program that is started can get more. How many were given up.
-pub fn drop_unneeded_privileges(places: &[std::path::PathBuf], never_more: bool) -> Result<u32, String> {
-    sys::privileges::drop_unneeded(places, never_more)
+/// Drops the privileges that a server does not need, before it starts a second thread. On Linux it keeps the
+/// capabilities to inspect other processes, read their files, count events and listen on low ports. `writable` stays
+/// writable. With `no_new_privileges`, started programs cannot regain any. Returns the number of dropped privileges.
+pub fn drop_unneeded_privileges(
+    writable: &[std::path::PathBuf],
+    no_new_privileges: bool,
+) -> Result<u32, String> {
+    sys::privileges::drop_unneeded(writable, no_new_privileges)
 }
 
-/// Names the present boot of the machine, where the system does: monotonic times of one boot can be compared.
+/// Identifies the current boot, where the system does: monotonic times are comparable within one boot.
 pub fn boot_id() -> Option<String> {
     sys::boot_id()
 }
 
-/// The machine, as far as it can be read without rights.
+/// Facts about the machine that are readable without privileges.
 pub fn machine_facts() -> MachineFacts {
     sys::machine_facts()
 }
 
-/// What kind of machine this is, as far as its firmware says.
+/// The kind of machine according to its firmware.
 pub fn machine_model() -> MachineModel {
     sys::machine_model()
 }
 
-/// The processors that are switched on; empty where the system does not say.
+/// Online processors; empty if the system does not list them.
 pub fn processors() -> Vec<Processor> {
     sys::processors_online()
 }
 
-/// Keeps the calling thread on one of the processors it may use: the one with this index, counted round. Its number, or
-/// `None` where the system refuses or is not asked.
-pub fn keep_on_processor(index: usize) -> Option<u32> {
-    sys::keep_on_processor(index)
+/// Pins the calling thread to the `index`-th (modulo their number) of its allowed processors. Returns the processor's
+/// number, or `None` if the system refuses or does not support it.
+pub fn pin_to_processor(index: usize) -> Option<u32> {
+    sys::pin_to_processor(index)
 }
 
-/// Has this program's allocator give memory back that it does not need, where it would keep it. For programs that run for long;
-/// never for one that runs a model, whose memory is measured.
-pub fn give_back_freed_memory() {
-    sys::give_back_freed_memory();
+/// Makes the allocator return unused memory to the system. Meant for long-running programs, never for one that runs a
+/// model, because it changes the measured memory.
+pub fn release_memory_automatically() {
+    sys::release_memory_automatically();
 }
 
-/// The same at once, after work that took much and will not be done again soon.
-pub fn give_back_freed_memory_now() {
-    sys::give_back_freed_memory_now();
+/// Returns unused memory at once, after work that needed much memory and is not repeated soon.
+pub fn release_memory_now() {
+    sys::release_memory_now();
 }
 
-/// Waits until the terminal on standard input has something to read, at most so long; true when the terminal is gone. Where
-/// the system is not asked (all but Linux) it returns at once.
-pub fn terminal_gone_within(wait: std::time::Duration) -> bool {
-    sys::terminal_gone_within(wait)
+/// Waits up to `wait` for the terminal on standard input to become readable; true if it was closed. Returns at once
+/// except on Linux.
+pub fn terminal_closed_within(wait: std::time::Duration) -> bool {
+    sys::terminal_closed_within(wait)
 }
 
-/// The ways to read kernel events that this system has, best first.
+/// The backends for kernel events on this system, best first.
 pub fn trace_ways() -> &'static [kernel::TraceWay] {
     kernel_events::WAYS
 }
 
-/// The functions of Windows' event tracing; `None` on other systems.
+/// Functions of Event Tracing for Windows; `None` on other systems.
 pub fn etw_functions() -> Option<std::sync::Arc<dyn etw::EtwApi>> {
     sys::etw_functions()
 }
 
-/// Stops a program that was just started until everything that watches it is ready; dropping it lets it go on.
+/// Pauses a program that was just started until all observers are ready; dropping this resumes it.
 #[derive(Debug)]
-pub struct Held(Option<u32>);
+pub struct PausedProcess(Option<u32>);
 
-impl Held {
+impl PausedProcess {
     pub fn new(pid: u32) -> Self {
         Self(kernel_events::hold(pid).then_some(pid))
     }
 }
 
-impl Drop for Held {
+impl Drop for PausedProcess {
     fn drop(&mut self) {
         if let Some(pid) = self.0 {
             kernel_events::release(pid);
@@ -146,7 +149,7 @@ impl Drop for Held {
     }
 }
 
-/// Every process there is now. One that ends while it is looked at is left out.
+/// All current processes. Processes that exit during the call are left out.
 pub fn processes() -> Result<Vec<sampler::ProcessFacts>, sampler::ReadError> {
     let mut backend = sys::process_backend();
     let mut pids = Vec::new();
@@ -163,7 +166,7 @@ pub fn processes() -> Result<Vec<sampler::ProcessFacts>, sampler::ReadError> {
     Ok(found)
 }
 
-/// A clock of the CPU time that the calling thread has used, in nanoseconds; cheap to read. `None` where there is none.
+/// A cheap clock for the CPU time of the calling thread, in nanoseconds; `None` where unsupported.
 pub fn thread_cpu_clock() -> impl FnMut() -> Option<u64> {
     let mut backend = sys::process_backend();
     move || backend.own_cpu_ns()

@@ -1,10 +1,10 @@
-//! What kind of machine this is: printed by `doctor` and kept with every measurement.
+//! Facts about the machine, printed by `doctor` and stored with every measurement.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// The facts that decide whether two measurements can be compared.
+/// Facts that determine whether two measurements are comparable.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MachineFacts {
     pub os: String,
@@ -13,16 +13,16 @@ pub struct MachineFacts {
     pub cpu_model: Option<String>,
     pub logical_cpus: usize,
     pub memory_bytes: Option<u64>,
-    /// The frequency governor or power plan; `None` where the system does not show one (most virtual machines).
+    /// Frequency governor or power plan; `None` if the system does not expose one (most virtual machines).
     pub governor: Option<String>,
-    /// The hypervisor, if the system says that it runs in one.
+    /// Whether the system reports that it runs in a virtual machine.
     pub virtual_machine: Option<bool>,
-    /// Versions of the drivers of GPUs and NPUs, by name. A driver that is part of the kernel has the kernel's.
+    /// Driver versions of GPUs and NPUs, by name. Drivers that are part of the kernel have its version.
     pub drivers: BTreeMap<String, String>,
 }
 
 impl MachineFacts {
-    /// What the standard library knows on every system.
+    /// Facts available from the standard library on every system.
     pub(crate) fn basic() -> Self {
         Self {
             os: std::env::consts::OS.to_owned(),
@@ -37,7 +37,7 @@ impl MachineFacts {
         }
     }
 
-    /// What decides whether measurements can be compared. Facts that the system does not tell are left out.
+    /// The facts that determine comparability. Unknown facts are left out.
     pub fn fingerprint(&self) -> BTreeMap<String, String> {
         let facts = [
             ("os", Some(self.os.clone())),
@@ -54,7 +54,7 @@ impl MachineFacts {
     }
 }
 
-/// What this machine calls itself; each system has one of these.
+/// Name of this machine.
 pub fn host_name() -> Option<String> {
     let variables = ["COMPUTERNAME", "HOSTNAME"].iter().filter_map(|name| std::env::var(name).ok());
     let files = ["/proc/sys/kernel/hostname", "/etc/hostname"];
@@ -62,7 +62,7 @@ pub fn host_name() -> Option<String> {
     variables.chain(files).map(|name| name.trim().to_owned()).find(|name| !name.is_empty())
 }
 
-/// What kind of thing the machine is, as its firmware says.
+/// The kind of machine according to its firmware.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct MachineModel {
     /// `laptop`, `desktop`, `server`, `tablet`, `virtual machine`.
@@ -72,7 +72,7 @@ pub struct MachineModel {
 }
 
 impl MachineModel {
-    /// The kind of a chassis by its number in the firmware's table (SMBIOS).
+    /// The kind of a chassis by its SMBIOS number.
     pub(crate) fn kind_of(chassis: Option<u64>, is_virtual: bool) -> Option<&'static str> {
         if is_virtual {
             return Some("virtual machine");
@@ -88,7 +88,7 @@ impl MachineModel {
     }
 }
 
-/// What a slower source knows of a machine (WMI on Windows), for what the quick ones do not say.
+/// Facts from a slower source (WMI on Windows), for those that the quick ones do not provide.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Inventory {
     pub kind: Option<&'static str>,
@@ -99,7 +99,7 @@ pub struct Inventory {
     pub drivers: BTreeMap<String, String>,
 }
 
-/// `PCSystemTypeEx` of WMI's class `Win32_ComputerSystem`. In `PCSystemType`, which is older, 8 is no tablet.
+/// `PCSystemTypeEx` of the WMI class `Win32_ComputerSystem`. In the older `PCSystemType`, 8 does not mean tablet.
 pub const SYSTEM_TYPES: [(u64, &str); 7] = [
     (1, "desktop"),
     (2, "laptop"),
@@ -110,11 +110,11 @@ pub const SYSTEM_TYPES: [(u64, &str); 7] = [
     (8, "tablet"),
 ];
 
-/// Longest time that [`complete`] waits for an answer.
-const ANSWERS_WITHIN: std::time::Duration = std::time::Duration::from_secs(3);
+/// Timeout of [`complete`].
+const QUERY_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(3);
 
 impl Inventory {
-    /// Fills what is not known; what is known stays.
+    /// Fills missing facts; known ones are kept.
     fn fill(self, machine: &mut MachineFacts, model: &mut MachineModel) {
         machine.cpu_model = machine.cpu_model.take().or(self.cpu_model);
         machine.memory_bytes = machine.memory_bytes.or(self.memory_bytes);
@@ -127,8 +127,7 @@ impl Inventory {
     }
 }
 
-/// Asks the slower source of this system for what is missing. The error says why it could not help; without anything
-/// missing, or anybody to ask, nothing is asked.
+/// Queries the system's slower source if facts are missing and such a source exists. The error explains why it failed.
 pub fn complete(machine: &mut MachineFacts, model: &mut MachineModel) -> Result<(), String> {
     complete_by(machine, model, crate::sys::inventory)
 }
@@ -136,7 +135,7 @@ pub fn complete(machine: &mut MachineFacts, model: &mut MachineModel) -> Result<
 fn complete_by(
     machine: &mut MachineFacts,
     model: &mut MachineModel,
-    ask: impl FnOnce() -> Option<Result<Inventory, String>> + Send + 'static,
+    query: impl FnOnce() -> Option<Result<Inventory, String>> + Send + 'static,
 ) -> Result<(), String> {
     let is_complete = machine.cpu_model.is_some()
         && machine.memory_bytes.is_some()
@@ -147,18 +146,20 @@ fn complete_by(
     if is_complete {
         return Ok(());
     }
-    let (say, hear) = std::sync::mpsc::sync_channel(1);
-    // A service that hangs keeps its thread, not this one.
+    let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+    // A service that hangs blocks its own thread, not this one.
     let thread = std::thread::Builder::new().name("inventory".to_owned());
-    thread.spawn(move || say.send(ask()).ok()).map_err(|error| format!("no thread: {error}"))?;
-    match hear.recv_timeout(ANSWERS_WITHIN) {
+    thread
+        .spawn(move || sender.send(query()).ok())
+        .map_err(|error| format!("the query thread could not be started: {error}"))?;
+    match receiver.recv_timeout(QUERY_TIMEOUT) {
         Ok(None) => Ok(()),
         Ok(Some(Ok(inventory))) => {
             inventory.fill(machine, model);
             Ok(())
         }
         Ok(Some(Err(why))) => Err(why),
-        Err(_) => Err(format!("WMI did not answer within {} s", ANSWERS_WITHIN.as_secs())),
+        Err(_) => Err(format!("WMI did not answer within {} s", QUERY_TIMEOUT.as_secs())),
     }
 }
 
@@ -171,35 +172,35 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_stays_and_the_rest_is_filled() {
+    fn known_facts_are_kept_and_missing_ones_filled() {
         let (mut machine, mut model) = bare();
-        machine.cpu_model = Some("of the registry".to_owned());
+        machine.cpu_model = Some("from the registry".to_owned());
         machine.drivers.insert("GPU".to_owned(), "1".to_owned());
-        let told = Inventory {
+        let inventory = Inventory {
             kind: Some("laptop"),
             maker: Some("Maker".to_owned()),
-            cpu_model: Some("of WMI".to_owned()),
+            cpu_model: Some("from WMI".to_owned()),
             memory_bytes: Some(1 << 34),
             drivers: [("GPU", "2"), ("NPU", "3")].map(|(name, of)| (name.to_owned(), of.to_owned())).into(),
             ..Inventory::default()
         };
-        assert_eq!(complete_by(&mut machine, &mut model, move || Some(Ok(told))), Ok(()));
+        assert_eq!(complete_by(&mut machine, &mut model, move || Some(Ok(inventory))), Ok(()));
         assert_eq!(
             (machine.cpu_model.as_deref(), machine.memory_bytes),
-            (Some("of the registry"), Some(1 << 34))
+            (Some("from the registry"), Some(1 << 34))
         );
         assert_eq!((model.kind, model.maker.as_deref(), model.model), (Some("laptop"), Some("Maker"), None));
         assert_eq!((machine.drivers["GPU"].as_str(), machine.drivers["NPU"].as_str()), ("1", "3"));
     }
 
     #[test]
-    fn a_service_that_refuses_or_hangs_is_a_reason() {
+    fn a_refusing_or_hanging_service_is_an_error() {
         let (mut machine, mut model) = bare();
         let refused =
             complete_by(&mut machine, &mut model, || Some(Err("WMI refuses: 0x80041003".to_owned())));
         assert_eq!(refused, Err("WMI refuses: 0x80041003".to_owned()));
         let hangs = || {
-            std::thread::sleep(ANSWERS_WITHIN * 2);
+            std::thread::sleep(QUERY_TIMEOUT * 2);
             None
         };
         let hung = complete_by(&mut machine, &mut model, hangs);
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn chassis_have_kinds() {
+    fn chassis_numbers_have_kinds() {
         assert_eq!(MachineModel::kind_of(Some(10), false), Some("laptop"));
         assert_eq!(MachineModel::kind_of(Some(1), true), Some("virtual machine"));
         assert_eq!((MachineModel::kind_of(Some(2), false), MachineModel::kind_of(None, false)), (None, None));

@@ -1,5 +1,5 @@
-//! What the processor can do at most: a short benchmark of multiply-adds and of memory, so that an operator can be placed
-//! under a roof that was measured here and not read from a data sheet.
+//! Measures the processor's peak performance with a short benchmark of multiply-adds and memory reads, so that the
+//! roofline of an operator is measured instead of taken from a data sheet.
 #![cfg_attr(
     target_arch = "x86_64",
     expect(unsafe_code, reason = "calls code compiled for instructions that were detected just before")
@@ -11,33 +11,33 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-/// The measured roof of this machine.
+/// Measured peak performance of this machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MachinePeak {
     /// Threads that ran at once.
     pub threads: usize,
-    /// Single-precision operations per second; a multiply-add counts two.
+    /// Single-precision operations per second; a multiply-add counts as two.
     pub flops_per_second: f64,
     /// Bytes read from memory per second, from arrays far larger than the caches.
     pub bytes_per_second: f64,
-    /// The instructions used: avx512, avx2-fma or portable.
+    /// Instruction set used: avx512, avx2-fma or portable.
     pub instructions: String,
-    /// Clock of the processor while one thread worked, from a chain of additions that wait for each other: an estimate.
+    /// Estimated clock frequency with one busy thread, from a chain of dependent additions.
     pub clock_hertz: f64,
     pub seconds: f64,
 }
 
-/// Independent chains of multiply-adds: enough to hide their latency on two units, few enough for the registers.
+/// Independent multiply-add chains: enough to hide their latency on two units, few enough for the registers.
 const CHAINS: usize = 10;
 const STEPS: usize = 4096;
-/// Per thread; all together are larger than any cache of today.
+/// Per thread; together they are larger than any current cache.
 const ARRAY_WORDS: usize = 8 << 20;
 
-/// A lap of the clock's chain: 0.1 ms.
+/// One lap of the clock's chain: 0.1 ms.
 const STEPS_OF_CLOCK: u64 = 200_000;
 const CLOCK_BUDGET: Duration = Duration::from_millis(20);
 
-/// Cycles of a chain in which every step, an addition and an exclusive or, waits for the one before.
+/// Cycles of a chain in which every step, an addition and an exclusive or, depends on the previous one.
 fn dependent_steps(steps: u64) -> f64 {
     let (addend, mask) = (black_box(0x9e37_79b9_7f4a_7c15_u64), black_box(0x5555_5555_5555_5555_u64));
     let mut value = black_box(1_u64);
@@ -48,8 +48,8 @@ fn dependent_steps(steps: u64) -> f64 {
     2.0 * steps as f64
 }
 
-/// Measures for about the given time, half for each figure. Keeps the best of many short laps: whatever disturbs a lap
-/// only makes it slower.
+/// Measures for about the given time, half for each figure. Keeps the best of many short laps, because disturbances only
+/// make a lap slower.
 pub fn measure_peak(threads: usize, budget: Duration) -> MachinePeak {
     let begin = Instant::now();
     let threads = threads.max(1);
@@ -78,7 +78,7 @@ pub fn measure_peak(threads: usize, budget: Duration) -> MachinePeak {
     }
 }
 
-/// Work per second of all threads together: the sum of each thread's best lap.
+/// Combined work per second of all threads: the sum of each thread's best lap.
 fn best_rate<W>(threads: usize, budget: Duration, make: impl Fn() -> W + Sync) -> f64
 where
     W: FnMut() -> f64,
@@ -112,7 +112,7 @@ where
     })
 }
 
-/// Four independent sums, so that the additions do not wait for each other.
+/// Four independent sums, so that the additions do not depend on each other.
 fn sum(array: &[u64]) -> u64 {
     let mut sums = [0u64; 16];
     for chunk in array.chunks_exact(16) {
@@ -123,10 +123,10 @@ fn sum(array: &[u64]) -> u64 {
     sums.iter().fold(0, |all, sum| all.wrapping_add(*sum))
 }
 
-/// Starts every chain at a value and multiplies and adds many times; one of the results, and how many multiply-adds.
+/// Runs multiply-adds on every chain; returns one of the results and the number of multiply-adds.
 type Kernel = fn(f32, f32, f32) -> (f32, usize);
 
-/// `LANES`: values of one vector register.
+/// `LANES`: values per vector register.
 #[inline(always)]
 fn multiply_add<const LANES: usize>(start: f32, factor: f32, addend: f32) -> (f32, usize) {
     let mut chains = [[start; LANES]; CHAINS];
@@ -177,7 +177,7 @@ fn kernel() -> (Kernel, &'static str) {
     }
 }
 
-/// Every 64-bit ARM has fused multiply-adds of 128 bits, and the compiler uses them.
+/// Every 64-bit ARM processor has 128-bit fused multiply-adds, and the compiler uses them.
 #[cfg(target_arch = "aarch64")]
 fn kernel() -> (Kernel, &'static str) {
     (multiply_add::<4>, "neon")
@@ -193,15 +193,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kernel_computes_the_same() {
+    fn every_kernel_computes_the_same_result() {
         let (chosen, _) = kernel();
-        // Halving and adding a quarter converges to a half, exactly.
+        // Halving and adding a quarter converges to exactly a half.
         assert_eq!(chosen(1.0, 0.5, 0.25).0, 0.5);
         assert_eq!(portable(1.0, 0.5, 0.25).0, 0.5);
     }
 
     #[test]
-    fn the_roof_is_above_the_floor() {
+    fn the_measured_peak_is_plausible() {
         let peak = measure_peak(1, Duration::from_millis(40));
         assert!(peak.flops_per_second > 1e6 && peak.bytes_per_second > 1e6, "{peak:?}");
         assert_eq!(sum(&[1; 32]), 32);

@@ -1,8 +1,7 @@
-//! One process at one moment.
+//! CPU time and memory of one process.
 
 use ortscope_core::identity::ProcessIdentity;
 
-/// CPU time and memory of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessUsage {
     pub identity: ProcessIdentity,
@@ -16,12 +15,12 @@ pub struct ProcessUsage {
 /// Why a process could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UsageError {
-    #[error("there is no process {0}")]
+    #[error("process {0} does not exist")]
     NoSuchProcess(u32),
-    #[error("process {pid} may not be read: {why}")]
+    #[error("permission to read process {pid} was denied: {why}")]
     Permission { pid: u32, why: String },
     #[error("process {pid} could not be read: {why}")]
     Unreadable { pid: u32, why: String },
-    #[error("this system has no way to read a process that ortscope knows")]
+    #[error("reading processes is not supported on this system")]
     Unsupported,
 }

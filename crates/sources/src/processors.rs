@@ -1,13 +1,13 @@
-//! The processors of the machine: which are performance and which efficiency cores, and where their memory is. With the
-//! processor of a thread's sample it says what kind of core the thread ran on.
+//! The machine's processors: performance or efficiency core, and NUMA node. Together with the processor of a thread's
+//! sample this gives the kind of core that the thread ran on.
 
 use serde::Serialize;
 
-/// What kind of core a processor is.
+/// The kind of core of a processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CoreKind {
-    /// All cores of the machine are alike, or the machine does not say.
+    /// All cores are alike, or the machine does not distinguish them.
     Uniform,
     Performance,
     Efficiency,
@@ -18,8 +18,8 @@ pub enum CoreKind {
 pub struct Processor {
     pub number: u32,
     pub kind: CoreKind,
-    /// Group of processors with memory of their own; `None` if the machine does not say.
+    /// NUMA node; `None` if unknown.
     pub numa_node: Option<u32>,
-    /// Physical core within the machine: two processors with the same number share one.
+    /// Physical core within the machine, shared by processors with the same number.
     pub core: Option<u32>,
 }

@@ -1,5 +1,6 @@
-//! Watches every thread of the machine for next to nothing: exact CPU use of every thread in windows from context switches, and the
-//! memory of those whose memory may have changed. What costs is the switches, not the number of processes or windows.
+//! Watches every thread of the machine at minimal cost: exact CPU use per thread and window from context switches, and
+//! the memory of processes whose memory may have changed. The cost depends on the number of switches, not of processes
+//! or windows.
 
 use std::time::Duration;
 
@@ -9,10 +10,10 @@ use ortscope_core::kernel::{Usage, Window};
 use crate::kernel::{TraceError, TraceOptions};
 use crate::kernel_events::{KernelTrace, ResidentMemory, ThreadSnapshot};
 
-/// Windows are told this late: by then all processors have told their events.
+/// Delay after which a window is reported: by then all processors have delivered their events.
 const SETTLED_NS: u64 = 5_000_000;
-/// Marks do not show every change (pages that the kernel takes back, or fewer than each processor keeps to itself): who
-/// ran is read again after this time in any case.
+/// Change marks are incomplete (pages reclaimed by the kernel, or fewer than each processor's batch), so the memory of
+/// processes that ran is read again after this time in any case.
 const MARKS_TRUSTED_NS: u64 = 5_000_000_000;
 
 /// Memory of a process that ran.
@@ -23,7 +24,7 @@ pub struct MemoryReading {
     pub resident_bytes: u64,
 }
 
-/// What happened to the stream of events, and how often memory was read.
+/// Event stream statistics and the number of memory readings.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UsageWatchCounts {
     pub events: u64,
@@ -33,7 +34,7 @@ pub struct UsageWatchCounts {
     pub memory_reads: u64,
 }
 
-/// The whole machine, from the moment it is opened until it is dropped. Drain it 10 to 20 times a second.
+/// Watches the whole machine until it is dropped. Drain it 10 to 20 times per second.
 #[derive(Debug)]
 pub struct UsageWatch {
     trace: KernelTrace,
@@ -41,14 +42,14 @@ pub struct UsageWatch {
     memory: ResidentMemory,
     memory_every_ns: u64,
     memory_read_ns: u64,
-    /// Who ran since all were read, told or not.
+    /// Processes that ran since all were read, reported or not.
     ran: Vec<u32>,
     all_read_ns: u64,
     counts: UsageWatchCounts,
 }
 
 impl UsageWatch {
-    /// The error says which right or part of the kernel is missing.
+    /// The error names the missing privilege or kernel feature.
     pub fn open(
         options: &TraceOptions,
         window: Duration,
@@ -58,7 +59,7 @@ impl UsageWatch {
         let now_ns = now_ns();
         let mut usage = Usage::new(nanos(window), now_ns);
         let mut states = Vec::new();
-        // Without it the first switch of each thread is measured by the clock.
+        // Without a snapshot, the first switch of each thread is measured by the clock.
         if let Ok(mut snapshot) = ThreadSnapshot::open()
             && snapshot.take(&mut states).is_ok()
         {
@@ -84,8 +85,8 @@ impl UsageWatch {
         self.trace.ring_bytes()
     }
 
-    /// Tells every window that is settled and in which a thread ran, and memory where it is due. Returns the moment of
-    /// the oldest event that was waiting.
+    /// Reports every settled window in which a thread ran, and memory where due. Returns the time of the oldest
+    /// waiting event.
     pub fn drain(
         &mut self,
         on_window: &mut impl FnMut(Window),

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use ortscope_sources::sampler::{CommandLines, Targets, command_shown};
-use ortscope_sources::{Held, Stacks};
+use ortscope_sources::{PausedProcess, Stacks};
 
 use crate::args::{GlobalArgs, RecordArgs, WatchArgs};
 use crate::exit::{Exit, Failure};
@@ -49,7 +49,7 @@ pub fn run(args: &RecordArgs, global: &GlobalArgs, terminal: &Terminal) -> Resul
         }
     })?;
     // What the kernel is asked takes a moment to begin; a short program would be over by then.
-    let held = (early.kernel.is_some() || early.stacks.is_some()).then(|| Held::new(child.id()));
+    let held = (early.kernel.is_some() || early.stacks.is_some()).then(|| PausedProcess::new(child.id()));
     let targets = Targets { pids: vec![child.id()], children_of: vec![child.id()], ..Targets::default() };
     let kept = if args.watch.full_command_lines { CommandLines::Full } else { CommandLines::Redacted };
     let subject = units::clean(&command_shown(&args.command, kept), 80);

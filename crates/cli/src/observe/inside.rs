@@ -45,10 +45,10 @@ impl Inside {
     /// For processes that run already: those that record are listened to, of the others it is said what is missing.
     pub fn of_running(pids: &[u32]) -> Self {
         let mut inside = Self::default();
-        let mut source = ProgramsSource::overhearing();
+        let mut source = ProgramsSource::observing();
         let (mut heard, mut silent) = (false, Vec::new());
         for pid in pids {
-            match overhear(&mut source, *pid) {
+            match observe(&mut source, *pid) {
                 Ok(()) => heard = true,
                 Err(why) => {
                     inside.unavailable.push(why);
@@ -119,7 +119,7 @@ fn keep(change: &ProcessChange, recording: Option<&RecordingWriter>) {
 }
 
 /// Listens to a process, or says why not.
-fn overhear(source: &mut ProgramsSource, pid: u32) -> Result<(), Unavailable> {
+fn observe(source: &mut ProgramsSource, pid: u32) -> Result<(), Unavailable> {
     // The newest: a program that stopped recording and began again has several.
     let named = channel_of(pid);
     let Some(directory) = directories_of(pid, named.as_deref()).pop() else {
@@ -137,7 +137,7 @@ fn overhear(source: &mut ProgramsSource, pid: u32) -> Result<(), Unavailable> {
     }
     let (session_ids, known) =
         recording_of(home).map(|path| known_sessions(&path, &directory)).unwrap_or_default();
-    source.overhear(&directory, session_ids, known).map_err(failed)
+    source.observe(&directory, session_ids, known).map_err(failed)
 }
 
 /// The directory that a process was started with, where the system shows it.

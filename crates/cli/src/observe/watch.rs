@@ -13,7 +13,8 @@ use ortscope_export::{LiveTraceState, TraceHandle};
 use ortscope_sources::kernel::{Class, SampleOptions, TraceOptions};
 use ortscope_sources::sampler::{OwnCost, ProcessSampler};
 use ortscope_sources::{
-    Held, KernelHandle, KernelSource, KernelSummary, PythonStackSource, StackSource, Stacks, StacksHandle,
+    KernelHandle, KernelSource, KernelSummary, PausedProcess, PythonStackSource, StackSource, Stacks,
+    StacksHandle,
 };
 use ortscope_store::RecordingWriter;
 
@@ -39,7 +40,7 @@ const READY_WITHIN: Duration = Duration::from_secs(5);
 pub struct Started {
     pub child: Child,
     /// It does not go on before everything that watches it is ready.
-    pub held: Option<Held>,
+    pub held: Option<PausedProcess>,
     /// Words of its command.
     pub words: usize,
 }

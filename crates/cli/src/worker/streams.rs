@@ -52,7 +52,7 @@ pub fn run(
 
     let turns = plan.turns.as_ref().map(Turns::open).transpose()?;
     if let Some(index) = plan.turns.as_ref().and_then(|turns| turns.processor) {
-        ortscope_sources::keep_on_processor(index);
+        ortscope_sources::pin_to_processor(index);
     }
     let mut lanes = vec![Lane { ring, binding, lap, windows, turns }];
     for (number, session) in (1..plan.scenario.streams()).zip(sessions.iter().cycle().skip(1)) {

@@ -1,4 +1,4 @@
-//! How much memory is moved, and who fills the last cache, by the files of resctrl (Intel's RDT, AMD's QoS).
+//! Memory bandwidth and last-level cache occupancy from resctrl (Intel RDT, AMD QoS).
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use super::{Found, Missing, Reader, Reading};
 const SOURCE: &str = "resctrl";
 const PERIOD_NS: u64 = 500_000_000;
 
-/// One last cache and what goes through it.
+/// One last-level cache.
 #[derive(Debug)]
 struct Domain {
     device: String,
@@ -19,7 +19,7 @@ struct Domain {
 #[derive(Debug)]
 struct Resctrl(Vec<Domain>);
 
-/// Files that count bytes, and what their growth is called.
+/// Files with byte counters, and the metric for their growth.
 const COUNTS: [(&str, &str); 2] =
     [("mbm_total_bytes", "memory_bytes_per_second"), ("mbm_local_bytes", "memory_local_bytes_per_second")];
 const OCCUPANCY: &str = "llc_occupancy";
@@ -28,7 +28,7 @@ pub(super) fn find(root: &Path, found: &mut Found) {
     let resctrl = root.join("sys/fs/resctrl");
     let domains: Vec<Domain> = entries(&resctrl.join("mon_data"), "mon_L3_")
         .into_iter()
-        // The counters of an idle domain are there all the same; a file that does not read is none.
+        // Idle domains have counters too; a file that cannot be read is not a counter.
         .filter(|directory| {
             COUNTS.iter().any(|(file, _)| number(&directory.join(file)).is_ok())
                 || number(&directory.join(OCCUPANCY)).is_ok()
@@ -45,32 +45,29 @@ pub(super) fn find(root: &Path, found: &mut Found) {
     }
     crate::sys::memory_bandwidth(root, found);
     if found.readers.len() == readers && found.missing.len() == reasons {
-        let is_there = resctrl.exists();
-        found.missing.push(Missing {
-            what: "memory_bandwidth",
-            why: if is_there {
-                "resctrl is not mounted, and the memory controllers show no counters".to_owned()
-            } else {
-                "nothing here counts what is moved to and from memory: no resctrl, no counters of memory controllers (a virtual machine has neither)".to_owned()
-            },
-            hint: "on the machine itself, as root: mount -t resctrl resctrl /sys/fs/resctrl".to_owned(),
-        });
+        let why = if resctrl.exists() {
+            "resctrl is not mounted, and the memory controllers expose no counters"
+        } else {
+            "no memory traffic counters: neither resctrl nor memory controller counters exist (as in virtual machines)"
+        };
+        let hint = "on bare metal, as root: mount -t resctrl resctrl /sys/fs/resctrl";
+        found.missing.push(Missing::new("memory_bandwidth", why, hint));
     }
 }
 
 impl Reader for Resctrl {
     fn describe(&self) -> String {
         let names: Vec<&str> = self.0.iter().map(|domain| domain.device.as_str()).collect();
-        format!("memory bandwidth and use of {} (resctrl)", names.join(", "))
+        format!("memory bandwidth and occupancy of {} (resctrl)", names.join(", "))
     }
 
     fn read(&mut self, at_ns: u64, out: &mut dyn FnMut(Reading<'_>), _lost: &mut Vec<Missing>) {
         for Domain { device, directory, before } in &mut self.0 {
             for ((file, metric), before) in COUNTS.iter().zip(before) {
-                // `Unavailable` and `Error` are words that the kernel writes for a moment.
+                // The kernel temporarily writes `Unavailable` or `Error`.
                 let Ok(bytes) = number(&directory.join(file)) else { continue };
                 let Some((since_ns, last)) = before.replace((at_ns, bytes)) else { continue };
-                // One that went back has begun again: nothing is known of this stretch.
+                // A counter that decreased was reset; its traffic in this interval is unknown.
                 if let Some(moved) = bytes.checked_sub(last).filter(|_| at_ns > since_ns) {
                     let value = moved as f64 / ((at_ns - since_ns) as f64 / 1e9);
                     out(Reading { at_ns, device, metric, value, source: SOURCE });

@@ -1,34 +1,33 @@
-//! What the whole machine draws from its battery, by one answer of the system (Windows). On Linux each battery has files
+//! Power of the whole machine from its battery, through one system call (Windows). On Linux each battery has files
 //! ([`super::cores`]).
 
 use ortscope_decode::battery_state::BatteryState;
 
-use super::presence::Presence;
-use super::{Back, Found, Missing, Reader, Reading};
+use super::{Found, Missing, Presence, Reader, Reading, Recovered};
 
-/// A number that stays the same is told again after this: later it would be a time that nobody measured.
-const SAME_AGAIN_NS: u64 = 10_000_000_000;
-/// Why there is no power of a battery that is charged.
-pub(super) const MAINS: &str = "the mains feed this machine";
-/// Why there is none of one that gives, and does not say how much.
-pub(super) const UNTOLD: &str = "the battery does not tell what it gives";
-const SILENT: &str = "Windows does not tell the state of the battery (CallNtPowerInformation)";
+/// An unchanged value is repeated after this interval, so that no longer period is left unmeasured.
+const REPEAT_NS: u64 = 10_000_000_000;
+/// Reason while a battery is charging.
+pub(super) const MAINS: &str = "this machine runs on mains power";
+/// Reason while a battery discharges at an unknown rate.
+pub(super) const NO_RATE: &str = "the battery does not report its discharge rate";
+const NO_STATE: &str = "Windows does not report the battery state (CallNtPowerInformation)";
 
-/// Asks the system; `None` if it does not answer.
-pub type AskBattery = Box<dyn FnMut() -> Option<BatteryState> + Send>;
+/// Queries the battery; `None` if the system does not answer.
+pub type QueryBattery = Box<dyn FnMut() -> Option<BatteryState> + Send>;
 
-/// What batteries give, and why they do not.
+/// Reports battery power, or the reason for its absence.
 #[derive(Debug, Default)]
-pub(super) struct Given {
-    /// A battery finds out its power every few seconds: the same number again is no new reading.
-    told: Option<(u64, f64)>,
+pub(super) struct BatteryPower {
+    /// A battery updates its rate every few seconds; an unchanged value is not a new reading.
+    last: Option<(u64, f64)>,
     feeds: Presence,
-    back: Vec<Back>,
+    back: Vec<Recovered>,
 }
 
-impl Given {
-    /// Watts of the whole machine, or why there are none.
-    pub fn tell(
+impl BatteryPower {
+    /// Emits the power of the whole machine, or records why it is unknown.
+    pub fn report(
         &mut self,
         at_ns: u64,
         watts: Result<f64, &str>,
@@ -38,69 +37,69 @@ impl Given {
         let value = match watts {
             Ok(value) => value,
             Err(why) => {
-                self.told = None;
+                self.last = None;
                 self.feeds.lose(at_ns, || missing(why), lost);
                 return;
             }
         };
         self.feeds.find(at_ns, &mut self.back);
-        let is_told = self
-            .told
-            .is_some_and(|(told_ns, told)| told == value && at_ns.saturating_sub(told_ns) < SAME_AGAIN_NS);
-        if !is_told {
-            self.told = Some((at_ns, value));
+        let is_repeated = self
+            .last
+            .is_some_and(|(last_ns, last)| last == value && at_ns.saturating_sub(last_ns) < REPEAT_NS);
+        if !is_repeated {
+            self.last = Some((at_ns, value));
             out(Reading { at_ns, device: "system", metric: "power_watts", value, source: "battery" });
         }
     }
 
-    pub fn came_back(&mut self, back: &mut Vec<Back>) {
+    pub fn take_recovered(&mut self, back: &mut Vec<Recovered>) {
         back.append(&mut self.back);
     }
 }
 
 struct Battery {
-    ask: AskBattery,
-    given: Given,
+    query: QueryBattery,
+    power: BatteryPower,
 }
 
 pub(super) fn missing(why: &str) -> Missing {
-    let hint = "a battery measures the whole machine while nothing charges it; other meters need none";
-    Missing { what: "battery", why: why.to_owned(), hint: hint.to_owned() }
+    let hint = "a battery measures the whole machine only while discharging; other meters work without it";
+    Missing::new("battery", why, hint)
 }
 
-pub fn find(mut ask: AskBattery, found: &mut Found) {
-    let why = match ask() {
+pub fn find(mut query: QueryBattery, found: &mut Found) {
+    let why = match query() {
         Some(state) if state.is_present => {
-            found.readers.push(Box::new(Battery { ask, given: Given::default() }));
+            found.readers.push(Box::new(Battery { query, power: BatteryPower::default() }));
             return;
         }
         Some(_) => "this machine has no battery",
-        None => SILENT,
+        None => NO_STATE,
     };
     found.missing.push(missing(why));
 }
 
-/// Why there is no number where there is none.
-fn watts_of(state: Option<BatteryState>) -> Result<f64, &'static str> {
-    let state = state.ok_or(SILENT)?;
+/// Discharge power, or the reason for its absence.
+fn discharge_watts(state: Option<BatteryState>) -> Result<f64, &'static str> {
+    let state = state.ok_or(NO_STATE)?;
     state.watts_drawn().ok_or(match state {
-        BatteryState { is_present: false, .. } => "the battery was taken out",
+        BatteryState { is_present: false, .. } => "the battery was removed",
         BatteryState { is_on_mains: true, .. } | BatteryState { is_charging: true, .. } => MAINS,
-        _ => UNTOLD,
+        _ => NO_RATE,
     })
 }
 
 impl Reader for Battery {
     fn describe(&self) -> String {
-        "system (battery: counts only while nothing charges it)".to_owned()
+        "system (battery: active only while discharging)".to_owned()
     }
 
     fn read(&mut self, at_ns: u64, out: &mut dyn FnMut(Reading<'_>), lost: &mut Vec<Missing>) {
-        self.given.tell(at_ns, watts_of((self.ask)()), out, lost);
+        self.power.report(at_ns, discharge_watts((self.query)()), out, lost);
     }
 
-    fn came_back(&mut self, back: &mut Vec<Back>) {
-        self.given.came_back(back);
+    fn take_recovered(&mut self, back: &mut Vec<Recovered>) {
+        self.power.take_recovered(back);
     }
 
     fn period_ns(&self) -> u64 {
@@ -125,9 +124,9 @@ mod tests {
         BatteryState { is_on_mains: true, is_charging: true, ..fed(20_000) }
     }
 
-    /// A machine on the mains, or one whose battery cannot be asked any more, used to tell nothing and no reason.
+    /// Regression: on mains power, or without a battery state, neither a value nor a reason was reported.
     #[test]
-    fn power_that_ends_has_a_reason_and_is_told_when_it_is_back() {
+    fn missing_power_has_a_reason_and_its_return_is_reported() {
         let gone = BatteryState { is_present: false, ..fed(0) };
         let states = [
             Some(fed(-9_000)),
@@ -140,52 +139,56 @@ mod tests {
             Some(fed(-9_000)),
             Some(gone),
         ];
-        let mut asked = [Some(fed(-9_000))].into_iter().chain(states);
+        let mut answers = [Some(fed(-9_000))].into_iter().chain(states);
         let mut found = Found::default();
-        find(Box::new(move || asked.next().flatten()), &mut found);
-        let (mut told, mut lost, mut back) = (0, Vec::new(), Vec::new());
+        find(Box::new(move || answers.next().flatten()), &mut found);
+        let (mut readings, mut lost, mut back) = (0, Vec::new(), Vec::new());
         for at_ns in 1..=9 {
-            found.readers[0].read(at_ns, &mut |_| told += 1, &mut lost);
-            found.readers[0].came_back(&mut back);
+            found.readers[0].read(at_ns, &mut |_| readings += 1, &mut lost);
+            found.readers[0].take_recovered(&mut back);
         }
         let whys: Vec<&str> = lost.iter().map(|missing| missing.why.as_str()).collect();
-        assert_eq!(whys, [MAINS, SILENT, UNTOLD, "the battery was taken out"]);
+        assert_eq!(whys, [MAINS, NO_STATE, NO_RATE, "the battery was removed"]);
         let ended: Vec<(&str, u64, u64)> =
             back.iter().map(|back| (back.missing.why.as_str(), back.from_ns, back.to_ns)).collect();
-        assert_eq!(ended, [(MAINS, 2, 4), (SILENT, 5, 6), (UNTOLD, 7, 8)]);
-        assert_eq!(told, 4);
+        assert_eq!(ended, [(MAINS, 2, 4), (NO_STATE, 5, 6), (NO_RATE, 7, 8)]);
+        assert_eq!(readings, 4);
     }
 
-    /// The area under the power has no holes where it stays the same.
+    /// The power curve has no gaps while the value is unchanged.
     #[test]
-    fn a_power_that_stays_the_same_is_told_every_ten_seconds() {
+    fn unchanged_power_is_repeated_every_ten_seconds() {
         let mut found = Found::default();
         find(Box::new(|| Some(fed(-9_000))), &mut found);
-        let mut told = Vec::new();
+        let mut readings = Vec::new();
         for second in 0..35 {
-            let mut out = |reading: Reading<'_>| told.push(reading.at_ns / 1_000_000_000);
+            let mut out = |reading: Reading<'_>| readings.push(reading.at_ns / 1_000_000_000);
             found.readers[0].read(second * 1_000_000_000, &mut out, &mut Vec::new());
         }
-        assert_eq!(told, [0, 10, 20, 30]);
+        assert_eq!(readings, [0, 10, 20, 30]);
     }
 
     #[test]
-    fn power_is_told_while_the_battery_feeds_and_only_when_it_is_new() {
+    fn power_is_reported_only_while_discharging_and_when_it_changes() {
         let mut states =
             [fed(-9_000), fed(-9_000), fed(-9_000), charged(), fed(-9_000), fed(-9_500)].into_iter();
         let mut found = Found::default();
         find(Box::new(move || states.next()), &mut found);
         assert_eq!((found.readers.len(), found.missing.len()), (1, 0));
-        let mut told = Vec::new();
+        let mut readings = Vec::new();
         for at_ns in 1..=6 {
-            found.readers[0].read(at_ns, &mut |reading| told.push((at_ns, reading.value)), &mut Vec::new());
+            found.readers[0].read(
+                at_ns,
+                &mut |reading| readings.push((at_ns, reading.value)),
+                &mut Vec::new(),
+            );
         }
-        assert_eq!(told, [(1, 9.0), (4, 9.0), (5, 9.5)]);
+        assert_eq!(readings, [(1, 9.0), (4, 9.0), (5, 9.5)]);
     }
 
     #[test]
-    fn a_machine_without_one_has_a_reason() {
-        for (state, why) in [(Some(BatteryState::default()), "has no battery"), (None, "does not tell")] {
+    fn a_missing_battery_has_a_reason() {
+        for (state, why) in [(Some(BatteryState::default()), "has no battery"), (None, "does not report")] {
             let mut found = Found::default();
             find(Box::new(move || state), &mut found);
             assert!(found.readers.is_empty() && found.missing[0].why.contains(why), "{found:?}");

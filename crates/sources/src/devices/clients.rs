@@ -1,8 +1,8 @@
-//! Which process uses a GPU or an NPU, by what drivers tell of their clients (`/proc/PID/fdinfo`).
+//! GPU and NPU use per process, from the client statistics that drivers expose (`/proc/PID/fdinfo`).
 //!
-//! A process is found by its descriptors of `/dev/dri` and `/dev/accel`. Looking through all descriptors of a machine
-//! costs time: it is done again only after a hundred times what it took, so that it never takes more than a hundredth of a
-//! processor. The files of known clients are read in between.
+//! A process is found by its descriptors of `/dev/dri` and `/dev/accel`. Scanning all descriptors of a machine is
+//! expensive, so the scan is repeated only after 100 times its duration, which keeps it below 1% of a core. In between,
+//! only the files of known clients are read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -15,36 +15,36 @@ use super::files::{entries, name_of};
 use super::{Found, Missing, Reader, Reading};
 
 const PERIOD_NS: u64 = 500_000_000;
-/// Descriptors that are followed; a busy desktop has some dozen.
+/// Limit for tracked descriptors; a busy desktop has several dozen.
 const MAX_CLIENTS: usize = 1024;
 const SOURCE: &str = "fdinfo";
 
-/// Names of devices by their address on the bus, or by their driver where they are on none.
+/// Device names by bus address, or by driver for devices without an address.
 pub(super) type Names = BTreeMap<String, Named>;
 
-/// A device of which clients are known.
+/// A device with client statistics.
 #[derive(Debug, Clone)]
 pub(super) struct Named {
     pub device: String,
-    /// Its driver tells itself how busy it is.
-    pub tells_use: bool,
+    /// Whether the driver itself reports utilization.
+    pub reports_utilization: bool,
 }
 
 struct Clients {
     proc: PathBuf,
     names: Names,
-    /// Descriptors of devices, by process.
+    /// Device descriptors, with the process that owns them.
     known: Vec<(u32, PathBuf)>,
-    /// A search costs this much, and is made again at this time.
+    /// Time of the next scan.
     search_due_ns: u64,
-    /// Processes of others could not be looked at: what was seen is not all.
+    /// Some processes could not be inspected, so the list is incomplete.
     is_partial: bool,
     told_partial: bool,
-    /// What each engine did for each client at the last reading, and when.
+    /// Engine times of each client at the last reading, and when it was taken.
     last: BTreeMap<ClientKey, (u64, Vec<(String, EngineTime)>)>,
 }
 
-/// Device, client or descriptor: several descriptors may show the same client.
+/// Device, process and client or descriptor: several descriptors may show the same client.
 type ClientKey = (String, u32, u64);
 
 pub(super) fn find(root: &Path, names: Names, found: &mut Found) {
@@ -71,7 +71,7 @@ impl Clients {
             let descriptors = match fs_err::read_dir(process.join("fd")) {
                 Ok(descriptors) => descriptors,
                 Err(error) => {
-                    // One that ended is no loss.
+                    // A process that has exited is not a loss.
                     self.is_partial |= error.kind() == ErrorKind::PermissionDenied;
                     continue;
                 }
@@ -93,7 +93,7 @@ impl Clients {
     }
 }
 
-/// Share of the time that an engine worked between two readings; `None` if it cannot be told.
+/// Fraction of the time that an engine was busy between two readings; `None` if unknown.
 fn share(before: EngineTime, now: EngineTime, passed_ns: u64, capacity: u64) -> Option<f64> {
     let ratio = match (before, now) {
         (EngineTime::Nanoseconds(before), EngineTime::Nanoseconds(now)) => {
@@ -108,11 +108,11 @@ fn share(before: EngineTime, now: EngineTime, passed_ns: u64, capacity: u64) -> 
         }
         _ => return None,
     };
-    // The driver's moment is not quite ours.
+    // The driver's timestamp differs slightly from ours.
     Some((ratio / capacity.max(1) as f64).min(1.0))
 }
 
-/// Drivers let a count go back for a moment: the larger one is kept.
+/// A driver's count may decrease briefly; the larger one is kept.
 fn later(before: EngineTime, now: EngineTime) -> EngineTime {
     match (before, now) {
         (EngineTime::Nanoseconds(before), EngineTime::Nanoseconds(now)) => {
@@ -153,18 +153,18 @@ impl Reader for Clients {
             let cost_ns = now_ns().saturating_sub(begin_ns);
             self.search_due_ns = at_ns + (cost_ns * 100).max(PERIOD_NS);
             if self.is_partial && !std::mem::replace(&mut self.told_partial, true) {
-                lost.push(Missing {
-                    what: "gpu_processes",
-                    why: "only your own processes tell their use of a GPU or NPU".to_owned(),
-                    hint: "run as root, or with CAP_SYS_PTRACE, to see those of others".to_owned(),
-                });
+                lost.push(Missing::new(
+                    "gpu_processes",
+                    "GPU and NPU use is visible only for your own processes",
+                    "run as root, or with CAP_SYS_PTRACE, to see other users' processes",
+                ));
             }
         }
         let mut processes: BTreeMap<(u32, String), Use> = BTreeMap::new();
         let mut devices: BTreeMap<String, BTreeMap<String, f64>> = BTreeMap::new();
         let mut seen: BTreeSet<ClientKey> = BTreeSet::new();
         for (index, (pid, file)) in self.known.iter().enumerate() {
-            // A descriptor that was closed since is found missing at the next search.
+            // A descriptor that was closed is dropped by the next scan.
             let Ok(text) = fs_err::read_to_string(file) else { continue };
             let Some(client) = drm_fdinfo::parse(&text) else { continue };
             let Some(device) = self.device_of(&client).map(str::to_owned) else { continue };
@@ -202,24 +202,25 @@ impl Reader for Clients {
         }
         self.last.retain(|key, _| seen.contains(key));
         for ((pid, device), used) in &processes {
-            let whose = format!("process-{pid}/{device}");
-            let mut tell = |device: &str, metric, value| {
+            let process_device = format!("process-{pid}/{device}");
+            let mut emit = |device: &str, metric, value| {
                 out(Reading { at_ns, device, metric, value, source: SOURCE });
             };
             if let Some(ratio) = used.busiest() {
-                tell(&whose, "utilization_ratio", ratio.min(1.0));
+                emit(&process_device, "utilization_ratio", ratio.min(1.0));
             }
             for (engine, ratio) in &used.engines {
-                tell(&format!("{whose}/{engine}"), "utilization_ratio", ratio.min(1.0));
+                emit(&format!("{process_device}/{engine}"), "utilization_ratio", ratio.min(1.0));
             }
             if used.has_memory {
-                tell(&whose, "memory_used_bytes", used.bytes as f64);
-                tell(&whose, "memory_local_bytes", used.local_bytes as f64);
+                emit(&process_device, "memory_used_bytes", used.bytes as f64);
+                emit(&process_device, "memory_local_bytes", used.local_bytes as f64);
             }
         }
-        // Of the device only if everybody was seen, and if its driver does not tell it better.
-        let silent = self.names.values().filter(|named| !named.tells_use && !self.is_partial);
-        for Named { device, .. } in silent {
+        // The sum is the device's utilization only if all clients are visible and the driver has no figure of its
+        // own.
+        let unreported = self.names.values().filter(|named| !named.reports_utilization && !self.is_partial);
+        for Named { device, .. } in unreported {
             if let Some(engines) = devices.get(device) {
                 let value = engines.values().copied().fold(0.0, f64::max).min(1.0);
                 out(Reading { at_ns, device, metric: "utilization_ratio", value, source: SOURCE });

@@ -1,12 +1,12 @@
-//! The clock of every processor (how busy it is tells the sampler of processes), and what the machine draws from its battery.
+//! Clock frequency of every processor (the process sampler reports utilization), and battery power.
 
 use std::path::{Path, PathBuf};
 
-use super::battery::{self, Given, MAINS, UNTOLD};
+use super::battery::{self, BatteryPower, MAINS, NO_RATE};
 use super::files::{entries, name_of, number, signed, text};
-use super::{Back, Found, Missing, Reader, Reading};
+use super::{Found, Missing, Reader, Reading, Recovered};
 
-/// The kernel finds out a frequency when it is asked: not more often than the clock is of use.
+/// The kernel measures a frequency on request, so poll no more often than is useful.
 const FREQUENCY_NS: u64 = 1_000_000_000;
 
 #[derive(Debug)]
@@ -25,13 +25,11 @@ pub(super) fn clocks(root: &Path, found: &mut Found) {
         .collect();
     files.retain(|(_, file)| number(file).is_ok());
     if files.is_empty() {
-        found.missing.push(Missing {
-            what: "cpu_frequency",
-            why: "this machine does not show the clock of its processors (most virtual machines do not)"
-                .to_owned(),
-            hint: "on the machine itself a cpufreq driver shows it: intel_pstate, amd_pstate, acpi-cpufreq"
-                .to_owned(),
-        });
+        found.missing.push(Missing::new(
+            "cpu_frequency",
+            "this machine does not expose processor frequencies (most virtual machines do not)",
+            "on bare metal a cpufreq driver provides them: intel_pstate, amd_pstate, acpi-cpufreq",
+        ));
     } else {
         found.readers.push(Box::new(Clocks(files)));
     }
@@ -39,12 +37,12 @@ pub(super) fn clocks(root: &Path, found: &mut Found) {
 
 impl Reader for Clocks {
     fn describe(&self) -> String {
-        format!("clocks of {} processors (cpufreq)", self.0.len())
+        format!("frequencies of {} processors (cpufreq)", self.0.len())
     }
 
     fn read(&mut self, at_ns: u64, out: &mut dyn FnMut(Reading<'_>), _lost: &mut Vec<Missing>) {
         for (device, file) in &self.0 {
-            // A processor that is switched off has none, and comes back.
+            // An offline processor has no frequency until it is back online.
             if let Ok(kilohertz @ 1..) = number(file) {
                 let value = kilohertz as f64 * 1e3;
                 out(Reading { at_ns, device, metric: "frequency_hertz", value, source: "cpufreq" });
@@ -57,25 +55,25 @@ impl Reader for Clocks {
     }
 }
 
-/// Batteries that feed the machine: what they give is what the whole machine draws.
+/// Batteries that power the machine: their discharge is the power of the whole machine.
 #[derive(Debug)]
 struct Batteries {
     directories: Vec<PathBuf>,
-    given: Given,
+    power: BatteryPower,
 }
 
 pub(super) fn battery(root: &Path, found: &mut Found) {
     let supplies = entries(&root.join("sys/class/power_supply"), "");
     let is_battery = |supply: &PathBuf| {
         text(&supply.join("type")).is_ok_and(|kind| kind == "Battery")
-            // Of the machine, not of a mouse.
+            // Skips batteries of peripherals, such as a mouse.
             && text(&supply.join("scope")).map_or(true, |scope| scope != "Device")
     };
     let directories: Vec<PathBuf> = supplies.into_iter().filter(is_battery).collect();
     if directories.iter().any(|battery| power_of(battery).is_some() || is_charging(battery)) {
-        found.readers.push(Box::new(Batteries { directories, given: Given::default() }));
+        found.readers.push(Box::new(Batteries { directories, power: BatteryPower::default() }));
     } else {
-        let why = if directories.is_empty() { "this machine has no battery" } else { UNTOLD };
+        let why = if directories.is_empty() { "this machine has no battery" } else { NO_RATE };
         found.missing.push(battery::missing(why));
     }
 }
@@ -85,7 +83,7 @@ fn is_charging(battery: &Path) -> bool {
         .is_ok_and(|status| matches!(status.as_str(), "Charging" | "Full" | "Not charging"))
 }
 
-/// Watts, of either sign: drivers differ in what they call negative.
+/// Watts with either sign: drivers disagree on which direction is negative.
 fn power_of(battery: &Path) -> Option<f64> {
     if let Ok(microwatts) = signed(&battery.join("power_now")) {
         return Some((microwatts as f64 / 1e6).abs());
@@ -98,9 +96,9 @@ fn power_of(battery: &Path) -> Option<f64> {
 impl Reader for Batteries {
     fn describe(&self) -> String {
         let state = if self.directories.iter().any(|battery| is_charging(battery)) {
-            "counts only while nothing charges it"
+            "active only while discharging"
         } else {
-            "feeds the machine: power of all of it"
+            "discharging: power of the whole machine"
         };
         let names: Vec<String> = self.directories.iter().map(|battery| name_of(battery)).collect();
         format!("system (battery {}: {state})", names.join(", "))
@@ -111,18 +109,18 @@ impl Reader for Batteries {
             |battery: &PathBuf| text(&battery.join("status")).is_ok_and(|status| status == "Discharging");
         let watts: f64 =
             self.directories.iter().filter(|battery| discharges(battery)).filter_map(|b| power_of(b)).sum();
-        // While one is charged the mains feed the machine.
+        // While a battery is charging, the machine runs on mains power.
         let is_mains = self.directories.iter().any(|battery| is_charging(battery));
         let watts = match (is_mains, watts > 0.0) {
             (true, _) => Err(MAINS),
             (false, true) => Ok(watts),
-            (false, false) => Err(UNTOLD),
+            (false, false) => Err(NO_RATE),
         };
-        self.given.tell(at_ns, watts, out, lost);
+        self.power.report(at_ns, watts, out, lost);
     }
 
-    fn came_back(&mut self, back: &mut Vec<Back>) {
-        self.given.came_back(back);
+    fn take_recovered(&mut self, back: &mut Vec<Recovered>) {
+        self.power.take_recovered(back);
     }
 
     fn period_ns(&self) -> u64 {

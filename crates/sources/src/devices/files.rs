@@ -1,12 +1,12 @@
-//! Small files of one value, as the kernel shows its devices.
+//! Reads the small one-value files through which the kernel exposes devices.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Entries of a directory that are looked at; a large machine has some hundred sensors.
+/// Limit for directory entries; a large machine has several hundred sensors.
 const MAX_ENTRIES: usize = 4096;
 
-/// Full paths of a directory's entries whose names begin so, in the order of their names; none where it is not there.
+/// Full paths of the entries whose names begin with `prefix`, sorted by name; empty if the directory does not exist.
 pub fn entries(directory: &Path, prefix: &str) -> Vec<PathBuf> {
     let list = fs_err::read_dir(directory).into_iter().flatten().flatten().take(MAX_ENTRIES);
     let mut paths: Vec<PathBuf> = list
@@ -25,7 +25,7 @@ pub fn number(path: &Path) -> io::Result<u64> {
     text(path)?.parse().map_err(|_| io::Error::from(io::ErrorKind::InvalidData))
 }
 
-/// Temperatures may be below zero.
+/// Signed, because temperatures may be below zero.
 pub fn signed(path: &Path) -> io::Result<i64> {
     text(path)?.parse().map_err(|_| io::Error::from(io::ErrorKind::InvalidData))
 }

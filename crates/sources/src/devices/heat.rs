@@ -1,19 +1,18 @@
-//! Temperatures, and whether the processor was slowed down because of them.
+//! Temperatures, and thermal throttling of the processor.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::files::{entries, name_of, number, signed, text};
-use super::presence::Presence;
-use super::{Back, Found, Missing, Reader, Reading};
+use super::{Found, Missing, Presence, Reader, Reading, Recovered};
 
-/// Sensors of processors, by the name of their driver.
+/// Driver names of processor temperature sensors.
 const PROCESSOR_DRIVERS: &[&str] = &["coretemp", "k10temp", "zenpower", "cpu_thermal"];
 
 #[derive(Debug)]
 struct Thermometers {
     files: Vec<(String, PathBuf, Presence)>,
-    back: Vec<Back>,
+    back: Vec<Recovered>,
 }
 
 pub(super) fn find(root: &Path, found: &mut Found) {
@@ -38,12 +37,11 @@ pub(super) fn find(root: &Path, found: &mut Found) {
     }
     thermometers.retain(|(_, file)| signed(file).is_ok());
     if thermometers.is_empty() {
-        found.missing.push(Missing {
-            what: "temperature",
-            why: "this machine shows no thermometer: a virtual machine, or no driver for its sensors"
-                .to_owned(),
-            hint: "on the machine itself: modprobe coretemp (Intel) or k10temp (AMD)".to_owned(),
-        });
+        found.missing.push(Missing::new(
+            "temperature",
+            "this machine exposes no temperature sensor: a virtual machine, or a missing driver",
+            "on bare metal: modprobe coretemp (Intel) or k10temp (AMD)",
+        ));
     } else {
         let files = thermometers.into_iter().map(|(name, file)| (name, file, Presence::default()));
         found.readers.push(Box::new(Thermometers { files: files.collect(), back: Vec::new() }));
@@ -67,25 +65,25 @@ impl Reader for Thermometers {
                 }
                 Err(error) => {
                     let why =
-                        || format!("the thermometer {device} cannot be read any more: {}", error.kind());
-                    let hint = "it was there at the start".to_owned();
-                    presence.lose(at_ns, || Missing { what: "temperature", why: why(), hint }, lost);
+                        || format!("temperature sensor {device} can no longer be read: {}", error.kind());
+                    let hint = "it was available at the start".to_owned();
+                    presence.lose(at_ns, || Missing::new("temperature", why(), hint), lost);
                 }
             }
         }
     }
 
-    fn came_back(&mut self, back: &mut Vec<Back>) {
+    fn take_recovered(&mut self, back: &mut Vec<Recovered>) {
         back.append(&mut self.back);
     }
 
-    /// Heat changes slowly.
+    /// Temperatures change slowly.
     fn period_ns(&self) -> u64 {
         1_000_000_000
     }
 }
 
-/// How often, and how long, packages and cores were too warm.
+/// How often and for how long packages and cores were throttled.
 #[derive(Debug)]
 struct Throttles(Vec<(String, PathBuf, &'static str)>);
 
@@ -99,7 +97,7 @@ fn throttling(root: &Path, found: &mut Found) {
         let name = name_of(&cpu);
         files.push((name.clone(), directory.join("core_throttle_count"), "throttle_count"));
         files.push((name, directory.join("core_throttle_total_time_ms"), "throttle_milliseconds"));
-        // Every processor of a package shows the package's numbers.
+        // Every processor of a package repeats the package's values.
         let package = number(&cpu.join("topology/physical_package_id")).unwrap_or(0);
         if packages.insert(package) {
             let device = format!("package-{package}");
@@ -109,11 +107,11 @@ fn throttling(root: &Path, found: &mut Found) {
     }
     files.retain(|(_, file, _)| number(file).is_ok());
     if files.is_empty() {
-        found.missing.push(Missing {
-            what: "throttling",
-            why: "the kernel does not count here how often the processor was slowed down by heat".to_owned(),
-            hint: "Intel processors outside of virtual machines have it (thermal_throttle)".to_owned(),
-        });
+        found.missing.push(Missing::new(
+            "throttling",
+            "the kernel does not count thermal throttling on this machine",
+            "available on Intel processors outside virtual machines (thermal_throttle)",
+        ));
     } else {
         found.readers.push(Box::new(Throttles(files)));
     }
@@ -121,12 +119,12 @@ fn throttling(root: &Path, found: &mut Found) {
 
 impl Reader for Throttles {
     fn describe(&self) -> String {
-        "throttling by heat".to_owned()
+        "thermal throttling".to_owned()
     }
 
     fn read(&mut self, at_ns: u64, out: &mut dyn FnMut(Reading<'_>), _lost: &mut Vec<Missing>) {
         for (device, file, metric) in &self.0 {
-            // A processor that is switched off has none, and comes back.
+            // An offline processor has no file until it is back online.
             if let Ok(value) = number(file) {
                 out(Reading { at_ns, device, metric, value: value as f64, source: "thermal_throttle" });
             }

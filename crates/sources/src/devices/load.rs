@@ -1,8 +1,8 @@
-//! How busy all processors are together: what a process's share of the energy is measured against.
+//! Utilization of all processors together, the reference for a process's share of the energy.
 
 use super::{Found, Reader, Reading};
 
-/// Times of all processors, in a unit of the system's own.
+/// Processor times, summed over all processors, in a system-specific unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MachineTimes {
     pub busy: u64,
@@ -10,7 +10,7 @@ pub struct MachineTimes {
 }
 
 impl MachineTimes {
-    /// `None` if no time has passed, or the counters went back.
+    /// `None` if no time has passed or a counter decreased.
     fn busy_since(self, before: Self) -> Option<f64> {
         let (busy, idle) = (self.busy.checked_sub(before.busy)?, self.idle.checked_sub(before.idle)?);
         let all = busy.saturating_add(idle);
@@ -21,8 +21,8 @@ impl MachineTimes {
 #[derive(Debug)]
 struct Load(MachineTimes);
 
-/// Adds the load of the machine, where the system tells it.
-pub fn load_of_machine(found: &mut Found) {
+/// Adds the machine's load where the system reports it.
+pub fn machine_load(found: &mut Found) {
     if let Some(times) = crate::sys::machine_times() {
         found.readers.push(Box::new(Load(times)));
     }
@@ -30,7 +30,7 @@ pub fn load_of_machine(found: &mut Found) {
 
 impl Reader for Load {
     fn describe(&self) -> String {
-        "use of all processors".to_owned()
+        "utilization of all processors".to_owned()
     }
 
     fn read(&mut self, at_ns: u64, out: &mut dyn FnMut(Reading<'_>), _lost: &mut Vec<super::Missing>) {
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn busy_is_a_share_of_what_passed() {
+    fn busy_ratio_is_relative_to_elapsed_time() {
         let at = |busy, idle| MachineTimes { busy, idle };
         assert_eq!(at(130, 270).busy_since(at(100, 200)), Some(0.3));
         assert_eq!(at(100, 200).busy_since(at(100, 200)), None);
@@ -58,15 +58,15 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_tells_it() {
+    fn this_machine_reports_its_load() {
         let mut found = Found::default();
-        load_of_machine(&mut found);
+        machine_load(&mut found);
         std::thread::sleep(std::time::Duration::from_millis(60));
-        let mut told = Vec::new();
+        let mut values = Vec::new();
         for reader in &mut found.readers {
-            reader.read(1, &mut |reading| told.push(reading.value), &mut Vec::new());
+            reader.read(1, &mut |reading| values.push(reading.value), &mut Vec::new());
         }
-        assert!(told.iter().all(|value| (0.0..=1.0).contains(value)), "{told:?}");
-        assert!(!told.is_empty() || !["linux", "windows"].contains(&std::env::consts::OS));
+        assert!(values.iter().all(|value| (0.0..=1.0).contains(value)), "{values:?}");
+        assert!(!values.is_empty() || !["linux", "windows"].contains(&std::env::consts::OS));
     }
 }

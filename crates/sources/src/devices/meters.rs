@@ -1,25 +1,24 @@
-//! Energy by Windows' Energy Meter Interface. The functions of the system stand behind [`MeterApi`], so that everything
-//! else is tested on every system.
+//! Energy from the Windows Energy Meter Interface (EMI). The system functions are behind [`MeterApi`], so that
+//! everything else is testable on every system.
 
 use ortscope_decode::emi::{self, JOULES_PER_PICOWATT_HOUR, Meter};
 
-use super::counted::{CountedEnergy, Of};
-use super::presence::Presence;
-use super::{Back, Found, Missing, Reader, Reading};
+use super::energy_meter::{EnergyDomain, EnergyMeter};
+use super::{Found, Missing, Presence, Reader, Reading, Recovered};
 
 const SOURCE: &str = "emi";
-/// A description that is longer is none.
+/// Maximum length of a device description.
 pub const MAX_BYTES: usize = 1 << 16;
-/// Devices that are opened: a large processor of AMD has one per core.
+/// Limit for open devices: large AMD processors have one per core.
 const MAX_METERS: usize = 1024;
 
-/// Functions of the system.
+/// System functions.
 pub trait MeterApi {
-    /// Opens every meter that there is; the text says why there is none.
+    /// Opens every meter, or explains why there is none.
     fn meters(&mut self) -> Result<Vec<Box<dyn MeterDevice>>, String>;
 }
 
-/// An open meter. Errors are words for people.
+/// An open meter. Errors are messages for people.
 pub trait MeterDevice: Send {
     fn version(&mut self) -> Result<u16, String>;
     fn description(&mut self) -> Result<Vec<u8>, String>;
@@ -28,9 +27,9 @@ pub trait MeterDevice: Send {
 
 struct Channel {
     device: String,
-    energy: CountedEnergy,
-    /// In a package already, or a mirror of another: not told.
-    is_left_out: bool,
+    energy: EnergyMeter,
+    /// Included in a package, or a mirror of another counter: not reported.
+    is_ignored: bool,
 }
 
 struct Opened {
@@ -42,18 +41,14 @@ struct Opened {
 struct Meters {
     opened: Vec<Opened>,
     checked_mirrors: bool,
-    back: Vec<Back>,
+    back: Vec<Recovered>,
 }
 
 pub fn find(api: &mut dyn MeterApi, found: &mut Found) {
     let missing = |why: String| {
-        Missing {
-        what: "energy",
-        why,
-        hint: "Windows 11 on the machine itself shows the processor's energy counters; virtual machines and most machines with \
-               Windows 10 have none"
-            .to_owned(),
-    }
+        let hint = "Windows 11 on bare metal has processor energy counters; virtual machines and most Windows 10 \
+                    machines have none";
+        Missing::new("energy", why, hint)
     };
     let devices = match api.meters() {
         Ok(devices) => devices,
@@ -73,12 +68,12 @@ pub fn find(api: &mut dyn MeterApi, found: &mut Found) {
         }
     }
     keep_packages(&mut opened);
-    if opened.iter().any(|meter| meter.channels.iter().any(|channel| !channel.is_left_out)) {
+    if opened.iter().any(|meter| meter.channels.iter().any(|channel| !channel.is_ignored)) {
         found.readers.push(Box::new(Meters { opened, checked_mirrors: false, back: Vec::new() }));
     } else {
         found
             .missing
-            .push(missing(why.unwrap_or_else(|| "this machine shows no energy meter (EMI)".to_owned())));
+            .push(missing(why.unwrap_or_else(|| "this machine exposes no energy meter (EMI)".to_owned())));
     }
 }
 
@@ -91,19 +86,19 @@ fn describe(device: &mut dyn MeterDevice) -> Result<Vec<Meter>, String> {
 fn channel(meter: &Meter) -> Channel {
     Channel {
         device: meter.device(),
-        energy: CountedEnergy::new(Of::Machine, None, JOULES_PER_PICOWATT_HOUR),
-        is_left_out: false,
+        energy: EnergyMeter::new(EnergyDomain::Machine, None, JOULES_PER_PICOWATT_HOUR),
+        is_ignored: false,
     }
 }
 
-/// Cores that have devices of their own are in their package: a hundred of them would be a hundred rows for nothing.
+/// Cores with their own devices are already included in their package.
 fn keep_packages(opened: &mut [Opened]) {
     let all = || opened.iter().flat_map(|meter| &meter.channels);
     let has_package = all().any(|channel| channel.device.starts_with("package-"));
     if has_package {
         let is_core = |device: &str| device.starts_with("cores-") && device.matches('-').count() > 1;
         for channel in opened.iter_mut().flat_map(|meter| &mut meter.channels) {
-            channel.is_left_out = is_core(&channel.device);
+            channel.is_ignored = is_core(&channel.device);
         }
     }
 }
@@ -112,13 +107,13 @@ impl Reader for Meters {
     fn describe(&self) -> String {
         let channels = self.opened.iter().flat_map(|meter| &meter.channels);
         let names: Vec<&str> =
-            channels.filter(|channel| !channel.is_left_out).map(|channel| channel.device.as_str()).collect();
+            channels.filter(|channel| !channel.is_ignored).map(|channel| channel.device.as_str()).collect();
         format!("{} (EMI)", names.join(", "))
     }
 
     fn read(&mut self, at_ns: u64, out: &mut dyn FnMut(Reading<'_>), lost: &mut Vec<Missing>) {
         for meter in &mut self.opened {
-            if meter.channels.iter().all(|channel| channel.is_left_out) {
+            if meter.channels.iter().all(|channel| channel.is_ignored) {
                 continue;
             }
             let measured = match meter.device.measurement(meter.channels.len()) {
@@ -126,10 +121,12 @@ impl Reader for Meters {
                 Err(why) => {
                     let names: Vec<&str> =
                         meter.channels.iter().map(|channel| channel.device.as_str()).collect();
-                    let missing = || Missing {
-                        what: "energy",
-                        why: format!("{} cannot be read any more: {why}", names.join(", ")),
-                        hint: "it was there at the start".to_owned(),
+                    let missing = || {
+                        Missing::new(
+                            "energy",
+                            format!("{} can no longer be read: {why}", names.join(", ")),
+                            "it was available at the start",
+                        )
                     };
                     meter.presence.lose(at_ns, missing, lost);
                     continue;
@@ -137,14 +134,14 @@ impl Reader for Meters {
             };
             meter.presence.find(at_ns, &mut self.back);
             for (channel, measured) in meter.channels.iter_mut().zip(measured) {
-                channel.take(at_ns, measured.picowatt_hours, out, lost, &mut self.back);
+                channel.read(at_ns, measured.picowatt_hours, out, lost, &mut self.back);
             }
         }
         let is_ready = || {
             self.opened
                 .iter()
                 .flat_map(|meter| &meter.channels)
-                .all(|c| c.is_left_out || c.energy.has_counted())
+                .all(|c| c.is_ignored || c.energy.has_counted())
         };
         if !self.checked_mirrors && is_ready() {
             self.checked_mirrors = true;
@@ -152,52 +149,52 @@ impl Reader for Meters {
         }
     }
 
-    fn came_back(&mut self, back: &mut Vec<Back>) {
+    fn take_recovered(&mut self, back: &mut Vec<Recovered>) {
         back.append(&mut self.back);
     }
 }
 
 impl Meters {
-    /// Dies of some processors all show one counter: added up they would be too much.
+    /// On some processors every die shows the same counter, which must not be counted twice.
     fn drop_mirrors(&mut self, lost: &mut Vec<Missing>) {
         let mut seen: Vec<(u64, u64)> = Vec::new();
         for channel in self.opened.iter_mut().flat_map(|meter| &mut meter.channels) {
-            if !channel.device.starts_with("package-") || channel.is_left_out {
+            if !channel.device.starts_with("package-") || channel.is_ignored {
                 continue;
             }
-            let shows = channel.energy.shows();
-            if seen.contains(&shows) {
-                channel.is_left_out = true;
-                lost.push(Missing {
-                    what: "energy",
-                    why: format!("{} shows the counter of another package and is left out", channel.device),
-                    hint: "nothing to do: the other one counts for both".to_owned(),
-                });
+            let state = channel.energy.state();
+            if seen.contains(&state) {
+                channel.is_ignored = true;
+                lost.push(Missing::new(
+                    "energy",
+                    format!("{} mirrors the counter of another package and is ignored", channel.device),
+                    "no action needed: the other counter covers both",
+                ));
             } else {
-                seen.push(shows);
+                seen.push(state);
             }
         }
     }
 }
 
 impl Channel {
-    fn take(
+    fn read(
         &mut self,
         at_ns: u64,
         counts: u64,
         out: &mut dyn FnMut(Reading<'_>),
         lost: &mut Vec<Missing>,
-        back: &mut Vec<Back>,
+        back: &mut Vec<Recovered>,
     ) {
-        if self.is_left_out {
+        if self.is_ignored {
             return;
         }
-        let Some(used) = self.energy.take(at_ns, counts, &self.device, lost, back) else { return };
-        let mut tell =
+        let Some(used) = self.energy.advance(at_ns, counts, &self.device, lost, back) else { return };
+        let mut emit =
             |metric, value| out(Reading { at_ns, device: &self.device, metric, value, source: SOURCE });
-        tell("energy_joules", used.joules);
+        emit("energy_joules", used.joules);
         if let Some(watts) = used.watts {
-            tell("power_watts", watts);
+            emit("power_watts", watts);
         }
     }
 }
@@ -272,20 +269,20 @@ mod tests {
     }
 
     fn read(found: &mut Found, at_ns: u64) -> (Vec<String>, Vec<String>) {
-        let (mut told, mut lost) = (Vec::new(), Vec::new());
+        let (mut readings, mut lost) = (Vec::new(), Vec::new());
         let mut out = |reading: Reading<'_>| {
-            told.push(format!("{} {} {:.3}", reading.device, reading.metric, reading.value));
+            readings.push(format!("{} {} {:.3}", reading.device, reading.metric, reading.value));
         };
         found.readers[0].read(at_ns, &mut out, &mut lost);
-        (told, lost.into_iter().map(|missing| missing.why).collect())
+        (readings, lost.into_iter().map(|missing| missing.why).collect())
     }
 
     const SECOND: u64 = 1_000_000_000;
-    /// A joule in picowatt hours.
+    /// One joule in picowatt hours.
     const JOULE: u64 = 277_777_778;
 
     #[test]
-    fn a_package_and_its_cores_by_device() {
+    fn a_package_is_reported_without_its_cores() {
         let (package, core) = (
             Fake::new(&["RAPL_Package0_PKG", "RAPL_Package0_DRAM"]),
             Fake::new(&["RAPL_Package0_Core0_CORE"]),
@@ -295,41 +292,41 @@ mod tests {
         package.set(&[5 * JOULE, JOULE]);
         assert_eq!(read(&mut found, SECOND), (vec![], vec![]));
         package.set(&[45 * JOULE, 2 * JOULE]);
-        let (told, lost) = read(&mut found, 3 * SECOND);
+        let (readings, lost) = read(&mut found, 3 * SECOND);
         let expected = [
             "package-0 energy_joules 40.000",
             "package-0 power_watts 20.000",
             "dram-0 energy_joules 1.000",
             "dram-0 power_watts 0.500",
         ];
-        assert_eq!((told.as_slice(), lost.len()), (expected.map(str::to_owned).as_slice(), 0));
-        // A reset is not guessed, and the total stays.
+        assert_eq!((readings.as_slice(), lost.len()), (expected.map(str::to_owned).as_slice(), 0));
+        // A reset adds nothing, and the total is kept.
         package.set(&[0, 2 * JOULE]);
         assert_eq!(read(&mut found, 4 * SECOND).0, Vec::<String>::new());
         package.set(&[JOULE, 2 * JOULE]);
         assert_eq!(read(&mut found, 5 * SECOND).0[0], "package-0 energy_joules 41.000");
         *package.counts.lock().unwrap() = Err("error 1167".to_owned());
         let (_, lost) = read(&mut found, 6 * SECOND);
-        assert_eq!(lost, ["package-0, dram-0 cannot be read any more: error 1167"]);
+        assert_eq!(lost, ["package-0, dram-0 can no longer be read: error 1167"]);
     }
 
     #[test]
-    fn two_dies_with_one_counter_and_one_that_does_not_count() {
+    fn mirrored_and_stuck_counters_are_reported() {
         let (one, two) = (Fake::new(&["RAPL_Package0_PKG"]), Fake::new(&["RAPL_Package1_PKG"]));
         let mut found = open(Ok(vec![one.clone(), two.clone()]));
         read(&mut found, SECOND);
         one.set(&[JOULE]);
         two.set(&[JOULE]);
         let (_, lost) = read(&mut found, 2 * SECOND);
-        assert_eq!(lost, ["package-1 shows the counter of another package and is left out"]);
+        assert_eq!(lost, ["package-1 mirrors the counter of another package and is ignored"]);
         let still = Fake::new(&["SYS"]);
         let mut found = open(Ok(vec![still]));
         let reasons: Vec<String> = (1..9).flat_map(|second| read(&mut found, second * SECOND).1).collect();
-        assert_eq!(reasons, ["psys has a counter that does not count"]);
+        assert_eq!(reasons, ["psys has an energy counter that does not advance"]);
     }
 
     #[test]
-    fn without_a_meter_the_reason_is_told() {
+    fn a_missing_meter_has_a_reason() {
         let refused =
             Fake { version: Err("GET_VERSION failed with error 50".to_owned()), ..Fake::new(&["x"]) };
         let newer = Fake { version: Ok(9), ..Fake::new(&["x"]) };

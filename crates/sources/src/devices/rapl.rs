@@ -1,13 +1,12 @@
-//! Energy of processors by their own counters (RAPL), as Linux shows them under powercap.
+//! Processor energy from RAPL counters, which Linux exposes under powercap.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::counted::{CountedEnergy, Of};
+use super::energy_meter::{EnergyDomain, EnergyMeter};
 use super::files::{entries, name_of, number, text};
-use super::presence::Presence;
-use super::{Back, Found, Missing, Reader, Reading};
+use super::{Found, Missing, Presence, Reader, Reading, Recovered};
 
 const SOURCE: &str = "rapl";
 
@@ -16,32 +15,32 @@ const SOURCE: &str = "rapl";
 struct Zone {
     device: String,
     file: PathBuf,
-    energy: CountedEnergy,
+    energy: EnergyMeter,
     file_is_there: Presence,
 }
 
 #[derive(Debug)]
 struct Rapl {
     zones: Vec<Zone>,
-    /// Two dies that show one counter are found when both have moved.
+    /// Two dies that mirror one counter are recognizable once both have advanced.
     checked_mirrors: bool,
-    back: Vec<Back>,
+    back: Vec<Recovered>,
 }
 
 pub(super) fn find(root: &Path, found: &mut Found) {
     let powercap = root.join("sys/class/powercap");
-    // The same package can be shown twice; the one by registers is preferred to the one by memory.
+    // The same package may appear twice; the MSR-based zone takes precedence over the MMIO-based one.
     let mut zones: BTreeMap<String, Zone> = BTreeMap::new();
     let (mut denied, mut shown) = (false, false);
     for prefix in ["intel-rapl:", "intel-rapl-mmio:"] {
         for directory in entries(&powercap, prefix) {
             shown = true;
-            let Some(device) = device_of(&directory, &powercap) else { continue };
+            let Some(device) = device_name(&directory, &powercap) else { continue };
             let file = directory.join("energy_uj");
             match number(&file) {
                 Ok(_) => {
                     let range = number(&directory.join("max_energy_range_uj")).ok();
-                    let energy = CountedEnergy::new(Of::Machine, range, 1e-6);
+                    let energy = EnergyMeter::new(EnergyDomain::Machine, range, 1e-6);
                     let file_is_there = Presence::default();
                     let zone = Zone { device: device.clone(), file, energy, file_is_there };
                     zones.entry(device).or_insert(zone);
@@ -58,40 +57,40 @@ pub(super) fn find(root: &Path, found: &mut Found) {
         }));
         return;
     }
-    // Who may not read the files may be allowed to ask the kernel's events.
+    // Users without access to the files may have access to perf events.
     let (readers, reasons) = (found.readers.len(), found.missing.len());
     crate::sys::energy_events(root, found);
     let (counts, is_explained) = (found.readers.len() > readers, found.missing.len() > reasons);
     if counts || (is_explained && !shown) {
         return;
     }
-    found.missing.push(nothing(denied, shown));
+    found.missing.push(no_counters(denied, shown));
 }
 
-/// Why no counter can be read, and what would change it.
-fn nothing(denied: bool, shown: bool) -> Missing {
+/// Reason and hint when no counter can be read.
+fn no_counters(denied: bool, shown: bool) -> Missing {
     let (why, hint) = match (denied, shown) {
         (true, _) => (
             "only root may read the processor's energy counters (since CVE-2020-8694)",
-            "run as root, or let your group read them: chgrp and chmod g+r /sys/class/powercap/*/energy_uj",
+            "run as root, or grant your group access: chgrp and chmod g+r /sys/class/powercap/*/energy_uj",
         ),
-        (false, true) => ("the processor's energy counters cannot be read", "look into /sys/class/powercap"),
+        (false, true) => ("the processor's energy counters cannot be read", "check /sys/class/powercap"),
         (false, false) => (
-            "this machine shows no energy counters of its processor: a virtual machine, or a kernel without intel_rapl",
-            "on the machine itself: modprobe intel_rapl_msr (Intel, and AMD since Zen)",
+            "this machine exposes no processor energy counters: a virtual machine, or a kernel without intel_rapl",
+            "on bare metal: modprobe intel_rapl_msr (Intel, and AMD since Zen)",
         ),
     };
-    Missing { what: "energy", why: why.to_owned(), hint: hint.to_owned() }
+    Missing::new("energy", why, hint)
 }
 
-/// `package-0`, `dram-0`, `cores-0`, `uncore-0` or `psys`; `None` for what is none of these.
-fn device_of(directory: &Path, powercap: &Path) -> Option<String> {
+/// `package-0`, `dram-0`, `cores-0`, `uncore-0` or `psys`; `None` for other zones.
+fn device_name(directory: &Path, powercap: &Path) -> Option<String> {
     let name = text(&directory.join("name")).ok()?;
     if name == "psys" {
         return Some(name);
     }
     if let Some(number) = name.strip_prefix("package-") {
-        // Several dies of a package have names of their own: `package-0-die-1`.
+        // The dies of a package have their own names: `package-0-die-1`.
         return Some(format!("package-{number}"));
     }
     let zone = name_of(directory);
@@ -121,26 +120,26 @@ impl Reader for Rapl {
         }
     }
 
-    fn came_back(&mut self, back: &mut Vec<Back>) {
+    fn take_recovered(&mut self, back: &mut Vec<Recovered>) {
         back.append(&mut self.back);
     }
 }
 
 impl Rapl {
-    /// Dies of some processors all show the package's counter: added up they would be too much.
+    /// On some processors every die shows the package's counter, which must not be counted twice.
     fn drop_mirrors(&mut self, lost: &mut Vec<Missing>) {
         let mut seen: Vec<(u64, u64)> = Vec::new();
         self.zones.retain(|zone| {
-            let shows = zone.energy.shows();
-            let is_mirror = zone.device.starts_with("package-") && seen.contains(&shows);
+            let state = zone.energy.state();
+            let is_mirror = zone.device.starts_with("package-") && seen.contains(&state);
             if is_mirror {
-                lost.push(Missing {
-                    what: "energy",
-                    why: format!("{} shows the counter of another package and is left out", zone.device),
-                    hint: "nothing to do: the other one counts for both".to_owned(),
-                });
+                lost.push(Missing::new(
+                    "energy",
+                    format!("{} mirrors the counter of another package and is ignored", zone.device),
+                    "no action needed: the other counter covers both",
+                ));
             } else if zone.device.starts_with("package-") {
-                seen.push(shows);
+                seen.push(state);
             }
             !is_mirror
         });
@@ -153,24 +152,24 @@ impl Zone {
         at_ns: u64,
         out: &mut dyn FnMut(Reading<'_>),
         lost: &mut Vec<Missing>,
-        back: &mut Vec<Back>,
+        back: &mut Vec<Recovered>,
     ) {
         let device = &self.device;
         let reading = match number(&self.file) {
             Ok(reading) => reading,
             Err(error) => {
-                let why = || format!("{device} cannot be read any more: {}", error.kind());
-                let missing = || Of::Machine.missing(why(), "it was there at the start");
+                let why = || format!("{device} can no longer be read: {}", error.kind());
+                let missing = || EnergyDomain::Machine.missing(why(), "it was available at the start");
                 self.file_is_there.lose(at_ns, missing, lost);
                 return;
             }
         };
         self.file_is_there.find(at_ns, back);
-        let Some(used) = self.energy.take(at_ns, reading, device, lost, back) else { return };
-        let mut tell = |metric, value| out(Reading { at_ns, device, metric, value, source: SOURCE });
-        tell("energy_joules", used.joules);
+        let Some(used) = self.energy.advance(at_ns, reading, device, lost, back) else { return };
+        let mut emit = |metric, value| out(Reading { at_ns, device, metric, value, source: SOURCE });
+        emit("energy_joules", used.joules);
         if let Some(watts) = used.watts {
-            tell("power_watts", watts);
+            emit("power_watts", watts);
         }
     }
 }
@@ -180,9 +179,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_refused_says_how_to_be_allowed() {
-        assert!(nothing(true, true).hint.contains("chmod g+r"));
-        assert!(nothing(false, false).hint.contains("modprobe"));
-        assert!(nothing(false, true).why.contains("cannot be read"));
+    fn denied_access_has_a_hint() {
+        assert!(no_counters(true, true).hint.contains("chmod g+r"));
+        assert!(no_counters(false, false).hint.contains("modprobe"));
+        assert!(no_counters(false, true).why.contains("cannot be read"));
     }
 }

@@ -1,25 +1,24 @@
-//! Devices as a source of the pipeline.
+//! The pipeline source for devices.
 //!
-//! Files of drivers have hung, and a read of one cannot be called back. So readers are asked by a thread of their own
-//! ([`super::rounds`]), and this one only waits as long as is sensible: a sensor that hangs costs itself, nothing else.
+//! Reading a driver's file can hang and cannot be canceled. Readers therefore run on their own thread
+//! ([`super::poller`]), and the source waits only for a bounded time, so that a hanging sensor affects only itself.
 
 use ortscope_core::metric::Availability;
 use ortscope_core::pipeline::{Control, CostClass, Emitter, Source, SourceError, SourceInfo, WhenFull};
 use ortscope_core::schema::{AnnotationRow, DeviceSampleRow, UnavailabilityRow};
 
-use super::plausible::{Judged, Sense};
-use super::presence::Back;
-use super::rounds::{Answer, Rounds};
-use super::{Found, Missing, Reading};
+use super::plausible::{Plausibility, PlausibilityFilter};
+use super::poller::{PollResult, Poller};
+use super::{Found, Missing, Reading, Recovered};
 
-/// Shortest time between two rounds.
-pub(super) const ROUND_NS: u64 = 100_000_000;
-/// Reasons that are told; there are fewer devices than this.
+/// Minimum time between two polls.
+pub(super) const POLL_NS: u64 = 100_000_000;
+/// Limit for reported reasons; machines have fewer devices.
 const MAX_REASONS: usize = 64;
-/// What to do about a sensor that tells what cannot be.
-const NONSENSE: &str = "its driver may need a restart; the rest is read";
+/// Hint for a sensor with impossible values.
+const IMPLAUSIBLE_HINT: &str = "its driver may need a restart; other readings continue";
 
-/// Reads every device that was found, each at its own pace.
+/// Reads every device that was found, each at its own rate.
 #[derive(Debug)]
 pub struct DeviceSource {
     info: SourceInfo,
@@ -38,7 +37,7 @@ impl DeviceSource {
     }
 }
 
-fn tell_missing(at_ns: u64, missing: &[Missing], out: &mut Emitter) {
+fn emit_missing(at_ns: u64, missing: &[Missing], out: &mut Emitter) {
     for Missing { what, why, hint } in missing.iter().take(MAX_REASONS) {
         out.unavailable(at_ns, what, why, Some(hint));
     }
@@ -48,14 +47,14 @@ fn event(at_ns: u64, kind: &str, text: &str, out: &mut Emitter) {
     out.emit(&AnnotationRow { timestamp_ns: at_ns, kind: kind.into(), text: text.into() });
 }
 
-/// What was lost while it was watched is an event as well.
-fn tell_lost(at_ns: u64, lost: &[Missing], out: &mut Emitter) {
-    tell_missing(at_ns, lost, out);
+/// Losses during the run are also events.
+fn emit_lost(at_ns: u64, lost: &[Missing], out: &mut Emitter) {
+    emit_missing(at_ns, lost, out);
     lost.iter().take(MAX_REASONS).for_each(|missing| event(at_ns, "device", &missing.why, out));
 }
 
-fn tell_back(back: &[Back], out: &mut Emitter) {
-    for Back { missing, from_ns, to_ns } in back {
+fn emit_recovered(back: &[Recovered], out: &mut Emitter) {
+    for Recovered { missing, from_ns, to_ns } in back {
         out.emit(&UnavailabilityRow {
             from_ns: *from_ns,
             to_ns: Some(*to_ns),
@@ -64,12 +63,12 @@ fn tell_back(back: &[Back], out: &mut Emitter) {
             hint: Some(missing.hint.as_str().into()),
         });
         let seconds = to_ns.saturating_sub(*from_ns) as f64 / 1e9;
-        event(*to_ns, "device_back", &format!("it is back after {seconds:.1} s ({})", missing.why), out);
+        event(*to_ns, "device_back", &format!("available again after {seconds:.1} s ({})", missing.why), out);
     }
 }
 
-/// One row, if its number can be.
-fn tell_row(row: &DeviceSampleRow, sense: &mut Sense, out: &mut Emitter) {
+/// Emits a row if its value is plausible.
+fn emit_row(row: &DeviceSampleRow, filter: &mut PlausibilityFilter, out: &mut Emitter) {
     let reading = Reading {
         at_ns: row.timestamp_ns,
         device: &row.device,
@@ -78,23 +77,23 @@ fn tell_row(row: &DeviceSampleRow, sense: &mut Sense, out: &mut Emitter) {
         source: &row.source,
     };
     let (at_ns, track) = (row.timestamp_ns, || format!("{}/{}", row.device, row.metric));
-    match sense.judge(&reading) {
-        Judged::Fine => {}
-        Judged::StillWrong => return,
-        Judged::Wrong(reason) => {
-            out.unavailable(at_ns, &track(), &reason, Some(NONSENSE));
+    match filter.check(&reading) {
+        Plausibility::Plausible => {}
+        Plausibility::StillImplausible => return,
+        Plausibility::Implausible(reason) => {
+            out.unavailable(at_ns, &track(), &reason, Some(IMPLAUSIBLE_HINT));
             event(at_ns, "device", &reason, out);
             return;
         }
-        Judged::FineAgain { since_ns, left_out, reason } => {
+        Plausibility::PlausibleAgain { since_ns, dropped, reason } => {
             out.emit(&UnavailabilityRow {
                 from_ns: since_ns,
                 to_ns: Some(at_ns),
                 track: track().into(),
                 reason: reason.as_str().into(),
-                hint: Some(NONSENSE.into()),
+                hint: Some(IMPLAUSIBLE_HINT.into()),
             });
-            let text = format!("{} makes sense again; {left_out} readings were left out ({reason})", track());
+            let text = format!("{} is plausible again; {dropped} readings were dropped ({reason})", track());
             event(at_ns, "device_back", &text, out);
         }
     }
@@ -106,34 +105,34 @@ impl Source for DeviceSource {
         &self.info
     }
 
-    /// Devices that are not there are told as rows, each with its reason: the source itself always works.
+    /// Absent devices are reported as rows with a reason; the source itself is always ready.
     fn probe(&mut self) -> Availability {
         Availability::Ready
     }
 
     fn run(&mut self, out: &mut Emitter, control: &Control) -> Result<(), SourceError> {
         let begin_ns = control.clock().now_ns();
-        tell_missing(begin_ns, &self.found.missing, out);
+        emit_missing(begin_ns, &self.found.missing, out);
         out.flush();
         if self.found.readers.is_empty() {
             return Ok(());
         }
         let readers = std::mem::take(&mut self.found.readers);
-        let mut rounds =
-            Rounds::start(readers, begin_ns).map_err(|error| SourceError::Failed(error.to_string()))?;
-        let (mut next_ns, mut sense) = (begin_ns, Sense::default());
+        let mut poller =
+            Poller::start(readers, begin_ns).map_err(|error| SourceError::Failed(error.to_string()))?;
+        let (mut next_ns, mut filter) = (begin_ns, PlausibilityFilter::default());
         loop {
             let now_ns = control.clock().now_ns();
-            let mut take = |answer: Answer| {
-                answer.rows.iter().for_each(|row| tell_row(row, &mut sense, out));
-                tell_lost(answer.at_ns, &answer.lost, out);
-                tell_back(&answer.back, out);
+            let mut emit_result = |result: PollResult| {
+                result.rows.iter().for_each(|row| emit_row(row, &mut filter, out));
+                emit_lost(result.at_ns, &result.lost, out);
+                emit_recovered(&result.back, out);
             };
-            let stuck = rounds.ask(now_ns, &mut take);
-            tell_lost(now_ns, &stuck, out);
+            let stuck = poller.poll(now_ns, &mut emit_result);
+            emit_lost(now_ns, &stuck, out);
             out.flush();
-            // A machine that slept has nothing to make up for.
-            next_ns = (next_ns + ROUND_NS).max(control.clock().now_ns());
+            // After a suspend, missed polls are not made up.
+            next_ns = (next_ns + POLL_NS).max(control.clock().now_ns());
             if !control.sleep_until(next_ns) {
                 return Ok(());
             }

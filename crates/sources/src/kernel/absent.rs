@@ -1,10 +1,10 @@
-//! What systems without such a part of the kernel have in its place: the same functions, and they say so.
+//! Placeholders for systems without these kernel features: the same functions, which return an error.
 
 use ortscope_core::kernel::ThreadState;
 
 use crate::kernel::TraceError;
 
-/// Never exists here.
+/// Cannot be constructed.
 #[derive(Debug)]
 pub struct ThreadSnapshot(std::convert::Infallible);
 
@@ -18,7 +18,7 @@ pub fn absent(what: &str) -> TraceError {
 
 impl ThreadSnapshot {
     pub fn open() -> Result<Self, TraceError> {
-        Err(absent("a snapshot of all threads"))
+        Err(absent("a thread snapshot"))
     }
 
     pub fn refresh(&mut self) -> Result<u64, TraceError> {

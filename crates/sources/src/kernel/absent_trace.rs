@@ -1,4 +1,4 @@
-//! Systems whose kernel events ortscope cannot read: the same functions, and they say so.
+//! Placeholders for systems whose kernel events are not supported: the same functions, which return an error.
 
 use ortscope_core::kernel::{CpuSample, FileIo, FrameId, ImageLoad, KernelEvent, StackProfile};
 
@@ -11,18 +11,18 @@ use crate::kernel::{
 
 pub const WAYS: &[TraceWay] = &[TraceWay { name: "kernel events", choice: BackendChoice::Auto, sees: "" }];
 
-/// What would show more of samples.
+/// Hint for more complete samples.
 pub const SAMPLING_HINT: &str = "";
 
-/// Never exists here.
+/// Cannot be constructed.
 #[derive(Debug)]
 pub struct KernelTrace(std::convert::Infallible);
 
-/// Never exists here.
+/// Cannot be constructed.
 #[derive(Debug)]
 pub struct SampleTrace(std::convert::Infallible);
 
-/// Nobody asks for it without a [`KernelTrace`].
+/// Not used without a [`KernelTrace`].
 #[derive(Debug)]
 pub struct ResidentMemory;
 
@@ -36,7 +36,7 @@ impl ResidentMemory {
     }
 }
 
-/// Processes are not held here: the beginning of a program is not seen.
+/// Processes cannot be paused here, so the beginning of a program is not observed.
 pub fn hold(_pid: u32) -> bool {
     false
 }

@@ -1,5 +1,5 @@
-//! Kernel events and snapshots of all threads, the same on every system: what to ask for, what comes back, and what is
-//! missing if it cannot be had. The system's own half is chosen by the seam in `lib.rs`.
+//! Kernel events and thread snapshots, with the same interface on every system: options, results and errors. The
+//! system's own half is selected in `lib.rs`.
 
 mod error;
 mod options;

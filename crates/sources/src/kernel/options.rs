@@ -1,49 +1,51 @@
-//! What to trace, and what a drain of the rings tells.
+//! Trace options, and the result of draining the rings.
 
-/// The way events come out of the kernel.
+/// The requested backend for kernel events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BackendChoice {
-    /// The best that works.
+    /// The best one that works.
     #[default]
     Auto,
     Bpf,
     PerfRing,
 }
 
-/// A way that this system has, best first.
+/// A backend of this system.
 #[derive(Debug, Clone, Copy)]
 pub struct TraceWay {
     pub name: &'static str,
     pub choice: BackendChoice,
-    /// What it sees.
+    /// The events that it observes.
     pub sees: &'static str,
 }
 
-/// The way that was taken.
+/// The backend in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TraceBackend {
-    /// Programs in the kernel: every class, exact run times, lost events heal.
+    /// Programs in the kernel: every class, exact run times, and lost events are compensated.
     Bpf,
-    /// perf's own records: switches, starts and ends; run times from time stamps, about 0.5 % low.
+    /// perf's own records: switches, starts and ends; run times from timestamps are about 0.5% low.
     PerfRing,
-    /// A session of Windows' event tracing: every class, exact times of switches.
+    /// A Windows event tracing session: every class, exact switch times.
     Etw,
     /// None on this system.
     Absent,
 }
 
-/// Kinds of events that can be switched on one by one. Switches, starts and ends always come.
+/// Event classes that can be enabled individually. Switches, starts and ends are always included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Class {
-    /// Who wakes whom; about as many as switches.
+    /// Which thread wakes which; about as frequent as switches.
     Wakeups,
     Migrations,
-    /// Minor and major ones with their addresses.
+    /// Minor and major page faults with their addresses.
     PageFaults,
     BlockIo,
-    /// `mmap`, `munmap` and `brk`. Makes every system call of the machine a little slower: the program looks at each one's end.
+    /// `mmap`, `munmap` and `brk`. Slows down every system call of the machine slightly, because the program runs at
+    /// the end of each one.
     MemoryCalls,
-    /// Calls that read, write, open and sync files, added up in the kernel. Looks at both ends of every system call.
+    /// Calls that read, write, open and sync files, aggregated in the kernel. The program runs at both ends of every
+    /// system call.
     FileIo,
     /// Programs and libraries that are mapped.
     Images,
@@ -73,24 +75,26 @@ impl Class {
     }
 }
 
-/// What to trace.
+/// Trace options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceOptions {
     pub backend: BackendChoice,
     pub classes: Vec<Class>,
-    /// Ring of each processor, 2 MB: holds 32,768 events. When it is full, new events are dropped and counted.
+    /// Ring size per processor, 2 MB: holds 32,768 events. When it is full, new events are dropped and counted.
     pub ring_bytes_per_cpu: usize,
-    /// All rings together, 64 MB: on machines with many processors each ring is shortened to fit.
+    /// Limit for all rings together, 64 MB: on machines with many processors each ring is shortened to fit.
     pub ring_bytes_total: usize,
-    /// Let the kernel measure what each program costs; that itself costs about 20 ns per event and needs CAP_SYS_ADMIN.
+    /// Let the kernel measure the overhead of each program, which costs about 20 ns per event and needs
+    /// CAP_SYS_ADMIN.
     pub measure_cost: bool,
-    /// The same, but only for one second in ten: enough to know the cost, and a tenth of what knowing costs.
+    /// The same for only one second in ten: enough to know the overhead, at a tenth of the cost.
     pub sample_cost: bool,
-    /// Windows: counters of the processor that every switch tells, by their names there.
+    /// Windows: names of processor counters recorded with every switch.
     pub counters: Vec<String>,
-    /// Windows: read this session, which runs already, and neither change nor stop it.
+    /// Windows: attach to this running session, without changing or stopping it.
     pub session: Option<String>,
-    /// Windows: what a session of our own is asked for beside the classes; `None`: the defaults, under a name of this process.
+    /// Windows: settings of our own session in addition to the classes; `None` for the defaults, with a name derived
+    /// from this process.
     pub etw: Option<crate::etw::Settings>,
 }
 
@@ -111,54 +115,54 @@ impl Default for TraceOptions {
 }
 
 impl TraceOptions {
-    /// Everything there is.
+    /// Enables every class.
     pub fn everything() -> Self {
         Self { classes: Class::ALL.to_vec(), ..Self::default() }
     }
 
-    /// The ring of each of so many processors, at least one page.
+    /// Ring size per processor for `cpus` processors, at least one page.
     pub fn ring_bytes(&self, cpus: usize) -> usize {
         self.ring_bytes_per_cpu.min(self.ring_bytes_total / cpus.max(1)).max(4096)
     }
 }
 
-/// A class that was asked for and does not work here.
+/// A requested class that does not work on this system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClassUnavailable {
     pub class: Class,
     pub why: String,
 }
 
-/// What one drain of the rings found.
+/// Result of draining the rings once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DrainStats {
-    /// Events handed out.
+    /// Delivered events.
     pub events: u64,
     /// Events that found a full ring since the last drain.
     pub lost: u64,
-    /// Times since the last drain that the kernel did not run a program because it was running already; asked once a
+    /// How often since the last drain the kernel skipped a program because it was already running; updated once per
     /// second.
     pub recursion_misses: u64,
-    /// Events older than the end of the drain before: they were being written at that moment.
+    /// Events older than the end of the previous drain: they were being written at that moment.
     pub late: u64,
-    /// Records of a kind that is not known.
+    /// Records of an unknown kind.
     pub unknown: u64,
 }
 
-/// What a process counted by one counter of the processor since it was asked last.
+/// Growth of a processor counter in one process since it was last read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CounterSum {
     pub pid: u32,
-    /// Such as `InstructionRetired`.
+    /// For example `InstructionRetired`.
     pub name: String,
     pub value: u64,
 }
 
-/// What a program costs the watched threads, as the kernel measured it.
+/// Overhead of a program in the watched threads, measured by the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramCost {
     pub program: &'static str,
-    /// What it is for: the name of a class, `switches`, or `starts and ends`.
+    /// Its purpose: the name of a class, `switches`, or `starts and ends`.
     pub class: &'static str,
     pub runs: u64,
     pub total_ns: u64,

@@ -1,16 +1,16 @@
-//! What to sample, and what came of it.
+//! Sampling options and results.
 
-/// Samples of processors with their stacks.
+/// Options for processor samples with stacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SampleOptions {
-    /// These processes with all their threads, and everything they start.
+    /// These processes with all their threads and descendants.
     pub pids: Vec<u32>,
-    /// Samples of each processor per second, 1 to 20,000. Lowered to what the kernel allows, and said.
+    /// Samples per second on each processor, 1 to 20,000. Reduced to the kernel's limit, which is reported.
     pub hertz: u32,
-    /// Bytes of the stack that are copied with every sample, to go back through code without frame pointers: 16 KB, at
-    /// most 56 KB. 0: frame pointers only.
+    /// Bytes of the stack copied with every sample, to unwind code without frame pointers: 16 KB by default, at most
+    /// 56 KB. 0 for frame pointers only.
     pub stack_bytes: u32,
-    /// Frames of the kernel too, where that is allowed.
+    /// Include kernel frames where permitted.
     pub kernel: bool,
     /// All rings together: 32 MB. When one is full, new samples are dropped and counted.
     pub ring_bytes_total: usize,
@@ -22,18 +22,18 @@ impl Default for SampleOptions {
     }
 }
 
-/// What came of sampling.
+/// Counts of a sampling run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SampleCounts {
     pub samples: u64,
     /// Samples and other records that found a full ring.
     pub lost: u64,
-    /// Times that the kernel held sampling back because it took too long.
+    /// How often the kernel throttled sampling because it took too long.
     pub throttled: u64,
-    /// Stacks of programs by frame pointers, by tables, and by tables but not to the outermost function.
+    /// User stacks unwound by frame pointers, by tables, and by tables but not to the outermost function.
     pub by_frame_pointers: u64,
     pub by_tables: u64,
     pub cut: u64,
-    /// Records that could not be read.
+    /// Records that could not be decoded.
     pub damaged: u64,
 }

@@ -28,7 +28,7 @@ use std::io::ErrorKind;
 use ortscope_core::identity::ProcessIdentity;
 use ortscope_decode::procfs;
 
-pub use accel::amdxdna_questions;
+pub use accel::amdxdna_query;
 pub(crate) use amd_smi::amd_smi;
 pub use bandwidth::memory_bandwidth;
 pub use counters::hardware_counters;
@@ -46,7 +46,7 @@ pub fn process_backend() -> Box<dyn ProcessBackend> {
 }
 
 /// A terminal that was closed answers every read at once and with nothing, for ever; polling tells it from one that is idle.
-pub fn terminal_gone_within(wait: std::time::Duration) -> bool {
+pub fn terminal_closed_within(wait: std::time::Duration) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let input = std::io::stdin();
     let mut asked = [PollFd::new(&input, PollFlags::IN)];
@@ -56,15 +56,15 @@ pub fn terminal_gone_within(wait: std::time::Duration) -> bool {
         && asked[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
 }
 
-pub fn give_back_freed_memory() {
+pub fn release_memory_automatically() {
     heap::give_back_freed();
 }
 
-pub fn give_back_freed_memory_now() {
+pub fn release_memory_now() {
     heap::give_back_now();
 }
 
-pub fn keep_on_processor(index: usize) -> Option<u32> {
+pub fn pin_to_processor(index: usize) -> Option<u32> {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
     let allowed = sched_getaffinity(None).ok()?;
     let numbers: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|number| allowed.is_set(*number)).collect();

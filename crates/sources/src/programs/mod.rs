@@ -1,10 +1,10 @@
-//! Inferences of instrumented programs: every process that writes below one directory, also those that come later.
+//! Inferences of instrumented programs: every process that writes below one directory, including later ones.
 //!
 //! ```text
-//! base/process-<pid>-<time>/*.ring      one directory per process: session numbers are each process's own
+//! base/process-<pid>-<time>/*.ring      one directory per process: session numbers are local to it
 //! ```
-//! A process needs nobody's permission and waits for nobody: it makes its directory and writes. Here the directories are
-//! found, their records become rows, and their messages become sessions, operators and marks on the time line.
+//! A process needs no permission and never waits: it creates its directory and writes. This source finds the
+//! directories, turns records into rows, and messages into sessions, operators and timeline marks.
 
 mod process;
 
@@ -24,36 +24,36 @@ pub use ortscope_channel::CHANNEL_VARIABLE;
 pub use ortscope_channel::message::{NamedShape, ProgramMessage, SessionNote};
 use process::Process;
 
-/// As for a single channel: often enough for a live view, seldom enough not to disturb.
+/// The same intervals as for a single channel.
 const PERIOD_NS: u64 = 50_000_000;
 const BUSY_PERIOD_NS: u64 = 5_000_000;
-/// From this share on a ring fills up fast.
+/// Fullness from which a ring is read at the shorter interval.
 const BUSY_FULLNESS: f64 = 0.25;
-/// How often it is asked whether processes are gone, whose rings take memory.
-const CLEANING_NS: u64 = 1_000_000_000;
-/// Processes read at once. Those beyond are not read, and counted as lost once each.
+/// Interval for removing the rings of exited processes, which use memory.
+const CLEANUP_INTERVAL_NS: u64 = 1_000_000_000;
+/// Limit for concurrently read processes. Further ones are not read and are counted as lost once each.
 const MAX_PROCESSES: usize = 1024;
 
-/// What happened to a process. A recording keeps the place of the rings and the names of their sessions, so that it can
-/// be read after a crash.
+/// A change of a process. A recording stores the location of the rings and the session names, so that it can be
+/// recovered after a crash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProcessChange {
-    /// It is new, or it has more sessions than were foreseen.
+    /// A new process, or one with more sessions than it had ids for.
     Seen { directory: PathBuf, session_ids: Vec<String> },
-    /// It is gone, what it wrote is kept, and its rings are removed.
+    /// The process has exited, its data is stored, and its rings are removed.
     Gone { directory: PathBuf },
 }
 
-/// Is told of every change.
+/// Callback for every change.
 pub type OnProcess = Box<dyn Fn(ProcessChange) + Send>;
 
-/// Whether a process still runs. One whose start is not known counts as running if another has its id.
+/// Whether a process is running. Without a known start time, any process with its id counts.
 pub fn is_alive(process: ProcessIdentity) -> bool {
     crate::process_usage(process.pid)
         .is_ok_and(|found| process.start == 0 || found.identity.start == process.start)
 }
 
-/// How far reading has come, for those who wait for it.
+/// Progress of the reader, for those who wait for it.
 #[derive(Debug, Default)]
 pub struct ReadProgress {
     passes: AtomicU64,
@@ -61,12 +61,12 @@ pub struct ReadProgress {
 }
 
 impl ReadProgress {
-    /// Passes over all rings that are complete.
+    /// Completed passes over all rings.
     pub fn passes(&self) -> u64 {
         self.passes.load(Ordering::Acquire)
     }
 
-    /// Positions sent on so far: rows of `channel_positions`, each behind all that was read up to it.
+    /// Number of sent positions (rows of `channel_positions`); each follows the data up to it.
     pub fn positions(&self) -> u64 {
         self.positions.load(Ordering::Acquire)
     }
@@ -79,7 +79,7 @@ pub struct ProgramsSource {
     on_process: OnProcess,
     progress: Arc<ReadProgress>,
     processes: BTreeMap<PathBuf, Process>,
-    /// Directories that were not taken up, to count each once.
+    /// Directories beyond the limit, to count each once.
     beyond: BTreeSet<PathBuf>,
     cleaned_ns: u64,
 }
@@ -109,23 +109,23 @@ impl ProgramsSource {
         }
     }
 
-    /// Listens in on processes that somebody else reads; others are not looked for.
-    pub fn overhearing() -> Self {
+    /// A source for processes that another reader owns; it does not search for others.
+    pub fn observing() -> Self {
         Self::new(Path::new(""), Box::new(|_| {}))
     }
 
-    fn is_overhearing(&self) -> bool {
+    fn is_observing(&self) -> bool {
         self.base.as_os_str().is_empty()
     }
 
-    /// Listens in on one, under the names that its sessions have there; `known` is what was told of them before.
-    pub fn overhear(
+    /// Adds a process that another reader owns, with that reader's session ids; `known` are its existing sessions.
+    pub fn observe(
         &mut self,
         directory: &Path,
         session_ids: Vec<String>,
         known: Vec<SessionRow>,
     ) -> Result<(), ChannelError> {
-        let process = Process::overheard(directory, session_ids, known)?;
+        let process = Process::observed(directory, session_ids, known)?;
         self.processes.insert(directory.to_owned(), process);
         Ok(())
     }
@@ -134,38 +134,38 @@ impl ProgramsSource {
         Arc::clone(&self.progress)
     }
 
-    /// Knows a process before it writes: nothing of it is lost, however soon everything ends.
+    /// Registers a process before it writes, so that nothing is lost even if everything ends quickly.
     pub fn expect(&mut self, directory: &Path) {
         let process = Process::new(directory);
-        self.tell_seen(directory, process.session_ids());
+        self.notify_seen(directory, process.session_ids());
         self.processes.insert(directory.to_owned(), process);
     }
 
-    fn tell_seen(&self, directory: &Path, session_ids: &[String]) {
+    fn notify_seen(&self, directory: &Path, session_ids: &[String]) {
         let (directory, session_ids) = (directory.to_owned(), session_ids.to_vec());
         (self.on_process)(ProcessChange::Seen { directory, session_ids });
     }
 
-    /// Forgets processes that are gone and frees what their rings take.
+    /// Drops exited processes and removes their rings.
     fn clean(&mut self) {
         let over = self.processes.iter().filter(|(_, process)| process.is_over());
         let over: Vec<PathBuf> = over.map(|(path, _)| path.clone()).collect();
         for directory in over {
             self.processes.remove(&directory);
-            // What cannot be removed now goes with the directory above it.
+            // If this fails, it is removed with the parent directory.
             remove_temporary_directory(&directory).ok();
             (self.on_process)(ProcessChange::Gone { directory });
         }
     }
 
     fn find_processes(&mut self) -> Result<(), SourceError> {
-        if self.is_overhearing() {
+        if self.is_observing() {
             return Ok(());
         }
         let failed = |error: std::io::Error| SourceError::Failed(error.to_string());
         let entries = match fs_err::read_dir(&self.base) {
             Ok(entries) => entries,
-            // Before the first process there may be nothing.
+            // The directory may not exist before the first process.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(failed(error)),
         };
@@ -186,14 +186,14 @@ impl ProgramsSource {
         Ok(())
     }
 
-    /// Reads what is new of all processes; how full the fullest ring is.
+    /// Reads new data of all processes and returns the fullness of the fullest ring.
     fn pass(&mut self, out: &mut Emitter, now_ns: u64) -> Result<f64, SourceError> {
         self.find_processes()?;
         let mut fullness: f64 = 0.0;
         let mut grown = Vec::new();
         for (path, process) in &mut self.processes {
             let known = process.session_ids().len();
-            // A process that cannot be read must not keep the others from being read.
+            // An unreadable process must not affect the others.
             if let Err(error) = process.pass(out, now_ns) {
                 out.lost("unreadable rings", 1);
                 process.give_up(out, now_ns, &error.to_string());
@@ -204,7 +204,7 @@ impl ProgramsSource {
             fullness = fullness.max(process.fullness());
         }
         for path in grown {
-            self.tell_seen(&path, self.processes[&path].session_ids());
+            self.notify_seen(&path, self.processes[&path].session_ids());
         }
         let positions = self.processes.values().map(Process::positions).sum();
         self.progress.positions.store(positions, Ordering::Release);
@@ -226,13 +226,13 @@ impl Source for ProgramsSource {
         let mut sent_at_mark = None;
         let mut next = control.clock().now_ns();
         loop {
-            // Asked before reading, so that what was written last is still read.
+            // Loaded before reading, so that the last records are still read.
             let stopped = control.is_stopped();
             let now = control.clock().now_ns();
             if sent_at_mark.is_some_and(|sent| out.kept() >= sent) {
                 self.processes.values_mut().for_each(Process::release);
                 sent_at_mark = None;
-                if now.saturating_sub(self.cleaned_ns) >= CLEANING_NS {
+                if now.saturating_sub(self.cleaned_ns) >= CLEANUP_INTERVAL_NS {
                     self.cleaned_ns = now;
                     self.clean();
                 }
@@ -243,10 +243,10 @@ impl Source for ProgramsSource {
                 out.lost("processes", self.beyond.len() as u64);
                 return Ok(());
             }
-            if self.is_overhearing() && now.saturating_sub(self.cleaned_ns) >= CLEANING_NS {
+            if self.is_observing() && now.saturating_sub(self.cleaned_ns) >= CLEANUP_INTERVAL_NS {
                 self.cleaned_ns = now;
                 if !self.processes.values().any(Process::is_alive) {
-                    // What was written since the pass above.
+                    // Reads what was written since the previous pass.
                     self.pass(out, now)?;
                     return Ok(());
                 }

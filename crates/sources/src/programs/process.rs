@@ -1,4 +1,4 @@
-//! One instrumented process: its rings, its sessions, what its messages mean.
+//! One instrumented process: its rings, sessions and messages.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -12,19 +12,19 @@ use ortscope_core::pipeline::Emitter;
 use ortscope_core::schema::{AnnotationRow, ChannelPositionRow, OperatorRow, SessionRow, Text};
 use ortscope_decode::ort_profile::{ProfileOptions, ProfileStart, RowOptions, read_rows};
 
-/// Names are made for this many sessions from the start; more when they are needed.
+/// Initial number of session ids; extended on demand.
 const FIRST_SESSIONS: usize = 64;
 /// Profiles of single runs are small; a larger file is not one.
 const MAX_PROFILE_BYTES: u64 = 64 << 20;
-/// A run's profile starts within this time of the call.
+/// Maximum difference between the starts of a call and of its profile.
 const PROFILE_START_ERROR_NS: u64 = 100_000;
-/// Reading profiles may take so much of a pass. They are large, and inferences must not wait for them until their rings are
-/// full: what is left is read in the next pass.
-const PROFILES_FOR: Duration = Duration::from_millis(20);
-/// Profiles that wait. Of more the oldest are lost, and counted.
+/// Time budget for reading profiles in one pass. They are large, and the rings must not fill up meanwhile; the rest is
+/// read in the next pass.
+const PROFILE_BUDGET: Duration = Duration::from_millis(20);
+/// Limit for pending profiles. Beyond it the oldest are dropped and counted.
 const MAX_PROFILES: usize = 256;
 
-/// A process and how far it was read.
+/// A process and the reading state.
 #[derive(Debug)]
 pub(super) struct Process {
     reader: ChannelReader,
@@ -33,7 +33,7 @@ pub(super) struct Process {
     positions: u64,
 }
 
-/// The names of a process's sessions.
+/// The sessions of a process.
 #[derive(Debug)]
 struct Sessions {
     directory: PathBuf,
@@ -41,17 +41,17 @@ struct Sessions {
     ids: Vec<String>,
     rows: FrameRows,
     profiled_runs: HashMap<u16, u64>,
-    /// Told, and not read yet.
+    /// Announced but not read yet.
     profiles: VecDeque<Profile>,
-    /// The newest profile of each session that was read: those who listen in may not have read it yet.
+    /// The last read profile of each session, kept because observers may not have read it yet.
     newest_profiles: HashMap<u16, PathBuf>,
-    /// Somebody else reads this process too: positions and profiles are theirs.
-    is_overheard: bool,
-    /// What was known of the sessions before this reader came, told with the first pass.
+    /// Another reader owns this process, including its positions and profiles.
+    is_observed: bool,
+    /// Sessions known before this reader was added, emitted in the first pass.
     known: Vec<SessionRow>,
 }
 
-/// The profile of one run, in a file whose name begins so.
+/// The profile of one run, in a file with this name prefix.
 #[derive(Debug)]
 struct Profile {
     timestamp_ns: u64,
@@ -60,14 +60,14 @@ struct Profile {
     prefix: PathBuf,
 }
 
-/// Files of a directory, listed once.
+/// Files of directories, listed once.
 #[derive(Debug, Default)]
 struct Listing(HashMap<PathBuf, Vec<PathBuf>>);
 
 impl Listing {
-    /// The file whose name begins so.
+    /// Returns the file with this name prefix.
     fn find(&mut self, prefix: &Path) -> std::io::Result<PathBuf> {
-        let not_found = || std::io::Error::new(std::io::ErrorKind::NotFound, "there is no such file");
+        let not_found = || std::io::Error::new(std::io::ErrorKind::NotFound, "no such file");
         let name = prefix.file_name().and_then(|name| name.to_str()).ok_or_else(not_found)?;
         let directory = prefix.parent().ok_or_else(not_found)?;
         let files = match self.0.entry(directory.to_owned()) {
@@ -91,28 +91,28 @@ impl Process {
         Self { reader: ChannelReader::new(directory), sessions, given_up: false, positions: 0 }
     }
 
-    /// Listens in on a process that somebody else reads, under the names that the sessions have there.
-    pub fn overheard(
+    /// Observes a process that another reader owns, with that reader's session ids.
+    pub fn observed(
         directory: &Path,
         ids: Vec<String>,
         known: Vec<SessionRow>,
     ) -> Result<Self, ChannelError> {
         let mut sessions = Sessions::new(directory, ids);
-        sessions.is_overheard = true;
+        sessions.is_observed = true;
         sessions.known = known;
         Ok(Self { reader: ChannelReader::listen(directory)?, sessions, given_up: false, positions: 0 })
     }
 
-    /// Whether the process is gone and all that it wrote was kept elsewhere.
+    /// Whether the process has exited and all of its data is stored.
     pub fn is_over(&self) -> bool {
-        !self.sessions.is_overheard
+        !self.sessions.is_observed
             && self.sessions.profiles.is_empty()
             && self.reader.is_exhausted()
             && self.reader.owner().is_some()
             && !self.is_alive()
     }
 
-    /// A process that has not written yet counts as alive.
+    /// A process that has not written yet counts as running.
     pub fn is_alive(&self) -> bool {
         self.reader.owner().is_none_or(super::is_alive)
     }
@@ -121,12 +121,12 @@ impl Process {
         &self.sessions.ids
     }
 
-    /// Positions sent on so far.
+    /// Number of sent positions.
     pub fn positions(&self) -> u64 {
         self.positions
     }
 
-    /// Reads what is new and sends it. The positions go last: a journal that has one has everything before it.
+    /// Reads and sends new records. Positions are sent last: a journal with a position has everything before it.
     pub fn pass(&mut self, out: &mut Emitter, now_ns: u64) -> Result<(), ChannelError> {
         if self.given_up {
             return Ok(());
@@ -135,14 +135,14 @@ impl Process {
         for row in sessions.known.drain(..) {
             out.emit(&row);
         }
-        let drained = self.reader.read(|kind, payload| sessions.take(kind, payload, out, now_ns))?;
+        let drained = self.reader.read(|kind, payload| sessions.handle_frame(kind, payload, out, now_ns))?;
         out.lost("damaged frames", drained.damaged);
         for (kind, count) in drained.lost {
             out.lost(kind.name(), count);
         }
-        self.sessions.read_profiles(Some(PROFILES_FOR), out);
+        self.sessions.read_profiles(Some(PROFILE_BUDGET), out);
         out.flush();
-        if self.sessions.is_overheard {
+        if self.sessions.is_observed {
             return Ok(());
         }
         self.positions += drained.positions.len() as u64;
@@ -153,13 +153,13 @@ impl Process {
         Ok(())
     }
 
-    /// At the end: reads the profiles that still wait.
+    /// Reads the pending profiles at the end.
     pub fn finish(&mut self, out: &mut Emitter) {
         self.sessions.read_profiles(None, out);
         out.flush();
     }
 
-    /// Says once why nothing more comes from here.
+    /// Reports once why the process is no longer read.
     pub fn give_up(&mut self, out: &mut Emitter, now_ns: u64, why: &str) {
         self.given_up = true;
         let text = format!("a process can no longer be read: {why}");
@@ -190,14 +190,14 @@ impl Sessions {
             profiled_runs: HashMap::new(),
             profiles: VecDeque::new(),
             newest_profiles: HashMap::new(),
-            is_overheard: false,
+            is_observed: false,
             known: Vec::new(),
         };
         sessions.name_rows();
         sessions
     }
 
-    /// Makes names up to this session, in steps that double.
+    /// Extends the ids up to this session by doubling.
     fn reserve(&mut self, session: usize) {
         if session < self.ids.len() {
             return;
@@ -212,7 +212,7 @@ impl Sessions {
         self.rows = FrameRows::new(self.ids.iter().map(|id| id.as_str().into()).collect(), self.pid);
     }
 
-    fn take(&mut self, kind: FrameKind, payload: &[u8], out: &mut Emitter, now_ns: u64) {
+    fn handle_frame(&mut self, kind: FrameKind, payload: &[u8], out: &mut Emitter, now_ns: u64) {
         if kind == FrameKind::INFERENCE
             && let Some(record) = InferenceRecord::from_bytes(payload)
         {
@@ -221,7 +221,7 @@ impl Sessions {
         } else if kind == FrameKind::MESSAGE {
             match serde_json::from_slice(payload) {
                 Ok(message) => self.message(&message, out),
-                // Of a program with another version: kept as it is.
+                // A message of another program version is stored as is.
                 Err(_) => out.emit(&self.rows.text(payload, now_ns)),
             }
         } else {
@@ -249,7 +249,7 @@ impl Sessions {
 }
 
 impl Sessions {
-    /// Reads profiles in their order, for so long. What there is no room for is counted.
+    /// Reads profiles in order within a time budget. Profiles beyond the limit are counted.
     fn read_profiles(&mut self, time: Option<Duration>, out: &mut Emitter) {
         if self.profiles.is_empty() {
             return;
@@ -258,7 +258,7 @@ impl Sessions {
         let beyond = self.profiles.len().saturating_sub(MAX_PROFILES);
         for profile in self.profiles.drain(..beyond) {
             *self.profiled_runs.entry(profile.session).or_default() += 1;
-            if !self.is_overheard {
+            if !self.is_observed {
                 out.lost("profiles", 1);
                 remove(listing.find(&profile.prefix));
             }
@@ -278,8 +278,8 @@ impl Sessions {
             .and_then(|path| operators(&path, &session_id, *run, profile.timestamp_ns, out).map(|()| path));
         *run += 1;
         match read {
-            // One who came too late has nothing to complain of: the profile is in the other's recording.
-            _ if self.is_overheard => {}
+            // Nothing is missing for an observer: the owner's recording has the profile.
+            _ if self.is_observed => {}
             Ok(path) => remove(self.newest_profiles.insert(profile.session, path)),
             Err(why) => {
                 out.lost("profiles", 1);
@@ -297,7 +297,7 @@ impl Drop for Sessions {
     }
 }
 
-/// Profiles that nobody needs any more. What cannot be removed goes with the directory that it lies in.
+/// Removes profiles that are no longer needed. If this fails, they are removed with their directory.
 fn remove(profiles: impl IntoIterator<Item = PathBuf>) {
     for path in profiles {
         remove_temporary_file(&path).ok();
@@ -314,17 +314,20 @@ fn operators(
 ) -> std::io::Result<()> {
     let file = fs_err::File::open(path)?;
     if file.metadata()?.len() > MAX_PROFILE_BYTES {
-        return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, "it is too large for one run"));
+        return Err(std::io::Error::new(
+            std::io::ErrorKind::InvalidData,
+            "too large for the profile of one run",
+        ));
     }
     let options = RowOptions {
         session_id: Text::clone(session_id),
         start: ProfileStart::At { monotonic_ns: started_ns, error_ns: PROFILE_START_ERROR_NS },
         ..RowOptions::default()
     };
-    let mut take = |mut row: OperatorRow| {
+    let mut handle_frame = |mut row: OperatorRow| {
         row.run = row.run.map(|_| run);
         out.emit(&row);
     };
-    read_rows(file, ProfileOptions::default(), options, &mut take)?;
+    read_rows(file, ProfileOptions::default(), options, &mut handle_frame)?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What stands here in builds without the reader.
+//! Placeholder for builds without the reader.
 
 use super::{PythonFrame, Refusal};
 
@@ -8,8 +8,8 @@ pub enum Spy {}
 impl Spy {
     pub fn open(_pid: u32) -> Result<Self, Refusal> {
         Err(Refusal {
-            why: "this build of ortscope has no reader of Python's stacks".to_owned(),
-            hint: "the Python package has one; from source: cargo build -p ortscope-cli --features python-stacks",
+            why: "this build cannot read Python stacks".to_owned(),
+            hint: "the Python package can; from source: cargo build -p ortscope-cli --features python-stacks",
             is_final: true,
         })
     }

@@ -1,8 +1,8 @@
-//! Functions of Python programs of any version, started in any way: their frames are read from outside, out of the memory
-//! of the process, by py-spy's library. The program is not stopped for it, so a reading may fail because the program ran
-//! on; such readings are counted.
+//! Stacks of Python programs of any version, however they were started. py-spy's library reads the frames from the
+//! memory of the process without stopping it, so a reading may fail because the program continues; failed readings are
+//! counted.
 //!
-//! Native functions are not in these stacks: those are in [`crate::StackSource`]'s.
+//! Native functions are not included; [`crate::StackSource`] samples them.
 
 std::cfg_select! {
     feature = "python-stacks" => {
@@ -25,14 +25,14 @@ use crate::kernel::SampleCounts;
 use crate::kernel_stacks::{Stacks, StacksHandle};
 
 const TRACK: &str = "python_stacks";
-/// A process whose interpreter is not there yet is tried again after this time, and new children are looked for.
-const LOOK_AGAIN_NS: u64 = 250_000_000;
-/// After so many attempts a process counts as one without Python.
+/// Interval for retrying processes without an interpreter and for finding new children.
+const RETRY_NS: u64 = 250_000_000;
+/// Attempts after which a process is considered not to be Python.
 const MAX_ATTEMPTS: u32 = 20;
-/// Children beyond this are left out.
+/// Limit for processes, including children.
 const MAX_PROCESSES: usize = 64;
 
-/// One function of a stack, as the reader tells it.
+/// One function of a stack, as returned by the reader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct PythonFrame {
     function: String,
@@ -44,7 +44,7 @@ struct PythonFrame {
 struct Refusal {
     why: String,
     hint: &'static str,
-    /// It will not change by waiting.
+    /// Waiting will not help.
     is_final: bool,
 }
 
@@ -55,7 +55,7 @@ enum Watched {
     Over(Option<Refusal>),
 }
 
-/// Reads the Python functions of some processes and their children, so many times a second.
+/// Reads the Python stacks of some processes and their children at a fixed rate.
 #[derive(Debug)]
 pub struct PythonStackSource {
     info: SourceInfo,
@@ -105,9 +105,9 @@ impl Source for PythonStackSource {
                 break;
             }
             let now_ns = control.clock().now_ns();
-            reader.look(now_ns);
+            reader.discover(now_ns);
             reader.read();
-            // Readings that are late are not made up for: each stands for the moment it was taken.
+            // Late readings are skipped: each one belongs to the moment it was taken.
             let late = now_ns.saturating_sub(next_ns) / period_ns;
             reader.counts.lost += late;
             next_ns += late * period_ns;
@@ -116,7 +116,7 @@ impl Source for PythonStackSource {
         for why in &missing {
             out.unavailable(control.clock().now_ns(), TRACK, why, None);
         }
-        out.lost("readings of Python's stacks", reader.counts.lost);
+        out.lost("Python stack readings", reader.counts.lost);
         out.flush();
         let Reader { profile, counts, .. } = reader;
         self.handle.set(Stacks { profile, counts, hertz: self.hertz, missing });
@@ -138,9 +138,9 @@ impl Reader {
         Self { watched, profile: StackProfile::default(), counts: SampleCounts::default(), looked_ns: None }
     }
 
-    /// New children, and interpreters that were not there yet.
-    fn look(&mut self, now_ns: u64) {
-        if self.looked_ns.is_some_and(|looked_ns| now_ns.saturating_sub(looked_ns) < LOOK_AGAIN_NS) {
+    /// Finds new children and new interpreters.
+    fn discover(&mut self, now_ns: u64) {
+        if self.looked_ns.is_some_and(|looked_ns| now_ns.saturating_sub(looked_ns) < RETRY_NS) {
             return;
         }
         self.looked_ns = Some(now_ns);
@@ -195,7 +195,7 @@ impl Reader {
         }
     }
 
-    /// One sentence for each reason why a process was not read.
+    /// One sentence per reason.
     fn missing(&self) -> Vec<String> {
         let mut reasons: BTreeMap<String, Vec<u32>> = BTreeMap::new();
         for (pid, watched) in &self.watched {
@@ -228,10 +228,10 @@ mod tests {
         }
     }
 
-    /// Looks and reads for two seconds at most, or until something was found.
+    /// Searches and reads until something was found, for at most two seconds.
     fn read_for_a_while(reader: &mut Reader) {
         for step in 0..200u64 {
-            reader.look(step * 300_000_000);
+            reader.discover(step * 300_000_000);
             reader.read();
             if reader.counts.samples >= 20 {
                 break;
@@ -241,11 +241,11 @@ mod tests {
     }
 
     #[test]
-    fn functions_of_a_running_python_or_why_not() {
+    fn functions_of_a_running_python_are_read_or_the_reason_is_given() {
         let script = "def ortscope_inner(n):\n    return sum(i * i for i in range(n))\nwhile True:\n    ortscope_inner(40000)\n";
         let child = Command::new("python3").args(["-c", script]).stdin(Stdio::null()).spawn();
         let Ok(child) = child else {
-            println!("skipped: there is no python3");
+            println!("skipped: python3 is not installed");
             return;
         };
         let child = Ended(child);
@@ -264,8 +264,8 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_ends_is_no_error() {
-        // This program, which lists its tests and ends: every system has it.
+    fn a_process_that_exits_is_not_an_error() {
+        // This test binary, listing its tests: available on every system.
         let program = std::env::current_exe().expect("a path");
         let mut command = Command::new(program);
         command.arg("--list").stdout(Stdio::null());

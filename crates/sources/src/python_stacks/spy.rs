@@ -1,4 +1,4 @@
-//! py-spy's library behind the few calls that are needed.
+//! The few calls of py-spy's library that are needed.
 
 use std::fmt;
 
@@ -17,12 +17,12 @@ impl fmt::Debug for Spy {
 
 impl Spy {
     pub fn open(pid: u32) -> Result<Self, Refusal> {
-        // Stopping the program for every reading would be exact, and slow it down by what is to be measured.
+        // Stopping the program for every reading would be exact, but would distort the measurement.
         let config = Config { blocking: LockingStrategy::NonBlocking, ..Config::default() };
         PythonSpy::new(pid as py_spy::Pid, &config).map(Self).map_err(|error| refusal(&format!("{error:#}")))
     }
 
-    /// The stack of every thread that runs, outermost function first.
+    /// The stack of every running thread, outermost function first.
     pub fn running_threads(&mut self, each: &mut dyn FnMut(&[PythonFrame])) -> Result<(), Refusal> {
         let traces = self.0.get_stack_traces().map_err(|error| refusal(&format!("{error:#}")))?;
         for trace in traces.iter().filter(|trace| trace.active && !trace.frames.is_empty()) {
@@ -47,7 +47,7 @@ fn refusal(why: &str) -> Refusal {
     let hint = if is_final {
         "reading another process's memory needs the same user and kernel.yama.ptrace_scope 0, CAP_SYS_PTRACE, or root"
     } else {
-        "only CPython is read; other programs have native functions alone"
+        "only CPython is supported; other programs have native stacks only"
     };
     Refusal { why: why.lines().next().unwrap_or_default().to_owned(), hint, is_final }
 }

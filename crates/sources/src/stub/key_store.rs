@@ -1,8 +1,8 @@
-//! No store of secrets is known here.
+//! No secret store is supported on this system.
 
 pub const NAME: &str = "the system's key store";
 
-const NONE: &str = "ortscope knows none on this system";
+const NONE: &str = "no key store is supported on this system";
 
 pub fn read(_name: &str) -> Result<Option<String>, String> {
     Err(NONE.into())

@@ -1,4 +1,4 @@
-//! Systems that ortscope does not know: everything above still compiles and says so.
+//! Unsupported systems: everything compiles and reports that it is unsupported.
 
 pub mod key_store;
 pub mod privileges;
@@ -12,26 +12,23 @@ pub fn process_backend() -> Box<dyn ProcessBackend> {
     Box::new(proc::NoBackend)
 }
 
-/// Not asked on this system.
-pub fn terminal_gone_within(_wait: std::time::Duration) -> bool {
+pub fn terminal_closed_within(_wait: std::time::Duration) -> bool {
     false
 }
 
-/// This system's allocator does it by itself.
-pub fn give_back_freed_memory() {}
+/// The allocator does this by default.
+pub fn release_memory_automatically() {}
 
-pub fn give_back_freed_memory_now() {}
+pub fn release_memory_now() {}
 
-/// Not asked on this system.
 pub fn prefer_this_thread() -> Option<i32> {
     None
 }
 
-pub fn keep_on_processor(_index: usize) -> Option<u32> {
+pub fn pin_to_processor(_index: usize) -> Option<u32> {
     None
 }
 
-/// Not asked on this system.
 #[derive(Debug)]
 pub struct Processors;
 
@@ -49,7 +46,6 @@ impl Processors {
     }
 }
 
-/// Not read on this system yet.
 pub fn processors_online() -> Vec<crate::processors::Processor> {
     Vec::new()
 }
@@ -62,7 +58,7 @@ pub fn own_usage() -> Result<ProcessUsage, UsageError> {
     Err(UsageError::Unsupported)
 }
 
-/// This system does not name its boots.
+/// This system does not identify its boots.
 pub fn boot_id() -> Option<String> {
     None
 }
@@ -71,28 +67,22 @@ pub fn machine_facts() -> MachineFacts {
     MachineFacts::basic()
 }
 
-/// Event tracing of this kind is Windows'.
 pub fn etw_functions() -> Option<std::sync::Arc<dyn crate::etw::EtwApi>> {
     None
 }
 
-/// Questions to a driver of Linux.
-pub fn amdxdna_questions(_file: &std::path::Path) -> std::io::Result<crate::devices::Ask> {
+pub fn amdxdna_query(_file: &std::path::Path) -> std::io::Result<crate::devices::DriverQuery> {
     Err(std::io::ErrorKind::Unsupported.into())
 }
 
-/// Counters of memory controllers are read on Linux.
 pub fn memory_bandwidth(_root: &std::path::Path, _found: &mut crate::devices::Found) {}
 
-/// Not known here.
 pub fn machine_times() -> Option<crate::devices::MachineTimes> {
     None
 }
 
-/// Energy events are Linux'.
 pub fn energy_events(_root: &std::path::Path, _found: &mut crate::devices::Found) {}
 
-/// AMD's management libraries are for Linux.
 pub(crate) fn amd_smi(
     _library: &crate::devices::AmdLibrary,
 ) -> Result<Box<dyn crate::devices::AmdSmi>, crate::devices::NoLibrary> {
@@ -102,17 +92,16 @@ pub(crate) fn amd_smi(
 pub fn hardware_counters(_pids: &[u32]) -> Result<Box<dyn crate::devices::Reader>, crate::devices::Missing> {
     Err(crate::devices::Missing {
         what: "cpu_counters",
-        why: "ortscope does not read counters of processors on this system".to_owned(),
-        hint: "on Linux it does".to_owned(),
+        why: "processor counters are not supported on this system".to_owned(),
+        hint: "they are on Linux".to_owned(),
     })
 }
 
-/// Devices are not known here; the answer names what was looked for.
+/// Returns the families that were searched for.
 pub fn find_devices(_nvidia: usize, _found: &mut crate::devices::Found) -> &'static [&'static str] {
     &[]
 }
 
-/// There is nobody else to ask.
 pub fn inventory() -> Option<Result<crate::machine::Inventory, String>> {
     None
 }

@@ -1,4 +1,4 @@
-//! Rights of this system are not known.
+//! Privileges are not supported on this system.
 
 use std::path::PathBuf;
 

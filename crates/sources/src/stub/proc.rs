@@ -1,4 +1,4 @@
-//! A backend that can read nothing and says so.
+//! A process backend that reports that it is unsupported.
 
 use ortscope_core::metric::Availability;
 use ortscope_core::schema::{ProcessSampleRow, SystemSampleRow};

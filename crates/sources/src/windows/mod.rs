@@ -119,14 +119,14 @@ fn ticks(time: FILETIME) -> u64 {
 }
 
 /// A console that is closed ends its programs.
-pub fn terminal_gone_within(_wait: std::time::Duration) -> bool {
+pub fn terminal_closed_within(_wait: std::time::Duration) -> bool {
     false
 }
 
 /// This system's allocator does it by itself.
-pub fn give_back_freed_memory() {}
+pub fn release_memory_automatically() {}
 
-pub fn give_back_freed_memory_now() {}
+pub fn release_memory_now() {}
 
 /// Lets the calling thread run soon after it wakes, also beside a program that takes every processor.
 pub fn prefer_this_thread() -> Option<i32> {
@@ -135,7 +135,7 @@ pub fn prefer_this_thread() -> Option<i32> {
     (done != 0).then_some(THREAD_PRIORITY_HIGHEST)
 }
 
-pub fn keep_on_processor(index: usize) -> Option<u32> {
+pub fn pin_to_processor(index: usize) -> Option<u32> {
     let (mut allowed, mut of_system) = (0, 0);
     // SAFETY: the handle of this process, which needs not be closed, and two live numbers.
     if unsafe { GetProcessAffinityMask(GetCurrentProcess(), &mut allowed, &mut of_system) } == 0 {
@@ -176,7 +176,7 @@ fn version() -> Option<String> {
 }
 
 /// Questions to a driver of Linux.
-pub fn amdxdna_questions(_file: &std::path::Path) -> std::io::Result<crate::devices::Ask> {
+pub fn amdxdna_query(_file: &std::path::Path) -> std::io::Result<crate::devices::DriverQuery> {
     Err(std::io::ErrorKind::Unsupported.into())
 }
 

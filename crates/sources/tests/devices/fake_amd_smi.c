@@ -1,10 +1,10 @@
-// Stands in for AMD's management libraries: the functions that ortscope calls, with the signatures of amdsmi.h, or of
-// rocm_smi.h with FAKE_ROCM. FAKE_MODE, given to the compiler: "normal", "lost" (after FAKE_ROUNDS the card is gone), "returns"
-// (it is, for two tries), "busy" (after them its energy is not told, once), "busy-start" (it is not when the card is opened),
-// "hang" (the question for energy after them never returns), "init" (it does not start), "start-hangs", "foreign" (its card
-// has another address), "wrong" (numbers of another version: watts instead of microwatts, no resolution), "reset" (the driver
-// is loaded again in the middle), "jumps" (its counter does, once), "still" (it stops after FAKE_ROUNDS), "namespace" (ids of
-// processes are not the driver's). With FAKE_PARTLY a function is missing.
+// A substitute for AMD's management libraries: the functions that ortscope calls, with the signatures of amdsmi.h, or of
+// rocm_smi.h with FAKE_ROCM. Compile-time FAKE_MODE: "normal", "lost" (the card disappears after FAKE_ROUNDS), "returns"
+// (it disappears for two queries), "busy" (the energy query then fails once), "busy-start" (it fails when the card is
+// opened), "hang" (the energy query then never returns), "init" (initialization fails), "start-hangs", "foreign" (its
+// card has another address), "wrong" (values of another version: watts instead of microwatts, no resolution), "reset"
+// (the driver is reloaded), "jumps" (the counter jumps once), "still" (it stops after FAKE_ROUNDS), "namespace" (process
+// ids differ from the driver's). With FAKE_PARTLY a function is missing.
 #include <string.h>
 #include <stdint.h>
 #include <unistd.h>
@@ -36,7 +36,7 @@ static int start(void) {
   return is("init") ? INIT_ERROR : DONE;
 }
 
-// 15.3 microjoules a step, as real cards have; 2 J a question.
+// 15.3 microjoules per step, like real cards; 2 J per query.
 static int energy(uint64_t *value, float *resolution, uint64_t *at) {
   rounds++;
   if (is_gone()) return FILE_ERROR;
@@ -54,7 +54,7 @@ static int energy(uint64_t *value, float *resolution, uint64_t *at) {
 
 typedef struct { uint32_t pid, pasid; uint64_t bytes, sdma; uint32_t occupancy; } process;
 
-// As both libraries do: who is there, and nothing of what it uses.
+// Like both libraries: lists the processes without their use.
 static int processes(process *list, uint32_t *items) {
   if (is_gone()) return FILE_ERROR;
   if (!list || *items < 2) { *items = 2; return 11; }
@@ -65,7 +65,7 @@ static int processes(process *list, uint32_t *items) {
   return DONE;
 }
 
-// The second does not use the card: the driver has no file for it, which is no error and leaves 0.
+// The second process does not use the card: the driver has no file for it, which is not an error and leaves 0.
 static int one_process(uint32_t pid, process *one) {
   if (pid != 4242 && pid != 4243) return NOT_FOUND;
   if (is("namespace")) *one = (process){pid, 0, ~0ull, ~0ull, ~0u};
@@ -78,7 +78,7 @@ static int one_process(uint32_t pid, process *one) {
 int rsmi_init(uint64_t flags) { (void)flags; return start(); }
 int rsmi_num_monitor_devices(uint32_t *devices) { *devices = 1; return DONE; }
 int rsmi_dev_pci_id_get(uint32_t card, uint64_t *address) {
-  // A number of a partition stands in bits 28 to 31.
+  // The partition number is in bits 28 to 31.
   *address = is("foreign") ? 0x9900 : 0x10000000 | 0x0300;
   return card ? NOT_FOUND : DONE;
 }

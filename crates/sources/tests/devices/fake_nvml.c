@@ -1,8 +1,8 @@
-// Stands in for NVIDIA's management library: the functions that ortscope calls, with the signatures of nvml.h.
-// FAKE_MODE, given to the compiler: "lost" (after FAKE_ROUNDS the card is gone), "returns" (it is, for two tries), "hang" (the call of power after them never
-// returns), "wddm" (power and energy are not supported, as for some cards, memory of processes is not available), "init"
-// (it does not start), "gpm" (all there is, with one figure of GPM that the card does not have), "gpm-fails" (the samples of
-// GPM fail), "empty" (a driver without a card). The functions behind FAKE_FULL are those that older libraries do not have.
+// A substitute for NVIDIA's management library: the functions that ortscope calls, with the signatures of nvml.h.
+// Compile-time FAKE_MODE: "lost" (the card disappears after FAKE_ROUNDS), "returns" (it disappears for two queries),
+// "hang" (the power query then never returns), "wddm" (power and energy are not supported and memory per process is not
+// available), "init" (initialization fails), "gpm" (every figure, except one GPM metric that the card lacks), "gpm-fails"
+// (GPM samples fail), "empty" (a driver without a card). The functions behind FAKE_FULL are missing in older libraries.
 #include <string.h>
 #ifdef _WIN32
 #include <windows.h>
@@ -14,7 +14,7 @@
 #define WAIT() sleep(3600)
 #endif
 
-// How many rounds go well.
+// Number of successful polls.
 #ifndef FAKE_ROUNDS
 #define FAKE_ROUNDS 10
 #endif
@@ -70,7 +70,7 @@ EXPORT int nvmlDeviceGetTotalEnergyConsumption(void *device, unsigned long long 
   (void)device;
   if (is("wddm")) return NOT_SUPPORTED;
   millijoules += 2500;
-  // The driver was loaded again: it counts from the beginning.
+  // The driver was reloaded: its counter restarts.
   if (rounds == 5) millijoules = 100;
   *energy = millijoules;
   return DONE;
@@ -101,7 +101,7 @@ typedef struct { unsigned long long reference, violation; } violation;
 EXPORT int nvmlDeviceGetViolationStatus(void *device, int policy, violation *time) {
   (void)device;
   time->reference = 1;
-  // Of power (0) 5 ms each round; of heat (1) never.
+  // Power throttling (0) adds 5 ms per poll; thermal throttling (1) never occurs.
   time->violation = 7000000000ULL + (policy == 0 ? rounds * 5000000ULL : 0);
   return DONE;
 }
@@ -136,7 +136,7 @@ EXPORT int nvmlDeviceGetGraphicsRunningProcesses_v3(void *device, unsigned *coun
 typedef struct { unsigned pid; unsigned long long time; unsigned sm, memory, encoder, decoder; } sample;
 EXPORT int nvmlDeviceGetProcessUtilization(void *device, sample *list, unsigned *count, unsigned long long since) {
   (void)device;
-  // Two new samples of one process in each round; nothing new for who has seen them.
+  // Two new samples of one process per poll; nothing new since the last timestamp.
   unsigned long long now = rounds * 1000ULL;
   if (since >= now) return NOT_FOUND;
   unsigned room = *count;
@@ -167,4 +167,4 @@ EXPORT int nvmlGpmMetricsGet(request *asked) {
   return DONE;
 }
 #endif
-// Without FAKE_FULL throttle reasons and the rest are symbols that are missing.
+// Without FAKE_FULL, throttle reasons and other symbols are missing.

@@ -1,4 +1,4 @@
-//! NVIDIA's library, replaced by one that is built here: it answers, loses its card, or hangs.
+//! Tests with a substitute for NVIDIA's library that is built here: it answers, loses its card, or hangs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,21 +31,21 @@ fn library(directory: &Path, mode: &str) -> Option<PathBuf> {
     }
 }
 
-/// Asks ten times a second, as the program does, until `is_done`.
-pub fn ask(found: &mut Found, is_done: impl Fn(&[String], &[String]) -> bool) -> (Vec<String>, Vec<String>) {
-    let (mut told, mut lost, begin) = (Vec::new(), Vec::new(), Instant::now());
-    while begin.elapsed() < Duration::from_secs(20) && !is_done(&told, &lost) {
+/// Polls ten times a second, like the program, until `is_done`.
+pub fn poll(found: &mut Found, is_done: impl Fn(&[String], &[String]) -> bool) -> (Vec<String>, Vec<String>) {
+    let (mut readings, mut lost, begin) = (Vec::new(), Vec::new(), Instant::now());
+    while begin.elapsed() < Duration::from_secs(20) && !is_done(&readings, &lost) {
         let mut missing = Vec::new();
         for reader in &mut found.readers {
             let mut out = |reading: ortscope_sources::devices::Reading<'_>| {
-                told.push(format!("{} {} {}", reading.device, reading.metric, reading.value));
+                readings.push(format!("{} {} {}", reading.device, reading.metric, reading.value));
             };
             reader.read(now_ns(), &mut out, &mut missing);
         }
         lost.extend(missing.into_iter().map(|missing| missing.why));
         std::thread::sleep(Duration::from_millis(20));
     }
-    (told, lost)
+    (readings, lost)
 }
 
 fn open(mode: &str) -> Option<(tempfile::TempDir, Found)> {
@@ -56,11 +56,11 @@ fn open(mode: &str) -> Option<(tempfile::TempDir, Found)> {
 }
 
 #[test]
-fn a_card_is_read_and_its_energy_survives_a_new_driver() {
+fn energy_survives_a_driver_reload() {
     let Some((_directory, mut found)) = open("normal") else { return };
     assert_eq!(found.readers[0].describe(), "gpu0 Fake RTX (NVML)");
-    let (told, lost) =
-        ask(&mut found, |told, _| told.iter().filter(|line| line.contains("energy")).count() >= 8);
+    let (readings, lost) =
+        poll(&mut found, |readings, _| readings.iter().filter(|line| line.contains("energy")).count() >= 8);
     assert_eq!(lost, Vec::<String>::new());
     let expected = [
         "gpu0 utilization_ratio 0.73",
@@ -72,61 +72,64 @@ fn a_card_is_read_and_its_energy_survives_a_new_driver() {
         "gpu0 frequency_hertz 1410000000",
     ];
     for line in expected {
-        assert!(told.iter().any(|told| told == line), "{line} in {told:?}");
+        assert!(readings.iter().any(|reading| reading == line), "{line} in {readings:?}");
     }
-    let joules: Vec<f64> = told
+    let joules: Vec<f64> = readings
         .iter()
         .filter_map(|line| line.strip_prefix("gpu0 energy_joules "))
         .map(|value| value.parse().unwrap())
         .collect();
-    // Of a reset nothing is known but that it happened: the total stays where it was.
+    // Nothing is known about a reset except that it happened: the total stays the same.
     assert_eq!(joules[..8], [2.5, 5.0, 7.5, 10.0, 12.5, 15.0, 17.5, 20.0]);
-    assert!(told.iter().all(|line| !line.contains("throttle")), "this driver does not have them");
+    assert!(readings.iter().all(|line| !line.contains("throttle")), "this driver lacks them");
     let why = |word: &str| found.missing.iter().any(|missing| missing.why.contains(word));
-    assert!(why("throttle reasons") && why("this version of the library does not have it"), "{found:?}");
+    assert!(why("throttle reasons") && why("this version of the library lacks it"), "{found:?}");
 }
 
 #[test]
-fn a_card_without_power_has_the_rest() {
+fn a_card_without_power_reports_everything_else() {
     let Some((_directory, mut found)) = open("wddm") else { return };
-    let (told, _) = ask(&mut found, |told, _| told.len() > 20);
-    assert!(told.iter().all(|line| !line.contains("power_watts") && !line.contains("energy")), "{told:?}");
-    // Each has its reason, and what Windows knows better says where.
+    let (readings, _) = poll(&mut found, |readings, _| readings.len() > 20);
+    assert!(
+        readings.iter().all(|line| !line.contains("power_watts") && !line.contains("energy")),
+        "{readings:?}"
+    );
+    // Each missing figure has a reason, and figures that Windows provides say where.
     let reasons: Vec<&str> = found.missing.iter().map(|missing| missing.why.as_str()).collect();
     let has = |words: &[&str]| reasons.iter().any(|why| words.iter().all(|word| why.contains(word)));
-    assert!(has(&["gpu0 does not tell its energy, power"]), "{reasons:?}");
+    assert!(has(&["gpu0 does not report its energy, power"]), "{reasons:?}");
     assert!(has(&["memory by process", "GPU Process Memory"]), "{reasons:?}");
     assert!(has(&["(GPM)", "Hopper"]), "{reasons:?}");
-    assert!(told.iter().any(|line| line.contains("temperature_celsius 64")), "{told:?}");
+    assert!(readings.iter().any(|line| line.contains("temperature_celsius 64")), "{readings:?}");
 }
 
 #[test]
-fn a_card_that_is_lost_and_a_call_that_hangs_are_told_once_and_nothing_waits() {
+fn a_lost_card_and_a_hanging_call_are_reported_once_without_blocking() {
     for (mode, expected) in
-        [("lost", "gpu0 does not answer any more"), ("hang", "NVIDIA's library has not answered for")]
+        [("lost", "gpu0 no longer answers"), ("hang", "NVIDIA's library has not answered for")]
     {
         let Some((_directory, mut found)) = open(mode) else { return };
-        let (told, lost) = ask(&mut found, |_, lost| !lost.is_empty());
+        let (readings, lost) = poll(&mut found, |_, lost| !lost.is_empty());
         assert!(lost[0].starts_with(expected), "{mode}: {lost:?}");
-        assert!(told.len() > 20, "{mode}: what was read before is kept");
+        assert!(readings.len() > 20, "{mode}: earlier readings are kept");
         let begin = Instant::now();
-        let (_, again) = ask(&mut found, |_, _| begin.elapsed() > Duration::from_millis(300));
+        let (_, again) = poll(&mut found, |_, _| begin.elapsed() > Duration::from_millis(300));
         assert_eq!(again, Vec::<String>::new(), "{mode}");
     }
 }
 
-/// After a reset a card is there again; it used to stay lost for the rest of the run. Then its counters began at 0 again, and
-/// a measurement over the loss had used negative energy.
+/// Regressions: a card used to stay lost after a reset, and later its counters restarted at 0, which gave negative
+/// energy for a measurement across the outage.
 #[test]
-fn a_card_that_comes_back_is_read_again_and_keeps_what_it_has_counted() {
+fn a_recovered_card_is_read_again_and_keeps_its_counters() {
     let Some((_directory, mut found)) = open("returns") else { return };
-    let (mut back, mut lost, mut told) = (Vec::new(), Vec::new(), 0);
+    let (mut back, mut lost, mut readings) = (Vec::new(), Vec::new(), 0);
     let mut totals: [Vec<f64>; 2] = Default::default();
     let begin = Instant::now();
     while back.is_empty() && begin.elapsed() < Duration::from_secs(30) {
         for reader in &mut found.readers {
             let mut out = |reading: ortscope_sources::devices::Reading<'_>| {
-                told += 1;
+                readings += 1;
                 match reading.metric {
                     "energy_joules" => totals[0].push(reading.value),
                     "throttle_power_milliseconds" => totals[1].push(reading.value),
@@ -134,16 +137,16 @@ fn a_card_that_comes_back_is_read_again_and_keeps_what_it_has_counted() {
                 }
             };
             reader.read(now_ns(), &mut out, &mut lost);
-            reader.came_back(&mut back);
+            reader.take_recovered(&mut back);
         }
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(lost.len(), 1, "{lost:?}");
-    assert!(lost[0].why.starts_with("gpu0 does not answer any more"), "{lost:?}");
+    assert!(lost[0].why.starts_with("gpu0 no longer answers"), "{lost:?}");
     assert_eq!((back.len(), &back[0].missing), (1, &lost[0]));
     assert!(back[0].to_ns > back[0].from_ns);
-    let before = told;
-    let (again, _) = ask(&mut found, |told, _| told.len() > 60);
+    let before = readings;
+    let (again, _) = poll(&mut found, |readings, _| readings.len() > 60);
     assert!(before > 0 && again.iter().any(|line| line.contains("utilization_ratio 0.73")), "{again:?}");
     for (metric, totals) in ["energy_joules", "throttle_power_milliseconds"].into_iter().zip(&mut totals) {
         let values = again.iter().filter_map(|line| line.strip_prefix(&format!("gpu0 {metric} ")));
@@ -152,16 +155,16 @@ fn a_card_that_comes_back_is_read_again_and_keeps_what_it_has_counted() {
     }
 }
 
-/// A card with everything: processes, what held its clock down, PCIe, and the figures of its multiprocessors.
+/// A card with every figure: processes, throttling, PCIe and multiprocessor metrics.
 #[test]
-fn processes_throttling_and_the_figures_of_multiprocessors() {
+fn processes_throttling_and_multiprocessor_metrics_are_read() {
     let Some((_directory, mut found)) = open("gpm") else { return };
     assert_eq!(found.readers[0].describe(), "gpu0 Fake RTX (NVML, driver 570.86, CUDA 12.8)");
-    let is_done = |told: &[String], _: &[String]| {
-        told.iter().any(|line| line.contains("sm_occupancy"))
-            && told.iter().any(|line| line.contains("reasons 4"))
+    let is_done = |readings: &[String], _: &[String]| {
+        readings.iter().any(|line| line.contains("sm_occupancy"))
+            && readings.iter().any(|line| line.contains("reasons 4"))
     };
-    let (told, lost) = ask(&mut found, is_done);
+    let (readings, lost) = poll(&mut found, is_done);
     let expected = [
         "gpu0 throttle_thermal_milliseconds 0",
         "gpu0 pcie_send_bytes_per_second 1500000",
@@ -173,11 +176,11 @@ fn processes_throttling_and_the_figures_of_multiprocessors() {
         "process-4242/gpu0 utilization_ratio 0.62",
     ];
     for line in expected {
-        assert!(told.iter().any(|told| told == line), "{line} in {told:?}");
+        assert!(readings.iter().any(|reading| reading == line), "{line} in {readings:?}");
     }
-    assert!(told.iter().all(|line| !line.contains("memory_bandwidth_ratio")), "this card has no such figure");
+    assert!(readings.iter().all(|line| !line.contains("memory_bandwidth_ratio")), "this card lacks it");
     let held: Vec<&String> =
-        told.iter().filter(|line| line.contains("throttle_power_milliseconds")).collect();
+        readings.iter().filter(|line| line.contains("throttle_power_milliseconds")).collect();
     assert_eq!(
         (held[0].as_str(), held[1].as_str()),
         ("gpu0 throttle_power_milliseconds 5", "gpu0 throttle_power_milliseconds 10")
@@ -186,41 +189,41 @@ fn processes_throttling_and_the_figures_of_multiprocessors() {
 }
 
 #[test]
-fn samples_of_gpm_that_fail_leave_the_rest() {
+fn failing_gpm_samples_leave_the_other_readings() {
     let Some((_directory, mut found)) = open("gpm-fails") else { return };
     let why = &found.missing.iter().find(|missing| missing.why.contains("GPM")).unwrap().why;
-    assert!(why.contains("gpu0 does not tell its SM occupancy"), "{why}");
-    let (told, lost) = ask(&mut found, |told, _| told.len() > 30);
-    assert!(told.iter().any(|line| line.contains("utilization_ratio 0.73")), "{told:?}");
-    assert!(told.iter().all(|line| !line.contains("sm_occupancy")) && lost.is_empty(), "{lost:?}");
+    assert!(why.contains("gpu0 does not report its SM occupancy"), "{why}");
+    let (readings, lost) = poll(&mut found, |readings, _| readings.len() > 30);
+    assert!(readings.iter().any(|line| line.contains("utilization_ratio 0.73")), "{readings:?}");
+    assert!(readings.iter().all(|line| !line.contains("sm_occupancy")) && lost.is_empty(), "{lost:?}");
 }
 
 #[test]
-fn a_driver_without_a_card_says_so() {
+fn a_driver_without_a_card_is_reported() {
     let Some((_directory, found)) = open("empty") else { return };
-    assert!(found.missing.iter().any(|missing| missing.why == "NVIDIA's driver shows no GPU"), "{found:?}");
+    assert!(found.missing.iter().any(|missing| missing.why == "NVIDIA's driver lists no GPU"), "{found:?}");
 }
 
 #[test]
-fn a_library_that_does_not_start_or_is_none_has_a_reason() {
+fn an_unusable_or_missing_library_has_a_reason() {
     let Some((_directory, found)) = open("init") else { return };
     let why = &found.missing.iter().find(|missing| missing.what == "gpu").unwrap().why;
-    assert!(why.starts_with("NVIDIA's library does not start"), "{why}");
+    assert!(why.starts_with("NVIDIA's library cannot be initialized"), "{why}");
     let directory = tempfile::tempdir().unwrap();
     let text = directory.path().join("libnvidia-ml.so.1");
     std::fs::write(&text, "not a library").unwrap();
     for library in [text, directory.path().join("absent.so")] {
         let found = find_in(directory.path(), &NvmlLibrary::At(library));
         let why = &found.missing.iter().find(|missing| missing.what == "gpu").unwrap().why;
-        assert_eq!(why, "no driver of a GPU is loaded");
+        assert_eq!(why, "no GPU driver is loaded");
     }
 }
 
-/// Prints what asking NVIDIA's library ten times a second costs here, the pipeline included:
-/// `cargo test -p ortscope-sources --test devices -- --ignored --nocapture cost_here`.
+/// Prints the cost of polling NVIDIA's library ten times a second, including the pipeline:
+/// `cargo test -p ortscope-sources --test devices -- --ignored --nocapture polling_cost`.
 #[test]
 #[ignore = "a measurement, not a test"]
-fn cost_here() {
+fn polling_cost() {
     const SECONDS: f64 = 20.0;
     for mode in ["normal", "gpm"] {
         let Some((_directory, found)) = open(mode) else { return };
@@ -231,14 +234,14 @@ fn cost_here() {
         let nanos = || ortscope_sources::own_usage().unwrap().cpu_time_ns;
         let (begin, before, rows) = (Instant::now(), nanos(), sink.rows());
         std::thread::sleep(Duration::from_secs_f64(SECONDS));
-        let (used, passed, told) =
+        let (used, passed, readings) =
             ((nanos() - before) as f64, begin.elapsed().as_nanos() as f64, sink.rows() - rows);
         running.control().stop();
         running.join();
         println!(
-            "{mode}: {:.3} % of a core, {:.1} readings/s, 10 rounds/s for {SECONDS} s",
+            "{mode}: {:.3} % of a core, {:.1} readings/s, 10 polls/s for {SECONDS} s",
             used / passed * 100.0,
-            told as f64 / SECONDS
+            readings as f64 / SECONDS
         );
     }
 }

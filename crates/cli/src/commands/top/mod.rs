@@ -112,7 +112,7 @@ struct Watch;
 
 impl TerminalWatch for Watch {
     fn gone_within(&self, wait: Duration) -> bool {
-        ortscope_sources::terminal_gone_within(wait)
+        ortscope_sources::terminal_closed_within(wait)
     }
 }
 

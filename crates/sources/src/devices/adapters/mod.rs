@@ -1,6 +1,6 @@
-//! GPUs and NPUs on Windows: adapters by DXCore, their use by what they tell of themselves (DXCore), by counters of the
-//! system (PDH), and at last by the kernel's statistics (D3DKMT). The functions of the system stand behind [`AdapterApi`],
-//! [`StateApi`] and [`CounterApi`], so that everything else is tested on every system.
+//! GPUs and NPUs on Windows. DXCore lists the adapters; utilization comes from DXCore itself, from performance counters
+//! (PDH), or as a last resort from the kernel's statistics (D3DKMT). The system functions are behind [`AdapterApi`],
+//! [`StateApi`] and [`CounterApi`], so that everything else is testable on every system.
 
 mod reader;
 #[cfg(test)]
@@ -13,10 +13,10 @@ use ortscope_decode::gpu_counters::AdapterId;
 use self::reader::Adapters;
 use super::{Found, Missing};
 
-/// Windows from which on an NPU has figures (24H2).
+/// The first Windows build with NPU figures (24H2).
 pub const NPU_SINCE_BUILD: u32 = 26100;
 
-/// What DXCore says about an adapter.
+/// An adapter as described by DXCore.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Adapter {
     pub id: u64,
@@ -29,52 +29,52 @@ pub struct Adapter {
     pub shared_bytes: Option<u64>,
 }
 
-/// Adapters of the system; the text says why they cannot be told.
+/// Adapters of the system; errors explain why they cannot be listed.
 pub trait AdapterApi {
     fn adapters(&mut self) -> Result<Vec<Adapter>, String>;
-    /// The build of Windows.
+    /// The Windows build number.
     fn build(&self) -> Option<u32>;
-    /// Who tells how busy an adapter is, the best first.
+    /// Providers of adapter states, best first.
     fn states(&mut self) -> Vec<Box<dyn StateApi>>;
 }
 
-/// What an adapter tells of itself at one moment.
+/// State of an adapter at one moment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AdapterState {
-    /// Nanoseconds in which each engine worked since some moment; empty if that is not told.
+    /// Busy time of each engine in nanoseconds since an arbitrary moment; empty if not reported.
     pub engines_ns: Vec<u64>,
-    /// In its own memory, and in that of the machine.
+    /// In local and in shared memory.
     pub used_bytes: Option<u64>,
     pub celsius: Option<f64>,
-    /// Of its fastest engine now.
+    /// Frequency of its fastest engine.
     pub hertz: Option<f64>,
 }
 
 pub trait StateApi: Send {
     /// `dxcore`, `d3dkmt`.
     fn source(&self) -> &'static str;
-    /// Whether it is asked only where counters of the system say nothing.
+    /// Whether it is used only when the performance counters are unavailable.
     fn is_last_resort(&self) -> bool;
-    /// `None` for an adapter that it does not know, or that tells nothing.
+    /// `None` for an adapter that is unknown or reports nothing.
     fn state(&mut self, id: u64) -> Option<AdapterState>;
-    /// What processes do on an adapter; `None` if it does not tell that.
+    /// State of the processes on an adapter; `None` if not reported.
     fn processes(&mut self, _id: u64) -> Option<Vec<ProcessState>> {
         None
     }
 }
 
-/// What one process does on an adapter.
+/// State of one process on an adapter.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ProcessState {
     pub pid: u32,
-    /// Nanoseconds in which each engine worked for it.
+    /// Busy time of each engine for this process.
     pub engines_ns: Vec<u64>,
-    /// Resident, in the adapter's own memory and in that of the machine.
+    /// Resident, in local and in shared memory.
     pub used_bytes: Option<u64>,
     pub committed_bytes: Option<u64>,
 }
 
-/// Which counter set.
+/// A performance counter set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CounterSet {
     EnginePercent,
@@ -82,44 +82,43 @@ pub enum CounterSet {
     AdapterShared,
     ProcessCommitted,
     ProcessLocal,
-    /// Of the processors: what the system allows of their clock, in percent.
+    /// Processors: upper limit of the frequency set by the system, in percent.
     PerformanceLimit,
-    /// Of the processors: their clock now, in percent of the nominal one.
+    /// Processors: current frequency, in percent of the nominal one.
     PerformancePercent,
-    /// Of the processors: their nominal clock in megahertz.
+    /// Processors: nominal frequency in megahertz.
     NominalMegahertz,
     /// In kelvins.
     ThermalZone,
 }
 
-/// Counters of the system, collected together.
+/// Performance counters, collected together.
 pub trait CounterApi: Send {
-    /// Takes new values of all counters.
+    /// Collects new values of all counters.
     fn collect(&mut self) -> Result<(), String>;
     /// Instances and their values.
     fn values(&mut self, set: CounterSet, each: &mut dyn FnMut(&str, f64)) -> Result<(), String>;
 }
 
-/// Names adapters `gpuN` and `npuN`. `nvidia`: so many GPUs have names already, by NVIDIA's library. Without an adapter the
-/// counters of processors are read all the same.
+/// Names adapters `gpuN` and `npuN`. `nvidia` GPUs already have names from NVIDIA's library. Processor counters are read
+/// even without an adapter.
 pub fn find(
     api: &mut dyn AdapterApi,
     counters: Result<Box<dyn CounterApi>, String>,
     nvidia: usize,
     found: &mut Found,
 ) {
-    let missing = |what, why: String, hint: &str| Missing { what, why, hint: hint.to_owned() };
     let adapters = api.adapters().unwrap_or_else(|why| {
-        let hint = "Windows 10 2004 and newer tell their adapters (DXCore)";
+        let hint = "Windows 10 2004 and newer list their adapters (DXCore)";
         let lacking = if nvidia == 0 { &["gpu", "npu"][..] } else { &["npu"][..] };
-        found.missing.extend(lacking.iter().map(|what| missing(what, why.clone(), hint)));
+        found.missing.extend(lacking.iter().map(|what| Missing::new(what, why.clone(), hint)));
         Vec::new()
     });
-    let is_told = !found.missing.iter().any(|missing| missing.what == "npu");
+    let has_adapters = !found.missing.iter().any(|missing| missing.what == "npu");
     let (mut names, mut described, mut totals) = (BTreeMap::new(), Vec::new(), Vec::new());
-    let (mut gpus, mut npus, mut of_nvidia) = (nvidia, 0, 0);
-    // NVIDIA's library tells more of these: only their processes are told here.
-    let mut told_elsewhere = BTreeSet::new();
+    let (mut gpus, mut npus, mut nvidia_named) = (nvidia, 0, 0);
+    // NVML reports more about these; only their processes are reported here.
+    let mut in_nvml = BTreeSet::new();
     for adapter in adapters.into_iter().filter(|adapter| !adapter.is_software) {
         let id = AdapterId(adapter.id);
         if names.contains_key(&id) {
@@ -128,10 +127,10 @@ pub fn find(
         let device = if adapter.is_npu {
             npus += 1;
             format!("npu{}", npus - 1)
-        } else if of_nvidia < nvidia && adapter.name.to_ascii_uppercase().contains("NVIDIA") {
-            of_nvidia += 1;
-            let device = format!("gpu{}", of_nvidia - 1);
-            told_elsewhere.insert(device.clone());
+        } else if nvidia_named < nvidia && adapter.name.to_ascii_uppercase().contains("NVIDIA") {
+            nvidia_named += 1;
+            let device = format!("gpu{}", nvidia_named - 1);
+            in_nvml.insert(device.clone());
             device
         } else {
             gpus += 1;
@@ -139,27 +138,27 @@ pub fn find(
         };
         let driver = adapter.driver.map(|driver| format!(", driver {driver}")).unwrap_or_default();
         described.push(format!("{device} {}{driver}", adapter.name));
-        // An NPU has no memory of its own: 0 would not be what it uses.
+        // An NPU has no dedicated memory, and 0 would be misleading.
         let total = adapter.dedicated_bytes.filter(|bytes| *bytes > 0).or(adapter.shared_bytes);
         totals.extend(total.map(|bytes| (device.clone(), bytes as f64)));
         names.insert(id, device);
     }
-    if gpus == 0 && is_told {
-        found.missing.push(missing(
+    if gpus == 0 && has_adapters {
+        found.missing.push(Missing::new(
             "gpu",
-            "Windows shows no GPU".to_owned(),
-            "a driver of its maker brings it; in a virtual machine pass one on",
+            "Windows lists no GPU",
+            "install the vendor's driver; in a virtual machine, pass a GPU through",
         ));
     }
-    if npus == 0 && is_told {
+    if npus == 0 && has_adapters {
         let why = match api.build() {
-            Some(build) if build < NPU_SINCE_BUILD => format!(
-                "this is build {build} of Windows: figures of an NPU come with 24H2 (build {NPU_SINCE_BUILD})"
-            ),
-            _ => "Windows shows no NPU".to_owned(),
+            Some(build) if build < NPU_SINCE_BUILD => {
+                format!("this is Windows build {build}; NPU figures require 24H2 (build {NPU_SINCE_BUILD})")
+            }
+            _ => "Windows lists no NPU".to_owned(),
         };
-        let hint = "Windows 11 24H2 (build 26100) or newer and the NPU's own driver (an MCDM driver) show it";
-        found.missing.push(missing("npu", why, hint));
+        let hint = "requires Windows 11 24H2 (build 26100) or newer and the NPU's own driver (MCDM)";
+        found.missing.push(Missing::new("npu", why, hint));
     }
     let counters = match counters {
         Ok(counters) => Some(counters),
@@ -167,7 +166,7 @@ pub fn find(
             let hint =
                 "`lodctr /R` as administrator repairs the counters; `typeperf -q \"GPU Engine\"` lists them";
             let lacking = ["gpu_processes", "throttling", "temperature", "cpu_frequency"];
-            found.missing.extend(lacking.map(|what| missing(what, why.clone(), hint)));
+            found.missing.extend(lacking.map(|what| Missing::new(what, why.clone(), hint)));
             None
         }
     };
@@ -175,7 +174,7 @@ pub fn find(
     if counters.is_none() && states.is_empty() {
         return;
     }
-    let mut reader = Adapters::new(names, described, totals, told_elsewhere, states, counters);
+    let mut reader = Adapters::new(names, described, totals, in_nvml, states, counters);
     found.missing.extend(reader.probe());
     found.readers.push(Box::new(reader));
 }

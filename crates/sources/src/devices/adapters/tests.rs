@@ -17,7 +17,7 @@ impl AdapterApi for Api {
     }
 }
 
-/// Tells one adapter, 30 ms of work more each time it is asked.
+/// Reports one adapter, with 30 ms more work at every query.
 struct Own(u64, &'static str, u64);
 
 impl StateApi for Own {
@@ -105,11 +105,12 @@ fn adapters() -> Vec<Adapter> {
 }
 
 fn read_at(found: &mut Found, at_ns: u64) -> (Vec<String>, Vec<Missing>) {
-    let (mut told, mut lost) = (Vec::new(), Vec::new());
-    let mut out =
-        |reading: Reading<'_>| told.push(format!("{} {} {}", reading.device, reading.metric, reading.value));
+    let (mut readings, mut lost) = (Vec::new(), Vec::new());
+    let mut out = |reading: Reading<'_>| {
+        readings.push(format!("{} {} {}", reading.device, reading.metric, reading.value));
+    };
     found.readers[0].read(at_ns, &mut out, &mut lost);
-    (told, lost)
+    (readings, lost)
 }
 
 fn read(found: &mut Found) -> (Vec<String>, Vec<Missing>) {
@@ -119,7 +120,7 @@ fn read(found: &mut Found) -> (Vec<String>, Vec<Missing>) {
 const SECOND: u64 = 1_000_000_000;
 
 #[test]
-fn an_adapter_that_tells_of_itself_is_believed_before_the_counters() {
+fn adapter_states_take_precedence_over_counters() {
     let mut found = Found::default();
     let states: Vec<Box<dyn StateApi>> =
         vec![Box::new(Own(0xC85A, "dxcore", 0)), Box::new(Own(0xD000, "d3dkmt", 0))];
@@ -127,67 +128,63 @@ fn an_adapter_that_tells_of_itself_is_believed_before_the_counters() {
     find(&mut Api(Ok(adapters()), 26100, states), Ok(Box::new(counters)), 0, &mut found);
     assert!(found.readers[0].describe().ends_with("(DXCore, PDH)"), "{found:?}");
     read_at(&mut found, SECOND);
-    let (told, _) = read_at(&mut found, SECOND + SECOND / 10);
+    let (readings, _) = read_at(&mut found, SECOND + SECOND / 10);
     let of = |metric: &str| {
-        let lines = told.iter().filter(|line| line.starts_with("gpu0 ") && line.contains(metric));
+        let lines = readings.iter().filter(|line| line.starts_with("gpu0 ") && line.contains(metric));
         lines.cloned().collect::<Vec<_>>()
     };
-    // Twice asked (for each adapter): 60 ms of 100 ms. The counters' 0.5 is not told beside it.
+    // Queried twice (once per adapter): 60 ms of 100 ms. The counters' 0.5 is not reported in addition.
     assert_eq!(of("utilization_ratio"), ["gpu0 utilization_ratio 0.6"]);
     assert_eq!(
         (of("memory_used_bytes"), of("frequency")),
         (vec!["gpu0 memory_used_bytes 77".to_owned()], vec!["gpu0 frequency_hertz 950000000".to_owned()])
     );
-    assert_eq!(
-        of("temperature"),
-        Vec::<String>::new(),
-        "0 degrees is what drivers write that do not measure"
-    );
+    assert_eq!(of("temperature"), Vec::<String>::new(), "drivers without a sensor report 0 degrees");
     assert!(
-        told.iter().any(|line| line == "npu0 utilization_ratio 0.9"),
-        "its counters come before the last resort"
+        readings.iter().any(|line| line == "npu0 utilization_ratio 0.9"),
+        "its counters take precedence over the last resort"
     );
 }
 
 #[test]
-fn without_counters_the_last_resort_tells_adapters() {
+fn the_last_resort_reports_adapters_without_counters() {
     let mut found = Found::default();
     let states: Vec<Box<dyn StateApi>> = vec![Box::new(Own(0xD000, "d3dkmt", 0))];
     let counters = Counters { kelvin: 300.0, fails: true };
     find(&mut Api(Ok(adapters()), 26100, states), Ok(Box::new(counters)), 0, &mut found);
     let (_, lost) = read_at(&mut found, SECOND);
     assert!(lost[0].why.contains("0xC0000BB8"), "{lost:?}");
-    let (told, _) = read_at(&mut found, SECOND + SECOND / 10);
-    assert!(told.iter().any(|line| line == "npu0 utilization_ratio 0.6"), "{told:?}");
-    assert!(told.iter().all(|line| !line.starts_with("gpu0 utilization")), "nobody knows: {told:?}");
-    // A unit that makes an engine work longer than the time that passed is not believed.
-    let (told, _) = read_at(&mut found, SECOND + SECOND / 10 + 1);
-    assert!(told.iter().all(|line| !line.starts_with("npu0 utilization")), "{told:?}");
+    let (readings, _) = read_at(&mut found, SECOND + SECOND / 10);
+    assert!(readings.iter().any(|line| line == "npu0 utilization_ratio 0.6"), "{readings:?}");
+    assert!(readings.iter().all(|line| !line.starts_with("gpu0 utilization")), "unknown: {readings:?}");
+    // A unit that makes an engine busy for longer than the elapsed time is rejected.
+    let (readings, _) = read_at(&mut found, SECOND + SECOND / 10 + 1);
+    assert!(readings.iter().all(|line| !line.starts_with("npu0 utilization")), "{readings:?}");
 }
 
-/// Adapters of Windows 11 24H2 tell processes themselves; asked only where the system's counters do not.
+/// Adapters of Windows 11 24H2 report processes; they are queried only without performance counters.
 #[test]
-fn without_counters_adapters_tell_their_processes() {
+fn adapters_report_processes_without_counters() {
     let states = || -> Vec<Box<dyn StateApi>> { vec![Box::new(Own(0xD000, "dxcore", 0))] };
     let mut found = Found::default();
     let counters = Counters { kelvin: 300.0, fails: true };
     find(&mut Api(Ok(adapters()), 26100, states()), Ok(Box::new(counters)), 0, &mut found);
-    let (told, lost) = read_at(&mut found, SECOND);
-    assert!(told.iter().all(|line| !line.contains("process-42/npu0 utilization")), "{told:?}");
-    assert_eq!(lost.len(), 1, "the GPU is told by nobody: {lost:?}");
-    let (told, _) = read_at(&mut found, SECOND + SECOND / 10);
-    let of_process: Vec<&String> = told.iter().filter(|line| line.starts_with("process-42/")).collect();
+    let (readings, lost) = read_at(&mut found, SECOND);
+    assert!(readings.iter().all(|line| !line.contains("process-42/npu0 utilization")), "{readings:?}");
+    assert_eq!(lost.len(), 1, "no source reports the GPU: {lost:?}");
+    let (readings, _) = read_at(&mut found, SECOND + SECOND / 10);
+    let of_process: Vec<&String> = readings.iter().filter(|line| line.starts_with("process-42/")).collect();
     assert_eq!(of_process, ["process-42/npu0 memory_used_bytes 11", "process-42/npu0 utilization_ratio 0.3"]);
 
     let mut found = Found::default();
     let counters = Counters { kelvin: 300.0, fails: false };
     find(&mut Api(Ok(adapters()), 26100, states()), Ok(Box::new(counters)), 0, &mut found);
-    let (told, _) = read_at(&mut found, SECOND);
-    assert!(told.iter().all(|line| !line.starts_with("process-42/")), "{told:?}");
+    let (readings, _) = read_at(&mut found, SECOND);
+    assert!(readings.iter().all(|line| !line.starts_with("process-42/")), "{readings:?}");
 }
 
 #[test]
-fn a_gpu_and_an_npu_by_their_counters() {
+fn counters_report_a_gpu_and_an_npu() {
     let mut found = Found::default();
     find(
         &mut Api(Ok(adapters()), 26100, vec![]),
@@ -197,7 +194,7 @@ fn a_gpu_and_an_npu_by_their_counters() {
     );
     assert_eq!(found.readers[0].describe(), "gpu0 RTX; npu0 AI Boost, driver 32.0.1 (PDH)");
     read(&mut found);
-    let (told, lost) = read(&mut found);
+    let (readings, lost) = read(&mut found);
     let expected = [
         "gpu0 utilization_ratio 0.5",
         "gpu0/3D utilization_ratio 0.5",
@@ -217,15 +214,18 @@ fn a_gpu_and_an_npu_by_their_counters() {
         "zone/CPU temperature_celsius 29.850000000000023",
     ];
     for line in expected {
-        assert!(told.iter().any(|told| told == line), "{line} in {told:?}");
+        assert!(readings.iter().any(|readings| readings == line), "{line} in {readings:?}");
     }
-    assert!(told.iter().all(|line| !line.contains("FAKE")), "a zone that never moves is no thermometer");
-    assert!(told.iter().all(|line| !line.contains("cpu1.5 frequency")), "0 % is no clock: {told:?}");
+    assert!(readings.iter().all(|line| !line.contains("FAKE")), "a constant zone is not a sensor");
+    assert!(
+        readings.iter().all(|line| !line.contains("cpu1.5 frequency")),
+        "0% is not a frequency: {readings:?}"
+    );
     assert_eq!((found.missing.len(), lost.len()), (0, 0));
 }
 
 #[test]
-fn a_card_of_nvidia_is_not_told_twice() {
+fn an_nvidia_card_is_not_reported_twice() {
     let mut adapters = adapters();
     adapters[0].name = "NVIDIA RTX".to_owned();
     adapters.remove(1);
@@ -237,14 +237,17 @@ fn a_card_of_nvidia_is_not_told_twice() {
         1,
         &mut found,
     );
-    let (told, _) = read(&mut found);
-    assert!(told.iter().all(|line| !line.starts_with("gpu0 ")), "NVML tells these: {told:?}");
-    assert!(told.iter().any(|line| line == "process-7/gpu0 utilization_ratio 0.4"), "{told:?}");
-    assert!(told.iter().any(|line| line == "gpu1 utilization_ratio 0"), "the other one idles: {told:?}");
+    let (readings, _) = read(&mut found);
+    assert!(readings.iter().all(|line| !line.starts_with("gpu0 ")), "NVML reports these: {readings:?}");
+    assert!(readings.iter().any(|line| line == "process-7/gpu0 utilization_ratio 0.4"), "{readings:?}");
+    assert!(
+        readings.iter().any(|line| line == "gpu1 utilization_ratio 0"),
+        "the other one is idle: {readings:?}"
+    );
 }
 
 #[test]
-fn every_way_to_fail_has_its_reason() {
+fn every_failure_has_a_reason() {
     let mut found = Found::default();
     find(&mut Api(Err("no dxcore.dll".to_owned()), 1, vec![]), Err("no pdh.dll".to_owned()), 0, &mut found);
     assert_eq!(
@@ -267,5 +270,5 @@ fn every_way_to_fail_has_its_reason() {
         0,
         &mut found,
     );
-    assert_eq!((read(&mut found).1.len(), read(&mut found).1.len()), (1, 0), "told once");
+    assert_eq!((read(&mut found).1.len(), read(&mut found).1.len()), (1, 0), "reported once");
 }

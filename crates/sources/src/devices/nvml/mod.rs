@@ -1,6 +1,5 @@
-//! NVIDIA's GPUs by their own library, which is loaded if it is there.
-//!
-//! Its calls are made by a thread of their own ([`asked`]).
+//! NVIDIA GPUs through their management library, which is loaded if installed and called on its own thread
+//! ([`vendor_library`]).
 
 mod card;
 
@@ -11,35 +10,34 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Nvml, cuda_driver_version_major, cuda_driver_version_minor};
 use ortscope_core::clock::now_ns;
 
-use self::card::{Absent, Card, Told};
-use super::asked::{self, Asked, NotStarted, Thread};
-use super::presence::Presence;
-use super::{Back, Found, Missing, Reader, Reading};
+use self::card::{Absent, Card, CardReading};
+use super::vendor_library::{self, LibraryThread, StartError, VendorLibrary};
+use super::{Found, Missing, Presence, Reader, Reading, Recovered};
 
 const MAX_GPUS: u32 = 64;
-/// A card that was lost is asked again this often: after a reset it may be there.
-const ASK_AGAIN_NS: u64 = 1_000_000_000;
+/// Interval for retrying a lost card, which may return after a reset.
+const RETRY_NS: u64 = 1_000_000_000;
 
-/// Where the library is.
+/// Location of the library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NvmlLibrary {
-    /// Where the system finds it.
+    /// The system's search path.
     System,
     At(PathBuf),
-    /// Not looked for.
+    /// Do not load it.
     None,
 }
 
-/// Numbers of one round.
+/// Readings of one poll.
 #[derive(Debug, Default)]
 struct Round {
     at_ns: u64,
-    readings: Vec<(usize, Told)>,
+    readings: Vec<(usize, CardReading)>,
     lost: Vec<Missing>,
-    back: Vec<Back>,
+    back: Vec<Recovered>,
 }
 
-/// What the library shows when it has started.
+/// State of the library after startup.
 struct Started {
     names: Vec<String>,
     /// Versions of the driver and of CUDA.
@@ -51,21 +49,21 @@ struct Nvidia {
     names: Vec<String>,
     versions: Vec<String>,
     devices: Vec<String>,
-    library: Asked<Round>,
-    back: Vec<Back>,
+    library: VendorLibrary<Round>,
+    back: Vec<Recovered>,
 }
 
 fn missing(why: String, hint: &str) -> Missing {
-    Missing { what: "gpu", why, hint: hint.to_owned() }
+    Missing::new("gpu", why, hint)
 }
 
-/// How many GPUs it shows. `None`: there is no library, so that others may say what there is.
+/// Returns the number of GPUs, or `None` without a library, so that other readers may explain what is there.
 pub(super) fn find(library: &NvmlLibrary, found: &mut Found) -> Option<usize> {
     if *library == NvmlLibrary::None {
         return None;
     }
     let library = library.clone();
-    let started = asked::start("nvml", "NVIDIA's library", move |thread| serve(&library, &thread));
+    let started = vendor_library::start("nvml", "NVIDIA's library", move |thread| serve(&library, &thread));
     let (started, library) = match started {
         Ok((Ok(started), library)) => (started, library),
         Ok((Err(NvmlError::LibloadingError(_)), _)) => return None,
@@ -77,7 +75,7 @@ pub(super) fn find(library: &NvmlLibrary, found: &mut Found) -> Option<usize> {
     let gpus = started.names.len();
     found.missing.extend(started.missing);
     if gpus == 0 {
-        let why = "NVIDIA's driver shows no GPU".to_owned();
+        let why = "NVIDIA's driver lists no GPU".to_owned();
         found.missing.push(missing(why, "in a container: --gpus all"));
         return Some(0);
     }
@@ -87,28 +85,29 @@ pub(super) fn find(library: &NvmlLibrary, found: &mut Found) -> Option<usize> {
     Some(gpus)
 }
 
-fn why_not(started: Result<Result<Started, NvmlError>, NotStarted>) -> Missing {
+fn why_not(started: Result<Result<Started, NvmlError>, StartError>) -> Missing {
     match started {
-        Err(NotStarted::NoThread(error)) => {
-            missing(format!("no thread for NVML could be started: {error}"), "are there too many?")
-        }
-        Err(NotStarted::Hangs) => missing(
-            format!("NVIDIA's library did not start within {} s", asked::STARTS_WITHIN.as_secs()),
+        Err(StartError::NoThread(error)) => missing(
+            format!("the thread for NVML could not be started: {error}"),
+            "is the thread limit reached?",
+        ),
+        Err(StartError::TimedOut) => missing(
+            format!("NVIDIA's library did not start within {} s", vendor_library::START_TIMEOUT.as_secs()),
             "does `nvidia-smi` answer? The driver may need a restart",
         ),
         Ok(Err(error)) => missing(
-            format!("NVIDIA's library does not start: {error}"),
-            "`nvidia-smi` says more; library and kernel module must be of one version",
+            format!("NVIDIA's library cannot be initialized: {error}"),
+            "see `nvidia-smi`; the library and the kernel module must have the same version",
         ),
-        Err(NotStarted::Failed) | Ok(Ok(_)) => {
-            missing("NVIDIA's library failed while it started".to_owned(), "`nvidia-smi` says more")
+        Err(StartError::Failed) | Ok(Ok(_)) => {
+            missing("NVIDIA's library failed during startup".to_owned(), "see `nvidia-smi`")
         }
     }
 }
 
-/// The thread that asks the library.
-fn serve(library: &NvmlLibrary, thread: &Thread<Result<Started, NvmlError>, Round>) {
-    let Thread { say, asked, answer } = thread;
+/// The thread that calls the library.
+fn serve(library: &NvmlLibrary, thread: &LibraryThread<Result<Started, NvmlError>, Round>) {
+    let LibraryThread { startup, requests, responses } = thread;
     let mut builder = Nvml::builder();
     if let NvmlLibrary::At(path) = library {
         builder.lib_path(path.as_os_str());
@@ -116,82 +115,82 @@ fn serve(library: &NvmlLibrary, thread: &Thread<Result<Started, NvmlError>, Roun
     let nvml = match builder.init() {
         Ok(nvml) => nvml,
         Err(error) => {
-            say.send(Err(error)).ok();
+            startup.send(Err(error)).ok();
             return;
         }
     };
     let count = match nvml.device_count() {
         Ok(count) => count.min(MAX_GPUS),
         Err(error) => {
-            say.send(Err(error)).ok();
+            startup.send(Err(error)).ok();
             return;
         }
     };
     let mut started = Started { names: Vec::new(), versions: versions(&nvml), missing: Vec::new() };
-    let mut places: Vec<Place<'_>> = Vec::new();
+    let mut slots: Vec<GpuSlot<'_>> = Vec::new();
     for number in 0..count as usize {
         match nvml.device_by_index(number as u32) {
             Ok(device) => {
                 let mut card = Card::new(&nvml, device);
                 started.names.push(card.name());
                 let mut absent = Absent::new();
-                // What the first round says is not kept: counters begin with it.
+                // The first readings are dropped: they only initialize the counters.
                 let read = card.read(now_ns(), &mut absent, &mut |_| {});
                 match &read {
-                    Ok(()) => started.missing.extend(untold(number, &absent)),
+                    Ok(()) => started.missing.extend(unavailable(number, &absent)),
                     Err(error) => started.missing.push(gone(number, error)),
                 }
-                places.push(Place { is_there: read.is_ok(), card: Some(card), ..Place::default() });
+                slots.push(GpuSlot { is_there: read.is_ok(), card: Some(card), ..GpuSlot::default() });
             }
             Err(error) => {
-                started.names.push("that does not open".to_owned());
-                let hint = "`nvidia-smi` says more; in a container pass the device on, or ask for its rights";
-                started.missing.push(missing(format!("gpu{number} does not open: {error}"), hint));
-                places.push(Place::default());
+                started.names.push("(cannot be opened)".to_owned());
+                let hint = "see `nvidia-smi`; in a container, pass the device and its permissions";
+                started.missing.push(missing(format!("gpu{number} cannot be opened: {error}"), hint));
+                slots.push(GpuSlot::default());
             }
         }
     }
-    if say.send(Ok(started)).is_err() {
+    if startup.send(Ok(started)).is_err() {
         return;
     }
-    while asked.recv().is_ok() {
+    while requests.recv().is_ok() {
         let mut round = Round { at_ns: now_ns(), ..Round::default() };
-        for (number, place) in places.iter_mut().enumerate() {
-            if !place.is_there && round.at_ns.saturating_sub(place.asked_ns) >= ASK_AGAIN_NS {
-                place.asked_ns = round.at_ns;
-                place.is_there = place.opens_again(&nvml, number);
+        for (number, slot) in slots.iter_mut().enumerate() {
+            if !slot.is_there && round.at_ns.saturating_sub(slot.retried_ns) >= RETRY_NS {
+                slot.retried_ns = round.at_ns;
+                slot.is_there = slot.reopen(&nvml, number);
             }
-            let Some(card) = place.card.as_mut().filter(|_| place.is_there) else { continue };
+            let Some(card) = slot.card.as_mut().filter(|_| slot.is_there) else { continue };
             let readings = &mut round.readings;
-            let mut tell = |told: Told| readings.push((number, told));
-            match card.read(round.at_ns, &mut Absent::new(), &mut tell) {
-                Ok(()) => place.presence.find(round.at_ns, &mut round.back),
+            let mut keep = |reading: CardReading| readings.push((number, reading));
+            match card.read(round.at_ns, &mut Absent::new(), &mut keep) {
+                Ok(()) => slot.presence.find(round.at_ns, &mut round.back),
                 Err(error) => {
-                    place.presence.lose(round.at_ns, || gone(number, &error), &mut round.lost);
-                    (place.is_there, place.asked_ns) = (false, round.at_ns);
+                    slot.presence.lose(round.at_ns, || gone(number, &error), &mut round.lost);
+                    (slot.is_there, slot.retried_ns) = (false, round.at_ns);
                 }
             }
         }
-        if answer.send(round).is_err() {
+        if responses.send(round).is_err() {
             return;
         }
     }
 }
 
-/// Where a card is, or was.
+/// One GPU index, whether or not its card is present.
 #[derive(Default)]
-struct Place<'a> {
-    /// One that is lost is kept for what it has counted.
+struct GpuSlot<'a> {
+    /// A lost card is kept for its counters.
     card: Option<Card<'a>>,
     is_there: bool,
     presence: Presence,
-    /// When it was last asked for, while it is lost.
-    asked_ns: u64,
+    /// Time of the last retry while it is lost.
+    retried_ns: u64,
 }
 
-impl<'a> Place<'a> {
-    /// Whether it answers. What it says is not kept: it may have been switched off in between.
-    fn opens_again(&mut self, nvml: &'a Nvml, number: usize) -> bool {
+impl<'a> GpuSlot<'a> {
+    /// Whether the card answers. Its first readings are dropped because it may have been off in between.
+    fn reopen(&mut self, nvml: &'a Nvml, number: usize) -> bool {
         let Ok(device) = nvml.device_by_index(number as u32) else { return false };
         let card = match &mut self.card {
             Some(card) => {
@@ -213,19 +212,20 @@ fn versions(nvml: &Nvml) -> Vec<String> {
 }
 
 fn gone(number: usize, error: &NvmlError) -> Missing {
-    let hint = "`nvidia-smi` and the kernel's log (Xid) say more; a reset or a restart brings it back";
-    missing(format!("gpu{number} does not answer any more: {error}"), hint)
+    let hint = "see `nvidia-smi` and the kernel log (Xid); a reset or a restart may restore it";
+    missing(format!("gpu{number} no longer answers: {error}"), hint)
 }
 
-/// One line for everything that fails for the same reason.
-fn untold(number: usize, absent: &Absent) -> Vec<Missing> {
+/// One entry for all figures with the same reason.
+fn unavailable(number: usize, absent: &Absent) -> Vec<Missing> {
     let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (what, why) in absent {
         reasons.entry(why).or_default().push(what);
     }
-    let hint = "another card, a newer driver, or on Windows another driver model has it; the rest is read";
+    let hint =
+        "another card, a newer driver, or another driver model on Windows has it; other readings continue";
     let line = |(why, what): (&str, Vec<&str>)| {
-        missing(format!("gpu{number} does not tell its {}: {why}", what.join(", ")), hint)
+        missing(format!("gpu{number} does not report its {}: {why}", what.join(", ")), hint)
     };
     reasons.into_iter().map(line).collect()
 }
@@ -238,22 +238,22 @@ impl Reader for Nvidia {
     }
 
     fn read(&mut self, at_ns: u64, out: &mut dyn FnMut(Reading<'_>), lost: &mut Vec<Missing>) {
-        let (devices, cards_back) = (&self.devices, &mut self.back);
+        let (devices, recovered_cards) = (&self.devices, &mut self.back);
         let silent = |why: String| missing(why, "does `nvidia-smi` answer? The driver may need a restart");
-        self.library.round(at_ns, silent, lost, |round, lost| {
-            cards_back.extend(round.back);
-            for (number, Told { pid, metric, value }) in round.readings {
+        self.library.poll(at_ns, silent, lost, |round, lost| {
+            recovered_cards.extend(round.back);
+            for (number, CardReading { pid, metric, value }) in round.readings {
                 let Some(device) = devices.get(number) else { continue };
-                let whose = pid.map(|pid| format!("process-{pid}/{device}"));
-                let device = whose.as_ref().unwrap_or(device);
+                let process_device = pid.map(|pid| format!("process-{pid}/{device}"));
+                let device = process_device.as_ref().unwrap_or(device);
                 out(Reading { at_ns: round.at_ns, device, metric, value, source: "nvml" });
             }
             lost.extend(round.lost);
         });
     }
 
-    fn came_back(&mut self, back: &mut Vec<Back>) {
-        self.library.came_back(back);
+    fn take_recovered(&mut self, back: &mut Vec<Recovered>) {
+        self.library.take_recovered(back);
         back.append(&mut self.back);
     }
 }
