@@ -1,9 +1,9 @@
-//! Against the real system: this very process.
+//! This process on the real system.
 
 use ortscope_sources::{UsageError, machine_facts, own_usage, process_usage};
 
 #[test]
-fn this_process_has_memory_and_grows() {
+fn memory_of_this_process_grows() {
     let before = own_usage().unwrap();
     assert!(before.working_set_bytes > 100_000, "{before:?}");
     let block = std::hint::black_box(vec![1u8; 64 << 20]);
@@ -26,7 +26,7 @@ fn cpu_time_advances_when_work_is_done() {
 }
 
 #[test]
-fn a_process_that_does_not_exist_is_named() {
+fn a_nonexistent_process_is_named() {
     assert_eq!(process_usage(u32::MAX - 7), Err(UsageError::NoSuchProcess(u32::MAX - 7)));
 }
 

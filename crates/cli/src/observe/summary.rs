@@ -365,7 +365,7 @@ fn row(process: &ProcessSummary, aggregation: Aggregation) -> String {
 mod tests {
     use super::*;
 
-    // A user without rights read "…by perf rings: a ring of kernel events for every processor needs … hi…".
+    // Regression: a message of several lines was cut in the middle of its hint.
     #[test]
     fn a_note_of_several_lines_is_not_cut_into_one() {
         let note = format!("kernel: no way\n  by BPF: {}\n  hint: run as root\n\n", "x".repeat(280));

@@ -252,9 +252,7 @@ fn fake_nvml(directory: &Path, mode: &str) -> Option<PathBuf> {
 #[test]
 fn a_gpu_that_is_lost_or_hangs_does_not_end_a_run() {
     let Some(ort) = library() else { return };
-    for (mode, why) in
-        [("lost", "gpu0 does not answer any more"), ("hang", "NVIDIA's library has not answered")]
-    {
+    for (mode, why) in [("lost", "gpu0 no longer answers"), ("hang", "NVIDIA's library has not answered")] {
         let (place, tree) = (Place::new(), tempfile::tempdir().expect("a directory"));
         let Some(nvml) = fake_nvml(tree.path(), mode) else { return };
         let model = small_model(&place);
@@ -318,7 +316,7 @@ fn a_sensor_that_vanishes_and_comes_back_is_told_with_both_moments() {
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
     let notes = document["results"][0]["notes"].as_array().expect("a list").clone();
     let has = |words: &str| notes.iter().filter_map(|note| note.as_str()).any(|note| note.contains(words));
-    assert!(has("k10temp/temp1 cannot be read any more") && has("it is back after"), "{notes:?}");
+    assert!(has("k10temp/temp1 can no longer be read") && has("available again after"), "{notes:?}");
     let report = place.ortscope(&["report", "s", "--json"]).expect_code(0).json();
     let marks = report["annotations"].as_array().cloned().unwrap_or_default();
     let at = |kind: &str| marks.iter().find(|mark| mark["kind"] == kind)?["offset_seconds"].as_f64();

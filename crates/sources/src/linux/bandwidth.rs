@@ -1,4 +1,4 @@
-//! What memory controllers move, by their own counters (uncore events of perf): of the whole machine, for who may ask.
+//! Memory bandwidth of the whole machine from memory controller counters (perf uncore events), where permitted.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -11,7 +11,7 @@ use super::perf_open::{self, Event};
 use crate::devices::{Found, Missing, Reader, Reading};
 
 const SOURCE: &str = "perf";
-/// Events of a memory controller, by their names in the kernel, and what they are here.
+/// Kernel names of memory controller events, and their metrics.
 const EVENTS: [(&str, &str); 4] = [
     ("cas_count_read", "read_bytes_per_second"),
     ("cas_count_write", "write_bytes_per_second"),
@@ -19,7 +19,7 @@ const EVENTS: [(&str, &str); 4] = [
     ("data_write", "write_bytes_per_second"),
 ];
 const BYTES_PER_MIB: f64 = 1024.0 * 1024.0;
-/// Controllers that are opened; a large server has two dozen.
+/// Limit for open counters; a large server has two dozen controllers.
 const MAX_COUNTERS: usize = 256;
 
 #[derive(Debug)]
@@ -36,7 +36,7 @@ struct Controllers {
     before_ns: Option<u64>,
 }
 
-/// `event=0x04,umask=0x03` in the bits that the kernel's `format` files name.
+/// Encodes `event=0x04,umask=0x03` into the bits named by the kernel's `format` files.
 fn config(pmu: &Path, event: &str) -> Option<u64> {
     let mut config = 0;
     for term in event.trim().split(',') {
@@ -44,12 +44,12 @@ fn config(pmu: &Path, event: &str) -> Option<u64> {
         let digits = value.trim_start_matches("0x");
         let value = u64::from_str_radix(digits, if digits.len() < value.len() { 16 } else { 10 }).ok()?;
         let format = fs_err::read_to_string(pmu.join("format").join(name)).ok()?;
-        // `config:8-15`; events in other words, or in scattered bits, are not for us.
+        // `config:8-15`; events in other words or in scattered bits are not supported.
         let bits = format.trim().strip_prefix("config:")?;
         let (first, last) = bits.split_once('-').unwrap_or((bits, bits));
         let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        let room = last.checked_sub(first)?.checked_add(1).filter(|_| last < 64)?;
-        if room < 64 && value >> room != 0 {
+        let width = last.checked_sub(first)?.checked_add(1).filter(|_| last < 64)?;
+        if width < 64 && value >> width != 0 {
             return None;
         }
         config |= value << first;
@@ -57,7 +57,7 @@ fn config(pmu: &Path, event: &str) -> Option<u64> {
     Some(config)
 }
 
-/// Bytes for each count; `None` for an event that counts something else.
+/// Bytes per count; `None` for events that do not count bytes.
 fn bytes_per_count(pmu: &Path, name: &str) -> Option<f64> {
     let text =
         |suffix: &str| fs_err::read_to_string(pmu.join("events").join(format!("{name}.{suffix}"))).ok();
@@ -70,7 +70,7 @@ fn bytes_per_count(pmu: &Path, name: &str) -> Option<f64> {
     Some(scale * unit).filter(|bytes| bytes.is_finite() && *bytes > 0.0)
 }
 
-/// Finds memory controllers that count; why they do not is told where there are some.
+/// Finds memory controller counters. If there are some that do not work, the reason is reported.
 pub fn memory_bandwidth(root: &Path, found: &mut Found) {
     let devices = root.join("sys/bus/event_source/devices");
     let (mut counters, mut error) = (Vec::new(), None);
@@ -108,16 +108,16 @@ pub fn memory_bandwidth(root: &Path, found: &mut Found) {
         let hint = if error.kind() == ErrorKind::PermissionDenied {
             "run as root, or CAP_PERFMON, or sysctl kernel.perf_event_paranoid=0"
         } else {
-            "`perf stat -a -e uncore_imc/cas_count_read/ sleep 1` says more"
+            "see `perf stat -a -e uncore_imc/cas_count_read/ sleep 1`"
         };
-        let why = format!("counters of the memory controllers do not open: {error}");
+        let why = format!("memory controller counters cannot be opened: {error}");
         found.missing.push(Missing { what: "memory_bandwidth", why, hint: hint.to_owned() });
     }
 }
 
 impl Reader for Controllers {
     fn describe(&self) -> String {
-        format!("memory bandwidth by {} counters of memory controllers (perf)", self.counters.len())
+        format!("memory bandwidth from {} memory controller counters (perf)", self.counters.len())
     }
 
     fn read(&mut self, at_ns: u64, out: &mut dyn FnMut(Reading<'_>), _lost: &mut Vec<Missing>) {
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_are_put_where_the_kernel_says() {
+    fn events_are_encoded_as_the_kernel_specifies() {
         let root = tempfile::tempdir().expect("a directory");
         let put = |path: &str, text: &str| {
             let path = root.path().join(path);

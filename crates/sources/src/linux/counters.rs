@@ -1,4 +1,4 @@
-//! Counters of the processor itself: instructions, cycles and caches of processes.
+//! Processor counters of processes: instructions, cycles and caches.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -10,10 +10,10 @@ use super::perf_open::{self, Event};
 use crate::devices::{Missing, Reader, Reading};
 
 const SOURCE: &str = "perf";
-/// Processes whose counters are opened; each takes ten descriptors.
+/// Limit for processes with counters; each needs ten descriptors.
 const MAX_PROCESSES: usize = 64;
 
-/// What is counted, in this order.
+/// The counted events, in this order.
 const EVENTS: [(&str, Event); 8] = [
     ("instructions_count", Event::hardware(1)),
     ("cycles_count", Event::hardware(0)),
@@ -28,10 +28,10 @@ const EVENTS: [(&str, Event); 8] = [
 #[derive(Debug)]
 struct Process {
     device: String,
-    /// The file of each event that this processor has.
+    /// The file of each event that this processor supports.
     files: [Option<File>; EVENTS.len()],
     last: [Option<f64>; EVENTS.len()],
-    /// The two events of the second-level cache, where the model has known ones.
+    /// The two L2 cache events, where the processor model has known ones.
     l2: Option<Level2>,
 }
 
@@ -48,38 +48,38 @@ impl Level2 {
         Ok(Self { events, files, last: [None; 2] })
     }
 
-    /// Counts so far and the rate since the last reading.
-    fn read(&mut self, tell: &mut dyn FnMut(&'static str, f64)) {
+    /// Emits the counts so far and the hit ratio since the last reading.
+    fn read(&mut self, emit: &mut dyn FnMut(&'static str, f64)) {
         let [first, misses] = &mut self.files;
         let (Some(first), Some(misses)) = (count(first), count(misses)) else { return };
-        self.advance([first, misses], tell);
+        self.advance([first, misses], emit);
     }
 
-    fn advance(&mut self, counted: [f64; 2], tell: &mut dyn FnMut(&'static str, f64)) {
-        // Scaled counts can go back a little: a total never does.
+    fn advance(&mut self, counted: [f64; 2], emit: &mut dyn FnMut(&'static str, f64)) {
+        // Scaled counts can decrease slightly; a total must not.
         let now = [0, 1].map(|of| self.last[of].map_or(counted[of], |before| counted[of].max(before)));
         let before = std::mem::replace(&mut self.last, now.map(Some));
-        tell("l2_accesses_count", self.events.accesses(now[0], now[1]));
-        tell("l2_misses_count", now[1]);
+        emit("l2_accesses_count", self.events.accesses(now[0], now[1]));
+        emit("l2_misses_count", now[1]);
         if let [Some(first), Some(misses)] = before
             && let Some(ratio) = self.events.hit_ratio(now[0] - first, now[1] - misses)
         {
-            tell("l2_hit_ratio", ratio);
+            emit("l2_hit_ratio", ratio);
         }
     }
 }
 
-/// Two events that are counted in the same moments: a rate of counts from different ones is none.
+/// Opens two events that are counted during the same intervals, so that their ratio is meaningful.
 fn open_pair(pid: u32, [first, second]: [Event; 2]) -> io::Result<[File; 2]> {
     let leader = File::from(perf_open::open_process(pid, first)?);
-    let member = perf_open::open_process_beside(pid, second, Some(leader.as_fd()))?;
+    let member = perf_open::open_process_grouped(pid, second, Some(leader.as_fd()))?;
     Ok([leader, File::from(member)])
 }
 
 #[derive(Debug)]
 struct Counters {
     processes: Vec<Process>,
-    /// Why there is no rate of the second-level cache, until it is told.
+    /// Why there is no L2 hit ratio, until it is reported.
     no_l2: Option<Missing>,
 }
 
@@ -97,12 +97,12 @@ pub fn hardware_counters(pids: &[u32]) -> Result<Box<dyn Reader>, Missing> {
                 Err(error) => why = why.or(Some(error)),
             }
         }
-        // Without the first two there is no counter at all, or no right to it.
+        // Without the first two events there are no counters, or no permission.
         if files[0].is_some() && files[1].is_some() {
             let l2 = match l2.as_ref().map(|events| Level2::open(*pid, *events)) {
                 Ok(Ok(opened)) => Some(opened),
                 Ok(Err(error)) => {
-                    no_l2.get_or_insert_with(|| missing_l2(&format!("its event does not open: {error}")));
+                    no_l2.get_or_insert_with(|| missing_l2(&format!("its event cannot be opened: {error}")));
                     None
                 }
                 Err(_) => None,
@@ -120,9 +120,9 @@ pub fn hardware_counters(pids: &[u32]) -> Result<Box<dyn Reader>, Missing> {
 fn missing_l2(why: &str) -> Missing {
     Missing {
         what: "l2_hit_ratio",
-        why: format!("hits of the second-level cache are not counted: {why}"),
+        why: format!("L2 cache hits are not counted: {why}"),
         hint:
-            "L1 and the last level are counted all the same; `perf list` shows what this processor can count"
+            "L1 and the last level are still counted; `perf list` shows the events of this processor"
                 .to_owned(),
     }
 }
@@ -130,25 +130,25 @@ fn missing_l2(why: &str) -> Missing {
 fn missing(error: Option<&io::Error>) -> Missing {
     let (why, hint) = match error.and_then(io::Error::raw_os_error) {
         Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV) => (
-            "this machine shows no counters of its processor (instructions, cycles, caches): a virtual machine without a PMU".to_owned(),
-            "measure on the machine itself, or let the hypervisor pass the PMU on (kvm: -cpu host,pmu=on)",
+            "this machine exposes no processor counters (instructions, cycles, caches): a virtual machine without a PMU".to_owned(),
+            "measure on bare metal, or enable the PMU in the hypervisor (kvm: -cpu host,pmu=on)",
         ),
         Some(libc::EACCES | libc::EPERM) => (
-            "counters of the processor are not allowed here".to_owned(),
+            "permission to use processor counters was denied".to_owned(),
             "sysctl kernel.perf_event_paranoid=2, or CAP_PERFMON; in a container allow perf_event_open",
         ),
         _ => (
             format!(
-                "counters of the processor do not open: {}",
+                "processor counters cannot be opened: {}",
                 error.map_or_else(|| "no process to count".to_owned(), ToString::to_string)
             ),
-            "`perf stat true` says whether the kernel can count here",
+            "`perf stat true` shows whether the kernel can count",
         ),
     };
     Missing { what: "cpu_counters", why, hint: hint.to_owned() }
 }
 
-/// A count, scaled to the whole time where the processor counted other events in between; `None`: not counted at all.
+/// A count, scaled to the whole time if the processor multiplexed events; `None` if it was never counted.
 pub(super) fn count(file: &mut File) -> Option<f64> {
     let mut bytes = [0; 24];
     file.read_exact(&mut bytes).ok()?;
@@ -166,31 +166,31 @@ impl Reader for Counters {
         lost.extend(self.no_l2.take());
         for process in &mut self.processes {
             let mut steps = [None; EVENTS.len()];
-            let mut tell = |metric, value| {
+            let mut emit = |metric, value| {
                 out(Reading { at_ns, device: &process.device, metric, value, source: SOURCE });
             };
             for (index, file) in process.files.iter_mut().enumerate() {
                 let Some(now) = file.as_mut().and_then(count) else { continue };
-                // Scaled counts can go back a little: a total never does.
+                // Scaled counts can decrease slightly; a total must not.
                 let before = process.last[index];
                 let now = before.map_or(now, |before| now.max(before));
                 process.last[index] = Some(now);
-                tell(EVENTS[index].0, now);
+                emit(EVENTS[index].0, now);
                 steps[index] = before.map(|before| now - before);
             }
             let part = |part: Option<f64>, whole: Option<f64>| {
                 part.zip(whole).filter(|(_, whole)| *whole > 0.0).map(|(part, whole)| part / whole)
             };
             if let Some(rate) = part(steps[0], steps[1]) {
-                tell("instructions_per_cycle_ratio", rate);
+                emit("instructions_per_cycle_ratio", rate);
             }
             for (metric, misses, accesses) in [("l1_hit_ratio", 5, 4), ("l3_hit_ratio", 7, 6)] {
                 if let Some(missed) = part(steps[misses], steps[accesses]) {
-                    tell(metric, (1.0 - missed).clamp(0.0, 1.0));
+                    emit(metric, (1.0 - missed).clamp(0.0, 1.0));
                 }
             }
             if let Some(l2) = &mut process.l2 {
-                l2.read(&mut tell);
+                l2.read(&mut emit);
             }
         }
     }
@@ -203,19 +203,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_of_this_process_count_or_say_why_not() {
+    fn counters_of_this_process_count_or_have_a_reason() {
         match hardware_counters(&[std::process::id()]) {
             Ok(mut counters) => {
-                let mut told = Vec::new();
+                let mut readings = Vec::new();
                 for at_ns in 1..=2 {
                     std::hint::black_box((0..100_000u64).sum::<u64>());
                     counters.read(
                         at_ns,
-                        &mut |reading| told.push(reading.metric.to_owned()),
+                        &mut |reading| readings.push(reading.metric.to_owned()),
                         &mut Vec::new(),
                     );
                 }
-                assert!(told.iter().any(|metric| metric == "instructions_count"), "{told:?}");
+                assert!(readings.iter().any(|metric| metric == "instructions_count"), "{readings:?}");
             }
             Err(missing) => {
                 assert_eq!(missing.what, "cpu_counters");
@@ -226,30 +226,30 @@ mod tests {
         assert!(gone.why.contains("no process"), "{}", gone.why);
     }
 
-    /// With the kernel's own counters in place of the processor's: the way of the numbers, not their meaning.
+    /// Tests the handling of the numbers with software counters instead of hardware ones.
     #[test]
-    fn hits_of_the_second_level_are_of_the_time_between_two_readings() {
+    fn l2_hit_ratio_covers_the_time_between_two_readings() {
         let events = L2Events { first: 1, misses: 2, first_is: FirstIs::Hits };
         let files = [(); 2].map(|()| File::open("/dev/null").expect("it is always there"));
         let mut l2 = Level2 { events, files, last: [None; 2] };
-        let mut told = Vec::new();
+        let mut readings = Vec::new();
         for counted in [[1000.0, 500.0], [1300.0, 600.0], [1290.0, 600.0], [1300.0, 600.0]] {
-            l2.advance(counted, &mut |metric, value| told.push((metric, value)));
+            l2.advance(counted, &mut |metric, value| readings.push((metric, value)));
         }
         let of = |wanted: &str| -> Vec<f64> {
-            told.iter().filter(|(metric, _)| *metric == wanted).map(|(_, value)| *value).collect()
+            readings.iter().filter(|(metric, _)| *metric == wanted).map(|(_, value)| *value).collect()
         };
         assert_eq!(of("l2_accesses_count"), [1500.0, 1900.0, 1900.0, 1900.0]);
         assert_eq!(of("l2_misses_count"), [500.0, 600.0, 600.0, 600.0]);
-        // Nothing counted in between is no rate.
+        // Without counts in between there is no ratio.
         assert_eq!(of("l2_hit_ratio"), [0.75]);
-        // A file that tells nothing is no count of 0.
+        // A file without data is not a count of 0.
         l2.read(&mut |metric, value| panic!("{metric} {value}"));
     }
 
-    /// Hits and misses used to be opened one by one: a processor that had to take turns counted them at different times. The
-    /// kernel's own counters stand in for the processor's; like those, both are of one PMU. (A member of another PMU, such as
-    /// page faults beside the task clock, does not count before the thread's next switch: this test waited for one in vain.)
+    /// Regression: hits and misses were opened separately, and a multiplexing processor counted them at different
+    /// times. Software counters replace the hardware here; both must be of one PMU, because a group member of
+    /// another PMU (such as page faults with the task clock) does not count before the next context switch.
     #[test]
     fn two_events_are_opened_as_one_group_and_both_count() {
         let software = |config| Event { kind: 1, config };
@@ -258,29 +258,29 @@ mod tests {
         let Ok([mut leader, mut member]) = open_pair(this_thread, [faults, minor_faults]) else {
             return println!("skipped: perf_event_open is not allowed here");
         };
-        // More than the allocator ever keeps for itself: pages that are touched for the first time.
+        // More than the allocator keeps cached, so that new pages are touched.
         std::hint::black_box(vec![1_u8; 1 << 26]);
         for file in [&mut leader, &mut member] {
-            assert!(count(file).is_some_and(|faults| faults > 0.0), "it does not count");
+            assert!(count(file).is_some_and(|faults| faults > 0.0), "the event does not count");
         }
     }
 
     #[test]
-    fn a_processor_without_a_known_event_says_so_once() {
+    fn a_processor_without_known_l2_events_is_reported_once() {
         let mut counters = Counters { processes: Vec::new(), no_l2: Some(missing_l2("no event")) };
         let mut lost = Vec::new();
         for at_ns in 0..2 {
             counters.read(at_ns, &mut |_| {}, &mut lost);
         }
         assert_eq!(lost.len(), 1);
-        assert!(lost[0].why.contains("second-level cache are not counted: no event"), "{lost:?}");
+        assert!(lost[0].why.contains("L2 cache hits are not counted: no event"), "{lost:?}");
     }
 
     #[test]
-    fn reasons_name_what_would_change_them() {
+    fn reasons_have_hints() {
         let why = |code| missing(Some(&io::Error::from_raw_os_error(code)));
         assert!(why(libc::ENOENT).why.contains("virtual machine"));
         assert!(why(libc::EACCES).hint.contains("perf_event_paranoid"));
-        assert!(why(libc::EMFILE).why.contains("do not open"));
+        assert!(why(libc::EMFILE).why.contains("cannot be opened"));
     }
 }

@@ -1,4 +1,4 @@
-//! Programs and libraries that are mapped anywhere on the machine, from perf's own records.
+//! Programs and libraries mapped by any process, from perf's records.
 
 use std::os::fd::OwnedFd;
 
@@ -9,14 +9,14 @@ use super::perf_raw::{Next, RawRing};
 use super::{perf_open, processors, rights};
 use crate::kernel::TraceError;
 
-/// Of each processor. A mapping is a record of about 150 bytes.
+/// Per processor. A mapping record has about 150 bytes.
 const RING_BYTES: usize = 256 << 10;
-const WHAT: &str = "records of mapped files";
+const WHAT: &str = "recording mapped files";
 
 #[derive(Debug)]
 pub struct ImageLoads {
     rings: Vec<RawRing>,
-    /// Keep the events alive.
+    /// Keeps the events open.
     _events: Vec<OwnedFd>,
     record: Vec<u8>,
 }
@@ -30,7 +30,7 @@ impl ImageLoads {
                     rings.push(RawRing::map(&event, RING_BYTES, WHAT)?);
                     events.push(event);
                 }
-                // A processor that is switched off.
+                // The processor is offline.
                 Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {}
                 Err(error) => return Err(rights::perf_error(WHAT, error)),
             }
@@ -38,7 +38,7 @@ impl ImageLoads {
         Ok(Self { rings, _events: events, record: Vec::new() })
     }
 
-    /// Hands out what was mapped since the last call; how many records were lost.
+    /// Emits the mappings since the last call; returns the number of lost records.
     pub fn drain(&mut self, out: &mut dyn FnMut(ImageLoad)) -> u64 {
         let mut lost = 0;
         for ring in &mut self.rings {

@@ -1,4 +1,4 @@
-//! Kernel events on Linux: by BPF where that is allowed, else by perf rings.
+//! Kernel events on Linux: through BPF where permitted, otherwise through perf rings.
 
 use ortscope_core::kernel::{FileIo, ImageLoad, KernelEvent};
 
@@ -13,23 +13,23 @@ use crate::kernel::{
     TraceOptions, TraceWay,
 };
 
-/// What would show more of samples.
+/// Hint for more complete samples.
 pub const SAMPLING_HINT: &str = "run as root, or with CAP_PERFMON";
 
 pub const WAYS: &[TraceWay] = &[
     TraceWay {
         name: "bpf events",
         choice: BackendChoice::Bpf,
-        sees: "every context switch, exact to the event; every class of events",
+        sees: "every context switch with exact times; every event class",
     },
     TraceWay {
         name: "perf events",
         choice: BackendChoice::PerfRing,
-        sees: "context switches, starts and exits; times by their stamps",
+        sees: "context switches, starts and exits; times from timestamps",
     },
 ];
 
-/// Stops a process until [`release`]; whether it could be stopped.
+/// Stops a process until [`release`]; returns whether that was possible.
 pub fn hold(pid: u32) -> bool {
     signal(pid, rustix::process::Signal::STOP)
 }
@@ -43,44 +43,44 @@ fn signal(pid: u32, signal: rustix::process::Signal) -> bool {
     pid.is_some_and(|pid| rustix::process::kill_process(pid, signal).is_ok())
 }
 
-/// Events of the whole machine, from the moment it is opened until it is dropped.
+/// Events of the whole machine until it is dropped.
 #[derive(Debug)]
 pub struct KernelTrace {
-    way: Way,
+    way: Backend,
     images: Option<ImageLoads>,
     unavailable: Vec<ClassUnavailable>,
 }
 
 #[derive(Debug)]
-enum Way {
+enum Backend {
     Bpf(BpfTrace),
     Perf(PerfTrace),
 }
 
 impl KernelTrace {
-    /// Starts tracing in the best way that is allowed. The error says which right or part of the kernel is missing.
+    /// Starts the best permitted backend. The error names the missing privilege or kernel feature.
     pub fn open(options: &TraceOptions) -> Result<Self, TraceError> {
         if let Some(session) = &options.session {
             return Err(TraceError::Unsupported {
                 what: format!("the session '{session}'"),
-                why: "sessions of event tracing are Windows'".to_owned(),
-                hint: "without --session kernel events come from this system's own kernel".to_owned(),
+                why: "event tracing sessions exist only on Windows".to_owned(),
+                hint: "omit --session to record this system's kernel events".to_owned(),
             });
         }
         if !options.counters.is_empty() {
             return Err(TraceError::Unsupported {
                 what: format!("counting {}", options.counters.join(", ")),
-                why: "counters of the processor at every switch are Windows'".to_owned(),
-                hint: "here --cycles counts the cycles of processes".to_owned(),
+                why: "processor counters at every switch exist only on Windows".to_owned(),
+                hint: "use --cycles to count the cycles of processes".to_owned(),
             });
         }
         let way = match options.backend {
-            BackendChoice::Bpf => Way::Bpf(BpfTrace::open(options)?),
-            BackendChoice::PerfRing => Way::Perf(PerfTrace::open(options)?),
+            BackendChoice::Bpf => Backend::Bpf(BpfTrace::open(options)?),
+            BackendChoice::PerfRing => Backend::Perf(PerfTrace::open(options)?),
             BackendChoice::Auto => match BpfTrace::open(options) {
-                Ok(trace) => Way::Bpf(trace),
+                Ok(trace) => Backend::Bpf(trace),
                 Err(bpf) => match PerfTrace::open(options) {
-                    Ok(trace) => Way::Perf(trace),
+                    Ok(trace) => Backend::Perf(trace),
                     Err(perf) => {
                         return Err(TraceError::NoBackend { bpf: Box::new(bpf), perf: Box::new(perf) });
                     }
@@ -88,8 +88,8 @@ impl KernelTrace {
             },
         };
         let mut unavailable = match &way {
-            Way::Bpf(trace) => trace.unavailable().to_vec(),
-            Way::Perf(trace) => trace.unavailable().to_vec(),
+            Backend::Bpf(trace) => trace.unavailable().to_vec(),
+            Backend::Perf(trace) => trace.unavailable().to_vec(),
         };
         let mut images = None;
         if options.classes.contains(&Class::Images) {
@@ -106,84 +106,84 @@ impl KernelTrace {
 
     pub fn backend(&self) -> TraceBackend {
         match self.way {
-            Way::Bpf(_) => TraceBackend::Bpf,
-            Way::Perf(_) => TraceBackend::PerfRing,
+            Backend::Bpf(_) => TraceBackend::Bpf,
+            Backend::Perf(_) => TraceBackend::PerfRing,
         }
     }
 
-    /// Classes that were asked for and do not come, with the reason.
+    /// Requested classes that are unavailable, with the reason.
     pub fn unavailable(&self) -> &[ClassUnavailable] {
         &self.unavailable
     }
 
-    /// Sums of file I/O since the last call, and how many calls there was no room for. Once a second is enough.
+    /// File I/O sums since the last call, and the number of calls beyond the limit. Once per second is enough.
     pub fn take_file_io(&mut self) -> (Vec<FileIo>, u64) {
         match &mut self.way {
-            Way::Bpf(trace) => trace.take_file_io(),
-            Way::Perf(_) => Default::default(),
+            Backend::Bpf(trace) => trace.take_file_io(),
+            Backend::Perf(_) => Default::default(),
         }
     }
 
-    /// Hands out what was mapped as code since the last call; how many records were lost.
+    /// Emits code mappings since the last call; returns the number of lost records.
     pub fn drain_images(&mut self, out: &mut dyn FnMut(ImageLoad)) -> u64 {
         self.images.as_mut().map_or(0, |images| images.drain(out))
     }
 
-    /// Memory that the rings take.
+    /// Memory used by the rings.
     pub fn ring_bytes(&self) -> usize {
         match &self.way {
-            Way::Bpf(trace) => trace.ring_bytes(),
-            Way::Perf(trace) => trace.ring_bytes(),
+            Backend::Bpf(trace) => trace.ring_bytes(),
+            Backend::Perf(trace) => trace.ring_bytes(),
         }
     }
 
-    /// Why nothing comes any more: programs in the kernel do not end by themselves.
+    /// Why no more events arrive; never the case here.
     pub fn ended(&self) -> Option<&str> {
         None
     }
 
-    /// What was refused or went wrong since the last call, in sentences: here everything is known when it is opened.
+    /// Warnings since the last call; here all are known when the trace is opened.
     pub fn take_notes(&mut self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Hands out all events since the last drain, of all processors in the order of time. No system call is made,
-    /// except once a second; 10 to 20 drains a second are enough, each event has its own time.
+    /// Emits all events since the last drain, of all processors in chronological order. Makes no system call except
+    /// once per second; 10 to 20 drains per second are enough because every event has its own time.
     pub fn drain(&mut self, out: &mut impl FnMut(KernelEvent)) -> DrainStats {
         match &mut self.way {
-            Way::Bpf(trace) => trace.drain(out),
-            Way::Perf(trace) => trace.drain(out),
+            Backend::Bpf(trace) => trace.drain(out),
+            Backend::Perf(trace) => trace.drain(out),
         }
     }
 
-    /// The last drain: everything is in the rings already.
+    /// The last drain: everything is already in the rings.
     pub fn finish(&mut self, out: &mut impl FnMut(KernelEvent)) -> DrainStats {
         self.drain(out)
     }
 
-    /// How late an event may come: processors finish their records within this.
+    /// Maximum delay of an event: processors complete their records within this time.
     pub fn latest_ns(&self) -> u64 {
         100_000_000
     }
 
-    /// Nothing is counted here.
+    /// Not supported here.
     pub fn take_counters(&mut self) -> (Vec<CounterSum>, u64) {
         Default::default()
     }
 
-    /// How long what programs cost was measured, with [`TraceOptions::measure_cost`] or [`TraceOptions::sample_cost`].
+    /// How long overhead was measured, with [`TraceOptions::measure_cost`] or [`TraceOptions::sample_cost`].
     pub fn measured_ns(&self) -> u64 {
         match &self.way {
-            Way::Bpf(trace) => trace.measured_ns(),
-            Way::Perf(_) => 0,
+            Backend::Bpf(trace) => trace.measured_ns(),
+            Backend::Perf(_) => 0,
         }
     }
 
-    /// What each program costs the watched threads, over [`Self::measured_ns`].
+    /// Overhead of each program in the watched threads during [`Self::measured_ns`].
     pub fn costs(&self) -> Vec<ProgramCost> {
         match &self.way {
-            Way::Bpf(trace) => trace.costs(),
-            Way::Perf(_) => Vec::new(),
+            Backend::Bpf(trace) => trace.costs(),
+            Backend::Perf(_) => Vec::new(),
         }
     }
 }

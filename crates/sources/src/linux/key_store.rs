@@ -1,10 +1,10 @@
-//! The kernel's keyring of this user: memory that no file shows, until the machine is started anew.
+//! The user's kernel keyring: memory that no file exposes, until the machine is restarted.
 #![expect(unsafe_code, reason = "add_key and keyctl have no safe wrapper")]
 
 use std::ffi::{CString, c_long};
 use std::io;
 
-pub const NAME: &str = "the kernel's keyring";
+pub const NAME: &str = "the kernel keyring";
 
 const TYPE: &std::ffi::CStr = c"user";
 const SESSION_KEYRING: c_long = -3;
@@ -13,37 +13,37 @@ const KEYCTL_LINK: c_long = 8;
 const KEYCTL_UNLINK: c_long = 9;
 const KEYCTL_SEARCH: c_long = 10;
 const KEYCTL_READ: c_long = 11;
-/// Longer secrets are none of ours.
+/// Maximum length of a secret.
 const MAX_BYTES: usize = 4096;
 
-fn in_words(error: &io::Error) -> String {
+fn describe(error: &io::Error) -> String {
     match error.raw_os_error() {
-        Some(libc::ENOSYS) => "this kernel has none".into(),
+        Some(libc::ENOSYS) => "this kernel has no keyrings".into(),
         Some(libc::EPERM | libc::EACCES) => {
-            "it is refused (a container's seccomp profile or another user's session)".into()
+            "access is denied (by a container's seccomp profile, or in another user's session)".into()
         }
         _ => error.to_string(),
     }
 }
 
-fn answer(result: c_long) -> io::Result<c_long> {
+fn checked(result: c_long) -> io::Result<c_long> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
 fn keyctl(operation: c_long, a: c_long, b: c_long, c: c_long, d: c_long) -> io::Result<c_long> {
-    // SAFETY: numbers, or pointers to live memory of the length that is passed with them; the kernel checks the rest.
-    answer(unsafe { libc::syscall(libc::SYS_keyctl, operation, a, b, c, d) })
+    // SAFETY: the arguments are numbers, or pointers to live memory with its length; the kernel checks the rest.
+    checked(unsafe { libc::syscall(libc::SYS_keyctl, operation, a, b, c, d) })
 }
 
-/// Keys of the user can be read only by who possesses them: by a link from the keyring of the session.
+/// Keys can be read only by their possessor: through a link from the session keyring.
 fn possess() {
-    // Without it the calls below say what is missing.
+    // If this fails, the calls below report the reason.
     keyctl(KEYCTL_LINK, USER_KEYRING, SESSION_KEYRING, 0, 0).ok();
 }
 
 fn find(name: &str) -> Result<Option<c_long>, String> {
     possess();
-    let name = CString::new(name).map_err(|_| "the name has a zero in it".to_owned())?;
+    let name = CString::new(name).map_err(|_| "the name contains a NUL character".to_owned())?;
     match keyctl(KEYCTL_SEARCH, USER_KEYRING, TYPE.as_ptr() as c_long, name.as_ptr() as c_long, 0) {
         Ok(key) => Ok(Some(key)),
         Err(error)
@@ -51,7 +51,7 @@ fn find(name: &str) -> Result<Option<c_long>, String> {
         {
             Ok(None)
         }
-        Err(error) => Err(in_words(&error)),
+        Err(error) => Err(describe(&error)),
     }
 }
 
@@ -59,15 +59,15 @@ pub fn read(name: &str) -> Result<Option<String>, String> {
     let Some(key) = find(name)? else { return Ok(None) };
     let mut bytes = vec![0u8; MAX_BYTES];
     let length = keyctl(KEYCTL_READ, key, bytes.as_mut_ptr() as c_long, MAX_BYTES as c_long, 0)
-        .map_err(|error| in_words(&error))?;
+        .map_err(|error| describe(&error))?;
     bytes.truncate(usize::try_from(length).unwrap_or(0).min(MAX_BYTES));
-    String::from_utf8(bytes).map(Some).map_err(|_| "what it has is not text".into())
+    String::from_utf8(bytes).map(Some).map_err(|_| "the stored secret is not text".into())
 }
 
 pub fn write(name: &str, secret: &str) -> Result<(), String> {
     possess();
-    let name = CString::new(name).map_err(|_| "the name has a zero in it".to_owned())?;
-    // SAFETY: two texts that end in zeros and live memory with its length.
+    let name = CString::new(name).map_err(|_| "the name contains a NUL character".to_owned())?;
+    // SAFETY: two NUL-terminated texts, and live memory with its length.
     let result = unsafe {
         libc::syscall(
             libc::SYS_add_key,
@@ -78,10 +78,10 @@ pub fn write(name: &str, secret: &str) -> Result<(), String> {
             USER_KEYRING,
         )
     };
-    answer(result).map(drop).map_err(|error| in_words(&error))
+    checked(result).map(drop).map_err(|error| describe(&error))
 }
 
 pub fn remove(name: &str) -> Result<bool, String> {
     let Some(key) = find(name)? else { return Ok(false) };
-    keyctl(KEYCTL_UNLINK, key, USER_KEYRING, 0, 0).map(|_| true).map_err(|error| in_words(&error))
+    keyctl(KEYCTL_UNLINK, key, USER_KEYRING, 0, 0).map(|_| true).map_err(|error| describe(&error))
 }

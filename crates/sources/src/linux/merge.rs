@@ -1,4 +1,4 @@
-//! Events of all processors in the order of time: a merge of lanes that are in order themselves.
+//! Merges the events of all processors, each of which is in order, chronologically.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,11 +7,11 @@ use ortscope_core::kernel::KernelEvent;
 
 /// The ring of one processor.
 pub trait Lane {
-    /// The next event that is not younger than `until_ns`.
+    /// The next event up to and including `until_ns`.
     fn next(&mut self, until_ns: u64) -> Option<KernelEvent>;
 }
 
-/// Room that is kept between merges.
+/// Buffers that are reused between merges.
 #[derive(Debug, Default)]
 pub struct Merge {
     heap: BinaryHeap<Reverse<(u64, usize)>>,
@@ -19,7 +19,7 @@ pub struct Merge {
 }
 
 impl Merge {
-    /// Hands out every event up to a moment, oldest first.
+    /// Emits every event up to `until_ns`, oldest first.
     pub fn run<L: Lane>(&mut self, lanes: &mut [L], until_ns: u64, out: &mut impl FnMut(KernelEvent)) {
         self.heap.clear();
         self.waiting.clear();
@@ -29,7 +29,7 @@ impl Merge {
             self.waiting.push(event);
         }
         while let Some(Reverse((_, index))) = self.heap.pop() {
-            // Events come in bursts of one processor: the heap is only asked again when another one is older.
+            // Events come in bursts from one processor: the heap is used only when another one is older.
             let rival_ns = self.heap.peek().map_or(u64::MAX, |Reverse((at_ns, _))| *at_ns);
             let mut event = self.waiting[index].take();
             while let Some(current) = event {
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn lanes_are_merged_by_time_and_the_young_ones_wait() {
+    fn lanes_are_merged_by_time_and_later_events_wait() {
         let mut lanes: Vec<VecDeque<KernelEvent>> = vec![
             [1, 2, 3, 10, 30].map(|at| event(at, 0)).into(),
             VecDeque::new(),

@@ -1,4 +1,4 @@
-//! Linux: /proc and /sys, parsed by `ortscope_decode::procfs`; kernel events by BPF or perf rings (`kernel`).
+//! Linux: /proc and /sys, parsed by `ortscope_decode::procfs`; kernel events through BPF or perf rings (`kernel`).
 
 mod proc;
 
@@ -40,28 +40,28 @@ use crate::machine::MachineFacts;
 use crate::process::{ProcessUsage, UsageError};
 use crate::sampler::ProcessBackend;
 
-/// The backend of the process sampler that needs no rights.
+/// The unprivileged backend of the process sampler.
 pub fn process_backend() -> Box<dyn ProcessBackend> {
     Box::new(proc::ProcBackend::new())
 }
 
-/// A terminal that was closed answers every read at once and with nothing, for ever; polling tells it from one that is idle.
+/// A closed terminal answers every read immediately with no data; polling distinguishes it from an idle one.
 pub fn terminal_closed_within(wait: std::time::Duration) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let input = std::io::stdin();
-    let mut asked = [PollFd::new(&input, PollFlags::IN)];
+    let mut descriptors = [PollFd::new(&input, PollFlags::IN)];
     let wait = Timespec { tv_sec: wait.as_secs().cast_signed(), tv_nsec: wait.subsec_nanos().into() };
-    // Interrupted by a signal: nothing is known, and the caller looks after it.
-    poll(&mut asked, Some(&wait)).is_ok()
-        && asked[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
+    // Interrupted by a signal: the result is unknown, and the caller handles the signal.
+    poll(&mut descriptors, Some(&wait)).is_ok()
+        && descriptors[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
 }
 
 pub fn release_memory_automatically() {
-    heap::give_back_freed();
+    heap::limit_retained();
 }
 
 pub fn release_memory_now() {
-    heap::give_back_now();
+    heap::trim();
 }
 
 pub fn pin_to_processor(index: usize) -> Option<u32> {
@@ -83,7 +83,7 @@ pub fn process_usage(pid: u32) -> Result<ProcessUsage, UsageError> {
     usage(pid, &format!("/proc/{pid}"))
 }
 
-/// The same with the process's own CPU clock, which is exact to the nanosecond where /proc counts in 10 ms.
+/// Uses the process's own CPU clock, which has nanosecond resolution; /proc counts in steps of 10 ms.
 pub fn own_usage() -> Result<ProcessUsage, UsageError> {
     let mut usage = usage(std::process::id(), "/proc/self")?;
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
@@ -96,16 +96,16 @@ fn usage(pid: u32, directory: &str) -> Result<ProcessUsage, UsageError> {
         std::fs::read(format!("{directory}/{file}")).map_err(|error| match error.kind() {
             ErrorKind::NotFound => UsageError::NoSuchProcess(pid),
             ErrorKind::PermissionDenied => UsageError::Permission { pid, why: error.to_string() },
-            // A process that ends while it is read answers ESRCH.
+            // A process that exits while it is read returns ESRCH.
             _ if error.raw_os_error() == Some(3) => UsageError::NoSuchProcess(pid),
             _ => UsageError::Unreadable { pid, why: error.to_string() },
         })
     };
     let unreadable =
-        |file: &str| UsageError::Unreadable { pid, why: format!("/proc/{pid}/{file} has another form") };
+        |file: &str| UsageError::Unreadable { pid, why: format!("/proc/{pid}/{file} has an unknown format") };
     let stat = read("stat")?;
     let stat = procfs::parse_stat(&stat).ok_or_else(|| unreadable("stat"))?;
-    // A process that has ended but was not collected yet has no memory any more: zeros would be a lie.
+    // A zombie has no memory; zeros would be wrong.
     if matches!(stat.state, 'Z' | 'X') {
         return Err(UsageError::NoSuchProcess(pid));
     }
@@ -143,18 +143,18 @@ pub fn machine_facts() -> MachineFacts {
     }
 }
 
-/// Ticks of all processors since the machine started.
+/// Ticks of all processors since boot.
 pub fn machine_times() -> Option<crate::devices::MachineTimes> {
     let all = procfs::parse_machine_stat(&std::fs::read("/proc/stat").ok()?).all?;
     Some(crate::devices::MachineTimes { busy: all.busy, idle: all.idle })
 }
 
-/// Devices of Linux are files, and found by them.
+/// Linux devices are found through files.
 pub fn find_devices(_nvidia: usize, _found: &mut crate::devices::Found) -> &'static [&'static str] {
     &[]
 }
 
-/// Linux has nobody else to ask.
+/// Linux has no slower source.
 pub fn inventory() -> Option<Result<crate::machine::Inventory, String>> {
     None
 }
@@ -169,12 +169,12 @@ pub fn machine_model() -> crate::machine::MachineModel {
     crate::machine::MachineModel {
         kind: crate::machine::MachineModel::kind_of(chassis, is_virtual),
         maker: line("/sys/class/dmi/id/sys_vendor"),
-        // Machines without such a table have a tree of devices.
+        // Machines without SMBIOS have a device tree.
         model: line("/sys/class/dmi/id/product_name").or_else(|| line("/proc/device-tree/model")),
     }
 }
 
-/// Modules that drive GPUs and NPUs, with the version of those that have one of their own.
+/// Loaded GPU and NPU kernel modules, with their own version if they have one.
 fn drivers(modules: &std::path::Path) -> std::collections::BTreeMap<String, String> {
     const NAMES: [&str; 9] =
         ["nvidia", "amdgpu", "i915", "xe", "intel_vpu", "amdxdna", "qaic", "habanalabs", "rknpu"];
@@ -182,12 +182,11 @@ fn drivers(modules: &std::path::Path) -> std::collections::BTreeMap<String, Stri
         let directory = modules.join(name);
         let own = std::fs::read_to_string(directory.join("version")).ok();
         let own = own.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
-        directory.is_dir().then(|| own.unwrap_or_else(|| "of the kernel".to_owned()))
+        directory.is_dir().then(|| own.unwrap_or_else(|| "built into the kernel".to_owned()))
     };
     NAMES.iter().filter_map(|name| Some(((*name).to_owned(), version(name)?))).collect()
 }
 
-/// Event tracing of this kind is Windows'.
 pub fn etw_functions() -> Option<std::sync::Arc<dyn crate::etw::EtwApi>> {
     None
 }
@@ -197,7 +196,7 @@ mod tests {
     use super::drivers;
 
     #[test]
-    fn drivers_have_their_version_or_the_kernels() {
+    fn drivers_have_their_own_version_or_the_kernels() {
         let root = tempfile::tempdir().expect("a temporary directory");
         for (module, version) in [("nvidia", Some("550.54.14\n")), ("xe", None), ("snd", Some("1"))] {
             let directory = root.path().join(module);
@@ -207,7 +206,7 @@ mod tests {
             }
         }
         let found: Vec<(String, String)> = drivers(root.path()).into_iter().collect();
-        let expected = [("nvidia", "550.54.14"), ("xe", "of the kernel")];
+        let expected = [("nvidia", "550.54.14"), ("xe", "built into the kernel")];
         assert_eq!(found, expected.map(|(name, version)| (name.to_owned(), version.to_owned())));
         assert!(drivers(&root.path().join("none")).is_empty());
     }

@@ -1,10 +1,10 @@
-//! `perf_event_open`: events of one processor, as a ring of records or for a program, and counters of threads.
+//! `perf_event_open`: events of one processor as a ring of records or for a program, and counters of threads.
 #![expect(unsafe_code, reason = "perf_event_open has no safe wrapper")]
 
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
-/// `struct perf_event_attr` in its third version, which every kernel with our records accepts.
+/// `struct perf_event_attr`, version 3, which every kernel with our records accepts.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 struct Attributes {
@@ -25,7 +25,7 @@ struct Attributes {
     clock: i32,
 }
 
-/// Bits of the flags, in the order of the structure's bit field.
+/// Flag bits in the order of the structure's bit field.
 mod flag {
     pub const INHERIT: u64 = 1 << 1;
     pub const EXCLUDE_KERNEL: u64 = 1 << 5;
@@ -47,8 +47,8 @@ mod flag {
 
 const SOFTWARE: u32 = 1;
 
-/// Records of switches, starts, ends and names on one processor, stamped by the monotonic clock. Nobody is woken: the
-/// ring is drained by time.
+/// Switch, start, exit and name records of one processor, with monotonic timestamps. There are no wake-ups: the ring is
+/// drained periodically.
 pub fn open_switches(cpu: u32) -> io::Result<OwnedFd> {
     const DUMMY: u64 = 9;
     const TID_TIME_CPU: u64 = (1 << 1) | (1 << 2) | (1 << 7);
@@ -73,23 +73,23 @@ pub fn open_switches(cpu: u32) -> io::Result<OwnedFd> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sampling {
     pub hertz: u64,
-    /// Look into the kernel too.
+    /// Include kernel frames.
     pub kernel: bool,
-    /// Registers and bytes of the stack to copy; none: frame pointers only.
+    /// Registers and stack bytes to copy; `None` for frame pointers only.
     pub stack: Option<(u64, u32)>,
-    /// Ask for build ids, which kernels before 5.12 do not know.
+    /// Request build ids, which kernels before 5.12 do not support.
     pub build_ids: bool,
     pub sample_type: u64,
 }
 
-/// Samples of one processor: of one thread and of all it starts, or of everything that runs.
+/// Samples on one processor: of one thread and everything it starts, or of all threads.
 pub fn open_samples(thread: Option<u32>, cpu: u32, sampling: &Sampling) -> io::Result<OwnedFd> {
     const CPU_CLOCK: u64 = 0;
     let (user_registers, user_stack) = sampling.stack.unwrap_or_default();
     let when = |wanted: bool, flag: u64| if wanted { flag } else { 0 };
     let attributes = Attributes {
         config: CPU_CLOCK,
-        // A number of samples a second: the flag below says so.
+        // A rate in samples per second, as the flag below states.
         sample_period: sampling.hertz,
         sample_type: sampling.sample_type,
         flags: flag::EXCLUDE_HYPERVISOR
@@ -115,7 +115,7 @@ pub fn open_samples(thread: Option<u32>, cpu: u32, sampling: &Sampling) -> io::R
     open(attributes, thread, cpu)
 }
 
-/// Records of everything that is mapped as code on one processor, with build ids where the kernel knows them.
+/// Records of all code mappings on one processor, with build ids if the kernel supports them.
 pub fn open_mappings(cpu: u32) -> io::Result<OwnedFd> {
     const DUMMY: u64 = 9;
     const TID_TIME_CPU: u64 = (1 << 1) | (1 << 2) | (1 << 7);
@@ -129,22 +129,22 @@ pub fn open_mappings(cpu: u32) -> io::Result<OwnedFd> {
         ..Attributes::default()
     };
     match open(Attributes { flags: flags | flag::BUILD_ID, ..attributes }, None, cpu) {
-        // Kernels before 5.12 do not know build ids.
+        // Kernels before 5.12 do not support build ids.
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => open(attributes, None, cpu),
         answer => answer,
     }
 }
 
-/// Lets an event write into the ring of another one on the same processor.
+/// Redirects an event to the ring of another one on the same processor.
 pub fn share_ring(event: &OwnedFd, ring_of: &OwnedFd) -> io::Result<()> {
     /// `PERF_EVENT_IOC_SET_OUTPUT`.
     const SET_OUTPUT: libc::Ioctl = 0x2405;
-    // SAFETY: this request takes a file descriptor by value and touches no memory of ours.
+    // SAFETY: this request takes a file descriptor by value and accesses none of our memory.
     let answer = unsafe { libc::ioctl(event.as_raw_fd(), SET_OUTPUT, ring_of.as_raw_fd()) };
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Every page fault on one processor, minor or major ones, for a program.
+/// Minor or major page faults on one processor, for a program.
 pub fn open_faults(cpu: u32, major: bool) -> io::Result<OwnedFd> {
     const MINOR_FAULTS: u64 = 5;
     const MAJOR_FAULTS: u64 = 6;
@@ -156,13 +156,13 @@ pub fn open_faults(cpu: u32, major: bool) -> io::Result<OwnedFd> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counter {
     Cycles,
-    /// Nanoseconds on a processor, which every kernel counts: the same way without the hardware.
-    #[cfg_attr(not(test), expect(dead_code, reason = "stands in for the hardware in tests"))]
+    /// Nanoseconds on a processor, which every kernel counts, for tests without the hardware.
+    #[cfg_attr(not(test), expect(dead_code, reason = "replaces the hardware in tests"))]
     TaskClock,
 }
 
-/// A count for a thread and the threads that it starts, of this process only; with or without what it does in the
-/// kernel. Reading it yields one number.
+/// A count for a thread and the threads of its process that it starts, with or without kernel code. A read returns one
+/// number.
 pub fn open_counter(thread: u32, counter: Counter, kernel: bool) -> io::Result<OwnedFd> {
     const HARDWARE: u32 = 0;
     const CPU_CYCLES: u64 = 0;
@@ -176,7 +176,7 @@ pub fn open_counter(thread: u32, counter: Counter, kernel: bool) -> io::Result<O
     open_any(Attributes { event_type, config, flags, ..Attributes::default() }, Some(thread), -1)
 }
 
-/// An event by its numbers.
+/// An event by its type and number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
     pub kind: u32,
@@ -189,29 +189,29 @@ impl Event {
         Self { kind: 0, config }
     }
 
-    /// `PERF_TYPE_RAW`: a number of the processor's maker.
+    /// `PERF_TYPE_RAW`: a vendor-specific number.
     pub const fn raw(config: u64) -> Self {
         Self { kind: 4, config }
     }
 
-    /// `PERF_TYPE_HW_CACHE`: reads of a cache (0: first level of data, 2: last level), all or those that missed.
+    /// `PERF_TYPE_HW_CACHE`: reads of a cache (0: L1 data, 2: last level), all or only misses.
     pub const fn cache(cache: u64, misses: bool) -> Self {
         Self { kind: 3, config: cache | if misses { 1 << 16 } else { 0 } }
     }
 }
 
-/// Value, time since it was opened and time in which it was counted.
+/// Value, time since opening, and time during which it was counted.
 const TIMES: u64 = 1 | 2;
 
-/// A count for a process and all it starts from now on, without the kernel where that is not allowed. Reading it yields
-/// three numbers.
+/// A count for a process and everything it starts from now on, without kernel code if that is not permitted. A read
+/// returns three numbers.
 pub fn open_process(pid: u32, event: Event) -> io::Result<OwnedFd> {
-    open_process_beside(pid, event, None)
+    open_process_grouped(pid, event, None)
 }
 
-/// The same, counted exactly when `leader` is, where that is another count of the process: a processor that has to take
-/// turns takes them together, and what was counted can be divided.
-pub fn open_process_beside(pid: u32, event: Event, leader: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {
+/// The same, counted exactly when `leader` is: a multiplexing processor schedules both together, so that their ratio is
+/// meaningful.
+pub fn open_process_grouped(pid: u32, event: Event, leader: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {
     let attributes = Attributes {
         event_type: event.kind,
         config: event.config,
@@ -230,7 +230,7 @@ pub fn open_process_beside(pid: u32, event: Event, leader: Option<BorrowedFd<'_>
     }
 }
 
-/// A count of one processor, which speaks for its package. Reading it yields three numbers.
+/// A count of one processor that represents its package. A read returns three numbers.
 pub fn open_machine(cpu: u32, event: Event) -> io::Result<OwnedFd> {
     let attributes = Attributes {
         event_type: event.kind,
@@ -241,7 +241,7 @@ pub fn open_machine(cpu: u32, event: Event) -> io::Result<OwnedFd> {
     open_any(attributes, None, cpu as libc::c_int)
 }
 
-/// `thread`: of this one; `None`: of everything on the processor.
+/// `thread`: only this one; `None`: everything on the processor.
 fn open(attributes: Attributes, thread: Option<u32>, cpu: u32) -> io::Result<OwnedFd> {
     open_any(Attributes { event_type: SOFTWARE, ..attributes }, thread, cpu as libc::c_int)
 }
@@ -260,14 +260,14 @@ fn open_in(
     const CLOSE_ON_EXEC: libc::c_ulong = 8;
     let attributes = Attributes { bytes: size_of::<Attributes>() as u32, ..attributes };
     let group: libc::c_int = leader.map_or(-1, |leader| leader.as_raw_fd());
-    let whose = thread.map_or(-1, |thread| thread as libc::pid_t);
-    // SAFETY: the structure is as long as it says and outlives the call, which only reads it.
+    let target = thread.map_or(-1, |thread| thread as libc::pid_t);
+    // SAFETY: the structure states its own length and outlives the call, which only reads it.
     let answer = unsafe {
         let attributes = std::ptr::from_ref(&attributes);
-        libc::syscall(libc::SYS_perf_event_open, attributes, whose, cpu, group, CLOSE_ON_EXEC)
+        libc::syscall(libc::SYS_perf_event_open, attributes, target, cpu, group, CLOSE_ON_EXEC)
     };
     match i32::try_from(answer) {
-        // SAFETY: the kernel has just made this descriptor for us; nobody else owns it.
+        // SAFETY: the kernel has just created this descriptor, and nothing else owns it.
         Ok(raw) if raw >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(raw) }),
         _ => Err(io::Error::last_os_error()),
     }
@@ -277,7 +277,7 @@ fn open_in(
 pub fn set_program(event: &OwnedFd, program: &OwnedFd) -> io::Result<()> {
     /// `PERF_EVENT_IOC_SET_BPF`.
     const SET_BPF: libc::Ioctl = 0x4004_2408;
-    // SAFETY: this request takes a file descriptor by value and touches no memory of ours.
+    // SAFETY: this request takes a file descriptor by value and accesses none of our memory.
     let answer = unsafe { libc::ioctl(event.as_raw_fd(), SET_BPF, program.as_raw_fd()) };
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

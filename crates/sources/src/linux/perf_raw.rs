@@ -1,4 +1,4 @@
-//! The ring of one perf event, as bytes: records one after the other, over the end of the ring and from its start again.
+//! The ring of one perf event as bytes. Records may wrap around the end of the ring.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
@@ -9,26 +9,26 @@ use super::rights;
 use super::shared::SharedMemory;
 use crate::kernel::TraceError;
 
-/// The ring's control page, and where its positions stand.
+/// The ring's control page and the offsets of its positions.
 const PAGE_BYTES: usize = 4096;
 const DATA_HEAD: usize = 1024;
 const DATA_TAIL: usize = 1032;
 const DATA_OFFSET: usize = 1040;
 const DATA_BYTES: usize = 1048;
-/// Without CAP_IPC_LOCK the kernel allows about 512 KB per processor; below this a ring is of no use.
+/// Without CAP_IPC_LOCK the kernel allows about 512 KB per processor; a ring below this size is useless.
 pub const MIN_RING_BYTES: usize = 64 << 10;
 
-/// What the next bytes of a ring are.
+/// State of the next bytes of a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     Nothing,
-    /// A record of so many bytes.
+    /// A record with this length.
     Record(usize),
-    /// Bytes that are no record: everything up to the newest was left out.
+    /// Not a record: everything up to the newest one was skipped.
     Damaged,
 }
 
-/// A ring that the kernel writes and we read.
+/// A ring that the kernel writes.
 #[derive(Debug)]
 pub struct RawRing {
     memory: SharedMemory,
@@ -41,7 +41,7 @@ pub struct RawRing {
 impl RawRing {
     /// Maps the ring of an event, as large as the kernel allows.
     pub fn map(descriptor: &OwnedFd, bytes: usize, what: &str) -> Result<Self, TraceError> {
-        // The kernel wants a power of two of pages; where it does not allow so many, half of them.
+        // The kernel requires a power of two of pages; if it refuses, half of them are tried.
         let mut bytes = 1usize << bytes.max(MIN_RING_BYTES).ilog2();
         let memory = loop {
             match SharedMemory::map(descriptor, bytes + PAGE_BYTES) {
@@ -52,7 +52,7 @@ impl RawRing {
         };
         let place = |at: usize| memory.word(at).load(Ordering::Relaxed) as usize;
         let (data_offset, data_bytes) = (place(DATA_OFFSET), place(DATA_BYTES));
-        // Only kernels from before 4.1 leave them empty; a ring outside the mapping would be a kernel's mistake.
+        // Kernels before 4.1 leave them empty; a ring outside the mapping would be a kernel bug.
         let fits =
             data_bytes == bytes && data_offset.checked_add(data_bytes).is_some_and(|end| end <= memory.len());
         let (data_offset, data_bytes) = if fits { (data_offset, data_bytes) } else { (PAGE_BYTES, bytes) };
@@ -63,7 +63,7 @@ impl RawRing {
         self.memory.len()
     }
 
-    /// Looks at the next record without taking it.
+    /// Returns the next record without consuming it.
     pub fn peek(&mut self) -> Next {
         if self.tail == self.head {
             self.head = self.memory.word(DATA_HEAD).load(Ordering::Acquire);
@@ -77,14 +77,14 @@ impl RawRing {
         match perf_record::record_bytes(&header).filter(|bytes| *bytes as u64 <= available) {
             Some(bytes) => Next::Record(bytes),
             None => {
-                // Nothing after it can be found: begin anew at the head.
+                // The next record cannot be found: continue at the head.
                 self.tail = self.head;
                 Next::Damaged
             }
         }
     }
 
-    /// Copies the next bytes out of the ring, over its end if they go on at its start.
+    /// Copies the next bytes out of the ring, across its end if necessary.
     pub fn copy(&self, into: &mut [u8]) {
         let begin = self.tail as usize & (self.data_bytes - 1);
         let first = into.len().min(self.data_bytes - begin);
@@ -93,12 +93,12 @@ impl RawRing {
         self.memory.read(self.data_offset, rest);
     }
 
-    /// The record that was looked at is done with.
+    /// Consumes the record that was peeked at.
     pub fn skip(&mut self, bytes: usize) {
         self.tail += bytes as u64;
     }
 
-    /// Gives the room of everything that was taken back to the kernel.
+    /// Returns the consumed space to the kernel.
     pub fn release(&self) {
         self.memory.word(DATA_TAIL).store(self.tail, Ordering::Release);
     }

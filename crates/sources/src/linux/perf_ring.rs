@@ -1,8 +1,8 @@
-//! Kernel events without BPF: perf's own records of switches, starts and ends, one ring per processor.
+//! Kernel events without BPF: perf's records of switches, starts and exits, one ring per processor.
 //!
-//! Needs CAP_PERFMON alone, or `kernel.perf_event_paranoid` at 0 or below. Costs the watched threads three to four times
-//! what our BPF programs do, tells neither run times nor exit codes, and nothing of wake-ups, faults and I/O. A switch is
-//! two records, and losses count records.
+//! Requires only CAP_PERFMON, or `kernel.perf_event_paranoid` at most 0. Costs the watched threads three to four times
+//! as much as our BPF programs, and provides neither run times and exit codes nor wake-ups, faults and I/O. A switch
+//! consists of two records, and losses count records.
 
 use std::os::fd::OwnedFd;
 
@@ -15,10 +15,9 @@ use super::perf_raw::{MIN_RING_BYTES, Next, RawRing};
 use super::{perf_open, processors, rights};
 use crate::kernel::{ClassUnavailable, DrainStats, TraceError, TraceOptions};
 
-/// A record with our settings is at most this long; a longer one is skipped.
+/// Maximum length of a record with our settings; longer ones are skipped.
 const MAX_RECORD_BYTES: usize = 256;
 
-/// Events by perf rings.
 #[derive(Debug)]
 pub struct PerfTrace {
     lanes: Vec<PerfLane>,
@@ -35,14 +34,14 @@ impl PerfTrace {
         for cpu in 0..cpus as u32 {
             match perf_open::open_switches(cpu) {
                 Ok(descriptor) => lanes.push(PerfLane::map(descriptor, cpu, bytes)?),
-                // A number without a processor, or one that is switched off.
+                // The processor does not exist or is offline.
                 Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {}
                 Err(error) => {
-                    return Err(rights::perf_error("a ring of kernel events for every processor", error));
+                    return Err(rights::perf_error("opening a kernel event ring for every processor", error));
                 }
             }
         }
-        let why = "perf rings tell only of switches, starts and ends; BPF tells more".to_owned();
+        let why = "perf rings provide only switches, starts and exits; BPF provides more".to_owned();
         let unavailable = options
             .classes
             .iter()
@@ -82,25 +81,25 @@ impl PerfTrace {
 #[derive(Debug)]
 struct PerfLane {
     ring: RawRing,
-    /// Keeps the event alive.
+    /// Keeps the event open.
     _descriptor: OwnedFd,
     cpu: u32,
     lost: u64,
     damaged: u64,
-    /// The thread that runs, from the last switch: one that ends and is collected has no ids in its last record.
+    /// The running thread according to the last switch: the last record of an exited thread has no ids.
     running: Option<Task>,
-    /// The record that is being read.
+    /// Buffer for one record.
     record: [u8; MAX_RECORD_BYTES],
 }
 
 impl PerfLane {
     fn map(descriptor: OwnedFd, cpu: u32, bytes: usize) -> Result<Self, TraceError> {
-        let ring = RawRing::map(&descriptor, bytes, "a ring of kernel events for every processor")?;
+        let ring = RawRing::map(&descriptor, bytes, "opening a kernel event ring for every processor")?;
         let record = [0; MAX_RECORD_BYTES];
         Ok(Self { ring, _descriptor: descriptor, cpu, lost: 0, damaged: 0, running: None, record })
     }
 
-    /// The ids of a thread that has none any more are those of the thread that ran.
+    /// Fills in the ids of an exited thread with those of the thread that ran.
     fn follow(&mut self, mut switch: Switch) -> Switch {
         if switch.prev.tid == GONE {
             switch.prev = self.running.unwrap_or(Task::IDLE);
@@ -142,7 +141,7 @@ impl Lane for PerfLane {
                 PerfRecord::Event(KernelEvent::Switch(switch)) => {
                     return Some(KernelEvent::Switch(Switch { cpu: self.cpu, ..self.follow(switch) }));
                 }
-                // The first half was there already.
+                // The first half was already reported.
                 PerfRecord::Entered(switch) if self.running == Some(switch.next) => {}
                 PerfRecord::Entered(switch) => {
                     return Some(KernelEvent::Switch(Switch { cpu: self.cpu, ..self.follow(switch) }));

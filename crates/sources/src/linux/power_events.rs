@@ -1,7 +1,8 @@
-//! Energy by the kernel's `power` events, where powercap shows none: the same counters (RAPL) by another door.
+//! Energy from the kernel's `power` events, for systems where powercap exposes none: the same RAPL counters through
+//! another interface.
 //!
-//! Virtual machines show such events without having what they count: they open, and stay at 0. Each is tried before it is
-//! believed.
+//! Virtual machines expose such events without supporting them: they open and stay at 0. Each is tested before it is
+//! used.
 
 use std::fs::File;
 use std::path::Path;
@@ -15,12 +16,13 @@ use super::perf_open::{self, Event};
 use crate::devices::{Found, Missing, Reader, Reading};
 
 const SOURCE: &str = "perf";
-/// The counters move every millisecond; a package that draws a tenth of a watt moves them a hundred times in this.
+/// The counters advance every millisecond; a package drawing a tenth of a watt advances them a hundred times within
+/// this.
 const TRIAL: Duration = Duration::from_millis(60);
-/// A counter that shows nothing for so long does not count any more.
+/// A counter that has not advanced for this long is considered stuck.
 const STILL_NS: u64 = 2_000_000_000;
 
-/// Names of the events, and what they count.
+/// Event names and their devices.
 const DOMAINS: [(&str, &str); 5] =
     [("pkg", "package"), ("cores", "cores"), ("ram", "dram"), ("gpu", "uncore"), ("psys", "psys")];
 
@@ -39,7 +41,7 @@ struct Domain {
 #[derive(Debug)]
 struct Power(Vec<Domain>);
 
-/// What the kernel says of one event: its number, and joules for each count.
+/// Declaration of an event: its number, and joules per count.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Declared {
     config: u64,
@@ -54,7 +56,7 @@ fn declared(pmu: &Path, name: &str) -> Option<Declared> {
     (scale.is_finite() && scale > 0.0).then_some(Declared { config, joules_per_count: scale })
 }
 
-/// Finds what counts; what does not is told with its reason. Nothing of both: this kernel has no such events.
+/// Finds working events and reports the reasons for others. Reports nothing if the kernel has no such events.
 pub fn energy_events(root: &Path, found: &mut Found) {
     let pmu = root.join("sys/bus/event_source/devices/power");
     let text = |name: &str| fs_err::read_to_string(pmu.join(name)).ok();
@@ -65,7 +67,7 @@ pub fn energy_events(root: &Path, found: &mut Found) {
     for (name, part) in DOMAINS {
         let Some(Declared { config, joules_per_count }) = declared(&pmu, name) else { continue };
         for (package, cpu) in cpus.iter().enumerate() {
-            // One processor speaks for the whole machine.
+            // One processor represents the whole machine.
             if part == "psys" && package > 0 {
                 break;
             }
@@ -84,11 +86,11 @@ pub fn energy_events(root: &Path, found: &mut Found) {
             }
         }
     }
-    keep_those_that_count(&mut domains, found);
+    retain_counting(&mut domains, found);
     if let Some(error) = error.filter(|_| domains.is_empty()) {
         found.missing.push(Missing {
             what: "energy",
-            why: format!("the kernel's energy events do not open: {error}"),
+            why: format!("the kernel's energy events cannot be opened: {error}"),
             hint: "run as root, or CAP_PERFMON, or sysctl kernel.perf_event_paranoid=0".to_owned(),
         });
     }
@@ -97,7 +99,7 @@ pub fn energy_events(root: &Path, found: &mut Found) {
     }
 }
 
-fn keep_those_that_count(domains: &mut Vec<Domain>, found: &mut Found) {
+fn retain_counting(domains: &mut Vec<Domain>, found: &mut Found) {
     if domains.is_empty() {
         return;
     }
@@ -118,8 +120,8 @@ fn keep_those_that_count(domains: &mut Vec<Domain>, found: &mut Found) {
 fn not_counting(devices: &str) -> Missing {
     Missing {
         what: "energy",
-        why: format!("{devices} is not counting: the counter opens and stays at 0"),
-        hint: "a virtual machine shows it without having it; measure on the machine itself".to_owned(),
+        why: format!("{devices} does not count: the counter opens and stays at 0"),
+        hint: "virtual machines expose it without supporting it; measure on bare metal".to_owned(),
     }
 }
 
@@ -134,16 +136,16 @@ impl Reader for Power {
             let step = count(&mut domain.file).map(|count| domain.counter.advance(count as u64));
             let before_ns = domain.before_ns.replace(at_ns);
             let moved_ns = *domain.moved_ns.get_or_insert(at_ns);
-            let mut tell = |metric, value| {
+            let mut emit = |metric, value| {
                 out(Reading { at_ns, device: &domain.device, metric, value, source: SOURCE });
             };
             if let Some(Step::Used(counts)) = step {
                 domain.moved_ns = Some(at_ns);
                 domain.is_silent = false;
-                tell("energy_joules", domain.counter.total() as f64 * domain.joules_per_count);
+                emit("energy_joules", domain.counter.total() as f64 * domain.joules_per_count);
                 if let Some(since_ns) = before_ns.filter(|since_ns| *since_ns < at_ns) {
                     let joules = counts as f64 * domain.joules_per_count;
-                    tell("power_watts", joules / ((at_ns - since_ns) as f64 / 1e9));
+                    emit("power_watts", joules / ((at_ns - since_ns) as f64 / 1e9));
                 }
             } else if at_ns.saturating_sub(moved_ns) >= STILL_NS
                 && !std::mem::replace(&mut domain.is_silent, true)
@@ -159,14 +161,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_the_pmu_there_are_no_energy_events() {
+    fn without_the_pmu_nothing_is_reported() {
         let (root, mut found) = (tempfile::tempdir().expect("a directory"), Found::default());
         energy_events(root.path(), &mut found);
         assert!(found.missing.is_empty() && found.readers.is_empty());
     }
 
     #[test]
-    fn an_event_is_its_number_and_its_joules() {
+    fn an_event_has_a_number_and_joules_per_count() {
         let root = tempfile::tempdir().expect("a directory");
         let put = |name: &str, text: &str| {
             fs_err::create_dir_all(root.path().join("events")).expect("a directory");
@@ -181,10 +183,9 @@ mod tests {
         assert_eq!((declared(root.path(), "ram"), declared(root.path(), "psys")), (None, None));
     }
 
-    /// An event that opens anywhere and never counts: a breakpoint that nobody reaches would do; a software event that
-    /// does not happen does too (`PERF_COUNT_SW_DUMMY`).
+    /// An event that opens on every system and never counts: `PERF_COUNT_SW_DUMMY`.
     #[test]
-    fn what_opens_and_stays_at_zero_is_not_counting() {
+    fn an_event_that_stays_at_zero_is_rejected() {
         let Ok(descriptor) = perf_open::open_process(std::process::id(), Event { kind: 1, config: 9 }) else {
             return;
         };
@@ -198,8 +199,8 @@ mod tests {
             moved_ns: None,
             is_silent: false,
         }];
-        keep_those_that_count(&mut domains, &mut found);
+        retain_counting(&mut domains, &mut found);
         assert!(domains.is_empty());
-        assert!(found.missing[0].why.starts_with("psys is not counting"), "{found:?}");
+        assert!(found.missing[0].why.starts_with("psys does not count"), "{found:?}");
     }
 }

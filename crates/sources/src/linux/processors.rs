@@ -1,8 +1,8 @@
-//! How many processors the machine can have, and which of them a thread may use.
+//! Numbers of processors, and thread affinity.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// A list like `0-3,8-11`: one more than the highest number.
+/// A list like `0-3,8-11`: the highest number plus one.
 fn count(list: &str) -> Option<usize> {
     let last = list.trim().rsplit([',', '-']).next()?;
     Some(last.parse::<usize>().ok()? + 1)
@@ -12,12 +12,12 @@ fn read(path: &str) -> Option<usize> {
     count(&std::fs::read_to_string(path).ok()?)
 }
 
-/// Numbers of processors are below this; more may be switched on while we watch, up to this number.
+/// Upper bound of processor numbers, including processors that may come online later.
 pub fn possible() -> usize {
     read("/sys/devices/system/cpu/possible").unwrap_or_else(online)
 }
 
-/// Numbers of processors that run now are below this.
+/// Upper bound of the numbers of processors that are online now.
 pub fn online() -> usize {
     let available = || std::thread::available_parallelism().map_or(1, usize::from);
     read("/sys/devices/system/cpu/online").unwrap_or_else(available)
@@ -32,7 +32,7 @@ impl Processors {
         sched_getaffinity(None).ok().map(Self)
     }
 
-    /// Two parts without a common processor; `None` if there is only one.
+    /// Splits into two disjoint parts; `None` if there is only one processor.
     pub fn halves(&self) -> Option<(Self, Self)> {
         let numbers: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|number| self.0.is_set(*number)).collect();
         let (low, high) = numbers.split_at(numbers.len() / 2);
@@ -45,7 +45,7 @@ impl Processors {
         Self(set)
     }
 
-    /// `false` where the system refuses; then the thread runs where it did.
+    /// Returns false if the system refuses, which keeps the previous affinity.
     pub fn keep_this_thread(&self) -> bool {
         sched_setaffinity(None, &self.0).is_ok()
     }
@@ -56,7 +56,7 @@ mod tests {
     use super::{Processors, count};
 
     #[test]
-    fn halves_share_nothing_and_leave_nothing_out() {
+    fn halves_are_disjoint_and_complete() {
         let halved = |numbers: &[usize]| {
             let (low, high) = Processors::of(numbers).halves()?;
             let listed = |part: Processors| (0..64).filter(|n| part.0.is_set(*n)).collect::<Vec<_>>();
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_stays_where_it_is_kept() {
+    fn a_pinned_thread_stays_on_its_processors() {
         let thread = std::thread::Builder::new().spawn(|| {
             let all = Processors::of_this_thread().expect("known");
             let Some((low, _)) = all.halves() else { return };
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_processors() {
+    fn processor_lists_are_parsed() {
         assert_eq!(count("0\n"), Some(1));
         assert_eq!(count("0-3"), Some(4));
         assert_eq!(count("0-3,8,10-11\n"), Some(12));

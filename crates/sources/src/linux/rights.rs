@@ -1,4 +1,4 @@
-//! Which rights and kernel settings are missing, in words.
+//! Explains missing privileges and kernel settings.
 
 use std::io;
 
@@ -20,7 +20,7 @@ fn effective_capabilities() -> Option<u64> {
     u64::from_str_radix(&procfs::cpuinfo_value(&String::from_utf8_lossy(&status), "CapEff")?, 16).ok()
 }
 
-/// What BPF programs that read kernel memory need and this process does not have.
+/// Capabilities that BPF programs reading kernel memory need and this process lacks.
 fn missing_for_bpf(capabilities: u64) -> Vec<&'static str> {
     if has(capabilities, CAP_SYS_ADMIN) {
         return Vec::new();
@@ -29,14 +29,14 @@ fn missing_for_bpf(capabilities: u64) -> Vec<&'static str> {
     wanted.iter().filter(|(bit, _)| !has(capabilities, *bit)).map(|(_, name)| *name).collect()
 }
 
-/// An error of bpf(2) in words: a right that is missing, or a kernel that cannot.
+/// Explains an error of bpf(2): a missing privilege or an unsupported kernel.
 pub fn bpf_error(what: &str, source: io::Error) -> TraceError {
     let what = what.to_owned();
     match source.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {
             let missing = effective_capabilities().map(missing_for_bpf).unwrap_or_default();
             if missing.is_empty() {
-                let missing = "a permission that the capabilities of this process do not give".to_owned();
+                let missing = "a permission that this process's capabilities do not provide".to_owned();
                 let hint = "kernel lockdown in confidentiality mode, a container's seccomp profile or a security module \
                             may forbid bpf(2)";
                 return TraceError::Permission { what, missing, hint: hint.to_owned() };
@@ -48,13 +48,13 @@ pub fn bpf_error(what: &str, source: io::Error) -> TraceError {
         Some(libc::ENOSYS) => TraceError::Unsupported {
             what,
             why: "this kernel has no bpf(2)".to_owned(),
-            hint: "a kernel with CONFIG_BPF_SYSCALL".to_owned(),
+            hint: "use a kernel with CONFIG_BPF_SYSCALL".to_owned(),
         },
         _ => TraceError::System { what, source },
     }
 }
 
-/// An error of `perf_event_open` for a whole processor, in words.
+/// Explains an error of `perf_event_open` for a whole processor.
 pub fn perf_error(what: &str, source: io::Error) -> TraceError {
     let what = what.to_owned();
     match source.raw_os_error() {
@@ -68,7 +68,7 @@ pub fn perf_error(what: &str, source: io::Error) -> TraceError {
         Some(libc::ENOSYS) => TraceError::Unsupported {
             what,
             why: "this kernel has no perf_event_open".to_owned(),
-            hint: "a kernel with CONFIG_PERF_EVENTS".to_owned(),
+            hint: "use a kernel with CONFIG_PERF_EVENTS".to_owned(),
         },
         _ => TraceError::System { what, source },
     }
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_missing_capabilities_are_named() {
+    fn missing_capabilities_are_named() {
         assert_eq!(missing_for_bpf(0), ["CAP_BPF", "CAP_PERFMON"]);
         assert_eq!(missing_for_bpf(1 << CAP_BPF), ["CAP_PERFMON"]);
         assert!(missing_for_bpf(1 << CAP_SYS_ADMIN).is_empty());

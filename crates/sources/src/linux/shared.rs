@@ -1,7 +1,7 @@
-//! Memory that the kernel writes and we read: maps of BPF programs and rings of perf.
+//! Memory that the kernel writes and we read: BPF maps and perf rings.
 //!
-//! Never seen as a Rust reference to plain data: words are atomics, records are copied out by volatile reads. Everything
-//! that is read here counts as foreign input and is checked by who asked for it.
+//! It is never exposed as a Rust reference to plain data: words are atomics, and records are copied by volatile reads.
+//! Everything read here is untrusted and is checked by the caller.
 #![expect(unsafe_code, reason = "memory shared with the kernel")]
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU64;
 
 use memmap2::{MmapOptions, MmapRaw};
 
-/// A file descriptor's memory.
+/// Memory of a file descriptor.
 #[derive(Debug)]
 pub struct SharedMemory {
     map: MmapRaw,
@@ -28,41 +28,42 @@ impl SharedMemory {
     /// The word at byte `offset`.
     ///
     /// # Panics
-    /// If the offset is not a multiple of 8 inside the mapping: offsets are computed from sizes of this crate.
+    /// Panics if the offset is not a multiple of 8 inside the mapping; offsets are computed from sizes in this
+    /// crate.
     #[inline]
     pub fn word(&self, offset: usize) -> &AtomicU64 {
         assert!(offset.is_multiple_of(8) && offset + 8 <= self.map.len(), "word outside the mapping");
-        // SAFETY: in bounds and aligned (mappings start at a page); atomics may be shared with the kernel; the mapping
-        // lives as long as `self`, whose lifetime the reference has.
+        // SAFETY: in bounds and aligned (mappings start at a page); atomics may be shared with the kernel; the
+        // mapping lives as long as `self`, which the reference borrows.
         unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(offset).cast()) }
     }
 
-    /// Copies words out. They are only trusted after an acquiring read of the word that publishes them.
+    /// Copies words. They are valid only after an acquiring read of the word that publishes them.
     ///
     /// # Panics
-    /// As [`Self::word`].
+    /// Same as [`Self::word`].
     #[inline]
     pub fn words<const COUNT: usize>(&self, offset: usize) -> [u64; COUNT] {
         assert!(
             offset.is_multiple_of(8) && offset + 8 * COUNT <= self.map.len(),
             "words outside the mapping"
         );
-        // SAFETY: in bounds and aligned; `u64` has no invalid values, so that a word which the kernel changes meanwhile
-        // is only a wrong number.
+        // SAFETY: in bounds and aligned; `u64` has no invalid values, so a concurrent change by the kernel only
+        // gives a wrong number.
         unsafe {
             let first: *const u64 = self.map.as_ptr().add(offset).cast();
             std::array::from_fn(|index| first.add(index).read_volatile())
         }
     }
 
-    /// Copies bytes out.
+    /// Copies bytes.
     ///
     /// # Panics
-    /// If they are not inside the mapping.
+    /// Panics if they are not inside the mapping.
     #[inline]
     pub fn read(&self, offset: usize, into: &mut [u8]) {
         assert!(offset + into.len() <= self.map.len(), "read outside the mapping");
-        // SAFETY: in bounds; `into` is private memory. The kernel does not write what is not yet consumed.
+        // SAFETY: in bounds; `into` is private memory. The kernel does not overwrite unconsumed data.
         unsafe {
             self.map.as_ptr().add(offset).copy_to_nonoverlapping(into.as_mut_ptr(), into.len());
         }

@@ -324,10 +324,10 @@ fn operators(
         start: ProfileStart::At { monotonic_ns: started_ns, error_ns: PROFILE_START_ERROR_NS },
         ..RowOptions::default()
     };
-    let mut handle_frame = |mut row: OperatorRow| {
+    let mut handle_row = |mut row: OperatorRow| {
         row.run = row.run.map(|_| run);
         out.emit(&row);
     };
-    read_rows(file, ProfileOptions::default(), options, &mut handle_frame)?;
+    read_rows(file, ProfileOptions::default(), options, &mut handle_row)?;
     Ok(())
 }

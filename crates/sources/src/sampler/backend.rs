@@ -1,4 +1,4 @@
-//! The seam between sampling, which is the same everywhere, and reading, which is each system's own.
+//! The interface between sampling, which is the same on every system, and reading, which is system-specific.
 
 use ortscope_core::clock::ClockReading;
 use ortscope_core::metric::Availability;
@@ -6,13 +6,13 @@ use ortscope_core::schema::{ProcessSampleRow, SystemSampleRow, Text};
 
 use super::groups::GroupSet;
 
-/// Who a process is. The buffer of the name is reused from one look to the next.
+/// Identity of a process. The name's buffer is reused.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProcessFacts {
     pub pid: u32,
-    /// With the pid it names the process; in the system's own unit.
+    /// Identifies the process together with the pid; in a system-specific unit.
     pub start: u64,
-    /// As the system has it: any bytes on Linux.
+    /// Raw bytes: on Linux a name need not be UTF-8.
     pub name: Vec<u8>,
     pub parent_pid: Option<u32>,
     pub os_session: Option<u64>,
@@ -20,7 +20,7 @@ pub struct ProcessFacts {
     pub kernel_thread: bool,
 }
 
-/// What a thread is doing.
+/// The state of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum ThreadState {
@@ -35,7 +35,7 @@ pub enum ThreadState {
 impl ThreadState {
     pub const ALL: [Self; 5] = [Self::Running, Self::Ready, Self::Waiting, Self::Stopped, Self::Other];
 
-    /// As the schema spells it.
+    /// Name in the schema.
     pub fn name(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -60,25 +60,25 @@ pub struct ThreadReading<'a> {
     pub priority: Option<i64>,
 }
 
-/// So many samples are not left out by chance where nobody says that processors are taken away.
+/// More skipped samples than happen by chance when the system does not report stolen processor time.
 pub(crate) const MANY_SKIPPED: u64 = 10;
 
 /// Why a reading failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// It has ended, or its number belongs to another process now. Ordinary.
+    /// The process has exited, or its pid was reused. Common.
     #[error("the process has ended")]
     Gone,
     #[error("permission missing")]
     Denied,
-    /// This system or this kernel does not have it.
+    /// This system or kernel version lacks it.
     #[error("not provided by this system")]
     Unsupported,
     #[error("{0}")]
     Failed(String),
 }
 
-/// A metric that has no value, why, and what the user can do.
+/// A metric without a value, the reason and a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
     /// Column or metric.
@@ -93,50 +93,50 @@ impl Missing {
     }
 }
 
-/// Reads processes of one system. The sampler chooses small numbers (`slot`) for the processes it watches; the backend
-/// keeps what it needs per slot (file descriptors, handles, the last values).
+/// Reads the processes of one system. The sampler assigns small numbers (`slot`) to watched processes, and the backend
+/// keeps its state per slot (file descriptors, handles, last values).
 ///
-/// Functions with a row fill the columns of their group and leave the others alone: a row carries its last values on.
+/// Functions with a row fill the columns of their group and keep the others, so that a row carries its last values.
 pub trait ProcessBackend: Send + std::fmt::Debug {
-    /// For reports, e.g. `cpu clock + /proc`.
+    /// For reports, for example `cpu clock + /proc`.
     fn name(&self) -> &'static str;
 
     fn probe(&mut self) -> Availability;
 
-    /// Count the cycles of processes that are watched from now on, where the machine can.
+    /// Enables cycle counting for processes that are watched from now on, where supported.
     fn count_cycles(&mut self) {}
 
-    /// What this system can never give, told once at the start.
+    /// Metrics that this system can never provide; reported once at the start.
     fn never(&self) -> Vec<Missing>;
 
-    /// What was found missing since the last call, for lack of rights or because this kernel lacks it.
-    fn newly_missing(&mut self, _tell: &mut dyn FnMut(Missing)) {}
+    /// Metrics found missing since the last call, due to permissions or the kernel version.
+    fn newly_missing(&mut self, _emit: &mut dyn FnMut(Missing)) {}
 
-    /// A tick begins that will read these groups. Backends that read everything at once do it here. Slots whose process
-    /// is known to have ended go to `ended`.
+    /// Starts a tick that will read the groups in `due`. Backends that read everything at once do so here. Slots of
+    /// exited processes are added to `ended`.
     fn begin_tick(&mut self, _now_ns: u64, _due: GroupSet, _ended: &mut Vec<usize>) {}
 
-    /// Ids of all processes there are, in any order.
+    /// Ids of all processes, in any order.
     fn list(&mut self, pids: &mut Vec<u32>) -> Result<(), ReadError>;
 
-    /// Who has this id now.
+    /// Identity of the process with this id.
     fn look(&mut self, pid: u32, facts: &mut ProcessFacts) -> Result<(), ReadError>;
 
-    /// Begins to watch the process that `facts` are of.
+    /// Starts watching the process identified by `facts`.
     fn watch(&mut self, slot: usize, facts: &ProcessFacts) -> Result<(), ReadError>;
 
-    /// Lets go of a slot; it will be used for another process.
+    /// Releases a slot, which will be reused.
     fn forget(&mut self, slot: usize);
 
-    /// Arguments, the program first; any bytes. `None` if they may not be read or there are none.
+    /// Arguments as raw bytes, starting with the program. `None` if unreadable or empty.
     fn command_line(&mut self, slot: usize) -> Option<Vec<Vec<u8>>>;
 
-    /// The present name, if it is another one than the facts said. Programs rename themselves when they execute another.
+    /// The current name if it differs from `known`: programs change their name when they execute another one.
     fn renamed(&mut self, _slot: usize, _known: &[u8]) -> Option<Vec<u8>> {
         None
     }
 
-    /// Exit code of a process that has ended, as its parent would see it; a signal is 128 and its number.
+    /// Exit code of an exited process as its parent sees it; for a signal, 128 plus its number.
     fn exit_code(&mut self, _slot: usize) -> Option<i64> {
         None
     }
@@ -150,31 +150,31 @@ pub trait ProcessBackend: Send + std::fmt::Debug {
         Err(ReadError::Unsupported)
     }
 
-    /// Every thread of a process; also fills the columns about threads.
+    /// Every thread of a process; also fills the thread columns.
     fn threads(
         &mut self,
         slot: usize,
         row: &mut ProcessSampleRow,
-        tell: &mut dyn FnMut(&ThreadReading<'_>),
+        emit: &mut dyn FnMut(&ThreadReading<'_>),
     ) -> Result<(), ReadError>;
 
-    /// The machine. Shares are since the call before.
+    /// The machine. Ratios are relative to the previous call.
     fn system(&mut self, row: &mut SystemSampleRow) -> Result<(), ReadError>;
 
-    /// Busy share of each processor (number, 0 to 1), if there is news since the last call. After [`Self::system`].
-    fn processors(&mut self, _tell: &mut dyn FnMut(u32, f64)) {}
+    /// Busy ratio of each processor (number, 0 to 1), if updated since the last call. Called after [`Self::system`].
+    fn processors(&mut self, _emit: &mut dyn FnMut(u32, f64)) {}
 
-    /// What surrounds the processes: (device, metric with its unit, value).
-    fn environment(&mut self, _tell: &mut dyn FnMut(&'static str, &'static str, f64)) {}
+    /// Environment of the processes: (device, metric with its unit, value).
+    fn environment(&mut self, _emit: &mut dyn FnMut(&'static str, &'static str, f64)) {}
 
-    /// All clocks at one moment, to see whether somebody set the wall clock or the machine slept.
+    /// All clocks at one moment, to detect changes of the wall clock and system sleep.
     fn clocks(&mut self) -> Option<ClockReading> {
         None
     }
 
-    /// Processors of this machine stand still at times, or as many samples were left out as make one believe it: ticks are to
-    /// be taken by a second thread then, on other processors.
-    fn wants_stand_in(&mut self, _skipped: u64) -> bool {
+    /// Whether processors of this machine stall at times, or so many samples were skipped that they probably do.
+    /// Ticks are then also taken by a backup thread on other processors.
+    fn needs_backup_thread(&mut self, _skipped: u64) -> bool {
         false
     }
 
@@ -191,16 +191,16 @@ mod tests {
 
     use ortscope_core::clock::ClockWatch;
 
-    /// Windows told nothing of a clock that was set, nor of a machine that slept.
+    /// Regression: Windows did not report clock changes and system sleep.
     #[test]
-    fn this_system_tells_its_clocks_and_in_an_ordinary_moment_nothing_happens_to_them() {
+    fn clocks_are_readable_and_normally_without_steps() {
         let mut backend = crate::sys::process_backend();
         if backend.name() == "none" {
             return;
         }
         let mut watch = ClockWatch::default();
         for _ in 0..4 {
-            // A busy machine may hold us up between two clocks.
+            // A busy machine may delay us between two clock readings.
             let mut readings = (0..1000).map(|_| backend.clocks().expect("clocks"));
             let reading = readings.find(|reading| reading.asleep_ns.is_some()).expect("both clocks");
             assert_eq!(watch.look(reading).collect::<Vec<_>>(), []);

@@ -1,15 +1,15 @@
-//! Command lines: what is kept of them by default cannot hold a secret.
+//! Command lines. The default redaction cannot retain a secret.
 
 use std::path::Path;
 
 use super::options::CommandLines;
 
-/// Longer command lines are cut, and say so.
+/// Longer command lines are truncated and marked.
 const MAX_BYTES: usize = 4096;
-/// In place of a value.
+/// Replacement for a value.
 const HIDDEN: &str = "…";
 
-/// The text to keep; `None` if there is none.
+/// The text to keep; `None` if empty.
 pub(super) fn text(arguments: &[Vec<u8>], kept: CommandLines) -> Option<String> {
     let parts: Vec<String> = match kept {
         CommandLines::Off => return None,
@@ -29,8 +29,9 @@ pub(super) fn text(arguments: &[Vec<u8>], kept: CommandLines) -> Option<String> 
     Some(text)
 }
 
-/// A command that is about to be started here, as it may be shown and kept. Beside what is kept of any command line, words
-/// that name a file stay, without its directory: `python serve.py` says more than `python …`, and no secret is a file.
+/// A command that is about to be started, in the form that is shown and stored. Unlike in other command lines, file
+/// names are kept without their directory: `python serve.py` is more useful than `python …`, and no secret is an
+/// existing file.
 pub fn command_shown(arguments: &[String], kept: CommandLines) -> String {
     match kept {
         CommandLines::Off => String::new(),
@@ -42,8 +43,8 @@ pub fn command_shown(arguments: &[String], kept: CommandLines) -> String {
     }
 }
 
-/// Our own command line, as it is kept: only what can hold a secret is hidden. Ours are never flags, but addresses have
-/// passwords in them, and options of others have names of their own.
+/// Our own command line as stored: hides only what can be a secret. Our flags never are, but URLs can contain passwords,
+/// and options of other programs have their own names.
 pub fn own_command_shown(arguments: &[String]) -> String {
     let mut shown: Vec<String> = Vec::new();
     let mut hides_next = false;
@@ -51,9 +52,9 @@ pub fn own_command_shown(arguments: &[String]) -> String {
         let hidden = std::mem::take(&mut hides_next) && !argument.starts_with('-');
         let word = match argument.split_once('=') {
             _ if hidden => HIDDEN.to_owned(),
-            // In an address the name stands behind who asks, which must go too.
+            // In a URL the name follows the credentials, which must be removed too.
             Some((name, _)) if names_a_secret(name) && !name.contains("://") => format!("{name}={HIDDEN}"),
-            _ => without_user(argument),
+            _ => without_credentials(argument),
         };
         hides_next = argument.starts_with('-') && !argument.contains('=') && names_a_secret(argument);
         shown.push(word);
@@ -77,26 +78,26 @@ fn names_a_secret(name: &str) -> bool {
     SECRETS.iter().any(|secret| name.contains(secret))
 }
 
-/// An address without who asks, and without what is asked for: either may be a secret.
-fn without_user(word: &str) -> String {
+/// A URL without credentials and query: either may be a secret.
+fn without_credentials(word: &str) -> String {
     let Some((scheme, rest)) = word.split_once("://") else { return word.to_owned() };
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     let host = authority.rsplit('@').next().unwrap_or_default();
     let user = if authority.contains('@') { format!("{HIDDEN}@") } else { String::new() };
-    let (path, asked) = path.split_at(path.find(['?', '#']).unwrap_or(path.len()));
-    let asked = asked.chars().next().map_or_else(String::new, |mark| format!("{mark}{HIDDEN}"));
-    format!("{scheme}://{user}{host}{path}{asked}")
+    let (path, query) = path.split_at(path.find(['?', '#']).unwrap_or(path.len()));
+    let query = query.chars().next().map_or_else(String::new, |mark| format!("{mark}{HIDDEN}"));
+    format!("{scheme}://{user}{host}{path}{query}")
 }
 
-/// The program without its directory, and the names of options; every other word may be a secret, a person or a place,
-/// unless it `is_known` not to be. Words that follow one another become one mark.
+/// The program without its directory and the names of options. Every other word may be a secret, a person or a place,
+/// unless `is_known` returns true. Consecutive words become one mark.
 fn redacted(arguments: &[Vec<u8>], is_known: impl Fn(&str) -> bool) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     for (index, argument) in arguments.iter().enumerate() {
         let argument = String::from_utf8_lossy(argument);
         if index == 0 {
             let program = argument.rsplit(['/', '\\']).next().unwrap_or_default();
-            // Some programs write their whole state here: only the first word is the program.
+            // Some programs write their state here: only the first word is the program.
             parts.push(program.split_whitespace().next().unwrap_or_default().to_owned());
         } else if let Some(option) = option_name(&argument) {
             parts.push(option);
@@ -109,7 +110,7 @@ fn redacted(arguments: &[Vec<u8>], is_known: impl Fn(&str) -> bool) -> Vec<Strin
     parts
 }
 
-/// `--name` or `-n`, with its value replaced. Short options are kept only to their first letter: `-psecret` is one word.
+/// `--name` or `-n`, with its value replaced. Short options are cut to their first letter: `-psecret` is one word.
 fn option_name(argument: &str) -> Option<String> {
     let plain = |name: &str| {
         !name.is_empty()
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_a_command_are_shown_without_their_directory() {
+    fn files_are_shown_without_their_directory() {
         let here = tempfile::tempdir().unwrap();
         let script = here.path().join("serve.py");
         std::fs::write(&script, "").unwrap();
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_command_line_hides_what_can_be_a_secret() {
+    fn our_own_command_line_hides_secrets() {
         let words = [
             "ortscope",
             "export",
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_command_lines() {
+    fn unusual_command_lines_are_handled() {
         assert_eq!(line(&[], CommandLines::Redacted), None);
         assert_eq!(line(&["x", "y"], CommandLines::Off), None);
         assert_eq!(line(&["/bin/x", "y z"], CommandLines::Full).unwrap(), "/bin/x y z");

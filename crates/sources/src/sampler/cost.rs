@@ -1,4 +1,4 @@
-//! What sampling itself costs: measured every second, told as rows, readable from outside, and kept under the limit.
+//! The cost of sampling: measured every second, emitted as rows, readable from outside, and kept below the limit.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,28 +9,28 @@ use ortscope_core::schema::{AnnotationRow, DeviceSampleRow, Text};
 use super::backend::ProcessBackend;
 use super::schedule::Schedule;
 
-/// How often the cost is looked at.
+/// Measurement interval.
 const PERIOD_NS: u64 = 1_000_000_000;
 
-/// What a sampler costs, as of its last full second.
+/// Cost of a sampler in its last full second.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct OwnCost {
-    /// CPU time of the sampling thread, and of the one that stands in for it, per time, 1 = one core. `None` in the first second.
+    /// CPU time of the sampling thread and its backup per elapsed time, 1 = one core. `None` in the first second.
     pub cpu_ratio: Option<f64>,
     /// Resident memory of the whole program.
     pub memory_bytes: Option<u64>,
-    /// The rate of the fastest group now, and the one that was asked for.
+    /// Current and requested rate of the fastest group.
     pub rate_hertz: f64,
     pub asked_hertz: f64,
-    /// Ticks that came more than half a period late, and samples that were left out, since the start.
+    /// Ticks more than half a period late, and skipped samples, since the start.
     pub late_ticks: u64,
     pub skipped_ticks: u64,
-    /// Ticks taken, and samples of processes told, since the start.
+    /// Ticks, and emitted process samples, since the start.
     pub ticks: u64,
     pub process_samples: u64,
 }
 
-/// Reads the cost of a sampler that runs elsewhere.
+/// Reads the cost of a running sampler.
 #[derive(Debug, Clone, Default)]
 pub struct OwnCostHandle(Arc<Mutex<OwnCost>>);
 
@@ -49,7 +49,7 @@ pub(super) struct CostMeter {
     handle: OwnCostHandle,
     cost: OwnCost,
     since: Option<(u64, Option<u64>)>,
-    /// What rows about it share; without it none are told.
+    /// Texts for its rows; `None` if no rows are emitted.
     texts: Option<Texts>,
 }
 
@@ -84,17 +84,18 @@ impl CostMeter {
         self.cost.process_samples += process_samples;
     }
 
-    /// Call after every tick. Once a second it measures, tells and decides; `true` if the rate is another one now.
+    /// Must be called after every tick. Once per second it measures, emits and adjusts; returns true if the rate
+    /// changed.
     pub fn after_tick(
         &mut self,
         now_ns: u64,
-        stand_in_cpu_ns: u64,
+        backup_cpu_ns: u64,
         backend: &mut dyn ProcessBackend,
         control: &mut RateControl,
         schedule: &Schedule,
         out: &mut Emitter,
     ) -> bool {
-        let cpu_of_both = |of_one: Option<u64>| Some(of_one? + stand_in_cpu_ns);
+        let cpu_of_both = |of_one: Option<u64>| Some(of_one? + backup_cpu_ns);
         let Some((since_ns, cpu_then)) = self.since else {
             self.since = Some((now_ns, cpu_of_both(backend.own_cpu_ns())));
             return false;
@@ -113,14 +114,14 @@ impl CostMeter {
         self.cost.rate_hertz = control.rate_hertz();
         self.cost.asked_hertz = control.rate_hertz() / control.factor();
         self.handle.set(self.cost);
-        self.tell(now_ns, out);
+        self.emit(now_ns, out);
         if let Some(change) = change {
             out.emit(&annotation(now_ns, change, control.limit_ratio(), self.cost.cpu_ratio));
         }
         change.is_some()
     }
 
-    fn tell(&self, now_ns: u64, out: &mut Emitter) {
+    fn emit(&self, now_ns: u64, out: &mut Emitter) {
         let Some(texts) = &self.texts else {
             return;
         };
@@ -149,7 +150,7 @@ impl CostMeter {
 fn annotation(now_ns: u64, change: RateChange, limit: f64, cost: Option<f64>) -> AnnotationRow {
     let (from, to, why) = match change {
         RateChange::Lowered { from_hertz, to_hertz } => (from_hertz, to_hertz, "is over"),
-        RateChange::Raised { from_hertz, to_hertz } => (from_hertz, to_hertz, "leaves room under"),
+        RateChange::Raised { from_hertz, to_hertz } => (from_hertz, to_hertz, "is well below"),
     };
     let text = format!(
         "sampling rate {from:.1} → {to:.1} Hz: its cost of {:.2} % of a core {why} the limit of {:.1} %",

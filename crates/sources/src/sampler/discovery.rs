@@ -1,20 +1,19 @@
-//! Which processes there are, which of them are watched, and who came and went.
+//! Finds processes, decides which are watched, and detects starts and exits.
 //!
-//! A process that is not watched is looked at again from time to time: a fresh one has its parent's name until it
-//! executes its own program, and a number can come back as another process.
+//! Processes that are not watched are inspected again from time to time: a new process has its parent's name until it
+//! executes its own program, and pids are reused.
 
 use std::collections::HashMap;
 
 use super::backend::{ProcessBackend, ProcessFacts, ReadError};
 use super::targets::Selector;
 
-/// Processes that started this short a time ago are looked at again at every discovery.
+/// Processes younger than this are inspected again at every discovery.
 const YOUNG_NS: u64 = 2_000_000_000;
-/// Others that are not watched are looked at again after this time.
-const LOOK_AGAIN_NS: u64 = 1_000_000_000;
-/// Looks per discovery at processes that are known and not watched; the rest waits for the next one. 512 looks take
-/// about 2 ms.
-const MAX_LOOKS_AGAIN: usize = 512;
+/// Interval for inspecting other unwatched processes.
+const REINSPECT_NS: u64 = 1_000_000_000;
+/// Limit for repeated inspections per discovery; the rest waits for the next one. 512 inspections take about 2 ms.
+const MAX_REINSPECTIONS: usize = 512;
 
 #[derive(Debug)]
 struct Unwatched {
@@ -23,13 +22,13 @@ struct Unwatched {
     round: u64,
 }
 
-/// What one discovery found.
+/// Result of one discovery.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub joined: Vec<ProcessFacts>,
-    /// Ids of watched processes that are not in the list any more.
+    /// Ids of watched processes that are no longer listed.
     pub gone: Vec<u32>,
-    /// Processes that there was no room for, each counted once.
+    /// Processes beyond the limit, each counted once.
     pub beyond: u64,
 }
 
@@ -44,17 +43,17 @@ pub(super) struct Discovery {
 }
 
 impl Discovery {
-    /// Processes of the machine at the last look.
+    /// Number of processes in the last list.
     pub fn process_count(&self) -> Option<u64> {
         self.processes
     }
 
-    /// Whether the last list had this id.
+    /// Whether the last list contained this id.
     pub fn was_listed(&self, pid: u32) -> bool {
         self.pids.binary_search(&pid).is_ok()
     }
 
-    /// The processes that were named by their ids. Returns the ids that nobody has.
+    /// Finds the processes that are targeted by id. Returns the ids that do not exist.
     pub fn named(
         &mut self,
         backend: &mut dyn ProcessBackend,
@@ -72,19 +71,20 @@ impl Discovery {
         missing
     }
 
-    /// Looks at the list. `is_watched` says of an id whether it is watched and `room` how many more can be.
+    /// Reads the process list. `is_watched` returns whether an id is watched; `capacity` is the number of processes
+    /// that can be added.
     pub fn look(
         &mut self,
         now_ns: u64,
         backend: &mut dyn ProcessBackend,
         selector: &mut Selector,
         watched: &HashMap<u32, usize>,
-        room: usize,
+        capacity: usize,
         found: &mut Found,
     ) -> Result<(), ReadError> {
         self.pids.clear();
         backend.list(&mut self.pids)?;
-        // Parents mostly have smaller numbers than their children.
+        // Parents usually have smaller ids than their children.
         self.pids.sort_unstable();
         self.processes = Some(self.pids.len() as u64);
         found.gone.extend(watched.keys().filter(|pid| self.pids.binary_search(pid).is_err()));
@@ -105,14 +105,14 @@ impl Discovery {
             if let Some(known) = self.unwatched.get_mut(&pid) {
                 known.round = self.round;
                 let young = now_ns.saturating_sub(known.first_ns) < YOUNG_NS;
-                let due = now_ns.saturating_sub(known.looked_ns) >= LOOK_AGAIN_NS;
-                if !(young || due) || looks_again == MAX_LOOKS_AGAIN {
+                let due = now_ns.saturating_sub(known.looked_ns) >= REINSPECT_NS;
+                if !(young || due) || looks_again == MAX_REINSPECTIONS {
                     continue;
                 }
                 looks_again += 1;
                 known.looked_ns = now_ns;
             }
-            // One that has ended since it was listed is not an error.
+            // A process that exited after it was listed is not an error.
             if backend.look(pid, &mut self.facts).is_err() {
                 continue;
             }
@@ -129,8 +129,8 @@ impl Discovery {
         }
         self.pids = pids;
         self.decide_families(now_ns, selector, found);
-        let room = joined_before + room;
-        for facts in found.joined.drain(room.min(found.joined.len())..) {
+        let capacity = joined_before + capacity;
+        for facts in found.joined.drain(capacity.min(found.joined.len())..) {
             let known = self.unwatched.contains_key(&facts.pid);
             found.beyond += u64::from(!known);
             selector.left(facts.pid);
@@ -144,7 +144,7 @@ impl Discovery {
         Ok(())
     }
 
-    /// A child may have a smaller number than its parent: goes over the rest until nobody joins any more.
+    /// A child may have a smaller id than its parent, so this repeats until no process is added.
     fn decide_families(&mut self, now_ns: u64, selector: &mut Selector, found: &mut Found) {
         let mut undecided = std::mem::take(&mut self.undecided);
         loop {

@@ -1,19 +1,19 @@
-//! Patterns of process names: `*` for any characters, `?` for one, everything else for itself.
+//! Patterns for process names: `*` matches any characters, `?` one character.
 
 use std::fmt;
 
-/// Longer patterns are refused: a name has at most a few dozen characters.
+/// Longer patterns are rejected: names have at most a few dozen characters.
 pub const MAX_PATTERN_BYTES: usize = 256;
 
-/// A pattern over the whole name. Capital and small letters of ASCII are the same, because Windows thinks so.
+/// A pattern for the whole name. ASCII case is ignored, as on Windows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Glob(String);
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GlobError {
-    #[error("a pattern of process names is empty")]
+    #[error("the pattern for process names is empty")]
     Empty,
-    #[error("a pattern of process names has {0} bytes; at most {MAX_PATTERN_BYTES} are possible")]
+    #[error("the pattern for process names has {0} bytes; the limit is {MAX_PATTERN_BYTES}")]
     TooLong(usize),
 }
 
@@ -26,11 +26,11 @@ impl Glob {
         }
     }
 
-    /// Names are bytes: they need not be UTF-8. `?` is one byte of those that are not.
+    /// Names are bytes and need not be UTF-8; `?` matches one byte where they are not.
     pub fn matches(&self, name: &[u8]) -> bool {
         let pattern = self.0.as_bytes();
         let (mut at, mut in_name) = (0, 0);
-        // Where to go on when what follows the last star does not fit: one byte of the name further.
+        // Where to continue when the text after the last star does not match: one byte later in the name.
         let mut back: Option<(usize, usize)> = None;
         while in_name < name.len() {
             match pattern.get(at) {
@@ -55,7 +55,7 @@ impl Glob {
     }
 }
 
-/// Bytes of the character that begins here; one for what is no UTF-8.
+/// Length of the character at the start; 1 if it is not UTF-8.
 fn character_length(bytes: &[u8]) -> usize {
     let valid = |length: usize| bytes.get(..length).is_some_and(|part| std::str::from_utf8(part).is_ok());
     (1..=4).find(|length| valid(*length)).unwrap_or(1)
@@ -88,21 +88,21 @@ mod tests {
     }
 
     #[test]
-    fn names_may_hold_anything() {
+    fn names_may_contain_any_bytes() {
         assert!(matches("evil*", b"evil\n) (\xff\xfe"));
         assert!(matches("a?b", "aüb".as_bytes()));
         assert!(matches("a?b", b"a\xffb"));
     }
 
     #[test]
-    fn many_stars_do_not_take_for_ever() {
+    fn many_stars_do_not_take_exponential_time() {
         let pattern = "*a".repeat(100);
         assert!(!matches(&pattern, &b"a".repeat(99)));
         assert!(matches(&pattern, &b"a".repeat(4000)));
     }
 
     #[test]
-    fn empty_and_endless_patterns_are_refused() {
+    fn empty_and_long_patterns_are_rejected() {
         assert_eq!(Glob::new(""), Err(GlobError::Empty));
         assert_eq!(Glob::new(&"x".repeat(300)), Err(GlobError::TooLong(300)));
     }

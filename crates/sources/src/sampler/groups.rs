@@ -1,10 +1,10 @@
-//! What is read together, each group at a rate of its own.
+//! Metric groups, each read at its own rate.
 
-/// A group of metrics that one rate applies to.
+/// A group of metrics with a common rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum MetricGroup {
-    /// Which processes there are.
+    /// The list of processes.
     Discovery,
     /// CPU time of processes.
     Cpu,
@@ -14,13 +14,13 @@ pub enum MetricGroup {
     Io,
     /// Every thread: CPU time, state, processor.
     Threads,
-    /// What is dear to read and changes slowly: open handles, peak memory, affinity, context switches, name.
+    /// Expensive, slowly changing metrics: open handles, peak memory, affinity, context switches, name.
     Details,
-    /// Traffic per process, where the system counts it.
+    /// Network traffic per process, where the system counts it.
     Network,
     /// The whole machine.
     System,
-    /// What surrounds the processes: limits of their container, pressure, traffic and load of the machine.
+    /// Environment of the processes: container limits, pressure, network traffic and load.
     Environment,
 }
 
@@ -52,12 +52,12 @@ impl MetricGroup {
     }
 }
 
-/// A few groups.
+/// A set of groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GroupSet(u16);
 
 impl GroupSet {
-    /// The groups that fill columns of a process's sample.
+    /// The groups that fill columns of a process sample.
     pub const OF_PROCESSES: Self = Self(
         1 << MetricGroup::Cpu as u16
             | 1 << MetricGroup::Memory as u16
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sets_hold_what_was_put_in() {
+    fn sets_contain_their_groups() {
         let set = GroupSet::of(&[MetricGroup::Io, MetricGroup::System]);
         for group in MetricGroup::ALL {
             assert_eq!(set.has(group), matches!(group, MetricGroup::Io | MetricGroup::System), "{group:?}");

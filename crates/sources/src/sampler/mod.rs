@@ -1,11 +1,11 @@
-//! Samples processes, their threads and the machine, each group of metrics at a rate of its own.
+//! Samples processes, their threads and the machine, each metric group at its own rate.
 //!
 //! ```text
-//! schedule ─► tick: who ended? who is new? ─► read what is due ─► a full row for every process ─► what did it cost?
+//! schedule ─► tick: exits and new processes ─► read due groups ─► one full row per process ─► measure own cost
 //! ```
-//! Rows are always full: a group that was not due repeats its last values, and the store drops what did not change. All
-//! rows of a tick have the same time. What cannot be read is said once, with the reason and a way out. Reading is behind
-//! [`ProcessBackend`]; everything here is the same on every system and is tested with a backend that has no system.
+//! Rows are always full: a group that was not due repeats its last values, and the store drops unchanged ones. All rows
+//! of a tick have the same time. A missing metric is reported once, with the reason and a hint. Reading is behind
+//! [`ProcessBackend`]; everything here is the same on every system and is tested with a simulated backend.
 
 mod backend;
 mod command_line;
@@ -17,7 +17,7 @@ mod options;
 mod run;
 mod schedule;
 mod targets;
-mod turns;
+mod tick_threads;
 mod watched;
 
 use ortscope_core::metric::Availability;
@@ -35,7 +35,7 @@ pub use targets::{Exclude, Targets};
 use run::Run;
 use targets::Selector;
 
-/// A source of samples of processes.
+/// A source of process samples.
 #[derive(Debug)]
 pub struct ProcessSampler {
     info: SourceInfo,
@@ -46,7 +46,7 @@ pub struct ProcessSampler {
 }
 
 impl ProcessSampler {
-    /// CPU time and memory of a few processes until they have all ended. A rate out of range becomes the nearest one.
+    /// CPU time and memory of some processes until all have exited. A rate outside the valid range is clamped.
     pub fn new(mut pids: Vec<u32>, rate_hertz: f64) -> Self {
         pids.retain(|pid| *pid != 0);
         let options = SamplerOptions::of_pids(pids, rate_hertz);
@@ -54,7 +54,7 @@ impl ProcessSampler {
         Self::assemble(options, selector, crate::sys::process_backend())
     }
 
-    /// With the best backend of this system that needs no rights.
+    /// Uses the best unprivileged backend of this system.
     pub fn with_options(options: SamplerOptions) -> Result<Self, OptionsError> {
         Self::with_backend(options, crate::sys::process_backend())
     }
@@ -88,7 +88,7 @@ impl ProcessSampler {
         Self { info, options, backend, selector, cost: OwnCostHandle::default() }
     }
 
-    /// What sampling costs, also while it runs on another thread.
+    /// Cost of sampling; also readable while it runs on another thread.
     pub fn own_cost(&self) -> OwnCostHandle {
         self.cost.clone()
     }
@@ -109,10 +109,10 @@ impl Source for ProcessSampler {
 
     fn run(&mut self, out: &mut Emitter, control: &Control) -> Result<(), SourceError> {
         let mut run = Run::new(self)?;
-        // A tick that waits behind the program that it watches is a gap in the picture of just that moment. What is refused
-        // leaves gaps, and those are counted.
+        // A tick that waits behind the observed program would leave a gap at the most interesting moment. If the
+        // system refuses the priority, gaps are counted.
         crate::sys::prefer_this_thread();
         run.begin(control.clock().now_ns(), out);
-        turns::take(run, out, control)
+        tick_threads::run_ticks(run, out, control)
     }
 }

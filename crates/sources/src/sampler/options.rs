@@ -1,4 +1,4 @@
-//! What a sampler does, how often, and within which limits.
+//! Sampler options: targets, rates and limits.
 
 use ortscope_core::config::{Monitoring, UseCase};
 use ortscope_core::rate_control::{MAX_HERTZ, MIN_HERTZ, RateError, check_hertz};
@@ -7,7 +7,7 @@ use super::glob::GlobError;
 use super::groups::MetricGroup;
 use super::targets::{Exclude, Targets};
 
-/// Samples per second of each group, 0.1 to 1000. `None` switches a group off.
+/// Samples per second of each group, 0.1 to 1000. `None` disables a group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rates {
     pub discovery_hertz: f64,
@@ -53,11 +53,11 @@ impl Rates {
     }
 }
 
-/// How much of a command line is kept.
+/// How much of a command line is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CommandLines {
     Off,
-    /// The program and the names of its options; values are replaced, because they may be secrets.
+    /// The program and the names of its options; values are replaced because they may be secrets.
     #[default]
     Redacted,
     Full,
@@ -67,24 +67,25 @@ pub enum CommandLines {
 pub struct SamplerOptions {
     pub targets: Targets,
     pub exclude: Exclude,
-    /// Rows for every thread of the watched processes.
+    /// Emit rows for every thread of the watched processes.
     pub threads: bool,
-    /// Cycles of the watched processes from the processor's counters: costs them about a microsecond per switch.
+    /// Count cycles of the watched processes with processor counters, which costs them about a microsecond per
+    /// switch.
     pub cycles: bool,
-    /// Rows for the machine and for what surrounds the processes (container limits, pressure).
+    /// Emit rows for the machine and the environment of the processes (container limits, pressure).
     pub system: bool,
-    /// Rows about what sampling itself costs, once a second (`device_samples` of `ortscope`).
+    /// Emit rows about the cost of sampling once per second (`device_samples` of `ortscope`).
     pub own_cost_rows: bool,
     pub rates: Rates,
     pub command_lines: CommandLines,
-    /// Percent of one core that sampling may take before its rates are lowered. Default: 5, the one of production.
+    /// Percentage of one core that sampling may use before its rates are lowered. Default: 5, as in production.
     pub overhead_limit_percent: f64,
-    /// Processes watched at once. Default 16,384; further ones are not watched and are counted as lost.
+    /// Limit for watched processes. Default 16,384; further ones are not watched and are counted as lost.
     pub max_processes: usize,
-    /// Threads told per tick. Default 65,536; further ones are not told and are counted as lost.
+    /// Limit for thread rows per tick. Default 65,536; further ones are dropped and counted as lost.
     pub max_threads: usize,
-    /// End when every watched process has ended, and those whose children are watched as well. Names and patterns that
-    /// nobody has had yet are waited for. Without it sampling goes on until it is stopped.
+    /// End when every watched process has exited, including those whose children are watched. Names and patterns
+    /// without a match so far are waited for. Otherwise sampling continues until it is stopped.
     pub end_with_targets: bool,
 }
 
@@ -107,27 +108,26 @@ impl Default for SamplerOptions {
     }
 }
 
-/// Options that cannot be obeyed.
+/// Invalid options.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum OptionsError {
     #[error(transparent)]
     Rate(#[from] RateError),
     #[error(transparent)]
     Pattern(#[from] GlobError),
-    #[error("process 0 cannot be watched: it is the idle processor")]
+    #[error("process 0 cannot be watched: it is the idle process")]
     PidZero,
     #[error("{0} must be at least 1")]
     NoRoom(&'static str),
 }
 
 impl SamplerOptions {
-    /// A few processes to their end, CPU and memory at the same rate, nothing about the machine and about
-    /// the sampler. A rate out of range
-    /// becomes the nearest one that can be had.
+    /// Some processes until they exit, CPU and memory at the same rate, without rows about the machine and the
+    /// sampler. A rate outside the valid range is clamped.
     pub fn of_pids(pids: Vec<u32>, hertz: f64) -> Self {
         let hertz =
             if hertz.is_nan() { Rates::default().cpu_hertz } else { hertz.clamp(MIN_HERTZ, MAX_HERTZ) };
-        let slower = |asked: f64| asked.min(hertz);
+        let slower = |requested: f64| requested.min(hertz);
         let defaults = Rates::default();
         Self {
             targets: Targets::of_pids(pids),
@@ -148,7 +148,7 @@ impl SamplerOptions {
         }
     }
 
-    /// Rates and limit of `[monitoring]`; `disk_io` is the rate of the I/O counters.
+    /// Rates and limit from `[monitoring]`; `disk_io` is the rate of the I/O counters.
     #[must_use]
     pub fn with_monitoring(mut self, monitoring: &Monitoring) -> Self {
         self.rates.cpu_hertz = monitoring.cpu.sampling_hz;
@@ -159,12 +159,12 @@ impl SamplerOptions {
         self
     }
 
-    /// The rate of a group that these options ask for at all.
+    /// The rate of a group, if these options need it at all.
     pub(super) fn rate_of(&self, group: MetricGroup) -> Option<f64> {
         let wanted = match group {
             MetricGroup::Threads => self.threads,
             MetricGroup::System | MetricGroup::Environment => self.system,
-            // Without the machine's rows, nobody needs a list that cannot have anything new.
+            // Without machine rows, the process list is needed only if targets can appear.
             MetricGroup::Discovery => self.targets.can_grow() || self.system,
             _ => true,
         };
@@ -197,15 +197,15 @@ impl SamplerOptions {
 
 fn rate_name(group: MetricGroup) -> &'static str {
     match group {
-        MetricGroup::Discovery => "the rate of looking for processes",
-        MetricGroup::Cpu => "the rate of CPU samples",
-        MetricGroup::Memory => "the rate of memory samples",
-        MetricGroup::Io => "the rate of I/O samples",
-        MetricGroup::Threads => "the rate of thread samples",
-        MetricGroup::Details => "the rate of handle samples",
-        MetricGroup::Network => "the rate of network samples",
-        MetricGroup::System => "the rate of samples of the machine",
-        MetricGroup::Environment => "the rate of samples of containers",
+        MetricGroup::Discovery => "the process discovery rate",
+        MetricGroup::Cpu => "the CPU sampling rate",
+        MetricGroup::Memory => "the memory sampling rate",
+        MetricGroup::Io => "the I/O sampling rate",
+        MetricGroup::Threads => "the thread sampling rate",
+        MetricGroup::Details => "the handle sampling rate",
+        MetricGroup::Network => "the network sampling rate",
+        MetricGroup::System => "the machine sampling rate",
+        MetricGroup::Environment => "the container sampling rate",
     }
 }
 
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_defaults_are_what_is_documented() {
+    fn defaults_match_the_documentation() {
         let options = SamplerOptions::default();
         options.check().unwrap();
         assert_eq!((options.rates.cpu_hertz, options.rates.memory_hertz), (50.0, 10.0));
@@ -225,12 +225,12 @@ mod tests {
     }
 
     #[test]
-    fn absurd_rates_are_named() {
+    fn invalid_rates_are_named() {
         for hertz in [0.0, f64::NAN, 1e9, -3.0] {
             let rates = Rates { memory_hertz: hertz, ..Rates::default() };
             let error = SamplerOptions { rates, ..SamplerOptions::default() }.check().unwrap_err();
             let text = error.to_string();
-            assert!(text.contains("memory samples") && text.contains("between 0.1 and 1000"), "{text}");
+            assert!(text.contains("memory sampling") && text.contains("between 0.1 and 1000"), "{text}");
         }
         assert!(SamplerOptions::of_pids(vec![1], f64::NAN).check().is_ok());
         assert_eq!(SamplerOptions::of_pids(vec![1], 1e9).rates.cpu_hertz, 1000.0);
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn the_configuration_gives_rates_and_the_limit() {
+    fn the_configuration_sets_rates_and_the_limit() {
         let mut monitoring = Monitoring::default();
         monitoring.cpu.sampling_hz = 200.0;
         monitoring.overhead_limit = 2.0;

@@ -1,4 +1,4 @@
-//! One run of a sampler: what happens at a tick, in which order.
+//! One run of a sampler: the steps of a tick and their order.
 
 use std::collections::HashSet;
 
@@ -16,14 +16,13 @@ use super::groups::{GroupSet, MetricGroup};
 use super::schedule::Schedule;
 use super::watched::Watched;
 
-/// At high rates rows are handed on in portions: a viewer sees them this late at most.
+/// At high rates rows are flushed in batches, which delays a live view by at most this much.
 const FLUSH_NS: u64 = 20_000_000;
-/// Reasons that are kept apart; there are fewer metrics than this, and further ones are not told.
+/// Limit for distinct reasons; there are fewer metrics.
 const MAX_REASONS: usize = 256;
-/// How often the clocks are looked at; also when a tick comes this late.
+/// Interval for checking the clocks; also the lateness of a tick that triggers a check.
 const CLOCKS_NS: u64 = 1_000_000_000;
 
-/// One run of a sampler.
 pub(super) struct Run<'a> {
     sampler: &'a mut ProcessSampler,
     watched: Watched,
@@ -31,10 +30,10 @@ pub(super) struct Run<'a> {
     schedule: Schedule,
     meter: CostMeter,
     rate: RateControl,
-    /// The rate that was asked for from outside; `None` is the options'.
-    asked: Option<f64>,
+    /// Rate requested from outside; `None` for the one in the options.
+    requested: Option<f64>,
     system_row: SystemSampleRow,
-    told: HashSet<String>,
+    reported: HashSet<String>,
     found: Found,
     ended: Vec<usize>,
     flushed_ns: u64,
@@ -42,8 +41,8 @@ pub(super) struct Run<'a> {
     next_clocks_ns: u64,
     /// At least one process was watched.
     had_any: bool,
-    /// How many samples had been left out when a second thread was thought of last.
-    thought_at: Option<u64>,
+    /// Number of skipped samples when a backup thread was last considered.
+    backup_checked_at: Option<u64>,
 }
 
 impl<'a> Run<'a> {
@@ -57,21 +56,21 @@ impl<'a> Run<'a> {
             schedule: Schedule::default(),
             meter: CostMeter::new(sampler.cost.clone(), options.own_cost_rows),
             rate,
-            asked: None,
+            requested: None,
             system_row: SystemSampleRow::default(),
-            told: HashSet::new(),
+            reported: HashSet::new(),
             found: Found::default(),
             ended: Vec::new(),
             flushed_ns: 0,
             clocks: ClockWatch::default(),
             next_clocks_ns: 0,
             had_any: false,
-            thought_at: None,
+            backup_checked_at: None,
             sampler,
         })
     }
 
-    /// When the next tick is due.
+    /// Time of the next tick.
     pub fn next_ns(&self) -> u64 {
         self.schedule.next_ns()
     }
@@ -80,31 +79,32 @@ impl<'a> Run<'a> {
         self.schedule.fastest_period_ns()
     }
 
-    /// Ticks are missed here, or will be, that another thread could take. Asked again when more were.
-    pub fn wants_stand_in(&mut self) -> bool {
+    /// Whether ticks are missed that another thread could take. Checked again when more were skipped.
+    pub fn needs_backup_thread(&mut self) -> bool {
         let skipped = self.schedule.skipped();
-        self.thought_at.replace(skipped) != Some(skipped) && self.sampler.backend.wants_stand_in(skipped)
+        self.backup_checked_at.replace(skipped) != Some(skipped)
+            && self.sampler.backend.needs_backup_thread(skipped)
     }
 
-    /// After a pause.
+    /// Continues after a pause.
     pub fn resume(&mut self, now_ns: u64) {
         self.schedule.restart(now_ns);
     }
 
-    /// Says what will be missing, and finds the processes that were named by their ids.
+    /// Reports missing metrics and finds the processes that are targeted by id.
     pub fn begin(&mut self, now_ns: u64, out: &mut Emitter) {
         if let Availability::Degraded { why, hint } = self.sampler.backend.probe() {
-            self.tell_missing(now_ns, &Missing::new("processes", why, Some(&hint)), out);
+            self.emit_missing(now_ns, &Missing::new("processes", why, Some(&hint)), out);
         }
         for missing in self.sampler.backend.never() {
-            self.tell_missing(now_ns, &missing, out);
+            self.emit_missing(now_ns, &missing, out);
         }
         self.apply_rates(now_ns);
         let pids = self.sampler.options.targets.pids.clone();
         let absent = self.discovery.named(&mut *self.sampler.backend, &pids, &mut self.found);
         for (pid, error) in absent {
             let why = match error {
-                ReadError::Gone => format!("there is no process {pid}"),
+                ReadError::Gone => format!("process {pid} does not exist"),
                 error => format!("process {pid} cannot be read: {error}"),
             };
             out.unavailable(
@@ -116,25 +116,25 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Takes over a rate that was asked for from outside.
-    pub fn obey(&mut self, now_ns: u64, asked: Option<f64>) {
-        if asked != self.asked {
-            self.asked = asked;
-            let fastest = asked.unwrap_or_else(|| self.sampler.options.fastest_hertz());
-            // Clamped, so it cannot be refused.
+    /// Applies a rate requested from outside.
+    pub fn apply_requested_rate(&mut self, now_ns: u64, requested: Option<f64>) {
+        if requested != self.requested {
+            self.requested = requested;
+            let fastest = requested.unwrap_or_else(|| self.sampler.options.fastest_hertz());
+            // Clamped, so it is valid.
             self.rate.ask(fastest.clamp(MIN_HERTZ, MAX_HERTZ)).ok();
             self.apply_rates(now_ns);
         }
     }
 
-    /// Every group's rate: what the options say, at most what was asked from outside, lowered by the limit of cost.
+    /// Rate of every group: the one in the options, at most the requested one, reduced by the cost limit.
     fn apply_rates(&mut self, now_ns: u64) {
-        let (options, asked, factor) = (&self.sampler.options, self.asked, self.rate.factor());
+        let (options, requested, factor) = (&self.sampler.options, self.requested, self.rate.factor());
         self.schedule.set_rates(now_ns, |group| {
             let own = options.rate_of(group)?;
-            let wanted = match (group, asked) {
-                (MetricGroup::Cpu, Some(asked)) => asked,
-                (_, Some(asked)) => own.min(asked),
+            let wanted = match (group, requested) {
+                (MetricGroup::Cpu, Some(requested)) => requested,
+                (_, Some(requested)) => own.min(requested),
                 (_, None) => own,
             };
             Some((wanted * factor).clamp(MIN_HERTZ, MAX_HERTZ))
@@ -150,15 +150,16 @@ impl<'a> Run<'a> {
             && !parents.any(|pid| self.discovery.was_listed(*pid))
     }
 
-    /// `stand_in_cpu_ns` is what a second thread took so far; who is that thread says nothing and leaves the cost to the first.
+    /// `backup_cpu_ns` is the CPU time of the backup thread so far. The backup thread itself passes `None` and
+    /// leaves cost control to the first thread.
     pub fn tick(
         &mut self,
         now_ns: u64,
-        stand_in_cpu_ns: Option<u64>,
+        backup_cpu_ns: Option<u64>,
         out: &mut Emitter,
     ) -> Result<(), SourceError> {
-        if now_ns.saturating_sub(self.schedule.next_ns()) >= CLOCKS_NS && self.slept_until(now_ns, out) {
-            // Samples of a time in which nobody could take any were not left out.
+        if now_ns.saturating_sub(self.schedule.next_ns()) >= CLOCKS_NS && self.has_slept(now_ns, out) {
+            // Samples during system sleep were not skipped.
             self.schedule.restart(now_ns);
         }
         let due = self.schedule.take_due(now_ns);
@@ -181,39 +182,41 @@ impl<'a> Run<'a> {
             self.watched.read(of_processes, wanted, backend);
         }
         if due.has(MetricGroup::Details) {
-            self.watched.tell_renamed(now_ns, backend, out);
+            self.watched.emit_renamed(now_ns, backend, out);
         }
         if due.has(MetricGroup::Threads) {
-            let room = self.sampler.options.max_threads;
-            let beyond = self.watched.tell_threads(now_ns, room, backend, out);
+            let capacity = self.sampler.options.max_threads;
+            let beyond = self.watched.emit_threads(now_ns, capacity, backend, out);
             out.lost("threads beyond the limit", beyond);
         }
-        let mut told = 0;
+        let mut count = 0;
         if !of_processes.is_empty() {
-            told = self.watched.tell_samples(now_ns, out);
+            count = self.watched.emit_samples(now_ns, out);
         }
         self.part(now_ns, out);
-        self.tell_machine(now_ns, due, out);
-        self.meter.count(told);
-        self.finish_tick(now_ns, stand_in_cpu_ns, out);
+        self.emit_machine(now_ns, due, out);
+        self.meter.count(count);
+        self.finish_tick(now_ns, backup_cpu_ns, out);
         Ok(())
     }
 
     fn discover(&mut self, now_ns: u64, out: &mut Emitter) -> Result<(), SourceError> {
         let sampler = &mut *self.sampler;
-        let room = sampler.options.max_processes.saturating_sub(self.watched.len());
+        let capacity = sampler.options.max_processes.saturating_sub(self.watched.len());
         let (backend, selector) = (&mut *sampler.backend, &mut sampler.selector);
         let watched = self.watched.by_pid();
-        let result = self.discovery.look(now_ns, backend, selector, watched, room, &mut self.found);
+        let result = self.discovery.look(now_ns, backend, selector, watched, capacity, &mut self.found);
         match result {
             Ok(()) => {}
             Err(ReadError::Denied) => {
                 return Err(SourceError::Permission {
-                    what: "the list of processes".into(),
-                    hint: "run as a user that may see them".into(),
+                    what: "the process list".into(),
+                    hint: "run as a user who may see all processes".into(),
                 });
             }
-            Err(error) => return Err(SourceError::Failed(format!("the list of processes: {error}"))),
+            Err(error) => {
+                return Err(SourceError::Failed(format!("the process list cannot be read: {error}")));
+            }
         }
         out.lost("processes beyond the limit", std::mem::take(&mut self.found.beyond));
         self.watched.mark_gone_pids(&self.found.gone);
@@ -239,7 +242,7 @@ impl<'a> Run<'a> {
         self.watched.part(now_ns, backend, out, |pid| selector.left(pid));
     }
 
-    fn tell_machine(&mut self, now_ns: u64, due: GroupSet, out: &mut Emitter) {
+    fn emit_machine(&mut self, now_ns: u64, due: GroupSet, out: &mut Emitter) {
         let backend = &mut *self.sampler.backend;
         if due.has(MetricGroup::System) && backend.system(&mut self.system_row).is_ok() {
             self.system_row.timestamp_ns = now_ns;
@@ -270,17 +273,17 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn finish_tick(&mut self, now_ns: u64, stand_in_cpu_ns: Option<u64>, out: &mut Emitter) {
+    fn finish_tick(&mut self, now_ns: u64, backup_cpu_ns: Option<u64>, out: &mut Emitter) {
         let mut news = Vec::new();
         self.sampler.backend.newly_missing(&mut |missing| news.push(missing));
         for missing in news {
-            self.tell_missing(now_ns, &missing, out);
+            self.emit_missing(now_ns, &missing, out);
         }
         if now_ns >= self.next_clocks_ns {
-            self.look_at_clocks(now_ns, out);
+            self.check_clocks(now_ns, out);
         }
         let (backend, rate, schedule) = (&mut *self.sampler.backend, &mut self.rate, &self.schedule);
-        if let Some(elsewhere) = stand_in_cpu_ns
+        if let Some(elsewhere) = backup_cpu_ns
             && self.meter.after_tick(now_ns, elsewhere, backend, rate, schedule, out)
         {
             self.apply_rates(now_ns);
@@ -291,14 +294,14 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Whether the machine slept just now while our clock went on.
-    fn slept_until(&mut self, now_ns: u64, out: &mut Emitter) -> bool {
+    /// Whether the machine has just slept while our clock continued.
+    fn has_slept(&mut self, now_ns: u64, out: &mut Emitter) -> bool {
         let through = |step: &ClockStep| matches!(step, ClockStep::Slept { monotonic_went_on: true, .. });
-        self.look_at_clocks(now_ns, out).iter().any(through)
+        self.check_clocks(now_ns, out).iter().any(through)
     }
 
-    /// A clock that was set, or a machine that slept, is an event, and from then on wall time is another one.
-    fn look_at_clocks(&mut self, now_ns: u64, out: &mut Emitter) -> Vec<ClockStep> {
+    /// Emits an event for a clock change or system sleep, and updates the conversion to wall time.
+    fn check_clocks(&mut self, now_ns: u64, out: &mut Emitter) -> Vec<ClockStep> {
         self.next_clocks_ns = now_ns.saturating_add(CLOCKS_NS);
         let Some(reading) = self.sampler.backend.clocks() else { return Vec::new() };
         let steps: Vec<ClockStep> = self.clocks.look(reading).collect();
@@ -316,10 +319,10 @@ impl<'a> Run<'a> {
         steps
     }
 
-    /// Each reason once.
-    fn tell_missing(&mut self, now_ns: u64, missing: &Missing, out: &mut Emitter) {
+    /// Emits each reason once.
+    fn emit_missing(&mut self, now_ns: u64, missing: &Missing, out: &mut Emitter) {
         let key = format!("{}: {}", missing.track, missing.why);
-        if self.told.len() < MAX_REASONS && self.told.insert(key) {
+        if self.reported.len() < MAX_REASONS && self.reported.insert(key) {
             out.unavailable(now_ns, missing.track, &missing.why, missing.hint.as_deref());
         }
     }

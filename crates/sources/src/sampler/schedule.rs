@@ -1,9 +1,9 @@
-//! When each group is due: every group has a grid of its own, all grids begin at the same moment, and groups that are due
-//! together are read together. Pure; the sampler sleeps.
+//! Determines when each group is due. Every group has its own grid, all grids start at the same moment, and groups that
+//! are due together are read together. Pure; the sampler does the sleeping.
 
 use super::groups::{GroupSet, MetricGroup};
 
-/// Groups due within this time are taken at once: rounding of periods must not make two ticks of one.
+/// Groups due within this time are read together, so that rounding does not split a tick.
 const TOGETHER_NS: u64 = 200_000;
 
 #[derive(Debug, Clone, Copy)]
@@ -20,13 +20,13 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// Sets every rate; a grid whose rate did not change goes on undisturbed, the others begin anew at `now_ns`.
+    /// Sets every rate; a grid with an unchanged rate continues, the others restart at `now_ns`.
     pub fn set_rates(&mut self, now_ns: u64, rate_of: impl Fn(MetricGroup) -> Option<f64>) {
         for (grid, group) in self.grids.iter_mut().zip(MetricGroup::ALL) {
             let period_ns = rate_of(group).map(|hertz| ((1e9 / hertz) as u64).max(1));
             *grid = match (*grid, period_ns) {
                 (Some(old), Some(period_ns)) if old.period_ns == period_ns => Some(old),
-                // The next sample is not further away than it was.
+                // The next sample must not be delayed.
                 (Some(old), Some(period_ns)) => {
                     Some(Grid { period_ns, next_ns: old.next_ns.min(now_ns.saturating_add(period_ns)) })
                 }
@@ -36,14 +36,14 @@ impl Schedule {
         }
     }
 
-    /// After a pause nothing is late.
+    /// Restarts all grids after a pause, so that nothing is late.
     pub fn restart(&mut self, now_ns: u64) {
         for grid in self.grids.iter_mut().flatten() {
             grid.next_ns = now_ns;
         }
     }
 
-    /// When something is due next.
+    /// Time of the next due group.
     pub fn next_ns(&self) -> u64 {
         self.grids.iter().flatten().map(|grid| grid.next_ns).min().unwrap_or(u64::MAX)
     }
@@ -52,7 +52,7 @@ impl Schedule {
         self.grids.iter().flatten().map(|grid| grid.period_ns).min().unwrap_or(u64::MAX)
     }
 
-    /// What is due now. Samples whose time has passed entirely are not made up for: two at once would say nothing.
+    /// Returns the due groups. Missed samples are not made up: two at once carry no information.
     pub fn take_due(&mut self, now_ns: u64) -> GroupSet {
         let mut due = GroupSet::default();
         let mut worst = (0, u64::MAX);
@@ -72,17 +72,17 @@ impl Schedule {
             self.skipped += missed;
             grid.next_ns += (missed + 1) * grid.period_ns;
         }
-        // Late by more than half a period of the fastest group: the sample does not stand for its time any more.
+        // Late by more than half a period of the fastest group: the sample no longer represents its time.
         self.late += u64::from(worst.0 > worst.1 / 2);
         due
     }
 
-    /// Ticks that came more than half a period after their time.
+    /// Ticks that were more than half a period late.
     pub fn late(&self) -> u64 {
         self.late
     }
 
-    /// Samples of groups that were left out because the next one was due already.
+    /// Group samples that were skipped because the next one was already due.
     pub fn skipped(&self) -> u64 {
         self.skipped
     }
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn every_group_gets_its_rate_and_slow_ones_fall_on_fast_ones() {
+    fn groups_have_their_rates_and_slow_ones_coincide_with_fast_ones() {
         let mut schedule = Schedule::default();
         schedule.set_rates(5, rates);
         let (mut cpu, mut memory, mut details, mut ticks) = (0, 0, 0, 0);
@@ -120,13 +120,13 @@ mod tests {
     }
 
     #[test]
-    fn late_and_skipped_are_counted_and_not_made_up_for() {
+    fn late_and_skipped_ticks_are_counted_and_not_made_up() {
         let mut schedule = Schedule::default();
         schedule.set_rates(0, |group| (group == MetricGroup::Cpu).then_some(100.0));
         schedule.take_due(0);
         schedule.take_due(16_000_000);
         assert_eq!((schedule.late(), schedule.skipped()), (1, 0));
-        // Due at 20 ms, woken at 55 ms: 30, 40 and 50 ms are gone.
+        // Due at 20 ms, woken at 55 ms: 30, 40 and 50 ms were missed.
         let due = schedule.take_due(55_000_000);
         assert!(due.has(MetricGroup::Cpu));
         assert_eq!((schedule.late(), schedule.skipped()), (2, 3));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn new_rates_take_effect_at_once_and_others_stay() {
+    fn new_rates_take_effect_at_once_without_affecting_others() {
         let mut schedule = Schedule::default();
         schedule.set_rates(0, |group| (group == MetricGroup::Cpu).then_some(0.1));
         schedule.take_due(0);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_rates_do_not_split_ticks_by_rounding() {
+    fn rounding_does_not_split_ticks() {
         let mut schedule = Schedule::default();
         schedule.set_rates(0, |group| match group {
             MetricGroup::Cpu => Some(30.0),

@@ -1,11 +1,11 @@
-//! Which processes are watched.
+//! Selection of the watched processes.
 
 use std::collections::HashSet;
 
 use super::backend::ProcessFacts;
 use super::glob::{Glob, GlobError};
 
-/// Processes of the system that are left out unless they are asked for: they are always there and seldom meant.
+/// System processes that are left out unless requested: they always exist and are seldom of interest.
 const SYSTEM_PROCESSES: &[&str] = &[
     // Linux
     "init",
@@ -40,24 +40,24 @@ const SYSTEM_PROCESSES: &[&str] = &[
     "dwm.exe",
 ];
 
-/// What to watch: everything that any of these names. Nothing named is everything there is.
+/// What to watch: processes that match any of these. Without any, all processes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Targets {
-    /// These processes, as they are when sampling begins: a later process with the same number is another one.
+    /// Processes with these ids at the start of sampling; a later process with the same id is a different one.
     pub pids: Vec<u32>,
-    /// Programs of exactly this name. Linux keeps only the first 15 bytes of a name; a longer one is cut in the same way.
+    /// Programs with exactly this name. Linux keeps only the first 15 bytes; longer names are compared accordingly.
     pub names: Vec<String>,
     pub patterns: Vec<Glob>,
-    /// Children of these processes and their children, not the processes themselves.
+    /// Descendants of these processes, but not the processes themselves.
     pub children_of: Vec<u32>,
 }
 
-/// What not to watch. Processes that are named by their id are watched all the same.
+/// What not to watch. Processes targeted by id are watched in any case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exclude {
     pub pids: Vec<u32>,
     pub patterns: Vec<Glob>,
-    /// Leaves out the usual processes of the system. They are watched if [`Targets::names`] has their name.
+    /// Leaves out the usual system processes, except those in [`Targets::names`].
     pub system_processes: bool,
     pub kernel_threads: bool,
 }
@@ -85,20 +85,20 @@ impl Targets {
         self == &Self::default()
     }
 
-    /// Whether processes that start later can belong to them.
+    /// Whether processes that start later can match.
     pub fn can_grow(&self) -> bool {
         self.is_everything()
             || !(self.names.is_empty() && self.patterns.is_empty() && self.children_of.is_empty())
     }
 }
 
-/// The decision, made once per process and again when its name may have changed.
+/// Decides once per process, and again when its name may have changed.
 #[derive(Debug)]
 pub(super) struct Selector {
     targets: Targets,
     exclude: Exclude,
     system: Vec<Glob>,
-    /// Members of the families of [`Targets::children_of`]; they stay members when their parent ends.
+    /// Members of the families of [`Targets::children_of`]; they remain members after their parent has exited.
     family: HashSet<u32>,
 }
 
@@ -110,7 +110,7 @@ impl Selector {
         Ok(Self { targets, exclude, system, family })
     }
 
-    /// Of processes that are named by their ids, which nothing can exclude: it has no pattern and cannot fail.
+    /// For processes targeted by id, which cannot be excluded: without patterns this cannot fail.
     pub fn of_pids(targets: Targets) -> Self {
         Self { targets, exclude: Exclude::nothing(), system: Vec::new(), family: HashSet::new() }
     }
@@ -119,7 +119,7 @@ impl Selector {
         &self.targets
     }
 
-    /// Whether to watch this process, which was found in the list of all.
+    /// Whether to watch this listed process.
     pub fn wants(&self, facts: &ProcessFacts) -> bool {
         let named = self.targets.names.iter().any(|name| is_name(name.as_bytes(), &facts.name));
         if self.is_excluded(facts, named) {
@@ -138,7 +138,7 @@ impl Selector {
             || (!named && self.system.iter().any(|pattern| pattern.matches(&facts.name)))
     }
 
-    /// A process is watched now: its children belong to the family as well.
+    /// Records a watched process: its children belong to the family too.
     pub fn joined(&mut self, facts: &ProcessFacts) {
         if !self.targets.children_of.is_empty()
             && facts.parent_pid.is_some_and(|parent| self.family.contains(&parent))
@@ -147,13 +147,13 @@ impl Selector {
         }
     }
 
-    /// A process has ended; its number may come back as a stranger.
+    /// Records an exited process, whose id may be reused.
     pub fn left(&mut self, pid: u32) {
         self.family.remove(&pid);
     }
 }
 
-/// Exactly, or as Linux cuts names.
+/// Exact match, or a match of a name truncated by Linux.
 fn is_name(wanted: &[u8], name: &[u8]) -> bool {
     const KEPT: usize = 15;
     wanted.eq_ignore_ascii_case(name)
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_without_the_system_and_the_kernel() {
+    fn everything_excludes_system_and_kernel_processes() {
         let all = selector(Targets::default(), Exclude::default());
         assert!(all.wants(&facts(5, 1, b"python3")));
         assert!(!all.wants(&facts(1, 0, b"systemd")));
@@ -211,11 +211,11 @@ mod tests {
         family.joined(&child);
         assert!(family.wants(&grandchild));
         family.left(11);
-        assert!(!family.wants(&facts(14, 11, b"d")), "a stranger with the number of a dead member");
+        assert!(!family.wants(&facts(14, 11, b"d")), "an unrelated process with the id of an exited member");
     }
 
     #[test]
-    fn only_pids_cannot_grow() {
+    fn pid_targets_cannot_grow() {
         assert!(!Targets::of_pids(vec![1]).can_grow());
         assert!(Targets::default().can_grow());
         assert!(Targets { children_of: vec![1], ..Targets::default() }.can_grow());

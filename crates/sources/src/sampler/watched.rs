@@ -1,4 +1,4 @@
-//! The watched processes: their last values, their coming and going.
+//! The watched processes: their last values, starts and exits.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use super::command_line;
 use super::groups::{GroupSet, MetricGroup};
 use super::options::CommandLines;
 
-/// The start of a process is known to a clock tick; nearer to the start of sampling nobody can say which came first.
+/// Process start times have clock tick resolution; within this error the order relative to the start of sampling is
+/// unknown.
 const START_ERROR_NS: u64 = 20_000_000;
 
 #[derive(Debug)]
@@ -35,7 +36,7 @@ struct Events {
 
 #[derive(Debug)]
 pub(super) struct Watched {
-    /// In the order in which they came, which is the order of their rows in every tick.
+    /// In order of arrival, which is also the order of rows in every tick.
     processes: Vec<Process>,
     by_pid: HashMap<u32, usize>,
     free_slots: Vec<usize>,
@@ -73,7 +74,7 @@ impl Watched {
         &self.by_pid
     }
 
-    /// Begins to watch a process and says that it is there. One that has ended already is not an error.
+    /// Starts watching a process and emits its start. A process that has already exited is not an error.
     pub fn join(
         &mut self,
         now_ns: u64,
@@ -126,7 +127,7 @@ impl Watched {
         }
     }
 
-    /// Reads the groups that are due, of new processes all of them.
+    /// Reads the due groups; for new processes, all groups.
     pub fn read(&mut self, due: GroupSet, wanted: GroupSet, backend: &mut dyn ProcessBackend) {
         for process in self.processes.iter_mut().filter(|process| !process.gone) {
             let groups = if process.complete { due } else { wanted };
@@ -135,8 +136,8 @@ impl Watched {
         }
     }
 
-    /// Programs that execute another one have its name from then on.
-    pub fn tell_renamed(&mut self, now_ns: u64, backend: &mut dyn ProcessBackend, out: &mut Emitter) {
+    /// Emits new names of programs that executed another one.
+    pub fn emit_renamed(&mut self, now_ns: u64, backend: &mut dyn ProcessBackend, out: &mut Emitter) {
         for process in self.processes.iter_mut().filter(|process| !process.gone) {
             if let Some(name) = backend.renamed(process.slot, &process.facts.name) {
                 process.name = String::from_utf8_lossy(&name).into();
@@ -147,24 +148,24 @@ impl Watched {
         }
     }
 
-    /// Reads and tells every thread, as far as there is room; returns how many there was no room for.
-    pub fn tell_threads(
+    /// Reads and emits every thread up to a limit; returns the number of dropped ones.
+    pub fn emit_threads(
         &mut self,
         now_ns: u64,
-        room: usize,
+        capacity: usize,
         backend: &mut dyn ProcessBackend,
         out: &mut Emitter,
     ) -> u64 {
-        let (mut told, mut beyond) = (0, 0);
+        let (mut count, mut beyond) = (0, 0);
         let states = &self.states;
         for process in self.processes.iter_mut().filter(|process| !process.gone) {
             let (pid, process_start) = (process.row.pid, process.row.process_start);
             let result = backend.threads(process.slot, &mut process.row, &mut |thread| {
-                if told == room {
+                if count == capacity {
                     beyond += 1;
                     return;
                 }
-                told += 1;
+                count += 1;
                 out.emit(&ThreadSampleRow {
                     timestamp_ns: now_ns,
                     pid,
@@ -184,18 +185,18 @@ impl Watched {
         beyond
     }
 
-    /// One full row for every process that is alive; returns how many.
-    pub fn tell_samples(&mut self, now_ns: u64, out: &mut Emitter) -> u64 {
-        let mut told = 0;
+    /// Emits one full row per running process; returns their number.
+    pub fn emit_samples(&mut self, now_ns: u64, out: &mut Emitter) -> u64 {
+        let mut count = 0;
         for process in self.processes.iter_mut().filter(|process| !process.gone) {
             process.row.timestamp_ns = now_ns;
             out.emit(&process.row);
-            told += 1;
+            count += 1;
         }
-        told
+        count
     }
 
-    /// Says who has ended, and lets go of them.
+    /// Emits exits and releases the slots.
     pub fn part(
         &mut self,
         now_ns: u64,
@@ -215,7 +216,7 @@ impl Watched {
                 });
                 backend.forget(process.slot);
                 free_slots.push(process.slot);
-                // Its number may belong to a new process that is watched already.
+                // The id may already belong to a new watched process.
                 if by_pid.get(&process.facts.pid) == Some(&process.slot) {
                     by_pid.remove(&process.facts.pid);
                 }
@@ -227,8 +228,7 @@ impl Watched {
 }
 
 impl Process {
-    /// Only the end of the process matters to the caller: what else fails leaves its columns as they are, and the backend
-    /// says once what it could not read.
+    /// Only an exit matters to the caller: other failures keep the old values, and the backend reports them once.
     fn read(&mut self, groups: GroupSet, backend: &mut dyn ProcessBackend) -> Result<(), ReadError> {
         let (slot, row) = (self.slot, &mut self.row);
         let mut end = Ok(());

@@ -1,4 +1,4 @@
-//! Objects of COM whose tables of functions are declared where they are used, as the public headers have them.
+//! COM objects whose function tables are declared where they are used, as in the public headers.
 
 use std::ffi::c_void;
 
@@ -8,41 +8,42 @@ use windows_sys::core::GUID;
 pub(super) type Query = unsafe extern "system" fn(*mut c_void, *const GUID, *mut *mut c_void) -> i32;
 pub(super) type Count = unsafe extern "system" fn(*mut c_void) -> u32;
 
-/// An object that is released when it is dropped. `T` is its table.
+/// An object that is released on drop. `T` is its function table.
 pub(super) struct Object<T> {
     pub pointer: *mut c_void,
     _table: std::marker::PhantomData<T>,
 }
 
 impl<T> Object<T> {
-    /// `None` for no object.
+    /// `None` for a null pointer.
     ///
     /// # Safety
-    /// The pointer is null, or a COM object of this table that is given up to the caller.
+    /// The pointer must be null, or an owned COM object with this table.
     pub unsafe fn own(pointer: *mut c_void) -> Option<Self> {
-        // Not `then_some`: an object that is made only to be thrown away is released, which null is not to be.
+        // Not `then_some`, which would create an object for null and release it on drop.
         (!pointer.is_null()).then(|| Self { pointer, _table: std::marker::PhantomData })
     }
 
     pub fn table(&self) -> &T {
-        // SAFETY: an object begins with a pointer to its table, which lives as long as the library; it is never unloaded.
+        // SAFETY: an object begins with a pointer to its table, which lives as long as the library; it is never
+        // unloaded.
         unsafe { &**self.pointer.cast::<*const T>() }
     }
 }
 
-// SAFETY: DXCore's and WMI's objects may be used by any thread of a free-threaded apartment; these are used by one at a time.
+// SAFETY: DXCore and WMI objects may be used by any thread of a free-threaded apartment; these are used by one at a time.
 unsafe impl<T> Send for Object<T> {}
 
 impl<T> Drop for Object<T> {
     fn drop(&mut self) {
-        /// Every table begins so.
+        /// Every table begins like this.
         #[repr(C)]
         struct Unknown {
             query: Query,
             add: Count,
             release: Count,
         }
-        // SAFETY: as in `table`; every COM object has these three functions, and this reference is given up once.
+        // SAFETY: as in `table`; every COM object has these three functions, and this reference is released once.
         unsafe { ((**self.pointer.cast::<*const Unknown>()).release)(self.pointer) };
     }
 }
@@ -51,7 +52,7 @@ impl<T> Drop for Object<T> {
 mod tests {
     use super::*;
 
-    /// The end of every list is no object, and used to be released like one: WMI's answer ended with a fault.
+    /// Regression: the null pointer at the end of a list was released, which crashed WMI queries.
     #[test]
     fn no_object_is_not_released() {
         // SAFETY: null is allowed.

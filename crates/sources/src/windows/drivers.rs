@@ -1,4 +1,4 @@
-//! Versions of the drivers of GPUs and NPUs, from where Windows keeps them: one key per device in the class of its kind.
+//! Driver versions of GPUs and NPUs from the registry: one key per device in its device class.
 
 use std::collections::BTreeMap;
 use std::ptr::null_mut;
@@ -9,12 +9,12 @@ use windows_sys::Win32::System::Registry::{HKEY_LOCAL_MACHINE, RRF_RT_REG_SZ, Re
 /// Display adapters and compute accelerators.
 const CLASSES: [&str; 2] =
     ["{4d36e968-e325-11ce-bfc1-08002be10318}", "{f01a9d53-3ff6-48d2-9f97-c8a7004be10c}"];
-/// Devices of a class that are looked for; removed ones leave gaps.
+/// Limit for devices per class; removed ones leave gaps.
 const MAX_DEVICES: usize = 16;
-/// Of a value, in UTF-16 units.
+/// Length of a value in UTF-16 units.
 const MAX_UNITS: usize = 256;
 
-/// By the name of the device.
+/// By device name.
 pub fn versions() -> BTreeMap<String, String> {
     let keys = CLASSES.iter().flat_map(|class| {
         (0..MAX_DEVICES)
@@ -28,7 +28,7 @@ pub(super) fn text(key: &str, value: &str) -> Option<String> {
     let (key, value) = (wide(key), wide(value));
     let mut units = [0_u16; MAX_UNITS];
     let mut bytes = size_of_val(&units) as u32;
-    // SAFETY: both names end with NUL, the buffer is live and `bytes` is its size.
+    // SAFETY: both names are NUL-terminated, the buffer is live and `bytes` is its size.
     let status = unsafe {
         RegGetValueW(
             HKEY_LOCAL_MACHINE,

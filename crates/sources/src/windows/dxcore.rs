@@ -1,6 +1,5 @@
-//! Adapters by DXCore, which knows NPUs too, and what they tell of themselves (Windows 11 24H2 and newer). The library is
-//! loaded if it is there; its objects are COM objects whose tables of functions are declared here as the public header has
-//! them.
+//! Adapters from DXCore, including NPUs, and their own figures (Windows 11 24H2 and newer). The library is loaded if
+//! present; its COM objects have function tables that are declared here as in the public header.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -23,15 +22,15 @@ const ATTRIBUTE_D3D12_GRAPHICS: GUID = GUID::from_u128(0x0c9ece4d_2f6e_4f01_8c96
 const ATTRIBUTE_D3D12_CORE_COMPUTE: GUID = GUID::from_u128(0x248e2800_a793_4724_abaa_23a6de1be090);
 const ATTRIBUTE_GENERIC_ML: GUID = GUID::from_u128(0xb71b0d41_1088_422f_a27c_0250b7d3a988);
 const ATTRIBUTE_NPU: GUID = GUID::from_u128(0xd46140c4_add7_451b_9e56_06fe8c3b58ed);
-/// Adapters of one list that are looked at.
+/// Limit for adapters per list.
 const MAX_ADAPTERS: u32 = 64;
-/// Engines of one adapter that are asked; real ones have less than twenty.
+/// Limit for engines per adapter; real ones have fewer than twenty.
 const MAX_ENGINES: u32 = 64;
 
-/// Processes of one adapter that are asked about.
+/// Limit for processes per adapter.
 const MAX_PROCESSES: usize = 64;
 
-/// Properties of an adapter, by the header's numbers.
+/// Property numbers from the header.
 mod property {
     pub const LUID: u32 = 0;
     pub const DRIVER_VERSION: u32 = 1;
@@ -43,7 +42,7 @@ mod property {
     pub const ENGINE_COUNT: u32 = 16;
 }
 
-/// What an adapter can be asked, by the header's numbers.
+/// Query numbers from the header.
 mod state {
     pub const MEMORY_USAGE: u32 = 2;
     pub const MEMORY_USAGE_BY_PROCESS: u32 = 3;
@@ -54,7 +53,7 @@ mod state {
     pub const ENGINE_FREQUENCY: u32 = 9;
 }
 
-/// `DXCoreAdapterEngineIndex`; for memory the second number says which: 0 its own, 1 the machine's.
+/// `DXCoreAdapterEngineIndex`; for memory the second number selects local (0) or shared (1).
 #[repr(C)]
 struct Which {
     physical: u32,
@@ -154,17 +153,17 @@ struct AdapterTable {
     get_factory: Query,
 }
 
-/// `IDXCoreAdapter1`: one function more.
+/// `IDXCoreAdapter1`: one additional function.
 #[repr(C)]
 struct AdapterTable1 {
     base: AdapterTable,
     get_property_with_input: Ask,
 }
 
-/// A number, what is asked (its length first), and the room for the answer (its length first).
+/// A number, the question (its length first), and the buffer for the answer (its length first).
 type Ask = unsafe extern "system" fn(*mut c_void, u32, usize, *const c_void, usize, *mut c_void) -> i32;
 
-/// Adapters that were listed, kept to be asked.
+/// Listed adapters, kept for queries.
 #[derive(Default)]
 pub(super) struct WindowsAdapters {
     listed: BTreeMap<u64, Object<AdapterTable1>>,
@@ -174,25 +173,26 @@ impl AdapterApi for WindowsAdapters {
     fn adapters(&mut self) -> Result<Vec<Adapter>, String> {
         type Create = unsafe extern "system" fn(*const GUID, *mut *mut c_void) -> i32;
         let create = system_library("dxcore.dll", c"DXCoreCreateAdapterFactory")
-            .ok_or_else(|| "this Windows has no dxcore.dll, which names GPUs and NPUs".to_owned())?;
+            .ok_or_else(|| "dxcore.dll, which lists GPUs and NPUs, is missing".to_owned())?;
         // SAFETY: this is the function's documented signature.
         let create = unsafe { transmute::<Function, Create>(create) };
         let mut pointer = null_mut();
-        // SAFETY: a live GUID and a live place for the object.
+        // SAFETY: a live GUID and live space for the object.
         let status = unsafe { create(&FACTORY, &mut pointer) };
-        // SAFETY: the function gives an object of the interface that was asked for, or null.
+        // SAFETY: the function returns an object of the requested interface, or null.
         let factory = unsafe { Object::<FactoryTable>::own(pointer) };
         let factory = factory
             .filter(|_| status >= 0)
-            .ok_or_else(|| format!("DXCore does not start: 0x{status:08X}"))?;
+            .ok_or_else(|| format!("DXCore cannot be initialized: 0x{status:08X}"))?;
         let mut found: Vec<Adapter> = Vec::new();
         let mut known = false;
-        // Kinds of adapters; Windows before 11 does not know the last two.
+        // Adapter kinds; Windows before 11 does not know the last two.
         for kind in
             [ATTRIBUTE_D3D12_GRAPHICS, ATTRIBUTE_D3D12_CORE_COMPUTE, ATTRIBUTE_GENERIC_ML, ATTRIBUTE_NPU]
         {
             let mut pointer = null_mut();
-            // SAFETY: the factory is live, one live GUID is passed as a list of one, the place for the object is live.
+            // SAFETY: the factory is live, one live GUID is passed as a list of one, and the space for the
+            // object is live.
             let status = unsafe {
                 (factory.table().create_list)(factory.pointer, 1, &kind, &ADAPTER_LIST, &mut pointer)
             };
@@ -205,7 +205,8 @@ impl AdapterApi for WindowsAdapters {
             let count = unsafe { (list.table().count)(list.pointer) }.min(MAX_ADAPTERS);
             for index in 0..count {
                 let mut pointer = null_mut();
-                // SAFETY: the list is live, the index is below its count, the place for the object is live.
+                // SAFETY: the list is live, the index is below its count, and the space for the object is
+                // live.
                 let status = unsafe { (list.table().get)(list.pointer, index, &ADAPTER, &mut pointer) };
                 // SAFETY: as above.
                 let adapter = (unsafe { Object::<AdapterTable>::own(pointer) }).filter(|_| status >= 0);
@@ -244,9 +245,9 @@ impl AdapterApi for WindowsAdapters {
 /// The newer interface of the same adapter; `None` before Windows 11 24H2.
 fn newer(adapter: &Object<AdapterTable>) -> Option<Object<AdapterTable1>> {
     let mut pointer = null_mut();
-    // SAFETY: the adapter, the GUID and the place for the object are live.
+    // SAFETY: the adapter, the GUID and the space for the object are live.
     let status = unsafe { (adapter.table().query)(adapter.pointer, &ADAPTER_1, &mut pointer) };
-    // SAFETY: the function gives an object of the interface that was asked for, or null.
+    // SAFETY: the function returns an object of the requested interface, or null.
     unsafe { Object::<AdapterTable1>::own(pointer) }.filter(|_| status >= 0)
 }
 
@@ -256,11 +257,11 @@ impl Object<AdapterTable1> {
         unsafe { (self.table().base.is_query_state_supported)(self.pointer, state) != 0 }
     }
 
-    /// Asks one question; `None` if it has no answer.
+    /// Sends one query; `None` if it is not answered.
     fn ask<Q, A: Default>(&self, state: u32, question: &Q) -> Option<A> {
         let mut answer = A::default();
-        // SAFETY: the adapter is live; question and answer are live and as long as they say, and both are plain numbers in
-        // the header's layout.
+        // SAFETY: the adapter is live; question and answer are live, have the stated lengths, and are plain
+        // numbers in the header's layout.
         let status = unsafe {
             (self.table().base.query_state)(
                 self.pointer,
@@ -287,12 +288,12 @@ impl Object<AdapterTable1> {
                 (&raw mut count).cast(),
             )
         };
-        // Who does not tell how many is asked one after the other until one is not there.
+        // Adapters that do not report the number of engines are queried until one does not exist.
         if status >= 0 && count > 0 { count.min(MAX_ENGINES) } else { MAX_ENGINES }
     }
 }
 
-/// What adapters tell of themselves.
+/// Figures reported by the adapters.
 struct OwnStates {
     adapters: BTreeMap<u64, Object<AdapterTable1>>,
 }
@@ -358,7 +359,7 @@ impl StateApi for OwnStates {
                 let question = which(engine);
                 adapter.ask::<_, RunningTime>(state::ENGINE_RUNNING_TIME_BY_PROCESS, &question)
             });
-            // A process that has ended, or may not be looked at, did not succeed: that is no 0.
+            // A query fails for a process that has exited or is not accessible, which is different from 0.
             let engines_ns =
                 times.take_while(|time| time.succeeded != 0).map(|time| time.micros.saturating_mul(1000));
             let memory = |kind| {
@@ -387,7 +388,7 @@ fn describe(adapter: &Object<AdapterTable>) -> Option<Adapter> {
     // SAFETY: the adapter and the GUID are live.
     let is_npu = unsafe { (adapter.table().is_attribute_supported)(adapter.pointer, &ATTRIBUTE_NPU) != 0 };
     let name =
-        text(adapter, property::DRIVER_DESCRIPTION).unwrap_or_else(|| "adapter without a name".to_owned());
+        text(adapter, property::DRIVER_DESCRIPTION).unwrap_or_else(|| "unnamed adapter".to_owned());
     let version = number(adapter, property::DRIVER_VERSION).map(|version| {
         let part = |shift: u32| (version >> shift) & 0xFFFF;
         format!("{}.{}.{}.{}", part(48), part(32), part(16), part(0))
@@ -404,7 +405,7 @@ fn describe(adapter: &Object<AdapterTable>) -> Option<Adapter> {
     })
 }
 
-/// A property of at most so many bytes.
+/// A property with a maximum length.
 fn bytes(adapter: &Object<AdapterTable>, property: u32, most: usize) -> Option<Vec<u8>> {
     let (table, object) = (adapter.table(), adapter.pointer);
     // SAFETY: the adapter is live.
@@ -412,13 +413,13 @@ fn bytes(adapter: &Object<AdapterTable>, property: u32, most: usize) -> Option<V
         return None;
     }
     let mut size = 0;
-    // SAFETY: the adapter and the place for the size are live.
+    // SAFETY: the adapter and the space for the size are live.
     let status = unsafe { (table.get_property_size)(object, property, &mut size) };
     if status < 0 || size == 0 || size > most {
         return None;
     }
     let mut room = vec![0u8; size];
-    // SAFETY: the buffer is live and as long as it says.
+    // SAFETY: the buffer is live and has the stated length.
     let status = unsafe { (table.get_property)(object, property, size, room.as_mut_ptr().cast()) };
     (status >= 0).then_some(room)
 }
@@ -428,7 +429,7 @@ fn number(adapter: &Object<AdapterTable>, property: u32) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.try_into().ok()?))
 }
 
-/// UTF-8 that ends with a zero.
+/// NUL-terminated UTF-8.
 fn text(adapter: &Object<AdapterTable>, property: u32) -> Option<String> {
     let bytes = bytes(adapter, property, 4096)?;
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());

@@ -1,4 +1,4 @@
-//! Energy meters: finds their devices and asks them by `DeviceIoControl`. Every function is looked for when it is needed.
+//! Energy meters: finds their devices and queries them with `DeviceIoControl`. Functions are resolved on demand.
 
 use std::ffi::c_void;
 use std::mem::transmute;
@@ -21,7 +21,7 @@ const GET_VERSION: u32 = 0x0022_4000;
 const GET_METADATA_SIZE: u32 = 0x0022_4004;
 const GET_METADATA: u32 = 0x0022_4008;
 const GET_MEASUREMENT: u32 = 0x0022_400C;
-/// Characters of the list of devices; a device has about a hundred.
+/// Length of the device list in characters; a device has about a hundred.
 const MAX_CHARACTERS: u32 = 1 << 20;
 
 type ListSize = unsafe extern "system" fn(*mut u32, *const GUID, *const u16, u32) -> u32;
@@ -40,21 +40,21 @@ type Control = unsafe extern "system" fn(
 
 pub(super) struct WindowsMeters;
 
-/// Paths of the devices of a class that are there, each with its zero at the end.
+/// NUL-terminated paths of the present devices of a class.
 fn interfaces(class: &GUID) -> Result<Vec<Vec<u16>>, String> {
-    let absent = || "this Windows cannot list energy meters (cfgmgr32.dll)".to_owned();
+    let absent = || "energy meters cannot be listed (cfgmgr32.dll lacks a function)".to_owned();
     let size = system_library("cfgmgr32.dll", c"CM_Get_Device_Interface_List_SizeW").ok_or_else(absent)?;
     let list = system_library("cfgmgr32.dll", c"CM_Get_Device_Interface_ListW").ok_or_else(absent)?;
     // SAFETY: these are the functions' documented signatures.
     let (size, list) = unsafe { (transmute::<Function, ListSize>(size), transmute::<Function, List>(list)) };
     let mut length = 0;
-    // SAFETY: a live number and a live GUID; no device is named; 0 asks for those that are present.
+    // SAFETY: a live number and a live GUID; no device is named; 0 requests present devices.
     let answer = unsafe { size(&mut length, class, null(), 0) };
     if answer != 0 {
         return Err(format!("energy meters cannot be listed: CONFIGRET 0x{answer:X}"));
     }
     let mut room = vec![0u16; length.min(MAX_CHARACTERS) as usize];
-    // SAFETY: the buffer is live and as long as it says.
+    // SAFETY: the buffer is live and has the stated length.
     let answer = unsafe { list(class, null(), room.as_mut_ptr(), room.len() as u32, 0) };
     if answer != 0 {
         return Err(format!("energy meters cannot be listed: CONFIGRET 0x{answer:X}"));
@@ -86,7 +86,7 @@ struct Device {
     control: Control,
 }
 
-// SAFETY: a handle of a device may be used by any thread; it is used by one at a time.
+// SAFETY: a device handle may be used by any thread; it is used by one at a time.
 unsafe impl Send for Device {}
 
 impl Device {
@@ -100,20 +100,21 @@ impl Device {
         // SAFETY: these are the functions' documented signatures.
         let (create, control) =
             unsafe { (transmute::<Function, CreateFile>(create), transmute::<Function, Control>(control)) };
-        // SAFETY: the path is live and ends with a zero; the handle is checked and closed once, when this is dropped.
+        // SAFETY: the path is live and NUL-terminated; the handle is checked and closed once, on drop.
         let handle = unsafe {
             create(path.as_ptr(), GENERIC_READ, SHARE_READ_WRITE, null(), OPEN_EXISTING, 0, null_mut())
         };
         if handle == INVALID_HANDLE_VALUE || handle.is_null() {
             // SAFETY: reads the calling thread's error code.
-            return Err(format!("the energy meter does not open: error {}", unsafe { GetLastError() }));
+            return Err(format!("the energy meter cannot be opened: error {}", unsafe { GetLastError() }));
         }
         Ok(Self { handle, control })
     }
 
     fn ask(&mut self, question: u32, name: &str, room: &mut [u8]) -> Result<usize, String> {
         let mut told = 0;
-        // SAFETY: the handle is open; nothing goes in; the buffer is live and as long as it says; the call waits.
+        // SAFETY: the handle is open; there is no input; the buffer is live and has the stated length; the call
+        // is synchronous.
         let answer = unsafe {
             (self.control)(
                 self.handle,

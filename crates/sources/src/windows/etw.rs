@@ -1,5 +1,5 @@
-//! The table of functions that live sessions need, filled from the system's own library when it is first used: a
-//! function that this Windows does not have is an answer, not a program that does not start.
+//! The function table for live sessions, resolved from the system library on first use: a function that this Windows
+//! version lacks is an error, and the program still starts.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
@@ -33,14 +33,14 @@ const TO_FILE: u32 = 0x1;
 const SYSTEM_LOGGER: u32 = 0x0200_0000;
 const WNODE_TRACED: u32 = 0x0002_0000;
 const PERFORMANCE_COUNTER: u32 = 1;
-/// In real time, as `EVENT_RECORD`s, with the ticks as they were taken.
+/// In real time, as `EVENT_RECORD`s, with raw timestamps.
 const HOW_TO_READ: u32 = 0x100 | 0x1000_0000 | 0x1000;
 const NO_TRACE: u64 = u64::MAX;
 const MAX_SESSIONS: usize = 128;
 const NAME_UNITS: usize = 1024;
-/// Room for the longest list that is asked for: 256 KB, some thousand counters.
+/// Capacity for the longest list: 256 KB, several thousand counters.
 const INFORMATION_WORDS: usize = 32 << 10;
-/// `EnableTraceEx2` returns at once; what a provider does with it comes later.
+/// `EnableTraceEx2` returns at once; the provider reacts later.
 const DO_NOT_WAIT: u32 = 0;
 
 type StartTrace = unsafe extern "system" fn(*mut u64, *const u16, *mut EVENT_TRACE_PROPERTIES) -> u32;
@@ -54,11 +54,11 @@ type OpenTrace = unsafe extern "system" fn(*mut EVENT_TRACE_LOGFILEW) -> u64;
 type ProcessTrace = unsafe extern "system" fn(*const u64, u32, *const c_void, *const c_void) -> u32;
 type CloseTrace = unsafe extern "system" fn(u64) -> u32;
 
-/// A GUID as it lies in memory.
+/// A GUID in memory layout.
 #[repr(C, align(4))]
 struct ProviderBytes([u8; 16]);
 
-/// The functions, and who reads what.
+/// The functions, and the consumers of open traces.
 pub struct WindowsTable {
     start: Option<StartTrace>,
     control: Option<ControlTrace>,
@@ -70,7 +70,7 @@ pub struct WindowsTable {
     process: Option<ProcessTrace>,
     close: Option<CloseTrace>,
     is_imitation: bool,
-    /// A consumer lives while its trace may call it: here until it is closed, and with the thread that reads.
+    /// A consumer must live while its trace may call it: until the trace is closed, and while a thread processes it.
     consumers: Mutex<HashMap<u64, Arc<Consumer>>>,
 }
 
@@ -86,15 +86,15 @@ fn function<F: Copy>(library: *mut c_void, name: &CStr) -> Option<F> {
     if library.is_null() {
         return None;
     }
-    // SAFETY: the library is never unloaded, and the name ends with a zero.
+    // SAFETY: the library is never unloaded, and the name is NUL-terminated.
     let found = unsafe { GetProcAddress(library, name.as_ptr().cast()) }?;
-    // SAFETY: F is a pointer to a function; the types above are those that Windows documents for these names.
+    // SAFETY: F is a function pointer; the types above are those that Windows documents for these names.
     Some(unsafe { transmute_copy(&found) })
 }
 
 impl WindowsTable {
     pub fn new() -> Self {
-        // SAFETY: names that end with a zero; both libraries stay loaded.
+        // SAFETY: the names are NUL-terminated; both libraries stay loaded.
         let (advapi, ntdll) = unsafe {
             (LoadLibraryW(wide("advapi32.dll").as_ptr()), GetModuleHandleW(wide("ntdll.dll").as_ptr()))
         };
@@ -126,7 +126,7 @@ fn answer(code: u32) -> Result<(), Code> {
     if code == 0 { Ok(()) } else { Err(Code(code)) }
 }
 
-/// `EVENT_TRACE_PROPERTIES` with room for both names behind it.
+/// `EVENT_TRACE_PROPERTIES` followed by space for both names.
 #[repr(C)]
 struct Properties {
     head: EVENT_TRACE_PROPERTIES,
@@ -136,7 +136,7 @@ struct Properties {
 
 impl Properties {
     fn new() -> Box<Self> {
-        // SAFETY: numbers and a handle: zero is a value of all of them.
+        // SAFETY: all fields are numbers or handles, for which zero is valid.
         let mut properties: Box<Self> = unsafe { Box::new(zeroed()) };
         properties.head.Wnode.BufferSize = size_of::<Self>() as u32;
         properties.head.LoggerNameOffset = std::mem::offset_of!(Self, name) as u32;
@@ -176,7 +176,8 @@ impl EtwApi for WindowsTable {
         let mut session = 1;
         // SAFETY: a live number.
         let is_known = unsafe { ProcessIdToSessionId(std::process::id(), &mut session) } != 0;
-        // Services have the session 0 for themselves since Windows Vista. An imitation puts everybody there.
+        // Services have session 0 to themselves since Windows Vista. Imitations such as Wine put everything
+        // there.
         is_known && session == 0 && !self.is_imitation
     }
 
@@ -189,7 +190,7 @@ impl EtwApi for WindowsTable {
 
     fn enable_profile_privilege(&self) -> Result<(), Code> {
         let mut token: HANDLE = null_mut();
-        // SAFETY: a pseudo handle of this process and a live place for the token.
+        // SAFETY: a pseudo handle of this process and live space for the token.
         if unsafe { OpenProcessToken(GetCurrentProcess(), TOKEN_ADJUST_PRIVILEGES | TOKEN_QUERY, &mut token) }
             == 0
         {
@@ -197,7 +198,7 @@ impl EtwApi for WindowsTable {
         }
         let mut id = LUID { LowPart: 0, HighPart: 0 };
         let name = wide("SeSystemProfilePrivilege");
-        // SAFETY: a name that ends with a zero and a live place for its number.
+        // SAFETY: a NUL-terminated name and live space for its number.
         let mut done = unsafe { LookupPrivilegeValueW(null(), name.as_ptr(), &mut id) } != 0;
         let mut code = last_error();
         if done {
@@ -205,10 +206,10 @@ impl EtwApi for WindowsTable {
                 PrivilegeCount: 1,
                 Privileges: [LUID_AND_ATTRIBUTES { Luid: id, Attributes: SE_PRIVILEGE_ENABLED }],
             };
-            // SAFETY: a token with the right to adjust, one privilege, and nothing asked back.
+            // SAFETY: a token with the right to adjust, one privilege, and no output.
             done = unsafe { AdjustTokenPrivileges(token, 0, &privileges, 0, null_mut(), null_mut()) } != 0;
             code = last_error();
-            // It answers "done" when it did nothing.
+            // The call also succeeds if it changed nothing.
             done &= code.0 != ERROR_NOT_ALL_ASSIGNED;
         }
         // SAFETY: opened above, closed once.
@@ -243,7 +244,7 @@ impl EtwApi for WindowsTable {
             properties.head.LogFileMode |= SYSTEM_LOGGER;
         }
         let mut handle = 0;
-        // SAFETY: live places; the properties say how long they are.
+        // SAFETY: the pointers are live; the properties state their length.
         answer(unsafe { function(&mut handle, name.as_ptr(), &mut properties.head) })?;
         Ok(SessionHandle(handle))
     }
@@ -257,16 +258,16 @@ impl EtwApi for WindowsTable {
             Control::Stop => 1,
             Control::MaximumBuffers(buffers) => {
                 properties.head.MaximumBuffers = buffers;
-                // An empty name would change where it is written to.
+                // An empty name would change the log file.
                 properties.head.LogFileNameOffset = 0;
                 2
             }
             Control::Flush => 3,
         };
-        // SAFETY: live places; the properties say how long they are.
+        // SAFETY: the pointers are live; the properties state their length.
         answer(unsafe { function(0, units.as_ptr(), &mut properties.head, number) })?;
         let status = properties.status();
-        // An imitation leaves the name empty.
+        // Imitations leave the name empty.
         Ok(SessionStatus { name: name.to_owned(), ..status })
     }
 
@@ -276,7 +277,7 @@ impl EtwApi for WindowsTable {
         let mut pointers: Vec<*mut EVENT_TRACE_PROPERTIES> =
             all.iter_mut().map(|properties| (&raw mut **properties).cast()).collect();
         let mut count = 0;
-        // SAFETY: as many live properties as are said, each of which says how long it is.
+        // SAFETY: the stated number of live properties, each of which states its length.
         answer(unsafe { function(pointers.as_mut_ptr(), MAX_SESSIONS as u32, &mut count) })?;
         Ok(all.iter().take(count as usize).map(|properties| properties.status()).collect())
     }
@@ -288,11 +289,11 @@ impl EtwApi for WindowsTable {
         data: &[u8],
     ) -> Result<(), Code> {
         let function = self.set_information.ok_or(codes::PROC_NOT_FOUND)?;
-        // Numbers of 32 bits are read from it.
+        // 32-bit numbers are read from it.
         let words: Vec<u32> =
             data.as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect();
         let handle = session.map_or(0, |session| session.0);
-        // SAFETY: as many bytes as are said.
+        // SAFETY: the buffer has the stated number of bytes.
         answer(unsafe { function(handle, class as u32, words.as_ptr().cast(), 4 * words.len() as u32) })
     }
 
@@ -304,14 +305,14 @@ impl EtwApi for WindowsTable {
             whole[..bytes.len()].copy_from_slice(bytes);
             *word = u64::from_le_bytes(whole);
         }
-        // Lists are as long as they are; a number has to be asked for with its own length.
+        // Lists have a variable length; a number must be requested with its own length.
         let room = match class {
             InformationClass::MostCounters => 4,
             InformationClass::SampleInterval => 8,
             _ => size_of_val(&words[..]) as u32,
         };
         let mut told = 0;
-        // SAFETY: the buffer is live, aligned to eight bytes and at least as long as is said.
+        // SAFETY: the buffer is live, aligned to eight bytes and at least as long as stated.
         answer(unsafe { function(0, class as u32, words.as_mut_ptr().cast(), room, &mut told) })?;
         let bytes = words.iter().flat_map(|word| word.to_le_bytes());
         Ok(bytes.take(told.min(room) as usize).collect())
@@ -339,7 +340,7 @@ impl EtwApi for WindowsTable {
     fn open(&self, name: &str, consumer: Arc<Consumer>) -> Result<TraceHandle, Code> {
         let function = self.open.ok_or(codes::PROC_NOT_FOUND)?;
         let mut units = wide(name);
-        // SAFETY: numbers, pointers and functions that may be absent: zero is a value of all of them.
+        // SAFETY: all fields are numbers, pointers and optional functions, for which zero is valid.
         let mut log: EVENT_TRACE_LOGFILEW = unsafe { zeroed() };
         log.LoggerName = units.as_mut_ptr();
         log.Anonymous1.ProcessTraceMode = HOW_TO_READ;
@@ -351,7 +352,7 @@ impl EtwApi for WindowsTable {
             return Err(last_error());
         }
         self.consumers().insert(handle, consumer);
-        // Ticks of another clock could not be put on ours.
+        // Timestamps of another clock could not be converted to ours.
         if log.LogfileHeader.ReservedFlags != PERFORMANCE_COUNTER {
             self.close(TraceHandle(handle)).ok();
             return Err(codes::OTHER_CLOCK);
@@ -361,15 +362,15 @@ impl EtwApi for WindowsTable {
 
     fn process(&self, trace: TraceHandle) -> Result<(), Code> {
         let function = self.process.ok_or(codes::PROC_NOT_FOUND)?;
-        // Kept until no callback can come any more.
+        // Kept until no callback can occur.
         let Some(_consumer) = self.consumers().get(&trace.0).cloned() else { return Err(codes::CANCELLED) };
-        // SAFETY: one handle; no range of time: a range cuts what is told at the start.
+        // SAFETY: one handle; no time range, because a range drops the initial rundown.
         answer(unsafe { function(&trace.0, 1, null(), null()) })
     }
 
     fn close(&self, trace: TraceHandle) -> Result<(), Code> {
         let function = self.close.ok_or(codes::PROC_NOT_FOUND)?;
-        // SAFETY: a handle that was opened; closing twice is an error and nothing more.
+        // SAFETY: a handle that was opened; closing twice is an error without further effect.
         let code = unsafe { function(trace.0) };
         self.consumers().remove(&trace.0);
         answer(code)
@@ -377,11 +378,11 @@ impl EtwApi for WindowsTable {
 
     fn claim(&self, name: &str) -> Option<Box<dyn Send + Sync>> {
         let name = wide(&format!("Global\\ortscope-session-{}", name.replace('\\', "-")));
-        // SAFETY: a name that ends with a zero; the handle is closed by Claim.
+        // SAFETY: a NUL-terminated name; the handle is closed by Claim.
         let handle = unsafe { CreateMutexW(null(), 0, name.as_ptr()) };
         let exists = last_error().0 == ERROR_ALREADY_EXISTS;
         if handle.is_null() {
-            // Somebody else's, or a name that cannot be: then nobody is asked.
+            // It belongs to another process, or the name is invalid; then the claim is skipped.
             return if exists { None } else { Some(Box::new(())) };
         }
         let claim = Claim(handle as usize);
@@ -394,7 +395,7 @@ struct Claim(usize);
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // SAFETY: made by CreateMutexW, closed once.
+        // SAFETY: created by CreateMutexW, closed once.
         unsafe { CloseHandle(self.0 as HANDLE) };
     }
 }
@@ -414,10 +415,10 @@ unsafe extern "system" fn on_record(record: *mut EVENT_RECORD) {
         );
         assert!(std::mem::offset_of!(RawRecord, context) == std::mem::offset_of!(EVENT_RECORD, UserContext));
     }
-    // SAFETY: Windows hands out a record that is good until we return; ours has the same layout, as checked above.
+    // SAFETY: Windows passes a record that is valid until we return; ours has the same layout, as checked above.
     let Some(record) = (unsafe { record.cast::<RawRecord>().as_ref() }) else { return };
-    // SAFETY: the context is the consumer that was given to OpenTrace, which `process` keeps alive.
+    // SAFETY: the context is the consumer that was passed to OpenTrace, which `process` keeps alive.
     let Some(consumer) = (unsafe { record.context.cast::<Consumer>().as_ref() }) else { return };
-    // SAFETY: the record is Windows' own.
+    // SAFETY: the record comes from Windows.
     unsafe { consumer.take(record) };
 }

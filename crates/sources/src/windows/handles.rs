@@ -1,4 +1,4 @@
-//! What only a handle tells: of the processes that are watched, and of their threads.
+//! Figures of watched processes and their threads that are available only through handles.
 
 use std::mem::{size_of, zeroed};
 use std::sync::OnceLock;
@@ -24,30 +24,30 @@ use super::native::{self, NoAnswer};
 use super::ticks;
 use crate::sampler::ReadError;
 
-/// Handles of threads that are kept at once; further threads have neither cycles nor a name.
+/// Limit for open thread handles; further threads have neither cycles nor a name.
 const MAX_THREAD_HANDLES: usize = 16_384;
 /// A command line has at most 32,767 characters.
 const COMMAND_LINE_WORDS: usize = 66_000 / size_of::<u64>();
-/// A name of a thread that is longer is not read.
+/// Longer thread names are not read.
 const THREAD_NAME_WORDS: usize = 64;
 
 static THREAD_HANDLES: AtomicUsize = AtomicUsize::new(0);
 
-/// Closed when it is let go.
+/// Closed on drop.
 #[derive(Debug)]
 struct Handle(HANDLE);
 
-// SAFETY: a handle of the kernel may be used and closed by any thread.
+// SAFETY: a kernel handle may be used and closed by any thread.
 unsafe impl Send for Handle {}
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // SAFETY: the handle was opened by whoever made this value, and is closed once.
+        // SAFETY: the handle was opened by the creator of this value, and is closed once.
         unsafe { CloseHandle(self.0) };
     }
 }
 
-/// Times of a process, in units of 100 ns.
+/// Times of a process in units of 100 ns.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Times {
     pub created: u64,
@@ -55,7 +55,7 @@ pub(super) struct Times {
     pub user: u64,
 }
 
-/// `VM_COUNTERS_EX`, as far as rows have room for it.
+/// `VM_COUNTERS_EX`, as far as rows have columns for it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Memory {
     pub virtual_bytes: u64,
@@ -70,12 +70,12 @@ pub(super) struct Memory {
 #[derive(Debug)]
 pub(super) struct ProcessHandle {
     handle: Handle,
-    /// Opened with more than the least right: its windows and its memory may be asked about.
+    /// Opened with full query rights: its windows and memory may be queried.
     is_full: bool,
 }
 
 impl ProcessHandle {
-    /// Of exactly this process; as much as it is allowed to ask.
+    /// Opens exactly this process, with the most rights that are granted.
     pub fn open(pid: u32, create_time: u64) -> Result<Self, ReadError> {
         let rights = [
             PROCESS_QUERY_INFORMATION | PROCESS_SYNCHRONIZE,
@@ -104,13 +104,13 @@ impl ProcessHandle {
         known.then(|| Times { created: ticks(created), kernel: ticks(kernel), user: ticks(user) })
     }
 
-    /// Waits at most so long for its end.
+    /// Waits for its exit with a timeout.
     pub fn has_ended(&self, wait_millis: u32) -> bool {
         // SAFETY: a live handle that was opened with the right to wait.
         unsafe { WaitForSingleObject(self.handle.0, wait_millis) == WAIT_OBJECT_0 }
     }
 
-    /// Of a process that has ended, as Windows shows it: 0xC0000005 is an access violation.
+    /// Exit code as shown by Windows: 0xC0000005 is an access violation.
     pub fn exit_code(&self) -> Option<i64> {
         let mut code = 0;
         // SAFETY: a live handle with query rights and a live u32.
@@ -160,7 +160,7 @@ impl ProcessHandle {
         })
     }
 
-    /// Bytes received and sent; only Windows 11 24H2 and later count them.
+    /// Bytes received and sent; requires Windows 11 24H2 or newer.
     pub fn network(&self) -> Result<(u64, u64), ReadError> {
         const NETWORK_COUNTERS: i32 = 114;
         let [received, sent]: [u64; 2] =
@@ -168,14 +168,14 @@ impl ProcessHandle {
         Ok((received, sent))
     }
 
-    /// Most handles it had open at once.
+    /// Peak number of open handles.
     pub fn peak_handles(&self) -> Option<u64> {
         const HANDLE_COUNT: i32 = 20;
         let [counts]: [u64; 1] = self.ask(HANDLE_COUNT, 8).ok()?;
         Some(counts >> 32)
     }
 
-    /// `None` also for a process that runs in several groups of 64 processors.
+    /// `None` for a process that runs in several groups of 64 processors.
     pub fn affinity_mask(&self) -> Option<u64> {
         let (mut of_process, mut of_system) = (0, 0);
         // SAFETY: a live handle with query rights and two live numbers.
@@ -183,7 +183,7 @@ impl ProcessHandle {
         known.then_some(of_process as u64).filter(|mask| *mask != 0)
     }
 
-    /// GDI and USER objects. Zero is a value: a program without windows has none.
+    /// GDI and USER objects. Zero is valid: a program without windows has none.
     pub fn gui_objects(&self) -> Option<(u64, u64)> {
         type GuiResources = unsafe extern "system" fn(HANDLE, u32) -> u32;
         static FUNCTION: OnceLock<Option<GuiResources>> = OnceLock::new();
@@ -193,7 +193,7 @@ impl ProcessHandle {
             Some(unsafe { std::mem::transmute::<native::Function, GuiResources>(function) })
         }))?;
         let count = |kind: u32| {
-            // SAFETY: a live handle; the error code is the only way to tell zero objects from no answer.
+            // SAFETY: a live handle; the error code distinguishes zero objects from a failure.
             let (count, error) = unsafe {
                 SetLastError(0);
                 (function(self.handle.0, kind), GetLastError())
@@ -203,14 +203,14 @@ impl ProcessHandle {
         count(0).zip(count(1)).filter(|_| self.is_full)
     }
 
-    /// Whether Windows runs it with energy saved at the cost of speed (EcoQoS).
+    /// Whether Windows runs it in efficiency mode (EcoQoS).
     pub fn is_eco(&self) -> Option<bool> {
         let mut state = PROCESS_POWER_THROTTLING_STATE {
             Version: PROCESS_POWER_THROTTLING_CURRENT_VERSION,
             ControlMask: 0,
             StateMask: 0,
         };
-        // SAFETY: a live handle with query rights and a live structure of the size that is passed.
+        // SAFETY: a live handle with query rights and a live structure of the passed size.
         let known = unsafe {
             GetProcessInformation(
                 self.handle.0,
@@ -232,12 +232,12 @@ impl ProcessHandle {
         Some(nt::split_command_line(&line)).filter(|arguments| !arguments.is_empty())
     }
 
-    /// Where a thread began, as debuggers write it: `onnxruntime.dll+0x1a2b0`.
+    /// Start address of a thread in the notation of debuggers: `onnxruntime.dll+0x1a2b0`.
     pub fn place_of(&self, address: u64) -> Option<String> {
         let pointer = std::ptr::with_exposed_provenance(usize::try_from(address).ok()?);
         // SAFETY: an all-zero MEMORY_BASIC_INFORMATION is a valid value of plain numbers and null pointers.
         let mut region: MEMORY_BASIC_INFORMATION = unsafe { zeroed() };
-        // SAFETY: a live handle; the address is of the other process and is only asked about, never followed.
+        // SAFETY: a live handle; the address belongs to the other process and is never dereferenced.
         let told = unsafe {
             VirtualQueryEx(self.handle.0, pointer, &mut region, size_of::<MEMORY_BASIC_INFORMATION>())
         };
@@ -245,7 +245,7 @@ impl ProcessHandle {
             return None;
         }
         let mut path = [0u16; 512];
-        // SAFETY: a live handle and a live buffer of the length that is passed.
+        // SAFETY: a live handle and a live buffer of the passed length.
         let length =
             unsafe { K32GetMappedFileNameW(self.handle.0, pointer, path.as_mut_ptr(), path.len() as u32) };
         let path = String::from_utf16_lossy(path.get(..length as usize)?);
@@ -259,7 +259,7 @@ impl ProcessHandle {
 pub(super) struct ThreadHandle(Handle);
 
 impl ThreadHandle {
-    /// Of exactly this thread. `None` if it may not be asked, has ended, or too many are open.
+    /// Opens exactly this thread. `None` if it is not accessible, has exited, or too many are open.
     pub fn open(tid: u32, create_time: u64) -> Option<Self> {
         if THREAD_HANDLES.fetch_add(1, Ordering::Relaxed) >= MAX_THREAD_HANDLES {
             THREAD_HANDLES.fetch_sub(1, Ordering::Relaxed);
@@ -286,12 +286,12 @@ impl ThreadHandle {
         known.then_some(cycles).filter(|cycles| *cycles > 0)
     }
 
-    /// The name that the program gave it.
+    /// The name that the program set.
     pub fn name(&self) -> Option<String> {
         const NAME: i32 = 38;
         let mut room = [0u64; THREAD_NAME_WORDS];
         let (bytes, mut told) = (size_of_val(&room), 0);
-        // SAFETY: a live handle with query rights and a live buffer of the length that is passed.
+        // SAFETY: a live handle with query rights and a live buffer of the passed length.
         let status = unsafe {
             NtQueryInformationThread(self.0.0, NAME, room.as_mut_ptr().cast(), bytes as u32, &mut told)
         };

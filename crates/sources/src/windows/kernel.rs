@@ -1,4 +1,4 @@
-//! Kernel events on Windows: sessions of event tracing with the kernel's flags.
+//! Kernel events on Windows: event tracing sessions with the kernel's flags.
 
 pub use crate::absent::ThreadSnapshot;
 pub use crate::etw::{EtwSamples as SampleTrace, EtwTrace as KernelTrace};
@@ -7,21 +7,21 @@ use crate::kernel::{BackendChoice, TraceWay};
 pub const WAYS: &[TraceWay] = &[TraceWay {
     name: "etw events",
     choice: BackendChoice::Auto,
-    sees: "every context switch, exact to the event; every class of events",
+    sees: "every context switch with exact times; every event class",
 }];
 
-/// What would show more of samples.
+/// Hint for more complete samples.
 pub const SAMPLING_HINT: &str =
-    "Windows Performance Analyzer names functions in a trace of `ortscope etl start --stacks`";
+    "Windows Performance Analyzer shows function names in a trace recorded by `ortscope etl start --stacks`";
 
-/// Processes are not held here: the beginning of a program is seen by the session that runs already.
+/// Processes are not paused here: the running session observes the beginning of a program.
 pub fn hold(_pid: u32) -> bool {
     false
 }
 
 pub fn release(_pid: u32) {}
 
-/// Asked beside a trace; the sampler's snapshot has it too.
+/// Read in addition to a trace; the sampler's snapshot includes it too.
 #[derive(Debug)]
 pub struct ResidentMemory;
 

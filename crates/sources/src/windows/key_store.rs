@@ -1,4 +1,4 @@
-//! The credentials of the user: Windows encrypts them with the user's own secret.
+//! The user's credentials, which Windows encrypts with a secret of the user.
 
 use std::ptr::{null_mut, slice_from_raw_parts};
 
@@ -22,11 +22,12 @@ fn last_error(call: &str) -> Result<(), String> {
 pub fn read(name: &str) -> Result<Option<String>, String> {
     let name = wide(name);
     let mut found: *mut CREDENTIALW = null_mut();
-    // SAFETY: the name is live and ends with a zero; `found` is ours to be written.
+    // SAFETY: the name is live and NUL-terminated; `found` is writable.
     if unsafe { CredReadW(name.as_ptr(), CRED_TYPE_GENERIC, 0, &mut found) } == 0 || found.is_null() {
         return last_error("CredRead").map(|()| None);
     }
-    // SAFETY: the call gave a whole structure with a blob of the length that it says; it is freed once, after the copy.
+    // SAFETY: the call returned a complete structure with a blob of the stated length; it is freed once, after the
+    // copy.
     let bytes = unsafe {
         let credential = &*found;
         let blob = slice_from_raw_parts(credential.CredentialBlob, credential.CredentialBlobSize as usize);
@@ -34,20 +35,20 @@ pub fn read(name: &str) -> Result<Option<String>, String> {
         CredFree(found.cast());
         bytes
     };
-    String::from_utf8(bytes).map(Some).map_err(|_| "what it has is not text".into())
+    String::from_utf8(bytes).map(Some).map_err(|_| "the stored secret is not text".into())
 }
 
 pub fn write(name: &str, secret: &str) -> Result<(), String> {
     let mut name = wide(name);
     let mut secret = secret.as_bytes().to_vec();
-    // SAFETY: zeros are what the fields mean that are not set.
+    // SAFETY: zero means that a field is not set.
     let mut credential: CREDENTIALW = unsafe { std::mem::zeroed() };
     credential.Type = CRED_TYPE_GENERIC;
     credential.Persist = CRED_PERSIST_LOCAL_MACHINE;
     credential.TargetName = name.as_mut_ptr();
     credential.CredentialBlobSize = secret.len() as u32;
     credential.CredentialBlob = secret.as_mut_ptr();
-    // SAFETY: the structure and what it points to are live during the call.
+    // SAFETY: the structure and the memory that it points to are live during the call.
     if unsafe { CredWriteW(&credential, 0) } == 0 {
         // SAFETY: reads the calling thread's error code.
         return Err(format!("CredWrite failed with error {}", unsafe { GetLastError() }));
@@ -57,7 +58,7 @@ pub fn write(name: &str, secret: &str) -> Result<(), String> {
 
 pub fn remove(name: &str) -> Result<bool, String> {
     let name = wide(name);
-    // SAFETY: the name is live and ends with a zero.
+    // SAFETY: the name is live and NUL-terminated.
     if unsafe { CredDeleteW(name.as_ptr(), CRED_TYPE_GENERIC, 0) } == 0 {
         return last_error("CredDelete").map(|()| false);
     }

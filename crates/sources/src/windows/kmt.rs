@@ -1,6 +1,5 @@
-//! How long engines of an adapter worked, by the statistics of the graphics kernel (D3DKMT): the last resort, where neither
-//! the adapter itself nor the counters of the system tell it. The interface is not documented for programs, and does not
-//! change.
+//! Engine times of an adapter from the graphics kernel's statistics (D3DKMT): the last resort if neither the adapter nor
+//! performance counters report them. The interface is not documented for applications, but stable.
 
 use std::mem::transmute;
 
@@ -13,27 +12,27 @@ use windows_sys::Win32::Foundation::LUID;
 use super::native::{Function, system_library};
 use crate::devices::adapters::{AdapterState, StateApi};
 
-/// Running times are told in units of 100 ns. Microsoft's page of the structure says no unit, and a comment of the header
-/// says microseconds; but System Informer and LibreHardwareMonitor, which show the same figure as the Task Manager, both
-/// divide by units of 100 ns: the first by ticks of the performance counter that it converts to 10 MHz, the second by ticks of
-/// .NET. Where the performance counter itself runs at 10 MHz, as it does on most machines, ticks and units are the same. A
-/// unit that is wrong would show engines that work longer than the time that passed, which is not believed.
+/// Running times are in units of 100 ns. Microsoft's documentation of the structure gives no unit, and a comment in the
+/// header says microseconds; but System Informer and LibreHardwareMonitor, which show the same figure as the Task
+/// Manager, both use units of 100 ns: the first converts performance counter ticks to 10 MHz, the second uses .NET
+/// ticks. On most machines the performance counter runs at 10 MHz, so that both are the same. With a wrong unit engines
+/// would be busy for longer than the elapsed time, which is rejected.
 const NANOS_PER_UNIT: u64 = 100;
-/// Engines of one adapter that are asked.
+/// Limit for engines per adapter.
 const MAX_NODES: u32 = 64;
 
 type Query = unsafe extern "system" fn(*mut D3DKMT_QUERYSTATISTICS) -> i32;
 
-/// Its library brings that of windows with it: it is loaded only when it is asked.
+/// Its library also loads the windowing libraries, so it is loaded on demand.
 #[derive(Default)]
 pub(super) struct KernelStatistics {
     query: Option<Option<Query>>,
 }
 
-/// `None` where the function is not there.
+/// `None` if the function does not exist.
 fn load() -> Option<Query> {
     let query = system_library("gdi32.dll", c"D3DKMTQueryStatistics")?;
-    // SAFETY: this is the function's signature in the header of the driver kit.
+    // SAFETY: this is the function's signature in the driver kit's header.
     Some(unsafe { transmute::<Function, Query>(query) })
 }
 
@@ -49,7 +48,7 @@ impl KernelStatistics {
             },
             ..D3DKMT_QUERYSTATISTICS::default()
         };
-        // SAFETY: the structure is live, of the header's layout, and holds the answer too.
+        // SAFETY: the structure is live, has the header's layout, and holds the answer too.
         let status = unsafe { query(&mut question) };
         (status >= 0).then_some(question)
     }
@@ -66,7 +65,7 @@ impl StateApi for KernelStatistics {
 
     fn state(&mut self, id: u64) -> Option<AdapterState> {
         let adapter = self.ask(D3DKMT_QUERYSTATISTICS_ADAPTER, id, 0)?;
-        // SAFETY: this is the member that the kernel fills for this question; any bits are numbers.
+        // SAFETY: the kernel fills this member for this query; any bits are valid numbers.
         let nodes = unsafe { adapter.QueryResult.AdapterInformation.NodeCount }.min(MAX_NODES);
         let times = (0..nodes).map_while(|node| {
             let answer = self.ask(D3DKMT_QUERYSTATISTICS_NODE, id, node)?;

@@ -1,35 +1,35 @@
-//! What has no value here, why, and what the user can do.
+//! Missing metrics with their reasons and hints.
 
 use crate::sampler::{Missing, ReadError};
 
-/// What Windows tells nobody who samples.
+/// Metrics that Windows never provides to a sampler.
 pub(super) fn never(is_wine: bool) -> Vec<Missing> {
     let mut missing = vec![
         Missing::new(
             "processor",
-            "which processor a thread ran on is not in a snapshot of the system",
-            Some("kernel events see every switch"),
+            "system snapshots do not include the processor of a thread",
+            Some("kernel events include every switch"),
         ),
         Missing::new(
             "network_connections",
-            "Windows counts connections of a process in no snapshot",
-            Some("kernel events see them begin and end"),
+            "Windows does not count the connections of a process in snapshots",
+            Some("kernel events include their start and end"),
         ),
         Missing::new(
             "cpu_frequency_hertz",
-            "Windows tells a sampler the nominal frequency, not the real one",
-            Some("cpu_frequency_limit_ratio says how far the system lowers it"),
+            "Windows reports the nominal frequency to samplers, not the actual one",
+            Some("cpu_frequency_limit_ratio shows how far the system reduces it"),
         ),
     ];
     if is_wine {
         missing.extend(NOT_IN_WINE.iter().map(|track| {
-            Missing::new(track, "this is Wine, which does not tell it", Some("on Windows it is measured"))
+            Missing::new(track, "Wine does not report it", Some("available on Windows"))
         }));
     }
     missing
 }
 
-/// What Wine 8 does not answer, or with the same value whatever happens.
+/// Metrics that Wine 8 does not report, or always with the same value.
 const NOT_IN_WINE: [&str; 21] = [
     "cpu_cycles",
     "context_switches",
@@ -54,7 +54,7 @@ const NOT_IN_WINE: [&str; 21] = [
     "swap_used_bytes",
 ];
 
-/// What can turn out to be missing while processes are read.
+/// Metrics that can turn out to be missing during sampling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Absent {
     Handle,
@@ -75,8 +75,8 @@ impl Absent {
             ),
             Self::Network => Missing::new(
                 "network_received_bytes",
-                "only Windows 11 24H2 and later count the traffic of a process",
-                Some("kernel events see every packet"),
+                "only Windows 11 24H2 and newer count the network traffic of a process",
+                Some("kernel events include every packet"),
             ),
             Self::Affinity => Missing::new(
                 "affinity_mask",
@@ -85,15 +85,15 @@ impl Absent {
             ),
             Self::Objects => Missing::new(
                 "user_objects",
-                "GDI and USER objects of processes of other users or sessions may not be counted",
+                "GDI and USER objects of other users' or sessions' processes cannot be counted",
                 Some("run as administrator, in the same session"),
             ),
-            Self::Power => Missing::new("mains_ratio", "this machine does not say what feeds it", None),
+            Self::Power => Missing::new("mains_ratio", "this machine does not report its power source", None),
         }
     }
 }
 
-/// Reasons that wait to be told, each once.
+/// Reasons that are pending, each reported once.
 #[derive(Debug, Default)]
 pub(super) struct Reasons {
     said: Vec<Absent>,
@@ -108,9 +108,9 @@ impl Reasons {
         }
     }
 
-    /// No list, no values: this is worth saying every time it is another reason.
+    /// Without a list there are no values, so every new reason is reported.
     pub fn no_list(&mut self, error: &ReadError) {
-        let missing = Missing::new("processes", format!("they cannot be listed: {error}"), None);
+        let missing = Missing::new("processes", format!("the process list cannot be read: {error}"), None);
         if self.waiting.last() != Some(&missing) {
             self.waiting.push(missing);
         }

@@ -1,4 +1,5 @@
-//! Windows: processes from snapshots of the system (`proc`), kernel events from sessions (`etw`, `kernel`), the machine (`system`, `power`).
+//! Windows: processes from system snapshots (`proc`), kernel events from sessions (`etw`, `kernel`), the machine
+//! (`system`, `power`).
 #![expect(unsafe_code, reason = "Win32 functions")]
 
 mod com;
@@ -45,7 +46,7 @@ use crate::machine::MachineFacts;
 use crate::process::{ProcessUsage, UsageError};
 use crate::sampler::ProcessBackend;
 
-/// The backend of the process sampler; it needs no rights.
+/// The backend of the process sampler; it needs no privileges.
 pub fn process_backend() -> Box<dyn ProcessBackend> {
     Box::new(proc::SnapshotBackend::new())
 }
@@ -79,7 +80,7 @@ pub fn process_usage(pid: u32) -> Result<ProcessUsage, UsageError> {
 }
 
 pub fn own_usage() -> Result<ProcessUsage, UsageError> {
-    // SAFETY: returns a pseudo handle that needs no closing.
+    // SAFETY: returns a pseudo handle that need not be closed.
     usage(std::process::id(), unsafe { GetCurrentProcess() })
 }
 
@@ -107,43 +108,43 @@ fn usage(pid: u32, handle: HANDLE) -> Result<ProcessUsage, UsageError> {
         cpu_time_ns: (ticks(kernel) + ticks(user)) * 100,
         working_set_bytes: memory.WorkingSetSize as u64,
         peak_working_set_bytes: Some(memory.PeakWorkingSetSize as u64),
-        // Zero is what a system without this counter says.
+        // Zero if the system lacks this counter.
         private_bytes: Some(memory.PrivateUsage as u64).filter(|bytes| *bytes > 0),
         thread_count: None,
     })
 }
 
-/// 100 ns units.
+/// Units of 100 ns.
 fn ticks(time: FILETIME) -> u64 {
     (u64::from(time.dwHighDateTime) << 32) | u64::from(time.dwLowDateTime)
 }
 
-/// A console that is closed ends its programs.
+/// Closing a console ends its programs.
 pub fn terminal_closed_within(_wait: std::time::Duration) -> bool {
     false
 }
 
-/// This system's allocator does it by itself.
+/// The allocator does this by default.
 pub fn release_memory_automatically() {}
 
 pub fn release_memory_now() {}
 
-/// Lets the calling thread run soon after it wakes, also beside a program that takes every processor.
+/// Lets the calling thread run soon after it wakes, even next to a program that uses every processor.
 pub fn prefer_this_thread() -> Option<i32> {
-    // SAFETY: the handle of this thread, which needs not be closed.
+    // SAFETY: the pseudo handle of this thread, which need not be closed.
     let done = unsafe { SetThreadPriority(GetCurrentThread(), THREAD_PRIORITY_HIGHEST) };
     (done != 0).then_some(THREAD_PRIORITY_HIGHEST)
 }
 
 pub fn pin_to_processor(index: usize) -> Option<u32> {
     let (mut allowed, mut of_system) = (0, 0);
-    // SAFETY: the handle of this process, which needs not be closed, and two live numbers.
+    // SAFETY: the pseudo handle of this process, which need not be closed, and two live numbers.
     if unsafe { GetProcessAffinityMask(GetCurrentProcess(), &mut allowed, &mut of_system) } == 0 {
         return None;
     }
     let numbers: Vec<u32> = (0..usize::BITS).filter(|number| allowed >> number & 1 == 1).collect();
     let number = *numbers.get(index.checked_rem(numbers.len())?)?;
-    // SAFETY: the handle of this thread, which needs not be closed.
+    // SAFETY: the pseudo handle of this thread, which need not be closed.
     let before = unsafe { SetThreadAffinityMask(GetCurrentThread(), 1 << number) };
     (before != 0).then_some(number)
 }
@@ -163,27 +164,27 @@ pub fn machine_facts() -> MachineFacts {
     }
 }
 
-/// As it really is: other functions tell programs without a manifest an older one.
+/// The actual version: other functions return an older one to programs without a manifest.
 fn version() -> Option<String> {
     // SAFETY: an all-zero OSVERSIONINFOW is a valid value of plain integers.
     let mut version: OSVERSIONINFOW = unsafe { zeroed() };
     version.dwOSVersionInfoSize = size_of::<OSVERSIONINFOW>() as u32;
-    // SAFETY: the structure is live and carries its size.
+    // SAFETY: the structure is live and states its size.
     let status = unsafe { RtlGetVersion(&mut version) };
     let wine = if native::is_wine() { " (Wine)" } else { "" };
     let (major, minor, build) = (version.dwMajorVersion, version.dwMinorVersion, version.dwBuildNumber);
     (status == 0).then(|| format!("{major}.{minor}.{build}{wine}"))
 }
 
-/// Questions to a driver of Linux.
+/// Linux only.
 pub fn amdxdna_query(_file: &std::path::Path) -> std::io::Result<crate::devices::DriverQuery> {
     Err(std::io::ErrorKind::Unsupported.into())
 }
 
-/// Counters of memory controllers are read on Linux.
+/// Linux only.
 pub fn memory_bandwidth(_root: &std::path::Path, _found: &mut crate::devices::Found) {}
 
-/// Times of all processors since the machine started, in units of 100 ns.
+/// Times of all processors since boot, in units of 100 ns.
 pub fn machine_times() -> Option<crate::devices::MachineTimes> {
     let none = FILETIME { dwLowDateTime: 0, dwHighDateTime: 0 };
     let (mut idle, mut kernel, mut user) = (none, none, none);
@@ -192,18 +193,18 @@ pub fn machine_times() -> Option<crate::devices::MachineTimes> {
         return None;
     }
     let units = |time: FILETIME| (u64::from(time.dwHighDateTime) << 32) | u64::from(time.dwLowDateTime);
-    // The time in the kernel has the idle time in it.
+    // Kernel time includes idle time.
     let busy = units(kernel).saturating_add(units(user)).checked_sub(units(idle))?;
     Some(crate::devices::MachineTimes { busy, idle: units(idle) })
 }
 
-/// What to do where Wine has not what Windows has: no right and no repair would bring it.
+/// Hint for features that Wine lacks, which no privilege or repair would provide.
 const ON_WINDOWS: &str = "this is Wine: Windows itself has it";
 
-/// Energy events are Linux'.
+/// Linux only.
 pub fn energy_events(_root: &std::path::Path, _found: &mut crate::devices::Found) {}
 
-/// AMD's management libraries are for Linux.
+/// Linux only.
 pub(crate) fn amd_smi(
     _library: &crate::devices::AmdLibrary,
 ) -> Result<Box<dyn crate::devices::AmdSmi>, crate::devices::NoLibrary> {
@@ -214,19 +215,20 @@ pub fn hardware_counters(_pids: &[u32]) -> Result<Box<dyn crate::devices::Reader
     if native::is_wine() {
         return Err(crate::devices::Missing {
             what: "cpu_counters",
-            why: "Wine has no event tracing, in which Windows counts instructions and caches".to_owned(),
+            why: "Wine has no event tracing, which Windows uses to count instructions and cache events".to_owned(),
             hint: ON_WINDOWS.to_owned(),
         });
     }
     Err(crate::devices::Missing {
         what: "cpu_counters",
-        why: "Windows counts instructions and caches only in event tracing, for administrators".to_owned(),
+        why: "Windows counts instructions and cache events only in event tracing, for administrators".to_owned(),
         hint: "`ortscope etl counters` lists them, `ortscope etl start --counters NAME` records them at every switch"
             .to_owned(),
     })
 }
 
-/// Energy meters, GPUs and NPUs, of which NVIDIA's library told some already; the answer names what was looked for.
+/// Energy meters, GPUs and NPUs, some of which NVIDIA's library already reported. Returns the families that were
+/// searched for.
 pub fn find_devices(nvidia: usize, found: &mut crate::devices::Found) -> &'static [&'static str] {
     crate::devices::meters::find(&mut emi::WindowsMeters, found);
     crate::devices::battery::find(Box::new(power::battery), found);
@@ -239,12 +241,12 @@ pub fn find_devices(nvidia: usize, found: &mut crate::devices::Found) -> &'stati
     &["energy", "gpu", "npu", "temperature", "throttling"]
 }
 
-/// The build of Windows, e.g. 26100.
+/// The Windows build number, for example 26100.
 fn build() -> Option<u32> {
     version()?.split('.').nth(2)?.split(' ').next()?.parse().ok()
 }
 
-/// What WMI knows; it may take seconds.
+/// Facts from WMI, which may take seconds.
 pub fn inventory() -> Option<Result<crate::machine::Inventory, String>> {
     Some(wmi::inventory())
 }
@@ -256,7 +258,7 @@ pub fn machine_model() -> crate::machine::MachineModel {
     let is_virtual = model.as_deref().is_some_and(|model| {
         ["Virtual Machine", "VMware", "VirtualBox", "KVM", "QEMU"].iter().any(|name| model.contains(name))
     });
-    // The firmware's kind of chassis is not in the registry; what feeds the machine says the rest.
+    // The chassis type is not in the registry; the power source distinguishes the rest.
     let by_battery = || power::has_battery().map(|has| if has { "laptop" } else { "desktop or server" });
     let kind = crate::machine::MachineModel::kind_of(None, is_virtual).or_else(by_battery);
     crate::machine::MachineModel { kind, maker, model }

@@ -1,5 +1,5 @@
-//! Calls of ntdll, and functions that are looked for when they are needed: not every Windows has them, or their library
-//! is one that a program without windows should not load.
+//! ntdll calls, and functions that are resolved on demand: not every Windows version has them, or their library should
+//! not be loaded by a program without windows.
 
 use std::ffi::{CStr, c_void};
 use std::sync::OnceLock;
@@ -13,10 +13,10 @@ use windows_sys::Win32::System::LibraryLoader::{
     GetModuleHandleW, GetProcAddress, LOAD_LIBRARY_SEARCH_SYSTEM32, LoadLibraryExW,
 };
 
-/// Any function, to be cast to what it is.
+/// Any function, to be cast to its type.
 pub(super) type Function = unsafe extern "system" fn() -> isize;
 
-/// Wine runs programs of Windows elsewhere; it answers the same calls and leaves many counts at zero.
+/// Wine runs Windows programs on other systems; it supports the same calls and leaves many counters at zero.
 pub(super) fn is_wine() -> bool {
     static WINE: OnceLock<bool> = OnceLock::new();
     *WINE.get_or_init(|| ntdll(c"wine_get_version").is_some())
@@ -25,14 +25,14 @@ pub(super) fn is_wine() -> bool {
 /// A function of ntdll, which every process has loaded.
 pub(super) fn ntdll(name: &CStr) -> Option<Function> {
     let library = wide("ntdll.dll");
-    // SAFETY: the name is live and ends with a zero; a null module is checked in `function`.
+    // SAFETY: the name is live and NUL-terminated; a null module is checked in `function`.
     function(unsafe { GetModuleHandleW(library.as_ptr()) }, name)
 }
 
-/// A function of a library in the system's own directory. The library stays loaded.
+/// A function of a library in the system directory. The library stays loaded.
 pub(super) fn system_library(library: &str, name: &CStr) -> Option<Function> {
     let library = wide(library);
-    // SAFETY: the name is live and ends with a zero; no file is passed; a null module is checked in `function`.
+    // SAFETY: the name is live and NUL-terminated; no file is passed; a null module is checked in `function`.
     let module =
         unsafe { LoadLibraryExW(library.as_ptr(), std::ptr::null_mut(), LOAD_LIBRARY_SEARCH_SYSTEM32) };
     function(module, name)
@@ -42,7 +42,7 @@ fn function(module: HMODULE, name: &CStr) -> Option<Function> {
     if module.is_null() {
         return None;
     }
-    // SAFETY: a loaded module and a live name that ends with a zero.
+    // SAFETY: a loaded module and a live NUL-terminated name.
     unsafe { GetProcAddress(module, name.as_ptr().cast()) }
 }
 
@@ -50,10 +50,10 @@ pub(super) fn wide(text: &str) -> Vec<u16> {
     text.encode_utf16().chain([0]).collect()
 }
 
-/// Why a question was not answered.
+/// Why a query failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NoAnswer {
-    /// So many bytes are wanted, as far as the system says; at least more than there were.
+    /// The required size according to the system; at least larger than the buffer.
     TooSmall(usize),
     Status(NTSTATUS),
 }
@@ -68,18 +68,18 @@ fn answered(status: NTSTATUS, told: u32, room: usize) -> Result<usize, NoAnswer>
     }
 }
 
-/// Asks `NtQuerySystemInformation`; the number of bytes that are the answer.
+/// Calls `NtQuerySystemInformation`; returns the length of the answer.
 pub(super) fn system_information(class: i32, room: &mut [u64]) -> Result<usize, NoAnswer> {
     let bytes = size_of_val(room);
     let mut told = 0;
-    // SAFETY: the buffer is live and `bytes` long (8-byte aligned, as the structures want it); the system writes
+    // SAFETY: the buffer is live and `bytes` long (8-byte aligned, as the structures require); the system writes
     // plain numbers.
     let status =
         unsafe { NtQuerySystemInformation(class, room.as_mut_ptr().cast(), clamp_u32(bytes), &mut told) };
     answered(status, told, bytes)
 }
 
-/// The same of the processors of one group, where Windows has more than one.
+/// The same for the processors of one group, on machines with several groups.
 pub(super) fn system_information_of_group(
     class: i32,
     group: u16,
@@ -101,7 +101,7 @@ pub(super) fn system_information_of_group(
     answered(status, told, bytes)
 }
 
-/// Asks `NtQueryInformationProcess`; the number of bytes that are the answer.
+/// Calls `NtQueryInformationProcess`; returns the length of the answer.
 pub(super) fn process_information(
     handle: HANDLE,
     class: i32,
@@ -117,9 +117,9 @@ pub(super) fn process_information(
     answered(status, told, bytes)
 }
 
-/// The bytes of a buffer that was asked for in units of its alignment.
+/// The bytes of a buffer that was allocated in units of its alignment.
 pub(super) fn as_bytes(room: &[u64]) -> &[u8] {
-    // SAFETY: the same memory, every byte of which is initialised, at a smaller alignment.
+    // SAFETY: the same memory, fully initialized, at a smaller alignment.
     unsafe { std::slice::from_raw_parts(room.as_ptr().cast(), size_of_val(room)) }
 }
 

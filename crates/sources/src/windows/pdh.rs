@@ -1,4 +1,4 @@
-//! Performance counters of Windows: one query that is kept, by English names, as arrays of all instances.
+//! Windows performance counters: one open query with English names, read as arrays of all instances.
 
 use std::mem::transmute;
 use std::ptr::null;
@@ -6,7 +6,7 @@ use std::ptr::null;
 use super::native::{Function, system_library};
 use crate::devices::adapters::{CounterApi, CounterSet};
 
-/// Names are those of every language's Windows, since `PdhAddEnglishCounterW` translates them.
+/// English names work on every Windows because `PdhAddEnglishCounterW` translates them.
 const COUNTERS: [(CounterSet, &str); 9] = [
     (CounterSet::EnginePercent, r"\GPU Engine(*)\Utilization Percentage"),
     (CounterSet::AdapterDedicated, r"\GPU Adapter Memory(*)\Dedicated Usage"),
@@ -18,13 +18,13 @@ const COUNTERS: [(CounterSet, &str); 9] = [
     (CounterSet::NominalMegahertz, r"\Processor Information(*)\Processor Frequency"),
     (CounterSet::ThermalZone, r"\Thermal Zone Information(*)\Temperature"),
 ];
-/// `PDH_FMT_DOUBLE | PDH_FMT_NOCAP100`: processes of several engines exceed 100.
+/// `PDH_FMT_DOUBLE | PDH_FMT_NOCAP100`: processes on several engines exceed 100.
 const FORMAT: u32 = 0x200 | 0x8000;
 const MORE_DATA: u32 = 0x8000_07D2;
-/// A counter without an instance now: nobody uses the device.
+/// A counter currently has no instances: the device is unused.
 const NO_DATA: u32 = 0x8000_07D5;
 const NO_INSTANCE: u32 = 0x8000_07D1;
-/// Bytes of an answer; a desktop has some hundred kilobytes.
+/// Maximum length of an answer; a desktop has several hundred kilobytes.
 const MAX_BYTES: u32 = 64 << 20;
 
 type OpenQuery = unsafe extern "system" fn(*const u16, usize, *mut isize) -> u32;
@@ -33,7 +33,7 @@ type Collect = unsafe extern "system" fn(isize) -> u32;
 type Array = unsafe extern "system" fn(isize, u32, *mut u32, *mut u32, *mut Item) -> u32;
 type Close = unsafe extern "system" fn(isize) -> u32;
 
-/// `PDH_FMT_COUNTERVALUE_ITEM_W` with a double in it.
+/// `PDH_FMT_COUNTERVALUE_ITEM_W` with a double.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Item {
@@ -49,7 +49,7 @@ pub(super) struct Counters {
     collect: Collect,
     array: Array,
     close: Close,
-    /// In units of the items' alignment; it grows and is kept.
+    /// In units of the items' alignment; grows and is reused.
     room: Vec<Item>,
 }
 
@@ -77,26 +77,27 @@ impl Counters {
             )
         };
         let mut query = 0;
-        // SAFETY: a live place for the handle; no file of records is named.
+        // SAFETY: live space for the handle; no log file is named.
         let status = unsafe { open(null(), 0, &mut query) };
         if status != 0 {
-            return Err(format!("performance counters do not open: 0x{status:08X}"));
+            return Err(format!("performance counters cannot be opened: 0x{status:08X}"));
         }
         let mut opened = Self { query, counters: Vec::new(), collect, array, close, room: Vec::new() };
         let mut why = 0;
         for (set, path) in COUNTERS {
             let path: Vec<u16> = path.encode_utf16().chain([0]).collect();
             let mut counter = 0;
-            // SAFETY: the query is open, the path is live and ends with a zero, the place for the handle is live.
+            // SAFETY: the query is open, the path is live and NUL-terminated, and the space for the handle is
+            // live.
             match unsafe { add(query, path.as_ptr(), 0, &mut counter) } {
                 0 => opened.counters.push((set, counter)),
                 status => why = status,
             }
         }
         if opened.counters.is_empty() {
-            return Err(format!("this Windows has none of the counters that are read: 0x{why:08X}"));
+            return Err(format!("Windows has none of the required performance counters: 0x{why:08X}"));
         }
-        // The first collection is what the next one is compared with.
+        // The first collection is the reference for the next one.
         opened.collect().ok();
         Ok(opened)
     }
@@ -113,13 +114,14 @@ impl CounterApi for Counters {
 
     fn values(&mut self, set: CounterSet, each: &mut dyn FnMut(&str, f64)) -> Result<(), String> {
         let counter = self.counters.iter().find(|(known, _)| *known == set).map(|(_, counter)| *counter);
-        let Some(counter) = counter else { return Err(format!("this Windows has no counter {set:?}")) };
-        // Instances come and go between two calls.
+        let Some(counter) = counter else { return Err(format!("Windows lacks the counter {set:?}")) };
+        // Instances appear and disappear between two calls.
         for _ in 0..4 {
             let mut bytes = u32::try_from(self.room.len() * size_of::<Item>()).unwrap_or(0);
             let mut count = 0;
             let room = if bytes == 0 { std::ptr::null_mut() } else { self.room.as_mut_ptr() };
-            // SAFETY: the counter belongs to the open query; the buffer is live, aligned and `bytes` long, or none of no bytes.
+            // SAFETY: the counter belongs to the open query; the buffer is live, aligned and `bytes` long, or
+            // null with length 0.
             let status = unsafe { (self.array)(counter, FORMAT, &mut bytes, &mut count, room) };
             match status {
                 MORE_DATA if bytes <= MAX_BYTES => {
@@ -128,7 +130,7 @@ impl CounterApi for Counters {
                 }
                 0 => {
                     for item in self.room.iter().take(count as usize) {
-                        // Valid, or new since the last time.
+                        // Valid, or new since the last collection.
                         if item.status > 1 || item.name.is_null() {
                             continue;
                         }
@@ -145,14 +147,14 @@ impl CounterApi for Counters {
 }
 
 impl Counters {
-    /// Names stand behind the items in the same buffer.
+    /// Names are behind the items in the same buffer.
     fn name(&self, name: *const u16) -> String {
         let begin = self.room.as_ptr().cast::<u16>();
         let end = begin.wrapping_add(self.room.len() * size_of::<Item>() / 2);
         let mut text = Vec::new();
         let mut at = name;
         while at >= begin && at < end {
-            // SAFETY: the place is inside of the buffer, which is live; the system wrote UTF-16 there.
+            // SAFETY: the position is inside the buffer, which is live; the system wrote UTF-16 there.
             let unit = unsafe { at.read_unaligned() };
             if unit == 0 {
                 break;
@@ -164,13 +166,13 @@ impl Counters {
     }
 }
 
-// SAFETY: the pointers in the buffer show into the buffer; handles of a query may be used by any thread, and are used by
-// one at a time.
+// SAFETY: the pointers in the buffer refer to the buffer itself; a query's handles may be used by any thread, and are
+// used by one at a time.
 unsafe impl Send for Counters {}
 
 impl Drop for Counters {
     fn drop(&mut self) {
-        // SAFETY: the query was opened by `open` and is closed once; its counters go with it.
+        // SAFETY: the query was opened by `open` and is closed once, together with its counters.
         unsafe { (self.close)(self.query) };
     }
 }

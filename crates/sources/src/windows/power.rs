@@ -1,4 +1,4 @@
-//! What feeds the machine, and what it may use: mains or battery, the power plan, a limit of the frequency.
+//! Power source and limits of the machine: mains or battery, the power plan, and the frequency limit.
 
 use std::sync::OnceLock;
 
@@ -10,10 +10,10 @@ use super::native::{self, Function};
 
 /// `PROCESSOR_POWER_INFORMATION` of one processor.
 const PROCESSOR_POWER_WORDS: usize = 6;
-/// Processors whose limit is looked at; on larger machines the first ones speak for all.
+/// Limit for inspected processors; on larger machines the first ones are representative.
 const MAX_PROCESSORS: usize = 256;
 
-/// Tells what is known; `false` if the machine does not say what feeds it.
+/// Emits what is known; `false` if the machine does not report its power source.
 pub(super) fn environment(tell: &mut dyn FnMut(&'static str, &'static str, f64)) -> bool {
     if let Some(ratio) = frequency_limit() {
         tell("power", "cpu_frequency_limit_ratio", ratio);
@@ -38,7 +38,7 @@ pub(super) fn environment(tell: &mut dyn FnMut(&'static str, &'static str, f64))
     true
 }
 
-/// `None` if the machine does not say.
+/// `None` if unknown.
 pub(super) fn has_battery() -> Option<bool> {
     const NO_BATTERY: u8 = 128;
     const UNKNOWN: u8 = 255;
@@ -62,7 +62,7 @@ fn power_information() -> Option<PowerInformation> {
     static FUNCTION: OnceLock<Option<PowerInformation>> = OnceLock::new();
     *FUNCTION.get_or_init(|| {
         let function = native::system_library("powrprof.dll", c"CallNtPowerInformation")?;
-        // SAFETY: this is the function's documented signature; the answer is room that the caller describes.
+        // SAFETY: this is the function's documented signature; the caller describes the output buffer.
         Some(unsafe { std::mem::transmute::<Function, PowerInformation>(function) })
     })
 }
@@ -72,7 +72,7 @@ pub(super) fn battery() -> Option<BatteryState> {
     const SYSTEM_BATTERY_STATE: i32 = 5;
     let function = power_information()?;
     let mut room = [0u32; BATTERY_STATE_BYTES / size_of::<u32>()];
-    // SAFETY: nothing goes in; the buffer is live and as long as told.
+    // SAFETY: there is no input; the buffer is live and has the stated length.
     let status = unsafe {
         function(SYSTEM_BATTERY_STATE, std::ptr::null(), 0, room.as_mut_ptr(), BATTERY_STATE_BYTES as u32)
     };
@@ -80,17 +80,17 @@ pub(super) fn battery() -> Option<BatteryState> {
     BatteryState::parse(&bytes).filter(|_| status == 0)
 }
 
-/// The frequency that the system allows its processors now, against their highest.
+/// The frequency that the system currently allows, relative to the maximum.
 fn frequency_limit() -> Option<f64> {
     const PROCESSOR_INFORMATION: i32 = 11;
     let function = power_information()?;
     let mut room = [0u32; PROCESSOR_POWER_WORDS * MAX_PROCESSORS];
     let count = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_PROCESSORS);
     let bytes = (count * PROCESSOR_POWER_WORDS * size_of::<u32>()) as u32;
-    // SAFETY: nothing goes in; the buffer is live and at least `bytes` long.
+    // SAFETY: there is no input; the buffer is live and at least `bytes` long.
     let status = unsafe { function(PROCESSOR_INFORMATION, std::ptr::null(), 0, room.as_mut_ptr(), bytes) };
     let processors = room[..count * PROCESSOR_POWER_WORDS].chunks_exact(PROCESSOR_POWER_WORDS);
-    // Number, highest, current and allowed megahertz, idle states.
+    // Number, maximum, current and allowed megahertz, idle states.
     let ratios =
         processors.filter(|one| one[1] > 0 && one[3] > 0).map(|one| f64::from(one[3]) / f64::from(one[1]));
     let (sum, known) = ratios.fold((0.0, 0u32), |(sum, known), ratio| (sum + ratio, known + 1));
@@ -117,14 +117,15 @@ pub(super) fn plan() -> Option<String> {
         )
     };
     let mut scheme = std::ptr::null_mut();
-    // SAFETY: a live place for the pointer that the function allocates.
+    // SAFETY: live space for the pointer that the function allocates.
     if unsafe { active(std::ptr::null(), &mut scheme) } != 0 || scheme.is_null() {
         return None;
     }
     let mut room = [0u16; 256];
     let mut bytes = size_of_val(&room) as u32;
     let none = std::ptr::null();
-    // SAFETY: the plan that was just told, a live buffer with its length; the plan is freed once, after its last use.
+    // SAFETY: the plan that was just returned, and a live buffer with its length; the plan is freed once, after its
+    // last use.
     let status = unsafe {
         let status = name(std::ptr::null(), scheme, none, none, room.as_mut_ptr().cast(), &mut bytes);
         free(scheme);

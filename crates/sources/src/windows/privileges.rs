@@ -1,4 +1,4 @@
-//! An administrator's process asks for each right when it needs it (`etw`): there is nothing to give up.
+//! An administrator's process acquires each privilege on demand (`etw`), so there is nothing to drop.
 
 use std::path::PathBuf;
 

@@ -1,24 +1,24 @@
-//! Which processors a thread may use, of the group that its process is in.
+//! Processors that a thread may use, within the group of its process.
 
 use windows_sys::Win32::System::Threading::{
     GetCurrentProcess, GetCurrentThread, GetProcessAffinityMask, SetThreadAffinityMask,
 };
 
-/// Processors that a thread may run on, a bit each.
+/// Processors that a thread may run on, one bit each.
 #[derive(Debug)]
 pub struct Processors(usize);
 
 impl Processors {
-    /// Those of its process: a thread's own are not told.
+    /// Those of its process: a thread's own affinity is not readable.
     pub fn of_this_thread() -> Option<Self> {
         let (mut allowed, mut of_system) = (0, 0);
-        // SAFETY: the handle of this process, which needs not be closed, and two live numbers.
+        // SAFETY: the pseudo handle of this process, which need not be closed, and two live numbers.
         let known = unsafe { GetProcessAffinityMask(GetCurrentProcess(), &mut allowed, &mut of_system) } != 0;
-        // Zero is said of a process with threads in several groups.
+        // Zero for a process with threads in several groups.
         (known && allowed != 0).then_some(Self(allowed))
     }
 
-    /// Two parts without a common processor; `None` if there is only one.
+    /// Splits into two disjoint parts; `None` if there is only one processor.
     pub fn halves(&self) -> Option<(Self, Self)> {
         let mut high = self.0;
         for _ in 0..self.0.count_ones() / 2 {
@@ -28,9 +28,9 @@ impl Processors {
         (low != 0).then_some((Self(low), Self(high)))
     }
 
-    /// `false` where the system refuses; then the thread runs where it did.
+    /// Returns false if the system refuses, which keeps the previous affinity.
     pub fn keep_this_thread(&self) -> bool {
-        // SAFETY: the handle of this thread, which needs not be closed.
+        // SAFETY: the pseudo handle of this thread, which need not be closed.
         unsafe { SetThreadAffinityMask(GetCurrentThread(), self.0) != 0 }
     }
 }

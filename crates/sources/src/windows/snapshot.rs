@@ -1,4 +1,4 @@
-//! All processes and their threads in one call: what a tick reads, reads it here.
+//! All processes and their threads in one call, read once per tick.
 
 use std::time::Instant;
 
@@ -7,24 +7,24 @@ use ortscope_decode::nt::{Process, ProcessClass, ProcessList};
 use super::native::{self, NoAnswer};
 use crate::sampler::ReadError;
 
-/// The first buffer; a machine with 200 processes and 3,000 threads fills about half of it.
+/// Initial buffer; a machine with 200 processes and 3,000 threads fills about half of it.
 const FIRST_BYTES: usize = 512 << 10;
-/// No list is larger than this: 65,536 processes with eight threads each take 50 MiB.
+/// Maximum size: 65,536 processes with eight threads each take 50 MiB.
 const MAX_BYTES: usize = 64 << 20;
-/// The list can grow between two calls, so that the second is too small again.
+/// The list can grow between two calls, so that the second buffer is too small again.
 const MAX_TRIES: usize = 8;
 
-/// The last list, and where each process stands in it.
+/// The last list and the position of each process in it.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     room: Vec<u64>,
     length: usize,
     class: ProcessClass,
-    /// Pids with their places, by pid.
+    /// Pids with their positions, sorted by pid.
     places: Vec<(u32, usize)>,
-    /// Administrators get more; found out at the first attempt.
+    /// Administrators get more; determined at the first attempt.
     full: bool,
-    /// How long the last call took.
+    /// Duration of the last call.
     cost_ns: u64,
 }
 
@@ -40,7 +40,7 @@ impl Snapshot {
         }
     }
 
-    /// Takes a new one; `starts` if the functions that threads began with are wanted, which makes it larger.
+    /// Takes a new snapshot. With `starts` it includes thread start addresses, which makes it larger.
     pub fn take(&mut self, starts: bool) -> Result<(), ReadError> {
         let begin = Instant::now();
         self.places.clear();
@@ -60,7 +60,7 @@ impl Snapshot {
         }
         result.map_err(|error| match error {
             NoAnswer::TooSmall(bytes) => {
-                ReadError::Failed(format!("the list takes {} MiB; at most 64 are read", bytes >> 20))
+                ReadError::Failed(format!("the process list takes {} MiB; the limit is 64", bytes >> 20))
             }
             NoAnswer::Status(status) => {
                 ReadError::Failed(format!("NtQuerySystemInformation failed with {status:#010x}"))
@@ -90,7 +90,7 @@ impl Snapshot {
                     return Ok(());
                 }
                 Err(NoAnswer::TooSmall(needed)) if tries < MAX_TRIES => {
-                    // A quarter more than is needed: processes start all the time.
+                    // A quarter more than required, because processes start all the time.
                     let wanted = (needed + needed / 4).max(size_of_val(&self.room[..]) * 2);
                     if needed > MAX_BYTES || size_of_val(&self.room[..]) >= MAX_BYTES {
                         return Err(NoAnswer::TooSmall(needed));

@@ -1,4 +1,4 @@
-//! The whole machine: times of its processors, memory, page files.
+//! The whole machine: processor times, memory, page files.
 
 use std::mem::{size_of, zeroed};
 
@@ -17,14 +17,14 @@ use crate::processors::{CoreKind, Processor};
 const GROUP_PROCESSORS: usize = 64;
 /// The largest answer about one processor.
 const ENTRY_WORDS: usize = 6;
-/// More groups than any Windows has.
+/// More groups than any Windows supports.
 const MAX_GROUPS: u16 = 128;
-/// Page files have names in their answer; this is room for all sixteen there can be.
+/// Page files have names in the answer; enough for all sixteen.
 const PAGE_FILE_WORDS: usize = 1024;
-/// The answer about what processors share, of a machine with 2048 of them.
+/// The topology answer of a machine with 2048 processors.
 const MAX_LOGICAL_BYTES: usize = 4 << 20;
 const PAGE_BYTES: u64 = 4096;
-/// Single processors are told this often: Windows counts in steps of up to 15.6 ms, of which one makes 3 % of this.
+/// Interval for single processors: Windows counts in steps of up to 15.6 ms, which are 3% of this.
 const PROCESSORS_NS: u64 = 500_000_000;
 
 const PROCESSOR_TIMES: i32 = 8;
@@ -34,19 +34,19 @@ const INTERRUPTS: i32 = 23;
 #[derive(Debug, Default)]
 struct One {
     times: ProcessorTimes,
-    /// When its share was told last.
+    /// Times at the last report of its ratio.
     told: ProcessorTimes,
     switches: Count32,
     interrupts: Count32,
 }
 
-/// What was read before.
+/// The previous readings.
 #[derive(Debug, Default)]
 pub(super) struct System {
-    /// Of all processors, through all groups.
+    /// All processors, across all groups.
     before: Vec<One>,
     told_ns: Option<u64>,
-    /// Shares that were not told yet.
+    /// Ratios that were not reported yet.
     busy: Vec<(u32, f64)>,
     room: Vec<u64>,
 }
@@ -89,13 +89,13 @@ impl System {
             }
         }
         self.told_ns = if is_told { Some(now_ns) } else { self.told_ns };
-        // Between two steps of the system's clock nothing is known, and the last share stays.
+        // Between two steps of the system's clock nothing is known, and the last ratio is kept.
         let share = sum_now.busy_ratio_since(sum_before);
         if share.is_some() {
             row.cpu_percent = share.filter(|_| !is_first).map(|ratio| 100.0 * ratio);
             nows.into_iter().for_each(|(number, now)| before[number].times = now);
         }
-        // Zero is what Wine says.
+        // Wine reports zero.
         row.interrupts = Some(interrupts).filter(|count| *count > 0);
     }
 
@@ -111,7 +111,7 @@ impl System {
         row.context_switches = sum.or(row.context_switches);
     }
 
-    /// Busy shares of single processors, each told once.
+    /// Busy ratios of single processors, each reported once.
     pub fn processors(&mut self, tell: &mut dyn FnMut(u32, f64)) {
         for (number, ratio) in self.busy.drain(..) {
             tell(number, ratio);
@@ -119,7 +119,7 @@ impl System {
     }
 }
 
-/// Asks every group of processors; told with the number of the group's first one.
+/// Queries every processor group; emits the answer with the number of the group's first processor.
 fn each_group(class: i32, room: &mut [u64], mut tell: impl FnMut(usize, &[u8])) {
     // SAFETY: no pointers are passed.
     let groups = unsafe { GetActiveProcessorGroupCount() }.clamp(1, MAX_GROUPS);
@@ -140,7 +140,7 @@ fn processors_in(group: u16) -> usize {
     unsafe { windows_sys::Win32::System::Threading::GetActiveProcessorCount(group) as usize }
 }
 
-/// Time since the machine was started, without the time that it slept.
+/// Time since boot, without sleep.
 pub(super) fn awake_ns() -> Option<u64> {
     let mut ticks = 0u64;
     // SAFETY: the pointer is to a live u64.
@@ -164,14 +164,14 @@ pub(super) fn memory() -> Option<MEMORYSTATUSEX> {
     known.then_some(memory)
 }
 
-/// The processors with their kinds: the class with the best performance is performance, if there is more than one.
+/// The processors with their kinds: the class with the best performance is performance, if there are several classes.
 pub(super) fn processors_online() -> Vec<Processor> {
     let mut bytes = 0u32;
-    // SAFETY: asks for the size only.
+    // SAFETY: requests the size only.
     unsafe { GetLogicalProcessorInformationEx(RelationAll, std::ptr::null_mut(), &mut bytes) };
     let mut room = vec![0u64; (bytes as usize).min(MAX_LOGICAL_BYTES).div_ceil(size_of::<u64>())];
     let mut told = size_of_val(&room[..]) as u32;
-    // SAFETY: the buffer is live, 8-byte aligned, and `told` bytes long.
+    // SAFETY: the buffer is live, 8-byte aligned, and has the stated length.
     let known =
         unsafe { GetLogicalProcessorInformationEx(RelationAll, room.as_mut_ptr().cast(), &mut told) } != 0;
     if !known {
@@ -195,7 +195,7 @@ pub(super) fn processors_online() -> Vec<Processor> {
     processors.iter().map(processor).collect()
 }
 
-/// The start of the system, which stays the same when the clock is set, with the number of the start that Windows counts.
+/// The boot time, which does not depend on clock changes, with Windows' boot counter.
 pub(super) fn boot_id() -> Option<String> {
     const TIME_OF_DAY: i32 = 3;
     let mut room = [0u64; 8];
@@ -205,7 +205,7 @@ pub(super) fn boot_id() -> Option<String> {
     Some(format!("windows-{:x}-{:x}", started.wrapping_sub(set_since), boot_number()))
 }
 
-/// `KUSER_SHARED_DATA.BootId`, which every process can read at the same place.
+/// `KUSER_SHARED_DATA.BootId`, which every process can read at the same address.
 fn boot_number() -> u32 {
     const BOOT_ID: usize = 0x7FFE_02C4;
     let place = std::ptr::with_exposed_provenance::<u32>(BOOT_ID);

@@ -1,4 +1,4 @@
-//! The threads of one watched process: from the snapshot, with what only their handles tell.
+//! The threads of one watched process: from the snapshot, and figures that are available only through their handles.
 
 use ortscope_core::schema::Text;
 use ortscope_decode::nt::{Count32, Process, RunState, Thread};
@@ -11,24 +11,24 @@ struct Known {
     tid: u32,
     create_time: u64,
     switches: Count32,
-    /// Asked for once, when rows of threads are wanted.
+    /// Queried once, when thread rows are requested.
     asked: bool,
     handle: Option<ThreadHandle>,
-    /// The name that the program gave it, or else where it began.
+    /// The name that the program set, or else the start address.
     name: Option<Text>,
     round: u64,
 }
 
-/// Threads that were seen, by their ids.
+/// Observed threads, sorted by id.
 #[derive(Debug, Default)]
 pub(super) struct Threads {
     known: Vec<Known>,
-    /// Context switches of threads that have ended.
+    /// Context switches of exited threads.
     past_switches: u64,
     round: u64,
 }
 
-/// How many threads do what.
+/// Number of threads by state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct StateCounts {
     pub active: u64,
@@ -36,7 +36,7 @@ pub(super) struct StateCounts {
 }
 
 impl Threads {
-    /// Takes over who is there now.
+    /// Updates the list from a snapshot.
     pub fn update(&mut self, process: &Process<'_>) {
         self.round += 1;
         let (round, seen) = (self.round, self.known.len());
@@ -49,7 +49,7 @@ impl Threads {
                     known.round = round;
                     known.switches.read(thread.context_switches());
                 }
-                // A number that came back is another thread; the old one goes below.
+                // A reused id is another thread; the old one is removed below.
                 _ => self.known.push(Known::new(tid, &thread, round)),
             }
         }
@@ -64,13 +64,13 @@ impl Threads {
         self.known.sort_unstable_by_key(|known| known.tid);
     }
 
-    /// Of all threads, ended ones as far as they were seen.
+    /// Context switches of all threads, including observed exited ones.
     pub fn context_switches(&self) -> u64 {
         let live = self.known.iter().map(|known| known.switches.value());
         live.fold(self.past_switches, u64::saturating_add)
     }
 
-    /// Tells every thread. Wine says the same state and priority of all.
+    /// Emits every thread. Wine reports the same state and priority for all.
     pub fn tell(
         &mut self,
         process: &Process<'_>,

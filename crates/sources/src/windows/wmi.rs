@@ -1,5 +1,5 @@
-//! What the machine is, by WMI: asked only where registry and environment do not say it, since an answer can take seconds.
-//! The objects are COM objects whose tables are declared here as `wbemcli.h` has them.
+//! Facts about the machine from WMI, queried only if registry and environment lack them because an answer can take
+//! seconds. The COM objects have function tables that are declared here as in `wbemcli.h`.
 
 use std::ffi::c_void;
 use std::mem::transmute;
@@ -13,14 +13,14 @@ use crate::machine::{Inventory, SYSTEM_TYPES};
 
 const LOCATOR_CLASS: GUID = GUID::from_u128(0x4590f811_1d3a_11d0_891f_00aa004b2e24);
 const LOCATOR: GUID = GUID::from_u128(0xdc12a687_737f_11cf_884d_00aa004b2e24);
-/// For one row; the whole question has a limit of its own.
+/// Timeout for one row; the whole query has its own limit.
 const ROW_MILLIS: i32 = 2_000;
-/// Rows of one class that are read.
+/// Limit for rows per class.
 const MAX_ROWS: usize = 16;
-/// Of a text, in UTF-16 units.
+/// Length of a text in UTF-16 units.
 const MAX_UNITS: usize = 512;
 
-/// A text of COM: its length stands before it, and its owner is not this program's allocator.
+/// A COM string: its length precedes it, and it is not owned by this program's allocator.
 struct Text(*mut u16);
 
 /// `IWbemLocator`.
@@ -42,7 +42,7 @@ struct LocatorTable {
     ) -> i32,
 }
 
-/// `IWbemServices`: seventeen functions that are not called stand before the one that is.
+/// `IWbemServices`: seventeen uncalled functions precede the one that is called.
 #[repr(C)]
 struct ServicesTable {
     query: Query,
@@ -89,7 +89,7 @@ struct Variant {
     more: u64,
 }
 
-/// Functions of COM, found when they are needed.
+/// COM functions, resolved on demand.
 struct Com {
     allocate: Allocate,
     free: Free,
@@ -133,7 +133,7 @@ impl Com {
 
     fn text(&self, text: &str) -> Text {
         let wide: Vec<u16> = text.encode_utf16().chain([0]).collect();
-        // SAFETY: a live text that ends with zero, which is copied.
+        // SAFETY: a live NUL-terminated text, which is copied.
         Text(unsafe { (self.allocate)(wide.as_ptr()) })
     }
 }
@@ -153,7 +153,7 @@ impl Value {
         }
     }
 
-    /// 64-bit numbers come as texts.
+    /// 64-bit numbers are returned as text.
     fn number(self) -> Option<u64> {
         match self {
             Self::Text(text) => text.trim().parse().ok(),
@@ -162,17 +162,17 @@ impl Value {
     }
 }
 
-/// Everything that is asked. The caller limits the time.
+/// Runs all queries. The caller limits the time.
 pub(super) fn inventory() -> Result<Inventory, String> {
     const MULTITHREADED: u32 = 0;
-    let com = Com::load().ok_or("this Windows has no COM to ask WMI with")?;
+    let com = Com::load().ok_or("COM, which is required for WMI, is missing")?;
     // SAFETY: the second argument is a documented number; this thread has no apartment yet.
     let status = unsafe { (com.initialize)(null(), MULTITHREADED) };
     if status < 0 {
-        return Err(format!("COM does not start: 0x{status:08X}"));
+        return Err(format!("COM cannot be initialized: 0x{status:08X}"));
     }
     let answer = ask(&com);
-    // SAFETY: it was started above, and all its objects are released.
+    // SAFETY: initialized above, and all of its objects are released.
     unsafe { (com.uninitialize)() };
     answer
 }
@@ -208,7 +208,7 @@ fn ask(com: &Com) -> Result<Inventory, String> {
     }
     if found == Inventory::default() {
         return Err(match reasons.is_empty() {
-            true => "WMI knows nothing of this machine".to_owned(),
+            true => "WMI has no data about this machine".to_owned(),
             false => format!("WMI does not answer ({})", reasons.join("; ")),
         });
     }
@@ -221,14 +221,15 @@ fn connect(com: &Com) -> Result<Object<ServicesTable>, String> {
     const PER_CALL: u32 = 3;
     const IMPERSONATE: u32 = 3;
     let mut pointer = null_mut();
-    // SAFETY: live GUIDs and a live place for the object.
+    // SAFETY: live GUIDs and live space for the object.
     let status = unsafe { (com.create)(&LOCATOR_CLASS, null_mut(), IN_PROCESS, &LOCATOR, &mut pointer) };
-    // SAFETY: the function gives an object of the interface that was asked for, or null.
+    // SAFETY: the function returns an object of the requested interface, or null.
     let locator = unsafe { Object::<LocatorTable>::own(pointer) }.filter(|_| status >= 0);
-    let locator = locator.ok_or_else(|| format!("WMI is not there: 0x{status:08X}"))?;
+    let locator = locator.ok_or_else(|| format!("WMI is not available: 0x{status:08X}"))?;
     let namespace = com.text(r"ROOT\CIMV2");
     let mut pointer = null_mut();
-    // SAFETY: the locator is live, the name is a live text of COM, everything else is left out, the place is live.
+    // SAFETY: the locator is live, the name is a live COM string, the other arguments are omitted, and the space is
+    // live.
     let status = unsafe {
         (locator.table().connect)(
             locator.pointer,
@@ -242,12 +243,12 @@ fn connect(com: &Com) -> Result<Object<ServicesTable>, String> {
             &mut pointer,
         )
     };
-    // SAFETY: allocated above, not used after this.
+    // SAFETY: allocated above, not used afterwards.
     unsafe { (com.free)(namespace.0) };
     // SAFETY: as above.
     let services = unsafe { Object::<ServicesTable>::own(pointer) }.filter(|_| status >= 0);
     let services = services.ok_or_else(|| format!("WMI refuses: 0x{status:08X}"))?;
-    // SAFETY: the services are live; the numbers are documented. Where it fails the questions say so.
+    // SAFETY: the services are live; the numbers are documented. If it fails, the queries report it.
     unsafe { (com.blanket)(services.pointer, WINDOWS_LOGON, 0, null(), PER_CALL, IMPERSONATE, null(), 0) };
     Ok(services)
 }
@@ -260,29 +261,29 @@ fn rows(
     class: &str,
     fields: &[&str],
 ) -> Result<Vec<Row>, String> {
-    /// Forward only, and without waiting for the whole answer.
+    /// Forward only, without waiting for the whole answer.
     const FLAGS: i32 = 0x20 | 0x10;
     const NO_MORE: i32 = 1;
     let (language, question) =
         (com.text("WQL"), com.text(&format!("SELECT {} FROM {class}", fields.join(", "))));
     let mut pointer = null_mut();
-    // SAFETY: the services are live, both texts are COM's, the place for the object is live.
+    // SAFETY: the services are live, both texts are COM strings, and the space for the object is live.
     let status = unsafe {
         let table = services.table();
         (table.execute)(services.pointer, language.0, question.0, FLAGS, null_mut(), &mut pointer)
     };
-    // SAFETY: allocated above, not used after this.
+    // SAFETY: allocated above, not used afterwards.
     unsafe {
         (com.free)(language.0);
         (com.free)(question.0);
     }
-    // SAFETY: the function gives an object of this interface, or null.
+    // SAFETY: the function returns an object of this interface, or null.
     let list = unsafe { Object::<RowsTable>::own(pointer) }.filter(|_| status >= 0);
     let list = list.ok_or_else(|| format!("0x{status:08X}"))?;
     let mut found = Vec::new();
     while found.len() < MAX_ROWS {
         let (mut pointer, mut count) = (null_mut(), 0);
-        // SAFETY: the list is live, one place for one object, and a live number.
+        // SAFETY: the list is live, with space for one object and a live number.
         let status = unsafe { (list.table().next)(list.pointer, ROW_MILLIS, 1, &mut pointer, &mut count) };
         // SAFETY: as above.
         let row = unsafe { Object::<RowTable>::own(pointer) }.filter(|_| status >= 0 && count == 1);
@@ -301,19 +302,19 @@ fn rows(
 fn value(com: &Com, row: &Object<RowTable>, field: &str) -> Option<Value> {
     let name: Vec<u16> = field.encode_utf16().chain([0]).collect();
     let mut variant = Variant::default();
-    // SAFETY: the row is live, the name ends with zero, the value is empty and live, and the rest is left out.
+    // SAFETY: the row is live, the name is NUL-terminated, the value is empty and live, and the rest is omitted.
     let status =
         unsafe { (row.table().get)(row.pointer, name.as_ptr(), 0, &mut variant, null_mut(), null_mut()) };
     if status < 0 {
         return None;
     }
     let found = read(&variant);
-    // SAFETY: a value that the row filled, given up once.
+    // SAFETY: a value that the row filled, released once.
     unsafe { (com.clear)(&mut variant) };
     found
 }
 
-/// Numbers and texts; nothing else is asked for.
+/// Numbers and texts; nothing else is queried.
 fn read(variant: &Variant) -> Option<Value> {
     const TEXT: u16 = 8;
     match variant.kind {
@@ -327,7 +328,7 @@ fn read(variant: &Variant) -> Option<Value> {
             if pointer.is_null() {
                 return None;
             }
-            // SAFETY: a text of COM ends with zero; nothing behind it is read.
+            // SAFETY: a COM string is NUL-terminated; nothing behind it is read.
             let units = unsafe {
                 let length = (0..MAX_UNITS).find(|at| *pointer.add(*at) == 0).unwrap_or(MAX_UNITS);
                 std::slice::from_raw_parts(pointer, length)
@@ -342,7 +343,7 @@ fn read(variant: &Variant) -> Option<Value> {
 mod tests {
     use super::*;
 
-    /// Wine's WMI knows some of these classes: what it says goes the same way as what Windows says.
+    /// Wine's WMI has some of these classes, and its answers are handled like those of Windows.
     #[test]
     fn this_machine_answers_or_says_why_not() {
         match inventory() {

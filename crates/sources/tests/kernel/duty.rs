@@ -1,4 +1,4 @@
-//! A thread that works for 1 ms of every 2.7: its share per 10 ms, from events, against its own CPU clock.
+//! A thread that works for 1 ms of every 2.7 ms: its share per 10 ms, from events, compared with its own CPU clock.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,10 +19,10 @@ fn cpu_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Its thread id, and stamps of (monotonic, CPU time) around every burst.
+/// Its thread id, and timestamps of (monotonic, CPU time) around every burst.
 fn work() -> (u32, Vec<(u64, u64)>) {
     let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
-    // Nobody should preempt it within a burst: the stamps would not show when. Without the right it is tried anyway.
+    // Real-time priority avoids preemption within a burst, which the timestamps would not show. It is optional.
     std::process::Command::new("chrt").args(["-f", "-p", "50", &tid.to_string()]).status().ok();
     let mut stamps = Vec::with_capacity(4000);
     let deadline = Instant::now() + Duration::from_secs(2);
@@ -36,11 +36,12 @@ fn work() -> (u32, Vec<(u64, u64)>) {
     (tid, stamps)
 }
 
-/// CPU time up to a moment, from the stamps; exact unless the thread was preempted within a burst.
-fn truth_at(stamps: &[(u64, u64)], at_ns: u64) -> f64 {
+/// CPU time up to a moment, from the timestamps; exact unless the thread was preempted within a burst.
+fn reference_at(stamps: &[(u64, u64)], at_ns: u64) -> f64 {
     let after = stamps.partition_point(|stamp| stamp.0 <= at_ns).clamp(1, stamps.len() - 1);
     let ((begin_ns, begin_cpu), (end_ns, end_cpu)) = (stamps[after - 1], stamps[after]);
-    // Within a burst, which begins at every second stamp, it runs all the time; in a pause only a little at both ends.
+    // Within a burst, which begins at every second timestamp, it runs continuously; in a pause only briefly at both
+    // ends.
     let is_burst = !after.is_multiple_of(2);
     let inside = (at_ns.saturating_sub(begin_ns)) as f64 / (end_ns - begin_ns).max(1) as f64;
     let share = if is_burst { inside } else { 0.5 };
@@ -61,8 +62,8 @@ fn a_duty_cycle_is_exact_in_every_window() {
 
     let account = threads.threads().find(|thread| thread.thread.tid == tid).unwrap();
     assert!(account.start_ns.is_some());
-    // What events guarantee: the sum up to the thread's end is the kernel's own account, not a nanosecond less than what
-    // the thread itself saw of it.
+    // Guarantee of the events: the sum up to the thread's end is the kernel's own account, which is not less than the
+    // thread's own reading.
     let own_ns = stamps.last().unwrap().1;
     assert!(account.seen_run_ns() >= own_ns, "{} of {own_ns}", account.seen_run_ns());
     assert!(account.seen_run_ns() < own_ns + 5_000_000, "{} of {own_ns}", account.seen_run_ns());
@@ -72,7 +73,7 @@ fn a_duty_cycle_is_exact_in_every_window() {
     let mut errors = Vec::new();
     for window in 0..windows {
         let (from_ns, to_ns) = (first + window * WINDOW_NS, first + (window + 1) * WINDOW_NS);
-        let truth = truth_at(&stamps, to_ns) - truth_at(&stamps, from_ns);
+        let truth = reference_at(&stamps, to_ns) - reference_at(&stamps, from_ns);
         let seen = threads.cpu_ns(account.key, from_ns, to_ns) as f64;
         errors.push((seen - truth) / WINDOW_NS as f64 * 100.0);
     }
@@ -83,7 +84,7 @@ fn a_duty_cycle_is_exact_in_every_window() {
         "{share:.2} % over {windows} windows of 10 ms: RMS error {rms:.3} percentage points, worst {worst:.3}"
     );
     println!("{stats:?} {:?}", threads.counts());
-    // Windows in which the thread was preempted within a burst have no truth to the microsecond; most have.
+    // Windows with a preemption within a burst have no exact reference; most have one.
     errors.sort_by(|one, other| one.abs().total_cmp(&other.abs()));
     let median = errors[errors.len() / 2].abs();
     assert!(median <= 0.1, "median error {median}");

@@ -1,7 +1,7 @@
-//! Kernel events and snapshots of threads against the kernel that runs the tests. Most need root, or CAP_BPF and
-//! CAP_PERFMON, and are skipped without.
+//! Kernel events and thread snapshots on the running kernel. Most tests need root, or CAP_BPF and CAP_PERFMON, and are
+//! skipped otherwise.
 #![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests; figures are printed")]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "test helpers; figures are printed")]
 
 mod duty;
 mod rights;

@@ -1,4 +1,4 @@
-//! Without rights: a sentence that names what is missing.
+//! Without privileges, the error names what is missing.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use crate::skips;
 
 const CHILD: &str = "ORTSCOPE_TEST_WITHOUT_RIGHTS";
 
-/// The child's half of the test below: says what opening says.
+/// The child's half of the test below: prints the result of opening.
 #[test]
 fn child_without_rights() {
     if std::env::var_os(CHILD).is_none() {
@@ -24,10 +24,10 @@ fn child_without_rights() {
     println!("snapshot: {}", snapshot.map_or_else(|error| error.to_string(), |()| "opened".to_owned()));
 }
 
-/// What the child says with these capabilities only; `None` after noting why that cannot be tried.
+/// Output of the child with only these capabilities; `None` after noting why that cannot be tested.
 fn with_capabilities(capabilities: &str) -> Option<String> {
     if !rustix::process::geteuid().is_root() {
-        skips::skipped("rights can only be given up by root");
+        skips::skipped("only root can drop privileges");
         return None;
     }
     let own = std::env::current_exe().unwrap();
@@ -39,13 +39,13 @@ fn with_capabilities(capabilities: &str) -> Option<String> {
         .env(CHILD, "1")
         .output();
     let Ok(answer) = answer else {
-        skips::skipped("there is no setpriv");
+        skips::skipped("setpriv is not installed");
         return None;
     };
     let text = String::from_utf8_lossy(&answer.stdout).into_owned();
     if !text.contains("events: ") {
         let why = String::from_utf8_lossy(&answer.stderr).replace('\n', " ");
-        skips::skipped(&format!("the test's program cannot be run by another user: {why}"));
+        skips::skipped(&format!("another user cannot run the test program: {why}"));
         return None;
     }
     println!("{capabilities}:\n{text}");
@@ -58,17 +58,14 @@ fn is_paranoid() -> bool {
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn missing_privileges_are_named() {
     let Some(text) = with_capabilities("-all") else { return };
     if is_paranoid() {
         assert!(text.contains("needs CAP_BPF and CAP_PERFMON"), "{text}");
-        assert!(
-            text.contains("by perf rings: ") && text.contains("kernel.perf_event_paranoid is "),
-            "{text}"
-        );
+        assert!(text.contains("perf rings: ") && text.contains("kernel.perf_event_paranoid is "), "{text}");
         assert!(text.contains("hint: run as root"), "{text}");
     }
-    assert!(text.contains("snapshot: a snapshot of all threads needs CAP_BPF and CAP_PERFMON"), "{text}");
+    assert!(text.contains("snapshot: a thread snapshot needs CAP_BPF and CAP_PERFMON"), "{text}");
 }
 
 #[test]
@@ -81,5 +78,5 @@ fn two_capabilities_are_enough() {
 fn one_capability_is_enough_for_perf_rings() {
     let Some(text) = with_capabilities("+perfmon") else { return };
     assert!(text.contains("events: opened PerfRing"), "{text}");
-    assert!(text.contains("snapshot: a snapshot of all threads needs CAP_BPF"), "{text}");
+    assert!(text.contains("snapshot: a thread snapshot needs CAP_BPF"), "{text}");
 }

@@ -1,4 +1,4 @@
-//! Samples with stacks of this very program: the function that is busy must be found, with its callers.
+//! Stack samples of this program: the busy function must be found with its callers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use crate::support::or_skip;
 fn ortscope_test_inner(stop: &AtomicBool) -> u64 {
     let mut sum = 0u64;
     while !stop.load(Ordering::Relaxed) {
-        // Without iterators: their functions are real ones where tests are not optimised.
+        // Without iterators, whose functions are not inlined in unoptimized tests.
         let mut number = 0u64;
         while number < 100_000 {
             number += 1;
@@ -70,12 +70,12 @@ fn a_busy_function_is_found_with_its_callers_by_unwind_tables() {
         if let (Some(outer), Some(inner)) = (place("ortscope_test_outer"), place("ortscope_test_inner")) {
             assert!(outer < inner, "callers come first");
             assert_eq!(stack[0].kind, FrameKind::Process);
-            // Below it stands the beginning of every thread.
+            // Every thread's entry functions are below it.
             assert!(outer > 2, "{stack:?}");
             inside += count;
         }
     }
-    // Of all samples of the function, nearly all have its caller; the rest of the samples are of this test itself.
+    // Nearly all samples of the function have its caller; the other samples are of this test itself.
     let hottest = &profile.hottest(1)[0];
     assert!(is(&hottest.frame.name, "ortscope_test_inner"), "{:?}", profile.hottest(5));
     assert!(inside * 10 >= hottest.total * 9, "{inside} of {}", hottest.total);
@@ -90,8 +90,8 @@ fn frame_pointers_alone_find_the_function_itself() {
 }
 
 #[test]
-fn a_process_that_does_not_exist_is_said() {
+fn a_nonexistent_process_is_an_error() {
     let options = SampleOptions { pids: vec![4_194_303], ..SampleOptions::default() };
     let error = SampleTrace::open(&options).unwrap_err().to_string();
-    assert!(error.contains("ended"), "{error}");
+    assert!(error.contains("already exited"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Processes that live for a few milliseconds: every one is seen.
+//! Processes that run for a few milliseconds: every one is observed.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -12,7 +12,7 @@ use crate::support::{by, drain_while, open};
 
 const PROCESSES: usize = 500;
 
-/// Starts them one after the other; their ids.
+/// Starts them one after the other and returns their ids.
 fn start_all() -> Vec<u32> {
     let one = |number: usize| {
         let mut child = Command::new("/bin/sleep").arg(format!("0.00{}", number % 4 + 1)).spawn().unwrap();
@@ -53,9 +53,9 @@ fn all_are_seen(options: &TraceOptions, knows_codes: bool) {
     assert!(pids.is_subset(&started), "{} of {PROCESSES} starts", pids.intersection(&started).count());
     assert!(pids.is_subset(&named), "{} of {PROCESSES} names", pids.intersection(&named).count());
     assert_eq!(ended, pids, "{} of {PROCESSES} ends", ended.len());
-    assert!(events.is_sorted_by_key(KernelEvent::at_ns) || stats.late > 0, "not in the order of time");
+    assert!(events.is_sorted_by_key(KernelEvent::at_ns) || stats.late > 0, "not in chronological order");
 
-    // Their accounts: each one was closed and had run.
+    // Each account was closed and has run time.
     let mut threads = Threads::new(Limits { horizon_ns: u64::MAX, ..Limits::default() });
     events.iter().for_each(|event| threads.apply(event));
     threads.advance(threads.now_ns() + 2_000_000_000);
@@ -81,7 +81,7 @@ fn five_hundred_short_processes_by_perf_rings() {
 }
 
 #[test]
-fn every_class_loads_and_tells() {
+fn every_class_loads_and_reports_events() {
     let options =
         TraceOptions { measure_cost: true, backend: BackendChoice::Bpf, ..TraceOptions::everything() };
     let Some(mut trace) = open(&options) else { return };
@@ -121,7 +121,7 @@ fn every_class_loads_and_tells() {
 }
 
 #[test]
-fn exit_codes_are_those_of_wait() {
+fn exit_codes_match_those_of_wait() {
     let Some(mut trace) = open(&by(BackendChoice::Bpf)) else { return };
     let shell = |script: &str| {
         let mut child = Command::new("/bin/sh").args(["-c", script]).spawn().unwrap();
@@ -140,7 +140,7 @@ fn exit_codes_are_those_of_wait() {
 }
 
 #[test]
-fn a_name_that_a_thread_gives_itself() {
+fn a_thread_name_change_is_reported() {
     for backend in [BackendChoice::Bpf, BackendChoice::PerfRing] {
         let Some(mut trace) = open(&by(backend)) else { return };
         let thread = thread::Builder::new().name("a name of its own".to_owned()).spawn(|| ()).unwrap();

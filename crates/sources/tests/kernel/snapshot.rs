@@ -8,7 +8,7 @@ use ortscope_core::kernel::ThreadState;
 use crate::support::snapshot;
 
 #[test]
-fn this_process_is_in_it() {
+fn this_process_is_included() {
     let Some(mut snapshot) = snapshot() else { return };
     let mut threads = Vec::new();
     let before_ns = snapshot.take(&mut threads).unwrap();
@@ -19,7 +19,7 @@ fn this_process_is_in_it() {
     assert!(me.run_ns > 0 && me.start_ns > 0 && me.start_ns < before_ns, "{me:?}");
     assert!(me.minor_faults + me.major_faults > 0 && !me.is_kernel_thread, "{me:?}");
     assert!(me.parent_pid > 0, "{me:?}");
-    // The start time is the one of /proc, whose unit is 10 ms.
+    // The start time is the one in /proc, whose unit is 10 ms.
     let stat = std::fs::read_to_string(format!("/proc/self/task/{tid}/stat")).unwrap();
     let ticks: u64 =
         stat.rsplit(')').next().unwrap().split_ascii_whitespace().nth(19).unwrap().parse().unwrap();
@@ -35,7 +35,7 @@ fn this_process_is_in_it() {
 }
 
 #[test]
-fn more_threads_than_there_was_room_for() {
+fn the_capacity_grows_with_the_number_of_threads() {
     const THREADS: usize = 1500;
     let Some(mut snapshot) = snapshot() else { return };
     let (begin, end) = (Barrier::new(THREADS + 1), Barrier::new(THREADS + 1));

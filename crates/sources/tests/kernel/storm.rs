@@ -1,4 +1,4 @@
-//! Two processes that wake each other as fast as they can: nothing is lost, or exactly counted.
+//! Two processes that wake each other as fast as they can: nothing is lost, or the loss is counted exactly.
 
 use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::support::{by, drain_while, open};
 
-/// One byte to `cat` and back, on one processor, for a while; how often.
+/// Sends one byte to `cat` and back, on one processor, for a while; returns the number of round trips.
 fn ping_pong(how_long: Duration) -> u64 {
     let mut cat = Command::new("/bin/cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut one = CpuSet::new();
@@ -32,8 +32,8 @@ fn ping_pong(how_long: Duration) -> u64 {
     rounds
 }
 
-/// Context switches since boot, by the kernel's own count.
-fn switches_of_the_machine() -> u64 {
+/// Context switches since boot according to the kernel.
+fn machine_switches() -> u64 {
     let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
     stat.lines().find_map(|line| line.strip_prefix("ctxt ")?.parse().ok()).unwrap_or(0)
 }
@@ -41,12 +41,12 @@ fn switches_of_the_machine() -> u64 {
 fn storm(options: &TraceOptions) -> Option<(Vec<KernelEvent>, u64, u64)> {
     let mut trace = open(options)?;
     trace.drain(&mut |_| ());
-    let before = switches_of_the_machine();
+    let before = machine_switches();
     let work = || ping_pong(Duration::from_secs(1));
     let work = thread::Builder::new().name("storm".to_owned()).spawn(work).unwrap();
     let (events, stats) = drain_while(&mut trace, || work.is_finished());
     let rounds = work.join().unwrap();
-    let counted = switches_of_the_machine() - before;
+    let counted = machine_switches() - before;
     println!("{:?}: {rounds} rounds in 1 s, {counted} switches by /proc/stat, {stats:?}", trace.backend());
     Some((events, stats.lost, rounds))
 }
@@ -65,23 +65,23 @@ fn switches(events: &[KernelEvent]) -> u64 {
 }
 
 #[test]
-fn a_storm_is_seen_completely() {
+fn a_storm_is_observed_completely() {
     let Some((events, lost, rounds)) = storm(&by(BackendChoice::Bpf)) else { return };
-    // Every round is a switch there and one back.
+    // Every round trip has two switches.
     assert!(switches(&events) + lost >= 2 * rounds, "{} and {lost} lost of {rounds}", switches(&events));
     let breaks = chain_breaks(&events);
-    // The machine's own first process has threads whose switches the tracepoint does not tell (facts/performance.md).
+    // The machine's first process has threads whose switches the tracepoint does not report.
     assert!(lost > 0 || breaks * 200 <= events.len() as u64, "{breaks} breaks of {} events", events.len());
 }
 
 #[test]
-fn a_ring_that_is_too_small_loses_and_counts_exactly() {
+fn a_small_ring_counts_its_losses_exactly() {
     let options = TraceOptions { ring_bytes_per_cpu: 4096, ..by(BackendChoice::Bpf) };
     let Some((events, lost, rounds)) = storm(&options) else { return };
-    assert!(lost > 0, "256 slots at 20 drains a second");
-    // Nothing disappears without being counted: what was seen and what was lost are all there was.
+    assert!(lost > 0, "256 slots at 20 drains per second");
+    // Nothing disappears uncounted: observed and lost switches together are all of them.
     assert!(switches(&events) + lost >= 2 * rounds, "{} and {lost} lost of {rounds}", switches(&events));
-    assert!(chain_breaks(&events) > 0, "the chain shows it too");
+    assert!(chain_breaks(&events) > 0, "the chain shows the losses too");
 }
 
 #[test]

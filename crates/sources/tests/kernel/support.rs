@@ -1,4 +1,4 @@
-//! Opening a trace, or skipping the test with the reason.
+//! Opens a trace, or skips the test with the reason.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use ortscope_sources::{KernelTrace, ThreadSnapshot};
 
 use crate::skips;
 
-/// A trace that no other test of this program disturbs with its own storms.
+/// A trace that no other test of this program disturbs.
 #[derive(Debug)]
 pub struct Alone {
     trace: KernelTrace,
@@ -29,7 +29,7 @@ impl std::ops::DerefMut for Alone {
     }
 }
 
-/// `None` after noting the skip. What is refused although the rights are there is a failure.
+/// `None` after noting the skip. A refusal despite sufficient privileges is a failure.
 pub fn open(options: &TraceOptions) -> Option<Alone> {
     let lock = std::fs::File::create(concat!(env!("CARGO_TARGET_TMPDIR"), "/kernel-trace.lock")).unwrap();
     lock.lock().unwrap();
@@ -51,12 +51,12 @@ pub fn or_skip<T>(opened: Result<T, TraceError>) -> Option<T> {
     }
 }
 
-/// With rings that outlast a test which does not get a processor for a while.
+/// With rings that are large enough for a test that is not scheduled for a while.
 pub fn by(backend: BackendChoice) -> TraceOptions {
     TraceOptions { backend, ring_bytes_per_cpu: 8 << 20, ..TraceOptions::default() }
 }
 
-/// Drains 20 times a second until the work is done, and once more.
+/// Drains 20 times per second until the work is done, and once more.
 pub fn drain_while(trace: &mut KernelTrace, done: impl Fn() -> bool) -> (Vec<KernelEvent>, DrainStats) {
     let (mut events, mut sum) = (Vec::new(), DrainStats::default());
     let deadline = Instant::now() + Duration::from_secs(60);

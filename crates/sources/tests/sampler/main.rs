@@ -1,11 +1,11 @@
-//! The process sampler against a system that a script plays, in virtual time: who is seen, when, and at what rate.
+//! The process sampler with a simulated system in virtual time: which processes are observed, when, and at what rate.
 
+mod backup_thread;
 mod real;
 #[path = "../../../ort/tests/support/skips.rs"]
 #[expect(dead_code, reason = "shared with tests that use more of it")]
 mod skips;
-mod stand_in;
-#[allow(dead_code, reason = "shared with the tests of trust, which use the rest")]
+#[allow(dead_code, reason = "shared with the trust tests, which use the rest")]
 #[allow(clippy::allow_attributes, reason = "`expect` would fail there")]
 mod world;
 
@@ -21,7 +21,12 @@ use ortscope_sources::sampler::{Exclude, Glob, Rates, Targets};
 use world::{BEGIN, Event, FakeProcess, MS, SECOND, World, watch};
 
 fn world(processes: &[(u32, FakeProcess)], ends_after: u64) -> World {
-    World { processes: processes.iter().cloned().collect(), ends_after, tells_ends: true, ..World::default() }
+    World {
+        processes: processes.iter().cloned().collect(),
+        ends_after,
+        reports_exits: true,
+        ..World::default()
+    }
 }
 
 fn pids(rows: &[ProcessSampleRow]) -> BTreeSet<u64> {
@@ -34,7 +39,7 @@ fn events(rows: &[ProcessRow], pid: u64) -> Vec<(String, u64)> {
 }
 
 #[test]
-fn every_group_has_its_rate_and_rows_are_always_full() {
+fn every_group_has_its_rate_and_rows_are_full() {
     let seen =
         watch(SamplerOptions::default(), world(&[(7, FakeProcess::named("a", 1))], 2 * SECOND - 20 * MS));
     let rows = seen.rows::<ProcessSampleRow>();
@@ -53,7 +58,7 @@ fn every_group_has_its_rate_and_rows_are_always_full() {
 }
 
 #[test]
-fn all_rows_of_a_tick_have_one_time_and_one_order() {
+fn all_rows_of_a_tick_have_the_same_time_and_order() {
     let processes: Vec<_> = (10..40).map(|pid| (pid, FakeProcess::named("x", 1))).collect();
     let seen = watch(SamplerOptions::default(), world(&processes, SECOND));
     let rows = seen.rows::<ProcessSampleRow>();
@@ -67,7 +72,7 @@ fn all_rows_of_a_tick_have_one_time_and_one_order() {
 }
 
 #[test]
-fn processes_come_and_go_with_their_times_and_codes() {
+fn processes_start_and_exit_with_their_times_and_codes() {
     let short = FakeProcess { exit_code: Some(3), ..FakeProcess::named("short", 50) };
     let mut world = world(&[(7, FakeProcess::named("a", 1))], 2 * SECOND);
     world.script = vec![
@@ -83,25 +88,25 @@ fn processes_come_and_go_with_their_times_and_codes() {
     assert_eq!(rows.iter().rfind(|row| row.pid == 8).unwrap().exit_code, Some(3));
     let samples = seen.rows::<ProcessSampleRow>();
     let last = samples.iter().filter(|row| row.pid == 8).map(|row| row.timestamp_ns).max().unwrap();
-    assert_eq!(last, BEGIN + 720 * MS, "no sample at the tick that saw it ended");
+    assert_eq!(last, BEGIN + 720 * MS, "no sample at the tick that noticed the exit");
     let line = rows[0].command_line.as_deref().unwrap();
     assert!(line.contains("--token") && !line.contains("secret"), "{line}");
 }
 
-/// The end is only seen by a reading that fails, and by then the number belongs to another process.
+/// The exit is noticed only by a failing read, and by then the pid belongs to another process.
 #[test]
-fn a_number_that_comes_back_is_another_process() {
-    for tells_ends in [true, false] {
+fn a_reused_pid_is_another_process() {
+    for reports_exits in [true, false] {
         let mut world = world(&[(7, FakeProcess::named("first", 1))], SECOND);
-        world.tells_ends = tells_ends;
+        world.reports_exits = reports_exits;
         world.script =
             vec![(510 * MS, Event::End(7)), (510 * MS, Event::Start(7, FakeProcess::named("second", 2)))];
         let seen = watch(SamplerOptions::default(), world);
         let rows = seen.rows::<ProcessRow>();
-        let told: Vec<_> =
+        let reasons: Vec<_> =
             rows.iter().map(|row| (row.process_start, row.event.to_string(), row.name.to_string())).collect();
         let wanted = [(1, "seen", "first"), (1, "exited", "first"), (2, "seen", "second")];
-        assert_eq!(told, wanted.map(|(start, event, name)| (start, event.into(), name.into())));
+        assert_eq!(reasons, wanted.map(|(start, event, name)| (start, event.into(), name.into())));
         let samples = seen.rows::<ProcessSampleRow>();
         let starts: BTreeSet<u64> = samples.iter().map(|row| row.process_start).collect();
         assert_eq!(starts, BTreeSet::from([1, 2]));
@@ -109,7 +114,7 @@ fn a_number_that_comes_back_is_another_process() {
 }
 
 #[test]
-fn targets_by_id_end_the_run_and_are_not_replaced_by_their_numbers_next_owner() {
+fn pid_targets_end_the_run_and_are_not_replaced_by_reused_pids() {
     let mut world =
         world(&[(7, FakeProcess::named("systemd", 1)), (9, FakeProcess::named("b", 1))], 100 * SECOND);
     world.script =
@@ -118,22 +123,22 @@ fn targets_by_id_end_the_run_and_are_not_replaced_by_their_numbers_next_owner() 
     let rows = seen.rows::<ProcessSampleRow>();
     assert_eq!(pids(&rows), BTreeSet::from([7]));
     assert!(rows.iter().all(|row| row.process_start == 1));
-    assert_eq!(rows.len(), 26, "0 to 500 ms, each once although it was named twice");
+    assert_eq!(rows.len(), 26, "0 to 500 ms, each once although it was targeted twice");
     let missing = seen.rows::<UnavailabilityRow>();
     let absent = missing.iter().find(|row| &*row.track == "process/4711").unwrap();
-    assert_eq!(&*absent.reason, "there is no process 4711");
+    assert_eq!(&*absent.reason, "process 4711 does not exist");
     assert!(seen.rows::<SystemSampleRow>().is_empty() && seen.rows::<DeviceSampleRow>().is_empty());
 }
 
 #[test]
-fn names_patterns_families_and_exclusions() {
+fn names_patterns_families_and_exclusions_select_processes() {
     let child = |name: &str, parent: u32| FakeProcess { parent, ..FakeProcess::named(name, 1) };
     let processes = [
         (1, FakeProcess::named("systemd", 1)),
         (2, FakeProcess { kernel_thread: true, ..FakeProcess::named("kthreadd", 1) }),
         (20, child("python3", 1)),
         (21, child("bash", 1)),
-        // A child with a smaller number than its parent.
+        // A child with a smaller id than its parent.
         (19, child("grandchild", 22)),
         (22, child("child", 21)),
         (23, child("python-helper", 1)),
@@ -156,9 +161,9 @@ fn names_patterns_families_and_exclusions() {
     assert_eq!(run(mixed, Exclude::default()), BTreeSet::from([1, 21]));
 }
 
-/// A fresh process has its parent's name until it executes its program.
+/// A new process has its parent's name until it executes its program.
 #[test]
-fn a_process_joins_when_it_gets_the_name() {
+fn a_process_joins_when_its_name_matches() {
     let mut world = world(&[(20, FakeProcess::named("bash", 1))], 3 * SECOND);
     world.script = vec![
         (400 * MS, Event::Start(30, FakeProcess::named("bash", 5))),
@@ -187,12 +192,12 @@ fn a_run_ends_with_its_targets_and_their_families() {
     };
     let python = || Targets { patterns: vec![Glob::new("python").unwrap()], ..Targets::default() };
     assert_eq!(run(python(), vec![(SECOND, Event::End(21))]), (true, 1000));
-    // Nobody has the name yet: it is waited for.
+    // No process has the name yet: it is waited for.
     let later = Targets { names: vec!["later".into()], ..Targets::default() };
     let come_and_go =
         vec![(SECOND, Event::Start(30, FakeProcess::named("later", 5))), (2 * SECOND, Event::End(30))];
     assert_eq!(run(later, come_and_go), (true, 2000));
-    // The family has nobody for a while, but the parent lives and has another child.
+    // The family is empty for a while, but the parent is running and has another child.
     let family = || Targets { children_of: vec![20], ..Targets::default() };
     let another = vec![
         (SECOND, Event::End(21)),
@@ -205,7 +210,7 @@ fn a_run_ends_with_its_targets_and_their_families() {
 }
 
 #[test]
-fn a_rate_that_is_asked_for_later_is_obeyed() {
+fn a_rate_requested_later_is_applied() {
     let mut world = world(&[(7, FakeProcess::named("a", 1))], 3 * SECOND - MS);
     world.script = vec![(SECOND, Event::Rate(200.0)), (2 * SECOND, Event::Rate(1e9))];
     let seen = watch(SamplerOptions::default(), world);
@@ -223,15 +228,15 @@ fn a_pause_is_neither_late_nor_skipped() {
     let seen = watch(SamplerOptions::default(), world);
     let rows = seen.rows::<ProcessSampleRow>();
     let before = rows.iter().filter(|row| row.timestamp_ns <= BEGIN + 500 * MS).count();
-    assert_eq!(before, 26, "the tick in which it was paused is finished");
-    assert!(rows.len() > before, "it goes on");
+    assert_eq!(before, 26, "the tick of the pause is finished");
+    assert!(rows.len() > before, "sampling continues");
     let next = rows[before].timestamp_ns;
     assert!(next >= BEGIN + 550 * MS, "{next}");
     assert_eq!((seen.cost.late_ticks, seen.cost.skipped_ticks), (0, 0));
 }
 
 #[test]
-fn ten_thousand_processes_and_the_limits() {
+fn limits_apply_to_ten_thousand_processes() {
     let processes: Vec<_> = (100..10_100).map(|pid| (pid, FakeProcess::named("many", 1))).collect();
     let rates = Rates { cpu_hertz: 10.0, ..Rates::default() };
     let mut big = world(&processes, SECOND - 100 * MS);
@@ -251,7 +256,7 @@ fn ten_thousand_processes_and_the_limits() {
 }
 
 #[test]
-fn threads_have_rows_of_their_own_within_their_limit() {
+fn threads_have_their_own_rows_within_the_limit() {
     let many = FakeProcess { threads: 10_000, ..FakeProcess::named("many", 1) };
     let options = SamplerOptions { threads: true, max_threads: 15_000, ..SamplerOptions::default() };
     let seen = watch(options, world(&[(7, many.clone()), (8, many)], 100 * MS));
@@ -264,7 +269,7 @@ fn threads_have_rows_of_their_own_within_their_limit() {
 }
 
 #[test]
-fn names_with_anything_in_them() {
+fn names_may_contain_any_bytes() {
     let hostile = FakeProcess { name: b"evil) R 1\n(\xff\x1b[31m".to_vec(), ..FakeProcess::named("", 1) };
     let empty = FakeProcess::named("", 1);
     let seen = watch(SamplerOptions::default(), world(&[(7, hostile), (8, empty)], SECOND));
@@ -274,21 +279,21 @@ fn names_with_anything_in_them() {
 }
 
 #[test]
-fn what_is_missing_is_said_once() {
+fn missing_metrics_are_reported_once() {
     let denied = |name| FakeProcess { io_denied: true, ..FakeProcess::named(name, 1) };
     let seen = watch(SamplerOptions::default(), world(&[(7, denied("a")), (8, denied("b"))], 2 * SECOND));
     let rows = seen.rows::<UnavailabilityRow>();
-    let told: Vec<_> = rows.iter().map(|row| (&*row.track, &*row.reason, row.hint.as_deref())).collect();
-    assert_eq!(told, [("gdi_objects", "not here", None), ("read_bytes", "no right", Some("be root"))]);
+    let reasons: Vec<_> = rows.iter().map(|row| (&*row.track, &*row.reason, row.hint.as_deref())).collect();
+    assert_eq!(reasons, [("gdi_objects", "not here", None), ("read_bytes", "denied", Some("be root"))]);
     assert!(seen.rows::<ProcessSampleRow>().iter().all(|row| row.read_bytes.is_none()));
 }
 
 #[test]
-fn a_dear_system_is_sampled_less_often_and_it_says_so() {
-    // 2 ms a tick: 10 % of a core at 50 Hz.
-    let mut dear = world(&[(7, FakeProcess::named("a", 1))], 60 * SECOND);
-    dear.own_cpu_per_tick_ns = 2 * MS;
-    let seen = watch(SamplerOptions::default(), dear);
+fn an_expensive_system_is_sampled_less_often_with_a_note() {
+    // 2 ms per tick: 10% of a core at 50 Hz.
+    let mut expensive = world(&[(7, FakeProcess::named("a", 1))], 60 * SECOND);
+    expensive.own_cpu_per_tick_ns = 2 * MS;
+    let seen = watch(SamplerOptions::default(), expensive);
     assert!(seen.cost.rate_hertz <= 25.0 && seen.cost.rate_hertz > 15.0, "{:?}", seen.cost);
     assert_eq!(seen.cost.asked_hertz, 50.0);
     assert!(seen.cost.cpu_ratio.unwrap() <= 0.051, "{:?}", seen.cost);

@@ -1,4 +1,4 @@
-//! The process sampler against the machine it runs on, through the whole pipeline.
+//! The process sampler on the real machine, through the whole pipeline.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use ortscope_sources::{ProcessSampler, SamplerOptions};
 
 use super::world::Collect;
 
-/// A process of our own that waits until its input ends.
+/// A child process that waits until its input ends.
 struct Waiting(Child);
 
 impl Waiting {
@@ -47,24 +47,24 @@ fn start(options: SamplerOptions) -> (RunningPipeline, Collect, OwnCostHandle) {
 fn eventually(mut is_so: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !is_so() {
-        assert!(begin.elapsed() < Duration::from_secs(60), "it never became so");
+        assert!(begin.elapsed() < Duration::from_secs(60), "timed out");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
 #[test]
-fn a_child_is_watched_to_its_end() {
+fn a_child_is_watched_until_it_exits() {
     let mut child = Waiting::start();
     let pid = u64::from(child.0.id());
     let (running, collect, cost) = start(SamplerOptions::of_pids(vec![child.0.id()], 100.0));
     eventually(|| collect.rows_so_far::<ProcessSampleRow>().len() > 3);
     drop(child.0.stdin.take());
-    // It ends by itself when the child has, without being stopped.
+    // The run ends with the child, without being stopped.
     let report = running.join();
     let seen = collect.into_seen(report, cost.get());
     let rows = seen.rows::<ProcessSampleRow>();
     assert!(rows.iter().all(|row| row.pid == pid && row.process_start == rows[0].process_start));
-    assert!(rows.windows(2).all(|pair| pair[0].cpu_time_ns <= pair[1].cpu_time_ns), "totals never fall");
+    assert!(rows.windows(2).all(|pair| pair[0].cpu_time_ns <= pair[1].cpu_time_ns), "totals never decrease");
     assert!(rows.iter().all(|row| row.working_set_bytes > 100_000), "{:?}", rows[0]);
     let events = seen.rows::<ProcessRow>();
     let exited = events.last().unwrap();
@@ -76,7 +76,7 @@ fn a_child_is_watched_to_its_end() {
 }
 
 #[test]
-fn the_whole_machine_with_a_child_that_comes_later() {
+fn the_whole_machine_is_watched_with_a_later_child() {
     let rates = Rates { details_hertz: Some(10.0), environment_hertz: 10.0, ..Rates::default() };
     let threads = cfg!(any(target_os = "linux", windows));
     let (running, collect, cost) = start(SamplerOptions { rates, threads, ..SamplerOptions::default() });
@@ -101,10 +101,10 @@ fn the_whole_machine_with_a_child_that_comes_later() {
     assert!(seen.cost.ticks > 10 && seen.cost.memory_bytes > Some(100_000), "{:?}", seen.cost);
 }
 
-/// Prints what sampling costs here: `cargo test -p ortscope-sources --test sampler -- --ignored --nocapture cost_here`.
+/// Prints the cost of sampling: `cargo test -p ortscope-sources --test sampler -- --ignored --nocapture sampling_cost`.
 #[test]
 #[ignore = "a measurement, not a test"]
-fn cost_here() {
+fn sampling_cost() {
     let idle: Vec<Waiting> = (0..104).map(|_| Waiting::start()).collect();
     std::thread::sleep(Duration::from_millis(500));
     for hertz in [10.0, 50.0, 100.0, 1000.0] {
@@ -122,6 +122,6 @@ fn cost_here() {
         running.join();
         let cost = cost.get();
         let micros = cost.cpu_ratio.unwrap_or_default() * 1e6 / hertz;
-        println!("{hertz} Hz: {micros:.1} µs a tick of {} processes, {cost:?}", idle.len());
+        println!("{hertz} Hz: {micros:.1} µs per tick of {} processes, {cost:?}", idle.len());
     }
 }

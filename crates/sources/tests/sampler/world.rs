@@ -1,4 +1,4 @@
-//! A system without a system: processes that a script starts and ends at given moments of virtual time.
+//! A simulated system: processes that a script starts and ends at given moments of virtual time.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -19,7 +19,7 @@ pub const MS: u64 = 1_000_000;
 pub const SECOND: u64 = 1_000_000_000;
 /// Virtual time begins here.
 pub const BEGIN: u64 = 1000 * SECOND;
-/// Wall time at that moment is so much more.
+/// Difference between wall time and virtual time at the beginning.
 pub const WALL_AHEAD: i64 = 1_700_000_000 * SECOND as i64;
 
 #[derive(Debug, Clone, Default)]
@@ -44,32 +44,32 @@ pub enum Event {
     Start(u32, FakeProcess),
     End(u32),
     Rename(u32, &'static str),
-    /// Somebody asks for this rate.
+    /// A requested rate.
     Rate(f64),
-    /// Somebody sets the wall clock, forward or back.
+    /// A change of the wall clock.
     SetWall(i64),
-    /// The machine sleeps: its monotonic clock stands still.
+    /// System sleep during which the monotonic clock stops.
     Sleep(u64),
-    /// The machine sleeps and its monotonic clock goes on, as on Windows.
+    /// System sleep during which the monotonic clock continues, as on Windows.
     SleepThrough(u64),
-    /// Somebody pauses, and goes on a few real milliseconds later: any time may pass in between.
+    /// A pause, resumed a few real milliseconds later; any virtual time may pass in between.
     Pause,
 }
 
-/// What happens, and what sampling costs.
+/// The script, and the cost of sampling.
 #[derive(Debug, Default)]
 pub struct World {
     pub processes: BTreeMap<u32, FakeProcess>,
-    /// (after the beginning, what), by time.
+    /// (time after the beginning, event), in chronological order.
     pub script: Vec<(u64, Event)>,
     pub own_cpu_per_tick_ns: u64,
     /// The last tick is the first one at or after this time.
     pub ends_after: u64,
-    /// Ends are told by `begin_tick`, as process descriptors do; otherwise they are seen when a reading fails.
-    pub tells_ends: bool,
-    /// Processors stand still at times.
-    pub wants_stand_in: bool,
-    /// The clock of [`watch_by`], for a machine whose monotonic clock goes on while it sleeps.
+    /// Exits are reported by `begin_tick`, like with process descriptors; otherwise a failing read reveals them.
+    pub reports_exits: bool,
+    /// Processors stall at times.
+    pub needs_backup_thread: bool,
+    /// The clock of [`watch_by`], for a machine whose monotonic clock continues during sleep.
     pub clock: Option<Arc<VirtualClock>>,
 }
 
@@ -80,7 +80,7 @@ struct Fake {
     now_ns: u64,
     slots: Vec<Option<(u32, u64)>>,
     exit_codes: BTreeMap<(u32, u64), Option<i64>>,
-    /// The wall clock ahead of the monotonic one.
+    /// Wall clock minus monotonic clock.
     wall_ahead: i64,
     asleep_ns: i64,
     own_cpu: u64,
@@ -140,8 +140,8 @@ impl ProcessBackend for Fake {
         vec![Missing::new("gdi_objects", "not here", None)]
     }
 
-    fn newly_missing(&mut self, tell: &mut dyn FnMut(Missing)) {
-        self.missing.drain(..).for_each(tell);
+    fn newly_missing(&mut self, emit: &mut dyn FnMut(Missing)) {
+        self.missing.drain(..).for_each(emit);
     }
 
     fn begin_tick(&mut self, now_ns: u64, _due: GroupSet, ended: &mut Vec<usize>) {
@@ -151,7 +151,7 @@ impl ProcessBackend for Fake {
             let (_, event) = self.world.script.remove(0);
             self.apply(event);
         }
-        if self.world.tells_ends {
+        if self.world.reports_exits {
             let slots = self.slots.iter().enumerate().filter(|(_, watched)| watched.is_some());
             ended.extend(slots.map(|(slot, _)| slot).filter(|slot| self.process(*slot).is_err()));
         }
@@ -161,7 +161,7 @@ impl ProcessBackend for Fake {
     }
 
     fn list(&mut self, pids: &mut Vec<u32>) -> Result<(), ReadError> {
-        // In an order that no system promises not to have.
+        // In an arbitrary order, which systems do not guarantee.
         pids.extend(self.world.processes.keys().rev());
         Ok(())
     }
@@ -218,7 +218,7 @@ impl ProcessBackend for Fake {
 
     fn io(&mut self, slot: usize, row: &mut ProcessSampleRow) -> Result<(), ReadError> {
         if self.process(slot)?.io_denied {
-            self.missing.push(Missing::new("read_bytes", "no right", Some("be root")));
+            self.missing.push(Missing::new("read_bytes", "denied", Some("be root")));
             return Err(ReadError::Denied);
         }
         row.read_bytes = Some(self.now_ns - BEGIN + 2);
@@ -235,12 +235,12 @@ impl ProcessBackend for Fake {
         &mut self,
         slot: usize,
         row: &mut ProcessSampleRow,
-        tell: &mut dyn FnMut(&ThreadReading<'_>),
+        emit: &mut dyn FnMut(&ThreadReading<'_>),
     ) -> Result<(), ReadError> {
         let (pid, threads) = (self.slots[slot].expect("watched").0, self.process(slot)?.threads);
         row.active_threads = Some(u64::from(threads));
         for index in 0..threads {
-            tell(&ThreadReading {
+            emit(&ThreadReading {
                 tid: pid * 100_000 + index,
                 name: Some(&self.thread_name),
                 cpu_time_ns: self.now_ns - BEGIN,
@@ -259,8 +259,8 @@ impl ProcessBackend for Fake {
         Ok(())
     }
 
-    fn environment(&mut self, tell: &mut dyn FnMut(&'static str, &'static str, f64)) {
-        tell("machine", "load_1min_threads", 1.0);
+    fn environment(&mut self, emit: &mut dyn FnMut(&'static str, &'static str, f64)) {
+        emit("machine", "load_1min_threads", 1.0);
     }
 
     fn clocks(&mut self) -> Option<ClockReading> {
@@ -274,8 +274,8 @@ impl ProcessBackend for Fake {
         })
     }
 
-    fn wants_stand_in(&mut self, _skipped: u64) -> bool {
-        self.world.wants_stand_in
+    fn needs_backup_thread(&mut self, _skipped: u64) -> bool {
+        self.world.needs_backup_thread
     }
 
     fn own_cpu_ns(&mut self) -> Option<u64> {
@@ -305,7 +305,7 @@ impl Sink for Collect {
     }
 }
 
-/// What was seen.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Seen {
     batches: Vec<Batch>,
@@ -335,12 +335,12 @@ impl Seen {
     }
 }
 
-/// Lets a sampler watch a world until it ends. All of it happens in virtual time.
+/// Runs a sampler on a world until it ends, all in virtual time.
 pub fn watch(options: SamplerOptions, world: World) -> Seen {
     watch_by(Arc::new(VirtualClock::starting_at(BEGIN)), options, world)
 }
 
-/// The same by any clock that begins then.
+/// The same with any clock that begins at that time.
 pub fn watch_by(clock: Arc<dyn Clock>, options: SamplerOptions, world: World) -> Seen {
     let control = Arc::new(OnceLock::new());
     let backend = Fake {

@@ -1,4 +1,4 @@
-//! The wall clock is set, the machine sleeps: no sample is lost or in the wrong place, and the recording says what happened.
+//! Wall clock changes and system sleep: no sample is lost or misplaced, and the recording has events for them.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use crate::world::{BEGIN, Event, FakeProcess, MS, SECOND, WALL_AHEAD, World, wat
 const HOUR: u64 = 3600 * SECOND;
 
 #[test]
-fn an_hour_forward_an_hour_back_and_an_hour_asleep_are_events_and_nothing_else() {
+fn clock_changes_and_sleep_are_only_events() {
     let hour = HOUR as i64;
     let world = World {
         processes: [(7, FakeProcess::named("a", 1))].into(),
         ends_after: 10 * SECOND - 20 * MS,
-        tells_ends: true,
+        reports_exits: true,
         script: vec![
             (2500 * MS, Event::SetWall(hour)),
             (4500 * MS, Event::SetWall(-hour)),
@@ -34,16 +34,16 @@ fn an_hour_forward_an_hour_back_and_an_hour_asleep_are_events_and_nothing_else()
 
     let events: Vec<AnnotationRow> =
         seen.rows::<AnnotationRow>().into_iter().filter(|row| &*row.kind == "clock").collect();
-    let told: Vec<(u64, bool, bool)> = events
+    let events_found: Vec<(u64, bool, bool)> = events
         .iter()
         .map(|row| {
             let has = |words: &str| row.text.contains(words);
             ((row.timestamp_ns - BEGIN) / SECOND, has("forward by 60.0 min"), has("back by 60.0 min"))
         })
         .collect();
-    assert_eq!(told, [(3, true, false), (5, false, true), (7, false, false)]);
+    assert_eq!(events_found, [(3, true, false), (5, false, true), (7, false, false)]);
     assert!(events[2].text.starts_with("the machine slept for 60.0 min"), "{}", events[2].text);
-    // From each on, wall time is found by the anchor beside it.
+    // After each of them, the adjacent anchor gives the wall time.
     let ahead: Vec<i64> = seen
         .rows::<WallAnchorRow>()
         .iter()
@@ -52,14 +52,14 @@ fn an_hour_forward_an_hour_back_and_an_hour_asleep_are_events_and_nothing_else()
     assert_eq!(ahead, [hour, 0, hour]);
 }
 
-/// Windows' monotonic clock goes on while the machine sleeps: the hour is there, and no sample of it counts as left out.
+/// Windows' monotonic clock continues during sleep: the hour passes, and none of its samples count as skipped.
 #[test]
-fn an_hour_asleep_in_which_the_clock_goes_on_leaves_out_nothing() {
+fn sleep_with_a_continuing_clock_skips_no_samples() {
     let clock = Arc::new(VirtualClock::starting_at(BEGIN));
     let world = World {
         processes: [(7, FakeProcess::named("a", 1))].into(),
         ends_after: HOUR + 10 * SECOND,
-        tells_ends: true,
+        reports_exits: true,
         script: vec![(4500 * MS, Event::SleepThrough(HOUR))],
         clock: Some(Arc::clone(&clock)),
         ..World::default()
@@ -74,18 +74,19 @@ fn an_hour_asleep_in_which_the_clock_goes_on_leaves_out_nothing() {
     assert!(matches!(gaps[..], [gap] if (HOUR..HOUR + 40 * MS).contains(&gap)), "{gaps:?}");
     assert_eq!((seen.cost.late_ticks, seen.cost.skipped_ticks), (0, 0));
     let events = seen.rows::<AnnotationRow>();
-    let told: Vec<&str> = events.iter().filter(|row| &*row.kind == "clock").map(|row| &*row.text).collect();
-    assert_eq!(told, ["the machine slept for 60.0 min; nothing was measured in that time"]);
-    // The clock beside it was not set: it is as far ahead as it was.
+    let events_found: Vec<&str> =
+        events.iter().filter(|row| &*row.kind == "clock").map(|row| &*row.text).collect();
+    assert_eq!(events_found, ["the machine slept for 60.0 min; nothing was measured in that time"]);
+    // The wall clock was not changed: its difference stays the same.
     let anchors = seen.rows::<WallAnchorRow>();
     let ahead: Vec<i64> =
         anchors.iter().map(|row| row.unix_ns as i64 - row.timestamp_ns as i64 - WALL_AHEAD).collect();
     assert_eq!(ahead, [0]);
 }
 
-/// Clocks of a real machine, for a moment: nothing is told that did not happen.
+/// Clocks of a real machine, for a moment: no event without a cause.
 #[test]
-fn an_ordinary_clock_says_nothing() {
+fn an_ordinary_clock_causes_no_events() {
     let seen = watch(
         SamplerOptions::default(),
         World {

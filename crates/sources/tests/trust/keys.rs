@@ -1,10 +1,10 @@
-//! The system's own store of secrets: the kernel's keyring, or the credentials of Windows' user.
+//! The system's secret store: the kernel keyring, or the Windows user's credentials.
 
 use ortscope_sources::key_store::{NAME, read, remove, write};
 
 use crate::skips;
 
-/// A name that nobody else has; the secret goes with it, whatever becomes of the test.
+/// A unique name; its secret is removed in any case.
 struct Named(String);
 
 impl Drop for Named {
@@ -14,7 +14,7 @@ impl Drop for Named {
 }
 
 #[test]
-fn a_secret_is_kept_found_replaced_and_removed_or_the_refusal_has_words() {
+fn a_secret_is_stored_replaced_and_removed_or_the_refusal_is_explained() {
     let named = Named(format!("ortscope:test-{}", std::process::id()));
     let name = &*named.0;
     if let Err(problem) = write(name, "first") {

@@ -1,5 +1,5 @@
-//! What is promised of sources when clocks, processes and devices misbehave (docs/RELIABILITY.md).
-#![cfg_attr(unix, expect(clippy::unwrap_used, reason = "helpers of tests"))]
+//! Guarantees of sources when clocks, processes and devices misbehave (docs/RELIABILITY.md).
+#![cfg_attr(unix, expect(clippy::unwrap_used, reason = "test helpers"))]
 
 mod clocks;
 #[cfg(unix)]

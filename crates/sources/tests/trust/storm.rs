@@ -1,4 +1,4 @@
-//! A real storm: processes that live for milliseconds, and one with thousands of threads.
+//! A real storm: processes that run for milliseconds, and one with thousands of threads.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -12,7 +12,7 @@ use ortscope_sources::{ProcessSampler, SamplerOptions};
 
 use crate::world::{Collect, Seen};
 
-/// Samples processes for a while, as the program does.
+/// Samples processes for a while, like the program.
 fn sample(options: SamplerOptions, meanwhile: impl FnOnce()) -> Seen {
     let sampler = ProcessSampler::with_options(options).unwrap();
     let (cost, collect) = (sampler.own_cost(), Collect::default());
@@ -26,7 +26,7 @@ fn sample(options: SamplerOptions, meanwhile: impl FnOnce()) -> Seen {
     collect.into_seen(report, cost.get())
 }
 
-/// Ends what it stands for, whatever happens to the test.
+/// Stops the child, whatever happens to the test.
 struct Ends(Child);
 
 impl Drop for Ends {
@@ -37,7 +37,7 @@ impl Drop for Ends {
 }
 
 #[test]
-fn a_storm_of_short_lived_processes_neither_ends_nor_delays_the_sampler() {
+fn short_lived_processes_neither_end_nor_delay_the_sampler() {
     let (stop, started) = (AtomicBool::new(false), AtomicU64::new(0));
     let seen = sample(SamplerOptions::default(), || {
         std::thread::scope(|scope| {
@@ -55,7 +55,7 @@ fn a_storm_of_short_lived_processes_neither_ends_nor_delays_the_sampler() {
         });
     });
     assert!(started.load(Ordering::Relaxed) > 100, "it was no storm");
-    // Who was seen has one identity and at most one end; the sampler went on to the last moment.
+    // Observed processes have one identity and at most one exit; the sampler continued to the last moment.
     let own = u64::from(std::process::id());
     let of_us = seen.rows::<ProcessSampleRow>().iter().filter(|row| row.pid == own).count();
     assert!(of_us > 10, "{of_us} samples of a process that was there all the time");
@@ -65,7 +65,7 @@ fn a_storm_of_short_lived_processes_neither_ends_nor_delays_the_sampler() {
     let count = ends.len();
     ends.sort_unstable();
     ends.dedup();
-    assert_eq!(ends.len(), count, "nobody ends twice");
+    assert_eq!(ends.len(), count, "no process exits twice");
     assert!(seen.report.losses.is_empty(), "{:?}", seen.report.losses);
 }
 
@@ -94,13 +94,13 @@ fn process_with_many_threads() {
         }
         made += 1;
     }
-    // The other process reads it.
+    // Read by the other process.
     println!("\nready {made}");
     std::thread::sleep(Duration::from_secs(60));
 }
 
 #[test]
-fn ten_thousand_threads_are_all_seen() {
+fn ten_thousand_threads_are_all_observed() {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args(["--exact", "storm::process_with_many_threads", "--ignored", "--nocapture", "--test-threads=1"])
@@ -113,8 +113,8 @@ fn ten_thousand_threads_are_all_seen() {
         stdout.lines().map_while(Result::ok).find_map(|line| line.strip_prefix("ready ")?.parse().ok());
     let made: usize = made.unwrap_or(0);
     if made < THREADS {
-        // A limit of users, of a container (pids.max) or of memory.
-        crate::skips::skipped(&format!("this machine lets a process have {made} threads, not {THREADS}"));
+        // A limit of the user, of a container (pids.max) or of memory.
+        crate::skips::skipped(&format!("this machine allows a process {made} threads, not {THREADS}"));
         return;
     }
     let pid = child.0.id();
@@ -123,7 +123,7 @@ fn ten_thousand_threads_are_all_seen() {
     let rows = seen.rows::<ThreadSampleRow>();
     let first = rows.first().map(|row| row.timestamp_ns).expect("threads were seen");
     let of_first = rows.iter().filter(|row| row.timestamp_ns == first).count();
-    // And the one that started them.
+    // Including the thread that started them.
     assert!(of_first > THREADS, "{of_first} threads; lost: {:?}", seen.report.losses);
     let samples = seen.rows::<ProcessSampleRow>();
     assert!(samples.iter().any(|row| row.thread_count.is_some_and(|count| count > THREADS as u64)));

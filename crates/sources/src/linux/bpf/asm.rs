@@ -1,9 +1,10 @@
-//! A small assembler for BPF: instructions with registers by name and jumps to labels.
+//! A small BPF assembler with named registers and labels.
 //!
-//! The programs here are a few dozen instructions long; writing them for the kernel that runs, with offsets out of its
-//! BTF, replaces a C compiler, an ELF loader and relocations.
+//! The programs have only a few dozen instructions; assembling them for the running kernel, with offsets from its BTF,
+//! replaces a C compiler, an ELF loader and relocations.
 
-/// A register. R0 returns values, R1 to R5 pass arguments and are lost in calls, R6 to R9 survive, R10 is the stack.
+/// A register. R0 returns values, R1 to R5 pass arguments and are clobbered by calls, R6 to R9 are preserved, R10 is the
+/// stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reg {
     R0 = 0,
@@ -18,7 +19,7 @@ pub enum Reg {
     R10 = 10,
 }
 
-/// How much a load or store moves.
+/// Width of a load or store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Width {
     U8,
@@ -36,7 +37,7 @@ impl Width {
     }
 }
 
-/// As the kernel wants it.
+/// In the kernel's layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct Instruction {
@@ -46,31 +47,31 @@ pub struct Instruction {
     immediate: i32,
 }
 
-/// A place to jump to.
+/// A jump target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Label(usize);
 
-/// Functions of the kernel with fixed numbers.
+/// Kernel functions with fixed numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Helper {
     MapLookup = 1,
     /// The monotonic clock.
     KtimeGetNs = 5,
     SmpProcessorId = 8,
-    /// Process id in the upper half, thread id in the lower.
+    /// Process id in the upper half, thread id in the lower half.
     CurrentPidTgid = 14,
-    /// R1 map, R2 key, R3 value, R4 how.
+    /// R1 map, R2 key, R3 value, R4 flags.
     MapUpdate = 2,
     MapDelete = 3,
-    /// Copies plain memory of the kernel: R1 to, R2 bytes, R3 from. What cannot be read is zeros.
+    /// Copies kernel memory: R1 destination, R2 bytes, R3 source. Unreadable memory gives zeros.
     ReadKernel = 113,
-    /// Copies memory of the program that runs.
+    /// Copies memory of the current process.
     ReadUser = 112,
-    /// The registers of a thread's program when it entered the kernel: R1 the thread.
+    /// User registers of a thread at kernel entry: R1 thread.
     TaskRegisters = 175,
-    /// The thread that runs.
+    /// The current thread.
     CurrentTask = 158,
-    /// Copies a text out of the kernel: R1 to, R2 at most so many bytes, R3 from.
+    /// Copies a kernel string: R1 destination, R2 maximum number of bytes, R3 source.
     ReadKernelText = 115,
 }
 
@@ -87,7 +88,7 @@ impl Assembler {
         Label(self.labels.len() - 1)
     }
 
-    /// The label stands here.
+    /// Places the label here.
     pub fn place(&mut self, label: Label) {
         self.labels[label.0] = Some(self.code.len());
     }
@@ -148,18 +149,18 @@ impl Assembler {
         self.push(0x77, to, 0, 0, bits);
     }
 
-    /// Adds to memory as one step and puts the value from before into `amount`.
+    /// Atomically adds to memory and loads the previous value into `amount`.
     pub fn fetch_add(&mut self, to: Reg, offset: i16, amount: Reg) {
         self.push(0xdb, to, amount as u8, offset, 0x01);
     }
 
-    /// Adds to memory as one step.
+    /// Atomically adds to memory.
     pub fn atomic_add(&mut self, to: Reg, offset: i16, amount: Reg) {
         self.push(0xdb, to, amount as u8, offset, 0x00);
     }
 
-    /// Stores so that everything stored before is seen before it. On x86 every store is like that; elsewhere an
-    /// exchange is the instruction that every kernel with atomics knows.
+    /// Stores with release semantics. On x86 every store has them; elsewhere this is an exchange, which every kernel
+    /// with atomics supports.
     pub fn store_release(&mut self, to: Reg, offset: i16, from: Reg) {
         if cfg!(target_arch = "x86_64") {
             self.store(Width::U64, to, offset, from);
@@ -210,19 +211,19 @@ impl Assembler {
         self.push(0xa5, value, 0, 0, limit);
     }
 
-    /// Of two registers.
+    /// Compares two registers.
     pub fn jump_if_different(&mut self, value: Reg, other: Reg, to: Label) {
         self.jumps.push((self.code.len(), to));
         self.push(0x5d, value, other as u8, 0, 0);
     }
 
-    /// Of two registers.
+    /// Compares two registers.
     pub fn jump_if_same(&mut self, value: Reg, other: Reg, to: Label) {
         self.jumps.push((self.code.len(), to));
         self.push(0x1d, value, other as u8, 0, 0);
     }
 
-    /// Unsigned, of two registers.
+    /// Unsigned comparison of two registers.
     pub fn jump_unless_above(&mut self, value: Reg, other: Reg, to: Label) {
         self.jumps.push((self.code.len(), to));
         self.push(0xbd, value, other as u8, 0, 0);
@@ -238,7 +239,7 @@ impl Assembler {
         self.push(0x85, Reg::R0, 0, 0, helper as i32);
     }
 
-    /// Calls a function of the kernel by its number in the kernel's BTF.
+    /// Calls a kernel function by its BTF id.
     pub fn call_kernel(&mut self, function: u32) {
         self.push(0x85, Reg::R0, 2, 0, function as i32);
     }
@@ -252,8 +253,8 @@ impl Assembler {
         self.push(0x95, Reg::R0, 0, 0, 0);
     }
 
-    /// The program with every jump resolved; `None` if a label was never placed or is too far away, which a test of
-    /// each program would show.
+    /// Resolves all jumps; `None` if a label was never placed or is too far away, which the tests of each program
+    /// would show.
     pub fn finish(mut self) -> Option<Vec<Instruction>> {
         for (at, label) in &self.jumps {
             let target = self.labels.get(label.0).copied().flatten()?;
@@ -283,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_that_stands_nowhere_is_no_program() {
+    fn an_unplaced_label_is_rejected() {
         let mut code = Assembler::default();
         let nowhere = code.label();
         code.jump(nowhere);
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn loads_and_stores_are_encoded_as_the_kernel_reads_them() {
+    fn loads_and_stores_have_the_kernels_encoding() {
         let mut code = Assembler::default();
         code.load(Width::U64, Reg::R2, Reg::R1, 8);
         code.store(Width::U32, Reg::R10, -4, Reg::R2);

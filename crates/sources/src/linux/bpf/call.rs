@@ -1,4 +1,4 @@
-//! bpf(2): the one system call behind maps, programs, attaching and running them.
+//! bpf(2): the system call for creating maps and for loading, attaching and running programs.
 #![expect(unsafe_code, reason = "bpf(2) has no safe wrapper")]
 
 use std::io;
@@ -18,14 +18,14 @@ enum Command {
     EnableStats = 32,
 }
 
-/// How a program is attached, with the kernel's numbers for its type and its way of attaching.
+/// How a program is attached, with the kernel's program and attach types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProgramKind {
     /// At a tracepoint, with typed arguments.
     Tracepoint,
-    /// At perf events, which it must be given to.
+    /// At perf events, which it is assigned to.
     PerfEvent,
-    /// Nowhere: run by [`run`].
+    /// Not attached: executed by [`run`].
     Call,
 }
 
@@ -124,7 +124,7 @@ struct EnableStats {
     kind: u32,
 }
 
-/// What the kernel counted of a program.
+/// The kernel's statistics of a program.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ProgramCounts {
     pub run_ns: u64,
@@ -134,8 +134,8 @@ pub struct ProgramCounts {
 
 fn bpf<T>(command: Command, attributes: &mut T) -> io::Result<i64> {
     let bytes = size_of::<T>();
-    // SAFETY: every attribute structure of this module is laid out as the kernel's for its command, and the kernel reads
-    // and writes no more than `bytes` of it; memory that its fields point to outlives the call, as each caller says.
+    // SAFETY: every attribute structure of this module has the kernel's layout for its command, and the kernel
+    // accesses at most `bytes` of it; memory that its fields point to outlives the call, as stated by each caller.
     let answer =
         unsafe { libc::syscall(libc::SYS_bpf, command as i64, std::ptr::from_mut(attributes), bytes) };
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer) }
@@ -143,18 +143,18 @@ fn bpf<T>(command: Command, attributes: &mut T) -> io::Result<i64> {
 
 fn descriptor(answer: i64) -> io::Result<OwnedFd> {
     let raw = i32::try_from(answer).map_err(|_| io::Error::other("not a file descriptor"))?;
-    // SAFETY: the kernel has just made this descriptor for us; nobody else owns it.
+    // SAFETY: the kernel has just created this descriptor, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })
 }
 
-/// At most 15 bytes of letters, digits and underscores.
+/// At most 15 letters, digits and underscores.
 fn name(text: &str) -> [u8; 16] {
     let mut name = [0; 16];
     name.iter_mut().take(15).zip(text.bytes()).for_each(|(to, from)| *to = from);
     name
 }
 
-/// An array that we can map into our memory.
+/// An array that can be mapped into our memory.
 pub fn create_array(label: &str, value_bytes: u32, entries: u32) -> io::Result<OwnedFd> {
     const ARRAY: u32 = 2;
     const CAN_BE_MAPPED: u32 = 1 << 10;
@@ -172,17 +172,17 @@ pub fn create_array(label: &str, value_bytes: u32, entries: u32) -> io::Result<O
     )?)
 }
 
-/// A table by key. With `forgets` the least used entries make room for new ones.
+/// A hash table. With `evicts` the least recently used entries are replaced when it is full.
 pub fn create_hash(
     label: &str,
     key_bytes: u32,
     value_bytes: u32,
     entries: u32,
-    forgets: bool,
+    evicts: bool,
 ) -> io::Result<OwnedFd> {
     const HASH: u32 = 1;
     const LRU_HASH: u32 = 9;
-    let map_type = if forgets { LRU_HASH } else { HASH };
+    let map_type = if evicts { LRU_HASH } else { HASH };
     let name = name(label);
     descriptor(bpf(
         Command::MapCreate,
@@ -190,25 +190,25 @@ pub fn create_hash(
     )?)
 }
 
-/// Takes entries out of a table, as many as there is room for; how many there were, and whether nothing is left. The
-/// table's keys and values must have been created with these numbers of words.
+/// Removes entries from a table, up to the capacity of `keys` and `values`. Returns their number and whether the table
+/// is empty. The table's keys and values must have been created with these word counts.
 ///
-/// `cursor` begins as `None` and goes on from call to call.
+/// `cursor` starts as `None` and is passed from call to call.
 pub fn take_batch<const KEY: usize, const VALUE: usize>(
     map: &OwnedFd,
     cursor: &mut Option<u32>,
     keys: &mut [[u64; KEY]],
     values: &mut [[u64; VALUE]],
 ) -> io::Result<(usize, bool)> {
-    let room = u32::try_from(keys.len().min(values.len())).unwrap_or(u32::MAX);
+    let capacity = u32::try_from(keys.len().min(values.len())).unwrap_or(u32::MAX);
     let mut position = cursor.unwrap_or(0);
-    // All of them outlive the call, and there is room for so many keys and values.
+    // All of them outlive the call and have the stated capacity.
     let mut batch = MapBatch {
         from: if cursor.is_some() { std::ptr::from_mut(&mut position) as u64 } else { 0 },
         to: std::ptr::from_mut(&mut position) as u64,
         keys: keys.as_mut_ptr() as u64,
         values: values.as_mut_ptr() as u64,
-        count: room,
+        count: capacity,
         map: map.as_raw_fd() as u32,
         ..MapBatch::default()
     };
@@ -218,10 +218,10 @@ pub fn take_batch<const KEY: usize, const VALUE: usize>(
         Err(error) => return Err(error),
     };
     *cursor = Some(position);
-    Ok((batch.count.min(room) as usize, is_last))
+    Ok((batch.count.min(capacity) as usize, is_last))
 }
 
-/// Loads a program; with a log, the kernel's verifier writes into it what it thinks.
+/// Loads a program; the kernel's verifier writes its messages to the log, if there is one.
 pub fn load_program(
     label: &str,
     kind: ProgramKind,
@@ -230,7 +230,7 @@ pub fn load_program(
     log: &mut [u8],
 ) -> io::Result<OwnedFd> {
     let (program_type, attach_type, flags) = kind.numbers();
-    // The kernel lets only programs under this licence call most of its functions; it concerns the program alone.
+    // The kernel restricts most of its functions to programs with this license; it applies only to the program.
     let license = c"GPL";
     let count = u32::try_from(code.len()).map_err(|_| io::Error::other("the program is too long"))?;
     // `code`, `license` and `log` outlive the call.
@@ -253,20 +253,20 @@ pub fn load_program(
     descriptor(bpf(Command::ProgramLoad, &mut load)?)
 }
 
-/// Attaches a program where it was loaded for; it is detached when the answer is dropped.
+/// Attaches a program to the target it was loaded for, until the returned descriptor is dropped.
 pub fn attach(program: &OwnedFd) -> io::Result<OwnedFd> {
     let program = program.as_raw_fd() as u32;
     descriptor(bpf(Command::TracepointOpen, &mut TracepointOpen { program, ..TracepointOpen::default() })?)
 }
 
-/// Runs a program once; what it returned.
+/// Runs a program once and returns its result.
 pub fn run(program: &OwnedFd) -> io::Result<u32> {
     let mut run = ProgramRun { program: program.as_raw_fd() as u32, ..ProgramRun::default() };
     bpf(Command::ProgramRun, &mut run)?;
     Ok(run.answer)
 }
 
-/// What the kernel counted of a program; times only while [`enable_stats`] is held.
+/// Statistics of a program; times only while [`enable_stats`] is held.
 pub fn program_counts(program: &OwnedFd) -> io::Result<ProgramCounts> {
     // `struct bpf_prog_info` up to `recursion_misses`, in words; older kernels fill less of it.
     let mut info = [0u64; 27];
@@ -282,7 +282,7 @@ pub fn program_counts(program: &OwnedFd) -> io::Result<ProgramCounts> {
     Ok(ProgramCounts { run_ns: info[24], runs: info[25], recursion_misses: info[26] })
 }
 
-/// Lets the kernel measure the run time of programs until the answer is dropped.
+/// Makes the kernel measure the run time of programs until the returned descriptor is dropped.
 pub fn enable_stats() -> io::Result<OwnedFd> {
     descriptor(bpf(Command::EnableStats, &mut EnableStats::default())?)
 }

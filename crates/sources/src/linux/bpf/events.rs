@@ -7,7 +7,7 @@ use super::call::ProgramKind;
 use super::layout::{Registers, Structure, TaskLayout, tracepoint};
 use super::namespace::{Namespace, store_ids};
 use super::program::Program;
-use super::record::{NOT_KNOWN, PREEMPTED, at, kind};
+use super::record::{UNKNOWN, PREEMPTED, at, kind};
 use super::ring::Rings;
 use crate::kernel::{Class, TraceError};
 use crate::sys::{perf_open, processors, rights};
@@ -15,28 +15,29 @@ use crate::sys::{perf_open, processors, rights};
 use Reg::{R0, R1, R2, R3, R4, R6, R8};
 use Width::{U32, U64};
 
-/// What every program is made of.
+/// Common parts of all programs.
 #[derive(Debug)]
-pub struct Maker<'a> {
+pub struct ProgramBuilder<'a> {
     btf: &'a Btf<'a>,
     rings: &'a Rings,
     task: TaskLayout,
-    /// Only inside a container.
+    /// Set only inside a container.
     namespace: Option<Namespace>,
 }
 
-impl<'a> Maker<'a> {
+impl<'a> ProgramBuilder<'a> {
     pub fn new(btf: &'a Btf<'a>, rings: &'a Rings) -> Result<Self, TraceError> {
         Ok(Self { btf, rings, task: TaskLayout::find(btf)?, namespace: Namespace::own(btf) })
     }
 
-    /// Switches, starts, new programs and ends.
+    /// Switches, starts, execs and exits.
     pub fn always(&self) -> Result<Vec<(&'static str, Program)>, TraceError> {
-        const LIVES: &str = "starts and ends";
-        // Ends before starts and switches last: what is attached first must not tell of threads whose start was missed.
-        let mut programs = vec![(LIVES, self.exit()?), (LIVES, self.exec()?), (LIVES, self.fork()?)];
-        // Without it names are those of the start, until a snapshot tells better.
-        programs.extend(self.rename().map(|program| (LIVES, program)));
+        const STARTS_AND_ENDS: &str = "starts and ends";
+        // Exits before starts, and switches last: the first programs must not report threads whose start was
+        // missed.
+        let mut programs = vec![(STARTS_AND_ENDS, self.exit()?), (STARTS_AND_ENDS, self.exec()?), (STARTS_AND_ENDS, self.fork()?)];
+        // Without it threads keep their initial names until a snapshot provides new ones.
+        programs.extend(self.rename().map(|program| (STARTS_AND_ENDS, program)));
         programs.push(("switches", self.switch()?));
         Ok(programs)
     }
@@ -55,12 +56,12 @@ impl<'a> Maker<'a> {
                 self.block("block_rq_complete", kind::BLOCK_COMPLETED)?,
             ]),
             Class::MemoryCalls => Ok(vec![self.memory()?]),
-            // These have tables and rings of their own.
+            // These have their own tables and rings.
             Class::FileIo | Class::Images => Ok(Vec::new()),
         }
     }
 
-    /// A program at a tracepoint; the body is told how many arguments it has, which they are read from R6.
+    /// A program at a tracepoint. `body` receives the number of arguments, which are read from R6.
     fn at_tracepoint(
         &self,
         name: &'static str,
@@ -75,7 +76,7 @@ impl<'a> Maker<'a> {
         Program::load(name, ProgramKind::Tracepoint, id.0, code)
     }
 
-    /// Ids of the task in `task` into the record.
+    /// Writes the ids of the task in `task` to the record.
     fn store_task(&self, code: &mut Assembler, task: Reg, tid_at: i16) {
         store_ids(code, &self.task, self.namespace.as_ref(), task, R8, tid_at);
     }
@@ -84,12 +85,12 @@ impl<'a> Maker<'a> {
         self.btf
     }
 
-    /// Ids of the thread that runs into the record.
+    /// Writes the ids of the current thread to the record.
     fn store_current(&self, code: &mut Assembler, tid_at: i16) {
         self.store_current_to(code, R8, tid_at);
     }
 
-    /// The same to another place.
+    /// The same for another destination.
     pub fn store_current_to(&self, code: &mut Assembler, to: Reg, tid_at: i16) {
         if self.namespace.is_some() {
             code.call(Helper::CurrentTask);
@@ -111,7 +112,7 @@ impl<'a> Maker<'a> {
                     code.load(U64, R2, R1, wait_ns);
                     code.store(U64, R8, at::VALUE_2, R2);
                 }
-                None => code.store_immediate(U64, R8, at::VALUE_2, NOT_KNOWN as i32),
+                None => code.store_immediate(U64, R8, at::VALUE_2, UNKNOWN as i32),
             }
             self.memory_mark(code);
             // Since 5.18 the state is an argument; before, it is read from the thread.
@@ -131,13 +132,13 @@ impl<'a> Maker<'a> {
         })
     }
 
-    /// For the thread in R1: faults, size of the address space and resident pages, as one number that changes when any
-    /// of them does. Resident pages are known up to what each processor has not yet added to the sum.
+    /// For the thread in R1: page faults, address space size and resident pages combined into a number that changes
+    /// when any of them does. Resident pages exclude what each processor has not yet added to the sum.
     fn memory_mark(&self, code: &mut Assembler) {
-        /// Pages of files, anonymous ones, and shared memory; swapped ones lie between.
+        /// File pages, anonymous pages and shared memory; swapped pages are in between.
         const COUNTERS: [i16; 3] = [0, 1, 3];
         let Some(memory) = self.task.memory else {
-            code.store_immediate(U64, R8, at::VALUE_3, NOT_KNOWN as i32);
+            code.store_immediate(U64, R8, at::VALUE_3, UNKNOWN as i32);
             return;
         };
         code.load(U64, R2, R1, memory.minor_faults);
@@ -185,17 +186,17 @@ impl<'a> Maker<'a> {
         })
     }
 
-    /// `clone3` tells the room of the new thread's stack; other calls only its top.
+    /// `clone3` provides the stack size of the new thread; other calls only its top.
     fn stack_size(&self, code: &mut Assembler) -> Result<(), BtfError> {
         const STACK_SIZE: i32 = 48;
         let registers = Registers::find(self.btf)?;
-        let (told, done) = (code.label(), code.label());
+        let (has_size, done) = (code.label(), code.label());
         code.call(Helper::TaskRegisters);
         code.load(U32, R2, R0, registers.number);
-        code.jump_if_equal(R2, libc::SYS_clone3 as i32, told);
-        code.store_immediate(U64, R8, at::VALUE_2, NOT_KNOWN as i32);
+        code.jump_if_equal(R2, libc::SYS_clone3 as i32, has_size);
+        code.store_immediate(U64, R8, at::VALUE_2, UNKNOWN as i32);
         code.jump(done);
-        code.place(told);
+        code.place(has_size);
         code.load(U64, R3, R0, registers.first);
         code.add_immediate(R3, STACK_SIZE);
         code.mov(R1, R8);
@@ -214,7 +215,7 @@ impl<'a> Maker<'a> {
                 code.load(U64, R2, R1, self.task.name + half);
                 code.store(U64, R8, at::VALUE + half, R2);
             }
-            // The id from before is the machine's; in a container the one of now stands for it.
+            // The previous id is the machine's; in a container the current one replaces it.
             match self.namespace {
                 None => code.load(U64, R2, R6, 8),
                 Some(_) => code.load(U32, R2, R8, at::TID),
@@ -224,7 +225,7 @@ impl<'a> Maker<'a> {
         })
     }
 
-    /// A thread gives itself a name, or gets one with a new program; the name is not in the thread yet.
+    /// A thread sets its name, or gets one by executing a program; the name is not in the thread yet.
     fn rename(&self) -> Result<Program, TraceError> {
         self.at_tracepoint("task_rename", kind::RENAME, |code, _| {
             code.load(U64, R1, R6, 0);
@@ -248,7 +249,7 @@ impl<'a> Maker<'a> {
             code.store(U64, R8, at::VALUE, R2);
             code.load(U64, R2, R1, self.task.start_ns);
             code.store(U64, R8, at::VALUE_2, R2);
-            // Since 6.16 the tracepoint tells whether the thread is the last of its process.
+            // Since 6.16 the tracepoint states whether the thread is the last one of its process.
             if arguments >= 2 {
                 code.load(U64, R2, R6, 8);
                 code.and_immediate(R2, 0xff);
@@ -260,7 +261,8 @@ impl<'a> Maker<'a> {
         })
     }
 
-    /// The kernel's own software events, one per processor: they tell minor from major, and come when a fault is solved.
+    /// The kernel's software events, one per processor: they distinguish minor from major faults and fire when a
+    /// fault is resolved.
     fn fault(&self, name: &'static str, kind: i32) -> Result<Program, TraceError> {
         let context = Structure::find(self.btf, "bpf_perf_event_data")?;
         let address = context.offset("addr")?;
@@ -273,16 +275,17 @@ impl<'a> Maker<'a> {
         let mut program = Program::load(name, ProgramKind::PerfEvent, 0, code)?;
         for cpu in 0..processors::online() as u32 {
             match perf_open::open_faults(cpu, kind == kind::MAJOR_FAULT) {
-                Ok(event) => program.give_to(event)?,
-                // A number without a processor, or one that is switched off.
+                Ok(event) => program.attach_to(event)?,
+                // The processor does not exist or is offline.
                 Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {}
-                Err(error) => return Err(rights::perf_error("page faults of every processor", error)),
+                Err(error) => return Err(rights::perf_error("recording page faults of every processor", error)),
             }
         }
         Ok(program)
     }
 
-    /// `mmap`, `munmap` and `brk` when they return; the program runs at the end of every system call and leaves at others.
+    /// `mmap`, `munmap` and `brk` on return; the program runs at the end of every system call and exits early for
+    /// others.
     fn memory(&self) -> Result<Program, TraceError> {
         let registers = Registers::find(self.btf)?;
         let (map, unmap, heap) = (libc::SYS_mmap as i32, libc::SYS_munmap as i32, libc::SYS_brk as i32);
@@ -300,7 +303,7 @@ impl<'a> Maker<'a> {
             code.jump_if_equal(R2, heap, wanted);
             code.jump_if_not_equal(R2, unmap, out);
             code.place(wanted);
-            // A call that failed changed nothing.
+            // A failed call changed nothing.
             code.load(U64, R3, R6, 8);
             code.jump_if_negative(R3, out);
         });
@@ -308,7 +311,7 @@ impl<'a> Maker<'a> {
         code.load(U64, R1, R6, 0);
         code.load(U32, R2, R1, registers.number);
         code.jump_if_not_equal(R2, heap, other);
-        // It answers with the end of the heap, whether that moved or not.
+        // It returns the end of the heap, whether that moved or not.
         code.store_immediate(U32, R8, at::KIND, kind::HEAP);
         code.call(Helper::CurrentTask);
         code.load(U64, R1, R0, start_of_heap[0]);
@@ -328,7 +331,7 @@ impl<'a> Maker<'a> {
         code.load(U64, R1, R6, 0);
         code.load(U64, R2, R1, registers.second);
         code.store(U64, R8, at::VALUE_2, R2);
-        // What mapping answers is the address.
+        // Mapping returns the address.
         code.load(U64, R3, R6, 8);
         code.load(U32, R2, R1, registers.number);
         code.jump_if_equal(R2, map, mapped);
@@ -347,7 +350,7 @@ impl<'a> Maker<'a> {
         self.at_tracepoint(name, kind, |code, arguments| {
             let request = Structure::find(self.btf, "request")?;
             let device = Structure::find(self.btf, "block_device")?;
-            // Before 5.11 the queue came first when a request was issued.
+            // Before 5.11 an issued request had the queue as its first argument.
             let first = if !completed && arguments == 2 { 8 } else { 0 };
             code.load(U64, R1, R6, first);
             code.load(U64, R2, R1, request.offset("__sector")?);
@@ -357,7 +360,7 @@ impl<'a> Maker<'a> {
             code.load(U32, R2, R1, request.offset("cmd_flags")?);
             code.and_immediate(R2, 0xff);
             if completed {
-                // An error of any kind becomes the uppermost bit.
+                // Any error sets the highest bit.
                 let fine = code.label();
                 code.load(U64, R3, R6, 8);
                 code.shift_left(R3, 32);

@@ -1,5 +1,5 @@
-//! Calls that read, write, open and sync files: how many, how much, how long. One program notes when a thread enters such
-//! a call, another adds up what it did when it leaves; nothing is written for a single call.
+//! Calls that read, write, open and sync files: count, bytes and duration. One program records when a thread enters such
+//! a call, another aggregates when it returns; no record is written for a single call.
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::atomic::Ordering;
@@ -8,7 +8,7 @@ use ortscope_core::kernel::{FileIo, FileKind, FileOperation, Task};
 
 use super::asm::{Assembler, Helper, Reg, Width};
 use super::call::{self, ProgramKind};
-use super::events::Maker;
+use super::events::ProgramBuilder;
 use super::layout::{Registers, Structure, tracepoint};
 use super::program::Program;
 use super::ring::lookup;
@@ -19,26 +19,26 @@ use crate::sys::shared::SharedMemory;
 use Reg::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
 use Width::{U32, U64};
 
-/// Threads that can be inside such a call at the same moment; of more, the oldest are forgotten.
+/// Threads that can be inside such a call at the same time; beyond this the oldest are dropped.
 const INSIDE: u32 = 16_384;
-/// Different sums between two looks: 16,384. Calls beyond are counted as lost.
+/// Limit for distinct sums between two reads: 16,384. Calls beyond it are counted as lost.
 const SUMS: u32 = 16_384;
 const KEY_WORDS: usize = 2;
 const VALUE_WORDS: usize = 5;
-/// Entries that are taken at once.
+/// Entries that are read at once.
 const BATCH: usize = 1024;
 
-/// Where things stand on a program's stack.
+/// Offsets on a program's stack.
 mod stack {
     pub const CALLER: i16 = -8;
     pub const ENTERED: i16 = -16;
-    /// Thread, process, operation, kind of file.
+    /// Thread, process, operation, file kind.
     pub const KEY: i16 = -32;
     pub const SCRATCH: i16 = -40;
     pub const FRESH: i16 = -80;
 }
 
-/// In the sums.
+/// Offsets in the sums.
 mod at {
     pub const CALLS: i16 = 0;
     pub const FAILED: i16 = 8;
@@ -50,7 +50,7 @@ mod at {
 const OPERATIONS: [FileOperation; 4] =
     [FileOperation::Read, FileOperation::Write, FileOperation::Open, FileOperation::Sync];
 
-/// The calls, with their operation's place in [`OPERATIONS`].
+/// The calls, with the index of their operation in [`OPERATIONS`].
 const CALLS: [(libc::c_long, i32); 14] = [
     (libc::SYS_read, 0),
     (libc::SYS_pread64, 0),
@@ -78,13 +78,13 @@ pub struct FileIoSums {
 }
 
 /// Loads both programs.
-pub fn open(maker: &Maker<'_>) -> Result<(FileIoSums, Vec<Program>), TraceError> {
-    let refused = |error| rights::bpf_error("adding up file I/O", error);
+pub fn open(builder: &ProgramBuilder<'_>) -> Result<(FileIoSums, Vec<Program>), TraceError> {
+    let refused = |error| rights::bpf_error("aggregating file I/O", error);
     let inside = call::create_hash("ortscope_in", 8, 8, INSIDE, true).map_err(refused)?;
     let (key, value) = (8 * KEY_WORDS as u32, 8 * VALUE_WORDS as u32);
     let sums = call::create_hash("ortscope_io", key, value, SUMS, false).map_err(refused)?;
     let lost = call::create_array("ortscope_lost", 8, 1).map_err(refused)?;
-    let programs = vec![leave(maker, &inside, &sums, &lost)?, enter(maker, &inside)?];
+    let programs = vec![leave(builder, &inside, &sums, &lost)?, enter(builder, &inside)?];
     let lost = SharedMemory::map(&lost, 4096)
         .map_err(|source| TraceError::System { what: "mapping a counter".to_owned(), source })?;
     Ok((FileIoSums { sums, lost, lost_before: 0 }, programs))
@@ -97,8 +97,8 @@ fn map_call(code: &mut Assembler, map: &OwnedFd, key: i16, helper: Helper) {
     code.call(helper);
 }
 
-fn enter(maker: &Maker<'_>, inside: &OwnedFd) -> Result<Program, TraceError> {
-    let (id, _) = tracepoint(maker.btf(), "sys_enter")?;
+fn enter(builder: &ProgramBuilder<'_>, inside: &OwnedFd) -> Result<Program, TraceError> {
+    let (id, _) = tracepoint(builder.btf(), "sys_enter")?;
     let mut code = Assembler::default();
     let (wanted, out) = (code.label(), code.label());
     code.load(U64, R2, R1, 8);
@@ -121,9 +121,9 @@ fn enter(maker: &Maker<'_>, inside: &OwnedFd) -> Result<Program, TraceError> {
     Program::load("sys_enter", ProgramKind::Tracepoint, id.0, code)
 }
 
-fn leave(maker: &Maker<'_>, inside: &OwnedFd, sums: &OwnedFd, lost: &OwnedFd) -> Result<Program, TraceError> {
-    let registers = Registers::find(maker.btf())?;
-    let (id, _) = tracepoint(maker.btf(), "sys_exit")?;
+fn leave(builder: &ProgramBuilder<'_>, inside: &OwnedFd, sums: &OwnedFd, lost: &OwnedFd) -> Result<Program, TraceError> {
+    let registers = Registers::find(builder.btf())?;
+    let (id, _) = tracepoint(builder.btf(), "sys_exit")?;
     let mut code = Assembler::default();
     let (wanted, out, full) = (code.label(), code.label(), code.label());
     code.mov(R6, R1);
@@ -144,17 +144,17 @@ fn leave(maker: &Maker<'_>, inside: &OwnedFd, sums: &OwnedFd, lost: &OwnedFd) ->
     code.call(Helper::KtimeGetNs);
     code.sub(R0, R7);
     code.mov(R7, R0);
-    // The descriptor is the first argument, or what opening answers.
-    let answered = code.label();
+    // The descriptor is the first argument, or the result of opening.
+    let is_result = code.label();
     code.load(U64, R8, R6, 8);
-    code.jump_if_equal(R9, OPEN, answered);
+    code.jump_if_equal(R9, OPEN, is_result);
     code.load(U64, R8, R6, 0);
     code.load(U64, R8, R8, registers.first);
-    code.place(answered);
-    maker.store_current_to(&mut code, R10, stack::KEY);
+    code.place(is_result);
+    builder.store_current_to(&mut code, R10, stack::KEY);
     code.store(U32, R10, stack::KEY + 8, R9);
     code.store_immediate(U32, R10, stack::KEY + 12, 0);
-    file_kind(maker, &mut code)?;
+    file_kind(builder, &mut code)?;
     map_call(&mut code, sums, stack::KEY, Helper::MapLookup);
     let known = code.label();
     code.jump_if_not_zero(R0, known);
@@ -178,7 +178,7 @@ fn leave(maker: &Maker<'_>, inside: &OwnedFd, sums: &OwnedFd, lost: &OwnedFd) ->
     code.place(shorter);
     code.load(U64, R1, R6, 8);
     code.jump_if_negative(R1, fine);
-    // Only reading and writing answer with bytes.
+    // Only reads and writes return bytes.
     code.jump_if_above(R9, 1, out);
     code.atomic_add(R0, at::BYTES, R1);
     code.jump(out);
@@ -197,10 +197,10 @@ fn leave(maker: &Maker<'_>, inside: &OwnedFd, sums: &OwnedFd, lost: &OwnedFd) ->
     Program::load("file_io", ProgramKind::Tracepoint, id.0, code)
 }
 
-/// The type of the file behind descriptor R8 into the key; stays 0 where it cannot be read.
-fn file_kind(maker: &Maker<'_>, code: &mut Assembler) -> Result<(), TraceError> {
+/// Stores the type of the file behind descriptor R8 in the key; 0 if it cannot be read.
+fn file_kind(builder: &ProgramBuilder<'_>, code: &mut Assembler) -> Result<(), TraceError> {
     const TYPE: i32 = 0xf000;
-    let member = |structure: &'static str, path: &str| Structure::find(maker.btf(), structure)?.offset(path);
+    let member = |structure: &'static str, path: &str| Structure::find(builder.btf(), structure)?.offset(path);
     let none = code.label();
     code.jump_if_above(R8, 1 << 20, none);
     code.call(Helper::CurrentTask);
@@ -211,7 +211,7 @@ fn file_kind(maker: &Maker<'_>, code: &mut Assembler) -> Result<(), TraceError> 
     code.load(U64, R3, R1, member("fdtable", "fd")?);
     code.shift_left(R8, 3);
     code.add(R3, R8);
-    // The table of files, the file, its inode: each is read with care, for the file may be closed meanwhile.
+    // The file table, the file and its inode are read fault-tolerantly because the file may be closed meanwhile.
     let next = [Some(member("file", "f_inode")?), Some(member("inode", "i_mode")?), None];
     for (step, offset) in next.into_iter().enumerate() {
         code.store_immediate(U64, R10, stack::SCRATCH, 0);
@@ -232,12 +232,12 @@ fn file_kind(maker: &Maker<'_>, code: &mut Assembler) -> Result<(), TraceError> 
 }
 
 impl FileIoSums {
-    /// The sums since the last call, and how many calls there was no room for.
+    /// The sums since the last call, and the number of calls beyond the limit.
     pub fn take(&mut self) -> (Vec<FileIo>, u64) {
         let mut list = Vec::new();
         let (mut keys, mut values) = (vec![[0; KEY_WORDS]; BATCH], vec![[0; VALUE_WORDS]; BATCH]);
         let mut cursor = None;
-        // At most as many rounds as there can be entries: others may be added meanwhile.
+        // Bounded by the capacity, because entries may be added meanwhile.
         for _ in 0..=SUMS as usize / BATCH {
             let taken = call::take_batch(&self.sums, &mut cursor, &mut keys, &mut values);
             let Ok((count, is_last)) = taken else { break };

@@ -1,4 +1,4 @@
-//! Where things stand in the kernel that runs, from its BTF.
+//! Offsets in the running kernel, from its BTF.
 
 use ortscope_decode::btf::{Btf, BtfError, Kind, TypeId};
 
@@ -10,19 +10,19 @@ const BTF_PATH: &str = "/sys/kernel/btf/vmlinux";
 /// The bytes of the kernel's BTF.
 pub fn read_btf() -> Result<Vec<u8>, TraceError> {
     std::fs::read(BTF_PATH).map_err(|error| TraceError::Unsupported {
-        what: "tracing by BPF".to_owned(),
-        why: format!("cannot read {BTF_PATH}: {error}"),
-        hint: "a kernel built with CONFIG_DEBUG_INFO_BTF, as those of all large distributions are".to_owned(),
+        what: "tracing with BPF".to_owned(),
+        why: format!("{BTF_PATH} cannot be read: {error}"),
+        hint: "use a kernel built with CONFIG_DEBUG_INFO_BTF, as in all major distributions".to_owned(),
     })
 }
 
-/// An answer that the BTF does not have: this kernel lacks something.
+/// A type that the BTF lacks: this kernel does not support the feature.
 impl From<BtfError> for TraceError {
     fn from(error: BtfError) -> Self {
         Self::Unsupported {
-            what: "tracing by BPF".to_owned(),
+            what: "tracing with BPF".to_owned(),
             why: error.to_string(),
-            hint: "Linux 5.8 or newer for events, 6.7 or newer for snapshots".to_owned(),
+            hint: "requires Linux 5.8 or newer for events, 6.7 or newer for snapshots".to_owned(),
         }
     }
 }
@@ -37,28 +37,28 @@ pub struct TaskLayout {
     pub run_ns: i16,
     /// Only in kernels with `CONFIG_SCHED_INFO`.
     pub wait_ns: Option<i16>,
-    /// Its width changed with its name.
+    /// Its width changed together with its name.
     pub state: i16,
     pub exit_code: i16,
     pub cpu: i16,
     pub memory: Option<MemoryLayout>,
 }
 
-/// Where things stand that change when the memory of a process does.
+/// Offsets of fields that change with the memory of a process.
 #[derive(Debug, Clone, Copy)]
 pub struct MemoryLayout {
     /// In `task_struct`.
     pub minor_faults: i16,
     pub space: i16,
-    /// In `mm_struct`: pages of the address space, and the first of the counters of resident pages.
+    /// In `mm_struct`: pages of the address space, and the first counter of resident pages.
     pub pages: i16,
     pub resident: i16,
-    /// From one counter to the next.
+    /// Distance between counters.
     pub counter_bytes: i16,
 }
 
 impl MemoryLayout {
-    /// Before 6.2 resident pages were counted in another way; then there is no mark, and memory is read more often.
+    /// Before 6.2 resident pages were counted differently; without this mark memory is read more often.
     fn find(btf: &Btf<'_>, task: Structure<'_>) -> Result<Self, BtfError> {
         let space = Structure::find(btf, "mm_struct")?;
         let counter = Structure::find(btf, "percpu_counter")?;
@@ -67,7 +67,7 @@ impl MemoryLayout {
             space: task.offset("mm")?,
             pages: space.offset("total_vm")?,
             resident: space.offset("rss_stat")? + counter.offset("count")?,
-            // A lock and the count, a list where processors come and go, and the parts of all processors.
+            // A lock and the count, a list for CPU hotplug, and the per-processor parts.
             counter_bytes: counter.offset("counters")? + 8,
         })
     }
@@ -85,14 +85,14 @@ impl TaskLayout {
             wait_ns: structure.offset("sched_info.run_delay").ok(),
             state: structure.offset("__state").or_else(|_| structure.offset("state"))?,
             exit_code: structure.offset("exit_code")?,
-            // Since 5.16 on most processors in `thread_info`.
+            // Since 5.16 in `thread_info` on most processors.
             cpu: structure.offset("thread_info.cpu").or_else(|_| structure.offset("cpu"))?,
             memory: MemoryLayout::find(btf, structure).ok(),
         })
     }
 }
 
-/// Where a system call's number and arguments stand in `struct pt_regs` when it returns.
+/// Offsets of a system call's number and arguments in `struct pt_regs` when it returns.
 #[derive(Debug, Clone, Copy)]
 pub struct Registers {
     pub number: i16,
@@ -132,14 +132,14 @@ impl<'a> Structure<'a> {
         Ok(Self { btf, id: btf.find(Kind::Struct, name)?, name })
     }
 
-    /// In bytes. Loads have 16 bits for offsets: what lies further away counts as missing.
+    /// In bytes. Loads have 16-bit offsets: a member further away counts as missing.
     pub fn offset(&self, path: &str) -> Result<i16, BtfError> {
         let member = self.btf.member_of(self.id, self.name, path)?;
         i16::try_from(member.byte_offset())
             .map_err(|_| BtfError::NoSuchMember { holder: self.name.to_owned(), member: path.to_owned() })
     }
 
-    /// With the width it has in this kernel: the verifier refuses loads that reach beyond a member.
+    /// With its width in this kernel: the verifier rejects loads that exceed a member.
     pub fn sized(&self, path: &str) -> Result<(Width, i16), BtfError> {
         let width = match self.btf.member_of(self.id, self.name, path)?.size_bytes {
             Some(1) => Width::U8,
@@ -153,9 +153,9 @@ impl<'a> Structure<'a> {
     }
 }
 
-/// A tracepoint: the number to attach to, and how many arguments it has.
+/// A tracepoint: the id to attach to, and its number of arguments.
 pub fn tracepoint(btf: &Btf<'_>, name: &str) -> Result<(TypeId, usize), BtfError> {
     let id = btf.find(Kind::Typedef, &format!("btf_trace_{name}"))?;
-    // The first parameter is the tracepoint's own.
+    // The first parameter is internal to the tracepoint.
     Ok((id, btf.parameter_count(id).unwrap_or(0).saturating_sub(1)))
 }

@@ -1,5 +1,5 @@
-//! BPF without a compiler: programs are assembled for the kernel that runs, loaded by bpf(2) and read through memory
-//! that is shared with it. `trace` delivers events, `snapshot` the state of all threads in one call.
+//! BPF without a compiler: programs are assembled for the running kernel, loaded by bpf(2) and read through shared
+//! memory. `trace` delivers events, `snapshot` the state of all threads in one call.
 
 mod asm;
 mod call;

@@ -1,8 +1,8 @@
-//! Ids of threads as this process knows them: in a container the kernel's own ids are not those that `/proc` shows.
+//! Thread ids in our pid namespace: in a container the kernel's ids differ from those in `/proc`.
 //!
-//! Programs see every thread of the machine under the ids of the whole machine. When we are in a pid namespace ourselves,
-//! they write the ids of our namespace instead; threads outside it, which have none there, keep the machine's with a bit
-//! that no id has.
+//! Programs see every thread with the ids of the whole machine. If we are in a pid namespace, they write the ids of our
+//! namespace instead. Threads outside of it, which have none there, keep the machine's id with an otherwise unused bit
+//! set.
 
 use ortscope_decode::btf::{Btf, BtfError};
 
@@ -14,23 +14,23 @@ use super::program::Program;
 use Reg::{R0, R2, R3};
 use Width::{U32, U64};
 
-/// The inode of the namespace of the whole machine, the same in every kernel.
+/// Inode of the machine's initial namespace, the same in every kernel.
 const WHOLE_MACHINE: u32 = 0xEFFF_FFFC;
-/// Marks ids of threads outside our namespace; the kernel gives none above 4,194,304.
+/// Marks ids of threads outside our namespace; the kernel assigns no ids above 4,194,304.
 pub const OUTSIDE: u32 = 1 << 31;
 
-/// Our pid namespace, and where a thread's id in it stands.
+/// Our pid namespace, and the offsets of a thread's id in it.
 #[derive(Debug, Clone, Copy)]
 pub struct Namespace {
     inode: u32,
-    /// How deep it is nested; 0 is the whole machine.
+    /// Nesting depth; 0 is the whole machine.
     level: i32,
     /// In `task_struct`.
     ids: i16,
     leader: i16,
     /// In `struct pid`.
     level_at: i16,
-    /// Of our level's entry.
+    /// Offset of the entry for our level.
     number: i16,
     namespace: i16,
     /// In `struct pid_namespace`.
@@ -38,7 +38,7 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// `None` where ids are those of the machine, or the kernel does not tell enough to translate them.
+    /// `None` if ids are those of the machine, or the kernel does not expose enough to translate them.
     pub fn own(btf: &Btf<'_>) -> Option<Self> {
         let link = std::fs::read_link("/proc/self/ns/pid").ok()?;
         let inode = link.to_str()?.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok()?;
@@ -47,7 +47,7 @@ impl Namespace {
         }
         let mut namespace = Self::layout(btf, inode).ok()?;
         namespace.level =
-            i32::try_from(namespace.ask_level().ok()?).ok().filter(|level| (1..=32).contains(level))?;
+            i32::try_from(namespace.query_level().ok()?).ok().filter(|level| (1..=32).contains(level))?;
         let entry = Structure::find(btf, "upid").ok()?;
         let size = entry.offset("ns").ok()? + 8;
         namespace.number += size * namespace.level as i16;
@@ -72,8 +72,8 @@ impl Namespace {
         })
     }
 
-    /// A program that looks at the thread which runs it.
-    fn ask_level(&self) -> std::io::Result<u32> {
+    /// Runs a program that inspects the current thread.
+    fn query_level(&self) -> std::io::Result<u32> {
         let mut code = Assembler::default();
         code.call(Helper::CurrentTask);
         code.load(U64, R2, R0, self.ids);
@@ -85,7 +85,7 @@ impl Namespace {
     }
 }
 
-/// Writes thread and process id of the thread in `task` to `to` at `tid_at`. Uses R2 and R3.
+/// Writes the thread and process id of the thread in `task` to `to` at `tid_at`. Uses R2 and R3.
 pub fn store_ids(
     code: &mut Assembler,
     layout: &TaskLayout,
@@ -107,7 +107,7 @@ pub fn store_ids(
     let (idle, outside, done) = (code.label(), code.label(), code.label());
     code.load(U32, R2, task, layout.tid);
     code.jump_if_zero(R2, idle);
-    // A thread that was collected has no ids any more: everything behind a null pointer reads as 0.
+    // A reaped thread has no ids: reads through a null pointer give 0.
     code.load(U64, R2, task, own.ids);
     code.load(U32, R3, R2, own.level_at);
     code.jump_if_below(R3, own.level, outside);

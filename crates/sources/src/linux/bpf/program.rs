@@ -1,4 +1,4 @@
-//! A program that is loaded, with the verifier's words if it is refused.
+//! A loaded program, with the verifier's log if it is rejected.
 
 use std::os::fd::OwnedFd;
 
@@ -7,21 +7,21 @@ use super::call::{self, ProgramCounts, ProgramKind};
 use crate::kernel::TraceError;
 use crate::sys::{perf_open, rights};
 
-/// The verifier tells every instruction it looked at; the reason stands at the end.
+/// The verifier logs every instruction; the reason is at the end.
 const LOG_BYTES: usize = 1 << 18;
 const LOG_BYTES_SHOWN: usize = 2000;
 
-/// A loaded program; attached if it has a place.
+/// A loaded program, attached if it has a target.
 #[derive(Debug)]
 pub struct Program {
     pub name: &'static str,
     program: OwnedFd,
-    /// Detached when dropped.
+    /// Detached on drop.
     attached: Vec<OwnedFd>,
 }
 
 impl Program {
-    /// Loads it, and attaches it if it is made for a tracepoint.
+    /// Loads the program, and attaches it if it is for a tracepoint.
     pub fn load(
         name: &'static str,
         kind: ProgramKind,
@@ -30,11 +30,11 @@ impl Program {
     ) -> Result<Self, TraceError> {
         let code = code.finish().ok_or_else(|| TraceError::System {
             what: format!("assembling {name}"),
-            source: std::io::Error::other("a jump leads nowhere"),
+            source: std::io::Error::other("a jump has no target"),
         })?;
         let program = match call::load_program(name, kind, attach_to, &code, &mut []) {
             Ok(program) => program,
-            // Only a program that was looked at and refused is worth asking for the log.
+            // The log is useful only for a program that was verified and rejected.
             Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EACCES | libc::E2BIG)) => {
                 let mut log = vec![0; LOG_BYTES];
                 match call::load_program(name, kind, attach_to, &code, &mut log) {
@@ -46,7 +46,7 @@ impl Program {
                         return Err(TraceError::Rejected {
                             program: name.to_owned(),
                             source,
-                            log: end_of(&log),
+                            log: log_tail(&log),
                         });
                     }
                 }
@@ -63,8 +63,8 @@ impl Program {
         Ok(Self { name, program, attached })
     }
 
-    /// Gives it to a perf event, which is kept as long as the program.
-    pub fn give_to(&mut self, event: OwnedFd) -> Result<(), TraceError> {
+    /// Assigns it to a perf event, which is kept as long as the program.
+    pub fn attach_to(&mut self, event: OwnedFd) -> Result<(), TraceError> {
         perf_open::set_program(&event, &self.program)
             .map_err(|error| rights::perf_error(&format!("attaching {}", self.name), error))?;
         self.attached.push(event);
@@ -80,7 +80,7 @@ impl Program {
     }
 }
 
-fn end_of(log: &[u8]) -> String {
+fn log_tail(log: &[u8]) -> String {
     let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
     String::from_utf8_lossy(&log[end.saturating_sub(LOG_BYTES_SHOWN)..end]).trim().to_owned()
 }

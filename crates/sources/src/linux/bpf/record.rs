@@ -1,4 +1,4 @@
-//! A record in the ring: 64 bytes, a line of the cache, written by the programs of `events`, read here.
+//! A ring record: 64 bytes, one cache line, written by the programs of `events` and decoded here.
 
 use ortscope_core::kernel::{
     BlockIo, BlockPhase, Exec, Exit, FaultKind, KernelEvent, MemoryCall, MemoryCallKind, Migration,
@@ -9,14 +9,14 @@ use ortscope_core::kernel::{
 pub const WORDS: usize = 8;
 pub const BYTES: usize = WORDS * 8;
 
-/// Where the fields stand. Each kind uses those that it needs.
+/// Offsets of the fields. Each kind uses those that it needs.
 pub mod at {
-    /// Written last: one more than the number of the record, so that an unfinished record is recognised.
+    /// Written last: the record's number plus one, so that an unfinished record is recognized.
     pub const SEQUENCE: i16 = 0;
     pub const TIME: i16 = 8;
     pub const KIND: i16 = 16;
     pub const FLAGS: i16 = 20;
-    /// The process id follows.
+    /// Followed by the process id.
     pub const TID: i16 = 24;
     pub const OTHER_TID: i16 = 32;
     pub const OTHER_PID: i16 = 36;
@@ -25,7 +25,7 @@ pub mod at {
     pub const VALUE_3: i16 = 56;
 }
 
-/// What a record tells of.
+/// Kinds of records.
 pub mod kind {
     pub const SWITCH: i32 = 1;
     pub const WAKEUP: i32 = 2;
@@ -43,24 +43,24 @@ pub mod kind {
     pub const HEAP: i32 = 14;
 }
 
-/// A switch of a thread that could run on has this bit beside its state.
+/// Set in a switch record, in addition to the state, if the thread was preempted.
 pub const PREEMPTED: u32 = 1 << 31;
-/// A request that writes; the operation is in the lowest bits of the request's flags, and 1 is a write.
+/// A write request; the operation is in the lowest bits of the request's flags.
 const WRITE: u32 = 1;
-/// Values that say that the kernel could not tell.
-pub const NOT_KNOWN: u64 = u64::MAX;
+/// Value for unknown.
+pub const UNKNOWN: u64 = u64::MAX;
 
-/// Bits of a thread's state in the kernel, from `include/linux/sched.h`: the same for many years.
+/// Bits of a thread's state from `include/linux/sched.h`, stable for many years.
 mod state {
     pub const INTERRUPTIBLE: u32 = 0x01;
     pub const UNINTERRUPTIBLE: u32 = 0x02;
     pub const STOPPED_OR_TRACED: u32 = 0x04 | 0x08;
     pub const ENDED: u32 = 0x10 | 0x20 | 0x80;
-    /// Uninterruptible without being counted as load: a thread of the kernel that waits for work.
+    /// Uninterruptible without counting as load: a kernel thread that waits for work.
     pub const NO_LOAD: u32 = 0x400;
 }
 
-/// Why a thread with this state left.
+/// Why a thread with this state was switched out.
 pub fn reason(flags: u32) -> SwitchReason {
     if flags & PREEMPTED != 0 || flags == 0 {
         SwitchReason::Preempted
@@ -77,7 +77,7 @@ pub fn reason(flags: u32) -> SwitchReason {
     }
 }
 
-/// The record as an event; `None` for a kind that no program writes.
+/// Converts a record to an event; `None` for an unknown kind.
 #[inline]
 pub fn decode(words: &[u64; WORDS], cpu: u32) -> Option<KernelEvent> {
     let [_, at_ns, head, first, second, value, value_2, value_3] = *words;
@@ -85,7 +85,7 @@ pub fn decode(words: &[u64; WORDS], cpu: u32) -> Option<KernelEvent> {
     let flags = high(head);
     let thread = Task { tid: low(first), pid: high(first) };
     let other = Task { tid: low(second), pid: high(second) };
-    let known = |value: u64| (value != NOT_KNOWN).then_some(value);
+    let known = |value: u64| (value != UNKNOWN).then_some(value);
     Some(match low(head) as i32 {
         kind::SWITCH => KernelEvent::Switch(Switch {
             at_ns,
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn states_become_reasons() {
+    fn states_map_to_reasons() {
         let reasons = [
             (0, SwitchReason::Preempted),
             (1 | PREEMPTED, SwitchReason::Preempted),
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_that_nobody_writes_are_no_events() {
+    fn unknown_kinds_give_no_event() {
         for number in [0u64, 15, 99, u64::from(u32::MAX)] {
             assert_eq!(decode(&[1, 2, number, 4, 5, 6, 7, 8], 0), None);
         }

@@ -1,8 +1,8 @@
-//! The ring of each processor: an array that programs write and we read from our memory, without a system call.
+//! The ring of each processor: an array that programs write and we read through shared memory, without a system call.
 //!
-//! A program takes the next number with one atomic addition, because an interrupt may run another program on the same
-//! processor in between, writes the record and last of all its sequence number. When the ring is full it adds to the
-//! count of losses instead: what was not read is never overwritten, so the count is exact.
+//! A program reserves the next number with an atomic addition, because an interrupt may run another program on the same
+//! processor in between. It then writes the record and last its sequence number. If the ring is full it increments the
+//! loss count instead: unread records are never overwritten, so the count is exact.
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use crate::sys::merge::Lane;
 use crate::sys::rights;
 use crate::sys::shared::SharedMemory;
 
-/// Of the control block of a ring. What the kernel writes and what we write lie in different cache lines.
+/// Control block of a ring. Fields written by the kernel and by us are in different cache lines.
 const CONTROL_BYTES: usize = 128;
 const HEAD: usize = 0;
 const LOST: usize = 8;
 const TAIL: usize = 64;
-/// Left free, so that programs which interrupt each other between the check and the addition still find room.
+/// Kept free for programs that interrupt each other between the check and the addition.
 const SLACK: usize = 32;
-/// Room is given back to the programs in steps.
+/// Space is returned to the programs in steps.
 const RELEASE_EVERY: u64 = 256;
-/// A ring with fewer slots could not even take a burst.
+/// A smaller ring could not hold a burst.
 const MIN_SLOTS: usize = 256;
 
 /// The rings of all processors.
@@ -42,7 +42,7 @@ pub struct Rings {
 impl Rings {
     pub fn create(cpus: usize, bytes_per_cpu: usize) -> Result<Self, TraceError> {
         let slots = (bytes_per_cpu / record::BYTES).max(MIN_SLOTS);
-        // The power of two that is not above it: an index is a mask.
+        // Rounded down to a power of two, so that the index is a mask.
         let slots = 1 << slots.ilog2();
         let create = |label: &str, bytes: usize, entries: usize| {
             let (bytes, entries) = (u32::try_from(bytes), u32::try_from(entries));
@@ -53,7 +53,7 @@ impl Rings {
                 });
             };
             call::create_array(label, bytes, entries)
-                .map_err(|error| rights::bpf_error("tracing by BPF", error))
+                .map_err(|error| rights::bpf_error("tracing with BPF", error))
         };
         let control = create("ortscope_ctl", CONTROL_BYTES, cpus)?;
         let records = create("ortscope_ring", record::BYTES, cpus * slots)?;
@@ -64,7 +64,7 @@ impl Rings {
         cpus * (self.slots * record::BYTES + CONTROL_BYTES)
     }
 
-    /// The reader's side, one lane per processor.
+    /// The readers, one lane per processor.
     pub fn lanes(&self, cpus: usize) -> Result<Vec<RingLane>, TraceError> {
         let map = |descriptor: &OwnedFd, bytes: usize| {
             SharedMemory::map(descriptor, bytes.next_multiple_of(4096))
@@ -87,8 +87,8 @@ impl Rings {
         Ok((0..cpus).map(lane).collect())
     }
 
-    /// Begins a program: afterwards R6 has the program's arguments, R8 the record, R9 its number. Jumps to the answer,
-    /// where the program ends, if there is no room, or when `filter` does.
+    /// Starts a program: afterwards R6 has the program's arguments, R8 the record and R9 its number. Jumps to the
+    /// returned label, where the program ends, if the ring is full or `filter` decides so.
     pub fn reserve(
         &self,
         code: &mut Assembler,
@@ -139,7 +139,7 @@ impl Rings {
     }
 }
 
-/// Looks the entry with the number in `key` up; R0 has its address.
+/// Looks up the entry with the number in `key`; R0 has its address.
 pub fn lookup(code: &mut Assembler, map: &OwnedFd, key: Reg, missing: Label) {
     use Reg::{R0, R1, R2, R10};
     code.store(Width::U32, R10, -4, key);
@@ -159,10 +159,10 @@ pub struct RingLane {
     slots: u64,
     tail: u64,
     lost_before: u64,
-    /// Records that a later one was written over: only if programs interrupted each other beyond the slack.
+    /// Records overwritten by later ones: only if programs interrupted each other beyond the slack.
     overwritten: u64,
     unknown: u64,
-    /// In a container: the thread that runs. One that has ended and was collected has no id of ours in its last switch.
+    /// In a container: the current thread. An exited and reaped thread has no id of ours in its last switch.
     running: Option<Task>,
 }
 
@@ -171,7 +171,7 @@ impl RingLane {
         self.control.word(self.cpu as usize * CONTROL_BYTES + offset)
     }
 
-    /// Gives the room of everything that was read back.
+    /// Returns the space of all read records.
     pub fn release(&self) {
         self.control(TAIL).store(self.tail, Ordering::Release);
     }
@@ -184,7 +184,7 @@ impl RingLane {
         new
     }
 
-    /// Records of a kind that is not known, since the last call.
+    /// Records of an unknown kind since the last call.
     pub fn take_unknown(&mut self) -> u64 {
         std::mem::take(&mut self.unknown)
     }
@@ -198,7 +198,7 @@ impl Lane for RingLane {
             let offset = slot as usize * record::BYTES;
             let sequence = self.records.word(offset).load(Ordering::Acquire);
             if sequence != self.tail + 1 {
-                // Nothing there, or not finished; or overwritten, which must not stop the lane for ever.
+                // Empty or unfinished; or overwritten, which must not block the lane forever.
                 if sequence <= self.tail {
                     return None;
                 }

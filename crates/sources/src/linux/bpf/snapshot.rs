@@ -1,11 +1,11 @@
-//! The state of all threads in one call: a program walks the kernel's list of threads and fills an array that we see.
+//! The state of all threads in one call: a program walks the kernel's thread list and fills a shared array.
 //!
-//! 300 threads take a few microseconds, where /proc takes milliseconds. Needs the kernel's open-coded iterators (6.7).
+//! 300 threads take a few microseconds, compared to milliseconds with /proc. Requires open-coded iterators (Linux 6.7).
 //!
-//! The array keeps what the call before found. A thread that has not run since is only compared, not copied, and a list
-//! beside the array says which entries are new: most threads of a machine sleep, and their memory stays cold. What is
-//! compared lies in one line of the cache of the kernel's structure, and close together in an array of its own: the cost
-//! of a snapshot is the number of cold lines it touches.
+//! The array keeps the result of the previous call. A thread that has not run since is compared but not copied, and a
+//! list next to the array names the changed entries: most threads sleep, and their memory stays cold. The compared
+//! fields are in one cache line of the kernel's structure and in a compact array of their own, because the cost of a
+//! snapshot is the number of cold lines that it touches.
 
 use std::os::fd::OwnedFd;
 
@@ -26,19 +26,19 @@ use crate::sys::shared::SharedMemory;
 use Reg::{R0, R1, R2, R3, R6, R7, R8, R10};
 use Width::{U32, U64};
 
-/// Three lines of the cache.
+/// Three cache lines.
 const WORDS: usize = 24;
 const BYTES: usize = WORDS * 8;
-/// Threads that there is room for at first; it grows as needed.
+/// Initial capacity in threads; it grows as needed.
 const FIRST_CAPACITY: usize = 1024;
-/// What is compared: the time a thread ran, then in half words whether it can run, and its id.
+/// Compared fields: the run time of a thread, then as half words whether it is runnable, and its id.
 const MARK_BYTES: usize = 16;
 const MARK_RUN: i16 = 0;
 const MARK_RUNNABLE: i16 = 8;
 const MARK_ID: i16 = 12;
 /// In the list of changes: their number, then one word for each.
 const CHANGE_BYTES: usize = 8;
-/// 50 MB; the kernel's own limit of threads is rarely higher.
+/// 50 MB; the kernel's own thread limit is rarely higher.
 const MAX_CAPACITY: usize = 1 << 18;
 /// `PF_KTHREAD` of `include/linux/sched.h`.
 const KERNEL_THREAD: u32 = 0x0020_0000;
@@ -53,7 +53,7 @@ pub struct ThreadSnapshot {
     program: Program,
     entries: SharedMemory,
     changes: SharedMemory,
-    /// What the entries say; those beyond `count` belong to an earlier call.
+    /// Decoded entries; those beyond `count` belong to an earlier call.
     states: Vec<ThreadState>,
     count: usize,
     changed: Vec<u32>,
@@ -61,14 +61,14 @@ pub struct ThreadSnapshot {
 
 impl ThreadSnapshot {
     pub fn open() -> Result<Self, TraceError> {
-        // Before anything else: without rights this is the call that says so.
+        // First, because this call reports missing privileges.
         let maps = Maps::create(FIRST_CAPACITY)?;
         let bytes = read_btf()?;
         let btf = Btf::parse(&bytes)?;
         let plan = Plan::find(&btf).map_err(|error| TraceError::Unsupported {
-            what: "a snapshot of all threads".to_owned(),
+            what: "a thread snapshot".to_owned(),
             why: error.to_string(),
-            hint: "Linux 6.7 or newer; without it /proc is read, which takes longer".to_owned(),
+            hint: "requires Linux 6.7 or newer; without it /proc is read, which takes longer".to_owned(),
         })?;
         Self::with(plan, &maps, FIRST_CAPACITY)
     }
@@ -93,7 +93,7 @@ impl ThreadSnapshot {
         })
     }
 
-    /// Looks at all threads of the machine, those of the kernel included; the moment just before.
+    /// Reads all threads of the machine, including kernel threads; returns the time just before.
     pub fn refresh(&mut self) -> Result<u64, TraceError> {
         let (at_ns, count) = loop {
             let at_ns = now_ns();
@@ -103,7 +103,7 @@ impl ThreadSnapshot {
             if count <= self.capacity || self.capacity >= MAX_CAPACITY {
                 break (at_ns, count.min(self.capacity));
             }
-            // The program stops where the array ends: once more with a larger one.
+            // The program stops at the end of the array: repeat with a larger one.
             let capacity = self.capacity * 2;
             *self = Self::with(self.plan.clone(), &Maps::create(capacity)?, capacity)?;
         };
@@ -119,7 +119,7 @@ impl ThreadSnapshot {
             let state = self.plan.decode(&self.entries.words(entry * BYTES));
             match self.states.get_mut(entry) {
                 Some(known) => *known = state,
-                // Entries are filled in their order: the next one is the first that was never there.
+                // Entries are filled in order: the next one is the first new one.
                 None => self.states.push(state),
             }
             self.changed.push(number as u32);
@@ -128,17 +128,18 @@ impl ThreadSnapshot {
         Ok(at_ns)
     }
 
-    /// All threads, as [`Self::refresh`] found them.
+    /// All threads found by [`Self::refresh`].
     pub fn threads(&self) -> &[ThreadState] {
         &self.states[..self.count]
     }
 
-    /// Which of [`Self::threads`] ran or changed their state between the last two calls, or stand at another place.
+    /// Indices in [`Self::threads`] of threads that ran, changed their state or moved to another index between the
+    /// last two calls.
     pub fn changed(&self) -> &[u32] {
         &self.changed
     }
 
-    /// Replaces `out` by all threads of the machine, those of the kernel included; the moment just before.
+    /// Replaces `out` by all threads of the machine, including kernel threads; returns the time just before.
     pub fn take(&mut self, out: &mut Vec<ThreadState>) -> Result<u64, TraceError> {
         let at_ns = self.refresh()?;
         out.clear();
@@ -147,10 +148,10 @@ impl ThreadSnapshot {
     }
 }
 
-/// What the program fills.
+/// The arrays that the program fills.
 #[derive(Debug)]
 struct Maps {
-    /// Only the program looks at it.
+    /// Used only by the program.
     marks: OwnedFd,
     entries: OwnedFd,
     changes: OwnedFd,
@@ -160,7 +161,7 @@ impl Maps {
     fn create(capacity: usize) -> Result<Self, TraceError> {
         let create = |label: &str, bytes: usize, entries: usize| {
             call::create_array(label, bytes as u32, entries as u32)
-                .map_err(|error| rights::bpf_error("a snapshot of all threads", error))
+                .map_err(|error| rights::bpf_error("a thread snapshot", error))
         };
         Ok(Self {
             marks: create("ortscope_marks", MARK_BYTES, capacity)?,
@@ -170,7 +171,7 @@ impl Maps {
     }
 }
 
-/// What is copied from each thread: from which offset, how wide, into which half word.
+/// The fields copied from each thread: offset, width and destination half word.
 #[derive(Debug, Clone)]
 struct Plan {
     task: TaskLayout,
@@ -184,12 +185,12 @@ struct Plan {
     functions: Functions,
 }
 
-/// What changes, besides its time on processors, when the state of a thread does: a thread changes it only while it runs,
-/// or by being woken, and then it waits for a processor.
+/// Fields that change with the state of a thread, besides its run time: a thread changes its state only while it runs,
+/// or when it is woken and then waits for a processor.
 #[derive(Debug, Clone, Copy)]
 struct Runnable {
     queued: (Width, i16),
-    /// Since 6.12 a thread that sleeps may be left in the queue for a while.
+    /// Since 6.12 a sleeping thread may remain in the queue for a while.
     delayed: Option<(Width, i16)>,
 }
 
@@ -201,7 +202,7 @@ impl Runnable {
         }
     }
 
-    /// Into R1, of the thread in R6.
+    /// Loads into R1, for the thread in R6.
     fn load(&self, code: &mut Assembler) {
         let done = code.label();
         if let Some((width, from)) = self.delayed {
@@ -215,7 +216,7 @@ impl Runnable {
     }
 }
 
-/// Numbers of the kernel's functions.
+/// BTF ids of kernel functions.
 #[derive(Debug, Clone, Copy)]
 struct Functions {
     lock: u32,
@@ -273,7 +274,7 @@ impl Plan {
             (U64, task.name + 8, at::NAME + 8),
         ];
         fields.extend(task.wait_ns.map(|from| (U64, from, at::WAIT)));
-        // In the order of `ThreadIo`; kernels without accounting of I/O lack some.
+        // In the order of `ThreadIo`; kernels without I/O accounting lack some.
         let io = ["rchar", "wchar", "syscr", "syscw", "read_bytes", "write_bytes"];
         let io: Vec<i16> =
             io.iter().filter_map(|name| structure.offset(&format!("ioac.{name}")).ok()).collect();
@@ -306,7 +307,7 @@ impl Plan {
     fn assemble(&self, maps: &Maps) -> Assembler {
         let mut code = Assembler::default();
         let (top, new, out) = (code.label(), code.label(), code.label());
-        // The iterator's state lies on the stack.
+        // The iterator's state is on the stack.
         let iterator = |code: &mut Assembler| {
             code.mov(R1, R10);
             code.add_immediate(R1, -32);
@@ -323,8 +324,8 @@ impl Plan {
         code.call_kernel(self.functions.next);
         code.jump_if_zero(R0, out);
         code.mov(R6, R0);
-        // The end of the array ends the loop: comparing the count would keep the verifier from seeing that it ends.
-        // The count goes up first, so that it is too large by one when threads did not fit.
+        // The end of the array ends the loop: comparing the count would prevent the verifier from proving
+        // termination. The count is incremented first, so that it is too large by one if threads did not fit.
         code.mov(R1, R7);
         code.add_immediate(R7, 1);
         lookup(&mut code, &maps.marks, R1, out);
@@ -332,7 +333,7 @@ impl Plan {
         code.load(U64, R1, R6, self.task.run_ns);
         code.load(U64, R2, R0, MARK_RUN);
         code.jump_if_different(R1, R2, new);
-        // No two threads ever ran for the same time, except those that never did.
+        // No two threads have the same nonzero run time.
         code.jump_if_not_zero(R1, known);
         code.load(U32, R1, R6, self.task.tid);
         code.load(U32, R2, R0, MARK_ID);
@@ -342,7 +343,7 @@ impl Plan {
         code.load(U32, R2, R0, MARK_RUNNABLE);
         code.jump_if_same(R1, R2, top);
         code.place(new);
-        // First what is compared: what changes from here on is found by the next call.
+        // Compared fields first: later changes are found by the next call.
         code.load(U64, R1, R6, self.task.run_ns);
         code.store(U64, R0, MARK_RUN, R1);
         code.load(U32, R1, R6, self.task.tid);

@@ -1,4 +1,4 @@
-//! Tracing by BPF: programs at the scheduler's tracepoints, one ring per processor.
+//! Tracing with BPF: programs at the scheduler's tracepoints, one ring per processor.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use ortscope_core::kernel::{FileIo, KernelEvent};
 use ortscope_decode::btf::Btf;
 
 use super::call;
-use super::events::Maker;
+use super::events::ProgramBuilder;
 use super::file_io::{self, FileIoSums};
 use super::layout::read_btf;
 use super::program::Program;
@@ -17,16 +17,16 @@ use crate::kernel::{Class, ClassUnavailable, DrainStats, ProgramCost, TraceError
 use crate::sys::merge::Merge;
 use crate::sys::processors;
 
-/// The kernel is asked for what it did not run this often: a system call per program.
+/// Interval for reading skipped executions: one system call per program.
 const MISSES_EVERY: Duration = Duration::from_secs(1);
-/// What programs cost is measured this long, and again after this time.
+/// Duration and interval of overhead measurements.
 const COST_WINDOW_NS: u64 = 1_000_000_000;
 const COST_EVERY_NS: u64 = 10_000_000_000;
 
-/// Events by BPF. Dropping it removes the programs from the kernel.
+/// Events from BPF. Dropping it removes the programs from the kernel.
 #[derive(Debug)]
 pub struct BpfTrace {
-    /// With what each is for.
+    /// With the purpose of each.
     programs: Vec<(&'static str, Program)>,
     lanes: Vec<RingLane>,
     merge: Merge,
@@ -34,20 +34,20 @@ pub struct BpfTrace {
     ring_bytes: usize,
     misses_before: u64,
     misses_asked_ns: u64,
-    /// Up to when events were handed out.
+    /// Events up to this time were delivered.
     drained_ns: u64,
     cost: CostMeter,
     file_io: Option<FileIoSums>,
 }
 
-/// Lets the kernel measure programs: always, for one second in ten, or never.
+/// Makes the kernel measure programs: always, for one second in ten, or never.
 #[derive(Debug, Default)]
 struct CostMeter {
-    /// Measuring goes on while this is open.
+    /// Measurement continues while this is open.
     stats: Option<OwnedFd>,
     is_sampled: bool,
     since_ns: u64,
-    /// Before the present window.
+    /// Before the current window.
     measured_ns: u64,
 }
 
@@ -59,7 +59,7 @@ impl CostMeter {
         Self { stats, is_sampled, since_ns: now_ns(), measured_ns: 0 }
     }
 
-    fn turn(&mut self, now_ns: u64) {
+    fn update(&mut self, now_ns: u64) {
         let age_ns = now_ns.saturating_sub(self.since_ns);
         if !self.is_sampled || age_ns < COST_WINDOW_NS {
             return;
@@ -82,23 +82,23 @@ impl CostMeter {
 impl BpfTrace {
     pub fn open(options: &TraceOptions) -> Result<Self, TraceError> {
         let cpus = processors::possible();
-        // Before anything else: without rights this is the call that says so.
+        // First, because this call reports missing privileges.
         let rings = Rings::create(cpus, options.ring_bytes(cpus))?;
         let bytes = read_btf()?;
         let btf = Btf::parse(&bytes)?;
-        let maker = Maker::new(&btf, &rings)?;
+        let builder = ProgramBuilder::new(&btf, &rings)?;
         let lanes = rings.lanes(cpus)?;
         let cost = CostMeter::start(options);
-        let mut programs = maker.always()?;
+        let mut programs = builder.always()?;
         let mut unavailable = Vec::new();
         let mut file_io = None;
         for class in &options.classes {
             let programs_of_class = match class {
-                Class::FileIo => file_io::open(&maker).map(|(sums, more)| {
+                Class::FileIo => file_io::open(&builder).map(|(sums, more)| {
                     file_io = Some(sums);
                     more
                 }),
-                _ => maker.class(*class),
+                _ => builder.class(*class),
             };
             match programs_of_class {
                 Ok(more) => programs.extend(more.into_iter().map(|program| (class.name(), program))),
@@ -128,8 +128,7 @@ impl BpfTrace {
     }
 
     pub fn drain(&mut self, out: &mut impl FnMut(KernelEvent)) -> DrainStats {
-        // Events that are younger than this moment stay for the next drain: another processor's older ones may not be
-        // visible yet.
+        // Later events stay for the next drain: older ones of another processor may not be visible yet.
         let until_ns = now_ns();
         let mut stats = DrainStats::default();
         let before_ns = self.drained_ns;
@@ -151,16 +150,16 @@ impl BpfTrace {
             stats.recursion_misses = misses.saturating_sub(self.misses_before);
             self.misses_before = misses;
         }
-        self.cost.turn(until_ns);
+        self.cost.update(until_ns);
         stats
     }
 
-    /// Sums of file I/O since the last call, and how many calls there was no room for.
+    /// File I/O sums since the last call, and the number of calls beyond the limit.
     pub fn take_file_io(&mut self) -> (Vec<FileIo>, u64) {
         self.file_io.as_mut().map(FileIoSums::take).unwrap_or_default()
     }
 
-    /// How long what programs cost was measured.
+    /// How long overhead was measured.
     pub fn measured_ns(&self) -> u64 {
         self.cost.measured_ns()
     }

@@ -1,7 +1,7 @@
-//! Cycles of a process from the processor's own counters, where the machine has and shows them.
+//! Cycles of a process from processor counters, where the machine exposes them.
 //!
-//! Off unless asked for: the kernel saves and loads the counters at every switch of the watched threads, which costs
-//! them about a microsecond each time.
+//! Off by default: the kernel saves and loads the counters at every switch of the watched threads, which costs them
+//! about a microsecond each.
 
 use std::io::Read as _;
 
@@ -10,17 +10,16 @@ use super::process::Process;
 use crate::sampler::Missing;
 use crate::sys::perf_open::{self, Counter};
 
-/// Threads with a counter of their own; those that they start are counted with them.
+/// Limit for threads with a counter; it includes the threads that they start.
 const MAX_THREADS: usize = 4096;
 
-/// Counters of the threads that a process had when watching began. Threads that start later are counted with those
-/// that started them.
+/// Counters of the threads that existed when watching began. Threads that start later are counted with their creators.
 #[derive(Debug)]
 pub(super) struct Cycles {
     counters: Vec<std::fs::File>,
 }
 
-/// Why there are none.
+/// Why cycles are not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NoCycles {
     NoCounters,
@@ -30,7 +29,7 @@ pub(super) enum NoCycles {
 }
 
 impl Cycles {
-    /// Whether cycles in the kernel are counted too is the second value.
+    /// The second value is whether cycles in the kernel are included.
     pub fn open(
         process: &Process,
         counter: Counter,
@@ -55,7 +54,7 @@ impl Cycles {
             });
             match opened {
                 Ok(file) => counters.push(std::fs::File::from(file)),
-                Err(error) => reason = reason_of(&error),
+                Err(error) => reason = refusal_reason(&error),
             }
         }
         if counters.is_empty() { Err(reason) } else { Ok((Self { counters }, kernel)) }
@@ -76,7 +75,7 @@ fn is_refused(error: &std::io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM))
 }
 
-fn reason_of(error: &std::io::Error) -> NoCycles {
+fn refusal_reason(error: &std::io::Error) -> NoCycles {
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => NoCycles::NotAllowed,
         Some(libc::ESRCH) => NoCycles::Gone,
@@ -86,16 +85,16 @@ fn reason_of(error: &std::io::Error) -> NoCycles {
 }
 
 impl NoCycles {
-    /// What to tell; nothing of a process that has ended.
+    /// The reason to report; `None` for a process that has exited.
     pub fn missing(self) -> Option<Missing> {
         let (why, hint) = match self {
-            Self::NoCounters => ("this machine shows no hardware counters (most virtual machines)", None),
+            Self::NoCounters => ("this machine exposes no hardware counters (most virtual machines)", None),
             Self::NotAllowed => (
-                "hardware counters of this process may not be read",
+                "permission to read hardware counters of this process was denied",
                 Some("run as its user with kernel.perf_event_paranoid at 2 or below, or with CAP_PERFMON"),
             ),
             Self::OldKernel => {
-                ("this kernel cannot count the threads of a process together", Some("Linux 5.13 or newer"))
+                ("this kernel cannot count the threads of a process together", Some("requires Linux 5.13 or newer"))
             }
             Self::Gone => return None,
         };
@@ -103,11 +102,11 @@ impl NoCycles {
     }
 }
 
-/// Cycles are counted, but only those of the program itself.
+/// Only cycles in user mode are counted.
 pub(super) fn only_user() -> Missing {
     Missing::new(
         "cpu_cycles/kernel",
-        "cycles inside the kernel are not counted: kernel.perf_event_paranoid is above 1",
+        "cycles in the kernel are not counted: kernel.perf_event_paranoid is above 1",
         Some("lower it, or run with CAP_PERFMON"),
     )
 }

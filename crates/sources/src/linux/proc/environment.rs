@@ -1,13 +1,13 @@
-//! What surrounds the processes: limits of the container this program runs in, pressure, traffic and load.
+//! Environment of the processes: limits of the container this program runs in, pressure, network traffic and load.
 
 use ortscope_decode::procfs::{self, CpuQuota, Pressure};
 
 use super::files::{Buffer, MachineFile};
 
-/// Where version 2 of control groups is usually found: alone, or beside version 1.
+/// Usual mount points of cgroup version 2: alone, or together with version 1.
 const CGROUP_MOUNTS: &[&str] = &["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 
-type Tell<'a> = dyn FnMut(&'static str, &'static str, f64) + 'a;
+type Emit<'a> = dyn FnMut(&'static str, &'static str, f64) + 'a;
 
 #[derive(Debug)]
 pub(super) struct Environment {
@@ -21,7 +21,7 @@ pub(super) struct Environment {
     memory_max: MachineFile,
 }
 
-/// For each resource: some waited, all waited.
+/// For each resource: some tasks waited, all tasks waited.
 const PRESSURE_METRICS: [[&str; 2]; 3] = [
     ["cpu_pressure_some_ratio", "cpu_pressure_full_ratio"],
     ["memory_pressure_some_ratio", "memory_pressure_full_ratio"],
@@ -52,10 +52,10 @@ impl Environment {
         self.pressure.iter().all(MachineFile::is_there)
     }
 
-    pub fn read(&self, buffer: &mut Buffer, tell: &mut Tell<'_>) {
+    pub fn read(&self, buffer: &mut Buffer, emit: &mut Emit<'_>) {
         let mut some = |device, metric, value: Option<u64>| {
             if let Some(value) = value {
-                tell(device, metric, value as f64);
+                emit(device, metric, value as f64);
             }
         };
         if let Some(stat) = self.cpu_stat.read(buffer).map(procfs::parse_cpu_stat) {
@@ -64,7 +64,7 @@ impl Environment {
         }
         let bytes = self.memory_current.read(buffer).and_then(procfs::parse_memory_limit).flatten();
         some("cgroup", "memory_bytes", bytes);
-        // No limit is no row: there is nothing to be near to.
+        // Without a limit there is no row.
         let limit = self.memory_max.read(buffer).and_then(procfs::parse_memory_limit).flatten();
         some("cgroup", "memory_limit_bytes", limit);
         if let Some(totals) = self.network.read(buffer).and_then(procfs::parse_net_dev) {
@@ -77,27 +77,27 @@ impl Environment {
         }
         let quota = self.cpu_max.read(buffer).and_then(procfs::parse_cpu_max);
         if let Some(cores) = quota.and_then(CpuQuota::cores) {
-            tell("cgroup", "cpu_limit_cores", cores);
+            emit("cgroup", "cpu_limit_cores", cores);
         }
         if let Some(load) = self.load.read(buffer).and_then(procfs::parse_load_average) {
-            tell("machine", "load_1min_threads", load.one_minute);
+            emit("machine", "load_1min_threads", load.one_minute);
         }
-        self.read_pressure(buffer, tell);
+        self.read_pressure(buffer, emit);
     }
 
-    fn read_pressure(&self, buffer: &mut Buffer, tell: &mut Tell<'_>) {
+    fn read_pressure(&self, buffer: &mut Buffer, emit: &mut Emit<'_>) {
         for (file, [some, full]) in self.pressure.iter().zip(PRESSURE_METRICS) {
             let pressure = file.read(buffer).map_or(Pressure::default(), procfs::parse_pressure);
             for (metric, line) in [(some, pressure.some), (full, pressure.full)] {
                 if let Some(line) = line {
-                    tell("machine", metric, line.ratio_10s);
+                    emit("machine", metric, line.ratio_10s);
                 }
             }
         }
     }
 }
 
-/// The directory of this program's control group. Inside a container its own root is what limits it.
+/// The directory of this program's control group. Inside a container its root is the effective limit.
 fn own_group() -> Option<String> {
     let groups = std::fs::read("/proc/self/cgroup").ok()?;
     let path = String::from_utf8(procfs::cgroup_v2_path(&groups)?.to_vec()).ok()?;

@@ -1,4 +1,4 @@
-//! The moment a process ends, and its exit code: by process descriptors, which cost nothing while nothing ends.
+//! Detects exits and exit codes through process descriptors, which cost nothing while no process exits.
 #![expect(unsafe_code, reason = "the ioctl for exit codes has no safe wrapper")]
 
 use std::mem::MaybeUninit;
@@ -9,11 +9,11 @@ use rustix::process::{Pid, PidfdFlags};
 
 use super::files::{Budget, Kept};
 
-/// Ends taken per call; the others come with the next one.
+/// Exits per call; the others follow in the next one.
 const MAX_ENDS: usize = 64;
 
-/// Watches for ends. Not there on kernels before 5.3 and in sandboxes that forbid it: ends are then seen when a reading
-/// fails.
+/// Watches for exits. Unavailable before Linux 5.3 and in sandboxes that forbid it; then a failing read reveals the
+/// exit.
 #[derive(Debug)]
 pub(super) struct Exits {
     epoll: Option<OwnedFd>,
@@ -24,25 +24,25 @@ impl Exits {
         Self { epoll: epoll::create(epoll::CreateFlags::CLOEXEC).ok() }
     }
 
-    /// A descriptor for the process that has this id now; `slot` is what [`Self::take`] will say.
+    /// A descriptor for the process that has this id now; [`Self::take`] returns `slot` when it exits.
     pub fn watch(&self, pid: u32, slot: usize, budget: &Budget) -> Option<Kept> {
-        let epoll = self.epoll.as_ref().filter(|_| budget.has_room())?;
+        let epoll = self.epoll.as_ref().filter(|_| budget.has_budget())?;
         let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
         let kept = budget.keep(rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()?)?;
         let data = epoll::EventData::new_u64(slot as u64);
-        // Told once; the descriptor is closed soon after.
+        // Reported once; the descriptor is closed soon after.
         epoll::add(epoll, &kept, data, epoll::EventFlags::IN | epoll::EventFlags::ONESHOT).ok()?;
         Some(kept)
     }
 
-    /// Slots whose processes have ended since the last call.
+    /// Slots of processes that have exited since the last call.
     pub fn take(&self, ended: &mut Vec<usize>) {
         let Some(epoll) = &self.epoll else {
             return;
         };
-        let mut room = [const { MaybeUninit::uninit() }; MAX_ENDS];
+        let mut buffer = [const { MaybeUninit::uninit() }; MAX_ENDS];
         let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-        if let Ok((events, _)) = epoll::wait(epoll, &mut room[..], Some(&now)) {
+        if let Ok((events, _)) = epoll::wait(epoll, &mut buffer[..], Some(&now)) {
             ended.extend(events.iter().map(|event| event.data.u64() as usize));
         }
     }
@@ -58,21 +58,20 @@ struct PidfdInfo {
     exit_code: i32,
 }
 
-/// `PIDFD_INFO_EXIT`, since Linux 6.15: filled in once the parent has collected the process.
+/// `PIDFD_INFO_EXIT`, since Linux 6.15: filled in once the parent has reaped the process.
 const INFO_EXIT: u64 = 1 << 3;
 /// `PIDFD_GET_INFO` = `_IOWR(0xFF, 11, struct pidfd_info)`.
 const GET_INFO: u32 = (3 << 30) | ((size_of::<PidfdInfo>() as u32) << 16) | (0xFF << 8) | 11;
 
-/// How a process ended whose parent knows it already, as `wait` gives it. Needs no rights.
+/// The `wait` status of a process that its parent has reaped. Needs no privileges.
 pub(super) fn exit_status(pidfd: &Kept) -> Option<i64> {
     let mut info = PidfdInfo { mask: INFO_EXIT, ..PidfdInfo::default() };
-    // SAFETY: the request carries the size of the structure, which is live and which the kernel writes no further than;
-    // kernels without this request refuse it.
+    // SAFETY: the request encodes the size of the structure, which is live; kernels without this request reject it.
     let result = unsafe { libc::ioctl(pidfd.as_fd().as_raw_fd(), GET_INFO as _, &raw mut info) };
     (result == 0 && info.mask & INFO_EXIT != 0).then_some(i64::from(info.exit_code))
 }
 
-/// What `wait` gives, as shells say it: the exit code, or 128 and the number of the signal.
+/// Converts a `wait` status like shells: the exit code, or 128 plus the signal.
 pub(super) fn exit_code(status: i64) -> i64 {
     match status & 0x7f {
         0 => (status >> 8) & 0xff,
@@ -85,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_are_those_of_shells() {
+    fn codes_match_those_of_shells() {
         assert_eq!((exit_code(0), exit_code(3 << 8), exit_code(9), exit_code(0x8b)), (0, 3, 137, 139));
     }
 

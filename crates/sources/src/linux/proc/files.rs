@@ -1,7 +1,7 @@
-//! Small files of /proc and /sys: kept open where there is room for descriptors, opened each time where not.
+//! Small files of /proc and /sys: kept open while the descriptor budget allows, otherwise opened for each read.
 //!
-//! A kept descriptor saves half of the cost of a reading, and it belongs to the process it was opened for: when that one
-//! ends it answers "no such process", also after its number was given to another.
+//! A kept descriptor halves the cost of a read and is bound to its process: after an exit it returns "no such process",
+//! even if the pid was reused.
 
 use std::ffi::CStr;
 use std::io::Write as _;
@@ -14,15 +14,15 @@ use rustix::io::Errno;
 
 use crate::sampler::ReadError;
 
-/// Descriptors that are kept at most, however many the process may have: memory of the kernel, about 1 KB each.
+/// Limit for kept descriptors, regardless of the process limit: each uses about 1 KB of kernel memory.
 const MAX_KEPT: usize = 16_384;
-/// Without a limit of the system.
+/// Used if the system reports no limit.
 const USUAL_LIMIT: u64 = 1024;
-/// Longest path that is built: `/proc/4294967295/task/4294967295/schedstat`.
+/// Longest path: `/proc/4294967295/task/4294967295/schedstat`.
 const PATH_BYTES: usize = 64;
 
-/// How many descriptors may still be kept: half of what this process may open, so that the rest of the program has the
-/// other half. When none is left, files are opened for each reading, at about twice the cost.
+/// Number of descriptors that may still be kept: half of this process's limit, so that the other half remains for the
+/// rest of the program. When it is used up, files are opened for each read at about twice the cost.
 #[derive(Debug, Clone)]
 pub(super) struct Budget(Arc<AtomicUsize>);
 
@@ -37,13 +37,13 @@ impl Budget {
         Self(Arc::new(AtomicUsize::new(descriptors)))
     }
 
-    /// Keeps a descriptor, or closes it if there is no room.
+    /// Keeps a descriptor, or closes it if the budget is used up.
     pub fn keep(&self, fd: OwnedFd) -> Option<Kept> {
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).ok()?;
         Some(Kept { fd, budget: self.clone() })
     }
 
-    pub fn has_room(&self) -> bool {
+    pub fn has_budget(&self) -> bool {
         self.left() > 0
     }
 
@@ -52,7 +52,7 @@ impl Budget {
     }
 }
 
-/// A descriptor that gives its place back.
+/// A descriptor that returns its share of the budget on drop.
 #[derive(Debug)]
 pub(super) struct Kept {
     fd: OwnedFd,
@@ -71,7 +71,7 @@ impl Drop for Kept {
     }
 }
 
-pub(super) fn error_of(error: Errno) -> ReadError {
+pub(super) fn read_error(error: Errno) -> ReadError {
     match error {
         Errno::SRCH | Errno::NOENT => ReadError::Gone,
         Errno::ACCESS | Errno::PERM => ReadError::Denied,
@@ -79,7 +79,7 @@ pub(super) fn error_of(error: Errno) -> ReadError {
     }
 }
 
-/// A path on the stack, ended by a zero.
+/// A NUL-terminated path on the stack.
 #[derive(Debug)]
 pub(super) struct Path {
     bytes: [u8; PATH_BYTES],
@@ -88,7 +88,7 @@ pub(super) struct Path {
 impl Path {
     pub fn new(parts: std::fmt::Arguments<'_>) -> Self {
         let mut bytes = [0; PATH_BYTES];
-        // What does not fit is cut before the last zero; the file is not found then.
+        // Longer paths are cut before the final NUL; then the file is not found.
         (&mut bytes[..PATH_BYTES - 1]).write_fmt(parts).ok();
         Self { bytes }
     }
@@ -111,7 +111,7 @@ pub(super) fn no_directory() -> BorrowedFd<'static> {
     CWD
 }
 
-/// A buffer for readings, grown when a file does not fit, up to a limit: what is beyond it is not read.
+/// A read buffer that grows up to a limit; contents beyond it are not read.
 #[derive(Debug)]
 pub(super) struct Buffer {
     bytes: Vec<u8>,
@@ -119,14 +119,14 @@ pub(super) struct Buffer {
 
 impl Buffer {
     const SMALLEST: usize = 4096;
-    /// Only /proc/stat of machines with thousands of interrupts comes near.
+    /// Only /proc/stat of machines with thousands of interrupts comes close.
     const LARGEST: usize = 1 << 20;
 
     pub fn new() -> Self {
         Self { bytes: vec![0; Self::SMALLEST] }
     }
 
-    /// The whole of a file from its beginning.
+    /// Reads a whole file from its beginning.
     pub fn read(&mut self, file: impl AsFd) -> Result<&[u8], Errno> {
         loop {
             let length = rustix::io::pread(file.as_fd(), &mut self.bytes[..], 0)?;
@@ -143,7 +143,7 @@ impl Buffer {
     }
 }
 
-/// A file of the machine, opened once. One that is not there is not asked for again.
+/// A machine-wide file, opened once. A missing file is not tried again.
 #[derive(Debug)]
 pub(super) struct MachineFile(Option<OwnedFd>);
 
@@ -161,7 +161,7 @@ impl MachineFile {
     }
 }
 
-/// Calls `visit` with every number among the names of a directory, from its beginning.
+/// Calls `visit` with every number among the names in a directory, from its beginning.
 pub(super) fn each_number(
     directory: BorrowedFd<'_>,
     scratch: &mut Vec<u8>,
@@ -186,18 +186,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_budget_is_never_exceeded_and_comes_back() {
+    fn the_budget_is_never_exceeded_and_is_returned() {
         let budget = Budget::of(2);
         let file = || open(no_directory(), c"/proc/self/stat").unwrap();
         let kept: Vec<_> = (0..3).map(|_| budget.keep(file())).collect();
         assert_eq!(kept.iter().flatten().count(), 2);
-        assert!(!budget.has_room());
+        assert!(!budget.has_budget());
         drop(kept);
-        assert!(budget.has_room());
+        assert!(budget.has_budget());
     }
 
     #[test]
-    fn large_files_are_read_whole_and_directories_list_their_numbers() {
+    fn large_files_are_read_completely_and_directories_list_numbers() {
         let mut buffer = Buffer::new();
         let direct = std::fs::read("/proc/self/maps").unwrap().len();
         assert!(direct > 0 && buffer.read_path(no_directory(), c"/proc/self/maps").is_ok());
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_end_in_a_zero() {
+    fn paths_are_nul_terminated() {
         let path = Path::new(format_args!("/proc/{}/task/{}/schedstat", u32::MAX, u32::MAX));
         assert_eq!(path.as_c_str().to_bytes(), b"/proc/4294967295/task/4294967295/schedstat");
     }

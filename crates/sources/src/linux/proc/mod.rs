@@ -1,15 +1,15 @@
-//! Processes without any rights: CPU clocks by number and small files through kept descriptors.
+//! Processes without privileges: CPU clocks by pid and small files through kept descriptors.
 //!
 //! | group | how | cost per process |
 //! |---|---|---|
 //! | cpu | `clock_gettime` of the process's clock: nanoseconds, all threads | 0.2 µs |
-//! | memory | `statm` and `stat`, only if it has run since, else once a second | 2 µs |
-//! | io | `io`, only if it has run since; same user or right to trace | 0.7 µs |
-//! | threads | `schedstat` of each (nanoseconds); `stat` of those that ran | 0.5 to 2 µs a thread |
-//! | details | `status`, the size of `fd`, threads' switches, only if it has run | 5 µs |
-//! | ends | one `epoll` for all | nothing |
+//! | memory | `statm` and `stat`, only if it has run since, otherwise once per second | 2 µs |
+//! | io | `io`, only if it has run since; same user or ptrace permission | 0.7 µs |
+//! | threads | `schedstat` of each (nanoseconds); `stat` of those that ran | 0.5 to 2 µs per thread |
+//! | details | `status`, the size of `fd`, context switches of threads, only if it has run | 5 µs |
+//! | exits | one `epoll` for all | none |
 //!
-//! Times of a running thread are as of its last tick (1 to 10 ms) or switch; kernel events are exact at any time.
+//! Times of a running thread are as of its last tick (1 to 10 ms) or switch; kernel events are always exact.
 
 mod clock;
 mod cycles;
@@ -33,7 +33,7 @@ use ortscope_decode::procfs;
 
 use self::environment::Environment;
 use self::exits::Exits;
-use self::files::{Budget, Buffer, Path, error_of};
+use self::files::{Budget, Buffer, Path, read_error};
 use self::process::{Context, Process, Units};
 use self::sockets::Sockets;
 use self::system::System;
@@ -42,13 +42,12 @@ use crate::sampler::{
 };
 use crate::sys::perf_open::Counter;
 
-/// Arguments of a process that are kept.
+/// Limit for arguments per process.
 const MAX_ARGUMENTS: usize = 256;
 
 pub(crate) use self::resident::ResidentMemory;
 pub(super) use self::topology::processors;
 
-/// CPU clocks and /proc.
 #[derive(Debug)]
 pub struct ProcBackend {
     root: Option<OwnedFd>,
@@ -76,7 +75,7 @@ impl ProcBackend {
         Self {
             root: files::open_directory(files::no_directory(), c"/proc").ok(),
             budget,
-            units: Units::of_this_machine(),
+            units: Units::current(),
             exits: Exits::new(),
             buffer: Buffer::new(),
             scratch: Vec::new(),
@@ -125,8 +124,8 @@ impl ProcessBackend for ProcBackend {
         rights::never(self.counts_cycles)
     }
 
-    fn newly_missing(&mut self, tell: &mut dyn FnMut(Missing)) {
-        self.missing.drain(..).for_each(tell);
+    fn newly_missing(&mut self, emit: &mut dyn FnMut(Missing)) {
+        self.missing.drain(..).for_each(emit);
     }
 
     fn begin_tick(&mut self, now_ns: u64, _due: GroupSet, ended: &mut Vec<usize>) {
@@ -136,14 +135,14 @@ impl ProcessBackend for ProcBackend {
 
     fn list(&mut self, pids: &mut Vec<u32>) -> Result<(), ReadError> {
         let root = self.root.as_ref().ok_or_else(|| ReadError::Failed("/proc cannot be opened".into()))?;
-        files::each_number(root.as_fd(), &mut self.scratch, |pid| pids.push(pid)).map_err(error_of)
+        files::each_number(root.as_fd(), &mut self.scratch, |pid| pids.push(pid)).map_err(read_error)
     }
 
     fn look(&mut self, pid: u32, facts: &mut ProcessFacts) -> Result<(), ReadError> {
         let path = Path::new(format_args!("/proc/{pid}/stat"));
-        let bytes = self.buffer.read_path(files::no_directory(), path.as_c_str()).map_err(error_of)?;
+        let bytes = self.buffer.read_path(files::no_directory(), path.as_c_str()).map_err(read_error)?;
         let stat =
-            procfs::parse_stat(bytes).ok_or_else(|| ReadError::Failed("stat has another form".into()))?;
+            procfs::parse_stat(bytes).ok_or_else(|| ReadError::Failed("stat has an unknown format".into()))?;
         if stat.has_ended() && stat.threads <= 1 {
             return Err(ReadError::Gone);
         }
@@ -239,7 +238,7 @@ impl ProcessBackend for ProcBackend {
         if was_denied {
             return Err(ReadError::Denied);
         }
-        let fd = process.open_directory(c"fd").map_err(error_of);
+        let fd = process.open_directory(c"fd").map_err(read_error);
         let mut traffic = process.traffic.take().unwrap_or_default();
         let (now_ns, pid) = (self.now_ns, process.pid);
         let result = fd
@@ -256,13 +255,13 @@ impl ProcessBackend for ProcBackend {
         &mut self,
         slot: usize,
         row: &mut ProcessSampleRow,
-        tell: &mut dyn FnMut(&ThreadReading<'_>),
+        emit: &mut dyn FnMut(&ThreadReading<'_>),
     ) -> Result<(), ReadError> {
         self.with(slot, |process, context| {
             process.update_threads(row, context)?;
             row.active_threads = Some(process.threads.count(ThreadState::Running));
             row.suspended_threads = Some(process.threads.count(ThreadState::Stopped));
-            process.threads.each(tell);
+            process.threads.each(emit);
             Ok(())
         })
     }
@@ -280,13 +279,13 @@ impl ProcessBackend for ProcBackend {
         Ok(())
     }
 
-    fn processors(&mut self, tell: &mut dyn FnMut(u32, f64)) {
+    fn processors(&mut self, emit: &mut dyn FnMut(u32, f64)) {
         if let Some(system) = &mut self.system {
-            system.processors(tell);
+            system.processors(emit);
         }
     }
 
-    fn environment(&mut self, tell: &mut dyn FnMut(&'static str, &'static str, f64)) {
+    fn environment(&mut self, emit: &mut dyn FnMut(&'static str, &'static str, f64)) {
         let missing = &mut self.missing;
         let environment = self.environment.get_or_insert_with(|| {
             let environment = Environment::open();
@@ -295,7 +294,7 @@ impl ProcessBackend for ProcBackend {
             }
             environment
         });
-        environment.read(&mut self.buffer, tell);
+        environment.read(&mut self.buffer, emit);
     }
 
     fn clocks(&mut self) -> Option<ClockReading> {
@@ -309,7 +308,7 @@ impl ProcessBackend for ProcBackend {
         })
     }
 
-    fn wants_stand_in(&mut self, skipped: u64) -> bool {
+    fn needs_backup_thread(&mut self, skipped: u64) -> bool {
         skipped >= MANY_SKIPPED || system::has_stolen_time()
     }
 
@@ -323,14 +322,14 @@ impl ProcessBackend for ProcBackend {
     }
 }
 
-/// Time since boot, suspended time included.
+/// Time since boot, including suspended time.
 fn boot_ns() -> Option<u64> {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let seconds = u64::try_from(time.tv_sec).ok()?.checked_mul(1_000_000_000)?;
     seconds.checked_add(u64::try_from(time.tv_nsec).ok()?)
 }
 
-/// Wall time of a moment that is so long after boot.
+/// Wall time of a moment given relative to boot.
 fn create_time(since_boot_ns: u64) -> Option<u64> {
     let wall = WallAnchor::now().unix_ns;
     wall.checked_sub(boot_ns()?)?.checked_add(since_boot_ns)

@@ -1,4 +1,4 @@
-//! One watched process: its descriptors and what the cheaper readings can be skipped by.
+//! One watched process: its descriptors, and the state that allows skipping reads.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,17 +10,17 @@ use rustix::io::Errno;
 use super::clock::process_cpu_ns;
 use super::cycles::{self, Cycles};
 use super::exits::{self, Exits};
-use super::files::{self, Budget, Buffer, Kept, Path, error_of};
+use super::files::{self, Budget, Buffer, Kept, Path, read_error};
 use super::sockets::Traffic;
 use super::threads::Threads;
 use crate::sampler::{Missing, ProcessFacts, ReadError};
 use crate::sys::perf_open::Counter;
 
-/// What does not change without the process running is read again after this time all the same: the kernel can take
-/// memory from a process that sleeps.
+/// Interval for reading files again although the process did not run: the kernel can reclaim memory of a sleeping
+/// process.
 const REFRESH_NS: u64 = 1_000_000_000;
-/// `stat` costs several times what `statm` does, and the kernel counts what it tells of CPU time by ticks: for a process
-/// that runs all the time it is read at most this often. CPU time itself and memory come at the full rate.
+/// `stat` costs several times as much as `statm`, and its CPU times have tick resolution, so it is read at most this
+/// often for a process that runs continuously. CPU time itself and memory are read at the full rate.
 const STAT_NS: u64 = 100_000_000;
 
 /// Constants of the machine.
@@ -31,7 +31,7 @@ pub(super) struct Units {
 }
 
 impl Units {
-    pub fn of_this_machine() -> Self {
+    pub fn current() -> Self {
         Self {
             page_bytes: rustix::param::page_size() as u64,
             nanos_per_tick: 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1),
@@ -39,7 +39,7 @@ impl Units {
     }
 }
 
-/// CPU time and moment of the last reading of a file.
+/// CPU time and moment of the last read of a file.
 #[derive(Debug, Clone, Copy, Default)]
 struct Fresh {
     cpu_ns: Option<u64>,
@@ -47,16 +47,16 @@ struct Fresh {
 }
 
 impl Fresh {
-    /// Whether the file must be read: the process has run since, or it is a while ago.
+    /// Whether the file must be read: the process has run since, or the last read is too old.
     fn is_stale(&self, cpu_ns: u64, now_ns: u64) -> bool {
         self.is_due(cpu_ns, now_ns, 0)
     }
 
-    /// The same for a file that is not read more often than every `least_ns`.
-    fn is_due(&self, cpu_ns: u64, now_ns: u64, least_ns: u64) -> bool {
+    /// The same for a file that is read at most every `min_ns`.
+    fn is_due(&self, cpu_ns: u64, now_ns: u64, min_ns: u64) -> bool {
         let age_ns = now_ns.saturating_sub(self.at_ns);
         let has_run = self.cpu_ns != Some(cpu_ns);
-        has_run && (age_ns >= least_ns || self.cpu_ns.is_none()) || age_ns >= REFRESH_NS
+        has_run && (age_ns >= min_ns || self.cpu_ns.is_none()) || age_ns >= REFRESH_NS
     }
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Process {
     start: u64,
     kernel_thread: bool,
     exit: Option<Kept>,
-    /// `/proc/PID`, where other files are opened without asking the number again.
+    /// `/proc/PID`, through which other files are opened without resolving the pid again.
     directory: Option<Kept>,
     statm: Option<Kept>,
     stat: Option<Kept>,
@@ -75,16 +75,16 @@ pub(super) struct Process {
     stat_fresh: Fresh,
     io_fresh: Fresh,
     details_fresh: Fresh,
-    /// Its I/O counters may be read, so that its exit code may be as well.
+    /// Its I/O counters are readable, which implies that its exit code is.
     pub traceable: Option<bool>,
-    /// Once it was read.
+    /// Set after the first read.
     pub traffic: Option<Traffic>,
     pub is_network_denied: bool,
     cycles: Option<Cycles>,
     pub threads: Threads,
 }
 
-/// What a reading needs from outside.
+/// External state needed by a read.
 #[derive(Debug)]
 pub(super) struct Context<'a> {
     pub now_ns: u64,
@@ -102,11 +102,11 @@ impl Process {
         context: &mut Context<'_>,
     ) -> Result<Self, ReadError> {
         let (pid, budget) = (facts.pid, context.budget);
-        // The descriptor of the process comes first: if the number changes hands before the directory is opened, it
-        // reports the end of the process it was opened for.
+        // The process descriptor comes first: if the pid is reused before the directory is opened, it reports the
+        // exit of the original process.
         let exit = exits.watch(pid, slot, budget);
         let path = Path::new(format_args!("/proc/{pid}"));
-        let directory = files::open_directory(files::no_directory(), path.as_c_str()).map_err(error_of)?;
+        let directory = files::open_directory(files::no_directory(), path.as_c_str()).map_err(read_error)?;
         let directory = budget.keep(directory);
         let mut process = Self {
             pid,
@@ -134,7 +134,7 @@ impl Process {
         Ok(process)
     }
 
-    /// Counts cycles from now on; what has to be said about it.
+    /// Enables cycle counting; returns what is missing.
     pub fn count_cycles(&mut self, counter: Counter, scratch: &mut Vec<u8>) -> Option<Missing> {
         match Cycles::open(self, counter, scratch) {
             Ok((cycles, kernel)) => {
@@ -146,8 +146,8 @@ impl Process {
     }
 
     fn kept(&self, name: &CStr, budget: &Budget) -> Option<Kept> {
-        // Only files of this very process are kept, so only through its directory.
-        let directory = self.directory.as_ref().filter(|_| budget.has_room())?;
+        // Only files of this exact process are kept, so only through its directory.
+        let directory = self.directory.as_ref().filter(|_| budget.has_budget())?;
         budget.keep(files::open(directory.as_fd(), name).ok()?)
     }
 
@@ -180,10 +180,10 @@ impl Process {
         buffer: &'a mut Buffer,
     ) -> Result<&'a [u8], ReadError> {
         match kept {
-            Some(kept) => buffer.read(kept).map_err(error_of),
+            Some(kept) => buffer.read(kept).map_err(read_error),
             None => {
-                let file = self.open(name).map_err(error_of)?;
-                buffer.read(file).map_err(error_of)
+                let file = self.open(name).map_err(read_error)?;
+                buffer.read(file).map_err(read_error)
             }
         }
     }
@@ -191,8 +191,8 @@ impl Process {
     pub fn read_stat<'a>(&self, buffer: &'a mut Buffer) -> Result<Stat<'a>, ReadError> {
         let bytes = self.read(self.stat.as_ref(), c"stat", buffer)?;
         let stat =
-            procfs::parse_stat(bytes).ok_or_else(|| ReadError::Failed("stat has another form".into()))?;
-        // A first thread that has ended before the others looks dead; the process is not.
+            procfs::parse_stat(bytes).ok_or_else(|| ReadError::Failed("stat has an unknown format".into()))?;
+        // An exited first thread looks like an exited process while other threads are running.
         let ended = stat.has_ended() && stat.threads <= 1;
         if stat.start_ticks != self.start || ended { Err(ReadError::Gone) } else { Ok(stat) }
     }
@@ -203,7 +203,7 @@ impl Process {
 
     pub fn cpu(&mut self, row: &mut ProcessSampleRow, context: &mut Context<'_>) -> Result<(), ReadError> {
         let nanos = process_cpu_ns(self.pid)?;
-        // The clock is asked by number. A new process with this number has used less.
+        // The clock is read by pid. A new process with this pid has used less.
         if nanos < row.cpu_time_ns {
             self.check_identity(context)?;
         }
@@ -240,8 +240,8 @@ impl Process {
         }
         let bytes = self.read(self.statm.as_ref(), c"statm", context.buffer)?;
         let pages =
-            procfs::parse_statm(bytes).ok_or_else(|| ReadError::Failed("statm has another form".into()))?;
-        // All zero is a process that is ending: the numbers before are its last ones.
+            procfs::parse_statm(bytes).ok_or_else(|| ReadError::Failed("statm has an unknown format".into()))?;
+        // All zero for an exiting process: the previous values are its last ones.
         if pages.size > 0 {
             let bytes = |pages: u64| pages.saturating_mul(context.units.page_bytes);
             row.working_set_bytes = bytes(pages.resident);
@@ -258,14 +258,14 @@ impl Process {
             return Err(ReadError::Denied);
         }
         if self.io_fresh.cpu_ns == Some(row.cpu_time_ns) {
-            // Calls cost CPU time.
+            // I/O calls use CPU time.
             return Ok(());
         }
         let result = self.read(self.io.as_ref(), c"io", context.buffer);
         if result == Err(ReadError::Denied) {
             self.traceable = Some(false);
         }
-        let io = procfs::parse_io(result?).ok_or_else(|| ReadError::Failed("io has another form".into()))?;
+        let io = procfs::parse_io(result?).ok_or_else(|| ReadError::Failed("io has an unknown format".into()))?;
         self.traceable = Some(true);
         row.read_bytes = Some(io.read_bytes);
         row.write_bytes = Some(io.write_bytes);
@@ -275,7 +275,7 @@ impl Process {
         Ok(())
     }
 
-    /// Peak memory, affinity, open descriptors and context switches. The last two need more rights than the first.
+    /// Peak memory, affinity, open descriptors and context switches. The latter two need more privileges.
     pub fn details(
         &mut self,
         row: &mut ProcessSampleRow,
@@ -312,7 +312,7 @@ impl Process {
         Ok(())
     }
 
-    /// Since Linux 6.2 the size of the directory; before that its entries are counted.
+    /// Since Linux 6.2 the size of the directory; before, its entries are counted.
     fn count_descriptors(&self, context: &mut Context<'_>) -> Result<u64, ReadError> {
         let directory = self.directory.as_ref();
         let size = directory.and_then(|directory| {
@@ -322,9 +322,9 @@ impl Process {
         if let Some(size) = size {
             return Ok(size);
         }
-        let directory = self.open_directory(c"fd").map_err(error_of)?;
+        let directory = self.open_directory(c"fd").map_err(read_error)?;
         let mut count = 0;
-        files::each_number(directory.as_fd(), context.scratch, |_| count += 1).map_err(error_of)?;
+        files::each_number(directory.as_fd(), context.scratch, |_| count += 1).map_err(read_error)?;
         Ok(count)
     }
 
@@ -332,7 +332,7 @@ impl Process {
         if let Some(status) = self.exit.as_ref().and_then(exits::exit_status) {
             return Some(exits::exit_code(status));
         }
-        // Not collected by its parent yet: the code stands in its stat, as zero for those who have no right to it.
+        // Not reaped by its parent yet: its stat has the code, but zero without permission.
         let stat = procfs::parse_stat(self.read(self.stat.as_ref(), c"stat", buffer).ok()?)?;
         let status = stat.exit_status.filter(|_| stat.start_ticks == self.start && stat.has_ended())?;
         (status != 0 || self.traceable == Some(true)).then(|| exits::exit_code(status))

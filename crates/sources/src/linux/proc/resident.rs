@@ -1,4 +1,4 @@
-//! Resident memory of any process, for who wants nothing else: one reading of `statm` through a kept descriptor.
+//! Resident memory of any process: one read of `statm` through a kept descriptor.
 
 use std::collections::HashMap;
 
@@ -22,17 +22,17 @@ impl ResidentMemory {
         Self {
             files: HashMap::new(),
             budget: Budget::of_this_process(),
-            page_bytes: Units::of_this_machine().page_bytes,
+            page_bytes: Units::current().page_bytes,
         }
     }
 
-    /// `None` for a process that has ended, and for threads of the kernel.
+    /// `None` for a process that has exited, and for kernel threads.
     pub fn read_bytes(&mut self, pid: u32) -> Option<u64> {
         if let Some(file) = self.files.get(&pid) {
             if let Some(pages) = resident_pages(file) {
                 return Some(pages * self.page_bytes);
             }
-            // It has ended; its id may be another's by now.
+            // The process has exited, and its pid may have been reused.
             self.files.remove(&pid);
         }
         let path = Path::new(format_args!("/proc/{pid}/statm"));

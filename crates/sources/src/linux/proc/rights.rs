@@ -1,4 +1,4 @@
-//! What this user can see here, and what to do about the rest.
+//! What this user can observe, and hints for the rest.
 
 use std::os::unix::fs::MetadataExt as _;
 
@@ -7,7 +7,7 @@ use ortscope_decode::procfs::{self, HidePid};
 
 use crate::sampler::Missing;
 
-/// The number of the first pid namespace (`PROC_PID_INIT_INO`): any other is a container's.
+/// Inode of the initial pid namespace (`PROC_PID_INIT_INO`): any other one is a container's.
 const FIRST_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
 
 pub(super) fn probe() -> Availability {
@@ -21,12 +21,12 @@ pub(super) fn probe() -> Availability {
     let privileged = rustix::process::geteuid().is_root();
     match hidden {
         Some(HidePid::NoAccess | HidePid::Invisible) if !privileged => Availability::Degraded {
-            why: "/proc is mounted with hidepid: processes of other users are not seen".into(),
-            hint: "run as root, or as a member of the group that the gid option of the mount names".into(),
+            why: "/proc is mounted with hidepid: processes of other users are hidden".into(),
+            hint: "run as root, or as a member of the group in the gid option of the mount".into(),
         },
         _ if is_contained() => Availability::Degraded {
-            why: "this is a container: only its own processes are seen".into(),
-            hint: "run ortscope outside, or in a container with the host's processes (--pid=host)".into(),
+            why: "running in a container: only its own processes are visible".into(),
+            hint: "run ortscope outside, or in a container with the host's pid namespace (--pid=host)".into(),
         },
         _ => Availability::Ready,
     }
@@ -36,21 +36,21 @@ fn is_contained() -> bool {
     std::fs::metadata("/proc/self/ns/pid").is_ok_and(|namespace| namespace.ino() != FIRST_PID_NAMESPACE)
 }
 
-/// What Linux keeps for no process.
+/// Metrics that Linux never provides.
 pub(super) fn never(counts_cycles: bool) -> Vec<Missing> {
-    let windows = "only Windows counts this";
+    let windows = "available only on Windows";
     let mut missing: Vec<Missing> =
         ["paged_pool_bytes", "non_paged_pool_bytes", "other_operations", "gdi_objects", "user_objects"]
             .map(|track| Missing::new(track, windows, None))
             .into();
     if !counts_cycles {
         let why = "the CPU clock counts time, not cycles";
-        let hint = "--cycles counts them where the machine shows its counters";
+        let hint = "--cycles counts them if the machine exposes its counters";
         missing.push(Missing::new("cpu_cycles", why, Some(hint)));
     }
     missing.push(Missing::new(
         "peak_handle_count",
-        "Linux keeps no highest number of open descriptors",
+        "Linux does not record the peak number of open descriptors",
         None,
     ));
     missing
@@ -59,7 +59,7 @@ pub(super) fn never(counts_cycles: bool) -> Vec<Missing> {
 pub(super) fn no_rights_for_io() -> Missing {
     Missing::new(
         "read_bytes",
-        "I/O counters of processes of other users may not be read",
+        "I/O counters of other users' processes are not readable",
         Some("run as their user, as root, or with CAP_SYS_PTRACE"),
     )
 }
@@ -67,23 +67,23 @@ pub(super) fn no_rights_for_io() -> Missing {
 pub(super) fn no_network() -> Missing {
     Missing::new(
         "network_received_bytes",
-        "sockets of processes of other users, or in another network namespace, may not be read",
-        Some("run as their user, as root, or with CAP_SYS_PTRACE; in a container, inside it"),
+        "sockets of other users' processes, or in another network namespace, are not readable",
+        Some("run as their user, as root, or with CAP_SYS_PTRACE; for a container, run inside it"),
     )
 }
 
 pub(super) fn no_exit_code() -> Missing {
     Missing::new(
         "exit_code",
-        "before Linux 6.15 only the parent of a process learns how it ended",
-        Some("kernel events (CAP_BPF and CAP_PERFMON, or CAP_PERFMON) see the end of every process"),
+        "before Linux 6.15 only the parent of a process can read its exit code",
+        Some("kernel events (CAP_BPF and CAP_PERFMON, or CAP_PERFMON) include every exit"),
     )
 }
 
 pub(super) fn no_rights_for_handles() -> Missing {
     Missing::new(
         "handle_count",
-        "open descriptors of processes of other users may not be counted before Linux 6.2",
+        "open descriptors of other users' processes cannot be counted before Linux 6.2",
         Some("run as their user, as root, or with CAP_SYS_PTRACE"),
     )
 }
@@ -91,7 +91,7 @@ pub(super) fn no_rights_for_handles() -> Missing {
 pub(super) fn no_frequency() -> Missing {
     Missing::new(
         "cpu_frequency_hertz",
-        "this machine does not show the frequency of its processors (most virtual machines)",
+        "this machine does not expose processor frequencies (most virtual machines)",
         None,
     )
 }
@@ -100,6 +100,6 @@ pub(super) fn no_pressure() -> Missing {
     Missing::new(
         "cpu_pressure_some_ratio",
         "this kernel does not measure pressure",
-        Some("boot it with psi=1; it needs CONFIG_PSI"),
+        Some("boot with psi=1; requires CONFIG_PSI"),
     )
 }

@@ -1,7 +1,7 @@
-//! Network traffic of processes: the kernel counts per TCP socket, `/proc/PID/fd` says whose socket it is.
+//! Network traffic of processes: the kernel counts per TCP socket, and `/proc/PID/fd` maps sockets to processes.
 //!
-//! Needs no rights for processes of the same user. What it cannot see: sockets that are opened and closed between two
-//! looks, UDP and local sockets, and processes in another network namespace.
+//! Needs no privileges for processes of the same user. Not included: sockets opened and closed between two reads, UDP
+//! and local sockets, and processes in another network namespace.
 
 use std::collections::HashMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -13,14 +13,14 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 use super::files::{self, Path};
 use crate::sampler::ReadError;
 
-/// Sockets that are kept at most; those of further ones are not counted.
+/// Limit for tracked sockets; further ones are not counted.
 const MAX_SOCKETS: usize = 200_000;
-/// Descriptors of one process that are looked at.
+/// Limit for inspected descriptors per process.
 const MAX_DESCRIPTORS: usize = 20_000;
-/// The kernel fills datagrams of at most 32 KB.
+/// The kernel's datagrams have at most 32 KB.
 const DATAGRAM_BYTES: usize = 64 * 1024;
 
-/// All TCP sockets of our network namespace, asked once per tick.
+/// All TCP sockets of our network namespace, queried once per tick.
 #[derive(Debug, Default)]
 pub(super) struct Sockets {
     connection: Option<OwnedFd>,
@@ -33,7 +33,7 @@ pub(super) struct Sockets {
 /// Totals of one process.
 #[derive(Debug, Default)]
 pub(super) struct Traffic {
-    /// What its sockets said last: when one is gone, this was its share.
+    /// Last values of its sockets: after a close, this was the socket's share.
     sockets: HashMap<u32, Totals>,
     closed: Totals,
 }
@@ -65,31 +65,31 @@ impl Totals {
 }
 
 impl Sockets {
-    /// Asks the kernel, unless it was asked for this tick already.
+    /// Queries the kernel, at most once per tick.
     fn refresh(&mut self, now_ns: u64) -> Result<(), ReadError> {
         if self.asked_ns == now_ns && self.connection.is_some() {
             return Ok(());
         }
         if self.connection.is_none() {
-            self.connection = Some(connect().map_err(files::error_of)?);
-            self.own_namespace = namespace_of("self");
+            self.connection = Some(connect().map_err(files::read_error)?);
+            self.own_namespace = namespace("self");
             self.buffer.resize(DATAGRAM_BYTES, 0);
         }
         self.asked_ns = now_ns;
         self.by_inode.clear();
         for family in [libc::AF_INET, libc::AF_INET6] {
-            self.ask(family as u8).inspect_err(|_| self.connection = None)?;
+            self.query(family as u8).inspect_err(|_| self.connection = None)?;
         }
         Ok(())
     }
 
-    fn ask(&mut self, family: u8) -> Result<(), ReadError> {
+    fn query(&mut self, family: u8) -> Result<(), ReadError> {
         let connection = self.connection.as_ref().ok_or(ReadError::Unsupported)?;
         let question = sock_diag::question(family, u32::from(family));
-        rustix::net::send(connection, &question, SendFlags::empty()).map_err(files::error_of)?;
+        rustix::net::send(connection, &question, SendFlags::empty()).map_err(files::read_error)?;
         loop {
             let (length, _) = rustix::net::recv(connection, &mut self.buffer[..], RecvFlags::empty())
-                .map_err(files::error_of)?;
+                .map_err(files::read_error)?;
             let by_inode = &mut self.by_inode;
             let answer = sock_diag::read(&self.buffer[..length], &mut |socket| {
                 if socket.inode != 0 && by_inode.len() < MAX_SOCKETS {
@@ -101,13 +101,13 @@ impl Sockets {
                 Answer::GoesOn | Answer::Done => return Ok(()),
                 Answer::Refused(_) => return Err(ReadError::Unsupported),
                 Answer::Unreadable => {
-                    return Err(ReadError::Failed("sockets are told in another form".into()));
+                    return Err(ReadError::Failed("the socket list has an unknown format".into()));
                 }
             }
         }
     }
 
-    /// Fills the columns about the network. `fd` is the directory of the process's open descriptors.
+    /// Fills the network columns. `fd` is the directory of the process's open descriptors.
     pub fn read(
         &mut self,
         pid: u32,
@@ -118,7 +118,7 @@ impl Sockets {
         row: &mut ProcessSampleRow,
     ) -> Result<(), ReadError> {
         self.refresh(now_ns)?;
-        let of_process = namespace_of(&pid.to_string());
+        let of_process = namespace(&pid.to_string());
         if of_process.is_some() && of_process != self.own_namespace {
             return Err(ReadError::Unsupported);
         }
@@ -128,10 +128,10 @@ impl Sockets {
                 descriptors.push(number);
             }
         })
-        .map_err(files::error_of)?;
+        .map_err(files::read_error)?;
         let (mut open, mut connections) = (HashMap::new(), 0);
         for descriptor in descriptors {
-            let Some(socket) = inode_of(fd, descriptor).and_then(|inode| self.by_inode.get(&inode)) else {
+            let Some(socket) = socket_inode(fd, descriptor).and_then(|inode| self.by_inode.get(&inode)) else {
                 continue;
             };
             // A socket may be open twice.
@@ -139,7 +139,7 @@ impl Sockets {
                 connections += u64::from(socket.is_established);
             }
         }
-        let mut total = traffic.take(open);
+        let mut total = traffic.update(open);
         total.add(traffic.closed);
         row.network_received_bytes = Some(total.received_bytes);
         row.network_sent_bytes = Some(total.sent_bytes);
@@ -151,8 +151,8 @@ impl Sockets {
 }
 
 impl Traffic {
-    /// The sum of what is open; what is open no more goes to the closed ones.
-    fn take(&mut self, open: HashMap<u32, Totals>) -> Totals {
+    /// Sums the open sockets; closed ones are added to the closed total.
+    fn update(&mut self, open: HashMap<u32, Totals>) -> Totals {
         let gone = self.sockets.iter().filter(|(inode, _)| !open.contains_key(inode));
         gone.for_each(|(_, totals)| self.closed.add(*totals));
         self.sockets = open;
@@ -173,13 +173,13 @@ fn connect() -> Result<OwnedFd, rustix::io::Errno> {
     Ok(connection)
 }
 
-fn namespace_of(process: &str) -> Option<u64> {
+fn namespace(process: &str) -> Option<u64> {
     let link = std::fs::read_link(format!("/proc/{process}/ns/net")).ok()?;
     link.to_str()?.strip_prefix("net:[")?.strip_suffix(']')?.parse().ok()
 }
 
-/// Of a descriptor that is a socket.
-fn inode_of(directory: BorrowedFd<'_>, descriptor: u32) -> Option<u32> {
+/// Inode of a descriptor that is a socket.
+fn socket_inode(directory: BorrowedFd<'_>, descriptor: u32) -> Option<u32> {
     let path = Path::new(format_args!("{descriptor}"));
     let mut buffer = [0u8; 64];
     let length = rustix::fs::readlinkat_raw(directory, path.as_c_str(), &mut buffer[..]).ok()?;
@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_of_this_process_over_loopback_are_counted_and_stay_when_sockets_close() {
+    fn loopback_traffic_is_counted_and_kept_after_close() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut far, _) = listener.accept().unwrap();
@@ -215,7 +215,7 @@ mod tests {
             row
         };
         let row = look(1);
-        // Both ends are ours. Acknowledgements may come a moment later than the bytes.
+        // Both ends are ours. Acknowledgements may arrive a moment after the bytes.
         assert!(row.network_received_bytes.unwrap() >= 100_000, "{row:?}");
         assert!(row.network_connections.unwrap() >= 2 && row.network_sent_packets.unwrap() > 0, "{row:?}");
         drop((near, far));

@@ -1,4 +1,4 @@
-//! The whole machine: /proc/stat, /proc/meminfo and the frequencies of the processors.
+//! The whole machine: /proc/stat, /proc/meminfo and processor frequencies.
 
 use std::collections::HashMap;
 
@@ -7,14 +7,14 @@ use ortscope_decode::procfs::{self, ProcessorTicks};
 
 use super::files::{Buffer, MachineFile};
 
-/// Frequencies are read this often: on some machines each reading interrupts a processor.
+/// Read interval for frequencies: on some machines each read interrupts a processor.
 const FREQUENCY_NS: u64 = 1_000_000_000;
-/// Single processors are told this often: the kernel counts in steps of 10 ms, of which one makes 2 % of this.
+/// Interval for single processors: the kernel counts in steps of 10 ms, which are 2% of this.
 const PROCESSORS_NS: u64 = 500_000_000;
-/// Files of frequencies that are kept; machines with more processors are judged by the first ones.
+/// Limit for frequency files; on machines with more processors the first ones are representative.
 const MAX_FREQUENCIES: usize = 256;
 
-/// A hypervisor has taken time of this machine, and says so.
+/// Whether a hypervisor reports stolen time.
 pub(super) fn has_stolen_time() -> bool {
     let stat = std::fs::read("/proc/stat").unwrap_or_default();
     procfs::parse_machine_stat(&stat).all.is_some_and(|ticks| ticks.stolen > 0)
@@ -27,10 +27,10 @@ pub(super) struct System {
     frequencies: Vec<MachineFile>,
     frequency_ns: Option<u64>,
     before: Option<ProcessorTicks>,
-    /// The processors when they were told last, by their numbers.
+    /// Processor ticks at their last report, by number.
     processors: HashMap<u32, ProcessorTicks>,
     processors_ns: Option<u64>,
-    /// Shares that were not told yet.
+    /// Ratios that were not reported yet.
     busy: Vec<(u32, f64)>,
 }
 
@@ -59,7 +59,8 @@ impl System {
             let stat = procfs::parse_machine_stat(bytes);
             row.context_switches = stat.context_switches;
             row.interrupts = stat.interrupts;
-            // The kernel counts in ticks of 10 ms: between two of them nothing is known, and the last share stays.
+            // The kernel counts in ticks of 10 ms: between two of them nothing is known, and the last ratio
+            // is kept.
             let share = stat.all.zip(self.before).and_then(|(now, before)| now.busy_percent_since(before));
             if share.is_some() || self.before.is_none() {
                 row.cpu_percent = share;
@@ -87,10 +88,10 @@ impl System {
         }
     }
 
-    /// Busy shares of single processors, each told once.
-    pub fn processors(&mut self, tell: &mut dyn FnMut(u32, f64)) {
+    /// Busy ratios of single processors, each reported once.
+    pub fn processors(&mut self, emit: &mut dyn FnMut(u32, f64)) {
         for (number, ratio) in self.busy.drain(..) {
-            tell(number, ratio);
+            emit(number, ratio);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Against real processes of this machine, started here and ended by their ids.
+//! Tests with real processes that are started here and stopped by their ids.
 
 use std::collections::BTreeSet;
 use std::process::{Child, Command, Stdio};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::sampler::MetricGroup;
 
-/// A child that is ended with the test, however it ends.
+/// A child that is stopped with the test in any case.
 struct Started(Child);
 
 impl Started {
@@ -21,7 +21,7 @@ impl Started {
         self.0.id()
     }
 
-    /// Waits for its first line: it has begun.
+    /// Waits for its first line, which shows that it has started.
     fn wait_for_line(&mut self) {
         use std::io::{BufRead as _, BufReader};
         let mut line = String::new();
@@ -53,51 +53,51 @@ fn begin(backend: &mut ProcBackend) -> Vec<usize> {
     ended
 }
 
-/// Polls until something is so; a minute is longer than any machine needs.
+/// Polls until a condition holds; a minute is longer than any machine needs.
 fn eventually(mut is_so: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !is_so() {
-        assert!(begin.elapsed() < Duration::from_secs(60), "it never became so");
+        assert!(begin.elapsed() < Duration::from_secs(60), "timed out");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
 
 const BOTH_BUDGETS: [usize; 2] = [100, 0];
 
-/// Not a test: the child of the next one. It works, tells its own CPU time, waits, and tells it again.
+/// Not a test: the child of the next one. It works, prints its own CPU time, waits, and prints it again.
 #[test]
 #[ignore = "it is started by another test"]
 fn child_that_works() {
-    let tell = || println!("\ncpu {}", crate::own_usage().unwrap().cpu_time_ns);
+    let print = || println!("\ncpu {}", crate::own_usage().unwrap().cpu_time_ns);
     let begin = crate::own_usage().unwrap().cpu_time_ns;
     while crate::own_usage().unwrap().cpu_time_ns < begin + 50_000_000 {}
-    tell();
+    print();
     std::io::stdin().read_line(&mut String::new()).unwrap();
-    tell();
+    print();
 }
 
-/// Read while the child waits, its time lies between what it says itself before and after: to the nanosecond.
+/// Read while the child waits, its time is between its own values before and after, to the nanosecond.
 #[test]
-fn the_cpu_time_of_a_child_is_what_it_says_itself() {
+fn the_cpu_time_of_a_child_matches_its_own_reading() {
     use std::io::{BufRead as _, BufReader};
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "--ignored", "--nocapture", "sys::proc::tests::child_that_works"]);
     let mut child = Started(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
     let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
-    let mut told = || -> u64 {
+    let mut read_line = || -> u64 {
         lines.find_map(|line| line.unwrap().strip_prefix("cpu ").map(|nanos| nanos.parse().unwrap())).unwrap()
     };
-    let before = told();
+    let before = read_line();
     let mut backend = ProcBackend::new();
     let mut row = watched(&mut backend, child.pid());
     wait_until_it_sleeps(&mut backend, &mut row);
     let seen = row.cpu_time_ns;
     drop(child.0.stdin.take());
-    let after = told();
+    let after = read_line();
     assert!(before <= seen && seen <= after, "{before} {seen} {after}");
 }
 
-/// Until its clock stands still and its first thread sleeps.
+/// Waits until its clock stops and its first thread sleeps.
 fn wait_until_it_sleeps(backend: &mut ProcBackend, row: &mut ProcessSampleRow) {
     eventually(|| {
         begin(backend);
@@ -119,7 +119,7 @@ fn clock_and_ticks_of_a_busy_child_agree() {
         wait_until_it_sleeps(&mut backend, &mut row);
         backend.memory(0, &mut row).unwrap();
         let from_ticks = row.user_time_ns.unwrap() + row.kernel_time_ns.unwrap();
-        // stat cuts the same total to whole ticks, each of its two parts by less than one.
+        // stat rounds the same total down to whole ticks, for each of its two parts.
         assert!(from_ticks <= row.cpu_time_ns, "{row:?}");
         assert!(row.cpu_time_ns - from_ticks < 2 * backend.units.nanos_per_tick, "{row:?}");
         assert!(row.cpu_time_ns > 0 && row.working_set_bytes > 0 && row.page_faults > Some(0), "{row:?}");
@@ -128,7 +128,7 @@ fn clock_and_ticks_of_a_busy_child_agree() {
 }
 
 #[test]
-fn a_child_that_ends_is_seen_at_once_and_its_code_after_it_is_collected() {
+fn an_exit_is_noticed_at_once_and_its_code_after_reaping() {
     for budget in BOTH_BUDGETS {
         let mut child = Started::shell("read x; exit 7");
         let mut backend = ProcBackend::with_budget(Budget::of(budget));
@@ -136,23 +136,23 @@ fn a_child_that_ends_is_seen_at_once_and_its_code_after_it_is_collected() {
         assert!(begin(&mut backend).is_empty());
         backend.io(0, &mut row).unwrap();
         drop(child.0.stdin.take());
-        // A zombie is not alive: with descriptors it is told, without them the readings say so.
+        // A zombie is not running: with descriptors it is reported, without them reads fail.
         eventually(|| {
-            let told = begin(&mut backend);
+            let ended = begin(&mut backend);
             row.cpu_time_ns = 0;
-            told == [0] || backend.memory(0, &mut row) == Err(ReadError::Gone)
+            ended == [0] || backend.memory(0, &mut row) == Err(ReadError::Gone)
         });
-        assert_eq!(backend.exit_code(0), Some(7), "it is a zombie of ours: its stat has the code");
+        assert_eq!(backend.exit_code(0), Some(7), "it is our zombie: its stat has the code");
         assert_eq!(facts_of(&mut backend, child.pid()), Err(ReadError::Gone));
         child.0.wait().unwrap();
         let collected = backend.exit_code(0);
         if budget == 0 {
             assert_eq!(collected, None);
         } else if collected.is_some() {
-            // Linux 6.15 and later keep it for whoever has a descriptor.
+            // Linux 6.15 and newer keep it for holders of a descriptor.
             assert_eq!(collected, Some(7));
         }
-        // Another time than the last one, so that the reading is not skipped.
+        // A different time than before, so that the read is not skipped.
         row.cpu_time_ns = u64::MAX;
         assert_eq!(backend.memory(0, &mut row), Err(ReadError::Gone));
         backend.forget(0);
@@ -161,7 +161,7 @@ fn a_child_that_ends_is_seen_at_once_and_its_code_after_it_is_collected() {
 }
 
 #[test]
-fn signals_are_128_and_their_number() {
+fn a_signal_gives_128_plus_its_number() {
     let mut child = Started::shell("read x");
     let mut backend = ProcBackend::new();
     let mut row = watched(&mut backend, child.pid());
@@ -172,7 +172,7 @@ fn signals_are_128_and_their_number() {
 }
 
 #[test]
-fn a_process_that_was_looked_at_and_replaced_is_refused() {
+fn a_replaced_process_is_rejected() {
     let child = Started::shell("read x");
     let mut backend = ProcBackend::new();
     let facts = facts_of(&mut backend, child.pid()).unwrap();
@@ -182,7 +182,7 @@ fn a_process_that_was_looked_at_and_replaced_is_refused() {
 }
 
 #[test]
-fn io_handles_and_details_of_a_child() {
+fn io_handles_and_details_of_a_child_are_read() {
     for budget in BOTH_BUDGETS {
         let mut child =
             Started::shell("exec 7</dev/null 8</dev/null; head -c 100000 /dev/zero | wc -c; read x");
@@ -204,7 +204,7 @@ fn io_handles_and_details_of_a_child() {
 }
 
 #[test]
-fn threads_of_this_process_come_and_go() {
+fn threads_of_this_process_start_and_exit() {
     use std::sync::mpsc::sync_channel;
     let (ready, is_ready) = sync_channel::<u32>(3);
     let mut stops = Vec::new();
@@ -253,12 +253,12 @@ fn threads_of_this_process_come_and_go() {
         backend.threads(0, &mut row, &mut |thread| left += usize::from(tids.contains(&thread.tid))).unwrap();
         left == 0
     });
-    assert!(row.context_switches >= before, "what ended threads did is not forgotten");
+    assert!(row.context_switches >= before, "switches of exited threads are kept");
 }
 
 #[test]
-fn hostile_names_are_taken_as_they_are() {
-    // A program whose name the kernel cuts to 15 bytes, with everything that could confuse a reader of stat.
+fn unusual_names_are_preserved() {
+    // A name that the kernel cuts to 15 bytes, with everything that could confuse a parser of stat.
     let directory = tempfile::tempdir().unwrap();
     let name: &[u8] = b"a) R 1\n(\xff b";
     let path = directory.path().join(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(name));
@@ -276,7 +276,7 @@ fn hostile_names_are_taken_as_they_are() {
 }
 
 #[test]
-fn the_machine_has_times_memory_and_pressure_or_says_why_not() {
+fn machine_metrics_are_read_or_have_a_reason() {
     let mut backend = ProcBackend::new();
     let mut row = SystemSampleRow::default();
     eventually(|| {
@@ -299,7 +299,7 @@ fn the_machine_has_times_memory_and_pressure_or_says_why_not() {
 }
 
 #[test]
-fn descriptors_are_given_back() {
+fn descriptors_are_returned() {
     let child = Started::shell("read x");
     let budget = Budget::of(100);
     let mut backend = ProcBackend::with_budget(budget.clone());
@@ -312,9 +312,9 @@ fn descriptors_are_given_back() {
     }
 }
 
-/// Where there is no hardware counter the reason is said; the same way is tested with a count that every kernel has.
+/// Without a hardware counter the reason is reported; the same code is tested with a software counter.
 #[test]
-fn cycles_are_counted_or_the_reason_is_said() {
+fn cycles_are_counted_or_have_a_reason() {
     let mut backend = ProcBackend::new();
     backend.count_cycles();
     assert!(backend.never().iter().all(|missing| missing.track != "cpu_cycles"));

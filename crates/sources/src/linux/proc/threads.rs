@@ -1,17 +1,17 @@
-//! The threads of one process: a kept `schedstat` each, and `stat` only for those that ran.
+//! The threads of one process: a kept `schedstat` for each, and `stat` only for those that ran.
 
 use std::os::fd::AsFd;
 
 use ortscope_core::schema::Text;
 use ortscope_decode::procfs;
 
-use super::files::{self, Kept, Path, error_of};
+use super::files::{self, Kept, Path, read_error};
 use super::process::{Context, Process};
 use crate::sampler::{ReadError, ThreadReading, ThreadState};
 
-/// Threads are listed again after this time, and when their number changed or one has ended.
+/// Interval for listing threads; they are also listed when their number changed or one has exited.
 const LIST_NS: u64 = 1_000_000_000;
-/// The state of a thread that does not run is read again after this time.
+/// Interval for reading the state of a thread that does not run.
 const STATE_NS: u64 = 1_000_000_000;
 
 #[derive(Debug)]
@@ -30,11 +30,11 @@ struct Thread {
 
 #[derive(Debug, Default)]
 pub(super) struct Threads {
-    /// By their ids.
+    /// Sorted by id.
     list: Vec<Thread>,
     listed_ns: Option<u64>,
     stale: bool,
-    /// Of threads that have ended.
+    /// Switches of exited threads.
     past_switches: u64,
     tids: Vec<u32>,
 }
@@ -56,7 +56,7 @@ impl Threads {
             self.list_again(process, context)?;
         }
         for thread in &mut self.list {
-            // One that has ended since it was listed keeps its last values until the next list.
+            // A thread that exited after it was listed keeps its last values until the next list.
             thread.gone = thread.read(process, context) == Err(ReadError::Gone);
             self.stale |= thread.gone;
         }
@@ -64,10 +64,10 @@ impl Threads {
     }
 
     fn list_again(&mut self, process: &Process, context: &mut Context<'_>) -> Result<(), ReadError> {
-        let directory = process.open_directory(c"task").map_err(error_of)?;
+        let directory = process.open_directory(c"task").map_err(read_error)?;
         self.tids.clear();
         let tids = &mut self.tids;
-        files::each_number(directory.as_fd(), context.scratch, |tid| tids.push(tid)).map_err(error_of)?;
+        files::each_number(directory.as_fd(), context.scratch, |tid| tids.push(tid)).map_err(read_error)?;
         tids.sort_unstable();
         let past = &mut self.past_switches;
         self.list.retain(|thread| {
@@ -82,7 +82,7 @@ impl Threads {
             if self.list[..known].binary_search_by_key(tid, |thread| thread.tid).is_err() {
                 let path = Path::new(format_args!("{tid}/schedstat"));
                 let schedstat =
-                    context.budget.has_room().then(|| files::open(directory.as_fd(), path.as_c_str()).ok());
+                    context.budget.has_budget().then(|| files::open(directory.as_fd(), path.as_c_str()).ok());
                 let schedstat = schedstat.flatten().and_then(|file| context.budget.keep(file));
                 self.list.push(Thread::new(*tid, schedstat));
             }
@@ -93,7 +93,7 @@ impl Threads {
         Ok(())
     }
 
-    /// Of all threads, ended ones as far as they were seen; `None` if this kernel does not count them.
+    /// Context switches of all threads, including observed exited ones; `None` if this kernel does not count them.
     pub fn context_switches(&self) -> Option<u64> {
         let live = self.list.iter().map(|thread| thread.time_slices).sum::<Option<u64>>();
         live.filter(|_| !self.list.is_empty()).map(|live| live.saturating_add(self.past_switches))
@@ -103,9 +103,9 @@ impl Threads {
         self.list.iter().filter(|thread| !thread.gone && thread.state == state).count() as u64
     }
 
-    pub fn each(&self, tell: &mut dyn FnMut(&ThreadReading<'_>)) {
+    pub fn each(&self, emit: &mut dyn FnMut(&ThreadReading<'_>)) {
         for thread in self.list.iter().filter(|thread| !thread.gone) {
-            tell(&ThreadReading {
+            emit(&ThreadReading {
                 tid: thread.tid,
                 name: Some(&thread.name),
                 cpu_time_ns: thread.run_ns,
@@ -140,7 +140,7 @@ impl Thread {
         let bytes = process.read(self.schedstat.as_ref(), path.as_c_str(), context.buffer);
         let stat = match bytes {
             Ok(bytes) => procfs::parse_schedstat(bytes),
-            // No such file is a kernel without it, or a thread that has ended: its stat will tell.
+            // Either the kernel lacks this file or the thread has exited, which its stat will show.
             Err(_) => None,
         };
         let ran = stat.is_none_or(|stat| stat.run_ns != self.run_ns);
@@ -164,9 +164,9 @@ impl Thread {
         let path = Path::new(format_args!("task/{}/stat", self.tid));
         let bytes = process.read(None, path.as_c_str(), context.buffer)?;
         let stat =
-            procfs::parse_stat(bytes).ok_or_else(|| ReadError::Failed("stat has another form".into()))?;
+            procfs::parse_stat(bytes).ok_or_else(|| ReadError::Failed("stat has an unknown format".into()))?;
         self.state = match stat.state {
-            // Linux does not say which of the threads that can run has a processor.
+            // Linux does not expose which of the runnable threads has a processor.
             'R' => ThreadState::Running,
             'S' | 'D' | 'I' | 'K' | 'W' | 'P' => ThreadState::Waiting,
             'T' | 't' => ThreadState::Stopped,

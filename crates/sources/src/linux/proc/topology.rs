@@ -1,4 +1,4 @@
-//! Kinds of cores and NUMA nodes, from /sys. Read once, at the start.
+//! Core kinds and NUMA nodes from /sys. Read once at the start.
 
 use std::fs;
 
@@ -9,12 +9,12 @@ use crate::processors::{CoreKind, Processor};
 const CPUS: &str = "/sys/devices/system/cpu";
 const NODES: &str = "/sys/devices/system/node";
 
-/// The processors that are switched on; empty if /sys does not say.
+/// Online processors; empty if /sys does not list them.
 pub(in super::super) fn processors() -> Vec<Processor> {
     let list = |path: String| fs::read(path).ok().and_then(|bytes| procfs::parse_cpu_list(&bytes));
     let number = |path: String| fs::read(path).ok().and_then(|bytes| procfs::number(bytes.trim_ascii()));
     let numbers = list(format!("{CPUS}/online")).unwrap_or_default();
-    // Kernels for hybrid machines know the capacity; others show it by the highest frequency.
+    // Kernels for hybrid machines expose the capacity; otherwise the maximum frequency indicates it.
     let capacity = |cpu: &u32| {
         number(format!("{CPUS}/cpu{cpu}/cpu_capacity"))
             .or_else(|| number(format!("{CPUS}/cpu{cpu}/cpufreq/cpuinfo_max_freq")))

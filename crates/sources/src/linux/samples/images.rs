@@ -1,8 +1,8 @@
-//! Files that code is mapped from: each is read once, however many processes have it.
+//! Files that code is mapped from; each is read once, however many processes map it.
 //!
-//! A path is not a file: it may be another one by now, deleted, or of another container. What is mapped is opened by way of
-//! the mapping itself where that is allowed; else the file at the path counts only if it is the same by its build id or
-//! its inode.
+//! The file at a path may have been replaced, deleted, or belong to another container. A mapped file is therefore opened
+//! through the mapping itself where permitted; otherwise the file at the path is used only if its build id or inode
+//! matches.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -14,12 +14,12 @@ use std::sync::Arc;
 
 use ortscope_decode::symbols::{ElfImage, ReadCache, parse_maps};
 
-/// Files that are kept: 4096. Of further ones nothing is known but their names.
+/// Limit for cached files: 4096. Only the names of further ones are known.
 const MAX_IMAGES: usize = 4096;
-/// The vDSO has two pages; anything much larger is none.
+/// The vDSO has two pages; a much larger mapping is not a vDSO.
 const MAX_VDSO_BYTES: u64 = 1 << 20;
 
-/// A mapping of a file, as the kernel tells it.
+/// A file mapping as reported by the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MappedFile {
     pub pid: u32,
@@ -41,7 +41,7 @@ enum Key {
 #[derive(Debug, Default)]
 pub struct Images {
     known: HashMap<Key, Option<Arc<ElfImage>>>,
-    /// Files that are not those that were mapped any more.
+    /// Files that were replaced after they were mapped.
     pub replaced: u64,
     /// Files that could not be read.
     pub unreadable: u64,
@@ -54,7 +54,7 @@ enum Found {
 }
 
 impl Images {
-    /// The file's symbols and tables; `None` if they cannot be had.
+    /// The file's symbols and tables; `None` if unavailable.
     pub fn get(&mut self, file: &MappedFile) -> Option<Arc<ElfImage>> {
         let is_vdso = file.path == b"[vdso]";
         let key = match (&file.build_id, file.inode) {
@@ -100,7 +100,7 @@ fn find(file: &MappedFile) -> Found {
         return Found::Image(image);
     }
     let path = PathBuf::from(std::ffi::OsStr::from_bytes(path));
-    // As the process sees it, which may be a container; as we see it, when the process is gone.
+    // As seen by the process, which may run in a container; or by us, if the process has exited.
     let inside =
         path.strip_prefix("/").map(|path| PathBuf::from(format!("/proc/{pid}/root")).join(path)).ok();
     let mut was_replaced = is_deleted;
@@ -129,7 +129,7 @@ fn parse(file: File) -> Option<ElfImage> {
     ElfImage::parse(&ReadCache::new(file)).ok()
 }
 
-/// A stripped file may have its symbols where distributions put them, under its build id.
+/// A stripped file may have its symbols in the distribution's debug directory, under its build id.
 fn with_debug_symbols(mut image: ElfImage) -> ElfImage {
     let Some(id) = image.build_id.as_ref().filter(|id| !image.has_symbol_table && id.len() > 2) else {
         return image;
@@ -143,7 +143,7 @@ fn with_debug_symbols(mut image: ElfImage) -> ElfImage {
     image
 }
 
-/// The kernel gives every process the same image, so ours is theirs.
+/// The kernel maps the same image into every process, so ours serves for all.
 fn own_vdso() -> Option<ElfImage> {
     let maps = std::fs::read("/proc/self/maps").ok()?;
     let line = parse_maps(&maps).find(|line| line.path == b"[vdso]")?;

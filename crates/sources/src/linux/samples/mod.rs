@@ -1,4 +1,4 @@
-//! Samples of processors with their stacks, by perf's clock: where programs spend their time, down to the function.
+//! Stack samples from perf's clock: which functions programs spend their time in.
 
 mod images;
 mod open;
@@ -17,30 +17,30 @@ use self::spaces::Spaces;
 use super::perf_raw::Next;
 use crate::kernel::{SampleCounts, SampleOptions, TraceError};
 
-/// CPython's own function that is there only because it is sampled: around every Python function, and nothing in it.
+/// A CPython function that exists only because of sampling: it wraps every Python function.
 const PYTHON_SUPPORT: &str = "py_trampoline_evaluator";
 
-/// Samples from the moment it is opened until it is dropped.
+/// Samples until it is dropped.
 #[derive(Debug)]
 pub struct SampleTrace {
     opened: Opened,
     spaces: Spaces,
-    /// Only where whole processors are sampled.
+    /// Set only if whole processors are sampled.
     watched: Option<HashSet<u32>>,
     kernel_names: Option<NameList>,
     counts: SampleCounts,
-    /// Records of one drain: (time, from, to) in the bytes.
+    /// Records of one drain: (time, start, end) in the buffer.
     order: Vec<(u64, usize, usize)>,
     bytes: Vec<u8>,
 }
 
 impl SampleTrace {
-    /// Starts sampling with as much as is allowed. The error says which right is missing for the least.
+    /// Starts sampling with everything that is permitted. The error names the privilege missing for the minimum.
     pub fn open(options: &SampleOptions) -> Result<Self, TraceError> {
         let opened = open::open(options)?;
         let machine = Machine::native().filter(|_| opened.sampling.stack.is_some());
         let mut spaces = Spaces::new(machine);
-        // After the events are open: what is mapped from now on is told by them.
+        // After opening the events, which report later mappings.
         for pid in &options.pids {
             spaces.add_running(*pid);
         }
@@ -56,23 +56,23 @@ impl SampleTrace {
         })
     }
 
-    /// Samples of each processor per second.
+    /// Samples per second on each processor.
     pub fn hertz(&self) -> u32 {
         u32::try_from(self.opened.sampling.hertz).unwrap_or(u32::MAX)
     }
 
-    /// What is not seen, and why.
+    /// What is not sampled, and why.
     pub fn missing(&self) -> Vec<String> {
         let mut missing = self.opened.missing.clone();
         if self.kernel_names.as_ref().is_some_and(NameList::is_empty) {
             let why = "/proc/kallsyms hides addresses (kernel.kptr_restrict, or CAP_SYSLOG is missing)";
-            missing.push(format!("names of functions of the kernel: {why}"));
+            missing.push(format!("names of kernel functions: {why}"));
         }
         let images = &self.spaces.images;
         if images.replaced > 0 {
             let count = images.replaced;
             missing.push(format!(
-                "names of functions in {count} files that were replaced or deleted after their start"
+                "names of functions in {count} files that were replaced or deleted after they were mapped"
             ));
         }
         if images.unreadable > 0 {
@@ -85,29 +85,29 @@ impl SampleTrace {
         self.counts
     }
 
-    /// Adds all samples since the last drain to a profile, in the order of time, and shows each one with the function it
-    /// was in.
+    /// Adds all samples since the last drain to a profile in chronological order, and passes each one on with its
+    /// innermost function.
     pub fn drain(&mut self, profile: &mut StackProfile, each: &mut dyn FnMut(&CpuSample, Option<FrameId>)) {
         let until_ns = now_ns();
         self.collect(until_ns);
-        // A file that is mapped on one processor is needed for samples of another.
+        // A file mapped on one processor may be needed for samples of another.
         self.order.sort_by_key(|(at_ns, ..)| *at_ns);
         let order = std::mem::take(&mut self.order);
         let bytes = std::mem::take(&mut self.bytes);
         let mut fresh = HashSet::new();
         for (at_ns, from, to) in &order {
-            self.take(&bytes[*from..*to], *at_ns, profile, &mut fresh, each);
+            self.handle_record(&bytes[*from..*to], *at_ns, profile, &mut fresh, each);
         }
         self.spaces.forget_ended();
         (self.order, self.bytes) = (order, bytes);
     }
 
-    /// The last drain: everything is in the rings already.
+    /// The last drain: everything is already in the rings.
     pub fn finish(&mut self, profile: &mut StackProfile, each: &mut dyn FnMut(&CpuSample, Option<FrameId>)) {
         self.drain(profile, each);
     }
 
-    /// Copies what is in the rings.
+    /// Copies the contents of the rings.
     fn collect(&mut self, until_ns: u64) {
         self.order.clear();
         self.bytes.clear();
@@ -136,7 +136,7 @@ impl SampleTrace {
         }
     }
 
-    fn take(
+    fn handle_record(
         &mut self,
         record: &[u8],
         at_ns: u64,
@@ -193,7 +193,7 @@ impl SampleTrace {
         let pid = sample.thread.pid;
         let Some((space, images)) = self.spaces.get(pid) else { return };
         space.read(images);
-        // Code that is made at run time grows while it runs.
+        // JIT-compiled code grows while it runs.
         if fresh.insert(pid) {
             space.refresh_jit(now_ns());
         }
@@ -221,7 +221,7 @@ impl SampleTrace {
             stack.push(profile.frame(note("(callers unknown)")));
         }
         for (index, address) in user.iter().enumerate().rev() {
-            // A return address is behind the call, perhaps in another function already.
+            // A return address follows the call and may belong to the next function.
             let address = if index == 0 { *address } else { address.saturating_sub(1) };
             let frame = space.frame(address);
             if &*frame.name != PYTHON_SUPPORT {

@@ -1,8 +1,8 @@
-//! Opens the events: for each thread on each processor, or for each processor alone, with as much as is allowed.
+//! Opens the events: for each thread on each processor, or for whole processors, with everything that is permitted.
 //!
-//! An event of a thread is inherited by everything the thread starts, needs no rights for one's own processes, and costs
-//! others nothing. It takes a descriptor per thread and processor; where those would be too many, whole processors are
-//! sampled and what is not watched is left out by the reader.
+//! A thread event is inherited by everything the thread starts, needs no privileges for the user's own processes, and
+//! does not affect others. It needs a descriptor per thread and processor; where those would be too many, whole
+//! processors are sampled and the reader filters unwatched processes.
 
 use std::os::fd::OwnedFd;
 
@@ -14,25 +14,25 @@ use crate::sys::perf_open::{self, Sampling};
 use crate::sys::perf_raw::RawRing;
 use crate::sys::{processors, rights};
 
-/// Events of threads that are opened; above, whole processors are sampled.
+/// Limit for thread events; beyond it whole processors are sampled.
 const MAX_EVENTS: usize = 2048;
-/// A record is at most 64 KB long, and the rest of it must fit too.
+/// A record is at most 64 KB long, including its other fields.
 const MAX_STACK_BYTES: u32 = 56 << 10;
 const WHAT: &str = "sampling processors with stacks";
 
 #[derive(Debug)]
 pub struct Opened {
     pub rings: Vec<RawRing>,
-    /// Keep the events alive.
+    /// Keeps the events open.
     pub events: Vec<OwnedFd>,
     pub sampling: Sampling,
-    /// Whole processors: the reader leaves out what is not watched.
+    /// Whole processors are sampled; the reader filters unwatched processes.
     pub is_machine_wide: bool,
-    /// What is not sampled, in words.
+    /// What is not sampled, as messages.
     pub missing: Vec<String>,
 }
 
-/// Opens as much as is allowed. The error names the right that is missing for the least.
+/// Opens everything that is permitted. The error names the privilege missing for the minimum.
 pub fn open(options: &SampleOptions) -> Result<Opened, TraceError> {
     let mut missing = Vec::new();
     let machine = Machine::native().filter(|_| options.stack_bytes > 0);
@@ -44,7 +44,7 @@ pub fn open(options: &SampleOptions) -> Result<Opened, TraceError> {
         build_ids: true,
         sample_type: if machine.is_some() { SAMPLE_TYPE_STACK } else { SAMPLE_TYPE },
     };
-    let threads: Vec<u32> = options.pids.iter().flat_map(|pid| threads_of(*pid)).collect();
+    let threads: Vec<u32> = options.pids.iter().flat_map(|pid| thread_ids(*pid)).collect();
     let cpus = processors::online();
     let is_machine_wide = threads.len() * cpus > MAX_EVENTS;
     let first = if is_machine_wide { None } else { Some(*threads.first().ok_or_else(ended)?) };
@@ -59,7 +59,7 @@ pub fn open(options: &SampleOptions) -> Result<Opened, TraceError> {
         for target in &targets {
             let event = match perf_open::open_samples(*target, cpu, &sampling) {
                 Ok(event) => event,
-                // A processor that is switched off, or a thread that has ended meanwhile.
+                // An offline processor, or a thread that has exited meanwhile.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::ENODEV | libc::ESRCH)) => continue,
                 Err(error) => return Err(rights::perf_error(WHAT, error)),
             };
@@ -80,29 +80,29 @@ pub fn open(options: &SampleOptions) -> Result<Opened, TraceError> {
 fn ended() -> TraceError {
     TraceError::System {
         what: WHAT.to_owned(),
-        source: std::io::Error::other("the process had ended before"),
+        source: std::io::Error::other("the process has already exited"),
     }
 }
 
-/// Finds out what the kernel accepts, from everything to the least, by one event that is closed again.
+/// Finds what the kernel accepts, from the maximum to the minimum, with an event that is closed again.
 fn probe(thread: Option<u32>, sampling: &mut Sampling, missing: &mut Vec<String>) -> Result<(), TraceError> {
     loop {
         let Err(error) = perf_open::open_samples(thread, 0, sampling) else { return Ok(()) };
         match error.raw_os_error() {
             Some(libc::EACCES | libc::EPERM) if sampling.kernel && thread.is_some() => {
                 sampling.kernel = false;
-                let why = match rights::perf_error("looking into the kernel", error) {
+                let why = match rights::perf_error("sampling kernel code", error) {
                     TraceError::Permission { what, missing, .. } => format!("{what} needs {missing}"),
                     other => other.to_string(),
                 };
-                missing.push(format!("frames of the kernel: {why}"));
+                missing.push(format!("kernel frames: {why}"));
             }
             Some(libc::EINVAL) if sampling.build_ids => sampling.build_ids = false,
             Some(libc::EOPNOTSUPP | libc::EINVAL) if sampling.stack.is_some() => {
                 sampling.stack = None;
                 sampling.sample_type = SAMPLE_TYPE;
                 missing.push(
-                    "callers in code without frame pointers: this kernel does not copy stacks".to_owned(),
+                    "callers in code without frame pointers: this kernel cannot copy stacks".to_owned(),
                 );
             }
             Some(libc::ESRCH) => return Err(ended()),
@@ -113,37 +113,37 @@ fn probe(thread: Option<u32>, sampling: &mut Sampling, missing: &mut Vec<String>
 
 fn allowed_hertz(wanted: u32, missing: &mut Vec<String>) -> u32 {
     let path = "/proc/sys/kernel/perf_event_max_sample_rate";
-    let most = std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<u32>().ok());
-    match most {
-        Some(most) if wanted > most => {
+    let max = std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<u32>().ok());
+    match max {
+        Some(max) if wanted > max => {
             missing
-                .push(format!("{wanted} samples a second: kernel.perf_event_max_sample_rate allows {most}"));
-            most.max(1)
+                .push(format!("{wanted} samples per second: kernel.perf_event_max_sample_rate allows {max}"));
+            max.max(1)
         }
         _ => wanted.max(1),
     }
 }
 
-/// Room for half a second of samples; the ring is drained ten times as often.
+/// Capacity for half a second of samples; the ring is drained ten times as often.
 fn ring_bytes(options: &SampleOptions, sampling: &Sampling, cpus: usize) -> usize {
     let record = 2048 + sampling.stack.map_or(0, |(_, bytes)| bytes as usize);
     let wanted = record * sampling.hertz as usize / 2;
     wanted.next_power_of_two().clamp(512 << 10, 8 << 20).min(options.ring_bytes_total / cpus.max(1))
 }
 
-fn threads_of(pid: u32) -> Vec<u32> {
+fn thread_ids(pid: u32) -> Vec<u32> {
     let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// The soft limit is often 1024; the hard one is what counts.
+/// Raises the soft limit, which is often 1024, towards the hard limit.
 fn raise_descriptor_limit(wanted: usize) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     let wanted = wanted as u64 + 256;
     if limit.current.is_some_and(|current| current < wanted) {
-        let current = limit.maximum.map_or(wanted, |most| most.min(wanted));
-        // Without it opening fails with a message of its own.
+        let current = limit.maximum.map_or(wanted, |max| max.min(wanted));
+        // If this fails, opening reports its own error.
         setrlimit(Resource::Nofile, Rlimit { current: Some(current), maximum: limit.maximum }).ok();
     }
 }

@@ -1,4 +1,4 @@
-//! What each process has mapped where, and names for its addresses.
+//! Address spaces: the mappings of each process, and names for its addresses.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -11,25 +11,25 @@ use ortscope_decode::unwind::{Machine, Snapshot, Unwinder};
 
 use super::images::{Images, MappedFile};
 
-/// Mappings of one process: 20,000. A program that makes more code than that has the later ones without names.
+/// Limit for mappings per process: 20,000. Later mappings have no names.
 const MAX_MAPPINGS: usize = 20_000;
-/// Bytes of a list of code made at run time that are read.
+/// Maximum length of a list of JIT-compiled code.
 const MAX_LIST_BYTES: u64 = 64 << 20;
-/// A list that is longer than this is read again once a second at most.
+/// A longer list is read again at most once per second.
 const LONG_LIST_BYTES: u64 = 4 << 20;
-/// What CPython's names begin with.
+/// Prefix of CPython's names.
 const PYTHON: &str = "py::";
 
-/// One process.
+/// The address space of one process.
 #[derive(Debug)]
 pub struct Space {
     pid: u32,
     pub name: Arc<str>,
-    /// By start, without overlaps.
+    /// Sorted by start, without overlaps.
     mappings: Vec<Mapping>,
     unwinder: Option<Unwinder>,
     jit: JitNames,
-    /// Mappings whose file was not looked at yet: nothing is read for a process that is never sampled.
+    /// Number of mappings whose file was not read yet: nothing is read for processes that are never sampled.
     unread: usize,
 }
 
@@ -40,11 +40,11 @@ struct Mapping {
     file: Option<MappedFile>,
     label: Arc<str>,
     is_read: bool,
-    /// With what to subtract from addresses.
+    /// With the bias to subtract from addresses.
     image: Option<(Arc<ElfImage>, u64)>,
 }
 
-/// Code that the process made while it ran.
+/// Names of JIT-compiled code.
 #[derive(Debug, Default)]
 struct JitNames {
     list: NameList,
@@ -61,8 +61,8 @@ impl Space {
         Self { pid, name: name.into(), mappings: Vec::new(), unwinder, jit: JitNames::default(), unread: 0 }
     }
 
-    /// A process that is there already: what it has mapped is in `/proc`.
-    pub fn of_running(pid: u32, machine: Option<Machine>) -> Self {
+    /// A process that is already running: its mappings are in `/proc`.
+    pub fn running(pid: u32, machine: Option<Machine>) -> Self {
         let mut space = Self::new(pid, machine);
         let text = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
         for line in parse_maps(&text).filter(|line| line.is_executable) {
@@ -72,7 +72,7 @@ impl Space {
         space
     }
 
-    /// A child begins as its parent is.
+    /// A child starts with the mappings of its parent.
     pub fn fork(&self, pid: u32, machine: Option<Machine>) -> Self {
         let mut child = Self {
             pid,
@@ -134,7 +134,7 @@ impl Space {
         self.unread += 1;
     }
 
-    /// Reads the files of what was mapped since the last time.
+    /// Reads the files of new mappings.
     pub fn read(&mut self, images: &mut Images) {
         if self.unread == 0 {
             return;
@@ -143,7 +143,7 @@ impl Space {
         for mapping in self.mappings.iter_mut().filter(|mapping| !mapping.is_read) {
             mapping.is_read = true;
             let Some(image) = mapping.file.as_ref().and_then(|file| images.get(file)) else { continue };
-            // The vDSO is no part of a file, but begins like one.
+            // The vDSO is not part of a file, but begins like one.
             let Some(bias) = image.bias(mapping.range.start, mapping.file_offset) else { continue };
             if let Some(unwinder) = &mut self.unwinder {
                 unwinder.add(mapping.range.clone(), bias, &image.unwind);
@@ -157,7 +157,7 @@ impl Space {
         self.mappings.get(after.checked_sub(1)?).filter(|mapping| mapping.range.contains(&address))
     }
 
-    /// The callers of a sample, by the tables of its code.
+    /// The callers of a sample, from the unwind tables of its code.
     pub fn walk(&mut self, snapshot: Snapshot<'_>) -> Option<(Vec<u64>, bool)> {
         let jit = &self.jit.list;
         let mut is_python =
@@ -165,7 +165,7 @@ impl Space {
         Some(self.unwinder.as_mut()?.walk(snapshot, &mut is_python))
     }
 
-    /// Reads the list of code made at run time again if it has grown.
+    /// Reads the list of JIT-compiled code again if it has grown.
     pub fn refresh_jit(&mut self, now_ns: u64) {
         let wait_ns = if self.jit.read_bytes > LONG_LIST_BYTES { 1_000_000_000 } else { 0 };
         if self.jit.read_ns != 0 && now_ns.saturating_sub(self.jit.read_ns) < wait_ns {
@@ -230,7 +230,7 @@ fn clean(name: &str) -> String {
     name.chars().map(|letter| if letter.is_control() || letter == ';' { '?' } else { letter }).collect()
 }
 
-/// `py::function:/path/file.py` is a function of Python.
+/// `py::function:/path/file.py` is a Python function.
 fn jit_frame(name: &str) -> Frame {
     let Some((function, path)) = name.strip_prefix(PYTHON).and_then(|rest| rest.split_once(':')) else {
         return Frame { name: demangle(name).into(), module: "".into(), kind: FrameKind::Jit };
@@ -239,24 +239,24 @@ fn jit_frame(name: &str) -> Frame {
     Frame { name: clean(function).into(), module: clean(file).into(), kind: FrameKind::Python }
 }
 
-/// The id that a process has for itself: in a container another one than ours for it.
+/// The process's id in its own namespace, which differs from ours in a container.
 fn inner_pid(pid: u32) -> Option<u32> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
     line.split_ascii_whitespace().next_back()?.parse().ok()
 }
 
-/// All processes that were seen.
+/// All observed processes.
 #[derive(Debug)]
 pub struct Spaces {
     pub machine: Option<Machine>,
     by_pid: HashMap<u32, Space>,
-    /// Processes that ended; their ids may be used again.
+    /// Exited processes, whose ids may be reused.
     ended: HashSet<u32>,
     pub images: Images,
 }
 
-/// Processes that are followed at the same time.
+/// Limit for concurrently tracked processes.
 const MAX_PROCESSES: usize = 20_000;
 
 impl Spaces {
@@ -265,14 +265,14 @@ impl Spaces {
     }
 
     pub fn add_running(&mut self, pid: u32) {
-        self.by_pid.insert(pid, Space::of_running(pid, self.machine));
+        self.by_pid.insert(pid, Space::running(pid, self.machine));
     }
 
     pub fn knows(&self, pid: u32) -> bool {
         self.by_pid.contains_key(&pid)
     }
 
-    /// The process; one that was not seen to start is looked up.
+    /// The process; its mappings are looked up if its start was not observed.
     pub fn get(&mut self, pid: u32) -> Option<(&mut Space, &mut Images)> {
         if !self.by_pid.contains_key(&pid) {
             if self.by_pid.len() >= MAX_PROCESSES {
@@ -294,7 +294,7 @@ impl Spaces {
         }
     }
 
-    /// Another program: nothing of the old one is mapped any more.
+    /// Another program was executed: the old mappings are gone.
     pub fn exec(&mut self, pid: u32, name: &str) {
         let mut space = Space::new(pid, self.machine);
         space.rename(name);
@@ -305,7 +305,7 @@ impl Spaces {
         self.ended.insert(pid);
     }
 
-    /// Forgets processes that ended before the records that were read last.
+    /// Drops processes that exited before the last read records.
     pub fn forget_ended(&mut self) {
         #[expect(clippy::iter_over_hash_type, reason = "removals do not depend on the order")]
         for pid in self.ended.drain() {

@@ -1,15 +1,15 @@
 //! The process sampler on Windows: one snapshot of the whole system per tick, and handles of the watched processes for
-//! what no snapshot has.
+//! figures that snapshots lack.
 //!
 //! | group | from | needs |
 //! |---|---|---|
-//! | discovery, cpu, memory, io, threads | the snapshot: no process has to be opened, nobody is hidden | nothing |
-//! | details | handles: affinity, peak of handles, windows; context switches from the snapshot | same user, or more |
-//! | threads' cycles and names | a handle of each thread | same user, or more |
-//! | ends and exit codes | the kept handle; without one, the process is missing in the snapshot | |
+//! | discovery, cpu, memory, io, threads | the snapshot: no process has to be opened, and none is hidden | nothing |
+//! | details | handles: affinity, peak handles, windows; context switches from the snapshot | same user, or more |
+//! | thread cycles and names | a handle of each thread | same user, or more |
+//! | exits and exit codes | the kept handle; without one, the process is missing in the snapshot | |
 //!
-//! A snapshot takes 0.5 to 3 ms, the more the more threads there are. A tick that only wants times, memory and I/O of a
-//! few processes reads their handles instead, if that is cheaper than the last snapshot was.
+//! A snapshot takes 0.5 to 3 ms, depending on the number of threads. A tick that needs only times, memory and I/O of a
+//! few processes reads their handles instead, if that is cheaper than the last snapshot.
 
 use ortscope_core::clock::{ClockReading, WallAnchor, ahead_of_monotonic};
 use ortscope_core::metric::Availability;
@@ -26,14 +26,14 @@ use crate::sampler::{
     GroupSet, MANY_SKIPPED, MetricGroup, Missing, ProcessBackend, ProcessFacts, ReadError, ThreadReading,
 };
 
-/// 100 ns units between 1601 and 1970.
+/// Units of 100 ns between 1601 and 1970.
 const UNIX_EPOCH_TICKS: u64 = 116_444_736_000_000_000;
 /// The kernel as a process.
 const SYSTEM_PID: u32 = 4;
 /// Parts of the kernel that look like programs; their parent is the kernel.
 const KERNEL_NAMES: [&[u8]; 5] =
     [b"System", b"Registry", b"Memory Compression", b"MemCompression", b"Secure System"];
-/// Times, memory and I/O of one process by its handle take about this long.
+/// Approximate duration of reading times, memory and I/O of one process through its handle.
 const HANDLE_NS: u64 = 5_000;
 /// A process that is missing in the snapshot ends within this time.
 const END_MILLIS: u32 = 20;
@@ -57,11 +57,11 @@ impl Watched {
 #[derive(Debug)]
 pub struct SnapshotBackend {
     snapshot: Snapshot,
-    /// The snapshot is of this tick.
+    /// The snapshot belongs to this tick.
     is_fresh: bool,
-    /// Rows of threads are wanted in this tick.
+    /// Thread rows are requested in this tick.
     wants_threads: bool,
-    /// This tick is read by handles.
+    /// This tick reads handles.
     by_handles: bool,
     slots: Vec<Option<Watched>>,
     is_wine: bool,
@@ -85,7 +85,7 @@ impl SnapshotBackend {
         }
     }
 
-    /// The snapshot of this tick, taken when it is first needed.
+    /// The snapshot of this tick, taken on first use.
     fn refresh(&mut self) -> Result<(), ReadError> {
         if !self.is_fresh {
             self.snapshot.take(self.wants_threads)?;
@@ -94,7 +94,7 @@ impl SnapshotBackend {
         Ok(())
     }
 
-    /// Whether the handles of the watched processes answer everything that is due, for less than a snapshot costs.
+    /// Whether handles of the watched processes provide everything that is due, at less cost than a snapshot.
     fn can_use_handles(&self, due: GroupSet) -> bool {
         let by_handle = GroupSet::of(&[
             MetricGroup::Cpu,
@@ -110,7 +110,7 @@ impl SnapshotBackend {
             && watched.all(|process| process.handle.is_some())
     }
 
-    /// The process in the snapshot, if it is there. One that is not there and has not ended either is just ending.
+    /// The process in the snapshot, if listed. A process that is neither listed nor has exited is just exiting.
     fn with<T>(
         &mut self,
         slot: usize,
@@ -124,7 +124,7 @@ impl SnapshotBackend {
             true => None,
             false => self.snapshot.same(watched.pid, watched.create_time),
         };
-        // Only a process without threads can have ended and still be in the list.
+        // Only a process without threads can be listed after its exit.
         let is_alive = process.as_ref().is_some_and(|process| process.thread_count() > 0);
         if !is_alive && watched.is_over() {
             return Err(ReadError::Gone);
@@ -135,7 +135,7 @@ impl SnapshotBackend {
 
 impl ProcessBackend for SnapshotBackend {
     fn name(&self) -> &'static str {
-        "snapshots of the system"
+        "system snapshots"
     }
 
     fn probe(&mut self) -> Availability {
@@ -148,12 +148,12 @@ impl ProcessBackend for SnapshotBackend {
         (self.is_fresh, self.reasons) = (false, Reasons::default());
         match self.refresh() {
             Err(error) => Availability::Unavailable {
-                why: format!("the processes cannot be listed: {error}"),
-                hint: "please report it with the version of Windows".into(),
+                why: format!("the process list cannot be read: {error}"),
+                hint: "please report this with your Windows version".into(),
             },
             Ok(()) if self.is_wine => Availability::Degraded {
-                why: "this is Wine, not Windows: many counters are not there".into(),
-                hint: "run on Windows for all of them".into(),
+                why: "running on Wine instead of Windows: many counters are missing".into(),
+                hint: "run on Windows for complete data".into(),
             },
             Ok(()) => Availability::Ready,
         }
@@ -197,7 +197,7 @@ impl ProcessBackend for SnapshotBackend {
     fn look(&mut self, pid: u32, facts: &mut ProcessFacts) -> Result<(), ReadError> {
         self.refresh()?;
         if self.snapshot.process(pid).is_none() && pid != 0 {
-            // Asked about by somebody who knows of it from elsewhere: it may be younger than the snapshot.
+            // Requested by a caller that knows it from elsewhere: it may be newer than the snapshot.
             self.is_fresh = false;
             self.refresh()?;
         }
@@ -219,7 +219,7 @@ impl ProcessBackend for SnapshotBackend {
         let handle = match ProcessHandle::open(facts.pid, facts.start) {
             Ok(handle) if handle.has_ended(0) => return Err(ReadError::Gone),
             Ok(handle) => Some(handle),
-            // The snapshot tells of it all the same.
+            // The snapshot still includes it.
             Err(ReadError::Denied) => {
                 self.reasons.say(Absent::Handle);
                 None
@@ -283,7 +283,7 @@ impl ProcessBackend for SnapshotBackend {
             let resident = process
                 .map(Process::working_set_bytes)
                 .or_else(|| of_handle.map(|memory| memory.working_set_bytes));
-            // One that is just ending has given its memory back and is still listed: what it had last stands.
+            // An exiting process has released its memory but is still listed: the last value is kept.
             if resident == Some(0) && row.working_set_bytes > 0 {
                 return;
             }
@@ -296,7 +296,7 @@ impl ProcessBackend for SnapshotBackend {
                 row.hard_faults = counted(watched.hard_faults.read(process.hard_faults()));
                 row.paged_pool_bytes = counted(process.paged_pool_bytes());
                 row.non_paged_pool_bytes = counted(process.non_paged_pool_bytes());
-                // Wine numbers them in another way.
+                // Wine numbers them differently.
                 row.priority = Some(i64::from(process.base_priority())).filter(|_| !is_wine);
                 row.thread_count = Some(u64::from(process.thread_count()));
                 row.handle_count = Some(u64::from(process.handle_count()));
@@ -399,7 +399,7 @@ impl ProcessBackend for SnapshotBackend {
         if !super::power::environment(tell) {
             self.reasons.say(Absent::Power);
         }
-        // Wine has the function's name only, and ends programs that call it.
+        // Wine has only the function's name, and ends programs that call it.
         if !self.is_wine {
             let handles = self.slots.iter().flatten().filter_map(|watched| watched.handle.as_ref());
             let eco = handles.filter(|handle| handle.is_eco() == Some(true)).count();
@@ -418,8 +418,8 @@ impl ProcessBackend for SnapshotBackend {
         })
     }
 
-    /// What a hypervisor takes is not told here.
-    fn wants_stand_in(&mut self, skipped: u64) -> bool {
+    /// Time stolen by a hypervisor is not reported.
+    fn needs_backup_thread(&mut self, skipped: u64) -> bool {
         skipped >= MANY_SKIPPED
     }
 
@@ -432,7 +432,7 @@ impl ProcessBackend for SnapshotBackend {
     }
 }
 
-/// Every program has some: zero is what Wine's list says, and then the handle knows.
+/// Every program has some: Wine's list has zero, and then the handle knows it.
 fn private_bytes(process: &Process<'_>, handle: Option<&ProcessHandle>) -> Option<u64> {
     let listed = Some(process.private_bytes()).filter(|bytes| *bytes > 0);
     let asked = || handle?.memory().map(|memory| memory.private_bytes).filter(|bytes| *bytes > 0);
@@ -447,7 +447,8 @@ fn fill_io(row: &mut ProcessSampleRow, io: IoCounters) {
     row.write_bytes = Some(io.write_bytes);
 }
 
-/// The kernel's own count has the threads that ended before we watched; where it is not, ours has those we saw.
+/// The kernel's own count includes threads that exited before watching began; where it is missing, ours has the observed
+/// ones.
 fn fill_switches(watched: &mut Watched, process: &Process<'_>, row: &mut ProcessSampleRow, is_wine: bool) {
     watched.threads.update(process);
     let counted = process.extension().map(|extension| extension.context_switches);

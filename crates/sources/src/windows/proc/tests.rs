@@ -1,11 +1,11 @@
-//! Against the system the tests run on: Windows, or Wine, which answers the same calls and leaves many counts at zero.
+//! Tests on the current system: Windows, or Wine, which supports the same calls and leaves many counters at zero.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::*;
 
-/// A child that waits for a line and ends with the code it is told.
+/// A child that waits for a line and exits with a given code.
 struct Started(Child);
 
 impl Started {
@@ -35,7 +35,7 @@ impl Drop for Started {
 fn eventually(mut is_so: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !is_so() {
-        assert!(begin.elapsed() < Duration::from_secs(60), "it never became so");
+        assert!(begin.elapsed() < Duration::from_secs(60), "timed out");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -75,7 +75,7 @@ fn this_process_is_seen_with_its_parent_and_its_time() {
     let facts = watch(&mut backend, 0, std::process::id());
     let name = std::env::current_exe().unwrap().file_name().unwrap().to_string_lossy().into_owned();
     assert_eq!(String::from_utf8_lossy(&facts.name), name);
-    assert_eq!(facts.start, crate::own_usage().unwrap().identity.start, "both ways name it alike");
+    assert_eq!(facts.start, crate::own_usage().unwrap().identity.start, "both ways give the same identity");
     let age = WallAnchor::now().unix_ns - facts.create_time_unix_ns.unwrap();
     assert!(age < 3_600_000_000_000, "{age}");
     assert!(!facts.kernel_thread);
@@ -100,7 +100,7 @@ fn this_process_is_seen_with_its_parent_and_its_time() {
     });
 }
 
-/// The two ways to read a process agree, and the cheap one is used when nothing else is wanted.
+/// Both ways to read a process agree, and the cheap one is used when nothing else is needed.
 #[test]
 fn handles_say_the_same_as_snapshots() {
     let mut backend = SnapshotBackend::new();
@@ -137,9 +137,9 @@ fn a_child_starts_and_ends_with_its_code() {
         let program = arguments[0].to_ascii_lowercase();
         assert!(arguments.len() > 1 && program.ends_with(b"cmd.exe"), "{arguments:?}");
     } else {
-        assert!(native::is_wine(), "every Windows since 8.1 tells command lines");
+        assert!(native::is_wine(), "every Windows since 8.1 provides command lines");
     }
-    assert_eq!(backend.exit_code(0), None, "it lives");
+    assert_eq!(backend.exit_code(0), None, "it is running");
     let mut row = ProcessSampleRow::default();
     read(&mut backend, everything(), &mut row);
     assert!(row.working_set_bytes > 0);
@@ -159,7 +159,7 @@ fn a_child_starts_and_ends_with_its_code() {
     assert_eq!(backend.exit_code(0), None);
 }
 
-/// Another process with the same number is not the one that is watched.
+/// A process with a reused pid is not the watched one.
 #[test]
 fn a_number_alone_is_nobody() {
     let mut backend = SnapshotBackend::new();
@@ -213,7 +213,7 @@ fn threads_are_seen_while_they_live() {
     });
 }
 
-/// Threads without a name are called by where they began.
+/// Threads without a name are named by their start address.
 #[test]
 fn places_in_a_program_have_its_name() {
     let mut facts = ProcessFacts::default();
@@ -226,7 +226,7 @@ fn places_in_a_program_have_its_name() {
     assert!(u64::from_str_radix(offset, 16).unwrap() < 1 << 30, "{place}");
     assert_eq!(handle.place_of(8), None);
     let local = 0u64;
-    assert_eq!(handle.place_of((&raw const local).addr() as u64), None, "a stack is no program");
+    assert_eq!(handle.place_of((&raw const local).addr() as u64), None, "a stack is not part of a program");
 }
 
 #[test]
@@ -257,7 +257,7 @@ fn the_machine_has_processors_times_and_memory() {
     assert!(boot.is_some() && boot == crate::boot_id());
 }
 
-/// Every column of a row has a value, or a reason was said.
+/// Every column of a row has a value, or a reason was reported.
 #[test]
 fn what_has_no_value_has_a_reason() {
     let mut backend = SnapshotBackend::new();
