@@ -38,6 +38,13 @@ const ARROWS: &[(&str, &[&str])] = &[
             "export", "server", "tui", "unify",
         ],
     ),
+    (
+        "bench",
+        &[
+            "core", "etl", "channel", "decode", "sources", "ort", "analyze", "store", "result", "render",
+            "export", "server", "unify",
+        ],
+    ),
     ("preload", &["core", "channel", "unify"]),
     ("python", &["core", "channel", "decode", "sources", "ort", "analyze", "store", "unify"]),
     ("unify", &[]),

@@ -55,24 +55,44 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
     process::replace(command)
 }
 
-/// Builds the command-line program and says where it is, whatever target or profile directory the user's cargo
-/// configuration chooses.
+/// Builds the command-line program and returns its path.
 pub(crate) fn build_program(workspace: &Workspace) -> Result<PathBuf> {
+    build(workspace, "ortscope-cli", "ortscope")
+}
+
+/// Builds the program that runs the phases of benchmarks, which is never shipped, and returns its path.
+pub(crate) fn build_benchmarks(workspace: &Workspace) -> Result<PathBuf> {
+    build(workspace, "ortscope-bench", "ortscope-bench")
+}
+
+/// The shipped program, and the one that runs phases of benchmarks.
+#[derive(Debug)]
+pub(crate) struct Programs {
+    pub(crate) ortscope: PathBuf,
+    pub(crate) benchmarks: PathBuf,
+}
+
+pub(crate) fn build_both(workspace: &Workspace) -> Result<Programs> {
+    Ok(Programs { ortscope: build_program(workspace)?, benchmarks: build_benchmarks(workspace)? })
+}
+
+/// Asks cargo for the path, because the user's configuration may choose another target or profile directory.
+fn build(workspace: &Workspace, package: &str, name: &str) -> Result<PathBuf> {
     let started = std::time::Instant::now();
     let output = workspace
         .cargo()
-        .args(["build", "--package", "ortscope-cli", "--message-format=json-render-diagnostics"])
+        .args(["build", "--package", package, "--message-format=json-render-diagnostics"])
         .stderr(Stdio::inherit())
         .output()
         .context("cannot start cargo")?;
     if !output.status.success() {
-        bail!("ortscope does not build ({})", output.status);
+        bail!("{name} does not build ({})", output.status);
     }
     let program = String::from_utf8_lossy(&output.stdout)
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .filter(|message| message["target"]["name"] == "ortscope")
+        .filter(|message| message["target"]["name"] == name)
         .find_map(|message| message["executable"].as_str().map(PathBuf::from));
-    eprintln!("  build ortscope … {}", process::seconds(started.elapsed()));
-    program.context("cargo built no program named ortscope")
+    eprintln!("  build {name} … {}", process::seconds(started.elapsed()));
+    program.with_context(|| format!("cargo built no program named {name}"))
 }

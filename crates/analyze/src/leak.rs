@@ -401,7 +401,7 @@ fn allocations(points: &[MemoryPoint]) -> Option<Allocations> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verdict::simulate::Random;
+    use crate::random::Random;
 
     const PAGE: u64 = 4096;
     const BASE: u64 = 80 << 20;

@@ -44,6 +44,7 @@ pub mod outputs;
 pub mod percentile;
 pub mod processes;
 pub mod providers;
+pub mod random;
 pub mod recommend;
 pub mod stability;
 pub mod stop;

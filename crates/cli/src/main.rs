@@ -82,12 +82,7 @@ fn without_telemetry(command: impl FnOnce() -> Result<Exit, Failure>) -> Result<
 fn is_long(command: &Command) -> bool {
     matches!(
         command,
-        Command::Run(_)
-            | Command::Attach(_)
-            | Command::Record(_)
-            | Command::Top(_)
-            | Command::Serve(_)
-            | Command::BenchStore(_)
+        Command::Run(_) | Command::Attach(_) | Command::Record(_) | Command::Top(_) | Command::Serve(_)
     )
 }
 
@@ -123,13 +118,6 @@ fn run(cli: &Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Command::Key(args) => commands::key::run(args, global, terminal),
         Command::Config(args) => commands::config::run(args, global, terminal),
         Command::Completions(args) => commands::completions::run(args),
-        Command::BenchTrust(args) => commands::bench_trust::run(args),
-        Command::BenchLoad(args) => without_telemetry(|| commands::bench_load::run(args, global)),
-        Command::BenchVerdicts(args) => commands::bench_verdicts::run(args),
-        Command::BenchServe(args) => commands::bench_serve::run(args),
-        Command::BenchStore(args) => commands::bench_store::run(args),
-        Command::BenchEtl(args) => commands::bench_etl::run(args),
-        Command::BenchSampler(args) => commands::bench_sampler::run(args),
         Command::BenchProfileJson(args) => commands::bench_profile_json::run(args),
         Command::BenchOverhead(args) => {
             without_telemetry(|| commands::bench_overhead::run(args, global, terminal))

@@ -13,6 +13,7 @@ pub mod kernel;
 pub mod live;
 pub mod metric;
 pub mod pipeline;
+pub mod random;
 pub mod rate_control;
 pub mod recording;
 pub mod schema;

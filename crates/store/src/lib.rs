@@ -31,7 +31,9 @@ mod pack;
 mod recording;
 mod repair;
 mod segment;
-pub mod simulate;
+#[cfg(test)]
+#[path = "../tests/simulation/mod.rs"]
+mod simulation;
 mod store;
 mod sweep;
 mod writer;

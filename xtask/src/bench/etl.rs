@@ -31,10 +31,10 @@ pub(crate) fn run(setting: &Setting<'_>) -> Result<Report> {
     for file in &files {
         ensure!(file.is_file(), "there is no {}; set ORTSCOPE_CORPUS to the traces", file.display());
     }
-    let program = run::build_program(workspace)?;
+    let program = run::build_benchmarks(workspace)?;
     let ours = |phase: &str| {
         let mut command = Command::new(&program);
-        command.args(["bench-etl", "--phase", phase, "--passes", &PASSES.to_string()]).args(&files);
+        command.args(["etl", "--phase", phase, "--passes", &PASSES.to_string()]).args(&files);
         answer_of(&mut command)
     };
     let (mut walk, mut full) = (Vec::new(), Vec::new());

@@ -88,7 +88,7 @@ struct Measured {
 }
 
 fn measure(setting: &Setting<'_>) -> Result<Measured> {
-    let program = run::build_program(&setting.environment.workspace)?;
+    let program = run::build_benchmarks(&setting.environment.workspace)?;
     let sysinfo = build_sysinfo_peer(setting)?;
     let mut ways = vec![
         Way::new("psutil", 10.0),
@@ -342,7 +342,7 @@ fn psutil_at(setting: &Setting<'_>, parent: &str, hertz: f64) -> Result<Value> {
 
 fn ours(program: &Path, phase: &str, hertz: f64, seconds: f64, parent: &str) -> Result<Value> {
     let mut command = Command::new(program);
-    command.args(["bench-sampler", "--phase", phase, "--hertz", &hertz.to_string()]);
+    command.args(["sampler", "--phase", phase, "--hertz", &hertz.to_string()]);
     command.args(["--seconds", &seconds.to_string(), "--parent", parent]);
     answer_of(&mut command).with_context(|| format!("phase {phase}"))
 }

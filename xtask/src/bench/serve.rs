@@ -1,4 +1,4 @@
-//! How old the newest sample is when clients of the server have the frame, alone and beside one that never reads.
+//! Age of the newest sample when clients of the server receive a frame, without and with a client that never reads.
 
 use std::process::Command;
 
@@ -11,12 +11,12 @@ use crate::process::seconds;
 use crate::run;
 
 pub(crate) fn run(setting: &Setting<'_>) -> Result<Report> {
-    let program = run::build_program(&setting.environment.workspace)?;
+    let programs = run::build_both(&setting.environment.workspace)?;
     let length = if setting.quick { "5" } else { "30" };
     let phase = |name: &str, stuck: &str| -> Result<Value> {
         let started = std::time::Instant::now();
-        let mut command = Command::new(&program);
-        command.args(["bench-serve", "--seconds", length, "--stuck", stuck]);
+        let mut command = Command::new(&programs.benchmarks);
+        command.args(["serve", "--seconds", length, "--stuck", stuck, "--program"]).arg(&programs.ortscope);
         let answer = answer_of(&mut command)?;
         eprintln!("  {name} … {}", seconds(started.elapsed()));
         Ok(answer)

@@ -11,11 +11,11 @@ use crate::process::seconds;
 use crate::run;
 
 pub(crate) fn run(setting: &Setting<'_>) -> Result<Report> {
-    let program = run::build_program(&setting.environment.workspace)?;
+    let program = run::build_benchmarks(&setting.environment.workspace)?;
     let phase = |name: &str, more: &[&str]| -> Result<Value> {
         let started = std::time::Instant::now();
         let mut command = Command::new(&program);
-        command.args(["bench-store", "--phase", name, "--directory"]).arg(scratch(setting)?).args(more);
+        command.args(["store", "--phase", name, "--directory"]).arg(scratch(setting)?).args(more);
         let answer = answer_of(&mut command)?;
         eprintln!("  {name} … {}", seconds(started.elapsed()));
         Ok(answer)

@@ -11,8 +11,9 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use super::{Figure, Goal, Report, Setting, scratch};
+use crate::models;
 use crate::process::{capture, seconds};
-use crate::{models, run};
+use crate::run::{self, Programs};
 
 const TRIALS: u32 = 1000;
 const TRIALS_QUICK: u32 = 200;
@@ -52,7 +53,7 @@ pub(crate) fn kill(setting: &Setting<'_>, trials: u32, seed: u64) -> Result<Repo
     if !cfg!(target_os = "linux") {
         bail!("the processes of a trial are found through /proc: only Linux has it");
     }
-    let program = run::build_program(&setting.environment.workspace)?;
+    let programs = run::build_both(&setting.environment.workspace)?;
     let model = models::known("identity").context("the identity model is not in the table")?;
     let model = models::fetch(setting.environment, model)?;
     let library = setting.environment.newest_runtime()?;
@@ -65,7 +66,7 @@ pub(crate) fn kill(setting: &Setting<'_>, trials: u32, seed: u64) -> Result<Repo
         // From before the session exists to well into the measurement.
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let after = Duration::from_millis(60 + (random >> 33) % 1100);
-        results.push(trial(&program, &model, &library, &scratch, victim, after)?);
+        results.push(trial(&programs, &model, &library, &scratch, victim, after)?);
         if (number + 1) % 50 == 0 {
             eprintln!("  {} trials … {}", number + 1, seconds(started.elapsed()));
         }
@@ -74,7 +75,7 @@ pub(crate) fn kill(setting: &Setting<'_>, trials: u32, seed: u64) -> Result<Repo
 }
 
 fn trial(
-    program: &Path,
+    programs: &Programs,
     model: &Path,
     library: &Path,
     scratch: &Path,
@@ -82,7 +83,7 @@ fn trial(
     after: Duration,
 ) -> Result<Trial> {
     let store = Store::new(scratch)?;
-    let mut recorder = Command::new(program)
+    let mut recorder = Command::new(&programs.ortscope)
         .args(["run", "--quiet", "--duration", "20s", "--store"])
         .arg(&store.0)
         .arg("--ort-library")
@@ -119,11 +120,11 @@ fn trial(
         }
     };
     finish(&mut recorder)?;
-    look(program, &store.0, victim, killed)
+    look(&programs.benchmarks, &store.0, victim, killed)
 }
 
 /// Opens what is left, as a user would.
-fn look(program: &Path, store: &Path, victim: Victim, killed: Instant) -> Result<Trial> {
+fn look(benchmarks: &Path, store: &Path, victim: Victim, killed: Instant) -> Result<Trial> {
     let nothing = |sentence: &str| Trial {
         victim,
         damaged: false,
@@ -143,8 +144,8 @@ fn look(program: &Path, store: &Path, victim: Victim, killed: Instant) -> Result
     let Some(recording) = recording else {
         return Ok(nothing("killed before the recording began"));
     };
-    let mut command = Command::new(program);
-    command.args(["bench-trust", "--recording"]).arg(&recording);
+    let mut command = Command::new(benchmarks);
+    command.args(["trust", "--recording"]).arg(&recording);
     let asked = Instant::now();
     let answer: Value = match capture(&mut command) {
         Ok(text) => serde_json::from_str(&text)?,

@@ -11,8 +11,9 @@ use serde_json::Value;
 use super::figures::Figures;
 use super::{answer_of, audit, scratch};
 use crate::environment::Environment;
+use crate::models;
 use crate::process::succeed;
-use crate::{models, run};
+use crate::run::{self, Programs};
 
 const SESSIONS: u32 = 10;
 const HERTZ: u32 = 1000;
@@ -36,7 +37,7 @@ pub(super) struct Watched {
 
 /// What the program is started with.
 pub(super) struct Load<'a> {
-    pub(super) program: &'a Path,
+    pub(super) programs: &'a Programs,
     pub(super) library: &'a Path,
     pub(super) model: &'a Path,
     pub(super) sessions: u32,
@@ -46,7 +47,7 @@ pub(super) struct Load<'a> {
 
 impl Load<'_> {
     fn words(&self) -> Vec<String> {
-        let mut words = vec!["bench-load".to_owned(), "--model".to_owned()];
+        let mut words = vec!["load".to_owned(), "--model".to_owned()];
         words.push(self.model.display().to_string());
         for (name, value) in [
             ("--sessions", u64::from(self.sessions)),
@@ -60,20 +61,20 @@ impl Load<'_> {
     }
 
     fn alone(&self) -> Result<Value> {
-        let mut command = Command::new(self.program);
+        let mut command = Command::new(&self.programs.benchmarks);
         answer_of(command.args(self.words()).env("ORT_DISABLE_TELEMETRY", "1"))
     }
 
     /// `look` sees the recorder's process about five times a second.
     pub(super) fn watched(&self, store: &Path, mut look: impl FnMut(u32, Duration)) -> Result<Watched> {
         let printed = store.with_extension("out");
-        let mut command = Command::new(self.program);
+        let mut command = Command::new(&self.programs.ortscope);
         command
             .args(["record", "--json", "--quiet", "--store"])
             .arg(store)
             .args(["--profile-every", &PROFILE_EVERY.to_string(), "--rate", &SAMPLING_HERTZ.to_string()])
             .arg("--")
-            .arg(self.program)
+            .arg(&self.programs.benchmarks)
             .args(self.words())
             .env("ORT_DISABLE_TELEMETRY", "1")
             .stdin(Stdio::null())
@@ -103,7 +104,13 @@ impl Load<'_> {
         let seconds = started.elapsed().as_secs_f64();
         let processors = std::thread::available_parallelism().map_or(1.0, |count| count.get() as f64);
         let stolen_ratio = (stolen_seconds() - stolen_before) / (seconds * processors);
-        Ok(Watched { program, audit: audit(self.program, store)?, own_cpu_seconds, seconds, stolen_ratio })
+        Ok(Watched {
+            program,
+            audit: audit(&self.programs.benchmarks, store)?,
+            own_cpu_seconds,
+            seconds,
+            stolen_ratio,
+        })
     }
 }
 
@@ -144,22 +151,28 @@ fn stolen_seconds() -> f64 {
     stolen.unwrap_or(0.0) / 100.0
 }
 
-/// The program, and beside it the library that is loaded into native programs.
-pub(super) fn build(environment: &Environment) -> Result<std::path::PathBuf> {
+/// Builds the programs, and the library that `ortscope record` loads into native programs.
+pub(super) fn build(environment: &Environment) -> Result<Programs> {
     if !cfg!(target_os = "linux") {
         bail!("native programs are recorded on Linux only");
     }
     succeed(environment.workspace.cargo().args(["build", "--quiet", "--package", "ortscope-preload"]))?;
-    run::build_program(&environment.workspace)
+    run::build_both(&environment.workspace)
 }
 
 pub(super) fn run(environment: &Environment, time: Duration) -> Result<Figures> {
-    let program = build(environment)?;
+    let programs = build(environment)?;
     let model = models::known("chain100").context("the model is not in the table")?;
     let model = models::fetch(environment, model)?;
     let library = environment.newest_runtime()?;
-    let load =
-        Load { program: &program, library: &library, model: &model, sessions: SESSIONS, hertz: HERTZ, time };
+    let load = Load {
+        programs: &programs,
+        library: &library,
+        model: &model,
+        sessions: SESSIONS,
+        hertz: HERTZ,
+        time,
+    };
     let store = scratch(environment)?.join(format!("load-{}", std::process::id()));
     std::fs::create_dir_all(&store)?;
     let measured = load.alone().and_then(|alone| Ok((alone, load.watched(&store, |_, _| {})?)));

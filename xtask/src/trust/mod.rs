@@ -166,10 +166,10 @@ fn kills(environment: &Environment, trials: u32, seed: u64) -> Result<Figures> {
 
 /// A recording at 100 Hz in virtual time: what recording it takes of memory and of the disk.
 fn day(environment: &Environment, time: Duration) -> Result<Figures> {
-    let program = run::build_program(&environment.workspace)?;
+    let benchmarks = run::build_benchmarks(&environment.workspace)?;
     let scratch = scratch(environment)?;
-    let mut command = Command::new(program);
-    command.args(["bench-store", "--phase", "day", "--seconds", &time.as_secs().to_string()]);
+    let mut command = Command::new(benchmarks);
+    command.args(["store", "--phase", "day", "--seconds", &time.as_secs().to_string()]);
     let answer = answer_of(command.arg("--directory").arg(scratch))?;
     let number = |key: &str| answer[key].as_f64().with_context(|| format!("no {key} in {answer}"));
     Ok(Figures::from([
@@ -187,16 +187,16 @@ fn scratch(environment: &Environment) -> Result<std::path::PathBuf> {
     Ok(path)
 }
 
-/// What a hidden command of the program prints.
+/// Runs a benchmark phase and returns the document that it prints.
 fn answer_of(command: &mut Command) -> Result<Value> {
     serde_json::from_str(&capture(command)?).context("the program printed no JSON")
 }
 
-/// What is in the only recording of a store.
-fn audit(program: &Path, store: &Path) -> Result<Value> {
+/// Audits the only recording of a store.
+fn audit(benchmarks: &Path, store: &Path) -> Result<Value> {
     let mut entries = std::fs::read_dir(store)?.filter_map(|entry| Some(entry.ok()?.path()));
     let recording = entries.find(|path| path.is_dir()).context("there is no recording")?;
-    answer_of(Command::new(program).args(["bench-trust", "--recording"]).arg(recording))
+    answer_of(Command::new(benchmarks).args(["trust", "--recording"]).arg(recording))
 }
 
 /// Reads `90s`, `20m`, `24h`.

@@ -32,13 +32,14 @@ struct Sample {
 }
 
 pub(super) fn run(environment: &Environment, time: Duration) -> Result<Figures> {
-    let program = build(environment)?;
+    let programs = build(environment)?;
     let model = models::known("identity").context("the identity model is not in the table")?;
     let model = models::fetch(environment, model)?;
     let library = environment.newest_runtime()?;
     let store = scratch(environment)?.join(format!("soak-{}", std::process::id()));
     std::fs::create_dir_all(&store)?;
-    let load = Load { program: &program, library: &library, model: &model, sessions: 1, hertz: HERTZ, time };
+    let load =
+        Load { programs: &programs, library: &library, model: &model, sessions: 1, hertz: HERTZ, time };
     let (mut samples, mut told) = (Vec::new(), Duration::ZERO);
     let watched = load.watched(&store, |pid, after| {
         samples.extend(sample(pid, after));
@@ -63,7 +64,7 @@ pub(super) fn run(environment: &Environment, time: Duration) -> Result<Figures> 
     for (name, pick) in
         [("rss", resident as fn(&Sample) -> f64), ("anonymous", anonymous as fn(&Sample) -> f64)]
     {
-        let answer = growth(&program, &series, steady(&samples, time), pick)?;
+        let answer = growth(&programs.benchmarks, &series, steady(&samples, time), pick)?;
         figures.add(slope(name, &answer));
     }
     std::fs::remove_file(series).ok();
@@ -138,11 +139,11 @@ fn figures(samples: &[Sample], time: Duration) -> Figures {
 }
 
 /// What the program's own analysis says about the growth of a series.
-fn growth(program: &Path, file: &Path, samples: &[Sample], pick: fn(&Sample) -> f64) -> Result<Value> {
+fn growth(benchmarks: &Path, file: &Path, samples: &[Sample], pick: fn(&Sample) -> f64) -> Result<Value> {
     let lines: String =
         samples.iter().map(|sample| format!("{:.9} {:.6}\n", sample.hours, pick(sample))).collect();
     std::fs::write(file, lines)?;
-    answer_of(Command::new(program).args(["bench-trust", "--growth"]).arg(file))
+    answer_of(Command::new(benchmarks).args(["trust", "--growth"]).arg(file))
 }
 
 fn slope(name: &str, answer: &Value) -> Figures {

@@ -92,7 +92,7 @@ fn pettitt(values: &[f64]) -> Option<(usize, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verdict::simulate::Random;
+    use crate::random::Random;
 
     fn series(levels: &[(usize, f64)], seed: u64) -> Vec<f64> {
         let mut random = Random::new(seed);

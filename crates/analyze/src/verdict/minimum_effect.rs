@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::metric::{MetricPlan, Verdict};
 use super::paired::{Look, PairedComparison, Step};
-use super::simulate::Random;
+use crate::random::Random;
 
 /// Replays per slowdown.
 const REPLAYS: usize = 400;

@@ -12,9 +12,7 @@
 //! - [`fingerprint`]: whether two measurements may be compared at all,
 //! - [`sentence`]: a verdict in words,
 //! - [`minimum_effect`]: how small a change this machine can show,
-//! - [`change_points`]: where a history of runs has changed; for information, never for a verdict,
-//! - [`peers`]: what others do, for the benchmark beside ours,
-//! - [`simulate`]: seeded latencies with the troubles of real ones, for the tests and `cargo xtask bench verdicts`.
+//! - [`change_points`]: where a history of runs has changed; for information, never for a verdict.
 
 pub mod block;
 pub mod change_points;
@@ -24,9 +22,7 @@ pub mod metric;
 pub mod minimum_effect;
 pub mod neighbours;
 pub mod paired;
-pub mod peers;
 pub mod sentence;
-pub mod simulate;
 pub mod two_sample;
 
 pub use block::{block_needs, block_quantile};

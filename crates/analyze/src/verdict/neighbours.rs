@@ -61,8 +61,8 @@ fn turns(a: &[TimedRun], b: &[TimedRun]) -> Vec<(bool, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Random;
     use crate::verdict::block_quantile;
-    use crate::verdict::simulate::Random;
 
     /// Turns of 10 ms on a machine whose speed is one of two, each for some 50 ms; B takes `factor` times as long.
     fn two_speeds(seed: u64, factor: f64) -> [Vec<TimedRun>; 2] {

@@ -25,6 +25,8 @@ mod providers;
 #[cfg(test)]
 mod recommend;
 // Not only for tests by its attributes: it prints, and says that it may.
+#[cfg(test)]
+mod simulated_latencies;
 #[path = "../../../ort/tests/support/skips.rs"]
 mod skips;
 #[cfg(test)]

@@ -2,9 +2,11 @@
 //! hold for any input.
 
 use ortscope_analyze::hodges_lehmann::{signed_rank_bounds, signed_rank_p_greater};
-use ortscope_analyze::verdict::simulate::{Behaviour, MachineDrift, Random};
+use ortscope_analyze::random::Random;
 use ortscope_analyze::verdict::{Metric, MetricPlan, PairedComparison, Step, Verdict, two_sample};
 use proptest::prelude::*;
+
+use crate::simulated_latencies::{Behavior, MachineDrift};
 
 const RUNS: usize = 100;
 
@@ -13,13 +15,13 @@ fn median(mut runs: Vec<u64>) -> f64 {
     runs[runs.len() / 2] as f64
 }
 
-fn trial(random: &mut Random, behaviour: Behaviour, drift: MachineDrift, effect: f64) -> (Verdict, usize) {
+fn trial(random: &mut Random, behavior: Behavior, drift: MachineDrift, effect: f64) -> (Verdict, usize) {
     let mut comparison = PairedComparison::new(&[MetricPlan::usual(Metric::P50)]);
     for round in 0.. {
         let b_first = PairedComparison::b_first(round);
         let block = |is_second: bool| drift.log_level(2.0 * round as f64 + f64::from(u8::from(is_second)));
-        let a = median(behaviour.process(random, RUNS, block(b_first)));
-        let b = median(behaviour.process(random, RUNS, block(!b_first) + effect.ln_1p()));
+        let a = median(behavior.process(random, RUNS, block(b_first)));
+        let b = median(behavior.process(random, RUNS, block(!b_first) + effect.ln_1p()));
         if comparison.add_round(&[Some((a, b))]) == Step::Done {
             break;
         }
@@ -27,28 +29,28 @@ fn trial(random: &mut Random, behaviour: Behaviour, drift: MachineDrift, effect:
     (comparison.verdicts()[0].verdict, comparison.rounds())
 }
 
-fn share(behaviour: Behaviour, drift: MachineDrift, effect: f64, wanted: Verdict) -> f64 {
+fn share(behavior: Behavior, drift: MachineDrift, effect: f64, wanted: Verdict) -> f64 {
     let mut random = Random::new(17);
     let trials = 200;
-    let found = (0..trials).filter(|_| trial(&mut random, behaviour, drift, effect).0 == wanted).count();
+    let found = (0..trials).filter(|_| trial(&mut random, behavior, drift, effect).0 == wanted).count();
     found as f64 / f64::from(trials)
 }
 
 #[test]
 fn no_change_is_no_regression_and_five_percent_is_one() {
-    for behaviour in [Behaviour::INDEPENDENT, Behaviour::CORRELATED, Behaviour::BURSTS] {
-        let alarms = share(behaviour, MachineDrift::None, 0.0, Verdict::Regression);
-        let found = share(behaviour, MachineDrift::None, 0.05, Verdict::Regression);
-        assert!(alarms <= 0.01 && found >= 0.95, "{behaviour:?}: {alarms} false alarms, {found} found");
-        let better = share(behaviour, MachineDrift::None, -0.10, Verdict::Improvement);
-        assert!(better >= 0.9, "{behaviour:?}: {better} improvements");
+    for behavior in [Behavior::INDEPENDENT, Behavior::CORRELATED, Behavior::BURSTS] {
+        let alarms = share(behavior, MachineDrift::None, 0.0, Verdict::Regression);
+        let found = share(behavior, MachineDrift::None, 0.05, Verdict::Regression);
+        assert!(alarms <= 0.01 && found >= 0.95, "{behavior:?}: {alarms} false alarms, {found} found");
+        let better = share(behavior, MachineDrift::None, -0.10, Verdict::Improvement);
+        assert!(better >= 0.9, "{behavior:?}: {better} improvements");
     }
 }
 
 #[test]
 fn at_the_margin_the_error_is_what_was_spent() {
     // 0.046 by design; 200 trials scatter by 0.015.
-    let alarms = share(Behaviour::CORRELATED, MachineDrift::None, 0.02, Verdict::Regression);
+    let alarms = share(Behavior::CORRELATED, MachineDrift::None, 0.02, Verdict::Regression);
     assert!(alarms <= 0.09, "{alarms}");
 }
 
@@ -58,7 +60,7 @@ fn heat_is_not_mistaken_for_a_change() {
         MachineDrift::Linear { total: 0.05, over_blocks: 12.0 },
         MachineDrift::Saturating { total: 0.05, time_blocks: 8.0 },
     ] {
-        assert_eq!(share(Behaviour::CORRELATED, drift, 0.0, Verdict::Regression), 0.0, "{drift:?}");
+        assert_eq!(share(Behavior::CORRELATED, drift, 0.0, Verdict::Regression), 0.0, "{drift:?}");
     }
 }
 

@@ -30,9 +30,7 @@ pub use observe::{AttachArgs, LiveProvider, RecordArgs, WatchArgs};
 pub use push::{LivePushArgs, PushArgs};
 pub use recordings::{ExportArgs, ImportArgs, ReportArgs, ReportFormat, RunsAction, RunsArgs};
 pub use run::RunArgs;
-pub use serve::{
-    AuditAction, AuditArgs, BenchServeArgs, RoleArg, ServeArgs, StateArgs, TokenAction, TokenArgs,
-};
+pub use serve::{AuditAction, AuditArgs, RoleArg, ServeArgs, StateArgs, TokenAction, TokenArgs};
 pub use top::TopArgs;
 
 #[derive(Debug, Parser)]
@@ -150,30 +148,9 @@ pub enum Command {
     /// Own cost per inference, for `cargo xtask bench overhead`
     #[command(hide = true)]
     BenchOverhead(BenchOverheadArgs),
-    /// Cost of keeping data, for `cargo xtask bench store`
-    #[command(hide = true)]
-    BenchStore(BenchStoreArgs),
-    /// Age of what clients of the server see, for `cargo xtask bench serve`
-    #[command(hide = true)]
-    BenchServe(BenchServeArgs),
-    /// Cost and accuracy of watching, for `cargo xtask bench sampler`
-    #[command(hide = true)]
-    BenchSampler(BenchSamplerArgs),
-    /// Speed of the trace reader, for `cargo xtask bench etl`
-    #[command(hide = true)]
-    BenchEtl(BenchEtlArgs),
     /// Speed of the profile reader, for `cargo xtask bench profile-json`
     #[command(hide = true)]
     BenchProfileJson(BenchProfileJsonArgs),
-    /// How often verdicts are right, for `cargo xtask bench verdicts`
-    #[command(hide = true)]
-    BenchVerdicts(BenchVerdictsArgs),
-    /// What a recording holds after a kill, for `cargo xtask bench trust`
-    #[command(hide = true)]
-    BenchTrust(BenchTrustArgs),
-    /// A program with many inferences, for `cargo xtask trust`
-    #[command(hide = true)]
-    BenchLoad(BenchLoadArgs),
 }
 
 #[derive(Debug, Args)]
@@ -250,111 +227,6 @@ pub struct BenchProfileJsonArgs {
 pub enum ProfileJsonPhase {
     Summary,
     Rows,
-}
-
-#[derive(Debug, Args)]
-pub struct BenchEtlArgs {
-    #[arg(long, value_enum)]
-    pub phase: EtlPhase,
-    #[arg(long, default_value_t = 1)]
-    pub passes: u32,
-    pub files: Vec<PathBuf>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum EtlPhase {
-    Walk,
-    Full,
-}
-
-#[derive(Debug, Clone, Args)]
-pub struct BenchSamplerArgs {
-    #[arg(long, value_enum)]
-    pub phase: SamplerPhase,
-    #[arg(long, default_value_t = 100.0)]
-    pub hertz: f64,
-    #[arg(long, default_value_t = 5.0)]
-    pub seconds: f64,
-    /// Its descendants are watched
-    #[arg(long, default_value_t = 1)]
-    pub parent: u32,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum SamplerPhase {
-    Empty,
-    Unprivileged,
-    Snapshot,
-    Events,
-    PerfRing,
-    Duty,
-    ShortLived,
-    Storm,
-    /// The two processes of the storm.
-    StormRunner,
-    StormPartner,
-    Burst,
-}
-
-#[derive(Debug, Args)]
-pub struct BenchVerdictsArgs {
-    #[arg(long, value_enum)]
-    pub phase: VerdictsPhase,
-    /// Trials per row and seed
-    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub trials: u32,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum VerdictsPhase {
-    Table,
-    Family,
-    Coverage,
-}
-
-#[derive(Debug, Args)]
-pub struct BenchTrustArgs {
-    /// What is in this one
-    #[arg(long)]
-    pub recording: Option<PathBuf>,
-    /// Lines of `x y`: how y grows with x, and how sure that is
-    #[arg(long, conflicts_with = "recording")]
-    pub growth: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-pub struct BenchLoadArgs {
-    #[arg(long)]
-    pub model: PathBuf,
-    #[arg(long, default_value_t = 10)]
-    pub sessions: u16,
-    /// Inferences per second of each session
-    #[arg(long, default_value_t = 1000.0)]
-    pub rate: f64,
-    #[arg(long, default_value_t = 60.0)]
-    pub seconds: f64,
-}
-
-#[derive(Debug, Args)]
-pub struct BenchStoreArgs {
-    #[arg(long, value_enum)]
-    pub phase: StorePhase,
-    /// Where the recordings of the benchmark may be made
-    #[arg(long)]
-    pub directory: PathBuf,
-    /// Virtual seconds of samples
-    #[arg(long)]
-    pub seconds: Option<u64>,
-    /// Inferences
-    #[arg(long)]
-    pub rows: Option<u64>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum StorePhase {
-    Samples,
-    Report,
-    Day,
 }
 
 #[derive(Debug, Args)]

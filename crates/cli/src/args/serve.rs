@@ -132,25 +132,3 @@ pub enum AuditAction {
     /// Check that no entry was changed, removed or put in between
     Verify,
 }
-
-#[derive(Debug, Args)]
-pub struct BenchServeArgs {
-    #[arg(long, default_value_t = 10.0)]
-    pub seconds: f64,
-    #[arg(long, default_value_t = 100)]
-    pub clients: usize,
-    /// Clients that never read
-    #[arg(long, default_value_t = 0)]
-    pub stuck: usize,
-    /// Sampling rate
-    #[arg(long, default_value_t = 100.0)]
-    pub hertz: f64,
-    #[arg(long, default_value_t = 10.0)]
-    pub client_hertz: f64,
-    /// Processes to watch, at least
-    #[arg(long, default_value_t = 104)]
-    pub processes: usize,
-    /// Only be there
-    #[arg(long)]
-    pub idle: bool,
-}

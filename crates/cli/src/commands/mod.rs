@@ -3,15 +3,8 @@
 pub mod attach;
 pub mod audit;
 pub mod bench;
-pub mod bench_etl;
-pub mod bench_load;
 pub mod bench_overhead;
 pub mod bench_profile_json;
-pub mod bench_sampler;
-pub mod bench_serve;
-pub mod bench_store;
-pub mod bench_trust;
-pub mod bench_verdicts;
 pub mod compare;
 pub mod completions;
 pub mod config;

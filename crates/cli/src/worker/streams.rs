@@ -7,6 +7,7 @@ use std::sync::{Barrier, Mutex, PoisonError};
 
 use ortscope_channel::{ControlPage, InferenceRecord, Phase, RingWriter};
 use ortscope_core::clock::now_ns;
+use ortscope_core::random::Random;
 use ortscope_core::tensor::Value;
 use ortscope_ort::{Binding, OrtError, Session};
 
@@ -318,12 +319,12 @@ fn wait_until(deadline_ns: u64, shared: &Shared<'_>) -> bool {
 #[derive(Debug)]
 struct Arrivals {
     mean_gap_ns: f64,
-    state: Mutex<(Vec<u64>, u64)>,
+    state: Mutex<(Vec<u64>, Random)>,
 }
 
 impl Arrivals {
     fn new(per_second: f64, seed: u64) -> Self {
-        Self { mean_gap_ns: 1e9 / per_second, state: Mutex::new((Vec::new(), seed)) }
+        Self { mean_gap_ns: 1e9 / per_second, state: Mutex::new((Vec::new(), Random::new(seed))) }
     }
 
     /// When request `number` is planned.
@@ -351,22 +352,14 @@ impl Arrivals {
         state.0.partition_point(|planned| *planned <= elapsed) as u64
     }
 
-    fn plan_one_more(&self, state: &mut (Vec<u64>, u64)) {
-        let (planned, seed) = state;
-        let uniform = ((splitmix(seed) >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
+    fn plan_one_more(&self, state: &mut (Vec<u64>, Random)) {
+        let (planned, random) = state;
+        // Half a step above zero, because the logarithm of zero is infinite.
+        let uniform = random.unit() + 0.5 / (1u64 << 53) as f64;
         // At least a nanosecond, so that planning always gets ahead of the clock.
         let gap = (-uniform.ln() * self.mean_gap_ns) as u64;
         planned.push(planned.last().copied().unwrap_or(0) + gap.max(1));
     }
-}
-
-/// SplitMix64: a small generator whose sequence is fixed for ever.
-fn splitmix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut mixed = *state;
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }
 
 #[cfg(test)]

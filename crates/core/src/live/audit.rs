@@ -4,9 +4,9 @@
 use super::limits::Limits;
 use super::state::State;
 use super::subject::{Key, SubjectState};
-use super::testing::Random;
 use crate::batch::Batch;
 use crate::identity::ProcessIdentity;
+use crate::random::Random;
 use crate::schema::{
     DeviceSampleRow, InferenceRow, ProcessRow, ProcessSampleRow, Row, SampleEndRow, SystemSampleRow, Text,
     TickRow, UnavailabilityRow,
@@ -26,7 +26,7 @@ impl Hostile {
     fn time(&mut self) -> u64 {
         self.clock_ns += self.random.below(300_000_000);
         match self.below(1000) {
-            0 => self.random.next(),
+            0 => self.random.next_u64(),
             1 => 0,
             2 => u64::MAX,
             3 => {
@@ -57,7 +57,7 @@ impl Hostile {
 
     fn whole(&mut self) -> u64 {
         let bits = self.below(64);
-        self.random.next() >> bits
+        self.random.next_u64() >> bits
     }
 
     fn name(&mut self) -> Text {

@@ -141,7 +141,7 @@ fn unpack_number(words: &[u64], width: u32, row: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::live::testing::Random;
+    use crate::random::Random;
 
     fn near(a: f32, b: f32, error: f32) -> bool {
         (a - b).abs() <= error * b.abs()

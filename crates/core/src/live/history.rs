@@ -234,7 +234,8 @@ fn share_below(point: &Point, value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::live::testing::{Random, quantile};
+    use crate::live::testing::quantile;
+    use crate::random::Random;
 
     #[test]
     fn too_few_runs_have_no_percentile() {

@@ -177,7 +177,7 @@ mod tests {
     use std::collections::VecDeque;
 
     use super::*;
-    use crate::live::testing::Random;
+    use crate::random::Random;
 
     #[test]
     fn agrees_with_a_plain_list() {

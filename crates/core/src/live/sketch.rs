@@ -175,7 +175,8 @@ fn quantiles_by_rank<const N: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::live::testing::{Random, quantile};
+    use crate::live::testing::quantile;
+    use crate::random::Random;
 
     const QS: [f64; 3] = [0.5, 0.95, 0.99];
 

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use ortscope_core::batch::Batch;
 use ortscope_core::live::{Limits, TrackId};
+use ortscope_core::random::Random;
 use ortscope_core::schema::{InferenceRow, ProcessSampleRow, SystemSampleRow, TableId, Text};
 
-use crate::support::{HOUR, MS, Memory, Random, SECOND, inference, pid, quantile};
+use crate::support::{HOUR, MS, Memory, SECOND, inference, pid, quantile};
 
 /// Sessions, system and processes with noise in every number, a second at a time.
 struct Workload {
@@ -61,7 +62,7 @@ impl Spent {
 impl Workload {
     fn new(sessions: usize, inferences_per_second: u64, processes: u32, samples_per_second: u64) -> Self {
         Self {
-            random: Random(11),
+            random: Random::new(11),
             sessions: (0..sessions).map(|session| format!("session-{session}").into()).collect(),
             inferences_per_second,
             processes,

@@ -1,14 +1,15 @@
 //! A whole day of sixty noisy tracks and some sessions fits into 100 MB with every second of it.
 
 use ortscope_core::live::{Limits, Subject, Tier};
+use ortscope_core::random::Random;
 use ortscope_core::schema::{ProcessSampleRow, Text};
 
-use crate::support::{HOUR, Memory, Random, SECOND, inference, pid, process};
+use crate::support::{HOUR, Memory, SECOND, inference, pid, process};
 
 #[test]
 fn a_day_in_seconds_fits() {
     let mut memory = Memory::new(Limits::default());
-    let mut random = Random(9);
+    let mut random = Random::new(9);
     let sessions: Vec<Text> = (0..4).map(|number| format!("session-{number}").into()).collect();
     let mut cpu_ns = [0; 15];
     let end_s = 24 * 3600 + 600;

@@ -1,10 +1,11 @@
 //! Histories agree with brute force, and the tier is the finest that answers.
 
 use ortscope_core::live::{Gap, GapReason, Limits, Tier, TrackId};
+use ortscope_core::random::Random;
 use ortscope_core::schema::{InferenceRow, Text};
 
 use crate::support::{
-    HOUR, MINUTE, MS, Memory, Random, SECOND, assert_near, buckets, inference, inferences, quantile, system,
+    HOUR, MINUTE, MS, Memory, SECOND, assert_near, buckets, inference, inferences, quantile, system,
 };
 
 const ALL: u64 = u64::MAX;
@@ -33,7 +34,7 @@ fn every_tier_agrees_with_brute_force() {
     let session: Text = "a".into();
     let track = TrackId::session("a", "latency_ns");
     for seed in 0..12 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let disorder_ns = [0, 3 * MS, 25 * SECOND][seed as usize % 3];
         let rows = random_inferences(&mut random, &session, 20_000, disorder_ns);
         let mut memory = Memory::new(Limits { inference_samples: 5_000, ..Limits::default() });
@@ -62,7 +63,7 @@ fn every_tier_agrees_with_brute_force() {
 fn parts_of_the_past_agree_with_brute_force() {
     let session: Text = "a".into();
     let track = TrackId::session("a", "latency_ns");
-    let mut random = Random(77);
+    let mut random = Random::new(77);
     let rows = random_inferences(&mut random, &session, 20_000, 5 * MS);
     let mut memory = Memory::new(Limits::default());
     memory.give(&inferences(&rows));
@@ -161,7 +162,7 @@ fn empty_ranges_and_absurd_questions_have_defined_answers() {
 #[test]
 fn latency_percentiles_are_exact_over_the_window() {
     let session: Text = "a".into();
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     let rows = random_inferences(&mut random, &session, 30_000, 10 * MS);
     let mut memory = Memory::new(Limits::default());
     memory.give(&inferences(&rows));

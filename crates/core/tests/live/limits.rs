@@ -1,9 +1,10 @@
 //! Bounds hold whatever comes, and what has to go goes in the stated order.
 
 use ortscope_core::live::{GapReason, Limits, Subject, Tier, TrackId};
+use ortscope_core::random::Random;
 use ortscope_core::schema::{DeviceSampleRow, Text};
 
-use crate::support::{HOUR, MS, Memory, Random, SECOND, inference, pid, process, system};
+use crate::support::{HOUR, MS, Memory, SECOND, inference, pid, process, system};
 
 #[test]
 fn short_lived_processes_leave_a_bounded_trace() {
@@ -65,7 +66,7 @@ fn when_full_the_oldest_seconds_of_the_least_important_go_first() {
         ..Limits::default()
     };
     let mut memory = Memory::new(limits);
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     let session: Text = "a".into();
     let mut cpu_ns = [0; 30];
     for second in 0..4 * 3600 {
@@ -116,7 +117,7 @@ fn a_tiny_budget_holds_however_much_comes() {
     let limits = Limits { total_bytes: 0, tracks: usize::MAX, ..Limits::default() };
     let mut memory = Memory::new(limits);
     assert_eq!(memory.view.limits().total_bytes, Limits::MIN_TOTAL_BYTES);
-    let mut random = Random(4);
+    let mut random = Random::new(4);
     for round in 0..300_u64 {
         let sessions: Vec<Text> = (0..20).map(|_| format!("{}", random.below(3000)).into()).collect();
         memory.take((0..1000).map(|number| {
@@ -127,8 +128,9 @@ fn a_tiny_budget_holds_however_much_comes() {
             let name = format!("device{}", random.below(5000));
             noisy_device(&mut random, &name, round * SECOND)
         }));
-        memory
-            .take((0..200).map(|_| process(pid(random.below(10_000) as u32), round * SECOND, random.next())));
+        memory.take(
+            (0..200).map(|_| process(pid(random.below(10_000) as u32), round * SECOND, random.next_u64())),
+        );
         assert!(memory.view.bytes() <= Limits::MIN_TOTAL_BYTES, "{}", memory.view.bytes());
     }
     assert!(memory.view.losses().evicted_tracks > 0);
@@ -167,7 +169,7 @@ fn sessions_share_the_inferences_at_the_full_rate() {
 #[test]
 fn rows_at_the_full_rate_stay_within_their_bytes() {
     let mut memory = Memory::new(Limits { full_rate_bytes: 1_000_000, ..Limits::default() });
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     let names: Vec<String> = (0..20).map(|number| format!("gpu{number}")).collect();
     for tick in 0..6_000 {
         memory.take(

@@ -1,29 +1,23 @@
-//! Random numbers that are the same on every system and in every version: a seed in a report means these values.
+//! Random input values that are the same on every system and in every version: a seed in a report identifies them.
 //!
-//! SplitMix64 (Steele, Lea, Flood 2014), one stream per input, seeded by the user's seed and the FNV-1a hash of the
-//! input's name, so that an input keeps its values when another is added. Only integer operations and exact float
-//! operations are used: `ln` and `cos` differ between systems, so normal numbers are sums of twelve uniform ones
-//! (Irwin-Hall), whose mean is 0, variance 1 and range ±6.
+//! One stream per input, seeded by the user's seed and the FNV-1a hash of the input's name, so that an input keeps its
+//! values when another is added. Only integer operations and exact float operations are used: `ln` and `cos` differ
+//! between systems, so normal numbers are sums of twelve uniform ones (Irwin-Hall), whose mean is 0, variance 1 and
+//! range ±6.
 
 #[derive(Debug)]
-pub(super) struct Random {
-    state: u64,
-}
+pub(super) struct Random(ortscope_core::random::Random);
 
 impl Random {
     pub fn new(seed: u64, name: &str) -> Self {
         let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
         });
-        Self { state: hash ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) }
+        Self(ortscope_core::random::Random::new(hash ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
 
     pub fn bits(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next_u64()
     }
 
     /// Below `end`, which is not 0.
@@ -32,9 +26,9 @@ impl Random {
         u64::try_from(wide >> 64).unwrap_or(0)
     }
 
-    /// From 0 up to, but not including, 1.
+    /// Uniform on [0, 1).
     pub fn uniform(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
+        self.0.unit()
     }
 
     pub fn normal(&mut self) -> f64 {

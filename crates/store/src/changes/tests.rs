@@ -7,7 +7,8 @@ use ortscope_core::batch::Batch;
 use ortscope_core::schema::{ProcessSampleRow, SampleEndRow, TableId, TickRow};
 
 use super::ChangeFilter;
-use crate::simulate::{Random, Simulation};
+use crate::simulation::Simulation;
+use ortscope_core::random::Random;
 
 /// What a reader makes of what was kept: the rows of each tick.
 #[derive(Debug, Default)]
@@ -95,6 +96,31 @@ fn events_pass_and_empty_batches_do_no_harm() {
     let empty = Batch::new(TableId::ProcessSamples);
     assert_eq!(filter.apply(&empty, 1).batches().count(), 0);
     assert!(filter.finish().is_empty());
+}
+
+/// The benchmark of the store states this share, so the simulation must keep it.
+#[test]
+fn simulation_is_repeatable_and_changes_about_one_row_in_twenty() {
+    let mut a = Simulation::new(7, 104, 100);
+    let mut b = Simulation::new(7, 104, 100);
+    let mut before: Vec<ProcessSampleRow> = Vec::new();
+    let (mut changed, mut rows) = (0, 0);
+    for _ in 0..500 {
+        let tick = a.next_tick();
+        assert_eq!(tick, b.next_tick());
+        let now: Vec<ProcessSampleRow> = tick.rows().collect();
+        let same = |row: &ProcessSampleRow| {
+            before
+                .iter()
+                .any(|old| ProcessSampleRow { timestamp_ns: row.timestamp_ns, ..old.clone() } == *row)
+        };
+        changed += now.iter().filter(|row| !same(row)).count();
+        rows += now.len();
+        before = now;
+    }
+    let share = changed as f64 / rows as f64;
+    assert!((0.03..0.07).contains(&share), "{share}");
+    assert_eq!(a.next_inferences(1000), b.next_inferences(1000));
 }
 
 /// Printed for people: `cargo test -p ortscope-store -- --ignored --nocapture filter_cost`. The median, since other

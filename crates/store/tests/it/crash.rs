@@ -5,13 +5,14 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::simulation::Simulation;
 use ortscope_channel::{ChannelReader, InferenceRecord, Phase, RingWriter};
 use ortscope_core::identity::ProcessIdentity;
+use ortscope_core::random::Random;
 use ortscope_core::schema::{
     AnnotationRow, ChannelPositionRow, InferenceRow, ProcessSampleRow, TableId, Text, TickRow,
 };
 use ortscope_core::tables::Scan;
-use ortscope_store::simulate::{Random, Simulation};
 use ortscope_store::{KEY_VARIABLE, Key, Recording, Store, repair};
 
 use crate::support::*;

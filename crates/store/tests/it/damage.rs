@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
+use ortscope_core::random::Random;
 use ortscope_core::schema::{InferenceRow, ProcessSampleRow, TableId};
 use ortscope_core::tables::{Scan, Tables};
-use ortscope_store::simulate::Random;
 use ortscope_store::{FORMAT, Recording, Store, StoreErrorKind};
 
 use crate::support::*;

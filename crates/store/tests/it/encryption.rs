@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use ortscope_core::random::Random;
 use ortscope_core::schema::{AnnotationRow, TableId};
 use ortscope_core::tables::Scan;
-use ortscope_store::simulate::Random;
 use ortscope_store::{
     Key, NewRecording, PackOptions, Recording, Retention, Store, StoreError, StoreErrorKind, pack, repair,
 };

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use crate::simulation::Simulation;
 use ortscope_core::batch::Batch;
+use ortscope_core::random::Random;
 use ortscope_core::schema::{DeviceSampleRow, ProcessSampleRow, SystemSampleRow, TableId, ThreadSampleRow};
 use ortscope_core::tables::{Scan, Tables};
 use ortscope_store::Recording;
-use ortscope_store::simulate::{Random, Simulation};
 use proptest::prelude::*;
 
 use crate::support::*;

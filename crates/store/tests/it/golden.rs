@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::simulation::Simulation;
 use ortscope_core::schema::{DeviceSampleRow, InferenceRow, MemoryRow, Phase, ProcessSampleRow, TableId};
 use ortscope_core::tables::Scan;
-use ortscope_store::simulate::Simulation;
 use ortscope_store::{FORMAT, Recording, Store, repair};
 
 use crate::support::*;

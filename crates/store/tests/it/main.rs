@@ -7,8 +7,9 @@ mod expansion;
 mod full_disk;
 mod golden;
 mod live;
-mod measure;
 mod packing;
 mod repairing;
+#[path = "../simulation/mod.rs"]
+mod simulation;
 mod store;
 mod support;

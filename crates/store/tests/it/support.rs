@@ -6,9 +6,9 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use ortscope_core::batch::Batch;
+use ortscope_core::random::Random;
 use ortscope_core::schema::{InferenceRow, ProcessSampleRow, Row, TableId};
 use ortscope_core::tables::{Scan, Tables};
-use ortscope_store::simulate::Random;
 use ortscope_store::{
     JournalOptions, KEY_VARIABLE, Key, KeySources, NewRecording, Recording, RecordingWriter, Store,
     set_key_sources,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ortscope_store::simulate::Random;
+use ortscope_core::random::Random;
 use ortscope_store::{StoreErrorKind, repair};
 
 use crate::figures::{disk, seeds, tell};

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use ortscope_channel::disk::{Change, Witness};
-use ortscope_store::simulate::Random;
+use ortscope_core::random::Random;
 
 const SECTOR: usize = 512;
 

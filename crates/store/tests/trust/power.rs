@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ortscope_channel::disk::{Witness, watch};
-use ortscope_store::simulate::Random;
+use ortscope_core::random::Random;
 use ortscope_store::{Recording, Store, repair};
 
 use crate::figures::{disk, seeds, tell, tell_failure};

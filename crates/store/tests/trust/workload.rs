@@ -6,9 +6,9 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use ortscope_core::batch::Batch;
+use ortscope_core::random::Random;
 use ortscope_core::schema::{AnnotationRow, TableId};
 use ortscope_core::tables::{Scan, Tables};
-use ortscope_store::simulate::Random;
 use ortscope_store::{
     Condition, JournalOptions, Key, KeySources, Manifest, NewRecording, Recording, RecordingWriter, Store,
     StoreError, set_key_sources,

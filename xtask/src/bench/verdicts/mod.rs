@@ -22,10 +22,10 @@ const COUNTS: Counts = Counts { gates: 10, slower: 10, leaks: 10, sound: 50 };
 const COUNTS_QUICK: Counts = Counts { gates: 1, slower: 1, leaks: 2, sound: 4 };
 
 pub(crate) fn run(setting: &Setting<'_>) -> Result<Report> {
-    let program = run::build_program(&setting.environment.workspace)?;
+    let programs = run::build_both(&setting.environment.workspace)?;
     let phase = |name: &str, more: &[String]| -> Result<Value> {
-        let mut command = Command::new(&program);
-        command.args(["bench-verdicts", "--phase", name]).args(more);
+        let mut command = Command::new(&programs.benchmarks);
+        command.args(["verdicts", "--phase", name]).args(more);
         answer_of(&mut command)
     };
     let timed = |name: &str, trials: u32| -> Result<Value> {
@@ -39,7 +39,8 @@ pub(crate) fn run(setting: &Setting<'_>) -> Result<Report> {
     // Blocks of 500 runs cost five times as much.
     let family = timed("family", trials.div_ceil(5))?;
     let coverage = timed("coverage", trials.div_ceil(2))?;
-    let seen = machine::measure(setting, &program, if setting.quick { &COUNTS_QUICK } else { &COUNTS })?;
+    let seen =
+        machine::measure(setting, &programs.ortscope, if setting.quick { &COUNTS_QUICK } else { &COUNTS })?;
 
     let rows = list(&table, "rows")?;
     let pick = |wanted: &dyn Fn(&Value) -> bool, key: &str, end: &str| -> Vec<f64> {

@@ -1,37 +1,11 @@
-//! Data as a machine would give it, the same for the same seed: for benchmarks and tests of what stores it.
+//! Seeded process samples and inferences that resemble a real machine's, for the tests of the store and, included by its
+//! path, for `crates/bench`. The golden recordings depend on its sequence.
 
 use ortscope_core::batch::Batch;
+use ortscope_core::random::Random;
 use ortscope_core::schema::{InferenceRow, Phase, ProcessSampleRow, TableId, Text};
 
-/// A small generator of random numbers (splitmix64).
-#[derive(Debug, Clone)]
-pub struct Random(u64);
-
-impl Random {
-    pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub fn next_u64(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// Below `limit`, which must not be zero.
-    pub fn below(&mut self, limit: u64) -> u64 {
-        self.next_u64() % limit.max(1)
-    }
-
-    /// True in `of_thousand` of 1000 cases.
-    pub fn chance(&mut self, of_thousand: u64) -> bool {
-        self.below(1000) < of_thousand
-    }
-}
-
-/// A machine with processes of which a few work and most sleep: about one row in twenty changes from tick to tick.
+/// A machine on which few processes work and most sleep: about one row in twenty changes from tick to tick.
 #[derive(Debug)]
 pub struct Simulation {
     random: Random,
@@ -47,7 +21,7 @@ pub struct Simulation {
 #[derive(Debug)]
 struct Process {
     row: ProcessSampleRow,
-    /// In how many of 1000 ticks it does something.
+    /// Out of 1,000 ticks, the number in which it does some work.
     activity: u64,
 }
 
@@ -69,16 +43,12 @@ impl Simulation {
         simulation
     }
 
-    pub fn time_ns(&self) -> u64 {
-        self.time_ns
-    }
-
-    /// The samples of all processes at the next tick.
+    /// Returns the samples of all processes at the next tick.
     pub fn next_tick(&mut self) -> Batch {
-        // Timers are late by a little that is never the same.
+        // Timers fire slightly late, by a varying amount.
         self.time_ns += self.period_ns;
         let time_ns = self.time_ns + self.random.below(60_000);
-        // One process in a second ends and another begins, at 100 Hz.
+        // At 100 Hz, one process per second ends and another starts.
         if self.processes.len() > 1 && self.random.chance(10) {
             let gone = self.random.below(self.processes.len() as u64) as usize;
             self.processes.remove(gone);
@@ -95,7 +65,7 @@ impl Simulation {
         batch
     }
 
-    /// The next inferences of one session: latencies with a long tail.
+    /// Returns the next inferences of one session; their latencies have a long tail.
     pub fn next_inferences(&mut self, rows: usize) -> Batch {
         let mut batch = Batch::new(TableId::Inferences);
         for _ in 0..rows {
@@ -163,7 +133,7 @@ impl Simulation {
 }
 
 impl Process {
-    /// One hundredth of a second of work. Times of the user and the kernel move in steps of 10 ms, as Linux counts them.
+    /// Does up to 9 ms of work. User and kernel time advance in steps of 10 ms, as Linux counts them.
     fn work(&mut self, random: &mut Random) {
         let row = &mut self.row;
         let add = |value: &mut Option<u64>, more: u64| *value = value.map(|value| value + more);
@@ -193,34 +163,5 @@ impl Process {
             add(&mut row.write_operations, 1);
             add(&mut row.write_bytes, 1 + random.below(8192));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_same_seed_gives_the_same_and_about_one_row_in_twenty_changes() {
-        let mut a = Simulation::new(7, 104, 100);
-        let mut b = Simulation::new(7, 104, 100);
-        let mut before: Vec<ProcessSampleRow> = Vec::new();
-        let (mut changed, mut rows) = (0, 0);
-        for _ in 0..500 {
-            let tick = a.next_tick();
-            assert_eq!(tick, b.next_tick());
-            let now: Vec<ProcessSampleRow> = tick.rows().collect();
-            let same = |row: &ProcessSampleRow| {
-                before
-                    .iter()
-                    .any(|old| ProcessSampleRow { timestamp_ns: row.timestamp_ns, ..old.clone() } == *row)
-            };
-            changed += now.iter().filter(|row| !same(row)).count();
-            rows += now.len();
-            before = now;
-        }
-        let share = changed as f64 / rows as f64;
-        assert!((0.03..0.07).contains(&share), "{share}");
-        assert_eq!(a.next_inferences(1000), b.next_inferences(1000));
     }
 }

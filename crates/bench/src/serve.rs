@@ -1,25 +1,49 @@
-//! How old the newest sample is when a client of the server has the frame, for `cargo xtask bench serve`. The server is a
-//! process of its own; its clients, and the processes that it watches, are ours.
+//! Measures the age of the newest sample when a client of the server receives a frame. For `cargo xtask bench serve`. The
+//! server is `ortscope serve` in its own process; the clients and the observed processes belong to the benchmark.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use anyhow::{Context as _, Result, anyhow, ensure};
 use serde_json::{Value, json};
 
-use crate::args::BenchServeArgs;
-use crate::exit::{Exit, Failure};
-use crate::terminal;
-
-/// Frames of the first seconds are left out: clients are still coming.
+/// Frames of the first seconds are ignored, because clients are still connecting.
 const WARM_UP: Duration = Duration::from_secs(2);
 const STACK_BYTES: usize = 256 << 10;
-const CLIENTS_OF_A_TOKEN: usize = 50;
+/// A token may open at most 64 WebSockets.
+const CLIENTS_PER_TOKEN: usize = 50;
 
-/// Processes that are ended with the benchmark.
+#[derive(Debug, clap::Args)]
+pub struct ServeArgs {
+    /// The `ortscope` program that serves
+    #[arg(long, required_unless_present = "idle")]
+    program: Option<PathBuf>,
+    #[arg(long, default_value_t = 10.0)]
+    seconds: f64,
+    #[arg(long, default_value_t = 100)]
+    clients: usize,
+    /// Clients that never read
+    #[arg(long, default_value_t = 0)]
+    stuck: usize,
+    /// Sampling rate
+    #[arg(long, default_value_t = 100.0)]
+    hertz: f64,
+    #[arg(long, default_value_t = 10.0)]
+    client_hertz: f64,
+    /// Minimum number of processes on the machine
+    #[arg(long, default_value_t = 104)]
+    processes: usize,
+    /// Helper process: only exist
+    #[arg(long)]
+    idle: bool,
+}
+
+/// Processes that end with the benchmark.
 struct Children(Vec<Child>);
 
 impl Drop for Children {
@@ -31,16 +55,16 @@ impl Drop for Children {
     }
 }
 
-pub fn run(args: &BenchServeArgs) -> Result<Exit, Failure> {
+pub fn run(args: &ServeArgs) -> Result<Value> {
     if args.idle {
         std::thread::sleep(Duration::from_secs(3600));
-        return Ok(Exit::Ok);
+        return Ok(Value::Null);
     }
     let mut idle = Children(Vec::new());
     let there = ortscope_sources::processes().map(|list| list.len()).unwrap_or(0);
     for _ in there..args.processes {
         let child = Command::new(std::env::current_exe()?)
-            .args(["bench-serve", "--idle"])
+            .args(["serve", "--idle"])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()?;
@@ -48,9 +72,10 @@ pub fn run(args: &BenchServeArgs) -> Result<Exit, Failure> {
     }
     let directory = tempfile::tempdir()?;
     let state = directory.path().join("state");
+    let program = args.program.as_deref().context("--program is missing")?;
     let tokens = tokens(&state, args.clients + args.stuck)?;
     let mut server = Children(vec![
-        Command::new(std::env::current_exe()?)
+        Command::new(program)
             .args(["serve", "--json", "--listen", "127.0.0.1:0", "--rate", &args.hertz.to_string()])
             .env("ORTSCOPE_STATE", &state)
             .env("ORTSCOPE_STORE", directory.path().join("store"))
@@ -58,21 +83,18 @@ pub fn run(args: &BenchServeArgs) -> Result<Exit, Failure> {
             .stdout(Stdio::piped())
             .spawn()?,
     ]);
-    let process = server.0.first_mut().ok_or_else(|| Failure::internal("no server"))?;
+    let process = server.0.first_mut().context("no server")?;
     let pid = process.id();
-    let stdout = process.stdout.take().ok_or_else(|| Failure::internal("the server has no output"))?;
+    let stdout = process.stdout.take().context("the server has no output")?;
     let mut line = String::new();
     BufReader::new(stdout).read_line(&mut line)?;
-    let document: Value = serde_json::from_str(&line).map_err(Failure::internal)?;
-    let address = document["addresses"][0]
-        .as_str()
-        .ok_or_else(|| Failure::internal("the server has no address"))?
-        .to_owned();
+    let document: Value = serde_json::from_str(&line)?;
+    let address = document["addresses"][0].as_str().context("the server has no address")?.to_owned();
 
     let stop = Arc::new(AtomicBool::new(false));
     let mut stuck = Vec::new();
     for token in &tokens[args.clients..] {
-        // Subscribed, and never read.
+        // Subscribes and never reads.
         stuck.push(Client::connect(&address, token, args.client_hertz)?);
     }
     let clients: Vec<_> = tokens[..args.clients]
@@ -82,13 +104,10 @@ pub fn run(args: &BenchServeArgs) -> Result<Exit, Failure> {
             let client = Client::connect(&address, token, args.client_hertz)?;
             let stop = Arc::clone(&stop);
             let read = move || client.ages(&stop);
-            std::thread::Builder::new()
-                .name(format!("client-{number}"))
-                .stack_size(STACK_BYTES)
-                .spawn(read)
-                .map_err(Failure::from)
+            let thread = std::thread::Builder::new().name(format!("client-{number}"));
+            Ok(thread.stack_size(STACK_BYTES).spawn(read)?)
         })
-        .collect::<Result<_, _>>()?;
+        .collect::<Result<_>>()?;
     std::thread::sleep(WARM_UP);
     let cpu = |pid: u32| ortscope_sources::process_usage(pid).map(|usage| usage.cpu_time_ns).ok();
     let (begin, used) = (Instant::now(), cpu(pid));
@@ -98,14 +117,14 @@ pub fn run(args: &BenchServeArgs) -> Result<Exit, Failure> {
     stop.store(true, Ordering::SeqCst);
     let (mut ages, mut fewest) = (Vec::new(), usize::MAX);
     for client in clients {
-        let of_one = client.join().map_err(|_| Failure::internal("a client panicked"))?;
+        let of_one = client.join().map_err(|_| anyhow!("a client panicked"))?;
         fewest = fewest.min(of_one.len());
         ages.extend(of_one);
     }
     drop(stuck);
     ages.sort_unstable_by(f64::total_cmp);
     let quantile = |q: f64| ages.get(((ages.len().max(1) - 1) as f64 * q).round() as usize).copied();
-    let document = json!({
+    Ok(json!({
         "clients": args.clients,
         "stuck": args.stuck,
         "frames": ages.len(),
@@ -116,32 +135,30 @@ pub fn run(args: &BenchServeArgs) -> Result<Exit, Failure> {
         "max_ms": quantile(1.0),
         "server_core_percent": used.map(|used| used as f64 / 1e7 / seconds),
         "seconds": seconds,
-    });
-    terminal::print_data(&format!("{document}\n"));
-    Ok(Exit::Ok)
+    }))
 }
 
-/// A token for each client; one token has at most 64 WebSockets, so several share one, as people do.
-fn tokens(state: &std::path::Path, clients: usize) -> Result<Vec<String>, Failure> {
+/// Creates tokens, which several clients share, and returns the secret of each client's token.
+fn tokens(state: &Path, clients: usize) -> Result<Vec<String>> {
     let file = ortscope_server::security::tokens::TokenFile::new(state);
     let mut tokens = Vec::new();
-    for number in 0..clients.div_ceil(CLIENTS_OF_A_TOKEN) {
+    for number in 0..clients.div_ceil(CLIENTS_PER_TOKEN) {
         let (_, secret) =
             file.create(&format!("bench-{number}"), ortscope_server::security::Role::Viewer, None)?;
-        tokens.extend(std::iter::repeat_n(secret, CLIENTS_OF_A_TOKEN));
+        tokens.extend(std::iter::repeat_n(secret, CLIENTS_PER_TOKEN));
     }
     tokens.truncate(clients);
     Ok(tokens)
 }
 
-/// A client of WebSockets that does no more than it must: what it costs is not the server's.
+/// A minimal WebSocket client: it must not take processor time from the server.
 struct Client {
     stream: BufReader<TcpStream>,
     origin_unix_ms: f64,
 }
 
 impl Client {
-    fn connect(address: &str, token: &str, hertz: f64) -> Result<Self, Failure> {
+    fn connect(address: &str, token: &str, hertz: f64) -> Result<Self> {
         let mut stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(Duration::from_secs(10)))?;
@@ -157,21 +174,19 @@ impl Client {
         let mut stream = BufReader::with_capacity(64 << 10, stream);
         let mut line = String::new();
         stream.read_line(&mut line)?;
-        if !line.contains(" 101 ") {
-            return Err(Failure::internal(format!("the server refused a client: {}", line.trim())));
-        }
+        ensure!(line.contains(" 101 "), "the server refused a client: {}", line.trim());
         while line.trim() != "" {
             line.clear();
             stream.read_line(&mut line)?;
         }
         let mut client = Self { stream, origin_unix_ms: 0.0 };
         let hello = client.frame()?;
-        client.origin_unix_ms = number_after(&hello, "\"origin_unix_ms\":")
-            .ok_or_else(|| Failure::internal("no hello from the server"))?;
+        client.origin_unix_ms =
+            number_after(&hello, "\"origin_unix_ms\":").context("no hello from the server")?;
         Ok(client)
     }
 
-    /// The next text.
+    /// Returns the next text frame.
     fn frame(&mut self) -> std::io::Result<String> {
         loop {
             let mut head = [0; 2];
@@ -190,7 +205,7 @@ impl Client {
                 length => u64::from(length),
             };
             let length = usize::try_from(length).ok().filter(|length| *length <= 16 << 20);
-            let length = length.ok_or_else(|| std::io::Error::other("a frame without end"))?;
+            let length = length.ok_or_else(|| std::io::Error::other("a frame above 16 MiB"))?;
             let mut payload = vec![0; length];
             self.stream.read_exact(&mut payload)?;
             match head[0] & 15 {
@@ -201,7 +216,7 @@ impl Client {
         }
     }
 
-    /// Ages of the newest sample when each frame is there, in milliseconds.
+    /// Returns the age of the newest sample in each frame on its arrival, in milliseconds.
     fn ages(mut self, stop: &AtomicBool) -> Vec<f64> {
         let (mut ages, begin) = (Vec::new(), Instant::now());
         while !stop.load(Ordering::Relaxed) {
@@ -224,7 +239,7 @@ fn number_after(text: &str, key: &str) -> Option<f64> {
     rest[..end].parse().ok()
 }
 
-/// A text frame of a client: the mask may be anything.
+/// A client's text frame. The mask is zero, which the protocol permits.
 fn masked(payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![0x81];
     match u16::try_from(payload.len()) {

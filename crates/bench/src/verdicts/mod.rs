@@ -1,43 +1,62 @@
-//! How often verdicts are right, on simulated latencies with known truth; for `cargo xtask bench verdicts`.
+//! Measures how often verdicts are right on simulated latencies with known truth. For `cargo xtask bench verdicts`.
 //!
-//! Five fixed seeds, each a thread-independent stream, so that the figures are the same on every machine. The peers get
-//! what their users give them: one process of each side, all of A and then all of B, 1000 runs each; and, to show that
-//! the order is not the whole difference, Mann-Whitney also over all raw runs of our interleaved blocks.
+//! Five fixed seeds, each on its own thread, so that the figures are the same on every machine. The peers are used as is
+//! common: one process per side, all of A and then all of B, 1,000 runs each. To show that the order does not explain the
+//! whole difference, Mann-Whitney is also applied to all raw runs of our interleaved blocks.
 
+mod peers;
+#[path = "../../../analyze/tests/it/simulated_latencies.rs"]
+mod simulated_latencies;
+
+use anyhow::{Result, anyhow};
 use ortscope_analyze::percentiles;
-use ortscope_analyze::verdict::peers::{mann_whitney_p_greater, mean_change};
-use ortscope_analyze::verdict::simulate::{Behaviour, MachineDrift, Random};
+use ortscope_analyze::random::Random;
 use ortscope_analyze::verdict::{Metric, MetricPlan, PairedComparison, Step, Verdict};
 use serde_json::{Value, json};
 
-use crate::args::{BenchVerdictsArgs, VerdictsPhase};
-use crate::exit::{Exit, Failure};
-use crate::terminal;
+use peers::{mann_whitney_p_greater, mean_change};
+use simulated_latencies::{Behavior, MachineDrift};
 
 const SEEDS: [u64; 5] = [11, 23, 47, 89, 131];
-/// Runs of a block, and of a peer's one process.
+/// Number of runs in a block, and in the single process of a peer.
 const BLOCK_RUNS: usize = 100;
 const PEER_RUNS: usize = 1000;
-/// Blocks of runs that a peer's process lasts, for the drift of the machine.
+/// Duration of a peer's process in blocks, for the drift of the machine.
 const PEER_BLOCKS: usize = PEER_RUNS / BLOCK_RUNS;
-/// For the family of three metrics: p99 needs more runs.
+/// Runs per block when three metrics are judged together, because p99 needs more runs.
 const FAMILY_RUNS: usize = 500;
 const COVERAGE_RUNS: usize = 20_000;
-/// Behind the true percentiles.
+/// Runs from which the true percentiles are computed.
 const TRUTH_RUNS: usize = 4_000_000;
 
-pub fn run(args: &BenchVerdictsArgs) -> Result<Exit, Failure> {
-    let document = match args.phase {
-        VerdictsPhase::Table => table(args.trials)?,
-        VerdictsPhase::Family => family(args.trials)?,
-        VerdictsPhase::Coverage => coverage(args.trials)?,
-    };
-    terminal::print_data(&format!("{document}\n"));
-    Ok(Exit::Ok)
+const LONG_BURSTS: Behavior = Behavior { burst: 20, ..Behavior::BURSTS };
+
+#[derive(Debug, clap::Args)]
+pub struct VerdictsArgs {
+    #[arg(long, value_enum)]
+    phase: Phase,
+    /// Trials per row and seed
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    trials: u32,
 }
 
-/// One answer per seed, each on a thread of its own.
-fn for_each_seed<T: Send>(work: impl Fn(u64) -> T + Sync) -> Result<Vec<T>, Failure> {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Phase {
+    Table,
+    Family,
+    Coverage,
+}
+
+pub fn run(args: &VerdictsArgs) -> Result<Value> {
+    match args.phase {
+        Phase::Table => table(args.trials),
+        Phase::Family => family(args.trials),
+        Phase::Coverage => coverage(args.trials),
+    }
+}
+
+/// Runs `work` for every seed, each on its own thread.
+fn for_each_seed<T: Send>(work: impl Fn(u64) -> T + Sync) -> Result<Vec<T>> {
     let work = &work;
     std::thread::scope(|scope| {
         let threads: Vec<_> = SEEDS
@@ -49,12 +68,12 @@ fn for_each_seed<T: Send>(work: impl Fn(u64) -> T + Sync) -> Result<Vec<T>, Fail
             .collect();
         threads
             .into_iter()
-            .map(|thread| thread?.join().map_err(|_| Failure::internal("a simulation panicked")))
+            .map(|thread| thread?.join().map_err(|_| anyhow!("a simulation panicked")))
             .collect()
     })
 }
 
-/// How often each answer was given, as a share of the trials of one seed.
+/// Frequency of each verdict, as a share of the trials of one seed.
 #[derive(Debug, Default, Clone, Copy)]
 struct Shares {
     regression: f64,
@@ -67,38 +86,32 @@ struct Shares {
     mean_above_5_percent: f64,
 }
 
-fn table(trials: u32) -> Result<Value, Failure> {
+fn table(trials: u32) -> Result<Value> {
     let linear = MachineDrift::Linear { total: 0.05, over_blocks: 12.0 };
     let saturating = MachineDrift::Saturating { total: 0.05, time_blocks: 8.0 };
     let steady = [
-        ("independent", Behaviour::INDEPENDENT),
-        ("AR 0.6", Behaviour::CORRELATED),
-        ("AR 0.9, bursts of 5", Behaviour::BURSTS),
+        ("independent", Behavior::INDEPENDENT),
+        ("AR 0.6", Behavior::CORRELATED),
+        ("AR 0.9, bursts of 5", Behavior::BURSTS),
     ];
     let mut rows = Vec::new();
-    for (name, behaviour) in steady {
+    for (name, behavior) in steady {
         for effect in [0.0, 0.02, 0.05, 0.10] {
-            rows.push(row(name, behaviour, MachineDrift::None, effect, trials)?);
+            rows.push(row(name, behavior, MachineDrift::None, effect, trials)?);
         }
     }
     for (name, drift) in
         [("AR 0.6, 5 % drift per 12 blocks", linear), ("AR 0.6, heats up by 5 %", saturating)]
     {
         for effect in [0.0, 0.05] {
-            rows.push(row(name, Behaviour::CORRELATED, drift, effect, trials)?);
+            rows.push(row(name, Behavior::CORRELATED, drift, effect, trials)?);
         }
     }
     Ok(json!({"rows": rows, "trials_per_seed": trials, "seeds": SEEDS}))
 }
 
-fn row(
-    name: &str,
-    behaviour: Behaviour,
-    drift: MachineDrift,
-    effect: f64,
-    trials: u32,
-) -> Result<Value, Failure> {
-    let seeds = for_each_seed(|seed| shares(seed, behaviour, drift, effect, trials))?;
+fn row(name: &str, behavior: Behavior, drift: MachineDrift, effect: f64, trials: u32) -> Result<Value> {
+    let seeds = for_each_seed(|seed| shares(seed, behavior, drift, effect, trials))?;
     let all = |pick: fn(&Shares) -> f64| {
         let values: Vec<f64> = seeds.iter().map(pick).collect();
         json!({
@@ -116,7 +129,7 @@ fn row(
     }))
 }
 
-fn shares(seed: u64, behaviour: Behaviour, drift: MachineDrift, effect: f64, trials: u32) -> Shares {
+fn shares(seed: u64, behavior: Behavior, drift: MachineDrift, effect: f64, trials: u32) -> Shares {
     let mut random = Random::new(seed);
     let mut sum = Shares::default();
     let step = 1.0 / f64::from(trials);
@@ -124,7 +137,7 @@ fn shares(seed: u64, behaviour: Behaviour, drift: MachineDrift, effect: f64, tri
         let mut comparison = PairedComparison::new(&[MetricPlan::usual(Metric::P50)]);
         let (mut all_a, mut all_b) = (Vec::new(), Vec::new());
         loop {
-            let (a, b) = blocks(&mut random, behaviour, drift, effect, comparison.rounds(), BLOCK_RUNS);
+            let (a, b) = blocks(&mut random, behavior, drift, effect, comparison.rounds(), BLOCK_RUNS);
             let pair = quantile(&a, 0.5).zip(quantile(&b, 0.5));
             all_a.extend(a);
             all_b.extend(b);
@@ -141,8 +154,8 @@ fn shares(seed: u64, behaviour: Behaviour, drift: MachineDrift, effect: f64, tri
         sum.rounds += comparison.rounds() as f64 * step;
         let below = |p: Option<f64>| if p.is_some_and(|p| p < 0.05) { step } else { 0.0 };
         sum.mann_whitney_interleaved += below(mann_whitney_p_greater(&all_a, &all_b));
-        let a = one_process(&mut random, behaviour, drift, 0.0, 0);
-        let b = one_process(&mut random, behaviour, drift, effect, PEER_BLOCKS);
+        let a = one_process(&mut random, behavior, drift, 0.0, 0);
+        let b = one_process(&mut random, behavior, drift, effect, PEER_BLOCKS);
         sum.mann_whitney += below(mann_whitney_p_greater(&a, &b));
         if mean_change(&a, &b).is_some_and(|change| change > 0.05) {
             sum.mean_above_5_percent += step;
@@ -151,10 +164,10 @@ fn shares(seed: u64, behaviour: Behaviour, drift: MachineDrift, effect: f64, tri
     sum
 }
 
-/// The two blocks of a round, in the order in which they are measured.
+/// Returns the blocks of A and B of one round; the order of measuring decides which one drifts further.
 fn blocks(
     random: &mut Random,
-    behaviour: Behaviour,
+    behavior: Behavior,
     drift: MachineDrift,
     effect: f64,
     round: usize,
@@ -162,24 +175,24 @@ fn blocks(
 ) -> (Vec<u64>, Vec<u64>) {
     let b_first = PairedComparison::b_first(round);
     let level = |second: bool| drift.log_level((2 * round + usize::from(second)) as f64);
-    let a = behaviour.process(random, runs, level(b_first));
-    let b = behaviour.process(random, runs, level(!b_first) + effect.ln_1p());
+    let a = behavior.process(random, runs, level(b_first));
+    let b = behavior.process(random, runs, level(!b_first) + effect.ln_1p());
     (a, b)
 }
 
-/// A process of 1000 runs that begins when `first_block` blocks have been measured.
+/// Returns a process of 1,000 runs that starts after `first_block` blocks.
 fn one_process(
     random: &mut Random,
-    behaviour: Behaviour,
+    behavior: Behavior,
     drift: MachineDrift,
     effect: f64,
     first_block: usize,
 ) -> Vec<u64> {
-    let luck = behaviour.between_processes * random.normal();
+    let luck = behavior.between_processes * random.normal();
     (0..PEER_BLOCKS)
         .flat_map(|block| {
             let level = drift.log_level((first_block + block) as f64) + luck + effect.ln_1p();
-            behaviour.runs(random, BLOCK_RUNS, level)
+            behavior.runs(random, BLOCK_RUNS, level)
         })
         .collect()
 }
@@ -191,11 +204,11 @@ fn quantile(runs: &[u64], p: f64) -> Option<f64> {
     sorted.get(index).map(|nanos| *nanos as f64)
 }
 
-/// p50, p90 and p99 judged together by Holm: any false alarm counts.
-fn family(trials: u32) -> Result<Value, Failure> {
+/// Judges p50, p90 and p99 together with Holm's correction; any false alarm counts.
+fn family(trials: u32) -> Result<Value> {
     let metrics = [Metric::P50, Metric::P90, Metric::P99];
     let plans = metrics.map(MetricPlan::usual);
-    let share = |behaviour: Behaviour, effect: f64| -> Result<(f64, f64), Failure> {
+    let share = |behavior: Behavior, effect: f64| -> Result<(f64, f64)> {
         let seeds = for_each_seed(|seed| {
             let mut random = Random::new(seed);
             let found = (0..trials).filter(|_| {
@@ -203,7 +216,7 @@ fn family(trials: u32) -> Result<Value, Failure> {
                 loop {
                     let round = comparison.rounds();
                     let (a, b) =
-                        blocks(&mut random, behaviour, MachineDrift::None, effect, round, FAMILY_RUNS);
+                        blocks(&mut random, behavior, MachineDrift::None, effect, round, FAMILY_RUNS);
                     let pairs: Vec<_> = metrics
                         .iter()
                         .map(|metric| {
@@ -222,9 +235,9 @@ fn family(trials: u32) -> Result<Value, Failure> {
         Ok((seeds.iter().copied().fold(0.0, f64::max), seeds.iter().copied().fold(1.0, f64::min)))
     };
     let mut rows = Vec::new();
-    for (name, behaviour) in [("AR 0.6", Behaviour::CORRELATED), ("AR 0.9, bursts of 5", Behaviour::BURSTS)] {
-        let (false_alarm_max, _) = share(behaviour, 0.0)?;
-        let (_, detection_5pct_min) = share(behaviour, 0.05)?;
+    for (name, behavior) in [("AR 0.6", Behavior::CORRELATED), ("AR 0.9, bursts of 5", Behavior::BURSTS)] {
+        let (false_alarm_max, _) = share(behavior, 0.0)?;
+        let (_, detection_5pct_min) = share(behavior, 0.05)?;
         rows.push(json!({
             "row": name, "false_alarm_max": false_alarm_max, "detection_5pct_min": detection_5pct_min,
         }));
@@ -232,25 +245,25 @@ fn family(trials: u32) -> Result<Value, Failure> {
     Ok(json!({"rows": rows, "trials_per_seed": trials}))
 }
 
-/// How often the 95 % interval of a percentile holds the truth.
-fn coverage(trials: u32) -> Result<Value, Failure> {
+/// Measures how often the 95 % interval of a percentile contains the true value.
+fn coverage(trials: u32) -> Result<Value> {
     let ps = [0.5, 0.99];
     let mut rows = Vec::new();
-    for (name, behaviour) in [
-        ("AR 0.6", Behaviour::CORRELATED),
-        ("AR 0.9, bursts of 5", Behaviour::BURSTS),
-        ("AR 0.9, bursts of 20", Behaviour::LONG_BURSTS),
+    for (name, behavior) in [
+        ("AR 0.6", Behavior::CORRELATED),
+        ("AR 0.9, bursts of 5", Behavior::BURSTS),
+        ("AR 0.9, bursts of 20", LONG_BURSTS),
     ] {
-        let mut truth = behaviour.runs(&mut Random::new(1), TRUTH_RUNS, 0.0);
+        let mut truth = behavior.runs(&mut Random::new(1), TRUTH_RUNS, 0.0);
         truth.sort_unstable();
         let truth = ps.map(|p| truth[(p * truth.len() as f64) as usize]);
         let seeds = for_each_seed(|seed| {
             let mut random = Random::new(seed);
             let (mut covered, mut stated) = ([0.0; 2], [0.0; 2]);
             for _ in 0..trials {
-                let series = behaviour.runs(&mut random, COVERAGE_RUNS, 0.0);
+                let series = behavior.runs(&mut random, COVERAGE_RUNS, 0.0);
                 for (index, found) in percentiles(&series, &ps).into_iter().enumerate() {
-                    // An interval that is not stated covers nothing: a method must not win by silence.
+                    // A missing interval counts as a miss: otherwise a method could win by stating none.
                     if let Some((low, high)) = found.low_ns.zip(found.high_ns) {
                         stated[index] += 1.0;
                         covered[index] += f64::from(u8::from((low..=high).contains(&truth[index])));

@@ -1,39 +1,51 @@
-//! How fast traces are read: the header of every record, and again every field of every event. For `cargo xtask bench etl`.
+//! Measures how fast ETL traces are read: record headers only, and every field of every event. For `cargo xtask bench etl`.
 
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 
+use anyhow::{Context as _, Result};
 use ortscope_etl::EtlFile;
 use ortscope_etl::payload::stacks::StackMatcher;
 use ortscope_etl::payload::{SchemaStore, Value, Visitor};
 use ortscope_sources::own_usage;
 use serde_json::json;
 
-use crate::args::{BenchEtlArgs, EtlPhase};
-use crate::exit::{Exit, Failure};
-use crate::terminal;
+#[derive(Debug, clap::Args)]
+pub struct EtlArgs {
+    #[arg(long, value_enum)]
+    phase: Phase,
+    #[arg(long, default_value_t = 1)]
+    passes: u32,
+    files: Vec<PathBuf>,
+}
 
-pub fn run(args: &BenchEtlArgs) -> Result<Exit, Failure> {
-    let cpu = || own_usage().map(|usage| usage.cpu_time_ns).map_err(Failure::internal);
-    let before = cpu()?;
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Phase {
+    /// Record headers only
+    Walk,
+    /// Every field of every event
+    Full,
+}
+
+pub fn run(args: &EtlArgs) -> Result<serde_json::Value> {
+    let before_ns = own_usage()?.cpu_time_ns;
     let mut total = Total::default();
     for _ in 0..args.passes {
         for file in &args.files {
-            let file = EtlFile::open(file).map_err(|error| Failure::usage(error.to_string()))?;
+            let file = EtlFile::open(file).with_context(|| format!("cannot open {}", file.display()))?;
             match args.phase {
-                EtlPhase::Walk => walk(&file, &mut total)?,
-                EtlPhase::Full => full(&file, &mut total)?,
+                Phase::Walk => walk(&file, &mut total)?,
+                Phase::Full => full(&file, &mut total)?,
             }
         }
     }
-    let seconds = (cpu()? - before) as f64 / 1e9;
-    let usage = own_usage().map_err(Failure::internal)?;
-    let document = json!({
+    let usage = own_usage()?;
+    let seconds = (usage.cpu_time_ns - before_ns) as f64 / 1e9;
+    Ok(json!({
         "records": total.records, "fields": total.seen.fields, "frames": total.frames, "undecoded": total.undecoded,
         "check": total.seen.check, "cpu_seconds": seconds, "events_per_s": total.records as f64 / seconds,
         "peak_memory_mb": usage.peak_working_set_bytes.map(|bytes| bytes as f64 / 1e6),
-    });
-    terminal::print_data(&format!("{document}\n"));
-    Ok(Exit::Ok)
+    }))
 }
 
 #[derive(Debug, Default)]
@@ -44,17 +56,17 @@ struct Total {
     seen: Seen,
 }
 
-fn walk(file: &EtlFile, total: &mut Total) -> Result<(), Failure> {
+fn walk(file: &EtlFile, total: &mut Total) -> Result<()> {
     let walk = file.ordered(|record| {
         total.seen.check = total.seen.check.wrapping_add(record.ticks);
         ControlFlow::Continue(())
     });
-    total.records += walk.map_err(Failure::internal)?.records;
+    total.records += walk?.records;
     Ok(())
 }
 
-/// One pass, as a stream is read: schemas are learned as they come, stacks find their events.
-fn full(file: &EtlFile, total: &mut Total) -> Result<(), Failure> {
+/// Reads a file in one pass, like a stream: schemas are learned as they arrive, and stacks are matched to their events.
+fn full(file: &EtlFile, total: &mut Total) -> Result<()> {
     let (mut store, mut stacks) = (SchemaStore::new(), StackMatcher::default());
     let walk = file.ordered(|record| {
         store.learn(record);
@@ -68,11 +80,11 @@ fn full(file: &EtlFile, total: &mut Total) -> Result<(), Failure> {
         });
         ControlFlow::Continue(())
     });
-    total.records += walk.map_err(Failure::internal)?.records;
+    total.records += walk?.records;
     Ok(())
 }
 
-/// Looks at every value, so that none is skipped.
+/// Reads every value, so that no decoding can be skipped.
 #[derive(Debug, Default)]
 struct Seen {
     fields: u64,

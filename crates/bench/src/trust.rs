@@ -1,9 +1,10 @@
-//! What a recording holds after its makers were killed or had much to do, and whether memory grew: for `cargo xtask bench
-//! trust` and `cargo xtask trust`.
+//! Audits the content of a recording whose processes were killed or under load, and estimates memory growth. For
+//! `cargo xtask bench trust` and `cargo xtask trust`.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use anyhow::{Result, bail};
 use ortscope_analyze::leak::growth;
 use ortscope_core::clock::now_ns;
 use ortscope_core::schema::{
@@ -13,31 +14,35 @@ use ortscope_core::tables::{Scan, Tables as _};
 use ortscope_store::Recording;
 use serde_json::{Value, json};
 
-use crate::args::BenchTrustArgs;
-use crate::exit::{Exit, Failure};
-use crate::terminal;
-
-pub fn run(args: &BenchTrustArgs) -> Result<Exit, Failure> {
-    let document = match (&args.recording, &args.growth) {
-        (Some(recording), _) => audit(recording)?,
-        (None, Some(file)) => slope(file)?,
-        (None, None) => return Err(Failure::usage("give --recording or --growth")),
-    };
-    terminal::print_data(&format!("{document}\n"));
-    Ok(Exit::Ok)
+#[derive(Debug, clap::Args)]
+pub struct TrustArgs {
+    /// Recording to audit
+    #[arg(long)]
+    recording: Option<PathBuf>,
+    /// File with lines of `x y`: estimate the slope of y and its confidence interval
+    #[arg(long, conflicts_with = "recording")]
+    growth: Option<PathBuf>,
 }
 
-/// Counts what must follow one another without a gap.
+pub fn run(args: &TrustArgs) -> Result<Value> {
+    match (&args.recording, &args.growth) {
+        (Some(recording), _) => audit(recording),
+        (None, Some(file)) => slope(file),
+        (None, None) => bail!("give --recording or --growth"),
+    }
+}
+
+/// Checks that sequence numbers have no gaps.
 #[derive(Debug, Default)]
 struct Inferences {
-    /// By session, stream and phase, as `ortscope run` numbers them; or by session alone, as programs do.
+    /// The next expected number by session, stream and phase, as `ortscope run` numbers them.
     next: BTreeMap<(Text, u64, Text), u64>,
     rows: u64,
     gaps: u64,
     repeated: u64,
     profiled: u64,
     last_ns: u64,
-    /// Per session: how many, the lowest and the highest number.
+    /// Count, lowest and highest number of each session, as observed programs number them.
     by_session: BTreeMap<Text, (u64, u64, u64)>,
 }
 
@@ -58,31 +63,30 @@ impl Inferences {
         *expected = (*expected).max(row.sequence + 1);
     }
 
-    /// Numbers between the first and the last of each session that are not there.
+    /// Numbers missing between the first and the last of each session.
     fn missing_in_sessions(&self) -> u64 {
         let missing = |(count, low, high): &(u64, u64, u64)| (high - low + 1).saturating_sub(*count);
         self.by_session.values().map(missing).sum()
     }
 }
 
-fn audit(directory: &Path) -> Result<Value, Failure> {
+fn audit(directory: &Path) -> Result<Value> {
     let now_ns = now_ns();
     let recording = Recording::open(directory)?;
-    let damaged = |error: ortscope_core::tables::ReadError| Failure::new(Exit::DataLost, error.to_string());
     let mut inferences = Inferences::default();
     for batch in recording.scan(TableId::Inferences, &Scan::all()) {
-        batch.map_err(damaged)?.rows::<InferenceRow>().for_each(|row| inferences.add(row));
+        batch?.rows::<InferenceRow>().for_each(|row| inferences.add(row));
     }
     let (mut operators, mut operator_runs) = (0u64, std::collections::BTreeSet::new());
     for batch in recording.scan(TableId::Operators, &Scan::all()) {
-        for row in batch.map_err(damaged)?.rows::<OperatorRow>() {
+        for row in batch?.rows::<OperatorRow>() {
             operators += u64::from(row.kind == OperatorKind::Operator);
             operator_runs.extend(row.run.map(|run| (row.session_id, run)));
         }
     }
     let (mut last_sample_ns, mut ticks, mut first_tick_ns, mut last_tick_ns) = (0, 0u64, u64::MAX, 0);
     for batch in recording.scan(TableId::Ticks, &Scan::all()) {
-        for row in batch.map_err(damaged)?.rows::<TickRow>() {
+        for row in batch?.rows::<TickRow>() {
             last_sample_ns = last_sample_ns.max(row.timestamp_ns);
             if &*row.table == TableId::ProcessSamples.def().name {
                 ticks += 1;
@@ -93,7 +97,7 @@ fn audit(directory: &Path) -> Result<Value, Failure> {
     }
     let mut losses: BTreeMap<String, u64> = BTreeMap::new();
     for batch in recording.scan(TableId::Losses, &Scan::all()) {
-        for row in batch.map_err(damaged)?.rows::<LossRow>() {
+        for row in batch?.rows::<LossRow>() {
             *losses.entry(format!("{}: {}", row.place, row.kind)).or_default() += row.count;
         }
     }
@@ -109,7 +113,7 @@ fn audit(directory: &Path) -> Result<Value, Failure> {
 }
 
 /// Lines of `hours value`.
-fn slope(file: &Path) -> Result<Value, Failure> {
+fn slope(file: &Path) -> Result<Value> {
     let text = fs_err::read_to_string(file)?;
     let point = |line: &str| {
         let (x, y) = line.split_once(' ')?;

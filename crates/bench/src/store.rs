@@ -1,41 +1,61 @@
-//! What keeping data costs: bytes, processor time, memory, and the time to open a large recording. For
-//! `cargo xtask bench store`. Each phase runs in a process of its own, so that its memory is its own.
+//! Measures the cost of storing data: bytes, CPU time, memory, and the time to open a large recording. For
+//! `cargo xtask bench store` and `cargo xtask trust day`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use anyhow::{Result, ensure};
 use ortscope_core::schema::TableId;
 use ortscope_core::tables::Tables as _;
 use ortscope_export::{ExportOptions, Format};
 use ortscope_result::{ReportInput, ReportModel, ReportOptions};
 use ortscope_sources::own_usage;
-use ortscope_store::simulate::Simulation;
 use ortscope_store::{NewRecording, Recording, RecordingWriter, Store};
 use serde_json::{Value, json};
 
-use crate::args::{BenchStoreArgs, StorePhase};
-use crate::exit::{Exit, Failure};
-use crate::terminal;
+use crate::simulation::Simulation;
 
 const SEED: u64 = 7;
-/// As many processes as a quiet desktop has.
+/// Typical of a quiet desktop.
 const PROCESSES: usize = 104;
 const HERTZ: u32 = 100;
-/// Inferences handed over at once.
-const INFERENCES: usize = 1024;
+const INFERENCES_PER_BATCH: usize = 1024;
 
-pub fn run(args: &BenchStoreArgs) -> Result<Exit, Failure> {
-    let place = tempfile::tempdir_in(&args.directory)?;
-    let figures = match args.phase {
-        StorePhase::Samples => samples(place.path(), args.seconds.unwrap_or(97))?,
-        StorePhase::Day => samples(place.path(), args.seconds.unwrap_or(86_400))?,
-        StorePhase::Report => report(place.path(), args.rows.unwrap_or(10_000_000))?,
-    };
-    terminal::print_data(&format!("{figures}\n"));
-    Ok(Exit::Ok)
+#[derive(Debug, clap::Args)]
+pub struct StoreArgs {
+    #[arg(long, value_enum)]
+    phase: Phase,
+    /// Directory for the recordings of the benchmark
+    #[arg(long)]
+    directory: PathBuf,
+    /// Virtual seconds of samples
+    #[arg(long)]
+    seconds: Option<u64>,
+    /// Number of inferences
+    #[arg(long)]
+    rows: Option<u64>,
 }
 
-fn begin(place: &Path) -> Result<(Store, RecordingWriter), Failure> {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Phase {
+    Samples,
+    Report,
+    Day,
+}
+
+pub fn run(args: &StoreArgs) -> Result<Value> {
+    // As every command of `ortscope` that may run for days.
+    ortscope_sources::give_back_freed_memory();
+    ortscope_store::after_segments(ortscope_sources::give_back_freed_memory_now);
+    let place = tempfile::tempdir_in(&args.directory)?;
+    match args.phase {
+        Phase::Samples => samples(place.path(), args.seconds.unwrap_or(97)),
+        Phase::Day => samples(place.path(), args.seconds.unwrap_or(86_400)),
+        Phase::Report => report(place.path(), args.rows.unwrap_or(10_000_000)),
+    }
+}
+
+fn begin(place: &Path) -> Result<(Store, RecordingWriter)> {
     let store = Store::open(place);
     let writer = store.begin(NewRecording {
         origin: "bench".into(),
@@ -46,15 +66,15 @@ fn begin(place: &Path) -> Result<(Store, RecordingWriter), Failure> {
     Ok((store, writer))
 }
 
-/// CPU time of this process so far, all threads.
+/// CPU time of all threads of this process so far.
 fn cpu_seconds() -> f64 {
     own_usage().map_or(f64::NAN, |usage| usage.cpu_time_ns as f64 / 1e9)
 }
 
-/// Virtual time: the samples of a machine, as fast as they can be stored.
-fn samples(place: &Path, seconds: u64) -> Result<Value, Failure> {
+/// Stores the samples of a simulated machine in virtual time, as fast as possible.
+fn samples(place: &Path, seconds: u64) -> Result<Value> {
     let ticks = seconds * u64::from(HERTZ);
-    // What making the data costs is measured alone and taken off.
+    // The cost of simulating the data is measured separately and subtracted.
     let making = {
         let mut simulation = Simulation::new(SEED, PROCESSES, HERTZ);
         let before = cpu_seconds();
@@ -81,7 +101,9 @@ fn samples(place: &Path, seconds: u64) -> Result<Value, Failure> {
     let recording = Recording::open(&finished.directory)?;
     let stored: u64 = recording.tables().iter().map(|table| table.bytes).sum();
     let changed = recording.row_count(TableId::ProcessSamples);
-    // SQLite gets the same changed rows; the day would only repeat the ratio.
+    let expanded = recording.logical_rows(TableId::ProcessSamples)?;
+    ensure!(expanded == logical_rows, "{logical_rows} samples were stored, {expanded} are read back");
+    // SQLite gets the same changed rows. A whole day would only repeat the ratio.
     let sqlite_bytes = if seconds <= 3600 { Some(sqlite_bytes(place, &recording)?) } else { None };
     Ok(json!({
         "logical_rows": logical_rows, "changed_rows": changed, "bytes": stored, "directory_bytes": finished.bytes,
@@ -91,7 +113,7 @@ fn samples(place: &Path, seconds: u64) -> Result<Value, Failure> {
     }))
 }
 
-fn sqlite_bytes(place: &Path, recording: &Recording) -> Result<u64, Failure> {
+fn sqlite_bytes(place: &Path, recording: &Recording) -> Result<u64> {
     let target = place.join("peer.sqlite");
     let options =
         ExportOptions { tables: Some(vec![TableId::ProcessSamples]), ..ExportOptions::new(Format::Sqlite) };
@@ -100,14 +122,14 @@ fn sqlite_bytes(place: &Path, recording: &Recording) -> Result<u64, Failure> {
     Ok(fs_err::metadata(&target)?.len())
 }
 
-/// A recording of many inferences: how long until a person sees its first report.
-fn report(place: &Path, rows: u64) -> Result<Value, Failure> {
+/// Stores many inferences and measures the time until their HTML report exists.
+fn report(place: &Path, rows: u64) -> Result<Value> {
     let (_store, writer) = begin(place)?;
     let mut simulation = Simulation::new(SEED, 1, HERTZ);
     let before = cpu_seconds();
     let mut written = 0;
     while written < rows {
-        let batch = simulation.next_inferences(INFERENCES.min((rows - written) as usize));
+        let batch = simulation.next_inferences(INFERENCES_PER_BATCH.min((rows - written) as usize));
         written += batch.len() as u64;
         writer.append(&batch)?;
     }
@@ -122,8 +144,7 @@ fn report(place: &Path, rows: u64) -> Result<Value, Failure> {
         run_document: None,
         condition: recording.condition().sentences(),
     };
-    let model =
-        ReportModel::build(&recording, &input, &ReportOptions::default()).map_err(Failure::internal)?;
+    let model = ReportModel::build(&recording, &input, &ReportOptions::default())?;
     let html = ortscope_render::html(&model);
     let drawn = started.elapsed().as_secs_f64();
     let peak = own_usage().ok().and_then(|usage| usage.peak_working_set_bytes).unwrap_or(0);

@@ -1,9 +1,9 @@
-//! What others do, for the benchmark that shows why we do not: tests on raw latencies, thresholds on means.
+//! Common methods that the benchmark compares with ours: tests on raw latencies, thresholds on means.
 
-use crate::distribution::normal_cumulative;
+use ortscope_analyze::distribution::normal_cumulative;
 
-/// The p-value of Mann and Whitney's test that `b` is larger than `a`: ties get mean ranks, the normal approximation is
-/// used as everybody does at such sizes. `None` when a side is empty or all values are equal.
+/// Returns the p-value of the Mann-Whitney test that `b` is larger than `a`, with mean ranks for ties and the normal
+/// approximation that is usual at such sizes. `None` if a side is empty or all values are equal.
 pub fn mann_whitney_p_greater(a: &[u64], b: &[u64]) -> Option<f64> {
     let mut all: Vec<(u64, bool)> =
         a.iter().map(|value| (*value, false)).chain(b.iter().map(|value| (*value, true))).collect();
@@ -29,7 +29,7 @@ pub fn mann_whitney_p_greater(a: &[u64], b: &[u64]) -> Option<f64> {
     (variance > 0.0).then(|| normal_cumulative((n * m / 2.0 - u + 0.5) / variance.sqrt()))
 }
 
-/// Mean of `b` over mean of `a`, minus 1.
+/// Returns the mean of `b` over the mean of `a`, minus 1.
 pub fn mean_change(a: &[u64], b: &[u64]) -> Option<f64> {
     let mean = |values: &[u64]| {
         (!values.is_empty())

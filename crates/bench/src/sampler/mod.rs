@@ -1,5 +1,5 @@
-//! What watching costs, by each way of watching, and how exact it is. For `cargo xtask bench sampler`. One process per
-//! way, so that its CPU time and memory are its own.
+//! Measures the cost and the accuracy of each way to observe processes. For `cargo xtask bench sampler`. Each way runs in its
+//! own process, so that CPU time and memory belong to it alone.
 
 mod storm;
 
@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use anyhow::{Context as _, Result};
 use ortscope_core::batch::Batch;
 use ortscope_core::clock::now_ns;
 use ortscope_core::kernel::KernelEvent;
@@ -17,51 +18,71 @@ use ortscope_sources::sampler::{ProcessSampler, SamplerOptions, Targets};
 use ortscope_sources::{KernelTrace, ThreadSnapshot, UsageWatch, own_usage};
 use serde_json::{Value, json};
 
-use crate::args::{BenchSamplerArgs, SamplerPhase};
-use crate::exit::{Exit, Failure};
-use crate::terminal;
-
-/// Drains of the rings a second.
+/// Interval between two drains of the rings.
 const DRAIN: Duration = Duration::from_millis(50);
 const WINDOW: Duration = Duration::from_millis(1);
 const MEMORY_EVERY: Duration = Duration::from_millis(100);
 
-pub fn run(args: &BenchSamplerArgs) -> Result<Exit, Failure> {
+#[derive(Debug, Clone, clap::Args)]
+pub struct SamplerArgs {
+    #[arg(long, value_enum)]
+    phase: Phase,
+    #[arg(long, default_value_t = 100.0)]
+    hertz: f64,
+    #[arg(long, default_value_t = 5.0)]
+    seconds: f64,
+    /// Its descendants are observed
+    #[arg(long, default_value_t = 1)]
+    parent: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Phase {
+    Empty,
+    Unprivileged,
+    Snapshot,
+    Events,
+    PerfRing,
+    Duty,
+    ShortLived,
+    Storm,
+    /// Helper process of the storm
+    StormRunner,
+    /// Helper process of the storm
+    StormPartner,
+    /// Helper process of the duty and short-lived phases
+    Burst,
+}
+
+pub fn run(args: &SamplerArgs) -> Result<Value> {
     let mut document = match args.phase {
-        SamplerPhase::Empty => paced(args, || 0)?,
-        SamplerPhase::Unprivileged => unprivileged(args)?,
-        SamplerPhase::Snapshot => snapshot(args)?,
-        SamplerPhase::Events => events(args, BackendChoice::Bpf)?,
-        SamplerPhase::PerfRing => events(args, BackendChoice::PerfRing)?,
-        SamplerPhase::Duty => duty(args)?,
-        SamplerPhase::ShortLived => short_lived(args)?,
-        SamplerPhase::Storm => storm::run(args)?,
-        SamplerPhase::StormRunner => {
-            storm::runner(args.seconds)?;
-            return Ok(Exit::Ok);
-        }
-        SamplerPhase::StormPartner => {
+        Phase::Empty => paced(args, || 0)?,
+        Phase::Unprivileged => unprivileged(args)?,
+        Phase::Snapshot => snapshot(args)?,
+        Phase::Events => events(args, BackendChoice::Bpf)?,
+        Phase::PerfRing => events(args, BackendChoice::PerfRing)?,
+        Phase::Duty => duty(args)?,
+        Phase::ShortLived => short_lived()?,
+        Phase::Storm => storm::run(args)?,
+        Phase::StormRunner => return storm::runner(args.seconds),
+        Phase::StormPartner => {
             storm::partner()?;
-            return Ok(Exit::Ok);
+            return Ok(Value::Null);
         }
-        SamplerPhase::Burst => {
-            burst(args.seconds);
-            return Ok(Exit::Ok);
-        }
+        Phase::Burst => return Ok(json!(burst(args.seconds))),
     };
     if let Some(peak) = own_usage().ok().and_then(|usage| usage.peak_working_set_bytes) {
         document["peak_resident_mb"] = json!(peak as f64 / 1e6);
     }
-    // Rings are in no account of the process.
+    // The memory of rings is not part of the process's resident memory.
     if let Some(memory_mb) = document["memory_mb"].as_f64() {
         document["memory_mb"] = json!(memory_mb + document["ring_mb"].as_f64().unwrap_or(0.0));
     }
-    terminal::print_data(&format!("{document}\n"));
-    Ok(Exit::Ok)
+    Ok(document)
 }
 
-/// Anonymous and shared memory of this process now, without the pages of the program's file, which are shared and can be
-/// dropped. To be asked while the watching goes on: afterwards its memory has been given back.
+/// Current anonymous and shared memory of this process, without the pages of the program file, which are shared and can be
+/// dropped. Call it while sampling runs: its memory is freed afterwards.
 fn own_memory_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let of = |key: &str| {
@@ -75,8 +96,8 @@ fn cpu_ns() -> u64 {
     own_usage().map_or(0, |usage| usage.cpu_time_ns)
 }
 
-/// A loop at the asked rate; what each turn returns is added up.
-fn paced(args: &BenchSamplerArgs, mut turn: impl FnMut() -> u64) -> Result<Value, Failure> {
+/// Calls `turn` at the requested rate and adds up the returned row counts.
+fn paced(args: &SamplerArgs, mut turn: impl FnMut() -> u64) -> Result<Value> {
     let period = Duration::from_secs_f64(1.0 / args.hertz);
     // The first turns open files and grow buffers.
     for _ in 0..3 {
@@ -105,7 +126,7 @@ fn cost(begin: Instant, cpu: u64, samples: u64, rows: u64) -> Value {
     })
 }
 
-/// Counts rows and forgets them.
+/// Counts rows and discards them.
 #[derive(Debug, Clone, Default)]
 struct Counter(std::sync::Arc<std::sync::atomic::AtomicU64>);
 
@@ -126,8 +147,8 @@ impl Sink for Counter {
     }
 }
 
-/// The sampler as `attach` uses it, through the whole pipeline: CPU time and memory of every process, no rights.
-fn unprivileged(args: &BenchSamplerArgs) -> Result<Value, Failure> {
+/// The sampler as `attach` uses it, through the whole pipeline: CPU time and memory of every process, without privileges.
+fn unprivileged(args: &SamplerArgs) -> Result<Value> {
     let mut options = SamplerOptions {
         targets: Targets { children_of: vec![args.parent], ..Targets::default() },
         system: false,
@@ -137,9 +158,9 @@ fn unprivileged(args: &BenchSamplerArgs) -> Result<Value, Failure> {
     options.rates.memory_hertz = args.hertz;
     (options.rates.io_hertz, options.rates.details_hertz, options.rates.network_hertz) = (None, None, None);
     options.rates.discovery_hertz = 1.0;
-    // The rate is what is measured.
+    // The rate must not adapt: the cost at this rate is the result.
     options.overhead_limit_percent = 100.0;
-    let sampler = ProcessSampler::with_options(options).map_err(Failure::internal)?;
+    let sampler = ProcessSampler::with_options(options)?;
     let handle = sampler.own_cost();
     let counter = Counter::default();
     let running = Pipeline::default().source(sampler).sink(counter.clone()).start()?;
@@ -155,9 +176,9 @@ fn unprivileged(args: &BenchSamplerArgs) -> Result<Value, Failure> {
     Ok(document)
 }
 
-/// All threads of the machine in one call; those that ran since the call before are decoded again.
-fn snapshot(args: &BenchSamplerArgs) -> Result<Value, Failure> {
-    let mut snapshot = ThreadSnapshot::open().map_err(Failure::internal)?;
+/// Reads all threads of the machine in one call and decodes those that ran since the previous call.
+fn snapshot(args: &SamplerArgs) -> Result<Value> {
+    let mut snapshot = ThreadSnapshot::open()?;
     let (mut changed, mut run_ns) = (0, 0u64);
     let mut document = paced(args, || {
         snapshot.refresh().ok();
@@ -174,20 +195,20 @@ fn snapshot(args: &BenchSamplerArgs) -> Result<Value, Failure> {
     Ok(document)
 }
 
-/// Context switches, starts and exits of the whole machine: CPU use of every thread in each millisecond, exact, and
-/// ten times a second the memory of those whose memory may have changed. The rings are drained 20 times a second.
-fn events(args: &BenchSamplerArgs, backend: BackendChoice) -> Result<Value, Failure> {
+/// Collects context switches, starts and exits of the whole machine: the exact CPU use of every thread per millisecond, and
+/// ten times a second the memory of processes whose memory may have changed. The rings are drained 20 times a second.
+fn events(args: &SamplerArgs, backend: BackendChoice) -> Result<Value> {
     let options = TraceOptions { backend, ..TraceOptions::default() };
-    let mut watch = UsageWatch::open(&options, WINDOW, MEMORY_EVERY).map_err(Failure::internal)?;
+    let mut watch = UsageWatch::open(&options, WINDOW, MEMORY_EVERY)?;
     let mut latencies: Vec<u64> = Vec::new();
-    let (mut told_ns, mut pages) = (0, 0u64);
-    let pace = BenchSamplerArgs { hertz: 1.0 / DRAIN.as_secs_f64(), ..args.clone() };
+    let (mut used_ns, mut pages) = (0, 0u64);
+    let pace = SamplerArgs { hertz: 1.0 / DRAIN.as_secs_f64(), ..args.clone() };
     let mut document = paced(&pace, || {
         let mut windows = 0;
         let oldest_ns = watch.drain(
             &mut |window| {
                 windows += 1;
-                told_ns += window.used_ns;
+                used_ns += window.used_ns;
             },
             &mut |memory| pages = pages.wrapping_add(memory.resident_bytes),
         );
@@ -208,14 +229,14 @@ fn events(args: &BenchSamplerArgs, backend: BackendChoice) -> Result<Value, Fail
     document["memory_reads"] = json!(counts.memory_reads);
     document["oldest_event_ms_p50"] = json!(latency_ms(0.5));
     document["oldest_event_ms_p99"] = json!(latency_ms(0.99));
-    // So that nothing is computed for nobody.
-    document["check"] = json!(told_ns ^ pages);
+    // Uses every value, so that no computation can be skipped.
+    document["check"] = json!(used_ns ^ pages);
     Ok(document)
 }
 
-/// Bursts of 1 ms, 37 % of the time: what the duty phase watches. It prints the truth as it sees it: the moment and its own
+/// The process that the duty phase observes: bursts of 1 ms, 37 % of the time. Returns the ground truth: the time and its own
 /// CPU time at the beginning of every burst.
-fn burst(seconds: f64) {
+fn burst(seconds: f64) -> Vec<(u64, u64)> {
     let begin = now_ns();
     let end = begin + (seconds * 1e9) as u64;
     let period = (1e6 / 0.37) as u64;
@@ -224,7 +245,7 @@ fn burst(seconds: f64) {
     let mut stamps: Vec<(u64, u64)> = Vec::new();
     let mut clock = ortscope_sources::thread_cpu_clock();
     while now_ns() < end {
-        // The clock is read on both sides of the account, so that a preemption in between shows.
+        // The clock is read before and after the CPU time, to detect a preemption in between.
         let before = now_ns();
         let used = clock();
         let after = now_ns();
@@ -235,25 +256,23 @@ fn burst(seconds: f64) {
         while now_ns() < until {
             std::hint::spin_loop();
         }
-        // After a stall of the machine the bursts are not made up for: back to back they would be one long slice, and no
-        // longer bursts of 1 ms.
+        // Bursts missed during a stall of the machine are skipped: back to back they would be one long slice.
         let now = now_ns();
         next = (next + period).max(now + pause);
         std::thread::sleep(Duration::from_nanos(next - now));
     }
-    let text: Vec<String> = stamps.iter().map(|(at, used)| format!("{at} {used}")).collect();
-    terminal::print_data(&(text.join("\n") + "\n"));
+    stamps
 }
 
-/// A stamp that took longer was interrupted, and says nothing exact.
+/// A stamp that took longer was interrupted and is not exact.
 const STAMP_NS: u64 = 3_000;
 
-/// How exactly events tell the use of a process: windows of 10 ms between its own stamps.
-fn duty(args: &BenchSamplerArgs) -> Result<Value, Failure> {
-    let mut trace = KernelTrace::open(&TraceOptions::default()).map_err(Failure::internal)?;
+/// Measures how exactly events report the CPU use of a process, in windows of 10 ms between its own stamps.
+fn duty(args: &SamplerArgs) -> Result<Value> {
+    let mut trace = KernelTrace::open(&TraceOptions::default())?;
     let mut threads = Threads::new(Limits { horizon_ns: 600_000_000_000, ..Limits::default() });
     let child = Command::new(std::env::current_exe()?)
-        .args(["bench-sampler", "--phase", "burst", "--seconds", &args.seconds.to_string()])
+        .args(["sampler", "--phase", "burst", "--seconds", &args.seconds.to_string()])
         .stdout(std::process::Stdio::piped())
         .spawn()?;
     let pid = child.id();
@@ -261,7 +280,7 @@ fn duty(args: &BenchSamplerArgs) -> Result<Value, Failure> {
     let mut samples: Vec<(u64, u64)> = Vec::new();
     while begin.elapsed().as_secs_f64() < args.seconds + 0.2 {
         trace.drain(&mut |event| threads.apply(&event));
-        // Polling beside it, a hundred times a second.
+        // Also polls a hundred times a second, for comparison.
         for _ in 0..5 {
             if let Ok(usage) = ortscope_sources::process_usage(pid) {
                 samples.push((now_ns(), usage.cpu_time_ns));
@@ -271,15 +290,9 @@ fn duty(args: &BenchSamplerArgs) -> Result<Value, Failure> {
     }
     let output = child.wait_with_output()?;
     trace.drain(&mut |event| threads.apply(&event));
-    let Some(process) = threads.process(pid).or_else(|| threads.ended_processes().find(|of| of.pid == pid))
-    else {
-        return Err(Failure::internal("the bursts were not seen"));
-    };
-    let stamps: Vec<(u64, u64)> = String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .filter_map(|line| line.split_once(' '))
-        .filter_map(|(at, used)| Some((at.parse().ok()?, used.parse().ok()?)))
-        .collect();
+    let ended = || threads.ended_processes().find(|process| process.pid == pid);
+    let process = threads.process(pid).or_else(ended).context("the bursts were not seen")?;
+    let stamps: Vec<(u64, u64)> = serde_json::from_slice(&output.stdout)?;
     let polled = |at_ns: u64| {
         let after = samples.partition_point(|(at, _)| *at <= at_ns);
         after.checked_sub(1).and_then(|before| samples.get(before)).map(|(_, used)| *used)
@@ -305,21 +318,21 @@ fn duty(args: &BenchSamplerArgs) -> Result<Value, Failure> {
     }))
 }
 
-/// Differences between what was told and the truth, in percentage points of a core.
+/// Differences between reported and true CPU use, in percentage points of a core.
 #[derive(Debug, Default)]
 struct Errors {
     count: u64,
     squares: f64,
-    told: f64,
+    reported: f64,
     truth: f64,
 }
 
 impl Errors {
-    fn add(&mut self, told: f64, truth: f64, length: f64) {
-        let error = (told - truth) / length * 100.0;
+    fn add(&mut self, reported: f64, truth: f64, length: f64) {
+        let error = (reported - truth) / length * 100.0;
         self.count += 1;
         self.squares += error * error;
-        self.told += told;
+        self.reported += reported;
         self.truth += truth;
     }
 
@@ -328,14 +341,14 @@ impl Errors {
     }
 
     fn bias(&self) -> f64 {
-        (self.told / self.truth - 1.0) * 100.0
+        (self.reported / self.truth - 1.0) * 100.0
     }
 }
 
-/// 500 processes that live a few milliseconds.
-fn short_lived(args: &BenchSamplerArgs) -> Result<Value, Failure> {
+/// Starts 500 processes that live a few milliseconds and counts those that were seen.
+fn short_lived() -> Result<Value> {
     const PROCESSES: usize = 500;
-    let mut trace = KernelTrace::open(&TraceOptions::default()).map_err(Failure::internal)?;
+    let mut trace = KernelTrace::open(&TraceOptions::default())?;
     let program = std::env::current_exe()?;
     let (mut started, mut ended) = (HashSet::new(), HashSet::new());
     let mut pids = HashSet::new();
@@ -352,11 +365,11 @@ fn short_lived(args: &BenchSamplerArgs) -> Result<Value, Failure> {
     let mut next_poll = Instant::now();
     for number in 0..PROCESSES {
         let mut child = Command::new(&program)
-            .args(["bench-sampler", "--phase", "burst", "--seconds", "0.002"])
+            .args(["sampler", "--phase", "burst", "--seconds", "0.002"])
             .stdout(std::process::Stdio::null())
             .spawn()?;
         pids.insert(child.id());
-        // A monitor that polls a hundred times a second, beside it.
+        // Also polls a hundred times a second, for comparison.
         if Instant::now() >= next_poll {
             next_poll += Duration::from_millis(10);
             polled
@@ -370,7 +383,6 @@ fn short_lived(args: &BenchSamplerArgs) -> Result<Value, Failure> {
     std::thread::sleep(Duration::from_millis(100));
     let stats = trace.drain(&mut look);
     let seen = pids.iter().filter(|pid| started.contains(pid) && ended.contains(pid)).count();
-    let _ = args;
     Ok(json!({
         "processes": PROCESSES, "seen": seen, "polled_at_100_hz": pids.intersection(&polled).count(), "lost": stats.lost,
     }))

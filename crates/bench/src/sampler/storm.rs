@@ -1,28 +1,27 @@
-//! Two processes on one processor that wake each other as fast as they can: what is lost of so many switches, and what
-//! watching adds to each.
+//! Two processes on one processor that wake each other as fast as they can: measures the events lost, and the time that
+//! tracing adds to each context switch.
 
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use anyhow::{Result, bail};
 use ortscope_core::clock::now_ns;
 use ortscope_core::kernel::{KernelEvent, Usage};
 use ortscope_sources::KernelTrace;
 use ortscope_sources::kernel::TraceOptions;
 use serde_json::{Value, json};
 
-use crate::args::BenchSamplerArgs;
-use crate::exit::Failure;
-use crate::terminal;
+use super::SamplerArgs;
 
-/// Stretches without and with watching, in turn.
+/// Alternating measurements without and with tracing.
 const ROUNDS: usize = 5;
-/// A storm fills rings faster than ordinary work does.
+/// Shorter than elsewhere, because a storm fills the rings faster than ordinary work.
 const DRAIN: Duration = Duration::from_millis(20);
 const WINDOW_NS: u64 = 1_000_000;
 
-/// Answers every byte by a byte until its input ends.
-pub(super) fn partner() -> Result<(), Failure> {
+/// Answers every byte with a byte until its input ends.
+pub(super) fn partner() -> Result<()> {
     let (mut input, mut output) = (std::io::stdin().lock(), std::io::stdout().lock());
     let mut byte = [0u8; 1];
     while input.read(&mut byte)? == 1 {
@@ -32,15 +31,15 @@ pub(super) fn partner() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Starts a partner, exchanges bytes with it for some time and prints how often per second.
-pub(super) fn runner(seconds: f64) -> Result<(), Failure> {
+/// Starts a partner, exchanges bytes with it for some time and returns the exchanges per second.
+pub(super) fn runner(seconds: f64) -> Result<Value> {
     let mut partner = Command::new(std::env::current_exe()?)
-        .args(["bench-sampler", "--phase", "storm-partner"])
+        .args(["sampler", "--phase", "storm-partner"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()?;
     let (Some(mut to), Some(mut from)) = (partner.stdin.take(), partner.stdout.take()) else {
-        return Err(Failure::internal("the partner has no pipes"));
+        bail!("the partner has no pipes");
     };
     let (mut byte, mut turns) = ([7u8; 1], 0u64);
     let begin = Instant::now();
@@ -54,14 +53,13 @@ pub(super) fn runner(seconds: f64) -> Result<(), Failure> {
     let per_second = turns as f64 / begin.elapsed().as_secs_f64();
     drop(to);
     partner.wait()?;
-    terminal::print_data(&format!("{per_second}\n"));
-    Ok(())
+    Ok(json!(per_second))
 }
 
-/// On one processor, so that every exchange is two switches. Without `taskset` wherever they land.
-fn spawn_runner(seconds: f64) -> Result<Child, Failure> {
+/// Pins both processes to one processor, so that every exchange is two switches; without `taskset` they are not pinned.
+fn spawn_runner(seconds: f64) -> Result<Child> {
     let program = std::env::current_exe()?;
-    let arguments = ["bench-sampler", "--phase", "storm-runner", "--seconds", &seconds.to_string()];
+    let arguments = ["sampler", "--phase", "storm-runner", "--seconds", &seconds.to_string()];
     let mut pinned = Command::new("taskset");
     pinned.args(["-c", "0"]).arg(&program).args(arguments).stdout(Stdio::piped());
     match pinned.spawn() {
@@ -70,20 +68,19 @@ fn spawn_runner(seconds: f64) -> Result<Child, Failure> {
     }
 }
 
-fn turns_per_second(runner: Child) -> Result<f64, Failure> {
+fn turns_per_second(runner: Child) -> Result<f64> {
     let output = runner.wait_with_output()?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    text.trim().parse().map_err(|_| Failure::internal(format!("the runner said '{}'", text.trim())))
+    Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-pub(super) fn run(args: &BenchSamplerArgs) -> Result<Value, Failure> {
+pub(super) fn run(args: &SamplerArgs) -> Result<Value> {
     let (mut bare, mut watched) = (Vec::new(), Vec::new());
     let (mut events, mut lost, mut recursion_misses, mut switches, mut chain_breaks) = (0, 0, 0, 0u64, 0);
     let (mut drained, mut passed) = (Duration::ZERO, Duration::ZERO);
     for _ in 0..ROUNDS {
         bare.push(turns_per_second(spawn_runner(args.seconds)?)?);
 
-        let mut trace = KernelTrace::open(&TraceOptions::default()).map_err(Failure::internal)?;
+        let mut trace = KernelTrace::open(&TraceOptions::default())?;
         let mut usage = Usage::new(WINDOW_NS, now_ns());
         let begin = Instant::now();
         let mut runner = spawn_runner(args.seconds)?;
@@ -107,7 +104,7 @@ pub(super) fn run(args: &BenchSamplerArgs) -> Result<Value, Failure> {
         chain_breaks += usage.counts().chain_breaks;
         watched.push(turns_per_second(runner)?);
     }
-    // The fastest of each side: everything else on the machine only slows.
+    // The fastest of each side: other work on the machine only slows them down.
     let best = |turns: &[f64]| turns.iter().copied().fold(0.0, f64::max);
     // Each turn is two switches.
     let nanos_per_switch = |turns: f64| 1e9 / turns / 2.0;
