@@ -5,17 +5,19 @@
 //! `draw` makes a frame of both. Only `run.rs` and `terminal.rs` know that there is a terminal, so everything
 //! else is tested without one. The view reads; it never paces what is observed.
 //!
-//! What the memory does not hold (names, parents, own cost) the program answers through [`ProcessFacts`] and
-//! [`OwnFigures`].
+//! Facts that the memory does not hold (names, parents, own cost) come through [`ProcessFacts`] and [`OwnFigures`].
+//! [`KnownProcesses`] collects them from rows; [`Remote`] fills both from the API of another machine's `ortscope serve`.
 
 mod app;
 mod draw;
 mod facts;
 mod glyphs;
 mod keys;
+mod known_processes;
 mod model;
 mod once;
 mod options;
+mod remote;
 mod run;
 mod state;
 mod terminal;
@@ -25,7 +27,9 @@ mod text;
 
 pub use facts::{NoFacts, OwnCost, OwnFigures, ProcessFacts, TerminalWatch, ThreadFacts};
 pub use glyphs::Glyphs;
+pub use known_processes::KnownProcesses;
 pub use model::{Column, Filter};
 pub use once::{SCHEMA, once, once_text};
 pub use options::TopOptions;
+pub use remote::{Remote, RemoteError, RemoteErrorKind, RemoteOptions};
 pub use run::run;

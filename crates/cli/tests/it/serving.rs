@@ -155,7 +155,7 @@ fn top_watches_a_server_that_it_trusts_with_a_token_that_is_no_flag() {
     let wrong = ["00"; 32].join(":");
     let plain = format!("http://{address}");
     for (arguments, token, code, word) in [
-        (vec![url.as_str(), "--fingerprint", &wrong], token.as_str(), 5, "not the one that is trusted"),
+        (vec![url.as_str(), "--fingerprint", &wrong], token.as_str(), 5, "is not trusted"),
         (vec![url.as_str(), "--fingerprint", fingerprint], "ortscope_wrong", 5, "does not know the token"),
         (vec![url.as_str(), "--fingerprint", fingerprint], "", 2, "token create"),
         (vec![url.as_str()], token.as_str(), 2, "--fingerprint"),

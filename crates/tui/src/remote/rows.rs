@@ -1,7 +1,7 @@
-//! Frames of a server as rows of the live memory.
+//! Converts frames of a server to rows of the live memory.
 //!
-//! Times are put on this machine's clock by their age in the frame. Rates become counters again, because the memory makes
-//! rates of counters: a counter grows by the rate times the time since the frame before.
+//! Times are moved to this machine's clock by their age in the frame. Rates become counters again, because the memory
+//! computes rates from counters: a counter grows by the rate times the time since the frame before.
 
 use std::collections::HashMap;
 
@@ -11,13 +11,14 @@ use ortscope_core::schema::{
     DeviceSampleRow, InferenceRow, LossRow, ProcessRow, ProcessSampleRow, Row, SessionRow, SystemSampleRow,
     Text, UnavailabilityRow,
 };
-use ortscope_tui::OwnCost;
 use serde_json::Value;
 
-/// Processes whose counters are kept; beyond that all begin anew.
+use crate::facts::OwnCost;
+
+/// Processes whose counters are kept; beyond that all counters restart.
 const MAX_PROCESSES: usize = 10_000;
 const MAX_SESSIONS: usize = 1000;
-/// After a longer pause counters do not grow by it.
+/// Counters grow by at most this time between two frames.
 const MAX_STEP_NS: u64 = 5_000_000_000;
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -30,10 +31,10 @@ struct Counters {
     page_faults: f64,
 }
 
-/// What is remembered from frame to frame.
+/// State kept from frame to frame.
 #[derive(Debug, Default)]
 pub struct Rows {
-    /// What watching costs there.
+    /// Cost of observation on the server.
     pub cost: OwnCost,
     processes: HashMap<(u64, u64), Counters>,
     sessions: HashMap<String, u64>,
@@ -59,7 +60,7 @@ fn text(value: &Value) -> Text {
     value.as_str().unwrap_or_default().into()
 }
 
-/// Moments of a frame on this machine's clock.
+/// Converts times of a frame to this machine's clock.
 #[derive(Clone, Copy)]
 struct Clock {
     now_ns: u64,
@@ -84,7 +85,7 @@ impl Rows {
                 vec![loss("connection", "frames", more, now_ns)]
             }
             Some("hello") => {
-                // A new connection counts its frames from the beginning.
+                // A new connection counts its frames from zero.
                 self.dropped = 0;
                 Vec::new()
             }
@@ -97,7 +98,7 @@ impl Rows {
             from_ns: now_ns(),
             to_ns: None,
             track: "connection".into(),
-            reason: format!("{why}; it is tried again").into(),
+            reason: format!("{why}; reconnecting").into(),
             hint: None,
         };
         vec![batch([row])]
@@ -221,7 +222,7 @@ impl Rows {
             cpu_percent: losses["own_cost"]["server_cpu_percent"].as_f64(),
             memory_bytes: losses["own_cost"]["server_memory_bytes"].as_u64(),
         };
-        // A server that was started anew counts from the beginning.
+        // A restarted server counts from zero.
         let more = lost.saturating_sub(std::mem::replace(&mut self.lost, lost));
         vec![loss("server", "records", more, now_ns)]
     }
@@ -299,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_becomes_rows_and_rates_become_counters_again() {
+    fn a_frame_becomes_rows_and_its_rates_become_counters() {
         let mut rows = Rows::default();
         let first = rows.of(&frame(50.0));
         assert_eq!(all::<SessionRow>(&first).len(), 1);
@@ -317,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_make_no_sense_are_nothing() {
+    fn invalid_frames_give_no_rows() {
         let mut rows = Rows::default();
         for bad in [
             json!(null),

@@ -1,13 +1,14 @@
-//! A connection to a server: its address, the token, trust in its certificate, and frames.
+//! A connection to a server: address, token, trusted certificates, frames.
 
 use std::net::{IpAddr, TcpStream, ToSocketAddrs as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ortscope_server::security::{hex, sha256};
+use ring::digest::{SHA256, digest};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::ring::default_provider;
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{
@@ -20,50 +21,64 @@ use tungstenite::http::HeaderValue;
 use tungstenite::protocol::WebSocketConfig;
 use tungstenite::{Error, HandshakeError, Message, WebSocket, client::client_with_config};
 
-use crate::args::TopArgs;
-use crate::exit::{Exit, Failure};
+use super::RemoteOptions;
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-/// A read that brings nothing for this long looks whether to end.
+/// A read without data returns after this time, to check whether to end.
 const READ_STEP: Duration = Duration::from_millis(200);
-/// A server sends pings; one that sends nothing at all has gone.
+/// A server sends pings; without any data for this long it is gone.
 const SILENT_AFTER: Duration = Duration::from_secs(60);
-/// Far above what a server sends.
+/// Far above the largest frame of a server.
 const MAX_FRAME: usize = 8 << 20;
 const MAX_TOKEN_FILE: u64 = 4096;
 const TOPICS: [&str; 6] = ["system", "sessions", "devices", "processes", "events", "losses"];
 
-/// Why a connection is none.
+/// Why there is no connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    pub sentence: String,
-    hint: Option<&'static str>,
-    /// Trying again cannot help.
-    pub is_final: bool,
+pub struct RemoteError {
+    pub kind: RemoteErrorKind,
+    pub message: String,
+    pub hint: Option<&'static str>,
 }
 
-impl Problem {
-    pub fn passing(sentence: impl Into<String>) -> Self {
-        Self { sentence: sentence.into(), hint: Some("is 'ortscope serve' running there?"), is_final: false }
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RemoteErrorKind {
+    /// The options make no sense.
+    Usage,
+    /// The server, its certificate or its name do not match the options: a retry cannot help.
+    Refused,
+    /// The server does not answer, at the moment.
+    Unreachable,
+}
+
+impl RemoteError {
+    pub(super) fn passing(message: impl Into<String>) -> Self {
+        let hint = Some("is 'ortscope serve' running there?");
+        Self { kind: RemoteErrorKind::Unreachable, message: message.into(), hint }
     }
 
-    fn lasting(sentence: impl Into<String>, hint: &'static str) -> Self {
-        Self { sentence: sentence.into(), hint: Some(hint), is_final: true }
+    fn lasting(message: impl Into<String>, hint: &'static str) -> Self {
+        Self { kind: RemoteErrorKind::Refused, message: message.into(), hint: Some(hint) }
+    }
+
+    fn usage(message: impl Into<String>) -> Self {
+        Self { kind: RemoteErrorKind::Usage, message: message.into(), hint: None }
+    }
+
+    fn with_hint(self, hint: &'static str) -> Self {
+        Self { hint: Some(hint), ..self }
     }
 }
 
-impl From<Problem> for Failure {
-    fn from(problem: Problem) -> Self {
-        let exit = if problem.is_final { Exit::Permission } else { Exit::Internal };
-        let failure = Self::new(exit, problem.sentence);
-        match problem.hint {
-            Some(hint) => failure.with_hint(hint),
-            None => failure,
-        }
+impl std::fmt::Display for RemoteError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
     }
 }
 
-/// Where the server is, and how to speak to it.
+impl std::error::Error for RemoteError {}
+
+/// Where the server is, and how to authenticate.
 #[derive(Debug)]
 pub struct Address {
     host: String,
@@ -73,25 +88,27 @@ pub struct Address {
 }
 
 impl Address {
-    pub fn new(url: &str, args: &TopArgs) -> Result<Self, Failure> {
-        let (is_secure, host, port) = parse(url)?;
+    pub fn new(options: &RemoteOptions) -> Result<Self, RemoteError> {
+        let (is_secure, host, port) = parse(&options.url)?;
         let is_local = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
         if !is_secure && !is_local {
-            return Err(Failure::usage("over http:// the token could be read on the way")
-                .with_hint("use https://; 'ortscope serve --tls auto' makes a certificate"));
+            return Err(RemoteError::usage("over http:// others on the network could read the token")
+                .with_hint("use https://; 'ortscope serve --tls auto' generates a certificate"));
         }
-        let tls = match (is_secure, &args.ca, &args.fingerprint) {
+        let tls = match (is_secure, &options.ca, &options.fingerprint) {
             (false, None, None) => None,
-            (false, ..) => return Err(Failure::usage("--ca and --fingerprint are for https:// addresses")),
+            (false, ..) => {
+                return Err(RemoteError::usage("--ca and --fingerprint are for https:// addresses"));
+            }
             (true, Some(file), _) => Some(trusting(file)?),
             (true, None, Some(text)) => Some(pinned(text)?),
             (true, None, None) => {
-                return Err(Failure::usage("nothing says which certificate to trust").with_hint(
-                    "--fingerprint takes what 'ortscope serve' printed, --ca a certificate in PEM",
+                return Err(RemoteError::usage("no trusted certificate was named").with_hint(
+                    "give --fingerprint as printed by 'ortscope serve', or --ca with a certificate in PEM",
                 ));
             }
         };
-        Ok(Self { host, port, token: token(args.token_file.as_deref())?, tls })
+        Ok(Self { host, port, token: token(options.token_file.as_deref())?, tls })
     }
 
     fn shown(&self) -> String {
@@ -103,10 +120,10 @@ impl Address {
     }
 }
 
-/// Whether it has TLS, host and port.
-fn parse(url: &str) -> Result<(bool, String, u16), Failure> {
+/// Returns whether the address uses TLS, its host and its port.
+fn parse(url: &str) -> Result<(bool, String, u16), RemoteError> {
     let wrong = || {
-        Failure::usage(format!("'{url}' is not the address of a server"))
+        RemoteError::usage(format!("'{url}' is not the address of a server"))
             .with_hint("addresses look like https://box.lan:9464")
     };
     let (scheme, rest) = url.split_once("://").ok_or_else(wrong)?;
@@ -116,7 +133,7 @@ fn parse(url: &str) -> Result<(bool, String, u16), Failure> {
         _ => return Err(wrong()),
     };
     let rest = rest.strip_suffix('/').unwrap_or(rest);
-    // No user, path or query: a token does not belong into an address.
+    // No user, path or query: a token does not belong in an address.
     if rest.is_empty() || rest.contains(['/', '@', '?', '#', ' ']) {
         return Err(wrong());
     }
@@ -134,38 +151,38 @@ fn parse(url: &str) -> Result<(bool, String, u16), Failure> {
     }
 }
 
-/// Of a file or the environment: what stands in a command line is seen by everybody on the machine.
-fn token(file: Option<&Path>) -> Result<String, Failure> {
+/// Reads the token from a file or the environment, because every user of the machine can see command lines.
+fn token(file: Option<&Path>) -> Result<String, RemoteError> {
     let text = match file {
         Some(path) => {
             let length = fs_err::metadata(path).map(|metadata| metadata.len());
             if length.is_ok_and(|length| length > MAX_TOKEN_FILE) {
-                return Err(Failure::usage(format!("'{}' is too large for a token", path.display())));
+                return Err(RemoteError::usage(format!("'{}' is too large for a token", path.display())));
             }
             fs_err::read_to_string(path)
-                .map_err(|error| Failure::usage(format!("there is no token: {error}")))?
+                .map_err(|error| RemoteError::usage(format!("there is no token: {error}")))?
         }
         None => std::env::var("ORTSCOPE_TOKEN").unwrap_or_default(),
     };
     let token = text.trim();
     let is_plain = token.chars().all(|letter| letter.is_ascii_graphic());
     if token.is_empty() || !is_plain {
-        return Err(Failure::usage("there is no token for the server").with_hint(
-            "'ortscope token create NAME' makes one there; put it into ORTSCOPE_TOKEN or a file for --token-file",
+        return Err(RemoteError::usage("there is no token for the server").with_hint(
+            "create one there with 'ortscope token create NAME' and put it into ORTSCOPE_TOKEN or a file for --token-file",
         ));
     }
     Ok(token.to_owned())
 }
 
-fn builder() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>, Failure> {
-    ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+fn builder() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>, RemoteError> {
+    ClientConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
-        .map_err(Failure::internal)
+        .map_err(|error| RemoteError::lasting(format!("TLS cannot be used: {error}"), "update ortscope"))
 }
 
-fn trusting(file: &Path) -> Result<Arc<ClientConfig>, Failure> {
+fn trusting(file: &Path) -> Result<Arc<ClientConfig>, RemoteError> {
     let wrong = |problem: &dyn std::fmt::Display| {
-        Failure::usage(format!("'{}' has no certificate that can be used: {problem}", file.display()))
+        RemoteError::usage(format!("'{}' has no certificate that can be used: {problem}", file.display()))
     };
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_file_iter(file).map_err(|error| wrong(&error))? {
@@ -178,23 +195,33 @@ fn trusting(file: &Path) -> Result<Arc<ClientConfig>, Failure> {
     Ok(Arc::new(builder()?.with_root_certificates(roots).with_no_client_auth()))
 }
 
-fn pinned(text: &str) -> Result<Arc<ClientConfig>, Failure> {
-    let digits: String =
-        text.chars().filter(|letter| *letter != ':').collect::<String>().to_ascii_lowercase();
-    if digits.len() != 64 || !digits.chars().all(|letter| letter.is_ascii_hexdigit()) {
-        return Err(Failure::usage("--fingerprint is not a SHA-256: 64 hexadecimal digits")
-            .with_hint("'ortscope serve' prints it when it starts with TLS"));
-    }
-    let verifier = Pinned { fingerprint: digits, provider: ring::default_provider() };
+fn pinned(text: &str) -> Result<Arc<ClientConfig>, RemoteError> {
+    let fingerprint = fingerprint(text).ok_or_else(|| {
+        RemoteError::usage("--fingerprint is not a SHA-256: 64 hexadecimal digits")
+            .with_hint("'ortscope serve' prints it when it starts with TLS")
+    })?;
+    let verifier = Pinned { fingerprint, provider: default_provider() };
     let config =
         builder()?.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth();
     Ok(Arc::new(config))
 }
 
+/// Parses 64 hexadecimal digits, which may be separated by colons.
+fn fingerprint(text: &str) -> Option<[u8; 32]> {
+    let digits: Vec<u32> = text
+        .chars()
+        .filter(|letter| *letter != ':')
+        .map(|letter| letter.to_digit(16))
+        .collect::<Option<_>>()?;
+    let bytes: Vec<u8> =
+        digits.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | *digit as u8)).collect();
+    bytes.try_into().ok().filter(|_| digits.len() == 64)
+}
+
 /// Trusts exactly one certificate.
 #[derive(Debug)]
 struct Pinned {
-    fingerprint: String,
+    fingerprint: [u8; 32],
     provider: CryptoProvider,
 }
 
@@ -207,7 +234,8 @@ impl ServerCertVerifier for Pinned {
         _: &[u8],
         _: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        if hex(&sha256(certificate)) == self.fingerprint {
+        let digest = digest(&SHA256, certificate);
+        if digest.as_ref() == self.fingerprint {
             Ok(ServerCertVerified::assertion())
         } else {
             Err(CertificateError::ApplicationVerificationFailure.into())
@@ -245,7 +273,7 @@ enum Socket {
     Secure(Box<WebSocket<Tls>>),
 }
 
-/// A WebSocket that is subscribed to everything the view shows.
+/// A WebSocket with a subscription to all topics of the view.
 #[derive(Debug)]
 pub struct Connection {
     socket: Socket,
@@ -253,9 +281,9 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub fn open(address: &Address, rate_hertz: f64) -> Result<Self, Problem> {
+    pub fn open(address: &Address, rate_hertz: f64) -> Result<Self, RemoteError> {
         let gone = |error: &dyn std::fmt::Display| {
-            Problem::passing(format!("{} cannot be reached: {error}", address.shown()))
+            RemoteError::passing(format!("{} cannot be reached: {error}", address.shown()))
         };
         let mut last = None;
         let mut places =
@@ -279,10 +307,11 @@ impl Connection {
         let scheme = if address.tls.is_some() { "wss" } else { "ws" };
         let mut request =
             format!("{scheme}://{}/api/v1/ws/metrics", address.shown()).into_client_request().map_err(
-                |error| Problem::lasting(format!("the address cannot be used: {error}"), "is it a name?"),
+                |error| RemoteError::lasting(format!("the address cannot be used: {error}"), "is it a name?"),
             )?;
-        let header = HeaderValue::from_str(&format!("Bearer {}", address.token))
-            .map_err(|_| Problem::lasting("the token cannot be sent", "it has letters that no token has"))?;
+        let header = HeaderValue::from_str(&format!("Bearer {}", address.token)).map_err(|_| {
+            RemoteError::lasting("the token cannot be sent", "it has characters that no token has")
+        })?;
         request.headers_mut().insert("authorization", header);
         let limits =
             WebSocketConfig::default().max_message_size(Some(MAX_FRAME)).max_frame_size(Some(MAX_FRAME));
@@ -295,7 +324,7 @@ impl Connection {
             }
             Some(config) => {
                 let name = ServerName::try_from(address.host.clone()).map_err(|_| {
-                    Problem::lasting("this is not the name of a server", "is the address right?")
+                    RemoteError::lasting("the host is not a valid server name", "check the address")
                 })?;
                 let tls = ClientConnection::new(Arc::clone(config), name).map_err(|error| gone(&error))?;
                 let (socket, _) = client_with_config(request, StreamOwned::new(tls, stream), Some(limits))
@@ -315,8 +344,8 @@ impl Connection {
         Ok(Self { socket, heard: Instant::now() })
     }
 
-    /// The next frame; `None` when `is_over` says so.
-    pub fn next(&mut self, is_over: impl Fn() -> bool) -> Result<Option<Value>, Problem> {
+    /// Returns the next frame, or `None` once `is_over` returns true.
+    pub fn next(&mut self, is_over: impl Fn() -> bool) -> Result<Option<Value>, RemoteError> {
         while !is_over() {
             let read = match &mut self.socket {
                 Socket::Plain(socket) => socket.read(),
@@ -326,17 +355,19 @@ impl Connection {
                 Ok(Message::Text(text)) => {
                     self.heard = Instant::now();
                     let frame: Value = serde_json::from_str(&text).map_err(|error| {
-                        Problem::passing(format!("the server sent what is no JSON: {error}"))
+                        RemoteError::passing(format!("the server sent invalid JSON: {error}"))
                     })?;
                     if frame["type"] == "error" {
-                        return Err(told(&frame["error"]));
+                        return Err(reported(&frame["error"]));
                     }
                     return Ok(Some(frame));
                 }
-                Ok(Message::Close(_)) => return Err(Problem::passing("the server closed the connection")),
+                Ok(Message::Close(_)) => {
+                    return Err(RemoteError::passing("the server closed the connection"));
+                }
                 Ok(_) => self.heard = Instant::now(),
                 Err(Error::Io(error)) if is_timeout(&error) && self.heard.elapsed() < SILENT_AFTER => {}
-                Err(error) => return Err(Problem::passing(format!("the connection was lost: {error}"))),
+                Err(error) => return Err(RemoteError::passing(format!("the connection was lost: {error}"))),
             }
         }
         Ok(None)
@@ -347,49 +378,52 @@ fn is_timeout(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut)
 }
 
-/// An error that the server told in a frame.
-fn told(error: &Value) -> Problem {
-    let sentence = format!("the server says: {}", error["message"].as_str().unwrap_or("something is wrong"));
+/// Converts an error that the server reported in a frame.
+fn reported(error: &Value) -> RemoteError {
+    let sentence =
+        format!("the server reports: {}", error["message"].as_str().unwrap_or("an error without a message"));
     match error["code"].as_str() {
         Some("unauthorized" | "forbidden") => {
-            Problem::lasting(sentence, "make a new token with 'ortscope token create'")
+            RemoteError::lasting(sentence, "create a new token with 'ortscope token create'")
         }
         Some("not_found" | "bad_frame") => {
-            Problem::lasting(sentence, "'ortscope serve' without a recording watches its machine")
+            RemoteError::lasting(sentence, "'ortscope serve' without a recording shows its machine live")
         }
-        _ => Problem::passing(sentence),
+        _ => RemoteError::passing(sentence),
     }
 }
 
-/// Why there is no WebSocket.
+/// Explains why the server accepted no WebSocket.
 fn refused<S: std::io::Read + std::io::Write>(
     address: &Address,
     error: HandshakeError<tungstenite::handshake::client::ClientHandshake<S>>,
-) -> Problem {
+) -> RemoteError {
     let place = address.shown();
     let error = match error {
         HandshakeError::Interrupted(_) => {
-            return Problem::passing(format!("{place} does not answer in time"));
+            return RemoteError::passing(format!("{place} does not answer in time"));
         }
         HandshakeError::Failure(error) => error,
     };
     match &error {
         Error::Http(answer) => match answer.status().as_u16() {
-            401 => Problem::lasting(
+            401 => RemoteError::lasting(
                 format!("{place} does not know the token, or it has expired"),
-                "'ortscope token create' makes one there; put it into ORTSCOPE_TOKEN",
+                "create one there with 'ortscope token create' and put it into ORTSCOPE_TOKEN",
             ),
-            403 => Problem::lasting(format!("{place} refuses the token"), "its role may not watch"),
-            421 => Problem::lasting(
+            403 => {
+                RemoteError::lasting(format!("{place} refuses the token"), "its role may not read live data")
+            }
+            421 => RemoteError::lasting(
                 format!("{place} is not a name that the server answers to"),
                 "start it with --allow-host NAME",
             ),
-            400 if address.tls.is_none() => Problem::lasting(
+            400 if address.tls.is_none() => RemoteError::lasting(
                 format!("{place} refuses a connection without TLS"),
                 "use https:// and --fingerprint or --ca",
             ),
-            404 => Problem::lasting(format!("{place} is not 'ortscope serve'"), "is the port right?"),
-            status => Problem::passing(format!("{place} answers with status {status}")),
+            404 => RemoteError::lasting(format!("{place} is not 'ortscope serve'"), "is the port right?"),
+            status => RemoteError::passing(format!("{place} answers with status {status}")),
         },
         Error::Io(io) if io.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) => {
             let is_trust = matches!(
@@ -397,18 +431,18 @@ fn refused<S: std::io::Read + std::io::Write>(
                 Some(rustls::Error::InvalidCertificate(_))
             );
             if is_trust {
-                Problem::lasting(
-                    format!("the certificate of {place} is not the one that is trusted: {io}"),
+                RemoteError::lasting(
+                    format!("the certificate of {place} is not trusted: {io}"),
                     "compare with the fingerprint that 'ortscope serve' prints",
                 )
             } else {
-                Problem::lasting(
+                RemoteError::lasting(
                     format!("{place} does not speak TLS as expected: {io}"),
                     "is it http:// there?",
                 )
             }
         }
-        other => Problem::passing(format!("{place} cannot be reached: {other}")),
+        other => RemoteError::passing(format!("{place} cannot be reached: {other}")),
     }
 }
 
@@ -417,7 +451,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_and_secrets_have_no_place_in_them() {
+    fn addresses_with_secrets_or_paths_are_refused() {
         assert_eq!(parse("https://box.lan:9464/").expect("good"), (true, "box.lan".into(), 9464));
         assert_eq!(parse("wss://box.lan").expect("good"), (true, "box.lan".into(), 443));
         assert_eq!(parse("http://[::1]:9464").expect("good"), (false, "::1".into(), 9464));
@@ -436,9 +470,11 @@ mod tests {
     }
 
     #[test]
-    fn fingerprints_are_those_that_serve_prints() {
+    fn fingerprints_are_accepted_as_serve_prints_them() {
         let printed = ["AB"; 32].join(":");
         assert!(pinned(&printed).is_ok() && pinned(&"ab".repeat(32)).is_ok());
-        assert!(pinned("ab").is_err() && pinned(&"xy".repeat(32)).is_err());
+        assert!(
+            pinned("ab").is_err() && pinned(&"ab".repeat(33)).is_err() && pinned(&"xy".repeat(32)).is_err()
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Who the processes are, what their threads do and what was lost, from the rows that tell it.
+//! Names, parents and threads of processes and the number of lost records, collected from rows.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -8,11 +8,12 @@ use ortscope_core::batch::Batch;
 use ortscope_core::identity::ProcessIdentity;
 use ortscope_core::pipeline::{FlushError, Sink, SinkError};
 use ortscope_core::schema::{LossRow, ProcessRow, TableId, Text, ThreadSampleRow};
-use ortscope_tui::{ProcessFacts, ThreadFacts};
 
-/// Threads whose last samples are kept; of further ones nothing is shown.
+use crate::facts::{ProcessFacts, ThreadFacts};
+
+/// Threads whose last samples are kept; further ones are not shown.
 const MAX_THREADS: usize = 100_000;
-/// Processes that have ended are forgotten when there are so many.
+/// Running processes that are kept; further ones are shown without name and parent.
 const MAX_FACTS: usize = 50_000;
 
 #[derive(Debug, Clone)]
@@ -22,7 +23,7 @@ struct Fact {
     command_line: Option<Text>,
 }
 
-/// The last sample of a thread, and the one before for its share of a core.
+/// The last sample of a thread, with the share of a core since the sample before.
 #[derive(Debug, Clone, Default)]
 struct LastThread {
     at_ns: u64,
@@ -32,7 +33,7 @@ struct LastThread {
     state: Option<Text>,
 }
 
-/// The threads of a process at the newest look, and at the one before those that were not told yet.
+/// The threads of a process at its newest sample; threads of the sample before that were not sampled yet are kept.
 #[derive(Debug, Default)]
 struct Look {
     at_ns: u64,
@@ -64,13 +65,13 @@ impl Known {
     fn thread(&mut self, row: ThreadSampleRow) {
         let (Ok(pid), Ok(tid)) = (u32::try_from(row.pid), u32::try_from(row.tid)) else { return };
         let process = ProcessIdentity { pid, start: row.process_start };
-        // A row that was on its way when its process ended.
+        // The process has ended meanwhile.
         if !self.processes.contains_key(&process) {
             return;
         }
         let look = self.threads.entry(process).or_default();
         if row.timestamp_ns > look.at_ns {
-            // Those that the look before did not see have ended.
+            // Threads without a row in the sample before have ended.
             let (before, seen) = (look.at_ns, look.threads.len());
             look.threads.retain(|_, thread| thread.at_ns >= before);
             look.at_ns = row.timestamp_ns;
@@ -103,7 +104,7 @@ impl Known {
         );
     }
 
-    /// The threads of the newest look at the process, busiest first. Those of earlier looks have ended.
+    /// Returns the threads in the newest sample of the process, busiest first. Threads of earlier samples have ended.
     fn threads_of(&self, process: ProcessIdentity) -> Vec<ThreadFacts> {
         let Some(look) = self.threads.get(&process) else { return Vec::new() };
         let mut shown: Vec<ThreadFacts> = look
@@ -124,11 +125,12 @@ impl Known {
     }
 }
 
-/// Clones share what they know.
+/// A sink that remembers facts about processes. Clones share their state.
 #[derive(Debug, Clone, Default)]
-pub struct Facts(Arc<RwLock<Known>>);
+pub struct KnownProcesses(Arc<RwLock<Known>>);
 
-impl Facts {
+impl KnownProcesses {
+    /// Records that sources and queues have lost since the start.
     pub fn lost(&self) -> u64 {
         self.known().lost
     }
@@ -142,7 +144,7 @@ impl Facts {
     }
 }
 
-impl ProcessFacts for Facts {
+impl ProcessFacts for KnownProcesses {
     fn name(&self, process: ProcessIdentity) -> Option<Text> {
         self.get(process, |fact| Some(Text::clone(&fact.name)))
     }
@@ -160,9 +162,9 @@ impl ProcessFacts for Facts {
     }
 }
 
-impl Sink for Facts {
+impl Sink for KnownProcesses {
     fn name(&self) -> &str {
-        "facts"
+        "known processes"
     }
 
     fn consume(&mut self, batch: &Batch) -> Result<(), SinkError> {
@@ -186,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_are_those_of_the_newest_look_busiest_first() {
+    fn threads_of_the_newest_sample_are_listed_busiest_first() {
         let mut known = Known::default();
         known.process(ProcessRow {
             pid: 7,

@@ -1,32 +1,38 @@
-//! `ortscope top`: a machine and its processes, live. This machine, or with `--connect` the one of a server.
-
-mod facts;
-mod remote;
+//! `ortscope top`: live view of this machine, or with `--connect` of a server's machine.
 
 use std::time::{Duration, Instant};
 
 use ortscope_core::live::{Limits, LiveMemory, LiveView};
 use ortscope_core::pipeline::Pipeline;
 use ortscope_sources::sampler::{Exclude, OwnCostHandle, ProcessSampler, SamplerOptions};
-use ortscope_tui::{Column, Filter, OwnCost, OwnFigures, TerminalWatch, TopOptions};
+use ortscope_tui::{
+    Column, Filter, KnownProcesses, OwnCost, OwnFigures, Remote, RemoteError, RemoteErrorKind, RemoteOptions,
+    TerminalWatch, TopOptions,
+};
 
 use crate::args::TopArgs;
 use crate::exit::{Exit, Failure};
 use crate::measure::interrupt::Interrupt;
 use crate::terminal::{self, Terminal};
-use facts::Facts;
 
-/// Rates need two samples of everything, memory and details included.
+/// Rates need two samples of every metric, including the slow ones.
 const ONCE_AFTER: Duration = Duration::from_millis(2200);
 const THREADS_HERTZ: f64 = 1.0;
 
 pub fn run(args: &TopArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     // A desktop has several hundred processes with nine tracks each.
     let memory = LiveMemory::new(Limits { tracks: 20_000, ..Limits::default() });
-    let (view, facts) = (memory.view(), Facts::default());
+    let (view, facts) = (memory.view(), KnownProcesses::default());
     match &args.connect {
         Some(url) => {
-            let remote = remote::Remote::start(url, args, memory, facts.clone())?;
+            let options = RemoteOptions {
+                url: url.clone(),
+                rate_hertz: args.rate,
+                token_file: args.token_file.clone(),
+                ca: args.ca.clone(),
+                fingerprint: args.fingerprint.clone(),
+            };
+            let remote = Remote::start(&options, memory, facts.clone())?;
             let shown = show(args, terminal, view, &facts, &remote, || remote.has_failed());
             remote.stop()?;
             shown
@@ -43,11 +49,26 @@ pub fn run(args: &TopArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     }
 }
 
+impl From<RemoteError> for Failure {
+    fn from(error: RemoteError) -> Self {
+        let exit = match error.kind {
+            RemoteErrorKind::Usage => Exit::Usage,
+            RemoteErrorKind::Refused => Exit::Permission,
+            RemoteErrorKind::Unreachable => Exit::Internal,
+        };
+        let failure = Self::new(exit, error.message);
+        match error.hint {
+            Some(hint) => failure.with_hint(hint),
+            None => failure,
+        }
+    }
+}
+
 fn sampler(args: &TopArgs) -> Result<ProcessSampler, Failure> {
     let mut options = SamplerOptions::default();
     options.rates.cpu_hertz = args.rate;
     options.rates.memory_hertz = args.rate.min(options.rates.memory_hertz);
-    // For the detail pane: often enough for a person.
+    // For the detail pane, where one update per second is enough.
     options.threads = true;
     options.rates.threads_hertz = THREADS_HERTZ;
     if args.all {
@@ -57,12 +78,12 @@ fn sampler(args: &TopArgs) -> Result<ProcessSampler, Failure> {
     ProcessSampler::with_options(options).map_err(|error| Failure::usage(error.to_string()))
 }
 
-/// Shows the memory: once, or until the user quits or `stop` says so.
+/// Shows the memory once, or until the user quits or `stop` returns true.
 fn show(
     args: &TopArgs,
     terminal: &Terminal,
     view: LiveView,
-    facts: &Facts,
+    facts: &KnownProcesses,
     figures: &dyn OwnFigures,
     stop: impl Fn() -> bool,
 ) -> Result<Exit, Failure> {
@@ -118,7 +139,7 @@ impl TerminalWatch for Watch {
 
 struct Figures {
     own_cost: OwnCostHandle,
-    facts: Facts,
+    facts: KnownProcesses,
 }
 
 impl OwnFigures for Figures {
