@@ -45,8 +45,8 @@ enum Phase {
 
 pub fn run(args: &StoreArgs) -> Result<Value> {
     // As every command of `ortscope` that may run for days.
-    ortscope_sources::give_back_freed_memory();
-    ortscope_store::after_segments(ortscope_sources::give_back_freed_memory_now);
+    ortscope_sources::release_memory_automatically();
+    ortscope_store::after_segments(ortscope_sources::release_memory_now);
     let place = tempfile::tempdir_in(&args.directory)?;
     match args.phase {
         Phase::Samples => samples(place.path(), args.seconds.unwrap_or(97)),
