@@ -1,6 +1,6 @@
 """A program that knows nothing of ortscope and uses a published package: text recognition by rapidocr, three models.
 
-`cargo xtask test --full` installs the package; elsewhere this is skipped.
+`cargo xtask test` installs the package; elsewhere this is skipped.
 """
 
 import importlib.util

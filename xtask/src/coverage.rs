@@ -50,16 +50,16 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
         );
     }
     let mut summary = Summary::default();
-    let prepared = test::prepare(&mut summary, false);
+    let variables = test::prepare(&mut summary);
     let mut tests_passed = false;
     summary.step("tests", || {
         let skips = test::Skips::new(&workspace)?;
         let mut tests = test::test_command(&workspace, &["llvm-cov", "nextest", "--no-report"], &filter);
         use_llvm(&mut tests);
         skips.tell(&mut tests);
-        prepared.iter().for_each(|prepared| prepared.tell(&mut tests));
+        tests.envs(variables);
         let outcome = test::run_tests(&mut tests, &skips);
-        tests_passed = matches!(&outcome, Ok(Outcome::Tests(counts)) if counts.failed == 0);
+        tests_passed = matches!(&outcome, Ok(Outcome::Listed(counts, _)) if counts.failed == 0);
         outcome
     });
     summary.print_table();

@@ -10,7 +10,7 @@ use std::process::Command;
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Map, Value, json};
 
-use crate::process::{self, capture, find_program};
+use crate::process::{self, Unavailable, capture, find_program};
 use crate::runtimes;
 
 /// What `cargo xtask run` needs. Below 1.20 the default model's file format is too new for ONNX Runtime.
@@ -36,7 +36,37 @@ pub(crate) const TO_TEST: &[&str] = &[
     "fastapi>=0.110",
     "uvicorn>=0.29",
     "httpx>=0.27",
+    "PyYAML>=6",
+    "pandas>=2",
+    "polars>=1.3",
 ];
+
+/// What some tests need and not every Python can install: tried one by one, and reported when it fails.
+pub(crate) const TO_TEST_IF_POSSIBLE: &[Optional] = &[
+    // ClickHouse as a library.
+    Optional { requirements: &["chdb>=3"], with_dependencies: true },
+    // A published program with three models that does not know ortscope. It asks for the OpenCV package that needs a
+    // graphics system; the other one has the same modules.
+    Optional {
+        requirements: &[
+            "opencv-python-headless>=4.8",
+            "pyclipper>=1.2",
+            "shapely>=2",
+            "tqdm",
+            "six",
+            "pillow",
+        ],
+        with_dependencies: true,
+    },
+    Optional { requirements: &["rapidocr-onnxruntime==1.4.4"], with_dependencies: false },
+];
+
+/// Packages that are installed together, or not at all.
+#[derive(Debug)]
+pub(crate) struct Optional {
+    pub(crate) requirements: &'static [&'static str],
+    with_dependencies: bool,
+}
 
 /// What the benchmarks need: the peers, and what makes their data.
 pub(crate) const TO_BENCH: &[&str] = &[
@@ -87,9 +117,23 @@ impl Workspace {
         self.root.join("tools").join(name)
     }
 
+    pub(crate) fn environment_dir(&self) -> PathBuf {
+        self.target.join("ortscope-env")
+    }
+
+    /// Programs of other projects that were set up for the tests.
+    pub(crate) fn programs_dir(&self) -> PathBuf {
+        self.environment_dir().join("bin")
+    }
+
+    /// Cargo, with the subcommands that were built for this workspace behind those that are installed.
     pub(crate) fn cargo(&self) -> Command {
         let mut command = process::cargo();
         command.current_dir(&self.root);
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        if let Ok(path) = std::env::join_paths(std::env::split_paths(&path).chain([self.programs_dir()])) {
+            command.env("PATH", path);
+        }
         command
     }
 }
@@ -115,7 +159,7 @@ struct Stamp {
 impl Environment {
     /// Opens the environment and installs what of `requirements` is not there yet.
     pub(crate) fn open(workspace: Workspace, requirements: &[&str], refresh: bool) -> Result<Self> {
-        let dir = workspace.target.join("ortscope-env");
+        let dir = workspace.environment_dir();
         fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
         let lock = lock(&dir.join("lock"))?;
         let stamp = Stamp::read(&dir.join("stamp.json")).unwrap_or_default();
@@ -123,8 +167,40 @@ impl Environment {
         if !environment.python_works() {
             environment.create()?;
         }
-        environment.install(requirements, refresh)?;
+        environment.install(requirements, refresh, true)?;
         Ok(environment)
+    }
+
+    /// Installs packages that not every Python has.
+    pub(crate) fn install_optional(&mut self, packages: &Optional) -> Result<()> {
+        let unavailable = || Unavailable(format!("pip cannot install {}", packages.requirements.join(", ")));
+        self.install(packages.requirements, false, packages.with_dependencies).with_context(unavailable)
+    }
+
+    /// The variables in which tests look for what they need, for everything that is set up by now.
+    pub(crate) fn test_variables(&self) -> Vec<(&'static str, PathBuf)> {
+        let plugin = |plugin| runtimes::plugin_library(self, plugin);
+        let all = [
+            ("ORTSCOPE_TEST_PYTHON", self.python()),
+            ("ORTSCOPE_TEST_ORT", self.newest_runtime().unwrap_or_default()),
+            ("ORTSCOPE_TEST_ORT_MATRIX", self.runtimes_dir()),
+            ("ORTSCOPE_TEST_MODELS", self.models_dir()),
+            ("ORTSCOPE_TEST_QNN_PLUGIN", plugin(&runtimes::QNN)),
+            ("ORTSCOPE_TEST_OPENVINO_PLUGIN", plugin(&runtimes::OPENVINO)),
+            ("ORTSCOPE_TEST_OPENVINO_ORT", plugin(&runtimes::OPENVINO_INSIDE)),
+            ("ORTSCOPE_TEST_PROGRAMS", self.programs_dir()),
+        ];
+        all.into_iter().filter(|(_, path)| path.exists()).collect()
+    }
+
+    /// Lists these variables in `test.env`, where tests find them that run without a task
+    /// (`crates/ort/tests/support/skips.rs` reads it).
+    pub(crate) fn write_test_variables(&self) -> Result<()> {
+        let lines =
+            self.test_variables().into_iter().map(|(name, path)| format!("{name}={}\n", path.display()));
+        let path = self.dir.join("test.env");
+        fs::write(&path, lines.collect::<String>())
+            .with_context(|| format!("cannot write {}", path.display()))
     }
 
     /// Lets other tasks set up; this one only reads from here on.
@@ -160,6 +236,11 @@ impl Environment {
     /// ONNX Runtime versions beside the newest, one directory each.
     pub(crate) fn runtimes_dir(&self) -> PathBuf {
         self.dir.join("ort")
+    }
+
+    /// Programs of other projects, and subcommands of cargo.
+    pub(crate) fn programs_dir(&self) -> PathBuf {
+        self.workspace.programs_dir()
     }
 
     /// Providers that are libraries of their own.
@@ -231,7 +312,7 @@ impl Environment {
         self.stamp.write(&self.dir.join("stamp.json"))
     }
 
-    fn install(&mut self, requirements: &[&str], refresh: bool) -> Result<()> {
+    fn install(&mut self, requirements: &[&str], refresh: bool, with_dependencies: bool) -> Result<()> {
         let missing: Vec<&str> = requirements
             .iter()
             .copied()
@@ -241,7 +322,12 @@ impl Environment {
             return Ok(());
         }
         process::step(&format!("install {}", missing.join(", ")), || {
-            capture(self.pip("install").args(["--upgrade", "--only-binary=:all:"]).args(&missing))
+            let mut pip = self.pip("install");
+            pip.args(["--upgrade", "--only-binary=:all:"]).args(&missing);
+            if !with_dependencies {
+                pip.arg("--no-deps");
+            }
+            capture(&mut pip)
         })
         .map_err(|error| explain_pip(&error, &self.stamp.python))?;
         let freeze = capture(&mut self.pip("freeze"))?;

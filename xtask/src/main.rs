@@ -8,7 +8,9 @@
 mod api;
 mod arguments;
 mod bench;
+mod cargo_tools;
 mod coverage;
+mod debian;
 mod deps;
 mod dist;
 mod environment;
@@ -20,7 +22,6 @@ mod process;
 mod python;
 mod run;
 mod runtimes;
-mod servers;
 mod source_scan;
 mod summary;
 mod supply_chain;
@@ -51,7 +52,7 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "test",
-        usage: "test [--full] [--python | NEXTEST ARGS]",
+        usage: "test [--full] [--prepare | --python | NEXTEST ARGS]",
         about: "everything a change must pass: format, lints, arrows, tests, Windows check",
         run: test::main,
     },

@@ -43,6 +43,7 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
     dashboard.join().map_err(|_| anyhow::anyhow!("building the dashboard panicked"))??;
     let program = build_program(&environment.workspace)?;
     let library = environment.newest_runtime()?;
+    environment.write_test_variables()?;
     let mut command = Command::new(program);
     command.arg("run").arg(model).arg("--ort-library").arg(library);
     if program_arguments.is_empty() {

@@ -14,15 +14,15 @@ use crate::environment::Environment;
 use crate::models::{only_file, pip_download};
 use crate::process::{self, Unavailable, capture, find_program};
 
-/// The oldest supported version: always tested.
+/// The oldest supported version.
 pub(crate) const OLDEST: &str = "1.15.1";
-/// Versions where something that ortscope reads has changed: tested with `--full`.
+/// Versions where something that ortscope reads has changed.
 pub(crate) const MATRIX: &[&str] = &["1.17.3", "1.20.1", "1.24.3"];
 
 /// A provider that is a library of its own, in a Python package.
 #[derive(Debug)]
 pub(crate) struct Plugin {
-    name: &'static str,
+    pub(crate) name: &'static str,
     package: &'static str,
     platform: &'static str,
     /// Directories of the package that have libraries; those of one find those of another beside them.
@@ -141,6 +141,11 @@ pub(crate) fn fetch_same_as_installed(
     fetch(environment, &version, platform, dir)
 }
 
+/// Where the library of a plug-in is, once it was fetched.
+pub(crate) fn plugin_library(environment: &Environment, plugin: &Plugin) -> PathBuf {
+    environment.plugins_dir().join(plugin.name).join(plugin.library)
+}
+
 /// The library of a plug-in, downloaded if it is not there yet.
 pub(crate) fn fetch_plugin(environment: &Environment, plugin: &Plugin) -> Result<PathBuf> {
     if (std::env::consts::OS, std::env::consts::ARCH) != ("linux", "x86_64") {
@@ -148,7 +153,7 @@ pub(crate) fn fetch_plugin(environment: &Environment, plugin: &Plugin) -> Result
         return Err(anyhow::anyhow!(why.clone()).context(Unavailable(why)));
     }
     let home = environment.plugins_dir().join(plugin.name);
-    let library = home.join(plugin.library);
+    let library = plugin_library(environment, plugin);
     if library.exists() {
         return Ok(library);
     }

@@ -1,5 +1,7 @@
 //! What a test run did, step by step: nothing is counted as passed that did not run.
 
+use std::collections::BTreeMap;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -11,6 +13,8 @@ use crate::process::{Unavailable, seconds, show_captured_output};
 pub(crate) enum Outcome {
     Passed,
     Tests(Counts),
+    /// The same, with a line `test: reason` for each test that was skipped.
+    Listed(Counts, Vec<String>),
     Skipped(String),
 }
 
@@ -40,6 +44,8 @@ struct Step {
 #[derive(Debug, Default)]
 pub(crate) struct Summary {
     steps: Vec<Step>,
+    /// The names of what was skipped, by the reason.
+    skipped: BTreeMap<String, Vec<String>>,
 }
 
 impl Summary {
@@ -54,13 +60,22 @@ impl Summary {
                 (counts, "there are none".to_owned())
             }
             Ok(Outcome::Tests(counts)) => (counts, String::new()),
+            Ok(Outcome::Listed(counts, reasons)) => {
+                for line in reasons {
+                    let (test, why) = line.split_once(": ").unwrap_or((name, &line));
+                    self.skipped.entry(why.to_owned()).or_default().push(test.to_owned());
+                }
+                (counts, String::new())
+            }
             Ok(Outcome::Skipped(why)) => {
                 eprintln!("skipped: {why}");
+                self.skipped.entry(why.clone()).or_default().push(format!("step {name}"));
                 (one(0, 0, 1), why)
             }
             Err(error) if error.is::<Unavailable>() => {
                 show_captured_output(&error);
                 eprintln!("skipped: {error:#}");
+                self.skipped.entry(format!("{error:#}")).or_default().push(format!("step {name}"));
                 (one(0, 0, 1), format!("{error:#}"))
             }
             Err(error) => {
@@ -84,6 +99,26 @@ impl Summary {
         for step in &self.steps {
             println!("{}", step.line(width));
         }
+    }
+
+    /// Everything that was skipped, by the reason.
+    pub(crate) fn print_skipped(&self) {
+        if !self.skipped.is_empty() {
+            println!("\n== skipped");
+        }
+        for (why, names) in &self.skipped {
+            println!("  {why}\n      {}", names.join(", "));
+        }
+    }
+
+    /// Prints all of it; the exit code of a task that does nothing else.
+    pub(crate) fn finish(&self, started: Instant) -> ExitCode {
+        self.print_table();
+        println!("  total {}", seconds(started.elapsed()));
+        self.print_skipped();
+        println!();
+        self.print_totals();
+        if self.counts().failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 
     /// The totals, alone on a line: what a machine reads.
@@ -122,6 +157,11 @@ mod tests {
         summary.step("c", || Ok(Outcome::Skipped("no npm".to_owned())));
         summary.step("d", || Ok(Outcome::Tests(Counts { passed: 10, failed: 2, skipped: 3 })));
         assert_eq!(summary.counts(), Counts { passed: 11, failed: 3, skipped: 4 });
+        let reasons = ["one: no GPU".to_owned(), "two: no GPU".to_owned()];
+        summary
+            .step("e", || Ok(Outcome::Listed(Counts { passed: 0, failed: 0, skipped: 2 }, reasons.to_vec())));
+        assert_eq!(summary.skipped["no npm"], ["step c"]);
+        assert_eq!(summary.skipped["no GPU"], ["one", "two"]);
         assert!(summary.steps[1].line(1).contains("failed") && summary.steps[1].line(1).contains("broken"));
         assert!(summary.steps[2].line(1).contains("skipped") && summary.steps[2].line(1).contains("no npm"));
     }

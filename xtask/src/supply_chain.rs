@@ -1,38 +1,36 @@
-//! What others wrote: `cargo deny` over every dependency, where it is installed. Licences and sources are also checked by
-//! `cargo xtask deps`, which needs nothing; what only this step knows are two versions of one crate, and known faults.
+//! Checks every dependency with `cargo deny`. Licences and sources are also checked by `cargo xtask deps`, which needs no
+//! tool; only this step finds two versions of one crate, and versions with known vulnerabilities.
 
 use std::env;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-use crate::environment::Workspace;
-use crate::process::{capture, find_program};
+use crate::cargo_tools::{self, DENY};
+use crate::environment::Environment;
+use crate::process::capture;
 use crate::summary::{Counts, Outcome};
 
-pub(crate) fn check(workspace: &Workspace) -> Result<Outcome> {
-    if find_program("cargo-deny").is_none() {
-        let why = "cargo-deny is not installed (`cargo install cargo-deny`); the step of arrows has checked licences";
-        return Ok(Outcome::Skipped(why.to_owned()));
-    }
+pub(crate) fn check(environment: &Environment) -> Result<Outcome> {
+    cargo_tools::build(environment, &DENY)?;
+    let workspace = &environment.workspace;
     let deny = |what: &[&str]| {
         let mut command = workspace.cargo();
         // Offline: a test fetches nothing by itself.
         command.args(["deny", "--offline", "--workspace", "check", "--hide-inclusion-graph"]).args(what);
-        capture(&mut command).context("a dependency is not what it may be")
+        capture(&mut command).context("a dependency breaks the rules of deny.toml")
     };
     deny(&["licenses", "bans", "sources"])?;
     if !has_advisories() {
-        eprintln!(
-            "skipped: known faults, because there is no database of them; `cargo deny fetch` brings it"
-        );
-        return Ok(Outcome::Tests(Counts { passed: 1, failed: 0, skipped: 1 }));
+        let why =
+            "known vulnerabilities: their database is a git repository, which `cargo deny fetch` downloads";
+        return Ok(Outcome::Listed(Counts { passed: 1, failed: 0, skipped: 1 }, vec![why.to_owned()]));
     }
     deny(&["advisories"])?;
     Ok(Outcome::Tests(Counts { passed: 2, failed: 0, skipped: 0 }))
 }
 
-/// Whether the database of known faults was fetched, to where cargo-deny keeps it.
+/// Whether the database of vulnerabilities was fetched, to where cargo-deny keeps it.
 fn has_advisories() -> bool {
     let home = env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")));

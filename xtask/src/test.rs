@@ -1,22 +1,24 @@
 //! `cargo xtask test`: everything a change must pass, on a machine that has only Rust and Python 3.
 //!
-//! Tests find what this task prepared through the environment (see [`Prepared::tell`]). A test that cannot run for want
-//! of something appends a line `name: reason` to the file named by `ORTSCOPE_TEST_SKIPS`, and is then counted as skipped
-//! instead of passed.
+//! Tests find what this task prepared through variables (see [`prepare`]). A test that cannot run because something is
+//! missing appends a line `name: reason` to the file named by `ORTSCOPE_TEST_SKIPS`; it is counted as skipped instead of
+//! passed, and listed with its reason at the end.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::arguments::Arguments;
-use crate::environment::{Environment, TO_TEST, Workspace};
-use crate::process::{self, Tee, Unavailable, seconds, succeed, tee};
+use crate::environment::{Environment, TO_TEST, TO_TEST_IF_POSSIBLE, Workspace};
+use crate::process::{Tee, Unavailable, seconds, succeed, tee};
 use crate::runtimes::{self, Platform};
 use crate::summary::{Counts, Outcome, Summary};
-use crate::{api, deps, models, python, run, servers, supply_chain, threads, trust, web, windows};
+use crate::{
+    api, cargo_tools, debian, deps, models, python, run, supply_chain, threads, trust, web, windows,
+};
 
 /// What a nextest run without a single test ends with.
 const NEXTEST_NO_TESTS: i32 = 4;
@@ -26,13 +28,18 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
     let full = arguments.flag("--full");
     if arguments.flag("--python") {
         arguments.finish()?;
-        return python_only(full);
+        return python_only(full, started);
     }
-    let filter = arguments.rest();
     let workspace = Workspace::find()?;
     let mut summary = Summary::default();
+    if arguments.flag("--prepare") {
+        arguments.finish()?;
+        prepare(&mut summary);
+        return Ok(summary.finish(started));
+    }
+    let filter = arguments.rest();
 
-    let prepared = prepare(&mut summary, full);
+    let variables = prepare(&mut summary);
     // Before anything compiles: the program embeds what this builds.
     summary.step("dashboard", || {
         web::build(&workspace)?;
@@ -56,7 +63,7 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
         let skips = Skips::new(&workspace)?;
         let mut tests = test_command(&workspace, &["nextest", "run"], &filter);
         skips.tell(&mut tests);
-        prepared.iter().for_each(|prepared| prepared.tell(&mut tests));
+        tests.envs(variables);
         run_tests(&mut tests, &skips)
     });
     summary.step("documentation tests", || {
@@ -71,7 +78,9 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
     summary.step("api", || api::check(&run::build_program(&workspace)?, full));
     python_steps(&mut summary, full);
     summary.step("trust", trust::step);
-    summary.step("supply chain", || supply_chain::check(&workspace));
+    summary.step("supply chain", || {
+        supply_chain::check(&Environment::open(Workspace::find()?, TO_TEST, false)?)
+    });
     summary.step("windows check", || windows::check(&workspace, false));
     if full {
         summary.step("loom", || threads::loom(&workspace));
@@ -90,23 +99,18 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
         });
     }
 
-    summary.print_table();
-    println!("  total {}\n", seconds(started.elapsed()));
-    summary.print_totals();
-    Ok(if summary.counts().failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(summary.finish(started))
 }
 
 /// `--python`: the steps of the Python package alone.
-fn python_only(full: bool) -> Result<ExitCode> {
+fn python_only(full: bool, started: Instant) -> Result<ExitCode> {
     let mut summary = Summary::default();
     summary.step("wheel", || {
         let environment = Environment::open(Workspace::find()?, TO_TEST, false)?;
         python::install(&environment)
     });
     python_steps(&mut summary, full);
-    summary.print_table();
-    summary.print_totals();
-    Ok(if summary.counts().failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(summary.finish(started))
 }
 
 fn python_steps(summary: &mut Summary, full: bool) {
@@ -116,86 +120,51 @@ fn python_steps(summary: &mut Summary, full: bool) {
     step("python tests", python::test);
     if full {
         step("python from a clone", python::test_clone);
-        step("python, a real program", python::test_program);
         step("python versions", python::test_versions);
     }
 }
 
-/// What the tests can use, as far as it could be had.
-#[derive(Debug)]
-pub(crate) struct Prepared {
-    python: Option<PathBuf>,
-    newest: PathBuf,
-    matrix: PathBuf,
-    models: PathBuf,
-    qnn_plugin: Option<PathBuf>,
-    openvino_plugin: Option<PathBuf>,
-    openvino_inside: Option<PathBuf>,
-    /// Also the long tests with servers of other projects.
-    full: bool,
-}
+/// Variables in which tests look for what was set up.
+pub(crate) type Variables = Vec<(&'static str, PathBuf)>;
 
-impl Prepared {
-    /// Paths are given as they are; `windows` makes its own for programs that run under Wine.
-    pub(crate) fn tell(&self, tests: &mut Command) {
-        tests.env("ORTSCOPE_TEST_ORT", &self.newest);
-        tests.env("ORTSCOPE_TEST_ORT_MATRIX", &self.matrix);
-        tests.env("ORTSCOPE_TEST_MODELS", &self.models);
-        if let Some(python) = &self.python {
-            tests.env("ORTSCOPE_TEST_PYTHON", python);
-        }
-        if let Some(plugin) = &self.qnn_plugin {
-            tests.env("ORTSCOPE_TEST_QNN_PLUGIN", plugin);
-        }
-        if let Some(plugin) = &self.openvino_plugin {
-            tests.env("ORTSCOPE_TEST_OPENVINO_PLUGIN", plugin);
-        }
-        if let Some(library) = &self.openvino_inside {
-            tests.env("ORTSCOPE_TEST_OPENVINO_ORT", library);
-        }
-        if self.full {
-            tests.env("ORTSCOPE_TEST_SERVERS", "1");
-        }
-    }
-}
-
-pub(crate) fn prepare(summary: &mut Summary, full: bool) -> Option<Prepared> {
-    // Before the environment, which one task at a time can hold.
-    if full {
-        summary.step("other engines", servers::prepare);
-    }
+/// Sets up what the tests need; everything that cannot be had is reported with its reason, and the rest goes on.
+pub(crate) fn prepare(summary: &mut Summary) -> Variables {
     let mut opened = None;
     summary.step("environment", || {
         let environment = Environment::open(Workspace::find()?, TO_TEST, false)?;
         eprintln!("onnxruntime {}", environment.version_of("onnxruntime"));
-        let prepared = Prepared {
-            python: Some(environment.python()),
-            newest: environment.newest_runtime()?,
-            matrix: environment.runtimes_dir(),
-            models: environment.models_dir(),
-            qnn_plugin: None,
-            openvino_plugin: None,
-            openvino_inside: None,
-            full,
-        };
-        opened = Some((environment, prepared));
+        opened = Some(environment);
         Ok(Outcome::Passed)
     });
-    let (environment, mut prepared) = opened?;
+    let Some(mut environment) = opened else { return Vec::new() };
+    summary.step("optional packages", || {
+        all_or_reasons(TO_TEST_IF_POSSIBLE.iter().map(|packages| {
+            let name = packages.requirements[0];
+            (name, environment.install_optional(packages).map(|()| PathBuf::new()))
+        }))
+    });
     summary.step("models", || fetch_models(&environment));
-    summary.step("older runtimes", || fetch_runtimes(&environment, full));
-    if full {
-        summary.step("provider plug-ins", || {
-            let qnn = runtimes::fetch_plugin(&environment, &runtimes::QNN);
-            prepared.qnn_plugin = qnn.as_ref().ok().cloned();
-            let openvino = runtimes::fetch_plugin(&environment, &runtimes::OPENVINO);
-            prepared.openvino_plugin = openvino.as_ref().ok().cloned();
-            let inside = runtimes::fetch_plugin(&environment, &runtimes::OPENVINO_INSIDE);
-            prepared.openvino_inside = inside.as_ref().ok().cloned();
-            all_or_reasons([("qnn", qnn), ("openvino", openvino), ("openvino-inside", inside)].into_iter())
-        });
-    }
-    Some(prepared)
+    summary.step("older runtimes", || fetch_runtimes(&environment));
+    summary.step("provider plug-ins", || {
+        let plugins = [&runtimes::QNN, &runtimes::OPENVINO, &runtimes::OPENVINO_INSIDE].into_iter();
+        all_or_reasons(plugins.map(|plugin| (plugin.name, runtimes::fetch_plugin(&environment, plugin))))
+    });
+    summary.step("other programs", || {
+        let servers = debian::SERVERS.iter();
+        let servers = servers.map(|package| (package.name, debian::unpack(&environment, package)));
+        let missing =
+            || Unavailable("it is not on the path, and only root can install linux-perf".to_owned());
+        let perf = || debian::find_or_install("perf", "linux-perf").ok_or_else(|| anyhow!(missing()));
+        all_or_reasons(servers.chain(std::iter::once_with(|| ("perf", perf()))))
+    });
+    summary.step("cargo tools", || {
+        let nextest = &cargo_tools::NEXTEST;
+        all_or_reasons([(nextest.name, cargo_tools::build(&environment, nextest))].into_iter())
+    });
+    summary.step("list for tests without a task", || {
+        environment.write_test_variables().map(|()| Outcome::Passed)
+    });
+    environment.test_variables()
 }
 
 /// Fetches every model; one that cannot be had is named and the rest goes on.
@@ -207,11 +176,10 @@ pub(crate) fn fetch_models(environment: &Environment) -> Result<Outcome> {
     Ok(outcome)
 }
 
-fn fetch_runtimes(environment: &Environment, full: bool) -> Result<Outcome> {
+fn fetch_runtimes(environment: &Environment) -> Result<Outcome> {
     let platform = Platform::host()?;
     let dir = environment.runtimes_dir();
-    let more = if full { runtimes::MATRIX } else { &[] };
-    let versions = std::iter::once(&runtimes::OLDEST).chain(more);
+    let versions = std::iter::once(&runtimes::OLDEST).chain(runtimes::MATRIX);
     all_or_reasons(versions.map(|version| (*version, runtimes::fetch(environment, version, platform, &dir))))
 }
 
@@ -251,15 +219,15 @@ fn passed(command: &mut Command) -> Result<Outcome> {
     succeed(command).map(|()| Outcome::Passed)
 }
 
-/// `nextest` runs the tests, where it is installed.
+/// The command that runs the tests: nextest, else `cargo test`.
 pub(crate) fn test_command(workspace: &Workspace, nextest: &[&str], filter: &[String]) -> Command {
     let mut command = workspace.cargo();
     let chosen = filter.iter().any(|word| word.starts_with("-p") || word.starts_with("--package"));
     let all_packages: &[&str] = if chosen { &[] } else { &["--workspace"] };
-    if has_nextest() {
+    if has_nextest(workspace) {
         command.args(nextest).args(all_packages).env("NEXTEST_STATUS_LEVEL", "slow");
     } else {
-        eprintln!("cargo-nextest is not installed: the tests run with `cargo test`, one after the other");
+        eprintln!("there is no cargo-nextest: the tests run with `cargo test`, one program after the other");
         command.arg("test").args(all_packages).args(["--no-fail-fast", "--lib", "--bins", "--tests"]);
     }
     command.args(filter);
@@ -270,8 +238,8 @@ pub(crate) fn test_command(workspace: &Workspace, nextest: &[&str], filter: &[St
     command
 }
 
-pub(crate) fn has_nextest() -> bool {
-    process::find_program("cargo-nextest").is_some()
+pub(crate) fn has_nextest(workspace: &Workspace) -> bool {
+    cargo_tools::find(workspace, &cargo_tools::NEXTEST).is_some()
 }
 
 /// Runs a test command, made by nextest or by cargo, and counts.
@@ -282,7 +250,12 @@ pub(crate) fn run_tests(tests: &mut Command, skips: &Skips) -> Result<Outcome> {
         bail!("no test matches the filter");
     }
     let counts = if nextest { nextest_counts(&lines) } else { cargo_test_counts(&lines) };
-    counted(status, counts.map(|counts| skips.apply(counts)))
+    let reasons = skips.read();
+    let skipped = reasons.len() as u64;
+    let outcome = counted(status, counts)?;
+    let Outcome::Tests(counts) = outcome else { return Ok(outcome) };
+    let passed = counts.passed.saturating_sub(skipped);
+    Ok(Outcome::Listed(Counts { passed, skipped: counts.skipped + skipped, ..counts }, reasons))
 }
 
 /// A run that failed without a failing test (it did not compile, say) is a failure all the same.
@@ -341,13 +314,13 @@ pub(crate) fn cargo_test_counts(lines: &[String]) -> Option<Counts> {
     total
 }
 
-/// The file in which tests say that they could not run.
+/// The file in which tests note that they could not run.
 #[derive(Debug)]
 pub(crate) struct Skips(PathBuf);
 
 impl Skips {
     pub(crate) fn new(workspace: &Workspace) -> Result<Self> {
-        let path = workspace.target.join("ortscope-env").join("skips.txt");
+        let path = workspace.environment_dir().join("skips.txt");
         if let Some(dir) = path.parent() {
             fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
         }
@@ -363,17 +336,14 @@ impl Skips {
         tests.env("ORTSCOPE_TEST_SKIPS", &self.0);
     }
 
-    /// Moves the tests that said so from passed to skipped, and names them.
-    fn apply(&self, counts: Counts) -> Counts {
-        let said = fs::read_to_string(&self.0).unwrap_or_default();
-        let mut lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
+    /// The tests that were skipped, with the reason of each.
+    fn read(&self) -> Vec<String> {
+        let text = fs::read_to_string(&self.0).unwrap_or_default();
+        let mut lines: Vec<String> =
+            text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect();
         lines.sort_unstable();
         lines.dedup();
-        for line in &lines {
-            eprintln!("skipped {line}");
-        }
-        let skipped = (lines.len() as u64).min(counts.passed);
-        Counts { passed: counts.passed - skipped, skipped: counts.skipped + skipped, ..counts }
+        lines
     }
 }
 

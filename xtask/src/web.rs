@@ -14,7 +14,7 @@ use crate::arguments::Arguments;
 use crate::environment::{Environment, TO_TEST, Workspace};
 use crate::process::{self, Tee, Unavailable, capture, find_program, tee};
 use crate::summary::{Counts, Outcome};
-use crate::{models, run, servers};
+use crate::{debian, models, run};
 
 /// The oldest Node that Vite runs on.
 const OLDEST_NODE: (u32, u32) = (20, 19);
@@ -89,17 +89,11 @@ fn browser_tests(environment: &Environment, program: &Path, script: &str) -> Res
 
 /// A browser of the Chromium family; on Debian, as root, it is installed.
 fn browser() -> Result<PathBuf> {
-    let find = || BROWSERS.iter().find_map(|name| find_program(name));
-    if let Some(found) = std::env::var_os("ORTSCOPE_TEST_BROWSER").map(PathBuf::from).or_else(find) {
-        return Ok(found);
-    }
-    // Without the rights for it the reason below says what to do.
-    if servers::install("chromium")
-        && let Some(found) = find()
-    {
-        return Ok(found);
-    }
-    Err(unavailable("no Chromium was found: install it, or name one in ORTSCOPE_TEST_BROWSER"))
+    let named = std::env::var_os("ORTSCOPE_TEST_BROWSER").map(PathBuf::from);
+    let found = named.or_else(|| BROWSERS.iter().find_map(|name| find_program(name)));
+    found
+        .or_else(|| debian::find_or_install("chromium", "chromium"))
+        .ok_or_else(|| unavailable("no Chromium was found: install it, or name one in ORTSCOPE_TEST_BROWSER"))
 }
 
 /// Installs the exact packages of the lock file, unless they are there.

@@ -5,7 +5,6 @@ use std::time::Instant;
 use ortscope_decode::btf::{Btf, Kind};
 
 #[path = "../../ort/tests/support/skips.rs"]
-#[expect(dead_code, reason = "shared with tests that use more of it")]
 mod skips;
 
 #[test]

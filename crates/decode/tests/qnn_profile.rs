@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use ortscope_decode::qnn_profile::read;
 
 #[path = "../../ort/tests/support/skips.rs"]
-#[expect(dead_code, reason = "shared with tests that need more of it")]
 mod skips;
 
 #[test]

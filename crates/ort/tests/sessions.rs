@@ -383,3 +383,19 @@ fn the_library_and_its_devices() {
     let error = Session::from_bytes(&environment, &models::add(), &options).expect_err("no such plug-in");
     assert!(matches!(error, OrtError::ProviderUnavailable { .. }), "{error:?}");
 }
+
+/// A plain `cargo nextest run` must find what `cargo xtask run` has set up.
+#[test]
+fn test_env_is_found_from_a_test_program_below_the_target_directory() {
+    let target = tempfile::tempdir().expect("a temporary directory");
+    let deps = target.path().join("llvm-cov-target/debug/deps");
+    std::fs::create_dir_all(&deps).expect("a directory");
+    std::fs::create_dir_all(target.path().join("ortscope-env")).expect("a directory");
+    let program = deps.join("it-0123");
+    let set_up = |name| support::skips::set_up(&program, name);
+    assert_eq!(set_up("ORTSCOPE_TEST_MODELS"), None);
+    let list = format!("ORTSCOPE_TEST_ORT=/gone\nORTSCOPE_TEST_MODELS={}\n", deps.display());
+    std::fs::write(target.path().join("ortscope-env/test.env"), list).expect("the list is written");
+    assert_eq!(set_up("ORTSCOPE_TEST_MODELS"), Some(deps));
+    assert_eq!(set_up("ORTSCOPE_TEST_ORT"), None, "a path that no longer exists is not set up");
+}

@@ -24,8 +24,6 @@ const VERSIONS: [(&str, &str); 7] = [
     ("3.13", "1.20.0"),
     ("3.14", "1.24.1"),
 ];
-/// Three models behind a few lines of code; knows nothing of ortscope.
-const REAL_PROGRAM: &str = "rapidocr-onnxruntime==1.4.4";
 /// What the tests use beside the wheel; the interpreter's own version decides which of each.
 const NEEDED: &[&str] = &["pytest", "numpy"];
 
@@ -74,16 +72,6 @@ pub(crate) fn test_clone(environment: &Environment) -> Result<Outcome> {
     capture(pip_install(&with).arg("onnxruntime").args(NEEDED))
         .context(Unavailable("onnxruntime cannot be installed".to_owned()))?;
     run_tests(environment, &with, &["test_snippets.py", "test_examples.py", "test_package.py"])
-}
-
-/// A published program as it is, under `ortscope record`.
-pub(crate) fn test_program(environment: &Environment) -> Result<Outcome> {
-    let wheel = build_wheel(environment)?;
-    let with =
-        prepare(&environment.python(), &environment.scratch("python-program")?, &wheel, "onnxruntime")?;
-    capture(pip_install(&with).arg(REAL_PROGRAM))
-        .context(Unavailable(format!("{REAL_PROGRAM} cannot be installed")))?;
-    run_tests(environment, &with, &["test_real_program.py"])
 }
 
 /// The tests with every Python that can be found, each with the oldest and the newest ONNX Runtime it can install.
@@ -136,7 +124,7 @@ fn test_pair(
     let installed = capture(Command::new(&with).args(["-c", ask]))
         .map_or_else(|_| runtime.to_owned(), |version| version.trim().to_owned());
     let counts = run_tests(environment, &with, &[]).and_then(|outcome| match outcome {
-        Outcome::Tests(counts) => Ok(counts),
+        Outcome::Listed(counts, _) => Ok(counts),
         _ => bail!("pytest counted nothing"),
     });
     (installed, counts)
@@ -200,7 +188,9 @@ fn run_tests(environment: &Environment, python: &Path, files: &[&str]) -> Result
         .env_remove("PYTHONPATH");
     let (status, lines) = tee(&mut pytest, Tee::Stdout)?;
     match counts(&lines) {
-        Some(counts) if status.success() == (counts.failed == 0) => Ok(Outcome::Tests(counts)),
+        Some(counts) if status.success() == (counts.failed == 0) => {
+            Ok(Outcome::Listed(counts, reasons(&lines)))
+        }
         _ => bail!("pytest could not run ({status}); it needs {}", NEEDED.join(" and ")),
     }
 }
@@ -222,6 +212,15 @@ fn counts(lines: &[String]) -> Option<Counts> {
     Some(counts)
 }
 
+/// Reads `SKIPPED [2] python/tests/test_x.py:7: reason`, a line for each place in the tests.
+fn reasons(lines: &[String]) -> Vec<String> {
+    lines
+        .iter()
+        .filter_map(|line| line.strip_prefix("SKIPPED [")?.split_once("] "))
+        .map(|(_, rest)| rest.to_owned())
+        .collect()
+}
+
 /// The path with an interpreter's directory in front.
 pub(crate) fn path_with(python: &Path) -> Result<std::ffi::OsString> {
     let before = std::env::var_os("PATH").unwrap_or_default();
@@ -241,5 +240,7 @@ mod tests {
         let text = "=== 3 failed, 60 passed, 1 error in 2.0s ===";
         assert_eq!(counts(&lines(text)), Some(Counts { passed: 60, failed: 4, skipped: 0 }));
         assert_eq!(counts(&lines("no tests ran in 0.01s")), None);
+        let text = "SKIPPED [2] tests/test_a.py:7: no fork here\n60 passed, 2 skipped in 1.0s";
+        assert_eq!(reasons(&lines(text)), ["tests/test_a.py:7: no fork here"]);
     }
 }

@@ -137,7 +137,8 @@ pub(crate) fn test(environment: &mut Environment, filter: &[String]) -> Result<O
     let workspace = &environment.workspace;
     let standard_library = prepare(workspace, true)?;
     let wine = Wine::start(workspace)?;
-    let runner: &[&str] = if test::has_nextest() { &["nextest", "run"] } else { &["test", "--no-fail-fast"] };
+    let runner: &[&str] =
+        if test::has_nextest(workspace) { &["nextest", "run"] } else { &["test", "--no-fail-fast"] };
     let skips = Skips::new(workspace)?;
     let command = || {
         let mut tests = cargo(workspace, standard_library, runner);
@@ -154,7 +155,7 @@ pub(crate) fn test(environment: &mut Environment, filter: &[String]) -> Result<O
     let outcome = test::run_tests(command().args(filter), &skips);
     wine.tell_not_started();
     let outcome = outcome?;
-    if filter.is_empty() && test::has_nextest() {
+    if filter.is_empty() && test::has_nextest(workspace) {
         print_storm(&mut command())?;
     }
     Ok(outcome)

@@ -129,21 +129,11 @@ const EXPLAINED: &[(&str, Difference, &str)] = &[
 
 #[test]
 fn counts_agree_with_onnx_tool() {
-    let Some(python) = skips::variable("ORTSCOPE_TEST_PYTHON") else { return };
-    let Some(models) = skips::variable("ORTSCOPE_TEST_MODELS") else { return };
-    let has_tool = Command::new(&python).args(["-c", "import onnx_tool"]).output();
-    if !has_tool.is_ok_and(|output| output.status.success()) {
-        skips::skipped("onnx-tool is not installed for this Python");
-        return;
-    }
+    let Some(python) = skips::python_with(&["onnx_tool"]) else { return };
     let mut table = Table::default();
     for (model, inputs) in MODELS {
-        let path = models.join(model).with_added_extension("onnx");
-        if path.is_file() {
-            table.compare(model, &path, &peer(&python, &path, inputs));
-        } else {
-            skips::skipped(&format!("the model {model} is not there"));
-        }
+        let Some(path) = skips::model(model) else { continue };
+        table.compare(model, &path, &peer(&python, &path, inputs));
     }
     table.print();
     assert!(table.failures.is_empty(), "{}", table.failures.join("\n"));
@@ -312,9 +302,9 @@ pub fn attribute(value: &AttributeValue) -> AttributeFact {
 /// A model's operators must be counted or named: silence would be a zero.
 #[test]
 fn nothing_is_silently_zero() {
-    let Some(models) = skips::variable("ORTSCOPE_TEST_MODELS") else { return };
     for (model, _) in MODELS {
-        let Ok(bytes) = std::fs::read(models.join(model).with_added_extension("onnx")) else { continue };
+        let Some(path) = skips::model(model) else { continue };
+        let bytes = std::fs::read(path).unwrap();
         let model = onnx::read_model(&bytes, &Limits::default()).unwrap();
         for node in &model.graph.nodes {
             let count = flops::count(&facts(node, &Value::Null));

@@ -103,13 +103,8 @@ fn reported(list: &Value) -> Vec<ReportedTensor> {
 #[test]
 fn optimising_changes_no_macs() {
     let Some(python) = skips::variable("ORTSCOPE_TEST_PYTHON") else { return };
-    let Some(models) = skips::variable("ORTSCOPE_TEST_MODELS") else { return };
     for (model, macs) in [("tinyllm", 13_258_752), ("smart-turn-v3.2-cpu", 3_612_889_152)] {
-        let path = models.join(model).with_added_extension("onnx");
-        if !path.is_file() {
-            skips::skipped(&format!("the model {model} is not there"));
-            continue;
-        }
+        let Some(path) = skips::model(model) else { continue };
         let original = profiled_total(&python, &path, "ORT_DISABLE_ALL");
         let optimised = profiled_total(&python, &path, "ORT_ENABLE_EXTENDED");
         println!("{model}: {} MACs; FLOPs {} → {}", original.macs, original.flops, optimised.flops);

@@ -16,16 +16,12 @@ fn workspace() -> PathBuf {
 
 /// A YAML file as a JSON value, by a parser that is none of ours; `None` after saying why the test is skipped.
 fn yaml(path: &str) -> Option<Value> {
-    let python = skips::variable("ORTSCOPE_TEST_PYTHON")?;
+    let python = skips::python_with(&["yaml"])?;
     let script =
         "import json, sys, yaml; print(json.dumps(yaml.safe_load(open(sys.argv[1], encoding='utf-8'))))";
     let output =
         Command::new(python).args(["-c", script]).arg(workspace().join(path)).output().expect("it runs");
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
-    if words.contains("No module named") {
-        skips::skipped("the Python of the tests has no PyYAML");
-        return None;
-    }
     assert!(output.status.success(), "{path} is no YAML: {words}");
     Some(serde_json::from_slice(&output.stdout).expect("it is JSON"))
 }

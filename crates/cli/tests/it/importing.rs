@@ -20,17 +20,15 @@ fn exported(place: &Place, table: &str) -> Vec<Value> {
 /// A Chrome trace of another program: VizTracer's of a Python program.
 #[test]
 fn a_trace_of_viztracer_is_imported() {
-    let Some(python) = skips::variable("ORTSCOPE_TEST_PYTHON") else { return };
+    let Some(python) = skips::python_with(&["viztracer"]) else { return };
     let place = Place::new();
     place.file("fib.py", "def fib(n):\n    return n if n < 2 else fib(n - 1) + fib(n - 2)\nfib(15)\n");
     let traced = Command::new(python)
         .args(["-m", "viztracer", "--quiet", "-o", "viz.json", "fib.py"])
         .current_dir(place.directory.path())
-        .output();
-    if !traced.is_ok_and(|output| output.status.success()) {
-        skips::skipped("this Python has no viztracer; `pip install viztracer`");
-        return;
-    }
+        .output()
+        .expect("viztracer starts");
+    assert!(traced.status.success(), "{}", String::from_utf8_lossy(&traced.stderr));
     let text = std::fs::read(place.directory.path().join("viz.json")).expect("the trace");
     let trace: Value = serde_json::from_slice(&text).expect("JSON");
     let slices = trace["traceEvents"].as_array().expect("events").iter().filter(|event| event["ph"] == "X");

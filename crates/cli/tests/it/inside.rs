@@ -46,16 +46,7 @@ while time.monotonic() < end:
 
 /// A Python with onnxruntime and our package, or `None` after saying that the test is skipped.
 fn python() -> Option<PathBuf> {
-    let python = skips::variable("ORTSCOPE_TEST_PYTHON")?;
-    let has = Command::new(&python)
-        .args(["-c", "import onnxruntime, numpy, ortscope"])
-        .stderr(Stdio::null())
-        .status();
-    if !has.is_ok_and(|status| status.success()) {
-        skips::skipped("that Python does not have onnxruntime, numpy and the wheel of ortscope");
-        return None;
-    }
-    Some(python)
+    skips::python_with(&["onnxruntime", "numpy", "ortscope"])
 }
 
 fn place_with_script() -> Place {
@@ -243,7 +234,7 @@ fn every_run_of_a_native_program_is_recorded() {
     let Some(library) = library() else { return };
     let program = PathBuf::from(env!("CARGO_BIN_EXE_ortscope"));
     if !program.with_file_name("libortscope_preload.so").is_file() {
-        skips::skipped("libortscope_preload.so is not beside ortscope (cargo build -p ortscope-preload)");
+        skips::not_set_up("libortscope_preload.so is not beside ortscope (cargo build -p ortscope-preload)");
         return;
     }
     let place = Place::new();

@@ -212,11 +212,7 @@ fn random_model() -> Vec<u8> {
 #[test]
 fn a_decoder_is_measured_by_token() {
     let Some(library) = library() else { return };
-    let Some(models) = skips::variable("ORTSCOPE_TEST_MODELS") else { return };
-    let model = models.join("tinyllm.onnx");
-    if !model.exists() {
-        return skips::skipped("tinyllm.onnx was not made");
-    }
+    let Some(model) = skips::model("tinyllm") else { return };
     let place = Place::new();
     let arguments = ["run", &model.display().to_string(), "--generate", "8", "-n", "5", "--json", "-q"];
     let document = place.with_library(&library, &arguments).expect_code(0).json();
@@ -265,7 +261,7 @@ fn a_log_file_has_one_json_object_per_line() {
 #[test]
 fn inputs_come_from_numpy_files() {
     let Some(library) = library() else { return };
-    let Some(python) = skips::variable("ORTSCOPE_TEST_PYTHON") else { return };
+    let Some(python) = skips::python_with(&["numpy"]) else { return };
     let place = Place::new();
     let model = small_model(&place);
     let script =

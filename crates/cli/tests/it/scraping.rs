@@ -57,10 +57,7 @@ fn samples(text: &str) -> Vec<(&str, f64)> {
 
 #[test]
 fn prometheus_scrapes_what_the_server_says() {
-    if Command::new("prometheus").arg("--version").output().is_err() {
-        skips::skipped("there is no prometheus; Debian has a package of that name");
-        return;
-    }
+    let Some(program) = skips::program("prometheus") else { return };
     let place = Place::new();
     let profile = concat!(env!("CARGO_MANIFEST_DIR"), "/../decode/tests/data/ort_profile/1.20.1.json");
     let imported = place.ortscope(&["import", profile, "--json"]).expect_code(0).json();
@@ -96,7 +93,7 @@ fn prometheus_scrapes_what_the_server_says() {
         job("recorded", &format!("    params: {{ source: [\"{id}\"] }}\n"))
     );
     place.file("prometheus.yml", config);
-    let started = Command::new("prometheus")
+    let started = Command::new(program)
         .current_dir(place.directory.path())
         .args(["--config.file=prometheus.yml", "--storage.tsdb.path=data", "--log.level=error"])
         .arg(format!("--web.listen-address={prometheus}"))

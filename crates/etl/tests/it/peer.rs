@@ -25,12 +25,7 @@ fn hex(bytes: &[u8]) -> String {
 
 #[test]
 fn dissect_reads_what_we_wrote() {
-    let Some(python) = skips::variable("ORTSCOPE_TEST_PYTHON") else { return };
-    let has_it = Command::new(&python).args(["-c", "import dissect.etl"]).output().unwrap().status.success();
-    if !has_it {
-        skips::skipped("this Python has no dissect.etl; `pip install dissect.etl`");
-        return;
-    }
+    let Some(python) = skips::python_with(&["dissect.etl"]) else { return };
     let bytes = sample();
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("written_for_dissect.etl");
     std::fs::write(&path, &bytes).unwrap();

@@ -92,11 +92,7 @@ fn nasty_values_survive() {
 
 /// `dissect.etl` finds the records and what each says of its fields; by that the fields are read.
 fn dissect_reads(tables: &MemoryTables) {
-    let Some(python) = skips::variable("ORTSCOPE_TEST_PYTHON") else { return };
-    if !Command::new(&python).args(["-c", "import dissect.etl"]).output().unwrap().status.success() {
-        skips::skipped("this Python has no dissect.etl; `pip install dissect.etl`");
-        return;
-    }
+    let Some(python) = skips::python_with(&["dissect.etl"]) else { return };
     let (_directory, path) = written(tables);
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/check_etl.py");
     let output = Command::new(&python).arg("-X").arg("utf8").arg(script).arg(&path).output().unwrap();

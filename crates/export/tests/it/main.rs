@@ -19,6 +19,7 @@ mod records;
 #[cfg(test)]
 mod round_trips;
 #[cfg(test)]
+#[path = "../../../ort/tests/support/skips.rs"]
 mod skips;
 #[cfg(test)]
 mod streaming;

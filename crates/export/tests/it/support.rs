@@ -218,15 +218,7 @@ fn schema() -> Value {
 
 /// Has other readers look at exports; `None` (and the test is noted as skipped) where Python or its packages are missing.
 pub fn check(directory: &Path, exports: &[(&str, PathBuf)]) -> Option<Vec<Value>> {
-    let python = skips::variable("ORTSCOPE_TEST_PYTHON")?;
-    let needed =
-        "import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, ('pyarrow', 'viztracer'))))";
-    let has_packages =
-        Command::new(&python).args(["-c", needed]).status().is_ok_and(|status| status.success());
-    if !has_packages {
-        skips::skipped("Python has no pyarrow and viztracer");
-        return None;
-    }
+    let python = skips::python_with(&["pyarrow", "viztracer"])?;
     let schema_file = directory.join("schema.json");
     std::fs::write(&schema_file, schema().to_string()).expect("the schema is written");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/check_exports.py");

@@ -51,12 +51,7 @@ fn read(directory: &Path) -> Option<Value> {
 }
 
 fn checked(directory: &Path, script: &str) -> Option<Value> {
-    let python = skips::variable("ORTSCOPE_TEST_PYTHON")?;
-    let has_it = Command::new(&python).args(["-c", "import tensorboard"]).output().unwrap().status.success();
-    if !has_it {
-        skips::skipped("this Python has no tensorboard; `pip install tensorboard xprof`");
-        return None;
-    }
+    let python = skips::python_with(&["tensorboard", "xprof"])?;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools").join(script);
     let output = Command::new(&python).arg("-X").arg("utf8").arg(script).arg(directory).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -95,9 +90,6 @@ fn expected() -> Expected {
 /// TensorBoard itself, started over the directory, answers as it answers its page.
 #[test]
 fn tensorboard_serves_the_sums_of_the_rows() {
-    if skips::variable("ORTSCOPE_TEST_SERVERS").is_none() {
-        return;
-    }
     let directory = tempfile::tempdir().unwrap();
     written(directory.path(), false);
     let Some(found) = checked(directory.path(), "check_tensorboard_http.py") else { return };

@@ -186,7 +186,7 @@ fn perfetto(tables: &MemoryTables, format: Format) -> Option<Value> {
 pub fn perfetto_reads(directory: &Path, path: PathBuf) -> Option<Value> {
     let trace = check(directory, &[("chrome", path)])?[0]["trace"].clone();
     if let Some(missing) = trace["missing"].as_str() {
-        skips::skipped(&format!("no {missing} to run Perfetto's trace processor with"));
+        skips::not_set_up(&format!("no {missing} to run Perfetto's trace processor with"));
         return None;
     }
     assert_eq!(trace.get("failed"), None, "{trace}");

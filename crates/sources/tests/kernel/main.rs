@@ -8,7 +8,6 @@ mod rights;
 mod samples;
 mod short_lived;
 #[path = "../../../ort/tests/support/skips.rs"]
-#[expect(dead_code, reason = "shared with tests that use more of it")]
 mod skips;
 mod snapshot;
 mod storm;

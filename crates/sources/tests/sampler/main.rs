@@ -3,7 +3,6 @@
 mod backup_thread;
 mod real;
 #[path = "../../../ort/tests/support/skips.rs"]
-#[expect(dead_code, reason = "shared with tests that use more of it")]
 mod skips;
 #[allow(dead_code, reason = "shared with the trust tests, which use the rest")]
 #[allow(clippy::allow_attributes, reason = "`expect` would fail there")]

@@ -9,7 +9,6 @@ mod processes;
 #[cfg(unix)]
 mod programs;
 #[path = "../../../ort/tests/support/skips.rs"]
-#[expect(dead_code, reason = "shared with tests that need more of it")]
 mod skips;
 #[cfg(target_os = "linux")]
 mod storm;

