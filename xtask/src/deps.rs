@@ -13,7 +13,7 @@ use crate::arguments::Arguments;
 use crate::environment::Workspace;
 use crate::process::capture;
 use crate::source_scan::Code;
-use crate::{licences, unsafe_inventory};
+use crate::{licences, modules, unsafe_inventory};
 
 /// Our crates and the crates of ours each may use, without the `ortscope-` in front. A crate that is not here may not
 /// exist. `xtask` uses none, so that tasks start fast.
@@ -121,6 +121,27 @@ const UNSAFE_ALLOWED: &[(&str, &str)] = &[
     ("python/src/symbols.rs", "asks the dynamic linker for one function, and pthread_atfork to be told of forks"),
 ];
 
+/// Where files, devices and keys of an operating system are named: live capture, and the readers of their texts.
+const OS_PATHS_ALLOWED: &[(&str, &str)] = &[
+    ("crates/sources/", "live capture"),
+    ("crates/decode/", "reads the texts that live capture has collected"),
+    ("crates/bench/", "measures the operating system's side, and is not shipped"),
+    ("xtask/", "is not shipped"),
+];
+
+/// Files outside of these that still name one, and why. An entry that is not needed is an error.
+#[rustfmt::skip]
+const KNOWN_OS_PATHS: &[(&str, &str)] = &[
+    ("crates/cli/src/observe/inside.rs", "the environment of an observed process; moves to sources"),
+    ("crates/cli/src/commands/bench_sampler/mod.rs", "a benchmark, which moves out of the program"),
+    ("crates/preload/src/output.rs", "a preloaded library identifies its process and cannot carry live capture into it"),
+    ("crates/store/src/pack/redact.rs", "the name of the machine, which must not be in a package"),
+];
+
+/// How a path of Linux or a key of the Windows registry begins, in a literal. Memory and the null device are no devices.
+const OS_PATHS: &[&str] = &["/proc", "/sys/", "/dev/", "HKEY_", "SOFTWARE\\", "SYSTEM\\"];
+const NO_OS_PATHS: &[&str] = &["/dev/shm", "/dev/null"];
+
 pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
     let write = arguments.flag("--write");
     arguments.finish()?;
@@ -159,6 +180,8 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Vec<String>> {
     }
     let sources = sources(&workspace.root)?;
     problems.extend(wrong_sources(&sources));
+    problems.extend(wrong_os_paths(&sources, KNOWN_OS_PATHS));
+    problems.extend(modules::problems(&sources));
     let inventory = unsafe_inventory::page(&sources, UNSAFE_ALLOWED);
     problems.extend(unsafe_inventory::problem(&workspace.root, &inventory));
     problems.extend(licences::check(&workspace.root, &metadata)?);
@@ -166,7 +189,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Vec<String>> {
         eprintln!("error: {problem}");
     }
     if problems.is_empty() {
-        println!("  every arrow, OS cfg and unsafe stands where it may, every licence goes with ours");
+        println!("  arrows, modules, OS-dependent code, unsafe and licences are as they must be");
     }
     Ok(problems)
 }
@@ -302,6 +325,32 @@ fn wrong_sources(sources: &[(String, String)]) -> Vec<String> {
     problems
 }
 
+/// Paths of an operating system outside of the crates that read them.
+fn wrong_os_paths(sources: &[(String, String)], known: &[(&str, &str)]) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut needed = BTreeSet::new();
+    for (name, source) in sources.iter().filter(|(name, _)| !is_allowed(name, OS_PATHS_ALLOWED)) {
+        for (line, literal) in Code::new(source).literals() {
+            let text = literal.trim_start_matches(['b', 'c', 'r', '#']).trim_start_matches('"');
+            let begins = |list: &[&str]| list.iter().any(|path| text.starts_with(path));
+            if !begins(OS_PATHS) || begins(NO_OS_PATHS) {
+                continue;
+            }
+            match known.iter().find(|(file, _)| file == name) {
+                Some((file, _)) => drop(needed.insert(*file)),
+                None => problems.push(format!("{name}:{line}: {literal} belongs into crates/sources")),
+            }
+        }
+    }
+    let gone = known.iter().filter(|(file, _)| !needed.contains(file));
+    problems.extend(gone.map(|(file, _)| {
+        format!(
+            "{file} names no path of the system any more; remove it from KNOWN_OS_PATHS in xtask/src/deps.rs"
+        )
+    }));
+    problems
+}
+
 fn is_allowed(file: &str, list: &[(&str, &str)]) -> bool {
     list.iter().any(|(place, _)| if place.ends_with('/') { file.starts_with(place) } else { file == *place })
 }
@@ -369,6 +418,27 @@ mod tests {
         let sources = sources(&root).expect("the sources");
         assert!(sources.iter().any(|(name, _)| name == "xtask/src/fuzz/log.rs"));
         assert!(!sources.iter().any(|(name, _)| name.contains("/tests/")));
+    }
+
+    #[test]
+    fn paths_of_the_system_are_found_outside_of_sources() {
+        let source = "const A: &str = \"/proc/self/stat\";\nconst B: &str = \"/dev/shm\";\nconst C: &str = \"see /proc\";\n\
+                      const D: &str = r\"SOFTWARE\\x\";\n#[cfg(test)]\nmod tests { const T: &str = \"/sys/x\"; }\n";
+        let at = |name: &str| [(name.to_owned(), source.to_owned())];
+        let found = wrong_os_paths(&at("crates/store/src/a.rs"), &[]);
+        let expected = [
+            "crates/store/src/a.rs:1: \"/proc/self/stat\" belongs into crates/sources",
+            "crates/store/src/a.rs:4: r\"SOFTWARE\\x\" belongs into crates/sources",
+        ];
+        assert_eq!(found, expected);
+        assert!(wrong_os_paths(&at("crates/sources/src/a.rs"), &[]).is_empty());
+        let known = [("crates/store/src/a.rs", "a reason")];
+        assert!(wrong_os_paths(&at("crates/store/src/a.rs"), &known).is_empty());
+        assert_eq!(
+            wrong_os_paths(&at("crates/store/src/b.rs"), &known).len(),
+            3,
+            "two paths, one stale entry"
+        );
     }
 
     #[test]

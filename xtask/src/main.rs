@@ -18,6 +18,7 @@ mod fuzz;
 mod generate;
 mod licences;
 mod models;
+mod modules;
 mod process;
 mod python;
 mod run;
@@ -83,7 +84,7 @@ const TASKS: &[Task] = &[
     Task {
         name: "deps",
         usage: "deps [--write]",
-        about: "check who may use whom, under which licence, where OS cfg and unsafe may stand; --write writes docs/UNSAFE.md",
+        about: "check dependencies between crates and modules, licenses, OS-dependent code and unsafe; --write writes docs/UNSAFE.md",
         run: deps::main,
     },
     Task {

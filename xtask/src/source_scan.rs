@@ -8,11 +8,14 @@ pub(crate) struct Code {
     text: String,
     /// The lines of the test items.
     tests: Vec<RangeInclusive<usize>>,
+    /// String literals as they are written, with the line of each.
+    literals: Vec<(usize, String)>,
 }
 
 impl Code {
     pub(crate) fn new(source: &str) -> Self {
-        let mut code = Self { text: blank_comments_and_literals(source), tests: Vec::new() };
+        let (text, literals) = blank_comments_and_literals(source);
+        let mut code = Self { text, tests: Vec::new(), literals };
         while let Some(range) = test_item(&code.text) {
             code.tests.push(code.line(range.start)..=code.line(range.end));
             code.text = blank(&code.text, range);
@@ -54,6 +57,42 @@ impl Code {
             .collect()
     }
 
+    /// The string literals outside of tests, with their quotes and escapes, and the line of each.
+    pub(crate) fn literals(&self) -> impl Iterator<Item = (usize, &str)> {
+        let literals = self.literals.iter().map(|(line, text)| (*line, text.as_str()));
+        literals.filter(|(line, _)| !self.is_in_tests(*line))
+    }
+
+    /// The paths of all `use` declarations, groups taken apart; the last word is the name that is brought into scope.
+    pub(crate) fn use_paths(&self) -> Vec<Vec<String>> {
+        let uses = words(&self.text).filter(|at| &self.text[at.clone()] == "use");
+        uses.flat_map(|at| path_tree(&self.text, at.end).0).collect()
+    }
+
+    /// The first words, counted from the root of the crate, of all paths through `crate` or `super` in a module.
+    pub(crate) fn crate_paths(&self, module: &[String]) -> Vec<String> {
+        let mut found = Vec::new();
+        for at in words(&self.text) {
+            let begins = matches!(&self.text[at.clone()], "crate" | "super");
+            if !begins || self.text[..at.start].trim_end().ends_with("::") {
+                continue;
+            }
+            for path in path_tree(&self.text, at.start).0 {
+                let mut place = module.to_vec();
+                for word in path {
+                    match word.as_str() {
+                        "crate" => place.clear(),
+                        "super" => drop(place.pop()),
+                        "self" => {}
+                        _ => place.push(word),
+                    }
+                }
+                found.extend(place.into_iter().next());
+            }
+        }
+        found
+    }
+
     fn line(&self, position: usize) -> usize {
         1 + self.text[..position].bytes().filter(|byte| *byte == b'\n').count()
     }
@@ -77,6 +116,47 @@ fn words(text: &str) -> impl Iterator<Item = Range<usize>> {
         }
         (start < at).then_some(start..at)
     })
+}
+
+/// The paths that begin at a position, such as the two of `a::{b, c::d as e}`, and where they end.
+fn path_tree(code: &str, from: usize) -> (Vec<Vec<String>>, usize) {
+    let skip_blanks = |at: usize| at + (code[at..].len() - code[at..].trim_start().len());
+    let word_at =
+        |at: usize| words(&code[at..]).next().filter(|word| word.start == 0).map(|word| at..at + word.end);
+    let mut prefix: Vec<String> = Vec::new();
+    let mut at = skip_blanks(from);
+    loop {
+        if code[at..].starts_with('{') {
+            let mut paths = Vec::new();
+            at = skip_blanks(at + 1);
+            while at < code.len() && !code[at..].starts_with('}') {
+                let (inner, end) = path_tree(code, at);
+                paths.extend(inner.into_iter().map(|path| [prefix.clone(), path].concat()));
+                // A comma, or anything that is no path: go on behind it.
+                at = skip_blanks(if end == at {
+                    at + code[at..].chars().next().map_or(1, char::len_utf8)
+                } else {
+                    end
+                });
+            }
+            return (paths, (at + 1).min(code.len()));
+        }
+        let Some(word) = word_at(at) else { break };
+        prefix.push(code[word.clone()].to_owned());
+        at = skip_blanks(word.end);
+        match code[at..].strip_prefix("::") {
+            Some(_) => at = skip_blanks(at + 2),
+            None => break,
+        }
+    }
+    // `as name` gives the path another last word.
+    if let Some(word) = word_at(at).filter(|word| &code[word.clone()] == "as")
+        && let Some(name) = word_at(skip_blanks(word.end))
+    {
+        prefix.push(code[name.clone()].to_owned());
+        at = name.end;
+    }
+    (if prefix.is_empty() { Vec::new() } else { vec![prefix] }, at)
 }
 
 /// The range inside the bracket that follows, past blanks and `!`: of `cfg!(unix)` the `unix`.
@@ -131,21 +211,29 @@ fn blank(text: &str, range: Range<usize>) -> String {
     format!("{}{blanked}{}", &text[..range.start], &text[range.end..])
 }
 
-fn blank_comments_and_literals(source: &str) -> String {
+/// The text without comments and literals, and the string literals with the line of each.
+fn blank_comments_and_literals(source: &str) -> (String, Vec<(usize, String)>) {
     let mut code = String::with_capacity(source.len());
+    let mut literals = Vec::new();
+    let mut line = 1;
     let mut rest = source;
     while let Some(first) = rest.chars().next() {
         let in_word = code.bytes().last().is_some_and(is_word_byte);
         let skipped = skipped_length(rest, in_word);
+        let length = if skipped == 0 { first.len_utf8() } else { skipped };
+        let text = &rest[..length];
         if skipped == 0 {
             code.push(first);
-            rest = &rest[first.len_utf8()..];
         } else {
-            code.extend(rest[..skipped].chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
-            rest = &rest[skipped..];
+            if !matches!(first, '/' | '\'') {
+                literals.push((line, text.to_owned()));
+            }
+            code.extend(text.chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
         }
+        line += text.bytes().filter(|byte| *byte == b'\n').count();
+        rest = &rest[length..];
     }
-    code
+    (code, literals)
 }
 
 /// How many bytes at the beginning are a comment or a literal; 0 when they are code.
@@ -238,6 +326,25 @@ mod tests {
              cfg_select! {\n  windows => {}\n}\n#[cfg(feature = \"windows\")]\nlet unix = 1;\n",
         );
         assert_eq!(code.lines_with_cfg(OS), [1, 3, 6, 7]);
+    }
+
+    #[test]
+    fn paths_are_taken_apart() {
+        let code = Code::new(
+            "use crate::{a::{self, b}, c as d};\nfn f() { super::e::g(); crate::h::<u8>(); x::crate_y(); }\npub(crate) fn z() {}",
+        );
+        let module = ["m".to_owned(), "n".to_owned()];
+        assert_eq!(code.crate_paths(&module), ["a", "a", "c", "m", "h"]);
+        let uses: Vec<String> = code.use_paths().iter().map(|path| path.join("::")).collect();
+        assert_eq!(uses, ["crate::a::self", "crate::a::b", "crate::c::d"]);
+    }
+
+    #[test]
+    fn literals_are_found_outside_of_tests_and_comments() {
+        let code = Code::new(
+            "// \"no\"\nlet a = \"/proc\"; let c = '\"';\nlet b = br#\"/sys\"#;\n#[cfg(test)]\nmod tests {\n    const X: &str = \"/dev\";\n}\n",
+        );
+        assert_eq!(code.literals().collect::<Vec<_>>(), [(2, "\"/proc\""), (3, "br#\"/sys\"#")]);
     }
 
     #[test]

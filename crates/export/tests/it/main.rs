@@ -18,7 +18,7 @@ mod push;
 mod records;
 #[cfg(test)]
 mod round_trips;
-#[cfg(test)]
+// Without `cfg(test)`: clippy allows tests to print, and the module expects that it does not.
 #[path = "../../../ort/tests/support/skips.rs"]
 mod skips;
 #[cfg(test)]

@@ -12,7 +12,6 @@ use ortscope_export::{ExportOptions, Format};
 
 use super::servers::{PROMETHEUS, Server, VICTORIA, close, disk_bytes, free_port};
 use super::{inference_figures, options, push};
-use crate::skips;
 use crate::support::info;
 use crate::traces::{batch, trace_tables};
 
