@@ -139,7 +139,7 @@ const KNOWN_OS_PATHS: &[(&str, &str)] = &[
 ];
 
 /// How a path of Linux or a key of the Windows registry begins, in a literal. Memory and the null device are no devices.
-const OS_PATHS: &[&str] = &["/proc", "/sys/", "/dev/", "HKEY_", "SOFTWARE\\", "SYSTEM\\"];
+const OS_PATHS: &[&str] = &["/proc/", "/sys/", "/dev/", "HKEY_", "SOFTWARE\\", "SYSTEM\\"];
 const NO_OS_PATHS: &[&str] = &["/dev/shm", "/dev/null"];
 
 pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
