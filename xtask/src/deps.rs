@@ -26,6 +26,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("ort", &["core", "decode"]),
     ("analyze", &["core"]),
     ("store", &["core", "channel"]),
+    ("observe", &["core", "channel", "decode", "sources", "ort", "analyze", "store"]),
     ("result", &["core", "analyze"]),
     ("render", &["core", "result"]),
     ("export", &["core", "etl", "analyze", "store", "result"]),
@@ -34,8 +35,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "core", "etl", "channel", "decode", "sources", "ort", "analyze", "store", "result", "render",
-            "export", "server", "tui", "unify",
+            "core", "etl", "channel", "decode", "sources", "ort", "analyze", "store", "observe", "result",
+            "render", "export", "server", "tui", "unify",
         ],
     ),
     (

@@ -1,12 +1,9 @@
-//! Exit codes, and the one error type that decides them.
+//! Exit codes of the program.
 
-use std::fmt;
+pub use ortscope_core::failure::{Failure, FailureKind};
 
-use serde::{Deserialize, Serialize};
-
-/// What the program's exit code means. Documented in `docs/CLI.md`; scripts depend on the numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+/// The meaning of the program's exit code. Documented in `docs/CLI.md`; scripts depend on the numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     Ok,
     /// A defect of ortscope or of the system under it.
@@ -17,13 +14,13 @@ pub enum Exit {
     /// The inputs do not fit the model.
     Input,
     Permission,
-    /// A provider that was asked for is not used.
+    /// A requested provider is not used.
     Provider,
     /// B is worse than A by more than the margin.
     Regression,
-    /// The machine is too noisy to tell, and the user wants to know.
+    /// Noise prevents a verdict, and the user asked for an exit code then.
     Inconclusive,
-    /// No baseline, or one of another machine.
+    /// There is no baseline, or it is from another machine.
     NotComparable,
     /// A recording is damaged or data was lost.
     DataLost,
@@ -72,57 +69,19 @@ impl Exit {
     }
 }
 
-/// One clear sentence, what to do about it, and the exit code.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
-    pub exit: Exit,
-    pub message: String,
-    pub hint: Option<String>,
-}
-
-impl Failure {
-    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), hint: None }
-    }
-
-    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
-        self
-    }
-
-    pub fn usage(message: impl Into<String>) -> Self {
-        Self::new(Exit::Usage, message)
-    }
-
-    pub fn model(message: impl Into<String>) -> Self {
-        Self::new(Exit::Model, message)
-    }
-
-    pub fn input(message: impl Into<String>) -> Self {
-        Self::new(Exit::Input, message)
-    }
-
-    pub fn internal(error: impl fmt::Display) -> Self {
-        Self::new(Exit::Internal, error.to_string())
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for Failure {}
-
-/// An I/O error that stopped a command: permission has its own exit code.
-impl From<std::io::Error> for Failure {
-    fn from(error: std::io::Error) -> Self {
-        let exit = match error.kind() {
-            std::io::ErrorKind::PermissionDenied => Exit::Permission,
-            std::io::ErrorKind::NotFound => Exit::Usage,
-            _ => Exit::Internal,
-        };
-        Self::new(exit, error.to_string())
+/// Every kind of failure has its own exit code.
+impl From<FailureKind> for Exit {
+    fn from(kind: FailureKind) -> Self {
+        match kind {
+            FailureKind::Internal => Self::Internal,
+            FailureKind::Usage => Self::Usage,
+            FailureKind::Model => Self::Model,
+            FailureKind::Input => Self::Input,
+            FailureKind::Permission => Self::Permission,
+            FailureKind::Provider => Self::Provider,
+            FailureKind::NotComparable => Self::NotComparable,
+            FailureKind::DataLost => Self::DataLost,
+            FailureKind::Interrupted => Self::Interrupted,
+        }
     }
 }

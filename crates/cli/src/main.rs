@@ -2,24 +2,19 @@
 
 mod args;
 mod commands;
-mod devices;
 mod exit;
-mod input_files;
 mod live_trace;
 mod logging;
-mod measure;
-mod model_file;
 mod observe;
-mod operator_profile;
 mod operators;
 mod ort_library;
+mod progress;
 mod push;
 mod recording;
 mod report;
 mod settings;
 mod terminal;
 mod values;
-mod worker;
 
 use std::process::ExitCode;
 
@@ -27,11 +22,9 @@ use clap::Parser as _;
 
 use args::{Cli, Command};
 use exit::{Exit, Failure};
+use ortscope_observe::{TELEMETRY_VARIABLE, worker};
 use report::document::ErrorDocument;
 use terminal::Terminal;
-
-/// Set to 1, it keeps ONNX Runtime from calling home.
-pub const TELEMETRY_SWITCH: &str = "ORT_DISABLE_TELEMETRY";
 
 /// What overwriting can do, said whenever it is asked for.
 const OVERWRITING: &str = "note: what is removed is overwritten once; SSDs and copy-on-write file systems may keep old copies, \
@@ -39,7 +32,14 @@ const OVERWRITING: &str = "note: what is removed is overwritten once; SSDs and c
 
 fn main() -> ExitCode {
     if worker::is_requested() {
-        return ExitCode::from(worker::main().code());
+        let exit = worker::main().map_or_else(
+            |failure| {
+                terminal::print_error(&failure.message);
+                failure.kind.into()
+            },
+            |()| Exit::Ok,
+        );
+        return ExitCode::from(exit.code());
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -59,7 +59,7 @@ fn main() -> ExitCode {
                 // A document of two fields cannot fail to serialise.
                 terminal::print_data(&(serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"));
             }
-            failure.exit
+            failure.kind.into()
         }
     };
     ExitCode::from(exit.code())
@@ -68,12 +68,12 @@ fn main() -> ExitCode {
 /// ONNX Runtime's telemetry (1.29+) starts with the library, before its API can switch it off, and only the environment
 /// of a new process can: commands that load the library in their own process start themselves again with it.
 fn without_telemetry(command: impl FnOnce() -> Result<Exit, Failure>) -> Result<Exit, Failure> {
-    if std::env::var_os(TELEMETRY_SWITCH).is_some_and(|value| value == "1") {
+    if std::env::var_os(TELEMETRY_VARIABLE).is_some_and(|value| value == "1") {
         return command();
     }
     let status = std::process::Command::new(std::env::current_exe()?)
         .args(std::env::args_os().skip(1))
-        .env(TELEMETRY_SWITCH, "1")
+        .env(TELEMETRY_VARIABLE, "1")
         .status()?;
     Ok(status.code().and_then(Exit::from_code).unwrap_or(Exit::Internal))
 }

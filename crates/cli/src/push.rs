@@ -3,45 +3,18 @@
 use std::time::Duration;
 
 use ortscope_export::push::{Authorization, Destination, Protocol, PushError, PushOptions, PushState, Queue};
+use ortscope_observe::recording::{PUSH_BASIC_VARIABLE, PUSH_TOKEN_VARIABLE};
 use ortscope_store::Recording;
 
 use crate::args::{GlobalArgs, LivePushArgs, PushArgs, StateArgs};
 use crate::commands::serve::state_directory;
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 use crate::values;
 use ortscope_core::units;
 
-/// Secrets stand in the environment: a command line is seen by everybody on the machine.
-pub const TOKEN: &str = "ORTSCOPE_PUSH_TOKEN";
-pub const BASIC: &str = "ORTSCOPE_PUSH_BASIC";
-
-impl From<PushError> for Failure {
-    fn from(error: PushError) -> Self {
-        let hint = error.hint().map(str::to_owned);
-        let failure = match error {
-            PushError::Usage { message, .. } => Self::usage(message),
-            PushError::Denied { message, .. } => Self::new(Exit::Permission, message),
-            PushError::Unreachable { message, .. } => Self::new(Exit::Internal, message),
-            PushError::Export(error) => return error.into(),
-            PushError::Queue(error) => {
-                let exit = match &error {
-                    ortscope_export::push::QueueError::InUse(_) => Exit::Usage,
-                    _ => Exit::Permission,
-                };
-                Self::new(exit, error.to_string())
-            }
-            other => Self::internal(other),
-        };
-        match hint {
-            Some(hint) => failure.with_hint(hint),
-            None => failure,
-        }
-    }
-}
-
 fn authorization() -> Result<Option<Authorization>, Failure> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
-    Ok(match (variable(TOKEN), variable(BASIC)) {
+    Ok(match (variable(PUSH_TOKEN_VARIABLE), variable(PUSH_BASIC_VARIABLE)) {
         (Some(token), _) => Some(Authorization::bearer(&token)?),
         (None, Some(pair)) => Some(Authorization::basic(&pair)?),
         (None, None) => None,

@@ -2,28 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::process::Command;
-use std::time::Duration;
 
 use ortscope_analyze::leak::ArenaPoint;
 use ortscope_analyze::verdict::fingerprint::PROVIDER_FACT;
 use ortscope_channel::disk::{Overwritten, overwrite_before_removal};
-use ortscope_core::batch::Batch;
 use ortscope_core::clock::now_ns;
 use ortscope_core::config::Config;
-use ortscope_core::schema::{FindingRow, GraphEdgeRow, MemoryRow, Row, SessionRow, Text, UnavailabilityRow};
+use ortscope_core::schema::{FindingRow, GraphEdgeRow, MemoryRow, SessionRow, Text, UnavailabilityRow};
+use ortscope_observe::recording::{ActiveRecording, RecordingRequest, Saved, append};
 use ortscope_sources::MachineFacts;
-use ortscope_sources::sampler::own_command_shown;
-use ortscope_store::{
-    KEY_VARIABLE, KeySources, NewRecording, RecordingWriter, Retention, Store, StoreError, StoreErrorKind,
-    set_key_sources,
-};
-use serde::Serialize;
+use ortscope_store::{KeySources, Store, set_key_sources};
 
 use crate::args::GlobalArgs;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Failure, FailureKind};
 use crate::report::{RunDocument, RunResult};
-use crate::{push, settings};
+use crate::settings;
 
 /// The document of `ortscope run`, kept in its recording.
 pub const RUN_DOCUMENT: &str = "run.json";
@@ -33,22 +26,6 @@ pub const ARENA_RESERVED: &str = "reserved";
 pub const ARENA_USED: &str = "in_use";
 /// What our key is called in the system's key store.
 pub const KEY_NAME: &str = "ortscope:recordings";
-
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
-        let exit = match error.kind() {
-            StoreErrorKind::Usage | StoreErrorKind::InUse => Exit::Usage,
-            StoreErrorKind::Permission => Exit::Permission,
-            StoreErrorKind::Damaged | StoreErrorKind::NewerFormat => Exit::DataLost,
-            StoreErrorKind::NoSpace | StoreErrorKind::Internal => Exit::Internal,
-        };
-        let failure = Self::new(exit, error.to_string());
-        match error.hint() {
-            Some(hint) => failure.with_hint(hint),
-            None => failure,
-        }
-    }
-}
 
 /// The store that flag, environment and configuration name.
 pub fn open_store(global: &GlobalArgs) -> Result<Store, Failure> {
@@ -93,13 +70,6 @@ fn store_of(global: &GlobalArgs, config: &Config) -> Result<Store, Failure> {
     })
 }
 
-/// Keys and tokens are ours: a program that we start could show them to anybody.
-pub fn keep_secrets_from(command: &mut Command) {
-    for variable in [KEY_VARIABLE, push::TOKEN, push::BASIC, "ORTSCOPE_TOKEN"] {
-        command.env_remove(variable);
-    }
-}
-
 /// Flag before configuration; the environment and the system's key store are asked after both.
 pub fn key_sources(global: &GlobalArgs, config: &Config) -> KeySources {
     KeySources {
@@ -115,24 +85,6 @@ fn default_root() -> Option<PathBuf> {
         .or_else(|| variable("LOCALAPPDATA"))
         .or_else(|| variable("HOME").map(|home| home.join(".local").join("share")))?;
     Some(base.join("ortscope").join("runs"))
-}
-
-/// What the report says about the recording.
-#[derive(Debug, Clone, Serialize)]
-pub struct Saved {
-    pub id: String,
-    pub name: Option<String>,
-    pub directory: PathBuf,
-    pub bytes: u64,
-}
-
-/// The recording of one `ortscope run`. All its jobs write into it.
-#[derive(Debug)]
-pub struct RunRecording {
-    pub writer: RecordingWriter,
-    store: Store,
-    name: Option<String>,
-    retention: Retention,
 }
 
 /// What a run asks of the store.
@@ -152,7 +104,7 @@ pub struct SaveRequest<'a> {
 pub fn begin(
     request: SaveRequest<'_>,
     global: &GlobalArgs,
-) -> Result<Result<RunRecording, Option<String>>, Failure> {
+) -> Result<Result<ActiveRecording, Option<String>>, Failure> {
     let config = settings::load(global.config.as_deref())?;
     if request.never || (!config.store.save && request.name.is_none()) {
         return Ok(Err(None));
@@ -160,37 +112,13 @@ pub fn begin(
     let insisted = request.name.is_some();
     // Who wants it encrypted does not want it otherwise, and must know why there is none.
     let store = recording_store_of(global, &config, request.encrypt)?;
-    match begin_in(store, &config, request) {
+    let SaveRequest { origin, name, subject, observed_words, .. } = request;
+    let request = RecordingRequest { origin, name, subject, observed_words };
+    match ActiveRecording::begin(store, &config.store, request) {
         Ok(recording) => Ok(Ok(recording)),
-        Err(failure) if insisted || failure.exit == Exit::Usage => Err(failure),
+        Err(failure) if insisted || failure.kind == FailureKind::Usage => Err(failure),
         Err(failure) => Ok(Err(Some(failure.message))),
     }
-}
-
-fn begin_in(store: Store, config: &Config, request: SaveRequest<'_>) -> Result<RunRecording, Failure> {
-    let mut command: Vec<String> =
-        std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    if request.observed_words > 0 {
-        command.truncate(command.len().saturating_sub(request.observed_words));
-        command.push(request.subject.clone());
-    }
-    let writer = store.begin(NewRecording {
-        origin: request.origin.into(),
-        subject: request.subject,
-        name: request.name.map(str::to_owned),
-        command: Some(own_command_shown(&command)),
-        ortscope_version: env!("CARGO_PKG_VERSION").into(),
-        fingerprint: fingerprint(&ortscope_sources::machine_facts(), &[]),
-        boot_id: ortscope_sources::boot_id(),
-        host: ortscope_sources::host_name(),
-        ..NewRecording::default()
-    })?;
-    let retention = Retention {
-        max_age: Some(Duration::from_secs_f64(config.store.max_age_days * 86_400.0)),
-        max_total_bytes: Some((config.store.max_gigabytes * 1e9) as u64),
-        keep_tagged: true,
-    };
-    Ok(RunRecording { writer, store, name: request.name.map(str::to_owned), retention })
 }
 
 /// The machine's facts and, as far as results tell them, versions of ONNX Runtime and of provider libraries.
@@ -207,41 +135,23 @@ pub fn fingerprint(machine: &MachineFacts, results: &[RunResult]) -> BTreeMap<St
     facts
 }
 
-impl RunRecording {
-    /// Adds what was found out about the run, closes the recording and removes what is too old.
-    pub fn finish(self, document: &RunDocument, reason: &str) -> Result<Saved, Failure> {
-        self.writer.set_fingerprint(fingerprint(&document.machine, &document.results))?;
-        for result in &document.results {
-            append(&self.writer, sessions(result))?;
-            append(&self.writer, findings(result))?;
-            append(&self.writer, memory(result))?;
-            append(&self.writer, edges(result))?;
-            append(&self.writer, unavailable(result))?;
-        }
-        let text = serde_json::to_vec_pretty(document).map_err(Failure::internal)?;
-        self.finish_with(RUN_DOCUMENT, &text, reason)
+/// Adds the facts of the run, closes the recording and removes recordings that are too old.
+pub fn finish_run(
+    recording: ActiveRecording,
+    document: &RunDocument,
+    reason: &str,
+) -> Result<Saved, Failure> {
+    let writer = &recording.writer;
+    writer.set_fingerprint(fingerprint(&document.machine, &document.results))?;
+    for result in &document.results {
+        append(writer, sessions(result))?;
+        append(writer, findings(result))?;
+        append(writer, memory(result))?;
+        append(writer, edges(result))?;
+        append(writer, unavailable(result))?;
     }
-
-    /// Adds a document, closes the recording and removes what is too old.
-    pub fn finish_with(self, name: &str, document: &[u8], reason: &str) -> Result<Saved, Failure> {
-        self.writer.write_document(name, document)?;
-        let finished = self.writer.finish(reason)?;
-        if let Err(error) = self.store.prune(&self.retention, false) {
-            tracing::warn!(%error, "old recordings could not be removed");
-        }
-        Ok(Saved { id: finished.id, name: self.name, directory: finished.directory, bytes: finished.bytes })
-    }
-}
-
-pub fn append<R: Row>(writer: &RecordingWriter, rows: impl IntoIterator<Item = R>) -> Result<(), Failure> {
-    let mut batch = Batch::new(R::TABLE);
-    for row in rows {
-        batch.push(&row);
-    }
-    if !batch.is_empty() {
-        writer.append(&batch)?;
-    }
-    Ok(())
+    let text = serde_json::to_vec_pretty(document).map_err(Failure::internal)?;
+    recording.finish(RUN_DOCUMENT, &text, reason)
 }
 
 fn sessions(result: &RunResult) -> impl Iterator<Item = SessionRow> + '_ {

@@ -7,6 +7,7 @@
 pub mod batch;
 pub mod clock;
 pub mod config;
+pub mod failure;
 pub mod filter;
 pub mod identity;
 pub mod kernel;

@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 
 use ::parquet::errors::ParquetError;
+use ortscope_core::failure::{Failure, FailureKind};
 use ortscope_core::filter::FilterError;
 use ortscope_core::tables::ReadError;
 
@@ -88,5 +89,20 @@ impl From<ParquetError> for ExportError {
             },
             error => Self::Parquet(error),
         }
+    }
+}
+
+impl From<ExportError> for Failure {
+    fn from(error: ExportError) -> Self {
+        let denied = |error: &io::Error| {
+            matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
+        };
+        let kind = match &error {
+            ExportError::Usage { .. } => FailureKind::Usage,
+            ExportError::Read(_) => FailureKind::DataLost,
+            ExportError::Io(source) if denied(source) => FailureKind::Permission,
+            _ => FailureKind::Internal,
+        };
+        Self::new(kind, error.to_string()).with_hint_of(error.hint())
     }
 }

@@ -1,6 +1,7 @@
 //! Errors of the API: a status, a stable word, one sentence, and what to do.
 
 use axum::http::StatusCode;
+use ortscope_core::failure::{Failure, FailureKind};
 use ortscope_core::filter::FilterError;
 use ortscope_core::tables::ReadError;
 use ortscope_export::ExportError;
@@ -149,6 +150,25 @@ impl From<ExportError> for ApiError {
         match error.hint() {
             Some(hint) => answer.hint(hint.to_owned()),
             None => answer,
+        }
+    }
+}
+
+impl From<ServerError> for Failure {
+    fn from(error: ServerError) -> Self {
+        match error {
+            ServerError::Store(error) => error.into(),
+            ServerError::Unsafe(_) | ServerError::Tls(_) => Self::usage(error.to_string()),
+            ServerError::Listen { ref source, .. } => {
+                let kind = match source.kind() {
+                    std::io::ErrorKind::PermissionDenied => FailureKind::Permission,
+                    _ => FailureKind::Usage,
+                };
+                Self::new(kind, format!("cannot listen on {error}"))
+                    .with_hint("--listen 127.0.0.1:0 uses any free port")
+            }
+            ServerError::State { .. } => Self::new(FailureKind::DataLost, error.to_string()),
+            ServerError::Io(_) => Self::internal(error),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 
 use ortscope_channel::ChannelError;
+use ortscope_core::failure::{Failure, FailureKind};
 use ortscope_core::tables::ReadError;
 
 use crate::encryption::KEY_VARIABLE;
@@ -185,6 +186,18 @@ impl From<zip::result::ZipError> for StoreError {
             zip::result::ZipError::Io(error) => error.into(),
             other => Self::Damaged { place: "the packed recording".into(), problem: other.to_string() },
         }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let kind = match error.kind() {
+            StoreErrorKind::Usage | StoreErrorKind::InUse => FailureKind::Usage,
+            StoreErrorKind::Permission => FailureKind::Permission,
+            StoreErrorKind::Damaged | StoreErrorKind::NewerFormat => FailureKind::DataLost,
+            StoreErrorKind::NoSpace | StoreErrorKind::Internal => FailureKind::Internal,
+        };
+        Self::new(kind, error.to_string()).with_hint_of(error.hint())
     }
 }
 

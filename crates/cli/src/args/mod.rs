@@ -26,7 +26,7 @@ pub use etl::{
 };
 pub use gate::GateArgs;
 pub use keys::{EncryptArgs, KeyAction, KeyArgs};
-pub use observe::{AttachArgs, LiveProvider, RecordArgs, WatchArgs};
+pub use observe::{AttachArgs, RecordArgs, WatchArgs};
 pub use push::{LivePushArgs, PushArgs};
 pub use recordings::{ExportArgs, ImportArgs, ReportArgs, ReportFormat, RunsAction, RunsArgs};
 pub use run::RunArgs;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use ortscope_observe::device_events::DeviceProvider;
 
 use super::{EncryptArgs, LivePushArgs};
 
@@ -58,7 +59,17 @@ pub enum LiveProvider {
     Energy,
 }
 
-/// How to watch.
+impl From<LiveProvider> for DeviceProvider {
+    fn from(provider: LiveProvider) -> Self {
+        match provider {
+            LiveProvider::Gpu => Self::Gpu,
+            LiveProvider::Power => Self::Power,
+            LiveProvider::Energy => Self::Energy,
+        }
+    }
+}
+
+/// How to observe.
 #[derive(Debug, Args)]
 pub struct WatchArgs {
     /// Stop after this time, e.g. 30s; otherwise when the processes end or on Ctrl-C

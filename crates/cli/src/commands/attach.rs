@@ -5,14 +5,15 @@ use ortscope_sources::sampler::{Glob, ProcessFacts, Targets};
 use super::record::observe;
 use crate::args::{AttachArgs, GlobalArgs};
 use crate::exit::{Exit, Failure};
-use crate::observe::{Inside, plan, sweep_in_background};
+use crate::observe::plan;
 use crate::terminal::Terminal;
+use ortscope_observe::inside::{Inside, sweep_in_background};
 
 pub fn run(args: &AttachArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     let targets = targets(args)?;
     let plan = plan(targets, args.targets.join(", "), &args.watch, global)?;
     sweep_in_background();
-    let inside = Inside::of_running(&plan.kernel_pids);
+    let inside = Inside::of_running(&plan.pids);
     observe("attach", &plan, &args.watch, None, inside, global, terminal)
 }
 

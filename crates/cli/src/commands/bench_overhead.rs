@@ -17,8 +17,8 @@ use serde::Serialize;
 use crate::args::{BenchOverheadArgs, GlobalArgs};
 use crate::exit::{Exit, Failure};
 use crate::terminal::{self, Terminal};
-use crate::worker::{Lap, input_failure};
 use crate::{ort_library, settings};
+use ortscope_observe::worker::{Lap, input_failure};
 
 #[derive(Debug, Serialize)]
 struct Figures {
@@ -66,9 +66,15 @@ impl From<OrtError> for Problem {
     }
 }
 
-impl<T: Into<Failure>> From<T> for Problem {
-    fn from(failure: T) -> Self {
-        Self::Other(failure.into())
+impl From<Failure> for Problem {
+    fn from(failure: Failure) -> Self {
+        Self::Other(failure)
+    }
+}
+
+impl From<std::io::Error> for Problem {
+    fn from(error: std::io::Error) -> Self {
+        Self::Other(error.into())
     }
 }
 
@@ -79,7 +85,7 @@ fn measure(args: &BenchOverheadArgs, library: &std::path::Path) -> Result<Figure
     let session = Session::create(&environment, &args.model, &options)?;
     let inputs = make_inputs(&session)?;
 
-    let channel = crate::measure::channel_directory(false)?;
+    let channel = ortscope_observe::measure::channel_directory(false)?;
     let page = ControlPage::create(channel.path()).map_err(Failure::internal)?;
     let owner = ProcessIdentity { pid: std::process::id(), start: 0 };
     let mut ring =

@@ -11,7 +11,8 @@ use serde_json::json;
 
 use crate::args::{BenchProfileJsonArgs, ProfileJsonPhase};
 use crate::exit::{Exit, Failure};
-use crate::{operator_profile, terminal};
+use crate::terminal;
+use ortscope_observe::operator_pass::profile_file;
 
 const CHUNK_BYTES: usize = 256 << 10;
 
@@ -72,7 +73,7 @@ fn summary(args: &BenchProfileJsonArgs) -> Result<serde_json::Value, Failure> {
 fn rows(args: &BenchProfileJsonArgs) -> Result<serde_json::Value, Failure> {
     let started = Instant::now();
     let mut kept = 0u64;
-    let read = operator_profile::read(&args.file, RowOptions::default(), |batch| {
+    let read = profile_file::read(&args.file, RowOptions::default(), |batch| {
         kept += batch.len() as u64;
         Ok(())
     })?;

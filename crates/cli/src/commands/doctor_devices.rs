@@ -11,7 +11,7 @@ use ortscope_core::units;
 
 /// Devices beside the processors: what is read and shows now, and why the rest is not; and the names of GPUs and NPUs.
 pub fn device_checks() -> (Vec<Check>, Vec<String>) {
-    let mut found = crate::devices::found();
+    let mut found = ortscope_observe::devices::found();
     ortscope_sources::devices::process_counters(&[std::process::id()], &mut found);
     let described: Vec<String> = found.readers.iter().map(|reader| reader.describe()).collect();
     let mut lost = Vec::new();

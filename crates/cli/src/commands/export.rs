@@ -3,7 +3,7 @@
 use ortscope_core::filter::Filter;
 use ortscope_core::schema::TableId;
 use ortscope_export::push::{Protocol, push_recording};
-use ortscope_export::{ExportError, ExportOptions, Format};
+use ortscope_export::{ExportOptions, Format};
 use ortscope_store::{Damage, Recording};
 
 use crate::args::{ExportArgs, GlobalArgs};
@@ -150,24 +150,4 @@ fn options(args: &ExportArgs, format: Format) -> Result<ExportOptions, Failure> 
         overwrite: args.force,
         ..ExportOptions::new(format)
     })
-}
-
-fn denied(error: &std::io::Error) -> bool {
-    matches!(error.kind(), std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem)
-}
-
-impl From<ExportError> for Failure {
-    fn from(error: ExportError) -> Self {
-        let exit = match &error {
-            ExportError::Usage { .. } => Exit::Usage,
-            ExportError::Read(_) => Exit::DataLost,
-            ExportError::Io(source) if denied(source) => Exit::Permission,
-            _ => Exit::Internal,
-        };
-        let failure = Self::new(exit, error.to_string());
-        match error.hint() {
-            Some(hint) => failure.with_hint(hint),
-            None => failure,
-        }
-    }
 }

@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use crate::args::InspectArgs;
 use crate::exit::{Exit, Failure};
-use crate::model_file::{self, ModelFacts};
 use crate::terminal::{self, BOLD, DIM, Terminal};
 use ortscope_core::units;
+use ortscope_observe::model_file::{self, ModelFacts};
 
 /// Operators listed in the text; the JSON has all.
 const MAX_OPERATORS: usize = 12;

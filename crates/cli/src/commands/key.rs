@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::runs::print;
 use crate::args::{GlobalArgs, KeyAction, KeyArgs};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, FailureKind};
 use crate::recording::{KEY_NAME, key_sources};
 use crate::settings;
 use crate::terminal::{self, Terminal};
@@ -94,6 +94,6 @@ fn place_of(sources: &KeySources) -> String {
 }
 
 fn refused(problem: &str) -> Failure {
-    Failure::new(Exit::Permission, format!("{} cannot be used: {problem}", key_store::NAME))
+    Failure::new(FailureKind::Permission, format!("{} cannot be used: {problem}", key_store::NAME))
         .with_hint("keep the key in a file: `ortscope key new -o FILE`, then --key-file FILE")
 }

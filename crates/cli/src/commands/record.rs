@@ -7,15 +7,20 @@ use ortscope_sources::{PausedProcess, Stacks};
 
 use crate::args::{GlobalArgs, RecordArgs, WatchArgs};
 use crate::exit::{Exit, Failure};
-use crate::measure::interrupt::Interrupt;
-use crate::measure::progress::Progress;
-use crate::observe::{
-    Inside, ObservePlan, StackPlan, Started, document, finish_stacks, instrument, plan, show,
-    sweep_in_background, watch,
-};
-use crate::recording::{self, SaveRequest, keep_secrets_from};
+use crate::live_trace;
+use crate::observe::{Collector, FlameRequest, ObservePlan, Observed, document, finish_stacks, plan, show};
+use crate::progress::ProgressLine;
+use crate::recording::{self, SaveRequest};
 use crate::terminal::{self, Terminal, WARN};
+use ortscope_core::pipeline::Sink;
 use ortscope_core::units;
+use ortscope_export::LiveTrace;
+use ortscope_export::push::PushSink;
+use ortscope_observe::inside::{Inside, sweep_in_background};
+use ortscope_observe::instrument::instrument;
+use ortscope_observe::interrupt::Interrupt;
+use ortscope_observe::recording::keep_secrets_from;
+use ortscope_observe::watch::{Started, Watch};
 
 /// Makes Python 3.12 and newer leave its functions in native stacks, and their names in a file. Others ignore it.
 const PYTHON_SUPPORT: &str = "PYTHONPERFSUPPORT";
@@ -98,38 +103,51 @@ pub fn observe(
     {
         tracing::warn!(%error, "after a crash the rings would not be found");
     }
+    let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
+    let push = plan.push.clone().map(PushSink::start).transpose()?;
+    let push_handle = push.as_ref().map(PushSink::handle);
+    sinks.extend(push.map(|sink| Box::new(sink) as Box<dyn Sink>));
+    let trace = plan.trace.as_ref().map(|path| live_trace::start(path, &plan.subject)).transpose()?;
+    let trace_handle = trace.as_ref().map(LiveTrace::handle);
+    sinks.extend(trace.map(|sink| Box::new(sink) as Box<dyn Sink>));
+    let collector = Collector::new(plan.spike_percent);
+    sinks.push(Box::new(collector.clone()));
+
     let interrupt = Interrupt::install();
-    let mut progress = Progress::start(terminal, &plan.subject);
-    let observed = watch(
-        plan,
+    let mut progress = ProgressLine::start(terminal, &plan.subject);
+    let watch = Watch {
+        plan: plan.sources(&collector)?,
         program,
-        &mut inside,
-        recording.as_ref().map(|recording| &recording.writer),
-        &interrupt,
-        &mut progress,
-    );
+        inside: &mut inside,
+        duration: plan.duration,
+        recording: recording.as_ref().map(|recording| &recording.writer),
+        sinks,
+        status: &|| collector.lock().status(),
+    };
+    let watched = watch.run(&interrupt, &mut progress);
     progress.finish();
-    let observed = observed?;
-    let lost = !observed.losses.is_empty();
-    if let (Some(state), Some(options)) = (&observed.push, &plan.push) {
-        for sentence in crate::push::sentences(state, &options.destination.shown()) {
-            terminal::print_error(&format!("{} {sentence}", terminal.paint(WARN, "warning:")));
-        }
-    }
-    let finished = |stacks: &Option<Stacks>, wanted: &Option<StackPlan>| match (stacks, wanted) {
+    let watched = watched?;
+    let lost = !watched.ended.losses.is_empty();
+    let finished = |stacks: &Option<Stacks>, wanted: &Option<FlameRequest>| match (stacks, wanted) {
         (Some(stacks), Some(wanted)) => {
-            finish_stacks(stacks, wanted, &plan.subject, observed.seconds).map(Some)
+            finish_stacks(stacks, wanted, &plan.subject, watched.seconds).map(Some)
         }
         _ => Ok(None),
     };
-    let sampling = finished(&observed.stacks, &plan.stacks)?;
-    let python_sampling = finished(&observed.python_stacks, &plan.python_stacks)?;
-    let mut document = document(plan, observed);
+    let sampling = finished(&watched.ended.stacks, &plan.stacks)?;
+    let python_sampling = finished(&watched.ended.python_stacks, &plan.python_stacks)?;
+    if let (Some(handle), Some(options)) = (&push_handle, &plan.push) {
+        for sentence in crate::push::sentences(&handle.state(), &options.destination.shown()) {
+            terminal::print_error(&format!("{} {sentence}", terminal.paint(WARN, "warning:")));
+        }
+    }
+    let trace = trace_handle.map(|handle| handle.state());
+    let mut document = document(plan, Observed { watched, collected: collector.take(), trace });
     (document.sampling, document.python_sampling) = (sampling, python_sampling);
     document.unavailable.append(&mut inside.unavailable);
     if let Some(recording) = recording {
         let bytes = serde_json::to_vec_pretty(&document).map_err(Failure::internal)?;
-        document.recording = Some(recording.finish_with(OBSERVE_DOCUMENT, &bytes, document.ending)?);
+        document.recording = Some(recording.finish(OBSERVE_DOCUMENT, &bytes, document.ending)?);
     }
     if terminal.json {
         let text = serde_json::to_string_pretty(&document).map_err(Failure::internal)?;

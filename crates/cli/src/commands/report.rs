@@ -7,7 +7,7 @@ use ortscope_result::{Limit, ReportInput, ReportModel, ReportOptions};
 use ortscope_store::Recording;
 
 use crate::args::{GlobalArgs, ReportArgs, ReportFormat};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, FailureKind};
 use crate::recording::{RUN_DOCUMENT, open_store};
 use crate::terminal::{self, Terminal};
 use crate::values;
@@ -27,7 +27,7 @@ pub fn run(args: &ReportArgs, global: &GlobalArgs, terminal: &Terminal) -> Resul
         condition: recording.condition().sentences(),
     };
     let model = ReportModel::build(&recording, &input, &ReportOptions::default())
-        .map_err(|error| Failure::new(Exit::DataLost, error.to_string()))?;
+        .map_err(|error| Failure::new(FailureKind::DataLost, error.to_string()))?;
     let text = match format {
         ReportFormat::Text => {
             let color = terminal.color && args.output.is_none();

@@ -6,14 +6,13 @@ use ortscope_core::live::{Limits, LiveMemory, LiveView};
 use ortscope_core::pipeline::Pipeline;
 use ortscope_sources::sampler::{Exclude, OwnCostHandle, ProcessSampler, SamplerOptions};
 use ortscope_tui::{
-    Column, Filter, KnownProcesses, OwnCost, OwnFigures, Remote, RemoteError, RemoteErrorKind, RemoteOptions,
-    TerminalWatch, TopOptions,
+    Column, Filter, KnownProcesses, OwnCost, OwnFigures, Remote, RemoteOptions, TerminalWatch, TopOptions,
 };
 
 use crate::args::TopArgs;
 use crate::exit::{Exit, Failure};
-use crate::measure::interrupt::Interrupt;
 use crate::terminal::{self, Terminal};
+use ortscope_observe::interrupt::Interrupt;
 
 /// Rates need two samples of every metric, including the slow ones.
 const ONCE_AFTER: Duration = Duration::from_millis(2200);
@@ -45,21 +44,6 @@ pub fn run(args: &TopArgs, terminal: &Terminal) -> Result<Exit, Failure> {
             running.control().stop();
             running.join();
             shown
-        }
-    }
-}
-
-impl From<RemoteError> for Failure {
-    fn from(error: RemoteError) -> Self {
-        let exit = match error.kind {
-            RemoteErrorKind::Usage => Exit::Usage,
-            RemoteErrorKind::Refused => Exit::Permission,
-            RemoteErrorKind::Unreachable => Exit::Internal,
-        };
-        let failure = Self::new(exit, error.message);
-        match error.hint {
-            Some(hint) => failure.with_hint(hint),
-            None => failure,
         }
     }
 }

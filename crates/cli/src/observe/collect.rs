@@ -15,6 +15,7 @@ use ortscope_sources::ProcessMilli;
 use serde::Serialize;
 
 use super::inferences::Inferences;
+use ortscope_core::units;
 
 /// Reasons that are kept.
 const MAX_UNAVAILABLE: usize = 100;
@@ -120,6 +121,15 @@ impl Sink for Collector {
 }
 
 impl Collected {
+    /// The progress text.
+    pub fn status(&self) -> String {
+        let processes = units::counted(self.processes.len() as u64, "process");
+        match self.inferences.count() {
+            0 => processes,
+            count => format!("{processes}  {}", units::counted(count, "inference")),
+        }
+    }
+
     pub fn milli(&mut self, milli: ProcessMilli) {
         self.has_millis = true;
         if let Some(spikes) = &mut self.spikes {

@@ -1,4 +1,4 @@
-//! From arguments to a plan: what to watch, how often, for how long.
+//! From arguments to a plan: what to observe, how often, for how long.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -6,50 +6,73 @@ use std::time::Duration;
 
 use ortscope_core::config::{Aggregation, UseCase};
 use ortscope_export::push::PushOptions;
-use ortscope_sources::etw::{KernelFlags, Settings};
-use ortscope_sources::kernel::Class;
+use ortscope_observe::device_events::DeviceProvider;
+use ortscope_observe::plan::{KernelPlan, OnMilli, Plan, StackPlan};
+use ortscope_sources::ProcessSampler;
+use ortscope_sources::etw::KernelFlags;
+use ortscope_sources::kernel::{Class, TraceOptions};
 use ortscope_sources::sampler::{CommandLines, SamplerOptions, Targets};
 
+use super::collect::Collector;
 use super::etw_settings;
 use super::flame::FlameFile;
-use crate::args::{GlobalArgs, LiveProvider, WatchArgs};
+use crate::args::{GlobalArgs, WatchArgs};
 use crate::exit::Failure;
 use crate::{live_trace, settings, values};
 
+/// A plan with everything else that the arguments ask for.
 #[derive(Debug)]
 pub struct ObservePlan {
-    pub sampler: SamplerOptions,
+    pub processes: SamplerOptions,
     pub duration: Option<Duration>,
-    /// Classes of kernel events; `None`: none at all.
-    pub kernel: Option<Vec<Class>>,
-    /// A session of Windows' event tracing to read in place of one of our own.
-    pub kernel_session: Option<String>,
-    /// Windows: what a session of our own is asked for beside the classes.
-    pub etw: Settings,
-    /// Windows: providers of events beside the kernel.
-    pub providers: Vec<LiveProvider>,
-    /// Counters of the processor that every switch tells, by the names of Windows.
-    pub kernel_counters: Vec<String>,
-    /// Processes that are there at the start; their children are followed.
-    pub kernel_pids: Vec<u32>,
-    /// Samples with stacks.
-    pub stacks: Option<StackPlan>,
+    pub kernel: Option<TraceOptions>,
+    /// Windows: device events in a session of their own.
+    pub device_providers: Vec<DeviceProvider>,
+    /// Processes that exist at the start; their children are followed.
+    pub pids: Vec<u32>,
+    pub stacks: Option<FlameRequest>,
     /// Functions of Python programs, read from outside.
-    pub python_stacks: Option<StackPlan>,
+    pub python_stacks: Option<FlameRequest>,
     pub cpu_aggregation: Aggregation,
     pub spike_percent: Option<f64>,
     /// Where metrics are pushed to meanwhile.
     pub push: Option<PushOptions>,
     /// A trace that grows meanwhile.
     pub trace: Option<PathBuf>,
-    /// What is watched, in words.
+    /// The observed program or processes, for people.
     pub subject: String,
 }
 
+/// Samples with stacks, and the file that they are drawn to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StackPlan {
+pub struct FlameRequest {
     pub hertz: u32,
-    pub flame: Option<FlameFile>,
+    pub file: Option<FlameFile>,
+}
+
+impl ObservePlan {
+    /// The sources to start. Milliseconds of CPU use go to `collector` if spikes are wanted.
+    pub fn sources(&self, collector: &Collector) -> Result<Plan, Failure> {
+        let sampler = ProcessSampler::with_options(self.processes.clone())
+            .map_err(|error| Failure::usage(error.to_string()))?;
+        let stacks = |request: &Option<FlameRequest>| {
+            request.as_ref().map(|request| StackPlan { pids: self.pids.clone(), hertz: request.hertz })
+        };
+        Ok(Plan {
+            device_providers: self.device_providers.clone(),
+            kernel: self.kernel.as_ref().map(|options| KernelPlan {
+                options: options.clone(),
+                pids: self.pids.iter().copied().collect(),
+                on_milli: self.spike_percent.map(|_| {
+                    let collector = collector.clone();
+                    Box::new(move |milli| collector.lock().milli(milli)) as OnMilli
+                }),
+            }),
+            stacks: stacks(&self.stacks),
+            python_stacks: stacks(&self.python_stacks),
+            ..Plan::new(sampler)
+        })
+    }
 }
 
 /// The rate of `--flame`: not a divisor of what programs do at even rates, so that it does not beat with them.
@@ -58,7 +81,7 @@ const MAX_HERTZ: u32 = 20_000;
 /// Frames of Python are read by our own thread, one after the other.
 const MAX_PYTHON_HERTZ: u32 = 1000;
 
-/// Everything that can be wrong is said here, before anything is started.
+/// Every mistake is reported here, before anything starts.
 pub fn plan(
     targets: Targets,
     subject: String,
@@ -91,16 +114,22 @@ pub fn plan(
             "here GPUs, temperatures and energy are sampled without being asked for, where the machine shows them",
         ));
     }
-    let (kernel, flags) = args.kernel.as_deref().map(classes).transpose()?.unzip();
+    let (classes, flags) = args.kernel.as_deref().map(classes).transpose()?.unzip();
+    let etw = etw_settings::settings(&config.etw, flags.unwrap_or_default())?;
+    let kernel = classes.map(|classes| TraceOptions {
+        classes,
+        sample_cost: true,
+        session: args.session.clone(),
+        counters: args.counters.clone(),
+        etw: Some(etw),
+        ..TraceOptions::default()
+    });
     Ok(ObservePlan {
-        etw: etw_settings::settings(&config.etw, flags.unwrap_or_default())?,
-        providers: args.provider.clone(),
-        kernel_session: args.session.clone(),
-        kernel_counters: args.counters.clone(),
-        kernel_pids: processes_of(&sampler.targets),
-        sampler,
+        pids: processes_of(&sampler.targets),
+        processes: sampler,
         duration: duration.map(Duration::from_secs_f64),
         kernel,
+        device_providers: args.provider.iter().copied().map(Into::into).collect(),
         stacks: stacks(args)?,
         python_stacks: python_stacks(args)?,
         cpu_aggregation: config.monitoring.cpu.aggregation,
@@ -111,7 +140,7 @@ pub fn plan(
     })
 }
 
-fn stacks(args: &WatchArgs) -> Result<Option<StackPlan>, Failure> {
+fn stacks(args: &WatchArgs) -> Result<Option<FlameRequest>, Failure> {
     let flame = args.flame.as_deref().map(FlameFile::new).transpose()?;
     let hertz = match (args.sample_hz, &flame) {
         (None, None) => return Ok(None),
@@ -119,14 +148,14 @@ fn stacks(args: &WatchArgs) -> Result<Option<StackPlan>, Failure> {
         (Some(hertz), _) => hertz,
     };
     check_hertz(hertz, MAX_HERTZ)?;
-    Ok(Some(StackPlan { hertz, flame }))
+    Ok(Some(FlameRequest { hertz, file: flame }))
 }
 
-fn python_stacks(args: &WatchArgs) -> Result<Option<StackPlan>, Failure> {
+fn python_stacks(args: &WatchArgs) -> Result<Option<FlameRequest>, Failure> {
     let Some(path) = &args.flame_python else { return Ok(None) };
     let hertz = args.sample_hz.unwrap_or(USUAL_HERTZ);
     check_hertz(hertz, MAX_PYTHON_HERTZ)?;
-    Ok(Some(StackPlan { hertz, flame: Some(FlameFile::new(path)?) }))
+    Ok(Some(FlameRequest { hertz, file: Some(FlameFile::new(path)?) }))
 }
 
 fn check_hertz(hertz: u32, most: u32) -> Result<(), Failure> {

@@ -5,7 +5,7 @@ use ortscope_sources::Stacks;
 use serde::Serialize;
 
 use super::flame::Heading;
-use super::plan::StackPlan;
+use super::plan::FlameRequest;
 use crate::exit::Failure;
 use crate::terminal::{BOLD, Terminal};
 use ortscope_core::units;
@@ -51,7 +51,12 @@ pub struct Function {
 }
 
 /// Writes the flame graph and makes the section.
-pub fn finish(stacks: &Stacks, plan: &StackPlan, subject: &str, seconds: f64) -> Result<Sampling, Failure> {
+pub fn finish(
+    stacks: &Stacks,
+    request: &FlameRequest,
+    subject: &str,
+    seconds: f64,
+) -> Result<Sampling, Failure> {
     let counts = stacks.counts;
     let functions = stacks.profile.hottest(MAX_FUNCTIONS).into_iter().map(|hot| Function {
         name: hot.frame.name.to_string(),
@@ -78,9 +83,9 @@ pub fn finish(stacks: &Stacks, plan: &StackPlan, subject: &str, seconds: f64) ->
         },
         functions: functions.collect(),
         missing: stacks.missing.clone(),
-        flame: plan.flame.as_ref().map(|file| file.path.display().to_string()),
+        flame: request.file.as_ref().map(|file| file.path.display().to_string()),
     };
-    if let Some(file) = &plan.flame {
+    if let Some(file) = &request.file {
         let heading = Heading { title: subject.to_owned(), subtitle: subtitle(&sampling, seconds) };
         file.write(&stacks.profile, &heading)?;
     }

@@ -4,20 +4,22 @@ use std::collections::BTreeMap;
 
 use ortscope_analyze::processes::{ProcessSummary, Spike};
 use ortscope_core::config::Aggregation;
+use ortscope_export::LiveTraceState;
+use ortscope_observe::inside::{TRACK, Unavailable};
+use ortscope_observe::plan::Ended;
+use ortscope_observe::watch::Watched;
 use ortscope_sources::MachineFacts;
 use serde::Serialize;
 
-use super::collect::Scheduling;
+use super::collect::{Collected, Scheduling};
 use super::inferences::{self, InferenceSummary};
-use super::inside;
 use super::kernel::{self, Kernel};
 use super::plan::ObservePlan;
 use super::stacks::{self, Sampling};
-use super::watch::{Ending, Observed};
 use crate::live_trace::TraceDocument;
-use crate::recording::Saved;
 use crate::terminal::{BOLD, DIM, Terminal, WARN};
 use ortscope_core::units;
+use ortscope_observe::recording::Saved;
 
 /// Changes when a field changes its meaning or goes away; new fields do not change it.
 const SCHEMA: &str = "ortscope.observe/1";
@@ -82,27 +84,18 @@ pub struct Watching {
     pub samples: u64,
 }
 
-#[derive(Debug, Serialize)]
-pub struct Unavailable {
-    pub track: String,
-    pub reason: String,
-    pub hint: Option<String>,
+/// An observation that has ended, and its sinks.
+#[derive(Debug)]
+pub struct Observed {
+    pub watched: Watched,
+    pub collected: Collected,
+    pub trace: Option<LiveTraceState>,
 }
 
 pub fn document(plan: &ObservePlan, observed: Observed) -> ObserveDocument {
-    let Observed {
-        collected,
-        ending,
-        seconds,
-        own_cost,
-        backend,
-        losses,
-        source_errors,
-        kernel,
-        trace,
-        exit,
-        ..
-    } = observed;
+    let Observed { watched, collected, trace } = observed;
+    let Watched { ended, ending, seconds, own_cost, backend, exit } = watched;
+    let Ended { losses, errors, kernel, .. } = ended;
     let mut processes = collected.processes.summaries();
     let processes_not_listed = processes.len().saturating_sub(MAX_PROCESSES) as u64;
     processes.truncate(MAX_PROCESSES);
@@ -111,7 +104,7 @@ pub fn document(plan: &ObservePlan, observed: Observed) -> ObserveDocument {
         (Some(spikes), beyond)
     });
     let mut notes = collected.notes;
-    notes.extend(source_errors.into_iter().map(|(source, error)| format!("{source}: {error}")));
+    notes.extend(errors.into_iter().map(|(source, error)| format!("{source}: {error}")));
     notes.extend(trace.iter().flat_map(|trace| trace.notes.clone()));
     // Only where they were asked for: otherwise the hint says how to.
     let no_cycles = collected.unavailable.iter().find(|row| {
@@ -125,11 +118,7 @@ pub fn document(plan: &ObservePlan, observed: Observed) -> ObserveDocument {
         machine: ortscope_sources::machine_facts(),
         subject: plan.subject.clone(),
         cpu_aggregation: plan.cpu_aggregation,
-        ending: match ending {
-            Ending::ProcessesEnded => "processes_ended",
-            Ending::Duration => "duration",
-            Ending::Interrupted => "interrupted",
-        },
+        ending: ending.name(),
         seconds,
         processes,
         processes_not_listed,
@@ -238,7 +227,7 @@ pub fn show(document: &ObserveDocument, terminal: &Terminal) -> Vec<String> {
     match &document.inferences {
         Some(summary) => lines.extend(inferences::lines(summary, terminal)),
         None => {
-            for missing in document.unavailable.iter().filter(|missing| missing.track == inside::TRACK) {
+            for missing in document.unavailable.iter().filter(|missing| missing.track == TRACK) {
                 let hint = missing.hint.as_ref().map_or(String::new(), |hint| format!("; hint: {hint}"));
                 lines.push(terminal.paint(DIM, &format!("no inferences: {}{hint}", missing.reason)));
             }

@@ -1,37 +1,26 @@
-//! Operators: the profiling pass after the measurement, and what it says.
-//!
-//! ```text
-//! pass: windows of profiled runs, each in a worker of its own ──► rows ──► recording
-//!                                                                   └────► analysis ──► section of the report
-//! ```
-//! The measurement itself never sees the profiler, which makes runs up to three times longer.
+//! The operators section of `run`'s result, from the operator pass after the measurement.
 
-mod call_lanes;
-pub mod device_time;
-pub mod graph;
-mod levels;
-mod openvino_lanes;
-mod pass;
-mod qnn_lanes;
 mod section;
-pub mod windows;
 
-pub use pass::{Pass, ProfileRequest};
+pub use ortscope_observe::operator_pass::pass::ProfileRequest;
 pub use section::{OperatorSection, TypeRow};
 
 use std::time::Duration;
 
 use ortscope_analyze::operators::{OperatorFinding, ThreadFacts};
-use ortscope_core::schema::{OperatorRow, Text};
+use ortscope_core::schema::Text;
 use ortscope_decode::onnx::Graph;
+use ortscope_observe::operator_pass::levels;
+use ortscope_observe::operator_pass::pass::Pass;
 use ortscope_sources::measure_peak;
 
 use crate::exit::Failure;
-use crate::measure::interrupt::Interrupt;
-use crate::measure::plan::WorkerPlan;
-use crate::measure::progress::Progress;
-use crate::recording::RunRecording;
+use crate::progress::ProgressLine;
 use crate::report::RunResult;
+use ortscope_observe::interrupt::Interrupt;
+use ortscope_observe::measure::plan::WorkerPlan;
+use ortscope_observe::progress::Progress as _;
+use ortscope_observe::recording::ActiveRecording;
 use section::Surroundings;
 
 /// How long the machine's roof is measured.
@@ -43,31 +32,15 @@ fn runs_kernels(provider: &str) -> bool {
     KERNELS.contains(&provider.strip_suffix("ExecutionProvider").unwrap_or(provider))
 }
 
-/// What a device's own profile tells of a part that its provider compiled, on the lane of that part's call.
-fn row_inside(part: &OperatorRow, provider: &str, timestamp_ns: u64, duration_ns: u64) -> OperatorRow {
-    OperatorRow {
-        timestamp_ns,
-        duration_ns,
-        session_id: Text::clone(&part.session_id),
-        run: part.run,
-        kind: "other".into(),
-        node_index: part.node_index,
-        execution_provider: provider.into(),
-        device: part.device.clone(),
-        depth: part.depth,
-        ..OperatorRow::default()
-    }
-}
-
 /// Profiles the operators of a model that was just measured, and adds what they say to its result.
 pub fn add_to(
     result: &mut RunResult,
     plan: &WorkerPlan,
     original: &Graph,
     request: ProfileRequest,
-    recording: Option<&RunRecording>,
+    recording: Option<&ActiveRecording>,
     interrupt: &Interrupt,
-    progress: &mut Progress,
+    progress: &mut ProgressLine,
 ) -> Result<Vec<OperatorFinding>, Failure> {
     let plain_median_ns = result.latency.as_ref().map(|latency| latency.inference.median_ms * 1e6);
     let session_id: Text = result.session_ids.first().map_or_else(Text::default, |id| id.as_str().into());
@@ -97,7 +70,7 @@ pub fn add_to(
     } else {
         Vec::new()
     };
-    progress.update(|| "measuring this machine's peak".to_owned());
+    progress.update(&|| "measuring this machine's peak".to_owned());
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     // As many threads as the model really used: more would be another roof.
     let used = result.cpu_cores_used.map_or(processors as f64, |cores| cores.round().max(1.0)) as usize;

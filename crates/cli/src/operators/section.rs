@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use ortscope_analyze::flops::{FlopCount, FlopTotal};
 use ortscope_analyze::operators::fusion::{MissedFusion, compare_graphs, missed};
 use ortscope_analyze::operators::{
     self, Bound, CriticalPath, FindingContext, NodeStatistics, OperatorFinding, OperatorReport, PathMethod,
     Peaks, ProviderPair, Roofline, ThreadFacts, TimeSplit, Transitions,
 };
-use ortscope_core::schema::{OperatorKind, OperatorRow, Text};
+use ortscope_core::schema::{OperatorKind, Text};
 use ortscope_decode::onnx::Graph;
 use ortscope_decode::qnn_profile::QnnEvent;
 use ortscope_ort::LogLine;
@@ -16,10 +15,11 @@ use ortscope_ort::ep::UsedDevice;
 use ortscope_sources::MachinePeak;
 use serde::Serialize;
 
-use super::device_time::{Evidence, ProviderTime, device_times};
-use super::graph::graph_facts;
-use super::levels::LevelReport;
-use super::pass::{DeviceWork, Profile};
+use ortscope_observe::operator_pass::Counted;
+use ortscope_observe::operator_pass::device_time::{Evidence, ProviderTime, device_times};
+use ortscope_observe::operator_pass::graph::graph_facts;
+use ortscope_observe::operator_pass::levels::LevelReport;
+use ortscope_observe::operator_pass::pass::{DeviceWork, Profile};
 
 /// Nodes that the document lists; the recording has all.
 const MAX_NODES: usize = 200;
@@ -32,22 +32,6 @@ const MAX_NOT_COUNTED: f64 = 0.1;
 /// Nodes of the critical path that are named.
 const MAX_PATH: usize = 50;
 pub const CPU: &str = "CPUExecutionProvider";
-
-/// FLOPs of one run, with what they leave out.
-#[derive(Debug, Default)]
-pub struct Counted {
-    total: FlopTotal,
-    bytes_moved: u64,
-    weight_bytes: u64,
-}
-
-impl Counted {
-    pub fn add(&mut self, row: &OperatorRow, count: &FlopCount) {
-        self.total.add(&row.op_type, count);
-        self.bytes_moved = self.bytes_moved.saturating_add(count.bytes_moved.unwrap_or(0));
-        self.weight_bytes = self.weight_bytes.saturating_add(count.weight_bytes.unwrap_or(0));
-    }
-}
 
 #[derive(Debug, Clone, Serialize)]
 pub struct OperatorSection {

@@ -1,6 +1,7 @@
 //! What devices did during a measurement: energy, heat, counters of the processor.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
 use std::time::Duration;
 
 use ortscope_analyze::carbon::CarbonIntensity;
@@ -8,8 +9,8 @@ use ortscope_analyze::energy::{self, EnergyReport, IdleBaseline, Readings};
 use ortscope_analyze::throttling::{Throttled, tells_throttling, throttled};
 use serde::Serialize;
 
-use crate::measure::collect::CollectedDevices;
-use crate::measure::supervise::AtRest;
+use ortscope_observe::measure::collect::CollectedDevices;
+use ortscope_observe::measure::supervisor::AtRest;
 
 /// Of devices whose power is told without a counter, those that are no part of another one.
 const POWER_ONLY: &[&str] = &["gpu", "npu", "system"];
@@ -88,7 +89,19 @@ pub struct CounterReport {
     pub l3_hit_ratio: Option<f64>,
 }
 
-impl CollectedDevices {
+/// Figures of the devices of one measurement.
+#[derive(Debug, Clone, Copy)]
+pub struct DeviceFigures<'a>(pub &'a CollectedDevices);
+
+impl Deref for DeviceFigures<'_> {
+    type Target = CollectedDevices;
+
+    fn deref(&self) -> &CollectedDevices {
+        self.0
+    }
+}
+
+impl DeviceFigures<'_> {
     fn readings(&self, metric: &str) -> BTreeMap<String, Readings> {
         let of = self.sensors.iter().filter(|sensor| sensor.metric == metric);
         of.map(|sensor| (sensor.device.to_owned(), sensor.readings.to_vec())).collect()
@@ -130,8 +143,8 @@ impl CollectedDevices {
         report.source = sources.into_iter().collect::<Vec<_>>().join(", ");
         report.how = how;
         // Of the same devices: one that was not read at rest has no baseline.
-        let at_rest = |devices: &Option<Self>| {
-            let (mut resting, _) = devices.as_ref()?.meters();
+        let at_rest = |devices: &Option<CollectedDevices>| {
+            let (mut resting, _) = DeviceFigures(devices.as_ref()?).meters();
             resting.retain(|device, _| report.scope.contains(device));
             (resting.len() == report.scope.len()).then(|| energy::mean_power(&resting, (0, u64::MAX)))?
         };

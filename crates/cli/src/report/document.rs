@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::result::RunResult;
 use crate::exit::Failure;
-use crate::recording::Saved;
+use ortscope_observe::recording::Saved;
 
 /// Changes when a field changes its meaning or goes away; new fields do not change it.
 pub const SCHEMA: &str = "ortscope.run/1";

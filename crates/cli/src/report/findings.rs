@@ -10,8 +10,8 @@ use ortscope_core::units::provider;
 use serde::Serialize;
 
 use super::result::RunResult;
-use crate::measure::plan::Scenario;
 use ortscope_core::units;
+use ortscope_observe::measure::plan::Scenario;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {

@@ -3,9 +3,9 @@
 use ortscope_core::units::prefixed;
 
 use super::result::RunResult;
-use crate::operators::device_time::ProviderTime;
 use crate::operators::{OperatorSection, TypeRow};
 use ortscope_core::units;
+use ortscope_observe::operator_pass::device_time::ProviderTime;
 
 /// Types of operators on the line.
 const MAX_TYPES: usize = 4;

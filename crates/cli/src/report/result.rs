@@ -15,21 +15,21 @@ use ortscope_ort::{Fallback, LogLine, SessionOptions};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::devices::{CounterReport, DeviceReport, EnergyRequest, HeatReport};
+use super::devices::{CounterReport, DeviceFigures, DeviceReport, EnergyRequest, HeatReport};
 use super::findings::{self, Finding};
 use super::latency::{LatencyReport, ms};
 use super::serving::{GenerationReport, ServerReport};
 use super::slowest::{SlowestInference, slowest};
 use crate::exit::Failure;
-use crate::measure::collect::{Collected, Inference};
-use crate::measure::plan::Scenario;
-use crate::measure::protocol::{
+use crate::operators::OperatorSection;
+use ortscope_observe::measure::collect::{Collected, Inference};
+use ortscope_observe::measure::plan::Scenario;
+use ortscope_observe::measure::protocol::{
     ArenaSample, CheckedOutput, InputsMade, MemoryStage, SessionCreated, WorkerMessage,
 };
-use crate::measure::supervise::{AtRest, Ended, Outcome};
-use crate::model_file::ModelFacts;
-use crate::operators::OperatorSection;
-use crate::operators::windows::WindowReport;
+use ortscope_observe::measure::supervisor::{AtRest, Ended, Outcome};
+use ortscope_observe::model_file::ModelFacts;
+use ortscope_observe::operator_pass::windows::WindowReport;
 
 /// One model under one configuration.
 #[derive(Debug, Clone, Serialize)]
@@ -431,7 +431,7 @@ impl RunResult {
         let (Some(first), Some(last)) = (loops.first(), loops.last()) else { return };
         let busy_seconds = loops.iter().map(Inference::end_to_end_ns).sum::<u64>() as f64 / 1e9;
         let window = (first.start_ns, last.end_ns());
-        let (devices, inferences) = (&collected.devices, loops.len() as u64);
+        let (devices, inferences) = (DeviceFigures(&collected.devices), loops.len() as u64);
         let load = devices.load(window);
         match devices.energy(window, inferences, busy_seconds, at_rest) {
             Ok(mut report) => {

@@ -3,8 +3,8 @@
 use ortscope_analyze::correlation::Around;
 use serde::Serialize;
 
-use crate::measure::collect::Inference;
-use crate::measure::sensors::SensorReadings;
+use ortscope_observe::measure::collect::Inference;
+use ortscope_observe::measure::sensors::SensorReadings;
 
 /// So many are listed.
 const SLOWEST: usize = 5;

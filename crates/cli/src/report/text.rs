@@ -11,10 +11,10 @@ use super::findings::Finding;
 use super::latency::LatencyReport;
 use super::operators;
 use super::result::{Placement, RunResult};
-use crate::measure::plan::Scenario;
-use crate::recording::Saved;
 use crate::terminal::{BAD, BOLD, DIM, GOOD, Terminal, WARN};
 use ortscope_core::units::{self, TimeUnit};
+use ortscope_observe::measure::plan::Scenario;
+use ortscope_observe::recording::Saved;
 
 /// Room for the names at the left.
 const LABEL_WIDTH: usize = 12;

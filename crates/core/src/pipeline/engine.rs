@@ -101,6 +101,11 @@ impl Pipeline {
         self
     }
 
+    pub fn sinks(mut self, sinks: Vec<Box<dyn Sink>>) -> Self {
+        self.sinks.extend(sinks);
+        self
+    }
+
     /// Keeps every batch before it reaches a sink.
     pub fn journal(mut self, journal: impl Journal + 'static) -> Self {
         self.journal = Some(Box::new(journal));

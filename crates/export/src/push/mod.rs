@@ -16,6 +16,7 @@ mod sink;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ortscope_core::failure::{Failure, FailureKind};
 use serde::Serialize;
 
 pub use destination::{Authorization, Destination};
@@ -139,5 +140,20 @@ impl PushError {
             Self::Denied { report, .. } | Self::Unreachable { report, .. } => Some(report),
             _ => None,
         }
+    }
+}
+
+impl From<PushError> for Failure {
+    fn from(error: PushError) -> Self {
+        let error = match error {
+            PushError::Export(error) => return error.into(),
+            error => error,
+        };
+        let kind = match &error {
+            PushError::Usage { .. } | PushError::Queue(QueueError::InUse(_)) => FailureKind::Usage,
+            PushError::Denied { .. } | PushError::Queue(_) => FailureKind::Permission,
+            _ => FailureKind::Internal,
+        };
+        Self::new(kind, error.to_string()).with_hint_of(error.hint())
     }
 }

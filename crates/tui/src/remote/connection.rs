@@ -21,6 +21,8 @@ use tungstenite::http::HeaderValue;
 use tungstenite::protocol::WebSocketConfig;
 use tungstenite::{Error, HandshakeError, Message, WebSocket, client::client_with_config};
 
+use ortscope_core::failure::{Failure, FailureKind};
+
 use super::RemoteOptions;
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
@@ -67,6 +69,17 @@ impl RemoteError {
 
     fn with_hint(self, hint: &'static str) -> Self {
         Self { hint: Some(hint), ..self }
+    }
+}
+
+impl From<RemoteError> for Failure {
+    fn from(error: RemoteError) -> Self {
+        let kind = match error.kind {
+            RemoteErrorKind::Usage => FailureKind::Usage,
+            RemoteErrorKind::Refused => FailureKind::Permission,
+            RemoteErrorKind::Unreachable => FailureKind::Internal,
+        };
+        Self::new(kind, error.message).with_hint_of(error.hint)
     }
 }
 

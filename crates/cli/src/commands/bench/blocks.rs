@@ -13,12 +13,12 @@ use super::BothSides;
 use crate::commands::run::jobs::Job;
 use crate::commands::run::work;
 use crate::exit::Failure;
-use crate::measure::channel_directory;
-use crate::measure::collect::Inference;
-use crate::measure::interrupt::Interrupt;
-use crate::measure::plan::{RunLimits, TurnsPlan};
-use crate::measure::progress::Progress;
+use crate::progress::ProgressLine;
 use crate::report::RunResult;
+use ortscope_observe::interrupt::Interrupt;
+use ortscope_observe::measure::channel_directory;
+use ortscope_observe::measure::collect::Inference;
+use ortscope_observe::measure::plan::{RunLimits, TurnsPlan};
 
 /// Lengths of a block that nobody chose: long enough for p99 of a fast model, short enough to wait for.
 const MIN_SECONDS: f64 = 0.8;
@@ -66,14 +66,14 @@ pub fn measure_in_turns(
     length_ns: u64,
     round: usize,
     interrupt: &Interrupt,
-    progress: &mut Progress,
+    progress: &mut ProgressLine,
 ) -> BothSides<Measured> {
     let setup = |failure: Failure| (0, failure);
     let directory = channel_directory(false).map_err(|error| setup(error.into()))?;
     let page = TurnPage::create(directory.path(), first).map_err(|error| setup(Failure::internal(error)))?;
     // Each processor in its turn: one of them may have a noisy neighbour.
     let processor = jobs.iter().all(|job| job.plan.options.intra_op_threads == Some(1)).then_some(round / 2);
-    let measure_side = |index: usize, side: Side, progress: &mut Progress| {
+    let measure_side = |index: usize, side: Side, progress: &mut ProgressLine| {
         let mut job = jobs[index].clone();
         let directory = directory.path().to_owned();
         job.plan.turns = Some(TurnsPlan { directory, side, length_ns, processor });
@@ -89,7 +89,7 @@ pub fn measure_in_turns(
     let (a, b) = std::thread::scope(|scope| {
         let b = std::thread::Builder::new()
             .name("side-b".to_owned())
-            .spawn_scoped(scope, || measure_side(1, Side::B, &mut Progress::silent()));
+            .spawn_scoped(scope, || measure_side(1, Side::B, &mut ProgressLine::silent()));
         let a = measure_side(0, Side::A, progress);
         let b = match b {
             Ok(thread) => {
@@ -106,7 +106,7 @@ pub fn measure_in_turns(
 }
 
 /// Runs a worker. A failure of the worker is an error; an interruption is not, but its block is not whole.
-pub fn measure(job: &Job, interrupt: &Interrupt, progress: &mut Progress) -> Result<Measured, Failure> {
+pub fn measure(job: &Job, interrupt: &Interrupt, progress: &mut ProgressLine) -> Result<Measured, Failure> {
     let mut outcome = work(job, None, None, interrupt, progress)?;
     if let Some(failure) = outcome.failure.take() {
         return Err(failure);

@@ -140,7 +140,7 @@ mod tests {
             (vec![], vec!["speed=5%"]),
         ] {
             let failure = Judge::new(&args(&metric, &margin), &USUAL).unwrap_err();
-            assert_eq!(failure.exit, Exit::Usage, "{metric:?} {margin:?}");
+            assert_eq!(failure.kind, crate::exit::FailureKind::Usage, "{metric:?} {margin:?}");
         }
         assert!(Judge::new(&args(&["p50"], &[]), &[Metric::Time]).is_err());
     }

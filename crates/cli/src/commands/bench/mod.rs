@@ -23,14 +23,15 @@ use self::report::{BenchDocument, ComparisonReport, Round, SCHEMA, SideFailure, 
 use crate::args::{BenchArgs, GlobalArgs};
 use crate::commands::run::jobs::Job;
 use crate::commands::run::require::{self, Requirement};
-use crate::exit::{Exit, Failure};
-use crate::measure::interrupt::Interrupt;
-use crate::measure::plan::Scenario;
-use crate::measure::progress::Progress;
-use crate::measure::protocol::CheckedOutput;
+use crate::exit::{Exit, Failure, FailureKind};
+use crate::progress::ProgressLine;
 use crate::report::RunResult;
 use crate::terminal::{self, Terminal, WARN};
-use crate::worker::check;
+use ortscope_observe::interrupt::Interrupt;
+use ortscope_observe::measure::plan::Scenario;
+use ortscope_observe::measure::protocol::CheckedOutput;
+use ortscope_observe::progress::Progress as _;
+use ortscope_observe::worker::check;
 
 const NAMES: [&str; 2] = ["A", "B"];
 
@@ -81,12 +82,12 @@ pub fn exit_of(comparison: &ComparisonReport, judge: &Judge, terminal: &Terminal
     if let Some(failed) = &comparison.side_failure {
         let failure = Failure { message: failed.sentence(), ..failed.failure.clone() };
         terminal::print_failure(terminal, &failure);
-        return failure.exit;
+        return failure.kind.into();
     }
     if comparison.interrupted && comparison.rounds.is_empty() {
         terminal::print_failure(
             terminal,
-            &Failure::new(Exit::Interrupted, "interrupted before the first round was over"),
+            &Failure::new(FailureKind::Interrupted, "interrupted before the first round was over"),
         );
         return Exit::Interrupted;
     }
@@ -145,7 +146,7 @@ pub fn compare(
     for (index, job) in jobs.iter().enumerate() {
         let mut job = blocks::of_length(job, (!request.fixed_length).then_some(blocks::TRIAL_SECONDS));
         job.plan.answers_file = request.tolerance.and_then(|_| answers.get(index).cloned());
-        let mut progress = Progress::start(terminal, &format!("{}  trial", NAMES[index]));
+        let mut progress = ProgressLine::start(terminal, &format!("{}  trial", NAMES[index]));
         let measured = blocks::measure(&job, interrupt, &mut progress);
         progress.finish();
         match measured {
@@ -180,7 +181,7 @@ pub fn compare(
         let b_first = PairedComparison::b_first(number);
         let measured = match turn_ns {
             Some(nanos) => {
-                let mut progress = Progress::start(terminal, title);
+                let mut progress = ProgressLine::start(terminal, title);
                 let first = if b_first { Side::B } else { Side::A };
                 let measured =
                     blocks::measure_in_turns(&jobs, first, nanos, number, interrupt, &mut progress);
@@ -188,7 +189,7 @@ pub fn compare(
                 measured?
             }
             None => one_after_the_other(b_first, |side| {
-                let mut progress = Progress::start(terminal, &format!("{}  {title}", NAMES[side]));
+                let mut progress = ProgressLine::start(terminal, &format!("{}  {title}", NAMES[side]));
                 let measured = blocks::measure(&jobs[side], interrupt, &mut progress);
                 progress.finish();
                 measured
@@ -204,7 +205,7 @@ pub fn compare(
         && request.profile
         && report.side_failure.is_none()
     {
-        let mut progress = Progress::start(terminal, "operators");
+        let mut progress = ProgressLine::start(terminal, "operators");
         match operators::attribute([(&jobs[0], a), (&jobs[1], b)], interrupt, &mut progress) {
             Ok(found) => report.operators = Some(found),
             Err(note) => report.notes.push(note),
@@ -231,8 +232,8 @@ fn compare_commands(
     };
     let mut report = empty_report(commands.map(side), judge);
     let run = |index: usize, title: &str| -> Result<Block, Failure> {
-        let mut progress = Progress::start(terminal, title);
-        progress.update(|| ortscope_core::units::clean(commands[index], 60));
+        let mut progress = ProgressLine::start(terminal, title);
+        progress.update(&|| ortscope_core::units::clean(commands[index], 60));
         let measured = shell::measure(commands[index], interrupt);
         progress.finish();
         Ok(measured?.unwrap_or_default())

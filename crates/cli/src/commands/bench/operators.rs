@@ -8,12 +8,13 @@ use serde::Serialize;
 
 use super::report::signed;
 use crate::commands::run::jobs::Job;
-use crate::measure::interrupt::Interrupt;
-use crate::measure::progress::Progress;
 use crate::operators::{self, OperatorSection, ProfileRequest};
+use crate::progress::ProgressLine;
 use crate::report::RunResult;
 use crate::terminal::{DIM, Terminal};
 use ortscope_core::units;
+use ortscope_observe::interrupt::Interrupt;
+use ortscope_observe::progress::Progress as _;
 
 /// Changes that are listed.
 const MOST: usize = 50;
@@ -46,14 +47,14 @@ pub struct NodeChange {
 pub fn attribute(
     sides: [(&Job, &mut RunResult); 2],
     interrupt: &Interrupt,
-    progress: &mut Progress,
+    progress: &mut ProgressLine,
 ) -> Result<Attribution, String> {
     let mut sections = Vec::new();
     for (name, (job, result)) in ["A", "B"].into_iter().zip(sides) {
         if interrupt.requested() {
             return Err("operators were not profiled: interrupted".into());
         }
-        progress.update(|| format!("profiling {name}"));
+        progress.update(&|| format!("profiling {name}"));
         operators::add_to(
             result,
             &job.plan,

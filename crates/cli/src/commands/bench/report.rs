@@ -10,9 +10,9 @@ use super::blocks::Block;
 use super::operators::Attribution;
 use crate::commands::run::jobs::Job;
 use crate::exit::Failure;
-use crate::measure::protocol::CheckedOutput;
 use crate::terminal::{BAD, BOLD, DIM, GOOD, Terminal, WARN};
 use ortscope_core::units;
+use ortscope_observe::measure::protocol::CheckedOutput;
 
 pub const SCHEMA: &str = "ortscope.bench/1";
 /// Operators that the text names.

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use ortscope_analyze::verdict::Metric;
 
 use super::blocks::Block;
-use crate::exit::{Exit, Failure};
-use crate::measure::interrupt::Interrupt;
-use crate::recording::keep_secrets_from;
+use crate::exit::{Failure, FailureKind};
+use ortscope_observe::interrupt::Interrupt;
+use ortscope_observe::recording::keep_secrets_from;
 
 /// How often a running command is looked at. Its end is seen by waiting, so this does not blur the time.
 const PERIOD: Duration = Duration::from_millis(20);
@@ -44,7 +44,10 @@ pub fn measure(command: &str, interrupt: &Interrupt) -> Result<Option<Block>, Fa
         match receiver.recv_timeout(PERIOD) {
             Ok((status, elapsed)) => break (status?, elapsed),
             Err(std::sync::mpsc::RecvTimeoutError::Timeout) if interrupt.insisted() => {
-                return Err(Failure::new(Exit::Interrupted, format!("process {pid} was left running")));
+                return Err(Failure::new(
+                    FailureKind::Interrupted,
+                    format!("process {pid} was left running"),
+                ));
             }
             Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {}
             Err(error) => return Err(Failure::internal(error)),

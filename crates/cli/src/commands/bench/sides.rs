@@ -8,7 +8,7 @@ use ortscope_decode::onnx::Graph;
 use crate::args::{BenchArgs, GlobalArgs, RunArgs};
 use crate::commands::run::jobs::{self, Job};
 use crate::commands::run::sweep;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Failure, FailureKind};
 use crate::{ort_library, settings, values};
 
 /// The jobs of A and of B.
@@ -121,6 +121,6 @@ fn check_inputs(a: &Graph, b: &Graph) -> Result<(), Failure> {
 }
 
 pub fn different_inputs(a: &str, b: &str) -> Failure {
-    Failure::new(Exit::Input, format!("the sides take different inputs: A has {a}, B has {b}"))
+    Failure::new(FailureKind::Input, format!("the sides take different inputs: A has {a}, B has {b}"))
         .with_hint("only models with the same inputs can be compared; --shape sets open sizes for both")
 }

@@ -17,7 +17,7 @@ pub use self::stored::Stored;
 use super::bench::judge::{self, Judge, is_missing};
 use super::bench::report::{painted, shown, summary, table};
 use crate::args::{CompareArgs, GlobalArgs};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, FailureKind};
 use crate::recording::open_store;
 use crate::terminal::{self, BOLD, DIM, Terminal, WARN};
 use ortscope_core::units;
@@ -127,7 +127,7 @@ fn not_comparable(differences: &[Difference]) -> Result<(), Failure> {
         return Ok(());
     }
     let list: Vec<String> = differences.iter().map(Difference::sentence).collect();
-    Err(Failure::new(Exit::NotComparable, format!("not comparable: {}", list.join(", ")))
+    Err(Failure::new(FailureKind::NotComparable, format!("not comparable: {}", list.join(", ")))
         .with_hint("measure both sides on one machine with 'ortscope bench', or --force to see the figures"))
 }
 
@@ -168,7 +168,7 @@ fn check_inputs(a: &[Stored], b: &[Stored]) -> Result<(), Failure> {
     match known.find(|other| other.inputs != first.inputs) {
         None => Ok(()),
         Some(other) => Err(Failure::new(
-            Exit::Input,
+            FailureKind::Input,
             format!(
                 "the recordings were fed different inputs: {} with {}, {} with {}",
                 first.shown_name(),

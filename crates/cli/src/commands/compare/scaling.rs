@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::commands::bench::report::signed;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Failure, FailureKind};
 use crate::recording::RUN_DOCUMENT;
 use crate::report::tables::memory_scaling;
 use crate::terminal::{DIM, Terminal};
@@ -69,7 +69,7 @@ pub fn compare(a: &StoredSweep, b: &StoredSweep) -> Result<Scaling, Failure> {
     };
     let batches: Vec<BatchPair> = a.iter().filter_map(pair).collect();
     if batches.is_empty() {
-        return Err(Failure::new(Exit::NotComparable, "the two sweeps have no batch size in common"));
+        return Err(Failure::new(FailureKind::NotComparable, "the two sweeps have no batch size in common"));
     }
     Ok(Scaling { a: batch_sweep(a), b: batch_sweep(b), batches })
 }

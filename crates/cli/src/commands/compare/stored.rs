@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::commands::bench::blocks::Block;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Failure, FailureKind};
 use crate::recording::{ARENA, ARENA_RESERVED, ARENA_USED, RUN_DOCUMENT};
 
 /// Recordings that were not made to find a leak are judged from this length on.
@@ -90,7 +90,7 @@ impl Stored {
         }
         if inferences.is_empty() {
             return Err(Failure::new(
-                Exit::NotComparable,
+                FailureKind::NotComparable,
                 format!("the recording '{run}' holds no measured inference: there is nothing to compare"),
             ));
         }
@@ -136,7 +136,7 @@ impl Stored {
 }
 
 fn damaged(error: &ReadError) -> Failure {
-    Failure::new(Exit::DataLost, error.to_string())
+    Failure::new(FailureKind::DataLost, error.to_string())
         .with_hint("'ortscope runs repair RUN' saves what is readable")
 }
 

@@ -18,7 +18,7 @@ use ortscope_etl::{EtlError, EtlFile, Losses};
 use serde_json::{Map, Value, json};
 
 use crate::args::{EtlAction, EtlArgs};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, FailureKind};
 use crate::terminal::{self, Terminal, WARN};
 use ortscope_core::units;
 
@@ -46,7 +46,7 @@ pub(super) fn open(path: &Path) -> Result<EtlFile, Failure> {
         }
         EtlError::Io(error) => Failure::usage(format!("'{}' cannot be read: {error}", path.display())),
         error @ EtlError::NotEtl(_) => Failure::usage(format!("'{}' is {error}", path.display())),
-        error => Failure::new(Exit::DataLost, format!("'{}': {error}", path.display())),
+        error => Failure::new(FailureKind::DataLost, format!("'{}': {error}", path.display())),
     })
 }
 
@@ -62,7 +62,7 @@ fn schemas(file: &EtlFile) -> Result<SchemaStore, Failure> {
 }
 
 pub(super) fn unreadable(error: &EtlError) -> Failure {
-    Failure::new(Exit::DataLost, error.to_string())
+    Failure::new(FailureKind::DataLost, error.to_string())
 }
 
 /// What the session lost and what could not be read, one sentence each.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{print_json, wpr};
 use crate::args::{EtlProvider, EtlStartArgs};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, FailureKind};
 use crate::terminal::{self, Terminal, WARN};
 use ortscope_core::units;
 
@@ -23,17 +23,17 @@ fn functions() -> Result<Arc<dyn EtwApi>, Failure> {
 }
 
 fn failure(error: &EtwError) -> Failure {
-    let exit = match error {
-        EtwError::AccessDenied { .. } => Exit::Permission,
+    let kind = match error {
+        EtwError::AccessDenied { .. } => FailureKind::Permission,
         EtwError::NameTaken { .. } | EtwError::NoSuchSession { .. } | EtwError::NotSupported { .. } => {
-            Exit::Usage
+            FailureKind::Usage
         }
-        _ => Exit::Internal,
+        _ => FailureKind::Internal,
     };
     let text = error.to_string();
     match text.split_once("\n  hint: ") {
-        Some((message, hint)) => Failure::new(exit, message).with_hint(hint),
-        None => Failure::new(exit, text),
+        Some((message, hint)) => Failure::new(kind, message).with_hint(hint),
+        None => Failure::new(kind, text),
     }
 }
 
@@ -169,7 +169,7 @@ pub fn counters(terminal: &Terminal) -> Result<Exit, Failure> {
     let api = functions()?;
     let found = etw::counters(&*api).map_err(|code| match code {
         etw::codes::ACCESS_DENIED => {
-            Failure::new(Exit::Permission, "listing counters needs an administrator")
+            Failure::new(FailureKind::Permission, "listing counters needs an administrator")
         }
         etw::codes::PROC_NOT_FOUND => Failure::usage("this system lists no counters of its processors"),
         code => Failure::internal(format!("the counters cannot be listed: {code}")),

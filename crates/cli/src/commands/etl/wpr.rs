@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use serde_json::json;
 
 use super::print_json;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, FailureKind};
 use crate::terminal::{self, Terminal};
 use ortscope_core::units;
 
@@ -89,8 +89,11 @@ fn call(arguments: &[&str]) -> Result<(), Failure> {
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     let code = output.status.code().unwrap_or(-1);
     if code == ACCESS_DENIED {
-        return Err(Failure::new(Exit::Permission, "Windows Performance Recorder needs an administrator")
-            .with_hint("start the terminal by \"Run as administrator\""));
+        return Err(Failure::new(
+            FailureKind::Permission,
+            "Windows Performance Recorder needs an administrator",
+        )
+        .with_hint("start the terminal by \"Run as administrator\""));
     }
     let said = units::clean(said.trim(), 300);
     Err(Failure::internal(format!("wpr {} ended with {code:#x}: {said}", arguments.join(" "))).with_hint(

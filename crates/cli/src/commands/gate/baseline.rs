@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Failure, FailureKind};
 use crate::terminal::{self, Terminal};
 
 /// A checkout of a git ref, built if that was asked for.
@@ -23,7 +23,7 @@ impl Checkout {
         let commit =
             git(&["rev-parse", "--verify", "--quiet", &format!("{reference}^{{commit}}")]).map_err(|_| {
                 Failure::new(
-                    Exit::NotComparable,
+                    FailureKind::NotComparable,
                     format!("there is no baseline: git knows no '{reference}' here"),
                 )
                 .with_hint("in CI, check out with the history: actions/checkout with fetch-depth: 0")
@@ -52,7 +52,7 @@ impl Checkout {
         let printed = String::from_utf8_lossy(&output.stderr);
         let last = printed.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it printed nothing");
         Err(Failure::new(
-            Exit::NotComparable,
+            FailureKind::NotComparable,
             format!("there is no baseline: '{command}' ended with {}: {last}", output.status),
         ))
     }
@@ -65,7 +65,7 @@ impl Checkout {
         }
         let short: String = self.commit.chars().take(10).collect();
         Err(Failure::new(
-            Exit::NotComparable,
+            FailureKind::NotComparable,
             format!("there is no baseline: commit {short} has no '{}'", path.display()),
         )
         .with_hint("name another with gate.models.baseline, or make it there with gate.baseline_build"))
@@ -84,7 +84,10 @@ impl Drop for Checkout {
 
 fn git(arguments: &[&str]) -> Result<String, Failure> {
     let output = Command::new("git").args(arguments).output().map_err(|error| {
-        Failure::new(Exit::NotComparable, format!("there is no baseline: git cannot be started: {error}"))
+        Failure::new(
+            FailureKind::NotComparable,
+            format!("there is no baseline: git cannot be started: {error}"),
+        )
     })?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned());
@@ -92,7 +95,7 @@ fn git(arguments: &[&str]) -> Result<String, Failure> {
     let printed = String::from_utf8_lossy(&output.stderr);
     let line = printed.lines().next().unwrap_or("no reason given");
     Err(Failure::new(
-        Exit::NotComparable,
+        FailureKind::NotComparable,
         format!("there is no baseline: git {}: {line}", arguments.join(" ")),
     ))
 }

@@ -27,13 +27,13 @@ use super::compare::{Difference, Stored, differences, verdicts as stored_verdict
 use crate::args::{FailOn, GateArgs, GlobalArgs, JudgeArgs, RunArgs};
 use crate::commands::run::jobs::{self, Job};
 use crate::commands::run::require;
-use crate::exit::{Exit, Failure};
-use crate::measure::interrupt::Interrupt;
-use crate::measure::progress::Progress;
+use crate::exit::{Exit, Failure, FailureKind};
+use crate::progress::ProgressLine;
 use crate::recording::{fingerprint, open_store};
 use crate::settings;
 use crate::terminal::{self, BOLD, Terminal, WARN};
 use ortscope_core::units;
+use ortscope_observe::interrupt::Interrupt;
 
 pub const SCHEMA: &str = "ortscope.gate/1";
 /// Seed of the replays behind a minimum detectable effect.
@@ -223,7 +223,7 @@ impl GateRun<'_> {
         } else if let Some(file) = &model.baseline {
             if !file.is_file() {
                 let message = format!("there is no baseline: no file '{}'", file.display());
-                return Err(Failure::new(Exit::NotComparable, message));
+                return Err(Failure::new(FailureKind::NotComparable, message));
             }
             result.baseline = Some(file.display().to_string());
             file.clone()
@@ -232,7 +232,7 @@ impl GateRun<'_> {
             checkout.file(&model.path)?
         } else {
             let message = format!("there is no baseline for '{}'", model.path.display());
-            return Err(Failure::new(Exit::NotComparable, message).with_hint(
+            return Err(Failure::new(FailureKind::NotComparable, message).with_hint(
                 "set gate.baseline_ref, or baseline or baseline_runs of the model; --aa compares it with itself",
             ));
         };
@@ -311,8 +311,11 @@ impl GateRun<'_> {
         let open = |run: &String| Stored::open(&store, run);
         let mut baseline =
             model.baseline_runs.iter().map(open).collect::<Result<Vec<_>, _>>().map_err(|failure| {
-                let exit = if failure.exit == Exit::Usage { Exit::NotComparable } else { failure.exit };
-                Failure { exit, message: format!("there is no baseline: {}", failure.message), ..failure }
+                let kind = match failure.kind {
+                    FailureKind::Usage => FailureKind::NotComparable,
+                    kind => kind,
+                };
+                Failure { kind, message: format!("there is no baseline: {}", failure.message), ..failure }
             })?;
         // Named twice it is still one process run.
         baseline.sort_by(|one, other| one.id.cmp(&other.id));
@@ -324,7 +327,7 @@ impl GateRun<'_> {
                 baseline.len(),
                 two_sample::FEWEST
             );
-            return Err(Failure::new(Exit::NotComparable, message));
+            return Err(Failure::new(FailureKind::NotComparable, message));
         }
         let job = self.job(model, &model.path)?;
         let mut job =
@@ -333,12 +336,15 @@ impl GateRun<'_> {
         let mut now: Vec<Stored> = Vec::new();
         for number in 0..=BLOCKS_AGAINST_STORED {
             let mut progress =
-                Progress::start(self.terminal, &format!("block {number} of {BLOCKS_AGAINST_STORED}"));
+                ProgressLine::start(self.terminal, &format!("block {number} of {BLOCKS_AGAINST_STORED}"));
             let measured = blocks::measure(&job, &self.interrupt, &mut progress);
             progress.finish();
             let measured = measured?;
             if self.interrupt.requested() {
-                return Err(Failure::new(Exit::Interrupted, "interrupted before the blocks were measured"));
+                return Err(Failure::new(
+                    FailureKind::Interrupted,
+                    "interrupted before the blocks were measured",
+                ));
             }
             let results = std::slice::from_ref(&measured.result);
             let here = fingerprint(&ortscope_sources::machine_facts(), results);
@@ -374,7 +380,7 @@ fn check_machine(
         if !found.is_empty() {
             let list: Vec<String> = found.iter().map(Difference::sentence).collect();
             return Err(Failure::new(
-                Exit::NotComparable,
+                FailureKind::NotComparable,
                 format!("not comparable with recording {}: {}", stored.id, list.join(", ")),
             )
             .with_hint("measure the baseline in the same job: gate.baseline_ref"));
@@ -463,7 +469,7 @@ fn exit_of(document: &GateDocument, judge: &Judge, interrupt: &Interrupt, termin
         let own = match &result.failure {
             Some(failure) => {
                 terminal::print_failure(terminal, failure);
-                failure.exit
+                failure.kind.into()
             }
             None => judge.exit(result.verdict),
         };

@@ -11,8 +11,9 @@ use serde_json::Value;
 
 use crate::args::{GlobalArgs, ImportArgs};
 use crate::exit::{Exit, Failure};
-use crate::recording::{append, open_store_to_record};
+use crate::recording::open_store_to_record;
 use crate::terminal::{self, Terminal, WARN};
+use ortscope_observe::recording::append;
 
 /// A recording that is being made of a file.
 #[derive(Debug)]

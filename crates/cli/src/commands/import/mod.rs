@@ -145,7 +145,7 @@ mod tests {
         let path = Path::new("qnn.csv");
         assert_eq!(text_up_to(&b"12345"[..], 5, path).expect("it fits"), "12345");
         let failure = text_up_to(&b"123456"[..], 5, path).expect_err("it does not fit");
-        assert_eq!(failure.exit, Exit::Usage);
+        assert_eq!(failure.kind, crate::exit::FailureKind::Usage);
         assert!(
             failure.message.contains("qnn.csv") && failure.message.contains("5 B"),
             "{}",

@@ -11,10 +11,10 @@ use ortscope_decode::ort_profile::{ProfileStart, RowOptions};
 use super::frame::{Frame, Told};
 use crate::args::{GlobalArgs, ImportArgs};
 use crate::exit::{Exit, Failure};
-use crate::operator_profile;
-use crate::recording::append;
 use crate::terminal::Terminal;
 use ortscope_core::units;
+use ortscope_observe::operator_pass::profile_file;
+use ortscope_observe::recording::append;
 
 pub fn run(args: &ImportArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     let session: Text = SessionId::random().to_string().into();
@@ -26,7 +26,7 @@ pub fn run(args: &ImportArgs, global: &GlobalArgs, terminal: &Terminal) -> Resul
     let mut begun: Option<Frame> = None;
     let mut analysis = OperatorAnalysis::new(OperatorOptions::default());
     let mut assembler = RunAssembler::default();
-    let read = operator_profile::read(&args.file, options, |batch| {
+    let read = profile_file::read(&args.file, options, |batch| {
         for row in batch.rows::<OperatorRow>() {
             if let Some(run) = row.run {
                 assembler.push(run, OperatorEvent::from(&row), &mut |_, events| analysis.add_run(events));
@@ -42,7 +42,7 @@ pub fn run(args: &ImportArgs, global: &GlobalArgs, terminal: &Terminal) -> Resul
         };
         Ok(frame.writer.append(batch)?)
     })?;
-    read.refuse_foreign(&args.file)?;
+    read.refuse_foreign(&args.file, super::READS)?;
     let Some(mut frame) = begun else {
         return Err(Failure::usage(format!("'{}' is a profile without a single event", args.file.display())));
     };

@@ -6,9 +6,9 @@ use ortscope_decode::qnn_profile::{self, QnnProfile};
 use super::frame::{Frame, Told};
 use crate::args::{GlobalArgs, ImportArgs};
 use crate::exit::{Exit, Failure};
-use crate::recording::append;
 use crate::terminal::Terminal;
 use ortscope_core::units;
+use ortscope_observe::recording::append;
 
 const PROVIDER: &str = "QNNExecutionProvider";
 

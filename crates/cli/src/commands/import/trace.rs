@@ -25,10 +25,12 @@ use super::trace_rows::{Made, Out, Shift, TraceRows};
 use crate::args::{GlobalArgs, ImportArgs};
 use crate::commands::etl;
 use crate::exit::{Exit, Failure};
-use crate::measure::progress::Progress;
-use crate::recording::{append, open_store_to_record};
+use crate::progress::ProgressLine;
+use crate::recording::open_store_to_record;
 use crate::terminal::{self, Terminal, WARN};
 use ortscope_core::units;
+use ortscope_observe::progress::Progress as _;
+use ortscope_observe::recording::append;
 
 /// The document that is kept with the recording.
 const IMPORT_DOCUMENT: &str = "import.json";
@@ -99,7 +101,7 @@ pub fn import_trace(
 ) -> Result<Imported, Failure> {
     let file = etl::open(path)?;
     let header = file.header();
-    let mut progress = Progress::start(terminal, "import");
+    let mut progress = ProgressLine::start(terminal, "import");
     let (mut decoder, mut modules, mut span) = (EtwDecoder::new(header), Modules::default(), Span::default());
     let mut read = 0u64;
     let first_pass = file
@@ -109,7 +111,7 @@ pub fn import_trace(
             span.see(&record.identity, record.ticks);
             read += 1;
             if read.is_multiple_of(PROGRESS_RECORDS) {
-                progress.update(|| format!("first pass, {} events", units::count(read)));
+                progress.update(&|| format!("first pass, {} events", units::count(read)));
             }
             ControlFlow::Continue(())
         })
@@ -131,7 +133,7 @@ pub fn import_trace(
             done += 1;
             if done.is_multiple_of(PROGRESS_RECORDS) {
                 let percent = units::percent(done as f64 / first_pass.records.max(1) as f64);
-                progress.update(|| format!("{percent} of {} events", units::count(first_pass.records)));
+                progress.update(&|| format!("{percent} of {} events", units::count(first_pass.records)));
             }
             if rows.out.failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })

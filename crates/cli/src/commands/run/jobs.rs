@@ -15,12 +15,12 @@ use ortscope_ort::{FallbackPolicy, Optimization, ProviderRequest, SessionOptions
 use super::sweep;
 use crate::args::{GlobalArgs, RunArgs};
 use crate::exit::Failure;
-use crate::measure::plan::{GeneratePlan, InputPlan, RunLimits, Scenario, WorkerPlan};
-use crate::model_file::{self, ModelFacts};
 use crate::operators::ProfileRequest;
 use crate::report::devices::EnergyRequest;
 use crate::report::result::Measured;
 use crate::{ort_library, settings, values};
+use ortscope_observe::measure::plan::{GeneratePlan, InputPlan, RunLimits, Scenario, WorkerPlan};
+use ortscope_observe::model_file::{self, ModelFacts};
 
 const DEFAULT_SEED: u64 = 42;
 /// An open loop has no precision to reach: it runs for this long unless told otherwise.

@@ -12,16 +12,18 @@ use ortscope_core::schema::Text;
 
 use self::jobs::Job;
 use crate::args::{GlobalArgs, RunArgs};
-use crate::exit::{Exit, Failure};
-use crate::measure::interrupt::Interrupt;
-use crate::measure::plan::WindowsPlan;
-use crate::measure::progress::Progress;
-use crate::measure::supervise::{Assignment, Outcome, supervise_between_rests};
-use crate::recording::{self, RunRecording, SaveRequest};
+use crate::exit::{Exit, Failure, FailureKind};
+use crate::operators;
+use crate::progress::ProgressLine;
+use crate::recording::{self, SaveRequest};
 use crate::report::document::{ClockReport, SCHEMA};
 use crate::report::{RunDocument, RunResult, tables, text};
 use crate::terminal::{self, Terminal, WARN};
-use crate::{measure, operators};
+use ortscope_observe::interrupt::Interrupt;
+use ortscope_observe::measure::plan::WindowsPlan;
+use ortscope_observe::measure::supervisor::{Assignment, Outcome, supervise_between_rests};
+use ortscope_observe::recording::ActiveRecording;
+use ortscope_observe::{measure, operator_pass};
 
 /// Models and sessions at the same time.
 const MAX_TOGETHER: usize = 10;
@@ -74,7 +76,7 @@ pub fn run(args: &RunArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<E
     // The document has the failure already: main must not print it again as a document of its own.
     Ok(finish(&document, failure, &required, &interrupt).unwrap_or_else(|failure| {
         terminal::print_failure(terminal, &failure);
-        failure.exit
+        failure.kind.into()
     }))
 }
 
@@ -83,7 +85,7 @@ fn begin_recording(
     global: &GlobalArgs,
     jobs: &[Job],
     terminal: &Terminal,
-) -> Result<Option<RunRecording>, Failure> {
+) -> Result<Option<ActiveRecording>, Failure> {
     let mut names: Vec<&str> = jobs.iter().map(|job| job.model.name.as_str()).collect();
     names.dedup();
     let request = SaveRequest {
@@ -106,13 +108,13 @@ fn begin_recording(
 }
 
 /// A recording that cannot be finished stays as it is, readable up to there; the run itself has succeeded.
-fn save(recording: RunRecording, document: &mut RunDocument, interrupt: &Interrupt, terminal: &Terminal) {
+fn save(recording: ActiveRecording, document: &mut RunDocument, interrupt: &Interrupt, terminal: &Terminal) {
     let reason = match &document.failure {
         _ if interrupt.requested() => "interrupted",
         Some(_) => "failed",
         None => "finished",
     };
-    match recording.finish(document, reason) {
+    match recording::finish_run(recording, document, reason) {
         Ok(saved) => document.recording = Some(saved),
         Err(failure) => warn(terminal, &format!("the recording could not be finished: {failure}")),
     }
@@ -174,7 +176,7 @@ fn finish(
     }
     require::check(&document.results, required)?;
     if interrupt.requested() && !measured {
-        return Err(Failure::new(Exit::Interrupted, "interrupted before anything was measured"));
+        return Err(Failure::new(FailureKind::Interrupted, "interrupted before anything was measured"));
     }
     let lost =
         document.results.iter().any(|result| result.losses.iter().any(|loss| loss.kind == "inferences"));
@@ -191,7 +193,7 @@ fn finish(
 
 fn measure_in_turn(
     jobs: &[Job],
-    recording: Option<&RunRecording>,
+    recording: Option<&ActiveRecording>,
     interrupt: &Interrupt,
     terminal: &Terminal,
 ) -> Vec<RunResult> {
@@ -201,7 +203,7 @@ fn measure_in_turn(
             break;
         }
         let place = if jobs.len() > 1 { format!(" ({}/{})", index + 1, jobs.len()) } else { String::new() };
-        let mut progress = Progress::start(terminal, &format!("{}{place}", job.title()));
+        let mut progress = ProgressLine::start(terminal, &format!("{}{place}", job.title()));
         results.push(measure_one(job, recording, interrupt, &mut progress));
         progress.finish();
     }
@@ -211,7 +213,7 @@ fn measure_in_turn(
 /// Every job in its own worker, all at once; the results keep the order of the jobs.
 fn measure_together(
     jobs: &[Job],
-    recording: Option<&RunRecording>,
+    recording: Option<&ActiveRecording>,
     interrupt: &Interrupt,
     terminal: &Terminal,
 ) -> Vec<RunResult> {
@@ -219,7 +221,7 @@ fn measure_together(
         // One line of progress is enough for all.
         let mut shown = *terminal;
         shown.quiet |= index > 0;
-        let mut progress = Progress::start(&shown, &format!("{} models together", jobs.len()));
+        let mut progress = ProgressLine::start(&shown, &format!("{} models together", jobs.len()));
         let result = measure_one(job, recording, interrupt, &mut progress);
         progress.finish();
         result
@@ -248,9 +250,9 @@ fn measure_together(
 /// Every job has a result, if only the reason why it could not be measured.
 fn measure_one(
     job: &Job,
-    recording: Option<&RunRecording>,
+    recording: Option<&ActiveRecording>,
     interrupt: &Interrupt,
-    progress: &mut Progress,
+    progress: &mut ProgressLine,
 ) -> RunResult {
     let directory = match job.profile_every.map(|_| measure::profile_directory()).transpose() {
         Ok(directory) => directory,
@@ -271,9 +273,9 @@ fn measure_one(
     }
 }
 
-fn add_windows(result: &mut RunResult, directory: &Path, recording: Option<&RunRecording>) {
+fn add_windows(result: &mut RunResult, directory: &Path, recording: Option<&ActiveRecording>) {
     let session_id: Text = result.session_ids.first().map_or_else(Text::default, |id| id.as_str().into());
-    match operators::windows::read(directory, &session_id, recording.map(|recording| &recording.writer)) {
+    match operator_pass::windows::read(directory, &session_id, recording.map(|recording| &recording.writer)) {
         Ok(windows) => result.operator_windows = windows,
         Err(failure) => result.notes.push(format!("the profiled windows could not be read: {failure}")),
     }
@@ -283,9 +285,9 @@ fn add_windows(result: &mut RunResult, directory: &Path, recording: Option<&RunR
 fn add_operators(
     result: &mut RunResult,
     job: &Job,
-    recording: Option<&RunRecording>,
+    recording: Option<&ActiveRecording>,
     interrupt: &Interrupt,
-    progress: &mut Progress,
+    progress: &mut ProgressLine,
 ) {
     let why = match job.profile {
         _ if result.measured_runs() == 0 || result.failure.is_some() => "nothing was measured".to_owned(),
@@ -316,9 +318,9 @@ fn not_measured(job: &Job, failure: Failure) -> RunResult {
 pub fn work(
     job: &Job,
     windows: Option<&Path>,
-    recording: Option<&RunRecording>,
+    recording: Option<&ActiveRecording>,
     interrupt: &Interrupt,
-    progress: &mut Progress,
+    progress: &mut ProgressLine,
 ) -> Result<Outcome, Failure> {
     let channel = measure::channel_directory(job.together)?;
     let mut plan = job.plan.clone();

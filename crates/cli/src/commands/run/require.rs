@@ -2,7 +2,7 @@
 
 use ortscope_ort::ep;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Failure, FailureKind};
 use crate::report::RunResult;
 use ortscope_core::units;
 
@@ -48,7 +48,7 @@ pub fn check(results: &[RunResult], required: &[Requirement]) -> Result<(), Fail
                     "it is not known which nodes of '{}' run on {}",
                     result.model.name, requirement.provider
                 );
-                return Err(Failure::new(Exit::Provider, message).with_hint(
+                return Err(Failure::new(FailureKind::Provider, message).with_hint(
                     "ONNX Runtime tells it from 1.24 on, older versions only through --profile operators",
                 ));
             };
@@ -62,7 +62,7 @@ pub fn check(results: &[RunResult], required: &[Requirement]) -> Result<(), Fail
                     requirement.percent.map_or("at least one".to_owned(), |percent| format!("{percent} %"));
                 let why = why_not(result, &requirement.provider);
                 let failure = Failure::new(
-                    Exit::Provider,
+                    FailureKind::Provider,
                     format!(
                         "{} runs {on} of {all} nodes of '{}' ({share:.1} %), {needed} required{}",
                         requirement.provider,
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(one("qnn:90%"), Ok(wanted("QNNExecutionProvider", Some(90.0))));
         assert_eq!(one("MyExecutionProvider:12.5"), Ok(wanted("MyExecutionProvider", Some(12.5))));
         for bad in ["", ":50", "cpu:", "cpu:x", "cpu:101", "cpu:-1", "cpu:nan"] {
-            assert_eq!(one(bad).unwrap_err().exit, Exit::Usage, "{bad}");
+            assert_eq!(one(bad).unwrap_err().kind, FailureKind::Usage, "{bad}");
         }
     }
 }

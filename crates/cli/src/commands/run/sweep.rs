@@ -9,10 +9,10 @@ use ortscope_ort::Optimization;
 use super::jobs::{self, Job};
 use crate::args::{GlobalArgs, RunArgs};
 use crate::exit::Failure;
-use crate::measure::plan::Scenario;
 use crate::report::RunResult;
 use crate::report::document::{BatchSweepReport, FailedBatch, SweepReport};
 use crate::values;
+use ortscope_observe::measure::plan::Scenario;
 
 /// More combinations than this are refused: they would take an hour.
 const MAX_COMBINATIONS: usize = 200;

@@ -21,8 +21,8 @@ use ortscope_store::Store;
 
 use super::recorder::Recorder;
 use crate::exit::Failure;
-use crate::observe::Inside;
 use crate::recording::fingerprint;
+use ortscope_observe::inside::Inside;
 
 /// How often programs that record are looked for.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -129,8 +129,9 @@ impl Watching {
             },
         };
         let started = WallAnchor::now();
-        let sampling =
-            sinks.of(Pipeline::default().source(sampler).source(crate::devices::source())).start()?;
+        let sampling = sinks
+            .of(Pipeline::default().source(sampler).source(ortscope_observe::devices::source(&[])))
+            .start()?;
         let handle = Arc::new(Handle {
             control: sampling.control().clone(),
             cost,

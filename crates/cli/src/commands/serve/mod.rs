@@ -8,44 +8,22 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use ortscope_server::{ServerConfig, ServerError};
+use ortscope_server::ServerConfig;
 use serde_json::json;
 
 use crate::args::{GlobalArgs, ServeArgs, StateArgs};
 use crate::exit::{Exit, Failure};
-use crate::measure::interrupt::Interrupt;
-use crate::observe::sweep_in_background;
-use crate::recording::{keep_secrets_from, open_store, open_store_to_record};
+use crate::recording::{open_store, open_store_to_record};
 use crate::settings;
 use crate::terminal::{self, DIM, Terminal, WARN};
+use ortscope_observe::inside::sweep_in_background;
+use ortscope_observe::interrupt::Interrupt;
+use ortscope_observe::recording::keep_secrets_from;
 
 use plan::Plan;
 pub use plan::state_directory;
 
 const PERIOD: Duration = Duration::from_millis(100);
-
-impl From<ServerError> for Failure {
-    fn from(error: ServerError) -> Self {
-        let error = match error {
-            ServerError::Store(error) => return error.into(),
-            error => error,
-        };
-        match &error {
-            ServerError::Unsafe(_) | ServerError::Tls(_) => Self::usage(error.to_string()),
-            ServerError::Listen { source, .. } => {
-                let exit = if source.kind() == std::io::ErrorKind::PermissionDenied {
-                    Exit::Permission
-                } else {
-                    Exit::Usage
-                };
-                Self::new(exit, format!("cannot listen on {error}"))
-                    .with_hint("--listen 127.0.0.1:0 takes any port that is free")
-            }
-            ServerError::State { .. } => Self::new(Exit::DataLost, error.to_string()),
-            _ => Self::internal(error),
-        }
-    }
-}
 
 /// What this process uses, for the dashboard: nanoseconds of processor time, bytes.
 fn own_usage() -> (Option<u64>, Option<u64>) {

@@ -11,7 +11,7 @@ use ortscope_ort::inputs::GuessedDim;
 use ortscope_ort::{Fallback, LogLine};
 use serde::{Deserialize, Serialize};
 
-use crate::exit::Failure;
+use ortscope_core::failure::Failure;
 
 /// A message of a worker, in the order in which things happen.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use ortscope_ort::{Environment, OrtError, ProviderRequest, Session, SessionOptions};
 
 use super::{Stopped, failures};
-use crate::exit::Failure;
 use crate::measure::plan::WorkerPlan;
 use crate::measure::protocol::{CheckedOutput, WorkerMessage};
+use ortscope_core::failure::Failure;
 
 /// Runs the model once on the CPU, without graph optimisations, and compares.
 pub fn against_cpu(

@@ -8,10 +8,10 @@ use ortscope_ort::Session;
 use ortscope_ort::inputs::{self, GuessedDim, InputError, InputRequest};
 
 use super::Stopped;
-use crate::exit::{Exit, Failure};
 use crate::input_files;
 use crate::measure::plan::{GeneratePlan, WorkerPlan};
 use crate::measure::protocol::InputsMade;
+use ortscope_core::failure::{Failure, FailureKind};
 
 /// More than this for one set of inputs is a mistake in a shape, not a model.
 const MAX_INPUT_BYTES: u64 = 8 << 30;
@@ -68,7 +68,7 @@ fn read_files(plan: &WorkerPlan, signature: &[ValueInfo]) -> Result<NamedValues,
 }
 
 pub fn input_failure(error: &InputError) -> Failure {
-    let failure = Failure::new(Exit::Input, error.to_string());
+    let failure = Failure::new(FailureKind::Input, error.to_string());
     match error {
         InputError::NeedsValue { .. } => failure.with_hint(
             "'ortscope inspect MODEL --template > inputs.json' makes a file to fill in and give with --input",

@@ -8,9 +8,9 @@ use ortscope_core::clock::now_ns;
 use ortscope_core::identity::ProcessIdentity;
 use ortscope_sources::own_usage;
 
-use crate::exit::Failure;
 use crate::measure::plan::WorkerPlan;
 use crate::measure::protocol::{MemoryStage, WorkerMessage};
+use ortscope_core::failure::Failure;
 
 /// Room for messages; they are few, and written with patience.
 const MESSAGE_RING_BYTES: u64 = 1 << 20;

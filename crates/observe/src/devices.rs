@@ -1,4 +1,4 @@
-//! Devices beside the processors, for every command that watches.
+//! Devices beside the processors, energy meters and temperature sensors, for every observation.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use ortscope_sources::devices::{
     DeviceSource, Found, NvmlLibrary, find, find_in, machine_load, process_counters,
 };
 
-/// Tests have trees of files with devices that this machine does not have.
+/// Tests point it at a tree of files with devices that this machine does not have.
 const TREE: &str = "ORTSCOPE_TEST_DEVICES";
 const NVML: &str = "ORTSCOPE_TEST_NVML";
 
@@ -21,16 +21,14 @@ pub fn found() -> Found {
     }
 }
 
-pub fn source() -> DeviceSource {
-    DeviceSource::new(found())
-}
-
-/// The same with the processor's counters of some processes.
-pub fn source_of(pids: &[u32]) -> DeviceSource {
-    // Counters see the threads that are started after they are opened: they are opened before anything that takes time.
+/// All devices of the machine; with the hardware counters of `counted_pids`, if there are any, and then the machine's load.
+pub fn source(counted_pids: &[u32]) -> DeviceSource {
     let mut all = Found::default();
-    process_counters(pids, &mut all);
-    machine_load(&mut all);
+    if !counted_pids.is_empty() {
+        // Counters see only threads that start after they were opened: looking for devices takes time.
+        process_counters(counted_pids, &mut all);
+        machine_load(&mut all);
+    }
     let found = found();
     all.readers.extend(found.readers);
     all.missing.extend(found.missing);

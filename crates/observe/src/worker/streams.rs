@@ -16,9 +16,9 @@ use super::outbox::Outbox;
 use super::turns::Turns;
 use super::windows::Windows;
 use super::{Stopped, failures};
-use crate::exit::Failure;
 use crate::measure::plan::{RunLimits, Scenario, WorkerPlan};
 use crate::measure::protocol::{MemoryStage, WorkerMessage};
+use ortscope_core::failure::Failure;
 
 /// Runs the plan's scenario to its end. Returns the answers of the last run of stream 0.
 pub fn run(

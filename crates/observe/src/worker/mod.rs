@@ -24,11 +24,11 @@ use ortscope_core::clock::now_ns;
 use ortscope_core::tensor::Value;
 use ortscope_ort::{Environment, LogLevel, Runtime, Session};
 
-use crate::exit::{Exit, Failure};
-use crate::measure::interrupt::Interrupt;
+use crate::interrupt::Interrupt;
 use crate::measure::plan::WorkerPlan;
 use crate::measure::protocol::{MemoryStage, WorkerMessage};
 pub use inputs::input_failure;
+use ortscope_core::failure::Failure;
 use outbox::Outbox;
 pub use streams::Lap;
 
@@ -47,15 +47,16 @@ pub fn is_requested() -> bool {
     std::env::args_os().skip(1).eq([ARGUMENT])
 }
 
-/// Runs the worker. The plan arrives as JSON on stdin.
-pub fn main() -> Exit {
+/// Runs the worker. The plan arrives as JSON on stdin. A failure reaches the user through the channel; the caller prints it
+/// for the case that the channel could not be opened.
+pub fn main() -> Result<(), Failure> {
     Interrupt::ignore();
     let mut text = String::new();
     let plan = std::io::stdin()
         .read_to_string(&mut text)
         .map_err(Failure::from)
         .and_then(|_| serde_json::from_str::<WorkerPlan>(&text).map_err(Failure::internal));
-    let result = plan.and_then(|plan| {
+    plan.and_then(|plan| {
         let mut outbox = Outbox::open(&plan)?;
         let page = ControlPage::open(&plan.channel).map_err(Failure::internal)?;
         end_when_orphaned(&plan.channel)?;
@@ -66,15 +67,7 @@ pub fn main() -> Exit {
                 .send(&WorkerMessage::Failed { failure: stop.failure.clone(), after_runs: stop.after_runs }),
         }
         result.map_err(|stop| stop.failure)
-    });
-    match result {
-        Ok(()) => Exit::Ok,
-        Err(failure) => {
-            // Reaches the user through the supervisor only if the channel could not be opened.
-            crate::terminal::print_error(&failure.message);
-            failure.exit
-        }
-    }
+    })
 }
 
 /// Why the work ended early, and after how many runs.
@@ -196,7 +189,7 @@ fn end_when_orphaned(channel: &Path) -> Result<(), Failure> {
             let silent = page.last_beat_ns().map_or(0, |beat| now_ns().saturating_sub(beat));
             if u128::from(silent) > ORPHAN_AFTER.as_nanos() {
                 #[expect(clippy::exit, reason = "a process of its own, whose only reader is gone")]
-                std::process::exit(i32::from(Exit::Internal.code()));
+                std::process::exit(1);
             }
         }
     })?;

@@ -8,13 +8,11 @@
 //! A provider that aborts takes the worker with it, never the report.
 
 pub mod collect;
-pub mod interrupt;
 pub mod plan;
-pub mod progress;
 pub mod protocol;
+mod provider_failures;
 pub mod sensors;
-pub mod supervise;
-mod troubles;
+pub mod supervisor;
 
 /// Where ONNX Runtime writes profiles and graphs: on a disk, since they may be large.
 pub fn profile_directory() -> std::io::Result<PrivateDirectory> {

@@ -2,8 +2,8 @@
 
 use ortscope_ort::{ErrorCode, OrtError, essence};
 
-use crate::exit::{Exit, Failure};
 use crate::measure::plan::WorkerPlan;
+use ortscope_core::failure::{Failure, FailureKind};
 
 pub fn from_ort(error: &OrtError, plan: &WorkerPlan) -> Failure {
     let model = plan
@@ -12,7 +12,7 @@ pub fn from_ort(error: &OrtError, plan: &WorkerPlan) -> Failure {
         .map_or_else(|| plan.model.display().to_string(), |name| name.to_string_lossy().into_owned());
     match error {
         OrtError::ProviderUnavailable { provider, available, reason } => Failure::new(
-            Exit::Provider,
+            FailureKind::Provider,
             format!("the provider {provider} cannot be used: {}", essence(reason)),
         )
         .with_hint(missing_library(reason).or_else(|| intel_only(reason)).unwrap_or_else(|| {
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn known_refusals_get_their_exit_code() {
         let refused = call("m.onnx", "Got invalid dimensions for input: x", ErrorCode::InvalidArgument);
-        assert_eq!(refused.exit, Exit::Input);
+        assert_eq!(refused.kind, FailureKind::Input);
         for message in [
             "Load model from m.onnx failed:This is an invalid model. In Node, (a) , Error No Op registered for Foo with \
              domain_version of 13",
@@ -152,7 +152,7 @@ mod tests {
         }
         let newer =
             call("m.onnx", "Unsupported model IR version: 99, max supported IR version: 10", ErrorCode::Fail);
-        assert_eq!(newer.exit, Exit::Model);
+        assert_eq!(newer.kind, FailureKind::Model);
         assert!(newer.message.contains("newer than this ONNX Runtime"));
     }
 }

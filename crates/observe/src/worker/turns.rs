@@ -5,8 +5,8 @@ use std::time::Duration;
 use ortscope_channel::turn_page::{Side, TurnPage};
 use ortscope_core::clock::now_ns;
 
-use crate::exit::Failure;
 use crate::measure::plan::TurnsPlan;
+use ortscope_core::failure::Failure;
 
 /// When this worker may run.
 #[derive(Debug)]

@@ -13,13 +13,22 @@ use ortscope_sources::etw::EtwSource;
 use ortscope_sources::programs::{CHANNEL_VARIABLE, ProcessChange, ProgramsSource, is_alive};
 use ortscope_store::{Recording, RecordingWriter};
 
-use super::ort_events;
-use super::summary::Unavailable;
+use serde::Serialize;
+
+use crate::ort_events;
 
 /// Changes that wait to be kept. One that finds no room is not: it matters only after a crash.
 const MAX_CHANGES: usize = 4096;
 /// The track of the reasons why there are no inferences.
 pub const TRACK: &str = "inferences";
+
+/// A track without values, and why.
+#[derive(Debug, Serialize)]
+pub struct Unavailable {
+    pub track: String,
+    pub reason: String,
+    pub hint: Option<String>,
+}
 
 #[derive(Debug, Default)]
 pub struct Inside {

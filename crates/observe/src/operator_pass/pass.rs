@@ -22,18 +22,19 @@ use ortscope_ort::ep::{DeviceClass, UsedDevice};
 use ortscope_store::RecordingWriter;
 
 use super::call_lanes::CallLanes;
+use super::counted::Counted;
 use super::graph::RunGraph;
 use super::openvino_lanes::{OpenVinoLanes, PROVIDER as OPENVINO};
+use super::profile_file;
 use super::qnn_lanes::{NodeTypes, QnnLanes, QnnTime};
-use super::section::Counted;
-use crate::exit::Failure;
-use crate::measure::interrupt::Interrupt;
+use crate::interrupt::Interrupt;
+use crate::measure;
 use crate::measure::plan::{ProfilePlan, Scenario, WorkerPlan};
-use crate::measure::progress::Progress;
 use crate::measure::protocol::{Profiled, WorkerMessage};
 use crate::measure::sensors::SensorReadings;
-use crate::measure::supervise::{Assignment, Outcome, supervise};
-use crate::{measure, operator_profile};
+use crate::measure::supervisor::{Assignment, Outcome, supervise};
+use crate::progress::Progress;
+use ortscope_core::failure::Failure;
 use ortscope_core::units;
 
 /// Events of a window: a tenth of what ONNX Runtime records at most, and 250 MB of the worker's memory.
@@ -125,7 +126,7 @@ pub struct DeviceWork {
 }
 
 impl Pass<'_> {
-    pub fn run(&self, interrupt: &Interrupt, progress: &mut Progress) -> Result<Profile, Failure> {
+    pub fn run(&self, interrupt: &Interrupt, progress: &mut dyn Progress) -> Result<Profile, Failure> {
         let begin = Instant::now();
         let directory = measure::profile_directory()?;
         let mut gathered = Gathered::new();
@@ -180,7 +181,7 @@ impl Pass<'_> {
         &self,
         window: &Window<'_>,
         interrupt: &Interrupt,
-        progress: &mut Progress,
+        progress: &mut dyn Progress,
     ) -> Result<Outcome, Failure> {
         let channel = measure::channel_directory(false)?;
         let mut plan = self.plan.clone();
@@ -365,7 +366,7 @@ impl Gathered {
                 analysis.add_run(events);
             }
         };
-        let read = operator_profile::read(&profiled.file, options, |rows| {
+        let read = profile_file::read(&profiled.file, options, |rows| {
             for mut row in rows.rows::<OperatorRow>() {
                 let mut event = OperatorEvent::from(&row);
                 let is_kept = row.run.is_none_or(|run| run >= WARM_UP_RUNS);

@@ -12,21 +12,22 @@ use ortscope_analyze::{StopReason, StopRule};
 use ortscope_channel::ControlPage;
 use ortscope_core::clock::now_ns;
 use ortscope_core::identity::SessionId;
-use ortscope_core::pipeline::{Pipeline, RunningPipeline};
+use ortscope_core::pipeline::Pipeline;
 use ortscope_core::schema::SessionRow;
+use ortscope_sources::ProcessSampler;
 use ortscope_sources::kernel::{Class, TraceOptions};
-use ortscope_sources::{ChannelSource, KernelSource, ProcessSampler};
 use ortscope_store::RecordingWriter;
 
 use super::collect::{Collected, CollectedDevices, Collector, Inference, MAX_INFERENCES};
-use super::interrupt::Interrupt;
 use super::plan::WorkerPlan;
-use super::progress::Progress;
 use super::protocol::WorkerMessage;
-use super::troubles;
-use crate::exit::{Exit, Failure};
+use super::provider_failures;
+use crate::interrupt::Interrupt;
+use crate::plan::{Inferences, KernelPlan, Observation, Plan};
+use crate::progress::Progress;
 use crate::recording::{append, keep_secrets_from};
 use crate::worker::own_profiles;
+use ortscope_core::failure::{Failure, FailureKind};
 use ortscope_core::units;
 
 /// How often the supervisor looks.
@@ -111,11 +112,11 @@ pub fn supervise_between_rests(
     assignment: &Assignment<'_>,
     idle: Option<Duration>,
     interrupt: &Interrupt,
-    progress: &mut Progress,
+    progress: &mut dyn Progress,
 ) -> Result<Outcome, Failure> {
-    let look = |progress: &mut Progress| match idle.filter(|_| !interrupt.requested()) {
+    let look = |progress: &mut dyn Progress| match idle.filter(|_| !interrupt.requested()) {
         Some(idle) => {
-            progress.update(|| "watching the machine at rest".to_owned());
+            progress.update(&|| "watching the machine at rest".to_owned());
             rest(idle, interrupt).map(Some)
         }
         None => Ok(None),
@@ -130,7 +131,7 @@ pub fn supervise_between_rests(
 pub fn supervise(
     assignment: &Assignment<'_>,
     interrupt: &Interrupt,
-    progress: &mut Progress,
+    progress: &mut dyn Progress,
 ) -> Result<Outcome, Failure> {
     let started = Instant::now();
     let plan = assignment.plan;
@@ -142,7 +143,6 @@ pub fn supervise(
     let session_ids: Vec<String> =
         (0..plan.sessions.max(1)).map(|_| SessionId::random().to_string()).collect();
     let collector = Collector::default();
-    let mut pipeline = Pipeline::default();
     if let Some(recording) = assignment.recording {
         recording.add_channel(&plan.channel, &session_ids)?;
         let rows = session_ids.iter().map(|id| SessionRow {
@@ -153,29 +153,29 @@ pub fn supervise(
             ..SessionRow::default()
         });
         append(recording, rows)?;
-        pipeline = pipeline.journal(recording.journal());
     }
-    if assignment.kernel {
-        pipeline = pipeline.source(KernelSource::new(kernel_options(), Some(HashSet::from([child.id()]))));
-    }
-    let running = pipeline
-        .source(ChannelSource::new(
-            &plan.channel,
-            session_ids.iter().map(|id| id.as_str().into()).collect(),
-            Arc::clone(&ended),
-        ))
-        .source(ProcessSampler::new(vec![child.id()], assignment.sampling_hertz))
-        .source(crate::devices::source_of(&[child.id()]))
-        .sink(collector.clone())
-        .start()?;
+    let sources = Plan {
+        inferences: Inferences::Worker {
+            channel: plan.channel.clone(),
+            session_ids: session_ids.iter().map(|id| id.as_str().into()).collect(),
+            ended: Arc::clone(&ended),
+        },
+        counted_pids: vec![child.id()],
+        kernel: assignment.kernel.then(|| KernelPlan {
+            options: kernel_options(),
+            pids: HashSet::from([child.id()]),
+            on_milli: None,
+        }),
+        ..Plan::new(ProcessSampler::new(vec![child.id()], assignment.sampling_hertz))
+    };
+    let observation = sources.start(assignment.recording, vec![Box::new(collector.clone())])?;
     if let Some(stage) = assignment.stage {
-        progress.update(|| stage.to_owned());
+        progress.update(&|| stage.to_owned());
     }
-    let (status, why) = watch(&mut child, assignment, interrupt, progress, &running, &collector)?;
+    let (status, why) = watch(&mut child, assignment, interrupt, progress, &observation, &collector)?;
     ended.store(true, Ordering::SeqCst);
-    // The channel is read to its end all the same; sources of the whole machine would go on for ever.
-    running.control().stop();
-    let report = running.join();
+    // The channel is still read to its end.
+    let report = observation.finish();
     if let Some(recording) = assignment.recording {
         recording.remove_channel(&plan.channel)?;
     }
@@ -184,7 +184,7 @@ pub fn supervise(
     let collected = collector.take();
     let failure = failure_of(&collected, status, why, &stderr);
     if let Some(recording) = assignment.recording {
-        troubles::tell(recording, &collected, failure.as_ref());
+        provider_failures::record(recording, &collected, failure.as_ref());
     }
     Ok(Outcome {
         session_ids,
@@ -192,12 +192,7 @@ pub fn supervise(
         ended: why,
         failure,
         losses: report.losses,
-        source_errors: report
-            .source_errors
-            .into_iter()
-            .chain(report.sink_errors)
-            .chain(report.journal_error.map(|error| ("recording".to_owned(), error)))
-            .collect(),
+        source_errors: report.errors,
         stderr,
         wall_seconds,
         at_rest: AtRest::default(),
@@ -207,7 +202,7 @@ pub fn supervise(
 /// Devices alone, while nothing is measured.
 fn rest(duration: Duration, interrupt: &Interrupt) -> Result<CollectedDevices, Failure> {
     let collector = Collector::default();
-    let running = Pipeline::default().source(crate::devices::source()).sink(collector.clone()).start()?;
+    let running = Pipeline::default().source(crate::devices::source(&[])).sink(collector.clone()).start()?;
     let begin = Instant::now();
     while begin.elapsed() < duration && !interrupt.requested() {
         std::thread::sleep(Duration::from_millis(50));
@@ -231,7 +226,7 @@ fn spawn(plan: &WorkerPlan) -> Result<Child, Failure> {
     command
         .arg(crate::worker::ARGUMENT)
         // Telemetry of ONNX Runtime 1.29+ starts with the library, before its API can switch it off.
-        .env(crate::TELEMETRY_SWITCH, "1");
+        .env(crate::TELEMETRY_VARIABLE, "1");
     keep_secrets_from(&mut command);
     if let Some(profile) = plan.profile.as_ref().filter(|_| own_profiles::asks_for_openvino(&plan.options)) {
         let directory = own_profiles::openvino_directory(profile);
@@ -289,8 +284,8 @@ fn watch(
     child: &mut Child,
     assignment: &Assignment<'_>,
     interrupt: &Interrupt,
-    progress: &mut Progress,
-    running: &RunningPipeline,
+    progress: &mut dyn Progress,
+    observation: &Observation,
     collector: &Collector,
 ) -> Result<(ExitStatus, Ended), Failure> {
     let mut why = None;
@@ -302,7 +297,7 @@ fn watch(
         if why.is_none() {
             why = reason_to_stop(assignment, interrupt, progress, collector);
             if why.is_some() {
-                running.control().stop();
+                observation.control().stop();
                 stopped_at = Some(Instant::now());
             }
         }
@@ -323,7 +318,7 @@ fn watch(
 fn reason_to_stop(
     assignment: &Assignment<'_>,
     interrupt: &Interrupt,
-    progress: &mut Progress,
+    progress: &mut dyn Progress,
     collector: &Collector,
 ) -> Option<Ended> {
     if interrupt.requested() {
@@ -337,11 +332,11 @@ fn reason_to_stop(
         WorkerMessage::Steady { begin: true, timestamp_ns, .. } => Some(*timestamp_ns),
         _ => None,
     }) else {
-        progress.update(|| assignment.stage.unwrap_or_else(|| stage(&collected.messages)).to_owned());
+        progress.update(&|| assignment.stage.unwrap_or_else(|| stage(&collected.messages)).to_owned());
         return None;
     };
     let elapsed = now_ns().saturating_sub(begin);
-    progress.update(|| {
+    progress.update(&|| {
         let seconds = units::duration(elapsed as f64 / 1e9);
         match median_of_last(&collected.steady_run_ns) {
             Some(median) => {
@@ -409,7 +404,7 @@ fn failure_of(collected: &Collected, status: ExitStatus, why: Ended, stderr: &st
         "the worker process died ({status}) after {runs} runs{when}{}",
         if last_words.is_empty() { String::new() } else { format!("; its last words: {last_words}") }
     );
-    Some(Failure::new(Exit::Model, message).with_hint(
+    Some(Failure::new(FailureKind::Model, message).with_hint(
         "a provider or a custom operator crashed; try --provider cpu, or --opt none, to find which",
     ))
 }

@@ -10,7 +10,16 @@ use ortscope_sources::etw::{
     EtwApi, EtwRows, EtwSource, KernelFlags, ProcessFilter, Provider, Settings, providers,
 };
 
-use crate::args::LiveProvider;
+/// Windows event providers for devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeviceProvider {
+    /// GPUs and NPUs: how busy their engines are.
+    Gpu,
+    /// Clocks and limits of processors.
+    Power,
+    /// Windows' energy estimates.
+    Energy,
+}
 
 const TRACK: &str = "device_events";
 const WINDOW_NS: u64 = 1_000_000_000;
@@ -20,14 +29,14 @@ const SETTLED_NS: u64 = 3_000_000_000;
 const MAX_ENGINES: usize = 256;
 
 /// `None` where nothing is asked for, or the system has no such sessions.
-pub fn source(wanted: &[LiveProvider]) -> Option<EtwSource> {
+pub fn source(wanted: &[DeviceProvider]) -> Option<EtwSource> {
     if wanted.is_empty() {
         return None;
     }
     ortscope_sources::etw_functions().map(|api| with_functions(api, wanted))
 }
 
-fn with_functions(api: Arc<dyn EtwApi>, wanted: &[LiveProvider]) -> EtwSource {
+fn with_functions(api: Arc<dyn EtwApi>, wanted: &[DeviceProvider]) -> EtwSource {
     let settings = Settings {
         name: format!("ortscope-devices-{}", std::process::id()),
         kernel: KernelFlags::default(),
@@ -39,11 +48,11 @@ fn with_functions(api: Arc<dyn EtwApi>, wanted: &[LiveProvider]) -> EtwSource {
     EtwSource::new("device events", TRACK, api, settings, Box::new(Rows::default()))
 }
 
-fn provider(which: LiveProvider) -> Provider {
+fn provider(which: DeviceProvider) -> Provider {
     match which {
-        LiveProvider::Gpu => providers::DXGKRNL,
-        LiveProvider::Power => providers::PROCESSOR_POWER,
-        LiveProvider::Energy => providers::ENERGY_ESTIMATION,
+        DeviceProvider::Gpu => providers::DXGKRNL,
+        DeviceProvider::Power => providers::PROCESSOR_POWER,
+        DeviceProvider::Energy => providers::ENERGY_ESTIMATION,
     }
 }
 

@@ -9,13 +9,13 @@ use ortscope_decode::onnx::Graph;
 use serde::Serialize;
 
 use super::graph::{RunGraph, graph_facts};
-use crate::exit::Failure;
+use crate::interrupt::Interrupt;
 use crate::measure;
-use crate::measure::interrupt::Interrupt;
 use crate::measure::plan::{LevelsPlan, Scenario, WorkerPlan};
-use crate::measure::progress::Progress;
 use crate::measure::protocol::{LevelMeasured, WorkerMessage};
-use crate::measure::supervise::{Assignment, supervise};
+use crate::measure::supervisor::{Assignment, supervise};
+use crate::progress::Progress;
+use ortscope_core::failure::Failure;
 use ortscope_core::units;
 
 /// All levels are measured in turn, run by run, for this long together.
@@ -47,7 +47,7 @@ pub fn measure_levels(
     original: &Graph,
     model_bytes: u64,
     interrupt: &Interrupt,
-    progress: &mut Progress,
+    progress: &mut dyn Progress,
 ) -> Result<Vec<LevelReport>, Failure> {
     if model_bytes > MAX_MODEL_BYTES {
         return Err(Failure::usage(format!(

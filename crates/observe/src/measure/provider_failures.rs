@@ -1,4 +1,4 @@
-//! What went wrong with providers, as events of the recording: whoever opens it later sees what happened, and when.
+//! Provider failures as annotations of the recording, each at the time it happened.
 
 use ortscope_core::clock::now_ns;
 use ortscope_core::schema::AnnotationRow;
@@ -6,15 +6,15 @@ use ortscope_store::RecordingWriter;
 
 use super::collect::{Collected, Inference};
 use super::protocol::WorkerMessage;
-use crate::exit::Failure;
 use crate::recording::append;
+use ortscope_core::failure::Failure;
 use ortscope_core::units;
 
-/// Longest text of an event: a library's last words can be long.
+/// Maximum length of an annotation: the last output of a library can be long.
 const MAX_CHARACTERS: usize = 500;
 
-/// Tells a provider that was asked for and is not used, and a run that failed.
-pub fn tell(recording: &RecordingWriter, collected: &Collected, failure: Option<&Failure>) {
+/// Records requested providers that are not used, and the failure of the run.
+pub fn record(recording: &RecordingWriter, collected: &Collected, failure: Option<&Failure>) {
     let row = |timestamp_ns: u64, kind: &str, text: &str| AnnotationRow {
         timestamp_ns,
         kind: kind.into(),
@@ -34,10 +34,10 @@ pub fn tell(recording: &RecordingWriter, collected: &Collected, failure: Option<
         let text = format!("{} was asked for and is not used: {}", fallback.provider, fallback.reason);
         row(first_ns.unwrap_or_else(now_ns), "provider_fallback", &text)
     });
-    // Its last sign of life tells when.
+    // The end of its last inference is the best known time.
     let last_ns = runs().map(Inference::end_ns).max();
     let failed = failure.map(|failure| row(last_ns.unwrap_or_else(now_ns), "failure", &failure.message));
     if let Err(failure) = append(recording, fallen.chain(failed)) {
-        tracing::warn!("what went wrong is not in the recording: {}", failure.message);
+        tracing::warn!("provider failures are not in the recording: {}", failure.message);
     }
 }

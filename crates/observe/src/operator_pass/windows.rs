@@ -12,8 +12,8 @@ use ortscope_decode::ort_profile::{ProfileStart, RowOptions};
 use ortscope_store::RecordingWriter;
 use serde::Serialize;
 
-use crate::exit::Failure;
-use crate::operator_profile;
+use super::profile_file;
+use ortscope_core::failure::Failure;
 
 /// Types of operators that a window lists.
 const MAX_TYPES: usize = 8;
@@ -86,7 +86,7 @@ fn window(
         };
         let (first_run, mut runs) = (*next_run, 0);
         let mut assembler = RunAssembler::default();
-        let read = operator_profile::read(path, options, |rows| {
+        let read = profile_file::read(path, options, |rows| {
             let mut batch = Batch::new(TableId::Operators);
             for mut row in rows.rows::<OperatorRow>() {
                 if let Some(run) = row.run {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use ortscope_core::tensor::ValueInfo;
 use ortscope_decode::tensors::{self, NamedValues, TensorLimits};
 
-use crate::exit::Failure;
+use ortscope_core::failure::Failure;
 
 /// A larger file is refused before it fills the memory.
 const MAX_FILE_BYTES: u64 = 8 << 30;

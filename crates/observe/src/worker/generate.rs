@@ -8,9 +8,9 @@ use ortscope_ort::{OrtError, Session};
 
 use super::outbox::Outbox;
 use super::{Stopped, failures};
-use crate::exit::Failure;
 use crate::measure::plan::{GeneratePlan, WorkerPlan};
 use crate::measure::protocol::MemoryStage;
+use ortscope_core::failure::Failure;
 
 /// Generates sequences until told to stop. Each starts with an empty cache and the same prompt.
 pub fn run(

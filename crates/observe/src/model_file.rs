@@ -6,7 +6,7 @@ use ortscope_decode::onnx::{self, InputHints, Limits, Model};
 use ortscope_ort::external_data;
 use serde::Serialize;
 
-use crate::exit::Failure;
+use ortscope_core::failure::Failure;
 use ortscope_core::units;
 
 /// Facts of a model that stand in every report.

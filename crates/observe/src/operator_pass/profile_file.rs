@@ -9,7 +9,7 @@ use ortscope_decode::ort_profile::{
     ProfileOptions, ProfileOutcome, ProfileReader, ProfileRows, RowOptions, RowSummary,
 };
 
-use crate::exit::{Exit, Failure};
+use ortscope_core::failure::{Failure, FailureKind};
 use ortscope_core::units;
 
 /// Read at once.
@@ -131,10 +131,11 @@ impl ProfileRead {
         self.outcome.skipped_events + self.outcome.dropped_events.unwrap_or(0)
     }
 
-    pub fn refuse_foreign(&self, path: &Path) -> Result<(), Failure> {
+    pub fn refuse_foreign(&self, path: &Path, hint: &str) -> Result<(), Failure> {
         match &self.outcome.not_a_profile {
-            Some(why) => Err(Failure::new(Exit::Usage, format!("'{}': {why}", path.display()))
-                .with_hint(crate::commands::import::READS)),
+            Some(why) => {
+                Err(Failure::new(FailureKind::Usage, format!("'{}': {why}", path.display())).with_hint(hint))
+            }
             None => Ok(()),
         }
     }
