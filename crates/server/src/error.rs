@@ -1,4 +1,4 @@
-//! Errors of the API: a status, a stable word, one sentence, and what to do.
+//! Errors of the API: a status, a stable word, one sentence, and a hint.
 
 use axum::http::StatusCode;
 use ortscope_core::failure::{Failure, FailureKind};
@@ -7,6 +7,7 @@ use ortscope_core::tables::ReadError;
 use ortscope_export::ExportError;
 use ortscope_result::ReportError;
 use ortscope_store::{StoreError, StoreErrorKind};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Why the server could not start or go on.
@@ -27,15 +28,25 @@ pub enum ServerError {
     State { path: String, problem: String },
 }
 
-/// An answer that is an error.
-#[derive(Debug, Clone, Serialize)]
+/// The body of every answer with status 4xx or 5xx.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ApiError")]
+pub struct ErrorBody<'a> {
+    pub error: &'a ApiError,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "ErrorDetail")]
 pub struct ApiError {
     #[serde(skip)]
     pub status: StatusCode,
+    /// Stable word, e.g. "unauthorized", "forbidden", "not_found", "bad_parameter".
     pub code: &'static str,
+    /// One sentence.
     pub message: String,
+    /// How to fix it, if known.
     pub hint: Option<String>,
-    /// Seconds after which it may be tried again.
+    /// Seconds after which the client may try again.
     #[serde(skip)]
     pub retry_after: Option<u64>,
     /// Methods that the route has, for 405.

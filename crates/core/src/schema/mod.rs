@@ -5,6 +5,7 @@ mod cell;
 mod names;
 mod tables;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use cell::{Cell, Column, ColumnData, Text};
@@ -23,7 +24,7 @@ pub enum ColumnType {
 }
 
 /// The unit of a column's numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
     None,

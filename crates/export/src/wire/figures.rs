@@ -1,10 +1,11 @@
-//! Percentiles and jitter of the series that an inference belongs to.
+//! Percentiles and jitter of a latency series.
 
 use ortscope_analyze::LatencySummary;
+use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Milliseconds; `null` where there are too few inferences.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+/// Latency percentiles in milliseconds; `null` if there are too few inferences.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Percentiles {
     pub p50: Option<f64>,
     pub p90: Option<f64>,
@@ -19,13 +20,13 @@ impl Percentiles {
     }
 }
 
-/// Figures of one series of latencies.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+/// Percentiles and jitter of one latency series.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct LatencyFigures {
     pub percentiles: Percentiles,
-    /// Interquartile range in milliseconds.
+    /// Interquartile range of the latencies, in milliseconds.
     pub jitter: Option<f64>,
-    /// Runs that a missing percentile needs, by its name.
+    /// Number of runs that each missing percentile needs.
     #[serde(skip)]
     pub needs_runs: Vec<(&'static str, u64)>,
 }

@@ -1,33 +1,29 @@
-//! The three records that other tools read: an inference, an operation, a sample of the system. Names and units are
-//! fixed; what is not known is `null`, and `"unavailable"` says why, by the path of the field.
+//! The three records that other tools read: an inference, an operation, a system sample. Names and units are
+//! fixed; an unknown value is `null`, and `"unavailable"` has the reason under the path of the field.
 //!
-//! Times are monotonic nanoseconds, as everywhere; the recording has the wall time to them. 1 MB is 1,000,000 bytes.
+//! Times are monotonic nanoseconds; the recording relates them to wall time. 1 MB is 1,000,000 bytes.
 
 mod figures;
-mod reasons;
 pub(crate) mod records;
 mod sensors;
-
-use std::collections::BTreeMap;
+mod unavailable;
 
 use ortscope_core::schema::{InferenceRow, OperatorRow, SystemSampleRow, Text};
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
 
-pub use figures::LatencyFigures;
-pub use reasons::Reasons;
+pub use figures::{LatencyFigures, Percentiles};
 pub use sensors::{ProcessMemory, Sensors};
-
-/// Why fields have no value, by their path.
-pub type Unavailable = BTreeMap<String, String>;
+use unavailable::Missing;
+pub use unavailable::{Reasons, Unavailable};
 
 /// One inference.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct InferenceRecord {
     pub timestamp_ns: u64,
     pub model_name: Option<String>,
     pub session_id: Text,
-    /// Made of the session and the number of the inference: the same in every export.
+    /// Derived from the session and the inference number, so that it is the same in every export.
     pub inference_id: String,
     pub latency: LatencyRecord,
     pub energy: EnergyRecord,
@@ -36,17 +32,17 @@ pub struct InferenceRecord {
     pub unavailable: Unavailable,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct LatencyRecord {
-    /// From the planned start to the end.
+    /// Latency as seen by the caller: from the planned start to the end, in milliseconds.
     pub end_to_end_ms: f64,
-    /// The call into ONNX Runtime.
+    /// The call into ONNX Runtime alone.
     pub inference_only_ms: f64,
     #[serde(flatten)]
     pub figures: LatencyFigures,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct EnergyRecord {
     pub power_w: Option<f64>,
     /// Power times end-to-end time.
@@ -57,7 +53,7 @@ pub struct EnergyRecord {
     pub flops_per_watt: Option<f64>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct HardwareRecord {
     pub npu_percent: Option<f64>,
     pub gpu_sm_occupancy: Option<f64>,
@@ -65,27 +61,27 @@ pub struct HardwareRecord {
     pub cache_hit_rates: CacheHitRates,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct CacheHitRates {
     pub l1: Option<f64>,
     pub l2: Option<f64>,
     pub l3: Option<f64>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct BatchRecord {
     pub batch_size: Option<u64>,
     pub padding_ratio: Option<f64>,
     pub queue_depth: Option<u64>,
 }
 
-/// What is known beside the row of an inference.
+/// Everything that an inference record needs in addition to its row.
 #[derive(Debug, Clone, Copy)]
 pub struct InferenceContext<'a> {
     pub model_name: Option<&'a str>,
     /// Percentiles and jitter of the series that the inference belongs to.
     pub figures: Option<&'a LatencyFigures>,
-    /// What the devices showed at that time.
+    /// Device readings at that time.
     pub sensors: &'a Sensors,
     /// Floating-point operations of one inference.
     pub flops: Option<f64>,
@@ -171,15 +167,15 @@ pub fn inference_record(row: &InferenceRow, context: &InferenceContext<'_>) -> I
     }
 }
 
-/// What the one who asked has waited: from the planned start to the end.
+/// Latency as seen by the caller: from the planned start to the end.
 pub fn end_to_end_ns(row: &InferenceRow) -> u64 {
     let waited = row.timestamp_ns.saturating_sub(row.planned_ns);
     [row.copy_in_ns, row.run_ns, row.copy_out_ns].iter().fold(waited, |sum, part| sum.saturating_add(*part))
 }
 
-/// A UUID (version 8: of our own making) that is the same whenever the same inference is exported.
+/// A UUID (version 8, custom) that is the same whenever the same inference is exported.
 fn inference_id(session_id: &str, sequence: u64) -> String {
-    // FNV-1a: not a secret, only far apart.
+    // FNV-1a: the ids only have to differ, they are no secret.
     let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     for byte in session_id.bytes().chain([0xff]).chain(sequence.to_le_bytes()) {
         hash = (hash ^ u128::from(byte)).wrapping_mul(0x0100_0000_0000_0000_0000_013b);
@@ -190,30 +186,29 @@ fn inference_id(session_id: &str, sequence: u64) -> String {
 }
 
 /// One operator of a profiled run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct OperationRecord {
     pub operation_id: Text,
     pub operation_type: Text,
     /// CPU, GPU, NPU or Mixed.
     pub provider: Option<Text>,
-    /// ONNX Runtime's name.
+    /// ONNX Runtime's name of the provider.
     pub execution_provider: Option<Text>,
     pub session_id: Text,
     pub run: Option<u64>,
     pub start_time_ns: u64,
     pub duration_ms: f64,
     pub cycles: Option<u64>,
-    pub input_shapes: Option<Value>,
-    pub output_shapes: Option<Value>,
-    /// Inputs, parameters and outputs together, as far as they are known.
+    pub input_shapes: Option<Vec<Vec<i64>>>,
+    pub output_shapes: Option<Vec<Vec<i64>>>,
+    /// Sum of inputs, parameters and outputs, as far as they are known.
     pub memory_bytes: Option<u64>,
     pub unavailable: Unavailable,
 }
 
 pub fn operation_record(row: &OperatorRow, reasons: &Reasons) -> OperationRecord {
     let text = |text: &Text| (!text.is_empty()).then(|| text.clone());
-    let shapes =
-        |text: &Option<Text>| text.as_deref().and_then(|text| serde_json::from_str::<Value>(text).ok());
+    let shapes = |text: &Option<Text>| text.as_deref().and_then(|text| serde_json::from_str(text).ok());
     let parts = [row.activation_bytes, row.parameter_bytes, row.output_bytes];
     let known = parts.iter().flatten().copied();
     let record = OperationRecord {
@@ -229,7 +224,7 @@ pub fn operation_record(row: &OperatorRow, reasons: &Reasons) -> OperationRecord
         input_shapes: shapes(&row.input_shapes),
         output_shapes: shapes(&row.output_shapes),
         memory_bytes: known.reduce(u64::saturating_add),
-        unavailable: Unavailable::new(),
+        unavailable: Unavailable::default(),
     };
     let mut missing = Missing::new(reasons, row.timestamp_ns);
     missing.check("provider", record.provider.is_some(), "the kind of device is not known");
@@ -242,20 +237,20 @@ pub fn operation_record(row: &OperatorRow, reasons: &Reasons) -> OperationRecord
     OperationRecord { unavailable: missing.reasons, ..record }
 }
 
-/// The machine at one moment.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// The machine at one point in time.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct SystemRecord {
     pub timestamp_ns: u64,
-    /// 0 to 100, of all processors.
+    /// Load of all processors, 0 to 100.
     pub cpu_percent: Option<f64>,
     pub memory_percent: Option<f64>,
-    /// Of the busiest GPU.
+    /// Load of the busiest GPU.
     pub gpu_percent: Option<f64>,
-    /// Of the busiest NPU.
+    /// Load of the busiest NPU.
     pub npu_percent: Option<f64>,
-    /// Of all GPUs.
+    /// Memory in use on all GPUs.
     pub gpu_memory_mb: Option<f64>,
-    /// Resident memory of the processes that have a session.
+    /// Resident memory of the processes with a session.
     pub process_memory_mb: Option<f64>,
     pub unavailable: Unavailable,
 }
@@ -279,11 +274,11 @@ pub fn system_record(
         npu_percent: sensors.busy_percent("npu", time_ns),
         gpu_memory_mb: sensors.memory_bytes("gpu", time_ns).map(|bytes| bytes / 1e6),
         process_memory_mb: process_memory_bytes.map(|bytes| bytes as f64 / 1e6),
-        unavailable: Unavailable::new(),
+        unavailable: Unavailable::default(),
     };
     let mut missing = Missing::new(reasons, time_ns);
     missing.check("cpu_percent", record.cpu_percent.is_some(), "it needs the sample before");
-    missing.check("memory_percent", record.memory_percent.is_some(), "the system did not say");
+    missing.check("memory_percent", record.memory_percent.is_some(), "the system did not report it");
     missing.check("gpu_percent", record.gpu_percent.is_some(), "no GPU was recorded");
     missing.check("npu_percent", record.npu_percent.is_some(), "no NPU was recorded");
     missing.check("gpu_memory_mb", record.gpu_memory_mb.is_some(), "no GPU was recorded");
@@ -293,27 +288,6 @@ pub fn system_record(
         "no process with a session was sampled",
     );
     SystemRecord { unavailable: missing.reasons, ..record }
-}
-
-/// Gathers why fields are missing.
-struct Missing<'a> {
-    recorded: &'a Reasons,
-    time_ns: u64,
-    reasons: Unavailable,
-}
-
-impl<'a> Missing<'a> {
-    fn new(recorded: &'a Reasons, time_ns: u64) -> Self {
-        Self { recorded, time_ns, reasons: Unavailable::new() }
-    }
-
-    /// The reason that was recorded at the time is better than ours.
-    fn check(&mut self, field: &str, is_there: bool, otherwise: &str) {
-        if !is_there {
-            let reason = self.recorded.why(field, self.time_ns).unwrap_or(otherwise);
-            self.reasons.insert(field.to_owned(), reason.to_owned());
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 use ortscope_core::schema::{DeviceSampleRow, ProcessSampleRow, UnavailabilityRow};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 
@@ -44,7 +44,7 @@ fn an_inference_has_the_names_and_units_of_the_wire() {
     let sensors = sensors();
     let reasons = Reasons::default();
     let figures = LatencyFigures {
-        percentiles: figures::Percentiles { p50: Some(4.2), ..Default::default() },
+        percentiles: Percentiles { p50: Some(4.2), ..Default::default() },
         jitter: Some(1.2),
         needs_runs: vec![("p99_9", 3_688)],
     };

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::Answer;
 use crate::app::{App, Asked};
@@ -68,14 +69,26 @@ pub fn logout(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
     Ok(Answer::Nothing { cookie: Some(header(app.secure, "", 0)) })
 }
 
-pub fn ticket(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
-    let identity = asked.identity.as_ref().ok_or_else(|| ApiError::internal("a ticket for nobody"))?;
-    let ticket = app.logins.new_ticket(identity).map_err(ApiError::internal)?;
-    Answer::json(&json!({ "ticket": ticket, "expires_in_seconds": TICKET_LASTS.as_secs() }))
+/// A single-use ticket for a WebSocket, for pages of another origin, which have no cookie.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct WsTicket {
+    pub ticket: String,
+    pub expires_in_seconds: u64,
 }
 
-pub fn audit(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
+pub fn ticket(app: &App, asked: &Asked) -> Result<WsTicket, ApiError> {
+    let identity = asked.identity.as_ref().ok_or_else(|| ApiError::internal("a ticket for nobody"))?;
+    let ticket = app.logins.new_ticket(identity).map_err(ApiError::internal)?;
+    Ok(WsTicket { ticket, expires_in_seconds: TICKET_LASTS.as_secs() })
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct AuditEntries {
+    pub entries: Vec<audit::Entry>,
+}
+
+pub fn audit(app: &App, asked: &Asked) -> Result<AuditEntries, ApiError> {
     let limit = asked.params.count("limit", 200)?;
     let entries = audit::entries(&app.state_directory, limit).map_err(ApiError::internal)?;
-    Answer::json(&json!({ "entries": entries }))
+    Ok(AuditEntries { entries })
 }

@@ -1,19 +1,48 @@
-//! Latency, throughput and memory against the batch size.
+//! `/batches`: latency, throughput and memory by batch size.
 
 use std::collections::BTreeMap;
 
 use ortscope_analyze::percentiles;
 use ortscope_core::schema::{InferenceRow, Phase, ProcessSampleRow, TableId, Text};
 use ortscope_core::tables::Scan;
-use serde_json::{Value, json};
+use ortscope_export::wire::Unavailable;
+use schemars::JsonSchema;
+use serde::Serialize;
 
+use super::About;
 use super::hello::{SessionInfo, sessions};
-use super::{Answer, about, optional};
 use crate::app::{App, Asked};
 use crate::error::ApiError;
 
 const MAX_ROWS: usize = 1000;
 const MAX_LATENCIES: usize = 200_000;
+
+/// Latency, throughput and memory by batch size.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Batches {
+    #[serde(flatten)]
+    pub about: About,
+    /// One row per session and batch size.
+    pub rows: Vec<BatchRow>,
+    pub unavailable: Unavailable,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct BatchRow {
+    pub session_id: Text,
+    pub title: String,
+    pub batch_size: Option<u64>,
+    pub inferences: u64,
+    pub latency_p50_ms: Option<f64>,
+    pub latency_p99_ms: Option<f64>,
+    pub requests_per_second: Option<f64>,
+    pub samples_per_second: Option<f64>,
+    /// Peak memory of the session's process during these inferences.
+    pub peak_memory_bytes: Option<u64>,
+    pub padding_ratio: Option<f64>,
+    pub queue_depth_mean: Option<f64>,
+    pub queue_depth_max: Option<u64>,
+}
 
 #[derive(Default)]
 struct Group {
@@ -29,7 +58,7 @@ struct Group {
     peak_bytes: Option<u64>,
 }
 
-pub fn batches(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
+pub fn batches(app: &App, asked: &Asked) -> Result<Batches, ApiError> {
     let source = app.sources.of(&asked.params)?;
     let range = source.range(&asked.params)?;
     let tables = source.tables();
@@ -77,42 +106,37 @@ pub fn batches(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
             }
         }
     }
-    let rows: Vec<Value> = groups
+    let rows: Vec<BatchRow> = groups
         .iter()
         .map(|((session, batch_size), group)| {
             let figures = percentiles(&group.latencies, &[0.5, 0.99]);
-            let percentile = |index: usize| {
-                optional(figures.get(index).and_then(|figure| figure.value_ns).map(|nanos| nanos as f64 / 1e6))
-            };
+            let percentile = |index: usize| Some(figures.get(index)?.value_ns? as f64 / 1e6);
             let seconds = group.end_ns.saturating_sub(group.first_ns) as f64 / 1e9;
-            let rate = |count: u64| optional((seconds > 0.0 && count > 0).then(|| count as f64 / seconds));
+            let rate = |count: u64| (seconds > 0.0 && count > 0).then(|| count as f64 / seconds);
             let title = known.get(session).map_or_else(|| SessionInfo::unknown(session), SessionInfo::of).title;
-            json!({
-                "session_id": session,
-                "title": title,
-                "batch_size": batch_size,
-                "inferences": group.inferences,
-                "latency_p50_ms": percentile(0),
-                "latency_p99_ms": percentile(1),
-                "requests_per_second": rate(group.inferences),
-                "samples_per_second": rate(group.samples),
-                "peak_memory_bytes": group.peak_bytes,
-                "padding_ratio": null,
-                "queue_depth_mean": optional((group.queue_count > 0).then(|| group.queue_sum as f64 / group.queue_count as f64)),
-                "queue_depth_max": (group.queue_count > 0).then_some(group.queue_max),
-            })
+            let has_queue = group.queue_count > 0;
+            BatchRow {
+                session_id: Text::clone(session),
+                title,
+                batch_size: *batch_size,
+                inferences: group.inferences,
+                latency_p50_ms: percentile(0),
+                latency_p99_ms: percentile(1),
+                requests_per_second: rate(group.inferences),
+                samples_per_second: rate(group.samples),
+                peak_memory_bytes: group.peak_bytes,
+                padding_ratio: None,
+                queue_depth_mean: has_queue.then(|| group.queue_sum as f64 / group.queue_count as f64),
+                queue_depth_max: has_queue.then_some(group.queue_max),
+            }
         })
         .collect();
-    let mut unavailable: BTreeMap<&str, &str> = BTreeMap::new();
-    unavailable.insert("padding_ratio", "padding was not counted");
+    let mut unavailable = Unavailable::one("padding_ratio", "padding was not counted");
     if rows.is_empty() {
         unavailable.insert("rows", "no inferences were recorded in this time");
     }
     if source.live().is_some() {
         unavailable.insert("peak_memory_bytes", "/metrics/history has the memory of live processes");
     }
-    let mut answer = about(&source, range);
-    answer.insert("rows".into(), rows.into());
-    answer.insert("unavailable".into(), json!(unavailable));
-    Answer::json(&answer)
+    Ok(Batches { about: About::new(&source, range), rows, unavailable })
 }

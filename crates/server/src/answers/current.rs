@@ -1,4 +1,4 @@
-//! The newest of everything: `/metrics/current` and the topics of the WebSocket.
+//! The newest values: `/metrics/current` and the topics of the WebSocket.
 
 use std::collections::BTreeMap;
 
@@ -7,25 +7,124 @@ use ortscope_analyze::{LatencySummary, SummaryOptions, summarize};
 use ortscope_core::schema::{InferenceRow, Phase, TableId, Text};
 use ortscope_core::tables::{Scan, Tables};
 use ortscope_export::wire::{
-    InferenceContext, LatencyFigures, end_to_end_ns, inference_record, system_record,
+    InferenceContext, InferenceRecord, LatencyFigures, Percentiles, SystemRecord, Unavailable, end_to_end_ns,
+    inference_record, system_record,
 };
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::control::state_json;
+use super::control::ControlState;
 use super::hello::SessionInfo;
-use super::losses::own_cost;
-use super::{Answer, about, number, optional, with_time};
+use super::losses::OwnCost;
+use super::{About, Timed};
 use crate::app::{App, Asked};
 use crate::data::{Newest, Source};
 use crate::error::ApiError;
 
-/// What a session's figures cover in a live source.
+/// Time that a session's figures cover in a live source.
 pub const WINDOW_NS: u64 = 10_000_000_000;
-/// Latencies of a session that its figures are made of, the newest.
+/// Maximum number of latencies behind a session's figures; the newest are kept.
 const MAX_LATENCIES: usize = 100_000;
 const MAX_SESSIONS: usize = 256;
 
-pub fn current(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
+/// The newest values. For a finished recording: at its end, or at `at_ms`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Current {
+    #[serde(flatten)]
+    pub about: About,
+    pub at_ms: f64,
+    #[serde(flatten)]
+    pub values: Values,
+    pub own_cost: OwnCost,
+    /// Sampling of the live source; null for recordings.
+    pub control: Option<ControlState>,
+}
+
+/// The part of [`Current`] that depends on the newest readings alone.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Values {
+    /// null before the first system sample.
+    pub system: Option<Timed<SystemRecord>>,
+    /// One per processor, in order; empty if they are not sampled (`unavailable` has "cores").
+    pub cores: Vec<CoreLoad>,
+    pub sessions: Vec<SessionNow>,
+    pub devices: Vec<DeviceValue>,
+    pub memory: MemoryNow,
+    pub energy: EnergyNow,
+    /// Number of lost records of all kinds; GET /losses has the kinds.
+    pub lost: u64,
+    pub unavailable: Unavailable,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct CoreLoad {
+    pub core: u32,
+    pub busy_percent: f64,
+}
+
+/// The newest reading of a sensor.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct DeviceValue {
+    /// E.g. "gpu0", "npu0", "package-0", "cpu3".
+    pub device: Text,
+    /// E.g. "utilization_ratio"; the name ends with the unit.
+    pub metric: Text,
+    pub value: f64,
+    pub t_ms: f64,
+    pub age_ms: f64,
+    /// Source of the reading, e.g. "nvml", "rapl", "process-sampler".
+    pub origin: Text,
+    /// measured, attributed or estimated.
+    pub method: Text,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct MemoryNow {
+    pub used_bytes: Option<u64>,
+    pub total_bytes: Option<u64>,
+    pub swap_used_bytes: Option<u64>,
+    /// Resident memory of the processes with a session; null if none was sampled.
+    pub sessions_bytes: Option<u64>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct EnergyNow {
+    pub power_w: Option<f64>,
+    pub joules_per_inference: Option<f64>,
+    pub inferences_per_watt: Option<f64>,
+    pub flops_per_watt: Option<f64>,
+    /// Reading of the hottest sensor.
+    pub temperature_celsius: Option<f64>,
+    /// null if no source reports throttling.
+    pub throttled: Option<bool>,
+    pub unavailable: Unavailable,
+}
+
+/// A session over the last seconds (live: 10 s; recordings: the range).
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct SessionNow {
+    #[serde(flatten)]
+    pub info: SessionInfo,
+    /// Newest inference; null before the first.
+    pub newest: Option<Timed<InferenceRecord>>,
+    /// Seconds that the figures cover.
+    pub window_seconds: f64,
+    pub inferences: u64,
+    pub failures: u64,
+    pub requests_per_second: Option<f64>,
+    /// Batch size × requests per second: the frame rate of a vision model. null without a batch size.
+    pub samples_per_second: Option<f64>,
+    /// Duration of the call into ONNX Runtime. If null, `unavailable` has the required number of inferences.
+    pub latency_ms: Percentiles,
+    pub jitter_ms: Option<f64>,
+    /// Median time to the first token; null for models without one.
+    pub first_token_ms: Option<f64>,
+    pub queue_depth: Option<u64>,
+    pub batch_size: Option<u64>,
+    pub unavailable: Unavailable,
+}
+
+pub fn current(app: &App, asked: &Asked) -> Result<Current, ApiError> {
     let source = app.sources.of(&asked.params)?;
     let at_ns = match asked.params.number("at_ms")? {
         None => source.last_ns,
@@ -37,153 +136,151 @@ pub fn current(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
         }
         Some(at) => source.ns(at).clamp(source.first_ns, source.last_ns),
     };
-    let mut parts = match source.live() {
+    let values = match source.live() {
         Some(live) => {
             let window = (at_ns.saturating_sub(WINDOW_NS), at_ns.saturating_add(1));
             let gathered = SessionFigures::gather(source.tables(), window)?;
-            live.recent.newest(|newest| parts(&source, newest, &gathered, at_ns))
+            live.recent.newest(|newest| Values::new(&source, newest, &gathered, at_ns))
         }
         None => {
             let newest = Newest::at(source.tables(), at_ns)?;
             let window = (source.first_ns, at_ns.saturating_add(1));
-            parts(&source, &newest, &SessionFigures::gather(source.tables(), window)?, at_ns)
+            Values::new(&source, &newest, &SessionFigures::gather(source.tables(), window)?, at_ns)
         }
     };
-    let mut answer = about(&source, (source.first_ns, source.last_ns));
-    answer.insert("at_ms".into(), number(source.ms(at_ns)));
-    if let Value::Object(parts) = &mut parts {
-        answer.append(parts);
-    }
-    answer.insert("own_cost".into(), own_cost(app, &source));
-    let control = source.live().map(|live| state_json(&live.control.state()));
-    answer.insert("control".into(), control.unwrap_or_default());
-    Answer::json(&answer)
-}
-
-fn parts(source: &Source, newest: &Newest, gathered: &SessionFigures, at_ns: u64) -> Value {
-    let sessions = gathered.shown(source, newest);
-    let mut unavailable: BTreeMap<&str, String> = BTreeMap::new();
-    let cores = cores(newest);
-    if newest.system.is_none() {
-        unavailable.insert("system", "the machine was not sampled at this time".into());
-    }
-    if cores.is_empty() {
-        unavailable.insert("cores", "the load of single processors was not sampled".into());
-    }
-    if sessions.is_empty() {
-        let reason = newest.reasons.why("inferences", at_ns).unwrap_or(
-            "no session of ONNX Runtime was seen; run a program under `ortscope record` or with the Python package",
-        );
-        unavailable.insert("sessions", reason.into());
-    }
-    json!({
-        "system": system(source, newest),
-        "cores": cores,
-        "sessions": sessions,
-        "devices": device_values(source, newest, at_ns),
-        "memory": memory(newest, at_ns),
-        "energy": energy(newest, &sessions, at_ns),
-        "lost": newest.lost_total(),
-        "unavailable": unavailable,
+    Ok(Current {
+        about: About::new(&source, (source.first_ns, source.last_ns)),
+        at_ms: source.ms(at_ns),
+        values,
+        own_cost: OwnCost::now(app, &source),
+        control: source.live().map(ControlState::of),
     })
 }
 
-pub fn system(source: &Source, newest: &Newest) -> Value {
-    let Some(row) = &newest.system else { return Value::Null };
+impl Values {
+    fn new(source: &Source, newest: &Newest, gathered: &SessionFigures, at_ns: u64) -> Self {
+        let sessions = gathered.shown(source, newest);
+        let system = system(source, newest);
+        let cores = cores(newest);
+        let mut unavailable = Unavailable::default();
+        if system.is_none() {
+            unavailable.insert("system", "the machine was not sampled at this time");
+        }
+        if cores.is_empty() {
+            unavailable.insert("cores", "the load of single processors was not sampled");
+        }
+        if sessions.is_empty() {
+            let reason = newest.reasons.why("inferences", at_ns).unwrap_or(
+                "no session of ONNX Runtime was seen; run a program under `ortscope record` or with the Python package",
+            );
+            unavailable.insert("sessions", reason);
+        }
+        Self {
+            system,
+            cores,
+            devices: device_values(source, newest, at_ns),
+            memory: MemoryNow::new(newest, at_ns),
+            energy: EnergyNow::new(newest, &sessions, at_ns),
+            sessions,
+            lost: newest.lost_total(),
+            unavailable,
+        }
+    }
+}
+
+pub fn system(source: &Source, newest: &Newest) -> Option<Timed<SystemRecord>> {
+    let row = newest.system.as_ref()?;
     let memory = newest.session_memory(row.timestamp_ns);
     let record = system_record(row, &newest.sensors, memory, &newest.reasons);
-    with_time(&record, source.ms(row.timestamp_ns))
+    Some(Timed { record, t_ms: source.ms(row.timestamp_ns) })
 }
 
 /// The load of each processor.
-pub fn cores(newest: &Newest) -> Vec<Value> {
-    let mut cores: Vec<(u32, f64)> = newest
+pub fn cores(newest: &Newest) -> Vec<CoreLoad> {
+    let mut cores: Vec<CoreLoad> = newest
         .devices
         .iter()
         .filter(|((_, metric), _)| &**metric == "busy_ratio")
-        .filter_map(|((device, _), reading)| Some((device.strip_prefix("cpu")?.parse().ok()?, reading.value)))
+        .filter_map(|((device, _), reading)| {
+            let core = device.strip_prefix("cpu")?.parse().ok()?;
+            Some(CoreLoad { core, busy_percent: reading.value * 100.0 })
+        })
         .collect();
-    cores.sort_unstable_by_key(|(core, _)| *core);
-    cores.iter().map(|(core, ratio)| json!({ "core": core, "busy_percent": number(ratio * 100.0) })).collect()
+    cores.sort_unstable_by_key(|load| load.core);
+    cores
 }
 
-/// Sensors, without the single processors and our own cost.
-pub fn device_values(source: &Source, newest: &Newest, now_ns: u64) -> Vec<Value> {
+/// The newest readings of all sensors except single processors and our own cost.
+pub fn device_values(source: &Source, newest: &Newest, now_ns: u64) -> Vec<DeviceValue> {
     let is_shown = |device: &str, metric: &str| metric != "busy_ratio" && !device.starts_with("ortscope");
     newest
         .devices
         .iter()
         .filter(|((device, metric), _)| is_shown(device, metric))
-        .map(|((device, metric), reading)| {
-            json!({
-                "device": device,
-                "metric": metric,
-                "value": number(reading.value),
-                "t_ms": number(source.ms(reading.time_ns)),
-                "age_ms": number(now_ns.saturating_sub(reading.time_ns) as f64 / 1e6),
-                "origin": reading.source,
-                "method": reading.method,
-            })
+        .map(|((device, metric), reading)| DeviceValue {
+            device: Text::clone(device),
+            metric: Text::clone(metric),
+            value: reading.value,
+            t_ms: source.ms(reading.time_ns),
+            age_ms: now_ns.saturating_sub(reading.time_ns) as f64 / 1e6,
+            origin: Text::clone(&reading.source),
+            method: Text::clone(&reading.method),
         })
         .collect()
 }
 
-pub fn memory(newest: &Newest, at_ns: u64) -> Value {
-    let system = newest.system.as_ref();
-    json!({
-        "used_bytes": system.and_then(|row| row.memory_used_bytes),
-        "total_bytes": system.and_then(|row| row.memory_total_bytes),
-        "swap_used_bytes": system.and_then(|row| row.swap_used_bytes),
-        "sessions_bytes": newest.session_memory(at_ns),
-    })
-}
-
-/// Power now, and what that means for an inference.
-pub fn energy(newest: &Newest, sessions: &[Value], at_ns: u64) -> Value {
-    let power = newest.sensors.power_w(at_ns);
-    let median_ms =
-        sessions.iter().filter_map(|session| session["latency_ms"]["p50"].as_f64()).reduce(f64::max);
-    let joules = power.zip(median_ms).map(|(power, ms)| power * ms / 1e3);
-    let temperature = newest
-        .devices
-        .iter()
-        .filter(|((_, metric), _)| metric.ends_with("temperature_celsius"))
-        .map(|(_, reading)| reading.value)
-        .reduce(f64::max);
-    let mut unavailable: BTreeMap<&str, String> = BTreeMap::new();
-    let mut missing = |field: &'static str, is_there: bool, otherwise: &str| {
-        if !is_there {
-            let reason = newest.reasons.why(&format!("energy.{field}"), at_ns).unwrap_or(otherwise);
-            unavailable.insert(field, reason.to_owned());
+impl MemoryNow {
+    pub fn new(newest: &Newest, at_ns: u64) -> Self {
+        let system = newest.system.as_ref();
+        Self {
+            used_bytes: system.and_then(|row| row.memory_used_bytes),
+            total_bytes: system.and_then(|row| row.memory_total_bytes),
+            swap_used_bytes: system.and_then(|row| row.swap_used_bytes),
+            sessions_bytes: newest.session_memory(at_ns),
         }
-    };
-    let no_power = "nothing measures power here; `ortscope doctor` says what would";
-    missing("power_w", power.is_some(), no_power);
-    missing(
-        "joules_per_inference",
-        joules.is_some(),
-        if power.is_none() { no_power } else { "no inference was seen" },
-    );
-    missing(
-        "inferences_per_watt",
-        joules.is_some(),
-        if power.is_none() { no_power } else { "no inference was seen" },
-    );
-    missing("flops_per_watt", false, if power.is_none() { no_power } else { "see /energy" });
-    missing("temperature_celsius", temperature.is_some(), "no thermometer was read");
-    missing("throttled", false, "no source tells of throttling");
-    json!({
-        "power_w": optional(power),
-        "joules_per_inference": optional(joules),
-        "inferences_per_watt": optional(joules.filter(|joules| *joules > 0.0).map(|joules| 1.0 / joules)),
-        "flops_per_watt": null,
-        "temperature_celsius": optional(temperature),
-        "throttled": null,
-        "unavailable": unavailable,
-    })
+    }
 }
 
-/// What is gathered of one session.
+impl EnergyNow {
+    /// Current power and the resulting energy of an inference.
+    pub fn new(newest: &Newest, sessions: &[SessionNow], at_ns: u64) -> Self {
+        let power_w = newest.sensors.power_w(at_ns);
+        let median_ms = sessions.iter().filter_map(|session| session.latency_ms.p50).reduce(f64::max);
+        let joules = power_w.zip(median_ms).map(|(power, ms)| power * ms / 1e3);
+        let temperature_celsius = newest
+            .devices
+            .iter()
+            .filter(|((_, metric), _)| metric.ends_with("temperature_celsius"))
+            .map(|(_, reading)| reading.value)
+            .reduce(f64::max);
+        let mut unavailable = Unavailable::default();
+        let mut missing = |field: &str, is_there: bool, otherwise: &str| {
+            if !is_there {
+                let reason = newest.reasons.why(&format!("energy.{field}"), at_ns).unwrap_or(otherwise);
+                unavailable.insert(field, reason);
+            }
+        };
+        let no_power = "nothing measures power here; `ortscope doctor` lists the options";
+        let no_energy = if power_w.is_none() { no_power } else { "no inference was seen" };
+        missing("power_w", power_w.is_some(), no_power);
+        missing("joules_per_inference", joules.is_some(), no_energy);
+        missing("inferences_per_watt", joules.is_some(), no_energy);
+        missing("flops_per_watt", false, if power_w.is_none() { no_power } else { "see /energy" });
+        missing("temperature_celsius", temperature_celsius.is_some(), "no temperature sensor was read");
+        missing("throttled", false, "no source reports throttling");
+        Self {
+            power_w,
+            joules_per_inference: joules,
+            inferences_per_watt: joules.filter(|joules| *joules > 0.0).map(|joules| 1.0 / joules),
+            flops_per_watt: None,
+            temperature_celsius,
+            throttled: None,
+            unavailable,
+        }
+    }
+}
+
+/// Running totals of one session.
 #[derive(Debug, Default)]
 struct Gathered {
     latencies: Vec<u64>,
@@ -227,7 +324,7 @@ impl Gathered {
     }
 }
 
-/// Each session over a window. Gathering takes time and needs no lock; showing takes none.
+/// Each session over a window. Gathering is slow and needs no lock; showing is fast.
 #[derive(Debug, Default)]
 pub struct SessionFigures(BTreeMap<Text, (Gathered, Option<LatencySummary>)>);
 
@@ -251,8 +348,8 @@ impl SessionFigures {
         Ok(Self(gathered.into_iter().map(with_summary).collect()))
     }
 
-    /// All sessions that are known, those that were silent in the window too.
-    pub fn shown(&self, source: &Source, newest: &Newest) -> Vec<Value> {
+    /// All known sessions, including those without inferences in the window.
+    pub fn shown(&self, source: &Source, newest: &Newest) -> Vec<SessionNow> {
         let silent = (Gathered::default(), None);
         let mut sessions: BTreeMap<&Text, &(Gathered, Option<LatencySummary>)> = self.0.iter().collect();
         for id in newest.sessions.keys().take(MAX_SESSIONS) {
@@ -269,11 +366,10 @@ fn session_now(
     id: &Text,
     of: &Gathered,
     summary: Option<&LatencySummary>,
-) -> Value {
+) -> SessionNow {
     let row = newest.sessions.get(id);
-    let info = row.map_or_else(|| SessionInfo::unknown(id), SessionInfo::of);
     let passed = if source.live().is_some() {
-        // Until now: a session that has stopped slows down to nothing.
+        // Until now, so that the rate of a session that has stopped falls to zero.
         source.last_ns.saturating_sub(of.first_ns).min(WINDOW_NS)
     } else {
         of.end_ns.saturating_sub(of.first_ns)
@@ -281,20 +377,19 @@ fn session_now(
     let seconds = passed as f64 / 1e9;
     let rate = |count: u64| (of.inferences > 0 && seconds > 0.0).then(|| count as f64 / seconds);
     let figures = summary.map(LatencyFigures::from).unwrap_or_default();
-    let mut unavailable: BTreeMap<String, String> = BTreeMap::new();
+    let mut unavailable = Unavailable::default();
     for (name, runs) in &figures.needs_runs {
         unavailable.insert(format!("latency_ms.{name}"), format!("needs at least {runs} inferences"));
     }
     if summary.is_none() {
-        unavailable.insert("latency_ms".into(), "no inference was seen in this time".into());
+        unavailable.insert("latency_ms", "no inference was seen in this time");
     }
     let first_token = of.first_tokens.get(of.first_tokens.len() / 2).map(|nanos| *nanos as f64 / 1e6);
     if first_token.is_none() {
-        unavailable
-            .insert("first_token_ms".into(), "no first token was seen: only decoder models have one".into());
+        unavailable.insert("first_token_ms", "no first token was seen: only decoder models have one");
     }
     if !of.has_batches {
-        unavailable.insert("samples_per_second".into(), "the inputs have no batch dimension".into());
+        unavailable.insert("samples_per_second", "the inputs have no batch dimension");
     }
     let record = of.newest.as_ref().map(|inference| {
         let context = InferenceContext {
@@ -305,25 +400,21 @@ fn session_now(
             padding_ratio: None,
             reasons: &newest.reasons,
         };
-        with_time(&inference_record(inference, &context), source.ms(inference.timestamp_ns))
+        Timed { record: inference_record(inference, &context), t_ms: source.ms(inference.timestamp_ns) }
     });
-    let mut answer = serde_json::to_value(&info).unwrap_or_default();
-    let figures = json!({
-        "newest": record,
-        "window_seconds": number(seconds),
-        "inferences": of.inferences,
-        "failures": of.failures,
-        "requests_per_second": optional(rate(of.inferences)),
-        "samples_per_second": optional(rate(of.samples).filter(|_| of.has_batches)),
-        "latency_ms": figures.percentiles,
-        "jitter_ms": figures.jitter,
-        "first_token_ms": optional(first_token),
-        "queue_depth": of.newest.as_ref().and_then(|row| row.queue_depth),
-        "batch_size": of.newest.as_ref().and_then(|row| row.batch_size),
-        "unavailable": unavailable,
-    });
-    if let (Value::Object(answer), Value::Object(mut figures)) = (&mut answer, figures) {
-        answer.append(&mut figures);
+    SessionNow {
+        info: row.map_or_else(|| SessionInfo::unknown(id), SessionInfo::of),
+        newest: record,
+        window_seconds: seconds,
+        inferences: of.inferences,
+        failures: of.failures,
+        requests_per_second: rate(of.inferences),
+        samples_per_second: rate(of.samples).filter(|_| of.has_batches),
+        latency_ms: figures.percentiles,
+        jitter_ms: figures.jitter,
+        first_token_ms: first_token,
+        queue_depth: of.newest.as_ref().and_then(|row| row.queue_depth),
+        batch_size: of.newest.as_ref().and_then(|row| row.batch_size),
+        unavailable,
     }
-    answer
 }

@@ -1,18 +1,60 @@
-//! Power, energy, heat and throttling over a range.
+//! `/energy`: power, energy, temperature and throttling over a range.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ortscope_core::schema::{DeviceSampleRow, InferenceRow, KernelEventRow, TableId, Text};
 use ortscope_core::tables::Scan;
-use ortscope_export::wire::{Sensors, end_to_end_ns};
-use serde_json::{Value, json};
+use ortscope_export::wire::{Sensors, Unavailable, end_to_end_ns};
+use schemars::JsonSchema;
+use serde::Serialize;
 
+use super::About;
 use super::timeline::reasons as timeline_reasons;
-use super::{Answer, about, number, optional};
 use crate::app::{App, Asked};
 use crate::error::ApiError;
 
 const MAX_SENSORS: usize = 200;
+
+/// Power, energy, temperature and throttling.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Energy {
+    #[serde(flatten)]
+    pub about: About,
+    pub power_w: Option<PowerFigures>,
+    pub joules: Option<f64>,
+    pub joules_per_inference: Option<f64>,
+    pub inferences_per_watt: Option<f64>,
+    pub flops_per_watt: Option<f64>,
+    /// Joules × the configured grams per kilowatt hour; null if that is not configured.
+    pub carbon_grams: Option<f64>,
+    pub carbon_grams_per_kwh: Option<f64>,
+    pub temperatures: Vec<TemperatureFigures>,
+    pub throttling: Option<Throttling>,
+    /// Tracks for /metrics/history.
+    pub tracks: Vec<String>,
+    pub unavailable: Unavailable,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct PowerFigures {
+    pub mean: f64,
+    pub max: f64,
+    pub last: f64,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct TemperatureFigures {
+    pub device: Text,
+    pub mean_celsius: f64,
+    pub max_celsius: f64,
+    pub last_celsius: f64,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Throttling {
+    pub events: u64,
+    pub total_ms: f64,
+}
 
 #[derive(Default, Clone, Copy)]
 struct Sum {
@@ -35,7 +77,7 @@ impl Sum {
     }
 }
 
-pub fn energy(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
+pub fn energy(app: &App, asked: &Asked) -> Result<Energy, ApiError> {
     let source = app.sources.of(&asked.params)?;
     let range = source.range(&asked.params)?;
     let tables = source.tables();
@@ -43,7 +85,7 @@ pub fn energy(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
     let (mut sensors, mut power) = (Sensors::default(), Sum::default());
     let (mut joules, mut last_ns) = (0.0, None::<u64>);
     let mut heat: BTreeMap<Text, Sum> = BTreeMap::new();
-    let mut tracks: BTreeMap<String, ()> = BTreeMap::new();
+    let mut tracks: BTreeSet<String> = BTreeSet::new();
     for batch in tables.scan(TableId::DeviceSamples, &scan) {
         for row in batch?.rows::<DeviceSampleRow>().filter(|row| row.value.is_finite()) {
             sensors.add(&row);
@@ -60,7 +102,7 @@ pub fn energy(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
                 heat.entry(Text::clone(&row.device)).or_default().add(row.value);
             }
             if (is_power || is_heat) && tracks.len() < MAX_SENSORS {
-                tracks.insert(ortscope_core::live::TrackId::device(&row.device, &row.metric).to_string(), ());
+                tracks.insert(ortscope_core::live::TrackId::device(&row.device, &row.metric).to_string());
             }
         }
     }
@@ -84,14 +126,14 @@ pub fn energy(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
     let per_inference = (has_power && inferences > 0).then(|| power.mean() * busy_s / inferences as f64);
     let reasons = timeline_reasons(&source)?;
     let at = range.1.saturating_sub(1);
-    let mut unavailable: BTreeMap<&str, String> = BTreeMap::new();
-    let mut missing = |field: &'static str, is_there: bool, otherwise: &str| {
+    let mut unavailable = Unavailable::default();
+    let mut missing = |field: &str, is_there: bool, otherwise: &str| {
         if !is_there {
             let reason = reasons.why(&format!("energy.{field}"), at).unwrap_or(otherwise);
-            unavailable.insert(field, reason.to_owned());
+            unavailable.insert(field, reason);
         }
     };
-    let no_power = "no power was recorded; `ortscope doctor` says what would measure it here";
+    let no_power = "no power was recorded; `ortscope doctor` lists the options";
     missing("power_w", has_power, no_power);
     missing("joules", has_power, no_power);
     let why = if has_power { "no inferences in this time" } else { no_power };
@@ -103,48 +145,29 @@ pub fn energy(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
         if has_power { "the model's FLOPs are not known here" } else { no_power },
     );
     let grams = app.carbon_grams_per_kwh;
-    let no_grams = "say how many grams a kilowatt hour costs where you are: `ortscope serve --carbon GRAMS`";
+    let no_grams = "set the grams of CO2 per kilowatt hour: `ortscope serve --carbon GRAMS`";
     missing("carbon_grams", has_power && grams.is_some(), if has_power { no_grams } else { no_power });
-    missing("temperatures", !heat.is_empty(), "no thermometer was read");
-    missing("throttling", throttles > 0, "no source told of throttling");
-    let temperatures: Vec<Value> = heat
-        .iter()
-        .map(|(device, sum)| {
-            json!({
-                "device": device, "mean_celsius": number(sum.mean()), "max_celsius": number(sum.max),
-                "last_celsius": number(sum.last),
-            })
-        })
-        .collect();
-    let mut answer = about(&source, range);
-    let power_json = has_power.then(
-        || json!({ "mean": number(power.mean()), "max": number(power.max), "last": number(power.last) }),
-    );
-    let carbon = grams.filter(|_| has_power).map(|grams| joules / 3.6e6 * grams);
-    for (name, value) in [
-        ("power_w", power_json.unwrap_or_default()),
-        ("joules", optional(has_power.then_some(joules))),
-        ("joules_per_inference", optional(per_inference)),
-        (
-            "inferences_per_watt",
-            optional(per_inference.filter(|joules| *joules > 0.0).map(|joules| 1.0 / joules)),
-        ),
-        ("flops_per_watt", Value::Null),
-        ("carbon_grams", optional(carbon)),
-        ("carbon_grams_per_kwh", optional(grams)),
-        ("temperatures", temperatures.into()),
-        (
-            "throttling",
-            if throttles > 0 {
-                json!({ "events": throttles, "total_ms": number(throttled_ns as f64 / 1e6) })
-            } else {
-                Value::Null
-            },
-        ),
-        ("tracks", json!(tracks.keys().collect::<Vec<_>>())),
-        ("unavailable", json!(unavailable)),
-    ] {
-        answer.insert(name.into(), value);
-    }
-    Answer::json(&answer)
+    missing("temperatures", !heat.is_empty(), "no temperature sensor was read");
+    missing("throttling", throttles > 0, "no source reported throttling");
+    let temperature = |(device, sum): (Text, Sum)| TemperatureFigures {
+        device,
+        mean_celsius: sum.mean(),
+        max_celsius: sum.max,
+        last_celsius: sum.last,
+    };
+    Ok(Energy {
+        about: About::new(&source, range),
+        power_w: has_power.then(|| PowerFigures { mean: power.mean(), max: power.max, last: power.last }),
+        joules: has_power.then_some(joules),
+        joules_per_inference: per_inference,
+        inferences_per_watt: per_inference.filter(|joules| *joules > 0.0).map(|joules| 1.0 / joules),
+        flops_per_watt: None,
+        carbon_grams: grams.filter(|_| has_power).map(|grams| joules / 3.6e6 * grams),
+        carbon_grams_per_kwh: grams,
+        temperatures: heat.into_iter().map(temperature).collect(),
+        throttling: (throttles > 0)
+            .then(|| Throttling { events: throttles, total_ms: throttled_ns as f64 / 1e6 }),
+        tracks: tracks.into_iter().collect(),
+        unavailable,
+    })
 }

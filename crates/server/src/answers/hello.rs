@@ -1,24 +1,51 @@
-//! `/hello` and `/sources`: what is here.
+//! `/hello` and `/sources`: who the client is and which data sources exist.
 
 use std::collections::BTreeMap;
 
 use ortscope_core::schema::{SessionRow, TableId, Text};
 use ortscope_core::tables::{Scan, Tables};
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::json;
 
-use super::Answer;
 use crate::app::{App, Asked};
 use crate::data::Source;
 use crate::error::ApiError;
+use crate::security::Role;
 use crate::ws::{MAX_HERTZ, MIN_HERTZ};
 
 const MAX_SESSIONS: usize = 1000;
 
-#[derive(Debug, Clone, Serialize)]
+/// The first answer a client asks for: who it is and which sources exist.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Hello {
+    pub ortscope_version: &'static str,
+    /// Role of this cookie or token.
+    pub role: Role,
+    /// Name of the token, never the token itself. "login-link" for the page that `serve` opened.
+    pub identity: String,
+    pub sources: Vec<SourceInfo>,
+    /// The source to show first.
+    pub default_source: String,
+    /// False if the server only shows recordings; every control route then answers 409.
+    pub has_live: bool,
+    /// Range of rates that /ws/metrics accepts.
+    pub rate_min_hertz: f64,
+    pub rate_max_hertz: f64,
+    /// Whether the connection uses TLS.
+    pub secure: bool,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct SourceList {
+    pub sources: Vec<SourceInfo>,
+}
+
+/// A session of ONNX Runtime.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct SessionInfo {
     pub session_id: String,
     pub model_name: String,
+    /// The model name, plus the differing parameter in a sweep.
     pub title: String,
     pub pid: Option<u64>,
     pub execution_providers: Vec<String>,
@@ -43,7 +70,7 @@ impl SessionInfo {
         }
     }
 
-    /// A session of which only inferences are known.
+    /// A session without a row in the table of sessions: only its inferences are known.
     pub fn unknown(session_id: &Text) -> Self {
         Self {
             session_id: session_id.to_string(),
@@ -56,23 +83,40 @@ impl SessionInfo {
     }
 }
 
-#[derive(Debug, Serialize)]
+/// A data source: the live machine or a recording.
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct SourceInfo {
+    /// "live", or the id of a recording: the value of the query parameter `source`.
     pub id: String,
-    pub kind: &'static str,
+    pub kind: SourceKind,
+    /// For headings: name or subject of the recording, "this machine" for live.
     pub title: String,
     pub subject: String,
+    /// How the data was recorded: live, run, record, attach or import.
     pub origin: String,
+    /// Wall time of t_ms = 0 in milliseconds since 1970; null if unknown (imported data).
     pub origin_unix_ms: Option<f64>,
+    /// Time of the first data.
     pub from_ms: f64,
+    /// Time of the last data; now for live.
     pub to_ms: f64,
+    /// Whether data is still being added.
     pub growing: bool,
     pub sessions: Vec<SessionInfo>,
+    /// Sentences about damage or loss; empty if there is none.
     pub condition: Vec<String>,
+    /// Number of rows by table, without empty tables. Live: rows received so far.
     pub rows: BTreeMap<&'static str, u64>,
 }
 
-/// Sessions of a source, with what was told last about each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SourceKind {
+    Live,
+    Recording,
+}
+
+/// The sessions of a source, each with its latest row.
 pub fn sessions(tables: &dyn Tables) -> Result<BTreeMap<Text, SessionRow>, ApiError> {
     let mut sessions: BTreeMap<Text, SessionRow> = BTreeMap::new();
     for batch in tables.scan(TableId::Sessions, &Scan::all()) {
@@ -100,16 +144,13 @@ pub fn source_info(source: &Source) -> Result<SourceInfo, ApiError> {
         Some(live) => live.recent.newest(|newest| newest.sessions.values().map(SessionInfo::of).collect()),
         None => sessions(tables)?.values().map(SessionInfo::of).collect(),
     };
-    let started = &manifest.started;
-    // Imported data may have a clock that nothing ties to the wall.
-    let is_tied = started.unix_ns > 0 && source.origin_ns == started.monotonic_ns;
     Ok(SourceInfo {
         id: source.id.clone(),
-        kind: if source.live().is_some() { "live" } else { "recording" },
+        kind: if source.live().is_some() { SourceKind::Live } else { SourceKind::Recording },
         title: manifest.name.clone().unwrap_or_else(|| manifest.subject.clone()),
         subject: manifest.subject,
         origin: manifest.origin,
-        origin_unix_ms: is_tied.then_some(started.unix_ns as f64 / 1e6),
+        origin_unix_ms: source.origin_unix_ms(),
         from_ms: source.ms(source.first_ns),
         to_ms: source.ms(source.last_ns),
         growing: source.growing(),
@@ -123,21 +164,21 @@ fn all_sources(app: &App) -> Result<Vec<SourceInfo>, ApiError> {
     app.sources.ids().iter().map(|id| source_info(&app.sources.get(id)?)).collect()
 }
 
-pub fn hello(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
-    let identity = asked.identity.as_ref();
-    Answer::json(&json!({
-        "ortscope_version": env!("CARGO_PKG_VERSION"),
-        "role": identity.map(|identity| identity.role),
-        "identity": identity.map(|identity| &identity.name),
-        "sources": all_sources(app)?,
-        "default_source": app.sources.default_id(),
-        "has_live": app.sources.live().is_some(),
-        "rate_min_hertz": MIN_HERTZ,
-        "rate_max_hertz": MAX_HERTZ,
-        "secure": app.secure,
-    }))
+pub fn hello(app: &App, asked: &Asked) -> Result<Hello, ApiError> {
+    let identity = asked.identity.as_ref().ok_or_else(|| ApiError::internal("a request without identity"))?;
+    Ok(Hello {
+        ortscope_version: env!("CARGO_PKG_VERSION"),
+        role: identity.role,
+        identity: identity.name.clone(),
+        sources: all_sources(app)?,
+        default_source: app.sources.default_id().to_owned(),
+        has_live: app.sources.live().is_some(),
+        rate_min_hertz: MIN_HERTZ,
+        rate_max_hertz: MAX_HERTZ,
+        secure: app.secure,
+    })
 }
 
-pub fn sources(app: &App, _: &Asked) -> Result<Answer, ApiError> {
-    Answer::json(&json!({ "sources": all_sources(app)? }))
+pub fn sources(app: &App, _: &Asked) -> Result<SourceList, ApiError> {
+    Ok(SourceList { sources: all_sources(app)? })
 }

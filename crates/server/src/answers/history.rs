@@ -1,16 +1,79 @@
-//! `/metrics/history`: values over time, of live memory or a recording, in the points a chart can show.
+//! `/metrics/history`: values over time, from the live memory or a recording, reduced to the resolution of a chart.
 
-use ortscope_core::live::{GapReason, History, Point, Subject, Tier, TrackId, recorded_history};
-use serde_json::{Value, json};
+use ortscope_core::live::{self, Gap, GapReason, Point, Subject, TrackId, recorded_history};
+use ortscope_core::schema::{Text, Unit};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::catalog::{Track, tracks};
-use super::{Answer, about, number, page};
+use super::{About, page};
 use crate::app::{App, Asked};
 use crate::data::Source;
 use crate::error::ApiError;
 use crate::params::Params;
 
-pub fn history(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct History {
+    #[serde(flatten)]
+    pub about: About,
+    pub series: Vec<HistorySeries>,
+    /// Pass as `cursor` to get the next series; null on the last page.
+    pub next: Option<String>,
+}
+
+/// Columns of equal length. At the full rate `count` is 1 and all numbers of a point are equal.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct HistorySeries {
+    pub track: String,
+    pub metric: Text,
+    pub unit: Unit,
+    pub label: Option<Text>,
+    pub tier: Tier,
+    /// Start of each point's interval.
+    pub t_ms: Vec<f64>,
+    /// Width of each point's interval; 0 at the full rate.
+    pub step_ms: f64,
+    pub count: Vec<u64>,
+    pub min: Vec<f64>,
+    pub max: Vec<f64>,
+    pub mean: Vec<f64>,
+    pub p50: Vec<f64>,
+    pub p95: Vec<f64>,
+    pub p99: Vec<f64>,
+    /// Parts of the range without points, with the reason.
+    pub gaps: Vec<HistoryGap>,
+}
+
+/// Resolution of a series; `step` if `step_ms` was requested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Tier {
+    FullRate,
+    Seconds,
+    Minutes,
+    Step,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct HistoryGap {
+    pub from_ms: f64,
+    pub to_ms: f64,
+    pub why: GapKind,
+    /// Text for users; set if `why` is `unavailable`.
+    pub reason: Option<Text>,
+    pub hint: Option<Text>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum GapKind {
+    Unavailable,
+    NotYet,
+    Forgotten,
+    Ended,
+}
+
+pub fn history(app: &App, asked: &Asked) -> Result<History, ApiError> {
     let params = &asked.params;
     let source = app.sources.of(params)?;
     let range = source.range(params)?;
@@ -33,17 +96,14 @@ pub fn history(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
             None => recorded_history(source.tables(), &track.id, range.0, range.1, most)?,
         };
         series.push(match history {
-            Some(history) => series_json(&source, track, &history, step_ns, range.0),
-            None => empty_series(&source, track, range),
+            Some(history) => HistorySeries::new(&source, track, history, step_ns, range.0),
+            None => HistorySeries::empty(&source, track, range),
         });
     }
-    let mut answer = about(&source, range);
-    answer.insert("series".into(), series.into());
-    answer.insert("next".into(), next.into());
-    Answer::json(&answer)
+    Ok(History { about: About::new(&source, range), series, next })
 }
 
-/// The tracks that are asked for, by name or by what they are about.
+/// The requested tracks, by name or by subject.
 fn wanted(source: &Source, params: &Params) -> Result<Vec<Track>, ApiError> {
     let names: Vec<&str> = params.all("track").collect();
     let by_name: Vec<TrackId> = names
@@ -63,7 +123,7 @@ fn wanted(source: &Source, params: &Params) -> Result<Vec<Track>, ApiError> {
     }
     if metric.is_none() && pid.is_none() && session.is_none() && device.is_none() {
         return Err(ApiError::contradiction("track", "is missing")
-            .hint("name tracks, or a metric, pid, session or device; /metrics/catalog lists what there is"));
+            .hint("name tracks, or a metric, pid, session or device; /metrics/catalog lists them"));
     }
     let fits = |track: &Track| {
         metric.is_none_or(|metric| *track.id.metric == *metric)
@@ -76,7 +136,7 @@ fn wanted(source: &Source, params: &Params) -> Result<Vec<Track>, ApiError> {
     Ok(all.into_iter().filter(fits).collect())
 }
 
-/// A track of which nothing is known: its series is empty and says so.
+/// A track that does not exist: its series is empty, with the reason.
 fn unknown(id: &TrackId) -> Track {
     Track {
         id: id.clone(),
@@ -90,75 +150,71 @@ fn unknown(id: &TrackId) -> Track {
     }
 }
 
-fn series_json(
-    source: &Source,
-    track: &Track,
-    history: &History,
-    step_ns: Option<u64>,
-    from_ns: u64,
-) -> Value {
-    let (points, tier) = match step_ns {
-        Some(step) => (stepped(&history.points, step, from_ns), "step"),
-        None => (history.points.clone(), tier_name(history.tier)),
-    };
-    let width = points.first().map_or(0, |point| point.to_ns.saturating_sub(point.from_ns));
-    let column = |of: fn(&Point) -> f64| points.iter().map(|point| number(of(point))).collect::<Vec<_>>();
-    let gaps: Vec<Value> = history
-        .gaps
-        .iter()
-        .map(|gap| {
-            let (why, reason, hint) = match &gap.reason {
-                GapReason::Unavailable { reason, hint } => ("unavailable", Some(reason), hint.as_ref()),
-                GapReason::NotYet => ("not_yet", None, None),
-                GapReason::Forgotten => ("forgotten", None, None),
-                GapReason::Ended => ("ended", None, None),
-            };
-            json!({
-                "from_ms": number(source.ms(gap.from_ns)), "to_ms": number(source.ms(gap.to_ns)),
-                "why": why, "reason": reason, "hint": hint,
-            })
-        })
-        .collect();
-    json!({
-        "track": track.id,
-        "metric": track.id.metric,
-        "unit": track.unit,
-        "label": track.label,
-        "tier": tier,
-        "t_ms": points.iter().map(|point| number(source.ms(point.from_ns))).collect::<Vec<_>>(),
-        "step_ms": number(width as f64 / 1e6),
-        "count": points.iter().map(|point| point.count).collect::<Vec<_>>(),
-        "min": column(|point| point.min),
-        "max": column(|point| point.max),
-        "mean": column(|point| point.mean),
-        "p50": column(|point| point.p50),
-        "p95": column(|point| point.p95),
-        "p99": column(|point| point.p99),
-        "gaps": gaps,
-    })
-}
+impl HistorySeries {
+    fn new(
+        source: &Source,
+        track: &Track,
+        history: live::History,
+        step_ns: Option<u64>,
+        from_ns: u64,
+    ) -> Self {
+        let (points, tier) = match (step_ns, history.tier) {
+            (Some(step), _) => (stepped(&history.points, step, from_ns), Tier::Step),
+            (None, live::Tier::FullRate) => (history.points, Tier::FullRate),
+            (None, live::Tier::Seconds) => (history.points, Tier::Seconds),
+            (None, live::Tier::Minutes) => (history.points, Tier::Minutes),
+        };
+        let width_ns = points.first().map_or(0, |point| point.to_ns.saturating_sub(point.from_ns));
+        let column = |of: fn(&Point) -> f64| points.iter().map(of).collect();
+        Self {
+            track: track.id.to_string(),
+            metric: Text::clone(&track.id.metric),
+            unit: track.unit,
+            label: track.label.clone(),
+            tier,
+            t_ms: points.iter().map(|point| source.ms(point.from_ns)).collect(),
+            step_ms: width_ns as f64 / 1e6,
+            count: points.iter().map(|point| point.count).collect(),
+            min: column(|point| point.min),
+            max: column(|point| point.max),
+            mean: column(|point| point.mean),
+            p50: column(|point| point.p50),
+            p95: column(|point| point.p95),
+            p99: column(|point| point.p99),
+            gaps: history.gaps.into_iter().map(|gap| HistoryGap::new(source, gap)).collect(),
+        }
+    }
 
-fn empty_series(source: &Source, track: &Track, (from_ns, to_ns): (u64, u64)) -> Value {
-    json!({
-        "track": track.id, "metric": track.id.metric, "unit": track.unit, "label": track.label, "tier": "full_rate",
-        "t_ms": [], "step_ms": 0, "count": [], "min": [], "max": [], "mean": [], "p50": [], "p95": [], "p99": [],
-        "gaps": [{
-            "from_ms": number(source.ms(from_ns)), "to_ms": number(source.ms(to_ns)), "why": "unavailable",
-            "reason": "this source has no such track in this time", "hint": "/metrics/catalog lists the tracks there are",
-        }],
-    })
-}
-
-fn tier_name(tier: Tier) -> &'static str {
-    match tier {
-        Tier::FullRate => "full_rate",
-        Tier::Seconds => "seconds",
-        Tier::Minutes => "minutes",
+    fn empty(source: &Source, track: &Track, (from_ns, to_ns): (u64, u64)) -> Self {
+        let reason = GapReason::Unavailable {
+            reason: "this source has no such track in this time".into(),
+            hint: Some("/metrics/catalog lists the existing tracks".into()),
+        };
+        let history = live::History {
+            points: Vec::new(),
+            gaps: vec![Gap { from_ns, to_ns, reason }],
+            tier: live::Tier::FullRate,
+            covered_from_ns: None,
+            interpolated: false,
+        };
+        Self::new(source, track, history, None, from_ns)
     }
 }
 
-/// Points of a width that was asked for. Percentiles of several points together are those of the largest of them: at
-/// least as large as the true ones.
+impl HistoryGap {
+    fn new(source: &Source, gap: Gap) -> Self {
+        let (why, reason, hint) = match gap.reason {
+            GapReason::Unavailable { reason, hint } => (GapKind::Unavailable, Some(reason), hint),
+            GapReason::NotYet => (GapKind::NotYet, None, None),
+            GapReason::Forgotten => (GapKind::Forgotten, None, None),
+            GapReason::Ended => (GapKind::Ended, None, None),
+        };
+        Self { from_ms: source.ms(gap.from_ns), to_ms: source.ms(gap.to_ns), why, reason, hint }
+    }
+}
+
+/// Points of the requested width. The percentiles of merged points are the largest of theirs, which are upper bounds of
+/// the true ones.
 fn stepped(points: &[Point], step_ns: u64, from_ns: u64) -> Vec<Point> {
     let bin = |point: &Point| point.from_ns.saturating_sub(from_ns) / step_ns;
     points

@@ -1,14 +1,14 @@
-//! Memory of processes, arenas and devices.
-
-use std::collections::BTreeMap;
+//! `/memory`: memory of processes, arenas and devices.
 
 use ortscope_core::live::Subject;
-use ortscope_core::schema::{MemoryRow, TableId};
+use ortscope_core::schema::{MemoryRow, TableId, Text};
 use ortscope_core::tables::Scan;
-use serde_json::{Value, json};
+use ortscope_export::wire::Unavailable;
+use schemars::JsonSchema;
+use serde::Serialize;
 
+use super::About;
 use super::catalog::{Track, tracks};
-use super::{Answer, about, number};
 use crate::app::{App, Asked};
 use crate::data::Source;
 use crate::error::ApiError;
@@ -16,7 +16,29 @@ use crate::error::ApiError;
 const MAX_ROWS: usize = 5000;
 const MAX_TRACKS: usize = 40;
 
-/// Processes that have a session.
+/// Memory of processes, arenas and devices.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Memory {
+    #[serde(flatten)]
+    pub about: About,
+    /// Rows of the table `memory` (arenas, allocators, process) by time, at most 5,000.
+    pub rows: Vec<MemoryEntry>,
+    pub rows_not_listed: u64,
+    /// Process and device memory: tracks for /metrics/history.
+    pub tracks: Vec<String>,
+    pub unavailable: Unavailable,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct MemoryEntry {
+    pub t_ms: f64,
+    pub session_id: Text,
+    pub scope: Text,
+    pub metric: Text,
+    pub bytes: i64,
+}
+
+/// Process ids of all sessions.
 fn session_pids(source: &Source) -> Result<Vec<u64>, ApiError> {
     let pids = match source.live() {
         Some(live) => {
@@ -27,24 +49,24 @@ fn session_pids(source: &Source) -> Result<Vec<u64>, ApiError> {
     Ok(pids)
 }
 
-pub fn memory(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
+pub fn memory(app: &App, asked: &Asked) -> Result<Memory, ApiError> {
     let source = app.sources.of(&asked.params)?;
     let range = source.range(&asked.params)?;
     let scan = Scan { from_ns: Some(range.0), to_ns: Some(range.1), ..Scan::all() };
-    let (mut rows, mut beyond): (Vec<Value>, u64) = (Vec::new(), 0);
+    let (mut rows, mut rows_not_listed) = (Vec::new(), 0);
     for batch in source.tables().scan(TableId::Memory, &scan) {
         for row in batch?.rows::<MemoryRow>() {
             if rows.len() >= MAX_ROWS {
-                beyond += 1;
+                rows_not_listed += 1;
                 continue;
             }
-            rows.push(json!({
-                "t_ms": number(source.ms(row.timestamp_ns)),
-                "session_id": row.session_id,
-                "scope": row.scope,
-                "metric": row.metric,
-                "bytes": row.bytes,
-            }));
+            rows.push(MemoryEntry {
+                t_ms: source.ms(row.timestamp_ns),
+                session_id: row.session_id,
+                scope: row.scope,
+                metric: row.metric,
+                bytes: row.bytes,
+            });
         }
     }
     let pids = session_pids(&source)?;
@@ -63,17 +85,12 @@ pub fn memory(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
         .take(MAX_TRACKS)
         .map(|track| track.id.to_string())
         .collect();
-    let mut unavailable: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut unavailable = Unavailable::default();
     if rows.is_empty() {
-        unavailable.insert("rows", "no memory of sessions or arenas was recorded; `ortscope run` does it");
+        unavailable.insert("rows", "no memory of sessions or arenas was recorded; `ortscope run` records it");
     }
     if !tracks.iter().any(|track| track.starts_with("device/")) {
-        unavailable.insert("device", "no memory of a device was recorded");
+        unavailable.insert("device", "no device memory was recorded");
     }
-    let mut answer = about(&source, range);
-    answer.insert("rows".into(), rows.into());
-    answer.insert("rows_not_listed".into(), beyond.into());
-    answer.insert("tracks".into(), json!(tracks));
-    answer.insert("unavailable".into(), json!(unavailable));
-    Answer::json(&answer)
+    Ok(Memory { about: About::new(&source, range), rows, rows_not_listed, tracks, unavailable })
 }

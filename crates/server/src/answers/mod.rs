@@ -1,4 +1,5 @@
-//! One module per panel: from a source to the types of `web/src/api/types.ts`.
+//! One module per panel. Each answer is a struct; its JSON, its schema in the OpenAPI document and its TypeScript type in
+//! `web/src/api/types.ts` all come from that struct.
 
 pub mod access;
 pub mod batches;
@@ -19,18 +20,18 @@ pub mod report;
 pub mod timeline;
 
 use axum::body::Bytes;
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Map, Value};
 use tokio::sync::mpsc::Receiver;
 
 use crate::data::Source;
 use crate::error::ApiError;
 
-/// What a handler gives.
+/// The result of a handler.
 #[derive(Debug)]
 pub enum Answer {
     Json(Vec<u8>),
-    /// Packed with gzip already.
+    /// Already compressed with gzip.
     Packed {
         bytes: Vec<u8>,
         content_type: &'static str,
@@ -39,7 +40,7 @@ pub enum Answer {
         text: String,
         content_type: &'static str,
     },
-    /// 204, perhaps with a cookie.
+    /// Status 204, optionally with a cookie.
     Nothing {
         cookie: Option<String>,
     },
@@ -56,22 +57,29 @@ impl Answer {
     }
 }
 
-/// What an answer about a source begins with.
-pub fn about(source: &Source, (from_ns, to_ns): (u64, u64)) -> Map<String, Value> {
-    let mut about = Map::new();
-    about.insert("source".into(), source.id.clone().into());
-    about.insert("from_ms".into(), number(source.ms(from_ns)));
-    about.insert("to_ms".into(), number(source.ms(to_ns)));
-    about
+/// The source of an answer and the time range that its numbers cover.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct About {
+    pub source: String,
+    /// Start of the covered range, clipped to the available data.
+    pub from_ms: f64,
+    /// End of the covered range.
+    pub to_ms: f64,
 }
 
-/// A number, or `null` for what JSON has no word for.
-pub fn number(value: f64) -> Value {
-    serde_json::Number::from_f64(value).map_or(Value::Null, Value::Number)
+impl About {
+    pub fn new(source: &Source, (from_ns, to_ns): (u64, u64)) -> Self {
+        Self { source: source.id.clone(), from_ms: source.ms(from_ns), to_ms: source.ms(to_ns) }
+    }
 }
 
-pub fn optional(value: Option<f64>) -> Value {
-    value.map_or(Value::Null, number)
+/// A wire record with its time relative to the source's origin.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "{T}")]
+pub struct Timed<T> {
+    #[serde(flatten)]
+    pub record: T,
+    pub t_ms: f64,
 }
 
 /// The page that starts at a cursor: its entries and the next cursor.
@@ -92,21 +100,12 @@ pub fn page<T>(
     Ok((list.split_off(start.min(list.len())), next))
 }
 
-/// A record with its time for pages beside it.
-pub fn with_time(record: &impl Serialize, t_ms: f64) -> Value {
-    let mut value = serde_json::to_value(record).unwrap_or_default();
-    if let Value::Object(fields) = &mut value {
-        fields.insert("t_ms".into(), number(t_ms));
-    }
-    value
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn pages_follow_each_other() {
+    fn pages_are_consecutive() {
         let list: Vec<u32> = (0..5).collect();
         let (first, next) = page(list.clone(), 2, None).expect("a page");
         assert_eq!((first, next.as_deref()), (vec![0, 1], Some("2")));

@@ -1,59 +1,81 @@
-//! Processes, the busiest first: live from the memory's tracks, of a recording from the first and last sample of a range.
+//! `/processes`: processes by CPU use. Live values come from the live memory's tracks; those of a recording from the first
+//! and last sample of a range.
 
 use std::collections::{BTreeMap, HashMap};
 
 use ortscope_core::live::{CurrentValue, Subject};
 use ortscope_core::schema::{ProcessRow, ProcessSampleRow, TableId, Text};
 use ortscope_core::tables::Scan;
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::{Answer, about, number, optional};
+use super::About;
 use crate::app::{App, Asked};
 use crate::data::{Live, Source};
 use crate::error::ApiError;
 
 const MAX_PROCESSES: usize = 20_000;
-/// A live value that is older says nothing about now.
+/// Maximum age of a live value that counts as current.
 const STALE_NS: u64 = 5_000_000_000;
 
-/// Fields of an entry beside who it is, all `null`.
-const FIGURES: &[&str] = &[
-    "cpu_percent",
-    "cpu_seconds",
-    "working_set_bytes",
-    "peak_working_set_bytes",
-    "private_bytes",
-    "thread_count",
-    "handle_count",
-    "read_bytes_per_second",
-    "write_bytes_per_second",
-    "context_switches_per_second",
-    "page_faults_per_second",
-    "ended_ms",
-    "exit_code",
-];
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Processes {
+    #[serde(flatten)]
+    pub about: About,
+    /// Busiest first; `limit` entries (default 200, at most 1,000).
+    pub processes: Vec<ProcessFigures>,
+    pub not_listed: u64,
+}
 
-fn entry(pid: u64, start: u64, name: Option<&Text>, observed: bool) -> Map<String, Value> {
-    let mut entry = Map::new();
-    entry.insert("pid".into(), pid.into());
-    entry.insert("start".into(), start.to_string().into());
-    entry.insert("name".into(), name.map_or("", |name| name).into());
-    entry.insert("observed".into(), observed.into());
-    entry.insert("parent_pid".into(), Value::Null);
-    entry.insert("command_line".into(), Value::Null);
-    for figure in FIGURES {
-        entry.insert((*figure).into(), Value::Null);
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub struct ProcessFigures {
+    pub pid: u64,
+    /// Identifies the process together with `pid`; opaque text. Track names: `process/${pid}:${start}/…`.
+    pub start: String,
+    pub name: Text,
+    /// Whether the process has a session of ONNX Runtime.
+    pub observed: bool,
+    pub parent_pid: Option<u64>,
+    /// Redacted; null if it was not recorded.
+    pub command_line: Option<Text>,
+    /// 100 = one core. Live: now; recordings: mean over the range.
+    pub cpu_percent: Option<f64>,
+    /// CPU time in the range; null for live.
+    pub cpu_seconds: Option<f64>,
+    pub working_set_bytes: Option<u64>,
+    pub peak_working_set_bytes: Option<u64>,
+    pub private_bytes: Option<u64>,
+    pub thread_count: Option<u64>,
+    pub handle_count: Option<u64>,
+    pub read_bytes_per_second: Option<f64>,
+    pub write_bytes_per_second: Option<f64>,
+    pub context_switches_per_second: Option<f64>,
+    pub page_faults_per_second: Option<f64>,
+    pub ended_ms: Option<f64>,
+    pub exit_code: Option<i64>,
+}
+
+impl ProcessFigures {
+    /// Takes over the newest value of a track.
+    fn set(&mut self, metric: &str, value: f64) {
+        let count = Some(value.round() as u64);
+        match metric {
+            "cpu_percent" => self.cpu_percent = Some(value),
+            "working_set_bytes" => self.working_set_bytes = count,
+            "private_bytes" => self.private_bytes = count,
+            "thread_count" => self.thread_count = count,
+            "handle_count" => self.handle_count = count,
+            "read_bytes_per_second" => self.read_bytes_per_second = Some(value),
+            "write_bytes_per_second" => self.write_bytes_per_second = Some(value),
+            "context_switches_per_second" => self.context_switches_per_second = Some(value),
+            "page_faults_per_second" => self.page_faults_per_second = Some(value),
+            _ => {}
+        }
     }
-    entry
 }
 
-fn busiest_first(list: &mut [Map<String, Value>]) {
-    let key = |entry: &Map<String, Value>| entry["cpu_percent"].as_f64().unwrap_or(-1.0);
-    list.sort_by(|a, b| key(b).total_cmp(&key(a)).then_with(|| a["pid"].as_u64().cmp(&b["pid"].as_u64())));
-}
-
-/// The processes of the machine now.
-pub fn live_processes(live: &Live, now_ns: u64, limit: usize) -> (Vec<Map<String, Value>>, usize) {
+/// The current processes of the machine, and how many more there are.
+pub fn live_processes(live: &Live, now_ns: u64, limit: usize) -> (Vec<ProcessFigures>, usize) {
     let current = live.view.current(now_ns);
     let mut by_process: HashMap<(u64, u64), Vec<&CurrentValue>> = HashMap::new();
     for value in current.values.iter().filter(|value| value.age_ns <= STALE_NS) {
@@ -68,7 +90,7 @@ pub fn live_processes(live: &Live, now_ns: u64, limit: usize) -> (Vec<Map<String
     let mut ordered: Vec<_> =
         by_process.into_iter().map(|(key, values)| (cpu(&values), key, values)).collect();
     ordered.sort_unstable_by(|(a, a_key, _), (b, b_key, _)| b.total_cmp(a).then_with(|| a_key.cmp(b_key)));
-    // Only what is shown is looked up and written: a frame is made many times a second.
+    // Only the shown processes are looked up: frames are built many times per second.
     live.recent.newest(|newest| {
         let has_ended = |key: &(u64, u64)| newest.processes.get(key).is_some_and(|fact| fact.exit.is_some());
         ordered.retain(|(_, key, _)| !has_ended(key));
@@ -76,21 +98,17 @@ pub fn live_processes(live: &Live, now_ns: u64, limit: usize) -> (Vec<Map<String
         ordered.truncate(limit);
         let shown = ordered.iter().map(|(_, key, values)| {
             let fact = newest.processes.get(key);
-            let observed = newest.is_session_process(key.0);
-            let mut entry = entry(key.0, key.1, fact.map(|fact| &fact.name), observed);
-            entry.insert("parent_pid".into(), fact.and_then(|fact| fact.parent_pid).into());
-            entry.insert("command_line".into(), json!(fact.and_then(|fact| fact.command_line.as_ref())));
-            for value in values {
-                // Counts of things are whole numbers.
-                let whole = matches!(
-                    &*value.id.metric,
-                    "working_set_bytes" | "private_bytes" | "thread_count" | "handle_count"
-                );
-                if let Some(figure) = entry.get_mut(&*value.id.metric) {
-                    *figure = if whole { json!(value.value.round() as u64) } else { number(value.value) };
-                }
-            }
-            entry
+            let mut figures = ProcessFigures {
+                pid: key.0,
+                start: key.1.to_string(),
+                name: fact.map(|fact| Text::clone(&fact.name)).unwrap_or_default(),
+                observed: newest.is_session_process(key.0),
+                parent_pid: fact.and_then(|fact| fact.parent_pid),
+                command_line: fact.and_then(|fact| fact.command_line.clone()),
+                ..ProcessFigures::default()
+            };
+            values.iter().for_each(|value| figures.set(&value.id.metric, value.value));
+            figures
         });
         (shown.collect(), beyond)
     })
@@ -105,7 +123,7 @@ struct Seen {
 fn recorded_processes(
     source: &Source,
     (from_ns, to_ns): (u64, u64),
-) -> Result<Vec<Map<String, Value>>, ApiError> {
+) -> Result<Vec<ProcessFigures>, ApiError> {
     let tables = source.tables();
     let scan = Scan { from_ns: Some(from_ns), to_ns: Some(to_ns), every_tick: true, ..Scan::all() };
     let mut seen: HashMap<(u64, u64), Seen> = HashMap::new();
@@ -134,46 +152,44 @@ fn recorded_processes(
     }
     let observed: Vec<u64> =
         super::hello::sessions(tables)?.values().filter_map(|session| session.pid).collect();
-    let mut list: Vec<Map<String, Value>> = Vec::new();
-    let mut keys: Vec<_> = seen.keys().copied().collect();
-    keys.sort_unstable();
-    for key in keys {
-        let Some(Seen { first, last, peak }) = seen.get(&key) else { continue };
+    let mut list: Vec<ProcessFigures> = Vec::with_capacity(seen.len());
+    for (key, Seen { first, last, peak }) in seen {
         let fact = facts.get(&key);
-        let mut entry = entry(key.0, key.1, fact.map(|fact| &fact.name), observed.contains(&key.0));
         let seconds = last.timestamp_ns.saturating_sub(first.timestamp_ns) as f64 / 1e9;
         let rate = |now: Option<u64>, then: Option<u64>| {
             let grown = now.zip(then).map(|(now, then)| now.saturating_sub(then) as f64);
-            optional(grown.filter(|_| seconds > 0.0).map(|grown| grown / seconds))
+            grown.filter(|_| seconds > 0.0).map(|grown| grown / seconds)
         };
         let cpu = last.cpu_time_ns.saturating_sub(first.cpu_time_ns) as f64 / 1e9;
         let exit = exits.get(&key);
-        for (name, value) in [
-            ("parent_pid", json!(fact.and_then(|fact| fact.parent_pid))),
-            ("command_line", json!(fact.and_then(|fact| fact.command_line.as_ref()))),
-            ("cpu_percent", optional((seconds > 0.0).then(|| 100.0 * cpu / seconds))),
-            ("cpu_seconds", number(cpu)),
-            ("working_set_bytes", last.working_set_bytes.into()),
-            ("peak_working_set_bytes", (*peak).into()),
-            ("private_bytes", last.private_bytes.into()),
-            ("thread_count", last.thread_count.into()),
-            ("handle_count", last.handle_count.into()),
-            ("read_bytes_per_second", rate(last.read_bytes, first.read_bytes)),
-            ("write_bytes_per_second", rate(last.write_bytes, first.write_bytes)),
-            ("context_switches_per_second", rate(last.context_switches, first.context_switches)),
-            ("page_faults_per_second", rate(last.page_faults, first.page_faults)),
-            ("ended_ms", optional(exit.map(|(at, _)| source.ms(*at)))),
-            ("exit_code", json!(exit.and_then(|(_, code)| *code))),
-        ] {
-            entry.insert(name.into(), value);
-        }
-        list.push(entry);
+        list.push(ProcessFigures {
+            pid: key.0,
+            start: key.1.to_string(),
+            name: fact.map(|fact| Text::clone(&fact.name)).unwrap_or_default(),
+            observed: observed.contains(&key.0),
+            parent_pid: fact.and_then(|fact| fact.parent_pid),
+            command_line: fact.and_then(|fact| fact.command_line.clone()),
+            cpu_percent: (seconds > 0.0).then(|| 100.0 * cpu / seconds),
+            cpu_seconds: Some(cpu),
+            working_set_bytes: Some(last.working_set_bytes),
+            peak_working_set_bytes: Some(peak),
+            private_bytes: last.private_bytes,
+            thread_count: last.thread_count,
+            handle_count: last.handle_count,
+            read_bytes_per_second: rate(last.read_bytes, first.read_bytes),
+            write_bytes_per_second: rate(last.write_bytes, first.write_bytes),
+            context_switches_per_second: rate(last.context_switches, first.context_switches),
+            page_faults_per_second: rate(last.page_faults, first.page_faults),
+            ended_ms: exit.map(|(at, _)| source.ms(*at)),
+            exit_code: exit.and_then(|(_, code)| *code),
+        });
     }
-    busiest_first(&mut list);
+    let cpu = |figures: &ProcessFigures| figures.cpu_percent.unwrap_or(-1.0);
+    list.sort_by(|a, b| cpu(b).total_cmp(&cpu(a)).then_with(|| (a.pid, &a.start).cmp(&(b.pid, &b.start))));
     Ok(list)
 }
 
-pub fn processes(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
+pub fn processes(app: &App, asked: &Asked) -> Result<Processes, ApiError> {
     let source = app.sources.of(&asked.params)?;
     let range = source.range(&asked.params)?;
     let limit = asked.params.count("limit", 200)?;
@@ -186,8 +202,5 @@ pub fn processes(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
             (list, beyond)
         }
     };
-    let mut answer = about(&source, range);
-    answer.insert("processes".into(), list.into());
-    answer.insert("not_listed".into(), beyond.into());
-    Answer::json(&answer)
+    Ok(Processes { about: About::new(&source, range), processes: list, not_listed: beyond as u64 })
 }

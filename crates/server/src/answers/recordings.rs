@@ -1,4 +1,4 @@
-//! The recordings of the store: list, look, report, export, remove.
+//! The recordings of the store: list, details, report, export, removal.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -11,56 +11,133 @@ use ortscope_core::recording::RecordingInfo;
 use ortscope_core::schema::TableId;
 use ortscope_export::{ExportOptions, Format};
 use ortscope_render::{self as render, TextOptions};
-use ortscope_store::Entry;
-use serde_json::{Value, json};
+use ortscope_store::{Entry, Recording};
+use schemars::JsonSchema;
+use serde::Serialize;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Sender, channel};
 use tokio::time::timeout;
 
-use super::hello::source_info;
-use super::{Answer, number, page};
+use super::hello::{SourceInfo, source_info};
+use super::{Answer, page};
 use crate::app::{App, Asked};
 use crate::data::Source;
 use crate::error::ApiError;
 use crate::params::shown;
 
-/// What is gathered before it is sent.
+/// Bytes collected before they are sent.
 const CHUNK: usize = 64 << 10;
-/// Chunks that wait for a slow reader.
+/// Maximum number of chunks waiting for a slow reader.
 const CHUNKS: usize = 8;
-/// A reader that takes nothing for so long is given up.
+/// A download whose reader takes nothing for this long is aborted.
 const READ_WITHIN: Duration = Duration::from_secs(60);
 
-fn entry_json(entry: &Entry) -> Value {
-    json!({
-        "id": entry.id,
-        "name": entry.name,
-        "tags": entry.tags,
-        "origin": entry.origin,
-        "subject": entry.subject,
-        "command": entry.command,
-        "ortscope_version": entry.ortscope_version,
-        "started_unix_ms": number(entry.started_unix_ns as f64 / 1e6),
-        "duration_ms": entry.duration_ns.map(|nanos| nanos as f64 / 1e6),
-        "reason": entry.reason,
-        "rows": entry.rows,
-        "bytes": entry.bytes,
-        "finished": entry.finished,
-        "being_written": entry.being_written,
-        "damaged": entry.damaged,
-        "problem": entry.problem,
-        "encrypted": entry.encrypted,
-    })
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct RecordingList {
+    pub recordings: Vec<RecordingEntry>,
+    pub next: Option<String>,
 }
 
-pub fn list(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct RecordingEntry {
+    pub id: String,
+    pub name: Option<String>,
+    pub tags: Vec<String>,
+    pub origin: String,
+    pub subject: String,
+    pub command: Option<String>,
+    pub ortscope_version: String,
+    pub started_unix_ms: f64,
+    pub duration_ms: Option<f64>,
+    /// Why it ended.
+    pub reason: Option<String>,
+    pub rows: Option<u64>,
+    pub bytes: u64,
+    pub finished: bool,
+    pub being_written: bool,
+    pub damaged: bool,
+    pub problem: Option<String>,
+    /// Without the key only id, size and time are known, and `problem` explains that.
+    pub encrypted: bool,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct RecordingDetail {
+    pub recording: RecordingEntry,
+    pub source: SourceInfo,
+    pub tables: Vec<TableSize>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct TableSize {
+    pub table: &'static str,
+    pub rows: u64,
+    pub bytes: u64,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct RecordingRemoved {
+    pub id: String,
+    pub bytes: u64,
+}
+
+impl From<Entry> for RecordingEntry {
+    fn from(entry: Entry) -> Self {
+        Self {
+            id: entry.id,
+            name: entry.name,
+            tags: entry.tags,
+            origin: entry.origin,
+            subject: entry.subject,
+            command: entry.command,
+            ortscope_version: entry.ortscope_version,
+            started_unix_ms: entry.started_unix_ns as f64 / 1e6,
+            duration_ms: entry.duration_ns.map(|nanos| nanos as f64 / 1e6),
+            reason: entry.reason,
+            rows: entry.rows,
+            bytes: entry.bytes,
+            finished: entry.finished,
+            being_written: entry.being_written,
+            damaged: entry.damaged,
+            problem: entry.problem,
+            encrypted: entry.encrypted,
+        }
+    }
+}
+
+impl From<&Recording> for RecordingEntry {
+    fn from(recording: &Recording) -> Self {
+        let (manifest, condition) = (recording.manifest().clone(), recording.condition());
+        let lasted = |ended: u64| ended.saturating_sub(manifest.started.monotonic_ns) as f64 / 1e6;
+        Self {
+            started_unix_ms: manifest.started.unix_ns as f64 / 1e6,
+            duration_ms: manifest.end.as_ref().map(|end| lasted(end.ended.monotonic_ns)),
+            id: manifest.id,
+            name: manifest.name,
+            tags: manifest.tags,
+            origin: manifest.origin,
+            subject: manifest.subject,
+            command: manifest.command,
+            ortscope_version: manifest.ortscope_version,
+            reason: manifest.end.map(|end| end.reason),
+            rows: None,
+            bytes: recording.bytes_on_disk(),
+            finished: condition.finished,
+            being_written: condition.being_written,
+            damaged: !condition.is_whole(),
+            problem: None,
+            encrypted: manifest.encryption.is_some(),
+        }
+    }
+}
+
+pub fn list(app: &App, asked: &Asked) -> Result<RecordingList, ApiError> {
     let limit = asked.params.count("limit", 100)?;
     let (entries, next) = page(app.sources.store().list()?, limit, asked.params.text("cursor"))?;
-    let entries: Vec<Value> = entries.iter().map(entry_json).collect();
-    Answer::json(&json!({ "recordings": entries, "next": next }))
+    Ok(RecordingList { recordings: entries.into_iter().map(RecordingEntry::from).collect(), next })
 }
 
-/// The recording of the path. `live` is no recording.
+/// The recording named in the path. `live` is not a recording.
 fn recording(app: &App, asked: &Asked) -> Result<Source, ApiError> {
     let id = asked.id.as_deref().unwrap_or_default();
     if id == "live" {
@@ -70,40 +147,27 @@ fn recording(app: &App, asked: &Asked) -> Result<Source, ApiError> {
     app.sources.get(id)
 }
 
-pub fn show(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
+pub fn show(app: &App, asked: &Asked) -> Result<RecordingDetail, ApiError> {
     let source = recording(app, asked)?;
     let crate::data::Inner::Recording(recording) = &source.inner else {
         return Err(ApiError::not_found("'live' is not a recording"));
     };
     let entry = app.sources.store().list()?.into_iter().find(|entry| entry.id == source.id);
-    let manifest = recording.manifest();
-    let condition = recording.condition();
-    // One that was named by its path is not in the store's list.
-    let entry = entry.map_or_else(
-        || {
-            json!({
-                "id": manifest.id, "name": manifest.name, "tags": manifest.tags, "origin": manifest.origin,
-                "subject": manifest.subject, "command": manifest.command, "ortscope_version": manifest.ortscope_version,
-                "started_unix_ms": number(manifest.started.unix_ns as f64 / 1e6),
-                "duration_ms": manifest.end.as_ref().map(|end| {
-                    end.ended.monotonic_ns.saturating_sub(manifest.started.monotonic_ns) as f64 / 1e6
-                }),
-                "reason": manifest.end.as_ref().map(|end| &end.reason), "rows": null, "bytes": recording.bytes_on_disk(),
-                "finished": condition.finished, "being_written": condition.being_written,
-                "damaged": !condition.is_whole(), "problem": null, "encrypted": manifest.encryption.is_some(),
-            })
-        },
-        |entry| entry_json(&entry),
-    );
-    let tables: Vec<Value> = recording
-        .tables()
-        .iter()
-        .map(|table| json!({ "table": table.table.def().name, "rows": table.rows, "bytes": table.bytes }))
-        .collect();
-    Answer::json(&json!({ "recording": entry, "source": source_info(&source)?, "tables": tables }))
+    let tables = recording.tables();
+    let size = |table: &ortscope_store::TableSummary| TableSize {
+        table: table.table.def().name,
+        rows: table.rows,
+        bytes: table.bytes,
+    };
+    Ok(RecordingDetail {
+        // A recording that was named by its path is not in the store's list.
+        recording: entry.map_or_else(|| RecordingEntry::from(&**recording), RecordingEntry::from),
+        source: source_info(&source)?,
+        tables: tables.iter().map(size).collect(),
+    })
 }
 
-pub fn remove(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
+pub fn remove(app: &App, asked: &Asked) -> Result<RecordingRemoved, ApiError> {
     let source = recording(app, asked)?;
     if source.growing() {
         return Err(ApiError::conflict("the recording is being written").hint("stop it first"));
@@ -114,7 +178,7 @@ pub fn remove(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
     }
     let removed = app.sources.store().remove(&source.id)?;
     app.sources.forget(&source.id);
-    Answer::json(&json!({ "id": source.id, "bytes": removed.bytes }))
+    Ok(RecordingRemoved { id: source.id, bytes: removed.bytes })
 }
 
 pub fn report(app: &App, asked: &Asked) -> Result<Answer, ApiError> {

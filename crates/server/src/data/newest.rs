@@ -8,6 +8,7 @@ use ortscope_core::schema::{
     UnavailabilityRow,
 };
 use ortscope_core::tables::{ReadError, Scan, Tables};
+use ortscope_result::LossReport;
 use ortscope_export::wire::{ProcessMemory, Reasons, Sensors};
 
 /// Sensors, sessions and kinds of losses that are remembered.
@@ -39,7 +40,7 @@ pub struct Newest {
     pub devices: BTreeMap<(Text, Text), Reading>,
     pub sessions: BTreeMap<Text, SessionRow>,
     pub processes: BTreeMap<(u64, u64), ProcessFact>,
-    pub lost: BTreeMap<(Text, Text), u64>,
+    lost: BTreeMap<(Text, Text), u64>,
     pub reasons: Reasons,
     pub sensors: Sensors,
     session_memory: ProcessMemory,
@@ -142,6 +143,16 @@ impl Newest {
 
     pub fn lost_total(&self) -> u64 {
         self.lost.values().fold(0, |sum, count| sum.saturating_add(*count))
+    }
+
+    /// All losses, by place and kind.
+    pub fn losses(&self) -> Vec<LossReport> {
+        let loss = |((place, kind), count): (&(Text, Text), &u64)| LossReport {
+            place: place.to_string(),
+            kind: kind.to_string(),
+            count: *count,
+        };
+        self.lost.iter().map(loss).collect()
     }
 
     pub fn is_session_process(&self, pid: u64) -> bool {

@@ -11,6 +11,8 @@ use ortscope_core::live::LiveView;
 use ortscope_core::tables::Tables;
 use ortscope_result::{ReportInput, ReportModel};
 use ortscope_store::{FORMAT, Manifest, Recording, Store};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::reports::{ReportKey, Reports};
 use super::{Recent, Snapshot};
@@ -52,7 +54,8 @@ pub struct LiveState {
     pub skipped_ticks: Option<u64>,
 }
 
-#[derive(Debug, Clone)]
+/// The recording that is being written.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct RecordingState {
     pub id: String,
     pub started_unix_ms: u64,
@@ -116,6 +119,16 @@ impl Source {
     pub fn ns(&self, ms: f64) -> u64 {
         let nanos = (ms * 1e6).round() as i128 + i128::from(self.origin_ns);
         u64::try_from(nanos.max(0)).unwrap_or(u64::MAX)
+    }
+
+    /// Wall time of `t_ms` = 0. Imported data may have a clock without a known relation to wall time.
+    pub fn origin_unix_ms(&self) -> Option<f64> {
+        let started = match &self.inner {
+            Inner::Recording(recording) => recording.manifest().started,
+            Inner::Live { live, .. } => live.started,
+        };
+        let is_known = started.unix_ns > 0 && self.origin_ns == started.monotonic_ns;
+        is_known.then_some(started.unix_ns as f64 / 1e6)
     }
 
     pub fn manifest(&self) -> Manifest {

@@ -13,7 +13,7 @@ use hyper::body::Frame;
 use tokio::sync::mpsc::Receiver;
 
 use crate::answers::Answer;
-use crate::error::ApiError;
+use crate::error::{ApiError, ErrorBody};
 
 /// Shorter texts get longer, or not much shorter.
 const MIN_COMPRESSED: usize = 1400;
@@ -88,7 +88,7 @@ fn with_type(content_type: &'static str, body: Body) -> Response<Body> {
 }
 
 pub fn error_response(error: &ApiError) -> Response<Body> {
-    let text = serde_json::to_vec(&serde_json::json!({ "error": error })).unwrap_or_default();
+    let text = serde_json::to_vec(&ErrorBody { error }).unwrap_or_default();
     let mut response = with_type(JSON, Body::from(text));
     *response.status_mut() = error.status;
     let headers = response.headers_mut();

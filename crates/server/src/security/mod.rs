@@ -10,19 +10,18 @@ use std::path::{Path, PathBuf};
 
 use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom as _, SystemRandom};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ServerError;
 
-/// What somebody may do. A role may what those before it may.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// Permissions; each role includes the previous ones. Viewers read; operators pause, change rates, start and stop
+/// recordings; admins remove recordings and read the audit log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Looks.
     Viewer,
-    /// Pauses, changes rates, starts and stops recordings.
     Operator,
-    /// Removes recordings, reads the audit log.
     Admin,
 }
 

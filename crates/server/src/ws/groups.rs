@@ -1,6 +1,6 @@
 //! Groups of clients: one ticker and one encoding for each.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::frames::{Encoder, Topics};
+use super::frames::{Encoder, Topic};
 use crate::app::App;
 use crate::error::ApiError;
 
@@ -38,7 +38,7 @@ pub struct Frame {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Key {
     pub source: String,
-    pub topics: Topics,
+    pub topics: BTreeSet<Topic>,
     pub millihertz: u64,
 }
 

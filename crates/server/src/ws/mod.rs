@@ -1,10 +1,11 @@
-//! WebSockets. Clients that ask for the same topics of the same source at the same rate are a group; a frame is made and
-//! encoded once for all of them. Each client has a place for one frame, the newest: one that reads slowly misses frames
-//! and is told how many, and nobody waits for it.
+//! WebSockets. Clients that subscribe to the same topics of the same source at the same rate form a group; a frame is built
+//! and encoded once for all of them. Each client has a slot for one frame, the newest: a slow client misses frames, gets
+//! their number, and delays nobody.
 
 mod frames;
 mod groups;
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,11 +13,11 @@ use std::time::Duration;
 
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
 use axum::http::StatusCode;
-use serde::Deserialize;
-use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
+pub use frames::{ClientFrame, ServerFrame};
+use frames::{HelloFrame, Topic};
 pub use groups::Groups;
 use groups::{Frame, Key};
 
@@ -41,14 +42,6 @@ const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// Frames of one client in a second; more are a mistake or an attack.
 const MAX_PER_SECOND: u32 = 50;
 
-/// What a client sends.
-#[derive(Debug, Deserialize)]
-#[serde(tag = "type", rename_all = "lowercase", deny_unknown_fields)]
-enum Sent {
-    Subscribe { source: Option<String>, topics: Vec<String>, rate_hertz: f64, ticket: Option<String> },
-    Ping { id: Option<u64> },
-}
-
 /// One sentence, also where it quotes what the client sent.
 fn bad(message: impl Into<String>) -> ApiError {
     let written = |letter: char| match letter.is_control() {
@@ -59,8 +52,8 @@ fn bad(message: impl Into<String>) -> ApiError {
     ApiError::new(StatusCode::BAD_REQUEST, "bad_frame", message)
 }
 
-fn error_frame(error: &ApiError) -> Message {
-    Message::Text(json!({ "type": "error", "error": error }).to_string().into())
+fn message(frame: &ServerFrame) -> Result<Message, ApiError> {
+    Ok(Message::Text(frame.to_json()?.into()))
 }
 
 /// Closes with a reason. Codes from 4000 on are the application's: 4000 + status.
@@ -68,7 +61,9 @@ async fn close(mut socket: WebSocket, error: &ApiError) {
     let code = 4000 + error.status.as_u16() % 1000;
     let reason = Utf8Bytes::from(error.message.chars().take(100).collect::<String>());
     let both = async {
-        socket.send(error_frame(error)).await.ok();
+        if let Ok(message) = message(&ServerFrame::Error { error: error.clone() }) {
+            socket.send(message).await.ok();
+        }
         socket.send(Message::Close(Some(CloseFrame { code, reason }))).await.ok();
     };
     timeout(SEND_WITHIN, both).await.ok();
@@ -85,7 +80,7 @@ pub async fn serve(app: Arc<App>, mut socket: WebSocket, identity: Option<Identi
         Ok(Err(error)) => return close(socket, &error).await,
         Ok(Ok(Some(first))) => first,
     };
-    let Sent::Subscribe { ticket, .. } = &first else {
+    let ClientFrame::Subscribe { ticket, .. } = &first else {
         return close(socket, &bad("the first frame must be a subscription")).await;
     };
     let identity = identity.or_else(|| app.logins.use_ticket(ticket.as_deref()?));
@@ -137,29 +132,28 @@ fn is_still_good(app: &App, identity: &Identity) -> bool {
     matches!(app.tokens.check_again(identity), Shown::Valid(now) if now.role >= Role::Viewer)
 }
 
-fn understood(text: &str) -> Result<Sent, ApiError> {
+fn understood(text: &str) -> Result<ClientFrame, ApiError> {
     serde_json::from_str(text).map_err(|error| bad(format!("the frame cannot be used: {error}")))
 }
 
-/// What a subscription asks for, if it may ask for that.
-fn topics_of(topics: &[String], rate_hertz: f64) -> Result<frames::Topics, ApiError> {
+fn check_subscription(topics: &BTreeSet<Topic>, rate_hertz: f64) -> Result<(), ApiError> {
     if !(MIN_HERTZ..=MAX_HERTZ).contains(&rate_hertz) {
-        return Err(bad(format!("rate_hertz must lie between {MIN_HERTZ} and {MAX_HERTZ}")));
+        return Err(bad(format!("rate_hertz must be between {MIN_HERTZ} and {MAX_HERTZ}")));
     }
-    frames::Topics::of(topics).map_err(bad)
+    if topics.is_empty() { Err(bad("topics is empty")) } else { Ok(()) }
 }
 
-/// Whether a text is a frame that a client may send, or what it is told. For tests with hostile input.
+/// Checks a text from a client and returns the error message it would get. For tests with hostile input.
 pub fn check_frame(text: &str) -> Result<(), String> {
-    let checked = understood(text).and_then(|sent| match sent {
-        Sent::Subscribe { topics, rate_hertz, .. } => topics_of(&topics, rate_hertz).map(drop),
-        Sent::Ping { .. } => Ok(()),
+    let checked = understood(text).and_then(|frame| match frame {
+        ClientFrame::Subscribe { topics, rate_hertz, .. } => check_subscription(&topics, rate_hertz),
+        ClientFrame::Ping { .. } => Ok(()),
     });
     checked.map_err(|error| error.message)
 }
 
 /// The next frame that means something; `None` when the client has gone.
-async fn next(socket: &mut WebSocket) -> Result<Option<Sent>, ApiError> {
+async fn next(socket: &mut WebSocket) -> Result<Option<ClientFrame>, ApiError> {
     loop {
         match socket.recv().await {
             None | Some(Err(_)) | Some(Ok(Message::Close(_))) => return Ok(None),
@@ -173,25 +167,25 @@ async fn next(socket: &mut WebSocket) -> Result<Option<Sent>, ApiError> {
 /// What a client follows now.
 struct Followed {
     frames: watch::Receiver<Frame>,
-    hello: String,
+    hello: Message,
 }
 
 fn follow(
     app: &Arc<App>,
     source: Option<&str>,
-    topics: &[String],
+    topics: BTreeSet<Topic>,
     rate_hertz: f64,
 ) -> Result<Followed, ApiError> {
-    let set = topics_of(topics, rate_hertz)?;
+    check_subscription(&topics, rate_hertz)?;
     let source = app.sources.get(source.unwrap_or(app.sources.default_id()))?;
-    let manifest = source.manifest();
-    let origin = (manifest.started.unix_ns > 0 && source.origin_ns == manifest.started.monotonic_ns)
-        .then_some(manifest.started.unix_ns as f64 / 1e6);
-    let hello = json!({
-        "type": "hello", "source": source.id, "topics": set.names(), "rate_hertz": rate_hertz, "origin_unix_ms": origin,
-    });
-    let key = Key { source: source.id, topics: set, millihertz: (rate_hertz * 1000.0).round() as u64 };
-    Ok(Followed { frames: Groups::join(&app.groups, app, key), hello: hello.to_string() })
+    let hello = message(&ServerFrame::Hello(HelloFrame {
+        source: source.id.clone(),
+        topics: topics.clone(),
+        rate_hertz,
+        origin_unix_ms: source.origin_unix_ms(),
+    }))?;
+    let key = Key { source: source.id, topics, millihertz: (rate_hertz * 1000.0).round() as u64 };
+    Ok(Followed { frames: Groups::join(&app.groups, app, key), hello })
 }
 
 /// Sends frames until the client goes; gives how many.
@@ -199,27 +193,27 @@ async fn stream(
     app: &Arc<App>,
     socket: &mut WebSocket,
     identity: &Identity,
-    first: Sent,
+    first: ClientFrame,
 ) -> Result<u64, ApiError> {
     let mut checked = Instant::now();
-    let (mut waiting, mut followed): (Option<Sent>, Option<Followed>) = (Some(first), None);
+    let (mut waiting, mut followed): (Option<ClientFrame>, Option<Followed>) = (Some(first), None);
     let (mut sent, mut dropped, mut last_sequence) = (0_u64, 0_u64, None::<u64>);
     let (mut second, mut in_second) = (Instant::now(), 0_u32);
     loop {
         match waiting.take() {
-            Some(Sent::Subscribe { source, topics, rate_hertz, .. }) => {
+            Some(ClientFrame::Subscribe { source, topics, rate_hertz, .. }) => {
                 let app = Arc::clone(app);
                 // Opening a recording takes a moment.
                 let new =
-                    tokio::task::spawn_blocking(move || follow(&app, source.as_deref(), &topics, rate_hertz))
+                    tokio::task::spawn_blocking(move || follow(&app, source.as_deref(), topics, rate_hertz))
                         .await;
                 let new =
                     new.map_err(|error| ApiError::internal(format!("a subscription panicked: {error}")))??;
-                send(socket, Message::Text(new.hello.clone().into())).await?;
+                send(socket, new.hello.clone()).await?;
                 (followed, last_sequence) = (Some(new), None);
             }
-            Some(Sent::Ping { id }) => {
-                send(socket, Message::Text(json!({ "type": "pong", "id": id }).to_string().into())).await?;
+            Some(ClientFrame::Ping { id }) => {
+                send(socket, message(&ServerFrame::Pong { id })?).await?;
             }
             None => {}
         }
@@ -243,7 +237,7 @@ async fn stream(
                 if missed > 0 {
                     dropped += missed;
                     app.groups.counters.dropped.fetch_add(missed, Ordering::Relaxed);
-                    send(socket, Message::Text(json!({ "type": "dropped", "dropped": dropped }).to_string().into())).await?;
+                    send(socket, message(&ServerFrame::Dropped { dropped })?).await?;
                 }
                 send(socket, Message::Text(text)).await?;
                 sent += 1;

@@ -1,96 +1,124 @@
-//! The OpenAPI document: operations of the table of routes, answers of the contract with the dashboard.
+//! The OpenAPI document: operations from the table of routes, schemas from the types of the answers.
 
-mod contract;
 mod operation;
 
-use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
-use super::Answer;
+use operation::Operation;
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::Serialize;
+use serde_json::Value;
+
 use crate::app::{App, Asked};
 use crate::error::ApiError;
 use crate::http::who::cookie_name;
 use crate::routes::{BASE, ROUTES};
+use crate::ws::ClientFrame;
 
-pub fn openapi(app: &App, _: &Asked) -> Result<Answer, ApiError> {
-    Answer::json(&document(app.secure))
+/// An OpenAPI 3.1 document.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct OpenApi {
+    pub openapi: &'static str,
+    pub info: Info,
+    /// Operations by path and method.
+    #[schemars(with = "BTreeMap<String, Value>")]
+    pub paths: BTreeMap<String, BTreeMap<String, Operation>>,
+    #[schemars(with = "BTreeMap<String, Value>")]
+    pub components: Components,
 }
 
-/// The document of a server with or without TLS: the name of its cookie differs.
-pub fn document(secure: bool) -> Value {
-    let mut schemas = contract::schemas().expect("the tests read the same contract");
-    schemas.extend(ours());
-    let mut paths: Map<String, Value> = Map::new();
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub struct Info {
+    pub title: &'static str,
+    pub version: &'static str,
+    pub description: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Components {
+    pub schemas: BTreeMap<String, Value>,
+    security_schemes: BTreeMap<&'static str, SecurityScheme>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "camelCase")]
+enum SecurityScheme {
+    Http {
+        scheme: &'static str,
+    },
+    ApiKey {
+        #[serde(rename = "in")]
+        place: &'static str,
+        name: &'static str,
+    },
+}
+
+pub fn openapi(app: &App, _: &Asked) -> Result<OpenApi, ApiError> {
+    Ok(document(app.secure))
+}
+
+fn generator(settings: SchemaSettings) -> SchemaGenerator {
+    settings
+        .with(|settings| {
+            settings.definitions_path = "/components/schemas".into();
+            settings.meta_schema = None;
+        })
+        .into_generator()
+}
+
+/// The document of a server with or without TLS, which have different cookie names.
+pub fn document(secure: bool) -> OpenApi {
+    let mut answers = generator(SchemaSettings::draft2020_12().for_serialize());
+    let mut paths: BTreeMap<String, BTreeMap<String, Operation>> = BTreeMap::new();
     for route in ROUTES {
         let mut at = vec![format!("{BASE}{}", route.path)];
         if route.at_root {
             at.push(route.path.to_owned());
         }
         for (index, path) in at.into_iter().enumerate() {
-            let entry = paths.entry(path).or_insert_with(|| json!({}));
-            entry[route.method.name().to_ascii_lowercase()] = operation::operation(route, index > 0);
+            let operation = Operation::new(route, index > 0, &mut answers);
+            paths.entry(path).or_default().insert(route.method.name().to_ascii_lowercase(), operation);
         }
     }
-    json!({
-        "openapi": "3.1.0",
-        "info": {
-            "title": "ortscope",
-            "version": env!("CARGO_PKG_VERSION"),
-            "description": "What `ortscope serve` knows of the machine and of recordings. docs/API.md explains it.",
+    let mut requests = generator(SchemaSettings::draft2020_12().for_deserialize());
+    requests.subschema_for::<ClientFrame>();
+    let mut schemas: BTreeMap<String, Value> = answers.take_definitions(true).into_iter().collect();
+    schemas.extend(requests.take_definitions(true));
+    let cookie = SecurityScheme::ApiKey { place: "cookie", name: cookie_name(secure) };
+    OpenApi {
+        openapi: "3.1.0",
+        info: Info {
+            title: "ortscope",
+            version: env!("CARGO_PKG_VERSION"),
+            description: "Live data and recordings of `ortscope serve`. docs/API.md explains it.",
         },
-        "paths": paths,
-        "components": {
-            "schemas": schemas,
-            "securitySchemes": {
-                "token": { "type": "http", "scheme": "bearer" },
-                "cookie": { "type": "apiKey", "in": "cookie", "name": cookie_name(secure) },
-            },
+        paths,
+        components: Components {
+            schemas,
+            security_schemes: BTreeMap::from([
+                ("token", SecurityScheme::Http { scheme: "bearer" }),
+                ("cookie", cookie),
+            ]),
         },
-    })
-}
-
-/// What the dashboard does not read, and the contract therefore does not have.
-fn ours() -> Map<String, Value> {
-    let whole = json!({ "type": "integer", "minimum": 0 });
-    let text = json!({ "type": "string" });
-    let entry = json!({
-        "type": "object",
-        "description": "A line of the audit log.",
-        "required": ["number", "unix_ms", "who", "role", "ip", "what", "status", "detail", "previous_sha256"],
-        "properties": {
-            "number": whole, "unix_ms": whole, "who": text, "role": { "type": ["string", "null"] }, "ip": text,
-            "what": text, "status": whole, "detail": text,
-            "previous_sha256": { "type": "string", "pattern": "^[0-9a-f]{64}$" },
-        },
-    });
-    let types = json!({
-        "AuditEntries": {
-            "type": "object", "required": ["entries"],
-            "properties": { "entries": { "type": "array", "items": { "$ref": "#/components/schemas/AuditEntry" } } },
-        },
-        "AuditEntry": entry,
-        "OpenApi": {
-            "type": "object", "required": ["openapi", "info", "paths", "components"],
-            "properties": {
-                "openapi": { "type": "string", "enum": ["3.1.0"] }, "info": { "type": "object" },
-                "paths": { "type": "object" }, "components": { "type": "object" },
-            },
-            "description": "This document.",
-        },
-    });
-    match types {
-        Value::Object(types) => types,
-        _ => Map::new(),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
-    use crate::routes::Answers;
+
+    fn as_json(secure: bool) -> Value {
+        serde_json::to_value(document(secure)).expect("the document is JSON")
+    }
 
     #[test]
-    fn every_route_is_in_the_document_with_its_role() {
-        let document = document(false);
+    fn the_document_has_every_route_with_its_role() {
+        let document = as_json(false);
         for route in ROUTES {
             let method = route.method.name().to_ascii_lowercase();
             let operation = &document["paths"][format!("{BASE}{}", route.path)][&method];
@@ -98,9 +126,6 @@ mod tests {
             assert!(operation["x-role"].is_string());
             if route.at_root {
                 assert!(document["paths"][route.path][&method].is_object());
-            }
-            if let Answers::Json(name) = route.answers {
-                assert!(document["components"]["schemas"][name].is_object(), "{name} is in no contract");
             }
         }
         let mut ids = std::collections::BTreeSet::new();
@@ -123,8 +148,8 @@ mod tests {
     }
 
     #[test]
-    fn every_reference_leads_somewhere() {
-        let document = document(true);
+    fn every_reference_resolves() {
+        let document = as_json(true);
         let mut found = Vec::new();
         references(&document, &mut found);
         assert!(found.len() > 100, "{}", found.len());

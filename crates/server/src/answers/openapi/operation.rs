@@ -1,35 +1,104 @@
-//! One operation of the document: parameters, body, answers and who may use it.
+//! One operation of the document: parameters, body, answers and required role.
+
+use std::collections::BTreeMap;
 
 use ortscope_core::schema::TableId;
 use ortscope_export::Format;
-use serde_json::{Map, Value, json};
+use schemars::{Schema, SchemaGenerator, json_schema};
+use serde::Serialize;
 
+use crate::error::ErrorBody;
 use crate::params::{MAX_REPEATS, MAX_TEXT};
 use crate::routes::{Access, Answers, Field, Handler, ID, Kind, Method, Param, Route};
+use crate::ws::ServerFrame;
 
-pub fn operation(route: &Route, is_second: bool) -> Value {
-    let mut operation = json!({
-        "operationId": operation_id(route.method, route.path, is_second),
-        "summary": route.doc,
-        "parameters": parameters(route),
-        "responses": responses(route),
-        "x-role": match route.access {
-            Access::Public => "public",
-            Access::Role(role) => role.name(),
-        },
-        "security": match route.access {
-            Access::Public => json!([]),
-            Access::Role(_) => json!([{ "token": [] }, { "cookie": [] }]),
-        },
-    });
-    if route.method == Method::Post {
-        operation["requestBody"] = body(route.body);
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Operation {
+    operation_id: String,
+    summary: &'static str,
+    parameters: Vec<Parameter>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_body: Option<RequestBody>,
+    responses: BTreeMap<&'static str, Response>,
+    /// Each entry is one way to authenticate.
+    security: Vec<BTreeMap<&'static str, [String; 0]>>,
+    #[serde(rename = "x-role")]
+    role: &'static str,
+    #[serde(rename = "x-websocket", skip_serializing_if = "Option::is_none")]
+    websocket: Option<WebSocketFrames>,
+}
+
+#[derive(Debug, Serialize)]
+struct Parameter {
+    name: &'static str,
+    #[serde(rename = "in")]
+    place: &'static str,
+    required: bool,
+    schema: Schema,
+    description: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+struct RequestBody {
+    required: bool,
+    content: Content,
+}
+
+type Content = BTreeMap<&'static str, MediaType>;
+
+#[derive(Debug, Default, Serialize)]
+struct MediaType {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    schema: Option<Schema>,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Response {
+    description: &'static str,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    content: Content,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    links: BTreeMap<&'static str, Link>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Link {
+    operation_id: String,
+    parameters: BTreeMap<&'static str, &'static str>,
+}
+
+#[derive(Debug, Serialize)]
+struct WebSocketFrames {
+    sends: Schema,
+    takes: Schema,
+}
+
+impl Operation {
+    pub fn new(route: &Route, is_second: bool, generator: &mut SchemaGenerator) -> Self {
+        let is_websocket = matches!(route.handler, Handler::WebSocket);
+        Self {
+            operation_id: operation_id(route.method, route.path, is_second),
+            summary: route.doc,
+            parameters: parameters(route),
+            request_body: (route.method == Method::Post).then(|| body(route.body)),
+            responses: responses(route, generator),
+            security: match route.access {
+                Access::Public => Vec::new(),
+                Access::Role(_) => ["token", "cookie"].map(|scheme| BTreeMap::from([(scheme, [])])).into(),
+            },
+            role: match route.access {
+                Access::Public => "public",
+                Access::Role(role) => role.name(),
+            },
+            websocket: is_websocket.then(|| WebSocketFrames {
+                sends: generator.subschema_for::<ServerFrame>(),
+                // Requests have a generator of their own: optional fields differ from those of answers.
+                takes: Schema::new_ref("#/components/schemas/ClientFrame".to_owned()),
+            }),
+        }
     }
-    if matches!(route.handler, Handler::WebSocket) {
-        let frame = |name: &str| json!({ "$ref": format!("#/components/schemas/{name}") });
-        operation["x-websocket"] = json!({ "sends": frame("ServerFrame"), "takes": frame("ClientFrame") });
-    }
-    operation
 }
 
 fn operation_id(method: Method, path: &str, is_second: bool) -> String {
@@ -38,147 +107,150 @@ fn operation_id(method: Method, path: &str, is_second: bool) -> String {
     format!("{}{path}{end}", method.name().to_ascii_lowercase())
 }
 
-fn parameters(route: &Route) -> Vec<Value> {
-    let mut list: Vec<Value> = route.params.iter().map(parameter).collect();
+fn parameters(route: &Route) -> Vec<Parameter> {
+    let query = |param: &Param| Parameter {
+        name: param.name,
+        place: "query",
+        required: param.required,
+        schema: match param.repeats {
+            true => json_schema!({ "type": "array", "items": schema(param.kind), "maxItems": MAX_REPEATS }),
+            false => schema(param.kind),
+        },
+        description: param.doc,
+    };
+    let mut list: Vec<Parameter> = route.params.iter().map(query).collect();
     if route.path.contains("{id}") {
-        list.push(json!({
-            "name": "id", "in": "path", "required": true, "schema": schema(ID), "description": "Id of a recording.",
-        }));
+        let description = "Id of a recording.";
+        list.push(Parameter { name: "id", place: "path", required: true, schema: schema(ID), description });
     }
     list
 }
 
-fn parameter(param: &Param) -> Value {
-    let one = schema(param.kind);
-    let schema =
-        if param.repeats { json!({ "type": "array", "items": one, "maxItems": MAX_REPEATS }) } else { one };
-    json!({
-        "name": param.name, "in": "query", "required": param.required, "schema": schema, "description": param.doc,
-    })
-}
-
-fn schema(kind: Kind) -> Value {
+fn schema(kind: Kind) -> Schema {
     match kind {
-        Kind::Text => json!({ "type": "string", "maxLength": MAX_TEXT }),
-        Kind::Shaped(pattern) => json!({ "type": "string", "pattern": pattern, "maxLength": MAX_TEXT }),
-        Kind::Filter => json!({ "type": "string", "format": "ortscope-filter", "maxLength": MAX_TEXT }),
-        Kind::Words(words) => json!({ "type": "string", "enum": words }),
+        Kind::Text => json_schema!({ "type": "string", "maxLength": MAX_TEXT }),
+        Kind::Shaped(pattern) => {
+            json_schema!({ "type": "string", "pattern": pattern, "maxLength": MAX_TEXT })
+        }
+        Kind::Filter => {
+            json_schema!({ "type": "string", "format": "ortscope-filter", "maxLength": MAX_TEXT })
+        }
+        Kind::Words(words) => json_schema!({ "type": "string", "enum": words }),
         Kind::Table => {
             let names: Vec<&str> = TableId::ALL.iter().map(|table| table.def().name).collect();
-            json!({ "type": "string", "enum": names })
+            json_schema!({ "type": "string", "enum": names })
         }
         Kind::Format => {
             let names: Vec<&str> = Format::downloads().map(Format::name).collect();
-            json!({ "type": "string", "enum": names })
+            json_schema!({ "type": "string", "enum": names })
         }
-        Kind::Number(least, most) => json!({ "type": "number", "minimum": least, "maximum": most }),
-        Kind::Whole(least, most) => json!({ "type": "integer", "minimum": least, "maximum": most }),
-        Kind::Flag => json!({ "type": "boolean" }),
+        Kind::Number(least, most) => json_schema!({ "type": "number", "minimum": least, "maximum": most }),
+        Kind::Whole(least, most) => json_schema!({ "type": "integer", "minimum": least, "maximum": most }),
+        Kind::Flag => json_schema!({ "type": "boolean" }),
     }
 }
 
-fn body(fields: &[Field]) -> Value {
+fn json_content(schema: Schema) -> Content {
+    BTreeMap::from([("application/json", MediaType { schema: Some(schema) })])
+}
+
+fn body(fields: &[Field]) -> RequestBody {
     let property = |field: &Field| {
         let mut schema = schema(field.kind);
-        if field.optional {
-            schema["type"] = json!([schema["type"], "null"]);
+        if field.optional
+            && let Some(kind) = schema.remove("type")
+        {
+            schema.insert("type".into(), [kind, "null".into()].into_iter().collect());
         }
-        (field.name.to_owned(), schema)
+        (field.name, schema)
     };
-    let properties: Map<String, Value> = fields.iter().map(property).collect();
+    let properties: BTreeMap<&str, Schema> = fields.iter().map(property).collect();
     let required: Vec<&str> = fields.iter().filter(|field| !field.optional).map(|field| field.name).collect();
-    json!({
-        "required": true,
-        "content": { "application/json": { "schema": {
+    RequestBody {
+        required: true,
+        content: json_content(json_schema!({
             "type": "object", "properties": properties, "required": required, "additionalProperties": false,
-        } } },
-    })
+        })),
+    }
 }
 
-/// The answer when all is well, and every status that this route can have instead.
-fn responses(route: &Route) -> Map<String, Value> {
-    let json_of = |name: &str| {
-        let schema = json!({ "$ref": format!("#/components/schemas/{name}") });
-        json!({ "description": route.doc, "content": { "application/json": { "schema": schema } } })
-    };
-    let (status, mut good) = match route.answers {
-        Answers::Json(name) => ("200", json_of(name)),
-        Answers::Download(types) => {
-            let content: Map<String, Value> =
-                types.iter().map(|content_type| ((*content_type).to_owned(), json!({}))).collect();
-            ("200", json!({ "description": route.doc, "content": content }))
+/// The successful answer, and every other status that this route can have.
+fn responses(route: &Route, generator: &mut SchemaGenerator) -> BTreeMap<&'static str, Response> {
+    let (status, content) = match route.answers {
+        Answers::Json(schema) => ("200", json_content(schema(generator))),
+        Answers::Download { types, json } => {
+            let mut media = |content_type: &&'static str| {
+                let schema = json.filter(|_| *content_type == "application/json");
+                (*content_type, MediaType { schema: schema.map(|schema| schema(generator)) })
+            };
+            ("200", types.iter().map(&mut media).collect())
         }
-        Answers::Nothing => ("204", json!({ "description": route.doc })),
-        Answers::WebSocket => ("101", json!({ "description": route.doc })),
+        Answers::Nothing => ("204", Content::new()),
+        Answers::WebSocket => ("101", Content::new()),
     };
-    let links = links(route);
-    if !links.is_empty() {
-        good["links"] = links.into();
-    }
-    let mut responses: Map<String, Value> = Map::new();
-    responses.insert(status.into(), good);
-    let mut add = |status: &str, why: &str| {
-        let content =
-            json!({ "application/json": { "schema": { "$ref": "#/components/schemas/ApiError" } } });
-        responses.insert(status.into(), json!({ "description": why, "content": content }));
+    let good = Response { description: route.doc, content, links: links(route) };
+    let mut responses = BTreeMap::from([(status, good)]);
+    let mut add = |status: &'static str, description: &'static str| {
+        let content = json_content(generator.subschema_for::<ErrorBody<'_>>());
+        responses.insert(status, Response { description, content, ..Response::default() });
     };
-    let is_post = route.method == Method::Post;
     let has_recording =
         route.path.contains("{id}") || route.params.iter().any(|param| matches!(param.name, "source" | "a"));
-    add("400", "A parameter or a body that cannot be understood; the sentence names it.");
-    add("401", "No token, or one that is wrong, expired or revoked.");
+    add("400", "A parameter or a body is invalid; the message names it.");
+    add("401", "There is no token, or it is wrong, expired or revoked.");
     add("403", "The role is too low, or the Origin is not allowed.");
-    add("421", "A Host that is not this server's.");
-    add("500", "Something of ours went wrong; the log of the server says what.");
-    add("503", "Too many requests at once; Retry-After says when.");
+    add("421", "The Host is not this server's.");
+    add("500", "Internal error; see the server's log.");
+    add("503", "There are too many requests at once; see Retry-After.");
     if has_recording {
-        add("404", "No such recording, live source or event.");
-        add(
-            "422",
-            "Parameters that do not fit together, or a recording that is damaged or of a later version.",
-        );
+        add("404", "There is no such recording, live source or event.");
+        add("422", "Parameters contradict each other, or the recording is damaged or of a later version.");
     }
-    if is_post {
+    if route.method == Method::Post {
         add("408", "The body did not arrive in time.");
         add("413", "The body is larger than 1 MiB.");
         add("415", "The body is not application/json.");
     }
     if route.path.starts_with("/control") || route.method == Method::Delete {
-        add("409", "It does not fit the state of the live source or of the recording.");
+        add("409", "The state of the live source or of the recording does not allow it.");
     }
     if matches!(route.answers, Answers::WebSocket) {
         add("426", "This address is a WebSocket.");
     }
     if matches!(route.answers, Answers::WebSocket) || route.access == Access::Public {
-        add("429", "Too many attempts or WebSockets; Retry-After says when.");
+        add("429", "There are too many attempts or WebSockets; see Retry-After.");
     }
-    // The connection's own answers have no body.
-    responses.insert("414".into(), json!({ "description": "An address above 64 KiB." }));
-    responses.insert("431".into(), json!({ "description": "Headers above 64 KiB." }));
+    // The HTTP library answers these without a body.
+    for (status, description) in
+        [("414", "The address is longer than 64 KiB."), ("431", "The headers are longer than 64 KiB.")]
+    {
+        responses.insert(status, Response { description, ..Response::default() });
+    }
     responses
 }
 
-/// What the answer of a route is good for in others.
-fn links(route: &Route) -> Map<String, Value> {
-    let to = |path: &str, parameters: Value| json!({ "operationId": operation_id(Method::Get, path, false), "parameters": parameters });
-    let first_recording = "$response.body#/recordings/0/id";
-    let list = match (route.method, route.path) {
-        (Method::Get, "/recordings") => vec![
-            ("show", to("/recordings/{id}", json!({ "id": first_recording }))),
-            ("report", to("/recordings/{id}/report", json!({ "id": first_recording }))),
-            ("export", to("/recordings/{id}/export", json!({ "id": first_recording }))),
-            ("latency", to("/latency", json!({ "source": first_recording }))),
-            ("operators", to("/operators", json!({ "source": first_recording }))),
-            ("timeline", to("/timeline", json!({ "source": first_recording }))),
-        ],
-        (Method::Get, "/metrics/catalog") => vec![(
-            "history",
-            to(
-                "/metrics/history",
-                json!({ "source": "$response.body#/source", "track": "$response.body#/tracks/0/track" }),
-            ),
-        )],
-        _ => Vec::new(),
+/// Values of an answer that are parameters of other routes.
+fn links(route: &Route) -> BTreeMap<&'static str, Link> {
+    let to = |path: &str, parameters: &[(&'static str, &'static str)]| Link {
+        operation_id: operation_id(Method::Get, path, false),
+        parameters: parameters.iter().copied().collect(),
     };
-    list.into_iter().map(|(name, link)| (name.to_owned(), link)).collect()
+    let (id, source) =
+        (("id", "$response.body#/recordings/0/id"), ("source", "$response.body#/recordings/0/id"));
+    match (route.method, route.path) {
+        (Method::Get, "/recordings") => BTreeMap::from([
+            ("show", to("/recordings/{id}", &[id])),
+            ("report", to("/recordings/{id}/report", &[id])),
+            ("export", to("/recordings/{id}/export", &[id])),
+            ("latency", to("/latency", &[source])),
+            ("operators", to("/operators", &[source])),
+            ("timeline", to("/timeline", &[source])),
+        ]),
+        (Method::Get, "/metrics/catalog") => {
+            let track = ("track", "$response.body#/tracks/0/track");
+            let source = ("source", "$response.body#/source");
+            BTreeMap::from([("history", to("/metrics/history", &[source, track]))])
+        }
+        _ => BTreeMap::new(),
+    }
 }

@@ -1,21 +1,83 @@
-//! One rectangle in full.
+//! `/timeline/event`: all about one rectangle, with the operators it depends on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use ortscope_core::schema::{InferenceRow, KernelEventRow, OperatorKind, OperatorRow, TableId};
+use ortscope_core::schema::{
+    GraphEdgeRow, InferenceRow, KernelEventRow, OperatorKind, OperatorRow, Row, TableId, Text,
+};
 use ortscope_core::tables::Scan;
-use ortscope_export::wire::{InferenceContext, Sensors, inference_record, operation_record};
-use serde_json::{Value, json};
+use ortscope_export::wire::{
+    InferenceContext, InferenceRecord, OperationRecord, Sensors, Unavailable, inference_record,
+    operation_record,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::super::{Answer, number, with_time};
-use super::dependencies;
+use super::super::Timed;
+use super::super::hello::sessions;
 use super::lanes::LaneKey;
 use super::records::reasons;
 use crate::app::{App, Asked};
 use crate::data::Source;
 use crate::error::ApiError;
 
-pub fn event(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
+/// The other operators of a run are searched for within this time, then within ever longer times: a recording can have
+/// millions of rows.
+const NEAR_NS: u64 = 1_000_000;
+
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub struct TimelineEvent {
+    pub source: String,
+    pub lane: String,
+    /// Exactly one of `operation`, `inference` and `kernel` is not null.
+    pub operation: Option<Timed<OperationRecord>>,
+    pub inference: Option<Timed<InferenceRecord>>,
+    pub kernel: Option<KernelEvent>,
+    /// The neighbors in the graph, in the same run, if the recording has the graph.
+    pub dependencies: Option<Dependencies>,
+    /// Further figures for a list, with the unit in the name.
+    pub details: BTreeMap<&'static str, Option<Detail>>,
+    pub unavailable: Unavailable,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct KernelEvent {
+    pub t_ms: f64,
+    pub kind: Text,
+    pub processor: Option<u64>,
+    pub pid: Option<u64>,
+    pub tid: Option<u64>,
+    pub duration_ms: Option<f64>,
+    pub value: Option<u64>,
+    pub detail: Option<Text>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Detail {
+    Text(Text),
+    Count(u64),
+    Change(i64),
+    Number(f64),
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Dependencies {
+    pub needs: Vec<TimelineRef>,
+    pub needed_by: Vec<TimelineRef>,
+}
+
+/// Another rectangle of the timeline.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct TimelineRef {
+    pub lane: String,
+    pub id: i64,
+    pub name: Text,
+    pub t_ms: f64,
+    pub duration_ms: f64,
+}
+
+pub fn event(app: &App, asked: &Asked) -> Result<TimelineEvent, ApiError> {
     let source = app.sources.of(&asked.params)?;
     let lane = asked.params.text("lane").unwrap_or_default();
     let key =
@@ -48,21 +110,14 @@ pub fn event(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
         }
         LaneKey::Kernel { pid, tid } => {
             let is_it = |row: &KernelEventRow| row.tid == Some(*tid) && row.pid.unwrap_or(0) == *pid;
-            first(&source, TableId::KernelEvents, &scan, is_it)?.map(|row| kernel(&source, &row))
+            first(&source, TableId::KernelEvents, &scan, is_it)?.map(|row| kernel(&source, row))
         }
     };
-    let Some(Value::Object(mut answer)) = found else {
-        return Err(ApiError::not_found("there is no such event in this lane"));
-    };
-    answer.insert("source".into(), source.id.into());
-    answer.insert("lane".into(), lane.into());
-    for kind in ["operation", "inference", "kernel", "dependencies"] {
-        answer.entry(kind).or_insert(Value::Null);
-    }
-    Answer::json(&answer)
+    let event = found.ok_or_else(|| ApiError::not_found("there is no such event in this lane"))?;
+    Ok(TimelineEvent { source: source.id, lane: lane.to_owned(), ..event })
 }
 
-fn first<R: ortscope_core::schema::Row>(
+fn first<R: Row>(
     source: &Source,
     table: TableId,
     scan: &Scan,
@@ -76,12 +131,16 @@ fn first<R: ortscope_core::schema::Row>(
     Ok(None)
 }
 
-fn ms(nanos: u64) -> Value {
-    number(nanos as f64 / 1e6)
+fn text(text: &Text) -> Option<Detail> {
+    Some(Detail::Text(Text::clone(text)))
 }
 
-fn inference(source: &Source, row: &InferenceRow) -> Result<Value, ApiError> {
-    let sessions = super::super::hello::sessions(source.tables())?;
+fn ms(nanos: u64) -> Option<Detail> {
+    Some(Detail::Number(nanos as f64 / 1e6))
+}
+
+fn inference(source: &Source, row: &InferenceRow) -> Result<TimelineEvent, ApiError> {
+    let sessions = sessions(source.tables())?;
     let sensors = Sensors::default();
     let reasons = reasons(source)?;
     let context = InferenceContext {
@@ -92,71 +151,158 @@ fn inference(source: &Source, row: &InferenceRow) -> Result<Value, ApiError> {
         padding_ratio: None,
         reasons: &reasons,
     };
-    let details = BTreeMap::from([
-        ("phase", json!(row.phase)),
-        ("sequence", row.sequence.into()),
-        ("stream", row.stream.into()),
-        ("copy_in_ms", ms(row.copy_in_ns)),
-        ("run_ms", ms(row.run_ns)),
-        ("copy_out_ms", ms(row.copy_out_ns)),
-        ("token", row.token.into()),
-        ("ok", json!(if row.ok { "yes" } else { "failed" })),
-    ]);
-    let record = with_time(&inference_record(row, &context), source.ms(row.timestamp_ns));
-    Ok(json!({
-        "inference": record,
-        "details": details,
-        "unavailable": { "dependencies": "an inference has none" },
-    }))
-}
-
-fn operation(source: &Source, row: &OperatorRow) -> Result<Value, ApiError> {
-    let details = BTreeMap::from([
-        ("kind", json!(row.kind)),
-        ("node_index", row.node_index.into()),
-        ("thread", row.thread.into()),
-        ("depth", row.depth.into()),
-        ("flops", row.flops.into()),
-        ("output_bytes", row.output_bytes.into()),
-        ("activation_bytes", row.activation_bytes.into()),
-        ("parameter_bytes", row.parameter_bytes.into()),
-        ("memory_in_use_bytes", row.memory_in_use_bytes.into()),
-        ("memory_delta_bytes", row.memory_delta_bytes.into()),
-        ("arena_bytes", row.arena_bytes.into()),
-        ("pool_run_ms", row.pool_run_ns.map_or(Value::Null, ms)),
-        ("pool_wait_ms", row.pool_wait_ns.map_or(Value::Null, ms)),
-        ("input_types", json!(row.input_types)),
-        ("output_types", json!(row.output_types)),
-    ]);
-    let record = with_time(&operation_record(row, &reasons(source)?), source.ms(row.timestamp_ns));
-    Ok(match dependencies::of(source, row)? {
-        Ok(found) => json!({
-            "operation": record,
-            "details": details,
-            "dependencies": found,
-            "unavailable": {},
-        }),
-        Err(why) => json!({
-            "operation": record,
-            "details": details,
-            "unavailable": { "dependencies": why },
-        }),
+    let record = inference_record(row, &context);
+    Ok(TimelineEvent {
+        inference: Some(Timed { record, t_ms: source.ms(row.timestamp_ns) }),
+        details: BTreeMap::from([
+            ("phase", text(row.phase.text())),
+            ("sequence", Some(Detail::Count(row.sequence))),
+            ("stream", Some(Detail::Count(row.stream))),
+            ("copy_in_ms", ms(row.copy_in_ns)),
+            ("run_ms", ms(row.run_ns)),
+            ("copy_out_ms", ms(row.copy_out_ns)),
+            ("token", row.token.map(Detail::Count)),
+            ("ok", Some(Detail::Text(if row.ok { "yes" } else { "failed" }.into()))),
+        ]),
+        unavailable: Unavailable::one("dependencies", "an inference has none"),
+        ..TimelineEvent::default()
     })
 }
 
-fn kernel(source: &Source, row: &KernelEventRow) -> Value {
-    json!({
-        "kernel": {
-            "t_ms": number(source.ms(row.timestamp_ns)),
-            "kind": row.kind,
-            "processor": row.processor,
-            "pid": row.pid,
-            "tid": row.tid,
-            "duration_ms": row.duration_ns.map_or(Value::Null, ms),
-            "value": row.value,
-            "detail": row.detail,
-        },
-        "details": {},
-        "unavailable": { "dependencies": "a kernel event has none" },
+fn operation(source: &Source, row: &OperatorRow) -> Result<TimelineEvent, ApiError> {
+    let (dependencies, unavailable) = match dependencies(source, row)? {
+        Ok(found) => (Some(found), Unavailable::default()),
+        Err(reason) => (None, Unavailable::one("dependencies", reason)),
+    };
+    let record = operation_record(row, &reasons(source)?);
+    Ok(TimelineEvent {
+        operation: Some(Timed { record, t_ms: source.ms(row.timestamp_ns) }),
+        dependencies,
+        details: BTreeMap::from([
+            ("kind", text(row.kind.text())),
+            ("node_index", row.node_index.map(Detail::Count)),
+            ("thread", Some(Detail::Count(row.thread))),
+            ("depth", Some(Detail::Count(row.depth))),
+            ("flops", row.flops.map(Detail::Count)),
+            ("output_bytes", row.output_bytes.map(Detail::Count)),
+            ("activation_bytes", row.activation_bytes.map(Detail::Count)),
+            ("parameter_bytes", row.parameter_bytes.map(Detail::Count)),
+            ("memory_in_use_bytes", row.memory_in_use_bytes.map(Detail::Count)),
+            ("memory_delta_bytes", row.memory_delta_bytes.map(Detail::Change)),
+            ("arena_bytes", row.arena_bytes.map(Detail::Count)),
+            ("pool_run_ms", row.pool_run_ns.and_then(ms)),
+            ("pool_wait_ms", row.pool_wait_ns.and_then(ms)),
+            ("input_types", row.input_types.as_ref().and_then(text)),
+            ("output_types", row.output_types.as_ref().and_then(text)),
+        ]),
+        unavailable,
+        ..TimelineEvent::default()
     })
+}
+
+fn kernel(source: &Source, row: KernelEventRow) -> TimelineEvent {
+    TimelineEvent {
+        kernel: Some(KernelEvent {
+            t_ms: source.ms(row.timestamp_ns),
+            kind: row.kind,
+            processor: row.processor,
+            pid: row.pid,
+            tid: row.tid,
+            duration_ms: row.duration_ns.map(|nanos| nanos as f64 / 1e6),
+            value: row.value,
+            detail: row.detail,
+        }),
+        unavailable: Unavailable::one("dependencies", "a kernel event has none"),
+        ..TimelineEvent::default()
+    }
+}
+
+/// The graph's edges at an operator, as rectangles of the same run. The inner error is the reason for unknown edges.
+fn dependencies(
+    source: &Source,
+    row: &OperatorRow,
+) -> Result<Result<Dependencies, &'static str>, ApiError> {
+    if row.depth > 0 {
+        return Ok(Err("the edges inside subgraphs are not recorded"));
+    }
+    let (Some(node), Some(OperatorKind::Operator)) = (row.node_index, row.kind.known()) else {
+        return Ok(Err("it is not a node of the graph"));
+    };
+    let (mut needs, mut needed_by) = (BTreeSet::new(), BTreeSet::new());
+    let mut is_known = false;
+    for batch in source.tables().scan(TableId::GraphEdges, &Scan::all()) {
+        for edge in batch?.rows::<GraphEdgeRow>().filter(|edge| edge.session_id == row.session_id) {
+            is_known = true;
+            if edge.to_node == node {
+                needs.insert(edge.from_node);
+            }
+            if edge.from_node == node {
+                needed_by.insert(edge.to_node);
+            }
+        }
+    }
+    if !is_known {
+        return Ok(Err("the edges of the graph are unknown; `ortscope run MODEL` records them"));
+    }
+    if needs.is_empty() && needed_by.is_empty() {
+        // Every node of a graph with several nodes has a neighbor, unless it could not be found in the file.
+        return Ok(Err("no neighbor is known: the node has no name in the file, or was created while loading"));
+    }
+    let wanted: BTreeSet<u64> = needs.union(&needed_by).copied().collect();
+    let rows = in_the_same_run(source, row, &wanted)?;
+    let refs = |nodes: &BTreeSet<u64>| -> Vec<TimelineRef> {
+        nodes.iter().filter_map(|node| rows.get(node)).map(|row| reference(source, row)).collect()
+    };
+    Ok(Ok(Dependencies { needs: refs(&needs), needed_by: refs(&needed_by) }))
+}
+
+/// The rows of these nodes in the run of `row`.
+fn in_the_same_run(
+    source: &Source,
+    row: &OperatorRow,
+    wanted: &BTreeSet<u64>,
+) -> Result<BTreeMap<u64, OperatorRow>, ApiError> {
+    let mut found = BTreeMap::new();
+    let mut reach = NEAR_NS.max(row.duration_ns);
+    while found.len() < wanted.len() {
+        let (from, to) = (row.timestamp_ns.saturating_sub(reach), row.timestamp_ns.saturating_add(reach));
+        let scan = Scan { from_ns: Some(from), to_ns: Some(to), ..Scan::all() };
+        let (mut begins_before, mut ends_after) = (from <= source.first_ns, to > source.last_ns);
+        for batch in source.tables().scan(TableId::Operators, &scan) {
+            let batch = batch?;
+            for other in batch.rows::<OperatorRow>().filter(|other| other.session_id == row.session_id) {
+                if other.run != row.run {
+                    begins_before |= other.run.is_some() && other.run < row.run;
+                    ends_after |= other.run > row.run;
+                } else if let Some(node) = other.node_index
+                    && other.depth == 0
+                    && other.kind == OperatorKind::Operator
+                    && wanted.contains(&node)
+                {
+                    found.entry(node).or_insert(other);
+                }
+            }
+        }
+        if begins_before && ends_after {
+            // The whole run was read: missing nodes were not recorded.
+            break;
+        }
+        reach = reach.saturating_mul(8);
+    }
+    Ok(found)
+}
+
+fn reference(source: &Source, row: &OperatorRow) -> TimelineRef {
+    let lane = LaneKey::Operators {
+        session: row.session_id.clone(),
+        provider: row.execution_provider.clone(),
+        thread: row.thread,
+    };
+    TimelineRef {
+        lane: lane.id(),
+        id: row.timestamp_ns as i64 - source.origin_ns as i64,
+        name: Text::clone(&row.name),
+        t_ms: source.ms(row.timestamp_ns),
+        duration_ms: row.duration_ns as f64 / 1e6,
+    }
 }

@@ -1,8 +1,21 @@
-//! Lanes: whose rectangles they hold, and their names in addresses and on the page.
+//! Lanes: their contents, ids and titles.
 
 use ortscope_core::schema::Text;
+use schemars::JsonSchema;
+use serde::Serialize;
 
-/// What a lane is about. The order is the order on the page.
+/// `inferences`: one rectangle per inference of a session and stream. `runs`: profiled runs. `operators`: operators, copies
+/// and waits of one provider on one thread. `kernel`: kernel events of one thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LaneKind {
+    Inferences,
+    Runs,
+    Operators,
+    Kernel,
+}
+
+/// The content of a lane. The order is the order on the page.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LaneKey {
     Inferences { session: Text, stream: u64 },
@@ -12,7 +25,7 @@ pub enum LaneKey {
 }
 
 impl LaneKey {
-    /// As text: parts are separated by `|`, which is written `%7C` inside of one.
+    /// As text: parts are separated by `|`, which is escaped as `%7C` inside a part.
     pub fn id(&self) -> String {
         match self {
             Self::Inferences { session, stream } => format!("i|{}|{stream}", escaped(session)),
@@ -42,12 +55,12 @@ impl LaneKey {
         part().is_none().then_some(key)
     }
 
-    pub fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> LaneKind {
         match self {
-            Self::Inferences { .. } => "inferences",
-            Self::Runs { .. } => "runs",
-            Self::Operators { .. } => "operators",
-            Self::Kernel { .. } => "kernel",
+            Self::Inferences { .. } => LaneKind::Inferences,
+            Self::Runs { .. } => LaneKind::Runs,
+            Self::Operators { .. } => LaneKind::Operators,
+            Self::Kernel { .. } => LaneKind::Kernel,
         }
     }
 

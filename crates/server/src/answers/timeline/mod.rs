@@ -1,10 +1,9 @@
 //! `/timeline`: operators, inferences and kernel events over time, as rectangles for a width in pixels or as records.
 //!
-//! Rectangles are made while rows are read: what is narrower than a pixel is put together with its neighbours in the same
-//! row, so that an answer has at most [`tiles::MAX_RECTANGLES`] whatever the recording's size. The view of everything is
-//! made once per recording and kept; a part of it is read from the recording, which finds rows by time.
+//! Rectangles are built while rows are read: events narrower than a pixel are merged with their neighbors in the same
+//! row, so that an answer has at most [`tiles::MAX_RECTANGLES`] whatever the size of the recording. The view of a whole
+//! recording is built once and kept; for a part of it the recording is read again, which finds rows by time.
 
-mod dependencies;
 mod event;
 mod lanes;
 mod overview;
@@ -12,27 +11,127 @@ mod records;
 mod tiles;
 
 use ortscope_core::filter::{Filter, MAX_BYTES};
-use serde_json::{Value, json};
+use ortscope_core::schema::Text;
+use ortscope_export::wire::Unavailable;
+use schemars::JsonSchema;
+use serde::Serialize;
 
-pub use event::event;
+pub use event::{TimelineEvent, event};
+use lanes::LaneKind;
 pub use overview::Overviews;
 pub use records::reasons;
-use tiles::{Tiles, Wanted};
+use records::TimelineRecords;
+use tiles::{Lane, Rect, Tiles, Transition, Wanted};
 
-use super::{Answer, about, number};
+use super::About;
 use crate::app::{App, Asked};
 use crate::data::Source;
 use crate::error::ApiError;
 use crate::params::Params;
 
-pub fn timeline(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
+/// With `width`: rectangles for drawing. Without: wire records in pages.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum TimelineAnswer {
+    Tiles(TimelineTiles),
+    Records(TimelineRecords),
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct TimelineTiles {
+    #[serde(flatten)]
+    pub about: About,
+    pub lanes: Vec<TimelineLane>,
+    /// Texts that rectangles refer to by index; the first one is empty.
+    pub names: Vec<Text>,
+    pub types: Vec<Text>,
+    pub providers: Vec<Text>,
+    /// Changes of the execution provider, at most 2,000.
+    pub transitions: Vec<TimelineTransition>,
+    pub transitions_not_listed: u64,
+    /// Annotations, at most 500.
+    pub marks: Vec<TimelineMark>,
+    /// Number of events in the range that match the filter.
+    pub events: u64,
+    /// Number of rectangles in the answer.
+    pub rectangles: u64,
+    /// Number of events that share a rectangle with others.
+    pub merged_events: u64,
+    /// Number of lanes beyond the limit of 64; their events are only counted.
+    pub hidden_lanes: u64,
+    pub hidden_events: u64,
+    /// Why a kind of lane is missing, e.g. "kernel": "no kernel events were recorded; …".
+    pub unavailable: Unavailable,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct TimelineLane {
+    /// The same at every zoom level.
+    pub id: String,
+    /// Text for users, e.g. "CPU · thread 4711".
+    pub title: String,
+    pub kind: LaneKind,
+    pub session_id: Option<Text>,
+    /// CPU, GPU, NPU, Mixed or null.
+    pub provider: Option<Text>,
+    pub execution_provider: Option<Text>,
+    pub pid: Option<u64>,
+    pub thread: Option<u64>,
+    /// Number of rows: 1 + greatest depth.
+    pub rows: u32,
+    /// Share of the range in which something ran, 0 to 1.
+    pub busy_ratio: f64,
+    pub rects: TimelineRects,
+}
+
+/// Columns of equal length, ascending by `t_ms` within a row.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct TimelineRects {
+    pub t_ms: Vec<f64>,
+    pub duration_ms: Vec<f64>,
+    /// Time in which something ran: less than the duration for merged events with gaps.
+    pub busy_ms: Vec<f64>,
+    /// Row of the lane, from 0.
+    pub row: Vec<u32>,
+    /// Index into `names`; 0 if merged.
+    pub name: Vec<u32>,
+    /// Index into `types`: operator type, phase of an inference or kind of kernel event; the longest one if merged.
+    #[serde(rename = "type")]
+    pub kind: Vec<u32>,
+    /// Index into `providers`.
+    pub provider: Vec<u32>,
+    /// Number of events in this rectangle.
+    pub count: Vec<u64>,
+    /// Id for GET /timeline/event; -1 if merged.
+    pub id: Vec<i64>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct TimelineTransition {
+    pub t_ms: f64,
+    pub from_lane: String,
+    pub to_lane: String,
+    pub from_provider: Text,
+    pub to_provider: Text,
+    pub session_id: Text,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct TimelineMark {
+    pub t_ms: f64,
+    pub kind: Text,
+    pub text: Text,
+}
+
+pub fn timeline(app: &App, asked: &Asked) -> Result<TimelineAnswer, ApiError> {
     let params = &asked.params;
     let source = app.sources.of(params)?;
     let range = source.range(params)?;
     let filter = filter(params)?;
     let session = params.text("session").map(str::to_owned);
     if params.text("width").is_none() {
-        return records::records(&source, range, filter.as_ref(), session.as_deref(), params);
+        let records = records::records(&source, range, filter.as_ref(), session.as_deref(), params)?;
+        return Ok(TimelineAnswer::Records(records));
     }
     for other in ["limit", "cursor"] {
         if params.text(other).is_some() {
@@ -42,10 +141,10 @@ pub fn timeline(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
     let width = params.count("width", 1024)?;
     let wanted = Wanted { from_ns: range.0, to_ns: range.1, width, filter, session };
     let tiles = app.overviews.tiles(&source, &wanted)?;
-    Answer::json(&tiles_json(&source, range, &tiles))
+    Ok(TimelineAnswer::Tiles(TimelineTiles::new(&source, range, tiles)))
 }
 
-/// The filter line together with the single parameters.
+/// The filter parameter combined with the single parameters.
 fn filter(params: &Params) -> Result<Option<Filter>, ApiError> {
     let mut terms: Vec<String> = Vec::new();
     let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
@@ -68,77 +167,86 @@ fn filter(params: &Params) -> Result<Option<Filter>, ApiError> {
     Ok(if terms.is_empty() { None } else { Some(Filter::parse(&line)?) })
 }
 
-fn tiles_json(source: &Source, range: (u64, u64), tiles: &Tiles) -> Value {
-    let length_ms = (range.1.saturating_sub(range.0)) as f64 / 1e6;
-    let lanes: Vec<Value> = tiles
-        .lanes
-        .iter()
-        .map(|lane| {
-            let rects = &lane.rects;
-            let busy: f64 = rects.iter().filter(|rect| rect.row == 0).map(|rect| rect.busy_ns as f64 / 1e6).sum();
-            json!({
-                "id": lane.key.id(),
-                "title": lane.key.title(),
-                "kind": lane.key.kind(),
-                "session_id": lane.key.session_id(),
-                "provider": lane.device.as_ref().filter(|device| !device.is_empty()),
-                "execution_provider": lane.key.execution_provider(),
-                "pid": lane.key.pid(),
-                "thread": lane.key.thread(),
-                "rows": 1 + rects.iter().map(|rect| rect.row).max().unwrap_or(0),
-                "busy_ratio": number(if length_ms > 0.0 { (busy / length_ms).min(1.0) } else { 0.0 }),
-                "rects": {
-                    "t_ms": rects.iter().map(|rect| number(source.ms(rect.from_ns))).collect::<Vec<_>>(),
-                    "duration_ms": rects.iter().map(|rect| number((rect.to_ns - rect.from_ns) as f64 / 1e6)).collect::<Vec<_>>(),
-                    "busy_ms": rects.iter().map(|rect| number(rect.busy_ns as f64 / 1e6)).collect::<Vec<_>>(),
-                    "row": rects.iter().map(|rect| rect.row).collect::<Vec<_>>(),
-                    "name": rects.iter().map(|rect| if rect.count == 1 { rect.name } else { 0 }).collect::<Vec<_>>(),
-                    "type": rects.iter().map(|rect| rect.kind).collect::<Vec<_>>(),
-                    "provider": rects.iter().map(|rect| rect.provider).collect::<Vec<_>>(),
-                    "count": rects.iter().map(|rect| rect.count).collect::<Vec<_>>(),
-                    "id": rects.iter().map(|rect| if rect.count == 1 { rect.from_ns as i64 - source.origin_ns as i64 } else { -1 }).collect::<Vec<_>>(),
-                },
-            })
-        })
-        .collect();
-    let transitions: Vec<Value> = tiles
-        .transitions
-        .iter()
-        .map(|transition| {
-            json!({
-                "t_ms": number(source.ms(transition.at_ns)),
-                "from_lane": transition.from.id(),
-                "to_lane": transition.to.id(),
-                "from_provider": transition.from.execution_provider(),
-                "to_provider": transition.to.execution_provider(),
-                "session_id": transition.to.session_id(),
-            })
-        })
-        .collect();
-    let marks: Vec<Value> = tiles
-        .marks
-        .iter()
-        .map(|(at, kind, text)| json!({ "t_ms": number(source.ms(*at)), "kind": kind, "text": text }))
-        .collect();
-    let mut answer = about(source, range);
-    let rectangles: usize = tiles.lanes.iter().map(|lane| lane.rects.len()).sum();
-    for (name, value) in [
-        ("kind", json!("tiles")),
-        ("lanes", lanes.into()),
-        ("names", json!(tiles.names.list())),
-        ("types", json!(tiles.types.list())),
-        ("providers", json!(tiles.providers.list())),
-        ("transitions", transitions.into()),
-        ("transitions_not_listed", tiles.transitions_not_listed.into()),
-        ("marks", marks.into()),
-        ("events", tiles.events.into()),
-        ("rectangles", rectangles.into()),
-        ("merged_events", tiles.merged_events().into()),
-        ("hidden_lanes", tiles.hidden_lanes.into()),
-        ("hidden_events", tiles.hidden_events.into()),
-        ("unavailable", json!(tiles.unavailable)),
-    ] {
-        answer.insert(name.into(), value);
+impl TimelineTiles {
+    fn new(source: &Source, range: (u64, u64), tiles: Tiles) -> Self {
+        let length_ms = range.1.saturating_sub(range.0) as f64 / 1e6;
+        let mark = |(at_ns, kind, text)| TimelineMark { t_ms: source.ms(at_ns), kind, text };
+        Self {
+            about: About::new(source, range),
+            events: tiles.events,
+            rectangles: tiles.lanes.iter().map(|lane| lane.rects.len() as u64).sum(),
+            merged_events: tiles.merged_events(),
+            lanes: tiles.lanes.iter().map(|lane| TimelineLane::new(source, length_ms, lane)).collect(),
+            names: tiles.names.into_list(),
+            types: tiles.types.into_list(),
+            providers: tiles.providers.into_list(),
+            transitions: tiles
+                .transitions
+                .iter()
+                .map(|transition| TimelineTransition::new(source, transition))
+                .collect(),
+            transitions_not_listed: tiles.transitions_not_listed,
+            marks: tiles.marks.into_iter().map(mark).collect(),
+            hidden_lanes: tiles.hidden_lanes,
+            hidden_events: tiles.hidden_events,
+            unavailable: tiles.unavailable,
+        }
     }
-    Value::Object(answer)
+}
+
+impl TimelineLane {
+    fn new(source: &Source, length_ms: f64, lane: &Lane) -> Self {
+        let (key, rects) = (&lane.key, &lane.rects);
+        let busy_ms: f64 =
+            rects.iter().filter(|rect| rect.row == 0).map(|rect| rect.busy_ns as f64 / 1e6).sum();
+        Self {
+            id: key.id(),
+            title: key.title(),
+            kind: key.kind(),
+            session_id: key.session_id().cloned(),
+            provider: lane.device.clone().filter(|device| !device.is_empty()),
+            execution_provider: key.execution_provider().cloned(),
+            pid: key.pid(),
+            thread: key.thread(),
+            rows: 1 + rects.iter().map(|rect| rect.row).max().unwrap_or(0),
+            busy_ratio: if length_ms > 0.0 { (busy_ms / length_ms).min(1.0) } else { 0.0 },
+            rects: TimelineRects::new(source, rects),
+        }
+    }
+}
+
+impl TimelineRects {
+    fn new(source: &Source, rects: &[Rect]) -> Self {
+        fn column<T>(rects: &[Rect], of: impl Fn(&Rect) -> T) -> Vec<T> {
+            rects.iter().map(of).collect()
+        }
+        let id = |rect: &Rect| {
+            if rect.count == 1 { rect.from_ns as i64 - source.origin_ns as i64 } else { -1 }
+        };
+        Self {
+            t_ms: column(rects, |rect| source.ms(rect.from_ns)),
+            duration_ms: column(rects, |rect| (rect.to_ns - rect.from_ns) as f64 / 1e6),
+            busy_ms: column(rects, |rect| rect.busy_ns as f64 / 1e6),
+            row: column(rects, |rect| rect.row),
+            name: column(rects, |rect| if rect.count == 1 { rect.name } else { 0 }),
+            kind: column(rects, |rect| rect.kind),
+            provider: column(rects, |rect| rect.provider),
+            count: column(rects, |rect| rect.count),
+            id: column(rects, id),
+        }
+    }
+}
+
+impl TimelineTransition {
+    fn new(source: &Source, transition: &Transition) -> Self {
+        let text = |text: Option<&Text>| text.cloned().unwrap_or_default();
+        Self {
+            t_ms: source.ms(transition.at_ns),
+            from_lane: transition.from.id(),
+            to_lane: transition.to.id(),
+            from_provider: text(transition.from.execution_provider()),
+            to_provider: text(transition.to.execution_provider()),
+            session_id: text(transition.to.session_id()),
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! The view of a whole recording, kept: a recording with ten million operators is read once, and shown at once afterwards.
+//! Cached views of whole recordings: a recording with ten million operators is read once and is then shown immediately.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -6,9 +6,9 @@ use super::tiles::{MAX_RECTANGLES, Tiles, Wanted};
 use crate::data::Source;
 use crate::error::ApiError;
 
-/// Recordings whose view is kept.
+/// Maximum number of cached views.
 const MAX_KEPT: usize = 4;
-/// Rectangles of a kept view: finer than a screen, so that the first zooms need no reading.
+/// Maximum number of rectangles of a cached view: finer than a screen, so that the first zooms need no reading.
 const MAX_KEPT_RECTANGLES: usize = 300_000;
 const PIXELS: u64 = 16_384;
 

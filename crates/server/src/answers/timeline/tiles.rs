@@ -1,6 +1,6 @@
-//! Rectangles: made while rows are read, put together where they are too narrow to be seen apart.
+//! Rectangles: built while rows are read, merged where they are narrower than a pixel.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use ortscope_core::batch::Batch;
 use ortscope_core::filter::Filter;
@@ -8,21 +8,22 @@ use ortscope_core::schema::{
     AnnotationRow, InferenceRow, KernelEventRow, OperatorKind, OperatorRow, TableId, Text,
 };
 use ortscope_core::tables::Scan;
+use ortscope_export::wire::Unavailable;
 
 use super::lanes::LaneKey;
 use crate::data::Source;
 use crate::error::ApiError;
 
-/// Rectangles of an answer.
+/// Maximum number of rectangles in an answer.
 pub const MAX_RECTANGLES: usize = 20_000;
 const MAX_LANES: usize = 64;
 const MAX_TRANSITIONS: usize = 2000;
 const MAX_MARKS: usize = 500;
 const MAX_NAMES: usize = 50_000;
-/// Rows of a lane; deeper ones share the last.
+/// Maximum number of rows of a lane; deeper events share the last row.
 const MAX_ROWS: u64 = 16;
 
-/// What is asked for.
+/// The requested view.
 #[derive(Debug, Clone)]
 pub struct Wanted {
     pub from_ns: u64,
@@ -39,7 +40,7 @@ impl Wanted {
     }
 }
 
-/// Texts by number; 0 is the empty one.
+/// Texts by index; 0 is the empty text.
 #[derive(Debug, Clone)]
 pub struct Names {
     list: Vec<Text>,
@@ -67,8 +68,8 @@ impl Names {
         number
     }
 
-    pub fn list(&self) -> &[Text] {
-        &self.list
+    pub fn into_list(self) -> Vec<Text> {
+        self.list
     }
 }
 
@@ -83,7 +84,7 @@ pub struct Rect {
     pub kind: u32,
     pub provider: u32,
     pub count: u64,
-    /// Longest event in it: its kind is the one shown.
+    /// Duration of its longest event, whose kind is shown.
     longest_ns: u64,
 }
 
@@ -105,10 +106,10 @@ pub struct Transition {
     pub to: LaneKey,
 }
 
-/// All that an answer shows.
+/// The content of an answer.
 #[derive(Debug, Clone, Default)]
 pub struct Tiles {
-    /// Narrower events are put together.
+    /// Events narrower than this are merged.
     pub bin_ns: u64,
     pub lanes: Vec<Lane>,
     index: HashMap<LaneKey, usize>,
@@ -122,7 +123,7 @@ pub struct Tiles {
     pub hidden_lanes: u64,
     pub hidden_events: u64,
     hidden: std::collections::HashSet<LaneKey>,
-    pub unavailable: BTreeMap<String, String>,
+    pub unavailable: Unavailable,
     /// Lane of the newest operator of each session.
     last_lane: HashMap<Text, LaneKey>,
     rectangles: usize,
@@ -138,13 +139,13 @@ impl Tiles {
             .sum()
     }
 
-    /// Reads what is wanted. `most` rectangles at the most.
+    /// Reads the requested view with at most `most` rectangles.
     pub fn read(source: &Source, wanted: &Wanted, bin_ns: u64, most: usize) -> Result<Self, ApiError> {
         let mut tiles = Self { bin_ns, ..Self::default() };
         let tables = source.tables();
         let start_ns = source.filter_start_ns();
         let session = wanted.session.as_deref();
-        // Something long may have begun before the range and reach into it.
+        // A long event may start before the range and extend into it.
         let before = (wanted.to_ns - wanted.from_ns).clamp(1_000_000_000, 60_000_000_000);
         let scan = Scan {
             from_ns: Some(wanted.from_ns.saturating_sub(before)),
@@ -225,11 +226,11 @@ impl Tiles {
             (
                 TableId::KernelEvents,
                 "kernel",
-                "no kernel events were recorded; `ortscope record --kernel` does it",
+                "no kernel events were recorded; `ortscope record --kernel` records them",
             ),
         ] {
             if tables.row_count(table) == 0 {
-                tiles.unavailable.insert(name.into(), why.into());
+                tiles.unavailable.insert(name, why);
             }
         }
         tiles.finish(most);
@@ -330,7 +331,7 @@ impl Tiles {
         self.rectangles += usize::from(lane.add(rect, bin_ns, from_ns));
     }
 
-    /// Makes rectangles coarser until they are few enough.
+    /// Merges rectangles until they are few enough.
     fn keep_within(&mut self, most: usize) {
         // Twice the limit while reading: coarsening is for many at a time.
         if self.rectangles > most * 2 {
@@ -359,7 +360,7 @@ impl Tiles {
         self.transitions.sort_by_key(|transition| transition.at_ns);
     }
 
-    /// A part of what is already there, no finer than it is.
+    /// A part of this view at the same resolution or a lower one.
     pub fn part(&self, wanted: &Wanted) -> Self {
         let touches = |rect: &&Rect| rect.to_ns > wanted.from_ns && rect.from_ns < wanted.to_ns;
         let mut part = Self {
@@ -421,7 +422,7 @@ impl Rect {
 }
 
 impl Lane {
-    /// Whether there is one more rectangle now.
+    /// Returns whether a rectangle was added.
     fn add(&mut self, rect: Rect, bin_ns: u64, origin_ns: u64) -> bool {
         self.events += 1;
         let bin = |rect: &Rect| rect.from_ns.saturating_sub(origin_ns) / bin_ns;
@@ -439,7 +440,7 @@ impl Lane {
         true
     }
 
-    /// Puts neighbours together that are narrower than a pixel and in the same one.
+    /// Merges neighbors that are narrower than a pixel and in the same one.
     fn put_together(&mut self, bin_ns: u64) {
         self.rects.sort_unstable_by_key(|rect| (rect.row, rect.from_ns, rect.to_ns));
         let mut kept: Vec<Rect> = Vec::with_capacity(self.rects.len());
@@ -479,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn narrow_neighbours_become_one_and_wide_ones_stay() {
+    fn narrow_neighbors_are_merged_and_wide_ones_are_not() {
         let mut lane = lane();
         for index in 0..1000 {
             lane.add(Rect::one(index * 10, 5, 0, 1, (index % 3) as u32, 0), 1000, 0);

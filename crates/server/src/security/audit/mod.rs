@@ -13,6 +13,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::unix_millis;
@@ -24,29 +25,31 @@ pub use chain::{Verified, entries, verify};
 const MAX_WAITING: usize = 8192;
 const SYNC_EVERY: Duration = Duration::from_secs(1);
 
-/// What happened.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// A request or command that is logged.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
-    /// Name of the token or login; empty: nobody that is known.
+    /// Name of the token or login; empty if unknown.
     pub who: String,
     pub role: Option<String>,
     pub ip: String,
-    /// Method and path, or what was done: `GET /api/v1/hello`, `token create`.
+    /// Method and path, or the command: `GET /api/v1/hello`, `token create`.
     pub what: String,
-    /// Status of the answer; 0 for what is no request.
+    /// Status of the answer; 0 if it was not a request.
     pub status: u16,
-    /// More in words: the query without secrets, a reason.
+    /// The query without secrets, or a reason.
     pub detail: String,
 }
 
-/// A line of the log.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// An entry of the audit log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "AuditEntry")]
 pub struct Entry {
     pub number: u64,
     pub unix_ms: u64,
     #[serde(flatten)]
     pub event: Event,
-    /// SHA-256 of the line before, without its line end; zeros for the first.
+    /// SHA-256 of the previous line without its line end; zeros for the first line.
+    #[schemars(regex(pattern = "^[0-9a-f]{64}$"))]
     pub previous_sha256: String,
 }
 
