@@ -4,6 +4,7 @@
 //! means of the time since the reading before: such a reading belongs to the inferences of that time, and says how long
 //! it was. What was read earlier or later says nothing about an inference, and then there is no value.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The farthest a reading may be from an inference.
@@ -22,7 +23,7 @@ pub struct Sensor<'a> {
 }
 
 /// What was read around an inference.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Around {
     pub device: String,
     pub metric: String,

@@ -8,6 +8,7 @@
 //! a rising trend of the lateness (Mann-Kendall over blocks) that also matters: at least 0.5 % of the time is lost and
 //! the lateness has grown by two inference times. A busy but sufficient server wanders and does not pass all three.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::order::{median_in_place, ms};
@@ -67,7 +68,7 @@ fn p99(percentiles: &[Percentile]) -> Option<u64> {
     percentiles.iter().find(|percentile| percentile.p == 0.99)?.value_ns
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OpenLoopVerdict {
     KeepsUp,

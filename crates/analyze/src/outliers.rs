@@ -9,6 +9,7 @@
 //! or its inputs. Two outliers belong to one burst when they are closer than one in ten independent neighbours would
 //! be; more such neighbours than chance allows (1 %) make the outliers clustered.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::distribution::normal_quantile;
@@ -30,7 +31,7 @@ const MEDIAN_LIMIT: f64 = 0.01;
 /// The rule in words, for reports.
 pub const RULE: &str = "|x - median| > 14.826 MAD and > 1 % of the median";
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Outliers {
     pub count: usize,
     /// Share of the runs, 0 to 1.

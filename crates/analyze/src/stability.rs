@@ -3,6 +3,7 @@
 //! The limits follow from what the numbers are used for: comparisons work with a margin of 2 % on p50, so a drift
 //! above 2 % or a p50 known only to 5 % is poor, and half of that is fair.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::drift::Drift;
@@ -11,7 +12,7 @@ use crate::percentile::Percentile;
 use crate::warmup::{WarmUp, WarmUpVerdict};
 
 /// What was measured about the noise, and the verdict on it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stability {
     pub verdict: Verdict,
     /// Correlation of each run with the next, −1 to 1, with outliers clipped; `None` for fewer than three or equal runs.
@@ -24,7 +25,7 @@ pub struct Stability {
     pub reason: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     Good,

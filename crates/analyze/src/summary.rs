@@ -1,5 +1,6 @@
 //! One series of latencies in full: what `ortscope run` prints and every report repeats.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::drift::drift_between_halves;
@@ -56,7 +57,7 @@ impl LatencySummary {
 }
 
 /// How much the latency varies from run to run.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Jitter {
     /// Interquartile range: the spread of the middle half of the runs.
     pub iqr_ms: f64,

@@ -9,6 +9,7 @@
 //! A cut does not promise a steady state. When the halves of the rest still differ by more than 2 %, beyond doubt, the
 //! answer is that there is none (Barrett et al., OOPSLA 2017: fewer than half of the programs reach one reliably).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::drift::{Drift, drift_between_halves};
@@ -22,7 +23,7 @@ pub const FEWEST_RUNS: usize = 20;
 pub const DRIFT_LIMIT: f64 = 0.02;
 
 /// How many runs to leave out, and why.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WarmUp {
     /// Runs at the start that are warm-up.
     pub discarded: usize,
@@ -31,7 +32,7 @@ pub struct WarmUp {
     pub verdict: WarmUpVerdict,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WarmUpVerdict {
     /// The series is steady from its first run.
