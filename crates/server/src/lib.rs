@@ -41,6 +41,8 @@ use security::login::Logins;
 use security::tls::{Tls, TlsChoice};
 use security::tokens::{TokenFile, Tokens};
 
+#[doc(hidden)]
+pub use answers::openapi::document as openapi_document;
 pub use data::{Live, LiveControl, LiveState, Recent, RecentRows, RecordingState};
 pub use error::ServerError;
 pub use http::who::may;

@@ -140,7 +140,7 @@ fn wanted(source: &Source, params: &Params) -> Result<Vec<Track>, ApiError> {
 fn unknown(id: &TrackId) -> Track {
     Track {
         id: id.clone(),
-        unit: ortscope_core::live::unit_of_metric(&id.metric),
+        unit: live::unit_of_metric(&id.metric),
         label: None,
         origin: "".into(),
         method: "measured".into(),

@@ -7,4 +7,5 @@ mod matrix;
 mod schema;
 mod second_origin;
 mod support;
+mod typescript;
 mod websocket;

@@ -1,5 +1,5 @@
-//! Answers against the schemas of the OpenAPI document, more strictly than the document demands: a field that no schema
-//! names is a mistake too, because nobody could know of it.
+//! Checks answers against the schemas of the OpenAPI document, more strictly than the document demands: a field that no
+//! schema names is a mistake, too, because no client could know of it.
 
 use serde_json::Value;
 
@@ -13,16 +13,23 @@ pub fn problems(document: &Value, schema: &Value, value: &Value) -> Vec<String> 
 fn check(document: &Value, schema: &Value, value: &Value, place: &str, found: &mut Vec<String>) {
     let mut wrong = |problem: String| found.push(format!("{place}: {problem}"));
     if let Some(path) = schema["$ref"].as_str() {
-        let target = document.pointer(path.trim_start_matches('#')).expect("references lead somewhere");
-        return check(document, target, value, place, found);
+        let target = document.pointer(path.trim_start_matches('#')).expect("references resolve");
+        return check(document, &merged(target, schema), value, place, found);
     }
-    if let Some(choices) = schema["anyOf"].as_array() {
+    for (key, may_fit_several) in [("anyOf", true), ("oneOf", false)] {
+        let Some(choices) = schema[key].as_array() else { continue };
         let tries: Vec<Vec<String>> =
             choices.iter().map(|choice| problems(document, choice, value)).collect();
-        if !tries.iter().any(Vec::is_empty) {
-            wrong(format!("none of {} choices fits: {tries:?}", tries.len()));
+        let fitting = tries.iter().filter(|problems| problems.is_empty()).count();
+        if fitting == 0 || (fitting > 1 && !may_fit_several) {
+            wrong(format!("{fitting} of {} choices fit: {tries:?}", tries.len()));
         }
         return;
+    }
+    if let Some(constant) = schema.get("const")
+        && constant != value
+    {
+        wrong(format!("{value} is not {constant}"));
     }
     let kinds: Vec<&str> = match &schema["type"] {
         Value::String(kind) => vec![kind],
@@ -71,6 +78,19 @@ fn check(document: &Value, schema: &Value, value: &Value, place: &str, found: &m
     }
 }
 
+/// A referenced schema together with the fields that are declared beside the reference: the tag of an enum.
+fn merged(target: &Value, schema: &Value) -> Value {
+    let mut merged = target.clone();
+    if let (Some(known), Some(more)) = (merged["properties"].as_object_mut(), schema["properties"].as_object())
+    {
+        known.extend(more.clone());
+    }
+    if let (Some(known), Some(more)) = (merged["required"].as_array_mut(), schema["required"].as_array()) {
+        known.extend(more.iter().cloned());
+    }
+    merged
+}
+
 fn is_of(kind: &str, value: &Value) -> bool {
     match kind {
         "string" => value.is_string(),
@@ -80,6 +100,6 @@ fn is_of(kind: &str, value: &Value) -> bool {
         "null" => value.is_null(),
         "array" => value.is_array(),
         "object" => value.is_object(),
-        other => panic!("'{other}' is no type of JSON"),
+        other => panic!("'{other}' is not a JSON type"),
     }
 }

@@ -16,7 +16,7 @@ use ortscope_export::wire::Unavailable;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub use event::{TimelineEvent, event};
+pub use event::event;
 use lanes::LaneKind;
 pub use overview::Overviews;
 pub use records::reasons;
