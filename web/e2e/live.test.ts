@@ -55,7 +55,7 @@ describe.skipIf(!python)("live view", () => {
     await page.waitForTimeout(3000);
     const fast = await page.locator('[data-status="page"]').textContent();
     expect(fast).toMatch(/B\/s/);
-    expect(await page.locator('[data-status="cost"]').textContent()).toMatch(/Watching costs .*%/);
+    expect(await page.locator('[data-status="cost"]').textContent()).toMatch(/Cost: sampling .*%/);
     await page.selectOption("#rate", "2");
   });
 

@@ -37,7 +37,7 @@ async function start(root: HTMLElement): Promise<void> {
     }
   }
   if (hello.sources.length === 0) {
-    mountFailure(root, "There is nothing to show yet.", "Record something first: ortscope run MODEL. Then try again.");
+    mountFailure(root, "Nothing to show yet.", "Record something first: ortscope run MODEL. Then try again.");
     return;
   }
   const app = new App(hello, ids);

@@ -1,7 +1,7 @@
-//! `cargo xtask gen`: files that are written by a program and checked in.
+//! `cargo xtask gen`: generated files that are checked in.
 //!
-//! Each is owned by a test that compares it with what the program would write, and writes it instead when
-//! `ORTSCOPE_BLESS=1` is set: so an outdated file fails the ordinary tests, and the way to mend it is one command.
+//! Each is owned by a test that compares it with the generated content, and writes it instead if `ORTSCOPE_BLESS=1` is
+//! set. An outdated file therefore fails the ordinary tests, and one command updates it.
 
 use std::process::ExitCode;
 
@@ -14,16 +14,23 @@ use crate::process;
 struct Generated {
     about: &'static str,
     package: &'static str,
-    /// The integration test that owns the file.
-    test: &'static str,
+    /// The integration test that owns the file, and a filter for the test function in it.
+    test: [&'static str; 2],
 }
 
-/// Everything that is generated. A new file is a new line here and a test that understands `ORTSCOPE_BLESS`.
-const GENERATED: &[Generated] = &[Generated {
-    about: "since which version each function of the C API exists",
-    package: "ortscope-ort",
-    test: "gates_are_current",
-}];
+/// All generated files. A new one needs an entry here and a test that honors `ORTSCOPE_BLESS`.
+const GENERATED: &[Generated] = &[
+    Generated {
+        about: "the ONNX Runtime version that introduced each C API function",
+        package: "ortscope-ort",
+        test: ["gates_are_current", ""],
+    },
+    Generated {
+        about: "the dashboard's types of API answers (web/src/api/types.ts)",
+        package: "ortscope-server",
+        test: ["it", "typescript_types_are_current"],
+    },
+];
 
 pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
     let check = arguments.flag("--check");
@@ -32,9 +39,9 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
     for generated in GENERATED {
         eprintln!("== {}", generated.about);
         let mut cargo = workspace.cargo();
-        cargo.args(["test", "--quiet", "--package", generated.package, "--test", generated.test]);
+        cargo.args(["test", "--quiet", "--package", generated.package, "--test"]).args(generated.test);
         if check {
-            // Someone else's setting must not turn a check into a change.
+            // An inherited setting must not turn a check into a change.
             cargo.env_remove("ORTSCOPE_BLESS");
         } else {
             cargo.env("ORTSCOPE_BLESS", "1");

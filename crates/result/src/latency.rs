@@ -6,10 +6,11 @@ use ortscope_analyze::outliers::Outliers;
 use ortscope_analyze::stability::Stability;
 use ortscope_analyze::summary::Jitter;
 use ortscope_analyze::{LatencySummary, Percentile};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// One series of latencies, as in `ortscope.run/1`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct LatencyReport {
     /// After the warm-up.
     pub runs: u64,

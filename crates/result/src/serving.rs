@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use ortscope_analyze::generation::Generation;
 use ortscope_analyze::open_loop::{OpenLoop, OpenLoopVerdict};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::latency::by_name;
 
 /// Requests that came at planned moments.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ServerReport {
     pub requests: u64,
     pub target_per_second: f64,
@@ -59,7 +60,7 @@ impl ServerReport {
 }
 
 /// Sequences of tokens.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct GenerationReport {
     pub sequences: u64,
     pub tokens: u64,

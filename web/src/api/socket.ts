@@ -84,7 +84,7 @@ export class Stream {
     try {
       frame = JSON.parse(text) as ServerFrame;
     } catch {
-      this.events.problem("The server sent a frame that cannot be read.");
+      this.events.problem("The server sent an invalid frame.");
       return;
     }
     if (frame.type === "hello") {

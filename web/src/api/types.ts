@@ -1494,7 +1494,8 @@ export interface SessionReport {
   notes: string[];
 }
 
-export type Severity = "error" | "warning" | "advice";
+/** How urgent a finding is, the gravest first. */
+export type Severity = "warning" | "advice" | "error";
 
 export interface SlowInference {
   /** Number in its session. */

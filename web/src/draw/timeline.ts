@@ -31,7 +31,7 @@ export interface TimelineOptions {
 
 const RIGHT = 10;
 const RULER = 22;
-/** More changes of provider than this are lines without arrows. */
+/** More provider changes than this are lines without arrows. */
 const FEW_TRANSITIONS = 200;
 
 export class TimelineCanvas {
@@ -54,7 +54,7 @@ export class TimelineCanvas {
     private readonly app: App,
     private readonly options: TimelineOptions,
   ) {
-    this.surface = new Surface("Timeline of execution", (context, width, height) => this.draw(context, width, height));
+    this.surface = new Surface("Execution timeline", (context, width, height) => this.draw(context, width, height));
     this.surface.canvas.classList.add("timeline-canvas");
     this.element = h(
       "div",
@@ -63,7 +63,7 @@ export class TimelineCanvas {
         tabindex: "0",
         role: "application",
         "aria-label":
-          "Timeline. W and S zoom, A and D move, comma and full stop go to the operator before and after, Enter shows it.",
+          "Timeline. W and S zoom, A and D move, comma and period go to the previous and next operator, Enter shows it.",
         onkeydown: (event: KeyboardEvent) => this.key(event),
       },
       this.surface.canvas,

@@ -25,7 +25,7 @@ describe("readings around an inference", () => {
       one("package-0", "temperature_celsius", 71),
     ];
     expect(inWords(found).map(plain)).toEqual([
-      "cpu3 held its clock down",
+      "cpu3 was throttled",
       "gpu0 92.0 % busy",
       "gpu0 45.0 W",
       "machine 85.0 % busy",

@@ -29,7 +29,7 @@ function word(one: Reading): { rank: number; said: string } | null {
   if ((one.device.includes("/") || one.device.startsWith("cpu")) && !throttles) return null;
   // NVML tells so that a GPU idles or has a fixed clock.
   if (one.metric === "throttle_reasons" && (one.value & ~3) === 0) return null;
-  if (throttles) return { rank: 0, said: `${one.device} held its clock down` };
+  if (throttles) return { rank: 0, said: `${one.device} was throttled` };
   switch (one.metric) {
     case "utilization_ratio":
       return { rank: 1, said: `${one.device} ${text(share(one.value))} busy` };

@@ -32,10 +32,10 @@ describe("comparison", () => {
   it("says whether the recordings alone vary as much", () => {
     const within = metric(2, 2.2, { a_interval: [1.8, 2.3], b_interval: [2.1, 2.4] });
     expect(reach(within)).toBe("within");
-    expect(inWords(within)).toBe("slower, within what both vary");
+    expect(inWords(within)).toBe("slower, within the variation of both");
     const beyond = metric(2, 2.2, { a_interval: [1.9, 2.05], b_interval: [2.1, 2.4] });
     expect(reach(beyond)).toBe("beyond");
-    expect(inWords(beyond)).toBe("slower, beyond what both vary");
+    expect(inWords(beyond)).toBe("slower, beyond the variation of both");
     // An end that is not known reaches as far as it takes.
     expect(reach(metric(2, 9, { a_interval: [1.9, null], b_interval: [8, 10] }))).toBe("within");
     expect(reach(metric(2, 2.01))).toBe("open");
@@ -57,7 +57,7 @@ describe("comparison", () => {
     };
     const text = markdown(compare);
     expect(text).toContain("| p50_ms | 2.00 ms | 3.00 ms | +50.0 % | slower |");
-    expect(text).toContain("no verdict. `ortscope compare r1 r1` gives one.");
+    expect(text).toContain("not a verdict. `ortscope compare r1 r1` gives one.");
     expect(text).not.toMatch(/better|worse/);
     expect(text.split("\n")[0]).toBe("# a\\|b # c (A) against a\\|b # c (B)");
   });

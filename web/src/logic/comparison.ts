@@ -46,7 +46,7 @@ export function inWords(each: CompareMetric): string {
         ? "higher"
         : "lower";
   if (known === "open") return direction;
-  return `${direction}, ${known === "within" ? "within" : "beyond"} what both vary`;
+  return `${direction}, ${known === "within" ? "within" : "beyond"} the variation of both`;
 }
 
 /** The comparison for a ticket or a review. */
@@ -67,7 +67,7 @@ export function markdown(compare: Compare): string {
     lines.push("");
   }
   if (compare.operators.length > 0) {
-    lines.push("## Operators, mean own time per run", "", "| type | A | B | difference |", "|---|---:|---:|---:|");
+    lines.push("## Operators, mean self time per run", "", "| type | A | B | difference |", "|---|---:|---:|---:|");
     for (const row of compare.operators.slice(0, 20))
       lines.push(
         `| ${cell(row.op_type)} | ${cell(text(duration(row.ms_per_run_a)))} | ${cell(text(duration(row.ms_per_run_b)))} | ${cell(text(duration(row.difference_ms)))} |`,
@@ -75,7 +75,7 @@ export function markdown(compare: Compare): string {
   }
   lines.push(
     "",
-    `One recording of each shows differences, no verdict. \`ortscope compare ${compare.a.id} ${compare.b.id}\` gives one.`,
+    `One recording each shows differences, not a verdict. \`ortscope compare ${compare.a.id} ${compare.b.id}\` gives one.`,
     "",
   );
   return lines.join("\n");

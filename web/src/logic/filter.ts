@@ -31,12 +31,12 @@ const MAX_TERMS = 64;
 
 /** Keys that the page explains and completes. */
 export const KEYS: readonly { key: string; example: string; meaning: string }[] = [
-  { key: "op", example: "op:Conv", meaning: "type of the operator; * is any text, a,b is a or b" },
+  { key: "op", example: "op:Conv", meaning: "operator type; * matches any text, a,b matches a or b" },
   { key: "prov", example: "prov:CPU", meaning: "device or execution provider" },
-  { key: "dur", example: "dur>1ms", meaning: "how long it took; also >=, <, <=" },
-  { key: "name", example: "name:*attn*", meaning: "name of the node" },
-  { key: "session", example: "session:7f3a", meaning: "beginning of the session's identifier" },
-  { key: "model", example: "model:bert*", meaning: "name of the model" },
+  { key: "dur", example: "dur>1ms", meaning: "duration; also >=, <, <=" },
+  { key: "name", example: "name:*attn*", meaning: "node name" },
+  { key: "session", example: "session:7f3a", meaning: "prefix of the session id" },
+  { key: "model", example: "model:bert*", meaning: "model name" },
   { key: "tid", example: "tid:4711", meaning: "thread" },
   { key: "kind", example: "kind:copy", meaning: "operator, copy, wait, or kind of kernel event" },
   { key: "from", example: "from:2s", meaning: "at or after this time since the start" },

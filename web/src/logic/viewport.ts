@@ -24,7 +24,7 @@ export interface Viewport {
 /** Narrower than this nothing is recorded: 100 ns. */
 export const MIN_SPAN_MS = 1e-4;
 const MAX_HISTORY = 50;
-/** A live view shows this much until the user zooms. */
+/** Live view this much until the user zooms. */
 export const LIVE_SPAN_MS = 60_000;
 
 export function span(range: Range): number {

@@ -55,7 +55,7 @@ export function rangeText(app: App, from: number, to: number): string {
 
 export function explain(error: unknown): { title: string; hint: string | null } {
   if (error instanceof Failure) return { title: error.message, hint: error.hint };
-  return { title: "The server does not answer.", hint: "It is asked again when the connection is back." };
+  return { title: "The server does not answer.", hint: "The page retries when the connection is back." };
 }
 
 export interface LoaderOptions<T> {

@@ -88,17 +88,17 @@ export function helpDialog(views: readonly View[]): void {
           ["A D", "move left, right"],
           ["← →", "move left, right"],
           ["↑ ↓", "zoom (when a chart has the focus)"],
-          ["[ ]", "selection begins, ends at the pointer"],
+          ["[ ]", "start or end the selection at the pointer"],
           ["F", "zoom to the selection"],
-          ["Esc", "clear the selection, then one step back"],
+          ["Esc", "clear the selection, then go back"],
           ["X", "reset: show everything"],
-          [", .", "operator before, after (on the timeline)"],
+          [", .", "previous or next operator (on the timeline)"],
           ["Space", "pause, resume a live view"],
         ]),
         h(
           "p",
           { class: "note" },
-          "Wheel zooms the timeline (charts: with Ctrl, or after a click). Drag moves, Shift and drag selects, a double click resets. Every number follows the selection.",
+          "The wheel zooms the timeline (charts: with Ctrl, or after a click). Drag to move, Shift-drag to select, double-click to reset. All figures cover the selection.",
         ),
       ),
       h(
@@ -106,10 +106,10 @@ export function helpDialog(views: readonly View[]): void {
         {},
         h("h3", {}, "Page"),
         rows([
-          ["/", "to the filter"],
+          ["/", "go to the filter"],
           ["E", "export"],
-          ["T", "dark, light, as the system"],
-          [",", "settings (Ctrl and comma)"],
+          ["T", "dark, light or system theme"],
+          [",", "settings (Ctrl+comma)"],
           ["?", "this help"],
           ...views.map((view) => [view.key, view.title] as const),
         ]),
@@ -123,7 +123,7 @@ export function helpDialog(views: readonly View[]): void {
           { class: "keys" },
           ...KEYS.flatMap(({ example, meaning }) => [h("dt", {}, h("code", {}, example)), h("dd", {}, meaning)]),
           h("dt", {}, h("code", {}, "!Relu")),
-          h("dd", {}, "excludes; a bare word is looked for in names and types"),
+          h("dd", {}, "excludes; a bare word is searched for in names and types"),
         ),
       ),
     ),
@@ -155,8 +155,8 @@ export function settingsDialog(app: App): void {
     fill(
       cost,
       app.source.growing
-        ? `costs now: sampling ${text(percent(own?.cpu_percent))} and server ${text(percent(own?.server_cpu_percent))} of a core; this page receives ${text(bytes(app.receivedPerSecond))}/s`
-        : "a finished recording costs nothing while you look at it",
+        ? `current cost: sampling ${text(percent(own?.cpu_percent))} and server ${text(percent(own?.server_cpu_percent))} of a core; this page receives ${text(bytes(app.receivedPerSecond))}/s`
+        : "viewing a finished recording costs nothing",
     );
   };
   showCost();
@@ -164,30 +164,30 @@ export function settingsDialog(app: App): void {
   const dialog = openDialog(
     "Settings",
     choice("theme", "Theme", [
-      ["system", "As the system"],
+      ["system", "System"],
       ["dark", "Dark"],
       ["light", "Light"],
     ]),
     choice(
       "rateHertz",
-      "Updates of the page",
+      "Page updates",
       RATES_HERTZ.map((rate) => [rate, `${rate} per second`] as const),
       cost,
     ),
-    choice("liveSpanMs", "A live view shows", [
+    choice("liveSpanMs", "Live view", [
       [30_000, "30 s"],
       [60_000, "60 s"],
       [300_000, "5 min"],
       [900_000, "15 min"],
     ]),
     choice("timeAxis", "Time axis", [
-      ["auto", "Time of day when live, else since the start"],
+      ["auto", "Time of day if live, otherwise since the start"],
       ["start", "Since the start"],
       ["day", "Time of day"],
     ]),
-    choice("dim", "What the filter leaves out", [
-      [false, "is hidden"],
-      [true, "is dimmed on the timeline"],
+    choice("dim", "Filtered events", [
+      [false, "are hidden"],
+      [true, "are dimmed on the timeline"],
     ]),
     app.live ? controlSettings(app) : null,
   );
@@ -203,7 +203,7 @@ function controlSettings(app: App): HTMLElement {
     fill(
       state,
       control === null
-        ? "The state of sampling is not known yet."
+        ? "The sampling state is unknown."
         : `${control.paused ? "Sampling is paused" : `Sampling at ${text(metric(control.rate_hertz, "Hz"))}`}${control.recording ? `, recording ${control.recording.id}` : ", not recording"}.`,
     );
   };
@@ -232,7 +232,7 @@ function controlSettings(app: App): HTMLElement {
       { class: "control" },
       h("legend", {}, "Sampling of this machine"),
       state,
-      h("p", { class: "note" }, "Your role is viewer: only an operator can change it."),
+      h("p", { class: "note" }, "Your role is viewer: only operators can change it."),
     );
   return h(
     "fieldset",
@@ -266,7 +266,7 @@ export function exportDialog(app: App): void {
         : h(
             "p",
             {},
-            "A live view is exported from a recording of it. Start one in the settings; it appears under Recordings.",
+            "To export live data, record it first: start a recording in the settings; it appears under Recordings.",
           ),
       command("ortscope record -- python program.py"),
     );
@@ -304,10 +304,10 @@ export function exportDialog(app: App): void {
       h(
         "p",
         {},
-        filter ? h("span", {}, "Only what the filter leaves: ", h("code", {}, filter)) : "The whole recording.",
+        filter ? h("span", {}, "Only events that match the filter: ", h("code", {}, filter)) : "The whole recording.",
       ),
       ...(chosen.directory
-        ? [h("p", { class: "note" }, "Several files in a directory, which the command line writes:")]
+        ? [h("p", { class: "note" }, "Multiple files in a directory; use the command line:")]
         : [
             h(
               "a",

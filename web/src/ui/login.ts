@@ -45,10 +45,10 @@ export function mountLogin(root: HTMLElement): void {
       h(
         "p",
         {},
-        "Open the link that ortscope serve printed. It works once; a restart prints a new one. Or log in with a token:",
+        "Open the link that ortscope serve printed. It works once; restart the server for a new one. Or log in with a token:",
       ),
       form,
-      h("p", { class: "note" }, "A token is made on the machine of the server:"),
+      h("p", { class: "note" }, "Create a token on the server:"),
       command("ortscope token create me --role viewer"),
     ),
   );

@@ -17,7 +17,7 @@ export function mountShell(root: HTMLElement, app: App): void {
   const main = h("main", { id: "main", tabindex: "-1" });
   fill(
     root,
-    h("a", { class: "skip", href: "#main" }, "To the content"),
+    h("a", { class: "skip", href: "#main" }, "Skip to content"),
     menu(scope, app),
     h("div", { class: "column" }, topBar(scope, app), problemBar(scope, app), main, statusBar(scope, app)),
   );
@@ -96,7 +96,7 @@ function topBar(scope: Scope, app: App): HTMLElement {
     {
       type: "button",
       class: "source-button",
-      title: "Choose what to look at (R)",
+      title: "Choose a source (R)",
       onclick: () => app.setView("recordings"),
     },
     dot,
@@ -169,7 +169,7 @@ function filterBox(scope: Scope, app: App): HTMLElement {
     class: "filter-input",
     id: "filter",
     placeholder: "Filter: op:Conv prov:CPU !Relu dur>1ms",
-    "aria-label": "Filter of operators",
+    "aria-label": "Operator filter",
     "aria-describedby": "filter-problem",
     spellcheck: "false",
     autocomplete: "off",
@@ -223,7 +223,7 @@ function liveControls(scope: Scope, app: App): HTMLElement {
     type: "button",
     class: "button",
     id: "pause",
-    title: "Freeze this view; the recording goes on (Space)",
+    title: "Freeze this view; recording continues (Space)",
     onclick: () => app.setPaused(!app.paused),
   });
   const state = h("button", {
@@ -235,7 +235,7 @@ function liveControls(scope: Scope, app: App): HTMLElement {
   });
   const rate = h(
     "select",
-    { class: "input", "aria-label": "Updates per second", title: "Updates of this page per second", id: "rate" },
+    { class: "input", "aria-label": "Updates per second", title: "Page updates per second", id: "rate" },
     ...RATES_HERTZ.map((hertz) => h("option", { value: String(hertz) }, `${hertz} Hz`)),
   );
   rate.addEventListener("change", () => app.change({ rateHertz: Number(rate.value) }));
@@ -365,17 +365,17 @@ function statusBar(scope: Scope, app: App): HTMLElement {
     const { source } = app;
     setText(condition, source.condition.length > 0 ? source.condition.join(" ") : "Data complete");
     condition.classList.toggle("bad", source.condition.length > 0);
-    setText(lost, app.lost === null ? "Lost: not known yet" : app.lost === 0 ? "Lost: 0" : `Lost: ${count(app.lost)}`);
+    setText(lost, app.lost === null ? "Lost: unknown" : app.lost === 0 ? "Lost: 0" : `Lost: ${count(app.lost)}`);
     lost.classList.toggle("bad", (app.lost ?? 0) > 0);
     lost.dataset["value"] = app.lost === null ? "" : String(app.lost);
     const own = app.ownCost;
     const sampling =
-      own?.cpu_percent == null ? "nothing now" : `${text(percent(own.cpu_percent))} of a core`;
+      own?.cpu_percent == null ? "off" : `${text(percent(own.cpu_percent))} of a core`;
     setText(
       cost,
       own
-        ? `Watching costs ${sampling}, server ${text(percent(own.server_cpu_percent))}, ${text(bytes(own.server_memory_bytes))}`
-        : "Cost: not known yet",
+        ? `Cost: sampling ${sampling}, server ${text(percent(own.server_cpu_percent))}, ${text(bytes(own.server_memory_bytes))}`
+        : "Cost: unknown",
     );
     setText(
       page,

@@ -125,7 +125,7 @@ export class Table<T> {
     setText(
       this.note,
       sorted.length > shown.length
-        ? `${sorted.length - shown.length} more rows are not shown; a filter finds them.`
+        ? `${sorted.length - shown.length} more rows are hidden; use a filter to find them.`
         : "",
     );
   }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::LazyLock;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Cell, Column, ColumnData, ColumnType, Text};
@@ -127,7 +128,7 @@ impl<T: NameSet> Cell for Named<T> {
 macro_rules! name_sets {
     ($( $(#[$set_meta:meta])* $set:ident { $( $(#[$meta:meta])* $value:ident = $name:literal, )+ } )+) => { $(
         $(#[$set_meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
         pub enum $set { $( $(#[$meta])* #[serde(rename = $name)] $value, )+ }
 
         impl $set {

@@ -1,9 +1,10 @@
 //! What the profiling pass of `ortscope run` found out beyond the rows of operators: work, limits, graph, memory. Read
 //! from the document that it left in the recording; parts that an older or newer version wrote differently are empty.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct OperatorInsight {
     pub flops: WorkDone,
@@ -22,7 +23,7 @@ pub struct OperatorInsight {
     pub notes: Vec<String>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct WorkDone {
     pub flops_per_run: u64,
@@ -34,7 +35,7 @@ pub struct WorkDone {
     pub share_of_peak: Option<f64>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct NotCounted {
     pub op_type: String,
@@ -42,7 +43,7 @@ pub struct NotCounted {
     pub operators: u64,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Peak {
     pub threads: u64,
@@ -52,7 +53,7 @@ pub struct Peak {
 }
 
 /// Shares of the time of the runs by what bounds the operators.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Limits {
     pub ridge: f64,
@@ -62,7 +63,7 @@ pub struct Limits {
     pub without_numbers: f64,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct NodeLimits {
     pub name: String,
@@ -79,7 +80,7 @@ pub struct NodeLimits {
     pub estimated_cycles: Option<u64>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Path {
     pub nodes: u64,
@@ -89,14 +90,14 @@ pub struct Path {
     pub method: PathMethod,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PathMethod {
     pub kind: String,
     pub why: Option<String>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Parallel {
     pub threads: u64,
@@ -104,7 +105,7 @@ pub struct Parallel {
     pub intra_op: Option<IntraOp>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct IntraOp {
     pub calls: u64,
@@ -113,7 +114,7 @@ pub struct IntraOp {
     pub wait_ns: u64,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Placed {
     pub model_nodes: u64,
@@ -122,7 +123,7 @@ pub struct Placed {
     pub reasons: Vec<String>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FallbackType {
     pub op_type: String,
@@ -130,7 +131,7 @@ pub struct FallbackType {
     pub share: f64,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Changes {
     pub by_dependencies: bool,
@@ -140,7 +141,7 @@ pub struct Changes {
     pub after_last_ms_per_run: f64,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ProviderChange {
     pub from: String,
@@ -150,7 +151,7 @@ pub struct ProviderChange {
     pub unknown_bytes: u64,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Copies {
     pub nodes: u64,
@@ -158,7 +159,7 @@ pub struct Copies {
     pub bytes_per_run: f64,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Fused {
     pub before: u64,
@@ -175,14 +176,14 @@ pub struct Fused {
     pub missed_not_listed: u64,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Missed {
     pub pattern: String,
     pub nodes: Vec<String>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Level {
     pub level: String,
@@ -195,7 +196,7 @@ pub struct Level {
     pub failure: Option<String>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct MemoryUse {
     pub first_run: Option<RunMemory>,
@@ -203,7 +204,7 @@ pub struct MemoryUse {
     pub growth_bytes_per_run: Option<f64>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RunMemory {
     pub allocating_nodes: u64,
@@ -216,7 +217,7 @@ pub struct RunMemory {
     pub largest: Vec<(String, u64)>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DeviceWork {
     pub name: String,
@@ -228,7 +229,7 @@ pub struct DeviceWork {
 }
 
 /// Device time of one provider, divided among operators.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DeviceTimes {
     pub provider: String,
@@ -244,7 +245,7 @@ pub struct DeviceTimes {
     pub unknown: Option<String>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct OperatorDeviceTime {
     pub name: String,

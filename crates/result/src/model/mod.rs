@@ -13,6 +13,7 @@ mod session;
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use insight::*;
@@ -26,7 +27,7 @@ pub use session::*;
 pub const SCHEMA: &str = "ortscope.report/1";
 
 /// A recording, understood.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ReportModel {
     pub schema: &'static str,
     /// The version that made the report; the recording's own stands in the header.
@@ -73,7 +74,7 @@ impl ReportModel {
 }
 
 /// What the recording is, where it was made and how it ended.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Header {
     pub id: String,
     pub name: Option<String>,

@@ -1,5 +1,6 @@
 //! Where the time of a run goes: operators by type and by node, and one run drawn in full.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::OperatorInsight;
@@ -8,7 +9,7 @@ use super::OperatorInsight;
 pub const MAX_RECTANGLES: usize = 5000;
 
 /// The profiled runs of one session.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct OperatorReport {
     pub session_id: String,
     pub title: String,
@@ -42,7 +43,7 @@ pub struct OperatorReport {
     pub timeline_unknown: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Unattributed {
     pub total_ms: f64,
     pub mean_ms: f64,
@@ -51,7 +52,7 @@ pub struct Unattributed {
 }
 
 /// How long the calls of one type or node took.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct CallTimes {
     pub calls: u64,
     /// Without the nodes of its sub-graphs.
@@ -66,7 +67,7 @@ pub struct CallTimes {
     pub p99_ms: Option<f64>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct OperatorTypeRow {
     /// operator, copy or wait.
     pub kind: &'static str,
@@ -78,7 +79,7 @@ pub struct OperatorTypeRow {
     pub times: CallTimes,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct OperatorNodeRow {
     pub kind: &'static str,
     pub name: String,
@@ -94,7 +95,7 @@ pub struct OperatorNodeRow {
     pub times: CallTimes,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, JsonSchema)]
 pub struct OtherNodes {
     pub nodes: u64,
     pub calls: u64,
@@ -102,7 +103,7 @@ pub struct OtherNodes {
 }
 
 /// Nodes and time by provider.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct PlacementRow {
     pub execution_provider: String,
     pub device: String,
@@ -112,7 +113,7 @@ pub struct PlacementRow {
     pub share: f64,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct SessionEvent {
     pub name: String,
     pub count: u64,
@@ -120,7 +121,7 @@ pub struct SessionEvent {
 }
 
 /// One profiled run, for drawing.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Timeline {
     /// Number of the run: the one with the median duration.
     pub run: u64,
@@ -137,14 +138,14 @@ pub struct Timeline {
     pub hidden_operators: u64,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Lane {
     pub label: String,
     /// operator, copy, wait or run.
     pub kind: &'static str,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Rectangle {
     /// Index into `lanes`.
     pub lane: usize,

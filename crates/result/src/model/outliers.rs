@@ -1,10 +1,11 @@
 //! Slow inferences and what was recorded inside them.
 
 use ortscope_analyze::correlation::Around;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The slowest inferences of a session and their explanation.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct SlowReport {
     /// Inferences after the warm-up that took longer than `limit_ms`, end to end.
     pub count: u64,
@@ -20,14 +21,14 @@ pub struct SlowReport {
     pub causes: Vec<CauseCount>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct CauseCount {
     pub cause: CauseKind,
     /// Shown inferences it was seen in.
     pub inferences: u64,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct SlowInference {
     /// Number in its session.
     pub sequence: u64,
@@ -50,7 +51,7 @@ pub struct SlowInference {
 }
 
 /// How far the recorded sources explain a slow inference.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Explained {
     /// One cause has a duration of at least half of the extra time.
@@ -64,7 +65,7 @@ pub enum Explained {
 }
 
 /// Something unusual inside a slow inference, with its numbers and what is usual.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Cause {
     pub cause: CauseKind,
     /// In words, with the numbers.
@@ -80,7 +81,7 @@ pub struct Cause {
     pub share_of_excess: Option<f64>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CauseKind {
     ContextSwitch,
@@ -122,7 +123,7 @@ impl CauseKind {
 }
 
 /// A source that could explain slow inferences.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SourceCheck {
     pub source: &'static str,
     pub rows: u64,

@@ -1,9 +1,10 @@
 //! What a reader should know beside the numbers: findings, losses, gaps, marks, and where numbers come from.
 
 pub use ortscope_core::schema::Severity;
+use schemars::JsonSchema;
 use serde::Serialize;
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FindingReport {
     pub id: String,
     pub severity: Severity,
@@ -14,14 +15,14 @@ pub struct FindingReport {
     pub command: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LossReport {
     pub place: String,
     pub kind: String,
     pub count: u64,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct UnavailableReport {
     pub metric: String,
     pub reason: String,
@@ -30,7 +31,7 @@ pub struct UnavailableReport {
     pub seconds: Option<f64>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct AnnotationReport {
     pub offset_seconds: f64,
     pub kind: String,
@@ -38,7 +39,7 @@ pub struct AnnotationReport {
 }
 
 /// Where a family of numbers comes from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Provenance {
     pub numbers: &'static str,
     /// The table or document.

@@ -113,7 +113,8 @@ pub fn batches(app: &App, asked: &Asked) -> Result<Batches, ApiError> {
             let percentile = |index: usize| Some(figures.get(index)?.value_ns? as f64 / 1e6);
             let seconds = group.end_ns.saturating_sub(group.first_ns) as f64 / 1e9;
             let rate = |count: u64| (seconds > 0.0 && count > 0).then(|| count as f64 / seconds);
-            let title = known.get(session).map_or_else(|| SessionInfo::unknown(session), SessionInfo::of).title;
+            let title =
+                known.get(session).map_or_else(|| SessionInfo::unknown(session), SessionInfo::of).title;
             let has_queue = group.queue_count > 0;
             BatchRow {
                 session_id: Text::clone(session),

@@ -202,7 +202,9 @@ fn pair(a: Option<&SessionReport>, b: Option<&SessionReport>) -> CompareSession 
     type Figure = fn(&SessionReport) -> Option<f64>;
     let figures: [(&str, &'static str, Better, Figure); 7] = [
         ("mean_ms", "milliseconds", Better::Lower, |session| Some(session.inference.as_ref()?.mean_ms)),
-        ("jitter_ms", "milliseconds", Better::Lower, |session| Some(session.inference.as_ref()?.jitter.iqr_ms)),
+        ("jitter_ms", "milliseconds", Better::Lower, |session| {
+            Some(session.inference.as_ref()?.jitter.iqr_ms)
+        }),
         ("requests_per_second", "per second", Better::Higher, |session| {
             Some(session.throughput.as_ref()?.requests_per_second)
         }),

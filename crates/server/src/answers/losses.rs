@@ -86,7 +86,8 @@ pub fn losses(app: &App, asked: &Asked) -> Result<Losses, ApiError> {
         // A report covers its range; losses are counted from the start of the observation.
         Some(live) => {
             let of_memory = live.view.losses().all().into_iter().filter(|(_, count, _)| *count > 0);
-            let memory = of_memory.map(|(kind, count, meaning)| MemoryLoss { kind, count, meaning }).collect();
+            let memory =
+                of_memory.map(|(kind, count, meaning)| MemoryLoss { kind, count, meaning }).collect();
             (live.recent.newest(|newest| newest.losses()), memory)
         }
         None => (model.losses.clone(), Vec::new()),

@@ -8,8 +8,8 @@ use ortscope_core::schema::{
     UnavailabilityRow,
 };
 use ortscope_core::tables::{ReadError, Scan, Tables};
-use ortscope_result::LossReport;
 use ortscope_export::wire::{ProcessMemory, Reasons, Sensors};
+use ortscope_result::LossReport;
 
 /// Sensors, sessions and kinds of losses that are remembered.
 const MOST: usize = 10_000;

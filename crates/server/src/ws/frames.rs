@@ -13,7 +13,9 @@ use serde::{Deserialize, Serialize};
 use super::groups::Key;
 use crate::answers::Timed;
 use crate::answers::control::ControlState;
-use crate::answers::current::{self, CoreLoad, DeviceValue, EnergyNow, MemoryNow, SessionFigures, SessionNow};
+use crate::answers::current::{
+    self, CoreLoad, DeviceValue, EnergyNow, MemoryNow, SessionFigures, SessionNow,
+};
 use crate::answers::losses::OwnCost;
 use crate::answers::processes::{ProcessFigures, live_processes};
 use crate::app::App;
@@ -222,10 +224,9 @@ impl Encoder {
             }),
             processes: None,
             events: None,
-            losses: self.has(Topic::Losses).then(|| LossesTopic {
-                lost: newest.lost_total(),
-                own_cost: OwnCost::now(app, source),
-            }),
+            losses: self
+                .has(Topic::Losses)
+                .then(|| LossesTopic { lost: newest.lost_total(), own_cost: OwnCost::now(app, source) }),
         }
     }
 

@@ -81,7 +81,8 @@ fn check(document: &Value, schema: &Value, value: &Value, place: &str, found: &m
 /// A referenced schema together with the fields that are declared beside the reference: the tag of an enum.
 fn merged(target: &Value, schema: &Value) -> Value {
     let mut merged = target.clone();
-    if let (Some(known), Some(more)) = (merged["properties"].as_object_mut(), schema["properties"].as_object())
+    if let (Some(known), Some(more)) =
+        (merged["properties"].as_object_mut(), schema["properties"].as_object())
     {
         known.extend(more.clone());
     }

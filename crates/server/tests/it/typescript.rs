@@ -123,7 +123,12 @@ fn union(schema: &Value, indent: &str) -> Vec<String> {
         }
     };
     let mut seen = Vec::new();
-    parts.retain(|part| !seen.contains(part) && { seen.push(part.clone()); true });
+    parts.retain(|part| {
+        !seen.contains(part) && {
+            seen.push(part.clone());
+            true
+        }
+    });
     parts
 }
 

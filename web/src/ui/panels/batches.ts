@@ -23,7 +23,7 @@ export function batchPanel(scope: Scope, app: App): Card {
     format: (value: number) => string,
     colour: string,
   ) => {
-    const surface = new Surface(`${label} against batch size`, (context, width, height) =>
+    const surface = new Surface(`${label} by batch size`, (context, width, height) =>
       drawBars(context, width, height, rows, value, format, colour),
     );
     scope.add(() => surface.dispose());
@@ -98,7 +98,7 @@ export function batchPanel(scope: Scope, app: App): Card {
       {
         title: "Padding",
         number: true,
-        hint: "share of the input that is padding",
+        hint: "padded share of the input",
         sort: (row) => row.padding_ratio,
         cell: (row) => text(share(row.padding_ratio)),
       },
@@ -136,7 +136,7 @@ export function batchPanel(scope: Scope, app: App): Card {
       table.set(rows);
       notes.replaceChildren(
         ...(figures.hidden
-          ? [h("p", { class: "note" }, "One batch size was used. ortscope run MODEL --batch 1,2,4,8 compares several.")]
+          ? [h("p", { class: "note" }, "Only one batch size was used. Compare several with: ortscope run MODEL --batch 1,2,4,8")]
           : []),
         ...Object.entries(data.unavailable).map(([name, why]) =>
           h("p", { class: "note" }, `${words(name)}: ${why}`),

@@ -63,7 +63,7 @@ export function compareView(scope: Scope, app: App): HTMLElement {
     show: (list) => {
       recordings = list;
       if (list.length < 2) {
-        head.say("Two recordings are needed.", h("p", {}, "ortscope run MODEL makes one each time."));
+        head.say("Two recordings are needed.", h("p", {}, "Each ortscope run MODEL creates one."));
         return;
       }
       // The two newest of the same subject are the likeliest question.
@@ -91,7 +91,7 @@ export function compareView(scope: Scope, app: App): HTMLElement {
           "div",
           { class: "empty span-12" },
           h("p", { class: "empty-title" }, "Choose two recordings."),
-          h("p", {}, "A is what it was, B is what it is now."),
+          h("p", {}, "A is the baseline, B the new state."),
         ),
       );
       return;
@@ -163,7 +163,7 @@ function show(scope: Scope, app: App, compare: Compare): Child[] {
     h(
       "p",
       { class: "note" },
-      "A difference is not a verdict: one recording of each cannot tell a change from noise between runs. This gives one:",
+      "A difference is not a verdict: with one recording each, a change cannot be distinguished from noise between runs. For a verdict, run:",
     ),
     command(`ortscope compare ${shellQuote(compare.a.id)} ${shellQuote(compare.b.id)}`),
   );
@@ -175,7 +175,7 @@ function show(scope: Scope, app: App, compare: Compare): Child[] {
     (session) => session.histogram && session.a_session_id && session.b_session_id,
   );
   if (withHistogram?.histogram) {
-    const histogram = new Histogram(scope, app, "Both distributions of latency");
+    const histogram = new Histogram(scope, app, "Latency distributions");
     const data = withHistogram.histogram;
     const [binsA, binsB] = [rebin(data.edges_ms, data.a, 60, false), rebin(data.edges_ms, data.b, 60, false)];
     const p50 = withHistogram.metrics.find((each) => each.name === "p50_ms");
@@ -196,7 +196,7 @@ function show(scope: Scope, app: App, compare: Compare): Child[] {
     shapes.body.append(histogram.element);
   } else shapes.say("No session is in both recordings.");
 
-  const lines = card("One run of each, on one scale", { id: "compare-timelines" });
+  const lines = card("One run of each, to scale", { id: "compare-timelines" });
   lines.covers("the middle profiled run, or the middle inferences");
   void drawRuns(scope, app, lines.body, compare.a, compare.b);
 
@@ -290,7 +290,7 @@ function show(scope: Scope, app: App, compare: Compare): Child[] {
     render();
     operators.body.append(host);
   }
-  operators.covers("mean own time per profiled run, largest difference first");
+  operators.covers("mean self time per profiled run, largest difference first");
   return [summary.element, shapes.element, lines.element, operators.element];
 }
 

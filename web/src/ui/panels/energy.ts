@@ -28,7 +28,7 @@ export function energyPanel(scope: Scope, app: App, span = 12): Card {
           { class: `gauge${raw === null ? " missing" : ""}`, "data-metric": name, "data-value": raw ?? "" },
           h("div", { class: "gauge-label" }, label),
           h("div", { class: "gauge-value" }, quantity(value)),
-          raw === null ? reason(why(name), "no source tells") : null,
+          raw === null ? reason(why(name), "not reported") : null,
         );
       const power = energy.power_w;
       const all = [
@@ -41,7 +41,7 @@ export function energyPanel(scope: Scope, app: App, span = 12): Card {
       if (all.every((value) => value === null) && energy.temperatures.length === 0) {
         panel.say(
           "Energy is not measured on this machine.",
-          reason(why("power_w"), "No power meter was found. ortscope doctor says which exist and what they need."),
+          reason(why("power_w"), "No power meter was found. ortscope doctor lists the supported meters and their requirements."),
         );
         return;
       }
@@ -69,19 +69,19 @@ export function energyPanel(scope: Scope, app: App, span = 12): Card {
         h(
           "dl",
           { class: "facts" },
-          power ? fact("Highest power", text(metric(power.max, "W"))) : null,
-          energy.joules !== null ? fact("Energy in the range", text(metric(energy.joules, "J"))) : null,
+          power ? fact("Peak power", text(metric(power.max, "W"))) : null,
+          energy.joules !== null ? fact("Energy in range", text(metric(energy.joules, "J"))) : null,
           ...energy.temperatures.map((each) =>
             fact(
               each.device,
-              `${text(inUnit(each.last_celsius, "celsius"))}, at most ${text(inUnit(each.max_celsius, "celsius"))}`,
+              `${text(inUnit(each.last_celsius, "celsius"))}, max ${text(inUnit(each.max_celsius, "celsius"))}`,
             ),
           ),
           fact(
             "Throttling",
             energy.throttling
               ? `${count(energy.throttling.events)} times, ${text(duration(energy.throttling.total_ms))}`
-              : (energy.unavailable["throttling"] ?? "no source tells"),
+              : (energy.unavailable["throttling"] ?? "not reported"),
           ),
         ),
       );
@@ -97,7 +97,7 @@ export function powerChart(scope: Scope, app: App, span = 12): Card {
     span,
     unit: "watts",
     empty: "No power was measured.",
-    hint: "Power comes from RAPL, EMI or the driver of a GPU; ortscope doctor says what is missing.",
+    hint: "Power comes from RAPL, EMI or the driver of a GPU; ortscope doctor shows what is missing.",
     tracks: (catalog) => catalog.tracks.filter((track) => /watts$/.test(track.metric)),
     label: (track) => track.track.split("/")[1] ?? track.metric,
   });

@@ -1,7 +1,7 @@
-/** What is wrong, gravest first, with evidence and what to try. */
+/** Top findings, gravest first, with evidence and what to try. */
 
 import { get } from "../../api/client";
-import type { Finding, Findings } from "../../api/types";
+import type { FindingReport, Findings } from "../../api/types";
 import { count, grouped, words } from "../../logic/format";
 import type { App } from "../app";
 import { card, loader, rangeText, type Card } from "../card";
@@ -9,7 +9,7 @@ import { button, command, fill, h, type Scope } from "../dom";
 
 const NAMES = { error: "Error", warning: "Warning", advice: "Advice" } as const;
 
-function item(finding: Finding, full: boolean): HTMLElement {
+function item(finding: FindingReport, full: boolean): HTMLElement {
   return h(
     "li",
     { class: `finding ${finding.severity}`, "data-finding": finding.id },
@@ -27,7 +27,7 @@ function item(finding: Finding, full: boolean): HTMLElement {
 
 export function findingsPanel(scope: Scope, app: App, options: { span?: number; full?: boolean } = {}): Card {
   const full = options.full ?? false;
-  const panel = card(full ? "Findings" : "What is wrong", { id: "findings", span: options.span ?? 12 });
+  const panel = card(full ? "Findings" : "Top findings", { id: "findings", span: options.span ?? 12 });
   if (!full) panel.tools.append(button("All findings", () => app.setView("findings"), { class: "button small quiet" }));
   loader<Findings>(scope, app, {
     on: ["numbers", "source"],
@@ -40,7 +40,7 @@ export function findingsPanel(scope: Scope, app: App, options: { span?: number; 
     show: (data) => {
       panel.covers(rangeText(app, data.from_ms, data.to_ms));
       if (data.findings.length === 0) {
-        panel.say("Nothing stands out.", h("p", {}, "No check found a problem in this range."));
+        panel.say("No findings.", h("p", {}, "No check found a problem in this range."));
         return;
       }
       const shown = full ? data.findings : data.findings.slice(0, 4);
@@ -68,7 +68,7 @@ function readable(note: string): string {
 }
 
 export function annotationsPanel(scope: Scope, app: App): Card {
-  const panel = card("Notes of the recording", { id: "annotations" });
+  const panel = card("Annotations", { id: "annotations" });
   loader<Findings>(scope, app, {
     on: ["numbers", "source"],
     card: panel,

@@ -1,7 +1,7 @@
 /** How fast: gauges, latency over time and its distribution, from one answer of /latency. */
 
 import { get } from "../../api/client";
-import type { Latency, LatencyFigures, SessionLatency, SessionNow, SlowInference } from "../../api/types";
+import type { Latency, LatencyReport, SessionReport, SessionNow, SlowInference } from "../../api/types";
 import { Histogram } from "../../draw/histogram";
 import { Spark } from "../../draw/spark";
 import { currentTheme } from "../../draw/surface";
@@ -16,7 +16,7 @@ import { card, fact, loader, rangeText, type Card } from "../card";
 import { fill, h, setQuantity, setText, type Scope } from "../dom";
 
 /** The session whose figures are shown: the chosen one, or the one with most inferences. */
-export function focused(latency: Latency, app: App): SessionLatency | null {
+export function focused(latency: Latency, app: App): SessionReport | null {
   const chosen = latency.sessions.find((session) => session.session_id === app.session);
   if (chosen) return chosen;
   return [...latency.sessions].sort((a, b) => b.counts.total - a.counts.total)[0] ?? null;
@@ -57,7 +57,7 @@ export interface LatencyPanels {
   overTime: Card;
   distribution: Card;
   /** Called with every answer. */
-  onData(listener: (latency: Latency, session: SessionLatency | null) => void): void;
+  onData(listener: (latency: Latency, session: SessionReport | null) => void): void;
 }
 
 const MEANING = {
@@ -68,7 +68,7 @@ const MEANING = {
   p99_9: "999 of 1000 are faster",
 } as const;
 
-function intervalText(figures: LatencyFigures, name: "p50" | "p90" | "p95" | "p99" | "p99_9"): string {
+function intervalText(figures: LatencyReport, name: "p50" | "p90" | "p95" | "p99" | "p99_9"): string {
   const interval = figures.intervals[name];
   if (interval && interval[0] !== null) {
     const high = interval[1] === null ? "?" : text(duration(interval[1]));
@@ -112,11 +112,11 @@ export function latencyPanels(
   overTime.body.append(chart.element);
 
   const distribution = card("Distribution", { id: "latency-distribution", span: spans.distribution });
-  const histogram = new Histogram(scope, app, "Histogram of latency");
+  const histogram = new Histogram(scope, app, "Latency histogram");
   const outliers = h("p", { class: "note", "data-field": "outliers" });
   distribution.body.append(histogram.element, outliers);
 
-  const listeners: ((latency: Latency, session: SessionLatency | null) => void)[] = [];
+  const listeners: ((latency: Latency, session: SessionReport | null) => void)[] = [];
 
   const showLive = () => {
     if (!app.time.following || app.time.selection || app.paused) return;
@@ -154,11 +154,11 @@ export function latencyPanels(
     const session = focused(latency, app);
     for (const listener of listeners) listener(latency, session);
     const range = rangeText(app, latency.from_ms, latency.to_ms);
-    overTime.covers(visible === latency ? range : "visible range, the selection marked");
+    overTime.covers(visible === latency ? range : "visible range with the selection");
     distribution.covers(range);
     if (!session) {
       const why = app.live
-        ? "No inference yet. Start a program that is watched, or: ortscope run MODEL"
+        ? "No inference yet. Start an observed program, or run: ortscope run MODEL"
         : "No inference in this range.";
       overTime.say("No inferences here.", h("p", {}, why));
       distribution.say("No inferences here.");
@@ -173,7 +173,7 @@ export function latencyPanels(
     drawDistribution(session);
   };
 
-  const stillGauges = (session: SessionLatency, range: string) => {
+  const stillGauges = (session: SessionReport, range: string) => {
     setText(title, session.title);
     const figures = session.inference;
     setText(
@@ -197,7 +197,7 @@ export function latencyPanels(
     rateSpark.set(() => []);
   };
 
-  const drawOverTime = (session: SessionLatency, latency: Latency) => {
+  const drawOverTime = (session: SessionReport, latency: Latency) => {
     const points = session.over_time?.points ?? [];
     const bucket = session.over_time?.bucket_seconds ?? 0;
     const t = points.map((point) => (point.offset_seconds + bucket / 2) * 1000);
@@ -230,7 +230,7 @@ export function latencyPanels(
     });
   };
 
-  const drawDistribution = (session: SessionLatency) => {
+  const drawDistribution = (session: SessionReport) => {
     const data = session.histogram;
     const figures = session.inference;
     if (!data || !figures) {
@@ -239,7 +239,7 @@ export function latencyPanels(
     }
     const bins = rebin(data.edges_ms, data.counts, 60, data.tail);
     const marks = (["p50", "p90", "p99"] as const).flatMap((name) => {
-      const value = figures.percentiles[name];
+      const value = figures.percentiles[name] ?? null;
       return value === null ? [] : [{ value, label: name }];
     });
     histogram.set({
@@ -343,7 +343,7 @@ function readingsAround(session: string, each: SlowInference, opened: Set<string
   if (each.around.length === 0) return [];
   const own = around.key(session, each);
   const said = around.inWords(each.around);
-  const title = said.length > 0 ? `Around it: ${said.join(", ")}` : `Around it: ${count(each.around.length)} readings`;
+  const title = said.length > 0 ? `Nearby: ${said.join(", ")}` : `Nearby: ${count(each.around.length)} readings`;
   const cells = (row: around.ReadingRow) => [row.device, row.figure, row.value, row.when].map((cell) => h("td", {}, cell));
   const body = around.rows(each.around).map((row) => h("tr", {}, ...cells(row)));
   const table = h("table", { class: "around-table" }, h("tbody", {}, ...body));
@@ -383,7 +383,7 @@ export function figuresPanel(app: App, panels: LatencyPanels): Card {
         fact("Minimum", ms(figures.min_ms)),
         fact("Maximum", ms(figures.max_ms)),
         fact("Standard deviation", ms(figures.std_ms)),
-        fact("Neighbouring runs differ by", ms(figures.jitter.successive_difference_ms)),
+        fact("Mean difference between consecutive runs", ms(figures.jitter.successive_difference_ms)),
         fact("p99 − p50", ms(figures.jitter.p99_minus_p50_ms)),
         fact("Failed", count(session.counts.failed)),
         session.end_to_end ? fact("End to end, median", ms(session.end_to_end.median_ms)) : null,
@@ -397,7 +397,7 @@ export function figuresPanel(app: App, panels: LatencyPanels): Card {
           ? fact("Cold: load · first run", `${ms(session.cold.session_first_ms)} · ${ms(session.cold.first_run_ms)}`)
           : null,
         session.cpu_cores_used !== null ? fact("CPU used", `${digits(session.cpu_cores_used, 2)} cores`) : null,
-        session.throughput ? fact("In flight on average", digits(session.throughput.concurrency, 2)) : null,
+        session.throughput ? fact("Mean concurrency", digits(session.throughput.concurrency, 2)) : null,
         session.generation ? fact("Tokens per second", text(metric(session.generation.tokens_per_second, "/s"))) : null,
         fact("Noise", `${figures.stability.verdict.replaceAll("_", " ")}: ${figures.stability.reason}`),
         session.sampling.sentence ? fact("Sampling", session.sampling.sentence) : null,

@@ -1,13 +1,13 @@
-/** Where the time goes: operators by type and by node. */
+/** Time by operator: operators by type and by node. */
 
 import { calls } from "../../api/background";
 import { get } from "../../api/client";
 import type {
-  OperatorNode,
+  OperatorNodeRow,
   Operators,
-  OperatorType,
+  OperatorTypeRow,
   SessionInfo,
-  SessionOperators,
+  OperatorReport,
 } from "../../api/types";
 import { toggle } from "../../logic/filter";
 import { bytes, count, digits, duration, metric, provider, share, text } from "../../logic/format";
@@ -19,7 +19,7 @@ import { bar, button, fill, h, type Child, type Scope } from "../dom";
 import { Table, type ColumnSpec } from "../table";
 import { boundsByNode, limitsPanel } from "./limits";
 
-function chosen(operators: Operators, app: App): SessionOperators | null {
+function chosen(operators: Operators, app: App): OperatorReport | null {
   const sessions = operators.sessions.filter((session) => session.events > 0);
   return (
     sessions.find((session) => session.session_id === app.session) ??
@@ -33,7 +33,7 @@ function sessionOf(app: App, id: string): SessionInfo | undefined {
 }
 
 const NO_OPERATORS = "Operators were not profiled in this range.";
-const HOW = "ortscope run profiles them in a pass of its own; ortscope record profiles some inferences (--profile-every).";
+const HOW = "ortscope run profiles them in a separate pass; ortscope record profiles some inferences (--profile-every).";
 
 function typeLabel(row: { kind: string; op_type: string }): string {
   return row.kind === "operator"
@@ -61,7 +61,7 @@ interface Slice {
 }
 
 /** Types with their share, and the time that no operator had as a slice of its own. */
-function slices(app: App, session: SessionOperators): Slice[] {
+function slices(app: App, session: OperatorReport): Slice[] {
   const providers = sessionOf(app, session.session_id)?.execution_providers ?? [];
   const out: Slice[] = session.by_type.map((row) => ({
     label: typeLabel(row),
@@ -87,7 +87,7 @@ function slices(app: App, session: SessionOperators): Slice[] {
 }
 
 export function wherePanel(scope: Scope, app: App, span = 7): Card {
-  const panel = card("Where the time goes", { id: "where", span });
+  const panel = card("Time by operator", { id: "where", span });
   panel.tools.append(button("All operators", () => app.setView("operators"), { class: "button small quiet" }));
   loader<Operators>(scope, app, {
     on: ["numbers", "session", "filter", "source"],
@@ -154,7 +154,7 @@ export function wherePanel(scope: Scope, app: App, span = 7): Card {
   return panel;
 }
 
-function placementText(session: SessionOperators): string {
+function placementText(session: OperatorReport): string {
   return session.placement
     .map((each) => `${provider(each.execution_provider)} ${count(each.nodes)} nodes (${text(share(each.share))})`)
     .join(", ");
@@ -200,7 +200,7 @@ interface Row {
   flops: number | null;
   /** What bounds it, where the profiling pass could tell. */
   bound: { bound: string; roof: number | null } | null;
-  times: OperatorType["times"];
+  times: OperatorTypeRow["times"];
 }
 
 /** The operator table, by type or by node, and what limits the operators. */
@@ -232,7 +232,7 @@ export function operatorTable(scope: Scope, app: App): { table: Card; limits: Ca
     title: "Share",
     number: true,
     class: "share-column",
-    hint: "of the time of the profiled runs",
+    hint: "share of the profiled run time",
     sort: (row) => row.times.share,
     cell: (row) =>
       h(
@@ -283,7 +283,7 @@ export function operatorTable(scope: Scope, app: App): { table: Card; limits: Ca
       ...timeColumns,
       {
         title: "Bound by",
-        hint: "arithmetic, memory or overhead, and the part of the possible speed that it reaches; above 100 %: the peak was measured too low, for example because the machine was busy",
+        hint: "arithmetic, memory or overhead, and the share of the attainable speed; above 100 %, the measured peak is too low, for example because the machine was busy",
         sort: (row) => row.bound?.bound ?? null,
         cell: (row) =>
           row.bound === null
@@ -295,7 +295,7 @@ export function operatorTable(scope: Scope, app: App): { table: Card; limits: Ca
         "Output",
         (row) => row.outputBytes,
         (value) => text(bytes(value)),
-        "bytes of its outputs",
+        "output bytes",
       ),
       number(
         "FLOP",
@@ -352,7 +352,7 @@ export function operatorTable(scope: Scope, app: App): { table: Card; limits: Ca
     panel.say(null);
     const providers = sessionOf(app, session.session_id)?.execution_providers ?? [];
     const bounds = boundsByNode(session.insight);
-    const row = (each: OperatorNode | OperatorType, name: string): Row => ({
+    const row = (each: OperatorNodeRow | OperatorTypeRow, name: string): Row => ({
       name,
       type: each.op_type,
       kind: each.kind,
@@ -375,9 +375,9 @@ export function operatorTable(scope: Scope, app: App): { table: Card; limits: Ca
         session.run_median_ms === null ? null : `median run ${text(duration(session.run_median_ms))}`,
         session.observer_factor === null
           ? null
-          : `a profiled run takes ${digits(session.observer_factor, 3)}× the time of a measured one`,
+          : `profiling makes runs ${digits(session.observer_factor, 3)}× as long`,
         session.unattributed ? `unattributed ${text(share(session.unattributed.share))}` : session.unattributed_unknown,
-        session.parallelism === null ? null : `${digits(session.parallelism, 2)} operators at once`,
+        session.parallelism === null ? null : `${digits(session.parallelism, 2)} operators in parallel`,
         byNode && session.other_nodes.nodes > 0
           ? `${count(session.other_nodes.nodes)} cheaper nodes are not listed`
           : null,

@@ -124,7 +124,7 @@ export function processPanel(scope: Scope, app: App): Card {
       if (data.processes.length === 0) {
         panel.say(
           "No process was sampled in this source.",
-          h("p", {}, "ortscope attach and record sample processes; so does ortscope serve."),
+          h("p", {}, "ortscope attach, record and serve sample processes."),
         );
         return;
       }

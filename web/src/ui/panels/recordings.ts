@@ -68,7 +68,7 @@ export function recordingsPanel(
         cell: (row) => {
           const box = h("input", {
             type: "checkbox",
-            "aria-label": `Choose ${nameOf(row)} to compare`,
+            "aria-label": `Select ${nameOf(row)} to compare`,
             "data-pick": row.id,
           });
           box.checked = picked.has(row.id);
@@ -152,7 +152,7 @@ export function recordingsPanel(
   const remove = async (row: RecordingEntry) => {
     if (
       !(await ask(
-        `Delete the recording ${nameOf(row)} (${text(bytes(row.bytes))})? It cannot be brought back.`,
+        `Delete the recording ${nameOf(row)} (${text(bytes(row.bytes))})? This cannot be undone.`,
         "Delete",
       ))
     )
@@ -166,7 +166,7 @@ export function recordingsPanel(
   };
   const update = () => {
     compare.disabled = picked.size !== 2;
-    setText(compare.lastElementChild!, picked.size === 2 ? "Compare the two" : `Choose ${2 - picked.size} to compare`);
+    setText(compare.lastElementChild!, picked.size === 2 ? "Compare the two" : `Select ${2 - picked.size} to compare`);
     const wanted = search.value.trim().toLowerCase();
     table.set(
       wanted

@@ -45,7 +45,7 @@ function fromFrame(frame: MetricsFrame): Now | null {
   return {
     ...frame.system,
     devices: frame.devices?.devices ?? [],
-    unavailable: { ...(frame.unavailable ?? {}), ...(frame.system.system?.unavailable ?? {}) },
+    unavailable: frame.system.system?.unavailable ?? {},
   };
 }
 
@@ -100,19 +100,19 @@ export function resourceBars(scope: Scope, app: App, span = 4): Card {
       "GPU",
       system?.gpu_percent,
       now.unavailable["gpu_percent"],
-      "no GPU counter on this machine; ortscope doctor says what is missing",
+      "no GPU counter on this machine; ortscope doctor shows what is missing",
     );
     level(
       "npu",
       "NPU",
       system?.npu_percent,
       now.unavailable["npu_percent"],
-      "no NPU counter on this machine; ortscope doctor says what is missing",
+      "no NPU counter on this machine; ortscope doctor shows what is missing",
     );
     for (const core of now.cores)
       bar(cores, `core${core.core}`, `Core ${core.core}`).set(core.busy_percent, text(percent(core.busy_percent)));
     if (now.cores.length === 0)
-      absent.push(["Cores", now.unavailable["cores"] ?? "single processors were not sampled"]);
+      absent.push(["Cores", now.unavailable["cores"] ?? "individual cores were not sampled"]);
     const said = absent.join("\n");
     if (said === shownMissing) return;
     shownMissing = said;
@@ -167,7 +167,7 @@ export function usageChart(scope: Scope, app: App, span = 8): Card {
     unit: "percent",
     top: 100,
     empty: "The machine was not sampled in this source.",
-    hint: "ortscope serve, attach and record sample it; ortscope run leaves the machine to the model.",
+    hint: "ortscope serve, attach and record sample it; ortscope run does not, to avoid disturbing the model.",
     tracks: (catalog) =>
       catalog.tracks.filter(
         (track) =>
@@ -188,8 +188,8 @@ export function coresChart(scope: Scope, app: App, span = 6): Card {
     span,
     unit: "ratio",
     top: 1,
-    empty: "Single processors were not sampled in this source.",
-    hint: "ortscope serve, attach and record sample them; ortscope run leaves the machine to the model.",
+    empty: "Individual cores were not sampled in this source.",
+    hint: "ortscope serve, attach and record sample them; ortscope run does not, to avoid disturbing the model.",
     tracks: (catalog) => catalog.tracks.filter((track) => /^device\/cpu\d+\/.*ratio$/.test(track.track)),
     label: (track) => track.track.split("/")[1]?.replace("cpu", "core ") ?? track.metric,
   });
@@ -202,7 +202,7 @@ export function memoryChart(scope: Scope, app: App, span = 6): Card {
     title: "Memory over time",
     span,
     unit: "bytes",
-    empty: "The memory of processes was not sampled in this source.",
+    empty: "Process memory was not sampled in this source.",
     hint: "ortscope serve, attach, record and run sample it; imported files do not have it.",
     tracks: (catalog, { source }) => {
       const pids = new Set(source.sessions.map((session) => session.pid));
@@ -247,7 +247,7 @@ export function arenaPanel(scope: Scope, app: App, span = 6): Card {
       {
         title: "Change",
         number: true,
-        hint: "last value less the first of the range",
+        hint: "last value minus the first in the range",
         sort: (row) => row.bytes - row.first,
         cell: (row) => (row.values > 1 ? signed(row.bytes - row.first) : "–"),
       },
@@ -278,8 +278,8 @@ export function arenaPanel(scope: Scope, app: App, span = 6): Card {
       }
       if (rows.size === 0) {
         panel.say(
-          "No allocator told its memory in this range.",
-          reason(Object.values(memory.unavailable)[0], "ONNX Runtime 1.23 and newer tell it to ortscope run."),
+          "No allocator statistics in this range.",
+          reason(Object.values(memory.unavailable)[0], "ortscope run reads them from ONNX Runtime 1.23 and newer."),
         );
         return;
       }
@@ -320,15 +320,15 @@ export function sensorsPanel(scope: Scope, app: App, span = 6): Card {
     show: (current) => {
       if (current.devices.length === 0) {
         panel.say(
-          "No sensor of a device was read.",
+          "No device sensor was read.",
           reason(
             current.unavailable["devices"],
-            "ortscope doctor lists the sensors of this machine and what they need.",
+            "ortscope doctor lists the sensors of this machine and their requirements.",
           ),
         );
         return;
       }
-      panel.covers("newest reading of each");
+      panel.covers("newest readings");
       table.set(current.devices);
     },
   });
@@ -354,7 +354,7 @@ export function hardwarePanel(scope: Scope, app: App, span = 6): Card {
         current.sessions.find((each) => each.newest);
       const newest = session?.newest;
       if (!newest) {
-        panel.say("No inference yet.", h("p", {}, "Hit rates and occupancy belong to an inference."));
+        panel.say("No inference yet.", h("p", {}, "Hit rates and occupancy are measured per inference."));
         return;
       }
       panel.covers(`newest inference of ${session.title}`);
@@ -368,7 +368,7 @@ export function hardwarePanel(scope: Scope, app: App, span = 6): Card {
             ? h(
                 "span",
                 { class: "reason" },
-                newest.unavailable[name] ?? newest.unavailable[name.replace(/\.[^.]*$/, "")] ?? "no source tells",
+                newest.unavailable[name] ?? newest.unavailable[name.replace(/\.[^.]*$/, "")] ?? "not reported",
               )
             : h("span", {}, shown),
         );

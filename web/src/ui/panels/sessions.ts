@@ -42,7 +42,7 @@ export function sessionsPanel(scope: Scope, app: App): Card {
       {
         title: "p99 / p50",
         number: true,
-        hint: "how much slower the slow ones are",
+        hint: "p99 divided by p50",
         sort: ratio,
         cell: (row) => {
           const value = ratio(row);
@@ -54,7 +54,7 @@ export function sessionsPanel(scope: Scope, app: App): Card {
       {
         title: "Others",
         number: true,
-        hint: "its median against the median of the other sessions of the same model: far above 1 it is held back by something else than the model",
+        hint: "median relative to the other sessions of the same model: far above 1, something other than the model slows it down",
         sort: (row) => against.get(row.session_id) ?? null,
         cell: (row) => {
           const value = against.get(row.session_id);
@@ -83,7 +83,7 @@ export function sessionsPanel(scope: Scope, app: App): Card {
     against = againstOthers(sessions);
     panel.covers(
       sessions[0]
-        ? `${count(sessions.length)} sessions · ${app.live ? `last ${Math.round(sessions[0].window_seconds)} s` : "whole recording"} · click one to see it alone`
+        ? `${count(sessions.length)} sessions · ${app.live ? `last ${Math.round(sessions[0].window_seconds)} s` : "whole recording"} · click a session to select it`
         : "",
     );
     table.set(sessions);

@@ -53,7 +53,7 @@ function machineFact(name: string, value: string): HTMLElement {
 }
 
 export function provenancePanel(scope: Scope, app: App): Card {
-  const panel = card("Where numbers come from", { id: "provenance", span: 6 });
+  const panel = card("Provenance", { id: "provenance", span: 6 });
   type Row = SystemInfo["provenance"][number];
   const table = new Table<Row>("Provenance", [
     { title: "Numbers", class: "wrap-column", cell: (row) => row.numbers },
@@ -67,7 +67,7 @@ export function provenancePanel(scope: Scope, app: App): Card {
     card: panel,
     fetch: (signal) => get("/system", { source: app.source.id }, signal),
     show: (system) => {
-      if (system.provenance.length === 0) panel.say("Nothing was recorded yet.");
+      if (system.provenance.length === 0) panel.say("Nothing has been recorded yet.");
       else table.set(system.provenance);
     },
   });
@@ -83,7 +83,7 @@ export function costFacts(cost: OwnCost): HTMLElement[] {
   return [
     fact("Sampling", `${text(percent(cost.cpu_percent))} of a core, ${text(bytes(cost.memory_bytes))}`),
     server,
-    fact("Rate", `${text(metric(cost.rate_hertz, "Hz"))}, asked for ${text(metric(cost.asked_hertz, "Hz"))}`),
+    fact("Rate", `${text(metric(cost.rate_hertz, "Hz"))}, requested ${text(metric(cost.asked_hertz, "Hz"))}`),
     fact("Late ticks", count(cost.late_ticks)),
     fact("Skipped ticks", count(cost.skipped_ticks)),
   ];
@@ -151,12 +151,12 @@ export function lossesPanel(scope: Scope, app: App): Card {
                   each.hint ? h("span", { class: "hint" }, each.hint) : null,
                 ),
               ),
-            "Everything that was asked for has a value.",
+            "All requested metrics have values.",
           ),
           h(
             "div",
             { class: "third" },
-            h("h3", {}, "What watching costs"),
+            h("h3", {}, "Cost of observing"),
             h(
               "dl",
               { class: "facts" },

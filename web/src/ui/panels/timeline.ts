@@ -63,7 +63,7 @@ export function timelinePanel(scope: Scope, app: App, options: { compact?: boole
         type: "button",
         class: "button small",
         "aria-pressed": "false",
-        title: "What the filter leaves out stays visible, dimmed",
+        title: "Dim filtered events instead of hiding them",
         onclick: () => app.change({ dim: !app.settings.dim }),
       },
       "Dim others",
@@ -90,8 +90,8 @@ export function timelinePanel(scope: Scope, app: App, options: { compact?: boole
           "p",
           {},
           filtered
-            ? "Clear the filter, or dim what does not match instead of hiding it."
-            : "Operators appear when they are profiled: ortscope run MODEL.",
+            ? "Clear the filter, or dim events that do not match."
+            : "Profile operators with: ortscope run MODEL.",
         ),
       );
       return;
@@ -114,10 +114,10 @@ export function timelinePanel(scope: Scope, app: App, options: { compact?: boole
     const notes = [
       `${count(tiles.events)} events`,
       tiles.merged_events > 0
-        ? `${count(tiles.merged_events)} share a rectangle with others: zoom in to see each`
+        ? `${count(tiles.merged_events)} are merged: zoom in to see each`
         : null,
       tiles.transitions.length > 0
-        ? `${count(tiles.transitions.length + tiles.transitions_not_listed)} changes of provider`
+        ? `${count(tiles.transitions.length + tiles.transitions_not_listed)} provider changes`
         : null,
       tiles.hidden_lanes > 0
         ? `${count(tiles.hidden_lanes)} lanes with ${count(tiles.hidden_events)} events are not drawn`
@@ -323,7 +323,7 @@ export function timelinePanel(scope: Scope, app: App, options: { compact?: boole
           ? h(
               "p",
               { class: "note" },
-              event.unavailable["dependencies"] ?? "The recording has no graph, so dependencies are not known.",
+              event.unavailable["dependencies"] ?? "The recording has no graph; dependencies are unknown.",
             )
           : null,
     );
@@ -368,7 +368,7 @@ export function selectionPanel(scope: Scope, app: App): Card {
       {
         title: "Share",
         number: true,
-        hint: "of the time of the runs in the range",
+        hint: "share of the run time in the range",
         sort: (row) => row.share,
         cell: (row) => text(share(row.share)),
       },
@@ -398,7 +398,7 @@ export function selectionPanel(scope: Scope, app: App): Card {
       if (events === 0) {
         panel.say(
           "No operator in this range.",
-          h("p", {}, "Shift and drag on the timeline selects a range; every number follows it."),
+          h("p", {}, "Shift-drag on the timeline to select a range; all figures then cover it."),
         );
         return;
       }
@@ -434,7 +434,7 @@ export function selectionPanel(scope: Scope, app: App): Card {
           "share of range",
           text(share(sum / width)),
           sum / width,
-          "Operators at the edges of the range count whole, and several can run at once.",
+          "Operators at the edges of the range count fully, and several can run at once.",
         ),
       );
       table.set(rows);

@@ -218,10 +218,7 @@ fn kernel(source: &Source, row: KernelEventRow) -> TimelineEvent {
 }
 
 /// The graph's edges at an operator, as rectangles of the same run. The inner error is the reason for unknown edges.
-fn dependencies(
-    source: &Source,
-    row: &OperatorRow,
-) -> Result<Result<Dependencies, &'static str>, ApiError> {
+fn dependencies(source: &Source, row: &OperatorRow) -> Result<Result<Dependencies, &'static str>, ApiError> {
     if row.depth > 0 {
         return Ok(Err("the edges inside subgraphs are not recorded"));
     }
@@ -246,7 +243,9 @@ fn dependencies(
     }
     if needs.is_empty() && needed_by.is_empty() {
         // Every node of a graph with several nodes has a neighbor, unless it could not be found in the file.
-        return Ok(Err("no neighbor is known: the node has no name in the file, or was created while loading"));
+        return Ok(Err(
+            "no neighbor is known: the node has no name in the file, or was created while loading",
+        ));
     }
     let wanted: BTreeSet<u64> = needs.union(&needed_by).copied().collect();
     let rows = in_the_same_run(source, row, &wanted)?;

@@ -19,8 +19,8 @@ use serde::Serialize;
 pub use event::event;
 use lanes::LaneKind;
 pub use overview::Overviews;
-pub use records::reasons;
 use records::TimelineRecords;
+pub use records::reasons;
 use tiles::{Lane, Rect, Tiles, Transition, Wanted};
 
 use super::About;

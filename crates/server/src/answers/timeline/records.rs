@@ -33,7 +33,8 @@ pub fn reasons(source: &Source) -> Result<Reasons, ApiError> {
 /// A cursor has the time to continue at, and how many operators of exactly that time were already returned.
 fn cursor(text: Option<&str>) -> Result<(u64, usize), ApiError> {
     let Some(text) = text else { return Ok((0, 0)) };
-    let parts = text.split_once('.').and_then(|(time, count)| Some((time.parse().ok()?, count.parse().ok()?)));
+    let parts =
+        text.split_once('.').and_then(|(time, count)| Some((time.parse().ok()?, count.parse().ok()?)));
     parts.ok_or_else(|| ApiError::bad_parameter("cursor", "is not `next` of an answer"))
 }
 
