@@ -224,11 +224,7 @@ impl Exact {
             self.queue_depth.add(depth);
         }
         if kept {
-            self.requests.push(Request {
-                planned_ns: planned_ns,
-                start_ns: slow.start_ns,
-                end_ns: slow.end_ns(),
-            });
+            self.requests.push(Request { planned_ns, start_ns: slow.start_ns, end_ns: slow.end_ns() });
         }
     }
 }

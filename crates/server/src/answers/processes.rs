@@ -126,7 +126,7 @@ fn recorded_processes(
 ) -> Result<Vec<ProcessFigures>, ApiError> {
     let tables = source.tables();
     let scan = Scan { from_ns: Some(from_ns), to_ns: Some(to_ns), every_tick: true, ..Scan::all() };
-    let mut seen: HashMap<(u64, u64), Seen> = HashMap::new();
+    let mut seen: BTreeMap<(u64, u64), Seen> = BTreeMap::new();
     for batch in tables.scan(TableId::ProcessSamples, &scan) {
         for row in batch?.rows::<ProcessSampleRow>() {
             let key = (row.pid, row.process_start);
@@ -185,7 +185,8 @@ fn recorded_processes(
         });
     }
     let cpu = |figures: &ProcessFigures| figures.cpu_percent.unwrap_or(-1.0);
-    list.sort_by(|a, b| cpu(b).total_cmp(&cpu(a)).then_with(|| (a.pid, &a.start).cmp(&(b.pid, &b.start))));
+    // The sort is stable: processes of equal load stay ordered by pid.
+    list.sort_by(|a, b| cpu(b).total_cmp(&cpu(a)));
     Ok(list)
 }
 
