@@ -1,4 +1,4 @@
-//! A batch: rows of one table, column by column. The currency between the pump and the sinks.
+//! A batch: rows of one table, column by column. The unit of data between the pump and the sinks.
 
 use crate::schema::{Column, ColumnData, Row, TableId};
 
@@ -16,8 +16,8 @@ impl Batch {
         Self { table, columns, rows: 0 }
     }
 
-    /// A batch whose columns have room for that many rows.
-    pub fn with_room(table: TableId, rows: usize) -> Self {
+    /// An empty batch with capacity for this many rows.
+    pub fn with_capacity(table: TableId, rows: usize) -> Self {
         let mut batch = Self::new(table);
         for (column, def) in batch.columns.iter_mut().zip(table.def().columns) {
             column.reserve(rows, def.nullable);
@@ -25,7 +25,7 @@ impl Batch {
         batch
     }
 
-    /// A batch from whole columns; says what does not fit the table.
+    /// Builds a batch from whole columns; the error describes the mismatch with the table.
     pub fn from_columns(table: TableId, columns: Vec<Column>) -> Result<Self, String> {
         let def = table.def();
         if columns.len() != def.columns.len() {
@@ -44,20 +44,20 @@ impl Batch {
         Ok(Self { table, columns, rows })
     }
 
-    /// The rows whose mark is true; rows beyond the marks are left out.
+    /// The rows whose mark is true; rows beyond the marks are dropped.
     pub fn filter(&self, keep: &[bool]) -> Self {
         let indices: Vec<usize> = (0..self.rows.min(keep.len())).filter(|index| keep[*index]).collect();
         self.take(&indices)
     }
 
-    /// The rows with these numbers, in this order; numbers beyond the end are left out.
+    /// The rows at these indices, in this order; indices beyond the end are skipped.
     pub fn take(&self, indices: &[usize]) -> Self {
         let kept: Vec<usize> = indices.iter().copied().filter(|index| *index < self.rows).collect();
         let columns = self.columns.iter().map(|column| column.take(&kept)).collect();
         Self { table: self.table, columns, rows: kept.len() }
     }
 
-    /// Puts the rows of another batch of the same table behind these; `false` if it is of another table.
+    /// Appends the rows of another batch; returns `false` if it belongs to another table.
     pub fn append(&mut self, other: &Self) -> bool {
         if other.table != self.table {
             return false;
@@ -97,7 +97,7 @@ impl Batch {
         &self.columns
     }
 
-    /// Adds a row. A row of another table is refused: `false`.
+    /// Adds a row; returns `false` if it belongs to another table.
     pub fn push<R: Row>(&mut self, row: &R) -> bool {
         if R::TABLE != self.table {
             return false;
@@ -113,7 +113,7 @@ impl Batch {
         (0..rows).filter_map(|index| R::read_from(&self.columns, index))
     }
 
-    /// What the batch costs in memory.
+    /// Memory use.
     pub fn bytes(&self) -> usize {
         self.columns.iter().map(Column::bytes).sum()
     }
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_of_another_table_is_refused() {
+    fn rejects_a_row_of_another_table() {
         let mut batch = Batch::new(TableId::Inferences);
         let loss = LossRow { timestamp_ns: 0, place: "x".into(), kind: "y".into(), count: 1 };
         assert!(!batch.push(&loss));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_can_be_picked_joined_and_checked() {
+    fn rows_can_be_selected_appended_and_validated() {
         let mut batch = Batch::new(TableId::Losses);
         for count in 0..5 {
             batch.push(&LossRow { timestamp_ns: 10 + count, count, ..LossRow::default() });

@@ -24,7 +24,7 @@ impl SessionId {
         Self(Uuid::new_v4())
     }
 
-    /// The session of this name: whoever knows the name finds the same one.
+    /// The session with this name. The same name always gives the same id.
     pub fn named(name: &[u8]) -> Self {
         /// Drawn once for ortscope; names of others give other sessions.
         const NAMESPACE: Uuid = Uuid::from_u128(0x6f16_5b0e_21c4_4d0c_9d5a_7d60_8f2c_3ab1);

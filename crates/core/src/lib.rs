@@ -1,5 +1,5 @@
-//! What every part of ortscope shares: units, clocks, identity, the schema of all data, columnar batches, the pipeline
-//! that moves them and the configuration that steers it.
+//! Foundations shared by all of ortscope: units, clocks, identity, the schema of all data, columnar batches, the
+//! pipeline that moves them and its configuration.
 //!
 //! Data flows one way: a [`pipeline::Source`] writes rows into a bounded [`pipeline::Emitter`], the pump hands columnar
 //! [`batch::Batch`]es to every [`pipeline::Sink`]. Commands go the other way, through [`pipeline::Control`].

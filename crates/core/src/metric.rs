@@ -1,8 +1,8 @@
-//! A value or a reason: every metric is a number with its method, or says why it is missing and how to get it.
+//! A value or a reason: every metric is a number with its method, or a reason why it is missing and how to enable it.
 
 use serde::{Deserialize, Serialize};
 
-/// How a number came to be. The order is the order of trust.
+/// How a number was obtained, the most trustworthy method first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {

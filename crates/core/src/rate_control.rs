@@ -1,9 +1,10 @@
-//! Keeps the cost of observing under a limit by lowering the sampling rate, and gives the rate back when there is room.
+//! Keeps the cost of observing under a limit by lowering the sampling rate, and raises the rate again when the cost
+//! allows.
 //!
-//! Pure: it is told what a period cost and answers with a rate; whoever samples measures and obeys. One decision per
-//! period (a second). Over the limit the rate is multiplied by [`LOWER`], under [`ROOM`] of the limit by [`RAISE`], never
-//! above what was asked for. Between the two nothing changes. A raise of 20 % from 0.4 of the limit ends at 0.48 of it,
-//! far from the limit: where cost grows with the rate, the control cannot swing between the two.
+//! Pure: the caller measures the cost of each period (a second) and applies the returned rate. Over the limit the
+//! rate is multiplied by [`LOWER`], below [`RAISE_BELOW`] of the limit by [`RAISE`], but never above the requested
+//! rate. In between it does not change. Raising by 20 % from 0.4 of the limit ends at 0.48 of it, so the control
+//! cannot oscillate where cost grows with the rate.
 
 use crate::config::UseCase;
 
@@ -11,20 +12,20 @@ use crate::config::UseCase;
 pub const MIN_HERTZ: f64 = 0.1;
 pub const MAX_HERTZ: f64 = 1000.0;
 
-/// What the rate is multiplied by over the limit.
+/// Factor applied to the rate over the limit.
 pub const LOWER: f64 = 0.8;
-/// What the rate is multiplied by when there is room.
+/// Factor applied to the rate when the cost is low.
 pub const RAISE: f64 = 1.2;
-/// There is room below this share of the limit.
-pub const ROOM: f64 = 0.4;
+/// The rate may rise while the cost is below this share of the limit.
+pub const RAISE_BELOW: f64 = 0.4;
 
-/// Periods over the limit, one after the other, before the rate goes down; it then goes down at every further one. One
-/// dear period (a page fault, a frequency change) is an accident.
+/// Consecutive periods over the limit before the rate is lowered, and then lowered at each further one. A single
+/// expensive period (a page fault, a frequency change) is ignored.
 const PERIODS_TO_LOWER: u32 = 2;
-/// Periods with room, one after the other, before each step up: coming back is never urgent.
+/// Consecutive cheap periods before each raise: recovery is never urgent.
 const PERIODS_TO_RAISE: u32 = 5;
 
-/// A rate that was asked for and cannot be had.
+/// A requested rate that is out of range.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum RateError {
     #[error("{what} is {hertz} Hz: a rate lies between {MIN_HERTZ} and {MAX_HERTZ} Hz")]
@@ -33,7 +34,7 @@ pub enum RateError {
     Limit { percent: f64 },
 }
 
-/// Refuses rates that cannot be had, NaN among them.
+/// Rejects rates that are out of range or NaN.
 pub fn check_hertz(what: &'static str, hertz: f64) -> Result<f64, RateError> {
     if (MIN_HERTZ..=MAX_HERTZ).contains(&hertz) {
         Ok(hertz)
@@ -42,21 +43,21 @@ pub fn check_hertz(what: &'static str, hertz: f64) -> Result<f64, RateError> {
     }
 }
 
-/// What one period led to.
+/// A change of the rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum RateChange {
     Lowered { from_hertz: f64, to_hertz: f64 },
     Raised { from_hertz: f64, to_hertz: f64 },
 }
 
-/// The control of one sampler.
+/// The rate control of one sampler.
 #[derive(Debug, Clone)]
 pub struct RateControl {
     limit_ratio: f64,
     asked_hertz: f64,
     hertz: f64,
     periods_over: u32,
-    periods_with_room: u32,
+    cheap_periods: u32,
 }
 
 impl RateControl {
@@ -71,7 +72,7 @@ impl RateControl {
             asked_hertz,
             hertz: asked_hertz,
             periods_over: 0,
-            periods_with_room: 0,
+            cheap_periods: 0,
         })
     }
 
@@ -84,17 +85,17 @@ impl RateControl {
         self.hertz
     }
 
-    /// The rate to use now as a share of what was asked for: slower rates beside the fastest one are lowered with it.
+    /// The current rate relative to the requested one; slower samplers are scaled by the same factor.
     pub fn factor(&self) -> f64 {
         self.hertz / self.asked_hertz
     }
 
-    /// Processor time per time that is allowed, 1 = one core.
+    /// Allowed CPU time per wall time, 1 = one core.
     pub fn limit_ratio(&self) -> f64 {
         self.limit_ratio
     }
 
-    /// Another rate was asked for. What was learned about the cost stays.
+    /// Requests another rate. The learned cost is kept.
     pub fn ask(&mut self, hertz: f64) -> Result<(), RateError> {
         let asked = check_hertz("the sampling rate", hertz)?;
         let factor = self.factor();
@@ -103,26 +104,26 @@ impl RateControl {
         Ok(())
     }
 
-    /// A period is over that cost this much processor time per time. A cost that is no number is no news.
+    /// Reports the CPU time per wall time of a finished period. NaN is ignored.
     pub fn period_cost(&mut self, own_cpu_ratio: f64) -> Option<RateChange> {
         if !own_cpu_ratio.is_finite() || own_cpu_ratio < 0.0 {
             return None;
         }
         if own_cpu_ratio > self.limit_ratio {
-            self.periods_with_room = 0;
+            self.cheap_periods = 0;
             self.periods_over = self.periods_over.saturating_add(1);
             return (self.periods_over >= PERIODS_TO_LOWER).then(|| self.scale(LOWER)).flatten();
         }
         self.periods_over = 0;
-        if own_cpu_ratio >= ROOM * self.limit_ratio {
-            self.periods_with_room = 0;
+        if own_cpu_ratio >= RAISE_BELOW * self.limit_ratio {
+            self.cheap_periods = 0;
             return None;
         }
-        self.periods_with_room += 1;
-        if self.periods_with_room < PERIODS_TO_RAISE {
+        self.cheap_periods += 1;
+        if self.cheap_periods < PERIODS_TO_RAISE {
             return None;
         }
-        self.periods_with_room = 0;
+        self.cheap_periods = 0;
         self.scale(RAISE)
     }
 

@@ -1,19 +1,19 @@
-//! The read side of the schema: whatever keeps rows, a recording on disk, the live memory or a list in a test, is read
-//! through [`Tables`]. Reports, exports and queries know nothing else.
+//! The read side of the schema. Recordings, the live memory and lists in tests are all read through [`Tables`];
+//! reports, exports and queries know nothing else.
 
 use crate::batch::Batch;
 use crate::schema::TableId;
 
-/// What to read of a table.
+/// Selects the rows and columns to read.
 #[derive(Debug, Clone, Default)]
 pub struct Scan {
     /// Rows before this time are left out.
     pub from_ns: Option<u64>,
     /// Rows at or after this time are left out.
     pub to_ns: Option<u64>,
-    /// Only these columns are needed; the others may hold zeros, empty texts and nulls. `None`: all.
+    /// Only these columns are needed; the others may be zero, empty or null. `None` means all.
     pub columns: Option<Vec<&'static str>>,
-    /// Sampled tables: give a row for every tick, also where nothing changed. Otherwise only changed rows come.
+    /// Sampled tables: return a row for every tick, even without a change. Otherwise only changed rows are returned.
     pub every_tick: bool,
 }
 
@@ -48,10 +48,10 @@ pub enum ReadError {
     Damaged { place: String, problem: String },
 }
 
-/// Batches of one table, one after the other: no more than a few are in memory at a time.
+/// Batches of one table. Only a few are in memory at a time.
 pub type Batches<'a> = Box<dyn Iterator<Item = Result<Batch, ReadError>> + 'a>;
 
-/// Something that keeps rows.
+/// A store of rows.
 pub trait Tables {
     /// How many rows of a table are kept (of sampled tables: the changed ones).
     fn row_count(&self, table: TableId) -> u64;

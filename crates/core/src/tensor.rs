@@ -1,7 +1,7 @@
-//! Element types, signatures and values of models, shared by the readers of files and by the runtime.
+//! Element types, signatures and values of models, shared by the file readers and the runtime.
 //!
-//! Values keep their bytes in the layout ONNX Runtime uses (little endian, row major, 4-bit types packed two to a
-//! byte), so that no element is ever converted on the way to a session.
+//! Values keep their bytes in ONNX Runtime's layout (little endian, row major, 4-bit types packed two to a byte), so
+//! that no element is converted on the way to a session.
 
 use serde::{Deserialize, Serialize};
 
@@ -160,7 +160,7 @@ impl std::fmt::Display for Dimension {
     }
 }
 
-/// What a model takes or gives in one place.
+/// The type of a model's input or output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ValueType {
@@ -178,7 +178,7 @@ pub enum ValueType {
         value: Box<ValueType>,
     },
     Optional(Box<ValueType>),
-    /// A type this program does not know; the text says which.
+    /// A type this program does not know, by name.
     Other(String),
 }
 

@@ -1,5 +1,5 @@
-//! What the pump promises about a journal: every batch is in it before a sink has it, its emitter is told, and a journal
-//! that fails costs nothing but what is counted.
+//! The pump's guarantees about a journal: every batch is in it before a sink receives it, its emitter is notified,
+//! and rows that a failing journal loses are counted.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use ortscope_core::pipeline::{
 };
 use ortscope_core::schema::{AnnotationRow, LossRow, TableId};
 
-/// What happened, in the order it happened.
+/// Events in the order they happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Event {
     Journaled(TableId, usize),
@@ -70,14 +70,14 @@ impl Sink for Listening {
 struct Careful {
     info: SourceInfo,
     batches: u64,
-    told: Arc<Mutex<Vec<(u64, u64)>>>,
+    progress: Arc<Mutex<Vec<(u64, u64)>>>,
 }
 
 impl Careful {
     fn new(batches: u64) -> Self {
         let info =
             SourceInfo { name: "careful", tracks: vec![], cost: CostClass::Free, when_full: WhenFull::Wait };
-        Self { info, batches, told: Arc::default() }
+        Self { info, batches, progress: Arc::default() }
     }
 }
 
@@ -98,7 +98,7 @@ impl Source for Careful {
             while out.kept() < out.sent() {
                 std::thread::yield_now();
             }
-            self.told.lock().expect("no thread panicked").push((out.sent(), out.kept()));
+            self.progress.lock().expect("no thread panicked").push((out.sent(), out.kept()));
         }
         Ok(())
     }
@@ -112,14 +112,14 @@ fn parts(refuse: fn(&Batch) -> Option<JournalError>) -> (Story, Arc<AtomicUsize>
 }
 
 #[test]
-fn every_batch_is_journaled_before_it_is_sunk_and_the_end_is_in_order() {
+fn every_batch_is_journaled_before_sinks_and_shutdown_is_ordered() {
     let (story, _, journal, sink) = parts(|_| None);
     let source = Careful::new(20);
-    let told = Arc::clone(&source.told);
+    let progress = Arc::clone(&source.progress);
     let report = Pipeline::default().source(source).journal(journal).sink(sink).start().unwrap().join();
     assert_eq!(report.journal_error, None);
     assert_eq!(
-        *told.lock().expect("no thread panicked"),
+        *progress.lock().expect("no thread panicked"),
         (1..=20).map(|number| (number, number)).collect::<Vec<_>>()
     );
 
@@ -141,7 +141,7 @@ fn every_batch_is_journaled_before_it_is_sunk_and_the_end_is_in_order() {
 }
 
 #[test]
-fn what_was_lost_before_a_kept_batch_is_in_the_journal_with_it() {
+fn losses_before_a_kept_batch_are_journaled_with_it() {
     struct Checking {
         inner: Careful,
         story: Story,
@@ -176,7 +176,7 @@ fn what_was_lost_before_a_kept_batch_is_in_the_journal_with_it() {
 }
 
 #[test]
-fn a_journal_that_fails_is_reported_once_counted_and_the_rows_still_arrive() {
+fn a_failing_journal_is_reported_once_and_rows_still_arrive() {
     let (_, rows, journal, sink) = parts(|_| Some(JournalError::Failed("no space left".into())));
     let report =
         Pipeline::default().source(Careful::new(10)).journal(journal).sink(sink).start().unwrap().join();
@@ -190,7 +190,7 @@ fn a_journal_that_fails_is_reported_once_counted_and_the_rows_still_arrive() {
 }
 
 #[test]
-fn rows_that_a_journal_keeps_are_not_counted_as_lost() {
+fn rows_kept_by_the_journal_are_not_counted_as_lost() {
     let (_, _, journal, sink) = parts(|batch| {
         (batch.rows::<LossRow>().next().is_none())
             .then(|| JournalError::Partly { lost_rows: 1, problem: "a row is too large".into() })
@@ -202,7 +202,7 @@ fn rows_that_a_journal_keeps_are_not_counted_as_lost() {
 }
 
 #[test]
-fn a_journal_that_panics_does_not_end_the_pump() {
+fn a_panicking_journal_does_not_stop_the_pump() {
     let (_, rows, journal, sink) = parts(|_| panic!("the journal broke"));
     let report =
         Pipeline::default().source(Careful::new(5)).journal(journal).sink(sink).start().unwrap().join();
@@ -211,11 +211,11 @@ fn a_journal_that_panics_does_not_end_the_pump() {
 }
 
 #[test]
-fn without_a_journal_a_batch_is_kept_when_it_is_handed_on() {
+fn without_a_journal_a_batch_counts_as_kept_when_passed_on() {
     let (story, _, _, sink) = parts(|_| None);
     let source = Careful::new(5);
-    let told = Arc::clone(&source.told);
+    let progress = Arc::clone(&source.progress);
     Pipeline::default().source(source).sink(sink).start().unwrap().join();
-    assert_eq!(told.lock().expect("no thread panicked").len(), 5);
+    assert_eq!(progress.lock().expect("no thread panicked").len(), 5);
     assert!(!story.lock().expect("no thread panicked").contains(&Event::Finished));
 }

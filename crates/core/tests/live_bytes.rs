@@ -1,5 +1,5 @@
-//! The bytes the live memory says it takes are the bytes it takes from the allocator. A program of its own, because its
-//! allocator counts.
+//! The reported memory use of the live memory matches the allocator's. A separate program, because it replaces the
+//! allocator.
 #![expect(unsafe_code, reason = "an allocator can only be replaced by unsafe code")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -14,7 +14,7 @@ struct Counting;
 
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: every call goes to the system's allocator unchanged; only sizes are counted beside it.
+// SAFETY: every call is forwarded to the system's allocator unchanged; only sizes are counted.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         TAKEN.fetch_add(layout.size(), Ordering::Relaxed);
@@ -87,7 +87,7 @@ fn second(memory: &mut LiveMemory, second: u64, sessions: &[Text], device: &Text
 }
 
 #[test]
-fn the_counted_bytes_are_the_real_ones() {
+fn reported_bytes_match_allocated_bytes() {
     let sessions: Vec<Text> = (0..4).map(|number| format!("session-{number}").into()).collect();
     let device: Text = "gpu0".into();
     let mut seed = 1;
@@ -104,11 +104,17 @@ fn the_counted_bytes_are_the_real_ones() {
             for at in start_s..end_s {
                 second(&mut memory, at, &sessions, &device, &mut seed);
             }
-            let (told, taken) = (view.bytes(), TAKEN.load(Ordering::Relaxed) - before);
-            println!("{name}, {end_s} s: {told} told, {taken} taken");
+            let (reported, taken) = (view.bytes(), TAKEN.load(Ordering::Relaxed) - before);
+            println!("{name}, {end_s} s: {reported} reported, {taken} taken");
             // Told is above: it adds what an allocator needs for itself per packed block.
-            assert!(taken <= told + told / 50 + 20_000, "{name}, {end_s} s: {told} told, {taken} taken");
-            assert!(told <= taken + taken / 50 + 20_000, "{name}, {end_s} s: {told} told, {taken} taken");
+            assert!(
+                taken <= reported + reported / 50 + 20_000,
+                "{name}, {end_s} s: {reported} reported, {taken} taken"
+            );
+            assert!(
+                reported <= taken + taken / 50 + 20_000,
+                "{name}, {end_s} s: {reported} reported, {taken} taken"
+            );
             assert!(taken <= view.limits().total_bytes);
         }
     }

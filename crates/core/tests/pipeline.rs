@@ -107,7 +107,7 @@ fn a_virtual_day_arrives_complete_and_in_order() {
 }
 
 #[test]
-fn a_slow_sink_loses_rows_and_every_one_is_counted() {
+fn every_row_lost_by_a_slow_sink_is_counted() {
     let slow = Seen { slow: Some(Duration::from_millis(2)), ..Seen::default() };
     let limits = Limits { sink_bytes: 100_000, intake_bytes: 64 << 20, ..Limits::default() };
     let pipeline = Pipeline::default()
@@ -123,7 +123,7 @@ fn a_slow_sink_loses_rows_and_every_one_is_counted() {
 }
 
 #[test]
-fn losses_are_rows_too() {
+fn losses_become_rows() {
     struct Lossy(SourceInfo);
     impl Source for Lossy {
         fn info(&self) -> &SourceInfo {
@@ -151,7 +151,7 @@ fn losses_are_rows_too() {
 }
 
 #[test]
-fn a_source_that_panics_is_reported_and_its_rows_are_kept() {
+fn a_panicking_source_is_reported_and_its_rows_are_kept() {
     let seen = Seen::default();
     let mut source = Counting::new(100, WhenFull::Wait);
     source.panic_at = Some(50);
@@ -164,7 +164,7 @@ fn a_source_that_panics_is_reported_and_its_rows_are_kept() {
 }
 
 #[test]
-fn a_sink_that_fails_is_reported_and_its_rows_are_counted() {
+fn a_failing_sink_is_reported_and_its_rows_are_counted() {
     let failing = Seen { fail: true, ..Seen::default() };
     let pipeline = Pipeline::default()
         .with_clock(Arc::new(VirtualClock::default()))
@@ -177,7 +177,7 @@ fn a_sink_that_fails_is_reported_and_its_rows_are_counted() {
 }
 
 #[test]
-fn stop_ends_a_source_that_sleeps() {
+fn stop_ends_a_sleeping_source() {
     let mut source = Counting::new(u64::MAX, WhenFull::DropAndCount);
     source.period_ns = 3_600_000_000_000;
     let running = Pipeline::default().source(source).start().unwrap();
@@ -187,7 +187,7 @@ fn stop_ends_a_source_that_sleeps() {
 }
 
 #[test]
-fn an_unavailable_source_is_named_with_its_reason() {
+fn an_unavailable_source_is_reported_with_its_reason() {
     struct Absent(SourceInfo);
     impl Source for Absent {
         fn info(&self) -> &SourceInfo {

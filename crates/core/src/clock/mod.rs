@@ -64,10 +64,10 @@ impl ClockDomain {
     }
 }
 
-/// Two readings that are further apart tell nothing about their clocks: the thread was held up between them.
+/// Readings further apart cannot be compared: the thread was descheduled between them.
 const TOGETHER_NS: u64 = 10_000_000;
 
-/// How far another clock is ahead of the monotonic one; `None` if it cannot be read, or not at one moment with the other.
+/// How far another clock is ahead of the monotonic one; `None` if it cannot be read, or not close enough in time.
 pub fn ahead_of_monotonic(read: impl Fn() -> Option<u64>) -> Option<i64> {
     (0..3).find_map(|_| {
         let before = now_ns();

@@ -1,14 +1,14 @@
-//! What happens to clocks that are not ours: somebody sets the wall clock, the machine sleeps. Durations never come from
-//! them, but whoever puts a recording beside other logs must know.
+//! Changes of other clocks: the wall clock is set, the machine sleeps. Durations never come from them, but comparing
+//! a recording with other logs requires knowing about them.
 
-/// Readings of all clocks at one moment.
+/// Simultaneous readings of all clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockReading {
     pub monotonic_ns: u64,
-    /// How far a clock that goes on while the machine sleeps is ahead of one that stands still then: only its growth means
-    /// something. `None` where the system has not both, or they were not read at one moment.
+    /// Lead of a clock that continues during sleep over one that stops; only its growth is meaningful. `None` if the
+    /// system lacks either clock, or they were not read close enough in time.
     pub asleep_ns: Option<i64>,
-    /// Whether the monotonic clock is the one that goes on, as on Windows.
+    /// Whether the monotonic clock continues during sleep, as on Windows.
     pub monotonic_goes_on: bool,
     /// Wall time since 1970, and how well it is known.
     pub unix_ns: u64,
@@ -18,23 +18,23 @@ pub struct ClockReading {
 /// Something that happened between two readings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClockStep {
-    /// The machine slept for so long. Monotonic time stood still, or it went on and nothing could be measured.
+    /// The machine slept for this long. Monotonic time stopped, or it continued and nothing could be measured.
     Slept { nanos: u64, monotonic_went_on: bool },
-    /// The wall clock was set forward by so much, or back.
+    /// The wall clock was set forward, or back if negative.
     WallSet { nanos: i64 },
 }
 
-/// Differences below are the drift that a clock is corrected by all the time (500 ppm), and the moments between readings.
+/// Smaller differences are clock drift (corrections of up to 500 ppm) and the time between readings.
 const MIN_NS: u64 = 200_000_000;
 
-/// Looks at the clocks from time to time.
+/// Detects clock changes between successive readings.
 #[derive(Debug, Default)]
 pub struct ClockWatch {
     last: Option<ClockReading>,
 }
 
 impl ClockWatch {
-    /// What happened since the reading before.
+    /// Changes since the previous reading.
     pub fn look(&mut self, now: ClockReading) -> impl Iterator<Item = ClockStep> + use<> {
         let steps = self.last.replace(now).map(|last| steps(last, now));
         steps.into_iter().flatten().flatten()
@@ -136,7 +136,7 @@ mod tests {
         assert!(words[2].contains("slept for 8.0 h"), "{words:?}");
     }
 
-    /// Windows' counter goes on while the machine sleeps, and a clock beside it stands still.
+    /// The counter of Windows continues during sleep; another clock stops.
     #[test]
     fn a_night_asleep_in_which_monotonic_time_goes_on() {
         let reading = |monotonic: u64, asleep: i64, wall: u64| ClockReading {
@@ -160,8 +160,8 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_corrected_slowly_and_one_that_is_missing_say_nothing() {
-        // 500 ppm for a minute, looked at every second; without a second clock.
+    fn slow_corrections_and_missing_clocks_report_no_step() {
+        // 500 ppm for a minute, checked every second, without a second clock.
         let slewed =
             |second: u64| reading(second * SECOND, None, 1000 * SECOND + second * (SECOND + 500_000));
         assert_eq!(all(&(0..60).map(slewed).collect::<Vec<_>>()), []);

@@ -14,11 +14,11 @@ pub struct EtwSettings {
     pub max_buffers: u32,
     /// A buffer that is not full is handed on after this.
     pub flush_timer_seconds: u32,
-    /// `EVENT_TRACE_FLAG_*`, beside those of the classes that `--kernel` names.
+    /// `EVENT_TRACE_FLAG_*` in addition to those of the classes given by `--kernel`.
     pub kernel_flags: Vec<String>,
-    /// Counters of the processor at every context switch, beside those of `--counters`.
+    /// Processor counters read at every context switch, in addition to `--counters`.
     pub pmc_sources: Vec<String>,
-    /// With both lists of inclusions empty all processes are told of. Who is excluded is not, included or not.
+    /// Events of all processes are collected if both inclusion lists are empty. Exclusions take precedence.
     pub include_pids: Vec<u32>,
     pub exclude_pids: Vec<u32>,
     pub include_names: Vec<String>,

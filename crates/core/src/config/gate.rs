@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GateSettings {
-    /// What decides: p50, p90, p99, throughput, memory, energy; empty: all but energy.
+    /// Metrics that decide: p50, p90, p99, throughput, memory, energy. Empty means all but energy.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<String>,
     /// The change that matters, in percent, by metric.

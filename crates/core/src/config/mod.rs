@@ -1,7 +1,7 @@
-//! The configuration file, `ortscope.toml`: what may stand in it, its defaults, and what is refused.
+//! The configuration file `ortscope.toml`: its keys, defaults and validation.
 //!
-//! Reading files is the program's business; this module turns text into checked values and names every mistake with
-//! its place. Unknown keys are mistakes: a setting that is silently ignored is worse than none.
+//! Callers read the file; this module turns text into validated values and reports every mistake with its position.
+//! Unknown keys are errors, because a silently ignored setting is worse than none.
 
 mod etw;
 mod gate;
@@ -37,7 +37,7 @@ pub struct Config {
     pub store: StoreSettings,
     /// What `ortscope gate` measures, and against what.
     pub gate: GateSettings,
-    /// Where `ortscope serve` listens, to whom, and how.
+    /// Addresses, access and TLS of `ortscope serve`.
     pub server: ServerSettings,
     /// Sessions of event tracing on Windows.
     pub etw: EtwSettings,
@@ -92,7 +92,7 @@ impl Config {
     }
 }
 
-/// Tables are merged key by key; anything else of the upper layer replaces what is below.
+/// Tables are merged key by key; any other value in the upper layer replaces the lower one.
 fn overlay(below: &mut toml::Table, above: toml::Table) {
     for (key, value) in above {
         match (below.get_mut(&key), value) {

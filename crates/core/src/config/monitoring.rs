@@ -1,4 +1,4 @@
-//! `[monitoring.*]`: what is sampled, how often, and where samples are kept.
+//! `[monitoring.*]`: which data is sampled, how often, and where samples are kept.
 
 use serde::{Deserialize, Serialize};
 

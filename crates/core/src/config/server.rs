@@ -1,4 +1,4 @@
-//! `[server]`: where `ortscope serve` listens, to whom, and how.
+//! `[server]`: addresses, access and TLS of `ortscope serve`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ pub struct ServerSettings {
     /// Its private key in PEM.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls_key: Option<PathBuf>,
-    /// Names that the server is reached by, beside its addresses.
+    /// Host names of the server, in addition to its addresses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow_host: Vec<String>,
     /// Origins whose pages may use the API with a token.

@@ -10,7 +10,7 @@ pub struct StoreSettings {
     /// Where recordings are kept; none: the user's data directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub directory: Option<PathBuf>,
-    /// Whether `ortscope run` keeps a recording unless told otherwise.
+    /// Whether `ortscope run` keeps a recording by default.
     pub save: bool,
     /// Recordings without a name or tag are removed when they are older, in days.
     pub max_age_days: f64,

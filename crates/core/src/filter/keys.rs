@@ -1,4 +1,4 @@
-//! Keys of terms: short names for what people ask for most, and every column by its own name.
+//! Keys of terms: short names for common columns, and every column by its own name.
 
 use crate::batch::Batch;
 use crate::schema::{Cell, ColumnType, Row, TableId, Unit};
@@ -6,7 +6,7 @@ use crate::schema::{InferenceRow, UnavailabilityRow};
 
 use super::value::{Number, Pattern, duration_text};
 
-/// What a bare word is looked for in: the columns that say in words what a row is.
+/// The descriptive columns that a bare word is searched in.
 pub(super) const WORD_COLUMNS: &[&str] = &[
     "name",
     "op_type",
@@ -56,7 +56,7 @@ pub(super) const SHORT_KEYS: &[ShortKey] = &[
     ShortKey { name: "to", doc: "time since the start, or absolute with ns; rows at it are left out", columns: &[] },
 ];
 
-/// What a term asks about.
+/// The column or columns a term refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Key {
     pub(super) name: &'static str,
@@ -122,7 +122,7 @@ fn same_kind(a: ColumnType, b: ColumnType) -> bool {
     a == b || (number(a) && number(b))
 }
 
-/// The columns that make up how long a row's thing took.
+/// The columns that add up to the duration of a row.
 fn duration_columns(table: TableId) -> &'static [&'static str] {
     match table {
         TableId::Inferences => &["timestamp_ns", "planned_ns", "copy_in_ns", "run_ns", "copy_out_ns"],
@@ -148,7 +148,7 @@ pub(super) fn mark_durations(marks: &mut [bool], batch: &Batch, matches: impl Fn
     }
 }
 
-/// From the planned start to the end: what the one who asked has waited.
+/// From the planned start to the end: latency as seen by the caller.
 fn inference_ns(number: impl Fn(&str) -> Option<u64>) -> Option<u64> {
     let waited = number("timestamp_ns")?.saturating_sub(number("planned_ns")?);
     let parts = ["copy_in_ns", "run_ns", "copy_out_ns"];

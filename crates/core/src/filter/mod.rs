@@ -13,12 +13,12 @@
 //! | `from:2s`, `to:10s` | at or after, and before, this time since the start; `from:123456789ns` is absolute |
 //! | `!term` | for which the term does not hold (not for times) |
 //!
-//! Keys are the short ones of [`Filter::short_keys`] and the names of all columns. Capital and small letters of ASCII
-//! are the same. `"…"` quotes a value or a word; inside, `\"` and `\\` are a quote and a backslash.
+//! Keys are the short ones of [`Filter::short_keys`] and the names of all columns. ASCII case is ignored. `"…"`
+//! quotes a value or a word; inside, `\"` and `\\` are a quote and a backslash.
 //!
-//! **Rows that have no such column.** A term about a column that a table does not have, or that is null in a row, does
-//! not hold: `op:Conv` leaves no inference, `!op:Conv` leaves all. Times are different: every row has one.
-//! A filter whose terms no single table can satisfy is an error, not an empty answer.
+//! **Missing columns.** A term about a column that a table lacks, or that is null in a row, does not match: `op:Conv`
+//! keeps no inference, `!op:Conv` keeps all. Times are different: every row has one. A filter whose terms no single
+//! table can satisfy is an error, not an empty result.
 
 mod keys;
 mod parse;
@@ -58,7 +58,7 @@ enum Test {
 }
 
 impl Filter {
-    /// Reads a line of terms; an error names the term and says what would be right.
+    /// Parses a line of terms; an error names the term and the correct form.
     pub fn parse(text: &str) -> Result<Self, FilterError> {
         parse::parse(text)
     }
@@ -68,8 +68,8 @@ impl Filter {
         SHORT_KEYS.iter().map(|key| (key.name, key.doc))
     }
 
-    /// Where `from:` and `to:` count from: the recording's start, or its first row if everything in it is earlier
-    /// (imported data has a time of its own). Everything that uses a filter must agree on this.
+    /// The origin of `from:` and `to:`: the recording's start, or its first row if all rows are earlier (imported
+    /// data has its own time). All users of a filter must agree on this.
     pub fn start_ns(recording_started_ns: u64, tables: &dyn Tables) -> u64 {
         match tables.time_range_ns() {
             Some((first, last)) if last < recording_started_ns => first,
@@ -89,7 +89,7 @@ impl Filter {
         })
     }
 
-    /// The columns of a table that [`Self::mask`] looks at, its time among them: what a scan must ask for.
+    /// The columns of a table that [`Self::mask`] reads, including the time; a scan must request them.
     pub fn columns(&self, table: TableId) -> Vec<&'static str> {
         let def = table.def();
         let used = self.terms.iter().flat_map(|term| term.test.column_indices(table));
@@ -99,7 +99,7 @@ impl Filter {
         indices.into_iter().filter_map(|index| def.columns.get(index)).map(|column| column.name).collect()
     }
 
-    /// A scan of the time the filter asks for.
+    /// A scan of the filter's time range.
     pub fn scan(&self, start_ns: u64) -> Scan {
         let mut scan = Scan::all();
         for term in &self.terms {
@@ -215,7 +215,7 @@ fn mark_times(marks: &mut [bool], batch: &Batch, wanted: impl Fn(u64) -> bool) {
     }
 }
 
-/// Rows share their texts, so the answer for the text before is remembered.
+/// Rows share their texts, so the previous result is cached.
 fn mark_texts(marks: &mut [bool], column: &Column, matches: impl Fn(&str) -> bool) {
     let ColumnData::Text(texts) = &column.data else {
         return;

@@ -6,7 +6,7 @@ use super::keys::{Key, SHORT_KEYS};
 use super::value::{Compare, Moment, Number, Pattern, duration_ns, size_bytes};
 use super::{Filter, Term, Test};
 
-/// Longest filter that is read; nobody types more, and a request cannot make us work on more.
+/// Maximum length of a filter; it limits the work that a request can cause.
 pub const MAX_BYTES: usize = 4_096;
 const MAX_TERMS: usize = 64;
 
@@ -34,7 +34,7 @@ impl FilterError {
         self
     }
 
-    /// What the user can do.
+    /// How to fix the filter.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }
@@ -44,9 +44,9 @@ impl FilterError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Char {
     Plain(char),
-    /// Inside quotes, where nothing has a meaning.
+    /// Inside quotes, without special meaning.
     Quoted(char),
-    /// A quote itself: what it encloses is a value, even if that is empty.
+    /// A quote itself: its content is a value even if empty.
     Quote,
 }
 
@@ -209,7 +209,7 @@ fn number(key: Key, text: &str) -> Result<Number, String> {
     let plain = Number::parse(text);
     match key.unit {
         Unit::Nanoseconds => match plain {
-            // The name of the column says that it is nanoseconds; `dur` does not.
+            // The column name implies nanoseconds; `dur` does not.
             Some(Number::Integer(nanos)) if nanos >= 0 && !key.is_duration() => Ok(Number::Integer(nanos)),
             _ => duration_ns(text).map(|nanos| Number::Integer(nanos.into())),
         },
@@ -285,7 +285,8 @@ fn tables_of_terms(filter: &Filter) -> String {
 /// The name that takes the fewest changes, if it takes few.
 fn closest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let (most, letters) = ((name.len() / 3).max(1), name.chars().count());
-    // A word that is so much longer or shorter needs no counting: a long one against all columns took milliseconds.
+    // Words of very different length are skipped: computing the distance of a long one to all columns took
+    // milliseconds.
     let alike = known.filter(|known| known.chars().count().abs_diff(letters) <= most);
     let near = alike.map(|known| (distance(name, known), known)).filter(|(distance, _)| *distance <= most);
     near.min_by_key(|(distance, _)| *distance).map(|(_, known)| known)

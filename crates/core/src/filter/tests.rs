@@ -41,7 +41,7 @@ fn kept(filter: &str, batch: &Batch) -> Vec<usize> {
 }
 
 #[test]
-fn terms_of_operators() {
+fn operator_terms() {
     let batch = operators();
     for (filter, rows) in [
         ("op:Conv", &[0][..]),
@@ -100,7 +100,7 @@ fn a_table_without_the_column_only_matches_exclusions() {
 }
 
 #[test]
-fn nulls_not_a_numbers_and_lists_of_providers() {
+fn nulls_nans_and_provider_lists() {
     let mut events = Batch::new(TableId::KernelEvents);
     events.push(&KernelEventRow { duration_ns: None, ..KernelEventRow::default() });
     events.push(&KernelEventRow { duration_ns: Some(0), ..KernelEventRow::default() });
@@ -140,7 +140,7 @@ fn scans_and_columns() {
 }
 
 #[test]
-fn the_start_is_the_recordings_unless_all_rows_are_earlier() {
+fn the_start_is_that_of_the_recording_unless_all_rows_are_earlier() {
     let tables = MemoryTables { batches: vec![operators()] };
     assert_eq!(Filter::start_ns(10, &tables), 10);
     assert_eq!(Filter::start_ns(START_NS + 5, &tables), START_NS + 5);
@@ -149,7 +149,7 @@ fn the_start_is_the_recordings_unless_all_rows_are_earlier() {
 }
 
 #[test]
-fn absurd_filters_are_one_sentence_and_a_hint() {
+fn invalid_filters_give_one_sentence_and_a_hint() {
     for (filter, sentence, hint) in [
         ("", "the filter is empty", "op, prov, dur"),
         ("  \t", "the filter is empty", "op, prov, dur"),
@@ -192,7 +192,7 @@ fn absurd_filters_are_one_sentence_and_a_hint() {
 }
 
 #[test]
-fn filters_show_as_they_can_be_read_again() {
+fn displayed_filters_parse_to_the_same_filter() {
     for (written, shown) in [
         ("op:Conv  prov:CPU !Relu", "op:Conv prov:CPU !Relu"),
         ("DUR>0.001s", "dur>1ms"),

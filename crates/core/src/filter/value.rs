@@ -104,7 +104,7 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// The text as it can stand in a filter: in quotes if anything in it has a meaning there.
+/// The text as it is written in a filter: quoted if it contains special characters.
 pub(super) fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | '+');
     if !text.is_empty() && text.chars().all(plain) {
@@ -150,7 +150,7 @@ impl fmt::Display for Compare {
     }
 }
 
-/// Whole numbers are compared exactly, whatever their size.
+/// Whole numbers are compared exactly, regardless of size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Number {
     Integer(i128),
@@ -188,7 +188,7 @@ impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Integer(value) => write!(f, "{value}"),
-            // The debug form keeps the point that tells it from an integer.
+            // The debug form keeps the decimal point that distinguishes it from an integer.
             Self::Real(value) => write!(f, "{value:?}"),
         }
     }
@@ -219,7 +219,7 @@ impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Absolute(nanos) => write!(f, "{nanos}ns"),
-            // Nanoseconds would make it absolute: parts of a microsecond stand behind the point.
+            // A value in nanoseconds would be absolute, so fractions of a microsecond are written as decimals.
             Self::SinceStart(nanos) if !nanos.is_multiple_of(1_000) => {
                 write!(f, "{}.{:03}us", nanos / 1_000, nanos % 1_000)
             }

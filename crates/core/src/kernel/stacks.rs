@@ -1,17 +1,19 @@
-//! Samples added up: how often each stack was seen, under names.
+//! Sample counts per stack, with function names.
 //!
-//! Frames and stacks are numbered once and counted afterwards. Both are bounded; what goes beyond is counted as a stack of
-//! its own, so that the sum stays the number of samples.
+//! Frames and stacks are interned. Both sets are bounded; the excess is counted under a placeholder, so that the sum
+//! equals the number of samples.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Different frames that are kept: 200,000. Further ones are the frame `(more functions)`.
+use super::event::Task;
+
+/// Maximum number of distinct frames. Further ones become the frame `(more functions)`.
 const MAX_NAMES: usize = 200_000;
-/// Different stacks that are kept: 200,000. Samples of further ones are counted for `(more stacks)`.
+/// Maximum number of distinct stacks. Samples of further ones are counted under `(more stacks)`.
 const MAX_STACKS: usize = 200_000;
 
-/// What a frame is part of.
+/// The kind of code a frame belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FrameKind {
     /// The process, at the root.
@@ -19,26 +21,26 @@ pub enum FrameKind {
     Native,
     Kernel,
     Python,
-    /// Code that the program made while it ran.
+    /// Code that the program generated at run time.
     Jit,
-    /// Not a function: what is missing, in words.
+    /// Not a function, but a note about missing frames.
     Note,
 }
 
-/// A function, as people know it.
+/// A function with a readable name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Frame {
     pub name: Arc<str>,
-    /// The file it stands in, without directories; empty where there is none.
+    /// File name of the module without directories; empty if there is none.
     pub module: Arc<str>,
     pub kind: FrameKind,
 }
 
-/// A frame's number in its [`StackProfile`].
+/// Index of a frame in its [`StackProfile`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FrameId(u32);
 
-/// How often each stack was seen.
+/// Sample counts per stack.
 #[derive(Debug, Clone, Default)]
 pub struct StackProfile {
     frames: Vec<Frame>,
@@ -48,13 +50,13 @@ pub struct StackProfile {
     samples: u64,
 }
 
-/// How much of the samples a function has.
+/// A function's share of the samples.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HotFunction {
     pub frame: Frame,
     /// Samples in the function itself.
     pub own: u64,
-    /// Samples in it or in what it called.
+    /// Samples in the function or its callees.
     pub total: u64,
 }
 
@@ -77,7 +79,7 @@ impl StackProfile {
         id
     }
 
-    /// Counts a stack once, its outermost frame first.
+    /// Counts a stack once; the outermost frame comes first.
     pub fn add(&mut self, stack: &[FrameId]) {
         self.samples += 1;
         if let Some(count) = self.stacks.get_mut(stack) {
@@ -101,7 +103,7 @@ impl StackProfile {
         self.frames.get(id.0 as usize)
     }
 
-    /// Every stack with its count, in the order of the frames' names: the same samples make the same list.
+    /// Every stack with its count, ordered by frame names, so that equal samples give equal lists.
     pub fn stacks(&self) -> Vec<(Vec<&Frame>, u64)> {
         let mut list: Vec<(Vec<&Frame>, u64)> = self
             .stacks
@@ -118,7 +120,7 @@ impl StackProfile {
         let mut seen = vec![false; self.frames.len()];
         #[expect(clippy::iter_over_hash_type, reason = "sums do not depend on the order")]
         for (stack, count) in &self.stacks {
-            // A function that calls itself is in the stack once.
+            // A recursive function counts once per stack.
             for id in stack {
                 if !std::mem::replace(&mut seen[id.0 as usize], true) {
                     counts[id.0 as usize].1 += count;
@@ -142,6 +144,37 @@ impl StackProfile {
         list.truncate(most);
         list
     }
+}
+
+/// Maximum frames per half of a stack. Deeper stacks lose their outermost frames and are marked as cut.
+pub const MAX_FRAMES: usize = 256;
+
+/// One sample of a processor. Frames are addresses, innermost first: the first is the executing address, the others
+/// are return addresses.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CpuSample {
+    pub at_ns: u64,
+    pub cpu: u32,
+    pub thread: Task,
+    /// At most [`MAX_FRAMES`]; empty outside the kernel, or if reading kernel stacks is not permitted.
+    pub kernel: Vec<u64>,
+    /// At most [`MAX_FRAMES`].
+    pub user: Vec<u64>,
+    pub walk: StackWalk,
+}
+
+/// How the user frames were found, which determines how far they can be trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum StackWalk {
+    /// No user stack: a kernel thread.
+    #[default]
+    None,
+    /// By frame pointers; code compiled without them hides its callers.
+    FramePointers,
+    /// By the program's unwind tables, up to the outermost frame.
+    Tables,
+    /// By unwind tables until the stack copy ended or a table was missing: callers are missing.
+    TablesCut,
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::schema::{
     TickRow, UnavailabilityRow,
 };
 
-/// Makes rows that no honest source would make, among many that one could.
+/// Generates rows that no correct source would produce, among many valid ones.
 struct Hostile {
     random: Random,
     clock_ns: u64,
@@ -146,9 +146,9 @@ fn audit(state: &State) {
     for subject in subjects() {
         assert!(!subject.touched);
         // The second from last on know their bytes without counting: they must be right.
-        let told: usize = subject.open.iter().rev().skip(1).map(|open| open.bytes).sum();
+        let counted_now: usize = subject.open.iter().rev().skip(1).map(|open| open.bytes).sum();
         let counted: usize = subject.open.iter().rev().skip(1).map(|open| open.count_bytes()).sum();
-        assert_eq!(told, counted);
+        assert_eq!(counted_now, counted);
         assert!(subject.open.iter().is_sorted_by(|a, b| a.second < b.second));
         for track in &subject.tracks {
             assert!(track.first_ns.is_some() || (track.newest.is_none() && track.seconds.last().is_none()));
@@ -223,7 +223,7 @@ fn the_books_balance_in_a_narrow_place() {
 }
 
 #[test]
-fn the_books_balance_when_everything_is_forbidden() {
+fn accounting_is_exact_with_limits_of_zero() {
     let limits = Limits {
         total_bytes: 0,
         full_rate_bytes: 0,

@@ -15,7 +15,7 @@ pub(super) const BLOCK: usize = 64;
 const COLUMNS: usize = 8;
 /// Words before the columns: the smallest count and mean, and the width of each column.
 const HEADER: usize = 2;
-/// What an allocator and the counters of `Arc` add to a block, about.
+/// Approximate overhead of an allocation and the counters of `Arc`.
 const ALLOCATION_BYTES: usize = 32;
 
 /// Packed buckets, ascending in time. Cloning shares them, so that readers unpack without holding a lock.
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn quiet_tracks_cost_little_and_noisy_ones_are_bounded() {
+    fn constant_tracks_are_small_and_noisy_ones_bounded() {
         let quiet: Vec<Bucket> = (0..64).map(|index| bucket(index, [42.5; 5], 100)).collect();
         assert_eq!(check(&quiet), 16 + ALLOCATION_BYTES);
         let mut random = Random::new(6);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn another_number_of_buckets_is_refused() {
+    fn packing_another_number_of_buckets_fails() {
         assert!(Block::pack(&[]).is_none());
         assert!(Block::pack(&[bucket(0, [1.0; 5], 1); 63]).is_none());
     }

@@ -27,8 +27,8 @@ pub(super) struct Accumulator {
 }
 
 impl Accumulator {
-    pub fn with_room_for(values: u32) -> Self {
-        Self { sketch: Sketch::with_room_for(values), ..Self::default() }
+    pub fn with_capacity_for(values: u32) -> Self {
+        Self { sketch: Sketch::with_capacity_for(values), ..Self::default() }
     }
 
     /// Takes a value that is finite also as `f32`.

@@ -1,7 +1,7 @@
-//! Numbers in few bits, in an order-preserving way: what closed buckets and histograms are made of.
+//! Order-preserving encoding of numbers in few bits, for closed buckets and histograms.
 //!
-//! The bits of an `f32` with its sign folded in are a whole number that grows with the value. Leaving out its lower
-//! bits rounds the value to a fixed relative precision, and the differences of neighbouring numbers stay small.
+//! The bits of an `f32` with its sign folded in are a whole number that grows with the value. Dropping the lower bits
+//! rounds the value to a fixed relative precision, and the differences of neighboring numbers stay small.
 
 /// Bits left out of mean, min and max: 16 bits of mantissa stay, an error of at most 2⁻¹⁷ (8 parts in a million).
 pub(super) const FINE_SHIFT: u32 = 7;
@@ -38,7 +38,7 @@ pub(super) fn bin_of(place: u32) -> u16 {
     (place >> BIN_SHIFT) as u16
 }
 
-/// The number that stands for all numbers of a bin. Numbers nearer to zero than 1e-38 count as zero.
+/// The representative of a bin. Numbers closer to zero than 1e-38 count as zero.
 pub(super) fn middle_of_bin(bin: u16) -> f32 {
     let place = u32::from(bin) << BIN_SHIFT;
     let value = from_ordered(place | 1 << (BIN_SHIFT - 1));

@@ -104,7 +104,7 @@ static PROCESS: &[TrackDef] = &[
 static DEVICE: &[TrackDef] =
     &[track("", Unit::None, Derive::Value("value"), "A reading of one sensor of a device.")];
 
-/// The tables that have tracks, the columns that say whose they are, and the tracks.
+/// The tables that have tracks, the columns that identify the owner, and the tracks.
 pub(super) static TABLES: &[(TableId, &[&str], &[TrackDef])] = &[
     (TableId::Inferences, &["session_id"], SESSION),
     (TableId::SystemSamples, &[], SYSTEM),
@@ -114,10 +114,10 @@ pub(super) static TABLES: &[(TableId, &[&str], &[TrackDef])] = &[
 
 /// Most tracks a row can have.
 pub(super) const MAX_TRACKS: usize = 9;
-/// Index of the track of a process that says how busy it is.
+/// Index of the process track with the CPU load.
 pub(super) const LOAD_TRACK: usize = 0;
 
-/// The unit that the end of a device metric's name says.
+/// The unit given by the suffix of a device metric's name.
 pub fn unit_of_metric(metric: &str) -> Unit {
     let units = [
         ("_watts", Unit::Watts),

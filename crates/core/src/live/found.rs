@@ -1,4 +1,4 @@
-//! One track, found: which tier answers a range, and its data.
+//! Lookup of one track: which tier answers a range, and its data.
 
 use super::bucket::Accumulator;
 use super::history::{Gap, GapReason, Tier};
@@ -39,16 +39,16 @@ impl Found<'_> {
         Some(forgotten_to_ns.unwrap_or(0).max(self.first_ns()))
     }
 
-    /// The finest tier that has the whole range in few enough points; if none has the whole, the one that has most.
-    /// What is older than the retention is not expected: minutes, which are forgotten in larger pieces, would win by
-    /// that alone.
+    /// The finest tier that covers the whole range with few enough points, otherwise the one that covers most. Time
+    /// before the retention limit is ignored: minute buckets are dropped in larger pieces and would win by that
+    /// alone.
     pub fn choose(&self, from_ns: u64, to_ns: u64, max_points: usize, retention_seconds: u64) -> Tier {
         let tiers = [Tier::FullRate, Tier::Seconds, Tier::Minutes];
         let fits = |tier: &Tier| *tier == Tier::Minutes || self.count(*tier, from_ns, to_ns) <= max_points;
         let newest_ns = self.subject.newest_ns.unwrap_or(0);
         let kept_ns = newest_ns.saturating_sub(retention_seconds.saturating_mul(SECOND_NS));
         let wanted_ns = from_ns.max(self.first_ns()).max(kept_ns);
-        // Minimum by what is missing at the start; the first of equals is the finest.
+        // Minimum of the missing time at the start; the first of equals is the finest.
         let missing =
             |tier: &Tier| self.covered_from_ns(*tier).map_or(u64::MAX, |from| from.saturating_sub(wanted_ns));
         tiers.into_iter().filter(fits).min_by_key(missing).unwrap_or(Tier::Minutes)
@@ -112,7 +112,7 @@ impl Found<'_> {
         minutes
     }
 
-    /// When the first value at or after a time came, as well as the memory still knows.
+    /// Time of the first value at or after `time_ns`, as precisely as the memory still has it.
     pub fn first_value_from(&self, time_ns: u64) -> Option<u64> {
         self.track.newest.filter(|(newest_ns, _)| *newest_ns >= time_ns)?;
         if self.covered_from_ns(Tier::FullRate).is_some_and(|covered| covered <= time_ns.max(self.first_ns()))

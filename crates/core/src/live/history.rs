@@ -1,4 +1,4 @@
-//! What queries answer.
+//! Results of queries.
 
 use serde::Serialize;
 
@@ -8,7 +8,7 @@ use super::track::TrackId;
 use super::unavailable::UnavailableInterval;
 use crate::schema::{Text, Unit};
 
-/// Which form of the past answered.
+/// The resolution that answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
@@ -41,11 +41,11 @@ pub struct Point {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "why")]
 pub enum GapReason {
-    /// The source said why.
+    /// The reason given by the source.
     Unavailable { reason: Text, hint: Option<Text> },
-    /// The first value came later.
+    /// Before the first value.
     NotYet,
-    /// It was there but is no longer in memory: read it from the recording.
+    /// No longer in memory: read it from the recording.
     Forgotten,
     /// The process or device had ended.
     Ended,
@@ -93,12 +93,12 @@ pub struct LatencyPercentiles {
     pub p95: Option<f64>,
     pub p99: Option<f64>,
     pub p99_9: Option<f64>,
-    /// The numbers are about the time from here on: later than asked if the rows do not reach back so far.
+    /// Start of the summarized range: later than requested if the rows do not reach back that far.
     pub from_ns: u64,
 }
 
 impl LatencyPercentiles {
-    /// Runs below which even the largest value is no 97.5 % upper bound of the percentile.
+    /// Minimum sample sizes: with fewer runs even the largest value is not a 97.5 % upper bound of the percentile.
     pub const RUNS_NEEDED: [(f64, usize); 5] = [(0.5, 6), (0.9, 36), (0.95, 72), (0.99, 368), (0.999, 3688)];
 
     pub(super) fn of(mut values: Vec<f64>, from_ns: u64) -> Self {
@@ -114,13 +114,13 @@ impl LatencyPercentiles {
     }
 }
 
-/// What a track is.
+/// Description of a track.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TrackInfo {
     pub id: TrackId,
     pub unit: Unit,
     pub description: &'static str,
-    /// Name of the program or of the model, where it was told.
+    /// Name of the program or model, if known.
     pub label: Option<Text>,
     /// Where the numbers come from: a device's source, otherwise the table.
     pub source: Text,
@@ -145,7 +145,7 @@ pub struct CurrentValue {
     pub age_ns: u64,
 }
 
-/// The newest values of all tracks, and what has none now.
+/// The newest values of all tracks, and the tracks without a value.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Current {
     pub now_ns: u64,

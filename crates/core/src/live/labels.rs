@@ -1,4 +1,4 @@
-//! Names of processes and sessions that were told before their first value came.
+//! Names of processes and sessions that arrived before their first value.
 
 use std::collections::{HashMap, VecDeque};
 

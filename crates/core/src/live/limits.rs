@@ -1,5 +1,7 @@
 //! How much of the past is kept, and what happens when it is too much.
 
+use serde::Serialize;
+
 /// Bounds of the live memory. Whatever the others are set to, it is within [`Limits::total_bytes`] after every batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
@@ -33,9 +35,9 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Names, intervals and lists of a busy machine need about half of this, whatever else goes.
+    /// Names, intervals and lists of a busy machine need about half of this in any case.
     pub const MIN_TOTAL_BYTES: usize = 4_000_000;
-    /// Seconds stay open while rows may come for them, which costs room.
+    /// Seconds stay open while rows may arrive for them, which costs memory.
     pub(super) const MAX_LATE_SECONDS: u64 = 600;
 }
 
@@ -53,4 +55,54 @@ impl Default for Limits {
             unavailable_intervals: 1_000,
         }
     }
+}
+
+macro_rules! declare_losses {
+    ($( $(#[doc = $doc:literal])+ $field:ident, )+) => {
+        /// Counts of dropped data since the start. Rows overwritten in a ring and expired buckets are not losses.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+        pub struct Losses { $( $(#[doc = $doc])+ pub $field: u64, )+ }
+
+        impl Losses {
+            /// Name, count and meaning of every kind, including zero counts.
+            pub fn all(&self) -> Vec<(&'static str, u64, &'static str)> {
+                vec![ $( (stringify!($field), self.$field, concat!($($doc),+).trim_ascii()), )+ ]
+            }
+
+            pub fn total(&self) -> u64 {
+                0 $( + self.$field )+
+            }
+        }
+    };
+}
+
+declare_losses! {
+    /// Rows that came too late for their bucket; inferences among them are kept at the full rate.
+    late_rows,
+    /// Rows more than a day ahead of the row before: taken for a mistake until 32 agree.
+    ahead_rows,
+    /// Rows of a sampled thing that repeat the time of the row before.
+    repeated_rows,
+    /// Values that are not a number or too large for one.
+    not_finite_values,
+    /// Counters that went back: no rate for that row.
+    counters_back,
+    /// Buckets thrown away because the clock of their source went back.
+    clock_back_buckets,
+    /// 1 s buckets that went because the memory was full.
+    second_buckets,
+    /// 1 min buckets that went because the memory was full.
+    minute_buckets,
+    /// Tracks evicted for others.
+    evicted_tracks,
+    /// Rows of things that did not get tracks.
+    refused_rows,
+    /// Rows at the full rate of processes that are no longer selected.
+    deselected_rows,
+    /// Rows at the full rate that went to give other sessions their share.
+    shared_out_rows,
+    /// Rows whose process id is none.
+    invalid_rows,
+    /// Intervals without a value that were forgotten because there were too many.
+    unavailable_intervals,
 }

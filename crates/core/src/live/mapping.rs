@@ -4,17 +4,17 @@ use super::declared::{Derive, Only, TABLES, TrackDef};
 use crate::batch::Batch;
 use crate::schema::{Column, ColumnData, TableId, Text};
 
-/// Some counters are read once a second while rows come more often: a count that stood still for less than this, and
-/// did not grow, was perhaps not read. Its rate stays as it was, and the next growth is divided by the whole time.
+/// Some counters are updated once a second while rows arrive more often: a counter that did not grow for less than
+/// this was perhaps not updated. Its rate is kept, and the next growth is divided by the whole time.
 const HOLD_NS: u64 = 1_250_000_000;
 
-/// What a track needs from the row before.
+/// Values of the previous row that a track needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Baseline {
     pub time_ns: u64,
     pub count: u64,
-    /// A rate was told since the first row.
-    pub is_told: bool,
+    /// Whether a rate was reported since the first row.
+    pub is_reported: bool,
 }
 
 /// A rate that a row gives, or why it gives none.
@@ -38,7 +38,7 @@ pub(super) struct TrackPlan {
 #[derive(Debug)]
 pub(super) struct TablePlan {
     pub table: TableId,
-    /// Columns that say whose row it is.
+    /// Columns that identify the owner.
     owner: Vec<usize>,
     pub tracks: Vec<TrackPlan>,
 }
@@ -55,7 +55,7 @@ impl TablePlan {
             .collect()
     }
 
-    /// The owner's text in a row: the n-th of the columns that say whose it is.
+    /// The owner's text in a row: the n-th of the identifying columns.
     #[inline]
     pub fn owner_text<'a>(&self, batch: &'a Batch, nth: usize, row: usize) -> Option<&'a Text> {
         match &batch.columns().get(*self.owner.get(nth)?)?.data {
@@ -71,7 +71,7 @@ impl TablePlan {
     }
 }
 
-/// Where a column is. A test looks every name up: an unknown one would read beyond the columns, which is no value.
+/// Position of a column. A test checks every name; an unknown one reads beyond the columns, which gives no value.
 fn index_of(table: TableId, name: &str) -> usize {
     table.def().column_index(name).unwrap_or(usize::MAX)
 }
@@ -129,15 +129,15 @@ impl TrackPlan {
                 let count = first(columns, &self.plus).and_then(|column| count(column, index));
                 return count.map_or(Derived::None, |count| {
                     let time_ns = batch.times_ns()[index];
-                    let is_told = baseline.is_some();
-                    self.rate(Baseline { time_ns, count, is_told }, baseline)
+                    let is_reported = baseline.is_some();
+                    self.rate(Baseline { time_ns, count, is_reported }, baseline)
                 });
             }
         };
         value.map_or(Derived::None, Derived::Value)
     }
 
-    /// Whether a count that did not grow says nothing yet.
+    /// Whether a counter that did not grow is still inconclusive.
     fn holds(&self, since_ns: u64, now_ns: u64) -> bool {
         matches!(self.def.derive, Derive::PerSecond(_)) && now_ns.saturating_sub(since_ns) < HOLD_NS
     }
@@ -169,12 +169,12 @@ impl TrackPlan {
 
     fn rate(&self, now: Baseline, baseline: &mut Option<Baseline>) -> Derived {
         let before = match *baseline {
-            // A row from before the baseline says nothing about the time since.
+            // A row from before the baseline is not usable.
             Some(before) if before.time_ns >= now.time_ns => return Derived::None,
             Some(before) if before.count == now.count && self.holds(before.time_ns, now.time_ns) => {
                 // Before the first rate there is nothing that could stay.
-                *baseline = Some(Baseline { is_told: true, ..before });
-                return if before.is_told { Derived::None } else { Derived::Value(0.0) };
+                *baseline = Some(Baseline { is_reported: true, ..before });
+                return if before.is_reported { Derived::None } else { Derived::Value(0.0) };
             }
             before => before,
         };

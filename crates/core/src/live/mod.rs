@@ -1,4 +1,4 @@
-//! The recent past in memory, bounded: what the server and the terminal view look at.
+//! The recent past in bounded memory, for the server and the terminal view.
 //!
 //! [`LiveMemory`] is a sink of the pipeline; any number of [`LiveView`]s read what it holds. Rows of the schema's
 //! tables become *tracks*, named series of numbers (see [`TrackId`]), by one declarative mapping. Of each track there
@@ -34,11 +34,11 @@
 //!
 //! # Time
 //! Rows may come out of order within [`Limits::late_seconds`] (samples: 2 s). A sampled thing has one row per time: a
-//! second one is dropped. A row further back or more than a day ahead is not believed until 32 in a row agree; then
-//! the clock is followed, and if it went back, buckets from there on are dropped. All of this is counted.
+//! second one is dropped. A row further back or more than a day ahead is ignored until 32 in a row agree; then the
+//! clock is followed, and if it went back, later buckets are dropped. All of this is counted.
 //!
-//! A row of the `ticks` table means that every thing of a sampled table was looked at: those without a row at that
-//! time, and not ended by a row of `sample_ends` or `processes`, are unchanged, so their last row counts again.
+//! A row of the `ticks` table means that every thing of a sampled table was read: those without a row at that time,
+//! and not ended by a row of `sample_ends` or `processes`, are unchanged, so their last row counts again.
 //!
 //! # Locking
 //! One reader-writer lock. The sink holds it for at most 256 rows at a time, under 0.2 ms. Readers copy what they
@@ -52,17 +52,16 @@ mod block;
 mod bucket;
 mod codes;
 mod declared;
+mod eviction;
 mod found;
 mod history;
 mod labels;
 mod limits;
-mod losses;
 mod mapping;
 mod notes;
 mod query;
 mod recorded;
 mod ring;
-mod room;
 mod selection;
 mod sharing;
 mod sketch;
@@ -86,8 +85,7 @@ pub use declared::unit_of_metric;
 pub use history::{
     Current, CurrentValue, Gap, GapReason, History, LatencyPercentiles, Point, Rows, Tier, TrackInfo,
 };
-pub use limits::Limits;
-pub use losses::Losses;
+pub use limits::{Limits, Losses};
 pub use recorded::{Answer, HistoryError, Origin, recorded_history};
 pub use track::{InvalidTrackName, Subject, TrackId};
 pub use unavailable::UnavailableInterval;
@@ -103,7 +101,7 @@ pub struct LiveMemory {
     state: Arc<RwLock<State>>,
 }
 
-/// A way to look at a [`LiveMemory`]. Clones are cheap and see the same.
+/// A read handle of a [`LiveMemory`]. Clones are cheap and see the same data.
 #[derive(Debug, Clone)]
 pub struct LiveView {
     state: Arc<RwLock<State>>,
@@ -111,7 +109,7 @@ pub struct LiveView {
 
 /// Why a question about a track has no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no track {0} in memory; it had no value yet or made room for others")]
+#[error("there is no track {0} in memory; it has no value yet or was evicted")]
 pub struct UnknownTrack(pub TrackId);
 
 impl LiveMemory {
@@ -187,7 +185,7 @@ impl LiveView {
         rows.map(|rows| query::into_percentiles(rows, from_ns)).ok_or(UnknownTrack(track))
     }
 
-    /// The newest value of every track with its age at `now_ns`, and what has no value now with the reason.
+    /// The newest value of every track with its age at `now_ns`, and the tracks without a value with the reason.
     pub fn current(&self, now_ns: u64) -> Current {
         read(&self.state).current(now_ns)
     }
@@ -197,7 +195,7 @@ impl LiveView {
         read(&self.state).tracks()
     }
 
-    /// Intervals without a value that touch the range, whatever they are about.
+    /// All intervals without a value that touch the range.
     pub fn unavailable(&self, from_ns: u64, to_ns: u64) -> Vec<UnavailableInterval> {
         let state = read(&self.state);
         state.unavailable.iter().filter(|interval| interval.overlaps(from_ns, to_ns)).cloned().collect()
@@ -214,13 +212,12 @@ impl LiveView {
         read(&self.state).selected()
     }
 
-    /// What could not be kept, since the start.
+    /// Counts of dropped data since the start.
     pub fn losses(&self) -> Losses {
         read(&self.state).losses
     }
 
-    /// What everything together takes now: all of the heap that the memory owns, counted by capacity, with 32 bytes
-    /// for the allocator per packed block.
+    /// Total heap use, counted by capacity, with 32 bytes of allocator overhead per packed block.
     pub fn bytes(&self) -> usize {
         read(&self.state).bytes()
     }

@@ -56,7 +56,7 @@ impl State {
         }
     }
 
-    /// All things of a sampled table were looked at: those without a row at this time are unchanged.
+    /// All things of a sampled table were read: those without a row at this time are unchanged.
     fn tick(&mut self, table: TableId, time_ns: u64) {
         let Some(plan) = plan_of(table).filter(|plan| plan.table != TableId::Inferences) else {
             return;

@@ -1,4 +1,4 @@
-//! How questions are answered: what is needed is copied out under the lock, everything else happens after it.
+//! Query evaluation: data is copied out under the lock, everything else happens after it.
 
 use super::bucket::{Accumulator, Bucket};
 use super::declared::{TrackDef, unit_of_metric};
@@ -17,7 +17,7 @@ use crate::schema::{Text, Unit};
 /// Rows at the full rate as they came, and from where on all are there.
 pub(super) type CoveredRows = (Vec<(u64, f64)>, Option<u64>);
 
-/// What a history is made of, copied out of the memory.
+/// The raw data of a history, copied out of the memory.
 #[derive(Debug)]
 pub(super) struct Material {
     tier: Tier,

@@ -1,7 +1,7 @@
-//! What the memory no longer has, read from a recording.
+//! Reads data that memory no longer has from a recording.
 //!
-//! The rows of the one subject in the range go through a memory of their own, so that an answer from a recording is made
-//! by the same code, has the same tiers and says the same about gaps as one from memory.
+//! The rows of one subject in the range go through a memory of their own, so that answers from a recording have the
+//! same tiers and gaps as those from memory.
 
 use serde::Serialize;
 
@@ -34,7 +34,7 @@ pub struct Answer {
     pub history: History,
 }
 
-/// Why there is no answer.
+/// Why a query failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HistoryError {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_memory_forgot_is_read_from_the_recording() {
+    fn evicted_data_is_read_from_the_recording() {
         let tables = recording(600);
         // A memory that keeps the last minute only.
         let mut memory =
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_track_nobody_knows_stays_unknown() {
+    fn an_unknown_track_stays_unknown() {
         let memory = LiveMemory::new(Limits::default());
         let track = TrackId::session("nobody", "latency_ns");
         let answer = memory.view().history_with(&recording(1), &track, 0, SECOND, 10);

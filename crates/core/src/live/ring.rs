@@ -1,12 +1,12 @@
 //! The newest rows of one subject at the full rate: times and values in columns, the oldest overwritten when full.
 //!
-//! Rows stay in the order in which they came. Inferences of concurrent streams arrive out of order, and sorting them in
-//! would cost more than letting the rare reader look at all rows.
+//! Rows stay in order of arrival. Inferences of concurrent streams arrive out of order; sorting them would cost more
+//! than letting the rare reader scan all rows.
 
 /// A row without a value in a column has NaN there; no real value is NaN.
 const NONE: f64 = f64::NAN;
 
-/// A ring that may keep nothing asks for room once in so many rows: asking looks at all other rings.
+/// A ring without any allowance requests space once in this many rows, because a request scans all other rings.
 const ASK_AGAIN_ROWS: usize = 1024;
 
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(super) struct Ring {
     oldest: usize,
     /// Rows it may hold now.
     allowance: usize,
-    /// The allowance cannot grow for now; asked again after a turn of the ring.
+    /// The allowance cannot grow for now; requested again after one pass of the ring.
     pub settled: bool,
     /// Rows that came while it could keep none.
     turned_away: usize,
@@ -56,7 +56,7 @@ impl Ring {
         self.times.len() >= self.allowance && !self.settled
     }
 
-    /// What one more row costs.
+    /// Memory per row.
     pub fn row_bytes(&self) -> usize {
         (1 + self.columns.iter().filter(|column| !column.is_empty()).count()) * 8
     }
@@ -83,7 +83,7 @@ impl Ring {
         forgotten as u64
     }
 
-    /// Adds a row; NaN stands for no value.
+    /// Adds a row; NaN means no value.
     #[inline]
     pub fn push(&mut self, time_ns: u64, values: &[f64]) {
         if self.allowance == 0 {
@@ -163,7 +163,7 @@ impl Ring {
     }
 }
 
-/// Changes a list's room to exactly this many entries.
+/// Sets the capacity of a list to exactly this many entries.
 fn fit<T>(list: &mut Vec<T>, entries: usize) {
     if entries > list.capacity() {
         list.reserve_exact(entries - list.len());
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_overwritten_is_known() {
+    fn overwritten_rows_are_tracked() {
         let mut ring = Ring::new(1, None);
         assert!(ring.wants_more());
         ring.allow(3);

@@ -8,15 +8,15 @@ use super::subject::{Importance, Key, SECOND_NS, SubjectState};
 use super::subjects::map_bytes;
 use crate::identity::ProcessIdentity;
 
-/// A process without a row for this long is taken for dead even if nobody said so.
+/// A process without a row for this long counts as ended, even without an exit event.
 const SILENT_NS: u64 = 5 * SECOND_NS;
-/// A process that ended keeps its rows for this long, so that its last moments can be looked at.
-const MOURNING_NS: u64 = 60 * SECOND_NS;
+/// An ended process keeps its rows for this long, so that its last seconds can be inspected.
+const ENDED_RETENTION_NS: u64 = 60 * SECOND_NS;
 /// To take a place, a process must be this much busier than the one that has it: rows at the full rate are lost by it.
 const TO_REPLACE: f64 = 2.0;
-/// Time over which a process without room has to show that it is busy.
+/// Time over which a waiting process must prove that it is busy.
 const LOOK_AGAIN_NS: u64 = SECOND_NS / 2;
-/// Processes without room that are remembered; when full, all are forgotten and seen anew.
+/// Maximum number of waiting processes; when full, all are forgotten and seen anew.
 const MAX_WAITING: usize = 4096;
 
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ pub(super) struct Selection {
     pub newest_tick_ns: u64,
     /// Second of the last choice.
     chosen_second: u64,
-    /// Processes for which there is no room: time and CPU time when they were last looked at.
+    /// Processes without tracks: time and CPU time at their last check.
     waiting: HashMap<ProcessIdentity, (u64, u64)>,
 }
 
@@ -48,7 +48,7 @@ impl Selection {
     /// Whether a process ended so long ago that its place is free.
     fn is_gone(&self, process: &SubjectState) -> bool {
         let age_ns = self.newest_tick_ns.saturating_sub(process.newest_ns.unwrap_or(0));
-        self.is_silent(process) && age_ns > MOURNING_NS
+        self.is_silent(process) && age_ns > ENDED_RETENTION_NS
     }
 }
 
@@ -121,14 +121,13 @@ impl State {
             subject.ring = Some(Ring::new(subject.tracks.len(), subject.newest_ns));
         } else if let Some(ring) = subject.ring.take() {
             self.losses.deselected_rows += ring.len() as u64;
-            self.unsettle_rings();
+            self.let_rings_grow_again();
         }
         self.subjects.recount(slot);
     }
 
-    /// Whether a process that was not seen before gets tracks, and if so how busy it is as far as known. Room is made
-    /// for it if there is a process that has gone silent, or an idler one; otherwise live processes would push each
-    /// other out at every tick.
+    /// Whether a new process gets tracks, and if so its load as far as known. It replaces a silent or less busy
+    /// process if there is one; otherwise live processes would evict each other at every tick.
     pub fn admit_process(
         &mut self,
         process: ProcessIdentity,
@@ -151,12 +150,12 @@ impl State {
         })?;
         self.selection.waiting.remove(&process);
         self.evict(victim);
-        self.make_room_for(Importance::OtherProcess, tracks).then_some(load.unwrap_or(0.0))
+        self.evict_for(Importance::OtherProcess, tracks).then_some(load.unwrap_or(0.0))
     }
 }
 
 impl Selection {
-    /// How busy a process without tracks was since it was last looked at; `None` if that is not long ago.
+    /// Load of a process without tracks since its last check; `None` if that was too recent.
     fn load_while_waiting(
         &mut self,
         process: ProcessIdentity,

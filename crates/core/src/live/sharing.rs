@@ -1,4 +1,4 @@
-//! How rows at the full rate are shared out: rings grow as they fill, as long as there is room for them.
+//! Distribution of full-rate rows: rings grow as they fill while memory allows.
 
 use std::cmp::Reverse;
 
@@ -12,7 +12,7 @@ const FIRST_ROWS: usize = 256;
 const IDLE_SESSION_NS: u64 = 600 * SECOND_NS;
 
 impl State {
-    /// Lets a full ring grow if it may; otherwise it overwrites from now on.
+    /// Lets a full ring grow if permitted; otherwise it overwrites from now on.
     pub fn grow_ring(&mut self, slot: usize) {
         let Some((session, rows, empty)) = self.subjects.get(slot).and_then(|subject| {
             let ring = subject.ring.as_ref()?;
@@ -36,8 +36,8 @@ impl State {
         }
     }
 
-    /// After room became free every ring may ask again.
-    pub fn unsettle_rings(&mut self) {
+    /// Lets every ring request space again after memory was freed.
+    pub fn let_rings_grow_again(&mut self) {
         for (_, subject) in self.subjects.iter_mut() {
             if let Some(ring) = &mut subject.ring {
                 ring.settled = false;
@@ -45,7 +45,7 @@ impl State {
         }
     }
 
-    /// How many more inferences a session may keep, after others gave what is above their share.
+    /// How many more inferences a session may keep, after others released the part above their share.
     fn inferences_left_for(&mut self, slot: usize) -> usize {
         let limit = self.limits.inference_samples;
         let newest_ns = self.subjects.get(slot).and_then(|subject| subject.newest_ns).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! The distribution of the values of one bucket in bounded room.
+//! The distribution of the values of one bucket in bounded memory.
 //!
 //! Up to [`EXACT`] values are kept as they are (`f32`, by their place in the order of numbers, which sorts fast).
 //! Beyond that they are counted in bins whose middle is at most 0.4 % away from any of their values. Together with
@@ -32,8 +32,8 @@ pub(super) struct Sketch {
 }
 
 impl Sketch {
-    /// An empty sketch with room for about this many values.
-    pub fn with_room_for(values: u32) -> Self {
+    /// An empty sketch with capacity for about this many values.
+    pub fn with_capacity_for(values: u32) -> Self {
         Self { recent: Vec::with_capacity((values as usize).min(EXACT)), bins: Vec::new() }
     }
 
@@ -57,7 +57,7 @@ impl Sketch {
         }
     }
 
-    /// Gives back room that is not needed while no or few values follow.
+    /// Releases memory that is not needed while few or no values follow.
     pub fn compact(&mut self) {
         if !self.bins.is_empty() {
             self.fold();
@@ -225,7 +225,7 @@ mod tests {
         let values: Vec<f64> = (0..5000).map(|_| random.unit() * 1000.0).collect();
         let mut whole = Sketch::default();
         for part in values.chunks(170).chain(values.chunks(1300)) {
-            let mut sketch = Sketch::with_room_for(10);
+            let mut sketch = Sketch::with_capacity_for(10);
             part.iter().for_each(|value| sketch.add(*value as f32));
             sketch.compact();
             whole.merge(&sketch);

@@ -4,8 +4,7 @@ use std::sync::LazyLock;
 
 use super::declared::MAX_TRACKS;
 use super::labels::Labels;
-use super::limits::Limits;
-use super::losses::Losses;
+use super::limits::{Limits, Losses};
 use super::mapping::{Derived, TablePlan};
 use super::selection::Selection;
 use super::subject::{Arrival, Key, SubjectState};
@@ -15,7 +14,7 @@ use crate::batch::Batch;
 use crate::identity::ProcessIdentity;
 use crate::schema::{TableId, Text};
 
-/// More are looked up by their text.
+/// Further sessions are looked up by their text.
 const MAX_KNOWN_SESSIONS: usize = 32;
 
 static PLANS: LazyLock<Vec<TablePlan>> = LazyLock::new(TablePlan::all);
@@ -87,7 +86,7 @@ impl State {
                 };
                 let key = Key::Process(identity);
                 let time_ns = *batch.times_ns().get(row)?;
-                // Also for rows without room: time shows which processes have gone silent.
+                // Also for rows without space: time shows which processes have gone silent.
                 self.selection.newest_tick_ns = time_ns;
                 if let Some(slot) = self.subjects.slot(&key) {
                     return Some(slot);
@@ -129,7 +128,7 @@ impl State {
             return Some(slot);
         }
         let mut subject = SubjectState::new(key, plan.tracks.len());
-        if !self.make_room_for(subject.importance(), plan.tracks.len()) {
+        if !self.evict_for(subject.importance(), plan.tracks.len()) {
             self.losses.refused_rows += 1;
             return None;
         }

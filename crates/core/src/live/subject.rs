@@ -5,8 +5,7 @@ use std::collections::VecDeque;
 
 use super::bucket::Accumulator;
 use super::declared::LOAD_TRACK;
-use super::limits::Limits;
-use super::losses::Losses;
+use super::limits::{Limits, Losses};
 use super::mapping::Baseline;
 use super::ring::Ring;
 use super::tier::Tier;
@@ -31,7 +30,7 @@ pub(super) enum Key {
     Device { device: Text, metric: Text },
 }
 
-/// What may go first when room is short, in ascending order of worth.
+/// Eviction order when memory is short, least important first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Importance {
     OtherProcess,
@@ -41,7 +40,7 @@ pub(super) enum Importance {
     Session,
 }
 
-/// What to do with a row, by its time.
+/// How to treat a row, depending on its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arrival {
     Take,
@@ -67,7 +66,7 @@ pub(super) struct Track {
 pub(super) struct OpenSecond {
     pub second: u64,
     pub tracks: Box<[Accumulator]>,
-    /// What it costs, if it is not the newest: then it changes rarely.
+    /// Memory use of a subject that is not the newest: it rarely changes.
     pub bytes: usize,
 }
 
@@ -82,11 +81,11 @@ pub(super) struct SubjectState {
     pub key: Key,
     /// A name for people: of the program, of the model.
     pub label: Option<Text>,
-    /// Where the values come from and how: devices say so.
+    /// Source and method of a device's values.
     pub origin: Option<(Text, Text)>,
     pub newest_ns: Option<u64>,
     pub ended_ns: Option<u64>,
-    /// Number of the last row of the memory that was for this subject: who is least recently updated.
+    /// Sequence number of the last row for this subject, for least-recently-updated eviction.
     pub updated: u64,
     pub selected: bool,
     /// How busy a process is: mean of the last seconds, the newest counting most.
@@ -97,7 +96,7 @@ pub(super) struct SubjectState {
     pub ring: Option<Ring>,
     /// Values of the last row, NaN where there was none: what an unchanged tick repeats.
     pub last_row: Box<[f64]>,
-    /// What it costs, as of the end of the last batch that touched it.
+    /// Memory use at the end of the last batch that touched it.
     pub bytes: usize,
     pub touched: bool,
     strange_rows: u32,
@@ -187,7 +186,7 @@ impl SubjectState {
         Arrival::Take
     }
 
-    /// Puts the values of a row into its second. NaN stands for no value. Returns how many tracks are new by it.
+    /// Adds the values of a row to its second. NaN means no value. Returns the number of new tracks.
     #[inline]
     pub fn take(&mut self, time_ns: u64, values: &[f64], limits: &Limits) -> usize {
         let index = self.open_second(time_ns / SECOND_NS, limits);
@@ -253,7 +252,7 @@ impl SubjectState {
         let like = self.open.back().map(|open| &open.tracks);
         let accumulator = |track: usize| {
             let values = like.and_then(|tracks| tracks.get(track)).map_or(0, |open| open.count);
-            Accumulator::with_room_for(values)
+            Accumulator::with_capacity_for(values)
         };
         let tracks = (0..self.tracks.len()).map(accumulator).collect();
         self.open.insert(place, OpenSecond { second, tracks, bytes: 0 });

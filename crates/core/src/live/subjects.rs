@@ -73,7 +73,7 @@ impl Subjects {
         }
     }
 
-    /// What the list itself costs beside its subjects.
+    /// Memory of the list itself, without its subjects.
     pub fn list_bytes(&self) -> usize {
         self.slots.capacity() * size_of::<Option<Box<SubjectState>>>()
             + self.free.capacity() * size_of::<usize>()
@@ -81,7 +81,7 @@ impl Subjects {
     }
 }
 
-/// What a hash map of this capacity costs: at most 7 of 8 places are used, each with one byte of its own.
+/// Memory of a hash map of this capacity: at most 7 of 8 slots are used, each with one control byte.
 pub(super) fn map_bytes(capacity: usize, entry_bytes: usize) -> usize {
     (capacity * 8).div_ceil(7) * (entry_bytes + 1)
 }

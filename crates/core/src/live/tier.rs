@@ -33,7 +33,7 @@ impl Tier {
         if let Some(block) = Block::pack(&self.pending) {
             self.payload_bytes += block.heap_bytes();
             if self.blocks.len() == self.blocks.capacity() {
-                // Doubling would waste up to half of what is the largest list of all.
+                // Doubling would waste up to half of the largest list.
                 self.blocks.reserve_exact(32);
             }
             self.blocks.push_back(block);
@@ -71,7 +71,7 @@ impl Tier {
         }
     }
 
-    /// Throws away what is at or after this index; returns how many buckets that was.
+    /// Drops buckets at or after this index; returns their number.
     pub fn discard_from(&mut self, index: u64) -> u64 {
         let before = self.pending.len();
         self.pending.retain(|bucket| bucket.index < index);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn older_and_equal_buckets_are_refused() {
+    fn older_and_equal_buckets_are_rejected() {
         let mut tier = tier(64);
         assert!(!tier.push(bucket(63)) && !tier.push(bucket(5)));
         assert!(tier.push(bucket(64)));
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn discarding_keeps_exactly_what_is_before() {
+    fn discarding_keeps_exactly_the_earlier_buckets() {
         for cut in [0, 1, 63, 64, 65, 150, 199, 200, 500] {
             let mut tier = tier(200);
             let kept = cut.min(200);

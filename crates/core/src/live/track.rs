@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use crate::identity::ProcessIdentity;
 use crate::schema::Text;
 
-/// What a track is about.
+/// The thing a track belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Subject {
     /// The whole machine.
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_refused_in_one_sentence() {
+    fn invalid_track_names_are_rejected_with_one_sentence() {
         for text in [
             "",
             "system",

@@ -17,7 +17,7 @@ pub struct UnavailableInterval {
     /// As its source names it: a track, a metric or a device.
     pub track: Text,
     pub from_ns: u64,
-    /// `None` while it lasts.
+    /// `None` while it continues.
     pub to_ns: Option<u64>,
     pub reason: Text,
     pub hint: Option<Text>,
@@ -47,7 +47,7 @@ impl UnavailableInterval {
 
 #[derive(Debug, Default)]
 pub(super) struct Unavailable {
-    /// In the order in which they were told.
+    /// In order of arrival.
     intervals: VecDeque<UnavailableInterval>,
 }
 
@@ -58,15 +58,15 @@ impl Unavailable {
         if let Some(known) = known {
             let same = known.reason == row.reason;
             match (known.to_ns, row.to_ns) {
-                // It still lasts, or is told once more.
+                // It continues, or is reported again.
                 (None, None) if same => return 0,
                 (Some(_), _) if same && known.from_ns == row.from_ns && known.to_ns == row.to_ns => return 0,
-                // Its end is known now.
+                // It ended.
                 (None, Some(end)) if same => {
                     known.to_ns = Some(end.max(known.from_ns));
                     return 0;
                 }
-                // Another reason takes over.
+                // Another reason replaces it.
                 (None, _) => known.to_ns = Some(row.from_ns.max(known.from_ns)),
                 _ => {}
             }
@@ -105,7 +105,7 @@ mod tests {
         UnavailabilityRow { from_ns, to_ns, track: track.into(), reason: reason.into(), hint: None }
     }
 
-    fn told(rows: &[UnavailabilityRow]) -> Vec<(u64, Option<u64>)> {
+    fn intervals(rows: &[UnavailabilityRow]) -> Vec<(u64, Option<u64>)> {
         let mut unavailable = Unavailable::default();
         rows.iter().for_each(|row| assert_eq!(unavailable.add(row, 100), 0));
         unavailable.iter().map(|interval| (interval.from_ns, interval.to_ns)).collect()
@@ -113,16 +113,19 @@ mod tests {
 
     #[test]
     fn intervals_open_continue_end_and_change_their_reason() {
-        assert_eq!(told(&[row("a", 5, None, "x"), row("a", 6, None, "x")]), [(5, None)]);
-        assert_eq!(told(&[row("a", 5, None, "x"), row("a", 5, Some(9), "x")]), [(5, Some(9))]);
-        assert_eq!(told(&[row("a", 5, None, "x"), row("a", 7, None, "y")]), [(5, Some(7)), (7, None)]);
-        assert_eq!(told(&[row("a", 5, Some(6), "x"), row("a", 5, Some(6), "x")]), [(5, Some(6))]);
-        assert_eq!(told(&[row("a", 5, Some(6), "x"), row("b", 1, None, "x")]), [(5, Some(6)), (1, None)]);
-        assert_eq!(told(&[row("a", 5, Some(2), "x")]), [(5, Some(5))]);
+        assert_eq!(intervals(&[row("a", 5, None, "x"), row("a", 6, None, "x")]), [(5, None)]);
+        assert_eq!(intervals(&[row("a", 5, None, "x"), row("a", 5, Some(9), "x")]), [(5, Some(9))]);
+        assert_eq!(intervals(&[row("a", 5, None, "x"), row("a", 7, None, "y")]), [(5, Some(7)), (7, None)]);
+        assert_eq!(intervals(&[row("a", 5, Some(6), "x"), row("a", 5, Some(6), "x")]), [(5, Some(6))]);
+        assert_eq!(
+            intervals(&[row("a", 5, Some(6), "x"), row("b", 1, None, "x")]),
+            [(5, Some(6)), (1, None)]
+        );
+        assert_eq!(intervals(&[row("a", 5, Some(2), "x")]), [(5, Some(5))]);
     }
 
     #[test]
-    fn the_number_is_bounded_and_ended_ones_go_first() {
+    fn the_number_is_bounded_and_ended_intervals_go_first() {
         let mut unavailable = Unavailable::default();
         assert_eq!(unavailable.add(&row("open", 0, None, "x"), 3), 0);
         let forgotten: u64 = (0..10).map(|at| unavailable.add(&row("a", at, Some(at + 1), "x"), 3)).sum();
@@ -144,12 +147,12 @@ mod tests {
             ("", false),
             ("device/gpu0/power", false),
         ] {
-            let unavailable = told_as(name);
+            let unavailable = interval_named(name);
             assert_eq!(unavailable.is_about(&track), wanted, "{name}");
         }
     }
 
-    fn told_as(track: &str) -> UnavailableInterval {
+    fn interval_named(track: &str) -> UnavailableInterval {
         UnavailableInterval { track: track.into(), from_ns: 0, to_ns: None, reason: "x".into(), hint: None }
     }
 }

@@ -13,13 +13,13 @@ use crate::schema::{Row, TableId, UnavailabilityRow};
 /// Rows collected before a batch goes to the pump.
 const BATCH_ROWS: usize = 1024;
 
-/// What an emitter does when the pump's queue is full.
+/// How an emitter reacts to a full pump queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WhenFull {
     /// Live sources: the batch is dropped and its rows are counted.
     DropAndCount,
-    /// Sources that read files: wait for room.
+    /// For sources that read files: wait for space.
     Wait,
 }
 
@@ -83,7 +83,7 @@ impl Emitter {
         self.losses.add(&self.place, kind, count);
     }
 
-    /// Sends what was collected so far.
+    /// Sends the collected rows.
     pub fn flush(&mut self) {
         for index in 0..self.open.len() {
             self.send(index);
@@ -95,9 +95,9 @@ impl Emitter {
         self.sent
     }
 
-    /// How many of [`Emitter::sent`], from the first on, the pump has written to the journal, or handed on where there
-    /// is none. One that the journal refused counts as well: it is counted as lost, and waiting would not bring it
-    /// back. Losses told before a batch was sent are kept with it.
+    /// How many of the [`Emitter::sent`] batches, counted from the first, the pump has written to the journal, or
+    /// passed on if there is no journal. Batches that the journal rejected count too: they are reported as lost, and
+    /// waiting would not bring them back. Losses reported before a batch was sent are stored with it.
     pub fn kept(&self) -> u64 {
         self.kept.load(Ordering::Acquire)
     }
@@ -110,8 +110,8 @@ impl Emitter {
             return;
         }
         // The next one will be about as long: columns that grow from nothing at every tick are most of a flush.
-        let room = open.len().min(BATCH_ROWS);
-        let batch = std::mem::replace(open, Batch::with_room(open.table(), room));
+        let capacity = open.len().min(BATCH_ROWS);
+        let batch = std::mem::replace(open, Batch::with_capacity(open.table(), capacity));
         let (bytes, rows, table) = (batch.bytes(), batch.len() as u64, batch.table());
         let overflow = match self.when_full {
             WhenFull::DropAndCount => Overflow::DropNewest,

@@ -24,7 +24,7 @@ pub struct Limits {
     pub intake_bytes: usize,
     /// Waiting in front of each sink. Default 16 MiB. When full, the sink's own rule decides, and losses are counted.
     pub sink_bytes: usize,
-    /// How long sinks may take to finish at the end. Default 5 s; what is not kept by then is counted.
+    /// Time limit for sinks to finish at the end. Default 5 s; unfinished batches are counted as lost.
     pub flush_timeout: Duration,
 }
 
@@ -34,7 +34,7 @@ impl Default for Limits {
     }
 }
 
-/// What happened over the life of a pipeline.
+/// Outcome of a finished pipeline.
 #[derive(Debug, Default)]
 pub struct PipelineReport {
     /// (place, kind, count)
@@ -42,7 +42,7 @@ pub struct PipelineReport {
     /// Sources that did not run, with the reason, or that ended early.
     pub source_errors: Vec<(String, String)>,
     pub sink_errors: Vec<(String, String)>,
-    /// The first error of the journal. What it did not keep is counted in `losses` under "journal".
+    /// The first journal error. Rows it did not keep are counted in `losses` under "journal".
     pub journal_error: Option<String>,
 }
 

@@ -1,8 +1,7 @@
-//! What keeps every batch before any sink sees it.
+//! Stores every batch before any sink sees it.
 //!
-//! A journal makes a recording survive: the pump appends each batch to it first, losses too, and only then hands the
-//! batch on. Once a batch is in the journal its emitter is told ([`super::Emitter::kept`]), so that a source can free
-//! what it read from, for example the room in a ring.
+//! The pump appends each batch, including losses, to the journal before passing it on, so that recordings survive
+//! crashes. [`super::Emitter::kept`] then lets the source free its input, for example space in a ring.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};

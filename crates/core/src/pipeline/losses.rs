@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Counts what was lost where. Shared by emitters, pump and sinks.
+/// Counts losses by place and kind. Shared by emitters, pump and sinks.
 #[derive(Debug, Default)]
 pub struct LossCounter {
     counts: Mutex<BTreeMap<(String, String), Count>>,
@@ -30,7 +30,7 @@ impl LossCounter {
         counts.iter().map(|((place, kind), count)| (place.clone(), kind.clone(), count.total)).collect()
     }
 
-    /// What was added since the last call: rows of the `losses` table are made from it.
+    /// Losses added since the last call; the pump turns them into rows of the `losses` table.
     pub fn take_new(&self) -> Vec<(String, String, u64)> {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let mut new = Vec::new();
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn totals_stay_and_news_are_told_once() {
+    fn totals_accumulate_and_new_losses_are_returned_once() {
         let losses = LossCounter::default();
         losses.add("ring", "inferences", 3);
         losses.add("ring", "inferences", 0);

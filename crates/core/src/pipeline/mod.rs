@@ -1,9 +1,9 @@
-//! Source → bounded emitter → pump → sinks: the one way data moves.
+//! Source → bounded emitter → pump → sinks: the only way data moves.
 //!
-//! Queues are bounded in bytes. A live source never waits: what does not fit is dropped and counted. A source that
-//! reads a file waits instead, since nothing is lost by reading later. No sink can hold up the pump: each has a queue
-//! of its own and says whether its oldest or its newest batches go when it is full. A [`Journal`], if there is one, keeps
-//! every batch before the sinks get it.
+//! Queues are bounded in bytes. A live source never waits: rows that do not fit are dropped and counted. A source
+//! that reads a file waits instead, because it can read the rest later. No sink can block the pump: each has its own
+//! queue and chooses whether its oldest or newest batches are dropped when it is full. The optional [`Journal`]
+//! stores every batch before the sinks receive it.
 
 mod control;
 mod emitter;
@@ -27,7 +27,7 @@ pub use journal::{Journal, JournalError};
 pub use losses::LossCounter;
 pub use queue::{ByteQueue, Overflow, PushOutcome};
 
-/// How dear a source is to run, for `doctor` and for rate control.
+/// How expensive a source is to run, for `doctor` and rate control.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CostClass {
@@ -37,11 +37,11 @@ pub enum CostClass {
     Low,
     /// Up to 2 % of a core.
     Medium,
-    /// May change what is observed.
+    /// May disturb the observed program.
     High,
 }
 
-/// What a source is and gives.
+/// Name, tracks and cost of a source.
 #[derive(Debug, Clone, Serialize)]
 pub struct SourceInfo {
     pub name: &'static str,
@@ -58,15 +58,15 @@ pub trait Source: Send {
     /// Whether it can work here. Called once, before `run`.
     fn probe(&mut self) -> Availability;
 
-    /// Observes until there is nothing more to see or `control` says stop. Rows go to `out`.
+    /// Observes until the data ends or `control` requests a stop. Rows go to `out`.
     fn run(&mut self, out: &mut Emitter, control: &Control) -> Result<(), SourceError>;
 }
 
-/// Something that keeps or shows what was observed. It runs on a thread of its own.
+/// Stores or shows observations. Each sink runs on its own thread.
 pub trait Sink: Send {
     fn name(&self) -> &str;
 
-    /// What goes when the queue of `queue_bytes` in front of this sink is full.
+    /// Which batches are dropped when the queue of `queue_bytes` in front of this sink is full.
     fn overflow(&self) -> Overflow {
         Overflow::DropNewest
     }

@@ -31,7 +31,7 @@ impl Pump {
         while !intake.is_finished() {
             if let Some(Sent { batch, kept }) = intake.pop(Duration::from_millis(100)) {
                 self.deliver(batch);
-                // Told only now, so that what was lost before the batch was sent is kept with it.
+                // Reported only now, so that losses from before the batch are stored with it.
                 self.report_losses();
                 kept.fetch_add(1, Ordering::Release);
             } else {

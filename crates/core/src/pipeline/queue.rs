@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What goes when a queue is full.
+/// Which items are dropped when a queue is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overflow {
     /// The oldest waiting items: right for live views, which want the present.
@@ -15,7 +15,7 @@ pub enum Overflow {
     Wait,
 }
 
-/// What a push did.
+/// Outcome of a push.
 #[derive(Debug, PartialEq, Eq)]
 pub enum PushOutcome<T> {
     Kept,
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn drops_as_many_of_the_oldest_as_needed() {
+    fn drops_only_as_many_old_items_as_needed() {
         let queue = ByteQueue::new(10);
         for item in ['a', 'b'] {
             queue.push(item, 5, Overflow::DropOldest);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waiting_producer_goes_on_when_there_is_room() {
+    fn waiting_producer_resumes_when_space_is_free() {
         let queue = ByteQueue::new(10);
         queue.push(1, 10, Overflow::Wait);
         std::thread::scope(|scope| {
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn closing_wakes_and_keeps_what_waits() {
+    fn closing_wakes_the_consumer_and_keeps_queued_items() {
         let queue = ByteQueue::new(10);
         queue.push(1, 1, Overflow::Wait);
         queue.close();

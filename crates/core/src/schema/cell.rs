@@ -1,4 +1,4 @@
-//! How single values enter and leave columns.
+//! Column storage, and the types that columns can hold.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ pub type Text = Arc<str>;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Column {
     pub data: ColumnData,
-    /// One entry per row of a nullable column, `false` where there is no value; empty for columns that always have one.
+    /// One entry per row of a nullable column, `false` where the value is null; empty for other columns.
     pub valid: Vec<bool>,
 }
 
@@ -36,7 +36,7 @@ impl Column {
         Self { data, valid: Vec::new() }
     }
 
-    /// Makes room, so that rows can be added without growing.
+    /// Reserves space for this many rows.
     pub fn reserve(&mut self, rows: usize, nullable: bool) {
         match &mut self.data {
             ColumnData::U64(values) => values.reserve_exact(rows),
@@ -79,7 +79,7 @@ impl Column {
         index < self.len() && self.valid.get(index).copied().unwrap_or(true)
     }
 
-    /// The values at these indices, all of which must be inside.
+    /// The values at these indices, all of which must be in range.
     pub(crate) fn take(&self, indices: &[usize]) -> Self {
         fn pick<T: Clone>(values: &[T], indices: &[usize]) -> Vec<T> {
             indices.iter().filter_map(|index| values.get(*index).cloned()).collect()
@@ -108,7 +108,7 @@ impl Column {
         self.valid.extend_from_slice(&other.valid);
     }
 
-    /// What the column costs in memory; shared text counts with every row, which errs on the safe side of a limit.
+    /// Memory use. Shared text counts once per row, so the result is an upper bound.
     pub fn bytes(&self) -> usize {
         let values = match &self.data {
             ColumnData::U64(values) => values.len() * 8,

@@ -1,5 +1,5 @@
-//! The one table of tables: every table, column, unit, nullability and wire name of ortscope is declared in
-//! [`tables`]. Row types, batch columns and documentation derive from the declaration.
+//! The schema: [`tables`] declares every table, column, unit, nullability and wire name of ortscope once. Row types,
+//! batch columns and documentation derive from the declaration.
 
 mod cell;
 mod names;
@@ -12,7 +12,7 @@ pub use cell::{Cell, Column, ColumnData, Text};
 pub use names::{NameSet, Named, OperatorKind, Phase, Severity};
 pub use tables::*;
 
-/// What a column holds.
+/// The type of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ColumnType {
@@ -50,14 +50,14 @@ pub struct ColumnDef {
     pub doc: &'static str,
 }
 
-/// What the rows of a table are.
+/// How the rows of a table relate to time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase", tag = "kind", content = "keys")]
 pub enum TableKind {
     /// Each row happened once.
     Events,
-    /// At every tick there is a row for each of the things these columns name. All rows of a tick have the same
-    /// timestamp, so that a row that repeats the one before need not be stored: it can be told again.
+    /// At every tick there is one row per sampled thing, identified by these columns. All rows of a tick have the
+    /// same timestamp, so a row equal to the previous one need not be stored: it can be reconstructed.
     Samples(&'static [&'static str]),
 }
 
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn units_stand_in_names() {
+    fn column_names_end_in_their_unit() {
         for id in TableId::ALL {
             for column in id.def().columns {
                 let wanted = match column.unit {

@@ -165,7 +165,8 @@ name_sets! {
         Profiled = "profiled",
     }
 
-    /// What a row of the operators table describes. The order is the nesting of spans that start at the same time.
+    /// The kind of span that a row of the operators table describes. Spans that start at the same time nest in this
+    /// order.
     OperatorKind {
         /// The whole call, from the outside.
         Run = "run",
@@ -176,7 +177,7 @@ name_sets! {
         Copy = "copy",
         /// Waiting for a device.
         Wait = "wait",
-        /// Loading and initializing a session, outside of runs.
+        /// Loading and initializing a session, outside runs.
         Session = "session",
         Other = "other",
     }

@@ -1,4 +1,4 @@
-//! The declarations. A new kind of data starts here.
+//! The table declarations. A new kind of data starts here.
 
 use super::{
     Cell, Column, ColumnDef, Named, OperatorKind, Phase, Row, Severity, TableDef, TableKind, Text, Unit,
@@ -6,7 +6,7 @@ use super::{
 };
 
 declare_tables! {
-    /// One finished inference, of whatever program.
+    /// One finished inference of any program.
     InferenceRow in Inferences = "inferences" {
         /// When the request was started, on the monotonic clock.
         timestamp_ns: u64, Nanoseconds;
@@ -42,7 +42,7 @@ declare_tables! {
         timestamp_ns: u64, Nanoseconds;
         /// Identifier of the session, as text.
         session_id: Text, None;
-        /// Process it lives in; none for imported data that does not say.
+        /// Process that owns it; none for imported data without process ids.
         pid: Option<u64>, None;
         /// Name of the model.
         model_name: Text, None;
@@ -54,7 +54,7 @@ declare_tables! {
         options: Option<Text>, None;
     }
 
-    /// One operator of one profiled run, or a part of the run beside the operators.
+    /// One operator of one profiled run, or another part of the run.
     OperatorRow in Operators = "operators" {
         /// When it started, on the monotonic clock (imported profiles: from the start of the profile).
         timestamp_ns: u64, Nanoseconds;
@@ -62,15 +62,15 @@ declare_tables! {
         duration_ns: u64, Nanoseconds;
         /// Identifier of the session, as text.
         session_id: Text, None;
-        /// Number of the profiled run it belongs to, from 0; none for what happens outside of runs.
+        /// Number of the profiled run it belongs to, from 0; none for events outside runs.
         run: Option<u64>, Count;
-        /// What the row is: operator, copy, wait, run, executor, session (loading and initialising), other.
+        /// Kind of row: operator, copy, wait, run, executor, session (loading and initializing), other.
         kind: Named<OperatorKind>, None;
-        /// Name of the node; of other rows the name of the event.
+        /// Name of the node, or of the event for other kinds of rows.
         name: Text, None;
         /// Type of the operator, e.g. Conv.
         op_type: Text, None;
-        /// Index of the node in the optimised graph.
+        /// Index of the node in the optimized graph.
         node_index: Option<u64>, Count;
         /// ONNX Runtime's name of the execution provider.
         execution_provider: Text, None;
@@ -78,7 +78,7 @@ declare_tables! {
         device: Text, None;
         /// Thread that ran it.
         thread: u64, None;
-        /// 0 for nodes of the main graph, 1 for those of its sub-graphs, and so on.
+        /// 0 for nodes of the main graph, 1 for those of its subgraphs, and so on.
         depth: u64, Count;
         /// Shapes of the inputs as JSON, e.g. [[1,3,224,224]].
         input_shapes: Option<Text>, None;
@@ -98,21 +98,21 @@ declare_tables! {
         flops: Option<u64>, Count;
         /// Cycles of the device, as the provider reports them.
         cycles: Option<u64>, Count;
-        /// Memory that its provider's allocator had in use when it ended, as requested or as held.
+        /// Bytes that its provider's allocator had in use when it ended.
         memory_in_use_bytes: Option<u64>, Bytes;
-        /// How much more (or less) that was than when it began.
+        /// Change of that number since it began.
         memory_delta_bytes: Option<i64>, Bytes;
         /// Memory that the allocator's arena held when it ended, in use or not.
         arena_bytes: Option<u64>, Bytes;
-        /// Time its calling thread worked on its own part of what the thread pool shared out.
+        /// Time its calling thread worked on its own share of the thread pool's work.
         pool_run_ns: Option<u64>, Nanoseconds;
         /// Time its calling thread waited for the other threads of the pool.
         pool_wait_ns: Option<u64>, Nanoseconds;
-        /// Parts that the other threads of the pool ran, since the pool was made.
+        /// Work items that the other threads of the pool have run since the pool was created.
         pool_helper_runs: Option<u64>, Count;
     }
 
-    /// A process that was seen to begin or end.
+    /// A process that was seen to start or end.
     ProcessRow in Processes = "processes" {
         /// When it was first seen, or seen to end, on the monotonic clock.
         timestamp_ns: u64, Nanoseconds;
@@ -130,9 +130,9 @@ declare_tables! {
         os_session: Option<u64>, None;
         /// Wall time of its start, nanoseconds since 1970.
         create_time_unix_ns: Option<u64>, Nanoseconds;
-        /// Exit code of a process that ended.
+        /// Exit code; absent while the process is running.
         exit_code: Option<i64>, None;
-        /// Command line, redacted unless the user asked otherwise.
+        /// Command line, redacted unless the user disabled redaction.
         command_line: Option<Text>, None;
     }
 
@@ -202,7 +202,7 @@ declare_tables! {
         network_connections: Option<u64>, Count;
         /// Open handles or file descriptors.
         handle_count: Option<u64>, Count;
-        /// Most handles open at once.
+        /// Maximum number of handles open at once.
         peak_handle_count: Option<u64>, Count;
         /// GDI objects (Windows).
         gdi_objects: Option<u64>, Count;
@@ -240,11 +240,11 @@ declare_tables! {
     SystemSampleRow in SystemSamples = "system_samples", sampled by [] {
         /// When the sample was taken, on the monotonic clock.
         timestamp_ns: u64, Nanoseconds;
-        /// Busy share of all processors, 0 to 100, since the sample before.
+        /// Busy share of all processors, 0 to 100, since the previous sample.
         cpu_percent: Option<f64>, Percent;
         /// Physical memory in use.
         memory_used_bytes: Option<u64>, Bytes;
-        /// Physical memory there is.
+        /// Physical memory installed.
         memory_total_bytes: Option<u64>, Bytes;
         /// Swap or page file in use.
         swap_used_bytes: Option<u64>, Bytes;
@@ -264,7 +264,7 @@ declare_tables! {
         timestamp_ns: u64, Nanoseconds;
         /// The device, e.g. gpu0, npu0, package-0.
         device: Text, None;
-        /// What was read, e.g. utilization_ratio, power_watts, temperature_celsius.
+        /// The metric, e.g. utilization_ratio, power_watts, temperature_celsius.
         metric: Text, None;
         /// The value, in the unit the metric's name ends with.
         value: f64, None;
@@ -292,11 +292,11 @@ declare_tables! {
         duration_ns: Option<u64>, Nanoseconds;
         /// Its number, e.g. an address, a size, a frequency.
         value: Option<u64>, None;
-        /// More in words, e.g. the name of the thread that ran instead.
+        /// Details as text, e.g. the name of the thread that ran instead.
         detail: Option<Text>, None;
     }
 
-    /// Memory of a session or an allocator at one moment.
+    /// Memory of a session or an allocator at a point in time.
     MemoryRow in Memory = "memory" {
         /// When, on the monotonic clock.
         timestamp_ns: u64, Nanoseconds;
@@ -304,7 +304,7 @@ declare_tables! {
         session_id: Text, None;
         /// Whose memory: process, arena, node, or the name of an allocator.
         scope: Text, None;
-        /// What the number is, e.g. after_session, in_use, peak, max_alloc.
+        /// Meaning of the number, e.g. after_session, in_use, peak, max_alloc.
         metric: Text, None;
         /// The number.
         bytes: i64, Bytes;
@@ -318,9 +318,9 @@ declare_tables! {
         id: Text, None;
         /// error, warning or advice.
         severity: Named<Severity>, None;
-        /// What was seen, with numbers.
+        /// The observation, with numbers.
         evidence: Text, None;
-        /// What to do.
+        /// The recommended action.
         advice: Text, None;
         /// A command to try.
         command: Option<Text>, None;
@@ -332,7 +332,7 @@ declare_tables! {
         timestamp_ns: u64, Nanoseconds;
         /// Kind of the mark, e.g. session_created, log, stop.
         kind: Text, None;
-        /// What happened, in words or as JSON.
+        /// Description as text or JSON.
         text: Text, None;
     }
 
@@ -358,7 +358,7 @@ declare_tables! {
         track: Text, None;
         /// Why there is no value.
         reason: Text, None;
-        /// What the user can do.
+        /// How to fix it.
         hint: Option<Text>, None;
     }
 
@@ -368,12 +368,12 @@ declare_tables! {
         timestamp_ns: u64, Nanoseconds;
         /// Wall time, nanoseconds since 1970.
         unix_ns: u64, Nanoseconds;
-        /// The wall time is known no better than this.
+        /// Uncertainty of the wall time.
         error_ns: u64, Nanoseconds;
     }
 
-    /// How far a ring of a channel was read: what comes after it was not recorded before a crash and is read from the
-    /// ring when the recording is opened again.
+    /// How far a ring of a channel was read. Later records were not stored before a crash; they are recovered from
+    /// the ring when the recording is opened.
     ChannelPositionRow in ChannelPositions = "channel_positions" {
         /// When it was read, on the monotonic clock.
         timestamp_ns: u64, Nanoseconds;
@@ -391,7 +391,7 @@ declare_tables! {
         table: Text, None;
     }
 
-    /// From this tick on a sampled thing is no longer there (a process that ended, a device that went away).
+    /// The first tick at which a sampled thing is gone (the process ended, the device was removed).
     SampleEndRow in SampleEnds = "sample_ends" {
         /// The first tick without it, on the monotonic clock.
         timestamp_ns: u64, Nanoseconds;

@@ -1,4 +1,4 @@
-//! What the live memory costs: figures, not promises. Run with `--run-ignored` on a quiet machine.
+//! Cost of the live memory: figures, not assertions. Run with `--run-ignored` on a quiet machine.
 #![expect(clippy::print_stdout, reason = "figures are what this is for")]
 
 use std::time::{Duration, Instant};

@@ -35,7 +35,7 @@ fn late_inferences_enter_their_second_and_very_late_ones_only_the_rows() {
 }
 
 #[test]
-fn inferences_at_the_same_time_all_count_but_a_sample_is_taken_once() {
+fn simultaneous_inferences_all_count_but_duplicate_samples_do_not() {
     let session: Text = "a".into();
     let mut memory = Memory::new(Limits::default());
     memory.take((0..5).map(|_| inference(&session, SECOND, 1)));
@@ -87,7 +87,7 @@ fn a_clock_that_jumps_ahead_is_followed() {
 }
 
 #[test]
-fn a_clock_that_goes_back_is_followed_and_its_future_dropped() {
+fn a_clock_that_goes_back_is_followed_and_later_data_dropped() {
     let mut memory = Memory::new(Limits::default());
     memory.take(steady(0, 600));
     memory.take(steady(100, 200));
@@ -103,7 +103,7 @@ fn a_clock_that_goes_back_is_followed_and_its_future_dropped() {
 }
 
 #[test]
-fn numbers_that_are_none_are_counted_and_left_out() {
+fn non_finite_numbers_are_counted_and_dropped() {
     let mut memory = Memory::new(Limits::default());
     let values = [1.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300, -0.0, 2.0];
     memory.take(values.iter().zip(0..).map(|(value, tick)| system(tick * MS, *value)));
@@ -136,7 +136,7 @@ fn negative_numbers_and_zeros_keep_their_percentiles() {
 }
 
 #[test]
-fn a_counter_that_goes_back_gives_no_rate_and_a_late_tick_an_average() {
+fn a_decreasing_counter_gives_no_rate_and_a_late_tick_an_average() {
     let process_id = pid(1);
     let mut memory = Memory::new(Limits::default());
     let rows = [(0, 0), (100, 50), (200, 10), (300, 60), (1300, 560), (1300, 900)];
@@ -154,7 +154,7 @@ fn a_counter_that_goes_back_gives_no_rate_and_a_late_tick_an_average() {
 }
 
 #[test]
-fn a_process_that_replaced_another_starts_anew() {
+fn a_process_that_reuses_an_id_starts_anew() {
     let (first, second) = (pid(1), ortscope_core::identity::ProcessIdentity { pid: 1, start: 999 });
     let mut memory = Memory::new(Limits::default());
     memory.take([process(first, SECOND, 5 * HOUR), process(first, 2 * SECOND, 5 * HOUR + SECOND)]);
@@ -168,7 +168,7 @@ fn a_process_that_replaced_another_starts_anew() {
 }
 
 #[test]
-fn an_impossible_process_id_is_refused() {
+fn an_invalid_process_id_is_rejected() {
     let mut memory = Memory::new(Limits::default());
     memory.take([ProcessSampleRow { pid: u64::MAX, ..ProcessSampleRow::default() }]);
     assert_eq!((memory.view.losses().invalid_rows, memory.view.tracks().len()), (1, 0));

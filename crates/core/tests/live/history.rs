@@ -102,7 +102,7 @@ fn a_day() -> Memory {
 }
 
 #[test]
-fn the_finest_tier_that_answers_is_chosen() {
+fn the_finest_sufficient_tier_is_chosen() {
     let memory = a_day();
     let track = TrackId::system("cpu_percent");
     let now = 27 * HOUR;
@@ -122,7 +122,7 @@ fn the_finest_tier_that_answers_is_chosen() {
 }
 
 #[test]
-fn what_is_older_than_the_memory_is_said() {
+fn time_before_the_memory_is_reported_as_forgotten() {
     let memory = a_day();
     let history = memory.view.history(&TrackId::system("cpu_percent"), 0, 27 * HOUR, 100_000).expect("known");
     assert_eq!(history.tier, Tier::Seconds);
@@ -133,7 +133,7 @@ fn what_is_older_than_the_memory_is_said() {
 }
 
 #[test]
-fn before_the_first_value_is_not_yet() {
+fn time_before_the_first_value_is_reported_as_not_yet() {
     let mut memory = Memory::new(Limits::default());
     memory.take([system(10 * SECOND, 1.0)]);
     let track = TrackId::system("cpu_percent");
@@ -194,7 +194,7 @@ fn latency_says_how_far_its_rows_reach() {
 }
 
 #[test]
-fn tracks_say_what_they_are() {
+fn tracks_describe_themselves() {
     let memory = a_day();
     let tracks = memory.view.tracks();
     assert_eq!(tracks.len(), 1);

@@ -1,4 +1,4 @@
-//! Bounds hold whatever comes, and what has to go goes in the stated order.
+//! Limits hold for any input, and evictions follow the documented order.
 
 use ortscope_core::live::{GapReason, Limits, Subject, Tier, TrackId};
 use ortscope_core::random::Random;
@@ -24,10 +24,10 @@ fn short_lived_processes_leave_a_bounded_trace() {
     assert!(most < 20_000_000, "{most} bytes");
     let losses = memory.view.losses();
     assert!(losses.evicted_tracks > 0 && losses.refused_rows > 0, "{losses:?}");
-    // What matters more than a process without a future is still there.
+    // Subjects more important than an idle process are still there.
     assert!(tracks.iter().any(|track| track.id.subject == Subject::System));
     assert!(tracks.iter().any(|track| track.id.subject == Subject::Session("a".into())));
-    // After five silent seconds room is made for new ones.
+    // After five silent seconds, new processes replace old ones.
     let newest = tracks.iter().map(|track| track.newest_ns).max().expect("tracks");
     assert!(newest > 190 * SECOND, "{newest}");
 }

@@ -1,4 +1,4 @@
-//! The live memory from outside: what goes in as batches comes out as histories, within its bounds, whatever the input.
+//! Tests of the live memory's public interface: batches in, histories out, within its limits for any input.
 
 mod cost;
 mod day;

@@ -1,4 +1,4 @@
-//! As a sink of a pipeline, and with readers beside it.
+//! The live memory as a sink of a pipeline, with concurrent readers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,7 +49,7 @@ impl Source for Simulated {
 }
 
 #[test]
-fn rows_of_a_pipeline_become_tracks() {
+fn pipeline_rows_become_tracks() {
     let memory = LiveMemory::new(Limits::default());
     assert_eq!(memory.overflow(), Overflow::DropOldest);
     let view = memory.view();

@@ -47,7 +47,7 @@ fn limits(selected_processes: usize) -> Limits {
 }
 
 #[test]
-fn the_busiest_are_kept_at_the_full_rate_and_all_have_aggregates() {
+fn the_busiest_have_full_rate_rows_and_all_have_aggregates() {
     let mut memory = Memory::new(limits(3));
     let processes: Vec<u32> = (1..=10).collect();
     run(&mut memory, 0..300, &processes, |number| u64::from(number) * 10);
@@ -66,7 +66,7 @@ fn the_busiest_are_kept_at_the_full_rate_and_all_have_aggregates() {
 /// Context switches are read once a second while rows come ten times: between two readings nothing is known, and it is
 /// not 0.
 #[test]
-fn a_counter_that_is_read_slowly_has_a_rate_in_between() {
+fn a_slowly_updated_counter_keeps_its_rate_in_between() {
     let mut memory = Memory::new(limits(3));
     let switches = TrackId::process(pid(1), "context_switches_per_second");
     let now = |memory: &Memory, tick: u64| {
@@ -81,7 +81,7 @@ fn a_counter_that_is_read_slowly_has_a_rate_in_between() {
     };
     run(&mut memory, 0..40, &|tick| tick / 10 * 500);
     assert_eq!(now(&memory, 39), Some(500.0), "read at 3.0 s, shown at 3.9 s");
-    // It stands still: after a little more than a reading's time that is known too.
+    // It stops growing: slightly more than one update interval later the rate is 0.
     run(&mut memory, 40..60, &|_| 1500);
     assert_eq!(now(&memory, 59), Some(0.0));
 }
@@ -219,11 +219,11 @@ fn a_thousand_live_processes_do_not_push_each_other_out() {
     let evicted = memory.view.losses().evicted_tracks;
     processes.run(&mut memory, 3..50, &numbers, |_| 1);
     let losses = memory.view.losses();
-    assert_eq!(losses.evicted_tracks, evicted, "after the first ticks nobody goes");
+    assert_eq!(losses.evicted_tracks, evicted, "no eviction after the first ticks");
     assert!(losses.refused_rows > 40_000);
     let kept = memory.view.tracks().len();
     assert!((190..=200).contains(&kept), "{kept}");
-    // One that becomes busy gets in, whoever it is.
+    // A process that becomes busy is admitted.
     processes.run(&mut memory, 50..80, &numbers, |number| if number == 1000 { 95 } else { 1 });
     assert!(selected(&memory.view).contains(&1000));
     assert!(memory.view.tracks().len() <= 200);

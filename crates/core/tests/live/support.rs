@@ -75,7 +75,7 @@ pub fn inferences(rows: &[InferenceRow]) -> Batch {
     batch
 }
 
-/// What buckets of this width must say of these values, by brute force.
+/// Expected buckets of this width, by brute force.
 pub fn buckets(values: &[(u64, f64)], width_ns: u64) -> Vec<Point> {
     let mut buckets: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     for (time, value) in values {
@@ -106,7 +106,7 @@ pub fn quantile(values: &[f64], q: f64) -> f64 {
     below + (above - below) * position.fract()
 }
 
-/// Panics unless the points agree: times and counts exactly, the rest within what is promised.
+/// Panics unless the points agree: times and counts exactly, the rest within the documented precision.
 pub fn assert_near(got: &[Point], wanted: &[Point]) {
     let times = |points: &[Point]| points.iter().map(|p| (p.from_ns, p.to_ns, p.count)).collect::<Vec<_>>();
     assert_eq!(times(got), times(wanted));

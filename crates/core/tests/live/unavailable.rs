@@ -1,4 +1,4 @@
-//! A value or a reason: intervals without a value stand beside the history.
+//! A value or a reason: histories include intervals without a value.
 
 use ortscope_core::live::{Gap, GapReason, Limits, TrackId};
 use ortscope_core::schema::UnavailabilityRow;
@@ -22,7 +22,7 @@ fn gap(from_s: u64, to_s: u64) -> Gap {
 }
 
 #[test]
-fn a_track_that_never_had_a_value_says_why() {
+fn a_track_without_values_has_a_reason() {
     let mut memory = Memory::new(Limits::default());
     let track = TrackId::device("package-0", "power_watts");
     assert!(memory.view.history(&track, 0, 10 * SECOND, 10).is_err());
@@ -59,7 +59,7 @@ fn an_interval_ends_with_its_end_or_with_the_next_value() {
 }
 
 #[test]
-fn the_end_is_known_also_when_the_rows_are_gone() {
+fn an_end_applies_even_if_the_rows_were_evicted() {
     let mut memory = Memory::new(Limits { ring_samples: 10, ..Limits::default() });
     memory.take((0..5).map(|second| system(second * SECOND, 1.0)));
     memory.take([row("system", 5, None)]);
@@ -70,7 +70,7 @@ fn the_end_is_known_also_when_the_rows_are_gone() {
 }
 
 #[test]
-fn a_source_that_repeats_itself_fills_nothing() {
+fn repeated_reports_add_no_intervals() {
     let mut memory = Memory::new(Limits { unavailable_intervals: 10, ..Limits::default() });
     memory.take((0..10_000).map(|second| row("gpu", second, None)));
     assert_eq!(memory.view.unavailable(0, u64::MAX).len(), 1);

@@ -65,7 +65,7 @@ impl<'w> Out<'w> {
 
     /// Rows of one tick of a sampled table, which belong together.
     pub fn tick<R: Row>(&mut self, rows: &[R]) {
-        let mut batch = Batch::with_room(R::TABLE, rows.len());
+        let mut batch = Batch::with_capacity(R::TABLE, rows.len());
         for row in rows {
             batch.push(row);
         }

@@ -1,5 +1,5 @@
-//! The chain of switches on each processor: the next thread of one switch is the previous thread of the following one.
-//! Where it is not, switches are missing: a free check for losses that nobody reported.
+//! The chain of switches on each processor: the next thread of one switch is the previous thread of the following
+//! one. A mismatch reveals lost switches that no source reported.
 
 #[derive(Debug, Clone, Default)]
 pub struct Chains {
@@ -9,11 +9,11 @@ pub struct Chains {
     checked: u64,
 }
 
-/// Machines with more processors are followed, but their chains are not checked.
+/// Machines with more processors are supported, but their chains are not checked.
 const MAX_CPUS: usize = 8192;
 
 impl Chains {
-    /// Follows a switch; the thread that should have left but did not, if the chain is broken.
+    /// Follows a switch. If the chain is broken, returns the thread that should have left.
     pub fn follow(&mut self, cpu: u32, prev: u32, next: u32) -> Option<u32> {
         let cpu = cpu as usize;
         if cpu >= MAX_CPUS {
@@ -33,7 +33,7 @@ impl Chains {
         self.running.get(cpu as usize).copied().flatten()
     }
 
-    /// Links that did not fit, of so many that were checked.
+    /// Number of mismatches and number of links checked.
     pub fn breaks(&self) -> (u64, u64) {
         (self.breaks, self.checked)
     }

@@ -1,17 +1,17 @@
-//! How accounts end and how room is made: threads close, the horizon moves, slices are joined and dropped.
+//! Ending and shrinking accounts: threads close, the horizon moves, slices are joined and dropped.
 
 use super::Threads;
 use super::thread::{Now, ThreadKey};
 use crate::kernel::SwitchReason;
 
-/// A thread that said it ends and whose last switch was lost is closed after this time.
+/// An exiting thread whose last switch was lost is closed after this time.
 const EXIT_PATIENCE_NS: u64 = 1_000_000_000;
 
-/// Every thread is looked at this often: not at every drain of the rings, for there may be ten thousand.
+/// Interval between sweeps over all threads; there may be ten thousand, so not at every drain.
 const SWEEP_EVERY_NS: u64 = 250_000_000;
 
 impl Threads {
-    /// Closes the life that has this id now.
+    /// Closes the current thread with this id.
     pub(super) fn close(&mut self, tid: u32, at_ns: u64) {
         let Some(thread) = self.table.current_mut(tid) else { return };
         let (key, pid) = (thread.key, thread.thread.pid);
@@ -30,7 +30,7 @@ impl Threads {
         }
     }
 
-    /// Moves the horizon: forgets slices, threads and processes that ended before it.
+    /// Moves the horizon: drops slices, threads and processes that ended before it.
     pub fn advance(&mut self, now_ns: u64) {
         self.now_ns = self.now_ns.max(now_ns);
         if self.now_ns - self.swept_ns < SWEEP_EVERY_NS {

@@ -1,16 +1,27 @@
-//! Accounts of threads and processes, made of kernel events: exact CPU time between any two moments, 1 ms buckets,
-//! waits for a processor, starts and ends.
+//! Accounts of threads and processes computed from kernel events: exact CPU time between any two points in time, 1 ms
+//! buckets, waits for a processor, starts and ends.
 //!
-//! Every switch away from a thread carries all the time it ever ran. Its slice on the processor is the time since its
-//! last switch that did, ending now: an event that was lost costs the place of a slice in time, never its length.
-//! Sources without that account (perf rings) are followed by time stamps.
+//! Every switch away from a thread carries its total run time. A slice is the increase since the last such switch,
+//! ending now, so a lost event misplaces a slice but never changes its length. Sources without that total (perf
+//! rings) are followed by timestamps.
 //!
-//! Pure: no clock, no I/O. Everything is bounded by [`Limits`], and what was left out is in [`Counts`].
+//! Pure: no clock, no I/O. Everything is bounded by [`Limits`], and omissions are counted in [`Counts`].
+
+use std::collections::VecDeque;
+
+use chain::Chains;
+use table::Table;
+
+use super::{
+    ById, Exec, Exit, FaultKind, KernelEvent, RunState, Start, Switch, SwitchReason, Task, ThreadState,
+    Wakeup,
+};
+
+pub use slices::Slice;
+pub use thread::{Now, Process, Thread, ThreadKey};
 
 mod chain;
 mod ends;
-mod limits;
-mod process;
 mod query;
 mod slices;
 mod table;
@@ -18,22 +29,8 @@ mod table;
 mod tests;
 mod thread;
 
-use std::collections::VecDeque;
-
-pub use limits::{Counts, Limits};
-pub use process::Process;
-pub use slices::Slice;
-pub use thread::{Now, Thread, ThreadKey};
-
-use super::by_id::ById;
-use super::{
-    Exec, Exit, FaultKind, KernelEvent, RunState, Start, Switch, SwitchReason, Task, ThreadState, Wakeup,
-};
-use chain::Chains;
-use table::Table;
-
-/// Sources tell start times in units of their own: of the kernel's clock, of 10 ms, or of the event of the start. Ids do
-/// not come back within this time, because all others are used first.
+/// Sources report start times in different units: kernel clock, 10 ms ticks, or the time of the start event. Ids are
+/// not reused within this time, because all other ids are used first.
 const SAME_START_NS: u64 = 20_000_000;
 
 fn is_same_start(one_ns: u64, other_ns: u64) -> bool {
@@ -54,9 +51,9 @@ pub struct Threads {
     counts: Counts,
     /// Slices kept by all threads together.
     slices: usize,
-    /// The newest moment that any event told of.
+    /// Time of the newest event.
     now_ns: u64,
-    /// When the horizon was moved last.
+    /// Time of the last sweep.
     swept_ns: u64,
 }
 
@@ -76,10 +73,10 @@ impl Threads {
         }
     }
 
-    /// Takes all threads over from a snapshot made at `at_ns`: at the start, and after losses. A thread that it does not
-    /// hold has ended. Nothing is counted twice: run times are taken only where no event told them.
+    /// Adopts all threads from a snapshot taken at `at_ns`, at the start and after losses. Threads missing from it
+    /// have ended. Nothing is counted twice: run times are used only where no event reported them.
     ///
-    /// Begin with the trace, then take the snapshot: events that are older than it count as late and change nothing.
+    /// Start the trace before taking the snapshot: events older than it count as late and change nothing.
     pub fn resync(&mut self, snapshot: &[ThreadState], at_ns: u64) {
         self.now_ns = self.now_ns.max(at_ns);
         let started_later = |start_ns: Option<u64>| start_ns.is_some_and(|start_ns| start_ns >= at_ns);
@@ -107,7 +104,7 @@ impl Threads {
         let Some(thread) = self.follow(state.thread) else { return };
         thread.start_ns = Some(state.start_ns);
         thread.name = state.name;
-        // An event that is newer than the snapshot's last look at the clock has the larger value.
+        // An event newer than the snapshot has the larger value.
         thread.kernel_run_ns = thread.kernel_run_ns.or(Some(state.run_ns));
         thread.first_wait_ns = thread.first_wait_ns.or(state.wait_ns);
         if thread.now == Now::Unknown && state.state != RunState::Running {
@@ -128,7 +125,7 @@ impl Threads {
         }
     }
 
-    /// Takes one event in. Events of one processor must come in their order; those of others may be late.
+    /// Applies one event. Events of one processor must be in order; those of others may be late.
     pub fn apply(&mut self, event: &KernelEvent) {
         self.counts.events += 1;
         self.now_ns = self.now_ns.max(event.at_ns());
@@ -299,7 +296,7 @@ impl Threads {
         }
     }
 
-    /// The account of the thread that has this id now, opened if needed; `None` if there are too many.
+    /// The account of the current thread with this id, created if needed; `None` if there are too many.
     fn follow(&mut self, task: Task) -> Option<&mut Thread> {
         if task.is_idle() {
             return None;
@@ -317,4 +314,44 @@ impl Threads {
         process.live_threads += 1;
         Some(thread)
     }
+}
+
+/// Bounds of the accounts. Omissions are counted in [`Counts`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// How far back slices are kept. Default 10 s.
+    pub horizon_ns: u64,
+    /// Maximum slices per thread. Default 4096; when full, slices of one millisecond are joined, then the older half
+    /// is dropped.
+    pub slices_per_thread: usize,
+    /// Maximum slices of all threads. Default 400,000 (10 MB); when full, all are joined, then the horizon is halved.
+    pub slices: usize,
+    /// Maximum threads including ended ones. Default 100,000; events of further threads are counted and ignored.
+    pub threads: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { horizon_ns: 10_000_000_000, slices_per_thread: 4096, slices: 400_000, threads: 100_000 }
+    }
+}
+
+/// Quality of the event stream.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub events: u64,
+    /// Switches whose previous thread was not the one running there, out of `chain_checked`.
+    pub chain_breaks: u64,
+    pub chain_checked: u64,
+    /// Events that arrived after newer ones of the same thread or after a newer snapshot; sums are right, times may
+    /// not be.
+    pub late: u64,
+    /// Switches away from a thread whose run time is unknown.
+    pub unmeasured: u64,
+    /// Threads whose end was detected only because another thread reused their id.
+    pub missed_exits: u64,
+    /// Events ignored because there are too many threads.
+    pub untracked: u64,
+    /// Slices dropped within the horizon because there were too many.
+    pub dropped_slices: u64,
 }

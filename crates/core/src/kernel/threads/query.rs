@@ -1,13 +1,11 @@
-//! What can be asked of the accounts.
+//! Queries over the accounts.
 
-use super::Threads;
-use super::limits::Counts;
-use super::process::Process;
 use super::slices::Slice;
-use super::thread::{Now, Thread, ThreadKey};
+use super::thread::{Now, Process, Thread, ThreadKey};
+use super::{Counts, Threads};
 
 impl Threads {
-    /// The newest moment that is known.
+    /// Time of the newest event.
     pub fn now_ns(&self) -> u64 {
         self.now_ns
     }
@@ -17,12 +15,12 @@ impl Threads {
         Counts { chain_breaks, chain_checked, ..self.counts }
     }
 
-    /// Slices kept by all threads: what the memory of the accounts is.
+    /// Slices of all threads, which determine the memory use.
     pub fn slice_count(&self) -> usize {
         self.slices
     }
 
-    /// The thread that has this id now.
+    /// The current thread with this id.
     pub fn current(&self, tid: u32) -> Option<&Thread> {
         self.table.current(tid)
     }
@@ -31,12 +29,12 @@ impl Threads {
         self.table.get(key)
     }
 
-    /// Every thread that is kept, also those that have ended within the horizon.
+    /// Every thread that is kept, including those that ended within the horizon.
     pub fn threads(&self) -> impl Iterator<Item = &Thread> {
         self.table.iter()
     }
 
-    /// The process that has this id now.
+    /// The current process with this id.
     pub fn process(&self, pid: u32) -> Option<&Process> {
         self.processes.get(&pid)
     }
@@ -51,12 +49,12 @@ impl Threads {
         self.ended_processes.iter()
     }
 
-    /// CPU time of a thread between two moments.
+    /// CPU time of a thread in an interval.
     pub fn cpu_ns(&self, key: ThreadKey, from_ns: u64, to_ns: u64) -> u64 {
         self.get(key).map_or(0, |thread| thread.cpu_ns(from_ns, to_ns, self.runs_until(thread)))
     }
 
-    /// CPU time of all threads of a process between two moments.
+    /// CPU time of all threads of a process in an interval.
     pub fn process_cpu_ns(&self, process: &Process, from_ns: u64, to_ns: u64) -> u64 {
         process.threads().iter().map(|key| self.cpu_ns(*key, from_ns, to_ns)).sum()
     }
@@ -80,8 +78,8 @@ impl Threads {
         self.get(key).into_iter().flat_map(|thread| thread.slices.iter())
     }
 
-    /// For a thread that runs: the moment up to which that is known. A thread whose processor has gone on without it
-    /// does not run, its switch was lost.
+    /// For a running thread: the time up to which that is certain. A thread whose processor has moved on is not
+    /// running; its switch was lost.
     fn runs_until(&self, thread: &Thread) -> Option<u64> {
         let Now::OnCpu { cpu, .. } = thread.now else { return None };
         (self.chains.running(cpu) == Some(thread.thread.tid)).then_some(self.now_ns)

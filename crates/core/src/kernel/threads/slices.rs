@@ -1,16 +1,15 @@
 //! When one thread ran: its slices on processors, newest last, bounded.
 //!
-//! A slice knows the total up to its end, so that the time between any two moments is a difference of two totals and
-//! needs two binary searches, however many slices lie between.
+//! Each slice stores the cumulative total at its end, so the run time between two points in time is the difference of
+//! two totals found by binary search.
 
 use std::collections::VecDeque;
 
-/// Slices that begin and end within the same millisecond may be joined when room is short: sums over whole
-/// milliseconds stay exact.
+/// When space is short, slices within the same millisecond are joined: sums over whole milliseconds stay exact.
 const JOIN_NS: u64 = 1_000_000;
 
-/// Ran from `begin_ns` to `end_ns`, and `total_ns` altogether up to then. A joined slice ran only for a part of its
-/// span, and so did one during which interrupts or the host of a virtual machine took time that is not the thread's.
+/// Ran from `begin_ns` to `end_ns`; `total_ns` is the cumulative run time at the end. A joined slice ran only part of
+/// its span, and so did one interrupted by interrupts or by the host of a virtual machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slice {
     pub begin_ns: u64,
@@ -21,9 +20,9 @@ pub struct Slice {
 #[derive(Debug, Clone, Default)]
 pub struct Slices {
     ring: VecDeque<Slice>,
-    /// The total before the oldest slice that is kept.
+    /// The total before the oldest kept slice.
     base_ns: u64,
-    /// Where the kept history begins, if something was dropped.
+    /// Start of the kept history, if something was dropped.
     floor_ns: u64,
 }
 
@@ -40,7 +39,7 @@ impl Slices {
         self.ring.back().map(|slice| slice.end_ns)
     }
 
-    /// Before this moment nothing is known any more.
+    /// Nothing is known before this time.
     pub fn floor_ns(&self) -> u64 {
         self.floor_ns
     }
@@ -49,9 +48,9 @@ impl Slices {
         self.ring.iter()
     }
 
-    /// Adds `ran_ns` up to `end_ns`, on a processor since `since_ns` if that was seen: counted back from the end alone, the
-    /// slice would begin late by what others took of it. The thread cannot have run before the end of the slice before,
-    /// so the span is cut there: the kernel's account and the monotonic clock differ by their rates.
+    /// Adds `ran_ns` up to `end_ns`. `since_ns` is when the thread was switched in, if that was seen: without it the
+    /// slice would begin too late by the time that others took. A thread cannot run before the end of its previous
+    /// slice, so the span is cut there; the kernel's account and the monotonic clock run at slightly different rates.
     pub fn push(&mut self, since_ns: Option<u64>, end_ns: u64, ran_ns: u64) {
         let earliest_ns = self.last_end_ns().unwrap_or(0).max(self.floor_ns);
         if ran_ns == 0 {
@@ -59,7 +58,7 @@ impl Slices {
         }
         let total_ns = self.total_ns().saturating_add(ran_ns);
         if end_ns <= earliest_ns {
-            // It arrived late, its place is taken: the total must not lose it.
+            // It arrived late and its place is taken, but the total must include it.
             match self.ring.back_mut() {
                 Some(last) => last.total_ns = total_ns,
                 None => self.base_ns = total_ns,
@@ -70,7 +69,7 @@ impl Slices {
         self.ring.push_back(Slice { begin_ns, end_ns, total_ns });
     }
 
-    /// The total up to a moment. Within a slice that ran only for a part of its span, evenly spread.
+    /// The total at a point in time, interpolated within a slice.
     pub fn total_at(&self, at_ns: u64) -> u64 {
         let index = self.ring.partition_point(|slice| slice.end_ns <= at_ns);
         let before_ns = match index.checked_sub(1) {
@@ -86,7 +85,7 @@ impl Slices {
         before_ns + (u128::from(ran_ns) * u128::from(inside_ns) / u128::from(span_ns.max(1))) as u64
     }
 
-    /// Forgets what ended before a moment; how many slices that were.
+    /// Drops slices that ended before this time; returns their number.
     pub fn drop_before(&mut self, at_ns: u64) -> usize {
         let count = self.ring.partition_point(|slice| slice.end_ns <= at_ns);
         if count > 0 {
@@ -97,7 +96,7 @@ impl Slices {
         count
     }
 
-    /// Joins slices that lie in the same millisecond; how many slices that saved.
+    /// Joins slices in the same millisecond; returns the number saved.
     pub fn join(&mut self) -> usize {
         let before = self.ring.len();
         let mut kept: usize = 0;
@@ -114,7 +113,7 @@ impl Slices {
         before - self.ring.len()
     }
 
-    /// Forgets the oldest half.
+    /// Drops the older half.
     pub fn drop_half(&mut self) -> usize {
         match self.ring.get(self.ring.len() / 2).map(|slice| slice.begin_ns) {
             Some(begin_ns) => self.drop_before(begin_ns),
@@ -122,7 +121,7 @@ impl Slices {
         }
     }
 
-    /// Gives memory back that is not used any more.
+    /// Releases unused memory.
     pub fn shrink(&mut self) {
         if self.ring.capacity() > 4 * self.ring.len().max(8) {
             self.ring.shrink_to(2 * self.ring.len());
@@ -160,12 +159,12 @@ mod tests {
     }
 
     #[test]
-    fn what_the_host_took_of_a_slice_does_not_move_its_beginning() {
+    fn stolen_time_does_not_move_the_start_of_a_slice() {
         let mut slices = Slices::default();
-        // On a processor from 1000 to 2000, of which 200 were somebody else's.
+        // On a processor from 1000 to 2000, of which 200 were stolen.
         slices.push(Some(1000), 2000, 800);
         assert_eq!([1000, 1050, 1500, 2000].map(|at| slices.total_at(at)), [0, 40, 400, 800]);
-        // Clocks that differ by their rates do not make it begin later than it was seen.
+        // Clocks with different rates do not move the start beyond the observed one.
         slices.push(Some(3000), 3100, 101);
         assert_eq!([2999, 3100].map(|at| slices.total_at(at)), [800, 901]);
     }

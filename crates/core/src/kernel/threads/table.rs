@@ -1,8 +1,7 @@
-//! Threads by key and by id, in one place each: slots are reused, lives are counted.
+//! Threads by key and by id. Slots are reused with a new generation.
 
 use super::thread::{Thread, ThreadKey};
-use crate::kernel::Task;
-use crate::kernel::by_id::ById;
+use crate::kernel::{ById, Task};
 
 #[derive(Debug, Clone, Default)]
 pub struct Table {
@@ -34,7 +33,7 @@ impl Table {
         self.slots.get_mut(key.slot as usize)?.as_mut().filter(|thread| thread.key == key)
     }
 
-    /// Where the thread that has this id now stands.
+    /// Slot of the current thread with this id.
     pub fn slot(&self, tid: u32) -> Option<u32> {
         self.by_tid.get(&tid).copied()
     }
@@ -43,7 +42,7 @@ impl Table {
         self.slots.get_mut(slot as usize)?.as_mut()
     }
 
-    /// The thread that has this id now.
+    /// The current thread with this id.
     pub fn current(&self, tid: u32) -> Option<&Thread> {
         self.slots.get(self.slot(tid)? as usize)?.as_ref()
     }
@@ -52,7 +51,7 @@ impl Table {
         self.at_mut(self.slot(tid)?)
     }
 
-    /// A new life with this id.
+    /// Adds a new thread with this id.
     pub fn insert(&mut self, task: Task) -> &mut Thread {
         self.lives = self.lives.wrapping_add(1);
         let slot = self.free.pop().unwrap_or_else(|| {
@@ -63,12 +62,12 @@ impl Table {
         self.slots[slot as usize].insert(Thread::new(ThreadKey { slot, life: self.lives }, task))
     }
 
-    /// The id belongs to nobody from now on; the thread itself is kept.
+    /// Detaches the id; the thread itself is kept.
     pub fn release_tid(&mut self, tid: u32) {
         self.by_tid.remove(&tid);
     }
 
-    /// A thread goes on under another id.
+    /// A thread continues under another id.
     pub fn rename(&mut self, from_tid: u32, to_tid: u32) {
         if let Some(slot) = self.by_tid.remove(&from_tid) {
             self.by_tid.insert(to_tid, slot);

@@ -87,7 +87,7 @@ fn time_between_any_two_moments_is_exact() {
 }
 
 #[test]
-fn a_lost_switch_heals_and_breaks_the_chain_once() {
+fn a_lost_switch_is_corrected_and_counted_once() {
     let mut threads = Threads::new(Limits::default());
     threads.resync(&[state(A, 5, 0), state(B, 6, 0)], 0);
     apply(
@@ -103,12 +103,12 @@ fn a_lost_switch_heals_and_breaks_the_chain_once() {
     assert_eq!(threads.current(A.tid).unwrap().seen_run_ns(), 3 * MS);
     assert_eq!(threads.current(B.tid).unwrap().seen_run_ns(), 2 * MS);
     assert_eq!(threads.counts().chain_breaks, 1);
-    // Between the lost switch away and the next one nobody claims that A runs.
+    // Between the lost switch away and the next one, A does not count as running.
     assert_eq!(threads.cpu_ns(threads.current(A.tid).unwrap().key, 14 * MS, 19 * MS), 0);
 }
 
 #[test]
-fn events_without_the_kernels_account_are_followed_by_stamps() {
+fn events_without_the_kernels_account_use_timestamps() {
     let mut threads = Threads::new(Limits::default());
     apply(
         &mut threads,
@@ -159,7 +159,7 @@ fn waits_for_a_processor() {
 }
 
 #[test]
-fn a_reused_id_is_another_thread() {
+fn a_reused_id_is_a_new_thread() {
     let mut threads = Threads::new(Limits::default());
     let parent = task(1, 1);
     threads.apply(&start(MS, B, parent));
@@ -209,7 +209,7 @@ fn names_come_from_parents_and_exec_takes_the_first_threads_place() {
 }
 
 #[test]
-fn a_snapshot_after_losses_closes_what_is_gone() {
+fn a_snapshot_after_losses_closes_missing_threads() {
     let mut threads = Threads::new(Limits::default());
     threads.resync(&[state(A, 5, 100), state(B, 6, 0)], 10);
     apply(&mut threads, &[switch(200, 0, A, Task::IDLE, Some(150))]);
@@ -226,7 +226,7 @@ fn a_snapshot_after_losses_closes_what_is_gone() {
 }
 
 #[test]
-fn a_thread_that_says_it_ends_but_is_never_switched_away_is_closed() {
+fn an_exiting_thread_without_a_last_switch_is_closed() {
     let mut threads = Threads::new(Limits::default());
     threads.apply(&start(MS, B, task(1, 1)));
     threads.apply(&exit(2 * MS, B, 0));
@@ -263,7 +263,7 @@ fn ten_thousand_threads_stay_within_the_limits() {
     assert!(threads.threads().all(|thread| thread.seen_run_ns() == 16_000));
     assert!(threads.counts().dropped_slices > 0);
     assert_eq!(threads.counts().chain_breaks, 0);
-    // One more is left out, and that is told.
+    // One more is ignored and counted.
     threads.apply(&start(at_ns, task(70_000, 70_000), task(1, 1)));
     assert!(threads.current(70_000).is_none());
     assert_eq!(threads.counts().untracked, 1);
@@ -272,7 +272,7 @@ fn ten_thousand_threads_stay_within_the_limits() {
 }
 
 #[test]
-fn a_storm_of_one_thread_is_joined_to_milliseconds() {
+fn rapid_slices_of_one_thread_are_joined_to_milliseconds() {
     let mut threads = Threads::new(Limits::default());
     threads.apply(&start(1, A, task(1, 1)));
     for number in 1..=200_000u64 {

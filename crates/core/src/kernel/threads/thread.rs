@@ -3,21 +3,21 @@
 use super::slices::Slices;
 use crate::kernel::{SwitchReason, Task, ThreadName};
 
-/// Names one life of a thread in its accounts: thread ids are reused, keys are not.
+/// Identifies one thread in the accounts: thread ids are reused, keys are not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ThreadKey {
     pub(super) slot: u32,
     pub(super) life: u32,
 }
 
-/// What a thread does at the moment of the last event, as far as the events tell.
+/// State of a thread after the last event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Now {
     OnCpu {
         cpu: u32,
         since_ns: u64,
     },
-    /// Could run, waits for a processor.
+    /// Runnable, waiting for a processor.
     Queued {
         since_ns: u64,
     },
@@ -28,19 +28,19 @@ pub enum Now {
     Unknown,
 }
 
-/// What is known of one life of a thread.
+/// The account of one thread.
 #[derive(Debug, Clone)]
 pub struct Thread {
     pub key: ThreadKey,
     pub thread: Task,
-    /// With the id the identity; `None` if neither its start nor a snapshot of it was seen.
+    /// Identifies the thread together with its id; `None` if neither its start nor a snapshot of it was seen.
     pub start_ns: Option<u64>,
     pub parent: Option<Task>,
     pub name: ThreadName,
     pub now: Now,
     pub ended_ns: Option<u64>,
     pub exit_code: Option<i32>,
-    /// Switches because it waited, and because others were preferred.
+    /// Switches because the thread waited, and because it was preempted.
     pub voluntary_switches: u64,
     pub involuntary_switches: u64,
     pub migrations: u64,
@@ -48,14 +48,14 @@ pub struct Thread {
     pub last_waker: Option<Task>,
     pub minor_faults: u64,
     pub major_faults: u64,
-    /// Waits for a processor, measured from events: wake-up or preemption to the switch to it.
+    /// Waiting time measured from events: wake-up or preemption to the switch to it.
     pub queued_ns: u64,
     pub queued_count: u64,
     pub queued_max_ns: u64,
     /// The kernel's own accounts at the last event that carried them.
     pub(super) kernel_run_ns: Option<u64>,
     pub(super) kernel_wait_ns: Option<u64>,
-    /// What the kernel's account of waits was when the thread was first seen.
+    /// The kernel's waiting time when the thread was first seen.
     pub(super) first_wait_ns: Option<u64>,
     pub(super) slices: Slices,
 }
@@ -88,23 +88,23 @@ impl Thread {
         }
     }
 
-    /// Whether it can still run: its last switch was not seen.
+    /// Whether it can still run, that is, its last switch was not seen.
     pub fn is_open(&self) -> bool {
         !matches!(self.now, Now::Off { reason: SwitchReason::Ended, .. })
     }
 
-    /// CPU time since the thread is followed, up to its last switch.
+    /// CPU time since tracking began, up to the thread's last switch.
     pub fn seen_run_ns(&self) -> u64 {
         self.slices.total_ns()
     }
 
-    /// CPU time since the thread's start, from the kernel's account at its last switch.
+    /// CPU time since the thread started, from the kernel's account at its last switch.
     pub fn run_ns(&self) -> Option<u64> {
         self.kernel_run_ns
     }
 
-    /// Time it waited for a processor since it is followed: the kernel's account where the events carry it, because
-    /// that one has no gaps, else the sum of the waits that were seen.
+    /// Time it waited for a processor since tracking began: from the kernel's account if available, because that has
+    /// no gaps, otherwise the sum of the observed waits.
     pub fn waited_ns(&self) -> u64 {
         match (self.kernel_wait_ns, self.first_wait_ns) {
             (Some(now_ns), Some(first_ns)) => now_ns.saturating_sub(first_ns),
@@ -112,7 +112,7 @@ impl Thread {
         }
     }
 
-    /// Moments before this one are forgotten.
+    /// History before this time was dropped.
     pub fn known_since_ns(&self) -> u64 {
         self.slices.floor_ns()
     }
@@ -126,7 +126,7 @@ impl Thread {
         closed_ns + self.open_ns(from_ns, to_ns, running_until_ns)
     }
 
-    /// The part of an interval in which the thread runs without having been switched out yet.
+    /// The part of an interval in which the thread runs and has not been switched out yet.
     fn open_ns(&self, from_ns: u64, to_ns: u64, running_until_ns: Option<u64>) -> u64 {
         let (Some(until_ns), Now::OnCpu { since_ns, .. }) = (running_until_ns, self.now) else { return 0 };
         let begin_ns = since_ns.max(self.slices.last_end_ns().unwrap_or(0)).max(from_ns);
@@ -154,5 +154,43 @@ impl Thread {
             *bucket = bucket.saturating_add(u32::try_from(ran_ns).unwrap_or(u32::MAX));
             (begin_ns, before_ns) = (to_ns, total_ns);
         }
+    }
+}
+
+/// One process from start to end.
+#[derive(Debug, Clone)]
+pub struct Process {
+    pub pid: u32,
+    /// Start of its first thread, which identifies the process together with the pid; `None` if it was not seen.
+    pub start_ns: Option<u64>,
+    pub parent_pid: Option<u32>,
+    pub name: ThreadName,
+    pub ended_ns: Option<u64>,
+    pub exit_code: Option<i32>,
+    /// Threads that have not ended.
+    pub live_threads: u32,
+    /// CPU time of threads that are no longer kept.
+    pub forgotten_run_ns: u64,
+    pub(super) threads: Vec<ThreadKey>,
+}
+
+impl Process {
+    pub(super) fn new(pid: u32) -> Self {
+        Self {
+            pid,
+            start_ns: None,
+            parent_pid: None,
+            name: ThreadName::default(),
+            ended_ns: None,
+            exit_code: None,
+            live_threads: 0,
+            forgotten_run_ns: 0,
+            threads: Vec::new(),
+        }
+    }
+
+    /// Every thread that is kept, including ended ones.
+    pub fn threads(&self) -> &[ThreadKey] {
+        &self.threads
     }
 }

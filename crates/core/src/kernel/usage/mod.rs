@@ -1,37 +1,37 @@
-//! CPU use of every thread in windows of equal length, straight from context switches: what a monitor shows a hundred
-//! times a second, for the cost of the switches alone. [`super::threads`] keeps more and answers more; this is for
-//! watching a whole machine all day.
+//! CPU use of every thread in windows of equal length, computed from context switches, for monitors that refresh many
+//! times per second. [`super::threads`] keeps more detail; this module is cheap enough to follow a whole machine all
+//! day.
 //!
-//! Every switch away from a thread carries all the time it ever ran, so that lost events cost the place of its time,
-//! never the sum. Threads that run on without a switch are counted by the clock until their switch tells exactly.
+//! Every switch away from a thread carries its total run time, so lost events misplace time but never change the sum.
+//! The clock estimates the use of threads that keep running until their next switch corrects it.
 //!
 //! Pure: no clock, no I/O.
 
 #[cfg(test)]
 mod tests;
 
-use super::by_id::ById;
-use super::{Exec, KernelEvent, Start, Switch, SwitchReason, Task, ThreadState};
+use super::{ById, Exec, KernelEvent, Start, Switch, SwitchReason, Task, ThreadState};
 
-/// Threads beyond this are counted and left out: their ends must have been lost.
+/// Further threads are counted and ignored: their exit events must have been lost.
 const MAX_THREADS: usize = 200_000;
-/// Machines with more processors are followed, but threads that run on without a switch are not.
+/// Machines with more processors are supported, but threads that keep running without a switch are not tracked on
+/// them.
 const MAX_CPUS: usize = 8192;
 
 /// The use of one thread in one window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
     pub thread: Task,
-    /// Of the first thread of its process; `None` if that was not seen.
+    /// Start of the first thread of its process; `None` if that was not seen.
     pub process_start_ns: Option<u64>,
     pub from_ns: u64,
-    /// May be more than the window is long: what was learned late is told late.
+    /// Can exceed the length of the window, because late events are reported late.
     pub used_ns: u64,
 }
 
-/// Use that was not told yet.
+/// Usage that has not been reported yet.
 #[derive(Debug, Clone, Copy)]
-struct Untold {
+struct Unreported {
     window: u64,
     tid: u32,
     used_ns: u64,
@@ -39,20 +39,20 @@ struct Untold {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UsageCounts {
-    /// Switches whose previous thread was not the one that ran there: something was missed.
+    /// Switches whose previous thread was not the one running there, so events were lost.
     pub chain_breaks: u64,
-    /// Switches away from a thread of which it is not known how long it ran.
+    /// Switches away from a thread whose run time is unknown.
     pub unmeasured: u64,
-    /// Switches left out because there are too many threads.
+    /// Switches ignored because there are too many threads.
     pub untracked: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct ThreadUse {
     process: u32,
-    /// As the kernel told it last.
+    /// Run time in the last event from the kernel.
     run_ns: Option<u64>,
-    /// Told by the clock since then.
+    /// Time reported from the clock since then.
     ahead_ns: u64,
     memory_mark: Option<u64>,
 }
@@ -71,14 +71,14 @@ struct ProcessUse {
     pid: u32,
     start_ns: Option<u64>,
     threads: u32,
-    /// Has windows that were not told.
+    /// Has unreported windows.
     is_active: bool,
     is_memory_stale: bool,
     /// Oldest first.
-    windows: Vec<Untold>,
+    windows: Vec<Unreported>,
 }
 
-/// The use of all processes since it was told last.
+/// The unreported CPU use of all processes.
 #[derive(Debug)]
 pub struct Usage {
     window_ns: u64,
@@ -90,12 +90,12 @@ pub struct Usage {
     running: Vec<Running>,
     active: Vec<u32>,
     stale: Vec<u32>,
-    told_to_ns: u64,
+    reported_to_ns: u64,
     counts: UsageCounts,
 }
 
 impl Usage {
-    /// Windows begin at multiples of their length; nothing before `from_ns` is told.
+    /// Windows begin at multiples of their length; nothing before `from_ns` is reported.
     pub fn new(window_ns: u64, from_ns: u64) -> Self {
         let window_ns = window_ns.max(1);
         Self {
@@ -107,7 +107,7 @@ impl Usage {
             running: Vec::new(),
             active: Vec::new(),
             stale: Vec::new(),
-            told_to_ns: from_ns - from_ns % window_ns,
+            reported_to_ns: from_ns - from_ns % window_ns,
             counts: UsageCounts::default(),
         }
     }
@@ -116,7 +116,7 @@ impl Usage {
         self.counts
     }
 
-    /// Takes over what ran already, so that the first switch of a thread tells a difference. Begin with the trace, then
+    /// Records the run times so far, so that the first switch of a thread gives a difference. Start the trace, then
     /// take the snapshot, then drain.
     pub fn begin(&mut self, snapshot: &[ThreadState]) {
         for state in snapshot {
@@ -167,7 +167,7 @@ impl Usage {
             (Some(now_ns), Some(before_ns)) => Some(now_ns.saturating_sub(before_ns)),
             _ => by_clock_ns,
         };
-        // Events that are older than the snapshot have smaller accounts.
+        // Events older than the snapshot have smaller totals.
         thread.run_ns = event.prev_run_ns.max(thread.run_ns);
         let rest_ns = ran_ns.unwrap_or(0).saturating_sub(thread.ahead_ns);
         thread.ahead_ns = thread.ahead_ns.saturating_sub(ran_ns.unwrap_or(0));
@@ -192,7 +192,7 @@ impl Usage {
         if event.thread.is_idle() {
             return;
         }
-        // Its id was somebody else's whose end was missed.
+        // The id belonged to a thread whose exit was missed.
         self.remove(event.thread.tid);
         let Some(thread) = self.follow(event.thread) else { return };
         thread.run_ns = Some(0);
@@ -204,7 +204,7 @@ impl Usage {
         }
     }
 
-    /// A thread that is not the first one takes the first one's id.
+    /// A thread that is not the first one takes over the first one's id.
     fn exec(&mut self, event: &Exec) {
         if event.is_rename || event.old_tid == event.thread.tid {
             return;
@@ -218,17 +218,17 @@ impl Usage {
         }
     }
 
-    /// Tells every window that has ended by `to_ns` and in which a thread ran, each process by itself in the order of
-    /// time. Events up to that moment must have been applied; later ones that belong before it are told with the first
-    /// window that was not.
-    pub fn settle(&mut self, to_ns: u64, tell: &mut impl FnMut(Window)) {
+    /// Reports every window that ended by `to_ns` and in which a thread ran, in order of time within each process.
+    /// Events up to that time must have been applied; later events that belong before it are reported with the first
+    /// unreported window.
+    pub fn settle(&mut self, to_ns: u64, report: &mut impl FnMut(Window)) {
         let to_ns = to_ns - to_ns % self.window_ns;
-        if to_ns <= self.told_to_ns {
+        if to_ns <= self.reported_to_ns {
             return;
         }
         for cpu in 0..self.running.len() {
             let Running { task, since_ns } = self.running[cpu];
-            let from_ns = since_ns.max(self.told_to_ns);
+            let from_ns = since_ns.max(self.reported_to_ns);
             if task.is_idle() || from_ns >= to_ns {
                 continue;
             }
@@ -238,21 +238,21 @@ impl Usage {
                 self.add(process, task.tid, [from_ns, to_ns], to_ns - from_ns);
             }
         }
-        self.told_to_ns = to_ns;
+        self.reported_to_ns = to_ns;
         let (end, window_ns) = (to_ns / self.window_ns, self.window_ns);
         let mut still_active = 0;
         for index in 0..self.active.len() {
             let slot = self.active[index];
             let Some(process) = self.processes.get_mut(slot as usize) else { continue };
             let (pid, start_ns) = (process.pid, process.start_ns);
-            process.windows.retain(|untold| {
-                let is_over = untold.window < end;
+            process.windows.retain(|unreported| {
+                let is_over = unreported.window < end;
                 if is_over {
-                    tell(Window {
-                        thread: Task { tid: untold.tid, pid },
+                    report(Window {
+                        thread: Task { tid: unreported.tid, pid },
                         process_start_ns: start_ns,
-                        from_ns: untold.window * window_ns,
-                        used_ns: untold.used_ns,
+                        from_ns: unreported.window * window_ns,
+                        used_ns: unreported.used_ns,
                     });
                 }
                 !is_over
@@ -268,13 +268,13 @@ impl Usage {
         self.active.truncate(still_active);
     }
 
-    /// Tells the processes that ran and whose memory may have changed since the last call.
-    pub fn take_memory_stale(&mut self, mut tell: impl FnMut(u32)) {
+    /// Reports the processes that ran and whose memory may have changed since the last call.
+    pub fn take_memory_stale(&mut self, mut report: impl FnMut(u32)) {
         for slot in self.stale.drain(..) {
             if let Some(process) = self.processes.get_mut(slot as usize)
                 && std::mem::take(&mut process.is_memory_stale)
             {
-                tell(process.pid);
+                report(process.pid);
             }
         }
     }
@@ -288,8 +288,8 @@ impl Usage {
             process.is_active = true;
             self.active.push(slot);
         }
-        // What belongs before is told late rather than never.
-        let begin_ns = begin_ns.max(self.told_to_ns);
+        // Late usage is moved into the first unreported window.
+        let begin_ns = begin_ns.max(self.reported_to_ns);
         let mut rest_ns = used_ns;
         let mut to_ns = end_ns.max(begin_ns);
         loop {
@@ -297,7 +297,7 @@ impl Usage {
             let from_ns = (number * self.window_ns).max(begin_ns);
             let is_first = from_ns == begin_ns;
             let part_ns = if is_first { rest_ns } else { (to_ns - from_ns).min(rest_ns) };
-            process.add(Untold { window: number, tid, used_ns: part_ns });
+            process.add(Unreported { window: number, tid, used_ns: part_ns });
             rest_ns -= part_ns;
             if is_first || rest_ns == 0 {
                 return;
@@ -306,7 +306,7 @@ impl Usage {
         }
     }
 
-    /// The account of a thread, opened if needed; `None` if there are too many.
+    /// The account of a thread, created if needed; `None` if there are too many.
     #[inline]
     fn follow(&mut self, task: Task) -> Option<&mut ThreadUse> {
         if task.is_idle() {
@@ -324,7 +324,7 @@ impl Usage {
         self.threads.get_mut(&task.tid)
     }
 
-    /// The place of a process that gets one more thread.
+    /// The slot of a process that gets one more thread.
     fn process(&mut self, pid: u32) -> u32 {
         let slot = *self.by_pid.entry(pid).or_insert_with(|| {
             self.free.pop().unwrap_or_else(|| {
@@ -343,7 +343,7 @@ impl Usage {
         let process = &mut self.processes[thread.process as usize];
         process.threads = process.threads.saturating_sub(1);
         if process.threads == 0 {
-            // Another process may get the id; what this one used is told under it before.
+            // Another process may reuse the id, so this one's use is reported first.
             let pid = process.pid;
             let is_active = process.is_active;
             self.by_pid.remove(&pid);
@@ -355,7 +355,7 @@ impl Usage {
 
     fn forget(&mut self, slot: u32) {
         let process = &mut self.processes[slot as usize];
-        // The room of its windows stays for the next.
+        // The allocation is reused by the next process.
         let windows = std::mem::take(&mut process.windows);
         *process = ProcessUse { windows, ..ProcessUse::default() };
         self.stale.retain(|stale| *stale != slot);
@@ -364,7 +364,7 @@ impl Usage {
 }
 
 impl ProcessUse {
-    fn add(&mut self, new: Untold) {
+    fn add(&mut self, new: Unreported) {
         // Almost always the last window, or the one before it.
         let mut place = self.windows.len();
         for (index, other) in self.windows.iter_mut().enumerate().rev() {

@@ -1,5 +1,3 @@
-//! Tests of the windows.
-
 use super::*;
 
 const MS: u64 = 1_000_000;
@@ -26,7 +24,7 @@ fn ended(at_ns: u64, prev: Task, run_ns: u64) -> KernelEvent {
     KernelEvent::Switch(Switch { reason: SwitchReason::Ended, ..event })
 }
 
-fn told(usage: &mut Usage, to_ns: u64) -> Vec<(u32, u64, u64)> {
+fn reported(usage: &mut Usage, to_ns: u64) -> Vec<(u32, u64, u64)> {
     let mut windows = Vec::new();
     usage.settle(to_ns, &mut |window| windows.push((window.thread.tid, window.from_ns / MS, window.used_ns)));
     assert!(windows.is_sorted_by_key(|(_, from, _)| *from), "{windows:?}");
@@ -43,40 +41,40 @@ fn a_slice_is_cut_at_the_borders_of_windows() {
     usage.apply(&switch(28 * MS, 0, one, Task::IDLE, Some(23 * MS)));
     usage.apply(&switch(12 * MS, 1, two, Task::IDLE, Some(7 * MS)));
     let expected = [(7, 0, 5 * MS), (7, 10, 10 * MS), (7, 20, 8 * MS), (8, 0, 5 * MS), (8, 10, 2 * MS)];
-    assert_eq!(told(&mut usage, 30 * MS), expected);
-    assert_eq!(told(&mut usage, 90 * MS), []);
+    assert_eq!(reported(&mut usage, 30 * MS), expected);
+    assert_eq!(reported(&mut usage, 90 * MS), []);
 }
 
 #[test]
-fn a_thread_that_runs_on_is_told_once() {
+fn a_thread_that_keeps_running_is_reported_once() {
     let mut usage = Usage::new(10 * MS, 0);
     let busy = task(7, 7);
     usage.apply(&switch(2 * MS, 0, Task::IDLE, busy, Some(0)));
-    assert_eq!(told(&mut usage, 25 * MS), [(7, 0, 8 * MS), (7, 10, 10 * MS)]);
-    assert_eq!(told(&mut usage, 40 * MS), [(7, 20, 10 * MS), (7, 30, 10 * MS)]);
-    // The first switch has no account to compare with; the clock knows: 43 ms, of which 38 were told.
+    assert_eq!(reported(&mut usage, 25 * MS), [(7, 0, 8 * MS), (7, 10, 10 * MS)]);
+    assert_eq!(reported(&mut usage, 40 * MS), [(7, 20, 10 * MS), (7, 30, 10 * MS)]);
+    // The first switch has no account to compare with, so the clock decides: 43 ms, of which 38 were reported.
     usage.apply(&switch(45 * MS, 0, busy, Task::IDLE, Some(1000 * MS)));
-    assert_eq!(told(&mut usage, 60 * MS), [(7, 40, 5 * MS)]);
-    // A switch to it was lost: the account says 3 ms, up to the moment it left.
+    assert_eq!(reported(&mut usage, 60 * MS), [(7, 40, 5 * MS)]);
+    // A switch to it was lost. The account shows 3 ms up to the switch away.
     usage.apply(&switch(72 * MS, 0, busy, Task::IDLE, Some(1003 * MS)));
-    assert_eq!(told(&mut usage, 80 * MS), [(7, 60, MS), (7, 70, 2 * MS)]);
+    assert_eq!(reported(&mut usage, 80 * MS), [(7, 60, MS), (7, 70, 2 * MS)]);
     assert_eq!(usage.counts().chain_breaks, 1);
 }
 
 #[test]
-fn what_comes_late_is_told_late_and_whole() {
+fn late_usage_is_reported_completely() {
     let mut usage = Usage::new(10 * MS, 0);
     let late = task(7, 7);
     usage.begin(&[]);
     usage.apply(&switch(MS, 0, late, Task::IDLE, Some(0)));
-    assert_eq!(told(&mut usage, 50 * MS), []);
+    assert_eq!(reported(&mut usage, 50 * MS), []);
     usage.apply(&switch(20 * MS, 0, late, Task::IDLE, Some(4 * MS)));
-    assert_eq!(told(&mut usage, 60 * MS), [(7, 50, 4 * MS)]);
+    assert_eq!(reported(&mut usage, 60 * MS), [(7, 50, 4 * MS)]);
 }
 
 /// The trace begins before the snapshot: what ran in between is in both.
 #[test]
-fn events_older_than_the_snapshot_are_not_told_twice() {
+fn events_older_than_the_snapshot_are_not_counted_twice() {
     let mut usage = Usage::new(MS, 0);
     let mut state = ThreadState {
         thread: task(7, 7),
@@ -98,18 +96,18 @@ fn events_older_than_the_snapshot_are_not_told_twice() {
         priority: 120,
         ended_threads_run_ns: 0,
     };
-    // The idle loop stands first in every snapshot.
+    // The idle loop comes first in every snapshot.
     usage.begin(&[ThreadState { thread: Task::IDLE, ..state }, state]);
     state.run_ns = 0;
     usage.begin(&[state]);
     usage.apply(&switch(20 * MS, 0, task(7, 7), Task::IDLE, Some(100 * MS)));
     usage.apply(&switch(30 * MS, 0, task(7, 7), Task::IDLE, Some(130 * MS)));
     usage.apply(&switch(40 * MS, 0, task(7, 7), Task::IDLE, Some(131 * MS)));
-    assert_eq!(told(&mut usage, 50 * MS), [(7, 39, MS)]);
+    assert_eq!(reported(&mut usage, 50 * MS), [(7, 39, MS)]);
 }
 
 #[test]
-fn an_id_that_comes_back_is_another_process() {
+fn a_reused_id_is_a_new_process() {
     let mut usage = Usage::new(10 * MS, 0);
     let start = |at_ns| {
         KernelEvent::Start(Start {
@@ -135,7 +133,7 @@ fn an_id_that_comes_back_is_another_process() {
 }
 
 #[test]
-fn memory_is_read_again_only_where_it_may_have_changed() {
+fn memory_is_reread_only_after_possible_changes() {
     let mut usage = Usage::new(10 * MS, 0);
     let leaves = |at_ns: u64, pid: u32, mark: Option<u64>| {
         let KernelEvent::Switch(event) = switch(at_ns, 0, task(pid, pid), Task::IDLE, Some(0)) else {

@@ -7,7 +7,7 @@ use super::state::State;
 use super::subject::{Importance, Key, SubjectState, Track};
 use super::tier::Tier;
 
-/// What goes when the memory is full, in this order.
+/// Eviction order when the memory is full.
 #[derive(Debug, Clone, Copy)]
 enum Stage {
     Seconds(Importance),
@@ -39,8 +39,8 @@ impl State {
         self.subjects.tracks + tracks <= self.limits.tracks && self.subjects.len() < self.limits.tracks
     }
 
-    /// Makes room for a new subject; `false` if there is none that is worth less or as much.
-    pub fn make_room_for(&mut self, newcomer: Importance, tracks: usize) -> bool {
+    /// Evicts a subject of at most the newcomer's importance; `false` if there is none.
+    pub fn evict_for(&mut self, newcomer: Importance, tracks: usize) -> bool {
         while !self.has_room_for(tracks) {
             let worth_less =
                 |subject: &SubjectState| subject.importance() <= newcomer && subject.key != Key::System;
@@ -54,7 +54,7 @@ impl State {
         true
     }
 
-    /// Tracks can be more than a newcomer promised at first: rates come with the second row.
+    /// A newcomer can have more tracks than announced, because rates appear with the second row.
     pub fn keep_within_tracks(&mut self) {
         while self.subjects.tracks > self.limits.tracks {
             let victim =
@@ -72,7 +72,7 @@ impl State {
         if let Some(subject) = self.subjects.remove(slot) {
             self.losses.evicted_tracks += subject.tracks_with_data() as u64;
             if subject.ring.is_some() {
-                self.unsettle_rings();
+                self.let_rings_grow_again();
             }
         }
     }
