@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use ortscope_channel::ChannelHome;
+use ortscope_channel::ChannelDirectory;
 use ortscope_channel::disk::{Overwritten, overwrite_before_removal};
 use ortscope_core::pipeline::{Pipeline, PipelineReport, RunningPipeline};
 use ortscope_sources::programs::{ProcessChange, ProgramsSource, ReadProgress};
@@ -46,7 +46,7 @@ struct Running {
     recording: Option<Arc<RecordingWriter>>,
     store: Store,
     retention: Retention,
-    channel: ChannelHome,
+    channel: ChannelDirectory,
 }
 
 /// How a recording ended.
@@ -210,7 +210,7 @@ impl Observer {
     ) -> PyResult<Self> {
         sweep_in_background();
         let reader = ortscope_sources::own_usage().map_err(errors::monitor)?.identity;
-        let channel = ChannelHome::create(reader).map_err(errors::monitor)?;
+        let channel = ChannelDirectory::create(reader).map_err(errors::monitor)?;
         if let Some(recording) = &recording {
             channel.set_recording(recording.directory()).map_err(errors::monitor)?;
         }

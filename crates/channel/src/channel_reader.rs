@@ -1,4 +1,4 @@
-//! The observer's side of a channel: finds and reads every ring of a directory, also those that appear later.
+//! The observer's side of a channel: finds and reads every ring of a directory, including those that appear later.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub struct ChannelReader {
     directory: PathBuf,
     rings: BTreeMap<PathBuf, Ring>,
     /// Somebody else reads these rings too.
-    is_listener: bool,
+    is_observer: bool,
     /// Who wrote the first ring that was found.
     owner: Option<ProcessIdentity>,
     /// Rings that were read to their end and are gone.
@@ -41,7 +41,7 @@ pub struct RingPosition {
     pub position: u64,
 }
 
-/// What one pass over the rings found besides the frames.
+/// Result of one pass over the rings, besides the frames.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Drained {
     pub frames: u64,
@@ -56,12 +56,12 @@ pub struct Drained {
 impl ChannelReader {
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         let directory = directory.into();
-        Self { directory, rings: BTreeMap::new(), is_listener: false, owner: None, finished: 0 }
+        Self { directory, rings: BTreeMap::new(), is_observer: false, owner: None, finished: 0 }
     }
 
-    /// Listens in on rings that somebody else reads: what is written from now on, and nothing is changed.
-    pub fn listen(directory: impl Into<PathBuf>) -> Result<Self, ChannelError> {
-        let mut reader = Self { is_listener: true, ..Self::new(directory) };
+    /// Observes rings that another reader drains, from now on, without changing anything.
+    pub fn observe(directory: impl Into<PathBuf>) -> Result<Self, ChannelError> {
+        let mut reader = Self { is_observer: true, ..Self::new(directory) };
         reader.find_new_rings()?;
         for ring in reader.rings.values_mut() {
             ring.reader.skip_to_present();
@@ -79,7 +79,7 @@ impl ChannelReader {
         self.rings.values().all(|ring| ring.reader.head() == ring.reader.tail())
     }
 
-    /// Hands every new frame to `take`, in the order it was written within a ring. Frees no room.
+    /// Passes every new frame to `take`, in the order written within a ring. Frees no space.
     pub fn read(&mut self, mut take: impl FnMut(FrameKind, &[u8])) -> Result<Drained, ChannelError> {
         self.find_new_rings()?;
         let mut drained = Drained::default();
@@ -100,15 +100,14 @@ impl ChannelReader {
         Ok(drained)
     }
 
-    /// Remembers what was read so far.
+    /// Remembers the current read position.
     pub fn mark(&mut self) {
         for ring in self.rings.values_mut() {
             ring.reader.mark();
         }
     }
 
-    /// Frees the room of what was read before the mark. Rings that are over go: threads come and leave, and each ring
-    /// takes memory.
+    /// Frees the space of the frames read before the mark. Finished rings are removed, because each takes memory.
     pub fn release(&mut self) {
         for ring in self.rings.values_mut() {
             ring.reader.release();
@@ -140,7 +139,7 @@ impl ChannelReader {
         for path in ring_files(&self.directory)? {
             if !self.rings.contains_key(&path) {
                 // A ring gets its name only when it is complete, so one that does not open is foreign: an error.
-                let open = if self.is_listener { RingReader::open_to_listen } else { RingReader::open };
+                let open = if self.is_observer { RingReader::open_to_observe } else { RingReader::open };
                 let reader = match open(&path) {
                     // Another reader was done with it in this very moment.
                     Err(ChannelError::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => continue,

@@ -1,6 +1,6 @@
-//! The side of whoever runs inferences: one ring per thread, made when the thread first writes.
+//! The writing side of a channel: one ring per thread, created when the thread first writes.
 //!
-//! A child of `fork` gets rings of its own. It notices with its first write, at the cost of one memory load per write.
+//! A child of `fork` gets its own rings. It notices with its first write, at the cost of one memory load per write.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -24,9 +24,9 @@ const RECORDS_UNTIL_RETRY: u64 = 4096;
 /// The lock below is held for a few instructions at a time.
 const LOCK_TRIES: usize = 10_000;
 
-/// Tells the writers of one process apart.
+/// Distinguishes the writers of one process.
 static NEXT_WRITER: AtomicU64 = AtomicU64::new(0);
-/// Tells the rings of one process apart.
+/// Distinguishes the rings of one process.
 static NEXT_RING: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
@@ -55,8 +55,9 @@ struct ThreadRing {
 }
 
 impl ChannelWriter {
-    /// `ring_bytes` is the room of each thread's ring, a power of two from 4 KiB to 1 GiB. When it is full, records are
-    /// dropped and counted. `identity` is asked for each ring, because a child of `fork` is another process.
+    /// `ring_bytes` is the capacity of each thread's ring, a power of two from 4 KiB to 1 GiB. When it is full,
+    /// records are dropped and counted. `identity` is called for each ring, because a child of `fork` is another
+    /// process.
     pub fn new(
         directory: &Path,
         ring_bytes: u64,
@@ -75,7 +76,7 @@ impl ChannelWriter {
         self.number
     }
 
-    /// The address of this thread's ring; whoever is given it is told when the ring goes.
+    /// The address of this thread's ring; `last` is notified when the ring goes away.
     pub(crate) fn own_ring_known_to(&self, last: &'static LastRing) -> Option<NonNull<RingWriter>> {
         RINGS
             .try_with(|rings| {
@@ -107,7 +108,7 @@ impl ChannelWriter {
 
     #[inline]
     fn write_to(&self, rings: &mut Vec<ThreadRing>, kind: FrameKind, payload: &[u8]) -> bool {
-        // Nearly always there is one; whoever has several finds its own below.
+        // There is nearly always only one; the others are searched below.
         if let Some(known) = rings.first_mut()
             && known.writer == self.number
             && let Some(ring) = known.ring.as_mut().map(PlacedRing::get_mut)
@@ -171,14 +172,14 @@ impl ChannelWriter {
         Ok(ring)
     }
 
-    /// Says of the rings of all threads that nothing more comes; what a thread writes all the same may not be read.
+    /// Marks the rings of all threads as closed; later writes may not be read.
     pub fn close(&self) {
         for ring in self.lock_made().iter().flat_map(|made| made.iter()) {
             ring.close();
         }
     }
 
-    /// `None` in a child of `fork` whose parent held the lock at that moment: nobody will ever give it back there.
+    /// `None` in a child of `fork` whose parent held the lock at that moment: it is never released there.
     fn lock_made(&self) -> Option<MutexGuard<'_, Vec<RingMemory>>> {
         for _ in 0..LOCK_TRIES {
             match self.made.try_lock() {

@@ -1,5 +1,5 @@
-//! The page through which the observer steers a writer: stop and pause. Reading it costs one memory access, so a
-//! measuring loop can look at it before every inference.
+//! The page through which the observer controls a writer: stop and pause. Reading it costs one memory access, so a
+//! measuring loop can check it before every inference.
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -62,7 +62,7 @@ impl ControlPage {
         self.memory.word(PAUSE).load(Ordering::Relaxed) != 0
     }
 
-    /// The observer says that it lives, so that a writer whose observer was killed can end.
+    /// Heartbeat of the observer, so that a writer whose observer was killed can end.
     pub fn beat(&self, now_ns: u64) {
         self.memory.word(WATCHER_ALIVE).store(now_ns, Ordering::Release);
     }

@@ -1,8 +1,8 @@
-//! Every change to the files of a recording goes through here, so that a test can stand between the program and its disk:
-//! see all changes in their order, and refuse any of them.
+//! All changes to the files of a recording go through this module, so that tests can observe them in order and make
+//! any of them fail.
 //!
-//! Without a witness this costs one read of a flag per change. Frames are copied into mapped memory and are not seen; their
-//! syncs are.
+//! Without an observer this costs one read of a flag per change. Frames are copied into mapped memory and are not
+//! visible here; their syncs are.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,12 +19,12 @@ pub use crate::private_files::{
     create_allocated as create_private, create_directory, is_private, sync_directory,
 };
 
-/// How long somebody else may have a file open before that counts as a refusal.
+/// How long another program may keep a file open before the operation fails.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Between two tries: from the first to the second, doubled each time.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
 
-/// One change of what is on the disk.
+/// One change to the file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change<'a> {
     MakeDirectory(&'a Path),
@@ -33,7 +33,7 @@ pub enum Change<'a> {
     Allocate(&'a Path, u64),
     Write(&'a Path, u64),
     Shorten(&'a Path, u64),
-    /// What was written to the file is to survive a power loss.
+    /// The file's content must survive a power loss.
     Sync(&'a Path),
     /// The names in the directory are to survive a power loss.
     SyncDirectory(&'a Path),
@@ -63,7 +63,7 @@ impl<'a> Change<'a> {
     }
 }
 
-/// Somebody who watches the changes below a directory.
+/// Observes the changes below a directory.
 pub trait Witness: Send + Sync {
     /// An error is what the program gets instead of the change.
     fn before(&self, change: &Change<'_>) -> io::Result<()>;
@@ -114,9 +114,8 @@ fn witness_of(path: &Path) -> Option<Arc<dyn Witness>> {
     witnesses.iter().find(|(root, _)| path.starts_with(root)).map(|(_, witness)| Arc::clone(witness))
 }
 
-/// Tries again for a while where Windows refuses because of others: there a file that a reader, a virus scanner or an
-/// indexer has open cannot be replaced, and nobody may open one that is about to go. Elsewhere, and for every other error,
-/// this is one try.
+/// Retries for a while if Windows refuses an operation because another program, such as a reader, a virus scanner or
+/// an indexer, has the file open. Everywhere else, and for all other errors, this is a single attempt.
 pub fn patiently<T>(attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let is_windows = std::env::consts::OS == "windows";
     patiently_while(|error| is_windows && is_held_by_others(error), attempt)
@@ -188,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_witness_sees_and_refuses_what_is_below_its_directory() {
+    fn a_witness_sees_and_refuses_changes_below_its_directory() {
         let root = Path::new("/a-test/of/the/disk");
         let witness = Arc::new(Refuses(Mutex::default()));
         let watch = watch(root, Arc::clone(&witness) as Arc<dyn Witness>);
@@ -203,7 +202,7 @@ mod tests {
     }
     /// A reader closes a file a moment later; a disk that is full stays full.
     #[test]
-    fn what_others_hold_is_tried_again_and_nothing_else() {
+    fn only_sharing_violations_are_retried() {
         let tries = |code: i32, held: u32| {
             let mut tried = 0;
             let answer = patiently_while(is_held_by_others, || {

@@ -13,7 +13,7 @@ pub const HEADER_BYTES: usize = 16;
 /// Longest payload. A longer one is refused when written and taken as damage when read.
 pub const MAX_PAYLOAD_BYTES: usize = 1 << 20;
 
-/// What a frame holds. Unknown kinds pass through readers untouched, so old readers survive new writers.
+/// The type of a frame. Readers pass unknown kinds through, so old readers work with new writers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FrameKind(pub u16);
 
@@ -94,7 +94,7 @@ impl Header {
         }
     }
 
-    /// Whether there can be such a frame at all, before its payload is looked at.
+    /// Whether such a frame is possible, before its payload is read.
     #[inline]
     pub fn is_possible(&self) -> bool {
         self.kind != FrameKind::NOTHING
@@ -115,8 +115,8 @@ fn checksum(length: u32, kind: FrameKind, sequence: u32, payload: &[u8]) -> u32 
     crc32c::crc32c_append(start_of_checksum(length, kind, sequence), payload)
 }
 
-/// What the header says goes in as the start value, so that one pass over the payload is enough. Multiplying by odd
-/// constants keeps fields apart; a change of any of them changes the result.
+/// The header fields form the start value, so that one pass over the payload is enough. Multiplying by odd constants
+/// separates the fields; a change of any of them changes the result.
 #[inline]
 fn start_of_checksum(length: u32, kind: FrameKind, sequence: u32) -> u32 {
     length.wrapping_mul(0x9e37_79b1)

@@ -1,8 +1,9 @@
-//! What a journal knows of a channel: where reading must go on after a crash, and what must not be told twice.
+//! A journal's knowledge of a channel: where reading must continue after a crash, and which rows must not be added
+//! twice.
 //!
-//! The position in a ring is journaled right behind the rows that were read up to it. A recorder that is killed between
-//! the two leaves rows without a position; the rings still have their frames. So the rows behind the last position are
-//! remembered, and left out when the rings are read.
+//! The position in a ring is journaled right after the rows that were read up to it. A recorder killed between the
+//! two leaves rows without a position, while the rings still have their frames. So the rows after the last position
+//! are remembered, and skipped when the rings are read.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -56,17 +57,17 @@ impl JournaledChannel {
         &self.positions
     }
 
-    /// Reads from the rings what is in no journal, each record once.
+    /// Reads the records that are in no journal from the rings, each once.
     pub fn recover(&self, directory: &Path, session_ids: &[Text]) -> Result<Recovered, ChannelError> {
         let mut recovered = recover_rings(directory, &self.positions, session_ids)?;
         let mut inferences: BTreeMap<_, u64> = BTreeMap::new();
-        let mut told: BTreeMap<[Text; 3], u64> = BTreeMap::new();
+        let mut already_read: BTreeMap<[Text; 3], u64> = BTreeMap::new();
         for batch in &self.behind {
             for row in batch.rows::<InferenceRow>() {
                 *inferences.entry(identity(&row)).or_default() += 1;
             }
             for name in names_of_messages(batch) {
-                *told.entry(name).or_default() += 1;
+                *already_read.entry(name).or_default() += 1;
             }
         }
         for batch in &mut recovered.batches {
@@ -75,7 +76,7 @@ impl JournaledChannel {
                     .rows::<InferenceRow>()
                     .map(|row| !take_one(&mut inferences, &identity(&row)))
                     .collect(),
-                _ => names_of_messages(batch).iter().map(|name| !take_one(&mut told, name)).collect(),
+                _ => names_of_messages(batch).iter().map(|name| !take_one(&mut already_read, name)).collect(),
             };
             if keep.contains(&false) {
                 *batch = batch.filter(&keep);
@@ -86,12 +87,12 @@ impl JournaledChannel {
     }
 }
 
-/// What no two records share.
+/// Unique per record.
 fn identity(row: &InferenceRow) -> (u64, u64, u64, u64, u64) {
     (row.timestamp_ns, row.planned_ns, row.stream, row.sequence, row.run_ns)
 }
 
-/// What a row that came from a message is known by: messages carry no number.
+/// Identifies a row made from a message: messages have no number.
 fn names_of_messages(batch: &Batch) -> Vec<[Text; 3]> {
     let table = || Text::from(batch.table().def().name);
     match batch.table() {

@@ -1,8 +1,8 @@
-//! The ring of the thread that wrote last, found without asking for the thread's own variables.
+//! The ring of the thread that wrote last, found without thread-local storage.
 //!
-//! A program with an interpreter lock writes from one thread at a time, and nearly always from the same one. Whoever has
-//! such a lock keeps a [`LastRing`] beside what it looks at anyway. A thread is known by a register
-//! ([`thread_marker`]); when it ends, its rings forget themselves here before another thread can get its number.
+//! A program with an interpreter lock writes from one thread at a time, nearly always from the same one. The holder
+//! of the lock keeps a [`LastRing`]. A thread is identified by a register ([`thread_marker`]); when it ends, its
+//! rings are removed here before another thread can get its number.
 #![expect(
     unsafe_code,
     reason = "a ring that belongs to a thread is reached by an address, and forgotten before it goes"
@@ -23,7 +23,7 @@ pub struct LastRing {
     thread: AtomicUsize,
     /// Number of the writer whose ring it is.
     writer: AtomicU64,
-    /// What the user wants to remember of the thread.
+    /// Per-thread data of the user.
     stream: AtomicU32,
 }
 
@@ -125,9 +125,9 @@ impl PlacedRing {
         last.ring.compare_exchange(own, null_mut(), Ordering::SeqCst, Ordering::SeqCst).ok();
     }
 
-    /// Its address, for one who is told when it goes.
+    /// Its address; `last` is notified when it goes away.
     pub fn known_to(&mut self, last: &'static LastRing) -> NonNull<RingWriter> {
-        // One is told; another that knew it before forgets it now.
+        // Only one is notified: a previous one forgets it now.
         if let Some(before) = self.known_to.replace(last).filter(|before| !std::ptr::eq(*before, last)) {
             self.forgotten_by(before);
         }
@@ -140,7 +140,7 @@ impl Drop for PlacedRing {
         if let Some(last) = self.known_to {
             self.forgotten_by(last);
         }
-        // SAFETY: it came out of a box in `new`, and nobody can find it any more.
+        // SAFETY: it came out of a box in `new`, and no reference to it remains.
         drop(unsafe { Box::from_raw(self.ring.as_ptr()) });
     }
 }
@@ -186,9 +186,9 @@ mod tests {
         found
     }
 
-    /// A thread that has the number of one that ended must not write to the ring of that one, which is no longer mapped.
+    /// A thread that reuses the number of an ended one must not write to that one's ring, which is no longer mapped.
     #[test]
-    fn threads_write_to_rings_of_their_own_also_when_others_ended() {
+    fn each_thread_writes_to_its_own_ring_after_others_ended() {
         static LAST: LastRing = LastRing::none();
         let directory = tempfile::tempdir().expect("a directory");
         let writer = ChannelWriter::new(directory.path(), 4096, own).expect("a writer");
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn another_writer_is_not_taken_for_the_last_one() {
+    fn another_writer_is_not_mistaken_for_the_last_one() {
         static LAST: LastRing = LastRing::none();
         let directories = [tempfile::tempdir().expect("one"), tempfile::tempdir().expect("two")];
         let writers = directories
@@ -229,9 +229,9 @@ mod tests {
         }
     }
 
-    /// 4096 bytes have room for 64 records: the rest is counted, and there is room again when they were read.
+    /// 4096 bytes hold 64 records: the rest is counted, and there is space again after reading.
     #[test]
-    fn what_finds_no_room_is_counted() {
+    fn records_without_space_are_counted() {
         static LAST: LastRing = LastRing::none();
         let directory = tempfile::tempdir().expect("a directory");
         let writer = ChannelWriter::new(directory.path(), 4096, own).expect("a writer");

@@ -1,22 +1,23 @@
 //! File-backed rings between processes, and the journal of a recording.
 //!
-//! A channel is a private directory. Whoever runs inferences writes records into rings there, one ring per thread, so
-//! that writing needs no lock and costs tens of nanoseconds; the observer reads all rings and steers through a small
-//! control page. The memory is the file's: what a process had written is still there after it was killed.
+//! A channel is a private directory. A program that runs inferences writes records into rings there, one ring per
+//! thread, so that writing needs no lock and takes tens of nanoseconds; the observer reads all rings and controls the
+//! program through a small control page. The rings are files: records survive the death of the process that wrote
+//! them.
 //!
-//! A [`journal`] is made of the same checksummed frames. The observer copies every batch of rows into it before it does
-//! anything else with them, and frees the room in a ring only when its rows are in the journal. So at every moment a
-//! record is in a ring or in the journal, whoever is killed.
+//! A [`journal`] consists of the same checksummed frames. The observer copies every batch of rows into it first, and
+//! frees the space in a ring only when its rows are in the journal. So every record is in a ring or in the journal at
+//! any time, whichever process is killed.
 
 pub mod batch_frame;
 mod channel_reader;
 mod channel_writer;
 pub mod control_page;
+mod directory;
 #[doc(hidden)]
 pub mod disk;
 mod fork_guard;
 pub mod frame;
-mod home;
 pub mod journal;
 mod journaled_channel;
 mod last_ring;
@@ -31,18 +32,18 @@ pub mod seal;
 // The one place where the memory of rings, and so its atomics, is exchanged for a model of it.
 #[cfg_attr(loom, path = "shared_memory_model.rs")]
 mod shared_memory;
-pub mod turn_page;
+pub mod turn_taking;
 
 use std::path::{Path, PathBuf};
 
 pub use channel_reader::{ChannelReader, Drained, RingPosition};
 pub use channel_writer::ChannelWriter;
 pub use control_page::ControlPage;
-pub use frame::FrameKind;
-pub use home::{
-    CHANNEL_VARIABLE, ChannelHome, LeftBehind, directories_of, has_reader, left_behind, pid_of,
-    process_directory, recording_of, session_of_process,
+pub use directory::{
+    CHANNEL_VARIABLE, ChannelDirectory, OrphanedChannel, directories_of, has_reader, orphaned_channels,
+    pid_of, process_directory, recording_of, session_of_process,
 };
+pub use frame::FrameKind;
 pub use journaled_channel::JournaledChannel;
 pub use last_ring::LastRing;
 pub use record::{InferenceRecord, Phase, PlainInference};

@@ -1,4 +1,4 @@
-//! What an instrumented program tells besides its inferences: one JSON message each.
+//! Messages of an instrumented program other than inferences, one JSON object each.
 
 use std::path::PathBuf;
 
@@ -58,7 +58,7 @@ pub struct SessionNote {
     pub session: u16,
     pub model_name: String,
     pub execution_providers: Vec<String>,
-    /// What the program asked for; empty if it did not say.
+    /// The requested providers; empty if unknown.
     #[serde(default)]
     pub requested_providers: Vec<String>,
     pub ort_version: Option<String>,

@@ -1,10 +1,10 @@
-//! Removing files so that what they held is overwritten first, for who asks for it: once, with zeros.
+//! Secure removal: overwrites files once with zeros before removing them, if requested.
 //!
-//! On a disk that writes new blocks for old ones (SSDs, copy-on-write file systems, snapshots) the old ones can survive this.
-//! Whoever must be sure encrypts, and destroys the key.
+//! On disks that write new blocks for old ones (SSDs, copy-on-write file systems, snapshots) the old ones can survive
+//! this. For certainty, encrypt and destroy the key.
 //!
-//! A file loses its name before it is overwritten. Whoever looks for it by name then finds none, as after any removal, and
-//! a kill in between leaves nothing that could be taken for a damaged ring or journal.
+//! A file is renamed before it is overwritten. Nobody then finds it under its name, and a kill in between leaves
+//! nothing that looks like a damaged ring or journal.
 
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
@@ -17,18 +17,18 @@ static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 /// Added to the name of a file that is about to go.
 const GONE: &str = ".gone";
 
-/// What is overwritten before it is removed.
+/// Which files are overwritten before removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Overwritten {
-    /// What passes through temporary files in the clear: rings, profiles, unpacked recordings. For those who encrypt: what is
-    /// kept of a recording is unreadable anyway.
+    /// Unencrypted data in temporary files: rings, profiles, unpacked recordings. For encrypted recordings, whose
+    /// stored data is unreadable anyway.
     Temporary = 1,
     /// Files of recordings too.
     Everything = 2,
 }
 
-/// From now on this process overwrites what it removes. Who asks for less later does not take that back.
+/// From now on this process overwrites files before removing them. A later, weaker request has no effect.
 pub fn overwrite_before_removal(what: Overwritten) {
     OVERWRITTEN.fetch_max(what as u8, Ordering::Relaxed);
 }
@@ -53,7 +53,7 @@ pub fn overwritten(path: &Path, what: Overwritten) -> PathBuf {
     if is_wanted(what) { without_name(path) } else { path.to_owned() }
 }
 
-/// Overwrites the files below a temporary directory that somebody else removes under its name.
+/// Overwrites the files below a temporary directory that another component removes.
 pub fn overwrite_temporary(directory: &Path) {
     if is_wanted(Overwritten::Temporary) {
         overwrite_all(directory);
@@ -78,15 +78,16 @@ fn without_name(path: &Path) -> PathBuf {
 /// All files below, also behind one that cannot be overwritten.
 fn overwrite_all(path: &Path) {
     let is_directory = symlink_metadata(path).is_ok_and(|found| found.is_dir());
-    let entries = if is_directory { fs_err::read_dir(path) } else { return tell(overwrite(path), path) };
+    let entries =
+        if is_directory { fs_err::read_dir(path) } else { return log_failure(overwrite(path), path) };
     match entries {
         Ok(entries) => entries.flatten().for_each(|entry| overwrite_all(&entry.path())),
-        Err(error) => tell(Err(error), path),
+        Err(error) => log_failure(Err(error), path),
     }
 }
 
-/// It is removed all the same. What is gone already needs no word.
-fn tell(overwritten: std::io::Result<()>, path: &Path) {
+/// The file is removed in any case. Files that are already gone are not reported.
+fn log_failure(overwritten: std::io::Result<()>, path: &Path) {
     if let Err(error) = overwritten
         && error.kind() != ErrorKind::NotFound
     {
@@ -95,7 +96,7 @@ fn tell(overwritten: std::io::Result<()>, path: &Path) {
 }
 
 fn overwrite(path: &Path) -> std::io::Result<()> {
-    // Never through a link: what it leads to is not ours.
+    // Links are never followed: their targets are not ours.
     let found = symlink_metadata(path)?;
     if !found.is_file() {
         return Ok(());
@@ -115,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_zeros_before_they_go_and_links_are_left_alone() {
+    fn files_are_zeroed_before_removal_and_links_are_not_followed() {
         let place = tempfile::tempdir().expect("a directory");
         let outside = place.path().join("outside");
         let inside = place.path().join("inside");
@@ -136,7 +137,7 @@ mod tests {
     /// The first file that could not be overwritten ended it for all others, without a word.
     #[test]
     #[cfg(unix)]
-    fn one_file_that_cannot_be_opened_does_not_save_the_others() {
+    fn one_unreadable_file_does_not_stop_the_others() {
         let place = tempfile::tempdir().expect("a directory");
         let files = ["a", "b", "c"].map(|name| place.path().join(name));
         for path in &files {
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_lost_its_name_when_it_is_overwritten() {
+    fn a_file_is_renamed_before_it_is_overwritten() {
         let place = tempfile::tempdir().expect("a directory");
         let (path, second) = (place.path().join("x.ring"), place.path().join("second"));
         fs_err::write(&path, [7; 100]).expect("written");

@@ -19,7 +19,7 @@ pub fn create_allocated(path: &Path, bytes: u64) -> std::io::Result<File> {
     if bytes > 0
         && let Err(error) = change(Change::Allocate(path, bytes), || allocate(&file, bytes))
     {
-        // What is left of it would only take up room.
+        // The incomplete file would only take up space.
         drop(file);
         remove_file(path).ok();
         return Err(error);
@@ -126,7 +126,7 @@ std::cfg_select! {
 
 std::cfg_select! {
     unix => {
-        /// Whether nobody but its owner may read or write a file; where the system cannot tell, it is.
+        /// Whether only the owner may read or write a file; true where the system has no permissions.
         pub fn is_private(found: &std::fs::Metadata) -> bool {
             use std::os::unix::fs::PermissionsExt as _;
             found.permissions().mode() & 0o077 == 0

@@ -30,8 +30,8 @@ pub struct InferenceRecord {
 /// Stands for "none" in the optional fields.
 const NONE: u32 = u32::MAX;
 
-/// An inference about which there is nothing but its times, shapes and outcome to tell: shorter, so that with its header it
-/// has the length of a line of a processor's cache. A ring that has only such records has each in one line.
+/// An inference with nothing but its times, shapes and outcome: short enough to fit, with its header, into one cache
+/// line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlainInference {
     pub start_ns: u64,
@@ -46,7 +46,7 @@ pub struct PlainInference {
 }
 
 impl PlainInference {
-    /// As words, of which the last is room for what may come.
+    /// As words; the last one is reserved.
     pub const WORDS: usize = 6;
     pub const BYTES: usize = Self::WORDS * 8;
 

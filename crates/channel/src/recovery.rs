@@ -1,4 +1,4 @@
-//! What is left in the rings of a channel whose observer was killed.
+//! Recovers records left in the rings of a channel whose observer was killed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use ortscope_core::schema::{Row, TableId, Text};
 
 use crate::channel_reader::ring_name;
 use crate::control_page::ControlPage;
-use crate::home::pid_of;
+use crate::directory::pid_of;
 use crate::record::InferenceRecord;
 use crate::ring::RingReader;
 use crate::rows::{FrameRows, MessageRow};
@@ -25,7 +25,7 @@ pub struct Recovered {
     pub frames: u64,
     /// Rings that could not be read, and frames that could not be understood.
     pub damaged: u64,
-    /// Records that the writers had counted as lost and that no reader had told yet.
+    /// Records that the writers had counted as lost and no reader had reported.
     pub lost: u64,
     /// How far each ring was read: with these positions the same call finds nothing more.
     pub positions: BTreeMap<String, u64>,
@@ -80,14 +80,14 @@ pub fn recover_rings(
     Ok(recovered)
 }
 
-/// What the programs had told, as the same rows that a living reader makes of it.
+/// The programs' messages, as the same rows that a live reader produces.
 fn rows_of_messages(rows: &FrameRows, messages: &[Vec<u8>], last_end_ns: u64) -> Vec<Batch> {
     let mut sessions = Collecting::new(TableId::Sessions);
     let mut memory = Collecting::new(TableId::Memory);
     let mut annotations = Collecting::new(TableId::Annotations);
     for payload in messages {
         let Ok(message) = serde_json::from_slice(payload) else {
-            // It was not read when it was written; the last sign of life comes closest.
+            // The time of writing is unknown; the last record comes closest.
             annotations.push(&rows.text(payload, last_end_ns));
             continue;
         };

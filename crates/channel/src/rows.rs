@@ -54,7 +54,7 @@ impl FrameRows {
         }
     }
 
-    /// Text that is no message of a program. It carries no time of its own: that is when it was read.
+    /// Text that is not a program message. Its time is when it was read.
     pub fn text(&self, payload: &[u8], read_at_ns: u64) -> AnnotationRow {
         AnnotationRow {
             timestamp_ns: read_at_ns,
@@ -63,7 +63,7 @@ impl FrameRows {
         }
     }
 
-    /// What a program told. A profile becomes a mark that says where it is: who can read it does so before.
+    /// The rows of a program message. A profile becomes a mark: it must be read before this call.
     pub fn message(&self, message: &ProgramMessage) -> Vec<MessageRow> {
         let annotation = |timestamp_ns: &u64, kind: &str, text: &str| {
             let row = AnnotationRow { timestamp_ns: *timestamp_ns, kind: kind.into(), text: text.into() };

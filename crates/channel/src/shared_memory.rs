@@ -18,7 +18,7 @@ pub type Word = AtomicU64;
 pub fn fetch(address: *const u8) {
     std::cfg_select! {
         target_arch = "x86_64" => {
-            // SAFETY: the instruction has no effect but on caches, whatever the address is.
+            // SAFETY: the instruction only affects caches, for any address.
             unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast()) };
         }
         _ => {
@@ -27,8 +27,8 @@ pub fn fetch(address: *const u8) {
     }
 }
 
-/// A number that only the calling thread has while it lives; another may have it afterwards. Where the processor keeps
-/// the thread's own address in a register, no memory is looked at for it.
+/// A number unique to the calling thread while it lives; it may be reused afterwards. On most processors it comes
+/// from a register, without a memory access.
 #[inline]
 pub fn thread_marker() -> usize {
     std::cfg_select! {
@@ -57,15 +57,15 @@ pub fn thread_marker() -> usize {
 
 /// CRC-32C of whole words by the processor's own instruction.
 ///
-/// The caller has asked [`has_checksum_instruction`]; without the instruction the program ends.
+/// The caller has checked [`has_checksum_instruction`]; without the instruction the program ends.
 #[inline]
 pub fn checksum_of_words(start: u32, words: &[u64]) -> u32 {
     std::cfg_select! {
         target_arch = "x86_64" => {
             let mut sum = u64::from(!start);
             for word in words {
-                // SAFETY: an instruction between registers; what it needs of the processor is the caller's promise, and
-                // a processor without it raises an exception and does nothing else.
+                // SAFETY: an instruction between registers. The caller checked that the processor supports it;
+                // otherwise it raises an exception and does nothing else.
                 unsafe {
                     std::arch::asm!(
                         "crc32 {sum}, {word}",
@@ -112,7 +112,7 @@ impl SharedMemory {
         Ok(Self { map: MmapOptions::new().map_raw_read_only(file)? })
     }
 
-    /// Maps the whole file, which may be read-only; what is written stays in this process and never reaches the file.
+    /// Maps the whole file, which may be read-only; writes stay in this process and never reach the file.
     pub fn map_private(file: &File) -> std::io::Result<Self> {
         // SAFETY: the mapping becomes raw memory at once; no Rust reference to its bytes is ever made, so it does not
         // matter that another process may change the file.
@@ -189,8 +189,8 @@ impl SharedMemory {
                 if length == 0 {
                     return;
                 }
-                // SAFETY: the range is inside of a shared mapping of a file: its pages keep what was written to them and are
-                // found again when they are touched. Nothing in this process refers to them but by `self`.
+                // SAFETY: the range is inside a shared mapping of a file: its pages keep their content and are loaded
+                // again when touched. Nothing in this process refers to them except through `self`.
                 let advised = unsafe {
                     rustix::mm::madvise(
                         self.map.as_mut_ptr().add(from).cast(),
@@ -218,7 +218,7 @@ impl SharedMemory {
     }
 }
 
-/// A mapping seen without a detour: where it begins and ends stands beside whatever its user needs too.
+/// A mapping with its bounds stored inline, next to the user's own data.
 #[derive(Debug)]
 pub struct View {
     start: *mut u8,

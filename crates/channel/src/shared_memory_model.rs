@@ -1,9 +1,8 @@
-//! The memory of a ring as loom sees it, in place of `shared_memory.rs` under `--cfg loom`: each word is an atomic of the
-//! model, and each eight bytes of data are a cell. loom tries the orders in which threads can meet, with at most three free
-//! changes of thread, and every value that a weak load may see; bytes that one thread reads while another may write them end
-//! the model.
+//! The memory of a ring as loom sees it, in place of `shared_memory.rs` under `--cfg loom`: each word is an atomic of
+//! the model, and each eight bytes of data are a cell. loom tries the possible interleavings of threads, with at most
+//! three preemptions, and every value that a weak load may see; a data race on bytes fails the model.
 //!
-//! Files cannot be mapped here: everything but rings in a model says so.
+//! Files cannot be mapped here: everything but rings in a model returns an error.
 #![expect(unsafe_code, reason = "cells that the model itself watches over")]
 
 use std::collections::BTreeMap;
@@ -39,7 +38,7 @@ pub struct SharedMemory(Arc<Model>);
 /// Nothing to fetch.
 pub fn fetch(_address: *const u8) {}
 
-/// Threads of a model have no numbers: nobody is taken for the one that wrote last.
+/// Threads of a model have no numbers, so none counts as the last writer.
 pub fn thread_marker() -> usize {
     0
 }
@@ -93,7 +92,7 @@ impl SharedMemory {
     pub fn write(&self, offset: usize, bytes: &[u8]) {
         for (at, byte) in (offset..).zip(bytes) {
             let at = at - self.0.data.start;
-            // SAFETY: the pointer is valid inside of the call, and loom has checked that nobody else is here.
+            // SAFETY: the pointer is valid during the call, and loom has checked for exclusive access.
             self.0.cells[at / CELL_BYTES].with_mut(|cell| unsafe { (*cell)[at % CELL_BYTES] = *byte });
         }
     }
@@ -101,7 +100,7 @@ impl SharedMemory {
     pub fn read(&self, offset: usize, bytes: &mut [u8]) {
         for (at, byte) in (offset..).zip(bytes) {
             let at = at - self.0.data.start;
-            // SAFETY: the pointer is valid inside of the call, and loom has checked that nobody writes here.
+            // SAFETY: the pointer is valid during the call, and loom has checked that no thread writes here.
             *byte = self.0.cells[at / CELL_BYTES].with(|cell| unsafe { (*cell)[at % CELL_BYTES] });
         }
     }

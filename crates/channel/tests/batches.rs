@@ -66,7 +66,7 @@ proptest! {
         let table = TableId::ALL[random.below(TableId::ALL.len())];
         let mut payload = encoded(&random_batch(table, random.below(40), random));
         for (at, value) in changes {
-            // The first bytes tell the schema; a batch of another one is not looked at.
+            // The first bytes identify the schema; a batch with another schema is not decoded.
             let at = 4 + usize::from(at) % (payload.len() - 4);
             payload[at] = value;
         }
@@ -79,7 +79,7 @@ proptest! {
     }
 
     #[test]
-    fn noise_is_refused(noise in proptest::collection::vec(any::<u8>(), 0..300)) {
+    fn noise_is_rejected(noise in proptest::collection::vec(any::<u8>(), 0..300)) {
         let mut payload = encoded(&inferences());
         payload.truncate(8);
         payload.extend(noise);
@@ -88,7 +88,7 @@ proptest! {
 }
 
 #[test]
-fn every_flipped_bit_is_survived_and_lengths_are_not_believed() {
+fn flipped_bits_and_wrong_lengths_do_no_harm() {
     let payload = encoded(&inferences());
     for bit in 0..payload.len() * 8 {
         let mut broken = payload.clone();
@@ -109,7 +109,7 @@ fn every_flipped_bit_is_survived_and_lengths_are_not_believed() {
 }
 
 #[test]
-fn a_column_that_the_writer_did_not_have_has_no_value() {
+fn a_column_missing_from_the_data_is_null() {
     let mut batch = Batch::new(TableId::Inferences);
     // Without any token the column is one byte, so that it can be cut out here.
     batch.push(&InferenceRow { sequence: 7, phase: "steady".into(), ok: true, ..InferenceRow::default() });
@@ -118,13 +118,13 @@ fn a_column_that_the_writer_did_not_have_has_no_value() {
     let (decoder, mut payload) = rewritten(&payload, |schema| {
         schema.tables[0].columns.remove(token);
     });
-    // Behind it stands only `ok`: one byte.
+    // Only `ok` follows: one byte.
     payload.remove(payload.len() - 2);
     assert_eq!(decoder.decode(&payload), Ok(Decoded::Batch(batch)));
 }
 
 #[test]
-fn a_column_that_this_program_needs_is_named() {
+fn a_missing_required_column_is_named_in_the_error() {
     let payload = encoded(&inferences());
     let (decoder, payload) = rewritten(&payload, |schema| schema.tables[0].columns[3].name = "number".into());
     let error = decoder.decode(&payload).unwrap_err();
@@ -133,10 +133,10 @@ fn a_column_that_this_program_needs_is_named() {
 }
 
 #[test]
-fn columns_and_tables_of_later_programs_are_skipped() {
+fn unknown_columns_and_tables_are_skipped() {
     let batch = inferences();
     let payload = encoded(&batch);
-    // The same bytes, read as if `token`, which some rows have, were called otherwise.
+    // The same bytes, read as if `token`, which some rows have, had another name.
     let token = TableId::Inferences.def().column_index("token").unwrap();
     let (decoder, renamed) =
         rewritten(&payload, |schema| schema.tables[0].columns[token].name = "future".into());
@@ -152,7 +152,7 @@ fn columns_and_tables_of_later_programs_are_skipped() {
 }
 
 #[test]
-fn a_table_in_another_order_and_with_other_types_is_told_apart() {
+fn reordered_and_retyped_columns_are_detected() {
     let mut batch = Batch::new(TableId::Losses);
     batch.push(&LossRow { count: 3, ..LossRow::default() });
     let payload = encoded(&batch);

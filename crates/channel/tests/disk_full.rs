@@ -1,7 +1,7 @@
-//! A disk without room: an error, never a signal, and writing goes on when there is room again.
+//! A full disk gives an error, never a signal, and writing continues when there is space again.
 //!
-//! A limit on the size of files stands in for the full disk; this test binary is started again under it. The system
-//! ends a process that exceeds the limit, so that a write where there is no room does not go unnoticed.
+//! A limit on the size of files simulates the full disk; this test binary is started again under it. The system kills
+//! a process that exceeds the limit, so a write without space does not go unnoticed.
 #![cfg(target_os = "linux")]
 
 mod support;
@@ -78,7 +78,7 @@ fn process_without_room() {
 }
 
 #[test]
-fn a_full_disk_is_an_error_and_no_signal() {
+fn a_full_disk_is_an_error_without_a_signal() {
     let directory = tempfile::tempdir().unwrap();
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "process_without_room", "--ignored", "--nocapture", "--test-threads=1"])

@@ -74,7 +74,7 @@ fn process_that_forks() {
 }
 
 #[test]
-fn parent_child_and_grandchild_have_rings_of_their_own() {
+fn parent_child_and_grandchild_have_their_own_rings() {
     let directory = tempfile::tempdir().unwrap();
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "process_that_forks", "--ignored", "--nocapture", "--test-threads=1"])
@@ -82,7 +82,7 @@ fn parent_child_and_grandchild_have_rings_of_their_own() {
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let mut told = BTreeMap::new();
+    let mut counts = BTreeMap::new();
     let mut owners = Vec::new();
     for entry in std::fs::read_dir(directory.path()).unwrap() {
         let mut ring = RingReader::open(&entry.unwrap().path()).unwrap();
@@ -99,10 +99,10 @@ fn parent_child_and_grandchild_have_rings_of_their_own() {
         } else {
             owners.push(ring.owner().pid);
         }
-        assert!(told.insert(who, words.len()).is_none(), "one ring each");
+        assert!(counts.insert(who, words.len()).is_none(), "one ring each");
     }
     let wanted = [("before", 2), ("child", 2 * EACH), ("grandchild", EACH), ("parent", 3 * EACH)];
-    assert_eq!(told.iter().map(|(who, count)| (who.as_str(), *count)).collect::<Vec<_>>(), wanted);
+    assert_eq!(counts.iter().map(|(who, count)| (who.as_str(), *count)).collect::<Vec<_>>(), wanted);
     owners.sort_unstable();
     owners.dedup();
     assert_eq!(owners.len(), 3, "three processes");

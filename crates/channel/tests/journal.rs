@@ -1,4 +1,4 @@
-//! What the journal promises: order, several files, nothing believed that does not hold, and everything else kept.
+//! Guarantees of the journal: order, several files, verified frames only, and everything else kept.
 
 mod support;
 
@@ -76,7 +76,7 @@ fn batches_of_all_tables_come_back_in_order_from_many_files() {
 }
 
 #[test]
-fn a_batch_larger_than_a_frame_is_split_and_a_row_larger_than_a_frame_is_counted() {
+fn large_batches_are_split_and_oversized_rows_counted() {
     let directory = tempfile::tempdir().unwrap();
     let mut writer = JournalWriter::create(directory.path(), small()).unwrap();
     let large = samples(1, 5000);
@@ -105,7 +105,7 @@ fn a_batch_larger_than_a_frame_is_split_and_a_row_larger_than_a_frame_is_counted
 }
 
 #[test]
-fn the_file_in_use_can_be_read_while_it_is_written() {
+fn the_current_file_can_be_read_while_it_is_written() {
     let directory = tempfile::tempdir().unwrap();
     let mut writer = JournalWriter::create(directory.path(), small()).unwrap();
     assert_eq!(journal_files(directory.path()).unwrap().len(), 1);
@@ -209,7 +209,7 @@ fn a_spare_file_is_not_listed_and_can_be_removed() {
 
 /// One whose maker was killed while the schema was copied counted as in use: a second file in use, in a test that kills.
 #[test]
-fn a_file_whose_maker_was_killed_is_not_listed() {
+fn a_file_whose_creator_was_killed_is_not_listed() {
     let directory = tempfile::tempdir().unwrap();
     let path = left_behind(directory.path(), 0);
     let whole = std::fs::read(&path).unwrap();
@@ -231,7 +231,7 @@ fn a_file_whose_maker_was_killed_is_not_listed() {
 }
 
 #[test]
-fn foreign_files_are_refused_and_the_format_is_told() {
+fn foreign_files_are_rejected_and_the_format_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let path = left_behind(directory.path(), 3);
     let whole = std::fs::read(&path).unwrap();
@@ -258,7 +258,7 @@ fn foreign_files_are_refused_and_the_format_is_told() {
 }
 
 #[test]
-fn damage_in_the_middle_costs_only_what_it_hits() {
+fn damage_costs_only_the_affected_frames() {
     let directory = tempfile::tempdir().unwrap();
     let path = left_behind(directory.path(), 40);
     let whole = std::fs::read(&path).unwrap();
@@ -298,7 +298,7 @@ fn frame_length(bytes: &[u8], at: usize) -> usize {
 }
 
 #[test]
-fn a_lost_first_page_is_told_and_the_rows_are_kept() {
+fn a_lost_first_page_is_reported_and_rows_are_kept() {
     let directory = tempfile::tempdir().unwrap();
     let path = left_behind(directory.path(), 20);
     let mut bytes = std::fs::read(&path).unwrap();
@@ -312,7 +312,7 @@ fn a_lost_first_page_is_told_and_the_rows_are_kept() {
 }
 
 #[test]
-fn rows_of_another_program_are_read_by_name() {
+fn rows_of_another_version_are_read_by_name() {
     // A journal whose schema has other tables and columns, made by hand.
     let directory = tempfile::tempdir().unwrap();
     let path = left_behind(directory.path(), 0);
@@ -383,10 +383,10 @@ fn a_file_made_to_keep_a_reader_busy_ends_soon() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
-    /// What a power loss can do: pages that never reached the disk, a file cut short, sectors with other bits. Every
-    /// batch that is handed out is one that was written, in order, and what is missing is counted.
+    /// Possible effects of a power loss: pages that never reached the disk, a file cut short, sectors with other
+    /// bits. Every returned batch is one that was written, in order, and missing ones are counted.
     #[test]
-    fn a_power_loss_costs_only_what_it_hit(seed in any::<u64>()) {
+    fn a_power_loss_costs_only_the_affected_frames(seed in any::<u64>()) {
         let random = &mut Random::new(seed);
         let directory = tempfile::tempdir().unwrap();
         let batches = 1 + random.below(60) as u64;
@@ -440,7 +440,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_survived(noise in proptest::collection::vec((any::<u32>(), any::<u8>()), 1..200)) {
+    fn arbitrary_bytes_do_no_harm(noise in proptest::collection::vec((any::<u32>(), any::<u8>()), 1..200)) {
         let directory = tempfile::tempdir().unwrap();
         let path = left_behind(directory.path(), 10);
         let mut bytes = std::fs::read(&path).unwrap();

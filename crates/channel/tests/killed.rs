@@ -93,7 +93,7 @@ fn run_and_kill(directory: &Path, acknowledged_until_kill: usize) -> (Option<u64
 }
 
 #[test]
-fn what_a_killed_process_acknowledged_is_there() {
+fn acknowledged_records_survive_a_kill() {
     let random = &mut Random::new(0x5eed);
     let mut files = 0;
     for _ in 0..KILLS {

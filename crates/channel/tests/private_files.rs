@@ -1,4 +1,4 @@
-//! Nobody else reads what was recorded.
+//! Other users cannot read recordings.
 #![cfg(unix)]
 
 mod support;
@@ -15,7 +15,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn files_and_directories_are_their_owners_only() {
+fn files_and_directories_are_private() {
     let home = tempfile::tempdir().unwrap();
     let (channel, journal) = (home.path().join("a/channel"), home.path().join("a/journal"));
     let writer = ChannelWriter::new(&channel, 4096, || ProcessIdentity { pid: 1, start: 0 }).unwrap();

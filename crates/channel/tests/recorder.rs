@@ -1,5 +1,5 @@
-//! The whole way: a worker writes inferences into rings, a recorder journals them, and either or both are killed at any
-//! moment. What the journal has and what the rings still have is, together, every inference once.
+//! End to end: a worker writes inferences into rings, a recorder journals them, and either or both are killed at any
+//! time. Journal and rings together contain every inference exactly once.
 //!
 //! Worker and recorder are this test binary itself, started again.
 
@@ -25,7 +25,7 @@ use support::{Random, read_all};
 const DIRECTORY: &str = "ORTSCOPE_TEST_DIRECTORY";
 const KILLS: usize = if cfg!(windows) { 10 } else { 30 };
 const THREADS: u16 = 2;
-/// Small, so that every ring is overwritten many times before the kill: room freed too early would be lost rows.
+/// Small, so that every ring is overwritten many times before the kill: space freed too early would be lost rows.
 const RING_BYTES: u64 = 1 << 16;
 
 fn record(stream: u16, sequence: u64) -> InferenceRecord {
@@ -114,8 +114,8 @@ fn start(name: &str, directory: &Path) -> Child {
         .expect("a child")
 }
 
-/// The last numbers that each stream told.
-fn told(lines: &[String]) -> [u64; THREADS as usize] {
+/// The last numbers that each stream reported.
+fn last_reported(lines: &[String]) -> [u64; THREADS as usize] {
     std::array::from_fn(|stream| {
         let prefix = format!("stream-{stream} ");
         let numbers = lines.iter().filter_map(|line| line.strip_prefix(&prefix)?.trim().parse().ok());
@@ -158,7 +158,7 @@ fn run_and_kill(directory: &Path, random: &mut Random) -> [u64; THREADS as usize
     match order {
         0 => {
             recorder.kill().expect("killed");
-            // The worker goes on until its rings are full.
+            // The worker continues until its rings are full.
             std::thread::sleep(std::time::Duration::from_millis(20));
             worker.kill().expect("killed");
         }
@@ -174,16 +174,16 @@ fn run_and_kill(directory: &Path, random: &mut Random) -> [u64; THREADS as usize
     }
     recorder.wait().expect("its end");
     worker.wait().expect("its end");
-    told(&worker_lines.join().expect("its lines"))
+    last_reported(&worker_lines.join().expect("its lines"))
 }
 
 #[test]
-fn every_inference_is_in_the_journal_or_in_a_ring_and_none_is_told_twice() {
+fn every_inference_is_in_the_journal_or_a_ring_exactly_once() {
     let random = &mut Random::new(0xfeed);
     let (mut from_journal, mut from_rings, mut most) = (0, 0, 0);
     for _ in 0..KILLS {
         let directory = tempfile::tempdir().unwrap();
-        let told = run_and_kill(directory.path(), random);
+        let reported = run_and_kill(directory.path(), random);
         let (batches, outcomes) = read_all(&directory.path().join("journal"));
         assert!(outcomes.iter().all(|outcome| outcome.damaged_frames == 0), "{outcomes:?}");
         let mut known = JournaledChannel::default();
@@ -200,8 +200,8 @@ fn every_inference_is_in_the_journal_or_in_a_ring_and_none_is_told_twice() {
             let all = journaled.iter().chain(&ringed).filter(|row| row.stream == u64::from(stream));
             let sequences: Vec<u64> = all.map(|row| row.sequence).collect();
             assert!(sequences.iter().copied().eq(0..sequences.len() as u64), "each once, and in order");
-            let last = told[usize::from(stream)];
-            assert!(last == 0 || sequences.len() as u64 > last, "{last} told, {} there", sequences.len());
+            let last = reported[usize::from(stream)];
+            assert!(last == 0 || sequences.len() as u64 > last, "{last} reported, {} found", sequences.len());
             most = most.max(sequences.len());
         }
         let messages =
@@ -254,7 +254,7 @@ fn positions_come_behind_their_rows() {
     assert_eq!(known.positions()["messages.ring"], 24);
     assert!(known.recover(directory.path(), &[]).unwrap().batches.is_empty());
 
-    // Without the positions, as if the recorder was killed right before them: nothing is told twice.
+    // Without the positions, as if the recorder was killed right before them: no row appears twice.
     let mut known = JournaledChannel::default();
     batches.iter().rev().skip(1).rev().for_each(|batch| known.see(batch));
     assert!(known.positions().is_empty());

@@ -1,4 +1,4 @@
-//! What is found in the rings of a channel whose observer is gone.
+//! Recovery from the rings of a channel whose observer is gone.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -43,7 +43,7 @@ fn recover(directory: &Path, positions: &[(&str, u64)]) -> Recovered {
 }
 
 #[test]
-fn rows_are_made_as_from_a_living_channel() {
+fn recovered_rows_equal_those_of_a_live_channel() {
     let directory = tempfile::tempdir().unwrap();
     let page = ControlPage::create(directory.path()).unwrap();
     page.beat(5_000);
@@ -104,7 +104,7 @@ fn reading_begins_at_the_journaled_position_and_changes_nothing() {
 }
 
 #[test]
-fn without_a_position_everything_that_is_still_there_is_read() {
+fn without_a_position_all_remaining_records_are_read() {
     let directory = tempfile::tempdir().unwrap();
     let mut ring = RingWriter::create(directory.path(), "stream-0", 4096, OWNER).unwrap();
     let mut channel = ChannelReader::new(directory.path());
@@ -139,7 +139,7 @@ fn ring_position_of(number: u64) -> u64 {
 }
 
 #[test]
-fn losses_that_were_told_are_not_told_again() {
+fn reported_losses_are_not_reported_again() {
     let directory = tempfile::tempdir().unwrap();
     let mut ring = RingWriter::create(directory.path(), "stream-0", 4096, OWNER).unwrap();
     let mut channel = ChannelReader::new(directory.path());
@@ -148,16 +148,16 @@ fn losses_that_were_told_are_not_told_again() {
     }
     assert_eq!(recover(directory.path(), &[]).lost, 4);
     assert_eq!(channel.drain(|_, _| {}).unwrap().lost[&FrameKind::INFERENCE], 4);
-    assert_eq!(recover(directory.path(), &[]).lost, 0, "told, and released");
+    assert_eq!(recover(directory.path(), &[]).lost, 0, "reported and released");
     for sequence in 50..100 {
         ring.write_inference(&record(sequence));
     }
     assert_eq!(channel.read(|_, _| {}).unwrap().lost[&FrameKind::INFERENCE], 4);
-    assert_eq!(recover(directory.path(), &[]).lost, 4, "told, but perhaps not kept");
+    assert_eq!(recover(directory.path(), &[]).lost, 4, "reported, but perhaps not stored");
 }
 
 #[test]
-fn rings_that_are_none_are_counted_and_a_missing_directory_is_empty() {
+fn invalid_rings_are_counted_and_a_missing_directory_is_empty() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("junk.ring"), [7; 5000]).unwrap();
     let mut ring = RingWriter::create(directory.path(), "stream-0", 4096, OWNER).unwrap();
@@ -169,7 +169,7 @@ fn rings_that_are_none_are_counted_and_a_missing_directory_is_empty() {
 
 /// They were found as plain annotations once, so that a recording that was cut off had inferences of unknown models.
 #[test]
-fn messages_of_a_program_become_the_rows_that_a_living_reader_makes() {
+fn program_messages_become_the_same_rows_as_with_a_live_reader() {
     let base = tempfile::tempdir().unwrap();
     let directory = base.path().join("process-77-abc");
     std::fs::create_dir(&directory).unwrap();
@@ -209,7 +209,7 @@ fn messages_of_a_program_become_the_rows_that_a_living_reader_makes() {
     let marks: Vec<AnnotationRow> = recovered.batches.iter().flat_map(|batch| batch.rows()).collect();
     let kinds: Vec<(&str, u64)> = marks.iter().map(|row| (&*row.kind, row.timestamp_ns)).collect();
     assert_eq!(kinds, [("provider_fallback", 11), ("span", 12)]);
-    // What the journal has already is not found again.
+    // Rows in the journal are not returned again.
     let mut journaled = JournaledChannel::default();
     recovered.batches.iter().for_each(|batch| journaled.see(batch));
     let ids = [Text::from("first"), Text::from("second")];

@@ -1,4 +1,4 @@
-//! What the channel promises: order, counted losses, survival of a killed writer, refusal of foreign files.
+//! Guarantees of the channel: order, counted losses, survival of a killed writer, rejection of foreign files.
 
 use std::time::Duration;
 
@@ -47,12 +47,12 @@ fn a_full_ring_drops_and_counts() {
     let drained = channel.drain(|_, _| {}).unwrap();
     assert_eq!(drained.frames, kept);
     assert_eq!(drained.lost.get(&FrameKind::INFERENCE), Some(&(1000 - kept)));
-    assert!(channel.drain(|_, _| {}).unwrap().lost.is_empty(), "a loss is told once");
+    assert!(channel.drain(|_, _| {}).unwrap().lost.is_empty(), "a loss is reported once");
     assert!(writer.try_write(FrameKind::INFERENCE, &[0; 72]), "there is room again");
 }
 
 #[test]
-fn room_is_freed_only_when_it_is_released() {
+fn space_is_freed_only_on_release() {
     let directory = tempfile::tempdir().unwrap();
     let mut writer = writer(&directory, 4096);
     let mut channel = ChannelReader::new(directory.path());
@@ -77,7 +77,7 @@ fn room_is_freed_only_when_it_is_released() {
 }
 
 #[test]
-fn what_the_next_observer_finds_is_what_the_last_one_did_not_release() {
+fn the_next_observer_finds_unreleased_frames() {
     let directory = tempfile::tempdir().unwrap();
     let mut writer = writer(&directory, 4096);
     let mut first = ChannelReader::new(directory.path());
@@ -98,7 +98,7 @@ fn what_the_next_observer_finds_is_what_the_last_one_did_not_release() {
 }
 
 #[test]
-fn zeros_and_stale_frames_are_no_frames() {
+fn zeros_and_stale_frames_are_ignored() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("stream-0.ring");
     let mut writer = writer(&directory, 4096);
@@ -152,7 +152,7 @@ fn two_threads_lose_nothing_when_the_writer_waits() {
 }
 
 #[test]
-fn what_a_dead_writer_wrote_is_there() {
+fn records_of_a_dead_writer_survive() {
     let directory = tempfile::tempdir().unwrap();
     let mut writer = writer(&directory, 4096);
     writer.try_write(FrameKind::MESSAGE, b"last words");
@@ -166,7 +166,7 @@ fn what_a_dead_writer_wrote_is_there() {
 }
 
 #[test]
-fn a_damaged_frame_is_found_and_reading_goes_on_behind_it() {
+fn reading_continues_after_a_damaged_frame() {
     let directory = tempfile::tempdir().unwrap();
     let mut writer = writer(&directory, 4096);
     writer.try_write(FrameKind::MESSAGE, b"good");
@@ -183,7 +183,7 @@ fn a_damaged_frame_is_found_and_reading_goes_on_behind_it() {
 }
 
 #[test]
-fn foreign_files_are_refused() {
+fn foreign_files_are_rejected() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("x.ring");
     std::fs::write(&path, b"short").unwrap();
@@ -215,7 +215,7 @@ fn the_control_page_reaches_the_other_side() {
 }
 
 proptest! {
-    /// Whatever stands in the file, reading ends without a panic and never hands out a frame that was not written.
+    /// For any file content, reading ends without a panic and never returns a frame that was not written.
     #[test]
     fn scrambled_rings_never_panic(
         junk in proptest::collection::vec((0usize..8192, any::<u8>()), 1..64),

@@ -1,4 +1,4 @@
-//! A disk that does not keep up, or that refuses to sync: appending goes on, and neither memory nor open files grow.
+//! With a slow disk, or one that fails to sync, appending continues, and neither memory nor open files grow.
 #![cfg(target_os = "linux")]
 
 mod support;
@@ -30,7 +30,7 @@ impl Witness for NeverSyncs {
     fn after(&self, _: &Change<'_>) {}
 }
 
-/// A disk that takes its time: the syncs of the background wait until somebody lets them go.
+/// A slow disk: background syncs wait until released.
 #[derive(Debug, Default)]
 struct Stuck {
     is_free: Mutex<bool>,
@@ -70,7 +70,7 @@ fn mapped(directory: &Path) -> (u64, u64) {
 /// Files that were full but not synced stayed mapped, with all their pages: 105 MB for a day of recording on a machine
 /// with a slow disk where another one took 63 MB, and without a bound on a disk that refuses every sync.
 #[test]
-fn files_that_wait_for_the_disk_take_no_memory_and_are_bounded() {
+fn files_waiting_for_the_disk_use_no_memory_and_are_bounded() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("journal");
     let options = JournalOptions { file_bytes: FILE_BYTES, sync_period: Duration::from_millis(1) };
@@ -92,10 +92,10 @@ fn files_that_wait_for_the_disk_take_no_memory_and_are_bounded() {
     // The one in use, the next, the one that is being filled meanwhile; those that wait have no page here.
     assert!(most.1 <= 3 * FILE_BYTES, "{} bytes are resident", most.1);
     drop(watched);
-    // The first problem is told, once; then the rest is safe.
+    // The first error is returned once; then the rest is safe.
     let error = journal.sync().unwrap_err();
     assert!(error.to_string().contains("other error") && !error.to_string().contains('\n'), "{error}");
-    // One that the background began before may still tell its own.
+    // A sync that the background thread began earlier may still return its own error.
     assert!((0..10).any(|_| journal.sync().is_ok()), "the disk is in order again");
     journal.seal().unwrap();
     let (read, outcomes) = read_all(&path);
@@ -103,9 +103,9 @@ fn files_that_wait_for_the_disk_take_no_memory_and_are_bounded() {
     assert!(outcomes.iter().all(|outcome| outcome.damaged_frames == 0));
 }
 
-/// Of files that are let go it is said that nobody knows whether they are safe.
+/// Files that are released are reported as possibly not durable.
 #[test]
-fn a_disk_that_hangs_is_told_by_how_far_it_is_behind() {
+fn a_hanging_disk_is_reported_with_its_backlog() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("journal");
     let options = JournalOptions { file_bytes: FILE_BYTES, sync_period: Duration::from_millis(1) };

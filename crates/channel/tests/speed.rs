@@ -1,4 +1,4 @@
-//! What writing and reading cost. Prints figures and asserts nothing about them:
+//! Cost of writing and reading. Prints figures and asserts nothing about them:
 //! `cargo nextest run -p ortscope-channel --run-ignored only --no-capture -- speed_of`
 //!
 //! Times are processor time of the thread, so that other programs on the machine do not count.

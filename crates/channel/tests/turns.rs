@@ -1,18 +1,18 @@
-//! Two that take turns never run at the same time, and one goes on alone when the other has ended.
+//! Two processes that take turns never run at the same time, and one continues alone when the other has ended.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use ortscope_channel::turn_page::{Side, TurnPage};
+use ortscope_channel::turn_taking::{Side, TurnTaking};
 
 #[test]
-fn only_one_side_runs_and_both_do() {
+fn both_sides_run_but_never_simultaneously() {
     let directory = tempfile::tempdir().expect("a directory");
-    TurnPage::create(directory.path(), Side::B).expect("a page");
+    TurnTaking::create(directory.path(), Side::B).expect("a page");
     let (running, turns) = (AtomicU32::new(0), [AtomicU32::new(0), AtomicU32::new(0)]);
     let work = |side: Side, count: &AtomicU32, most: u32| {
         // As another process has it.
-        let page = TurnPage::open(directory.path()).expect("the page is there");
+        let page = TurnTaking::open(directory.path()).expect("the page is there");
         for _ in 0..most {
             assert!(page.wait(side, Duration::ZERO, || false));
             assert_eq!(running.fetch_add(1, Ordering::SeqCst), 0, "both run");
@@ -33,9 +33,9 @@ fn only_one_side_runs_and_both_do() {
 }
 
 #[test]
-fn who_waits_can_be_stopped() {
+fn a_waiting_side_can_be_stopped() {
     let directory = tempfile::tempdir().expect("a directory");
-    let page = TurnPage::create(directory.path(), Side::A).expect("a page");
+    let page = TurnTaking::create(directory.path(), Side::A).expect("a page");
     let mut looks = 0;
     // The other side never comes.
     assert!(!page.wait(Side::A, Duration::ZERO, || {

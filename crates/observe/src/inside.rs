@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TrySendError, sync_channel};
 use std::time::Duration;
 
-use ortscope_channel::{ChannelHome, directories_of, has_reader, recording_of};
+use ortscope_channel::{ChannelDirectory, directories_of, has_reader, recording_of};
 use ortscope_core::schema::{SessionRow, TableId};
 use ortscope_core::tables::{Scan, Tables as _};
 use ortscope_sources::etw::EtwSource;
@@ -36,13 +36,13 @@ pub struct Inside {
     /// What ONNX Runtime itself tells of processes that do not record.
     events: Option<EtwSource>,
     changes: Option<Receiver<ProcessChange>>,
-    home: Option<ChannelHome>,
+    home: Option<ChannelDirectory>,
     pub unavailable: Vec<Unavailable>,
 }
 
 impl Inside {
     /// For a program that is about to start: it writes below `home`.
-    pub fn of_home(home: ChannelHome) -> Self {
+    pub fn of_home(home: ChannelDirectory) -> Self {
         let (sender, changes) = sync_channel(MAX_CHANGES);
         let tell = Box::new(move |change| match sender.try_send(change) {
             Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}

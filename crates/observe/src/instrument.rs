@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use ortscope_channel::{CHANNEL_VARIABLE, ChannelHome};
+use ortscope_channel::{CHANNEL_VARIABLE, ChannelDirectory};
 
 use super::inside::Inside;
 
@@ -36,7 +36,7 @@ pub fn instrument(command: &mut Command, words: &[String], profile_every: u32) -
     let reader = ortscope_sources::own_usage().map(|usage| usage.identity);
     let home = reader
         .map_err(|error| error.to_string())
-        .and_then(|reader| ChannelHome::create(reader).map_err(|error| error.to_string()));
+        .and_then(|reader| ChannelDirectory::create(reader).map_err(|error| error.to_string()));
     let home = match home {
         Ok(home) => home,
         Err(error) => {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ortscope_channel::disk::{Overwritten, overwrite_before_removal};
-use ortscope_channel::{LeftBehind, left_behind, session_of_process};
+use ortscope_channel::{OrphanedChannel, orphaned_channels, session_of_process};
 use ortscope_core::identity::ProcessIdentity;
 
 use crate::StoreError;
@@ -17,14 +17,14 @@ const SESSIONS_NAMED: usize = 256;
 /// Removes the channels of this user whose recorder and programs are gone; before that, the recordings that they belong
 /// to are repaired, because the rings may have rows that no journal has. Gives what could not be done: that stays.
 pub fn sweep(is_alive: impl Fn(ProcessIdentity) -> bool) -> Vec<(PathBuf, StoreError)> {
-    let swept = left_behind(is_alive).into_iter().map(|left| {
+    let swept = orphaned_channels(is_alive).into_iter().map(|left| {
         let directory = left.directory().to_owned();
         complete(left).map_err(|error| (directory, error))
     });
     swept.filter_map(Result::err).collect()
 }
 
-fn complete(left: LeftBehind) -> Result<(), StoreError> {
+fn complete(left: OrphanedChannel) -> Result<(), StoreError> {
     // A recording that was removed needs nothing any more.
     if let Some(recording) = left.recording().filter(|path| path.exists()) {
         add_unseen(recording, &left)?;
@@ -35,7 +35,7 @@ fn complete(left: LeftBehind) -> Result<(), StoreError> {
 
 /// A program may run and end before its recorder, which looks a few times a second, has seen its rings: the recording
 /// does not know of them then.
-fn add_unseen(recording: &Path, left: &LeftBehind) -> Result<(), StoreError> {
+fn add_unseen(recording: &Path, left: &OrphanedChannel) -> Result<(), StoreError> {
     let Found::Whole(mut manifest) = Manifest::read(recording)? else { return Ok(()) };
     if manifest.encryption.is_some() {
         // The recorder would have.

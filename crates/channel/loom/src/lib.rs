@@ -1,1 +1,1 @@
-//! Nothing but the tests beside it.
+//! Empty: only the tests matter.

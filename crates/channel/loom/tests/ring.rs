@@ -1,9 +1,9 @@
-//! One writer and one reader of a ring, in the orders in which their steps can meet with at most three free changes of
-//! thread: nothing arrives damaged, twice or out of order; what does not arrive is counted; room is used again only when it
-//! was freed; a close is seen behind all that was written.
+//! One writer and one reader of a ring in all interleavings with at most three preemptions: no frame arrives damaged,
+//! twice or out of order; missing frames are counted; space is reused only after it was freed; a close is seen after
+//! all writes.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test --release` in this directory. The rings are as small as a model needs: 128 bytes, so
-//! that four frames of 32 bytes go around, or two plain inferences of 64.
+//! `RUSTFLAGS="--cfg loom" cargo test --release` in this directory. The rings are as small as a model permits: 128
+//! bytes, so that four frames of 32 bytes wrap around, or two plain inferences of 64.
 #![cfg(loom)]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use ortscope_channel::{
 /// A frame of 32 bytes with its header.
 const PAYLOAD: usize = 16;
 
-/// Tries all orders with at most so many changes of thread that nothing forced. Loom's own advice is two or three.
+/// Tries all interleavings with a bounded number of preemptions. Loom recommends two or three.
 fn model(check: impl Fn() + Sync + Send + 'static) {
     let mut builder = Builder::new();
     builder.preemption_bound = Some(3);
@@ -28,7 +28,7 @@ fn put(writer: &mut RingWriter, number: u8) -> bool {
     writer.try_write(FrameKind::INFERENCE, &[number; PAYLOAD])
 }
 
-/// Reads what is there, checks every frame and frees its room.
+/// Reads and checks all frames and frees their space.
 fn take(reader: &mut RingReader, seen: &mut Vec<u8>) {
     let outcome = reader.read(|kind, payload| {
         assert_eq!((kind, payload.len()), (FrameKind::INFERENCE, PAYLOAD));
@@ -58,10 +58,10 @@ fn frames_arrive_whole_and_in_order_while_they_are_written() {
 }
 
 #[test]
-fn room_is_used_again_only_when_it_was_freed_and_what_is_dropped_is_counted() {
+fn space_is_reused_only_after_release_and_drops_are_counted() {
     model(|| {
         let (mut writer, mut reader) = ring_in_a_model(64);
-        // Two fit. More go around only into room that the reader has freed.
+        // Two fit. More fit only into space that the reader has freed.
         assert!(put(&mut writer, 1) && put(&mut writer, 2));
         let writing =
             thread::spawn(move || (3..=4).filter(|number| put(&mut writer, *number)).collect::<Vec<u8>>());
@@ -91,14 +91,14 @@ fn plain(sequence: u64) -> PlainInference {
     }
 }
 
-/// The way of nearly every record, which looks at the reader's position only when the ring seems full: no model went it.
+/// The path of nearly every record, which reads the reader's position only when the ring seems full.
 #[test]
-fn plain_inferences_arrive_in_order_and_use_room_that_was_freed() {
+fn plain_inferences_arrive_in_order_and_reuse_freed_space() {
     /// Not loom's: the most that one order could write.
     static MAX_WRITTEN: AtomicUsize = AtomicUsize::new(0);
     model(|| {
         let (mut writer, mut reader) = ring_in_a_model(128);
-        // Two fill the ring. The third asks where the reader is; the fourth believes what the third was told.
+        // Two fill the ring. The third reads the reader's position; the fourth uses the cached value.
         assert!((1..=2).all(|number| writer.write_plain_inference(plain(number))));
         let writing = thread::spawn(move || {
             (3..=5).filter(|number| writer.write_plain_inference(plain(*number))).collect::<Vec<u64>>()
@@ -130,7 +130,7 @@ fn plain_inferences_arrive_in_order_and_use_room_that_was_freed() {
 }
 
 #[test]
-fn the_end_of_the_ring_is_padded_when_a_frame_does_not_fit_there() {
+fn the_end_of_the_ring_is_padded_if_a_frame_does_not_fit() {
     model(|| {
         let (mut writer, mut reader) = ring_in_a_model(128);
         // 40 bytes each: the third begins at 80, the fourth would be split at 128.
@@ -155,7 +155,7 @@ fn the_end_of_the_ring_is_padded_when_a_frame_does_not_fit_there() {
 }
 
 #[test]
-fn who_sees_a_ring_closed_has_seen_all_that_was_written() {
+fn a_closed_ring_shows_all_previous_writes() {
     model(|| {
         let (mut writer, mut reader) = ring_in_a_model(64);
         let writing = thread::spawn(move || {

@@ -5,7 +5,7 @@ pub fn put_words(out: &mut Vec<u8>, values: impl ExactSizeIterator<Item = u64>) 
     put_chunks(out, values.map(u64::to_le_bytes));
 }
 
-/// Appends the width, the least value, and 0, 1, 2, 4 or 8 bytes per value for what it has more.
+/// Appends the width, the minimum, and 0, 1, 2, 4 or 8 bytes per value for its offset from the minimum.
 pub fn put_numbers(out: &mut Vec<u8>, values: impl ExactSizeIterator<Item = u64> + Clone) {
     let (least, most) =
         values.clone().fold((u64::MAX, 0), |(least, most), value| (least.min(value), most.max(value)));

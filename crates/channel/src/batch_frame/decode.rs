@@ -1,4 +1,4 @@
-//! Bytes to batch. The bytes may be anybody's: every length is checked before it is believed.
+//! Bytes to batch. The bytes are untrusted: every length is checked before use.
 
 use std::sync::LazyLock;
 
@@ -27,7 +27,7 @@ pub enum DecodeError {
     MissingValue { table: &'static str, column: &'static str },
 }
 
-/// What a payload held.
+/// Content of a payload.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decoded {
     Batch(Batch),
@@ -56,7 +56,7 @@ enum Plan {
 }
 
 impl Decoder {
-    /// From the text that stood before the batches.
+    /// Parses the schema text that preceded the batches.
     pub fn from_json(json: &[u8]) -> Result<Self, serde_json::Error> {
         let schema = WrittenSchema::from_json(json)?;
         Ok(Self { checksum: schema_checksum(json), tables: schema.tables.iter().map(Plan::of).collect() })
@@ -192,7 +192,7 @@ fn read_columns(
     if !bytes.0.is_empty() {
         return Err(DecodeError::Inconsistent);
     }
-    // What the writer did not know has no value; the plan made sure that it may.
+    // Columns unknown to the writer are null; the plan made sure that they are nullable.
     let columns = columns.into_iter().zip(def.columns).map(|(column, def)| {
         column.unwrap_or_else(|| Column { data: no_values(def.column_type, rows), valid: vec![false; rows] })
     });

@@ -26,12 +26,12 @@ impl Default for BatchEncoder {
 }
 
 impl BatchEncoder {
-    /// The text that must stand before the batches.
+    /// The schema text that must precede the batches.
     pub fn schema_json(&self) -> &[u8] {
         &self.schema
     }
 
-    /// Replaces what is in `out` by these rows of the batch; rows beyond its end are left out.
+    /// Replaces the content of `out` by these rows of the batch; rows beyond its end are ignored.
     pub fn encode(&self, batch: &Batch, rows: Range<usize>, out: &mut Vec<u8>) {
         let rows = rows.start.min(batch.len())..rows.end.min(batch.len());
         out.clear();

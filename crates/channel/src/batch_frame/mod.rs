@@ -8,11 +8,11 @@
 //!   unless none has: texts as an index of 1, 2 or 4 bytes, truth values a bit each,
 //!     numbers as one byte "width", 8 bytes "least", and per row, in 0, 1, 2, 4 or 8 bytes, what it has more than that
 //! ```
-//! The first column, the time, is 8 bytes per row: so no payload has more rows than bytes. Numbers of a batch are close
-//! together, which makes a batch a third as large as with 8 bytes for each, and new pages are what a journal costs most.
-//! All numbers are little endian. Tables and columns are numbered as in the [`schema`] that stands before the batches,
-//! so that a later program can still read them by name: what it no longer knows is skipped, what is new to it is missing
-//! and becomes "no value" where the column allows that.
+//! The first column, the time, is 8 bytes per row: so no payload has more rows than bytes. Numbers of a batch are
+//! close together, which makes a batch a third as large as with 8 bytes for each; new pages are the main cost of a
+//! journal. All numbers are little endian. Tables and columns are numbered as in the [`schema`] that precedes the
+//! batches, so that a later program can read them by name: unknown columns are skipped, and columns missing from the
+//! data become null if nullable.
 
 mod bytes;
 mod decode;

@@ -1,4 +1,4 @@
-//! The tables and columns as their writer knew them, in words that a later program understands.
+//! The tables and columns as their writer knew them, readable by later programs.
 
 use ortscope_core::schema::{ColumnType, TableId};
 use serde::{Deserialize, Serialize};
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_schema_survives_its_text_and_new_types_are_tolerated() {
+    fn a_schema_round_trips_and_unknown_types_are_tolerated() {
         let current = WrittenSchema::current();
         assert_eq!(WrittenSchema::from_json(&current.to_json()).expect("own text"), current);
         let newer =

@@ -1,5 +1,5 @@
-//! The two threads behind a journal: one writes what is new to the disk, one makes the next file in advance. They are two
-//! because a disk that takes its time with the first must not hold up the second.
+//! The two threads behind a journal: one writes new data to the disk, one creates the next file in advance. They are
+//! separate because a slow disk must not delay the second.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,11 +11,11 @@ use crate::seal::Sealer;
 
 /// How long an append waits for the next file if it is not there in time. Then the append fails, and later ones try again.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Full files that wait for a disk that is slow, or that refuses. Of more the oldest is let go: the system still writes it
-/// when it can, but nobody is told any more that it is safe.
+/// Full files waiting for a slow or failing disk. Beyond this number the oldest is released: the system still writes
+/// it when it can, but its durability is no longer confirmed.
 const MAX_UNSYNCED: usize = 32;
 
-/// What the writer and its threads share.
+/// State shared by the writer and its threads.
 #[derive(Debug)]
 pub(super) struct Shared {
     state: Mutex<State>,
@@ -88,7 +88,7 @@ impl Shared {
         loop {
             match std::mem::replace(&mut state.next, Next::NotYet) {
                 Next::Ready(file, place) => {
-                    // Sealed before it is no longer the last one: then the sync that lets go of it has seen that.
+                    // Sealed while it is still the last one, so that the sync that releases it has seen the change.
                     if let Some(full) = state.files.last() {
                         full.seal();
                     }
@@ -118,7 +118,7 @@ impl Shared {
         }
     }
 
-    /// Waits until a file that was asked for is there, or cannot be had.
+    /// Waits until a requested file exists or has failed.
     pub(super) fn settle(&self) {
         let mut state = self.lock();
         while matches!(state.next, Next::Wanted(_)) && !state.stop {
@@ -200,7 +200,7 @@ impl Shared {
         }
     }
 
-    /// The disk is waited for without the lock: appending goes on meanwhile.
+    /// The lock is not held during the sync: appending continues.
     fn sync_files(&self) {
         let files = self.lock().files.clone();
         // All but the last of these were complete before the sync began: one that is synced is done.

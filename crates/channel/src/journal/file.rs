@@ -21,7 +21,7 @@ pub(super) struct MappedFile {
     memory: SharedMemory,
     /// The key of the file, if its frames are encrypted.
     seal: Option<Box<dyn FrameSeal>>,
-    /// Bytes written, as in the header: who only wants to know need not have that page.
+    /// Bytes written, as in the header. Reading it here avoids touching the header page.
     head: AtomicU64,
     /// Raised with every change of the state.
     state_changes: AtomicU64,
@@ -87,8 +87,8 @@ impl MappedFile {
         place.at + frame_bytes(payload) <= self.memory.len()
     }
 
-    /// Appends a frame for which there is room. A file that seals leaves the payload sealed. The number of the frame is its
-    /// nonce: it only grows, and nobody appends to the file of another writer.
+    /// Appends a frame that fits. In an encrypted file the payload is encrypted in place. The frame number is the
+    /// nonce: it only grows, and no writer appends to another writer's file.
     pub(super) fn put(
         &self,
         place: &mut Place,
@@ -99,7 +99,7 @@ impl MappedFile {
             seal.seal(u64::from(place.sequence), kind.0, payload)?;
         }
         let header = Header::new(kind, place.sequence, payload);
-        // The header last: whoever reads meanwhile finds no frame before it is complete.
+        // The header last, so that concurrent readers never find an incomplete frame.
         self.memory.write(place.at + HEADER_BYTES, payload);
         self.memory.write(place.at, &header.to_bytes());
         place.at += frame_bytes(payload.len());
@@ -120,7 +120,8 @@ impl MappedFile {
         self.state_changes.fetch_add(1, Ordering::Release);
     }
 
-    /// Writes what is new to the disk and waits for it. Appending goes on meanwhile; a second sync waits for the first.
+    /// Writes new data to the disk and waits for it. Appending continues meanwhile; a second sync waits for the
+    /// first.
     pub(super) fn sync(&self) -> std::io::Result<()> {
         let mut synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
         let changes = self.state_changes.load(Ordering::Acquire);
@@ -138,7 +139,7 @@ impl MappedFile {
         })
     }
 
-    /// Ends a file that will not grow any more: gives back the room behind its last frame.
+    /// Ends a file that will not grow any more: frees the space after its last frame.
     pub(super) fn trim(self) -> std::io::Result<()> {
         let used = self.head.load(Ordering::Acquire);
         // Not every system can shorten a file that is mapped.

@@ -3,10 +3,10 @@
 //! ```text
 //! 0 magic  8 format  16 number  24 made, monotonic ns  32 made, unix ns  40 checksum of these
 //! 128 head: bytes written   192 state: 0 spare, 1 in use, 2 sealed
-//! 256 and 2048, if the frames are encrypted (format 2): what says with which key, and its checksum
+//! 256 and 2048, if the frames are encrypted (format 2): the key description and its checksum
 //! ```
-//! Head and state are hints: a power loss can take them without the frames, or the frames without them. Readers go by
-//! the frames.
+//! Head and state are hints: a power loss can take them without the frames, or the frames without them. Readers rely
+//! on the frames.
 
 use std::io::{Read as _, Seek as _};
 use std::path::Path;
@@ -27,7 +27,7 @@ const AT_SEALS: [usize; 2] = [256, 2048];
 const MAGIC: [u8; 8] = *b"ORTSJRNL";
 const FIXED_BYTES: usize = 40;
 
-/// What a file is for now.
+/// The current use of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub(super) enum State {
@@ -55,7 +55,7 @@ pub(super) fn fixed_part(format: u32, number: u64) -> [u8; FIXED_BYTES + 8] {
     bytes
 }
 
-/// Where what a sealed file says in the clear stands, and the bytes of it.
+/// Positions and bytes of the unencrypted key description.
 pub(super) fn seal_parts(seal: &[u8; SEAL_HEADER_BYTES]) -> [(usize, Vec<u8>); 2] {
     AT_SEALS.map(|at| {
         let checksum = u64::from(crc32c::crc32c(seal));
@@ -63,7 +63,7 @@ pub(super) fn seal_parts(seal: &[u8; SEAL_HEADER_BYTES]) -> [(usize, Vec<u8>); 2
     })
 }
 
-/// What a sealed file says in the clear, from the first copy that holds.
+/// The unencrypted key description, from the first intact copy.
 pub(super) fn seal_of(page: &[u8]) -> Option<[u8; SEAL_HEADER_BYTES]> {
     AT_SEALS.into_iter().find_map(|at| {
         let seal: [u8; SEAL_HEADER_BYTES] = page.get(at..at + SEAL_HEADER_BYTES)?.try_into().ok()?;
@@ -78,7 +78,7 @@ pub(super) fn seal_of(page: &[u8]) -> Option<[u8; SEAL_HEADER_BYTES]> {
 pub(super) enum Found {
     /// The first page holds nothing: its disk never got it.
     Empty,
-    /// Something stands there, but not what was written.
+    /// Present, but not as written.
     Damaged,
     Whole {
         format: u32,
@@ -145,7 +145,7 @@ fn is_empty(file: &mut fs_err::File) -> std::io::Result<bool> {
     }
 }
 
-/// Whether anything stands behind the first frame. `file` is read from behind its header page.
+/// Whether anything follows the first frame. `file` is read from after its header page.
 fn has_batches(file: &mut fs_err::File) -> std::io::Result<bool> {
     let mut header = [0; HEADER_BYTES];
     if file.read_exact(&mut header).is_err() {
@@ -153,7 +153,7 @@ fn has_batches(file: &mut fs_err::File) -> std::io::Result<bool> {
     }
     let schema = Header::from_bytes(header);
     if !schema.is_possible() {
-        // Not what a spare file looks like: let the reader find out.
+        // Not the layout of a spare file: let the reader decide.
         return Ok(true);
     }
     let rest = frame_bytes(schema.length as usize) - HEADER_BYTES;

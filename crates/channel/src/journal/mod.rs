@@ -29,7 +29,7 @@ pub use writer::JournalWriter;
 
 /// The sizes a journal file may have.
 const FILE_BYTES: std::ops::RangeInclusive<u64> = 256 << 10..=64 << 20;
-/// The fastest and the slowest syncing: what is older than the slowest survives a power loss.
+/// Allowed sync periods: data older than the longest survives a power loss.
 const SYNC_PERIOD: std::ops::RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(1);
 const PREFIX: &str = "journal-";
 const EXTENSION: &str = "frames";
@@ -39,7 +39,7 @@ const EXTENSION: &str = "frames";
 pub struct JournalOptions {
     /// Size of a file. Default 8 MiB, 256 KiB to 64 MiB. When one is full, the next is used.
     pub file_bytes: u64,
-    /// How often what is new goes to the disk. Default 500 ms, from 1 ms to 1 s; others are brought into that range.
+    /// How often new data is written to the disk. Default 500 ms; clamped to 1 ms to 1 s.
     pub sync_period: Duration,
 }
 
@@ -80,7 +80,7 @@ pub fn journal_files(directory: &Path) -> Result<Vec<JournalFile>, ChannelError>
     Ok(files)
 }
 
-/// What a journal file says in the clear of how it is encrypted; `None` if it is not, or no journal file.
+/// The unencrypted key description of a journal file; `None` if it is not encrypted or not a journal file.
 pub fn journal_seal(path: &Path) -> Result<Option<[u8; SEAL_HEADER_BYTES]>, ChannelError> {
     if number_of(path).is_none() || !path.is_file() {
         return Ok(None);
@@ -89,8 +89,8 @@ pub fn journal_seal(path: &Path) -> Result<Option<[u8; SEAL_HEADER_BYTES]>, Chan
     Ok(header::seal_of(&page))
 }
 
-/// Removes files that were made in advance and never used, as a killed writer leaves one; how many it were. Only for a
-/// directory into which nobody writes.
+/// Removes files that were created in advance and never used, as left by a killed writer, and returns their number.
+/// The directory must have no active writer.
 pub fn remove_unused_files(directory: &Path) -> Result<u64, ChannelError> {
     let mut removed = 0;
     for entry in fs_err::read_dir(directory)? {
@@ -107,7 +107,7 @@ fn file_path(directory: &Path, number: u64) -> PathBuf {
     directory.join(format!("{PREFIX}{number:08}.{EXTENSION}"))
 }
 
-/// What a file is called for its key: a file under another number cannot be opened.
+/// The name that binds a file to its number: under another number it cannot be decrypted.
 fn seal_name(number: u64) -> String {
     format!("{PREFIX}{number:08}")
 }

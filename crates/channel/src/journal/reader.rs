@@ -13,7 +13,7 @@ use crate::batch_frame::{Decoded, Decoder};
 use crate::frame::FrameKind;
 use crate::seal::{FrameSeal, Sealer};
 
-/// What reading a file found.
+/// Result of reading a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JournalOutcome {
     /// Batches that were read.
@@ -26,7 +26,7 @@ pub struct JournalOutcome {
     pub skipped_bytes: u64,
     /// Batches of tables that this program does not know.
     pub unknown_tables: u64,
-    /// The first problem, in words.
+    /// Description of the first problem.
     pub problem: Option<String>,
 }
 
@@ -38,7 +38,7 @@ pub struct JournalFileReader {
     /// For the schema in the file; what this program writes itself can be read even if that is lost.
     decoder: Option<Decoder>,
     own_decoder: &'static Decoder,
-    /// The key of the file, if its frames are encrypted, and room to open them in.
+    /// The key of the file if its frames are encrypted, and a buffer to decrypt them.
     seal: Option<Box<dyn FrameSeal>>,
     opened: Vec<u8>,
     outcome: JournalOutcome,
@@ -52,8 +52,7 @@ impl JournalFileReader {
         Self::open_sealed(path, None)
     }
 
-    /// The same for the journal of an encrypted recording, if there is somebody who can open it. Then a file that is not
-    /// encrypted does not belong there.
+    /// Opens a file of an encrypted recording if `sealer` is given. An unencrypted file is then rejected.
     pub fn open_sealed(path: &Path, sealer: Option<&dyn Sealer>) -> Result<Self, ChannelError> {
         let not_a_journal = |problem: &str| ChannelError::NotAJournal {
             path: path.display().to_string(),
@@ -64,7 +63,7 @@ impl JournalFileReader {
         if length > *FILE_BYTES.end() {
             return Err(not_a_journal("it is too long"));
         }
-        // The head is read first: what stands before it is then complete in everything that is read later.
+        // The head is read first: everything before it is complete in all later reads.
         let page = header::read_page(&mut file)?;
         let header = header::parse(&page);
         match (header, sealer) {
@@ -114,7 +113,7 @@ impl JournalFileReader {
         })
     }
 
-    /// The next batch; `None` at the end. What cannot be read is skipped and counted.
+    /// The next batch; `None` at the end. Unreadable frames are skipped and counted.
     pub fn next_batch(&mut self) -> Option<Batch> {
         loop {
             let Some((kind, number, payload)) = self.scan.next() else {
@@ -158,13 +157,13 @@ impl JournalFileReader {
                         Err(error) => self.unreadable(error.to_string()),
                     }
                 }
-                // Of a later program: it says nothing about rows that we know.
+                // From a newer program; unrelated to the rows we know.
                 _ => {}
             }
         }
     }
 
-    /// What was found up to now; all of it once [`JournalFileReader::next_batch`] gave `None`.
+    /// The findings so far; complete once [`JournalFileReader::next_batch`] returned `None`.
     pub fn outcome(&self) -> &JournalOutcome {
         &self.outcome
     }

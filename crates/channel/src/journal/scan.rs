@@ -1,7 +1,7 @@
 //! Finding the frames in a journal file.
 //!
-//! What is written in the header is not believed: a frame counts if its checksum holds and its number is the next one.
-//! Behind damage the scan looks for the next place where a frame begins that can follow.
+//! The file header is not trusted: a frame counts if its checksum is right and its number is the next one. After
+//! damage the scan searches for the next position where a possible successor begins.
 
 use super::header::PAGE_BYTES;
 use super::window::Window;
@@ -26,7 +26,7 @@ pub(super) struct Scan {
     gap: Gap,
 }
 
-/// What a search behind damage found.
+/// Result of a search after damage.
 struct Search {
     next: Option<usize>,
     /// Behind the last byte that is not zero.
@@ -51,7 +51,7 @@ impl Scan {
         self.gap
     }
 
-    /// What the system said when it could not read on.
+    /// The I/O error that stopped reading.
     pub(super) fn error(&self) -> Option<&std::io::Error> {
         self.window.error()
     }
@@ -77,7 +77,7 @@ impl Scan {
         header.holds(&frame[HEADER_BYTES..]).then_some(header)
     }
 
-    /// What could be the header of a frame that begins here, before its checksum is looked at.
+    /// The possible header of a frame that begins here, before its checksum is verified.
     fn header_at(&mut self, at: usize) -> Option<Header> {
         let bytes = self.window.get(at, HEADER_BYTES)?;
         let header = Header::from_bytes(bytes.try_into().ok()?);
@@ -96,7 +96,8 @@ impl Scan {
             return Some(header);
         }
         let missing = match self.window.head() {
-            // Behind the head there can be the frame its writer was killed at: nobody was told that it is kept.
+            // After the head there can be the frame during which the writer was killed: it was never confirmed as
+            // kept.
             Some(head) => head.saturating_sub(start as u64).min(*super::FILE_BYTES.end()),
             None => used.saturating_sub(start) as u64,
         };
@@ -111,7 +112,7 @@ impl Scan {
     /// Where the next frame that can follow begins.
     fn search(&mut self, start: usize) -> Search {
         let mut used = start;
-        // Most often a header stands and its payload does not: then the next frame is right behind.
+        // Most often the header is intact and its payload is not: then the next frame follows directly.
         if let Some(header) = self.header_at(start).filter(|header| header.sequence == self.sequence) {
             let behind = start + frame_bytes(header.length as usize);
             if self.frame_at(behind).is_some_and(|next| next.sequence == self.sequence.wrapping_add(1)) {
@@ -140,7 +141,7 @@ impl Scan {
         Search { next: None, used }
     }
 
-    /// Whether a frame with this header can stand behind this much damage.
+    /// Whether a frame with this header can follow this much damage.
     fn can_follow(&self, header: &Header, skipped_bytes: usize) -> bool {
         let missing = header.sequence.wrapping_sub(self.sequence) as usize;
         matches!(header.kind, FrameKind::SCHEMA | FrameKind::BATCH)

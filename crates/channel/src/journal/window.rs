@@ -1,4 +1,4 @@
-//! A journal file seen through a window: whatever its length, only a part of it is in memory.
+//! A sliding window over a journal file: only a part of it is in memory, regardless of its length.
 
 use std::io::{Read as _, Seek as _, SeekFrom};
 
@@ -11,9 +11,9 @@ const WINDOW_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 pub(super) struct Window {
     file: fs_err::File,
-    /// How far the writer had come when the file was opened, if the header tells.
+    /// How far the writer had come when the file was opened, if the header contains it.
     head: Option<u64>,
-    /// Nothing is read from here on: the end of the file, or of what was complete when it was opened.
+    /// Reading stops here: the end of the file, or of the part that was complete when it was opened.
     limit: usize,
     start: usize,
     buffer: Vec<u8>,
@@ -37,7 +37,7 @@ impl Window {
         self.limit
     }
 
-    /// What stopped reading before the end of the file.
+    /// The error that stopped reading before the end of the file.
     pub(super) fn error(&self) -> Option<&std::io::Error> {
         self.error.as_ref()
     }

@@ -27,7 +27,7 @@ pub struct JournalWriter {
     encoder: BatchEncoder,
     payload: Vec<u8>,
     max_payload: usize,
-    /// What sealing adds to a payload.
+    /// Bytes that encryption adds to a payload.
     overhead: usize,
     file_number: u64,
     asked_for_next: bool,
@@ -41,7 +41,7 @@ impl JournalWriter {
         Self::create_sealed(directory, options, None)
     }
 
-    /// The same with encrypted frames, if there is somebody to seal them.
+    /// Creates a journal with encrypted frames if `sealer` is given.
     pub fn create_sealed(
         directory: &Path,
         options: JournalOptions,
@@ -58,7 +58,8 @@ impl JournalWriter {
             MappedFile::create(directory, number, options.file_bytes, &schema, sealer.as_deref())?;
         file.set_state(State::InUse);
         let file = Arc::new(file);
-        // Half of what a file holds: a frame always fits into a new file, and little room is left at the end of one.
+        // Half of a file's capacity: a frame always fits into a new file, and little space is wasted at the end of
+        // one.
         let overhead = if sealer.is_some() { SEAL_OVERHEAD_BYTES } else { 0 };
         let room = options.file_bytes as usize - PAGE_BYTES - frame_bytes(schema.len() + overhead);
         let shared = Arc::new(Shared::new(
@@ -113,13 +114,13 @@ impl JournalWriter {
         self.file_number
     }
 
-    /// Waits until the next file is there, if it was asked for.
+    /// Waits until the next file exists, if it was requested.
     #[doc(hidden)]
     pub fn settle(&self) {
         self.shared.settle();
     }
 
-    /// Waits until everything is on the disk. Also tells a problem that the background had with it before.
+    /// Waits until everything is on the disk. Also returns earlier errors of the background threads.
     pub fn sync(&mut self) -> Result<(), ChannelError> {
         self.shared.sync().map_err(ChannelError::NotSynced)
     }
@@ -185,7 +186,7 @@ impl JournalWriter {
     fn join(&mut self) {
         self.shared.stop();
         for thread in self.threads.drain(..) {
-            // It has nothing to tell; a panic in it was printed.
+            // It returns nothing; a panic in it was printed.
             thread.join().ok();
         }
         self.shared.let_go();
@@ -216,7 +217,7 @@ impl Journal for JournalWriter {
 
 /// Behind every file there is, used or not.
 fn first_free_number(directory: &Path) -> Result<u64, ChannelError> {
-    // Also tells early if the directory or a file in it cannot be read.
+    // Also fails early if the directory or a file in it cannot be read.
     journal_files(directory)?;
     let mut last = 0;
     for entry in fs_err::read_dir(directory)? {

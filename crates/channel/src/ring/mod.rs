@@ -5,13 +5,13 @@
 //! 0 magic  8 format  16 capacity  24 pid  32 start
 //! 128 head (writer)  192 tail (reader)  256 closed   frames, padded to 8 bytes, never split at the end
 //! 320 losses: 16 words, one per kind (the last: all others)
-//! 448 losses told: 16 words (reader)
+//! 448 losses reported: 16 words (reader)
 //! ```
 //! `head` and `tail` count bytes since the start and only grow. When the ring is full the writer drops the new record
-//! and counts it: an inference is never held up by its observer.
+//! and counts it: an inference is never delayed by its observer.
 //!
-//! The reader reads ahead of its tail. It moves the tail, and so frees room, only when what it read is kept elsewhere:
-//! if it is killed in between, the frames are still in the ring.
+//! The reader reads ahead of its tail. It moves the tail, and so frees space, only once the frames are stored
+//! elsewhere: if it is killed in between, the frames are still in the ring.
 
 mod reader;
 mod writer;
@@ -34,8 +34,8 @@ const AT_HEAD: usize = 128;
 const AT_TAIL: usize = 192;
 const AT_CLOSED: usize = 256;
 const AT_LOSSES: usize = 320;
-const AT_LOSSES_TOLD: usize = AT_LOSSES + LOSS_SLOTS * 8;
-/// In a model every access to a word is a place where threads may change: as few as show what is to be shown.
+const AT_LOSSES_REPORTED: usize = AT_LOSSES + LOSS_SLOTS * 8;
+/// In a loom model every access to a word is a scheduling point, so the model uses the minimum.
 const LOSS_SLOTS: usize = if cfg!(loom) { 2 } else { 16 };
 const MIN_CAPACITY: u64 = if cfg!(loom) { 64 } else { 4096 };
 
@@ -47,7 +47,7 @@ pub(crate) fn is_possible_capacity(bytes: u64) -> bool {
 #[cfg(loom)]
 pub fn ring_in_a_model(capacity: u64) -> (RingWriter, RingReader) {
     let words = [0, AT_FORMAT, AT_CAPACITY, AT_PID, AT_START, AT_HEAD, AT_TAIL, AT_CLOSED];
-    let losses = (0..LOSS_SLOTS).flat_map(|slot| [AT_LOSSES + slot * 8, AT_LOSSES_TOLD + slot * 8]);
+    let losses = (0..LOSS_SLOTS).flat_map(|slot| [AT_LOSSES + slot * 8, AT_LOSSES_REPORTED + slot * 8]);
     let memory = std::sync::Arc::new(crate::shared_memory::SharedMemory::model(
         words.into_iter().chain(losses),
         DATA..DATA + capacity as usize,

@@ -8,14 +8,14 @@ use std::sync::atomic::Ordering;
 use ortscope_core::identity::ProcessIdentity;
 
 use super::{
-    AT_CAPACITY, AT_CLOSED, AT_FORMAT, AT_HEAD, AT_LOSSES, AT_LOSSES_TOLD, AT_PID, AT_START, AT_TAIL, DATA,
-    FORMAT, LOSS_SLOTS, MAGIC, is_possible_capacity,
+    AT_CAPACITY, AT_CLOSED, AT_FORMAT, AT_HEAD, AT_LOSSES, AT_LOSSES_REPORTED, AT_PID, AT_START, AT_TAIL,
+    DATA, FORMAT, LOSS_SLOTS, MAGIC, is_possible_capacity,
 };
 use crate::ChannelError;
 use crate::frame::{FrameKind, HEADER_BYTES, Header, frame_bytes};
 use crate::shared_memory::SharedMemory;
 
-/// What a pass over one ring found.
+/// Result of a pass over one ring.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct ReadOutcome {
     pub frames: u64,
@@ -23,8 +23,8 @@ pub struct ReadOutcome {
     pub damaged: bool,
 }
 
-/// The reader's end. It has two positions: how far it has read, and the tail, up to which the writer may use the room
-/// again. [`RingReader::release`] moves the tail to what [`RingReader::mark`] remembered.
+/// The reader's end. It has two positions: how far it has read, and the tail, up to which the writer may reuse the
+/// space. [`RingReader::release`] moves the tail to the position remembered by [`RingReader::mark`].
 #[derive(Debug)]
 pub struct RingReader {
     memory: Arc<SharedMemory>,
@@ -33,11 +33,11 @@ pub struct RingReader {
     marked: u64,
     /// The number the next frame must have; unknown where reading does not begin at the start.
     sequence: Option<u32>,
-    losses_told: [u64; LOSS_SLOTS],
+    losses_reported: [u64; LOSS_SLOTS],
     losses_marked: [u64; LOSS_SLOTS],
     buffer: Vec<u8>,
     /// Somebody else reads this ring; nothing in it is changed.
-    is_listener: bool,
+    is_observer: bool,
 }
 
 impl RingReader {
@@ -47,22 +47,22 @@ impl RingReader {
         Self::from_file(path, &file, SharedMemory::map)
     }
 
-    /// Opens a ring that was left behind. The file may be read-only and is never changed, whatever is called.
+    /// Opens an orphaned ring. The file may be read-only and is never changed.
     pub fn open_for_recovery(path: &Path) -> Result<Self, ChannelError> {
         let file = fs_err::File::open(path)?;
         Self::from_file(path, &file, SharedMemory::map_private)
     }
 
-    /// Opens a ring that somebody else reads, to listen in from now on. What that reader frees may be overwritten before
-    /// it was heard; that is seen, and counts as damage.
-    pub fn open_to_listen(path: &Path) -> Result<Self, ChannelError> {
+    /// Opens a ring that another reader drains, to observe it from now on. Frames may be overwritten before they are
+    /// observed; this is detected and counts as damage.
+    pub fn open_to_observe(path: &Path) -> Result<Self, ChannelError> {
         let file = fs_err::File::open(path)?;
         let mut ring = Self::from_file(path, &file, SharedMemory::map_to_listen)?;
-        ring.is_listener = true;
+        ring.is_observer = true;
         Ok(ring)
     }
 
-    /// Leaves out what was written so far, and what was lost.
+    /// Skips everything written or lost so far.
     pub fn skip_to_present(&mut self) {
         self.seek(self.head());
         self.take_new_losses();
@@ -101,18 +101,18 @@ impl RingReader {
             return Err(not_a_ring("its size and its header disagree"));
         }
         let tail = memory.word(AT_TAIL).load(Ordering::Acquire);
-        let losses_told: [u64; LOSS_SLOTS] =
-            std::array::from_fn(|slot| memory.word(AT_LOSSES_TOLD + slot * 8).load(Ordering::Relaxed));
+        let losses_reported: [u64; LOSS_SLOTS] =
+            std::array::from_fn(|slot| memory.word(AT_LOSSES_REPORTED + slot * 8).load(Ordering::Relaxed));
         let mut ring = Self {
             memory,
             capacity,
             position: 0,
             marked: tail,
             sequence: None,
-            losses_told,
-            losses_marked: losses_told,
+            losses_reported,
+            losses_marked: losses_reported,
             buffer: Vec::new(),
-            is_listener: false,
+            is_observer: false,
         };
         ring.seek(tail);
         Ok(ring)
@@ -135,7 +135,7 @@ impl RingReader {
         self.memory.word(AT_HEAD).load(Ordering::Acquire)
     }
 
-    /// Bytes whose room the writer may use again.
+    /// Bytes whose space the writer may reuse.
     pub fn tail(&self) -> u64 {
         self.memory.word(AT_TAIL).load(Ordering::Acquire)
     }
@@ -156,7 +156,7 @@ impl RingReader {
         self.sequence = (position == 0).then_some(0);
     }
 
-    /// Hands every frame up to the present head to `take`. Their room stays taken until it is released.
+    /// Passes every frame up to the current head to `take`. Their space stays occupied until it is released.
     pub fn read(&mut self, mut take: impl FnMut(FrameKind, &[u8])) -> ReadOutcome {
         let head = self.head();
         let mut outcome = ReadOutcome::default();
@@ -182,40 +182,40 @@ impl RingReader {
         outcome
     }
 
-    /// Losses counted by the writer that were not told yet.
+    /// Losses counted by the writer that were not reported yet.
     pub fn take_new_losses(&mut self) -> BTreeMap<FrameKind, u64> {
         let mut new = BTreeMap::new();
-        for (slot, told) in self.losses_told.iter_mut().enumerate() {
+        for (slot, reported) in self.losses_reported.iter_mut().enumerate() {
             let total = self.memory.word(AT_LOSSES + slot * 8).load(Ordering::Relaxed);
-            if total > *told {
-                new.insert(FrameKind(slot as u16), total - *told);
-                *told = total;
+            if total > *reported {
+                new.insert(FrameKind(slot as u16), total - *reported);
+                *reported = total;
             }
         }
         new
     }
 
-    /// Remembers what was read and told so far as what the next [`RingReader::release`] is about.
+    /// Remembers the current position for the next [`RingReader::release`].
     pub fn mark(&mut self) {
         self.marked = self.position;
-        self.losses_marked = self.losses_told;
+        self.losses_marked = self.losses_reported;
     }
 
-    /// Frees the room of what was read before the mark: the writer may overwrite it now.
+    /// Frees the space of frames read before the mark: the writer may overwrite it now.
     pub fn release(&mut self) {
-        if self.is_listener {
+        if self.is_observer {
             return;
         }
-        for (slot, told) in self.losses_marked.iter().enumerate() {
-            self.memory.word(AT_LOSSES_TOLD + slot * 8).store(*told, Ordering::Relaxed);
+        for (slot, reported) in self.losses_marked.iter().enumerate() {
+            self.memory.word(AT_LOSSES_REPORTED + slot * 8).store(*reported, Ordering::Relaxed);
         }
         self.memory.word(AT_TAIL).store(self.marked, Ordering::Release);
     }
 
     /// Whether the writer has closed the ring and everything in it was read and freed.
     pub fn is_finished(&self) -> bool {
-        // In this order: what was written before closing is seen.
-        !self.is_listener && self.is_closed() && self.head() == self.tail() && self.head() == self.position
+        // In this order, so that frames written before closing are seen.
+        !self.is_observer && self.is_closed() && self.head() == self.tail() && self.head() == self.position
     }
 
     /// The share of the ring that the writer cannot use yet, 0 to 1.
@@ -227,7 +227,7 @@ impl RingReader {
     fn frame_at(&mut self, position: u64, head: u64) -> Option<(FrameKind, u64)> {
         let at = position & (self.capacity - 1);
         let to_end = self.capacity - at;
-        // Whatever stands here must end before the head and before the end of the ring.
+        // A frame must end before the head and before the end of the ring.
         let room = to_end.min(head - position);
         let padding = || (to_end <= room).then_some((FrameKind::PADDING, to_end));
         if to_end < HEADER_BYTES as u64 {

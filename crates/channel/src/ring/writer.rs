@@ -41,11 +41,11 @@ impl RingMemory {
     }
 }
 
-/// The writer's end. It belongs to the process that made it: in a child of `fork` every write is refused, because the
-/// memory is still its parent's.
+/// The writer's end. It belongs to the process that created it: in a child of `fork` every write is refused, because
+/// the memory is still its parent's.
 ///
-/// All that a write looks at stands in one line of the cache: between two writes a model may have pushed everything out,
-/// and then what counts is how many lines are fetched.
+/// All fields that a write needs fit into one cache line: between two writes a model may have evicted everything, so
+/// the number of fetched lines determines the cost.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct RingWriter {
@@ -136,7 +136,7 @@ impl RingWriter {
         self.try_write(FrameKind::INFERENCE, words.map(u64::to_ne_bytes).as_flattened())
     }
 
-    /// Has the processor fetch the memory of the next write, whose latency is otherwise waited for.
+    /// Prefetches the memory of the next write.
     #[inline]
     pub fn fetch_next(&self) {
         let at = DATA + (self.head & (self.capacity() - 1)) as usize;
@@ -162,7 +162,8 @@ impl RingWriter {
         written
     }
 
-    /// Writes a frame that must not be lost, waiting for the reader to make room. Counts it when the time is over.
+    /// Writes a frame that must not be lost, waiting for the reader to free space. Counts it as lost after the
+    /// timeout.
     pub fn write_or_wait(&mut self, kind: FrameKind, payload: &[u8], patience: Duration) -> bool {
         let deadline = Instant::now() + patience;
         loop {
@@ -183,12 +184,12 @@ impl RingWriter {
         self.maker.is_current()
     }
 
-    /// Whether it was said that nothing more comes.
+    /// Whether the ring was closed.
     pub(crate) fn is_closed(&self) -> bool {
         self.memory.word(AT_CLOSED).load(Ordering::Relaxed) != 0
     }
 
-    /// For whoever closes it from another thread.
+    /// For closing it from another thread.
     pub(crate) fn memory(&self) -> RingMemory {
         RingMemory { memory: Arc::downgrade(self.memory.memory()), maker: self.maker }
     }
@@ -219,7 +220,7 @@ impl RingWriter {
         let needed = frame_bytes(payload.len()) as u64;
         let mut at = self.head & (self.capacity() - 1);
         let to_end = self.capacity() - at;
-        // A frame is never split: what is left at the end becomes padding.
+        // A frame is never split: the rest of the ring becomes padding.
         let padding = if needed > to_end { to_end } else { 0 };
         if self.head + padding + needed - self.seen_tail > self.capacity() {
             self.seen_tail = self.memory.word(AT_TAIL).load(Ordering::Acquire);

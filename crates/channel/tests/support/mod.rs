@@ -1,4 +1,4 @@
-//! What the tests of this crate share.
+//! Shared test helpers.
 #![allow(dead_code, reason = "each test binary uses its part")]
 #![allow(clippy::allow_attributes, reason = "which part is unused differs between the binaries")]
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use ortscope_channel::turn_page::Side;
+use ortscope_channel::turn_taking::Side;
 use ortscope_decode::onnx::InputHints;
 use ortscope_ort::SessionOptions;
 use serde::{Deserialize, Serialize};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ortscope_channel::turn_page::{Side, TurnPage};
+use ortscope_channel::turn_taking::{Side, TurnTaking};
 use ortscope_core::clock::now_ns;
 
 use crate::measure::plan::TurnsPlan;
@@ -11,7 +11,7 @@ use ortscope_core::failure::Failure;
 /// When this worker may run.
 #[derive(Debug)]
 pub struct Turns {
-    page: TurnPage,
+    page: TurnTaking,
     side: Side,
     length_ns: u64,
     /// The end of the present turn; 0 before the first.
@@ -22,7 +22,7 @@ pub struct Turns {
 impl Turns {
     pub fn open(plan: &TurnsPlan) -> Result<Self, Failure> {
         Ok(Self {
-            page: TurnPage::open(&plan.directory).map_err(Failure::internal)?,
+            page: TurnTaking::open(&plan.directory).map_err(Failure::internal)?,
             side: plan.side,
             length_ns: plan.length_ns,
             until_ns: 0,

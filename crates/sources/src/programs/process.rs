@@ -100,7 +100,7 @@ impl Process {
         let mut sessions = Sessions::new(directory, ids);
         sessions.is_observed = true;
         sessions.known = known;
-        Ok(Self { reader: ChannelReader::listen(directory)?, sessions, given_up: false, positions: 0 })
+        Ok(Self { reader: ChannelReader::observe(directory)?, sessions, given_up: false, positions: 0 })
     }
 
     /// Whether the process has exited and all of its data is stored.

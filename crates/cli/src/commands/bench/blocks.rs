@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use ortscope_analyze::summary::WarmUpChoice;
 use ortscope_analyze::verdict::{Metric, TimedRun, block_needs, block_quantile};
 use ortscope_analyze::{StopRule, detect_warm_up};
-use ortscope_channel::turn_page::{Side, TurnPage};
+use ortscope_channel::turn_taking::{Side, TurnTaking};
 use serde::Serialize;
 
 use super::BothSides;
@@ -70,7 +70,8 @@ pub fn measure_in_turns(
 ) -> BothSides<Measured> {
     let setup = |failure: Failure| (0, failure);
     let directory = channel_directory(false).map_err(|error| setup(error.into()))?;
-    let page = TurnPage::create(directory.path(), first).map_err(|error| setup(Failure::internal(error)))?;
+    let page =
+        TurnTaking::create(directory.path(), first).map_err(|error| setup(Failure::internal(error)))?;
     // Each processor in its turn: one of them may have a noisy neighbour.
     let processor = jobs.iter().all(|job| job.plan.options.intra_op_threads == Some(1)).then_some(round / 2);
     let measure_side = |index: usize, side: Side, progress: &mut ProgressLine| {

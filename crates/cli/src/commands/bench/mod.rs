@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use ortscope_analyze::outputs::{OutputVerdict, Tolerance};
 use ortscope_analyze::verdict::{Metric, PairedComparison, Step, Verdict, neighbours_ratio};
-use ortscope_channel::turn_page::Side;
+use ortscope_channel::turn_taking::Side;
 use ortscope_core::clock::WallAnchor;
 
 use self::blocks::Block;

@@ -1,11 +1,11 @@
-//! Homes of channels: what is left of killed recorders, and rings that come and go with threads.
+//! Channel directories: orphans of killed recorders, and rings that come and go with threads.
 
 use std::path::Path;
 use std::sync::mpsc;
 
 use ortscope_channel::{
-    ChannelHome, ChannelReader, ChannelWriter, FrameKind, RingReader, directories_of, has_reader,
-    left_behind, pid_of, process_directory, recording_of,
+    ChannelDirectory, ChannelReader, ChannelWriter, FrameKind, RingReader, directories_of, has_reader,
+    orphaned_channels, pid_of, process_directory, recording_of,
 };
 use ortscope_core::identity::ProcessIdentity;
 
@@ -13,39 +13,40 @@ fn own() -> ProcessIdentity {
     ProcessIdentity { pid: std::process::id(), start: 4711 }
 }
 
-fn is_left(home: &Path, is_alive: impl Fn(ProcessIdentity) -> bool) -> bool {
-    left_behind(is_alive).iter().any(|left| left.directory() == home)
+fn is_left(base: &Path, is_alive: impl Fn(ProcessIdentity) -> bool) -> bool {
+    orphaned_channels(is_alive).iter().any(|left| left.directory() == base)
 }
 
 fn rings(directory: &Path) -> usize {
-    let files = std::fs::read_dir(directory).expect("the home is there").flatten();
+    let files = std::fs::read_dir(directory).expect("the directory exists").flatten();
     files.filter(|file| file.path().extension().is_some_and(|ending| ending == "ring")).count()
 }
 
 #[test]
-fn a_home_goes_with_its_reader_and_stays_when_that_is_killed() {
-    let home = ChannelHome::create(own()).unwrap();
-    let path = home.path().to_owned();
+fn a_directory_is_removed_with_its_reader_and_survives_a_kill() {
+    let base = ChannelDirectory::create(own()).unwrap();
+    let path = base.path().to_owned();
     assert!(has_reader(&path) && !is_left(&path, |_| false), "its reader lives");
-    drop(home);
+    drop(base);
     assert!(!path.exists());
 
-    let home = ChannelHome::create(own()).unwrap();
-    home.set_recording(Path::new("/recordings/one")).unwrap();
-    let directory = process_directory(home.path(), own().pid);
+    let base = ChannelDirectory::create(own()).unwrap();
+    base.set_recording(Path::new("/recordings/one")).unwrap();
+    let directory = process_directory(base.path(), own().pid);
     assert_eq!(pid_of(&directory), Some(own().pid));
     let writer = ChannelWriter::new(&directory, 4096, own).unwrap();
     assert!(writer.write(FrameKind::MESSAGE, b"unread"));
     assert!(directories_of(own().pid, None).contains(&directory));
     // A killed reader removes nothing, and the system gives its lock back.
-    let path = home.keep();
+    let path = base.keep();
     assert!(!has_reader(&path));
     assert!(!is_left(&path, |owner| owner == own()), "a program still writes there");
     assert_eq!(recording_of(&path).as_deref(), Some(Path::new("/recordings/one")));
-    let left = left_behind(|_| false).into_iter().find(|left| left.directory() == path).expect("it is dead");
+    let left =
+        orphaned_channels(|_| false).into_iter().find(|left| left.directory() == path).expect("it is dead");
     assert_eq!(left.recording(), Some(Path::new("/recordings/one")));
-    assert!(!is_left(&path, |_| false), "somebody has taken it up");
-    // The memory of the dead is no longer mapped; Windows removes no file whose is.
+    assert!(!is_left(&path, |_| false), "already taken");
+    // Windows removes no file that is still mapped.
     drop(writer);
     left.remove().unwrap();
     assert!(!path.exists());
@@ -79,7 +80,7 @@ fn dropping_a_writer_closes_the_rings_of_all_threads() {
 
 /// A program that starts a thread for each request would fill the memory with rings of threads that are gone.
 #[test]
-fn rings_of_threads_that_ended_go_when_they_were_read() {
+fn rings_of_ended_threads_are_removed_after_reading() {
     let directory = tempfile::tempdir().unwrap();
     let writer = ChannelWriter::new(directory.path(), 4096, own).unwrap();
     let mut reader = ChannelReader::new(directory.path());
@@ -101,11 +102,11 @@ fn rings_of_threads_that_ended_go_when_they_were_read() {
 }
 
 #[test]
-fn a_listener_hears_what_is_new_and_changes_nothing() {
+fn an_observer_sees_new_frames_and_changes_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let writer = ChannelWriter::new(directory.path(), 4096, own).unwrap();
     writer.write(FrameKind::MESSAGE, b"before");
-    let mut listener = ChannelReader::listen(directory.path()).unwrap();
+    let mut listener = ChannelReader::observe(directory.path()).unwrap();
     writer.write(FrameKind::MESSAGE, b"after");
     let mut heard = Vec::new();
     listener.drain(|_, payload| heard.push(payload.to_vec())).unwrap();

@@ -1,8 +1,8 @@
-//! Lets two processes that are compared take turns: while one runs, the other sleeps. So both meet the same machine, whose
-//! speed may change from second to second, and neither disturbs the other.
+//! Lets two compared processes take turns: while one runs, the other sleeps. Both see the same machine, whose speed
+//! may change from second to second, and neither disturbs the other.
 //!
-//! A turn is passed on by the process that has it, between two of its inferences. Whoever started the two marks one that
-//! has ended, however it ended, and the other goes on alone.
+//! The active process passes the turn on between two of its inferences. The supervisor marks a process that has ended
+//! for any reason, and the other continues alone.
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ const PAGE_BYTES: usize = 4096;
 const TURN: usize = 0;
 const READY: [usize; 2] = [64, 128];
 const DONE: [usize; 2] = [192, 256];
-/// How often a process that waits looks: often enough for turns of 10 ms, seldom enough to disturb nobody.
+/// Polling interval of the waiting process: short enough for turns of 10 ms, long enough not to disturb.
 const LOOK_EVERY: Duration = Duration::from_micros(200);
 
 /// One of the two that take turns.
@@ -45,11 +45,11 @@ impl Side {
 
 /// Whose turn it is.
 #[derive(Debug)]
-pub struct TurnPage {
+pub struct TurnTaking {
     memory: SharedMemory,
 }
 
-impl TurnPage {
+impl TurnTaking {
     /// Made before the two are started.
     pub fn create(directory: &Path, first: Side) -> Result<Self, ChannelError> {
         private_files::create_allocated(&directory.join(FILE_NAME), PAGE_BYTES as u64)?;
@@ -71,8 +71,8 @@ impl TurnPage {
         Ok(Self { memory })
     }
 
-    /// Sleeps until it is this side's turn, at first for all of `nap` unless it is there already. The first turn begins when
-    /// both sides have called this. False when `stop` said so before.
+    /// Sleeps until it is this side's turn, at first for all of `nap` unless it already is. The first turn begins
+    /// when both sides have called this. Returns false if `stop` returned true first.
     pub fn wait(&self, side: Side, nap: Duration, mut stop: impl FnMut() -> bool) -> bool {
         self.memory.word(READY[side.index()]).store(1, Ordering::Release);
         let mut sleep = nap.max(LOOK_EVERY);
@@ -86,7 +86,7 @@ impl TurnPage {
         true
     }
 
-    /// The other side goes on.
+    /// Passes the turn to the other side.
     pub fn pass(&self, side: Side) {
         self.memory.word(TURN).store(side.other().index() as u64, Ordering::Release);
     }

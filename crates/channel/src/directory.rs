@@ -1,12 +1,13 @@
-//! The directory below which instrumented processes write: where it lies, whose it is, and what is left of dead ones.
+//! The directory in which instrumented processes write their rings: its location, its owner, and orphans of dead
+//! readers.
 //!
 //! ```text
-//! ortscope-<pid>-<time>/owner                    who reads; locked as long as the reader lives
+//! ortscope-<pid>-<time>/owner                    the reader; locked while it lives
 //! ortscope-<pid>-<time>/recording                where the recording is, if one is made
 //! ortscope-<pid>-<time>/process-<pid>-<time>/    the rings of one process
 //! ```
-//! A reader that is killed leaves all of it, and it takes memory. It may still hold records that no journal has, so
-//! whoever finds it first has the recording repaired and then removes it.
+//! A reader that is killed leaves the directory behind, and it takes memory. It may still hold records that no
+//! journal has, so the first process that finds it has the recording repaired and then removes it.
 
 use std::fs::TryLockError;
 use std::io::Write as _;
@@ -33,25 +34,25 @@ const OWNER_TO_BE: &str = "owner-to-be";
 const RECORDING: &str = "recording";
 /// Names that are tried before a directory is given up.
 const MAX_TRIES: u64 = 100;
-/// Homes that one search looks at.
-const MAX_HOMES: usize = 4096;
+/// Maximum number of directories examined by one search.
+const MAX_DIRECTORIES: usize = 4096;
 
 /// A directory of this user alone, gone with this value.
 #[derive(Debug)]
-pub struct ChannelHome {
+pub struct ChannelDirectory {
     directory: PathBuf,
     /// The system gives the lock back when this process ends, however it ends.
     owner: Option<File>,
     maker: Incarnation,
 }
 
-impl ChannelHome {
+impl ChannelDirectory {
     /// Makes one for a reader: in memory if that is possible, else among the temporary files.
     pub fn create(reader: ProcessIdentity) -> std::io::Result<Self> {
         let mut problem = None;
         for place in places() {
             match Self::create_in(&place, reader) {
-                Ok(home) => return Ok(home),
+                Ok(base) => return Ok(base),
                 Err(error) => problem = Some(error),
             }
         }
@@ -77,7 +78,7 @@ impl ChannelHome {
         &self.directory
     }
 
-    /// Says which recording the rings belong to, for whoever finds them after this process was killed.
+    /// Stores which recording the rings belong to, for recovery after a kill.
     pub fn set_recording(&self, recording: &Path) -> std::io::Result<()> {
         let mut file = private_files::create_allocated(&self.directory.join(RECORDING), 0)?;
         file.write_all(recording.as_os_str().as_encoded_bytes())
@@ -89,7 +90,7 @@ impl ChannelHome {
     }
 }
 
-impl Drop for ChannelHome {
+impl Drop for ChannelDirectory {
     fn drop(&mut self) {
         // A child of `fork` has a copy of this value; the directory is its parent's.
         if !self.directory.as_os_str().is_empty() && self.maker.is_current() {
@@ -102,23 +103,23 @@ impl Drop for ChannelHome {
 /// gives the same ones, so that a row which is both in a journal and in a ring is known to be one.
 pub fn session_of_process(directory: &Path, session: usize) -> SessionId {
     let last = |path: Option<&Path>| path.and_then(Path::file_name).unwrap_or_default().to_owned();
-    let (home, process) = (last(directory.parent()), last(Some(directory)));
+    let (base, process) = (last(directory.parent()), last(Some(directory)));
     let number = session.to_string();
-    let parts = [home.as_encoded_bytes(), process.as_encoded_bytes(), number.as_bytes()];
+    let parts = [base.as_encoded_bytes(), process.as_encoded_bytes(), number.as_bytes()];
     SessionId::named(&parts.join(&b'/'))
 }
 
-/// Not every system removes a file that is open, and a home whose lock is free is taken for one of the dead: it is nobody's
+/// Not every system removes an open file, and an unlocked directory counts as orphaned, so the owner file is renamed
 /// before it is unlocked.
 fn remove(directory: &Path, owner: Option<File>) -> std::io::Result<()> {
-    // Without it the removal says what is wrong.
+    // If this fails, the removal reports the problem.
     fs_err::rename(directory.join(OWNER), directory.join(OWNER_TO_BE)).ok();
     drop(owner);
     remove_temporary_directory(directory)
 }
 
-/// The file has its name only when it is locked: whoever looks for what the dead left may come at any moment, and takes a
-/// home for one of these whose lock is free.
+/// The file gets its name only after it is locked: a search for orphans may run at any time and takes an unlocked
+/// directory for one.
 fn locked_owner(directory: &Path, reader: ProcessIdentity) -> std::io::Result<File> {
     let unnamed = directory.join(OWNER_TO_BE);
     let mut owner = private_files::create_allocated(&unnamed, 0)?;
@@ -128,15 +129,15 @@ fn locked_owner(directory: &Path, reader: ProcessIdentity) -> std::io::Result<Fi
     Ok(owner)
 }
 
-/// A home whose reader and writers are dead. As long as this lives nobody else takes it up.
+/// A channel directory whose reader and writers are dead. While this value exists, no other process takes it.
 #[derive(Debug)]
-pub struct LeftBehind {
+pub struct OrphanedChannel {
     directory: PathBuf,
     recording: Option<PathBuf>,
     owner: File,
 }
 
-impl LeftBehind {
+impl OrphanedChannel {
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -156,41 +157,41 @@ impl LeftBehind {
     }
 }
 
-/// The homes of this user that nobody reads or writes any more. A reader is alive as long as it holds its lock; a writer
-/// as long as `is_alive` says so.
-pub fn left_behind(is_alive: impl Fn(ProcessIdentity) -> bool) -> Vec<LeftBehind> {
-    homes().into_iter().filter_map(|directory| take_up(directory, &is_alive)).collect()
+/// The directories of this user without a reader or writer. A reader is alive while it holds its lock; a writer as
+/// long as `is_alive` returns true.
+pub fn orphaned_channels(is_alive: impl Fn(ProcessIdentity) -> bool) -> Vec<OrphanedChannel> {
+    channel_directories().into_iter().filter_map(|directory| take_up(directory, &is_alive)).collect()
 }
 
-/// Whether somebody reads what is written below a home. Where it does not say who, somebody may: two readers would take
-/// each other's records away.
-pub fn has_reader(home: &Path) -> bool {
-    let Ok(owner) = File::open(home.join(OWNER)) else {
+/// Whether a directory has an active reader. If unknown, it is assumed to have one: two readers would take each
+/// other's records.
+pub fn has_reader(base: &Path) -> bool {
+    let Ok(owner) = File::open(base.join(OWNER)) else {
         return true;
     };
     // Given back at once, when the file is closed. A file that lost its name meanwhile is that of a reader that leaves.
-    matches!(owner.file().try_lock_shared(), Err(TryLockError::WouldBlock)) || !home.join(OWNER).exists()
+    matches!(owner.file().try_lock_shared(), Err(TryLockError::WouldBlock)) || !base.join(OWNER).exists()
 }
 
-/// The directories of a process below every home of this user and below `other`, the oldest first: where it writes, if
+/// The directories of a process below every base of this user and below `other`, the oldest first: where it writes, if
 /// it does.
 pub fn directories_of(pid: u32, other: Option<&Path>) -> Vec<PathBuf> {
-    let homes = homes().into_iter().chain(other.map(Path::to_owned));
-    let found = homes.flat_map(|home| process_directories(&home));
+    let parents = channel_directories().into_iter().chain(other.map(Path::to_owned));
+    let found = parents.flat_map(|base| process_directories(&base));
     let mut found: Vec<PathBuf> = found.filter(|path| pid_of(path) == Some(pid)).collect();
     found.sort_by(|one, other| one.file_name().cmp(&other.file_name()));
     found
 }
 
-/// The recording that the reader of a home makes.
-pub fn recording_of(home: &Path) -> Option<PathBuf> {
-    let text = fs_err::read_to_string(home.join(RECORDING)).ok()?;
+/// The recording that the reader of a base makes.
+pub fn recording_of(base: &Path) -> Option<PathBuf> {
+    let text = fs_err::read_to_string(base.join(RECORDING)).ok()?;
     (!text.is_empty()).then(|| PathBuf::from(text))
 }
 
-/// A directory below a home for a process, which no other one has.
-pub fn process_directory(home: &Path, pid: u32) -> PathBuf {
-    home.join(format!("{PROCESS_PREFIX}{pid}-{:x}", now_ns()))
+/// A directory below a base for a process, which no other one has.
+pub fn process_directory(base: &Path, pid: u32) -> PathBuf {
+    base.join(format!("{PROCESS_PREFIX}{pid}-{:x}", now_ns()))
 }
 
 /// The process whose directory this is, by its name.
@@ -198,35 +199,32 @@ pub fn pid_of(directory: &Path) -> Option<u32> {
     directory.file_name()?.to_str()?.strip_prefix(PROCESS_PREFIX)?.split('-').next()?.parse().ok()
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "only looked into for what dead processes left; homes are private"
-)]
+#[expect(clippy::disallowed_methods, reason = "only searched for orphans; the directories are private")]
 fn places() -> Vec<PathBuf> {
     let memory = PathBuf::from(IN_MEMORY);
     memory.is_dir().then_some(memory).into_iter().chain([std::env::temp_dir()]).collect()
 }
 
-fn homes() -> Vec<PathBuf> {
+fn channel_directories() -> Vec<PathBuf> {
     let entries = places().into_iter().filter_map(|place| fs_err::read_dir(place).ok()).flatten().flatten();
     let named = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX));
     let own = named.filter(|entry| {
         // Not through a link: it could lead anywhere.
         entry.path().symlink_metadata().is_ok_and(|found| found.is_dir() && private_files::is_own(&found))
     });
-    own.take(MAX_HOMES).map(|entry| entry.path()).collect()
+    own.take(MAX_DIRECTORIES).map(|entry| entry.path()).collect()
 }
 
-fn process_directories(home: &Path) -> Vec<PathBuf> {
-    let entries = fs_err::read_dir(home).into_iter().flatten().flatten();
+fn process_directories(base: &Path) -> Vec<PathBuf> {
+    let entries = fs_err::read_dir(base).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).filter(|path| pid_of(path).is_some()).collect()
 }
 
-fn take_up(directory: PathBuf, is_alive: &impl Fn(ProcessIdentity) -> bool) -> Option<LeftBehind> {
+fn take_up(directory: PathBuf, is_alive: &impl Fn(ProcessIdentity) -> bool) -> Option<OrphanedChannel> {
     // One without an owner is being made, or is not for us.
     let owner = fs_err::OpenOptions::new().read(true).write(true).open(directory.join(OWNER)).ok()?;
     owner.file().try_lock().ok()?;
-    // Its reader leaves and has given the lock back: the home is gone in a moment.
+    // Its reader leaves and has given the lock back: the base is gone in a moment.
     if !directory.join(OWNER).exists() {
         return None;
     }
@@ -237,7 +235,7 @@ fn take_up(directory: PathBuf, is_alive: &impl Fn(ProcessIdentity) -> bool) -> O
         return None;
     }
     let recording = recording_of(&directory);
-    Some(LeftBehind { directory, recording, owner })
+    Some(OrphanedChannel { directory, recording, owner })
 }
 
 #[cfg(test)]
@@ -246,19 +244,19 @@ mod tests {
 
     use super::*;
 
-    /// A recorder may start while another one looks for what the dead left. Its home was taken for one of these, and
-    /// removed, if the other looked between the making of the file and its lock.
+    /// A recorder may start while another one searches for orphans. Its directory must not be removed between the
+    /// creation of the file and its lock.
     #[test]
-    fn a_home_that_is_being_made_is_never_without_a_reader() {
+    fn a_new_directory_always_has_a_locked_owner() {
         let place = tempfile::tempdir_in(&places()[0]).unwrap();
         let is_over = AtomicBool::new(false);
         let search = || {
             let mut seen = 0_u64;
             while !is_over.load(Ordering::Relaxed) {
                 let entries = fs_err::read_dir(place.path()).unwrap().flatten();
-                for home in entries.map(|entry| entry.path()) {
+                for base in entries.map(|entry| entry.path()) {
                     // One that is gone by now was opened before it was removed.
-                    assert!(has_reader(&home) || !home.exists(), "{} looks dead", home.display());
+                    assert!(has_reader(&base) || !base.exists(), "{} looks orphaned", base.display());
                     seen += 1;
                 }
             }
@@ -268,10 +266,10 @@ mod tests {
             let search = scope.spawn(search);
             let reader = ProcessIdentity { pid: std::process::id(), start: 1 };
             let made: std::io::Result<()> =
-                (0..5000).try_for_each(|_| ChannelHome::create_in(place.path(), reader).map(drop));
+                (0..5000).try_for_each(|_| ChannelDirectory::create_in(place.path(), reader).map(drop));
             is_over.store(true, Ordering::Relaxed);
-            made.expect("nobody removes it");
-            assert!(search.join().expect("no home looked dead") > 0);
+            made.expect("the directory is not removed");
+            assert!(search.join().expect("no directory looked orphaned") > 0);
         });
     }
 }
