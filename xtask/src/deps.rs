@@ -43,7 +43,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "bench",
         &[
             "core", "etl", "channel", "decode", "sources", "ort", "analyze", "store", "result", "render",
-            "export", "server", "unify",
+            "export", "server", "observe", "unify",
         ],
     ),
     ("preload", &["core", "channel", "unify"]),

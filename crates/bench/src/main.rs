@@ -6,6 +6,8 @@
 mod etl;
 mod load;
 mod ort;
+mod overhead;
+mod profile_json;
 mod sampler;
 mod serve;
 #[path = "../../store/tests/simulation/mod.rs"]
@@ -32,6 +34,10 @@ enum Command {
     Etl(etl::EtlArgs),
     /// Run a model in several sessions at a fixed rate
     Load(load::LoadArgs),
+    /// Run a model with and without observation
+    Overhead(overhead::OverheadArgs),
+    /// Read an operator profile of ONNX Runtime
+    ProfileJson(profile_json::ProfileJsonArgs),
     /// Watch processes in different ways
     Sampler(sampler::SamplerArgs),
     /// Measure the age of the frames that clients of the server receive
@@ -48,6 +54,8 @@ fn main() -> anyhow::Result<()> {
     let document = match Cli::parse().command {
         Command::Etl(args) => etl::run(&args)?,
         Command::Load(args) => load::run(&args)?,
+        Command::Overhead(args) => overhead::run(&args)?,
+        Command::ProfileJson(args) => profile_json::run(&args)?,
         Command::Sampler(args) => sampler::run(&args)?,
         Command::Serve(args) => serve::run(&args)?,
         Command::Store(args) => store::run(&args)?,

@@ -118,9 +118,5 @@ fn run(cli: &Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Command::Key(args) => commands::key::run(args, global, terminal),
         Command::Config(args) => commands::config::run(args, global, terminal),
         Command::Completions(args) => commands::completions::run(args),
-        Command::BenchProfileJson(args) => commands::bench_profile_json::run(args),
-        Command::BenchOverhead(args) => {
-            without_telemetry(|| commands::bench_overhead::run(args, global, terminal))
-        }
     }
 }

@@ -60,11 +60,11 @@ pub(crate) fn fetch_models(environment: &Environment) -> Result<()> {
 }
 
 pub(crate) fn run(setting: &Setting<'_>) -> Result<Report> {
-    let program = run::build_program(&setting.environment.workspace)?;
-    let added = added_in_the_loop(setting, &program)?;
+    let programs = run::build_both(&setting.environment.workspace)?;
+    let added = added_in_the_loop(setting, &programs.benchmarks)?;
     let mut comparisons = Vec::new();
     for workload in WORKLOADS {
-        comparisons.push(compare(setting, &program, workload)?);
+        comparisons.push(compare(setting, &programs.ortscope, workload)?);
     }
     // The figure is the workload that is farthest from 1: none may hide behind another.
     let worst = |ratios: &mut dyn Iterator<Item = f64>| {
@@ -112,10 +112,11 @@ fn model_path(environment: &Environment, name: &str) -> Result<PathBuf> {
     models::fetch(environment, model)
 }
 
-fn added_in_the_loop(setting: &Setting<'_>, program: &Path) -> Result<Value> {
+fn added_in_the_loop(setting: &Setting<'_>, benchmarks: &Path) -> Result<Value> {
     let started = std::time::Instant::now();
-    let mut command = Command::new(program);
-    command.args(["bench-overhead", "--json", "--model"]).arg(model_path(setting.environment, ONE_NODE)?);
+    let mut command = Command::new(benchmarks);
+    command.args(["overhead", "--model"]).arg(model_path(setting.environment, ONE_NODE)?);
+    command.env("ORT_DISABLE_TELEMETRY", "1");
     command.arg("--ort-library").arg(setting.environment.newest_runtime()?);
     let answer = json_output(&mut command)?;
     eprintln!("  {ONE_NODE}: measured and bare loop … {}", seconds(started.elapsed()));

@@ -20,12 +20,12 @@ const ROUNDS: usize = 5;
 const ROUNDS_QUICK: usize = 1;
 
 pub(crate) fn run(setting: &Setting<'_>) -> Result<Report> {
-    let program = run::build_program(&setting.environment.workspace)?;
+    let program = run::build_benchmarks(&setting.environment.workspace)?;
     let profile = make_profile(setting)?;
     let python = newest_python().unwrap_or_else(|| setting.environment.python());
     let peer_script = setting.environment.workspace.tool("profile_json_peer.py");
     let ours = |phase: &str| {
-        answer_of(Command::new(&program).args(["bench-profile-json", "--phase", phase]).arg(&profile))
+        answer_of(Command::new(&program).args(["profile-json", "--phase", phase]).arg(&profile))
     };
     let (mut own, mut theirs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     let (mut last_own, mut last_theirs) = (Value::Null, Value::Null);

@@ -145,12 +145,6 @@ pub enum Command {
     Config(ConfigArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
-    /// Own cost per inference, for `cargo xtask bench overhead`
-    #[command(hide = true)]
-    BenchOverhead(BenchOverheadArgs),
-    /// Speed of the profile reader, for `cargo xtask bench profile-json`
-    #[command(hide = true)]
-    BenchProfileJson(BenchProfileJsonArgs),
 }
 
 #[derive(Debug, Args)]
@@ -216,27 +210,20 @@ pub struct CompletionsArgs {
     pub shell: clap_complete::Shell,
 }
 
-#[derive(Debug, Args)]
-pub struct BenchProfileJsonArgs {
-    pub file: PathBuf,
-    #[arg(long, value_enum)]
-    pub phase: ProfileJsonPhase,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum ProfileJsonPhase {
-    Summary,
-    Rows,
-}
-
-#[derive(Debug, Args)]
-pub struct BenchOverheadArgs {
-    #[arg(long)]
-    pub model: PathBuf,
-    /// Blocks of each kind, alternating
-    #[arg(long, default_value_t = 400)]
-    pub blocks: u32,
-    /// Inferences per block
-    #[arg(long, default_value_t = 2_000)]
-    pub runs: u32,
+    /// Commands and flags for tests and benchmarks do not belong in the program: what exists is in its help.
+    #[test]
+    fn no_command_or_argument_is_hidden() {
+        fn check(command: &clap::Command) {
+            assert!(!command.is_hide_set(), "{}", command.get_name());
+            for argument in command.get_arguments() {
+                assert!(!argument.is_hide_set(), "{} of {}", argument.get_id(), command.get_name());
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&<Cli as clap::CommandFactory>::command());
+    }
 }

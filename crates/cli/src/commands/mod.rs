@@ -3,8 +3,6 @@
 pub mod attach;
 pub mod audit;
 pub mod bench;
-pub mod bench_overhead;
-pub mod bench_profile_json;
 pub mod compare;
 pub mod completions;
 pub mod config;

@@ -1,35 +1,46 @@
-//! How fast an operator profile is read: every event to the summary a user's script would make, and again to rows of the
+//! Measures how fast an operator profile is read: into the summary that a user's script would compute, and into rows of the
 //! schema. For `cargo xtask bench profile-json`.
 
 use std::collections::BTreeMap;
 use std::io::Read;
+use std::path::PathBuf;
 use std::time::Instant;
 
+use anyhow::Result;
 use ortscope_decode::ort_profile::{EventKind, ProfileOptions, ProfileReader, RowOptions};
 use ortscope_sources::own_usage;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::args::{BenchProfileJsonArgs, ProfileJsonPhase};
-use crate::exit::{Exit, Failure};
-use crate::terminal;
 use ortscope_observe::operator_pass::profile_file;
 
 const CHUNK_BYTES: usize = 256 << 10;
 
-pub fn run(args: &BenchProfileJsonArgs) -> Result<Exit, Failure> {
-    let mut document = match args.phase {
-        ProfileJsonPhase::Summary => summary(args)?,
-        ProfileJsonPhase::Rows => rows(args)?,
-    };
-    let usage = own_usage().map_err(Failure::internal)?;
-    document["peak_memory_mb"] = json!(usage.peak_working_set_bytes.map(|bytes| bytes as f64 / 1e6));
-    document["cpu_seconds"] = json!(usage.cpu_time_ns as f64 / 1e9);
-    terminal::print_data(&format!("{document}\n"));
-    Ok(Exit::Ok)
+#[derive(Debug, clap::Args)]
+pub struct ProfileJsonArgs {
+    file: PathBuf,
+    #[arg(long, value_enum)]
+    phase: Phase,
 }
 
-/// What `tools/profile_json_peer.py` does, with the same answers.
-fn summary(args: &BenchProfileJsonArgs) -> Result<serde_json::Value, Failure> {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Phase {
+    Summary,
+    Rows,
+}
+
+pub fn run(args: &ProfileJsonArgs) -> Result<Value> {
+    let mut document = match args.phase {
+        Phase::Summary => summary(args)?,
+        Phase::Rows => rows(args)?,
+    };
+    let usage = own_usage()?;
+    document["peak_memory_mb"] = json!(usage.peak_working_set_bytes.map(|bytes| bytes as f64 / 1e6));
+    document["cpu_seconds"] = json!(usage.cpu_time_ns as f64 / 1e9);
+    Ok(document)
+}
+
+/// Does the same as `tools/profile_json_peer.py`, with the same results.
+fn summary(args: &ProfileJsonArgs) -> Result<Value> {
     let started = Instant::now();
     let mut file = fs_err::File::open(&args.file)?;
     let mut reader = ProfileReader::new(ProfileOptions::default());
@@ -69,8 +80,8 @@ fn summary(args: &BenchProfileJsonArgs) -> Result<serde_json::Value, Failure> {
     }))
 }
 
-/// What `import` and the profiling pass do, without keeping the rows.
-fn rows(args: &BenchProfileJsonArgs) -> Result<serde_json::Value, Failure> {
+/// Does the same as `import` and the operator pass, without keeping the rows.
+fn rows(args: &ProfileJsonArgs) -> Result<Value> {
     let started = Instant::now();
     let mut kept = 0u64;
     let read = profile_file::read(&args.file, RowOptions::default(), |batch| {
