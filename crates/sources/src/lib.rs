@@ -28,16 +28,13 @@ std::cfg_select! {
     windows => {
         #[path = "windows/mod.rs"]
         mod sys;
-        #[path = "kernel/absent.rs"]
-        mod absent;
-        use sys::kernel as kernel_events;
+        #[path = "kernel/etw_events.rs"]
+        mod kernel_events;
     }
     _ => {
         #[path = "stub/mod.rs"]
         mod sys;
-        #[path = "kernel/absent.rs"]
-        mod absent;
-        #[path = "kernel/absent_trace.rs"]
+        #[path = "kernel/etw_events.rs"]
         mod kernel_events;
     }
 }

@@ -97,7 +97,6 @@ impl From<KernelSummary> for Kernel {
                 TraceBackend::Bpf => "bpf",
                 TraceBackend::PerfRing => "perf_rings",
                 TraceBackend::Etw => "etw",
-                TraceBackend::Absent => "none",
             },
             events: events.into_iter().collect(),
             lost: summary.counts.lost,

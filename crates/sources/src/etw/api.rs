@@ -1,4 +1,4 @@
-//! The functions of Windows that live sessions need, as one table.
+//! The Windows functions that live sessions need, as a trait.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use ortscope_decode::etw::live::ProviderId;
 use super::consumer::Consumer;
 use super::settings::Settings;
 
-/// An error of Windows.
+/// A Windows error code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Code(pub u32);
 
@@ -18,18 +18,18 @@ impl fmt::Display for Code {
     }
 }
 
-/// Errors that mean something to a user.
+/// Error codes with a specific meaning for users.
 pub mod codes {
     use super::Code;
 
     pub const SUCCESS: Code = Code(0);
     pub const ACCESS_DENIED: Code = Code(5);
-    /// `ERROR_INVALID_DATA`: the session's records carry another clock than the performance counter.
+    /// `ERROR_INVALID_DATA`: the session's clock is not the performance counter.
     pub const OTHER_CLOCK: Code = Code(13);
     pub const BAD_LENGTH: Code = Code(24);
     pub const INVALID_PARAMETER: Code = Code(87);
     pub const CALL_NOT_IMPLEMENTED: Code = Code(120);
-    /// The function is not in this version of Windows.
+    /// This version of Windows lacks the function.
     pub const PROC_NOT_FOUND: Code = Code(127);
     pub const ALREADY_EXISTS: Code = Code(183);
     pub const NOT_FOUND: Code = Code(1168);
@@ -40,7 +40,7 @@ pub mod codes {
     pub const INSTANCE_NOT_FOUND: Code = Code(4201);
 }
 
-/// What a function did when it did not fail.
+/// Result of a function.
 pub type Answer<T> = Result<T, Code>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -54,15 +54,15 @@ pub enum Control {
     Query,
     Stop,
     Flush,
-    /// More buffers, while it runs.
+    /// Raises the number of buffers of a running session.
     MaximumBuffers(u32),
 }
 
-/// What Windows tells of a session.
+/// State of a session as reported by Windows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SessionStatus {
     pub name: String,
-    /// Empty where nothing is written to a file.
+    /// Empty if the session does not write to a file.
     pub log_file: String,
     pub buffer_kilobytes: u32,
     pub buffers: u32,
@@ -80,53 +80,53 @@ pub struct SessionStatus {
     pub kernel_flags: u32,
 }
 
-/// Classes of `TraceSetInformation` and `TraceQueryInformation`.
+/// Information classes of `TraceSetInformation` and `TraceQueryInformation`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum InformationClass {
     StackTracing = 3,
     KernelFlags = 4,
     SampleInterval = 5,
-    /// What processors can count; only to be asked.
+    /// Available processor counters; query only.
     ProfileSources = 7,
     CounterEvents = 8,
     Counters = 9,
-    /// How many counters at once; only to be asked.
-    MostCounters = 22,
+    /// Maximum number of concurrent counters; query only.
+    MaxCounters = 22,
 }
 
-/// What is asked of a provider.
+/// A request to a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Request {
     Disable,
     Enable,
-    /// Tell what was before: ONNX Runtime names the sessions that exist already.
+    /// Report existing state: ONNX Runtime names the existing sessions.
     CaptureState,
 }
 
-/// The table. Errors are numbers of Windows; [`super::EtwError`] says what they mean in their place.
+/// The functions. Errors are Windows error codes; [`super::EtwError`] explains them in context.
 pub trait EtwApi: Send + Sync + fmt::Debug {
-    /// Functions that answer "done" and do nothing: Wine. What it says of rights means nothing.
-    fn is_imitation(&self) -> bool;
-    /// A program without a desktop, such as a service: nobody could start it by "Run as administrator".
+    /// Whether the functions report success without doing anything, as in Wine; then privileges mean nothing either.
+    fn is_emulated(&self) -> bool;
+    /// A program without a desktop, such as a service, which cannot be started by "Run as administrator".
     fn is_service(&self) -> bool;
-    /// Ticks of the performance counter in a second.
+    /// Frequency of the performance counter.
     fn ticks_per_second(&self) -> u64;
-    /// For samples of processors and their counters.
+    /// Required for processor samples and counters.
     fn enable_profile_privilege(&self) -> Answer<()>;
-    /// `StartTraceW`. Kernel flags are not part of it: they are set when stacks are.
+    /// `StartTraceW`. Kernel flags are set later, together with stacks.
     fn start(&self, settings: &Settings) -> Answer<SessionHandle>;
     /// `ControlTraceW`, by name.
     fn control(&self, name: &str, what: Control) -> Answer<SessionStatus>;
     /// `QueryAllTracesW`.
     fn sessions(&self) -> Answer<Vec<SessionStatus>>;
-    /// `TraceSetInformation`; without a session for what belongs to the machine.
+    /// `TraceSetInformation`; without a session for machine-wide settings.
     fn set_information(
         &self,
         session: Option<SessionHandle>,
         class: InformationClass,
         data: &[u8],
     ) -> Answer<()>;
-    /// `TraceQueryInformation` of what belongs to the machine; the answer begins where the question stood.
+    /// `TraceQueryInformation` of machine-wide settings; the answer overwrites the question.
     fn query_information(&self, class: InformationClass, question: &[u8]) -> Answer<Vec<u8>>;
     /// `EnableTraceEx2`.
     fn enable(
@@ -137,13 +137,13 @@ pub trait EtwApi: Send + Sync + fmt::Debug {
         level: u8,
         keywords: u64,
     ) -> Answer<()>;
-    /// `OpenTraceW` of a session, in real time, with the stamps as they were taken. The consumer gets every record.
+    /// `OpenTraceW` of a session in real time with raw timestamps. The consumer gets every record.
     fn open(&self, name: &str, consumer: Arc<Consumer>) -> Answer<TraceHandle>;
     /// `ProcessTrace`: returns when the session has ended or the trace is closed.
     fn process(&self, trace: TraceHandle) -> Answer<()>;
     /// `CloseTrace`.
     fn close(&self, trace: TraceHandle) -> Answer<()>;
-    /// Marks a session as one that a living process owns, until the mark is dropped or the process ends. `None`: another
-    /// living process has the mark.
+    /// Marks a session as owned by a running process, until the mark is dropped or the process exits. `None` if
+    /// another running process owns it.
     fn claim(&self, name: &str) -> Option<Box<dyn Send + Sync>>;
 }

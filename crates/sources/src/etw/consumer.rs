@@ -1,4 +1,4 @@
-//! What takes the records: copies them while Windows waits, and keeps them until they are drained.
+//! Receives records: copies them during the callback and keeps them until they are drained.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,25 +8,25 @@ use ortscope_decode::etw::live;
 
 use super::raw::RawRecord;
 
-/// Since the start.
+/// Counts since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ConsumerCounts {
     pub records: u64,
-    /// Records that found no room, because nobody drained in time.
-    pub no_room: u64,
-    /// Records of a second beyond the most that are taken of one.
+    /// Records dropped because they were not drained in time.
+    pub queue_full: u64,
+    /// Records beyond the limit per second.
     pub limited: u64,
-    /// Records that are longer than records can be.
+    /// Records that exceed the maximum length.
     pub too_long: u64,
-    /// Times that copying panicked; the record is lost, the session goes on.
+    /// Panics while copying; the record is lost, and the session continues.
     pub panics: u64,
 }
 
-/// Bounded; no memory is allocated for a record.
+/// Bounded; no memory is allocated per record.
 #[derive(Debug)]
 pub struct Consumer {
     waiting: Mutex<Waiting>,
-    room: usize,
+    capacity: usize,
     limit: RateLimit,
     panics: AtomicU64,
 }
@@ -38,18 +38,18 @@ struct Waiting {
     second: Second,
 }
 
-/// How many records of a second are taken, by their own stamps.
+/// Maximum number of records per second, by their timestamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateLimit {
-    pub most_per_second: u64,
+    pub max_per_second: u64,
     pub ticks_per_second: u64,
 }
 
 impl RateLimit {
-    pub const NONE: Self = Self { most_per_second: u64::MAX, ticks_per_second: 1 };
+    pub const NONE: Self = Self { max_per_second: u64::MAX, ticks_per_second: 1 };
 }
 
-/// The second that is being counted.
+/// The current second.
 #[derive(Debug, Default)]
 struct Second {
     from_ticks: u64,
@@ -57,21 +57,21 @@ struct Second {
 }
 
 impl Second {
-    /// Whether another record may come. Stamps of different processors are a little out of order: only one that is far from
-    /// the second begins another.
-    fn has_room(&mut self, ticks: u64, limit: RateLimit) -> bool {
+    /// Whether another record may be accepted. Timestamps of different processors are slightly out of order: only a
+    /// distant one starts another second.
+    fn accepts(&mut self, ticks: u64, limit: RateLimit) -> bool {
         let is_over = ticks.saturating_sub(self.from_ticks) >= limit.ticks_per_second;
         if is_over || self.from_ticks.saturating_sub(ticks) >= limit.ticks_per_second {
             *self = Self { from_ticks: ticks, records: 0 };
         }
         self.records += 1;
-        self.records <= limit.most_per_second
+        self.records <= limit.max_per_second
     }
 }
 
-/// Starts and ends of processes and threads, images, and what the session tells of itself: they are few, and the meaning of
-/// all others depends on them.
-fn is_life(header: &[u8; live::HEADER_BYTES]) -> bool {
+/// Starts and ends of processes and threads, images, and session metadata: they are few, and the interpretation of all
+/// others depends on them.
+fn is_lifetime_event(header: &[u8; live::HEADER_BYTES]) -> bool {
     const PROCESSES: live::ProviderId = live::ProviderId::new(0x3d6fa8d0_fe05_11d0_9dda_00c04fd7ba7c);
     const THREADS: live::ProviderId = live::ProviderId::new(0x3d6fa8d1_fe05_11d0_9dda_00c04fd7ba7c);
     const IMAGES: live::ProviderId = live::ProviderId::new(0x2cb15d1d_5fc1_11d2_abe1_00a0c911f518);
@@ -79,42 +79,42 @@ fn is_life(header: &[u8; live::HEADER_BYTES]) -> bool {
     let Some(class) = header[24..].first_chunk() else { return false };
     match live::ProviderId::from_bytes(*class) {
         PROCESSES | IMAGES | SESSION => true,
-        // Start, end, and those that were there.
+        // Start, end, and rundown.
         THREADS => header[45] <= 4,
         _ => false,
     }
 }
 
 impl Consumer {
-    /// Room for `room` bytes now, and as many again while they are drained.
-    pub fn new(room: usize, limit: RateLimit) -> Self {
-        let waiting = Waiting { bytes: Vec::with_capacity(room), ..Waiting::default() };
-        Self { waiting: Mutex::new(waiting), room, limit, panics: AtomicU64::new(0) }
+    /// Capacity for `capacity` bytes, and the same again while they are drained.
+    pub fn new(capacity: usize, limit: RateLimit) -> Self {
+        let waiting = Waiting { bytes: Vec::with_capacity(capacity), ..Waiting::default() };
+        Self { waiting: Mutex::new(waiting), capacity, limit, panics: AtomicU64::new(0) }
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Copies a record. Whatever happens, nothing unwinds into the caller, which is Windows.
+    /// Copies a record. Nothing unwinds into the caller, which is Windows.
     ///
     /// # Safety
-    /// The record's pointers must hold what Windows promises for the time of a callback.
-    #[expect(unsafe_code, reason = "hands on the promise about the record's pointers")]
-    pub unsafe fn take(&self, record: &RawRecord) {
-        // SAFETY: the caller's promise; the parts do not leave this function.
+    /// The record's pointers must be valid as Windows guarantees during a callback.
+    #[expect(unsafe_code, reason = "passes on the guarantee about the record's pointers")]
+    pub unsafe fn push(&self, record: &RawRecord) {
+        // SAFETY: guaranteed by the caller; the parts do not leave this function.
         let (parts, items) = unsafe { record.parts() };
         let copied = catch_unwind(AssertUnwindSafe(|| {
             let mut waiting = self.waiting();
             let Waiting { bytes, counts, second } = &mut *waiting;
             counts.records += 1;
-            if !second.has_room(parts.ticks(), self.limit) && !is_life(parts.header) {
+            if !second.accepts(parts.ticks(), self.limit) && !is_lifetime_event(parts.header) {
                 counts.limited += 1;
                 return;
             }
             let needed = live::packed_bytes(parts.payload.len(), items.clone().map(|item| item.data.len()));
-            if bytes.len() + needed > self.room {
-                counts.no_room += 1;
+            if bytes.len() + needed > self.capacity {
+                counts.queue_full += 1;
             } else if !live::pack(&parts, items, bytes) {
                 counts.too_long += 1;
             }
@@ -124,10 +124,10 @@ impl Consumer {
         }
     }
 
-    /// All that waits, in exchange for an empty place of the same size.
+    /// Swaps the pending bytes with an empty buffer of the same capacity.
     pub fn swap(&self, empty: &mut Vec<u8>) -> ConsumerCounts {
         empty.clear();
-        empty.reserve(self.room);
+        empty.reserve(self.capacity);
         let mut waiting = self.waiting();
         std::mem::swap(&mut waiting.bytes, empty);
         ConsumerCounts { panics: self.panics.load(Ordering::Relaxed), ..waiting.counts }
@@ -137,9 +137,9 @@ impl Consumer {
         ConsumerCounts { panics: self.panics.load(Ordering::Relaxed), ..self.waiting().counts }
     }
 
-    /// Memory that is kept for records.
+    /// Memory reserved for records.
     pub fn ring_bytes(&self) -> usize {
-        2 * self.room
+        2 * self.capacity
     }
 }
 
@@ -147,12 +147,12 @@ impl Consumer {
 mod tests {
     use super::*;
 
-    const LIMIT: RateLimit = RateLimit { most_per_second: 3, ticks_per_second: 1000 };
+    const LIMIT: RateLimit = RateLimit { max_per_second: 3, ticks_per_second: 1000 };
 
     #[test]
-    fn a_second_is_full_until_another_begins_and_stamps_out_of_order_do_not_empty_it() {
+    fn out_of_order_timestamps_do_not_reset_the_limit() {
         let mut second = Second::default();
-        let mut taken = |ticks: &[u64]| ticks.iter().filter(|ticks| second.has_room(**ticks, LIMIT)).count();
+        let mut taken = |ticks: &[u64]| ticks.iter().filter(|ticks| second.accepts(**ticks, LIMIT)).count();
         assert_eq!(taken(&[5000, 5001, 4999, 5000, 5400, 4600]), 3);
         assert_eq!(taken(&[5999, 6000, 6001]), 2);
         // A clock that was set back by more than a second.
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn lives_are_told_apart_from_switches() {
+    fn lifetime_events_are_distinguished_from_switches() {
         let header = |class: u128, kind: u8| {
             let mut header = [0; live::HEADER_BYTES];
             header[24..40].copy_from_slice(&live::ProviderId::new(class).to_bytes());
@@ -168,7 +168,10 @@ mod tests {
             header
         };
         const THREADS: u128 = 0x3d6fa8d1_fe05_11d0_9dda_00c04fd7ba7c;
-        assert!(is_life(&header(THREADS, 1)) && !is_life(&header(THREADS, 36)));
-        assert!(is_life(&header(0x2cb15d1d_5fc1_11d2_abe1_00a0c911f518, 10)) && !is_life(&header(1, 1)));
+        assert!(is_lifetime_event(&header(THREADS, 1)) && !is_lifetime_event(&header(THREADS, 36)));
+        assert!(
+            is_lifetime_event(&header(0x2cb15d1d_5fc1_11d2_abe1_00a0c911f518, 10))
+                && !is_lifetime_event(&header(1, 1))
+        );
     }
 }

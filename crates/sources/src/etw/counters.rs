@@ -1,21 +1,22 @@
-//! Counters of the processor (PMC): which there are, and how a session gets them with its context switches.
+//! Processor counters (PMC): which exist, and how a session records them with context switches.
 
 use ortscope_decode::etw::{MAX_COUNTERS, ProfileSource, profile_sources};
 
 use super::api::{Answer, EtwApi, InformationClass, SessionHandle};
-use super::note::EtwNote;
+use super::error::EtwNote;
 
-/// Names that a message lists.
+/// Limit for names in a message.
 const MAX_NAMED: usize = 12;
 
-/// What the processors of this machine can count.
+/// The counters of this machine's processors.
 pub fn counters(api: &dyn EtwApi) -> Answer<Vec<ProfileSource>> {
     let list = api.query_information(InformationClass::ProfileSources, &[])?;
-    // The timer samples, it does not count.
+    // The timer samples but does not count.
     Ok(profile_sources(&list).into_iter().filter(|source| source.id != 0).collect())
 }
 
-/// Asks for counters at every switch; the names of those that come. What cannot be had is told, the session goes on.
+/// Enables counters at every switch and returns the names of those that are recorded. Unavailable ones are reported, and
+/// the session continues.
 pub(super) fn switch_on(
     api: &dyn EtwApi,
     session: SessionHandle,
@@ -26,12 +27,12 @@ pub(super) fn switch_on(
     let mut note = |text: String| notes.push(EtwNote::Counters(text));
     let known = match counters(api) {
         Ok(known) if known.is_empty() => {
-            note("this machine shows no counters of its processors; virtual machines seldom do".to_owned());
+            note("this machine exposes no processor counters; most virtual machines do not".to_owned());
             return Vec::new();
         }
         Ok(known) => known,
         Err(code) => {
-            note(format!("the list of the processor's counters was refused by Windows ({code})"));
+            note(format!("Windows refused to list the processor counters ({code})"));
             return Vec::new();
         }
     };
@@ -52,15 +53,15 @@ pub(super) fn switch_on(
             names.join(", ")
         ));
     }
-    let most = api
-        .query_information(InformationClass::MostCounters, &[])
+    let max = api
+        .query_information(InformationClass::MaxCounters, &[])
         .ok()
         .and_then(|answer| answer.first_chunk().map(|bytes| u32::from_le_bytes(*bytes) as usize))
-        .filter(|most| *most > 0)
-        .map_or(MAX_COUNTERS, |most| most.min(MAX_COUNTERS));
-    if chosen.len() > most {
-        let left: Vec<&str> = chosen.drain(most..).map(|source| source.name.as_str()).collect();
-        note(format!("this machine counts {most} things at once; not counted: {}", left.join(", ")));
+        .filter(|max| *max > 0)
+        .map_or(MAX_COUNTERS, |max| max.min(MAX_COUNTERS));
+    if chosen.len() > max {
+        let left: Vec<&str> = chosen.drain(max..).map(|source| source.name.as_str()).collect();
+        note(format!("this machine supports {max} concurrent counters; not counted: {}", left.join(", ")));
     }
     if chosen.is_empty() {
         return Vec::new();
@@ -70,9 +71,7 @@ pub(super) fn switch_on(
     if let Err(code) =
         set(InformationClass::Counters, &ids).and_then(|()| set(InformationClass::CounterEvents, events))
     {
-        note(format!(
-            "counters of the processor were refused by Windows ({code}); another program may be using them"
-        ));
+        note(format!("Windows refused processor counters ({code}); another program may be using them"));
         return Vec::new();
     }
     chosen.into_iter().map(|source| source.name.clone()).collect()

@@ -1,53 +1,55 @@
-//! What a failure of a live session means, and what to do about it.
+//! Errors and warnings of live sessions, with hints.
 
 use thiserror::Error;
 
 use super::api::{Code, codes};
 use crate::kernel::TraceError;
 
-/// Every message says what to do.
+/// Every message has a hint.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum EtwError {
     #[error("{what} needs {missing}\n  hint: {hint}")]
     AccessDenied { what: String, missing: &'static str, hint: &'static str },
     #[error(
-        "a session named '{name}' runs already\n  hint: `ortscope etl stop {name}` ends it, `--session {name}` reads it without \
-         touching it, another name starts one beside it"
+        "a session named '{name}' is already running\n  hint: `ortscope etl stop {name}` ends it, `--session {name}` attaches \
+         to it without changing it, and a different name starts another one"
     )]
     NameTaken { name: String },
     #[error(
-        "Windows has no room for another session ({sessions} run now; 64 are possible, 8 of them with kernel events)\n  hint: \
+        "Windows allows no further session ({sessions} are running; the limits are 64 in total and 8 with kernel events)\n  hint: \
          `ortscope etl list` shows them, `ortscope etl stop NAME` ends one"
     )]
-    NoRoom { sessions: String },
-    #[error("there is no session named '{name}'\n  hint: `ortscope etl list` shows those that run")]
+    TooManySessions { sessions: String },
+    #[error("no session is named '{name}'\n  hint: `ortscope etl list` shows the running sessions")]
     NoSuchSession { name: String },
     #[error(
         "the session '{name}' does not use the performance counter as its clock\n  hint: start it with \"Performance counter\" \
-         (logman: -ct perf), or let ortscope start one of its own"
+         (logman: -ct perf), or let ortscope start its own"
     )]
     OtherClock { name: String },
     #[error(
-        "this system imitates Windows and has no event tracing ({why})\n  hint: this is not a question of rights; on Windows itself \
-         it works"
+        "this system emulates Windows without event tracing ({why})\n  hint: privileges do not help; it works on Windows \
+         itself"
     )]
     NotSupported { why: String },
-    #[error("this Windows has no {what} ({code})\n  hint: Windows 10 version 1909 or newer has it")]
+    #[error(
+        "this version of Windows lacks {what} ({code})\n  hint: requires Windows 10 version 1909 or newer"
+    )]
     TooOld { what: &'static str, code: Code },
-    #[error("{what} failed with {code}\n  hint: `net helpmsg {number}` prints what Windows says about it", number = code.0)]
+    #[error("{what} failed with {code}\n  hint: `net helpmsg {number}` prints the description", number = code.0)]
     System { what: String, code: Code },
 }
 
 const AS_ADMINISTRATOR: &str =
-    "start the terminal by \"Run as administrator\"; without it processes are still sampled";
-const SERVICE_AS_ADMINISTRATOR: &str = "this is a service: let it run as LocalSystem, or its account be an administrator; \
-                                        without it processes are still sampled";
+    "start the terminal with \"Run as administrator\"; processes are still sampled without it";
+const SERVICE_AS_ADMINISTRATOR: &str = "this is a service: run it as LocalSystem or with an administrator's account; \
+                                        processes are still sampled without it";
 const AS_LOG_USER: &str =
-    "an administrator adds you: net localgroup \"Performance Log Users\" NAME /add; then sign in again";
-const SERVICE_AS_LOG_USER: &str = "this is a service: an administrator adds its account: net localgroup \"Performance Log Users\" ACCOUNT /add; then \
-     start it again";
+    "ask an administrator to run: net localgroup \"Performance Log Users\" NAME /add; then sign in again";
+const SERVICE_AS_LOG_USER: &str = "this is a service: ask an administrator to run: net localgroup \"Performance Log \
+                                   Users\" ACCOUNT /add; then restart it";
 
-/// Who is refused, and what would help.
+/// Who was denied access, for the hint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Who {
     pub is_service: bool,
@@ -64,8 +66,8 @@ impl Who {
 }
 
 impl EtwError {
-    /// Of starting a session.
-    pub(super) fn of_start(
+    /// An error of starting a session.
+    pub(super) fn start_failed(
         name: &str,
         with_kernel: bool,
         code: Code,
@@ -75,60 +77,60 @@ impl EtwError {
         match code {
             codes::ACCESS_DENIED if with_kernel => Self::AccessDenied {
                 what: format!("the session '{name}' with kernel events"),
-                missing: "the rights of an administrator",
+                missing: "administrator rights",
                 hint: who.as_administrator(),
             },
             codes::ACCESS_DENIED => Self::AccessDenied {
                 what: format!("the session '{name}'"),
-                missing: "membership in \"Performance Log Users\" or Administrators",
+                missing: "membership in \"Performance Log Users\" or \"Administrators\"",
                 hint: who.as_log_user(),
             },
             codes::ALREADY_EXISTS => Self::NameTaken { name: name.to_owned() },
             codes::NO_SYSTEM_RESOURCES => {
                 let sessions =
                     sessions.map_or_else(|| "an unknown number".to_owned(), |count| count.to_string());
-                Self::NoRoom { sessions }
+                Self::TooManySessions { sessions }
             }
-            code => Self::of("StartTrace", code),
+            code => Self::call_failed("StartTrace", code),
         }
     }
 
-    /// Of switching kernel events on in a session that was started.
-    pub(super) fn of_kernel(code: Code, who: Who) -> Self {
+    /// An error of enabling kernel events in a started session.
+    pub(super) fn kernel_flags_failed(code: Code, who: Who) -> Self {
         match code {
             codes::ACCESS_DENIED | codes::PRIVILEGE_NOT_HELD => Self::AccessDenied {
-                what: "switching on kernel events".to_owned(),
-                missing: "the rights of an administrator and SeSystemProfilePrivilege",
+                what: "enabling kernel events".to_owned(),
+                missing: "administrator rights and SeSystemProfilePrivilege",
                 hint: who.as_administrator(),
             },
-            code => Self::of("TraceSetInformation", code),
+            code => Self::call_failed("TraceSetInformation", code),
         }
     }
 
-    /// Of reading a session.
-    pub(super) fn of_open(name: &str, code: Code, who: Who) -> Self {
+    /// An error of reading a session.
+    pub(super) fn open_failed(name: &str, code: Code, who: Who) -> Self {
         match code {
             codes::ACCESS_DENIED => Self::AccessDenied {
                 what: format!("reading the session '{name}'"),
-                missing: "the rights of an administrator or of \"Performance Log Users\"",
+                missing: "administrator rights or membership in \"Performance Log Users\"",
                 hint: who.as_administrator(),
             },
             codes::OTHER_CLOCK => Self::OtherClock { name: name.to_owned() },
             codes::INSTANCE_NOT_FOUND => Self::NoSuchSession { name: name.to_owned() },
-            code => Self::of("OpenTrace", code),
+            code => Self::call_failed("OpenTrace", code),
         }
     }
 
-    /// Of a system whose answers mean nothing.
-    pub(super) fn of_imitation(what: &str, code: Code) -> Self {
+    /// An error of an emulation, whose codes mean nothing.
+    pub(super) fn emulated(what: &str, code: Code) -> Self {
         let why = match code {
-            codes::SUCCESS => format!("{what} does nothing"),
-            code => format!("{what} answered {code}"),
+            codes::SUCCESS => format!("{what} has no effect"),
+            code => format!("{what} returned {code}"),
         };
         Self::NotSupported { why }
     }
 
-    pub(super) fn of(what: &'static str, code: Code) -> Self {
+    pub(super) fn call_failed(what: &'static str, code: Code) -> Self {
         match code {
             codes::CALL_NOT_IMPLEMENTED | codes::PROC_NOT_FOUND => Self::TooOld { what, code },
             code => Self::System { what: what.to_owned(), code },
@@ -137,6 +139,45 @@ impl EtwError {
 
     pub fn is_permission(&self) -> bool {
         matches!(self, Self::AccessDenied { .. })
+    }
+}
+
+/// One sentence each; none of them ends the session.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum EtwNote {
+    /// A requested part.
+    #[error("Windows refused {what} ({code})")]
+    Refused { what: String, code: Code },
+    #[error("Windows refused the provider {name} ({code})")]
+    ProviderRefused { name: &'static str, code: Code },
+    #[error("Windows does not know the provider {name} ({code}); everything else is recorded")]
+    ProviderUnknown { name: &'static str, code: Code },
+    /// Processor counters that are not recorded, and why.
+    #[error("{0}")]
+    Counters(String),
+    #[error(
+        "the session '{name}' is running, but no events arrive; kernel events are not delivered in containers"
+    )]
+    NothingArrives { name: String },
+    #[error(
+        "some events were lost because they arrived faster than they were read; record fewer event classes, or write them to a \
+         file with `ortscope etl start`"
+    )]
+    TooSlow,
+    #[error(
+        "more than {max} events arrived in one second; beyond that only starts, ends and images are recorded, and the others are \
+         counted as lost"
+    )]
+    TooMany { max: u32 },
+    #[error("events were lost: the session now has up to {buffers} buffers")]
+    MoreBuffers { buffers: u32 },
+    #[error("the session '{name}' of a process that has exited was closed")]
+    LeftBehind { name: String },
+}
+
+impl EtwNote {
+    pub(super) fn refused(what: impl Into<String>, code: Code) -> Self {
+        Self::Refused { what: what.into(), code }
     }
 }
 

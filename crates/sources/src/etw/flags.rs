@@ -1,4 +1,4 @@
-//! Which events of the kernel a session takes, by the names that Windows gives them.
+//! Kernel flags of a session, with their Windows names.
 
 use std::fmt;
 use std::ops::BitOr;
@@ -6,13 +6,13 @@ use std::str::FromStr;
 
 use crate::kernel::Class;
 
-/// `EVENT_TRACE_FLAG_*`, put together.
+/// A combination of `EVENT_TRACE_FLAG_*`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct KernelFlags(pub u32);
 
 const PREFIX: &str = "EVENT_TRACE_FLAG_";
 
-/// Names without their prefix; the first of those with the same value is the one that is shown.
+/// Names without their prefix; of names with the same value the first one is shown.
 const NAMES: &[(&str, u32)] = &[
     ("PROCESS", 0x1),
     ("THREAD", 0x2),
@@ -38,11 +38,11 @@ const NAMES: &[(&str, u32)] = &[
     ("PROFILE", 0x100_0000),
     ("FILE_IO", 0x200_0000),
     ("FILE_IO_INIT", 0x400_0000),
-    // Not Windows' own name, but the one that programs ask for.
+    // Not a Windows name, but commonly used.
     ("MEMORY_PAGE", 0x3000),
 ];
 
-/// The name of a flag that does not exist.
+/// The name of a nonexistent flag.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "'{0}' is not a kernel flag\n  hint: the names are {PREFIX}PROCESS, THREAD, IMAGE_LOAD, CSWITCH, DISK_IO, MEMORY_PAGE, \
@@ -56,18 +56,18 @@ impl KernelFlags {
     pub const IMAGE_LOAD: Self = Self(0x4);
     pub const CSWITCH: Self = Self(0x10);
     pub const PROFILE: Self = Self(0x100_0000);
-    /// Starts, ends and switches: what always comes.
+    /// Starts, ends and switches, which are always recorded.
     pub const ALWAYS: Self = Self(0x13);
 
     pub fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// The flags of a class of events; `None` where Windows has no event for it.
+    /// The flags of an event class; `None` if Windows has no event for it.
     pub fn of_class(class: Class) -> Option<Self> {
         Some(Self(match class {
             Class::Wakeups => 0x800,
-            // Every switch tells its processor; a move has no event of its own.
+            // Every switch has its processor; a migration has no event of its own.
             Class::Migrations => return None,
             Class::PageFaults => 0x3000,
             Class::BlockIo => 0x500,
@@ -77,7 +77,7 @@ impl KernelFlags {
         }))
     }
 
-    /// Classes of events that these flags ask for, in the words of every system.
+    /// Event classes enabled by these flags.
     pub fn classes(self) -> Vec<Class> {
         let is_asked = |class: &Class| Self::of_class(*class).is_some_and(|flags| self.0 & flags.0 != 0);
         Class::ALL.into_iter().filter(is_asked).collect()
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_with_and_without_their_prefix() {
+    fn names_are_accepted_with_and_without_prefix() {
         let flag = |text: &str| text.parse::<KernelFlags>();
         assert_eq!(flag("EVENT_TRACE_FLAG_CSWITCH"), Ok(KernelFlags::CSWITCH));
         assert_eq!(flag("cswitch"), Ok(KernelFlags::CSWITCH));
@@ -135,17 +135,17 @@ mod tests {
     }
 
     #[test]
-    fn flags_ask_for_classes() {
+    fn flags_enable_classes() {
         let of = |name: &str| name.parse::<KernelFlags>().unwrap().classes();
         assert_eq!(of("EVENT_TRACE_FLAG_DISK_IO"), [Class::BlockIo]);
         assert_eq!(of("EVENT_TRACE_FLAG_MEMORY_PAGE"), [Class::PageFaults]);
         assert_eq!(of("EVENT_TRACE_FLAG_IMAGE_LOAD"), [Class::Images]);
-        // They always come.
+        // Always recorded.
         assert!(of("EVENT_TRACE_FLAG_CSWITCH").is_empty() && of("EVENT_TRACE_FLAG_THREAD").is_empty());
     }
 
     #[test]
-    fn every_flag_is_shown_by_a_name_that_is_read_back() {
+    fn every_shown_name_is_parsed_back() {
         for (_, value) in NAMES {
             let names = KernelFlags(*value).names();
             let back = names.iter().map(|name| name.parse::<KernelFlags>().unwrap());

@@ -1,15 +1,13 @@
 //! Live sessions of Event Tracing for Windows.
 //!
-//! What a session is asked for, how it is started, read and stopped, and what each failure means is the same on every
-//! system and tested on every system: the functions of Windows stand behind one table, [`EtwApi`], which tests replace.
-//! Only the table itself is in `windows/`.
+//! Configuring, starting, reading and stopping sessions, and the meaning of each failure, are tested on every system:
+//! the Windows functions are behind the trait [`EtwApi`], which tests replace. Only its implementation is in `windows/`.
 
 mod api;
 mod consumer;
 mod counters;
 mod error;
 mod flags;
-mod note;
 mod raw;
 mod samples;
 mod session;
@@ -22,9 +20,8 @@ pub use api::{
 };
 pub use consumer::{Consumer, ConsumerCounts, RateLimit};
 pub use counters::counters;
-pub use error::EtwError;
+pub use error::{EtwError, EtwNote};
 pub use flags::{KernelFlags, UnknownFlag};
-pub use note::EtwNote;
 pub use ortscope_decode::etw::ProcessFilter;
 pub use raw::{RawItem, RawRecord};
 pub use samples::EtwSamples;

@@ -10,27 +10,27 @@ use ortscope_core::kernel::threads::Limits;
 use ortscope_core::kernel::{CpuSample, Frame, FrameId, FrameKind, StackProfile, StackWalk};
 use ortscope_decode::etw::{EtwSink, Image, ImageMoment, KERNEL_PROCESSES, Modules, ProcessLife, Sample};
 
-use super::{EtwApi, EtwError, KernelFlags, LiveSession, ProcessFilter, Settings};
+use super::{EtwApi, KernelFlags, LiveSession, ProcessFilter, Settings};
 use crate::kernel::{SampleCounts, SampleOptions, TraceError};
 
-/// The stack of a program follows its sample when the thread leaves the kernel; one that did not come by then has none.
-const STACKS_WITHIN_NS: u64 = 2_000_000_000;
-/// Windows samples at most so often.
+/// A user stack follows its sample when the thread leaves the kernel; after this time a sample has no stack.
+const STACK_TIMEOUT_NS: u64 = 2_000_000_000;
+/// Maximum sampling rate of Windows.
 const MAX_HERTZ: u32 = 8_192;
-/// Names of processes: 65,536.
+/// Limit for process names: 65,536.
 const MAX_NAMES: usize = 1 << 16;
 
-/// Samples from the moment it is opened until it is dropped.
+/// Samples until it is dropped.
 #[derive(Debug)]
 pub struct EtwSamples {
     session: LiveSession,
-    taken: Taken,
-    /// Why nothing came any more before we ended it.
+    state: SampleState,
+    /// Why events stopped arriving before we ended the session.
     ended: Option<String>,
 }
 
 #[derive(Debug)]
-struct Taken {
+struct SampleState {
     watched: HashSet<u32>,
     with_kernel: bool,
     modules: Modules,
@@ -39,34 +39,34 @@ struct Taken {
     with_stack: u64,
 }
 
-/// Adds samples to a profile as they come.
+/// Adds samples to a profile.
 struct Sink<'a> {
-    taken: &'a mut Taken,
+    state: &'a mut SampleState,
     profile: &'a mut StackProfile,
     each: &'a mut dyn FnMut(&CpuSample, Option<FrameId>),
 }
 
 impl EtwSink for Sink<'_> {
     fn process_begins(&mut self, process: &ProcessLife) {
-        let taken = &mut *self.taken;
-        // Children of those who are watched are watched, from their start.
-        if process.start_ns.is_some() && taken.watched.contains(&process.parent_pid) {
-            taken.watched.insert(process.pid);
+        let state = &mut *self.state;
+        // Children of watched processes are watched from their start.
+        if process.start_ns.is_some() && state.watched.contains(&process.parent_pid) {
+            state.watched.insert(process.pid);
         }
-        if taken.names.len() < MAX_NAMES || taken.names.contains_key(&process.pid) {
-            taken.names.insert(process.pid, process.image_name.as_str().into());
+        if state.names.len() < MAX_NAMES || state.names.contains_key(&process.pid) {
+            state.names.insert(process.pid, process.image_name.as_str().into());
         }
     }
 
     fn image(&mut self, image: &Image) {
-        let is_wanted = KERNEL_PROCESSES.contains(&image.pid) || self.taken.watched.contains(&image.pid);
+        let is_wanted = KERNEL_PROCESSES.contains(&image.pid) || self.state.watched.contains(&image.pid);
         if is_wanted && image.moment != ImageMoment::Unload {
-            self.taken.modules.add(image.pid, image.base, image.bytes, &image.path);
+            self.state.modules.add(image.pid, image.base, image.bytes, &image.path);
         }
     }
 
     fn sample(&mut self, sample: &Sample) {
-        let Taken { watched, with_kernel, modules, names, counts, with_stack } = &mut *self.taken;
+        let SampleState { watched, with_kernel, modules, names, counts, with_stack } = &mut *self.state;
         let pid = sample.cpu.thread.pid;
         if !watched.contains(&pid) {
             return;
@@ -106,15 +106,13 @@ impl EtwSamples {
     pub fn open(options: &SampleOptions) -> Result<Self, TraceError> {
         match crate::etw_functions() {
             Some(api) => Self::with_functions(api, options),
-            None => {
-                Err(TraceError::Session(EtwError::NotSupported { why: "this is not Windows".to_owned() }))
-            }
+            None => Err(TraceError::not_implemented("sampling processors with stacks")),
         }
     }
 
     pub fn with_functions(api: Arc<dyn EtwApi>, options: &SampleOptions) -> Result<Self, TraceError> {
         let settings = Settings {
-            // Beside the session of kernel events that this process may have.
+            // In addition to this process's session for kernel events.
             name: format!("ortscope-{}-samples", std::process::id()),
             kernel: KernelFlags::PROCESS
                 | KernelFlags::THREAD
@@ -122,14 +120,14 @@ impl EtwSamples {
                 | KernelFlags::PROFILE,
             samples_per_second: options.hertz.clamp(1, MAX_HERTZ),
             stacks: true,
-            // Children are found by their starts, and only this knows who is watched.
+            // Children are found by their starts, which a filter would not know.
             filter: ProcessFilter::everything(),
             waiting_bytes: options.ring_bytes_total / 2,
             ..Settings::default()
         };
         super::close_orphans(&*api);
         let session = LiveSession::open(api, settings, Limits::default())?;
-        let taken = Taken {
+        let state = SampleState {
             watched: options.pids.iter().copied().collect(),
             with_kernel: options.kernel,
             modules: Modules::default(),
@@ -137,51 +135,52 @@ impl EtwSamples {
             counts: SampleCounts::default(),
             with_stack: 0,
         };
-        Ok(Self { session, taken, ended: None })
+        Ok(Self { session, state, ended: None })
     }
 
-    /// Samples of each processor per second: what the session tells, or what it was asked for.
+    /// Samples per second on each processor: as reported by the session, or as requested.
     pub fn hertz(&self) -> u32 {
-        let told = self.session.decoder().sample_interval_ns().filter(|interval_ns| *interval_ns > 0);
-        told.and_then(|interval_ns| u32::try_from(1_000_000_000 / interval_ns).ok())
+        let reported = self.session.decoder().sample_interval_ns().filter(|interval_ns| *interval_ns > 0);
+        reported
+            .and_then(|interval_ns| u32::try_from(1_000_000_000 / interval_ns).ok())
             .unwrap_or(self.session.settings().samples_per_second)
     }
 
-    /// What is not seen, and why.
+    /// What is not sampled, and why.
     pub fn missing(&self) -> Vec<String> {
         let mut missing: Vec<String> = self.session.notes().iter().map(ToString::to_string).collect();
         missing.extend(self.ended.clone());
-        let Taken { counts, with_stack, modules, .. } = &self.taken;
+        let SampleState { counts, with_stack, modules, .. } = &self.state;
         if counts.samples > 0 {
             missing.push(
-                "names of functions: they stand in files of symbols, which are not read; frames are places in programs and \
+                "function names: symbol files are not read; frames are offsets in programs and \
                  libraries"
                     .to_owned(),
             );
         }
         if counts.samples > 0 && *with_stack == 0 {
-            missing.push("stacks: none came with any sample".to_owned());
+            missing.push("stacks: no sample had one".to_owned());
         }
         if modules.dropped > 0 {
-            missing.push(format!("{} images beyond the limit of those that are kept", modules.dropped));
+            missing.push(format!("{} images beyond the limit", modules.dropped));
         }
         missing
     }
 
     pub fn counts(&self) -> SampleCounts {
-        SampleCounts { lost: self.session.losses().total(), ..self.taken.counts }
+        SampleCounts { lost: self.session.losses().total(), ..self.state.counts }
     }
 
-    /// Adds all samples whose stacks had their time to come, and shows each one with the place it was in.
+    /// Adds all samples whose stacks had time to arrive, and passes each one on with its innermost frame.
     pub fn drain(&mut self, profile: &mut StackProfile, each: &mut dyn FnMut(&CpuSample, Option<FrameId>)) {
-        let mut sink = Sink { taken: &mut self.taken, profile, each };
+        let mut sink = Sink { state: &mut self.state, profile, each };
         self.session.drain(&mut sink);
-        self.session.settle_samples(STACKS_WITHIN_NS, &mut sink);
+        self.session.settle_samples(STACK_TIMEOUT_NS, &mut sink);
         self.ended = self.session.ended().map(str::to_owned);
     }
 
-    /// The last drain: stops the session first, and waits for nothing more.
+    /// The last drain: stops the session first and waits for no more stacks.
     pub fn finish(&mut self, profile: &mut StackProfile, each: &mut dyn FnMut(&CpuSample, Option<FrameId>)) {
-        self.session.finish(&mut Sink { taken: &mut self.taken, profile, each });
+        self.session.finish(&mut Sink { state: &mut self.state, profile, each });
     }
 }

@@ -1,4 +1,4 @@
-//! A session from its start to its end: nothing of it is left behind, and what it lost is known.
+//! A session from start to end: it leaves nothing behind, and its losses are known.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -12,33 +12,32 @@ use super::api::{
 };
 use super::consumer::{Consumer, ConsumerCounts, RateLimit};
 use super::counters;
-use super::error::{EtwError, Who};
+use super::error::{EtwError, EtwNote, Who};
 use super::flags::KernelFlags;
-use super::note::EtwNote;
 use super::settings::Settings;
 use crate::kernel::DrainStats;
 
-/// Windows is asked for its loss counters this often.
+/// Interval for querying loss counters.
 const POLL: Duration = Duration::from_secs(1);
-/// A session with kernel events that is silent for so long does not work.
+/// A session with kernel events that is silent for this long does not work.
 const SILENCE: Duration = Duration::from_secs(5);
-/// The last buffers are handed out within this after a stop.
+/// The last buffers are delivered within this time after a stop.
 const LAST_BUFFERS: Duration = Duration::from_secs(3);
-/// Buffers are doubled after losses, up to so many.
+/// Limit for doubling the buffers after losses.
 const MAX_BUFFERS: u32 = 1024;
-/// Things that were refused and told; there are fewer parts than this.
+/// Limit for notes; there are fewer parts.
 const MAX_NOTES: usize = 64;
 
-/// What a session could not keep, since its start.
+/// Losses of a session since its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SessionLosses {
     /// Events that found no free buffer in the kernel.
     pub events: u64,
     /// Buffers that were not read in time.
     pub buffers: u64,
-    /// Records that were read and not drained in time, too long, or lost to a panic.
+    /// Records that were not drained in time, too long, or lost to a panic.
     pub records: u64,
-    /// Records beyond the most that are taken of a second.
+    /// Records beyond the limit per second.
     pub limited: u64,
 }
 
@@ -48,13 +47,13 @@ impl SessionLosses {
     }
 }
 
-/// Stops a session that was started here, whatever happens after.
+/// Stops a session that was started here, in any case.
 struct Started {
     api: Arc<dyn EtwApi>,
     name: String,
     handle: SessionHandle,
     is_stopped: bool,
-    /// The machine's own time between samples, if it was changed for this session.
+    /// The machine's previous sampling interval, if it was changed for this session.
     interval_before: Option<Vec<u8>>,
     _claim: Box<dyn Send + Sync>,
 }
@@ -78,11 +77,11 @@ impl Drop for Started {
     }
 }
 
-/// A session that is read, until it is dropped.
+/// A session that is read until it is dropped.
 pub struct LiveSession {
     api: Arc<dyn EtwApi>,
     settings: Settings,
-    /// `None`: it is somebody else's.
+    /// `None` for an attached session.
     started: Option<Started>,
     trace: TraceHandle,
     thread: Option<JoinHandle<Answer<()>>>,
@@ -91,7 +90,7 @@ pub struct LiveSession {
     filtering: Filtering,
     drained: Vec<u8>,
     seen: ConsumerCounts,
-    /// The counters of Windows when we began: an attached session has its own past.
+    /// Windows' loss counters at the beginning: an attached session has its own past.
     base: (u32, u32),
     status: SessionStatus,
     losses: SessionLosses,
@@ -114,8 +113,8 @@ impl std::fmt::Debug for LiveSession {
 impl LiveSession {
     pub fn open(api: Arc<dyn EtwApi>, settings: Settings, limits: Limits) -> Result<Self, EtwError> {
         let mut notes = Vec::new();
-        let imitation = |what, error: EtwError, code| match api.is_imitation() {
-            true => EtwError::of_imitation(what, code),
+        let failure = |what, error: EtwError, code| match api.is_emulated() {
+            true => EtwError::emulated(what, code),
             false => error,
         };
         let who = Who { is_service: api.is_service() };
@@ -125,29 +124,30 @@ impl LiveSession {
         };
         let mut counter_names = Vec::new();
         if let Some(started) = &mut started {
-            counter_names = configure(started, &settings, &mut notes)
-                .map_err(|code| imitation("TraceSetInformation", EtwError::of_kernel(code, who), code))?;
+            counter_names = configure(started, &settings, &mut notes).map_err(|code| {
+                failure("TraceSetInformation", EtwError::kernel_flags_failed(code, who), code)
+            })?;
         }
         let status = match api.control(&settings.name, Control::Query) {
             Ok(status) => status,
-            Err(code) if settings.attach => return Err(EtwError::of_open(&settings.name, code, who)),
+            Err(code) if settings.attach => return Err(EtwError::open_failed(&settings.name, code, who)),
             Err(_) => SessionStatus::default(),
         };
         let limit = RateLimit {
-            most_per_second: u64::from(settings.most_records_per_second),
+            max_per_second: u64::from(settings.max_records_per_second),
             ticks_per_second: api.ticks_per_second(),
         };
         let consumer = Arc::new(Consumer::new(settings.waiting_bytes, limit));
         let trace = api
             .open(&settings.name, Arc::clone(&consumer))
-            .map_err(|code| imitation("OpenTrace", EtwError::of_open(&settings.name, code, who), code))?;
+            .map_err(|code| failure("OpenTrace", EtwError::open_failed(&settings.name, code, who), code))?;
         let shared = Arc::clone(&api);
         let reader = move || shared.process(trace);
         let thread = match thread::Builder::new().name("etw-consumer".to_owned()).spawn(reader) {
             Ok(thread) => thread,
             Err(error) => {
                 api.close(trace).ok();
-                let what = format!("starting the thread that reads the session ({error})");
+                let what = format!("starting the reader thread of the session ({error})");
                 return Err(EtwError::System { what, code: codes::NO_SYSTEM_RESOURCES });
             }
         };
@@ -176,7 +176,8 @@ impl LiveSession {
         })
     }
 
-    /// Hands out what all records since the last drain mean. 10 to 20 drains a second are enough: each has its own time.
+    /// Emits the decoded records since the last drain. 10 to 20 drains per second are enough because each record has
+    /// its own time.
     pub fn drain<S: EtwSink + ?Sized>(&mut self, sink: &mut S) -> DrainStats {
         let before = (self.losses.total(), self.decoder.counts().wrong_times);
         let is_over = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
@@ -188,13 +189,13 @@ impl LiveSession {
             events += 1;
             rest = after;
         }
-        self.losses.records = counts.no_room + counts.too_long + counts.panics;
+        self.losses.records = counts.queue_full + counts.too_long + counts.panics;
         self.losses.limited = counts.limited;
-        if counts.no_room > self.seen.no_room {
+        if counts.queue_full > self.seen.queue_full {
             self.note(EtwNote::TooSlow);
         }
         if counts.limited > self.seen.limited {
-            self.note(EtwNote::TooMany { most: self.settings.most_records_per_second });
+            self.note(EtwNote::TooMany { max: self.settings.max_records_per_second });
         }
         self.seen = counts;
         if self.polled.elapsed() >= POLL {
@@ -204,7 +205,7 @@ impl LiveSession {
             let answer = self.thread.take().map(JoinHandle::join);
             let why = match answer {
                 Some(Ok(Err(code))) if code != codes::CANCELLED => format!("ProcessTrace ended with {code}"),
-                _ => "somebody stopped it".to_owned(),
+                _ => "it was stopped by another program".to_owned(),
             };
             self.end(&why);
         }
@@ -216,19 +217,19 @@ impl LiveSession {
         }
     }
 
-    /// Hands out samples that came longer ago than stacks take to follow them. Whoever wants samples asks after each drain;
-    /// for others they wait, bounded, until the end.
+    /// Emits samples that are older than the time stacks take to arrive. Called after each drain if samples are
+    /// needed; otherwise they are kept, bounded, until the end.
     pub fn settle_samples<S: EtwSink + ?Sized>(&mut self, longest_ns: u64, sink: &mut S) {
         let before_ns = self.decoder.last_ns().saturating_sub(longest_ns);
         self.decoder.settle(before_ns, &mut self.filtering.over(sink));
     }
 
-    /// Asks Windows what was lost, and helps where it can.
+    /// Queries losses and adds buffers if necessary.
     fn poll(&mut self) {
         self.polled = Instant::now();
         match self.api.control(&self.settings.name, Control::Query) {
             Ok(status) => self.status = status,
-            Err(codes::INSTANCE_NOT_FOUND) => return self.end("somebody stopped it"),
+            Err(codes::INSTANCE_NOT_FOUND) => return self.end("it was stopped by another program"),
             Err(_) => return,
         }
         let lost = self.losses.events + self.losses.buffers;
@@ -267,12 +268,12 @@ impl LiveSession {
         }
     }
 
-    /// Parts that were asked for and refused, and what was done about losses.
+    /// Refused parts, and measures against losses.
     pub fn notes(&self) -> &[EtwNote] {
         &self.notes
     }
 
-    /// Why nothing comes any more.
+    /// Why no more events arrive.
     pub fn ended(&self) -> Option<&str> {
         self.ended.as_deref()
     }
@@ -281,7 +282,7 @@ impl LiveSession {
         self.losses
     }
 
-    /// What Windows told when it was last asked.
+    /// State at the last query.
     pub fn status(&self) -> &SessionStatus {
         &self.status
     }
@@ -290,8 +291,8 @@ impl LiveSession {
         self.consumer.counts()
     }
 
-    /// Events of processes that the filter does not tell of.
-    pub fn left_out(&self) -> u64 {
+    /// Events of processes that the filter excludes.
+    pub fn filtered_out(&self) -> u64 {
         self.filtering.dropped()
     }
 
@@ -307,7 +308,7 @@ impl LiveSession {
         self.consumer.ring_bytes()
     }
 
-    /// Ends the session if it is ours, and hands out everything up to its last event.
+    /// Ends the session if it is ours, and emits everything up to its last event.
     pub fn finish<S: EtwSink + ?Sized>(&mut self, sink: &mut S) -> DrainStats {
         self.close();
         let stats = self.drain(sink);
@@ -315,7 +316,7 @@ impl LiveSession {
         stats
     }
 
-    /// Stopped first: Windows then hands out its last buffers. Closed first they would be lost.
+    /// Stopped before it is closed, so that Windows delivers its last buffers.
     fn close(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         if let Some(mut started) = self.started.take() {
@@ -328,7 +329,7 @@ impl LiveSession {
         }
         self.api.close(self.trace).ok();
         wait_for(&thread, LAST_BUFFERS);
-        // One that still runs is left to itself: it holds only the consumer.
+        // A thread that is still running is abandoned: it holds only the consumer.
         if thread.is_finished() {
             thread.join().ok();
         }
@@ -342,9 +343,9 @@ impl Drop for LiveSession {
     }
 }
 
-fn wait_for(thread: &JoinHandle<Answer<()>>, longest: Duration) {
+fn wait_for(thread: &JoinHandle<Answer<()>>, timeout: Duration) {
     let begin = Instant::now();
-    while !thread.is_finished() && begin.elapsed() < longest {
+    while !thread.is_finished() && begin.elapsed() < timeout {
         thread::sleep(Duration::from_millis(2));
     }
 }
@@ -353,7 +354,7 @@ fn start(api: &Arc<dyn EtwApi>, settings: &Settings, notes: &mut Vec<EtwNote>) -
     let name = &settings.name;
     let Some(claim) = api.claim(name) else { return Err(EtwError::NameTaken { name: name.clone() }) };
     let first = match api.start(settings) {
-        // Nobody alive has claimed it: a process of ours was killed and its session went on.
+        // Not claimed by a running process: one of our processes was killed, and its session continued.
         Err(codes::ALREADY_EXISTS) if is_orphan(&**api, name) && api.control(name, Control::Stop).is_ok() => {
             notes.push(EtwNote::LeftBehind { name: name.clone() });
             api.start(settings)
@@ -363,7 +364,7 @@ fn start(api: &Arc<dyn EtwApi>, settings: &Settings, notes: &mut Vec<EtwNote>) -
     let handle = first.map_err(|code| {
         let sessions = api.sessions().ok().map(|list| list.len());
         let who = Who { is_service: api.is_service() };
-        EtwError::of_start(name, settings.kernel != KernelFlags::default(), code, sessions, who)
+        EtwError::start_failed(name, settings.kernel != KernelFlags::default(), code, sessions, who)
     })?;
     Ok(Started {
         api: Arc::clone(api),
@@ -375,7 +376,7 @@ fn start(api: &Arc<dyn EtwApi>, settings: &Settings, notes: &mut Vec<EtwNote>) -
     })
 }
 
-/// Sessions with these names are started by nobody else. One that writes to a file goes on without its starter.
+/// Only we start sessions with these names. A session that writes to a file continues without its starter.
 fn is_ours(status: &SessionStatus) -> bool {
     let name = &status.name;
     (*name == Settings::default().name || name.starts_with("ortscope-")) && status.log_file.is_empty()
@@ -385,54 +386,54 @@ fn is_orphan(api: &dyn EtwApi, name: &str) -> bool {
     api.control(name, Control::Query).is_ok_and(|status| is_ours(&status))
 }
 
-/// Starts a session that writes to a file and goes on by itself; what was refused of it.
+/// Starts a session that writes to a file and runs independently; returns the refused parts.
 pub fn start_to_file(api: &Arc<dyn EtwApi>, settings: &Settings) -> Result<Vec<EtwNote>, EtwError> {
     let mut notes = Vec::new();
     let mut started = start(api, settings, &mut notes)?;
-    configure(&mut started, settings, &mut notes).map_err(|code| match api.is_imitation() {
-        true => EtwError::of_imitation("TraceSetInformation", code),
-        false => EtwError::of_kernel(code, Who { is_service: api.is_service() }),
+    configure(&mut started, settings, &mut notes).map_err(|code| match api.is_emulated() {
+        true => EtwError::emulated("TraceSetInformation", code),
+        false => EtwError::kernel_flags_failed(code, Who { is_service: api.is_service() }),
     })?;
-    if api.is_imitation() {
-        return Err(EtwError::of_imitation("StartTrace", codes::SUCCESS));
+    if api.is_emulated() {
+        return Err(EtwError::emulated("StartTrace", codes::SUCCESS));
     }
-    // It is left to run.
+    // It is left running.
     started.is_stopped = true;
     Ok(notes)
 }
 
-/// Ends a session, whoever started it; what it wrote and lost.
+/// Ends any session; returns its final state.
 pub fn stop(api: &dyn EtwApi, name: &str) -> Result<SessionStatus, EtwError> {
-    if api.is_imitation() {
-        return Err(EtwError::of_imitation("ControlTrace", codes::SUCCESS));
+    if api.is_emulated() {
+        return Err(EtwError::emulated("ControlTrace", codes::SUCCESS));
     }
     let who = Who { is_service: api.is_service() };
     api.control(name, Control::Stop).map_err(|code| match code {
-        codes::ACCESS_DENIED => EtwError::of_start(name, true, code, None, who),
-        code => EtwError::of_open(name, code, who),
+        codes::ACCESS_DENIED => EtwError::start_failed(name, true, code, None, who),
+        code => EtwError::open_failed(name, code, who),
     })
 }
 
-/// The order that works: the interval, then stacks and counters, then the flags, which start the events. Only without the
-/// last is there nothing to see. Returns the names of the counters that come.
+/// Configures in the required order: the interval, then stacks and counters, then the flags, which start the events.
+/// Only the last step is essential. Returns the names of the recorded counters.
 fn configure(started: &mut Started, settings: &Settings, notes: &mut Vec<EtwNote>) -> Answer<Vec<String>> {
     let (api, session) = (Arc::clone(&started.api), started.handle);
     let samples = settings.kernel.has(KernelFlags::PROFILE);
     if (samples || !settings.counters.is_empty())
         && let Err(code) = api.enable_profile_privilege()
     {
-        notes.push(EtwNote::refused("the right to sample processors (SeSystemProfilePrivilege)", code));
+        notes.push(EtwNote::refused("the privilege to sample processors (SeSystemProfilePrivilege)", code));
     }
     if samples {
         let wanted = settings.sample_interval();
-        // The interval is the machine's: it is set back when the session ends.
+        // The interval is machine-wide: it is restored when the session ends.
         let before = api.query_information(InformationClass::SampleInterval, &[0; 8]).ok();
         match api.set_information(None, InformationClass::SampleInterval, &wanted) {
             Ok(()) => {
                 started.interval_before = before.filter(|before| before.len() == 8 && *before != wanted);
             }
             Err(code) => {
-                let what = format!("sampling {} times a second", settings.samples_per_second);
+                let what = format!("{} samples per second", settings.samples_per_second);
                 notes.push(EtwNote::refused(what, code));
             }
         }
@@ -441,14 +442,14 @@ fn configure(started: &mut Started, settings: &Settings, notes: &mut Vec<EtwNote
         && let Err(code) =
             api.set_information(Some(session), InformationClass::StackTracing, &settings.stack_events())
     {
-        notes.push(EtwNote::refused("recording stacks", code));
+        notes.push(EtwNote::refused("stack recording", code));
     }
     let counters = match settings.counters.as_slice() {
         [] => Vec::new(),
         wanted => counters::switch_on(&*api, session, wanted, &settings.counter_events(), notes),
     };
     if !counters.is_empty() && !settings.kernel.has(KernelFlags::CSWITCH) {
-        let why = "counters come with context switches, which this session does not have";
+        let why = "counters are recorded with context switches, which this session does not have";
         notes.push(EtwNote::Counters(why.to_owned()));
     }
     if settings.kernel != KernelFlags::default() {
@@ -456,11 +457,11 @@ fn configure(started: &mut Started, settings: &Settings, notes: &mut Vec<EtwNote
         api.set_information(Some(session), InformationClass::KernelFlags, &flags)?;
     }
     for provider in &settings.providers {
-        let ask = |request| api.enable(session, provider.id, request, provider.level, provider.keywords);
-        match ask(Request::Enable) {
+        let request = |request| api.enable(session, provider.id, request, provider.level, provider.keywords);
+        match request(Request::Enable) {
             Ok(()) if provider.capture_state => {
-                // It only adds what was before.
-                ask(Request::CaptureState).ok();
+                // This only adds existing state.
+                request(Request::CaptureState).ok();
             }
             Ok(()) => {}
             Err(code @ (codes::NOT_FOUND | codes::WMI_GUID_NOT_FOUND)) => {
@@ -472,7 +473,7 @@ fn configure(started: &mut Started, settings: &Settings, notes: &mut Vec<EtwNote
     Ok(counters)
 }
 
-/// Ends sessions of ours that no living process owns; their names.
+/// Ends sessions of ours that no running process owns; returns their names.
 pub fn close_orphans(api: &dyn EtwApi) -> Vec<String> {
     let sessions = api.sessions().unwrap_or_default().into_iter();
     let orphans = sessions.filter(|status| is_ours(status) && api.claim(&status.name).is_some());

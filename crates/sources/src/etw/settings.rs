@@ -1,4 +1,4 @@
-//! What a session is asked for.
+//! Session settings.
 
 use std::path::PathBuf;
 
@@ -7,20 +7,20 @@ use ortscope_decode::etw::live::ProviderId;
 
 use super::flags::KernelFlags;
 
-/// A provider of events beside the kernel.
+/// An event provider other than the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Provider {
     pub name: &'static str,
     pub id: ProviderId,
     /// 1 critical to 5 verbose.
     pub level: u8,
-    /// 0: all.
+    /// 0 for all.
     pub keywords: u64,
-    /// Ask it to tell what exists already.
+    /// Request existing state.
     pub capture_state: bool,
 }
 
-/// Providers that ortscope understands.
+/// Providers that ortscope decodes.
 pub mod providers {
     use super::{Provider, ProviderId};
 
@@ -67,35 +67,36 @@ fn classic_event(class: ProviderId, kind: u8) -> [u8; 24] {
     bytes
 }
 
-/// A session. The defaults are those of the requirements.
+/// Settings of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     pub name: String,
-    /// Read a session that somebody else runs; it is never changed and never stopped.
+    /// Attach to a running session, which is never changed or stopped.
     pub attach: bool,
-    /// 64. An event that is longer than a buffer is not logged.
+    /// Default 64. Events longer than a buffer are not recorded.
     pub buffer_kilobytes: u32,
-    /// 4 and 64; raised to two for each processor, below which Windows does not go.
+    /// Default 4 and 64; raised to Windows' minimum of two per processor.
     pub minimum_buffers: u32,
     pub maximum_buffers: u32,
-    /// 1: a buffer that is not full is handed on after this.
+    /// Default 1: a partly filled buffer is delivered after this time.
     pub flush_seconds: u32,
     pub kernel: KernelFlags,
     pub providers: Vec<Provider>,
-    /// Which processes a consumer is told of. A file has all.
+    /// Processes whose events are delivered to a consumer. A file has all.
     pub filter: ProcessFilter,
-    /// 1000 samples of each processor in a second, with [`KernelFlags::PROFILE`].
+    /// Default 1000 samples per second on each processor, with [`KernelFlags::PROFILE`].
     pub samples_per_second: u32,
-    /// Stacks of samples and switches. Off: they make the trace several times as large.
+    /// Stacks of samples and switches. Off by default: they multiply the size of the trace.
     pub stacks: bool,
-    /// Counters of the processor that every switch tells, by the names of Windows, such as `InstructionRetired`. None: a
-    /// machine has few of them, and whoever uses one takes it from others.
+    /// Processor counters recorded with every switch, by their Windows names, such as `InstructionRetired`. None by
+    /// default: a machine has few of them, and they are then unavailable to other programs.
     pub counters: Vec<String>,
-    /// 2,000,000: of further records of a second only starts, ends and images are taken; the others are counted as lost.
-    pub most_records_per_second: u32,
-    /// Write to this file instead of handing records to a consumer.
+    /// Default 2,000,000: of further records within a second only starts, ends and images are kept; the others are
+    /// counted as lost.
+    pub max_records_per_second: u32,
+    /// Write to this file instead of delivering records to a consumer.
     pub log_file: Option<PathBuf>,
-    /// Bytes of records that wait to be drained, twice; further ones are dropped and counted.
+    /// Bytes of records waiting to be drained, twice; further ones are dropped and counted.
     pub waiting_bytes: usize,
 }
 
@@ -114,7 +115,7 @@ impl Default for Settings {
             samples_per_second: 1000,
             stacks: false,
             counters: Vec::new(),
-            most_records_per_second: 2_000_000,
+            max_records_per_second: 2_000_000,
             log_file: None,
             waiting_bytes: 8 << 20,
         }
@@ -122,7 +123,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Of `TraceSetInformation`: the source 0 is the timer, the interval counts 100 ns.
+    /// For `TraceSetInformation`: source 0 is the timer, and the interval is in units of 100 ns.
     pub(super) fn sample_interval(&self) -> [u8; 8] {
         let interval = 10_000_000 / self.samples_per_second.clamp(1, 8_192);
         let mut bytes = [0; 8];
@@ -130,7 +131,7 @@ impl Settings {
         bytes
     }
 
-    /// Events that get stacks: `CLASSIC_EVENT_ID`s of samples, switches and wake-ups.
+    /// Events with stacks: `CLASSIC_EVENT_ID`s of samples, switches and wake-ups.
     pub(super) fn stack_events(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         for (flag, class, kind) in [
@@ -145,7 +146,7 @@ impl Settings {
         bytes
     }
 
-    /// Events that carry the counters: switches.
+    /// Events with counters: switches.
     pub(super) fn counter_events(&self) -> Vec<u8> {
         classic_event(THREADS, 36).to_vec()
     }

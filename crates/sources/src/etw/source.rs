@@ -1,4 +1,4 @@
-//! A live session as a source of the pipeline, for providers beside the kernel. What events become is the caller's choice.
+//! The pipeline source for a live session with non-kernel providers. The caller converts events to rows.
 
 use std::sync::Arc;
 
@@ -14,15 +14,16 @@ use crate::kernel_source::split;
 
 const DRAIN_NS: u64 = 100_000_000;
 
-/// Makes rows of what a session tells.
+/// Converts the events of a session to rows.
 pub trait EtwRows: Send {
-    /// Takes the events of one drain.
+    /// The sink for the events of one drain.
     fn sink<'a>(&'a mut self, out: &'a mut Emitter) -> Box<dyn EtwSink + 'a>;
-    /// After the last event.
+    /// Called after the last event.
     fn finish(&mut self, out: &mut Emitter);
 }
 
-/// Ends only when it is told to. A session that cannot be had is no error of the rest: its track is unavailable.
+/// Ends only when it is stopped. A session that cannot be opened is not an error of the pipeline: its track is
+/// unavailable.
 pub struct EtwSource {
     info: SourceInfo,
     api: Arc<dyn EtwApi>,
@@ -65,7 +66,7 @@ impl Source for EtwSource {
         &self.info
     }
 
-    /// Whether there is a session is known when it runs, and said then: starting one to find out would cost twice.
+    /// Always ready: opening a session as a test would cost twice, and a failure is reported when it runs.
     fn probe(&mut self) -> Availability {
         Availability::Ready
     }
@@ -89,7 +90,7 @@ impl Source for EtwSource {
                 let mut sink = self.rows.sink(out);
                 if goes_on { session.drain(&mut *sink) } else { session.finish(&mut *sink) }
             };
-            out.lost("events of a session", stats.lost);
+            out.lost("session events", stats.lost);
             for note in session.notes().iter().skip(notes_told) {
                 out.unavailable(now_ns(), self.track, &note.to_string(), None);
             }

@@ -1,4 +1,4 @@
-//! Kernel events by a session of event tracing, for whoever asks for kernel events in any system's way.
+//! Kernel events from an event tracing session, with the interface of other systems.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use ortscope_decode::etw::{
     EtwSink, FileOperation, FileSums, Image, ImageMoment, MAX_COUNTERS, SwitchDetail,
 };
 
-use super::{EtwApi, EtwError, KernelFlags, LiveSession, Settings};
+use super::{EtwApi, KernelFlags, LiveSession, Settings};
 use crate::kernel::{
     Class, ClassUnavailable, CounterSum, DrainStats, ProgramCost, TraceBackend, TraceError, TraceOptions,
 };
 
-/// Loaded images that wait to be asked for.
+/// Limit for pending image loads.
 const MAX_IMAGES: usize = 1 << 16;
-/// Processes whose counters are added up until they are asked for.
+/// Limit for processes with counter sums.
 const MAX_COUNTED: usize = 1 << 14;
-/// A buffer that is flushed is handed out within this.
+/// A flushed buffer is delivered within this time.
 const DELIVERY_NS: u64 = 500_000_000;
 
-/// Events of the whole machine, from the moment it is opened until it is dropped.
+/// Events of the whole machine until it is dropped.
 #[derive(Debug)]
 pub struct EtwTrace {
     session: LiveSession,
@@ -30,7 +30,7 @@ pub struct EtwTrace {
     notes_told: usize,
 }
 
-/// What is not handed out event by event.
+/// Data that is not emitted event by event.
 #[derive(Debug, Default)]
 struct Kept {
     wants_images: bool,
@@ -90,9 +90,7 @@ impl EtwTrace {
     pub fn open(options: &TraceOptions) -> Result<Self, TraceError> {
         match crate::etw_functions() {
             Some(api) => Self::with_functions(api, options),
-            None => {
-                Err(TraceError::Session(EtwError::NotSupported { why: "this is not Windows".to_owned() }))
-            }
+            None => Err(TraceError::not_implemented("reading kernel events")),
         }
     }
 
@@ -103,20 +101,20 @@ impl EtwTrace {
                 Some(flags) => kernel = kernel | flags,
                 None => unavailable.push(ClassUnavailable {
                     class,
-                    why: "Windows has no event for it; every switch tells its processor".to_owned(),
+                    why: "Windows has no event for it; every switch has its processor".to_owned(),
                 }),
             }
         }
-        // Beside sessions of other processes of ours.
+        // Distinct from the sessions of our other processes.
         let usual = || Settings { name: format!("ortscope-{}", std::process::id()), ..Settings::default() };
-        let asked = options.etw.clone().unwrap_or_else(usual);
+        let requested = options.etw.clone().unwrap_or_else(usual);
         let settings = Settings {
-            name: options.session.clone().unwrap_or_else(|| asked.name.clone()),
+            name: options.session.clone().unwrap_or_else(|| requested.name.clone()),
             attach: options.session.is_some(),
-            kernel: kernel | asked.kernel,
+            kernel: kernel | requested.kernel,
             waiting_bytes: options.ring_bytes_total / 4,
-            counters: [asked.counters.clone(), options.counters.clone()].concat(),
-            ..asked
+            counters: [requested.counters.clone(), options.counters.clone()].concat(),
+            ..requested
         };
         super::close_orphans(&*api);
         let session = LiveSession::open(api, settings, Limits::default())?;
@@ -140,17 +138,17 @@ impl EtwTrace {
         self.session.ring_bytes()
     }
 
-    /// Events are handed out by the buffer: one that is not full waits for the session's flush.
+    /// Events are delivered in buffers: a partly filled one waits for the session's flush.
     pub fn latest_ns(&self) -> u64 {
         u64::from(self.session.settings().flush_seconds) * 1_000_000_000 + DELIVERY_NS
     }
 
-    /// Why nothing comes any more.
+    /// Why no more events arrive.
     pub fn ended(&self) -> Option<&str> {
         self.session.ended()
     }
 
-    /// What was refused or went wrong since the last call, in sentences.
+    /// Warnings since the last call.
     pub fn take_notes(&mut self) -> Vec<String> {
         let new = self.session.notes().get(self.notes_told..).unwrap_or_default();
         let notes: Vec<String> = new.iter().map(ToString::to_string).collect();
@@ -162,17 +160,17 @@ impl EtwTrace {
         self.session.drain(&mut Sink { out, kept: &mut self.kept })
     }
 
-    /// The last drain: the session is stopped first, which hands out the events of its last second.
+    /// The last drain: the session is stopped first, which delivers the events of its last second.
     pub fn finish(&mut self, out: &mut impl FnMut(KernelEvent)) -> DrainStats {
         self.session.finish(&mut Sink { out, kept: &mut self.kept })
     }
 
-    /// Sums of file I/O since the last call, and how many operations there was no room for.
+    /// File I/O sums since the last call, and the number of operations beyond the limit.
     pub fn take_file_io(&mut self) -> (Vec<FileIo>, u64) {
         self.kept.files.take()
     }
 
-    /// Counters of the processor since the last call, and how many switches there was no room for.
+    /// Processor counters since the last call, and the number of switches beyond the limit.
     pub fn take_counters(&mut self) -> (Vec<CounterSum>, u64) {
         let names = self.session.decoder().counter_names();
         let mut sums: Vec<CounterSum> = Vec::new();
@@ -190,7 +188,7 @@ impl EtwTrace {
         std::mem::take(&mut self.kept.images_lost)
     }
 
-    /// Windows does not tell what its events cost.
+    /// Windows does not report the overhead of its events.
     pub fn measured_ns(&self) -> u64 {
         0
     }

@@ -1,7 +1,5 @@
 //! Unsupported systems: everything compiles and reports that it is unsupported.
 
-pub mod key_store;
-pub mod privileges;
 mod proc;
 
 use crate::machine::MachineFacts;
@@ -108,4 +106,28 @@ pub fn inventory() -> Option<Result<crate::machine::Inventory, String>> {
 
 pub fn machine_model() -> crate::machine::MachineModel {
     crate::machine::MachineModel::default()
+}
+
+pub mod key_store {
+    pub const NAME: &str = "the system's key store";
+
+    const NONE: &str = "no key store is supported on this system";
+
+    pub fn read(_name: &str) -> Result<Option<String>, String> {
+        Err(NONE.into())
+    }
+
+    pub fn write(_name: &str, _secret: &str) -> Result<(), String> {
+        Err(NONE.into())
+    }
+
+    pub fn remove(_name: &str) -> Result<bool, String> {
+        Err(NONE.into())
+    }
+}
+
+pub mod privileges {
+    pub fn drop_unneeded(_writable: &[std::path::PathBuf], _no_new_privileges: bool) -> Result<u32, String> {
+        Ok(0)
+    }
 }

@@ -69,14 +69,14 @@ pub struct WindowsTable {
     open: Option<OpenTrace>,
     process: Option<ProcessTrace>,
     close: Option<CloseTrace>,
-    is_imitation: bool,
+    is_emulated: bool,
     /// A consumer must live while its trace may call it: until the trace is closed, and while a thread processes it.
     consumers: Mutex<HashMap<u64, Arc<Consumer>>>,
 }
 
 impl std::fmt::Debug for WindowsTable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("WindowsTable").field("is_imitation", &self.is_imitation).finish_non_exhaustive()
+        f.debug_struct("WindowsTable").field("is_emulated", &self.is_emulated).finish_non_exhaustive()
     }
 }
 
@@ -108,7 +108,7 @@ impl WindowsTable {
             open: function(advapi, c"OpenTraceW"),
             process: function(advapi, c"ProcessTrace"),
             close: function(advapi, c"CloseTrace"),
-            is_imitation: function::<usize>(ntdll, c"wine_get_version").is_some(),
+            is_emulated: function::<usize>(ntdll, c"wine_get_version").is_some(),
             consumers: Mutex::default(),
         }
     }
@@ -168,8 +168,8 @@ impl Properties {
 }
 
 impl EtwApi for WindowsTable {
-    fn is_imitation(&self) -> bool {
-        self.is_imitation
+    fn is_emulated(&self) -> bool {
+        self.is_emulated
     }
 
     fn is_service(&self) -> bool {
@@ -178,7 +178,7 @@ impl EtwApi for WindowsTable {
         let is_known = unsafe { ProcessIdToSessionId(std::process::id(), &mut session) } != 0;
         // Services have session 0 to themselves since Windows Vista. Imitations such as Wine put everything
         // there.
-        is_known && session == 0 && !self.is_imitation
+        is_known && session == 0 && !self.is_emulated
     }
 
     fn ticks_per_second(&self) -> u64 {
@@ -307,7 +307,7 @@ impl EtwApi for WindowsTable {
         }
         // Lists have a variable length; a number must be requested with its own length.
         let room = match class {
-            InformationClass::MostCounters => 4,
+            InformationClass::MaxCounters => 4,
             InformationClass::SampleInterval => 8,
             _ => size_of_val(&words[..]) as u32,
         };
@@ -420,5 +420,5 @@ unsafe extern "system" fn on_record(record: *mut EVENT_RECORD) {
     // SAFETY: the context is the consumer that was passed to OpenTrace, which `process` keeps alive.
     let Some(consumer) = (unsafe { record.context.cast::<Consumer>().as_ref() }) else { return };
     // SAFETY: the record comes from Windows.
-    unsafe { consumer.take(record) };
+    unsafe { consumer.push(record) };
 }

@@ -1,4 +1,4 @@
-//! Every way in which a session can fail, with the words that a user reads.
+//! Every failure of a session, with the user-facing messages.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ fn status(name: &str) -> (String, SessionStatus) {
 }
 
 #[test]
-fn every_refusal_in_its_own_words_and_nothing_left_behind() {
+fn every_refusal_has_its_message_and_leaves_nothing_behind() {
     let user = Settings { kernel: KernelFlags::default(), ..Settings::default() };
     let attach = Settings { attach: true, name: "NT Kernel Logger".to_owned(), ..Settings::default() };
     let mut full = Table::refusing("start", codes::NO_SYSTEM_RESOURCES);
@@ -35,20 +35,24 @@ fn every_refusal_in_its_own_words_and_nothing_left_behind() {
     let mut claimed = Table::default();
     claimed.state.get_mut().unwrap().claimed.insert(Settings::default().name);
     let mut wine = Table::refusing("open", codes::ACCESS_DENIED);
-    wine.imitation = true;
+    wine.is_emulated = true;
     let mut wine_flags = Table::refusing("flags", codes::CALL_NOT_IMPLEMENTED);
-    wine_flags.imitation = true;
+    wine_flags.is_emulated = true;
     let service = || Table { service: true, ..Table::refusing("start", codes::ACCESS_DENIED) };
     let named = Settings { name: "mine".to_owned(), ..Settings::default() };
     let cases = [
-        ("no rights, kernel events", Table::refusing("start", codes::ACCESS_DENIED), Settings::default()),
-        ("no rights, user providers", Table::refusing("start", codes::ACCESS_DENIED), user.clone()),
-        ("no rights, kernel events, a service", service(), Settings::default()),
-        ("no rights, user providers, a service", service(), user),
-        ("no rights for the flags", Table::refusing("flags", codes::PRIVILEGE_NOT_HELD), Settings::default()),
-        ("name taken by a stranger", taken, named),
-        ("name taken by another ortscope", claimed, Settings::default()),
-        ("all slots taken", full, Settings::default()),
+        ("no privileges, kernel events", Table::refusing("start", codes::ACCESS_DENIED), Settings::default()),
+        ("no privileges, user providers", Table::refusing("start", codes::ACCESS_DENIED), user.clone()),
+        ("no privileges, kernel events, a service", service(), Settings::default()),
+        ("no privileges, user providers, a service", service(), user),
+        (
+            "no privileges for the flags",
+            Table::refusing("flags", codes::PRIVILEGE_NOT_HELD),
+            Settings::default(),
+        ),
+        ("name used by another program", taken, named),
+        ("name used by another ortscope", claimed, Settings::default()),
+        ("all slots used", full, Settings::default()),
         ("no session to attach to", Table::default(), attach),
         ("may not read", Table::refusing("open", codes::ACCESS_DENIED), Settings::default()),
         ("another clock", Table::refusing("open", codes::OTHER_CLOCK), Settings::default()),
@@ -63,33 +67,34 @@ fn every_refusal_in_its_own_words_and_nothing_left_behind() {
         let (table, session) = open(table, &settings);
         let error = session.expect_err(name);
         let after = table.state.lock().unwrap().sessions.len();
-        assert_eq!(before, after, "{name}: a session was left behind or taken away");
+        assert_eq!(before, after, "{name}: a session was left behind or removed");
         let permission = matches!(TraceError::from(error.clone()), TraceError::Permission { .. });
-        text += &format!("# {name}{}\n{error}\n\n", if permission { " (a right is missing)" } else { "" });
+        text +=
+            &format!("# {name}{}\n{error}\n\n", if permission { " (a privilege is missing)" } else { "" });
     }
     insta::assert_snapshot!("refusals", text);
 }
 
-/// An imitation says "done" to everything that needs no consumer: nothing would be written, and nothing was stopped.
+/// An emulation reports success for everything without a consumer, but nothing is written or stopped.
 #[test]
-fn sessions_of_an_imitation_are_not_said_to_run() {
-    let table = Arc::new(Table { imitation: true, ..Table::default() });
+fn sessions_of_an_emulation_are_not_reported_as_running() {
+    let table = Arc::new(Table { is_emulated: true, ..Table::default() });
     let user = Settings { kernel: KernelFlags::default(), ..Settings::default() };
-    let started = start_to_file(&(Arc::clone(&table) as Arc<_>), &user).expect_err("nothing is written");
-    let stopped = stop(&*table, "x").expect_err("nothing is stopped");
+    let started = start_to_file(&(Arc::clone(&table) as Arc<_>), &user).expect_err("an emulation");
+    let stopped = stop(&*table, "x").expect_err("an emulation");
     insta::assert_snapshot!(format!("{started}\n{stopped}"), @r"
-    this system imitates Windows and has no event tracing (StartTrace does nothing)
-      hint: this is not a question of rights; on Windows itself it works
-    this system imitates Windows and has no event tracing (ControlTrace does nothing)
-      hint: this is not a question of rights; on Windows itself it works
+    this system emulates Windows without event tracing (StartTrace has no effect)
+      hint: privileges do not help; it works on Windows itself
+    this system emulates Windows without event tracing (ControlTrace has no effect)
+      hint: privileges do not help; it works on Windows itself
     ");
     assert!(table.state.lock().unwrap().sessions.is_empty());
 }
 
-/// Every part that can be refused, and everything that can go wrong on the way, in the words that a user reads. The session
-/// goes on in all of them but the last two.
+/// Every part that can be refused and everything that can go wrong later, with the user-facing messages. The session
+/// continues in all cases except the last two.
 #[test]
-fn what_is_refused_in_part_is_told_and_the_rest_goes_on() {
+fn refused_parts_are_reported_and_the_session_continues() {
     let counted = |names: &[&str]| Settings {
         counters: names.iter().map(|&name| name.to_owned()).collect(),
         ..Settings::default()
@@ -108,11 +113,7 @@ fn what_is_refused_in_part_is_told_and_the_rest_goes_on() {
         ("stacks refused", Table::refusing("stacks", codes::INVALID_PARAMETER), &everything),
         ("provider refused", Table::refusing("provider", codes::ACCESS_DENIED), &everything),
         ("provider unknown", Table::refusing("provider", codes::NOT_FOUND), &everything),
-        (
-            "list of counters refused",
-            Table::refusing("query", codes::PROC_NOT_FOUND),
-            &counted(&["TotalCycles"]),
-        ),
+        ("counter list refused", Table::refusing("query", codes::PROC_NOT_FOUND), &counted(&["TotalCycles"])),
         ("no counters", virtual_machine, &counted(&["TotalCycles"])),
         ("counter unknown", Table::default(), &counted(&["Nonsense", "TotalCycles"])),
         (
@@ -130,12 +131,12 @@ fn what_is_refused_in_part_is_told_and_the_rest_goes_on() {
         assert_eq!(session.notes().len(), 1, "{name}: {:?}", session.notes());
         text += &format!("# {name}\n{}\n\n", session.notes()[0]);
         let flags = table.calls().iter().any(|call| call.starts_with("set KernelFlags"));
-        assert!(flags, "{name}: the kernel's events do not begin");
+        assert!(flags, "{name}: the kernel events are not enabled");
     }
-    let mut told = |name: &str, note: &str| text += &format!("# {name}\n{note}\n\n");
-    // As many records as do not fit, of a consumer that nobody drains.
+    let mut report = |name: &str, note: &str| text += &format!("# {name}\n{note}\n\n");
+    // More records than fit, for a consumer that is never drained.
     let storm = |records: u64| Table {
-        deliver: Box::new(move |consumer, _| (0..records).for_each(|_| hand_out_one(consumer))),
+        deliver: Box::new(move |consumer, _| (0..records).for_each(|_| deliver_one(consumer))),
         ..Table::default()
     };
     let small = Settings { waiting_bytes: 1 << 10, ..Settings::default() };
@@ -144,18 +145,18 @@ fn what_is_refused_in_part_is_told_and_the_rest_goes_on() {
     let lost = wait_until(&mut session, |session| !session.notes().is_empty());
     assert!(lost > 0 && session.losses().records == lost, "{lost} {:?}", session.losses());
     assert_eq!(session.notes()[0], EtwNote::TooSlow);
-    told("too slow", &session.notes()[0].to_string());
-    let few = Settings { most_records_per_second: 30, ..Settings::default() };
+    report("too slow", &session.notes()[0].to_string());
+    let few = Settings { max_records_per_second: 30, ..Settings::default() };
     let (_, session) = open(storm(100), &few);
     let mut session = session.unwrap();
     let lost = wait_until(&mut session, |session| session.losses().limited == 70);
     assert_eq!((lost, session.losses().limited, session.losses().total()), (70, 70, 70));
-    told("too many in a second", &session.notes()[0].to_string());
+    report("too many in a second", &session.notes()[0].to_string());
     let (table, session) = open(Table::default(), &Settings::default());
     let mut session = session.unwrap();
     table.stop_from_outside(&Settings::default().name);
     wait_until(&mut session, |session| session.ended().is_some());
-    told("stopped by somebody", session.ended().unwrap());
+    report("stopped by another program", session.ended().unwrap());
     let (_, session) = open(Table::default(), &Settings::default());
     let mut session = session.unwrap();
     let begin = Instant::now();
@@ -165,12 +166,12 @@ fn what_is_refused_in_part_is_told_and_the_rest_goes_on() {
     }
     let silent = EtwNote::NothingArrives { name: Settings::default().name };
     assert_eq!(session.notes(), [silent]);
-    told("nothing arrives", &session.notes()[0].to_string());
+    report("nothing arrives", &session.notes()[0].to_string());
     insta::assert_snapshot!("notes", text);
 }
 
 /// A switch of the year 1601.
-fn hand_out_one(consumer: &Consumer) {
+fn deliver_one(consumer: &Consumer) {
     let mut header = [0; HEADER_BYTES];
     header[4..6].copy_from_slice(&0x140u16.to_le_bytes());
     header[24..40].copy_from_slice(&ProviderId::new(0x3d6fa8d1_fe05_11d0_9dda_00c04fd7ba7c).to_bytes());
@@ -186,13 +187,13 @@ fn hand_out_one(consumer: &Consumer) {
         payload: payload.as_ptr(),
         context: std::ptr::null_mut(),
     };
-    // SAFETY: everything that the record shows lives until the end of this function.
-    unsafe { consumer.take(&record) };
+    // SAFETY: everything that the record points to lives until the end of this function.
+    unsafe { consumer.push(&record) };
 }
 
-/// The order in which Windows takes it: flags last, because they begin the events.
+/// The order that Windows requires: flags last, because they start the events.
 #[test]
-fn a_session_is_asked_for_in_the_order_that_works_and_stopped_before_it_is_closed() {
+fn a_session_is_configured_in_order_and_stopped_before_it_is_closed() {
     let settings = Settings {
         kernel: KernelFlags::ALWAYS | KernelFlags::PROFILE,
         stacks: true,
@@ -204,20 +205,20 @@ fn a_session_is_asked_for_in_the_order_that_works_and_stopped_before_it_is_close
     let (table, session) = open(Table::default(), &settings);
     drop(session.unwrap());
     let mut calls = table.calls();
-    // The thread that reads comes at any moment.
+    // The reader thread starts at any moment.
     calls.retain(|call| call != "process");
     insta::assert_snapshot!("order", calls.join("\n"));
 }
 
 #[test]
-fn a_session_that_a_killed_process_left_is_replaced_and_a_strangers_never() {
+fn an_orphaned_session_is_replaced_but_never_another_programs() {
     let name = Settings::default().name;
     let mut table = Table::default();
     table.state.get_mut().unwrap().sessions.extend([status(&name)]);
     let (_, session) = open(table, &Settings::default());
     let left = session.unwrap().notes()[0].clone();
     assert_eq!(left, EtwNote::LeftBehind { name: name.clone() });
-    assert!(left.to_string().contains("was left behind"));
+    assert!(left.to_string().contains("of a process that has exited was closed"));
 
     let mut table = Table::default();
     let state = table.state.get_mut().unwrap();
@@ -235,11 +236,11 @@ fn a_session_that_a_killed_process_left_is_replaced_and_a_strangers_never() {
 }
 
 #[test]
-fn an_attached_session_is_read_and_never_touched() {
+fn an_attached_session_is_read_and_never_changed() {
     let settings = Settings { attach: true, name: "NT Kernel Logger".to_owned(), ..Settings::default() };
     let mut table = Table::default();
     let (name, mut before) = status(&settings.name);
-    // It lost events before we came: they are not ours.
+    // Events lost before we attached are not our losses.
     before.events_lost = 77;
     table.state.get_mut().unwrap().sessions.insert(name, before);
     let (table, session) = open(table, &settings);
@@ -257,7 +258,7 @@ fn an_attached_session_is_read_and_never_touched() {
 }
 
 #[test]
-fn losses_are_asked_for_told_and_answered_with_more_buffers() {
+fn losses_are_reported_and_answered_with_more_buffers() {
     let (table, session) = open(Table::default(), &Settings::default());
     let mut session = session.unwrap();
     {
@@ -268,19 +269,22 @@ fn losses_are_asked_for_told_and_answered_with_more_buffers() {
     let lost = wait_until(&mut session, |session| session.losses().total() == 42);
     assert_eq!((lost, session.losses().events, session.losses().buffers), (42, 40, 2));
     assert_eq!(session.notes(), [EtwNote::MoreBuffers { buffers: 128 }]);
-    let told = session.notes()[0].to_string();
-    assert_eq!(told, "events were lost: the session now has up to 128 buffers");
+    let note = session.notes()[0].to_string();
+    assert_eq!(note, "events were lost: the session now has up to 128 buffers");
     let maximum = table.state.lock().unwrap().sessions[&Settings::default().name].maximum_buffers;
     assert_eq!(maximum, 128);
 }
 
 #[test]
-fn a_session_that_somebody_stops_says_so() {
+fn a_session_stopped_by_another_program_is_reported() {
     let (table, session) = open(Table::default(), &Settings::default());
     let mut session = session.unwrap();
     table.stop_from_outside(&Settings::default().name);
     wait_until(&mut session, |session| session.ended().is_some());
-    assert_eq!(session.ended(), Some("the session 'OnnxInferenceMonitor' has ended: somebody stopped it"));
+    assert_eq!(
+        session.ended(),
+        Some("the session 'OnnxInferenceMonitor' has ended: it was stopped by another program")
+    );
     let (_, session) = open(Table::refusing("process", Code(120)), &Settings::default());
     let mut session = session.unwrap();
     wait_until(&mut session, |session| session.ended().is_some());
@@ -290,7 +294,7 @@ fn a_session_that_somebody_stops_says_so() {
     );
 }
 
-/// Drains as the program does; what was lost meanwhile.
+/// Drains like the program; returns the losses.
 fn wait_until(session: &mut LiveSession, is_done: impl Fn(&LiveSession) -> bool) -> u64 {
     let (begin, mut lost) = (Instant::now(), 0);
     while begin.elapsed() < Duration::from_millis(1500) && !is_done(session) {
@@ -300,12 +304,12 @@ fn wait_until(session: &mut LiveSession, is_done: impl Fn(&LiveSession) -> bool)
     lost
 }
 
-/// With the functions of the system that this runs on. Under Wine starting a session "succeeds" and reading it is
-/// "denied": that must not be called a missing right.
+/// With the functions of the current system. On Wine, starting a session "succeeds" and reading it is "denied", which
+/// must not be reported as a missing privilege.
 #[test]
-fn the_systems_own_functions_answer_with_events_or_a_true_reason() {
+fn the_systems_own_functions_give_events_or_the_true_reason() {
     if std::env::consts::OS != "windows" {
-        println!("skipped: event tracing is Windows'");
+        println!("skipped: event tracing exists only on Windows");
         return;
     }
     match KernelTrace::open(&TraceOptions::default()) {
@@ -317,7 +321,7 @@ fn the_systems_own_functions_answer_with_events_or_a_true_reason() {
         }
         Err(error) => {
             println!("{error}");
-            let is_wine = error.to_string().contains("imitates Windows");
+            let is_wine = error.to_string().contains("emulates Windows");
             assert!(is_wine || error.is_permission(), "{error}");
         }
     }

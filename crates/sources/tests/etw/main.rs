@@ -1,10 +1,10 @@
-//! Live sessions of Windows' event tracing, on every system: the functions of Windows are replaced by a table that answers
-//! as the real ones are documented to, and that hands out the records of real traces.
+//! Live event tracing sessions on every system: the Windows functions are replaced by a table with their documented
+//! behavior, which delivers the records of real traces.
 #![expect(
     unsafe_code,
     clippy::unwrap_used,
     clippy::print_stdout,
-    reason = "tests; one stands in for Windows, which hands out pointers"
+    reason = "tests; one replaces Windows, which passes pointers"
 )]
 
 mod errors;

@@ -1,4 +1,5 @@
-//! Records of real traces, handed out by a session: they mean the same as in their file, and none is lost unseen.
+//! Records of real traces, delivered by a session: they decode to the same events as in their file, and no loss goes
+//! unnoticed.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -13,9 +14,9 @@ use ortscope_decode::etw::{EtwDecoder, EtwSink, Inference, Sample};
 use ortscope_etl::Etl;
 use ortscope_sources::etw::{Consumer, LiveSession, ProcessFilter, Settings};
 
-use super::table::{Table, corpus, hand_out};
+use super::table::{Table, corpus, deliver_record};
 
-/// What is compared.
+/// The compared results.
 #[derive(Default, PartialEq, Debug)]
 pub struct Kept {
     kernel: Vec<KernelEvent>,
@@ -51,7 +52,7 @@ impl EtwSink for Kept {
     }
 }
 
-/// The file as it is decoded without a session.
+/// Decodes the file without a session.
 pub fn offline(path: &Path) -> (Kept, u64, u64) {
     let bytes = std::fs::read(path).unwrap();
     let etl = Etl::new(bytes.as_slice()).unwrap();
@@ -71,14 +72,14 @@ pub fn deliver(path: &Path, consumer: &Consumer) {
     let bytes = std::fs::read(path).unwrap();
     let etl = Etl::new(bytes.as_slice()).unwrap();
     etl.ordered(|record| {
-        hand_out(record, consumer);
+        deliver_record(record, consumer);
         ControlFlow::Continue(())
     })
     .unwrap();
 }
 
 #[test]
-fn a_session_means_the_same_as_the_file_and_loses_nothing() {
+fn a_session_decodes_to_the_same_events_as_the_file() {
     let Some(folder) = corpus() else { return };
     let mut kernel_events = 0;
     for name in [
@@ -99,7 +100,7 @@ fn a_session_means_the_same_as_the_file_and_loses_nothing() {
         let mut session = LiveSession::open(Arc::new(table), settings, Limits::default()).unwrap();
         let mut kept = Kept::default();
         let (begin, mut drained) = (Instant::now(), 0);
-        // Drained while it is handed out, as the program does.
+        // Drained during delivery, like in the program.
         while drained < records && begin.elapsed() < Duration::from_secs(60) {
             drained += session.drain(&mut kept).events;
             std::thread::sleep(Duration::from_millis(5));
@@ -112,14 +113,14 @@ fn a_session_means_the_same_as_the_file_and_loses_nothing() {
         );
         assert_eq!((drained, session.losses().total()), (records, 0), "{name}");
         kernel_events += kept.kernel.len();
-        assert!(kept == expected, "{name}: what a session means differs from its file");
+        assert!(kept == expected, "{name}: the session's events differ from its file");
     }
     assert!(kernel_events > 3_000, "{kernel_events}");
 }
 
-/// What is left out is what the file has of others, no more and no less; starts, ends and switches always come.
+/// Exactly the events of other processes are filtered out; starts, ends and switches are always delivered.
 #[test]
-fn a_filter_leaves_out_the_events_of_others_and_counts_them() {
+fn a_filter_removes_and_counts_events_of_other_processes() {
     let Some(folder) = corpus() else { return };
     let path = folder.join("perfview_net.4.5.2.x64.etl");
     let (expected, records, frequency) = offline(&path);
@@ -143,24 +144,24 @@ fn a_filter_leaves_out_the_events_of_others_and_counts_them() {
         assert!(kept.samples.iter().all(|sample| wanted(sample.cpu.thread.pid)));
         let of_wanted = expected.samples.iter().filter(|sample| wanted(sample.cpu.thread.pid)).count();
         assert_eq!(kept.samples.len(), of_wanted);
-        assert!(session.left_out() >= (expected.samples.len() - kept.samples.len()) as u64);
+        assert!(session.filtered_out() >= (expected.samples.len() - kept.samples.len()) as u64);
         let is_life = |event: &&KernelEvent| matches!(event, KernelEvent::Start(_) | KernelEvent::Exit(_));
         assert_eq!(
             kept.kernel.iter().filter(is_life).count(),
             expected.kernel.iter().filter(is_life).count()
         );
         println!(
-            "{} of {} samples, {} events left out",
+            "{} of {} samples, {} events filtered out",
             kept.samples.len(),
             expected.samples.len(),
-            session.left_out()
+            session.filtered_out()
         );
     }
 }
 
-/// A million events in as short a time as the machine can: what does not fit is counted to the last one.
+/// A million events as fast as possible: those that do not fit are counted exactly.
 #[test]
-fn a_storm_is_taken_or_counted() {
+fn a_storm_is_recorded_or_counted() {
     let Some(folder) = corpus() else { return };
     const EVENTS: u64 = 1_000_000;
     let path = folder.join("perfview_diaghub.kernel.1.etl");
@@ -173,7 +174,7 @@ fn a_storm_is_taken_or_counted() {
                 let mut left = EVENTS;
                 while left > 0 && !stopped.load(Ordering::Relaxed) {
                     etl.ordered(|record| {
-                        hand_out(record, consumer);
+                        deliver_record(record, consumer);
                         left -= 1;
                         if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
                     })
@@ -200,10 +201,10 @@ fn a_storm_is_taken_or_counted() {
     }
 }
 
-/// A million events a second for two seconds, as even as a busy system brings them. The rate and the share of a processor
-/// are printed; whether all of it fits depends on the machine, and what did not is counted.
+/// A million events per second for two seconds, evenly distributed. Prints the rate and the processor time; whether all
+/// fit depends on the machine, and the others are counted.
 #[test]
-fn a_million_events_a_second_are_kept_up_with() {
+fn a_million_events_per_second_are_recorded_or_counted() {
     let Some(folder) = corpus() else { return };
     const PER_SECOND: u64 = 1_000_000;
     const EVENTS: u64 = 2 * PER_SECOND;
@@ -217,7 +218,7 @@ fn a_million_events_a_second_are_kept_up_with() {
             let (begin, mut done) = (Instant::now(), 0);
             while done < EVENTS && !stopped.load(Ordering::Relaxed) {
                 etl.ordered(|record| {
-                    hand_out(record, consumer);
+                    deliver_record(record, consumer);
                     done += 1;
                     if done % 1000 == 0 {
                         let due = Duration::from_nanos(done * 1_000_000_000 / PER_SECOND);
@@ -231,7 +232,7 @@ fn a_million_events_a_second_are_kept_up_with() {
         }),
         ..Table::default()
     };
-    // What `attach --kernel` uses.
+    // The settings of `attach --kernel`.
     let settings = Settings { waiting_bytes: 16 << 20, ..Settings::default() };
     let mut session = LiveSession::open(Arc::new(table), settings, Limits::default()).unwrap();
     let cpu = || ortscope_sources::own_usage().map_or(0, |usage| usage.cpu_time_ns);

@@ -1,4 +1,4 @@
-//! A session as a source of the pipeline: rows of what it tells, and a reason where it tells nothing.
+//! A session as a pipeline source: rows for its events, or a reason for their absence.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use ortscope_sources::etw::{EtwRows, EtwSource, KernelFlags, ProcessFilter, Sett
 use super::replay::{deliver, offline};
 use super::table::{Table, corpus};
 
-/// A row for each sample.
+/// One row per sample.
 struct Samples;
 
 struct ToRows<'a>(&'a mut Emitter);
@@ -73,7 +73,7 @@ fn source(table: &Arc<Table>) -> EtwSource {
     EtwSource::new("test", "inferences", Arc::clone(table) as Arc<_>, settings, Box::new(Samples))
 }
 
-/// Runs the source until it has told enough, and returns what came of it; no error is ever made of it.
+/// Runs the source until it has emitted enough and returns the result; it never ends with an error.
 fn run(
     table: &Arc<Table>,
     is_enough: impl Fn(&Kept) -> bool,
@@ -91,7 +91,7 @@ fn run(
 }
 
 #[test]
-fn rows_are_made_of_every_event_and_the_provider_is_asked_for_what_was_before() {
+fn every_event_gives_a_row_and_existing_state_is_requested() {
     let Some(folder) = corpus() else { return };
     let path = folder.join("perfview_net.4.5.2.x64.etl");
     let (expected, records, frequency) = offline(&path);
@@ -110,13 +110,13 @@ fn rows_are_made_of_every_event_and_the_provider_is_asked_for_what_was_before() 
     assert_eq!(rows.len(), expected.samples.len() + 1, "{records} records");
     assert_eq!(&*rows.last().unwrap().kind, "last");
     let calls = table.calls();
-    let asked = |what: &str| calls.iter().any(|call| call.starts_with(what) && call.contains("3a26b1ff"));
-    assert!(asked("Enable") && asked("CaptureState"), "{calls:?}");
+    let requested = |what: &str| calls.iter().any(|call| call.starts_with(what) && call.contains("3a26b1ff"));
+    assert!(requested("Enable") && requested("CaptureState"), "{calls:?}");
     assert!(table.state.lock().unwrap().sessions.is_empty(), "a session was left behind");
 }
 
 #[test]
-fn without_rights_or_after_its_end_the_track_has_a_reason() {
+fn missing_privileges_or_an_early_end_give_a_reason() {
     let table = Arc::new(Table::refusing("start", codes::ACCESS_DENIED));
     let (rows, missing) = run(&table, |_| false);
     assert_eq!(rows, []);
@@ -137,5 +137,5 @@ fn without_rights_or_after_its_end_the_track_has_a_reason() {
     let (_, missing) = run(&table, |kept| !kept.0.lock().unwrap().1.is_empty());
     stop.join().unwrap();
     assert!(table.stopped.load(Ordering::SeqCst));
-    assert!(missing[0].reason.contains("somebody stopped it"), "{missing:?}");
+    assert!(missing[0].reason.contains("it was stopped by another program"), "{missing:?}");
 }

@@ -1,4 +1,4 @@
-//! A table of functions that behaves as it is told.
+//! A configurable function table.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -13,29 +13,29 @@ use ortscope_sources::etw::{
     SessionStatus, Settings, TraceHandle, codes,
 };
 
-/// What a session hands out: called on the thread that reads it, until it returns.
+/// Delivers the records of a session; called on its reader thread.
 pub type Deliver = dyn Fn(&Consumer, &AtomicBool) + Send + Sync;
 
 #[derive(Default)]
 pub struct State {
     pub sessions: HashMap<String, SessionStatus>,
-    /// Every call, in order, for tests that look at what was asked.
+    /// Every call, in order.
     pub calls: Vec<String>,
     pub claimed: HashSet<String>,
     consumer: Option<Arc<Consumer>>,
 }
 
-/// Windows, as far as sessions see it.
+/// Windows, as far as sessions use it.
 pub struct Table {
     pub state: Mutex<State>,
     pub changed: Condvar,
-    /// Answers in place of success, by the name of the function.
+    /// Error codes by function name.
     pub refuse: HashMap<&'static str, Code>,
-    pub imitation: bool,
+    pub is_emulated: bool,
     pub service: bool,
-    /// Names of what processors can count; the first has the number 1.
+    /// Names of processor counters; the first one has number 1.
     pub counters: Vec<&'static str>,
-    pub most_counters: u32,
+    pub max_counters: u32,
     pub frequency: u64,
     pub deliver: Box<Deliver>,
     pub stopped: Arc<AtomicBool>,
@@ -47,10 +47,10 @@ impl Default for Table {
             state: Mutex::default(),
             changed: Condvar::new(),
             refuse: HashMap::new(),
-            imitation: false,
+            is_emulated: false,
             service: false,
             counters: vec!["InstructionRetired", "TotalCycles", "CacheMisses"],
-            most_counters: 2,
+            max_counters: 2,
             frequency: 10_000_000,
             deliver: Box::new(|_, _| ()),
             stopped: Arc::default(),
@@ -64,7 +64,7 @@ impl std::fmt::Debug for Table {
     }
 }
 
-/// The claim of a process; another process has none of our memory, so a test keeps it for it.
+/// The claim of a process, kept by the test for another process.
 struct Claim;
 
 impl Table {
@@ -76,12 +76,12 @@ impl Table {
         self.state.lock().unwrap().calls.clone()
     }
 
-    fn call(&self, function: &'static str, told: String) -> Result<(), Code> {
-        self.state.lock().unwrap().calls.push(told);
+    fn call(&self, function: &'static str, call: String) -> Result<(), Code> {
+        self.state.lock().unwrap().calls.push(call);
         self.refuse.get(function).map_or(Ok(()), |code| Err(*code))
     }
 
-    /// Somebody else ends a session.
+    /// Another program ends a session.
     pub fn stop_from_outside(&self, name: &str) {
         self.state.lock().unwrap().sessions.remove(name);
         self.stopped.store(true, Ordering::SeqCst);
@@ -90,8 +90,8 @@ impl Table {
 }
 
 impl EtwApi for Table {
-    fn is_imitation(&self) -> bool {
-        self.imitation
+    fn is_emulated(&self) -> bool {
+        self.is_emulated
     }
 
     fn is_service(&self) -> bool {
@@ -162,9 +162,9 @@ impl EtwApi for Table {
     fn query_information(&self, class: InformationClass, question: &[u8]) -> Result<Vec<u8>, Code> {
         self.call("query", format!("ask for {class:?} with {question:02x?}"))?;
         Ok(match class {
-            // 1 ms is what Windows begins with.
+            // Windows' default is 1 ms.
             InformationClass::SampleInterval => [0u32, 10_000].map(u32::to_le_bytes).as_flattened().to_vec(),
-            InformationClass::MostCounters => self.most_counters.to_le_bytes().to_vec(),
+            InformationClass::MaxCounters => self.max_counters.to_le_bytes().to_vec(),
             _ => source_list(&self.counters),
         })
     }
@@ -186,7 +186,7 @@ impl EtwApi for Table {
         Ok(TraceHandle(2))
     }
 
-    /// Hands out what there is, then waits for the end of the session as Windows does.
+    /// Delivers the records, then waits for the end of the session like Windows.
     fn process(&self, _trace: TraceHandle) -> Result<(), Code> {
         self.call("process", "process".to_owned())?;
         let consumer = self.state.lock().unwrap().consumer.clone().unwrap();
@@ -210,7 +210,7 @@ impl EtwApi for Table {
     }
 }
 
-/// The timer and these, as Windows lists them.
+/// The timer and these, in the format of Windows.
 fn source_list(names: &[&str]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (id, name) in std::iter::once(&"Timer").chain(names).enumerate() {
@@ -237,8 +237,8 @@ pub fn corpus() -> Option<PathBuf> {
     None
 }
 
-/// Hands a record of a file to a consumer, in the form in which Windows hands out the records of a session.
-pub fn hand_out(record: &EventRecord<'_>, consumer: &Consumer) {
+/// Passes a record of a file to a consumer, in the form in which Windows delivers session records.
+pub fn deliver_record(record: &EventRecord<'_>, consumer: &Consumer) {
     const CLASSIC: u16 = 0x100;
     const PROCESSOR_INDEX: u16 = 0x200;
     let pointers = if record.pointer_size == PointerSize::Four { 0x20 } else { 0x40 };
@@ -248,7 +248,7 @@ pub fn hand_out(record: &EventRecord<'_>, consumer: &Consumer) {
         Identity::Kernel { hook, version } => {
             put(42, &[version as u8]);
             put(45, &[hook.kind()]);
-            // Those without a class have one that nobody knows.
+            // Hooks without a class get an unknown one.
             (CLASSIC, class_of_hook(hook).unwrap_or(Guid::new(1)))
         }
         Identity::Classic(classic) => {
@@ -294,6 +294,6 @@ pub fn hand_out(record: &EventRecord<'_>, consumer: &Consumer) {
         payload: record.payload.as_ptr(),
         context: std::ptr::null_mut(),
     };
-    // SAFETY: everything that the record shows lives until the end of this function.
-    unsafe { consumer.take(&raw) };
+    // SAFETY: everything that the record points to lives until the end of this function.
+    unsafe { consumer.push(&raw) };
 }

@@ -1,5 +1,5 @@
-//! A session that hands out a written trace, of which everything is known: file I/O, counters and samples with stacks, as
-//! `--kernel` and `--flame` ask for them.
+//! A session that delivers a generated trace with known contents: file I/O, counters and samples with stacks, as
+//! requested by `--kernel` and `--flame`.
 
 use std::collections::HashSet;
 use std::io::Cursor;
@@ -16,7 +16,7 @@ use ortscope_etl::{Etl, FileTime, Hook};
 use ortscope_sources::etw::{Consumer, EtwSamples, EtwTrace};
 use ortscope_sources::kernel::{Class, SampleOptions, TraceOptions};
 
-use super::table::{Table, hand_out};
+use super::table::{Table, deliver_record};
 
 const FREQUENCY: u64 = 10_000_000;
 const KERNEL: u64 = 0xffff_8000_0000_0000;
@@ -66,7 +66,7 @@ fn sample(trace: &mut Trace, ticks: u64, tid: u32, pid: u32, addresses: &[u64]) 
     put(trace, &Place::at(0, ticks + 10), &stack.payload());
 }
 
-/// Process 100 reads, writes and computes, with its child 200; process 300 is a stranger. Ten seconds.
+/// Process 100 reads, writes and computes, with its child 200; process 300 is unrelated. Ten seconds.
 fn written() -> Vec<u8> {
     let start = FileTime::from_unix_ns(1_700_000_000_000_000_000);
     let mut trace = Writer::new(Cursor::default(), FileSettings::new(2, FREQUENCY, 1_000, start)).unwrap();
@@ -78,7 +78,7 @@ fn written() -> Vec<u8> {
     begin(&mut trace, 1_003, 300, 4, "other.exe", Moment::RundownStart);
     begin(&mut trace, 1_500, 200, 100, "child.exe", Moment::Start);
     let here = |ticks| Place::at(0, ticks).in_thread(100, 101);
-    // A read that ends, one that fails, and a write whose end is not told.
+    // A successful read, a failed one, and a write whose end is not recorded.
     let operation = |irp: u64, bytes: u64| {
         fields(&[(512, 8), (irp, 8), (0xf11e, 8), (0, 8), (101, 4), (bytes, 4), (0, 4)])
     };
@@ -92,7 +92,7 @@ fn written() -> Vec<u8> {
     ] {
         trace.kernel(&here(ticks), Hook(hook), 3, &payload).unwrap();
     }
-    // Two counters, on a processor of their own.
+    // Two counters, on a separate processor.
     let switch =
         |old_thread, new_thread| ContextSwitch { old_thread, new_thread, ..ContextSwitch::default() };
     for (ticks, event, counters) in [
@@ -106,7 +106,7 @@ fn written() -> Vec<u8> {
         let place = Place::at(1, ticks);
         trace.kernel_with_counters(&place, payload.hook, payload.version, &counters, &payload.bytes).unwrap();
     }
-    // Samples every second: of the watched, of its child, of the stranger.
+    // Samples every second: of the watched process, its child and the unrelated one.
     for second in 0..10 {
         let ticks = 100_000 + second * FREQUENCY;
         sample(&mut trace, ticks, 101, 100, &[KERNEL + 0x20, PROGRAM + 0x1001, PROGRAM + 0x2001]);
@@ -121,7 +121,7 @@ fn table() -> Table {
         let bytes = written();
         let etl = Etl::new(bytes.as_slice()).unwrap();
         etl.ordered(|record| {
-            hand_out(record, consumer);
+            deliver_record(record, consumer);
             ControlFlow::Continue(())
         })
         .unwrap();
@@ -130,7 +130,7 @@ fn table() -> Table {
 }
 
 #[test]
-fn file_io_is_added_up_and_switches_carry_counters() {
+fn file_io_is_summed_and_switches_carry_counters() {
     let options = TraceOptions {
         classes: vec![Class::FileIo, Class::Images],
         counters: vec!["instructionretired".to_owned(), "CacheMisses".to_owned()],
@@ -139,24 +139,24 @@ fn file_io_is_added_up_and_switches_carry_counters() {
     let table = Arc::new(table());
     let mut trace = EtwTrace::with_functions(Arc::clone(&table) as Arc<_>, &options).unwrap();
     let (begin, mut events) = (Instant::now(), 0);
-    // The last records are a stranger's samples, which are counted like all others.
+    // The last records are samples of the unrelated process, which are counted too.
     while events < 60 && begin.elapsed() < Duration::from_secs(20) {
         events += trace.drain(&mut |_| ()).events;
         std::thread::sleep(Duration::from_millis(5));
     }
     trace.finish(&mut |_| ());
     let (sums, lost) = trace.take_file_io();
-    let told: Vec<_> =
+    let figures: Vec<_> =
         sums.iter().map(|io| (io.thread.pid, io.operation, io.calls, io.failed, io.bytes)).collect();
     assert_eq!(lost, 0);
-    // The write ends with the session: its end was not seen, so what was asked for counts.
-    assert_eq!(told, [(100, FileOperation::Read, 2, 1, 8_000), (100, FileOperation::Write, 1, 0, 100)]);
+    // The write ends with the session: its end was not recorded, so the requested bytes count.
+    assert_eq!(figures, [(100, FileOperation::Read, 2, 1, 8_000), (100, FileOperation::Write, 1, 0, 100)]);
     assert_eq!((sums[0].total_ns, sums[0].longest_ns), (35_000, 30_000));
     let (counters, lost) = trace.take_counters();
-    let told: Vec<_> = counters.iter().map(|sum| (sum.pid, sum.name.as_str(), sum.value)).collect();
+    let figures: Vec<_> = counters.iter().map(|sum| (sum.pid, sum.name.as_str(), sum.value)).collect();
     assert_eq!(lost, 0);
     assert_eq!(
-        told,
+        figures,
         [
             (100, "InstructionRetired", 3_900),
             (100, "CacheMisses", 7),
@@ -171,12 +171,12 @@ fn file_io_is_added_up_and_switches_carry_counters() {
 }
 
 #[test]
-fn samples_of_the_watched_and_their_children_have_stacks_and_places() {
+fn samples_of_watched_processes_and_children_have_stacks() {
     let options = SampleOptions { pids: vec![100], ..SampleOptions::default() };
     let table = Arc::new(table());
     let mut trace = EtwSamples::with_functions(Arc::clone(&table) as Arc<_>, &options).unwrap();
     let (mut profile, mut pids, begin) = (StackProfile::default(), Vec::new(), Instant::now());
-    // Those of the last two seconds wait for their stacks; the others come while the session goes on.
+    // Samples of the last two seconds wait for their stacks; the others arrive while the session is running.
     while pids.len() < 14 && begin.elapsed() < Duration::from_secs(20) {
         trace.drain(&mut profile, &mut |sample, _| pids.push(sample.thread.pid));
         std::thread::sleep(Duration::from_millis(5));
@@ -203,9 +203,9 @@ fn samples_of_the_watched_and_their_children_have_stacks_and_places() {
     ");
     let hottest = profile.hottest(1);
     assert_eq!((hottest[0].frame.kind, &*hottest[0].frame.module), (FrameKind::Native, "child.exe"));
-    insta::assert_snapshot!(trace.missing().join("\n"), @"names of functions: they stand in files of symbols, which are not read; frames are places in programs and libraries");
+    insta::assert_snapshot!(trace.missing().join("\n"), @"function names: symbol files are not read; frames are offsets in programs and libraries");
     drop(trace);
-    // What the machine had before is set back: 1 ms.
+    // The previous interval of 1 ms is restored.
     let calls = table.calls();
     let intervals: Vec<&String> =
         calls.iter().filter(|call| call.starts_with("set SampleInterval")).collect();

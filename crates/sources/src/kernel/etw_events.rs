@@ -1,11 +1,13 @@
-//! Kernel events on Windows: event tracing sessions with the kernel's flags.
+//! Kernel events on systems other than Linux: event tracing sessions, which can be opened only on Windows. There are no
+//! thread snapshots.
 
-pub use crate::absent::ThreadSnapshot;
+use ortscope_core::kernel::ThreadState;
+
 pub use crate::etw::{EtwSamples as SampleTrace, EtwTrace as KernelTrace};
-use crate::kernel::{BackendChoice, TraceWay};
+use crate::kernel::{BackendChoice, TraceError, TraceWay};
 
 pub const WAYS: &[TraceWay] = &[TraceWay {
-    name: "etw events",
+    name: if cfg!(windows) { "etw events" } else { "kernel events" },
     choice: BackendChoice::Auto,
     sees: "every context switch with exact times; every event class",
 }];
@@ -32,5 +34,31 @@ impl ResidentMemory {
 
     pub fn read_bytes(&mut self, pid: u32) -> Option<u64> {
         crate::process_usage(pid).ok().map(|usage| usage.working_set_bytes)
+    }
+}
+
+/// Cannot be constructed.
+#[derive(Debug)]
+pub struct ThreadSnapshot(std::convert::Infallible);
+
+impl ThreadSnapshot {
+    pub fn open() -> Result<Self, TraceError> {
+        Err(TraceError::not_implemented("a thread snapshot"))
+    }
+
+    pub fn refresh(&mut self) -> Result<u64, TraceError> {
+        match self.0 {}
+    }
+
+    pub fn threads(&self) -> &[ThreadState] {
+        match self.0 {}
+    }
+
+    pub fn changed(&self) -> &[u32] {
+        match self.0 {}
+    }
+
+    pub fn take(&mut self, _out: &mut Vec<ThreadState>) -> Result<u64, TraceError> {
+        match self.0 {}
     }
 }
