@@ -1,15 +1,15 @@
-//! Answers of AMD's driver of NPUs (`amdxdna`) to `DRM_IOCTL_AMDXDNA_GET_INFO`: sensors and contexts of processes.
+//! Responses of AMD's NPU driver (`amdxdna`) to `DRM_IOCTL_AMDXDNA_GET_INFO`: sensors and process contexts.
 //!
-//! The structures are those of the kernel's `amdxdna_accel.h`: numbers in the machine's order (little), texts of a fixed
-//! room that end with a zero.
+//! The structures are those of the kernel's `amdxdna_accel.h`: little-endian numbers and NUL-terminated texts in
+//! fixed-size fields.
 
 /// `DRM_AMDXDNA_QUERY_SENSORS`.
 pub const QUERY_SENSORS: u32 = 4;
 /// `DRM_AMDXDNA_QUERY_HW_CONTEXTS`.
 pub const QUERY_CONTEXTS: u32 = 5;
-/// Bytes of one sensor.
+/// Size of one sensor.
 pub const SENSOR_BYTES: usize = 64 + 4 * 4 + 64 + 16 + 2 + 6;
-/// Bytes of one context.
+/// Size of one context.
 pub const CONTEXT_BYTES: usize = 4 * 4 + 6 * 8;
 
 /// One sensor of an NPU.
@@ -17,7 +17,7 @@ pub const CONTEXT_BYTES: usize = 4 * 4 + 6 * 8;
 pub struct Sensor {
     pub label: String,
     pub kind: SensorKind,
-    /// In the unit of the kind: watts, or the share of the columns' time.
+    /// In the unit of the kind: watts, or the fraction of busy column time.
     pub value: f64,
 }
 
@@ -29,7 +29,7 @@ pub enum SensorKind {
     Other(u8),
 }
 
-/// A process's place on the NPU. Counts are since it was made.
+/// A process's context on the NPU. Counts are since its creation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Context {
     pub id: u32,
@@ -43,7 +43,7 @@ pub struct Context {
     pub errors: u64,
 }
 
-/// Sensors of an answer; what is left over is not read.
+/// Sensors of a response; trailing bytes are ignored.
 pub fn sensors(answer: &[u8]) -> Vec<Sensor> {
     answer.chunks_exact(SENSOR_BYTES).filter_map(sensor).collect()
 }
@@ -55,8 +55,8 @@ fn sensor(bytes: &[u8]) -> Option<Sensor> {
     let exponent = i32::from(i8::from_le_bytes([*bytes.get(160)?]));
     let scaled = f64::from(input) * 10f64.powi(exponent);
     let (kind, value) = match *bytes.get(161)? {
-        // The driver writes milliwatts, calls them so, and gives the power of ten that makes them watts: the prefix and
-        // the power say the same thing twice.
+        // The driver reports milliwatts with the unit `mW` and additionally the power of ten that converts to
+        // watts.
         0 if units.eq_ignore_ascii_case("mW") && matches!(exponent, 0 | -3) => {
             (SensorKind::PowerWatts, f64::from(input) / 1e3)
         }
@@ -67,7 +67,7 @@ fn sensor(bytes: &[u8]) -> Option<Sensor> {
     (value.is_finite() && !label.is_empty()).then_some(Sensor { label, kind, value })
 }
 
-/// Contexts of an answer.
+/// Contexts of a response.
 pub fn contexts(answer: &[u8]) -> Vec<Context> {
     answer.chunks_exact(CONTEXT_BYTES).filter_map(context).collect()
 }
@@ -88,9 +88,9 @@ fn context(bytes: &[u8]) -> Option<Context> {
     })
 }
 
-fn text(room: &[u8]) -> String {
-    let end = room.iter().position(|byte| *byte == 0).unwrap_or(room.len());
-    String::from_utf8_lossy(&room[..end]).trim().to_owned()
+fn text(field: &[u8]) -> String {
+    let end = field.iter().position(|byte| *byte == 0).unwrap_or(field.len());
+    String::from_utf8_lossy(&field[..end]).trim().to_owned()
 }
 
 #[cfg(test)]
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn power_and_columns() {
+    fn power_and_columns_are_parsed() {
         let mut answer = sensor_bytes("Total Power", 1500, "mW", 0, 0);
         answer.extend(sensor_bytes("Total Power", 1700, "mW", -3, 0));
         answer.extend(sensor_bytes("Total Power", 21, "W", -1, 0));
@@ -126,12 +126,12 @@ mod tests {
                 (SensorKind::ColumnUtilization, 0.37)
             ]
         );
-        assert_eq!(sensors(&[0; SENSOR_BYTES]), [], "a sensor without a name is none");
+        assert_eq!(sensors(&[0; SENSOR_BYTES]), [], "a sensor without a name is ignored");
         assert_eq!(sensors(&[0; SENSOR_BYTES - 1]), []);
     }
 
     #[test]
-    fn contexts_name_their_process() {
+    fn contexts_have_their_process() {
         let mut bytes = Vec::new();
         for word in [7_u32, 0, 4, 0] {
             bytes.extend(word.to_le_bytes());

@@ -1,8 +1,8 @@
-//! What Windows tells of its batteries together (`SYSTEM_BATTERY_STATE`, the answer of `CallNtPowerInformation`).
+//! Combined state of all batteries on Windows (`SYSTEM_BATTERY_STATE`, returned by `CallNtPowerInformation`).
 
 /// Length of the structure.
 pub const BATTERY_STATE_BYTES: usize = 32;
-/// A battery that does not know its rate says this.
+/// Reported by a battery that does not know its rate.
 const UNKNOWN_RATE: i32 = i32::MIN;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -11,15 +11,15 @@ pub struct BatteryState {
     pub is_present: bool,
     pub is_charging: bool,
     pub is_discharging: bool,
-    /// Negative while it gives; `None` if it is not known.
+    /// Negative while discharging; `None` if unknown.
     pub rate_milliwatts: Option<i32>,
 }
 
 impl BatteryState {
-    /// `None` for fewer bytes than the structure has.
+    /// `None` if there are too few bytes.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; BATTERY_STATE_BYTES] = bytes.first_chunk()?;
-        // Four flags, three bytes of nothing and a tag; then capacity, what is left, the rate, times and alarms.
+        // Four flags, three reserved bytes and a tag; then capacity, remaining charge, rate, times and alarms.
         let rate = i32::from_le_bytes([bytes[16], bytes[17], bytes[18], bytes[19]]);
         Some(Self {
             is_on_mains: bytes[0] != 0,
@@ -30,8 +30,8 @@ impl BatteryState {
         })
     }
 
-    /// What the machine draws. Only while nothing else feeds it, and only a rate that is one: 0 is what a battery says that
-    /// has not measured yet. Drivers differ in what they call negative.
+    /// Power drawn by the machine: only while discharging, and only for a nonzero rate, because 0 means not measured
+    /// yet. Drivers disagree on which direction is negative.
     pub fn watts_drawn(self) -> Option<f64> {
         let feeds = self.is_present && self.is_discharging && !self.is_on_mains && !self.is_charging;
         let milliwatts = self.rate_milliwatts.filter(|rate| feeds && *rate != 0)?;
@@ -59,14 +59,14 @@ mod tests {
     }
 
     #[test]
-    fn a_battery_that_feeds_the_machine_tells_its_power() {
+    fn a_discharging_battery_reports_its_power() {
         assert_eq!(watts([0, 1, 0, 1], -12_345), Some(12.345));
         assert_eq!(watts([0, 1, 0, 1], 12_345), Some(12.345));
     }
 
     #[test]
-    fn what_is_no_draw_is_no_number() {
-        // On the mains, charged, absent, not known, not measured yet.
+    fn no_power_is_reported_unless_discharging_at_a_known_rate() {
+        // On mains, charging, absent, unknown, not measured yet.
         assert_eq!(watts([1, 1, 0, 1], -12_345), None);
         assert_eq!(watts([1, 1, 1, 0], 20_000), None);
         assert_eq!(watts([0, 0, 0, 0], 0), None);

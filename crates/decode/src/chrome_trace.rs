@@ -1,15 +1,15 @@
-//! Trace events as the JSON of chrome://tracing, of whatever program: PyTorch, TensorFlow, Perfetto, browsers, and our own
-//! exports.
+//! Trace events in the JSON format of chrome://tracing from any program: PyTorch, TensorFlow, Perfetto, browsers, and
+//! our own exports.
 //!
-//! | event | becomes |
+//! | event | result |
 //! |---|---|
-//! | complete (`X`), begin and end (`B`, `E`) | a row of operators; of kind `other` unless its category is one of ours |
-//! | complete, of our category `inference` | an inference |
-//! | counter (`C`) | a row of device samples for each of its numbers |
+//! | complete (`X`), begin and end (`B`, `E`) | an operator row; of kind `other` unless its category is one of ours |
+//! | complete, with our category `inference` | an inference |
+//! | counter (`C`) | a device sample row for each of its numbers |
 //! | instant (`i`, `I`, `R`) | an annotation |
 //!
-//! Names of processes and threads are used where they are told before their events. Everything else is counted. A list
-//! that ends too early, as that of a program that was killed, gives what is there.
+//! Names of processes and threads are used if they precede their events. Everything else is counted. A truncated list,
+//! for example of a killed program, gives the events before the end.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -21,19 +21,19 @@ use ortscope_core::schema::{AnnotationRow, DeviceSampleRow, InferenceRow, Operat
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// Events that were begun and not ended, of all threads.
+/// Limit for open events of all threads.
 const MAX_OPEN: usize = 100_000;
-/// Processes and threads whose names are remembered.
+/// Limit for names of processes and threads.
 const MAX_NAMES: usize = 100_000;
-/// One event, or the name of one part of the file. A file, above all a packed one, could claim any length; a trace that has
-/// a longer event ends before it.
+/// Limit for one event or object key. A file, especially a compressed one, could claim any length; a trace with a longer
+/// event ends before it.
 const MAX_EVENT_BYTES: u64 = 16 << 20;
-/// Memory of begun events together; beyond that they count as unpaired.
+/// Limit for the memory of open events; further ones count as unpaired.
 const MAX_OPEN_BYTES: usize = 256 << 20;
-/// What a key with its value takes in a map of JSON beside its texts, and what a map takes that has few.
+/// Approximate memory of a JSON map entry besides its texts, and of a small map.
 const ENTRY_BYTES: usize = 128;
 const MAP_BYTES: usize = 1 << 10;
-/// What an operator or an inference is made of: of begun events nothing else is kept.
+/// The keys that an operator or an inference needs: nothing else of open events is kept.
 const KEYS: [&str; 5] = ["name", "cat", "ts", "pid", "tid"];
 const ARGUMENTS: [&str; 24] = [
     "run_us",
@@ -61,12 +61,12 @@ const ARGUMENTS: [&str; 24] = [
     "flops",
     "cycles",
 ];
-/// Longest name of a process or a thread that is remembered, and longest id of one.
+/// Maximum length of a name or id of a process or thread.
 const MAX_NAME_BYTES: usize = 4 << 10;
-/// Kinds of operator rows, as `core::schema` has them.
+/// Kinds of operator rows in `core::schema`.
 const OUR_KINDS: [&str; 6] = ["operator", "copy", "wait", "run", "executor", "session"];
 
-/// A row that an event became.
+/// A row made from an event.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ChromeRow {
     Operator(Box<OperatorRow>),
@@ -75,7 +75,7 @@ pub enum ChromeRow {
     Mark(AnnotationRow),
 }
 
-/// What became of a file.
+/// Result of reading a file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ChromeOutcome {
     pub events: u64,
@@ -85,19 +85,19 @@ pub struct ChromeOutcome {
     pub marks: u64,
     /// Names of processes and threads.
     pub names: u64,
-    /// Kinds that say nothing to us: flows, asynchronous events, objects.
+    /// Unsupported kinds: flows, asynchronous events, objects.
     pub other: u64,
-    /// Objects without a time or a kind, and things that are no objects.
+    /// Objects without a time or kind, and values that are not objects.
     pub unreadable: u64,
-    /// Begun and never ended, or ended and never begun.
+    /// Events that never ended or never began.
     pub unpaired: u64,
-    /// Why the list ends too early.
+    /// Why the list is truncated.
     pub cut: Option<String>,
-    /// Monotonic time of the first and the last moment.
+    /// Monotonic time of the first and the last event.
     pub span_ns: Option<(u64, u64)>,
 }
 
-/// Why a file is no trace.
+/// Why a file is not a trace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChromeError {
@@ -105,7 +105,7 @@ pub enum ChromeError {
     NotATrace(String),
 }
 
-/// Reads a trace. Its first event is at `start_ns`; `session` is what its rows belong to.
+/// Reads a trace. Its first event is placed at `start_ns`; its rows belong to `session`.
 pub fn read(
     input: impl Read,
     start_ns: u64,
@@ -132,20 +132,20 @@ pub fn read(
         if !reader.found_list || reader.outcome.events == 0 {
             return Err(ChromeError::NotATrace(error.to_string()));
         }
-        // The closing bracket may be missing by design; anything else is worth a word, and both are the same here.
+        // The closing bracket may be missing by design; other errors are reported the same way.
         reader.outcome.cut = Some(error.to_string());
     }
     if !reader.found_list {
-        return Err(ChromeError::NotATrace("there is no 'traceEvents' in it".to_owned()));
+        return Err(ChromeError::NotATrace("it has no 'traceEvents'".to_owned()));
     }
     reader.outcome.unpaired += reader.open_count as u64;
     Ok(reader.outcome)
 }
 
-/// Input that ends with an error where a single event has become too long.
+/// Input that returns an error when a single event is too long.
 struct Bounded<R> {
     input: R,
-    /// Bytes since the event began; `None` while something is skipped, which takes no memory.
+    /// Bytes of the current event; `None` while skipping, which needs no memory.
     bytes: Rc<Cell<Option<u64>>>,
 }
 
@@ -162,12 +162,12 @@ impl<R: Read> Read for Bounded<R> {
     }
 }
 
-/// What is kept of a begun event, and the memory that it takes.
-type Begun = (Map<String, Value>, usize);
+/// The kept part of an open event, and its memory.
+type OpenEvent = (Map<String, Value>, usize);
 
-/// Keeps what a slice is made of. A value that is a list or an object is none of it, and may be long: a number takes two bytes in
-/// a file and 32 in memory.
-fn needed(mut event: Map<String, Value>) -> Begun {
+/// Keeps only the parts that a slice needs. Lists and objects are dropped because they may be long: a number takes two
+/// bytes in a file and 32 in memory.
+fn needed(mut event: Map<String, Value>) -> OpenEvent {
     let args = match event.remove("args") {
         Some(Value::Object(args)) => args,
         _ => Map::new(),
@@ -184,7 +184,7 @@ fn needed(mut event: Map<String, Value>) -> Begun {
         kept
     };
     let (mut kept, args) = (pick(event, &KEYS), pick(args, &ARGUMENTS));
-    // They name the thread for which it is kept, once more.
+    // The ids are stored again as the key of the thread.
     bytes += id(&kept, "pid").len() + id(&kept, "tid").len();
     kept.insert("args".to_owned(), Value::Object(args));
     (kept, bytes)
@@ -197,10 +197,10 @@ struct Reader<'k> {
     start_ns: u64,
     session: Text,
     first_us: Option<f64>,
-    /// Begun events by process and thread.
-    open: BTreeMap<(String, String), Vec<Begun>>,
+    /// Open events by process and thread.
+    open: BTreeMap<(String, String), Vec<OpenEvent>>,
     open_count: usize,
-    /// Of processes, and of threads.
+    /// Names of processes and threads.
     names: BTreeMap<(String, Option<String>), Text>,
     outcome: ChromeOutcome,
     found_list: bool,
@@ -209,7 +209,7 @@ struct Reader<'k> {
 /// The whole file: a list, or an object with one.
 struct Document<'r, 'k>(&'r mut Reader<'k>);
 
-/// The list.
+/// The list of events.
 struct Events<'r, 'k>(&'r mut Reader<'k>);
 
 impl<'de> DeserializeSeed<'de> for Document<'_, '_> {
@@ -288,7 +288,7 @@ fn id(event: &Map<String, Value>, key: &str) -> String {
     }
 }
 
-/// Times are numbers, and texts in traces of some programs.
+/// Times are numbers, or texts in traces of some programs.
 fn micros(event: &Map<String, Value>, key: &str) -> Option<f64> {
     let value = match event.get(key)? {
         Value::String(text) => text.parse().ok()?,
@@ -333,10 +333,10 @@ impl Reader<'_> {
         }
     }
 
-    /// On the recording's clock; the first event is at its start.
+    /// Time on the recording's clock; the first event is at its start.
     fn at(&mut self, time_us: f64) -> u64 {
         let first = *self.first_us.get_or_insert(time_us);
-        // Times may be as far apart as numbers can be; what is out of reach stands at the end of time.
+        // Times may be arbitrarily far apart; they are clamped.
         let since = ((time_us - first) * 1_000.0).round() as i128;
         let at = i128::from(self.start_ns).saturating_add(since);
         at.clamp(0, u64::MAX.into()) as u64
@@ -459,7 +459,7 @@ impl Reader<'_> {
         (self.keep)(ChromeRow::Operator(Box::new(row)));
     }
 
-    /// Its number; a lane of our own exports is named after the thread that it shows.
+    /// Its number; a lane of our own exports is named after its thread.
     fn thread(&self, event: &Map<String, Value>) -> u64 {
         let tid = id(event, "tid");
         let name = self.names.get(&(id(event, "pid"), Some(tid.clone())));
@@ -521,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_becomes_its_row() {
+    fn every_event_kind_gives_its_row() {
         let (rows, outcome) = all(r#"{"displayTimeUnit":"ns","traceEvents":[
             {"ph":"M","name":"process_name","pid":1,"args":{"name":"GPU 0"}},
             {"ph":"X","name":"aten::conv","cat":"cpu_op","pid":1,"tid":"7","ts":"10.5","dur":2.25,"args":{}},
@@ -555,27 +555,27 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_was_cut_gives_what_is_there_and_foreign_files_are_refused() {
+    fn a_truncated_list_gives_its_events_and_other_files_are_rejected() {
         let (rows, outcome) = all(r#"[{"ph":"X","name":"a","ts":1,"dur":1},{"ph":"X","na"#).unwrap();
         assert_eq!((rows.len(), outcome.cut.is_some()), (1, true));
         for foreign in ["", "{}", "hello", "[1,2", "{\"a\": [", "\u{1}\u{2}", "[[[[[[["] {
             assert!(all(foreign).is_err(), "{foreign}");
         }
-        // An empty trace is one.
+        // An empty list is a valid trace.
         assert_eq!(all("[]").unwrap().1.events, 0);
     }
 
     #[test]
-    fn what_is_begun_and_not_ended_is_counted() {
+    fn unpaired_events_are_counted() {
         let (_, outcome) =
             all(r#"[{"ph":"B","name":"a","ts":1},{"ph":"E","ts":1,"tid":9},{"ph":"B","name":"b","ts":2}]"#)
                 .unwrap();
         assert_eq!(outcome.unpaired, 3);
     }
 
-    /// Found by fuzzing: the difference of such times did not fit, which was a panic.
+    /// Found by fuzzing: the difference of extreme times overflowed, which panicked.
     #[test]
-    fn times_at_the_ends_of_numbers_are_kept_at_the_ends_of_time() {
+    fn extreme_times_are_clamped() {
         let text = r#"[{"ph":"i","ts":-1.7e308,"name":"a"},{"ph":"i","ts":1.7e308,"name":"b"},{"ph":"i","ts":"-1.79e308"}]"#;
         let mut times = Vec::new();
         let mut keep = |row| {
@@ -588,10 +588,10 @@ mod tests {
         assert_eq!(outcome.span_ns, Some((0, u64::MAX)));
     }
 
-    /// Begun events were bounded by their bytes in the file, and kept whole: those with lists of numbers took sixteen times that
-    /// in memory. The row must not miss anything of it.
+    /// Regression: open events were bounded by their bytes in the file, but lists of numbers took sixteen times as
+    /// much memory. The row must be complete nevertheless.
     #[test]
-    fn a_begun_event_with_a_list_of_numbers_is_small() {
+    fn an_open_event_with_a_long_list_is_small() {
         let list = "0,".repeat(100_000) + "0";
         let args = format!(
             r#"{{"op_name":"Conv","device":"gpu0","input_shapes":"[1,3]","flops":12,"values":[{list}],"cycles":[{list}]}}"#
@@ -614,9 +614,9 @@ mod tests {
         );
     }
 
-    /// An argument that `slice` reads and that is not in the list would be lost of begun events alone.
+    /// An argument that `slice` reads but the list lacks would be missing for begin/end events only.
     #[test]
-    fn begun_inferences_keep_what_they_are_made_of() {
+    fn open_inferences_keep_all_their_arguments() {
         let args = r#"{"run_us":3,"waited_us":1,"sequence":7,"phase":"measured","copy_in_us":1,"copy_out_us":2,
             "batch_size":4,"queue_depth":5,"token":6,"error":["a list"]}"#;
         let text = format!(
@@ -629,9 +629,9 @@ mod tests {
         assert!(matches!(&rows[0], ChromeRow::Inference(row) if !row.ok && row.token == Some(6)));
     }
 
-    /// A few packed kilobytes can claim a text without end.
+    /// A few compressed kilobytes can claim an endless text.
     #[test]
-    fn an_event_without_end_costs_bounded_memory() {
+    fn an_endless_event_uses_bounded_memory() {
         struct Endless(Vec<u8>);
         impl Read for Endless {
             fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
@@ -642,14 +642,15 @@ mod tests {
             }
         }
         let endless = |start: &str| Endless(start.bytes().rev().collect());
-        let told = read(endless("[{\"ph\":\"i\",\"ts\":1},{\"ph\":\""), 0, &"s".into(), &mut |_| {}).unwrap();
-        assert_eq!(told.events, 1);
-        assert!(told.cut.is_some_and(|cut| cut.contains("more than 16777216 bytes")));
+        let outcome =
+            read(endless("[{\"ph\":\"i\",\"ts\":1},{\"ph\":\""), 0, &"s".into(), &mut |_| {}).unwrap();
+        assert_eq!(outcome.events, 1);
+        assert!(outcome.cut.is_some_and(|cut| cut.contains("more than 16777216 bytes")));
         for start in ["[\"", "{\"", "{\"traceEvents\":[\""] {
             let refused = read(endless(start), 0, &"s".into(), &mut |_| {}).unwrap_err().to_string();
             assert!(refused.contains("more than 16777216 bytes"), "{start}: {refused}");
         }
-        // What is skipped may be as long as it wants.
+        // Skipped parts may have any length.
         let skipped =
             format!("{{\"frames\":\"{}\",\"traceEvents\":[]}}", "x".repeat(MAX_EVENT_BYTES as usize));
         assert!(read(skipped.as_bytes(), 0, &"s".into(), &mut |_| {}).is_ok());

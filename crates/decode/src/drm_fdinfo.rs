@@ -1,9 +1,9 @@
-//! What a driver of a GPU or an NPU tells about one of its clients: `/proc/PID/fdinfo/FD`, keys that begin with `drm-`.
+//! Client statistics of GPU and NPU drivers: `/proc/PID/fdinfo/FD`, keys that begin with `drm-`.
 //!
-//! Drivers differ: most count the nanoseconds in which an engine worked for the client, Intel's xe counts ticks beside
-//! the ticks of the engine altogether. A file that is no client of a driver has no such keys.
+//! Drivers differ: most count the nanoseconds that an engine worked for the client, Intel's xe counts ticks of the
+//! client and total ticks of the engine. Files of other descriptors have no such keys.
 
-/// Engines and regions of memory that are kept of one client; drivers have less than a dozen.
+/// Limit for engines and memory regions per client; drivers have fewer than a dozen.
 const MAX_PARTS: usize = 64;
 
 /// One client of a device: a process may have several, and several descriptors may show the same one.
@@ -11,7 +11,7 @@ const MAX_PARTS: usize = 64;
 pub struct DrmClient {
     /// `amdgpu`, `i915`, `xe`, `msm`, `amdxdna_accel_driver`.
     pub driver: String,
-    /// Address on the PCI bus, where the device is on one.
+    /// PCI address, if the device has one.
     pub address: Option<String>,
     /// Descriptors with the same number (of one device) show the same client.
     pub client: Option<u64>,
@@ -21,11 +21,11 @@ pub struct DrmClient {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DrmEngine {
-    /// The driver's name, e.g. `gfx`, `compute`, `render`, `rcs`.
+    /// The driver's name, for example `gfx`, `compute`, `render`, `rcs`.
     pub name: String,
     /// Since the client opened the device.
     pub busy: EngineTime,
-    /// Engines of this kind: all of them busy is so many times the time that passed.
+    /// Number of engines of this kind: their combined busy time can reach this multiple of the elapsed time.
     pub capacity: u64,
 }
 
@@ -33,7 +33,7 @@ pub struct DrmEngine {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EngineTime {
     Nanoseconds(u64),
-    /// Ticks for this client, and ticks of the engine altogether in the same time.
+    /// Ticks of this client, and total ticks of the engine in the same time.
     Cycles {
         client: u64,
         total: u64,
@@ -48,26 +48,26 @@ impl Default for EngineTime {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DrmMemory {
-    /// The driver's name, e.g. `vram`, `gtt`, `system0`, `local0`.
+    /// The driver's name, for example `vram`, `gtt`, `system0`, `local0`.
     pub region: String,
-    /// What is in it now; `None` where the driver tells only what was asked for.
+    /// Resident bytes; `None` if the driver reports only allocations.
     pub resident_bytes: Option<u64>,
     pub total_bytes: Option<u64>,
 }
 
 impl DrmMemory {
-    /// What is used: resident where that is known.
+    /// Bytes in use: resident if known.
     pub fn used_bytes(&self) -> Option<u64> {
         self.resident_bytes.or(self.total_bytes)
     }
 
-    /// Memory of the card itself, not of the machine.
+    /// Whether this is memory of the card instead of the machine.
     pub fn is_local(&self) -> bool {
         ["vram", "local", "lmem"].iter().any(|name| self.region.starts_with(name))
     }
 }
 
-/// `None` for a file that is no client of a driver. Values that are no numbers are left out.
+/// `None` if the descriptor does not belong to a driver. Invalid values are ignored.
 pub fn parse(text: &str) -> Option<DrmClient> {
     let mut client = DrmClient::default();
     let mut cycles: Vec<(String, u64)> = Vec::new();
@@ -93,7 +93,7 @@ pub fn parse(text: &str) -> Option<DrmClient> {
                 memory.resident_bytes = bytes.or(memory.resident_bytes);
             }
         } else if let Some(region) = key.strip_prefix("total-").or_else(|| key.strip_prefix("memory-")) {
-            // `memory-` is amdgpu's older name of what is resident.
+            // `memory-` is amdgpu's older name for resident memory.
             let is_old = key.starts_with("memory-");
             if let (Some(memory), Some(bytes)) = (region_of(&mut client.memory, region), bytes(value)) {
                 let place = if is_old { &mut memory.resident_bytes } else { &mut memory.total_bytes };
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn amdgpu_counts_nanoseconds_and_tells_memory_twice() {
+    fn amdgpu_counts_nanoseconds_and_reports_memory_twice() {
         let text = "pos:\t0\nflags:\t02100002\nmnt_id:\t26\nino:\t1099\ndrm-driver:\tamdgpu\ndrm-client-id:\t42\n\
             drm-pdev:\t0000:03:00.0\npasid:\t32781\ndrm-total-vram:\t2 MiB\ndrm-shared-vram:\t0\n\
             drm-resident-vram:\t1 MiB\ndrm-total-gtt:\t16 KiB\ndrm-memory-vram:\t1024 KiB\ndrm-memory-cpu:\t0 KiB\n\
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn i915_has_several_engines_of_a_kind_and_msm_no_address() {
+    fn i915_has_several_engines_per_kind_and_msm_has_no_address() {
         let text = "drm-driver:\ti915\ndrm-client-id:\t7\ndrm-pdev:\t0000:00:02.0\ndrm-engine-render:\t5 ns\n\
             drm-engine-video:\t9 ns\ndrm-engine-capacity-video:\t2\n";
         assert_eq!(engines(&parse(text).unwrap())[1], ("video", EngineTime::Nanoseconds(9), 2));
@@ -199,13 +199,13 @@ mod tests {
         assert_eq!(
             (client.address.clone(), engines(&client).len()),
             (None, 1),
-            "cycles without a total are no share"
+            "cycles without a total are not a ratio"
         );
         assert_eq!(client.memory[0].used_bytes(), Some(9216));
     }
 
     #[test]
-    fn xe_counts_ticks_beside_those_of_the_engine() {
+    fn xe_counts_client_and_engine_ticks() {
         let text = "drm-driver:\txe\ndrm-client-id:\t70\ndrm-pdev:\t0000:00:02.0\ndrm-cycles-rcs:\t28257900\n\
             drm-total-cycles-rcs:\t7655183225\ndrm-cycles-ccs:\t0\ndrm-total-cycles-ccs:\t7655183225\n\
             drm-engine-capacity-ccs:\t4\ndrm-total-cycles-vcs:\t1\n";
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn other_files_are_no_clients_and_rubbish_is_left_out() {
+    fn other_files_are_rejected_and_garbage_is_ignored() {
         assert_eq!(parse("pos:\t0\nflags:\t02\n"), None);
         assert_eq!(parse(""), None);
         let client =

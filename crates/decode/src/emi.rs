@@ -1,41 +1,41 @@
-//! Windows' Energy Meter Interface: what a meter is called, which channels it has, and what they count.
+//! Windows' Energy Meter Interface: names, channels and measurements of energy meters.
 //!
-//! A device answers four questions with bytes: the version of its layout (1 or 2), how long its description is, the
-//! description, and a measurement: for every channel the energy since some moment in picowatt hours and the time of the
-//! reading in units of 100 ns. Which channels may be added up is decided by their names ([`meters`]).
+//! A device answers four queries: the version of its layout (1 or 2), the length of its description, the description,
+//! and a measurement, which has for every channel the energy since an arbitrary moment in picowatt hours and the time in
+//! units of 100 ns. The names of the channels determine which of them may be added ([`meters`]).
 
 /// A picowatt hour in joules.
 pub const JOULES_PER_PICOWATT_HOUR: f64 = 3.6e-9;
-/// Channels of one device that are read; real ones have less than ten.
+/// Limit for channels per device; real ones have fewer than ten.
 const MAX_CHANNELS: usize = 256;
 const NAME_BYTES: usize = 32;
 
-/// What a device says about itself.
+/// Description of a device.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Description {
     pub maker: String,
     pub model: String,
-    /// Names of its channels, in the order of its measurements.
+    /// Channel names, in the order of the measurements.
     pub channels: Vec<String>,
 }
 
-/// Why a description cannot be read.
+/// Why a description cannot be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EmiError {
-    #[error("the energy meter speaks version {0} of its interface; 1 and 2 are known")]
+    #[error("the energy meter uses version {0} of its interface; only 1 and 2 are supported")]
     Version(u16),
-    #[error("the energy meter's description ends too early")]
+    #[error("the energy meter's description is truncated")]
     Short,
-    #[error("a channel of the energy meter counts in unit {0}, not in picowatt hours")]
+    #[error("a channel of the energy meter uses unit {0} instead of picowatt hours")]
     Unit(i32),
 }
 
-/// One channel's state.
+/// State of one channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Measurement {
     pub picowatt_hours: u64,
-    /// Of the meter's own clock, in units of 100 ns.
+    /// On the meter's own clock, in units of 100 ns.
     pub time_100ns: u64,
 }
 
@@ -52,10 +52,10 @@ fn unit(bytes: &[u8], at: usize) -> Result<(), EmiError> {
     }
 }
 
-/// UTF-16 up to its zero.
+/// UTF-16 up to NUL.
 fn text(bytes: &[u8], at: usize, length: usize) -> Result<String, EmiError> {
-    let room = bytes.get(at..at.checked_add(length).ok_or(EmiError::Short)?).ok_or(EmiError::Short)?;
-    let units = room.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
+    let field = bytes.get(at..at.checked_add(length).ok_or(EmiError::Short)?).ok_or(EmiError::Short)?;
+    let units = field.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
     let name: Vec<u16> = units.take_while(|unit| *unit != 0).collect();
     Ok(String::from_utf16_lossy(&name).trim().to_owned())
 }
@@ -63,7 +63,7 @@ fn text(bytes: &[u8], at: usize, length: usize) -> Result<String, EmiError> {
 /// Reads `EMI_METADATA_V1` or `EMI_METADATA_V2`.
 pub fn describe(version: u16, bytes: &[u8]) -> Result<Description, EmiError> {
     match version {
-        // Unit, maker, model, revision, length of the name, name: one channel.
+        // Unit, vendor, model, revision, length of the name, name: one channel.
         1 => {
             unit(bytes, 0)?;
             let name = text(bytes, 72, usize::from(word(bytes, 70)?))?;
@@ -73,7 +73,7 @@ pub fn describe(version: u16, bytes: &[u8]) -> Result<Description, EmiError> {
                 channels: vec![name],
             })
         }
-        // Maker, model, revision, number of channels; then channels: unit, length of the name, name.
+        // Vendor, model, revision, number of channels; then for each channel: unit, length of the name, name.
         2 => {
             let count = usize::from(word(bytes, 66)?).min(MAX_CHANNELS);
             let mut channels = Vec::with_capacity(count);
@@ -94,7 +94,7 @@ pub fn describe(version: u16, bytes: &[u8]) -> Result<Description, EmiError> {
     }
 }
 
-/// Reads a measurement: sixteen bytes a channel.
+/// Parses a measurement: sixteen bytes per channel.
 pub fn measurements(bytes: &[u8]) -> Vec<Measurement> {
     let long = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |value, byte| (value << 8) | u64::from(*byte));
     let channels = bytes.chunks_exact(16).take(MAX_CHANNELS);
@@ -104,21 +104,21 @@ pub fn measurements(bytes: &[u8]) -> Vec<Measurement> {
 /// What a channel measures.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Meter {
-    /// A processor's package, with everything in it.
+    /// A processor package with everything in it.
     Package(String),
     Memory(String),
-    /// Of a package, so in it already: cores.
+    /// Cores, already included in their package.
     Cores(String),
-    /// Of a package, so in it already: its graphics.
+    /// Integrated graphics, already included in its package.
     Graphics(String),
     /// The whole machine.
     System,
-    /// A rail of its own, by the name the maker gave it.
+    /// A separate rail with the vendor's name.
     Rail(String),
 }
 
 impl Meter {
-    /// The name of the device in our tables.
+    /// The device name in our tables.
     pub fn device(&self) -> String {
         match self {
             Self::Package(number) => format!("package-{number}"),
@@ -131,7 +131,7 @@ impl Meter {
     }
 }
 
-/// What a channel of this name measures. AMD has a device per core; Qualcomm names rails.
+/// The meaning of a channel name. AMD has a device per core; Qualcomm names rails.
 pub fn meter(name: &str) -> Meter {
     let words: Vec<&str> = name.split(['_', ' ', '-']).filter(|word| !word.is_empty()).collect();
     let has = |wanted: &str| words.iter().any(|word| word.eq_ignore_ascii_case(wanted));
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn both_layouts() {
+    fn both_layouts_are_parsed() {
         let names = ["RAPL_Package0_PKG", "RAPL_Package0_PP0", "RAPL_Package0_PP1", "RAPL_Package0_DRAM"];
         let description = describe(2, &second_version(&names)).unwrap();
         assert_eq!((description.maker.as_str(), description.model.as_str()), ("Microsoft", "RAPL"));
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn another_version_another_unit_and_a_short_answer_have_their_reasons() {
+    fn unknown_versions_units_and_short_answers_are_errors() {
         assert_eq!(describe(3, &[]), Err(EmiError::Version(3)));
         let whole = second_version(&["RAPL_Package0_PKG"]);
         for cut in 0..whole.len() {
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn measurements_are_pairs_of_numbers() {
+    fn measurements_are_parsed() {
         let mut bytes = 1_000_000_000_000u64.to_le_bytes().to_vec();
         bytes.extend(123u64.to_le_bytes());
         bytes.extend([9; 15]);
@@ -234,9 +234,9 @@ mod tests {
         );
     }
 
-    // Cores of AMD's processors have devices of their own: added to the package they once made 265 W of 154 W.
+    // Regression: AMD cores have their own devices, and adding them to the package gave 265 W instead of 154 W.
     #[test]
-    fn only_what_is_not_in_something_else_is_a_package() {
+    fn included_channels_are_not_packages() {
         let devices = |names: &[&str]| names.iter().map(|name| meter(name).device()).collect::<Vec<_>>();
         assert_eq!(
             devices(&["RAPL_Package0_PKG", "RAPL_Package1_PP0", "RAPL_Package0_PP1", "RAPL_Package0_DRAM"]),

@@ -1,24 +1,24 @@
-//! Counters of energy: numbers that rise until they begin again, because they are full or because they were reset.
+//! Energy counters, which increase until they wrap or are reset.
 
-/// What a reading means beside the one before.
+/// Meaning of a reading relative to the previous one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// The first reading: there is nothing to compare it with.
+    /// The first reading, without a reference.
     First,
-    /// So many units were used since the last reading; the counter may have begun again once.
+    /// Units used since the last reading; the counter may have wrapped once.
     Used(u64),
-    /// Nothing was counted.
+    /// The counter did not advance.
     Still,
-    /// It rose by more than there can be: what was used since the last reading is not known.
+    /// The counter advanced by more than is possible: the use since the last reading is unknown.
     Jumped,
-    /// It went back where it could not have been full: what was used since the last reading is not known.
+    /// The counter decreased without wrapping: the use since the last reading is unknown.
     Reset,
 }
 
-/// Adds up what a counter shows. The total never decreases.
+/// Accumulates the use. The total never decreases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EnergyCounter {
-    /// The largest number that it shows before it begins again; `None` where nobody says.
+    /// The largest value before the counter wraps; `None` if unknown.
     range: Option<u64>,
     last: Option<u64>,
     total: u64,
@@ -38,19 +38,19 @@ impl EnergyCounter {
         self.advance_within(reading, u64::MAX)
     }
 
-    /// The same for a counter that cannot have risen by more than `most` since the last reading.
-    pub fn advance_within(&mut self, reading: u64, most: u64) -> Step {
+    /// The same for a counter that cannot have advanced by more than `max` since the last reading.
+    pub fn advance_within(&mut self, reading: u64, max: u64) -> Step {
         let Some(last) = self.last.replace(reading) else { return Step::First };
         let used = match reading.checked_sub(last) {
             Some(0) => return Step::Still,
             Some(used) => used,
-            // Only one that was in the last half of its range can have become full: others were set to 0.
+            // Only a counter in the last half of its range can have wrapped; others were reset.
             None => match self.range.filter(|range| last <= *range && last > range / 2) {
                 Some(range) => range - last + reading,
                 None => return Step::Reset,
             },
         };
-        if used > most {
+        if used > max {
             return Step::Jumped;
         }
         self.total = self.total.saturating_add(used);
@@ -64,13 +64,13 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_full_counter_goes_on_and_a_reset_one_is_not_guessed() {
+    fn wraps_are_counted_and_resets_are_not_guessed() {
         let mut counter = EnergyCounter::new(Some(1000));
         assert_eq!(
             [100, 900, 50, 50].map(|reading| counter.advance(reading)),
             [Step::First, Step::Used(800), Step::Used(150), Step::Still]
         );
-        // From 50 to 20 it cannot have been full.
+        // From 50 to 20 it cannot have wrapped.
         assert_eq!(counter.advance(20), Step::Reset);
         assert_eq!((counter.advance(30), counter.total()), (Step::Used(10), 960));
         assert_eq!((counter.advance_within(700, 50), counter.total()), (Step::Jumped, 960));
@@ -93,12 +93,12 @@ mod tests {
         }
 
         #[test]
-        fn a_counter_that_wraps_tells_all_that_was_used(steps in prop::collection::vec(0_u64..400, 1..60)) {
+        fn a_wrapping_counter_counts_all_use(steps in prop::collection::vec(0_u64..400, 1..60)) {
             let (range, mut truth, mut counter) = (999, 0, EnergyCounter::new(Some(999)));
             counter.advance(0);
             for step in steps {
                 truth += step;
-                // It shows 0 to 999; after 999 comes 0, which is the same moment.
+                // It shows 0 to 999, then 0 again.
                 counter.advance(truth % range);
             }
             prop_assert_eq!(counter.total(), truth);

@@ -1,12 +1,12 @@
-//! Windows' counters of GPUs and NPUs: names of instances, and what they add up to.
+//! Windows performance counters of GPUs and NPUs: instance names and their aggregation.
 //!
-//! GPUs and NPUs are in the same counter sets. An instance is one engine of one adapter for one process, and its name says
-//! which: `pid_12220_luid_0x00000000_0x0000C85A_phys_0_eng_5_engtype_Copy`. An adapter is as busy as its busiest engine,
-//! an engine as busy as all processes together make it; adding up engines would exceed 100 %.
+//! GPUs and NPUs are in the same counter sets. An instance is one engine of one adapter for one process, encoded in its
+//! name: `pid_12220_luid_0x00000000_0x0000C85A_phys_0_eng_5_engtype_Copy`. An engine is as busy as all processes
+//! together make it, and an adapter is as busy as its busiest engine; the sum of engines would exceed 100%.
 
 use std::collections::BTreeMap;
 
-/// A number that Windows gives an adapter until the next start; two processes see the same.
+/// Windows' number of an adapter until the next boot, the same for all processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AdapterId(pub u64);
 
@@ -23,20 +23,20 @@ impl std::fmt::Display for AdapterId {
     }
 }
 
-/// Which engine, of which adapter, for which process.
+/// An engine of an adapter for a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instance {
-    /// Not in the names of an adapter's memory.
+    /// Absent in the names of adapter memory.
     pub pid: Option<u32>,
     pub adapter: AdapterId,
-    /// Of several chips that work as one adapter.
+    /// For several chips that work as one adapter.
     pub physical: u32,
     pub engine: Option<u32>,
-    /// `3D`, `Copy`, `Compute_0`, `Neural`; empty where the driver gives none.
+    /// `3D`, `Copy`, `Compute_0`, `Neural`; empty if the driver provides none.
     pub engine_type: String,
 }
 
-/// `None` for names of another kind.
+/// `None` for other names.
 pub fn instance(name: &str) -> Option<Instance> {
     let (pid, rest) = match name.strip_prefix("pid_") {
         Some(rest) => {
@@ -74,20 +74,20 @@ pub fn instance(name: &str) -> Option<Instance> {
     Some(Instance { pid, adapter, physical, engine, engine_type })
 }
 
-/// How busy adapters were, from the counters of one moment.
+/// Utilization of adapters, from counters of one moment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Busy {
-    /// Percent of each engine for all processes together, by adapter, chip and engine.
+    /// Percentage of each engine for all processes together, by adapter, chip and engine.
     engines: BTreeMap<(AdapterId, u32, u32), f64>,
     types: BTreeMap<(AdapterId, u32, u32), String>,
     /// The same by process.
     processes: BTreeMap<(u32, AdapterId), BTreeMap<(u32, u32), f64>>,
-    /// Instances whose names or values could not be used.
+    /// Instances with unusable names or values.
     pub unusable: u64,
 }
 
 impl Busy {
-    /// Takes one instance with its percentage; what is no number is counted, not added.
+    /// Adds one instance with its percentage; invalid numbers are only counted.
     pub fn add(&mut self, name: &str, percent: f64) {
         let Some((instance, engine)) =
             instance(name).and_then(|instance| instance.engine.map(|engine| (instance, engine)))
@@ -108,7 +108,7 @@ impl Busy {
         }
     }
 
-    /// Share of time of each adapter: that of its busiest engine, 0 to 1.
+    /// Busy ratio of each adapter: that of its busiest engine, 0 to 1.
     pub fn adapters(&self) -> BTreeMap<AdapterId, f64> {
         let mut busiest: BTreeMap<AdapterId, f64> = BTreeMap::new();
         for ((adapter, ..), percent) in &self.engines {
@@ -119,15 +119,15 @@ impl Busy {
         busiest
     }
 
-    /// Share of time of each process on each adapter, by its busiest engine.
+    /// Busy ratio of each process on each adapter, by its busiest engine.
     pub fn processes(&self) -> BTreeMap<(u32, AdapterId), f64> {
         let busiest = |engines: &BTreeMap<(u32, u32), f64>| {
-            engines.values().fold(0.0_f64, |most, percent| most.max((percent / 100.0).min(1.0)))
+            engines.values().fold(0.0_f64, |max, percent| max.max((percent / 100.0).min(1.0)))
         };
         self.processes.iter().map(|(key, engines)| (*key, busiest(engines))).collect()
     }
 
-    /// Share of time by kind of engine of an adapter, the busiest of each kind.
+    /// Busy ratio by engine type of an adapter, the busiest of each type.
     pub fn engine_types(&self, adapter: AdapterId) -> BTreeMap<&str, f64> {
         let mut kinds: BTreeMap<&str, f64> = BTreeMap::new();
         for (key, percent) in self.engines.iter().filter(|((of, ..), _)| *of == adapter) {
@@ -139,7 +139,7 @@ impl Busy {
     }
 }
 
-/// Adds bytes of memory instances by process (`None`: of the adapter) and adapter.
+/// Adds the bytes of memory instances by process (`None` for the adapter) and adapter.
 pub fn add_memory(sums: &mut BTreeMap<(Option<u32>, AdapterId), f64>, name: &str, bytes: f64) -> bool {
     let Some(instance) = instance(name).filter(|_| bytes.is_finite() && bytes >= 0.0) else { return false };
     *sums.entry((instance.pid, instance.adapter)).or_default() += bytes;
@@ -154,7 +154,7 @@ mod tests {
     const GPU: AdapterId = AdapterId(0xC85A);
 
     #[test]
-    fn names_of_instances() {
+    fn instance_names_are_parsed() {
         let name = "pid_12220_luid_0x00000000_0x0000C85A_phys_0_eng_5_engtype_Copy";
         let read = instance(name).unwrap();
         assert_eq!((read.pid, read.adapter, read.physical, read.engine), (Some(12220), GPU, 0, Some(5)));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn an_adapter_of_onnx_runtime_is_the_one_of_the_counters() {
+    fn onnx_runtime_adapters_match_those_of_the_counters() {
         assert_eq!(AdapterId::from_decimal("51290"), Some(GPU));
         assert_eq!(GPU.to_string(), "0x00000000_0x0000C85A");
     }
@@ -202,13 +202,13 @@ mod tests {
         assert_eq!(busy.processes()[&(1, GPU)], 0.4);
         assert_eq!(busy.engine_types(GPU), BTreeMap::from([("3D", 0.55), ("Compute_0", 0.1), ("Copy", 0.4)]));
         assert_eq!(busy.unusable, 2);
-        // Rounding of many processes exceeds 100 by a little.
+        // Rounding over many processes slightly exceeds 100.
         busy.add("pid_3_luid_0x00000000_0x0000C85A_phys_0_eng_0_engtype_3D", 50.0);
         assert_eq!(busy.adapters()[&GPU], 1.0);
     }
 
     #[test]
-    fn parts_of_memory_add_up() {
+    fn memory_parts_are_added() {
         let mut sums = BTreeMap::new();
         assert!(add_memory(&mut sums, "pid_7_luid_0x0_0xC85A_phys_0_part_0", 5.0));
         assert!(add_memory(&mut sums, "pid_7_luid_0x0_0xC85A_phys_0_part_1", 6.0));

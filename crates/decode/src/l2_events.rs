@@ -1,11 +1,11 @@
-//! Which events of a processor count accesses and misses of its second-level cache.
+//! Processor events that count accesses and misses of the L2 cache.
 //!
-//! The kernel has common names for the first and the last level only. For the second there are numbers by maker and model,
-//! as the makers publish them and `perf list` names them; a model that is not in the table has none here.
+//! The kernel has generic names only for the first and the last level. For L2 there are vendor- and model-specific
+//! numbers, as published by the vendors and named by `perf list`; models that are not in the table are unsupported.
 
 use crate::procfs::cpuinfo_value;
 
-/// Two events whose numbers go into `config` of a raw event (`PERF_TYPE_RAW`), and how they make a hit rate.
+/// Two event numbers for `config` of a raw event (`PERF_TYPE_RAW`), and how they give a hit ratio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct L2Events {
     pub first: u64,
@@ -17,12 +17,12 @@ pub struct L2Events {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FirstIs {
     Accesses,
-    /// Accesses are these and the misses.
+    /// Accesses are these plus the misses.
     Hits,
 }
 
 impl L2Events {
-    /// Of what was counted in the same time.
+    /// For counts of the same time.
     pub fn accesses(self, first: f64, misses: f64) -> f64 {
         match self.first_is {
             FirstIs::Accesses => first,
@@ -30,31 +30,31 @@ impl L2Events {
         }
     }
 
-    /// `None` if the cache was not asked.
+    /// `None` if the cache was not accessed.
     pub fn hit_ratio(self, first: f64, misses: f64) -> Option<f64> {
         let accesses = self.accesses(first, misses);
         (accesses > 0.0).then(|| (1.0 - misses / accesses).clamp(0.0, 1.0))
     }
 }
 
-/// Event and unit mask of x86.
+/// x86 event and unit mask.
 const fn x86(event: u64, mask: u64) -> u64 {
     event | mask << 8
 }
 
-/// `L2_RQSTS`: demand requests (loads, stores and code), prefetches left out.
+/// `L2_RQSTS`: demand requests (loads, stores and code) without prefetches.
 const INTEL: L2Events =
     L2Events { first: x86(0x24, 0xE7), misses: x86(0x24, 0x27), first_is: FirstIs::Accesses };
-/// `L2CacheReqStat`: requests of both first-level caches, prefetches left out.
+/// `L2CacheReqStat`: requests of both first-level caches without prefetches.
 const ZEN: L2Events = L2Events { first: x86(0x64, 0xF6), misses: x86(0x64, 0x09), first_is: FirstIs::Hits };
-/// `L2D_CACHE` and `L2D_CACHE_REFILL` of the architecture.
+/// The architecture's `L2D_CACHE` and `L2D_CACHE_REFILL`.
 const ARM: L2Events = L2Events { first: 0x16, misses: 0x17, first_is: FirstIs::Accesses };
 
-/// `CPU implementer` of Apple.
+/// Apple's `CPU implementer`.
 const APPLE: &str = "0x61";
 
-/// Models of family 6 with large cores of this kind, from Haswell to Granite Rapids and Meteor Lake. Of processors with
-/// two kinds of cores the kernel counts the large ones. Newer large cores (Lion Cove) and small ones have other numbers.
+/// Models of family 6 with P-cores of this kind, from Haswell to Granite Rapids and Meteor Lake. On hybrid processors
+/// the kernel counts the P-cores. Newer P-cores (Lion Cove) and E-cores have other numbers.
 const INTEL_MODELS: [u32; 34] = [
     0x3C, 0x3F, 0x45, 0x46, // Haswell
     0x3D, 0x47, 0x4F, 0x56, // Broadwell
@@ -64,20 +64,20 @@ const INTEL_MODELS: [u32; 34] = [
     0x97, 0x9A, 0xB7, 0xBA, 0xBF, 0xAA, 0xAC, // Alder, Raptor and Meteor Lake
 ];
 
-/// By the text of `/proc/cpuinfo`; the error says which processor has none.
+/// For the text of `/proc/cpuinfo`; the error names the unsupported processor.
 pub fn l2_events(cpuinfo: &str) -> Result<L2Events, String> {
     let number = |key: &str| cpuinfo_value(cpuinfo, key)?.parse::<u32>().ok();
-    // ARM has no maker in words.
+    // ARM has no vendor name.
     if let Some(maker) = cpuinfo_value(cpuinfo, "CPU implementer") {
-        // Apple's cores count by numbers of their own: those of the architecture would count something else.
-        return if maker == APPLE { Err("Apple's processors do not count it".to_owned()) } else { Ok(ARM) };
+        // Apple's cores use their own numbers: those of the architecture would count something else.
+        return if maker == APPLE { Err("Apple processors do not count it".to_owned()) } else { Ok(ARM) };
     }
     let vendor = cpuinfo_value(cpuinfo, "vendor_id").unwrap_or_default();
     let (family, model) = (number("cpu family").unwrap_or(0), number("model").unwrap_or(0));
     match (vendor.as_str(), family) {
         ("GenuineIntel", 6) if INTEL_MODELS.contains(&model) => Ok(INTEL),
         ("AuthenticAMD", 0x17 | 0x19 | 0x1A) | ("HygonGenuine", 0x18) => Ok(ZEN),
-        ("", _) => Err("the kernel does not say which processor this is".to_owned()),
+        ("", _) => Err("the kernel does not identify the processor".to_owned()),
         _ => Err(format!(
             "no event for it is known for this processor ({vendor}, family {family}, model {model})"
         )),
@@ -95,8 +95,8 @@ mod tests {
     }
 
     #[test]
-    fn processors_have_the_events_of_their_makers() {
-        // Skylake, Sapphire Rapids, Zen 3, Zen 5, and a core of ARM.
+    fn processors_have_the_events_of_their_vendors() {
+        // Skylake, Sapphire Rapids, Zen 3, Zen 5, and an ARM core.
         assert_eq!(l2_events(&x86_cpu("GenuineIntel", 6, 0x5E)), Ok(INTEL));
         assert_eq!(l2_events(&x86_cpu("GenuineIntel", 6, 0x8F)).map(|events| events.first), Ok(0xE724));
         assert_eq!(l2_events(&x86_cpu("AuthenticAMD", 25, 1)).map(|events| events.misses), Ok(0x0964));
@@ -106,9 +106,9 @@ mod tests {
     }
 
     #[test]
-    fn a_processor_that_is_not_known_is_named() {
-        // An Atom, Grand Ridge (which has small cores only and stood in the table), a processor before Zen, Lion Cove, and
-        // nothing at all.
+    fn an_unknown_processor_is_named() {
+        // An Atom, Grand Ridge (which has only E-cores and used to be in the table), a processor before Zen, Lion
+        // Cove, and none at all.
         for (vendor, family, model) in [
             ("GenuineIntel", 6, 0x5C),
             ("GenuineIntel", 6, 0xB6),
@@ -118,25 +118,25 @@ mod tests {
             let why = l2_events(&x86_cpu(vendor, family, model)).expect_err("not in the table");
             assert!(why.contains(vendor) && why.contains(&format!("model {model}")), "{why}");
         }
-        // Apple's cores have other numbers than the architecture's; they were counted by those.
+        // Regression: Apple's cores were counted with the architecture's numbers.
         let apple = "processor\t: 0\nCPU implementer\t: 0x61\nCPU part\t: 0x022\n";
         assert!(l2_events(apple).is_err_and(|why| why.contains("Apple")));
-        assert!(l2_events("").is_err_and(|why| why.contains("does not say")));
+        assert!(l2_events("").is_err_and(|why| why.contains("does not identify")));
     }
 
     #[test]
-    fn every_model_stands_once() {
+    fn every_model_is_listed_once() {
         let unique: std::collections::BTreeSet<u32> = INTEL_MODELS.into_iter().collect();
         assert_eq!(unique.len(), INTEL_MODELS.len());
     }
 
     #[test]
-    fn rates_are_of_what_was_asked() {
+    fn ratios_are_relative_to_accesses() {
         assert_eq!(INTEL.hit_ratio(200.0, 50.0), Some(0.75));
         assert_eq!(ZEN.hit_ratio(150.0, 50.0), Some(0.75));
         assert_eq!((ZEN.accesses(150.0, 50.0), ARM.accesses(150.0, 50.0)), (200.0, 150.0));
         assert_eq!((INTEL.hit_ratio(0.0, 0.0), ZEN.hit_ratio(0.0, 0.0)), (None, None));
-        // Scaled counts are not exact: more misses than accesses are no negative rate.
+        // Scaled counts are inexact: more misses than accesses do not give a negative ratio.
         assert_eq!(ARM.hit_ratio(10.0, 12.0), Some(0.0));
     }
 }

@@ -1,7 +1,7 @@
-//! Bytes to values, on every operating system, without I/O.
+//! Parsers: bytes to values, on every operating system, without I/O.
 //!
-//! Everything here reads files that other people wrote. No reader executes anything, none panics on any input, and
-//! each one bounds what it allocates by documented limits.
+//! Everything here parses untrusted input. No parser executes anything or panics on any input, and each one bounds its
+//! allocations by documented limits.
 
 pub mod amdxdna;
 pub mod battery_state;

@@ -1,19 +1,19 @@
-//! The CSV file that the OpenVINO provider of ONNX Runtime writes after every inference, one for each compiled part: how
-//! long each layer took.
+//! The CSV file with layer times that ONNX Runtime's OpenVINO provider writes after every inference, one for each
+//! compiled part.
 //!
 //! It is written when the variable `ORT_OPENVINO_PERF_COUNT` names a directory and the part was compiled with counters
-//! (`backend_utils.cc` and `basic_backend.cc` of ONNX Runtime's source). Every inference writes the file anew. Names are cut
-//! after 26 letters and not quoted, so that a line is split from its end; layers are told apart by their place.
+//! (`backend_utils.cc` and `basic_backend.cc` in ONNX Runtime). Every inference overwrites the file. Names are cut after
+//! 26 letters and not quoted, so a line is split from its end; layers are identified by their position.
 
 use serde::Serialize;
 
-/// Lines beyond this are counted, not kept; a network of that size is not compiled as one part.
+/// Further lines are only counted; a network of that size is not compiled as one part.
 const MAX_LAYERS: usize = 100_000;
 
-/// The end of the name of every such file.
+/// Suffix of all such file names.
 pub const FILE_SUFFIX: &str = "_perf_count.csv";
 
-/// One file: the layers of a compiled part, in the order in which they run.
+/// One file: the layers of a compiled part, in execution order.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct OpenVinoCounters {
     pub layers: Vec<Layer>,
@@ -26,10 +26,10 @@ pub struct Layer {
     /// At most 29 letters: longer ones end with three dots.
     pub name: String,
     pub layer_type: String,
-    /// The kernel that ran: `jit_avx2_FP32`.
+    /// The executed kernel: `jit_avx2_FP32`.
     pub exec_type: String,
     pub status: LayerStatus,
-    /// Of a CPU the mean of all inferences so far, of other devices this inference's.
+    /// On a CPU the mean of all inferences so far, on other devices the time of this inference.
     pub microseconds: u64,
 }
 
@@ -42,19 +42,19 @@ pub enum LayerStatus {
     OptimizedOut,
 }
 
-/// Why a text is no such file.
+/// Why a text is not such a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenVinoCountersError {
     #[error("the file is empty: the device has no counters, or the model was compiled without them")]
     Empty,
-    #[error("the file is not one of OpenVINO's counters: its first line is not '{HEADER}'")]
+    #[error("the file is not an OpenVINO counter file: its first line is not '{HEADER}'")]
     Header,
 }
 
 const HEADER: &str = "Layer Name,Status,Layer Type,Real Time (us),Exec Type";
 
-/// Whether a text begins as such a file does.
+/// Whether a text begins like such a file.
 pub fn is_counters(text: &str) -> bool {
     text.trim_start_matches('\u{feff}').lines().next().is_some_and(|line| line.trim_end() == HEADER)
 }
@@ -81,7 +81,7 @@ pub fn read(text: &str) -> Result<OpenVinoCounters, OpenVinoCountersError> {
     Ok(read)
 }
 
-/// A name may have commas, what stands behind it has none.
+/// A name may contain commas; the other columns do not.
 fn layer(line: &str) -> Option<Layer> {
     let mut parts = line.trim_end().rsplitn(5, ',');
     let (exec_type, time, layer_type, status, name) =
@@ -96,7 +96,7 @@ fn layer(line: &str) -> Option<Layer> {
             "OPTIMIZED_OUT" => LayerStatus::OptimizedOut,
             _ => return None,
         },
-        // A clock that went back would be a negative number: no time.
+        // A clock that went back gives a negative number, which is not a time.
         microseconds: time.parse().ok()?,
     })
 }
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn layers_come_in_their_order_with_what_ran() {
+    fn layers_are_read_in_order_with_their_kernels() {
         let read = read(&file(&[
             "x,NOT_RUN,Parameter,0,unknown_f32",
             "/features/features.0/featu...,EXECUTED,Convolution,124,brgconv_avx2_f32",
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_and_damaged_files_are_told() {
+    fn other_and_damaged_files_are_reported() {
         assert_eq!(read(""), Err(OpenVinoCountersError::Empty));
         assert_eq!(read("\n\n"), Err(OpenVinoCountersError::Empty));
         assert_eq!(read("Msg Timestamp,Message,Time\n0,NODE,5\n"), Err(OpenVinoCountersError::Header));
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn more_layers_than_fit_are_counted() {
+    fn layers_beyond_the_limit_are_counted() {
         let text = file(&["n,EXECUTED,Conv,1,x"]).lines().next().unwrap().to_owned()
             + &"\nn,EXECUTED,Conv,1,x".repeat(MAX_LAYERS + 3);
         let read = read(&text).unwrap();

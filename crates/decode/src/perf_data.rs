@@ -1,23 +1,23 @@
-//! Files that Linux's `perf record` writes: samples with their stacks, programs, context switches.
+//! Files of Linux's `perf record`: samples with stacks, programs, context switches.
 //!
-//! A frame is named by its file and the offset in it, `libonnxruntime.so+0x1a2b`; symbols are not looked up. Records that
-//! `perf` makes up for its own use, compressed ones and those of other hardware are counted. A file that was cut gives
-//! what is there.
+//! A frame is named by its file and offset, `libonnxruntime.so+0x1a2b`; symbols are not resolved. Records that `perf`
+//! synthesizes for itself, compressed records and those of other hardware are counted. A truncated file gives its
+//! records before the end.
 
 use std::collections::BTreeMap;
 
 use ortscope_core::schema::{KernelEventRow, ProcessRow, Text};
 
 const MAGIC: &[u8; 8] = b"PERFILE2";
-/// The head of a file that was written to a pipe is only this long.
+/// Header length of a file that was written to a pipe.
 const PIPE_HEAD: u64 = 16;
-/// Kinds of events that a file may have.
+/// Limit for event attributes of a file.
 const MAX_ATTRIBUTES: usize = 4_096;
-/// Mapped files of all processes that are remembered.
+/// Limit for mapped files of all processes.
 const MAX_MAPPINGS: usize = 1_000_000;
-/// Frames of a stack that are told.
+/// Limit for frames per stack.
 const MAX_FRAMES: usize = 127;
-/// Addresses from here on are no places but marks: user, kernel, guest.
+/// Addresses from here on are context markers: user, kernel, guest.
 const FIRST_MARK: u64 = u64::MAX - 4_095;
 
 mod sample_type {
@@ -48,17 +48,17 @@ mod record_type {
 
 /// In `misc` of a switch: the thread leaves the processor.
 const SWITCH_OUT: u16 = 1 << 13;
-/// In the flags of an attribute: records that are no samples end with who and when.
+/// In the flags of an attribute: records other than samples end with thread and time.
 const SAMPLE_ID_ALL: u64 = 1 << 18;
 
-/// A row that a record became.
+/// A row made from a record.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PerfRow {
     Kernel(KernelEventRow),
     Process(ProcessRow),
 }
 
-/// What became of a file.
+/// Result of reading a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PerfOutcome {
     pub records: u64,
@@ -66,15 +66,15 @@ pub struct PerfOutcome {
     pub switches: u64,
     pub processes: u64,
     pub mappings: u64,
-    /// Records that tell nothing here.
+    /// Records without information for us.
     pub other: u64,
-    /// Records that are damaged, or samples whose kind of event is not known.
+    /// Damaged records, or samples with an unknown event.
     pub unreadable: u64,
-    /// What the kernel lost while it recorded.
+    /// Records that the kernel lost while recording.
     pub lost: u64,
     /// The file ends before its records do.
     pub is_cut: bool,
-    /// First and last moment, on the clock of the file.
+    /// First and last time, on the file's clock.
     pub span_ns: Option<(u64, u64)>,
 }
 
@@ -82,7 +82,7 @@ pub struct PerfOutcome {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PerfDataError {
-    #[error("it does not begin as perf.data does")]
+    #[error("it does not begin like perf.data")]
     NotPerfData,
     #[error("it was written to a pipe; record with 'perf record -o perf.data'")]
     Pipe,
@@ -90,7 +90,7 @@ pub enum PerfDataError {
     Damaged(&'static str),
 }
 
-/// Whether bytes begin as such a file.
+/// Whether bytes begin like such a file.
 pub fn is_perf_data(start: &[u8]) -> bool {
     start.starts_with(MAGIC)
 }
@@ -112,7 +112,7 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     number(bytes, at).map(u64::from_le_bytes)
 }
 
-/// A part of the file by offset and size; what lies beyond its end is not there.
+/// A section of the file by offset and size, cut at the end of the file.
 fn section(bytes: &[u8], at: usize) -> Option<(&[u8], bool)> {
     let (offset, size) = (u64_at(bytes, at)?, u64_at(bytes, at + 8)?);
     let start = usize::try_from(offset).ok()?.min(bytes.len());
@@ -120,7 +120,7 @@ fn section(bytes: &[u8], at: usize) -> Option<(&[u8], bool)> {
     Some((bytes.get(start..end.min(bytes.len()))?, end > bytes.len()))
 }
 
-/// What the samples of one kind of event hold.
+/// The fields of the samples of one event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Layout {
     sample_type: u64,
@@ -131,7 +131,7 @@ struct Layout {
 #[derive(Debug)]
 struct Layouts {
     first: Layout,
-    /// By the id that samples carry, when they differ.
+    /// By the id in the samples, if they differ.
     by_id: BTreeMap<u64, Layout>,
     all_equal: bool,
 }
@@ -140,8 +140,8 @@ impl Layouts {
     fn read(bytes: &[u8], entry_bytes: usize, entries: &[u8]) -> Option<Self> {
         let mut layouts = Vec::new();
         let mut by_id = BTreeMap::new();
-        // Of all together: many attributes may claim the same ids.
-        let mut most_ids = MAX_MAPPINGS;
+        // For all together: many attributes may claim the same ids.
+        let mut max_ids = MAX_MAPPINGS;
         for entry in entries.chunks_exact(entry_bytes).take(MAX_ATTRIBUTES) {
             let flags = u64_at(entry, 40)?;
             let layout = Layout {
@@ -154,26 +154,26 @@ impl Layouts {
             let start = usize::try_from(offset).ok()?.min(bytes.len());
             let end = usize::try_from(offset.checked_add(size)?).ok()?.min(bytes.len());
             let ids = bytes.get(start..end).unwrap_or_default();
-            for id in ids.chunks_exact(8).take(most_ids) {
+            for id in ids.chunks_exact(8).take(max_ids) {
                 by_id.insert(u64_at(id, 0)?, layout);
             }
-            most_ids = most_ids.saturating_sub(ids.len() / 8);
+            max_ids = max_ids.saturating_sub(ids.len() / 8);
         }
         let first = *layouts.first()?;
         let all_equal = layouts.iter().all(|layout| *layout == first);
         Some(Self { first, by_id, all_equal })
     }
 
-    fn of_sample(&self, body: &[u8]) -> Option<Layout> {
+    fn for_sample(&self, body: &[u8]) -> Option<Layout> {
         if self.all_equal {
             return Some(self.first);
         }
-        // Where kinds differ, perf puts the id first.
+        // If events differ, perf puts the id first.
         self.by_id.get(&u64_at(body, 0)?).copied()
     }
 }
 
-/// What every record can tell.
+/// Fields common to all records.
 #[derive(Debug, Clone, Copy, Default)]
 struct Common {
     pid: Option<u32>,
@@ -182,7 +182,7 @@ struct Common {
     cpu: Option<u32>,
 }
 
-/// The end of a record that is no sample.
+/// The trailer of records other than samples.
 fn trailer(record: &[u8], layout: Layout) -> Common {
     use sample_type as has;
     if !layout.has_trailer {
@@ -211,7 +211,7 @@ struct Mapping {
     name: Text,
 }
 
-/// Reads a file. The first record that has a time is at `start_ns`.
+/// Reads a file. The first record with a time is placed at `start_ns`.
 pub fn read(
     bytes: &[u8],
     start_ns: u64,
@@ -221,16 +221,16 @@ pub fn read(
         return Err(PerfDataError::NotPerfData);
     }
     let damaged = PerfDataError::Damaged;
-    if u64_at(bytes, 8).ok_or(damaged("its head is cut"))? == PIPE_HEAD {
+    if u64_at(bytes, 8).ok_or(damaged("its header is truncated"))? == PIPE_HEAD {
         return Err(PerfDataError::Pipe);
     }
     let entry_bytes = u64_at(bytes, 16).and_then(|size| usize::try_from(size).ok()).unwrap_or(0);
     if !(64..=4_096).contains(&entry_bytes) {
         return Err(damaged("the size of its attributes is impossible"));
     }
-    let (entries, _) = section(bytes, 24).ok_or(damaged("its attributes lie outside"))?;
-    let layouts = Layouts::read(bytes, entry_bytes, entries).ok_or(damaged("it has no kind of event"))?;
-    let (data, is_cut) = section(bytes, 40).ok_or(damaged("its records lie outside"))?;
+    let (entries, _) = section(bytes, 24).ok_or(damaged("its attributes are outside the file"))?;
+    let layouts = Layouts::read(bytes, entry_bytes, entries).ok_or(damaged("it has no event"))?;
+    let (data, is_cut) = section(bytes, 40).ok_or(damaged("its records are outside the file"))?;
     let mut reader = Reader {
         keep,
         layouts,
@@ -262,7 +262,7 @@ struct Reader<'k> {
     outcome: PerfOutcome,
 }
 
-/// The text at a place, up to its NUL.
+/// Text up to NUL.
 fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).into_owned()
@@ -283,7 +283,7 @@ impl Reader<'_> {
             record_type::SWITCH | record_type::SWITCH_CPU_WIDE => self.switch(body, misc),
             record_type::LOST => u64_at(body, 8).map(|lost| self.lost(lost)),
             record_type::LOST_SAMPLES => u64_at(body, 0).map(|lost| self.lost(lost)),
-            // Forks are told by the names that the new processes get.
+            // Forks are visible through the names of the new processes.
             _ => {
                 self.outcome.other += 1;
                 Some(())
@@ -292,7 +292,7 @@ impl Reader<'_> {
         self.outcome.unreadable += u64::from(read.is_none());
     }
 
-    /// Any number may stand in a file.
+    /// A file may contain any number.
     fn lost(&mut self, records: u64) {
         self.outcome.lost = self.outcome.lost.saturating_add(records);
     }
@@ -300,14 +300,14 @@ impl Reader<'_> {
     /// On the recording's clock.
     fn at(&mut self, time_ns: u64) -> u64 {
         let first = *self.first_ns.get_or_insert(time_ns);
-        let (least, most) = self.outcome.span_ns.unwrap_or((time_ns, time_ns));
-        self.outcome.span_ns = Some((least.min(time_ns), most.max(time_ns)));
+        let (earliest, latest) = self.outcome.span_ns.unwrap_or((time_ns, time_ns));
+        self.outcome.span_ns = Some((earliest.min(time_ns), latest.max(time_ns)));
         u64::try_from(i128::from(self.start_ns) + i128::from(time_ns) - i128::from(first)).unwrap_or(0)
     }
 
     fn sample(&mut self, body: &[u8]) -> Option<()> {
         use sample_type as has;
-        let layout = self.layouts.of_sample(body)?;
+        let layout = self.layouts.for_sample(body)?;
         let mut at = 0;
         let mut next = |field: u64| -> Option<Option<usize>> {
             if layout.sample_type & field == 0 {
@@ -345,7 +345,7 @@ impl Reader<'_> {
         Some(())
     }
 
-    /// Frames from the outermost to the innermost, as flame graphs want them.
+    /// Frames from the outermost to the innermost, as in flame graphs.
     fn stack(&self, body: &[u8], mut at: usize, layout: Layout, pid: Option<u32>) -> Option<Option<String>> {
         if layout.sample_type & sample_type::READ != 0 {
             at = at.checked_add(read_bytes(body, at, layout.read_format)?)?;
@@ -364,14 +364,14 @@ impl Reader<'_> {
     }
 
     fn frame(&self, pid: u32, address: u64) -> String {
-        // What belongs to no process is the kernel's: its mappings stand under the id -1.
+        // Mappings of the kernel have the process id -1.
         for owner in [pid, u32::MAX] {
             let before = self.mappings.range((owner, 0)..=(owner, address)).next_back();
             if let Some(((_, start), mapping)) = before
                 && address < mapping.end
             {
                 let file_offset = if owner == u32::MAX { 0 } else { mapping.file_offset };
-                // A mapping may claim to lie anywhere in its file.
+                // A mapping may claim any file offset.
                 let offset = (address - start).saturating_add(file_offset);
                 return format!("{}+0x{offset:x}", mapping.name);
             }
@@ -416,7 +416,7 @@ impl Reader<'_> {
 
     fn process(&mut self, pid: u32, parent: Option<u32>, event: &str, name: &str, time: Option<u64>) {
         self.outcome.processes += 1;
-        // Those that were there before the first record have the time 0.
+        // Processes that existed before the first record have the time 0.
         let timestamp_ns = time.filter(|time| *time > 0).map_or(self.start_ns, |time| self.at(time));
         (self.keep)(PerfRow::Process(ProcessRow {
             timestamp_ns,
@@ -429,7 +429,7 @@ impl Reader<'_> {
         }));
     }
 
-    /// A thread that leaves its processor.
+    /// A thread leaves its processor.
     fn switch(&mut self, body: &[u8], misc: u16) -> Option<()> {
         let common = trailer(body, self.layouts.first);
         if misc & SWITCH_OUT == 0 {
@@ -451,7 +451,7 @@ impl Reader<'_> {
     }
 }
 
-/// Bytes that the values of counters take.
+/// Length of the counter values.
 fn read_bytes(body: &[u8], at: usize, format: u64) -> Option<usize> {
     const TIME_ENABLED: u64 = 1;
     const TIME_RUNNING: u64 = 2;
@@ -471,7 +471,7 @@ fn read_bytes(body: &[u8], at: usize, format: u64) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// A file with one kind of event: ip, tid, time, cpu, call chain, and a trailer.
+    /// A file with one event: ip, tid, time, cpu, call chain, and a trailer.
     fn file(records: &[Vec<u8>]) -> Vec<u8> {
         let sample_type = sample_type::IP
             | sample_type::TID
@@ -523,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_have_their_frames_and_times() {
+    fn samples_have_frames_and_times() {
         let bytes = file(&[mapping(), sample(50), sample(70), record(2, 0, &words(&[0, 9]))]);
         let (rows, outcome) = all(&bytes).unwrap();
         assert_eq!((outcome.samples, outcome.lost, outcome.unreadable, outcome.is_cut), (2, 9, 0, false));
@@ -534,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn no_damage_makes_it_panic_and_cut_files_give_what_is_there() {
+    fn damaged_files_never_panic_and_truncated_ones_give_their_records() {
         let bytes = file(&[mapping(), sample(50), sample(70)]);
         for end in 0..bytes.len() {
             if let Ok((rows, outcome)) = all(&bytes[..end]) {
@@ -552,9 +552,9 @@ mod tests {
         assert_eq!(all(b"ELF"), Err(PerfDataError::NotPerfData));
     }
 
-    /// Found by fuzzing: sums of such numbers did not fit, which was a panic.
+    /// Found by fuzzing: sums of extreme numbers overflowed, which panicked.
     #[test]
-    fn numbers_at_their_ends_are_kept_there() {
+    fn extreme_numbers_are_clamped() {
         let mut body = words(&[7 | 7 << 32, 0x1000, 0x1000, u64::MAX - 1]);
         body.extend_from_slice(b"/x.so\0\0\0");
         body.extend_from_slice(&words(&[7 | 7 << 32, 0, 0]));

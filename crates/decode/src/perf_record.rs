@@ -1,12 +1,12 @@
-//! Records of Linux's perf rings and files, as bytes in and kernel events out.
+//! Records of Linux's perf rings and files: bytes in, kernel events out.
 //!
-//! Understood with `sample_id_all` and the sample type `TID | TIME | CPU`: every record ends with who, when and where.
+//! Requires `sample_id_all` and the sample type `TID | TIME | CPU`: every record ends with thread, time and processor.
 
 use ortscope_core::kernel::{Exec, Exit, KernelEvent, Start, Switch, SwitchReason, Task, ThreadName};
 
 /// Header of every record: kind (4), flags (2), size (2).
 pub const HEADER_BYTES: usize = 8;
-/// The shortest record that can exist with our sample type.
+/// The shortest possible record with our sample type.
 const TRAILER_BYTES: usize = 24;
 
 /// Kinds of `enum perf_event_type`.
@@ -19,36 +19,36 @@ mod kind {
     pub const SWITCH_CPU_WIDE: u32 = 15;
 }
 
-/// Bits of the flags; two kinds of records use the same bit.
+/// Flag bits; two kinds of records use the same bit.
 const MISC_COMM_EXEC: u16 = 1 << 13;
 const MISC_SWITCH_OUT: u16 = 1 << 13;
 const MISC_SWITCH_OUT_PREEMPT: u16 = 1 << 14;
 
-/// What one record says.
+/// Meaning of one record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PerfRecord {
     Event(KernelEvent),
     /// Records that found a full ring.
     Lost(u64),
-    /// The second half of a switch, as a switch. The first half is not told for the idle loop: this one is needed when
-    /// the reader does not know yet that the thread runs.
+    /// The second half of a switch, as a switch. There is no first half for the idle loop, so this is needed when
+    /// the reader does not know yet that the thread is running.
     Entered(Switch),
-    /// A kind that says nothing about threads.
+    /// A kind without information about threads.
     Other,
-    /// Shorter than its kind.
+    /// Shorter than its kind requires.
     Damaged,
 }
 
-/// A thread that has ended and was collected has no ids any more: both are this.
+/// Both ids of a thread that has exited and was reaped.
 pub const GONE: u32 = u32::MAX;
 
-/// The size that a record's header tells; `None` if there is no header or it cannot be.
+/// The size in a record's header; `None` if the header is missing or invalid.
 pub fn record_bytes(header: &[u8]) -> Option<usize> {
     let size = usize::from(u16::from_ne_bytes(header.get(6..8)?.try_into().ok()?));
     (size >= HEADER_BYTES && size.is_multiple_of(8)).then_some(size)
 }
 
-/// One record, header included.
+/// Decodes one record, including its header.
 pub fn decode(record: &[u8]) -> PerfRecord {
     event(record).unwrap_or(PerfRecord::Damaged)
 }
@@ -115,7 +115,8 @@ fn event(record: &[u8]) -> Option<PerfRecord> {
                 return None;
             }
             if number == kind::FORK {
-                // When it was announced: not the start time that snapshots tell, so not an identity.
+                // The time of the announcement, which differs from the start time in snapshots, so it is
+                // not an identity.
                 KernelEvent::Start(Start { at_ns, cpu, thread, parent, start_ns: None, stack_bytes: None })
             } else {
                 let (code, is_last, run_ns, start_ns) = (None, None, None, None);
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn switches_forks_exits_and_names() {
+    fn switches_forks_exits_and_names_are_decoded() {
         let out = record(kind::SWITCH_CPU_WIDE, MISC_SWITCH_OUT | MISC_SWITCH_OUT_PREEMPT, &[80, 81]);
         assert_eq!(record_bytes(&out), Some(out.len()));
         let PerfRecord::Event(KernelEvent::Switch(switch)) = decode(&out) else {

@@ -1,7 +1,7 @@
-//! Records of a perf ring that samples processors: stacks, and what is needed to give them names.
+//! Records of a sampling perf ring: stacks, and what is needed to name their frames.
 //!
-//! Understood with `sample_id_all` and the sample type `TID | TIME | CPU | CALLCHAIN`, with `REGS_USER | STACK_USER` beside
-//! it or not. Values borrow from the record.
+//! Requires `sample_id_all` and the sample type `TID | TIME | CPU | CALLCHAIN`, optionally with `REGS_USER |
+//! STACK_USER`. Values borrow from the record.
 
 use ortscope_core::kernel::{MAX_FRAMES, Task, ThreadName};
 
@@ -9,7 +9,7 @@ use ortscope_core::kernel::{MAX_FRAMES, Task, ThreadName};
 pub const SAMPLE_TYPE: u64 = (1 << 1) | (1 << 2) | (1 << 5) | (1 << 7);
 pub const SAMPLE_TYPE_STACK: u64 = SAMPLE_TYPE | (1 << 12) | (1 << 13);
 
-/// What every record but a sample ends with.
+/// Trailer of every record except samples.
 const TRAILER_BYTES: usize = 24;
 
 mod kind {
@@ -26,7 +26,7 @@ mod kind {
 const MISC_COMM_EXEC: u16 = 1 << 13;
 const MISC_BUILD_ID: u16 = 1 << 14;
 const EXECUTABLE: u32 = 4;
-/// Addresses above this one are marks in a chain of calls: what follows is of the kernel, of the program, …
+/// Addresses above this one are markers in a call chain: what follows is in the kernel, in the program, …
 const FIRST_MARK: u64 = -4095_i64 as u64;
 const MARK_KERNEL: u64 = -128_i64 as u64;
 const MARK_USER: u64 = -512_i64 as u64;
@@ -35,7 +35,7 @@ const MARK_USER: u64 = -512_i64 as u64;
 pub enum SampleRecord<'a> {
     Sample(Sample<'a>),
     Mapped(Mapped<'a>),
-    /// A name; with `is_exec` it is another program, and everything that was mapped is gone.
+    /// A name; with `is_exec` another program was executed, and all mappings are gone.
     Named {
         thread: Task,
         name: ThreadName,
@@ -49,23 +49,23 @@ pub enum SampleRecord<'a> {
         thread: Task,
     },
     Lost(u64),
-    /// The kernel held sampling back, because samples took too much time.
+    /// The kernel throttled sampling because it took too much time.
     Throttled,
     Other,
     Damaged,
 }
 
-/// A sample as the kernel made it.
+/// A sample as recorded by the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sample<'a> {
     pub cpu: u32,
     pub thread: Task,
-    /// Frames by frame pointers, the innermost first.
+    /// Frames by frame pointers, innermost first.
     pub kernel: Vec<u64>,
     pub user: Vec<u64>,
-    /// Registers of the program, in the order of their bits; empty without them.
+    /// User registers in the order of their bits; empty if not recorded.
     pub registers: Vec<u64>,
-    /// A copy of the program's stack from its stack pointer on.
+    /// A copy of the user stack, starting at the stack pointer.
     pub stack: &'a [u8],
 }
 
@@ -76,13 +76,13 @@ pub struct Mapped<'a> {
     pub address: u64,
     pub bytes: u64,
     pub file_offset: u64,
-    /// What the kernel read out of the mapped file: another file at the same path has another one.
+    /// Read by the kernel from the mapped file: a different file at the same path has a different one.
     pub build_id: Option<&'a [u8]>,
     pub is_executable: bool,
     pub path: &'a [u8],
 }
 
-/// When a record was made; `None` if it does not say.
+/// Time of a record; `None` if it has none.
 pub fn time_ns(record: &[u8]) -> Option<u64> {
     let u64_at = |at: usize| Some(u64::from_ne_bytes(record.get(at..at + 8)?.try_into().ok()?));
     match u32::from_ne_bytes(record.get(0..4)?.try_into().ok()?) {
@@ -91,7 +91,7 @@ pub fn time_ns(record: &[u8]) -> Option<u64> {
     }
 }
 
-/// One record, header included. `register_count`: how many were asked for.
+/// Decodes one record, including its header. `register_count`: the number of requested registers.
 pub fn decode(record: &[u8], register_count: usize) -> SampleRecord<'_> {
     parse(record, register_count).unwrap_or(SampleRecord::Damaged)
 }
@@ -171,7 +171,7 @@ fn sample(record: &[u8], register_count: usize) -> Option<Sample<'_>> {
     let (mut registers, mut stack) = (Vec::new(), &record[..0]);
     if register_count > 0 {
         let mut at = end;
-        // A thread of the kernel has no registers of a program.
+        // A kernel thread has no user registers.
         let has_registers = u64_at(at)? != 0;
         at += 8;
         if has_registers {
@@ -179,12 +179,12 @@ fn sample(record: &[u8], register_count: usize) -> Option<Sample<'_>> {
             registers = wanted.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
             at += register_count * 8;
         }
-        let room = usize::try_from(u64_at(at)?).ok()?;
+        let space = usize::try_from(u64_at(at)?).ok()?;
         at += 8;
-        if room > 0 {
-            let bytes = record.get(at..at.checked_add(room)?)?;
-            // The room is always as large as asked for; how much of it was filled comes after it.
-            let filled = usize::try_from(u64_at(at + room)?).ok()?;
+        if space > 0 {
+            let bytes = record.get(at..at.checked_add(space)?)?;
+            // The space always has the requested size; the filled length follows it.
+            let filled = usize::try_from(u64_at(at + space)?).ok()?;
             stack = bytes.get(..filled)?;
         }
     }
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_has_both_halves_registers_and_stack() {
+    fn a_sample_has_both_stacks_registers_and_a_stack_copy() {
         let chain = [6, MARK_KERNEL, 100, 101, MARK_USER, 7, 8];
         let mut body = words(&[70 | (71 << 32), 999, 3]);
         body.extend(words(&chain));
@@ -225,14 +225,14 @@ mod tests {
         assert_eq!((sample.thread, sample.cpu), (Task { pid: 70, tid: 71 }, 3));
         assert_eq!((sample.kernel, sample.user), (vec![100, 101], vec![7, 8]));
         assert_eq!((sample.registers, sample.stack), (vec![11, 12, 13], &words(&[0xaa])[..]));
-        // A chain that claims more than the record has.
+        // A chain that claims to be longer than the record.
         let mut lying = bytes;
         lying[32..40].copy_from_slice(&u64::MAX.to_ne_bytes());
         assert_eq!(decode(&lying, 3), SampleRecord::Damaged);
     }
 
     #[test]
-    fn code_that_is_mapped_tells_its_build_id() {
+    fn a_mapping_has_its_build_id() {
         let mut body = words(&[70 | (71 << 32), 0x1000, 0x2000, 0x3000]);
         body.extend([4, 0, 0, 0, 1, 2, 3, 4]);
         body.extend([0; 16]);

@@ -1,9 +1,9 @@
-//! The analysis that Qualcomm's profile viewer makes of a trace of the NPU (QHAS): what a run took, which unit was busy,
-//! and for every operator its cycles and the bytes it moved to and from the memory on the chip (VTCM) and outside (DRAM).
+//! The analysis that Qualcomm's profile viewer makes of an NPU trace (QHAS): duration of a run, utilization of the
+//! units, and for every operator its cycles and the bytes moved to and from on-chip memory (VTCM) and DRAM.
 
 use serde::{Deserialize, Serialize};
 
-/// Operators that are kept of a file; the others are counted.
+/// Limit for operators per file; further ones are counted.
 const MAX_OPERATORS: usize = 100_000;
 
 /// One file.
@@ -11,7 +11,7 @@ const MAX_OPERATORS: usize = 100_000;
 pub struct Qhas {
     pub model: String,
     pub summary: QhasSummary,
-    /// In the order of the file.
+    /// In file order.
     pub operators: Vec<QhasOperator>,
     pub skipped_operators: u64,
 }
@@ -34,14 +34,14 @@ pub struct QhasSummary {
     pub htp_nodes: Option<u64>,
 }
 
-/// One operator of the graph. Several threads work at once: cycles of operators add up to more than the run's.
+/// One operator of the graph. Several threads work concurrently: the cycles of operators add up to more than the run's.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct QhasOperator {
-    /// Name of the ONNX node, without what QNN appends to it.
+    /// Name of the ONNX node, without QNN's suffix.
     pub name: String,
     pub op_type: String,
     pub cycles: u64,
-    /// Cycles in which nothing but this operator kept the run from ending: these add up to the run.
+    /// Cycles in which only this operator kept the run from ending: these add up to the run.
     pub dominant_path_cycles: Option<u64>,
     pub dram_read_bytes: Option<u64>,
     pub dram_write_bytes: Option<u64>,
@@ -49,13 +49,13 @@ pub struct QhasOperator {
     pub vtcm_write_bytes: Option<u64>,
 }
 
-/// Why a text is no such file.
+/// Why a text is not such a file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum QhasError {
     #[error("the file is not JSON: {0}")]
     Json(#[from] serde_json::Error),
-    #[error("the file is JSON, but no analysis of QNN: it has no 'htp_overall_summary'")]
+    #[error("the file is JSON, but not a QNN analysis: it has no 'htp_overall_summary'")]
     NoSummary,
 }
 
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_and_its_operators() {
+    fn a_run_and_its_operators_are_read() {
         let text = r#"{"model_id":"m","data":{
             "htp_overall_summary":{"data":[{"time_us":1343,"timeline_cycles":1582526,"percent_utilization":99.5,
                 "peak_vtcm_alloc":6619136,"new_field":{"a":1}}]},
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn other_files_have_their_reasons() {
+    fn other_files_are_errors() {
         assert!(matches!(read("time,cycles"), Err(QhasError::Json(_))));
         assert!(matches!(read("{}"), Err(QhasError::NoSummary)));
         assert!(matches!(read(r#"{"data":{"htp_overall_summary":{"data":[]}}}"#), Err(QhasError::NoSummary)));

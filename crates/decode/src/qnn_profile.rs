@@ -1,35 +1,35 @@
-//! The CSV file that the QNN provider writes with `profiling_level` basic or detailed: cycles of the NPU per node, and
-//! where the time of a call went on the way to it.
+//! The CSV file that the QNN provider writes with `profiling_level` basic or detailed: NPU cycles per node, and the time
+//! of each step of a call.
 //!
-//! Columns are found by their names, since newer versions add some. The last column is not quoted and may contain
-//! commas, so that a line is split into as many parts as the header has. Lines that cannot be read are counted.
+//! Columns are found by name, since newer versions add some. The last column is not quoted and may contain commas, so a
+//! line is split into as many parts as the header has. Unreadable lines are counted.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// Lines beyond this are counted, not kept: a file of a night has hundreds of millions.
+/// Further lines are only counted: a file of a whole night has hundreds of millions.
 const MAX_LINES: u64 = 5_000_000;
-/// Different nodes, and different events, that are kept apart.
+/// Limit for distinct nodes, and for distinct events.
 const MAX_NAMES: usize = 100_000;
-/// Counts of nodes that are kept execution by execution (16 MB); executions beyond are in the sums only.
+/// Limit for node counts stored per execution (16 MB); further executions are only in the sums.
 const MAX_COUNTS: usize = 1_000_000;
 
 const MAX_EVENTS: usize = 1000;
 
-/// What became of a file.
+/// Result of reading a file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct QnnProfile {
     /// Executions of subgraphs on the device.
     pub executions: u64,
-    /// The first executions one by one, as many as fit.
+    /// The first executions one by one, up to the limit.
     #[serde(skip)]
     pub each: Vec<QnnExecution>,
-    /// Nodes in the order of their first mention, with their cycles over all executions.
+    /// Nodes in order of first mention, with their cycles over all executions.
     pub nodes: Vec<QnnNode>,
-    /// Events of executions that are no nodes: sums and counts by name.
+    /// Events of executions other than nodes: sums and counts by name.
     pub events: Vec<QnnEvent>,
-    /// Preparing the graph, before the first execution.
+    /// Graph preparation before the first execution.
     pub preparation: Vec<QnnEvent>,
     pub unreadable_lines: u64,
     pub skipped_lines: u64,
@@ -37,24 +37,24 @@ pub struct QnnProfile {
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct QnnNode {
-    /// Name of the ONNX node, without what QNN appends to it.
+    /// Name of the ONNX node, without QNN's suffix.
     pub name: String,
-    /// As the file has it.
+    /// The name in the file.
     pub identifier: String,
     pub calls: u64,
     pub cycles: u64,
-    /// The share of its execution's cycles, times that execution's microseconds: an estimate of its time.
+    /// Estimated time: the share of its execution's cycles, multiplied by that execution's microseconds.
     pub estimated_us: f64,
 }
 
 /// One execution of a subgraph.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct QnnExecution {
-    /// What the device counted for the whole of it.
+    /// Cycles that the device counted for the whole execution.
     pub cycles: Option<u64>,
     /// How long the device worked.
     pub device_us: Option<u64>,
-    /// Nodes by their place in [`QnnProfile::nodes`], and their cycles.
+    /// Nodes as indices in [`QnnProfile::nodes`], with their cycles.
     pub nodes: Vec<(usize, u64)>,
 }
 
@@ -84,13 +84,13 @@ impl QnnProfile {
     }
 }
 
-/// Why a text is no such file.
+/// Why a text is not such a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QnnProfileError {
     #[error("the file is empty: QNN writes it when the session ends")]
     Empty,
-    #[error("the file is not a profile of QNN: its first line has no column '{0}'")]
+    #[error("the file is not a QNN profile: its first line has no column '{0}'")]
     NoColumn(&'static str),
 }
 
@@ -145,7 +145,7 @@ struct Reader {
     profile: QnnProfile,
     lines: u64,
     node_index: BTreeMap<String, usize>,
-    /// Nodes of the execution that is being read, and their cycles.
+    /// Nodes of the current execution with their cycles.
     pending: Vec<(usize, u64)>,
     pending_cycles: Option<u64>,
     pending_us: Option<u64>,
@@ -162,7 +162,7 @@ impl Reader {
             self.profile.unreadable_lines += 1;
             return;
         };
-        // Objects have no number; newer versions write them for events that this format cannot hold.
+        // Objects have no number; newer versions write them for events that this format cannot represent.
         if unit == "OBJECT" {
             return;
         }
@@ -234,7 +234,7 @@ impl Reader {
         }
     }
 
-    /// The last line of an execution is its whole time.
+    /// The last line of an execution is its total time.
     fn execution_ended(&mut self) {
         self.profile.executions += 1;
         let (cycles, device_us) = (self.pending_cycles.take(), self.pending_us.take());
@@ -245,7 +245,7 @@ impl Reader {
                 self.profile.nodes[*index].estimated_us += *cycles as f64 * us_per_cycle;
             }
         }
-        // In order and without a gap: the first ones that fit.
+        // Consecutive from the first one.
         let all_so_far = self.profile.each.len() as u64 + 1 == self.profile.executions;
         if all_so_far && self.kept_counts + nodes.len() <= MAX_COUNTS {
             self.kept_counts += nodes.len();
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn an_execution_gives_its_nodes_their_time() {
+    fn an_execution_gives_times_to_its_nodes() {
         let profile = read(&file(&[
             "0,FINALIZE,561285,US,BACKEND,ROOT,QNN (finalize) time",
             "0,UNKNOWN,451,US,BACKEND,SUB-EVENT,Graph Preparation Initializing",
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_found_by_name_and_bad_lines_are_counted() {
+    fn columns_are_found_by_name_and_unreadable_lines_are_counted() {
         let text = "Message,Time,Unit of Measurement,ONNX Source Ops,Event Identifier\n\
                     NODE,5,CYCLES,Conv,x:OpId_1 (cycles)\nNODE,five,CYCLES,Conv,x\nNODE\n\nNODE,1,US,Conv,y\n";
         let profile = read(text).unwrap();
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn names_keep_what_is_theirs() {
+    fn only_qnn_suffixes_are_removed() {
         assert_eq!(onnx_name("Input OpId_2 (cycles)"), "Input OpId_2");
         assert_eq!(onnx_name("a_token_b:OpId_3 (cycles)"), "a_token_b");
         assert_eq!(onnx_name("conv1_token_7:OpId_31 (cycles)"), "conv1");

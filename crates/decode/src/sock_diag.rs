@@ -1,7 +1,7 @@
-//! Answers of Linux's `NETLINK_SOCK_DIAG`: every TCP socket with what went through it.
+//! Responses of Linux's `NETLINK_SOCK_DIAG`: every TCP socket with its traffic.
 //!
-//! Layouts from `include/uapi/linux/{netlink,inet_diag,tcp}.h`; numbers are in the machine's byte order, as the kernel
-//! writes them. Newer kernels append fields, older ones have fewer: what is not there is `None`.
+//! Layouts from `include/uapi/linux/{netlink,inet_diag,tcp}.h`; numbers are in native byte order. Newer kernels append
+//! fields, older ones have fewer: missing fields are `None`.
 
 const MESSAGE_HEADER: usize = 16;
 const SOCKET_BYTES: usize = 72;
@@ -16,8 +16,8 @@ const LISTENS: u8 = 10;
 /// `TCP_ESTABLISHED`.
 const IS_ESTABLISHED: u8 = 1;
 
-/// A question for all TCP sockets of a family, with their numbers.
-pub fn question(family: u8, sequence: u32) -> [u8; 72] {
+/// A request for all TCP sockets of a family, with their counters.
+pub fn request(family: u8, sequence: u32) -> [u8; 72] {
     const REQUEST_AND_DUMP: u16 = 0x0301;
     const TCP: u8 = 6;
     const EVERY_STATE: u32 = u32::MAX;
@@ -37,32 +37,32 @@ pub fn question(family: u8, sequence: u32) -> [u8; 72] {
 /// One TCP socket. Counts are since it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TcpSocket {
-    /// As the links of `/proc/PID/fd` name it; 0 for one that no process has open any more.
+    /// As in the links of `/proc/PID/fd`; 0 for a socket that no process has open.
     pub inode: u32,
     pub is_listening: bool,
     pub is_established: bool,
-    /// Acknowledged by the other side.
+    /// Acknowledged by the peer.
     pub sent_bytes: Option<u64>,
     pub received_bytes: Option<u64>,
-    /// Segments, those without data included.
+    /// Segments, including those without data.
     pub sent_packets: Option<u64>,
     pub received_packets: Option<u64>,
 }
 
-/// How an answer ended.
+/// How a response ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     /// There is more to read.
-    GoesOn,
+    Incomplete,
     Done,
     /// With the system's error number.
     Refused(i32),
-    /// The bytes are no answer to such a question.
+    /// The bytes are not a response to such a request.
     Unreadable,
 }
 
 /// Reads the messages of one datagram.
-pub fn read(bytes: &[u8], tell: &mut impl FnMut(TcpSocket)) -> Answer {
+pub fn read(bytes: &[u8], emit: &mut impl FnMut(TcpSocket)) -> Answer {
     let mut rest = bytes;
     while !rest.is_empty() {
         let (Some(length), Some(kind)) = (u32_at(rest, 0), u16_at(rest, 4)) else {
@@ -76,14 +76,14 @@ pub fn read(bytes: &[u8], tell: &mut impl FnMut(TcpSocket)) -> Answer {
                 return Answer::Refused(u32_at(body, 0).map_or(0, |number| (number as i32).wrapping_neg()));
             }
             SOCKETS_BY_FAMILY => match socket(body) {
-                Some(socket) => tell(socket),
+                Some(socket) => emit(socket),
                 None => return Answer::Unreadable,
             },
             _ => {}
         }
         rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
-    Answer::GoesOn
+    Answer::Incomplete
 }
 
 fn socket(body: &[u8]) -> Option<TcpSocket> {
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_with_their_counts() {
+    fn sockets_have_their_counts() {
         let mut bytes = message(SOCKETS_BY_FAMILY, &socket_body(IS_ESTABLISHED, 77, 144));
         bytes.extend(message(SOCKETS_BY_FAMILY, &socket_body(LISTENS, 78, 104)));
         bytes.extend(message(DONE, &[0; 4]));
@@ -173,14 +173,14 @@ mod tests {
                 received_packets: Some(4),
             }
         );
-        // An old kernel tells less.
+        // An old kernel reports less.
         assert_eq!(sockets[1], TcpSocket { inode: 78, is_listening: true, ..TcpSocket::default() });
     }
 
     #[test]
-    fn errors_and_any_bytes() {
+    fn errors_and_arbitrary_bytes_are_handled() {
         assert_eq!(sockets(&message(ERROR, &(-13i32).to_ne_bytes())).1, Answer::Refused(13));
-        assert_eq!(sockets(&[]).1, Answer::GoesOn);
+        assert_eq!(sockets(&[]).1, Answer::Incomplete);
         assert_eq!(sockets(&[1, 2, 3]).1, Answer::Unreadable);
         let whole = message(SOCKETS_BY_FAMILY, &socket_body(1, 77, 144));
         for length in 0..whole.len() {

@@ -1,8 +1,8 @@
-//! Callers out of a copy of the stack, by the tables that compilers write for exceptions: what works for code without
-//! frame pointers, which is most of it.
+//! Unwinds a copy of the stack with the tables that compilers write for exceptions, which works for code without frame
+//! pointers.
 //!
-//! `framehop` follows one frame at a time. Between frames stands one rule of our own: the small pieces of code that CPython
-//! puts around Python functions have no tables.
+//! `framehop` unwinds one frame at a time. Between frames there is one rule of our own: the trampolines that CPython
+//! generates around Python functions have no tables.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use ortscope_core::kernel::MAX_FRAMES;
 
 use crate::symbols::UnwindTables;
 
-/// The processor whose registers are read. Both are always compiled: a recording may come from the other one.
+/// The processor architecture of the registers. Both are always compiled: a recording may come from another machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Machine {
     X86_64,
@@ -20,7 +20,7 @@ pub enum Machine {
 }
 
 impl Machine {
-    /// The one this program runs on.
+    /// The architecture of this program.
     pub fn native() -> Option<Self> {
         match std::env::consts::ARCH {
             "x86_64" => Some(Self::X86_64),
@@ -29,7 +29,8 @@ impl Machine {
         }
     }
 
-    /// Bits of `perf_event_attr.sample_regs_user`: frame pointer, stack pointer, place of execution; the link register.
+    /// Bits of `perf_event_attr.sample_regs_user`: frame pointer, stack pointer, instruction pointer; the link
+    /// register.
     pub fn register_mask(self) -> u64 {
         match self {
             Self::X86_64 => (1 << 6) | (1 << 7) | (1 << 8),
@@ -53,7 +54,7 @@ impl std::fmt::Debug for Engine {
     }
 }
 
-/// The code of one process, and how to go back through it.
+/// The code of one process and its unwind tables.
 #[derive(Debug)]
 pub struct Unwinder {
     engine: Engine,
@@ -64,7 +65,7 @@ pub struct Unwinder {
 pub struct Snapshot<'a> {
     /// In the order of [`Machine::register_mask`].
     pub registers: &'a [u64],
-    /// From the stack pointer on.
+    /// Starting at the stack pointer.
     pub stack: &'a [u8],
 }
 
@@ -81,7 +82,7 @@ impl Unwinder {
         }
     }
 
-    /// Code is mapped at `range`; `bias` is what its addresses differ from the file's own.
+    /// Adds code mapped at `range`; `bias` is the difference between its addresses and those in the file.
     pub fn add(&mut self, range: Range<u64>, bias: u64, tables: &UnwindTables) {
         let place =
             |(address, bytes): &(u64, Arc<[u8]>)| *address..address.saturating_add(bytes.len() as u64);
@@ -109,8 +110,8 @@ impl Unwinder {
         }
     }
 
-    /// The frames, innermost first, and whether the outermost one was reached. `is_trampoline`: whether CPython's code
-    /// around a Python function is at an address.
+    /// Returns the frames, innermost first, and whether the outermost one was reached. `is_trampoline` tests whether
+    /// an address is in one of CPython's trampolines.
     pub fn walk(
         &mut self,
         snapshot: Snapshot<'_>,
@@ -153,7 +154,7 @@ impl Unwinder {
                     stack_pointer,
                     frame_pointer,
                 );
-                // CPython's code keeps frame pointers here, which is what framehop follows without tables.
+                // CPython's trampolines keep frame pointers here, which framehop follows without tables.
                 frames(at, &mut |address| {
                     unwinder.unwind_frame(address, &mut registers, cache, &mut read).map_err(drop)
                 })
@@ -184,7 +185,7 @@ fn frames(at: u64, next: &mut dyn FnMut(FrameAddress) -> Result<Option<u64>, ()>
                     found.push(caller);
                     address = caller_address;
                 }
-                // A return address of 0 is how many programs begin a thread.
+                // Many programs start a thread with the return address 0.
                 None => return (found, true),
             },
             Ok(None) => return (found, true),
@@ -199,10 +200,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_tables_frame_pointers_are_followed_and_trampolines_are_stepped_over() {
+    fn frame_pointers_are_followed_and_trampolines_skipped_without_tables() {
         let mut unwinder = Unwinder::new(Machine::X86_64);
         let top = 0x7ffe_0000u64;
-        // The frame of the innermost function, CPython's code (one word and the return address), the caller's frame.
+        // The frame of the innermost function, CPython's trampoline (one word and the return address), the
+        // caller's frame.
         let words = [top + 32, 0x5001, 0xdead, 0x6001, 0, 0];
         let stack: Vec<u8> = words.iter().flat_map(|word: &u64| word.to_ne_bytes()).collect();
         let snapshot = Snapshot { registers: &[top, top, 0x4000], stack: &stack };
@@ -212,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_that_ends_early_is_said_to_be_cut() {
+    fn a_truncated_stack_is_reported_as_incomplete() {
         let mut unwinder = Unwinder::new(Machine::X86_64);
         let stack: Vec<u8> = [0x7000_0040u64, 0x5001].iter().flat_map(|word| word.to_ne_bytes()).collect();
         let snapshot = Snapshot { registers: &[0x7000_0000, 0x7000_0000, 0x4000], stack: &stack };

@@ -1,14 +1,14 @@
-//! The blob itself: header, the list of types, the strings, and looking types up by name.
+//! The BTF blob: header, types, strings, and lookup by name.
 
 use super::error::BtfError;
 
 const MAGIC: u16 = 0xeb9f;
 /// Every type starts with three words: name, kind with counts, size or referenced type.
 const TYPE_BYTES: usize = 12;
-/// `typedef`, `const` and the like in front of one type; real code has four or five.
+/// Limit for a chain of `typedef`, `const` and similar; real code has four or five.
 const MAX_MODIFIERS: usize = 64;
 
-/// The number of a type in its blob; the kernel's system calls take it.
+/// The number of a type in its blob, as used by system calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TypeId(pub u32);
 
@@ -67,40 +67,40 @@ pub(super) mod code {
     pub const ENUM64: u8 = 19;
 }
 
-/// The first three words of a type, taken apart.
+/// The decoded first three words of a type.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Head {
     pub name: u32,
     pub code: u8,
-    /// Members, enumerators or parameters.
+    /// Number of members, enumerators or parameters.
     pub count: usize,
-    /// For structures: offsets carry the width of bit fields. For enumerations: values are signed.
+    /// For structures: offsets include the width of bit fields. For enumerations: values are signed.
     pub flag: bool,
-    /// Size in bytes, or the type that this one refers to.
+    /// Size in bytes, or the referenced type.
     pub size_or_type: u32,
-    /// Where what follows the head begins, in the section of types.
+    /// Offset of the data after the head, in the type section.
     pub body: usize,
 }
 
-/// A blob whose list of types was walked once.
+/// A blob with an index of its types.
 #[derive(Debug)]
 pub struct Btf<'a> {
     types: &'a [u8],
     strings: &'a [u8],
     big_endian: bool,
-    /// Where each type starts; number 0 is `void`, which has no place.
+    /// Offset of each type; number 0 is `void`, which has none.
     starts: Vec<u32>,
     complete: bool,
 }
 
 impl<'a> Btf<'a> {
-    /// Reads the header and finds where every type starts.
+    /// Parses the header and indexes all types.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, BtfError> {
         let magic = bytes.get(..2).ok_or(BtfError::NotBtf("shorter than its header"))?;
         let big_endian = match [magic[0], magic[1]] {
             pair if pair == MAGIC.to_le_bytes() => false,
             pair if pair == MAGIC.to_be_bytes() => true,
-            _ => return Err(BtfError::NotBtf("the first two bytes are others")),
+            _ => return Err(BtfError::NotBtf("the magic number is different")),
         };
         let word =
             |at: usize| word_at(bytes, at, big_endian).ok_or(BtfError::NotBtf("shorter than its header"));
@@ -109,7 +109,7 @@ impl<'a> Btf<'a> {
             let begin = header.checked_add(offset as usize)?;
             bytes.get(begin..begin.checked_add(length as usize)?)
         };
-        let outside = BtfError::NotBtf("a section lies outside the file");
+        let outside = BtfError::NotBtf("a section is outside the file");
         let types = section(word(8)?, word(12)?).ok_or(outside.clone())?;
         let strings = section(word(16)?, word(20)?).ok_or(outside)?;
         let mut btf = Self { types, strings, big_endian, starts: vec![0], complete: false };
@@ -117,12 +117,12 @@ impl<'a> Btf<'a> {
         Ok(btf)
     }
 
-    /// Whether every type was understood; otherwise the list ends before the first one that was not.
+    /// Whether every type is supported; otherwise the list ends before the first unsupported one.
     pub fn is_complete(&self) -> bool {
         self.complete
     }
 
-    /// How many types there are, `void` included.
+    /// Number of types, including `void`.
     pub fn len(&self) -> usize {
         self.starts.len()
     }
@@ -137,7 +137,7 @@ impl<'a> Btf<'a> {
             let Some(head) = self.head_at(at) else { return false };
             let Some(body) = body_bytes(&head) else { return false };
             let Ok(start) = u32::try_from(at) else { return false };
-            // A body that is cut off belongs to no usable type.
+            // A truncated body belongs to no usable type.
             if self.types.len() - head.body < body {
                 return false;
             }
@@ -158,7 +158,7 @@ impl<'a> Btf<'a> {
         place.and_then(|place| u32::try_from(place + 1).ok()).map(TypeId).ok_or_else(missing)
     }
 
-    /// What an enumerator is worth, wherever it is declared: enumerations of the kernel are often anonymous.
+    /// The value of an enumerator, wherever it is declared: the kernel's enumerations are often anonymous.
     pub fn enumerator(&self, name: &str) -> Result<i64, BtfError> {
         let value = |start: &u32| {
             let head = self.head_at(*start as usize)?;
@@ -184,7 +184,7 @@ impl<'a> Btf<'a> {
         self.starts.iter().skip(1).find_map(value).ok_or_else(missing)
     }
 
-    /// How many parameters a function has: of the function itself, or behind a typedef or pointer to one.
+    /// Number of parameters of a function, or of a function behind a typedef or pointer.
     pub fn parameter_count(&self, function: TypeId) -> Option<usize> {
         let mut id = function;
         for _ in 0..MAX_MODIFIERS {
@@ -200,7 +200,7 @@ impl<'a> Btf<'a> {
         None
     }
 
-    /// Goes through `typedef`, `const` and the like to the type that has a shape.
+    /// Skips `typedef`, `const` and similar.
     pub(super) fn without_modifiers(&self, id: TypeId) -> Option<(TypeId, Head)> {
         let mut id = id;
         for _ in 0..MAX_MODIFIERS {
@@ -236,12 +236,12 @@ impl<'a> Btf<'a> {
         })
     }
 
-    /// A word of the section of types.
+    /// A word of the type section.
     pub(super) fn word(&self, at: usize) -> Option<u32> {
         word_at(self.types, at, self.big_endian)
     }
 
-    /// Whether the string at this place is this name; an anonymous type is the empty name.
+    /// Whether the string at this offset equals `name`; anonymous types have an empty name.
     pub(super) fn has_name(&self, at: u32, name: &str) -> bool {
         let rest = self.strings.get(at as usize..).unwrap_or_default();
         rest.strip_prefix(name.as_bytes()).is_some_and(|after| after.first() == Some(&0))
@@ -253,7 +253,7 @@ fn word_at(bytes: &[u8], at: usize, big_endian: bool) -> Option<u32> {
     Some(if big_endian { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) })
 }
 
-/// How many bytes follow the head, `None` for kinds that are not known.
+/// Number of bytes after the head, `None` for unknown kinds.
 fn body_bytes(head: &Head) -> Option<usize> {
     Some(match head.code {
         code::INT | code::VAR | code::DECL_TAG => 4,

@@ -1,8 +1,8 @@
-//! What can be wrong with BTF, or missing from it.
+//! BTF errors.
 
 use thiserror::Error;
 
-/// Why there is no answer.
+/// Why a lookup failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BtfError {
     #[error("not BTF: {0}")]
@@ -11,7 +11,7 @@ pub enum BtfError {
     NoSuchType { kind: &'static str, name: String },
     #[error("{holder} has no member {member} in this kernel")]
     NoSuchMember { holder: String, member: String },
-    /// Types that refer to each other in a circle, or far deeper than any compiler's.
-    #[error("the types of {0} are nested without end")]
+    /// Types that refer to each other in a cycle, or are nested far deeper than real ones.
+    #[error("the types of {0} are nested too deeply")]
     TooDeep(String),
 }

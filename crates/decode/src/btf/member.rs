@@ -1,21 +1,21 @@
-//! Where a member of a structure stands, also inside of anonymous structures and unions.
+//! Offsets of structure members, including those in anonymous structures and unions.
 
 use super::blob::{Btf, Head, Kind, TypeId, code};
 use super::error::BtfError;
 
-/// Anonymous members inside of each other; the kernel has three or four.
+/// Limit for nested anonymous members; the kernel has three or four levels.
 const MAX_NESTING: usize = 16;
-/// Members looked at for one answer: more than any structure has, few enough that a made-up blob cannot keep us busy.
+/// Limit for visited members per lookup: more than any structure has, and a bound for malicious blobs.
 const MAX_MEMBERS: usize = 100_000;
 
 /// A member that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Member {
-    /// From the start of the outermost structure.
+    /// Relative to the outermost structure.
     pub bit_offset: u32,
-    /// Width in bits of a bit field, 0 for whole members.
+    /// Width of a bit field in bits, 0 for ordinary members.
     pub bit_width: u32,
-    /// Size of its type in bytes, where the type has one.
+    /// Size of its type in bytes, if the type has one.
     pub size_bytes: Option<u32>,
     pub type_id: TypeId,
 }
@@ -27,7 +27,7 @@ impl Member {
 }
 
 impl Btf<'_> {
-    /// The member of a structure (or union) by the structure's name and a path with dots: `se.sum_exec_runtime`.
+    /// Finds a member of a structure or union by its name and a dotted path: `se.sum_exec_runtime`.
     pub fn member(&self, holder: &str, path: &str) -> Result<Member, BtfError> {
         let id = self
             .find(Kind::Struct, holder)
@@ -35,7 +35,7 @@ impl Btf<'_> {
         self.member_of(id, holder, path)
     }
 
-    /// The same from the structure's number, for many members of one structure; `holder` is only for messages.
+    /// The same for a structure's number, for many members of one structure; `holder` is for messages only.
     pub fn member_of(&self, structure: TypeId, holder: &str, path: &str) -> Result<Member, BtfError> {
         let mut id = structure;
         let mut bit_offset = 0u32;
@@ -99,7 +99,7 @@ impl Btf<'_> {
         ))
     }
 
-    /// The size of a type in bytes; pointers are as long as the machine's that the blob describes: not stored, so `None`.
+    /// The size of a type in bytes; `None` for pointers, whose size depends on the described machine.
     pub fn size_bytes(&self, id: TypeId) -> Option<u32> {
         let (_, head) = self.without_modifiers(id)?;
         match head.code {

@@ -1,12 +1,12 @@
-//! BTF: the type information that Linux carries about itself (`/sys/kernel/btf/vmlinux`), as bytes in and offsets out.
+//! BTF: the type information of the running Linux kernel (`/sys/kernel/btf/vmlinux`).
 //!
-//! Programs that read kernel structures are assembled for the kernel that runs; this reader answers where a member of
-//! a structure stands there, which number a function or a tracepoint has and what an enumerator is worth. Nothing is
-//! copied: names are compared in place, so that opening the 5 MB of a usual kernel takes a few milliseconds.
+//! Programs that read kernel structures are assembled for the running kernel; this parser finds offsets of structure
+//! members, numbers of functions and tracepoints, and values of enumerators. Names are compared in place, so that
+//! opening the typical 5 MB takes a few milliseconds.
 //!
-//! The reader is tolerant: a kind of type that it does not know ends the list of types (what comes before stays
-//! usable and [`Btf::is_complete`] says so), a wrong offset makes one answer an error. It never panics and every walk
-//! is bounded, also through types that contain themselves.
+//! The parser is tolerant: an unknown kind of type ends the type list (earlier types remain usable, see
+//! [`Btf::is_complete`]), and a wrong offset makes one lookup fail. It never panics, and every walk is bounded, even
+//! through types that contain themselves.
 
 mod blob;
 mod error;

@@ -2,14 +2,14 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Writes blobs by hand: types get their numbers in the order in which they are added.
+/// Builds blobs: types are numbered in the order in which they are added.
 #[derive(Default)]
-struct Maker {
+struct BlobBuilder {
     types: Vec<u8>,
     strings: Vec<u8>,
 }
 
-impl Maker {
+impl BlobBuilder {
     fn new() -> Self {
         Self { types: Vec::new(), strings: vec![0] }
     }
@@ -51,7 +51,7 @@ impl Maker {
 /// 5 struct outer {int first; anonymous 4; int bits:3; struct inner last}, 6 enum, 7 enum64, 8 prototype, 9 function,
 /// 10 pointer to 8, 11 typedef of 10.
 fn sample() -> Vec<u8> {
-    let mut maker = Maker::new();
+    let mut maker = BlobBuilder::new();
     maker.add("int", 1, 0, false, 4, &[32]);
     let inner = maker.members(&[("depth", 1, 32)]);
     maker.add("inner", 4, 1, false, 8, &inner);
@@ -73,7 +73,7 @@ fn sample() -> Vec<u8> {
 }
 
 #[test]
-fn members_are_found_through_anonymous_ones_and_paths() {
+fn members_are_found_through_anonymous_members_and_paths() {
     let bytes = sample();
     let btf = Btf::parse(&bytes).unwrap();
     assert!(btf.is_complete());
@@ -109,8 +109,8 @@ fn functions_and_enumerators_are_found() {
 }
 
 #[test]
-fn types_that_contain_themselves_end() {
-    let mut maker = Maker::new();
+fn recursive_types_terminate() {
+    let mut maker = BlobBuilder::new();
     maker.add("loop", 8, 0, false, 1, &[]);
     let members = maker.members(&[("", 2, 0), ("", 2, 0), ("", 2, 0)]);
     maker.add("self", 4, 3, false, 8, &members);
@@ -124,8 +124,8 @@ fn types_that_contain_themselves_end() {
 }
 
 #[test]
-fn a_kind_from_the_future_ends_the_list_and_says_so() {
-    let mut maker = Maker::new();
+fn an_unknown_kind_ends_the_list_and_is_reported() {
+    let mut maker = BlobBuilder::new();
     maker.add("int", 1, 0, false, 4, &[32]);
     maker.add("future", 30, 0, false, 0, &[]);
     maker.add("late", 4, 0, false, 0, &[]);
@@ -136,8 +136,8 @@ fn a_kind_from_the_future_ends_the_list_and_says_so() {
     assert!(btf.find(Kind::Struct, "late").is_err());
 }
 
-/// Asks everything there is to ask.
-fn ask(bytes: &[u8]) {
+/// Calls every function.
+fn query_all(bytes: &[u8]) {
     if let Ok(btf) = Btf::parse(bytes) {
         for path in ["first", "left", "right.depth", "last.depth", "bits", "x.y.z"] {
             btf.member("outer", path).ok();
@@ -151,20 +151,20 @@ fn ask(bytes: &[u8]) {
 }
 
 #[test]
-fn every_truncation_is_answered() {
+fn every_truncation_is_handled() {
     let bytes = sample();
     for length in 0..bytes.len() {
-        ask(&bytes[..length]);
+        query_all(&bytes[..length]);
     }
 }
 
 proptest! {
     #[test]
     fn random_bytes_do_no_harm(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
-        ask(&bytes);
+        query_all(&bytes);
         let mut with_header = sample()[..24].to_vec();
         with_header.extend(&bytes);
-        ask(&with_header);
+        query_all(&with_header);
     }
 
     #[test]
@@ -174,6 +174,6 @@ proptest! {
             let place = place.index(bytes.len());
             bytes[place] = value;
         }
-        ask(&bytes);
+        query_all(&bytes);
     }
 }

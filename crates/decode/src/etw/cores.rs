@@ -1,13 +1,13 @@
-//! What each processor does: who runs on it, and the sums of its time.
+//! State of each processor: the running thread, and sums of its time.
 
 use ortscope_core::kernel::Task;
 
 use super::MAX_COUNTERS;
 
-/// Windows has at most 2048 processors; so has the format.
+/// Limit of Windows and of the format.
 const MAX_CORES: usize = 2048;
 
-/// The time of one processor, from the first context switch on it to the last.
+/// Time of one processor, from its first to its last context switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Core {
     pub cpu: u32,
@@ -15,10 +15,10 @@ pub struct Core {
     pub last_ns: u64,
     pub busy_ns: u64,
     pub idle_ns: u64,
-    /// Switches were lost, so that it is not known who ran.
+    /// Time with an unknown thread, because switches were lost.
     pub unknown_ns: u64,
     pub switches: u64,
-    /// Of the time of whatever was interrupted.
+    /// Included in the time of the interrupted threads.
     pub interrupt_ns: u64,
     pub deferred_ns: u64,
 }
@@ -52,13 +52,13 @@ impl Cores {
         self.cores.get(cpu as usize)?.1.map(|running| running.task)
     }
 
-    /// Processors of which something is known.
+    /// Processors with data.
     pub fn list(&self) -> Vec<Core> {
         let is_known = |core: &Core| core.switches > 0 || core.interrupt_ns > 0 || core.deferred_ns > 0;
         self.cores.iter().map(|(core, _)| *core).filter(is_known).collect()
     }
 
-    /// Follows a switch; what the old thread counted since it came, if that is known.
+    /// Applies a switch; returns the counter growth of the old thread, if known.
     pub fn switch(
         &mut self,
         cpu: u32,

@@ -1,14 +1,14 @@
-//! Which events were used, and why the others were not: nothing is dropped without a count.
+//! Counts which events were used, and why others were not: nothing is dropped uncounted.
 
 use std::collections::HashMap;
 
 use ortscope_etl::payload::PayloadError;
 use ortscope_etl::{Classic, EventRecord, Guid, Identity};
 
-/// Different kinds of unused events that are counted one by one; those of further kinds are counted together.
+/// Limit for distinct kinds of unused events; further ones are counted together.
 const MAX_KINDS: usize = 1 << 14;
 
-/// A kind of event, as its header names it.
+/// A kind of event according to its header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum EventKind {
     Kernel {
@@ -20,7 +20,7 @@ pub enum EventKind {
         kind: u8,
         version: u16,
     },
-    /// TraceLogging events have the id 0 in common.
+    /// All TraceLogging events have id 0.
     Event {
         provider: Guid,
         id: u16,
@@ -48,7 +48,7 @@ impl EventKind {
 /// Why an event was not used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Unused {
-    /// Its layout is known, or it was not looked for; nothing here needs what it tells.
+    /// Its contents are not needed; its layout may be known.
     NotNeeded,
     NoLayout,
     UnknownVersion,
@@ -65,7 +65,7 @@ impl Unused {
             Self::NoLayout => "no layout is known",
             Self::UnknownVersion => "the version is not known",
             Self::TooShort => "the payload is too short",
-            Self::NoContext => "what it belongs to was not seen",
+            Self::NoContext => "its context was not recorded",
         }
     }
 }
@@ -105,12 +105,12 @@ impl Coverage {
         }
     }
 
-    /// Events that became something, or told of something that others become.
+    /// Events that gave a result or context for others.
     pub fn used(&self) -> u64 {
         self.used
     }
 
-    /// Unused events by kind and reason, in the order of the kinds.
+    /// Unused events by kind and reason, ordered by kind.
     pub fn unused(&self) -> Vec<(EventKind, Unused, u64)> {
         let mut list: Vec<_> =
             self.unused.iter().map(|((kind, reason), count)| (*kind, *reason, *count)).collect();
@@ -118,7 +118,7 @@ impl Coverage {
         list
     }
 
-    /// Unused events of so many kinds that they were not counted by kind.
+    /// Unused events beyond the limit of distinct kinds.
     pub fn others(&self) -> u64 {
         self.others
     }

@@ -1,8 +1,8 @@
-//! Time of the engines of GPUs and NPUs, from the scheduler of Windows' graphics kernel (DxgKrnl).
+//! GPU and NPU engine times from the scheduler of Windows' graphics kernel (DxgKrnl).
 //!
-//! A packet is handed to an engine (a node of an adapter) and later reported as completed by an interrupt. An engine works
-//! on one packet after the other: a packet runs from the later of its hand-over and the completion of the packet before.
-//! No trace with these events was at hand: the layouts are the documented ones.
+//! A packet is submitted to an engine (a node of an adapter), and an interrupt later reports its completion. An engine
+//! processes packets one after the other: a packet runs from the later of its submission and the completion of the
+//! previous packet. The layouts follow the documentation; no real trace with these events was available.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -11,31 +11,31 @@ use ortscope_etl::{EventDescriptor, EventRecord};
 
 use super::coverage::Unused;
 use super::fields::Wanted;
-use super::lives::UNKNOWN_ID;
+use super::lifetimes::UNKNOWN_ID;
 use super::sink::EtwSink;
 
-/// Devices, contexts and hardware queues, each; also packets in the system's queues.
+/// Limit for devices, contexts and hardware queues each, and for packets in the system's queues.
 const MAX_OBJECTS: usize = 1 << 16;
-/// Packets that one engine was handed and has not completed.
+/// Limit for incomplete packets per engine.
 const MAX_PACKETS: usize = 1 << 12;
-/// Different sums of engine and process.
+/// Limit for distinct sums of engine and process.
 const MAX_SUMS: usize = 1 << 14;
 
 /// An engine of an adapter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Engine {
-    /// The adapter's address in the traced kernel: its identity within the trace.
+    /// The adapter's kernel address, which identifies it within the trace.
     pub adapter: u64,
     pub node: u32,
 }
 
-/// What is known of an engine.
+/// Description of an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineInfo {
     pub engine: Engine,
     /// `DXGK_ENGINE_TYPE`.
     pub engine_type: u32,
-    /// The driver's name for it, such as `Compute_0`; engines for computing are told apart by it only.
+    /// The driver's name, such as `Compute_0`; it is the only way to distinguish compute engines.
     pub name: String,
 }
 
@@ -64,13 +64,13 @@ pub struct AdapterInfo {
     pub device_id: Option<u32>,
 }
 
-/// An engine worked on one packet.
+/// An engine processed one packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EngineBusy {
     pub engine: Engine,
     pub pid: u32,
     pub context: u64,
-    /// When the packet was handed to the engine; it may have waited there.
+    /// When the packet was submitted to the engine, where it may have waited.
     pub submitted_ns: u64,
     pub begin_ns: u64,
     pub end_ns: u64,
@@ -79,13 +79,13 @@ pub struct EngineBusy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PacketKind {
     Work,
-    /// Work that shows a picture.
+    /// Work that presents a frame.
     Present,
     Signal,
     Wait,
 }
 
-/// A packet from its way into the system's queue to its completion.
+/// A packet from the system's queue to its completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GpuPacket {
     pub engine: Option<Engine>,
@@ -99,12 +99,12 @@ pub struct GpuPacket {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DxgCounts {
     pub busy_intervals: u64,
-    /// Packets that were handed to an engine and whose completion was not seen.
+    /// Submitted packets without a recorded completion.
     pub unmatched_starts: u64,
     pub unmatched_stops: u64,
-    /// Packets of contexts whose beginning was not seen: their engine is not known.
+    /// Packets of contexts whose creation was not recorded: their engine is unknown.
     pub unknown_contexts: u64,
-    pub left_out: u64,
+    pub dropped: u64,
 }
 
 /// Busy time of an engine for a process.
@@ -118,7 +118,7 @@ pub struct EngineTotal {
 
 #[derive(Debug, Clone, Copy)]
 struct Packet {
-    /// The context, or the hardware queue.
+    /// The context or the hardware queue.
     owner: u64,
     context: u64,
     number: u64,
@@ -128,7 +128,7 @@ struct Packet {
 #[derive(Debug, Default)]
 struct Node {
     packets: VecDeque<Packet>,
-    /// Since when the first packet runs.
+    /// When the first packet started.
     running_ns: u64,
 }
 
@@ -145,7 +145,7 @@ pub(super) struct Dxg {
     nodes: BTreeMap<Engine, Node>,
     queued: HashMap<(u64, u64), (PacketKind, u64)>,
     totals: BTreeMap<(Engine, u32), (u64, u64)>,
-    /// Completion interrupts are in the trace, so that the later events of the same packets are not needed.
+    /// The trace has completion interrupts, so that the later events of the same packets are not needed.
     has_interrupts: bool,
     pub counts: DxgCounts,
 }
@@ -199,7 +199,7 @@ impl Dxg {
                 let (numbers, name) = read(wanted)?;
                 let [adapter, node, engine_type] = all(numbers)?;
                 let engine = Engine { adapter, node: node as u32 };
-                if self.has_room(self.engines.len()) {
+                if self.has_capacity(self.engines.len()) {
                     let name = name.unwrap_or_default();
                     self.engines.insert(engine, EngineInfo { engine, engine_type: engine_type as u32, name });
                 }
@@ -208,7 +208,7 @@ impl Dxg {
             27 | 29 => {
                 let [process, adapter, device] =
                     all(read(Wanted::new(["hProcessId", "pDxgAdapter", "hDevice"]))?.0)?;
-                if self.has_room(self.devices.len()) {
+                if self.has_capacity(self.devices.len()) {
                     self.devices.insert(device, (process as u32, adapter));
                 }
                 Ok(())
@@ -221,7 +221,7 @@ impl Dxg {
             30 | 32 => {
                 let [device, node, context] =
                     all(read(Wanted::new(["hDevice", "NodeOrdinal", "hContext"]))?.0)?;
-                if self.has_room(self.contexts.len()) {
+                if self.has_capacity(self.contexts.len()) {
                     self.contexts.insert(context, (device, node as u32));
                 }
                 Ok(())
@@ -235,7 +235,7 @@ impl Dxg {
             }
             422 | 424 => {
                 let ([context, queue, _], _) = read(Wanted::new(["hContext", "hHwQueue", ""]))?;
-                if self.has_room(self.hardware_queues.len()) {
+                if self.has_capacity(self.hardware_queues.len()) {
                     let (context, queue) = (context.ok_or(Unused::TooShort)?, queue.ok_or(Unused::TooShort)?);
                     self.hardware_queues.insert(queue, context);
                 }
@@ -281,7 +281,7 @@ impl Dxg {
                     (244, _) => PacketKind::Signal,
                     _ => PacketKind::Wait,
                 };
-                if self.has_room(self.queued.len())
+                if self.has_capacity(self.queued.len())
                     && self.queued.insert((context, number), (kind, at_ns)).is_some()
                 {
                     self.counts.unmatched_starts += 1;
@@ -311,16 +311,16 @@ impl Dxg {
     }
 
     fn adapter(&mut self, adapter: u64) -> Option<&mut AdapterInfo> {
-        if !self.adapters.contains_key(&adapter) && !self.has_room(self.adapters.len()) {
+        if !self.adapters.contains_key(&adapter) && !self.has_capacity(self.adapters.len()) {
             return None;
         }
         Some(self.adapters.entry(adapter).or_insert(AdapterInfo { adapter, ..AdapterInfo::default() }))
     }
 
-    fn has_room(&mut self, count: usize) -> bool {
-        let has_room = count < MAX_OBJECTS;
-        self.counts.left_out += u64::from(!has_room);
-        has_room
+    fn has_capacity(&mut self, count: usize) -> bool {
+        let has_capacity = count < MAX_OBJECTS;
+        self.counts.dropped += u64::from(!has_capacity);
+        has_capacity
     }
 
     /// The engine and the process of a context.
@@ -335,7 +335,7 @@ impl Dxg {
             self.counts.unknown_contexts += 1;
             return Err(Unused::NoContext);
         };
-        if !self.nodes.contains_key(&engine) && !self.has_room(self.nodes.len()) {
+        if !self.nodes.contains_key(&engine) && !self.has_capacity(self.nodes.len()) {
             return Ok(());
         }
         let node = self.nodes.entry(engine).or_default();
@@ -380,13 +380,13 @@ impl Dxg {
             pid,
             context,
             submitted_ns: packet.submitted_ns,
-            // The packets before it are still there where engines work on several queues: the time is shared out in the
+            // Earlier packets are still pending if an engine serves several queues: the time is attributed in
             // order of completion.
             begin_ns: node.running_ns.max(packet.submitted_ns).min(at_ns),
             end_ns: at_ns,
         };
         node.running_ns = at_ns;
-        // A queue completes in its order: what was before this one in it has ended unseen.
+        // A queue completes in order: earlier packets in it have completed unrecorded.
         let before = node.packets.len();
         let mut index = 0;
         node.packets.retain(|other| {
@@ -400,7 +400,7 @@ impl Dxg {
             total.0 = total.0.saturating_add(busy.end_ns - busy.begin_ns);
             total.1 += 1;
         } else {
-            self.counts.left_out += 1;
+            self.counts.dropped += 1;
         }
         sink.engine_busy(&busy);
         Ok(())
@@ -414,7 +414,7 @@ impl Dxg {
         }
     }
 
-    /// What has begun and not ended by the end of the trace.
+    /// Counts packets that did not complete before the end of the trace.
     pub fn finish(&mut self) {
         self.drop_packets(|_| true);
         self.counts.unmatched_starts += self.queued.len() as u64;

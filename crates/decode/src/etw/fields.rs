@@ -29,7 +29,7 @@ impl FieldValue {
     }
 }
 
-/// The value as text, cut where it is too long.
+/// The value as text, truncated if too long.
 fn short_text(value: &impl std::fmt::Display) -> String {
     let mut text = value.to_string();
     if text.len() > MAX_TEXT {
@@ -38,12 +38,12 @@ fn short_text(value: &impl std::fmt::Display) -> String {
     text
 }
 
-/// Names and values in the order of the payload; members of structures are named `structure.member`.
+/// Names and values in payload order; structure members are named `structure.member`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Fields {
     list: Vec<(String, FieldValue)>,
     /// Fields beyond the first 256.
-    pub left_out: u64,
+    pub dropped: u64,
     prefixes: Vec<usize>,
     prefix: String,
 }
@@ -89,7 +89,7 @@ impl Fields {
 impl Visitor for Fields {
     fn field(&mut self, name: &str, value: Value<'_>) {
         if self.list.len() == MAX_FIELDS {
-            self.left_out += 1;
+            self.dropped += 1;
             return;
         }
         self.list.push((format!("{}{name}", self.prefix), FieldValue::of(&value)));
@@ -107,7 +107,7 @@ impl Visitor for Fields {
     }
 }
 
-/// Takes a few numbers, and one text, by their names: for events that come by the million.
+/// Extracts some numbers and one text by name, for very frequent events.
 #[derive(Debug)]
 pub(super) struct Wanted<const N: usize> {
     names: [&'static str; N],

@@ -1,4 +1,4 @@
-//! Operations on files, added up: a program that reads a model makes thousands, and a row for each would drown the rest.
+//! Sums of file operations: a program that reads a model makes thousands, too many for one row each.
 
 use std::collections::HashMap;
 
@@ -6,11 +6,10 @@ use ortscope_core::kernel::{FileIo, FileKind, FileOperation as Call, Task};
 
 use super::sink::{FileOperation, FileVerb};
 
-/// Sums of threads and kinds of operations that are kept until they are taken: 16,384. Operations of further ones are
-/// counted, and not in a sum.
+/// Limit for sums per thread and operation kind: 16,384. Operations beyond it are only counted.
 const MAX_SUMS: usize = 1 << 14;
 
-/// A sum for every thread and kind of operation, since it was taken last.
+/// A sum for every thread and operation kind since the last call of [`Self::take`].
 #[derive(Debug, Default)]
 pub struct FileSums {
     sums: HashMap<(Task, Call), FileIo>,
@@ -18,7 +17,7 @@ pub struct FileSums {
 }
 
 impl FileSums {
-    /// Counts an operation. Closing, looking at attributes and the like are not counted.
+    /// Counts an operation. Closing, querying attributes and the like are not counted.
     pub fn add(&mut self, operation: &FileOperation) {
         let call = match operation.verb {
             FileVerb::Read => Call::Read,
@@ -64,7 +63,7 @@ impl FileSums {
         self.sums.is_empty()
     }
 
-    /// The sums by process and thread, and how many operations there was no room for.
+    /// The sums by process and thread, and the number of operations beyond the limit.
     pub fn take(&mut self) -> (Vec<FileIo>, u64) {
         let mut sums: Vec<FileIo> = self.sums.drain().map(|(_, io)| io).collect();
         sums.sort_by_key(|io| (io.thread.pid, io.thread.tid, io.operation));
@@ -83,12 +82,12 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_those_that_were_moved_and_failures_move_none() {
+    fn transferred_bytes_are_counted_and_failures_transfer_none() {
         let mut sums = FileSums::default();
         let end = |status, information, duration_ns| Some(FileEnd { duration_ns, status, information });
         sums.add(&operation(1, FileVerb::Read, end(0, 60, 5)));
         sums.add(&operation(1, FileVerb::Read, end(0xc000_0011, 0, 9)));
-        // Its end was not seen: what was asked for is the best that is known.
+        // Its end was not recorded: the requested bytes are the best estimate.
         sums.add(&operation(1, FileVerb::Read, None));
         sums.add(&operation(1, FileVerb::Create, end(0, 1, 2)));
         sums.add(&operation(1, FileVerb::Close, end(0, 0, 1)));

@@ -1,4 +1,4 @@
-//! Disks, files and memory: pairs of beginnings and ends, and the names of files.
+//! Disks, files and memory: pairs of start and end events, and file names.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,9 +7,9 @@ use ortscope_core::kernel::Task;
 
 use super::sink::{EtwSink, FileEnd, FileOperation};
 
-/// Requests that have begun and not ended: 65,536 of disks, and of files.
+/// Limit for requests in progress: 65,536 each for disks and files.
 const MAX_OPEN: usize = 1 << 16;
-/// Names of files: 65,536 and 16 MiB.
+/// Limit for file names: 65,536 and 16 MiB.
 const MAX_NAMES: usize = 1 << 16;
 const MAX_NAME_BYTES: usize = 16 << 20;
 
@@ -18,14 +18,14 @@ pub struct IoCounts {
     pub disk_transfers: u64,
     pub disk_bytes: u64,
     pub file_operations: u64,
-    /// Operations on files whose end was not seen.
+    /// File operations without a recorded end.
     pub files_without_end: u64,
-    /// Ends whose beginning was not seen.
+    /// Ends without a recorded start.
     pub ends_without_begin: u64,
-    /// Hard faults that a second kind of event told too.
-    pub faults_told_twice: u64,
+    /// Hard faults that a second kind of event repeated.
+    pub duplicate_faults: u64,
     /// Names and requests beyond the limits.
-    pub left_out: u64,
+    pub dropped: u64,
 }
 
 #[derive(Debug, Default)]
@@ -34,18 +34,18 @@ pub(super) struct Io {
     files: HashMap<u64, FileOperation>,
     names: HashMap<u64, Arc<str>>,
     name_bytes: usize,
-    /// Hard faults are told by events of their own.
+    /// The trace has separate events for hard faults.
     pub has_hard_faults: bool,
     pub counts: IoCounts,
 }
 
 impl Io {
-    /// Who asked for the transfer that this request packet will complete.
+    /// Records the thread that issued the transfer of this request packet.
     pub fn issued(&mut self, irp: u64, thread: Task) {
         if self.issuers.len() < MAX_OPEN || self.issuers.contains_key(&irp) {
             self.issuers.insert(irp, thread);
         } else {
-            self.counts.left_out += 1;
+            self.counts.dropped += 1;
         }
     }
 
@@ -58,7 +58,7 @@ impl Io {
             self.name_bytes -= old.len();
         }
         if self.names.len() >= MAX_NAMES || self.name_bytes + name.len() > MAX_NAME_BYTES {
-            self.counts.left_out += 1;
+            self.counts.dropped += 1;
             return;
         }
         self.name_bytes += name.len();
@@ -86,7 +86,7 @@ impl Io {
         }
     }
 
-    /// Whether the beginning was known.
+    /// Returns whether the start was known.
     pub fn end_file<S: EtwSink + ?Sized>(
         &mut self,
         irp: u64,

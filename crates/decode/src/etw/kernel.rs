@@ -1,4 +1,4 @@
-//! Kernel events, each turned into what it means.
+//! Decodes kernel events.
 
 use ortscope_core::kernel::{
     BlockIo, BlockPhase, CpuSample, Exec, Exit, FaultKind, KernelEvent, PageFault, StackWalk, Start, Switch,
@@ -11,21 +11,21 @@ use ortscope_etl::payload::kernel::{
 
 use super::coverage::Unused;
 use super::fields::Fields;
-use super::lives::{Off, ProcessLife, ThreadLife, UNKNOWN_ID};
+use super::lifetimes::{Off, ProcessLife, ThreadLife, UNKNOWN_ID};
 use super::sink::*;
 use super::wait_reason::{WaitReason, switch_reason};
 use super::{EtwDecoder, MAX_COUNTERS};
 
 const SECTOR_BYTES: u64 = 512;
 const STATE_WAITING: i8 = 5;
-/// Of a process that has not ended.
+/// Exit code of a running process.
 const STILL_ACTIVE: i32 = 259;
 /// EVENT_TRACE_FLAG_MEMORY_HARD_FAULTS in the first group mask.
 const HARD_FAULTS_ON: u32 = 0x2000;
 const MAX_COUNTER_NAMES: usize = 64;
 
 impl EtwDecoder {
-    /// What became of the event, and the token with which its stack comes.
+    /// Returns the outcome, and the token for the event's stack.
     pub(super) fn kernel_record<S: EtwSink + ?Sized>(
         &mut self,
         record: &EventRecord<'_>,
@@ -63,10 +63,10 @@ impl EtwDecoder {
                 self.thread_moment(record, hook, at_ns, ThreadLife { thread, ..ThreadLife::default() }, sink);
             }
             KernelBody::ThreadName(name) => {
-                let thread = self.lives.task(name.thread_id, Some(name.process_id));
+                let thread = self.lifetimes.task(name.thread_id, Some(name.process_id));
                 let text = name.name.to_string();
                 self.rename(at_ns, cpu, thread, text.as_bytes(), sink);
-                if let Some(life) = self.lives.thread_mut(thread.tid) {
+                if let Some(life) = self.lifetimes.thread_mut(thread.tid) {
                     life.name = text;
                 }
             }
@@ -79,7 +79,7 @@ impl EtwDecoder {
                 };
                 let pid = image.process_id.or(record.process_id).unwrap_or(UNKNOWN_ID);
                 if matches!(moment, ImageMoment::Load | ImageMoment::Before)
-                    && let Some(totals) = self.lives.totals(pid)
+                    && let Some(totals) = self.lifetimes.totals(pid)
                 {
                     totals.images += 1;
                 }
@@ -104,7 +104,7 @@ impl EtwDecoder {
             KernelBody::ContextSwitch(switch) => self.context_switch(record, at_ns, &switch, sink),
             KernelBody::ReadyThread(ready) => self.ready_thread(record, at_ns, &ready, sink),
             KernelBody::CounterSample(sample) => {
-                let thread = self.lives.task(sample.thread_id, None);
+                let thread = self.lifetimes.task(sample.thread_id, None);
                 let (instruction_pointer, source) = (sample.instruction_pointer.0, sample.profile_source);
                 sink.counter_sample(&CounterSample { at_ns, cpu, thread, instruction_pointer, source });
             }
@@ -112,7 +112,7 @@ impl EtwDecoder {
                 self.counter_names =
                     config.names().take(MAX_COUNTER_NAMES).map(|name| name.to_string()).collect();
             }
-            // Source 0 is the timer; the last two fields of the others are of counters.
+            // Source 0 is the timer; the last two fields of the others belong to counters.
             KernelBody::ProfileInterval(interval) if interval.source == 0 => {
                 self.sample_interval_ns = Some(u64::from(interval.new_interval) * 100);
             }
@@ -127,7 +127,7 @@ impl EtwDecoder {
                 let kind = match hook {
                     0x020a..=0x020d => FaultKind::Minor,
                     0x020e if self.io.has_hard_faults => {
-                        self.io.counts.faults_told_twice += 1;
+                        self.io.counts.duplicate_faults += 1;
                         return Ok(());
                     }
                     0x020e => FaultKind::Major,
@@ -135,14 +135,14 @@ impl EtwDecoder {
                 };
                 let thread = self.current(record);
                 let address = fault.virtual_address.0;
-                self.tell(&KernelEvent::PageFault(PageFault { at_ns, cpu, thread, address, kind }), sink);
+                self.emit(&KernelEvent::PageFault(PageFault { at_ns, cpu, thread, address, kind }), sink);
             }
             KernelBody::HardFault(fault) => {
                 self.io.has_hard_faults = true;
-                let thread = self.lives.task(fault.thread_id, record.process_id);
+                let thread = self.lifetimes.task(fault.thread_id, record.process_id);
                 let address = fault.virtual_address.0;
                 let kind = FaultKind::Major;
-                if let Some(totals) = self.lives.totals(thread.pid) {
+                if let Some(totals) = self.lifetimes.totals(thread.pid) {
                     totals.hard_faults += 1;
                 }
                 let ticks =
@@ -156,12 +156,12 @@ impl EtwDecoder {
                     duration_ns: ticks.map(|ticks| self.counter_ns(ticks)),
                     file: self.io.file(fault.file_object.0, 0),
                 });
-                self.tell(&KernelEvent::PageFault(PageFault { at_ns, cpu, thread, address, kind }), sink);
+                self.emit(&KernelEvent::PageFault(PageFault { at_ns, cpu, thread, address, kind }), sink);
             }
             KernelBody::VirtualMemory(call) => return self.virtual_memory(record, hook, at_ns, &call, sink),
             KernelBody::DiskStart(start) => {
                 let thread = match start.issuing_thread_id {
-                    Some(tid) => self.lives.task(tid, None),
+                    Some(tid) => self.lifetimes.task(tid, None),
                     None => self.current(record),
                 };
                 self.io.issued(start.irp.0, thread);
@@ -169,13 +169,13 @@ impl EtwDecoder {
             KernelBody::DiskTransfer(disk) => {
                 let issuer = self.io.issuer(disk.irp.0);
                 let thread = match (disk.issuing_thread_id, issuer) {
-                    (Some(tid), _) => self.lives.task(tid, None),
+                    (Some(tid), _) => self.lifetimes.task(tid, None),
                     (None, Some(issuer)) => issuer,
                     (None, None) => self.current(record),
                 };
                 let is_write = hook == 0x010b;
                 let bytes = disk.transfer_size;
-                if let Some(totals) = self.lives.totals(thread.pid) {
+                if let Some(totals) = self.lifetimes.totals(thread.pid) {
                     let sum =
                         if is_write { &mut totals.disk_write_bytes } else { &mut totals.disk_read_bytes };
                     *sum += u64::from(bytes);
@@ -196,12 +196,12 @@ impl EtwDecoder {
                 };
                 let file = self.io.file(disk.file_object.0, 0);
                 sink.disk(&DiskTransfer { io, byte_offset: disk.byte_offset, file });
-                self.tell(&KernelEvent::BlockIo(io), sink);
+                self.emit(&KernelEvent::BlockIo(io), sink);
             }
             KernelBody::DiskFlush(flush) => {
                 let issuer = self.io.issuer(flush.irp.0);
                 let thread = match flush.issuing_thread_id {
-                    Some(tid) => self.lives.task(tid, None),
+                    Some(tid) => self.lifetimes.task(tid, None),
                     None => issuer.unwrap_or_else(|| self.current(record)),
                 };
                 let device_ns = self.counter_ns(flush.response_ticks);
@@ -253,17 +253,17 @@ impl EtwDecoder {
                 let name = payload.name.to_owned();
                 sink.device(&DeviceRow { at_ns, cpu, provider: "Windows Kernel", name, fields });
             }
-            // Followed by the stack matcher.
+            // Handled by the stack matcher.
             KernelBody::StackWalk(_) | KernelBody::StackKey(_) | KernelBody::StackDefinition(_) => {}
             _ => return Err(Unused::NotNeeded),
         }
         Ok(())
     }
 
-    /// Who caused an event: its header tells, or whoever runs on its processor.
+    /// The thread that caused an event: from its header, or the one running on its processor.
     pub(super) fn current(&mut self, record: &EventRecord<'_>) -> Task {
         match record.thread_id.filter(|tid| *tid != UNKNOWN_ID) {
-            Some(tid) => self.lives.task(tid, record.process_id),
+            Some(tid) => self.lifetimes.task(tid, record.process_id),
             None => {
                 let unknown = Task { tid: UNKNOWN_ID, pid: UNKNOWN_ID };
                 self.cores.running(u32::from(record.processor)).unwrap_or(unknown)
@@ -289,11 +289,11 @@ impl EtwDecoder {
             ..ProcessLife::default()
         };
         match hook {
-            0x0301 => self.lives.begin_process(ProcessLife { start_ns: Some(at_ns), ..life }, sink),
-            0x0303 | 0x0304 => self.lives.begin_process(life, sink),
+            0x0301 => self.lifetimes.begin_process(ProcessLife { start_ns: Some(at_ns), ..life }, sink),
+            0x0303 | 0x0304 => self.lifetimes.begin_process(life, sink),
             0x0302 => {
                 let code = process.exit_status.filter(|code| *code != STILL_ACTIVE);
-                self.lives.end_process(life, at_ns, code, sink);
+                self.lifetimes.end_process(life, at_ns, code, sink);
             }
             _ => return Err(Unused::NotNeeded),
         }
@@ -328,34 +328,34 @@ impl EtwDecoder {
     ) {
         let (cpu, thread) = (u32::from(record.processor), life.thread);
         if thread.is_idle() {
-            // One idle thread for each processor, all with the id 0.
+            // One idle thread per processor, all with id 0.
             return;
         }
         match hook & 0xff {
             1 => {
                 let parent = self.current(record);
                 life.start_ns = Some(at_ns);
-                // Unnamed threads are known by their program, as on other systems.
-                let image_name = self.lives.process(thread.pid).map(|process| process.image_name.clone());
+                // Unnamed threads are named after their program, as on other systems.
+                let image_name = self.lifetimes.process(thread.pid).map(|process| process.image_name.clone());
                 let name =
                     if life.name.is_empty() { image_name.unwrap_or_default() } else { life.name.clone() };
-                self.lives.begin_thread(life, &self.threads, sink);
+                self.lifetimes.begin_thread(life, &self.threads, sink);
                 let start_ns = Some(at_ns);
-                self.tell(
+                self.emit(
                     &KernelEvent::Start(Start { at_ns, cpu, thread, parent, start_ns, stack_bytes: None }),
                     sink,
                 );
                 self.rename(at_ns, cpu, thread, name.as_bytes(), sink);
             }
             2 => {
-                self.lives.end_thread(thread.tid, thread.pid, at_ns);
-                let start_ns = self.lives.thread_mut(thread.tid).and_then(|life| life.start_ns);
+                self.lifetimes.end_thread(thread.tid, thread.pid, at_ns);
+                let start_ns = self.lifetimes.thread_mut(thread.tid).and_then(|life| life.start_ns);
                 let exit = Exit { at_ns, cpu, thread, code: None, is_last: None, run_ns: None, start_ns };
-                self.tell(&KernelEvent::Exit(exit), sink);
+                self.emit(&KernelEvent::Exit(exit), sink);
             }
             _ => {
                 let name = life.name.clone();
-                self.lives.begin_thread(life, &self.threads, sink);
+                self.lifetimes.begin_thread(life, &self.threads, sink);
                 if !name.is_empty() && hook & 0xff == 3 {
                     self.rename(at_ns, cpu, thread, name.as_bytes(), sink);
                 }
@@ -366,7 +366,7 @@ impl EtwDecoder {
 
     /// The account outlives the thread's id.
     fn remember_account(&mut self, tid: u32) {
-        if let Some(life) = self.lives.thread_mut(tid)
+        if let Some(life) = self.lifetimes.thread_mut(tid)
             && let Some(account) = self.threads.current(tid)
         {
             life.key = Some(account.key);
@@ -375,7 +375,7 @@ impl EtwDecoder {
 
     fn rename<S: EtwSink + ?Sized>(&mut self, at_ns: u64, cpu: u32, thread: Task, name: &[u8], sink: &mut S) {
         let (old_tid, name) = (thread.tid, ThreadName::from_bytes(name));
-        self.tell(&KernelEvent::Exec(Exec { at_ns, cpu, thread, old_tid, name, is_rename: true }), sink);
+        self.emit(&KernelEvent::Exec(Exec { at_ns, cpu, thread, old_tid, name, is_rename: true }), sink);
     }
 
     fn context_switch<S: EtwSink + ?Sized>(
@@ -386,8 +386,8 @@ impl EtwDecoder {
         sink: &mut S,
     ) {
         let cpu = u32::from(record.processor);
-        let prev = self.lives.task(body.old_thread_id, None);
-        let next = self.lives.task(body.new_thread_id, None);
+        let prev = self.lifetimes.task(body.old_thread_id, None);
+        let next = self.lifetimes.task(body.new_thread_id, None);
         let wait_reason = WaitReason(body.old_thread_wait_reason as u8);
         let is_waiting = body.old_thread_state == STATE_WAITING && !prev.is_idle();
         let reason = switch_reason(body.old_thread_state, wait_reason);
@@ -417,20 +417,20 @@ impl EtwDecoder {
             counters: &counters[..count],
             counted: counted.as_ref().map(|counted| &counted[..count]).filter(|counted| !counted.is_empty()),
         });
-        // The account of a thread that ends is closed by its last switch.
+        // The account of an exiting thread is closed by its last switch.
         self.remember_account(prev.tid);
-        self.tell(&KernelEvent::Switch(switch), sink);
+        self.emit(&KernelEvent::Switch(switch), sink);
         if reason != SwitchReason::Ended {
             self.remember_account(prev.tid);
         }
         self.remember_account(next.tid);
-        if let Some(life) = self.lives.thread_mut(prev.tid) {
+        if let Some(life) = self.lifetimes.thread_mut(prev.tid) {
             for (sum, more) in life.account.counters.iter_mut().zip(counted.unwrap_or_default()) {
                 *sum = sum.wrapping_add(more);
             }
             life.off = is_waiting.then_some(Off { since_ns: at_ns, reason: wait_reason });
         }
-        if let Some(life) = self.lives.thread_mut(next.tid) {
+        if let Some(life) = self.lifetimes.thread_mut(next.tid) {
             life.waited(at_ns, true);
         }
     }
@@ -443,11 +443,11 @@ impl EtwDecoder {
         sink: &mut S,
     ) {
         let cpu = u32::from(record.processor);
-        let (thread, waker) = (self.lives.task(body.thread_id, None), self.current(record));
-        if let Some(life) = self.lives.thread_mut(thread.tid) {
+        let (thread, waker) = (self.lifetimes.task(body.thread_id, None), self.current(record));
+        if let Some(life) = self.lifetimes.thread_mut(thread.tid) {
             life.waited(at_ns, false);
         }
-        self.tell(&KernelEvent::Wakeup(Wakeup { at_ns, cpu, thread, waker }), sink);
+        self.emit(&KernelEvent::Wakeup(Wakeup { at_ns, cpu, thread, waker }), sink);
         self.remember_account(thread.tid);
     }
 
@@ -458,8 +458,8 @@ impl EtwDecoder {
         body: &SampledProfile,
         sink: &mut S,
     ) -> u64 {
-        let thread = self.lives.task(body.thread_id, None);
-        if let Some(totals) = self.lives.totals(thread.pid) {
+        let thread = self.lifetimes.task(body.thread_id, None);
+        if let Some(totals) = self.lifetimes.totals(thread.pid) {
             totals.samples += u64::from(body.count.max(1));
         }
         let sample = Sample {

@@ -1,4 +1,4 @@
-//! Kernel events of interrupts, memory, files and networks: see [`super::kernel`].
+//! Kernel events of interrupts, memory, files and networks; see [`super::kernel`].
 
 use ortscope_core::kernel::{KernelEvent, MemoryCall, MemoryCallKind, Task};
 use ortscope_etl::EventRecord;
@@ -21,7 +21,7 @@ impl EtwDecoder {
         kind: InterruptKind,
         sink: &mut S,
     ) -> Result<(), Unused> {
-        // Both moments are of the performance counter only if the trace's clock is.
+        // Both times use the performance counter only if the trace's clock does.
         let begin_ns = self.at_ns(begin_ticks);
         if !self.has_counter_clock() || begin_ns > end_ns {
             return Err(Unused::NoContext);
@@ -45,7 +45,7 @@ impl EtwDecoder {
             _ => return Err(Unused::NotNeeded),
         };
         let cpu = u32::from(record.processor);
-        // One process can allocate in another: the memory belongs to the one that the event names.
+        // A process can allocate memory in another one: the memory belongs to the process named by the event.
         let thread = Task { tid: self.current(record).tid, pid: body.process_id };
         let (address, bytes, flags) = (body.base_address.0, body.region_size.0, body.flags.0);
         sink.virtual_memory(&VirtualMemory { at_ns, cpu, thread, address, bytes, is_free, flags });
@@ -54,11 +54,11 @@ impl EtwDecoder {
             (true, flags) if flags & MEM_RELEASE != 0 => MemoryCallKind::Unmap,
             _ => return Ok(()),
         };
-        self.tell(&KernelEvent::MemoryCall(MemoryCall { at_ns, cpu, thread, kind, address, bytes }), sink);
+        self.emit(&KernelEvent::MemoryCall(MemoryCall { at_ns, cpu, thread, kind, address, bytes }), sink);
         Ok(())
     }
 
-    #[expect(clippy::too_many_arguments, reason = "what five kinds of events have in common")]
+    #[expect(clippy::too_many_arguments, reason = "common fields of five kinds of events")]
     pub(super) fn file<S: EtwSink + ?Sized>(
         &mut self,
         record: &EventRecord<'_>,
@@ -86,7 +86,7 @@ impl EtwDecoder {
             _ => FileVerb::WatchDirectory,
         };
         let thread = match tid {
-            Some(tid) => self.lives.task(tid, None),
+            Some(tid) => self.lifetimes.task(tid, None),
             None => self.current(record),
         };
         let operation = FileOperation {
@@ -110,7 +110,7 @@ impl EtwDecoder {
         sink: &mut S,
     ) -> Result<(), Unused> {
         let protocol = if hook >> 8 == 8 { Protocol::Udp } else { Protocol::Tcp };
-        // Events of IPv6 have the numbers of IPv4 plus 16.
+        // IPv6 events have the numbers of IPv4 plus 16.
         let kind = hook & 0xff;
         let verb = match if kind >= 0x1a { kind - 0x10 } else { kind } {
             0x0a => NetworkVerb::Send,
@@ -124,7 +124,7 @@ impl EtwDecoder {
             _ => return Err(Unused::NotNeeded),
         };
         let (pid, bytes) = (network.process_id(), network.size());
-        if let Some(totals) = self.lives.totals(pid) {
+        if let Some(totals) = self.lifetimes.totals(pid) {
             match verb {
                 NetworkVerb::Send => totals.network_sent_bytes += u64::from(bytes),
                 NetworkVerb::Receive => totals.network_received_bytes += u64::from(bytes),

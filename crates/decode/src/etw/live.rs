@@ -1,8 +1,8 @@
-//! Records as a live session hands them to its consumer, and as they wait in memory until they are decoded.
+//! Records of a live session, as delivered to its consumer and as queued until they are decoded.
 //!
-//! Windows gives a consumer one `EVENT_RECORD` at a time, with pointers that are good only until the callback returns.
-//! The callback copies it into plain bytes ([`pack`]), and whoever drains reads them back ([`unpack`]) as the same
-//! [`EventRecord`] that a file has: kernel events, which arrive under the names of their classes, get their hooks again.
+//! Windows passes one `EVENT_RECORD` at a time, with pointers that are valid only during the callback. The callback
+//! copies it into plain bytes ([`pack`]), and draining converts these ([`unpack`]) to the same [`EventRecord`] as in a
+//! file: kernel events, which arrive with their class GUIDs, get their hooks back.
 
 use ortscope_core::kernel::threads::Limits;
 use ortscope_etl::payload::kernel::hook_of_class;
@@ -15,20 +15,20 @@ pub use ortscope_etl::{ExtendedItem as Extended, Guid as ProviderId};
 
 use super::EtwDecoder;
 
-/// An `EVENT_HEADER`, on every Windows.
+/// Size of an `EVENT_HEADER` on every Windows.
 pub const HEADER_BYTES: usize = 80;
-/// Header, processor, logger and the lengths of both parts that follow.
+/// Header, processor, logger and the lengths of the two parts that follow.
 const HEAD_BYTES: usize = HEADER_BYTES + 8;
 const ITEM_BYTES: usize = 8;
 const ALIGNMENT: usize = 8;
-/// Extended items of one record: Windows has some twenty kinds.
+/// Limit for extended items per record: Windows has about twenty kinds.
 const MAX_ITEMS: usize = 32;
 
 const CLASSIC_HEADER: u16 = 0x0100;
 const FROM_32_BITS: u16 = 0x0020;
 const NO_ID: u32 = u32::MAX;
 
-/// What stands in an `EVENT_RECORD` beside its header.
+/// The parts of an `EVENT_RECORD` besides its header.
 #[derive(Debug, Clone, Copy)]
 pub struct Parts<'a> {
     pub header: &'a [u8; HEADER_BYTES],
@@ -38,19 +38,19 @@ pub struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// When it was, by the session's clock.
+    /// Time on the session's clock.
     pub fn ticks(&self) -> u64 {
         self.header[16..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
     }
 }
 
-/// Bytes that [`pack`] takes for a record with extended data of these lengths.
+/// Size of a packed record with extended data of these lengths.
 pub fn packed_bytes(payload: usize, items: impl Iterator<Item = usize>) -> usize {
     let items: usize = items.take(MAX_ITEMS).map(|bytes| ITEM_BYTES + padded(bytes)).sum();
     HEAD_BYTES + items + padded(payload)
 }
 
-/// Copies a record to the end of `out`; `false` if it is longer than records can be, and nothing was written.
+/// Appends a record to `out`; returns false without writing if it is too long.
 pub fn pack<'a>(
     parts: &Parts<'_>,
     items: impl Iterator<Item = ExtendedItem<'a>> + Clone,
@@ -68,7 +68,7 @@ pub fn pack<'a>(
     let mut left = items.clone().take(MAX_ITEMS).count();
     for item in items.take(MAX_ITEMS) {
         left -= 1;
-        // All fit: their sum does.
+        // Each fits because their sum does.
         let (total, bytes) = ((ITEM_BYTES + padded(item.data.len())) as u16, item.data.len() as u16);
         for number in [total, item.kind, u16::from(left > 0), bytes] {
             out.extend_from_slice(&number.to_le_bytes());
@@ -79,7 +79,7 @@ pub fn pack<'a>(
     true
 }
 
-/// The first record of packed ones, and the bytes after it.
+/// The first packed record, and the remaining bytes.
 pub fn unpack(bytes: &[u8]) -> Option<(EventRecord<'_>, &[u8])> {
     let head: &[u8; HEAD_BYTES] = bytes.first_chunk()?;
     let [processor, logger, extended, payload] = [80, 82, 84, 86].map(|at| u16_at(head, at));
@@ -129,7 +129,7 @@ pub fn unpack(bytes: &[u8]) -> Option<(EventRecord<'_>, &[u8])> {
     Some((record, rest))
 }
 
-/// Kernel events come under the class that documents them.
+/// Kernel events arrive with the class that documents them.
 fn classic(class: Guid, descriptor: &EventDescriptor) -> Identity {
     let (kind, version) = (descriptor.opcode, u16::from(descriptor.version));
     match hook_of_class(class, kind) {
@@ -139,7 +139,8 @@ fn classic(class: Guid, descriptor: &EventDescriptor) -> Identity {
 }
 
 impl EtwDecoder {
-    /// Of a session of this machine whose records carry the performance counter: times are the machine's monotonic ones.
+    /// For a session of this machine whose records use the performance counter: times are the machine's monotonic
+    /// ones.
     pub fn live(ticks_per_second: u64, limits: Limits) -> Self {
         let clock = Clock::new(ClockKind::PerformanceCounter, ticks_per_second, 0, FileTime(0));
         let pointer_size = if size_of::<usize>() == 4 { PointerSize::Four } else { PointerSize::Eight };
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_event_gets_its_hook_back_and_every_part_survives() {
+    fn kernel_events_get_their_hook_and_all_parts_survive() {
         let threads = Guid::new(0x3d6fa8d1_fe05_11d0_9dda_00c04fd7ba7c);
         let header = header(CLASSIC_HEADER, threads, 36);
         let counters = 5u64.to_le_bytes();
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_is_too_long_is_refused_whole() {
+    fn a_record_that_is_too_long_is_rejected() {
         let header = header(0, Guid::default(), 0);
         let (long, mut bytes) = (vec![0; 70_000], Vec::new());
         let parts = Parts { header: &header, processor: 0, logger: 0, payload: &long };

@@ -1,12 +1,12 @@
-//! What the events of Event Tracing for Windows mean: from the records of a trace to processes, threads, switches,
-//! samples with stacks, I/O, inferences and engine time.
+//! Decodes Event Tracing for Windows: from the records of a trace to processes, threads, switches, samples with stacks,
+//! I/O, inferences and engine times.
 //!
-//! [`EtwDecoder`] is given every record in the order of time and hands what it understands to an [`EtwSink`]. It does no
-//! I/O and works on every system. A trace may be read twice: [`EtwDecoder::learn`] on a first pass collects what a trace
-//! tells too late (schemas, names of files, which process a thread belongs to); without it those are unknown until told.
+//! [`EtwDecoder`] receives every record in chronological order and passes results to an [`EtwSink`]. It does no I/O and
+//! works on every system. A trace may be read twice: [`EtwDecoder::learn`] collects in a first pass what a trace
+//! contains too late (schemas, file names, the process of a thread); without it these are unknown until then.
 //!
-//! All tables are bounded. Every event is counted by what became of it ([`Coverage`]), and every table counts what it had
-//! to leave out. Nothing here panics, whatever the bytes.
+//! All tables are bounded. Every event is counted by its outcome ([`Coverage`]), and every table counts what it had to
+//! drop. Nothing here panics on any input.
 
 mod cores;
 mod coverage;
@@ -17,8 +17,8 @@ mod filter;
 mod io;
 mod kernel;
 mod kernel_io;
+mod lifetimes;
 pub mod live;
-mod lives;
 mod modules;
 mod ort;
 mod ort_rows;
@@ -36,7 +36,7 @@ pub use fields::{FieldValue, Fields};
 pub use file_sums::FileSums;
 pub use filter::{Filtered, Filtering, ProcessFilter};
 pub use io::IoCounts;
-pub use lives::{LifeCounts, ProcessLife, ProcessTotals, ThreadAccount, ThreadLife, UNKNOWN_ID, Wait};
+pub use lifetimes::{LifeCounts, ProcessLife, ProcessTotals, ThreadAccount, ThreadLife, UNKNOWN_ID, Wait};
 pub use modules::{KERNEL_PROCESSES, Modules};
 pub use ort::{Inference, OrtActivity, OrtCounts, OrtOperator, OrtRow, OrtSession};
 pub use ort_rows::{OrtRows, power_row};
@@ -62,17 +62,17 @@ use ortscope_etl::{
 use cores::Cores;
 use dxg::Dxg;
 use io::Io;
-use lives::Lives;
+use lifetimes::Lifetimes;
 use ort::Ort;
 use samples::Samples;
 
-/// Counters of a processor that one event can carry.
+/// Limit for processor counters per event.
 pub const MAX_COUNTERS: usize = 7;
 
-/// A record that is a year younger than the one before it is damaged.
+/// A record that is a year later than the previous one is damaged.
 const MAX_GAP_NS: u64 = 365 * 24 * 3600 * 1_000_000_000;
 
-/// Losses of all parts. A number that is not 0 belongs into a report.
+/// Losses of all parts. Nonzero numbers belong in a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EtwCounts {
     pub kernel: EventTally,
@@ -82,20 +82,20 @@ pub struct EtwCounts {
     pub io: IoCounts,
     pub ort: OrtCounts,
     pub dxg: DxgCounts,
-    /// Records that were older than the one before, or years younger: damaged ones. They count as of the time before.
+    /// Damaged records that are older than the previous one, or years newer. They get the time of the previous one.
     pub wrong_times: u64,
 }
 
-/// Turns the records of one trace into what they mean.
+/// Decodes the records of one trace.
 #[derive(Debug)]
 pub struct EtwDecoder {
     clock: Clock,
-    /// Of the counter in which the kernel measures durations, whatever the clock of the trace is.
+    /// Frequency of the counter for the kernel's durations, independent of the trace's clock.
     performance_frequency: u64,
     pointer_size: PointerSize,
     schemas: SchemaStore,
     stacks: StackMatcher,
-    lives: Lives,
+    lifetimes: Lifetimes,
     cores: Cores,
     threads: Threads,
     samples: Samples,
@@ -115,7 +115,7 @@ impl EtwDecoder {
         Self::with_limits(header, Limits::default())
     }
 
-    /// `limits` are those of [`Self::threads`]; sums of whole lives do not depend on them.
+    /// `limits` are those of [`Self::threads`]; sums of whole lifetimes do not depend on them.
     pub fn with_limits(header: &LogFileHeader, limits: Limits) -> Self {
         Self::with_clock(header.clock, header.performance_frequency, header.pointer_size, limits)
     }
@@ -132,7 +132,7 @@ impl EtwDecoder {
             pointer_size,
             schemas: SchemaStore::new(),
             stacks: StackMatcher::default(),
-            lives: Lives::default(),
+            lifetimes: Lifetimes::default(),
             cores: Cores::default(),
             threads: Threads::new(limits),
             samples: Samples::default(),
@@ -148,20 +148,20 @@ impl EtwDecoder {
         }
     }
 
-    /// First pass, optional, in any order: what is told later than it is needed.
+    /// Optional first pass, in any order, for information that comes too late.
     pub fn learn(&mut self, record: &EventRecord<'_>) {
         self.schemas.learn(record);
         let Identity::Kernel { hook, .. } = record.identity else { return };
-        // Threads; and the names of files that a rundown tells at the end.
+        // Threads, and file names from a rundown at the end.
         if !matches!(hook.0, 0x0501..=0x0504 | 0x0400 | 0x0424) {
             return;
         }
         match KernelPayload::decode(record).map(|payload| payload.body) {
             Ok(KernelBody::Thread(thread)) => {
-                self.lives.learn(thread.thread_id, thread.process_id, record.ticks, hook.kind() == 1);
+                self.lifetimes.learn(thread.thread_id, thread.process_id, record.ticks, hook.kind() == 1);
             }
             Ok(KernelBody::ThreadV0(thread)) => {
-                self.lives.learn(thread.thread_id, thread.process_id, record.ticks, hook.kind() == 1);
+                self.lifetimes.learn(thread.thread_id, thread.process_id, record.ticks, hook.kind() == 1);
             }
             Ok(KernelBody::FileName(name)) if !self.io.knows(name.file_object.0) => {
                 self.io.name_file(name.file_object.0, name.file_name.to_string());
@@ -170,10 +170,10 @@ impl EtwDecoder {
         }
     }
 
-    /// Takes the next record in the order of time.
+    /// Takes the next record in chronological order.
     pub fn push<S: EtwSink + ?Sized>(&mut self, record: &EventRecord<'_>, sink: &mut S) {
         let at_ns = self.moment(record);
-        self.lives.advance(at_ns, &self.threads, sink);
+        self.lifetimes.advance(at_ns, &self.threads, sink);
         self.schemas.learn(record);
         let (outcome, token) = match record.identity {
             Identity::Kernel { .. } => self.kernel_record(record, at_ns, sink),
@@ -190,16 +190,16 @@ impl EtwDecoder {
         self.follow_stack(record, token, sink);
     }
 
-    /// The trace is over: hands out all that waited for more.
+    /// Ends the trace: emits everything that is pending.
     pub fn finish<S: EtwSink + ?Sized>(&mut self, sink: &mut S) {
         self.samples.finish(self.pointer_size, sink);
         self.io.finish(sink);
         self.ort.finish();
         self.dxg.finish();
-        self.lives.finish(&self.threads, sink);
+        self.lifetimes.finish(&self.threads, sink);
     }
 
-    /// Hands out samples from before this moment: a session that goes on has no end at which their stacks could still come.
+    /// Emits samples from before this time: a running session has no end at which their stacks could still arrive.
     pub fn settle<S: EtwSink + ?Sized>(&mut self, before_ns: u64, sink: &mut S) {
         self.samples.settle(before_ns, self.pointer_size, sink);
     }
@@ -209,7 +209,7 @@ impl EtwDecoder {
         self.clock.nanos_of(ticks)
     }
 
-    /// The date of such a moment, in nanoseconds since 1970.
+    /// Converts to nanoseconds since 1970.
     pub fn unix_ns(&self, at_ns: u64) -> i64 {
         let start_ticks = self.clock.start_ticks();
         let since_start = i128::from(at_ns) - i128::from(self.clock.nanos_of(start_ticks));
@@ -217,8 +217,8 @@ impl EtwDecoder {
         unix.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
     }
 
-    /// Time never runs back: sums of spans are then never longer than the trace. Headers are dated apart, they may be newer
-    /// than the first events.
+    /// Times never decrease, so that sums of spans never exceed the trace. Headers have their own times and may be
+    /// newer than the first events.
     fn moment(&mut self, record: &EventRecord<'_>) -> u64 {
         let told_ns = self.at_ns(record.ticks);
         if matches!(record.identity, Identity::Kernel { hook, .. } if hook.group() == 0) {
@@ -233,39 +233,39 @@ impl EtwDecoder {
         self.last_ns
     }
 
-    /// The moment of the newest record.
+    /// Time of the newest record.
     pub fn last_ns(&self) -> u64 {
         self.last_ns
     }
 
-    /// Accounts of the threads, for questions about any interval that its limits still hold.
+    /// Accounts of the threads, for any interval within their limits.
     pub fn threads(&self) -> &Threads {
         &self.threads
     }
 
-    /// The time of each processor of which a switch or interrupt was seen.
+    /// Times of each processor with a switch or interrupt.
     pub fn cores(&self) -> Vec<Core> {
         self.cores.list()
     }
 
-    /// A process that lives now, or ended less than a second ago.
+    /// A process that is running, or ended less than a second ago.
     pub fn process(&self, pid: u32) -> Option<&ProcessLife> {
-        self.lives.process(pid)
+        self.lifetimes.process(pid)
     }
 
     pub fn processes(&self) -> impl Iterator<Item = &ProcessLife> {
-        self.lives.processes()
+        self.lifetimes.processes()
     }
 
-    /// Threads that live now, such as a rundown told of.
+    /// Threads that are running, for example from a rundown.
     pub fn live_threads(&self) -> impl Iterator<Item = &ThreadLife> {
-        self.lives.threads()
+        self.lifetimes.threads()
     }
 
-    /// What a living thread did until now; [`ThreadLife::account`] has it when the thread has ended.
+    /// Activity of a running thread so far; [`ThreadLife::account`] has it after the thread has ended.
     pub fn account(&self, life: &ThreadLife) -> ThreadAccount {
         let mut life = life.clone();
-        lives::complete(&mut life, &self.threads);
+        lifetimes::complete(&mut life, &self.threads);
         life.account
     }
 
@@ -282,17 +282,17 @@ impl EtwDecoder {
         self.dxg.totals()
     }
 
-    /// For a session that was asked for these counters: a file names its own.
+    /// Sets the counter names of a session that requested them; a file has its own.
     pub fn set_counter_names(&mut self, names: Vec<String>) {
         self.counter_names = names;
     }
 
-    /// Names of the counters that switches carry.
+    /// Names of the counters in switches.
     pub fn counter_names(&self) -> &[String] {
         &self.counter_names
     }
 
-    /// The time between two samples of a processor, as the trace tells it.
+    /// The sampling interval of the trace.
     pub fn sample_interval_ns(&self) -> Option<u64> {
         self.sample_interval_ns
     }
@@ -308,7 +308,7 @@ impl EtwDecoder {
     pub fn counts(&self) -> EtwCounts {
         EtwCounts {
             kernel: self.tally,
-            lives: self.lives.counts,
+            lives: self.lifetimes.counts,
             samples: self.samples.counts,
             stacks: self.stacks.counts(),
             io: self.io.counts,
@@ -318,14 +318,14 @@ impl EtwDecoder {
         }
     }
 
-    /// A span in ticks of the performance counter.
+    /// A duration in ticks of the performance counter.
     fn counter_ns(&self, ticks: u64) -> u64 {
         let frequency = self.performance_frequency;
         let nanos = (u128::from(ticks) * 1_000_000_000).checked_div(u128::from(frequency)).unwrap_or(0);
         u64::try_from(nanos).unwrap_or(u64::MAX)
     }
 
-    /// Whether moments in payloads, which are of the performance counter, can be compared with those of records.
+    /// Whether times in payloads, which use the performance counter, are comparable with those of records.
     fn has_counter_clock(&self) -> bool {
         self.clock.kind() == ClockKind::PerformanceCounter
     }
@@ -362,18 +362,18 @@ impl EtwDecoder {
     }
 
     fn follow_stack<S: EtwSink + ?Sized>(&mut self, record: &EventRecord<'_>, token: u64, sink: &mut S) {
-        let Self { stacks, samples, pointer_size, clock, lives, .. } = self;
+        let Self { stacks, samples, pointer_size, clock, lifetimes, .. } = self;
         stacks.push(record, token, |stack| {
             if Samples::is_sample(stack.owner.token) {
                 samples.attach(stack.owner.token, stack.process_id, stack.addresses(), *pointer_size);
                 return;
             }
             let (mut kernel, mut user) = (Vec::new(), Vec::new());
-            samples.counts.frames_left_out +=
+            samples.counts.dropped_frames +=
                 samples::split(stack.addresses(), *pointer_size, &mut kernel, &mut user);
             let thread = match (stack.thread_id, stack.process_id) {
                 (Some(tid), Some(pid)) => Task { tid, pid },
-                (Some(tid), None) => lives.task(tid, None),
+                (Some(tid), None) => lifetimes.task(tid, None),
                 _ => Task { tid: UNKNOWN_ID, pid: UNKNOWN_ID },
             };
             sink.stack(&EventStack {
@@ -387,7 +387,7 @@ impl EtwDecoder {
         });
     }
 
-    fn tell<S: EtwSink + ?Sized>(&mut self, event: &KernelEvent, sink: &mut S) {
+    fn emit<S: EtwSink + ?Sized>(&mut self, event: &KernelEvent, sink: &mut S) {
         self.tally.count(event);
         self.threads.apply(event);
         self.threads.advance(event.at_ns());

@@ -1,5 +1,5 @@
-//! ONNX Runtime's own events: sessions, inferences, operators, QNN's profile. Fields are found by name, because releases
-//! add and drop some.
+//! ONNX Runtime's events: sessions, inferences, operators, QNN's profile. Fields are found by name, because releases add
+//! and remove some.
 
 use std::collections::HashMap;
 
@@ -9,16 +9,16 @@ use ortscope_etl::{EventRecord, Guid, Identity};
 
 use super::coverage::Unused;
 use super::fields::Fields;
-use super::lives::UNKNOWN_ID;
+use super::lifetimes::UNKNOWN_ID;
 use super::sink::EtwSink;
 
-/// Inferences, session creations and activities that have begun and not ended, each: 65,536.
+/// Limit for unfinished inferences, session creations and activities, each: 65,536.
 const MAX_OPEN: usize = 1 << 16;
 
 const START: u8 = 1;
 const STOP: u8 = 2;
 
-/// One `Run` of a session, from ONNX Runtime's EvaluationStart to its EvaluationStop in the same thread.
+/// One `Run` of a session, from EvaluationStart to EvaluationStop in the same thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Inference {
     pub pid: u32,
@@ -28,20 +28,20 @@ pub struct Inference {
     pub end_ns: u64,
 }
 
-/// A session was made, or ONNX Runtime told of it again on request.
+/// A session was created, or ONNX Runtime reported an existing one on request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OrtSession {
     pub pid: u32,
     pub session_id: u64,
     pub at_ns: u64,
-    /// From SessionCreationStart in the same thread, where that was seen.
+    /// From SessionCreationStart in the same thread, if recorded.
     pub creation_ns: Option<u64>,
-    /// The session is older: a reader that came late asked for it.
+    /// The session is older and was reported to a reader that started later.
     pub is_captured_state: bool,
     pub fields: Fields,
 }
 
-/// One operator ran; only instrumented builds of ONNX Runtime tell.
+/// One operator execution; only instrumented builds of ONNX Runtime have these.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrtOperator {
     pub pid: u32,
@@ -53,7 +53,7 @@ pub struct OrtOperator {
     pub activity: Option<Guid>,
 }
 
-/// A run or the life of a session; only instrumented builds tell.
+/// A run or the lifetime of a session; only instrumented builds have these.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrtActivity {
     pub pid: u32,
@@ -80,12 +80,12 @@ pub struct OrtRow {
 pub struct OrtCounts {
     pub events: u64,
     pub inferences: u64,
-    /// Runs that began anew or never ended: they failed, or events were lost.
+    /// Runs that restarted or never ended: they failed, or events were lost.
     pub unmatched_starts: u64,
     pub unmatched_stops: u64,
-    /// Starts beyond the number that is kept.
-    pub left_out: u64,
-    /// Events whose payload ended before its fields did.
+    /// Starts beyond the limit.
+    pub dropped: u64,
+    /// Events whose payload was too short for its fields.
     pub cut: u64,
 }
 
@@ -131,7 +131,7 @@ impl Ort {
             OrtEvent::EvaluationStart => {
                 let key = (row.pid, row.tid, session()?);
                 if !has_room(self.evaluations.len()) && !self.evaluations.contains_key(&key) {
-                    self.counts.left_out += 1;
+                    self.counts.dropped += 1;
                 } else if self.evaluations.insert(key, row.at_ns).is_some() {
                     self.counts.unmatched_starts += 1;
                 }
@@ -150,7 +150,7 @@ impl Ort {
                 if has_room(self.creations.len()) {
                     self.creations.insert((row.pid, row.tid), row.at_ns);
                 } else {
-                    self.counts.left_out += 1;
+                    self.counts.dropped += 1;
                 }
             }
             OrtEvent::SessionCreation | OrtEvent::SessionCreationCaptureState => {
@@ -194,7 +194,7 @@ impl Ort {
         let activity = row.activity.ok_or(Unused::NoContext)?;
         let key = (row.pid, activity, row.event);
         match opcode {
-            START if self.activities.len() >= MAX_OPEN => self.counts.left_out += 1,
+            START if self.activities.len() >= MAX_OPEN => self.counts.dropped += 1,
             START => {
                 let before = self.activities.insert(key, (row.tid, row.at_ns));
                 self.counts.unmatched_starts += u64::from(before.is_some());
@@ -212,7 +212,7 @@ impl Ort {
         Ok(())
     }
 
-    /// What has begun and not ended by the end of the trace.
+    /// Counts what did not end before the end of the trace.
     pub fn finish(&mut self) {
         self.counts.unmatched_starts += (self.evaluations.len() + self.activities.len()) as u64;
         self.evaluations.clear();

@@ -1,22 +1,22 @@
-//! What the processors of a machine can count, as Windows lists it (`TraceProfileSourceListInfo`).
+//! Processor counters of a machine, as listed by Windows (`TraceProfileSourceListInfo`).
 
-/// Sources that are read; real machines have a few dozen.
+/// Limit for sources; real machines have a few dozen.
 const MAX_SOURCES: usize = 4096;
-/// Offset of the next, number, shortest and longest interval, eight bytes for later; the name follows.
+/// Offset of the next entry, number, minimum and maximum interval, eight reserved bytes; the name follows.
 const HEAD_BYTES: usize = 24;
 
-/// Something that a processor counts.
+/// A processor counter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProfileSource {
     pub id: u32,
-    /// Such as `InstructionRetired`.
+    /// For example `InstructionRetired`.
     pub name: String,
-    /// Events between two samples, at least and at most.
+    /// Minimum and maximum number of events between two samples.
     pub shortest_interval: u32,
     pub longest_interval: u32,
 }
 
-/// Reads the list. It ends where it says so, or where it is damaged.
+/// Parses the list up to its end, or up to the first damaged entry.
 pub fn profile_sources(bytes: &[u8]) -> Vec<ProfileSource> {
     let (mut sources, mut rest) = (Vec::new(), bytes);
     while sources.len() < MAX_SOURCES {
@@ -46,7 +46,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_list_of_two_with_padding_between() {
+    fn two_entries_with_padding_are_parsed() {
         let mut bytes = Vec::new();
         for (next, id, name) in [(40u32, 0u32, "Timer"), (0, 19, "LLCMisses")] {
             bytes.extend([next, id, 1221, 10_000, 0, 0].map(u32::to_le_bytes).as_flattened());

@@ -1,19 +1,19 @@
-//! Samples that wait for their stacks: a stack follows its event, the meaning of a stack's key follows later still.
+//! Samples that wait for their stacks: a stack follows its event, and the definition of a stack key follows even later.
 
 use std::collections::VecDeque;
 
 use ortscope_core::kernel::{MAX_FRAMES, StackWalk};
 use ortscope_etl::PointerSize;
 
-use super::lives::UNKNOWN_ID;
+use super::lifetimes::UNKNOWN_ID;
 use super::sink::{EtwSink, Sample};
 
-/// Samples that wait (13 MB), and frames of all of them (8 MB): the oldest is given away when there are more. Those of idle
-/// processors are most of a quiet trace: they wait apart, as many, so that they drive no others out.
+/// Limits for pending samples (13 MB) and their frames (8 MB): beyond these the oldest is emitted. Samples of idle
+/// processors are the majority in a quiet trace: they have a queue of their own, so that they do not push out others.
 const MAX_WAITING: usize = 1 << 17;
 const MAX_WAITING_FRAMES: usize = 1 << 20;
 
-/// Marks the numbers of samples among the tokens of all events, and those of idle processors among them.
+/// Marks sample numbers among the tokens of all events, and those of idle processors among them.
 const SAMPLE: u64 = 1 << 63;
 const IDLE: u64 = 1 << 62;
 
@@ -21,16 +21,16 @@ const IDLE: u64 = 1 << 62;
 pub struct SampleCounts {
     pub samples: u64,
     pub with_stack: u64,
-    /// Stacks whose sample was given away already, because too many waited.
+    /// Stacks whose sample was already emitted because too many were pending.
     pub late_stacks: u64,
-    /// Frames beyond the deepest that are kept.
-    pub frames_left_out: u64,
+    /// Frames beyond the limit.
+    pub dropped_frames: u64,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
     waiting: VecDeque<Sample>,
-    /// The number of the first that waits.
+    /// The number of the first pending sample.
     first: u64,
 }
 
@@ -38,12 +38,12 @@ struct Queue {
 pub(super) struct Samples {
     busy: Queue,
     idle: Queue,
-    /// In both.
+    /// In both queues.
     frames: usize,
     pub counts: SampleCounts,
 }
 
-/// Whether an address is the kernel's: the upper half of the address space.
+/// Whether an address belongs to the kernel: the upper half of the address space.
 pub(super) fn is_kernel(address: u64, pointer_size: PointerSize) -> bool {
     match pointer_size {
         PointerSize::Four => address >= 1 << 31,
@@ -70,7 +70,7 @@ pub(super) fn split(
 }
 
 impl Samples {
-    /// Keeps a sample; the token with which its stacks come.
+    /// Queues a sample; returns the token of its stacks.
     pub fn push<S: EtwSink + ?Sized>(
         &mut self,
         sample: Sample,
@@ -80,7 +80,7 @@ impl Samples {
         self.counts.samples += 1;
         let is_idle = sample.cpu.thread.is_idle();
         if self.queue(is_idle).waiting.len() >= MAX_WAITING || self.frames >= MAX_WAITING_FRAMES {
-            self.give(is_idle, pointer_size, sink);
+            self.emit_oldest(is_idle, pointer_size, sink);
         }
         let queue = self.queue(is_idle);
         queue.waiting.push_back(sample);
@@ -117,12 +117,12 @@ impl Samples {
             sample.cpu.thread.pid = pid;
         }
         let before = sample.cpu.kernel.len() + sample.cpu.user.len();
-        self.counts.frames_left_out +=
+        self.counts.dropped_frames +=
             split(addresses, pointer_size, &mut sample.cpu.kernel, &mut sample.cpu.user);
         self.frames += sample.cpu.kernel.len() + sample.cpu.user.len() - before;
     }
 
-    fn give<S: EtwSink + ?Sized>(&mut self, is_idle: bool, pointer_size: PointerSize, sink: &mut S) {
+    fn emit_oldest<S: EtwSink + ?Sized>(&mut self, is_idle: bool, pointer_size: PointerSize, sink: &mut S) {
         let queue = self.queue(is_idle);
         let Some(mut sample) = queue.waiting.pop_front() else { return };
         queue.first += 1;
@@ -141,13 +141,13 @@ impl Samples {
         sink.sample(&sample);
     }
 
-    /// Gives away those from before a moment: their stacks had time to come.
+    /// Emits samples from before a time: their stacks had time to arrive.
     pub fn settle<S: EtwSink + ?Sized>(&mut self, before_ns: u64, pointer_size: PointerSize, sink: &mut S) {
         for is_idle in [false, true] {
             let is_old =
                 |queue: &Queue| queue.waiting.front().is_some_and(|sample| sample.cpu.at_ns < before_ns);
             while is_old(self.queue(is_idle)) {
-                self.give(is_idle, pointer_size, sink);
+                self.emit_oldest(is_idle, pointer_size, sink);
             }
         }
     }
@@ -155,7 +155,7 @@ impl Samples {
     pub fn finish<S: EtwSink + ?Sized>(&mut self, pointer_size: PointerSize, sink: &mut S) {
         for is_idle in [false, true] {
             while !self.queue(is_idle).waiting.is_empty() {
-                self.give(is_idle, pointer_size, sink);
+                self.emit_oldest(is_idle, pointer_size, sink);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What comes out of a trace, and who takes it.
+//! The results of decoding a trace, and their receiver.
 
 use std::sync::Arc;
 
@@ -8,34 +8,34 @@ use ortscope_etl::payload::kernel::Endpoints;
 
 use super::dxg::{EngineBusy, GpuPacket};
 use super::fields::Fields;
-use super::lives::{ProcessLife, ThreadLife};
+use super::lifetimes::{ProcessLife, ThreadLife};
 use super::ort::{Inference, OrtActivity, OrtOperator, OrtRow, OrtSession};
 use super::wait_reason::WaitReason;
 
-/// Takes what a trace means. Every method does nothing unless it is written: a sink names what it wants.
+/// Receives the results of a trace. All methods are optional.
 ///
-/// Times are nanoseconds of the traced machine's own clock since its start
-/// ([`EtwDecoder::unix_ns`](super::EtwDecoder::unix_ns) makes dates of them). Kernel events come in the order of the
-/// records; what has a beginning and an end comes when its end is seen.
-#[expect(unused_variables, reason = "the names of the parameters are documentation")]
+/// Times are nanoseconds on the traced machine's clock ([`EtwDecoder::unix_ns`](super::EtwDecoder::unix_ns) converts
+/// them to dates). Kernel events arrive in the order of the records; results with a start and an end arrive at their
+/// end.
+#[expect(unused_variables, reason = "the parameter names are documentation")]
 pub trait EtwSink {
     fn kernel(&mut self, event: &KernelEvent) {}
-    /// What a context switch tells beyond its [`KernelEvent`], which comes right after.
+    /// Details of a context switch beyond its [`KernelEvent`], which follows.
     fn switch(&mut self, switch: &SwitchDetail<'_>) {}
-    /// With its stack, therefore later than events of the same time.
+    /// With its stack, therefore later than other events of the same time.
     fn sample(&mut self, sample: &Sample) {}
-    /// A counter of the processor overflowed.
+    /// A processor counter overflowed.
     fn counter_sample(&mut self, sample: &CounterSample) {}
     /// The stack, or a part of it, of an event that is not a sample.
     fn stack(&mut self, stack: &EventStack) {}
     fn process_begins(&mut self, process: &ProcessLife) {}
-    /// A process with all that was seen of it: when it has ended, or at the end of the trace.
+    /// A process with all its data: when it has ended, or at the end of the trace.
     fn process_ends(&mut self, process: &ProcessLife) {}
     fn thread_begins(&mut self, thread: &ThreadLife) {}
     /// A thread with its account: when it has ended, or at the end of the trace.
     fn thread_ends(&mut self, thread: &ThreadLife) {}
     fn image(&mut self, image: &Image) {}
-    /// Which symbols belong to an image.
+    /// The symbol file of an image.
     fn image_symbols(&mut self, symbols: &ImageSymbols) {}
     fn disk(&mut self, disk: &DiskTransfer) {}
     fn disk_flush(&mut self, flush: &DiskFlush) {}
@@ -48,39 +48,39 @@ pub trait EtwSink {
     fn inference(&mut self, inference: &Inference) {}
     fn operator(&mut self, operator: &OrtOperator) {}
     fn ort_activity(&mut self, activity: &OrtActivity) {}
-    /// Every event of ONNX Runtime with its fields, also those that became something else too.
+    /// Every ONNX Runtime event with its fields, including those with another result.
     fn ort(&mut self, row: &OrtRow) {}
-    /// An engine of a GPU or NPU worked for a process.
+    /// A GPU or NPU engine worked for a process.
     fn engine_busy(&mut self, busy: &EngineBusy) {}
-    /// From handing a packet to the system's queue to its completion.
+    /// A packet from the system's queue to its completion.
     fn gpu_packet(&mut self, packet: &GpuPacket) {}
     /// Energy, power, frequency and temperature events.
     fn device(&mut self, row: &DeviceRow) {}
 }
 
-/// Takes nothing: everything is still decoded and counted.
+/// Ignores all results; everything is still decoded and counted.
 impl EtwSink for () {}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SwitchDetail<'a> {
     pub switch: Switch,
-    /// Of the old thread, where it waits.
+    /// Wait reason of the old thread.
     pub wait: Option<WaitReason>,
     pub old_state: i8,
     pub old_priority: i8,
     pub new_priority: i8,
-    /// Counters of the processor at this moment, named by [`EtwDecoder::counter_names`](super::EtwDecoder::counter_names).
+    /// Processor counters at this time, named by [`EtwDecoder::counter_names`](super::EtwDecoder::counter_names).
     pub counters: &'a [u64],
-    /// What the old thread counted since it came; `None` where that was not seen or nothing is counted.
+    /// Counter growth since the old thread was switched in; `None` if unknown or not counted.
     pub counted: Option<&'a [u64]>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sample {
-    /// Frames, innermost first. Without a stack it has the one frame that was executed.
+    /// Frames, innermost first. Without a stack only the executed one.
     pub cpu: CpuSample,
     pub instruction_pointer: u64,
-    /// Samples that it stands for.
+    /// Number of samples that it represents.
     pub count: u16,
     pub priority: u8,
     pub in_dpc: bool,
@@ -99,7 +99,7 @@ pub struct CounterSample {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventStack {
-    /// The time of the event that it belongs to.
+    /// The time of its event.
     pub at_ns: u64,
     pub cpu: u32,
     /// The kernel event's hook; `None` for others.
@@ -113,9 +113,9 @@ pub struct EventStack {
 pub enum ImageMoment {
     Load,
     Unload,
-    /// It was there when the trace began.
+    /// It existed when the trace began.
     Before,
-    /// It was there when the trace ended.
+    /// It existed when the trace ended.
     After,
 }
 
@@ -127,7 +127,7 @@ pub struct Image {
     pub pid: u32,
     pub base: u64,
     pub bytes: u64,
-    /// As the kernel names it, such as `\Device\HarddiskVolume3\Windows\System32\ntdll.dll`.
+    /// The kernel's name, such as `\Device\HarddiskVolume3\Windows\System32\ntdll.dll`.
     pub path: String,
     pub checksum: Option<u32>,
     pub time_date_stamp: Option<u32>,
@@ -155,7 +155,7 @@ pub struct ImageSymbols {
     pub pdb: String,
 }
 
-/// A read or write of a disk that was answered.
+/// A completed disk read or write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiskTransfer {
     pub io: BlockIo,
@@ -196,23 +196,23 @@ pub struct FileOperation {
     pub thread: Task,
     pub verb: FileVerb,
     pub file: Option<Arc<str>>,
-    /// Asked for, of reads and writes.
+    /// Requested bytes of reads and writes.
     pub bytes: Option<u32>,
     pub offset: Option<u64>,
-    /// `None` where its end was not seen; ends are only logged with the beginnings of operations.
+    /// `None` if its end was not recorded; ends are logged only together with starts.
     pub end: Option<FileEnd>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileEnd {
     pub duration_ns: u64,
-    /// An NTSTATUS; negative as a signed number means failed.
+    /// An NTSTATUS; negative as a signed number means failure.
     pub status: u32,
-    /// Bytes that were read or written, for those operations.
+    /// Bytes read or written.
     pub information: u64,
 }
 
-/// A page was read from a disk because it was touched.
+/// A page was read from disk because it was accessed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HardFault {
     pub at_ns: u64,
@@ -220,12 +220,12 @@ pub struct HardFault {
     pub thread: Task,
     pub address: u64,
     pub bytes: u32,
-    /// `None` where the trace has another clock than the event's field.
+    /// `None` if the trace's clock differs from the event's.
     pub duration_ns: Option<u64>,
     pub file: Option<Arc<str>>,
 }
 
-/// VirtualAlloc or VirtualFree. Address space is in the [`KernelEvent`]s too, memory that is committed only here.
+/// VirtualAlloc or VirtualFree. Address space is also in the [`KernelEvent`]s, committed memory only here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VirtualMemory {
     pub at_ns: u64,
@@ -253,7 +253,7 @@ pub enum NetworkVerb {
     Disconnect,
     Retransmit,
     Reconnect,
-    /// Received bytes went to the program's memory: they were counted by `Receive` already.
+    /// Received bytes were copied to the program's memory; `Receive` already counted them.
     Copy,
 }
 
@@ -270,11 +270,11 @@ pub struct NetworkTransfer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum InterruptKind {
     Interrupt,
-    /// A deferred procedure call: the second half of an interrupt.
+    /// A deferred procedure call, the second half of an interrupt.
     Deferred,
 }
 
-/// A processor was taken from its thread for an interrupt.
+/// A processor was interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InterruptTime {
     pub begin_ns: u64,
@@ -290,7 +290,7 @@ pub struct DeviceRow {
     pub at_ns: u64,
     pub cpu: u32,
     pub provider: &'static str,
-    /// The name of the event, such as `ThermalCapChange`.
+    /// The event's name, such as `ThermalCapChange`.
     pub name: String,
     pub fields: Fields,
 }

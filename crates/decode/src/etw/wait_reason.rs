@@ -50,12 +50,12 @@ const NAMES: [&str; 40] = [
 ];
 
 impl WaitReason {
-    /// The name that Windows' headers have for it; `Unknown` for newer ones.
+    /// The name in Windows' headers; `Unknown` for newer ones.
     pub fn name(self) -> &'static str {
         NAMES.get(usize::from(self.0)).copied().unwrap_or("Unknown")
     }
 
-    /// Memory has to be read from a disk, or has to become free.
+    /// Memory must be read from a disk, or must become free.
     fn is_for_memory(self) -> bool {
         matches!(self.0, 1 | 2 | 8 | 9 | 18 | 19 | 23 | 39)
     }
@@ -65,7 +65,7 @@ impl WaitReason {
     }
 }
 
-/// What the state of the old thread in a switch (`KTHREAD_STATE`) and its reason to wait mean.
+/// Meaning of the old thread's state in a switch (`KTHREAD_STATE`) and its wait reason.
 pub(super) fn switch_reason(state: i8, wait: WaitReason) -> SwitchReason {
     match state {
         // Ready, running, standby, deferred ready.

@@ -88,16 +88,16 @@ pub fn document(facts: &Facts<'_>) -> Value {
 /// What tables of the decoder had no room for, and what did not fit together.
 pub fn left_out(counts: &EtwCounts) -> Vec<(&'static str, u64)> {
     [
-        ("processes and threads", counts.lives.left_out),
-        ("names of processes", counts.lives.texts_left_out),
-        ("frames of stacks", counts.samples.frames_left_out),
+        ("processes and threads", counts.lives.dropped),
+        ("names of processes", counts.lives.dropped_texts),
+        ("frames of stacks", counts.samples.dropped_frames),
         ("stacks that came too late", counts.samples.late_stacks),
         ("stacks without their event", counts.stacks.without_owner),
         ("keys of stacks", counts.stacks.keys_dropped),
-        ("events of ONNX Runtime", counts.ort.left_out),
+        ("events of ONNX Runtime", counts.ort.dropped),
         ("inferences without end", counts.ort.unmatched_starts),
         ("inferences without beginning", counts.ort.unmatched_stops),
-        ("packets of engines", counts.dxg.left_out),
+        ("packets of engines", counts.dxg.dropped),
         ("packets of unknown contexts", counts.dxg.unknown_contexts),
         ("records with a wrong time", counts.wrong_times),
     ]

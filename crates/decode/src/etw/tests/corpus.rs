@@ -1,4 +1,4 @@
-//! Real traces: what comes out is compared with the records themselves.
+//! Real traces: results are compared with the records themselves.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ fn folder() -> Option<PathBuf> {
     None
 }
 
-/// Kernel records by hook, and the sum of the bytes that disks moved, read at their documented place.
+/// Kernel records by hook, and the disk bytes read at their documented offset.
 #[derive(Default)]
 struct Raw {
     hooks: BTreeMap<u16, u64>,
@@ -54,7 +54,7 @@ impl Raw {
 }
 
 #[test]
-fn lives_images_disks_and_samples_equal_the_records() {
+fn processes_images_disks_and_samples_match_the_records() {
     let Some(folder) = folder() else { return };
     for (name, least_processes) in [
         ("perfview_net.4.5.2.x64.etl", 30),
@@ -122,11 +122,11 @@ fn lives_images_disks_and_samples_equal_the_records() {
             .collect();
         assert!(strays.is_empty(), "{name}: samples of threads without a process: {strays:?}");
         assert_eq!(counts.wrong_times, 0, "{name}");
-        assert_eq!(counts.lives.left_out + counts.samples.late_stacks + counts.io.left_out, 0, "{name}");
+        assert_eq!(counts.lives.dropped + counts.samples.late_stacks + counts.io.dropped, 0, "{name}");
     }
 }
 
-/// Every file of the corpus, whatever it holds, in one pass.
+/// Every file of the corpus, in one pass.
 #[test]
 fn every_record_of_every_trace_is_accounted_for() {
     let Some(folder) = folder() else { return };

@@ -84,7 +84,7 @@ fn faults_and_memory_are_told_once() {
         })
         .collect();
     assert_eq!(faults, [(0x1000, FaultKind::Minor, 100), (0x2000, FaultKind::Major, 100)]);
-    assert_eq!(decoder.counts().io.faults_told_twice, 1);
+    assert_eq!(decoder.counts().io.duplicate_faults, 1);
     assert_eq!(kept.faults[0].duration_ns, Some(400 * TICK_NS));
     let calls: Vec<_> = kept
         .kernel

@@ -85,8 +85,8 @@ impl Sockets {
 
     fn query(&mut self, family: u8) -> Result<(), ReadError> {
         let connection = self.connection.as_ref().ok_or(ReadError::Unsupported)?;
-        let question = sock_diag::question(family, u32::from(family));
-        rustix::net::send(connection, &question, SendFlags::empty()).map_err(files::read_error)?;
+        let request = sock_diag::request(family, u32::from(family));
+        rustix::net::send(connection, &request, SendFlags::empty()).map_err(files::read_error)?;
         loop {
             let (length, _) = rustix::net::recv(connection, &mut self.buffer[..], RecvFlags::empty())
                 .map_err(files::read_error)?;
@@ -97,8 +97,8 @@ impl Sockets {
                 }
             });
             match answer {
-                Answer::GoesOn if length > 0 => {}
-                Answer::GoesOn | Answer::Done => return Ok(()),
+                Answer::Incomplete if length > 0 => {}
+                Answer::Incomplete | Answer::Done => return Ok(()),
                 Answer::Refused(_) => return Err(ReadError::Unsupported),
                 Answer::Unreadable => {
                     return Err(ReadError::Failed("the socket list has an unknown format".into()));

@@ -1,6 +1,6 @@
-//! Processes and threads of a trace, from their first event to their end.
+//! Processes and threads of a trace, from their first to their last event.
 //!
-//! Only what lives is kept, and what ended a moment ago: the last events of a thread come after the event of its end.
+//! Only running ones and those that ended a moment ago are kept: the last events of a thread follow its end event.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,17 +11,17 @@ use super::MAX_COUNTERS;
 use super::sink::EtwSink;
 use super::wait_reason::WaitReason;
 
-/// Threads, and processes, kept at a time: 200,000 each.
-const MAX_LIVES: usize = 200_000;
-/// Bytes of names and command lines of all processes that are kept: 32 MiB.
+/// Limit for concurrent threads and for processes: 200,000 each.
+const MAX_LIFETIMES: usize = 200_000;
+/// Limit for names and command lines of all processes: 32 MiB.
 const MAX_TEXT: usize = 32 << 20;
-/// What ended is kept so long, because its last events follow: 1 s.
+/// How long ended ones are kept for their last events: 1 s.
 const LINGER_NS: u64 = 1_000_000_000;
 
-/// The id of what is not known: ETW itself writes minus one.
+/// The id of unknown processes and threads: ETW writes -1.
 pub const UNKNOWN_ID: u32 = u32::MAX;
 
-/// One life of a process. The event tells it from the inside of the kernel: names are those of the image's file.
+/// One process from start to end. Names are those of the image file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProcessLife {
     pub pid: u32,
@@ -30,20 +30,20 @@ pub struct ProcessLife {
     pub image_name: String,
     pub command_line: String,
     pub package: String,
-    /// The owner, as `S-1-5-21-…`.
+    /// The owner's SID, `S-1-5-21-…`.
     pub user_sid: Option<String>,
-    /// `None`: it was there when the trace began, or its start was lost.
+    /// `None` if it existed before the trace, or its start was lost.
     pub start_ns: Option<u64>,
-    /// `None`: it was there when the trace ended, or its end was lost.
+    /// `None` if it existed at the end of the trace, or its end was lost.
     pub end_ns: Option<u64>,
     pub exit_code: Option<i32>,
     pub totals: ProcessTotals,
 }
 
-/// What the events of a process sum up to.
+/// Sums of a process's events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProcessTotals {
-    /// From context switches, of threads whose account was closed before the process was.
+    /// From context switches, of threads whose account was closed before the process ended.
     pub run_ns: u64,
     pub threads: u64,
     pub images: u64,
@@ -55,13 +55,13 @@ pub struct ProcessTotals {
     pub network_received_bytes: u64,
 }
 
-/// One life of a thread.
+/// One thread from start to end.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ThreadLife {
     pub thread: Task,
     pub start_ns: Option<u64>,
     pub end_ns: Option<u64>,
-    /// The name that the program gave it; empty for most.
+    /// The name set by the program; usually empty.
     pub name: String,
     pub start_address: Option<u64>,
     pub base_priority: Option<u8>,
@@ -70,18 +70,18 @@ pub struct ThreadLife {
     pub(super) off: Option<Off>,
 }
 
-/// What a thread did, from context switches.
+/// Activity of a thread, from context switches.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ThreadAccount {
     /// Exact time on processors.
     pub run_ns: u64,
-    /// Could run and waited for a processor: from being readied or preempted to running.
+    /// Time in the ready queue: from being readied or preempted to running.
     pub ready_ns: u64,
-    /// By reason, from leaving the processor to being readied, in the order of the reasons.
+    /// By reason, from leaving the processor to being readied, ordered by reason.
     pub waits: Vec<Wait>,
     pub switches: u64,
     pub preemptions: u64,
-    /// Counters of the processors while the thread ran, in the order of their names.
+    /// Processor counters while the thread ran, in the order of their names.
     pub counters: [u64; MAX_COUNTERS],
 }
 
@@ -90,7 +90,7 @@ pub struct Wait {
     pub reason: WaitReason,
     pub total_ns: u64,
     pub count: u64,
-    /// Of `count`: nothing told when the thread was readied, so that its time in the queue is in `total_ns`.
+    /// Waits in `count` without a ready event: their time in the ready queue is included in `total_ns`.
     pub with_ready_time: u64,
 }
 
@@ -101,7 +101,7 @@ pub(super) struct Off {
 }
 
 impl ThreadLife {
-    /// For accounts that begin with a snapshot. ETW's rundown tells that a thread is there and no times: those are 0.
+    /// For accounts that begin with a snapshot. ETW's rundown has no times: they are 0.
     pub fn state(&self, parent_pid: u32, at_ns: u64) -> ThreadState {
         ThreadState {
             thread: self.thread,
@@ -125,7 +125,7 @@ impl ThreadLife {
         }
     }
 
-    /// A wait is over: it was readied, or it runs without that having been told.
+    /// Ends a wait: the thread was readied, or runs without a ready event.
     pub(super) fn waited(&mut self, at_ns: u64, with_ready_time: bool) {
         let Some(off) = self.off.take() else { return };
         let waits = &mut self.account.waits;
@@ -139,21 +139,21 @@ impl ThreadLife {
     }
 }
 
-/// What the tables had to leave out or guess.
+/// Omissions and guesses of the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LifeCounts {
     pub processes: u64,
     pub threads: u64,
-    /// Lives that began anew without their end having been seen.
+    /// Restarts without a recorded end.
     pub missed_ends: u64,
-    /// Ends of what was never seen before.
+    /// Ends without a recorded beginning.
     pub unknown_ends: u64,
-    /// Threads that were named by an event before anything told their process.
+    /// Threads that appeared in an event before their process was known.
     pub threads_without_process: u64,
-    /// Lives beyond the limits.
-    pub left_out: u64,
-    /// Texts left out because all names together are too long.
-    pub texts_left_out: u64,
+    /// Processes and threads beyond the limits.
+    pub dropped: u64,
+    /// Texts dropped because all names together are too long.
+    pub dropped_texts: u64,
 }
 
 /// The first event of a thread in the whole trace, from a first pass.
@@ -165,7 +165,7 @@ struct First {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Lives {
+pub(super) struct Lifetimes {
     processes: BTreeMap<u32, ProcessLife>,
     threads: BTreeMap<u32, ThreadLife>,
     ended_processes: VecDeque<(u64, u32)>,
@@ -175,39 +175,39 @@ pub(super) struct Lives {
     pub counts: LifeCounts,
 }
 
-impl Lives {
-    /// Remembers whose a thread is that is named before its first own event.
+impl Lifetimes {
+    /// Records the process of a thread that appears before its own first event.
     pub fn learn(&mut self, tid: u32, pid: u32, ticks: u64, is_start: bool) {
         let seen = First { ticks, pid, is_start };
-        let has_room = self.first.len() < MAX_LIVES;
+        let has_room = self.first.len() < MAX_LIFETIMES;
         match self.first.get_mut(&tid) {
             Some(first) if ticks < first.ticks => *first = seen,
             Some(_) => {}
             None if has_room => {
                 self.first.insert(tid, seen);
             }
-            None => self.counts.left_out += 1,
+            None => self.counts.dropped += 1,
         }
     }
 
-    /// The thread with the process it belongs to now, opened if nothing told of it yet.
-    pub fn task(&mut self, tid: u32, told_pid: Option<u32>) -> Task {
+    /// The thread with its current process, created if unknown.
+    pub fn task(&mut self, tid: u32, known_pid: Option<u32>) -> Task {
         if tid == 0 {
             return Task::IDLE;
         }
         if tid == UNKNOWN_ID {
-            return Task { tid, pid: told_pid.unwrap_or(UNKNOWN_ID) };
+            return Task { tid, pid: known_pid.unwrap_or(UNKNOWN_ID) };
         }
         if let Some(life) = self.threads.get_mut(&tid) {
             if life.thread.pid == UNKNOWN_ID
-                && let Some(pid) = told_pid.filter(|pid| *pid != UNKNOWN_ID)
+                && let Some(pid) = known_pid.filter(|pid| *pid != UNKNOWN_ID)
             {
                 life.thread.pid = pid;
             }
             return life.thread;
         }
         let first = self.first.get(&tid).filter(|first| !first.is_start).map(|first| first.pid);
-        let pid = told_pid.filter(|pid| *pid != UNKNOWN_ID).or(first).unwrap_or(UNKNOWN_ID);
+        let pid = known_pid.filter(|pid| *pid != UNKNOWN_ID).or(first).unwrap_or(UNKNOWN_ID);
         let thread = Task { tid, pid };
         self.counts.threads_without_process += u64::from(pid == UNKNOWN_ID);
         self.insert_thread(ThreadLife { thread, ..ThreadLife::default() });
@@ -235,8 +235,8 @@ impl Lives {
     }
 
     fn insert_thread(&mut self, life: ThreadLife) -> bool {
-        if self.threads.len() >= MAX_LIVES {
-            self.counts.left_out += 1;
+        if self.threads.len() >= MAX_LIFETIMES {
+            self.counts.dropped += 1;
             return false;
         }
         self.counts.threads += 1;
@@ -247,11 +247,11 @@ impl Lives {
         true
     }
 
-    /// A thread is there: it started (`start_ns`), or a rundown tells of it.
+    /// A thread exists: it started (`start_ns`), or a rundown lists it.
     pub fn begin_thread<S: EtwSink + ?Sized>(&mut self, life: ThreadLife, accounts: &Threads, sink: &mut S) {
         let tid = life.thread.tid;
         match self.threads.get_mut(&tid) {
-            // Seen before: it is the same one if nothing says that it starts now.
+            // Known: it is the same thread unless it starts now.
             Some(known) if life.start_ns.is_none() && known.end_ns.is_none() => {
                 if known.thread.pid == UNKNOWN_ID {
                     self.counts.threads_without_process =
@@ -294,7 +294,7 @@ impl Lives {
         let pid = life.pid;
         match self.processes.get_mut(&pid) {
             Some(known) if life.start_ns.is_none() && known.end_ns.is_none() => {
-                // A rundown at the end tells of a process that is known, perhaps without its name.
+                // A rundown at the end lists a known process, perhaps without its name.
                 if known.image_name.is_empty() {
                     (life.totals, life.start_ns) = (known.totals, known.start_ns);
                     self.fit(&mut life);
@@ -309,8 +309,8 @@ impl Lives {
             }
             None => {}
         }
-        if self.processes.len() >= MAX_LIVES {
-            self.counts.left_out += 1;
+        if self.processes.len() >= MAX_LIFETIMES {
+            self.counts.dropped += 1;
             return;
         }
         self.fit(&mut life);
@@ -319,11 +319,11 @@ impl Lives {
         self.processes.insert(pid, life);
     }
 
-    /// Leaves the texts out when those of all processes are too long.
+    /// Drops the texts if those of all processes are too long.
     fn fit(&mut self, life: &mut ProcessLife) {
         let bytes = text_bytes(life);
         if self.text_bytes + bytes > MAX_TEXT {
-            self.counts.texts_left_out += 1;
+            self.counts.dropped_texts += 1;
             (life.image_name, life.command_line, life.package) = Default::default();
         } else {
             self.text_bytes += bytes;
@@ -349,7 +349,7 @@ impl Lives {
         }
     }
 
-    /// Gives away what ended long enough ago.
+    /// Emits those that ended long enough ago.
     pub fn advance<S: EtwSink + ?Sized>(&mut self, now_ns: u64, accounts: &Threads, sink: &mut S) {
         let is_over = |ended: Option<&(u64, u32)>| {
             ended.is_some_and(|(ended_ns, _)| ended_ns.saturating_add(LINGER_NS) < now_ns)
@@ -385,7 +385,7 @@ impl Lives {
         sink.process_ends(&life);
     }
 
-    /// The trace is over: gives away all that is left, by rising ids.
+    /// Ends the trace: emits all that remain, by ascending id.
     pub fn finish<S: EtwSink + ?Sized>(&mut self, accounts: &Threads, sink: &mut S) {
         while let Some(tid) = self.threads.first_key_value().map(|(tid, _)| *tid) {
             self.close_thread(tid, accounts, sink);
@@ -398,19 +398,19 @@ impl Lives {
     }
 }
 
-/// What is driven out is given away at the end of the trace, or when its id is used again.
+/// Those that are pushed out are emitted at the end of the trace, or when their id is reused.
 fn push_ended(queue: &mut VecDeque<(u64, u32)>, ended: (u64, u32)) {
-    if queue.len() >= MAX_LIVES {
+    if queue.len() >= MAX_LIFETIMES {
         queue.pop_front();
     }
     queue.push_back(ended);
 }
 
-/// Takes the times from the account that was made of the switches.
+/// Copies the times from the account of the switches.
 pub(super) fn complete(life: &mut ThreadLife, accounts: &Threads) {
     let account = life.key.and_then(|key| accounts.get(key)).or_else(|| accounts.current(life.thread.tid));
     let Some(thread) = account else { return };
-    // A thread that still runs has a slice that has not ended.
+    // A running thread has a slice that has not ended.
     life.account.run_ns = accounts.cpu_ns(thread.key, 0, u64::MAX).max(thread.seen_run_ns());
     life.account.ready_ns = thread.queued_ns;
     life.account.switches = thread.voluntary_switches + thread.involuntary_switches;
