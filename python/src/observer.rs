@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use ortscope_channel::ChannelDirectory;
 use ortscope_channel::disk::{Overwritten, overwrite_before_removal};
-use ortscope_core::pipeline::{Pipeline, PipelineReport, RunningPipeline};
-use ortscope_sources::programs::{ProcessChange, ProgramsSource, ReadProgress};
+use ortscope_observe::plan::{Ended as ObservationEnded, Inferences, Observation, Plan};
+use ortscope_observe::programs::store_location;
+use ortscope_sources::programs::{ProgramsSource, ReadProgress};
 use ortscope_sources::sampler::{
     CommandLines, ProcessSampler, Rates, SamplerOptions, Targets, command_shown,
 };
@@ -42,7 +43,7 @@ impl std::fmt::Debug for Observer {
 }
 
 struct Running {
-    pipeline: RunningPipeline,
+    observation: Observation,
     recording: Option<Arc<RecordingWriter>>,
     store: Store,
     retention: Retention,
@@ -52,7 +53,8 @@ struct Running {
 /// How a recording ended.
 struct Ended {
     finished: Option<Finished>,
-    report: PipelineReport,
+    losses: Vec<(String, String, u64)>,
+    errors: Vec<(String, String)>,
     problem: Option<String>,
 }
 
@@ -166,21 +168,17 @@ impl Observer {
         }
         let Some(running) = self.lock().take() else { return Ok(None) };
         let ended = py.detach(|| running.end(reason));
-        let Ended { finished, report, problem } = ended;
+        let Ended { finished, losses, errors, problem } = ended;
         if let Some(problem) = problem {
             return Err(errors::recording(format!(
                 "the recording could not be finished: {problem}; hint: 'ortscope runs repair' keeps what it has"
             )));
         }
-        let losses: Vec<_> = report
-            .losses
+        let losses: Vec<_> = losses
             .iter()
             .map(|(place, kind, count)| json!({"place": place, "kind": kind, "count": count}))
             .collect();
-        let mut errors: Vec<String> = Vec::new();
-        errors.extend(report.source_errors.iter().map(|(place, error)| format!("{place}: {error}")));
-        errors.extend(report.sink_errors.iter().map(|(place, error)| format!("{place}: {error}")));
-        errors.extend(report.journal_error.map(|error| format!("recording: {error}")));
+        let errors: Vec<String> = errors.iter().map(|(place, error)| format!("{place}: {error}")).collect();
         let document = json!({
             "id": finished.as_ref().map(|finished| finished.id.clone()),
             "directory": finished.as_ref().map(|finished| finished.directory.clone()),
@@ -215,33 +213,20 @@ impl Observer {
             channel.set_recording(recording.directory()).map_err(errors::monitor)?;
         }
         let base = channel.path().to_owned();
-        let known = recording.clone();
         let own = output::directory_below(&base);
         std::fs::create_dir(&own).map_err(errors::monitor)?;
-        let mut programs = ProgramsSource::new(
-            &base,
-            Box::new(move |change| {
-                let Some(recording) = &known else { return };
-                // A recording whose manifest cannot be written says so when it ends; rows are kept all the same.
-                match change {
-                    ProcessChange::Seen { directory, session_ids } => {
-                        recording.remove_channel(&directory).ok();
-                        recording.add_channel(&directory, &session_ids).ok();
-                    }
-                    ProcessChange::Gone { directory } => {
-                        recording.remove_channel(&directory).ok();
-                    }
-                }
-            }),
-        );
+        let known = recording.clone();
+        let on_change = move |change| store_location(&change, known.as_deref());
+        let mut programs = ProgramsSource::new(&base, Box::new(on_change));
         programs.expect(&own);
         let progress = programs.progress();
         let live = Live::default();
-        let mut pipeline = Pipeline::default().source(programs).source(sampler).sink(live.clone());
-        if let Some(recording) = &recording {
-            pipeline = pipeline.journal(recording.journal());
-        }
-        let pipeline = pipeline.start().map_err(errors::monitor)?;
+        let plan = Plan {
+            inferences: Inferences::Programs { recording: Some(programs), events: None },
+            ..Plan::new(sampler)
+        };
+        let observation =
+            plan.start(recording.as_deref(), vec![Box::new(live.clone())]).map_err(errors::monitor)?;
         Ok(Self {
             live,
             progress,
@@ -250,7 +235,7 @@ impl Observer {
             id: recording.as_ref().map(|recording| recording.id().to_owned()),
             directory: recording.as_ref().map(|recording| recording.directory().to_owned()),
             encrypts,
-            running: Mutex::new(Some(Running { pipeline, recording, store, retention, channel })),
+            running: Mutex::new(Some(Running { observation, recording, store, retention, channel })),
             pid: std::process::id(),
         })
     }
@@ -295,8 +280,7 @@ impl Drop for Observer {
 
 impl Running {
     fn end(self, reason: &str) -> Ended {
-        self.pipeline.control().stop();
-        let report = self.pipeline.join();
+        let ObservationEnded { losses, errors, .. } = self.observation.finish();
         let mut problem = None;
         // The pipeline is gone and with it everyone else who had the recording.
         let finished = self.recording.and_then(Arc::into_inner).and_then(|recording| {
@@ -308,7 +292,7 @@ impl Running {
         }
         // Old recordings that cannot be removed now can be removed next time.
         self.store.prune(&self.retention, false).ok();
-        Ended { finished, report, problem }
+        Ended { finished, losses, errors, problem }
     }
 }
 

@@ -47,7 +47,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("preload", &["core", "channel", "unify"]),
-    ("python", &["core", "channel", "decode", "sources", "ort", "analyze", "store", "unify"]),
+    ("python", &["core", "channel", "decode", "sources", "ort", "analyze", "store", "observe", "unify"]),
     ("unify", &[]),
     ("xtask", &[]),
 ];

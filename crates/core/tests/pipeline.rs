@@ -10,7 +10,7 @@ use ortscope_core::pipeline::{
     Control, CostClass, Emitter, FlushError, Limits, Overflow, Pipeline, Sink, SinkError, Source,
     SourceError, SourceInfo, WhenFull,
 };
-use ortscope_core::schema::{AnnotationRow, LossRow};
+use ortscope_core::schema::{AnnotationRow, LossRow, UnavailabilityRow};
 
 struct Counting {
     info: SourceInfo,
@@ -186,6 +186,24 @@ fn stop_ends_a_sleeping_source() {
     assert!(report.source_errors.is_empty());
 }
 
+#[derive(Default, Clone)]
+struct Reasons(Arc<Mutex<Vec<UnavailabilityRow>>>);
+
+impl Sink for Reasons {
+    fn name(&self) -> &str {
+        "reasons"
+    }
+
+    fn consume(&mut self, batch: &Batch) -> Result<(), SinkError> {
+        self.0.lock().unwrap().extend(batch.rows::<UnavailabilityRow>());
+        Ok(())
+    }
+
+    fn flush(&mut self, _deadline: Instant) -> Result<(), FlushError> {
+        Ok(())
+    }
+}
+
 #[test]
 fn an_unavailable_source_is_reported_with_its_reason() {
     struct Absent(SourceInfo);
@@ -202,10 +220,16 @@ fn an_unavailable_source_is_reported_with_its_reason() {
     }
     let info = SourceInfo {
         name: "energy",
-        tracks: vec![],
+        tracks: vec!["energy".into()],
         cost: CostClass::Low,
         when_full: WhenFull::DropAndCount,
     };
-    let report = Pipeline::default().source(Absent(info)).start().unwrap().join();
+    let reasons = Reasons::default();
+    let report = Pipeline::default().source(Absent(info)).sink(reasons.clone()).start().unwrap().join();
     assert_eq!(report.source_errors, [("energy".into(), "no RAPL; load intel_rapl_msr".into())]);
+    // Sinks see it too, so that recordings and live views show why the track has no values.
+    let rows = reasons.0.lock().unwrap();
+    let [row] = rows.as_slice() else { panic!("{rows:?}") };
+    assert_eq!((&*row.track, &*row.reason, row.to_ns), ("energy", "no RAPL", None));
+    assert_eq!(row.hint.as_deref(), Some("load intel_rapl_msr"));
 }

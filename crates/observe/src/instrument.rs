@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use ortscope_channel::{CHANNEL_VARIABLE, ChannelDirectory};
 
-use super::inside::Inside;
+use crate::programs::Programs;
 
 /// Makes Python load our package's part.
 const PYTHON_PATH: &str = "PYTHONPATH";
@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const FIRST_LINE: u64 = 512;
 
 /// Prepares a command; what could not be prepared is said there.
-pub fn instrument(command: &mut Command, words: &[String], profile_every: u32) -> Inside {
+pub fn instrument(command: &mut Command, words: &[String], profile_every: u32) -> Programs {
     let reader = ortscope_sources::own_usage().map(|usage| usage.identity);
     let home = reader
         .map_err(|error| error.to_string())
@@ -40,10 +40,10 @@ pub fn instrument(command: &mut Command, words: &[String], profile_every: u32) -
     let home = match home {
         Ok(home) => home,
         Err(error) => {
-            let mut inside = Inside::default();
+            let mut programs = Programs::default();
             let hint = "there must be room in /dev/shm or among the temporary files";
-            inside.no_inferences(format!("there is no place for the channel: {error}"), hint);
-            return inside;
+            programs.no_inferences(format!("there is no place for the channel: {error}"), hint);
+            return programs;
         }
     };
     command.env(CHANNEL_VARIABLE, home.path());
@@ -52,12 +52,12 @@ pub fn instrument(command: &mut Command, words: &[String], profile_every: u32) -
     } else {
         command.env_remove(PROFILE_EVERY);
     }
-    let mut inside = Inside::of_home(home);
+    let mut programs = Programs::of_home(home);
     let python = Python::of(words);
     match package(python.as_ref()) {
         Some(inject) => put_on_python_path(command, inject),
         None if python.is_some() => {
-            inside.no_inferences(
+            programs.no_inferences(
                 "the Python that runs here does not have the package 'ortscope'",
                 "pip install ortscope, into the environment of that Python or of this program",
             );
@@ -65,13 +65,13 @@ pub fn instrument(command: &mut Command, words: &[String], profile_every: u32) -
         None => {}
     }
     if python.as_ref().is_some_and(|python| python.is_isolated) {
-        inside.no_inferences(
+        programs.no_inferences(
             "Python was started with -I, -E or -S and does not look at what ortscope gives it",
             "leave that option out",
         );
     }
-    preload(command, python.is_some(), &mut inside);
-    inside
+    preload(command, python.is_some(), &mut programs);
+    programs
 }
 
 fn put_on_python_path(command: &mut Command, inject: PathBuf) {
@@ -83,10 +83,10 @@ fn put_on_python_path(command: &mut Command, inject: PathBuf) {
     }
 }
 
-fn preload(command: &mut Command, is_python: bool, inside: &mut Inside) {
+fn preload(command: &mut Command, is_python: bool, programs: &mut Programs) {
     if std::env::consts::OS != "linux" {
         if !is_python {
-            inside.no_inferences(
+            programs.no_inferences(
                 format!(
                     "inferences of native programs are not recorded on {}: its loader has no LD_PRELOAD, and a library \
                      could get into the program only by writing into its memory",
@@ -100,7 +100,7 @@ fn preload(command: &mut Command, is_python: bool, inside: &mut Inside) {
     let beside = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.join(PRELOAD_LIBRARY)));
     let Some(library) = beside.filter(|path| path.is_file()) else {
         if !is_python {
-            inside.no_inferences(
+            programs.no_inferences(
                 format!(
                     "inferences of native programs are not recorded: {PRELOAD_LIBRARY} is not beside ortscope"
                 ),
@@ -110,7 +110,7 @@ fn preload(command: &mut Command, is_python: bool, inside: &mut Inside) {
         return;
     };
     if library.to_string_lossy().contains([' ', ':']) {
-        inside.no_inferences(
+        programs.no_inferences(
             format!("inferences of native programs are not recorded: the path of {PRELOAD_LIBRARY} has a space or a colon"),
             "install ortscope elsewhere",
         );

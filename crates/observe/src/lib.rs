@@ -10,7 +10,6 @@
 pub mod device_events;
 pub mod devices;
 mod input_files;
-pub mod inside;
 pub mod instrument;
 pub mod interrupt;
 pub mod measure;
@@ -18,6 +17,7 @@ pub mod model_file;
 pub mod operator_pass;
 mod ort_events;
 pub mod plan;
+pub mod programs;
 pub mod progress;
 pub mod recording;
 pub mod watch;

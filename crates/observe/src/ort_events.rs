@@ -5,7 +5,7 @@ use ortscope_core::pipeline::Emitter;
 use ortscope_decode::etw::{EtwSink, Inference, OrtOperator, OrtRow, OrtRows, OrtSession};
 use ortscope_sources::etw::{EtwRows, EtwSource, KernelFlags, ProcessFilter, Settings, providers};
 
-use super::inside::TRACK;
+use crate::programs::TRACK;
 
 /// A session with ONNX Runtime's provider, where the system has such sessions. Performance Log Users may read it.
 pub fn source(pids: &[u32]) -> Option<EtwSource> {

@@ -25,7 +25,7 @@ use ortscope_sources::{
 use ortscope_store::RecordingWriter;
 
 use crate::device_events::{self, DeviceProvider};
-use crate::devices;
+use crate::{devices, programs};
 
 /// The sources of one observation. Devices, energy and heat are always read.
 #[derive(Debug)]
@@ -73,6 +73,8 @@ pub enum Inferences {
         recording: Option<ProgramsSource>,
         events: Option<EtwSource>,
     },
+    /// Every program of the machine that records, including programs that start later.
+    Machine,
 }
 
 /// Receives the exact CPU use of a process in one millisecond.
@@ -144,6 +146,7 @@ impl Plan {
         }
         pipeline = match self.inferences {
             Inferences::None => pipeline,
+            Inferences::Machine => pipeline.source(programs::every_program()),
             Inferences::Worker { channel, session_ids, ended } => {
                 pipeline.source(ChannelSource::new(&channel, session_ids, ended))
             }

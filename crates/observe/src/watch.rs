@@ -10,9 +10,9 @@ use ortscope_sources::sampler::OwnCost;
 use ortscope_store::RecordingWriter;
 use serde::Serialize;
 
-use crate::inside::Inside;
 use crate::interrupt::Interrupt;
 use crate::plan::{Ended, Inferences, Plan};
+use crate::programs::Programs;
 use crate::progress::Progress;
 
 /// How often it is checked whether the observation is over.
@@ -56,7 +56,7 @@ pub struct Watch<'a> {
     pub plan: Plan,
     /// The program to wait for, if ortscope started one.
     pub program: Option<Started>,
-    pub inside: &'a mut Inside,
+    pub programs: &'a mut Programs,
     pub duration: Option<Duration>,
     pub recording: Option<&'a RecordingWriter>,
     pub sinks: Vec<Box<dyn Sink>>,
@@ -83,9 +83,9 @@ pub struct Watched {
 
 impl Watch<'_> {
     pub fn run(self, interrupt: &Interrupt, progress: &mut dyn Progress) -> Result<Watched, Failure> {
-        let Self { mut plan, program, inside, duration, recording, sinks, status } = self;
+        let Self { mut plan, program, programs, duration, recording, sinks, status } = self;
         plan.inferences =
-            Inferences::Programs { recording: inside.take_source(), events: inside.take_events() };
+            Inferences::Programs { recording: programs.take_source(), events: programs.take_events() };
         let observation = plan.start(recording, sinks)?;
 
         // A short program would be over before kernel events and stacks begin, so it is held until then.
@@ -123,7 +123,7 @@ impl Watch<'_> {
                 }
             }
             progress.update(&|| format!("{}  {:.1} s", status(), started.elapsed().as_secs_f64()));
-            inside.wait(PERIOD, recording);
+            programs.wait(PERIOD, recording);
         };
         let (own_cost, backend) = (observation.own_cost(), observation.backend());
         Ok(Watched {

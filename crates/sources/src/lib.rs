@@ -80,6 +80,11 @@ pub fn boot_id() -> Option<String> {
     sys::boot_id()
 }
 
+/// A variable in the environment that a process was started with, where the system exposes it and permits reading.
+pub fn environment_variable(pid: u32, name: &str) -> Option<String> {
+    sys::environment_variable(pid, name)
+}
+
 /// Facts about the machine that are readable without privileges.
 pub fn machine_facts() -> MachineFacts {
     sys::machine_facts()

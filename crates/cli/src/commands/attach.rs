@@ -7,14 +7,14 @@ use crate::args::{AttachArgs, GlobalArgs};
 use crate::exit::{Exit, Failure};
 use crate::observe::plan;
 use crate::terminal::Terminal;
-use ortscope_observe::inside::{Inside, sweep_in_background};
+use ortscope_observe::programs::{Programs, sweep_in_background};
 
 pub fn run(args: &AttachArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     let targets = targets(args)?;
     let plan = plan(targets, args.targets.join(", "), &args.watch, global)?;
     sweep_in_background();
-    let inside = Inside::of_running(&plan.pids);
-    observe("attach", &plan, &args.watch, None, inside, global, terminal)
+    let programs = Programs::of_running(&plan.pids);
+    observe("attach", &plan, &args.watch, None, programs, global, terminal)
 }
 
 /// What was typed: a number is an id, the rest are names. Each must be there now, or nobody would know of a slip.

@@ -16,9 +16,9 @@ use ortscope_core::pipeline::Sink;
 use ortscope_core::units;
 use ortscope_export::LiveTrace;
 use ortscope_export::push::PushSink;
-use ortscope_observe::inside::{Inside, sweep_in_background};
 use ortscope_observe::instrument::instrument;
 use ortscope_observe::interrupt::Interrupt;
+use ortscope_observe::programs::{Programs, sweep_in_background};
 use ortscope_observe::recording::keep_secrets_from;
 use ortscope_observe::watch::{Started, Watch};
 
@@ -41,8 +41,8 @@ pub fn run(args: &RecordArgs, global: &GlobalArgs, terminal: &Terminal) -> Resul
         command.env(PYTHON_SUPPORT, "1");
     }
     sweep_in_background();
-    let inside = if args.no_inject {
-        Inside::default()
+    let programs = if args.no_inject {
+        Programs::default()
     } else {
         instrument(&mut command, &args.command, args.profile_every)
     };
@@ -64,7 +64,7 @@ pub fn run(args: &RecordArgs, global: &GlobalArgs, terminal: &Terminal) -> Resul
         &plan,
         &args.watch,
         Some(Started { child, held, words: args.command.len() }),
-        inside,
+        programs,
         global,
         terminal,
     )
@@ -76,7 +76,7 @@ pub fn observe(
     plan: &ObservePlan,
     args: &WatchArgs,
     program: Option<Started>,
-    mut inside: Inside,
+    mut programs: Programs,
     global: &GlobalArgs,
     terminal: &Terminal,
 ) -> Result<Exit, Failure> {
@@ -99,7 +99,7 @@ pub fn observe(
         }
     };
     if let Some(recording) = &recording
-        && let Err(error) = inside.set_recording(recording.writer.directory())
+        && let Err(error) = programs.set_recording(recording.writer.directory())
     {
         tracing::warn!(%error, "after a crash the rings would not be found");
     }
@@ -118,7 +118,7 @@ pub fn observe(
     let watch = Watch {
         plan: plan.sources(&collector)?,
         program,
-        inside: &mut inside,
+        programs: &mut programs,
         duration: plan.duration,
         recording: recording.as_ref().map(|recording| &recording.writer),
         sinks,
@@ -144,7 +144,7 @@ pub fn observe(
     let trace = trace_handle.map(|handle| handle.state());
     let mut document = document(plan, Observed { watched, collected: collector.take(), trace });
     (document.sampling, document.python_sampling) = (sampling, python_sampling);
-    document.unavailable.append(&mut inside.unavailable);
+    document.unavailable.append(&mut programs.unavailable);
     if let Some(recording) = recording {
         let bytes = serde_json::to_vec_pretty(&document).map_err(Failure::internal)?;
         document.recording = Some(recording.finish(OBSERVE_DOCUMENT, &bytes, document.ending)?);

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use ortscope_core::live::{Limits, LiveMemory, LiveView};
-use ortscope_core::pipeline::Pipeline;
+use ortscope_observe::plan::{Inferences, Plan};
 use ortscope_sources::sampler::{Exclude, OwnCostHandle, ProcessSampler, SamplerOptions};
 use ortscope_tui::{
     Column, Filter, KnownProcesses, OwnCost, OwnFigures, Remote, RemoteOptions, TerminalWatch, TopOptions,
@@ -38,11 +38,11 @@ pub fn run(args: &TopArgs, terminal: &Terminal) -> Result<Exit, Failure> {
         }
         None => {
             let sampler = sampler(args)?;
-            let figures = Figures { own_cost: sampler.own_cost(), facts: facts.clone() };
-            let running = Pipeline::default().source(sampler).sink(memory).sink(facts.clone()).start()?;
+            let plan = Plan { inferences: Inferences::Machine, ..Plan::new(sampler) };
+            let observation = plan.start(None, vec![Box::new(memory), Box::new(facts.clone())])?;
+            let figures = Figures { own_cost: observation.own_cost(), facts: facts.clone() };
             let shown = show(args, terminal, view, &facts, &figures, || false);
-            running.control().stop();
-            running.join();
+            observation.finish();
             shown
         }
     }

@@ -350,3 +350,47 @@ fn a_gpu_has_its_watts_and_its_power_cap() {
     let findings = result["findings"].as_array().expect("a list");
     assert!(findings.iter().all(|finding| finding["id"] != "throttled"), "{findings:?}");
 }
+
+/// `record`, `attach`, `top` and `serve` start the same sources as `run`: all of them show the energy meter.
+#[test]
+fn every_entry_point_reads_the_devices() {
+    let (place, tree) = (Place::new(), tempfile::tempdir().expect("a directory"));
+    let _meter = Meter::start(tree.path());
+    let ortscope = |arguments: &[&str]| {
+        let mut command = place.command(arguments);
+        command.env("ORTSCOPE_TEST_DEVICES", tree.path()).env("ORTSCOPE_TEST_NVML", "");
+        command
+    };
+    let run = |arguments: &[&str]| {
+        let output = ortscope(arguments).output().expect("ortscope starts");
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+
+    run(&["record", "--save", "recorded", "-d", "1s", "--", "sleep", "2"]);
+    let mut sleeper = std::process::Command::new("sleep").arg("20").spawn().expect("it starts");
+    run(&["attach", &sleeper.id().to_string(), "--save", "attached", "-d", "1s"]);
+    sleeper.kill().and_then(|()| sleeper.wait()).expect("it ends");
+    for recording in ["recorded", "attached"] {
+        run(&["export", recording, "-o", "rows.jsonl", "--table", "device_samples", "--force"]);
+        let rows =
+            std::fs::read_to_string(place.directory.path().join("rows.jsonl")).expect("it was written");
+        assert!(rows.contains("package-0") && rows.contains("energy_joules"), "{recording}: {rows}");
+    }
+
+    let top: serde_json::Value =
+        serde_json::from_str(&run(&["top", "--once", "--json"])).expect("one JSON document");
+    let has_meter = |devices: &serde_json::Value| {
+        devices.as_array().is_some_and(|list| list.iter().any(|one| one["device"] == "package-0"))
+    };
+    assert!(has_meter(&top["devices"]), "{top}");
+
+    let server = crate::serving::Server::start(&place, |command| {
+        command.env("ORTSCOPE_TEST_DEVICES", tree.path());
+    });
+    let begin = Instant::now();
+    while !server.get("/api/v1/energy").contains("package-0") {
+        assert!(begin.elapsed() < Duration::from_secs(20), "{}", server.get("/api/v1/energy"));
+        thread::sleep(Duration::from_millis(100));
+    }
+}

@@ -2,19 +2,50 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
 use crate::support::Place;
 
-/// Ended with the test.
-struct Server(Child);
+/// A server that ends with the test.
+pub struct Server {
+    child: Child,
+    address: String,
+    token: String,
+}
+
+impl Server {
+    /// Starts it on a free port, with a token for viewers.
+    pub fn start(place: &Place, prepare: impl FnOnce(&mut Command)) -> Self {
+        let state = state(place);
+        let token = place.ortscope(&["token", "create", "ci", "--role", "viewer", "--state", &state, "-q"]);
+        let token = token.expect_code(0).stdout().trim().to_owned();
+        let mut command = place.command(&["serve", "--listen", "127.0.0.1:0", "--json", "--state", &state]);
+        prepare(&mut command);
+        let (child, document) = start(&mut command);
+        let address = document["addresses"][0].as_str().expect("an address").to_owned();
+        Self { child, address, token }
+    }
+
+    pub fn get(&self, path: &str) -> String {
+        get(&self.address, path, &self.token)
+    }
+}
+
+/// Starts a server and reads the first line of its output.
+fn start(command: &mut Command) -> (Child, Value) {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+    let output = child.stdout.take().expect("an output");
+    let mut line = String::new();
+    BufReader::new(output).read_line(&mut line).expect("a line");
+    (child, serde_json::from_str(&line).expect("JSON"))
+}
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.0.kill().ok();
-        self.0.wait().ok();
+        self.child.kill().ok();
+        self.child.wait().ok();
     }
 }
 
@@ -48,29 +79,16 @@ fn help_of_serve() {
 fn a_server_watches_the_machine_and_lets_a_token_in_until_it_is_revoked() {
     let place = Place::new();
     let state = state(&place);
-    let token = place.ortscope(&["token", "create", "ci", "--role", "viewer", "--state", &state, "-q"]);
-    let token = token.expect_code(0).stdout().trim().to_owned();
+    let server = Server::start(&place, |_| {});
     let list = place.ortscope(&["token", "list", "--state", &state]).expect_code(0).stdout();
-    assert!(list.contains("ci") && !list.contains(&token));
-    let mut child = place
-        .command(&["serve", "--listen", "127.0.0.1:0", "--json", "--state", &state])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("it starts");
-    let output = child.stdout.take().expect("an output");
-    let _server = Server(child);
-    let mut line = String::new();
-    BufReader::new(output).read_line(&mut line).expect("a line");
-    let document: Value = serde_json::from_str(&line).expect("JSON");
-    let address = document["addresses"][0].as_str().expect("an address").to_owned();
-    let hello = get(&address, "/api/v1/hello", &token);
+    assert!(list.contains("ci") && !list.contains(&server.token));
+    let hello = server.get("/api/v1/hello");
     assert!(hello.starts_with("HTTP/1.1 200") && hello.contains("\"has_live\":true"), "{hello}");
-    assert!(get(&address, "/api/v1/audit", &token).starts_with("HTTP/1.1 403"));
+    assert!(server.get("/api/v1/audit").starts_with("HTTP/1.1 403"));
     place.ortscope(&["token", "revoke", "ci", "--state", &state]).expect_code(0);
     // The server looks at the list twice a second.
     std::thread::sleep(std::time::Duration::from_millis(700));
-    assert!(get(&address, "/api/v1/hello", &token).starts_with("HTTP/1.1 401"));
+    assert!(server.get("/api/v1/hello").starts_with("HTTP/1.1 401"));
     let shown = place.ortscope(&["audit", "show", "--state", &state]).expect_code(0).stdout();
     assert!(shown.contains("token create") && shown.contains("GET /api/v1/hello"), "{shown}");
     assert!(
@@ -101,27 +119,18 @@ fn what_would_be_unsafe_is_refused_at_the_start() {
 
 /// A server with TLS on a free port of this machine: its first line of output.
 fn secure_server(place: &Place, state: &str) -> (Server, Value) {
-    let mut child = place
-        .command(&[
-            "serve",
-            "--listen",
-            "127.0.0.1:0",
-            "--tls",
-            "auto",
-            "--https-only",
-            "--json",
-            "--state",
-            state,
-        ])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("it starts");
-    let output = child.stdout.take().expect("an output");
-    let server = Server(child);
-    let mut line = String::new();
-    BufReader::new(output).read_line(&mut line).expect("a line");
-    (server, serde_json::from_str(&line).expect("JSON"))
+    let (child, document) = start(&mut place.command(&[
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--tls",
+        "auto",
+        "--https-only",
+        "--json",
+        "--state",
+        state,
+    ]));
+    (Server { child, address: String::new(), token: String::new() }, document)
 }
 
 #[test]

@@ -16,6 +16,7 @@ use super::{
 use crate::batch::Batch;
 use crate::clock::{Clock, SystemClock};
 use crate::metric::Availability;
+use crate::schema::UnavailabilityRow;
 
 /// Bounds of a pipeline.
 #[derive(Debug, Clone)]
@@ -142,7 +143,21 @@ impl Pipeline {
         for mut source in sources {
             match source.probe() {
                 Availability::Unavailable { why, hint } => {
-                    refused.push((source.info().name.to_owned(), format!("{why}; {hint}")));
+                    let info = source.info();
+                    let mut emitter =
+                        Emitter::new(info.name, info.when_full, Arc::clone(&intake), Arc::clone(&losses));
+                    let from_ns = control.clock().now_ns();
+                    for track in &info.tracks {
+                        emitter.emit(&UnavailabilityRow {
+                            from_ns,
+                            to_ns: None,
+                            track: track.as_str().into(),
+                            reason: why.as_str().into(),
+                            hint: Some(hint.as_str()).filter(|hint| !hint.is_empty()).map(Into::into),
+                        });
+                    }
+                    emitter.flush();
+                    refused.push((info.name.to_owned(), format!("{why}; {hint}")));
                 }
                 Availability::Ready | Availability::Degraded { .. } => ready.push(source),
             }

@@ -127,6 +127,14 @@ pub fn boot_id() -> Option<String> {
     Some(id.trim().to_owned()).filter(|id| !id.is_empty())
 }
 
+pub fn environment_variable(pid: u32, name: &str) -> Option<String> {
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let mut variables = environment.split(|byte| *byte == 0);
+    let value = variables
+        .find_map(|variable| std::str::from_utf8(variable).ok()?.strip_prefix(name)?.strip_prefix('='))?;
+    (!value.is_empty()).then(|| value.to_owned())
+}
+
 pub fn machine_facts() -> MachineFacts {
     let text = |path: &str| std::fs::read_to_string(path).ok();
     let line = |path: &str| text(path).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());

@@ -31,6 +31,8 @@ const BUSY_PERIOD_NS: u64 = 5_000_000;
 const BUSY_FULLNESS: f64 = 0.25;
 /// Interval for removing the rings of exited processes, which use memory.
 const CLEANUP_INTERVAL_NS: u64 = 1_000_000_000;
+/// Interval of the search for processes that have begun to record.
+const DISCOVERY_INTERVAL_NS: u64 = 2_000_000_000;
 /// Limit for concurrently read processes. Further ones are not read and are counted as lost once each.
 const MAX_PROCESSES: usize = 1024;
 
@@ -43,6 +45,9 @@ pub enum ProcessChange {
     /// The process has exited, its data is stored, and its rings are removed.
     Gone { directory: PathBuf },
 }
+
+/// Adds processes that have begun to record; called every [`DISCOVERY_INTERVAL_NS`].
+pub type Discover = Box<dyn FnMut(&mut ProgramsSource) + Send>;
 
 /// Callback for every change.
 pub type OnProcess = Box<dyn Fn(ProcessChange) + Send>;
@@ -82,6 +87,8 @@ pub struct ProgramsSource {
     /// Directories beyond the limit, to count each once.
     beyond: BTreeSet<PathBuf>,
     cleaned_ns: u64,
+    discover: Option<Discover>,
+    discovered_ns: u64,
 }
 
 impl std::fmt::Debug for ProgramsSource {
@@ -106,12 +113,24 @@ impl ProgramsSource {
             processes: BTreeMap::new(),
             beyond: BTreeSet::new(),
             cleaned_ns: 0,
+            discover: None,
+            discovered_ns: 0,
         }
     }
 
     /// A source for processes that another reader owns; it does not search for others.
     pub fn observing() -> Self {
         Self::new(Path::new(""), Box::new(|_| {}))
+    }
+
+    /// A source for all processes that `discover` adds over time. It runs until it is stopped.
+    pub fn discovering(discover: Discover) -> Self {
+        Self { discover: Some(discover), ..Self::observing() }
+    }
+
+    /// Whether the process with this directory is being read.
+    pub fn reads(&self, directory: &Path) -> bool {
+        self.processes.contains_key(directory)
     }
 
     fn is_observing(&self) -> bool {
@@ -186,6 +205,23 @@ impl ProgramsSource {
         Ok(())
     }
 
+    /// Searches for processes that have begun to record, if it is time.
+    fn discover(&mut self, now_ns: u64) {
+        let Some(mut discover) = self.discover.take() else { return };
+        if self.discovered_ns == 0 || now_ns.saturating_sub(self.discovered_ns) >= DISCOVERY_INTERVAL_NS {
+            self.discovered_ns = now_ns;
+            discover(self);
+        }
+        self.discover = Some(discover);
+    }
+
+    /// Observed processes that have exited. Rings of processes without another reader are removed by [`Self::clean`].
+    fn exited(&self) -> Vec<PathBuf> {
+        let exited =
+            self.processes.iter().filter(|(_, process)| process.is_observed() && !process.is_alive());
+        exited.map(|(path, _)| path.clone()).collect()
+    }
+
     /// Reads new data of all processes and returns the fullness of the fullest ring.
     fn pass(&mut self, out: &mut Emitter, now_ns: u64) -> Result<f64, SourceError> {
         self.find_processes()?;
@@ -237,6 +273,7 @@ impl Source for ProgramsSource {
                     self.clean();
                 }
             }
+            self.discover(now);
             let fullness = self.pass(out, now)?;
             if stopped {
                 self.processes.values_mut().for_each(|process| process.finish(out));
@@ -245,10 +282,17 @@ impl Source for ProgramsSource {
             }
             if self.is_observing() && now.saturating_sub(self.cleaned_ns) >= CLEANUP_INTERVAL_NS {
                 self.cleaned_ns = now;
-                if !self.processes.values().any(Process::is_alive) {
+                let is_over = !self.processes.values().any(Process::is_alive);
+                let exited = self.exited();
+                if is_over || !exited.is_empty() {
                     // Reads what was written since the previous pass.
                     self.pass(out, now)?;
+                }
+                if is_over && self.discover.is_none() {
                     return Ok(());
+                }
+                for directory in exited {
+                    self.processes.remove(&directory);
                 }
             }
             if sent_at_mark.is_none() {

@@ -112,6 +112,11 @@ impl Process {
             && !self.is_alive()
     }
 
+    /// Whether another reader owns the process.
+    pub fn is_observed(&self) -> bool {
+        self.sessions.is_observed
+    }
+
     /// A process that has not written yet counts as running.
     pub fn is_alive(&self) -> bool {
         self.reader.owner().is_none_or(super::is_alive)

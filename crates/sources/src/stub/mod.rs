@@ -61,6 +61,11 @@ pub fn boot_id() -> Option<String> {
     None
 }
 
+/// Not exposed by this system.
+pub fn environment_variable(_pid: u32, _name: &str) -> Option<String> {
+    None
+}
+
 pub fn machine_facts() -> MachineFacts {
     MachineFacts::basic()
 }

@@ -151,6 +151,11 @@ pub fn boot_id() -> Option<String> {
     system::boot_id()
 }
 
+/// Not exposed by this system.
+pub fn environment_variable(_pid: u32, _name: &str) -> Option<String> {
+    None
+}
+
 pub fn machine_facts() -> MachineFacts {
     MachineFacts {
         os_version: version(),

@@ -16,8 +16,8 @@ use crate::exit::{Exit, Failure};
 use crate::recording::{open_store, open_store_to_record};
 use crate::settings;
 use crate::terminal::{self, DIM, Terminal, WARN};
-use ortscope_observe::inside::sweep_in_background;
 use ortscope_observe::interrupt::Interrupt;
+use ortscope_observe::programs::sweep_in_background;
 use ortscope_observe::recording::keep_secrets_from;
 
 use plan::Plan;
@@ -63,7 +63,7 @@ fn serve(
         Err(problem) => tracing::warn!("rights that are not needed could not be given up: {problem}"),
     }
     sweep_in_background();
-    let mut watching = if recordings.is_empty() || args.live {
+    let watching = if recordings.is_empty() || args.live {
         let push = crate::push::live(&args.push, global)?;
         let trace = args.perfetto.as_deref().map(crate::live_trace::place).transpose()?;
         Some(live::Watching::start(args.rate, &store, push, trace.as_deref())?)
@@ -98,9 +98,6 @@ fn serve(
     }
     while !interrupt.requested() {
         std::thread::sleep(PERIOD);
-        if let Some(watching) = &mut watching {
-            watching.look();
-        }
     }
     server.stop();
     if let Some(watching) = watching {

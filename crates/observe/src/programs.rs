@@ -1,6 +1,6 @@
-//! What is seen from inside of the watched processes: their inferences, through a channel.
+//! Inferences of other programs, through their channels.
 //!
-//! `record` has the program instrumented before it starts; `attach` listens in on programs that record already.
+//! `record` instruments a program before it starts; `attach`, `serve` and `top` read programs that already record.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TrySendError, sync_channel};
@@ -12,12 +12,11 @@ use ortscope_core::tables::{Scan, Tables as _};
 use ortscope_sources::etw::EtwSource;
 use ortscope_sources::programs::{CHANNEL_VARIABLE, ProcessChange, ProgramsSource, is_alive};
 use ortscope_store::{Recording, RecordingWriter};
-
 use serde::Serialize;
 
 use crate::ort_events;
 
-/// Changes that wait to be kept. One that finds no room is not: it matters only after a crash.
+/// Changes that wait to be stored. Further ones are dropped: they matter only after a crash.
 const MAX_CHANGES: usize = 4096;
 /// The track of the reasons why there are no inferences.
 pub const TRACK: &str = "inferences";
@@ -30,49 +29,50 @@ pub struct Unavailable {
     pub hint: Option<String>,
 }
 
+/// Programs whose inferences are read.
 #[derive(Debug, Default)]
-pub struct Inside {
+pub struct Programs {
     source: Option<ProgramsSource>,
-    /// What ONNX Runtime itself tells of processes that do not record.
+    /// ONNX Runtime's own events of processes that do not record.
     events: Option<EtwSource>,
     changes: Option<Receiver<ProcessChange>>,
     home: Option<ChannelDirectory>,
     pub unavailable: Vec<Unavailable>,
 }
 
-impl Inside {
+impl Programs {
     /// For a program that is about to start: it writes below `home`.
     pub fn of_home(home: ChannelDirectory) -> Self {
         let (sender, changes) = sync_channel(MAX_CHANGES);
-        let tell = Box::new(move |change| match sender.try_send(change) {
+        let on_change = Box::new(move |change| match sender.try_send(change) {
             Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
         });
-        let source = ProgramsSource::new(home.path(), tell);
+        let source = ProgramsSource::new(home.path(), on_change);
         Self { source: Some(source), changes: Some(changes), home: Some(home), ..Self::default() }
     }
 
-    /// For processes that run already: those that record are listened to, of the others it is said what is missing.
+    /// For running processes: reads those that record, and keeps the reason for each of the others.
     pub fn of_running(pids: &[u32]) -> Self {
-        let mut inside = Self::default();
+        let mut programs = Self::default();
         let mut source = ProgramsSource::observing();
-        let (mut heard, mut silent) = (false, Vec::new());
+        let (mut has_any, mut silent) = (false, Vec::new());
         for pid in pids {
             match observe(&mut source, *pid) {
-                Ok(()) => heard = true,
+                Ok(()) => has_any = true,
                 Err(why) => {
-                    inside.unavailable.push(why);
+                    programs.unavailable.push(why);
                     silent.push(*pid);
                 }
             }
         }
-        inside.source = heard.then_some(source);
-        inside.events =
+        programs.source = has_any.then_some(source);
+        programs.events =
             Some(silent).filter(|pids| !pids.is_empty()).and_then(|pids| ort_events::source(&pids));
-        if inside.events.is_some() {
-            // It says itself what it cannot see.
-            inside.unavailable.clear();
+        if programs.events.is_some() {
+            // This source reports its own reasons.
+            programs.unavailable.clear();
         }
-        inside
+        programs
     }
 
     pub fn take_source(&mut self) -> Option<ProgramsSource> {
@@ -87,12 +87,12 @@ impl Inside {
         self.unavailable.push(unavailable(reason, hint));
     }
 
-    /// Says which recording the rings belong to, for whoever finds them after a crash.
+    /// Stores which recording the rings belong to, so that it can be completed after a crash.
     pub fn set_recording(&self, recording: &Path) -> std::io::Result<()> {
         self.home.as_ref().map_or(Ok(()), |home| home.set_recording(recording))
     }
 
-    /// Waits, and meanwhile has the recording keep the places of rings.
+    /// Waits, and meanwhile stores the locations of rings in the recording.
     pub fn wait(&self, period: Duration, recording: Option<&RecordingWriter>) {
         let Some(changes) = &self.changes else {
             std::thread::sleep(period);
@@ -100,8 +100,8 @@ impl Inside {
         };
         match changes.recv_timeout(period) {
             Ok(change) => {
-                keep(&change, recording);
-                changes.try_iter().for_each(|change| keep(&change, recording));
+                store_location(&change, recording);
+                changes.try_iter().for_each(|change| store_location(&change, recording));
             }
             Err(RecvTimeoutError::Timeout) => {}
             // The source has ended early.
@@ -114,49 +114,53 @@ fn unavailable(reason: impl Into<String>, hint: impl Into<String>) -> Unavailabl
     Unavailable { track: TRACK.into(), reason: reason.into(), hint: Some(hint.into()) }
 }
 
-fn keep(change: &ProcessChange, recording: Option<&RecordingWriter>) {
+/// Stores where the rings of a process are: after a crash, the recording is completed from them.
+pub fn store_location(change: &ProcessChange, recording: Option<&RecordingWriter>) {
     let Some(recording) = recording else { return };
-    let kept = match change {
+    let stored = match change {
         ProcessChange::Seen { directory, session_ids } => {
             recording.remove_channel(directory).and_then(|()| recording.add_channel(directory, session_ids))
         }
         ProcessChange::Gone { directory } => recording.remove_channel(directory),
     };
-    if let Err(error) = kept {
+    if let Err(error) = stored {
         tracing::warn!(%error, "a crash now would lose what is still in the rings");
     }
 }
 
-/// Listens to a process, or says why not.
+/// Reads every program of this machine that records, including programs that start later.
+pub fn every_program() -> ProgramsSource {
+    ProgramsSource::discovering(Box::new(|source| {
+        for process in ortscope_sources::processes().unwrap_or_default() {
+            // Most processes do not record: that is no failure.
+            observe(source, process.pid).ok();
+        }
+    }))
+}
+
+/// Adds a process to the source, or returns why it cannot be read.
 fn observe(source: &mut ProgramsSource, pid: u32) -> Result<(), Unavailable> {
     // The newest: a program that stopped recording and began again has several.
-    let named = channel_of(pid);
+    let named = ortscope_sources::environment_variable(pid, CHANNEL_VARIABLE).map(PathBuf::from);
     let Some(directory) = directories_of(pid, named.as_deref()).pop() else {
         let hint = "start it by 'ortscope record -- …', or have it call ortscope.patch() (Python)";
         return Err(unavailable(format!("process {pid} does not record its inferences"), hint));
     };
+    if source.reads(&directory) {
+        return Ok(());
+    }
     let home = directory.parent().unwrap_or(&directory);
     let failed = |error: ortscope_channel::ChannelError| {
         unavailable(format!("the inferences of process {pid} cannot be read: {error}"), "attach as its user")
     };
     if !has_reader(home) {
-        // Nobody reads: it is ours.
+        // Without another reader, this one owns the rings.
         source.expect(&directory);
         return Ok(());
     }
     let (session_ids, known) =
         recording_of(home).map(|path| known_sessions(&path, &directory)).unwrap_or_default();
     source.observe(&directory, session_ids, known).map_err(failed)
-}
-
-/// The directory that a process was started with, where the system shows it.
-fn channel_of(pid: u32) -> Option<PathBuf> {
-    let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
-    let mut variables = environment.split(|byte| *byte == 0);
-    let value = variables.find_map(|variable| {
-        std::str::from_utf8(variable).ok()?.strip_prefix(CHANNEL_VARIABLE)?.strip_prefix('=')
-    })?;
-    (!value.is_empty()).then(|| PathBuf::from(value))
 }
 
 /// Names and models of the sessions, from the recording that the other reader makes.
@@ -174,7 +178,7 @@ fn known_sessions(recording: &Path, directory: &Path) -> (Vec<String>, Vec<Sessi
     (place.session_ids.clone(), known)
 }
 
-/// Frees what killed recorders left in memory; their recordings are completed first. Runs beside everything else.
+/// Frees memory that killed recorders left behind, on another thread. Their recordings are completed first.
 pub fn sweep_in_background() {
     let sweep = || {
         for (place, error) in ortscope_store::sweep(is_alive) {
