@@ -222,7 +222,7 @@ impl Observer {
         let progress = programs.progress();
         let live = Live::default();
         let plan = Plan {
-            inferences: Inferences::Programs { recording: Some(programs), events: None },
+            inferences: Inferences::Programs { recording: Some(Box::new(programs)), events: None },
             ..Plan::new(sampler)
         };
         let observation =

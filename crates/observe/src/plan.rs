@@ -70,8 +70,8 @@ pub enum Inferences {
     },
     /// Programs that record their inferences, and ONNX Runtime's own events of programs that do not.
     Programs {
-        recording: Option<ProgramsSource>,
-        events: Option<EtwSource>,
+        recording: Option<Box<ProgramsSource>>,
+        events: Option<Box<EtwSource>>,
     },
     /// Every program of the machine that records, including programs that start later.
     Machine,
@@ -152,10 +152,10 @@ impl Plan {
             }
             Inferences::Programs { recording, events } => {
                 if let Some(source) = recording {
-                    pipeline = pipeline.source(source);
+                    pipeline = pipeline.source(*source);
                 }
                 if let Some(source) = events {
-                    pipeline = pipeline.source(source);
+                    pipeline = pipeline.source(*source);
                 }
                 pipeline
             }

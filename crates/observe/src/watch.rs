@@ -84,8 +84,10 @@ pub struct Watched {
 impl Watch<'_> {
     pub fn run(self, interrupt: &Interrupt, progress: &mut dyn Progress) -> Result<Watched, Failure> {
         let Self { mut plan, program, programs, duration, recording, sinks, status } = self;
-        plan.inferences =
-            Inferences::Programs { recording: programs.take_source(), events: programs.take_events() };
+        plan.inferences = Inferences::Programs {
+            recording: programs.take_source().map(Box::new),
+            events: programs.take_events().map(Box::new),
+        };
         let observation = plan.start(recording, sinks)?;
 
         // A short program would be over before kernel events and stacks begin, so it is held until then.

@@ -100,7 +100,10 @@ fn without_counters_the_reason_and_the_remedy_stand_in_the_result() {
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
     let result = &document["results"][0];
     let why = result["unavailable"]["energy.power_w"].as_str().unwrap_or_default();
-    assert!(why.starts_with("this machine shows no energy counters") && why.contains("modprobe"), "{why}");
+    assert!(
+        why.starts_with("this machine exposes no processor energy counters") && why.contains("modprobe"),
+        "{why}"
+    );
     assert_eq!(result["notes"], serde_json::json!([]), "what a machine does not have is no trouble");
 }
 

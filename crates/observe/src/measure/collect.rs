@@ -1,4 +1,4 @@
-//! The sink of a measurement: keeps what the statistics need, compactly, and the worker's messages.
+//! The sink of a measurement: keeps the data for the statistics compactly, and the worker's messages.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,17 +15,17 @@ use ortscope_sources::MESSAGE_KIND;
 use super::protocol::WorkerMessage;
 use super::sensors::{MAX_SENSORS, SensorReadings};
 
-/// Inferences kept. A measurement that reaches it is stopped, and the report says so.
+/// Maximum number of inferences. A measurement that reaches it is stopped, and the report says so.
 pub const MAX_INFERENCES: usize = 5_000_000;
-/// What the processors of the machine do is a sensor of its own.
+/// The device name of the machine's processor load.
 const MACHINE: &str = "machine";
-/// Devices that vanish in one measurement; more are not listed.
+/// Maximum number of listed device losses in one measurement.
 const MAX_LOST: usize = 100;
-/// What devices that are read again are told as.
+/// Annotation kind of a device that is readable again.
 const DEVICE_BACK: &str = "device_back";
-/// Reasons of the first round belong to the beginning.
+/// Reasons within this time of the start mean that a device never worked.
 const BEGINNING_NS: u64 = 50_000_000;
-/// One inference, reduced to what is analysed.
+/// One inference, reduced to the analyzed fields.
 #[derive(Debug, Clone, Copy)]
 pub struct Inference {
     pub planned_ns: u64,
@@ -47,45 +47,45 @@ impl Inference {
     }
 }
 
-/// Everything a worker gave.
+/// All data of one worker.
 #[derive(Debug, Default)]
 pub struct Collected {
     pub first: Vec<Inference>,
     /// The measured loop, in the order of arrival.
     pub steady: Vec<Inference>,
-    /// Latencies of `steady`, kept beside it so that the stop rule can look without copying.
+    /// Latencies of `steady`, kept separately so that the stop rule needs no copy.
     pub steady_run_ns: Vec<u64>,
     /// Decoder models: prompts (token 0) and tokens.
     pub generated: Vec<Inference>,
-    /// With the operator profiler on: in no figure of latency.
+    /// With the operator profiler on; not part of any latency figure.
     pub profiled: Vec<Inference>,
     pub failed_inferences: u64,
     pub messages: Vec<WorkerMessage>,
     pub samples: Vec<ProcessSampleRow>,
     pub devices: CollectedDevices,
-    /// Messages that could not be read: a defect, and reported as one.
+    /// Messages that could not be parsed; reported as a defect.
     pub unreadable_messages: u64,
 }
 
-/// What devices told, and why they did not.
+/// Readings of devices, and the reasons for missing ones.
 #[derive(Debug, Default)]
 pub struct CollectedDevices {
     pub sensors: SensorReadings,
-    /// Who showed energy or power of each device.
+    /// The source of each device's energy or power.
     pub energy_sources: BTreeMap<String, String>,
     pub why_no_energy: Option<String>,
     pub why_no_counters: Option<String>,
     pub why_no_l2: Option<String>,
-    /// Devices that were there and vanished or fell silent: when, and why.
+    /// Devices that stopped working during the measurement: when, and why.
     pub lost: Vec<(u64, String)>,
-    /// When the first device told something, or why it does not.
+    /// Time of the first reading or reason.
     begun_ns: Option<u64>,
 }
 
 impl CollectedDevices {
     fn add(&mut self, row: &DeviceSampleRow) {
         self.begun_ns.get_or_insert(row.timestamp_ns);
-        // A counter says more than a power: where a device has both, its source is the one that counts.
+        // An energy counter is more exact than a power reading, so its source wins.
         let is_better = match &*row.metric {
             "energy_joules" => {
                 self.energy_sources.get(&*row.device).is_none_or(|known| *known != *row.source)
@@ -99,7 +99,7 @@ impl CollectedDevices {
         self.sensors.add(&row.device, &row.metric, row.timestamp_ns, row.value);
     }
 
-    /// Something that was lost is there again.
+    /// A lost device works again.
     fn back(&mut self, row: &AnnotationRow) {
         if self.lost.len() < MAX_LOST {
             self.lost.push((row.timestamp_ns, row.text.to_string()));
@@ -108,7 +108,7 @@ impl CollectedDevices {
 
     fn miss(&mut self, row: &UnavailabilityRow) {
         if row.to_ns.is_some() {
-            // The end of what was told before.
+            // The end of an earlier reason.
             return;
         }
         let hint = row.hint.as_deref().map(|hint| format!("; {hint}")).unwrap_or_default();
@@ -120,9 +120,9 @@ impl CollectedDevices {
             _ => &mut None,
         };
         place.get_or_insert(why);
-        // What was never there is told at the beginning; what is told later was there, or seemed to be.
+        // Devices that never existed are reported at the start; a later report means that a device was lost.
         let families = ["energy", "gpu", "npu", "temperature", "devices"];
-        // Of one sensor: device and metric.
+        // Tracks of one sensor are named `device/metric`.
         let is_of_devices = families.contains(&&*row.track)
             || (row.track.contains('/')
                 && !row.track.starts_with("process/")
@@ -150,7 +150,7 @@ impl Collector {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes everything, at the end.
+    /// Takes all data at the end.
     pub fn take(&self) -> Collected {
         std::mem::take(&mut *self.lock())
     }
@@ -197,7 +197,7 @@ impl Sink for Collector {
                     }
                 }
             }
-            // Losses are counted by the pipeline and reported from there; the rest is for recordings.
+            // The pipeline counts and reports losses; other tables are only for recordings.
             _ => {}
         }
         Ok(())

@@ -5,7 +5,7 @@
 //!     ▲  └─ control page: stop ─────────────┤
 //!     └── pipeline ◄── channel rings ◄──────┘ one record per inference, messages for the rest
 //! ```
-//! A provider that aborts takes the worker with it, never the report.
+//! A provider that aborts ends only the worker; the report is still made.
 
 pub mod collect;
 pub mod plan;
@@ -19,7 +19,7 @@ pub fn profile_directory() -> std::io::Result<PrivateDirectory> {
     tempfile::Builder::new().prefix("ortscope-profile-").tempdir().map(PrivateDirectory)
 }
 
-/// A directory of this user alone, gone with this value; overwritten before, where that was asked for.
+/// A directory that only this user can read, removed on drop; overwritten first if the user asked for that.
 #[derive(Debug)]
 pub struct PrivateDirectory(tempfile::TempDir);
 
@@ -35,8 +35,8 @@ impl Drop for PrivateDirectory {
     }
 }
 
-/// A directory private to this user, gone with the measurement. In memory where the system has such a place and one
-/// worker alone uses it (containers often have only 64 MB there): a ring on a disk would be written out again and again.
+/// A private directory, removed after the measurement. It is in memory if the system has such a place and only one worker
+/// uses it (containers often have only 64 MB there): the system would write a ring on a disk back again and again.
 pub fn channel_directory(together: bool) -> std::io::Result<PrivateDirectory> {
     let mut builder = tempfile::Builder::new();
     builder.prefix("ortscope-");

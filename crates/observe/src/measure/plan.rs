@@ -1,4 +1,4 @@
-//! What a worker is to do, fully decided: the worker has no defaults and no configuration of its own.
+//! The complete job of a worker, which has no defaults and no configuration of its own.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,25 +16,25 @@ pub struct WorkerPlan {
     pub model: PathBuf,
     pub channel: PathBuf,
     pub options: SessionOptions,
-    /// Sessions to create; streams are dealt to them in turn.
+    /// Sessions to create; streams are assigned to them in turn.
     pub sessions: u16,
     pub inputs: InputPlan,
     pub scenario: Scenario,
     pub limits: RunLimits,
     pub generate: Option<GeneratePlan>,
-    /// Compare the answers with the CPU's.
+    /// Compare the outputs with the CPU's.
     pub check_outputs: bool,
-    /// Write the answers of the last run there, so that those of two workers can be compared.
+    /// Write the outputs of the last run there, so that those of two workers can be compared.
     pub answers_file: Option<PathBuf>,
-    /// Create a second session to see what the first one paid only once.
+    /// Create a second session, to find the one-time cost of the first.
     pub time_second_session: bool,
     /// Instead of measuring: profile the operators.
     pub profile: Option<ProfilePlan>,
-    /// While measuring: profile a few runs again and again.
+    /// While measuring: profile a few runs at intervals.
     pub windows: Option<WindowsPlan>,
-    /// Instead of measuring: compare the levels of optimisation.
+    /// Instead of measuring: compare the optimization levels.
     pub levels: Option<LevelsPlan>,
-    /// While measuring: ask the session's arena for its figures this often.
+    /// While measuring: interval for reading the session's arena statistics.
     pub arena_every_ns: Option<u64>,
     /// While measuring: another worker and this one take turns.
     pub turns: Option<TurnsPlan>,
@@ -43,22 +43,22 @@ pub struct WorkerPlan {
 /// One of two workers that are compared.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TurnsPlan {
-    /// Where the page of turns is.
+    /// Directory of the page that coordinates the turns.
     pub directory: PathBuf,
     pub side: Side,
     pub length_ns: u64,
-    /// Both sides keep to this one of the processors they may use: two processors are never alike.
+    /// Both sides run on this processor (an index into the allowed ones), because processors differ.
     pub processor: Option<usize>,
 }
 
-/// The profiling pass. It ends at the runs or at the time, whichever comes first.
+/// The operator pass. It ends after the runs or the time, whichever comes first.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ProfilePlan {
     /// Where ONNX Runtime writes its files.
     pub directory: PathBuf,
     pub runs: u64,
     pub duration_ns: Option<u64>,
-    /// Write the optimised graph as well.
+    /// Also write the optimized graph.
     pub optimized_model: bool,
 }
 
@@ -68,18 +68,18 @@ pub struct WindowsPlan {
     /// Where ONNX Runtime writes a file per run or window.
     pub directory: PathBuf,
     pub every_ns: u64,
-    /// Runs of a window.
+    /// Runs per window.
     pub runs: u64,
-    /// Windows at most: a night makes no more files than this times the runs.
+    /// Maximum number of windows, which limits the number of files of a long measurement.
     pub most: u64,
 }
 
-/// Levels of optimisation side by side.
+/// A comparison of optimization levels.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LevelsPlan {
     /// Where ONNX Runtime writes the graphs.
     pub directory: PathBuf,
-    /// For all levels together.
+    /// Total for all levels.
     pub duration_ns: u64,
 }
 
@@ -93,7 +93,7 @@ pub struct InputPlan {
     pub hints: InputHints,
 }
 
-/// Hard limits the worker keeps by itself; the supervisor may stop it earlier.
+/// Hard limits that the worker enforces; the supervisor may stop it earlier.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct RunLimits {
     pub runs: Option<u64>,
@@ -113,11 +113,11 @@ pub struct GeneratePlan {
 pub enum Scenario {
     /// One request after the other.
     Single,
-    /// N at once, each one after the other.
+    /// N streams at once, each with one request after the other.
     Multi { streams: u16 },
-    /// Requests arrive at random moments at this rate, whether or not earlier ones are done.
+    /// Requests arrive at random times at this rate, even if earlier ones are not done.
     Server { per_second: f64, streams: u16 },
-    /// Everything is there at once: as much as the machine can do.
+    /// All requests are there at the start: maximum throughput.
     Offline { streams: u16 },
 }
 
@@ -141,7 +141,7 @@ impl Scenario {
     }
 }
 
-/// Streams beyond this make no sense on any machine and would only exhaust it.
+/// Maximum number of streams; more would only exhaust the machine.
 const MAX_STREAMS: u16 = 1024;
 
 impl FromStr for Scenario {

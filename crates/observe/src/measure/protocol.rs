@@ -1,4 +1,4 @@
-//! What a worker tells its supervisor, beside the records of inferences.
+//! Messages from a worker to its supervisor, in addition to inference records.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,11 +13,11 @@ use serde::{Deserialize, Serialize};
 
 use ortscope_core::failure::Failure;
 
-/// A message of a worker, in the order in which things happen.
+/// A message of a worker, in chronological order.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "message")]
 pub enum WorkerMessage {
-    /// What the channel takes of the worker's memory; it is left out of every figure below.
+    /// Memory of the channel in the worker; excluded from all other memory figures.
     OwnMemory {
         bytes: u64,
     },
@@ -27,13 +27,13 @@ pub enum WorkerMessage {
         build_info: String,
         available_providers: Vec<String>,
     },
-    /// The model's file was read once, to know what the disk costs.
+    /// The model file was read once, to time the disk.
     FileRead {
         nanos: u64,
         bytes: u64,
     },
     SessionCreated(SessionCreated),
-    /// Or why not.
+    /// Creation time of a second session, or the reason why there is none.
     SecondSession {
         nanos: Option<u64>,
         reason: Option<String>,
@@ -50,9 +50,9 @@ pub enum WorkerMessage {
         timestamp_ns: u64,
         cpu_time_ns: u64,
     },
-    /// The profiling pass is over.
+    /// The operator pass is over.
     Profiled(Profiled),
-    /// The levels of optimisation, from none to all.
+    /// The optimization levels, from none to all.
     Levels {
         levels: Vec<LevelMeasured>,
     },
@@ -63,21 +63,21 @@ pub enum WorkerMessage {
     Allocator {
         statistics: BTreeMap<String, String>,
     },
-    /// The arena of the first session while it runs.
+    /// Arena statistics of the first session during the measurement.
     Arena(ArenaSample),
     Logs {
         lines: Vec<LogLine>,
         dropped: u64,
     },
-    /// An open loop is over: requests that were due and never started.
+    /// After an open loop: requests that were due and never started.
     Unserved {
         requests: u64,
     },
-    /// Something the user should know, in one sentence.
+    /// A note for the user, in one sentence.
     Note {
         text: String,
     },
-    /// The worker ends early. What it has measured stays valid.
+    /// The worker ends early. Its measurements so far stay valid.
     Failed {
         failure: Failure,
         after_runs: Option<u64>,
@@ -96,12 +96,12 @@ pub struct SessionCreated {
     pub nanos: u64,
     pub providers: Vec<String>,
     pub fallbacks: Vec<Fallback>,
-    /// Nodes per provider after partitioning; empty before ONNX Runtime 1.24, which cannot tell.
+    /// Nodes per provider after partitioning; empty before ONNX Runtime 1.24, which does not report it.
     pub placement: Vec<(String, u64)>,
-    /// Of the providers in use that tell a version of their own.
+    /// Versions of the used providers that report one.
     #[serde(default)]
     pub provider_versions: BTreeMap<String, String>,
-    /// Of the providers beside the CPU's.
+    /// Devices of the providers other than the CPU's.
     #[serde(default)]
     pub devices: Vec<UsedDevice>,
     pub inputs: Vec<ValueInfo>,
@@ -111,22 +111,22 @@ pub struct SessionCreated {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Profiled {
     pub file: PathBuf,
-    /// The graph that was run; none where ONNX Runtime cannot write it.
+    /// The graph that was run, if ONNX Runtime could write it.
     pub optimized_model: Option<PathBuf>,
-    /// Zero of the profile's times, on the monotonic clock; none if that was before the machine started.
+    /// Time zero of the profile on the monotonic clock; none if that was before the machine started.
     pub started_ns: Option<u64>,
-    /// What QNN says about its device: a file of its own.
+    /// QNN's own profile file.
     pub qnn_file: Option<PathBuf>,
-    /// What OpenVINO says about each run: one directory of files for each.
+    /// OpenVINO's counters: a directory of files for each run.
     pub openvino_runs: Option<PathBuf>,
-    /// Every profiled run, seen from outside.
+    /// Duration of every profiled run, measured outside ONNX Runtime.
     pub run_ns: Vec<u64>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LevelMeasured {
     pub level: String,
-    /// The optimised graph; none where ONNX Runtime cannot write it.
+    /// The optimized graph, if ONNX Runtime could write it.
     pub model: Option<PathBuf>,
     pub session_ns: Option<u64>,
     pub run_ns: Vec<u64>,
@@ -138,9 +138,9 @@ pub struct InputsMade {
     pub seed: u64,
     /// Shape of every input, `name float32[1,3,224,224]`.
     pub described: Vec<String>,
-    /// Every size that the model leaves open and nobody set.
+    /// Every size that neither the model nor the user set.
     pub guessed: Vec<GuessedDim>,
-    /// What else the user should know, one sentence each.
+    /// Further notes for the user, one sentence each.
     pub notes: Vec<String>,
     pub batch_size: Option<u64>,
     pub padding_ratio: Option<f64>,

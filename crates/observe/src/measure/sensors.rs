@@ -1,17 +1,17 @@
-//! What devices and the machine told, by sensor: for the figures of the result, and to be joined with inferences by time.
+//! Readings of devices and of the machine by sensor: for the figures of the result, and to be joined with inferences by time.
 
 use std::collections::BTreeMap;
 
 use ortscope_analyze::correlation::{Around, Sensor, around, is_joined};
 use ortscope_analyze::energy::Readings;
 
-/// Sensors that are kept; a large machine has some hundred.
+/// Maximum number of sensors; a large machine has several hundred.
 pub const MAX_SENSORS: usize = 2_000;
-/// Readings of one sensor that the result needs: a day at ten a second.
+/// Maximum readings of one needed sensor: a day at ten per second.
 const MAX_READINGS: usize = 864_000;
-/// Readings of all other sensors together (64 MB): 100 of them for more than an hour. Later ones are not kept.
+/// Maximum readings of all other sensors together (64 MB): 100 sensors for more than an hour. Later ones are dropped.
 const MAX_JOINED: usize = 4_000_000;
-/// Metrics that the figures of the result need, for as long as it takes; the recording has all.
+/// Metrics that the figures of the result need; the recording has all metrics.
 const NEEDED: &[&str] = &[
     "energy_joules",
     "power_watts",
@@ -42,9 +42,9 @@ const NEEDED: &[&str] = &[
 #[derive(Debug, Default)]
 pub struct SensorReadings {
     sensors: BTreeMap<(String, String), Readings>,
-    /// Of those that the result does not need.
+    /// Number of readings that the result does not need.
     joined: usize,
-    /// When the first reading came that found no room.
+    /// Time of the first dropped reading.
     pub full_at_ns: Option<u64>,
 }
 
@@ -57,7 +57,7 @@ impl SensorReadings {
         self.sensors.get(&(device.to_owned(), metric.to_owned()))
     }
 
-    /// What belongs to a stretch of time.
+    /// The readings that belong to a time range.
     pub fn around(&self, start_ns: u64, end_ns: u64) -> Vec<Around> {
         let sensors: Vec<Sensor<'_>> = self.iter().filter(|sensor| is_joined(sensor.metric)).collect();
         around(&sensors, start_ns, end_ns)
@@ -80,7 +80,7 @@ impl SensorReadings {
             return;
         }
         self.joined += usize::from(!is_needed);
-        // Sources of their own threads may be a moment late.
+        // Sources run on several threads, so a reading may arrive late.
         let place = readings.partition_point(|(known_ns, _)| *known_ns <= at_ns);
         readings.insert(place, (at_ns, value));
     }
@@ -104,7 +104,7 @@ mod tests {
         let found = readings.around(120_000_000, 130_000_000);
         let seen: Vec<(&str, f64)> = found.iter().map(|one| (one.device.as_str(), one.value)).collect();
         assert_eq!(seen, [("gpu0", 0.9), ("machine", 40.0)]);
-        // Needed for a figure, and joined with nothing.
+        // Needed for a figure, but not joined with inferences.
         assert_eq!(readings.get("process-7", "cycles_count").map(Vec::len), Some(2));
         assert_eq!(readings.get("process-7", "something_else"), None);
     }

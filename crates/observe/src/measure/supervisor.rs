@@ -1,5 +1,5 @@
-//! The supervisor of one worker: starts it, watches it through the pipeline, stops it when enough is known, and keeps
-//! what it gave, however it ends.
+//! The supervisor of one worker: starts it, observes it through the pipeline, stops it when enough is known, and keeps its
+//! data however it ends.
 
 use std::collections::HashSet;
 use std::io::{Read as _, Write as _};
@@ -30,33 +30,33 @@ use crate::worker::own_profiles;
 use ortscope_core::failure::{Failure, FailureKind};
 use ortscope_core::units;
 
-/// How often the supervisor looks.
+/// Interval of the supervisor's checks.
 const PERIOD: Duration = Duration::from_millis(200);
-/// A stopped worker that has not ended by then is stuck in a call, and is ended.
+/// A stopped worker that has not ended by then hangs in a call, and is killed.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
-/// What an ended worker printed has been read by then.
+/// Maximum wait for the output of an ended worker.
 const STDERR_PATIENCE: Duration = Duration::from_secs(1);
-/// Kept of what the worker's libraries print.
+/// Maximum size of the kept output of the worker's libraries.
 const STDERR_BYTES: u64 = 64 * 1024;
 
 /// Why the measurement ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     Rule(StopReason),
-    /// The worker was done by itself.
+    /// The worker reached its own limits.
     WorkerDone,
     Interrupted,
     /// [`MAX_INFERENCES`] were kept.
     RecordLimit,
 }
 
-/// What a worker left.
+/// The result of one worker process.
 #[derive(Debug)]
 pub struct Outcome {
     pub session_ids: Vec<String>,
     pub collected: Collected,
     pub ended: Ended,
-    /// Why it could not go on, if so. Set also when the process died.
+    /// Why it ended early; also set if the process died.
     pub failure: Option<Failure>,
     /// (place, kind, count)
     pub losses: Vec<(String, String, u64)>,
@@ -64,11 +64,11 @@ pub struct Outcome {
     /// The last lines the worker's libraries printed.
     pub stderr: String,
     pub wall_seconds: f64,
-    /// What devices told while nothing was measured, if that was asked for.
+    /// Device readings of the idle machine, if requested.
     pub at_rest: AtRest,
 }
 
-/// Devices of the machine at rest, each time with counters that begin at 0: never to be joined with those of the run.
+/// Device readings of the idle machine. Counters start at 0 each time, so they cannot be joined with those of the run.
 #[derive(Debug, Default)]
 pub struct AtRest {
     pub before: Option<CollectedDevices>,
@@ -92,22 +92,22 @@ impl Outcome {
     }
 }
 
-/// What to run, and how to watch it.
+/// What to run, and how to observe it.
 #[derive(Debug)]
 pub struct Assignment<'a> {
     pub plan: &'a WorkerPlan,
     pub model_name: &'a str,
     pub rule: &'a StopRule,
     pub sampling_hertz: f64,
-    /// Record what the kernel does to the worker.
+    /// Record kernel events of the worker.
     pub kernel: bool,
-    /// What the progress line says; without it, what the worker's messages and records tell.
+    /// The progress text; by default it follows the worker's messages and records.
     pub stage: Option<&'a str>,
-    /// Everything that is seen is kept there as well.
+    /// All rows are also written to this recording.
     pub recording: Option<&'a RecordingWriter>,
 }
 
-/// The same, with a look at the machine at rest before and after it, if that is asked for.
+/// Like [`supervise`], but observes the idle machine before and after it for the given time.
 pub fn supervise_between_rests(
     assignment: &Assignment<'_>,
     idle: Option<Duration>,
@@ -116,7 +116,7 @@ pub fn supervise_between_rests(
 ) -> Result<Outcome, Failure> {
     let look = |progress: &mut dyn Progress| match idle.filter(|_| !interrupt.requested()) {
         Some(idle) => {
-            progress.update(&|| "watching the machine at rest".to_owned());
+            progress.update(&|| "observing the idle machine".to_owned());
             rest(idle, interrupt).map(Some)
         }
         None => Ok(None),
@@ -199,7 +199,7 @@ pub fn supervise(
     })
 }
 
-/// Devices alone, while nothing is measured.
+/// Reads devices of the idle machine.
 fn rest(duration: Duration, interrupt: &Interrupt) -> Result<CollectedDevices, Failure> {
     let collector = Collector::default();
     let running = Pipeline::default().source(crate::devices::source(&[])).sink(collector.clone()).start()?;
@@ -212,7 +212,7 @@ fn rest(duration: Duration, interrupt: &Interrupt) -> Result<CollectedDevices, F
     Ok(collector.take().devices)
 }
 
-/// All that can keep a thread from running.
+/// Everything that can keep a thread from running.
 fn kernel_options() -> TraceOptions {
     TraceOptions {
         classes: vec![Class::Wakeups, Class::PageFaults, Class::BlockIo],
@@ -230,28 +230,27 @@ fn spawn(plan: &WorkerPlan) -> Result<Child, Failure> {
     keep_secrets_from(&mut command);
     if let Some(profile) = plan.profile.as_ref().filter(|_| own_profiles::asks_for_openvino(&plan.options)) {
         let directory = own_profiles::openvino_directory(profile);
-        // The provider writes into one that is there.
+        // The provider does not create the directory.
         fs_err::create_dir_all(&directory)?;
         command.env(own_profiles::OPENVINO_VARIABLE, directory);
     }
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
     let text = serde_json::to_vec(plan).map_err(Failure::internal)?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A worker that died at once is reported by its exit status.
+        // The exit status reports a worker that died immediately.
         stdin.write_all(&text).ok();
     }
     Ok(child)
 }
 
-/// What the worker prints, as far as it was read.
+/// The end of the worker's output.
 struct LastWords {
     kept: Arc<Mutex<Vec<u8>>>,
     thread: std::thread::JoinHandle<()>,
 }
 
 impl LastWords {
-    /// All of it, once the worker has ended. Something that a library started may hold the other end for ever: nobody waits
-    /// for that.
+    /// The output after the worker has ended. A process that a library started may keep the pipe open, so the wait is limited.
     fn take(self) -> String {
         let begin = Instant::now();
         while !self.thread.is_finished() && begin.elapsed() < STDERR_PATIENCE {
@@ -262,7 +261,7 @@ impl LastWords {
     }
 }
 
-/// Reads what the worker prints to the end, so that it never blocks, and keeps the last part.
+/// Reads the worker's output continuously, so that it never blocks, and keeps the end.
 fn drain_stderr(child: &mut Child) -> Result<LastWords, Failure> {
     let (pipe, kept) = (child.stderr.take(), Arc::new(Mutex::new(Vec::new())));
     let shared = Arc::clone(&kept);
@@ -279,7 +278,7 @@ fn drain_stderr(child: &mut Child) -> Result<LastWords, Failure> {
     Ok(LastWords { kept, thread })
 }
 
-/// Looks a few times a second until the worker has ended.
+/// Checks a few times a second until the worker has ended.
 fn watch(
     child: &mut Child,
     assignment: &Assignment<'_>,
@@ -346,12 +345,12 @@ fn reason_to_stop(
             None => format!("{} tokens  {seconds}", units::count(collected.generated.len() as u64)),
         }
     });
-    // The rule looks at what comes after the warm-up; half of the series is the most that can be warm-up.
+    // The rule uses the runs after the warm-up, which is at most half of the series.
     let warm = ortscope_analyze::detect_warm_up(sample(&collected.steady_run_ns)).discarded;
     assignment.rule.check(collected.steady_run_ns.get(warm..).unwrap_or_default(), elapsed).map(Ended::Rule)
 }
 
-/// The first runs are where the warm-up is; looking at all of a million would disturb what is measured.
+/// Warm-up is in the first runs; analyzing a million runs would disturb the measurement.
 fn sample(runs: &[u64]) -> &[u64] {
     runs.get(..20_000).unwrap_or(runs)
 }
@@ -372,7 +371,7 @@ fn stage(messages: &[WorkerMessage]) -> &'static str {
     }
 }
 
-/// A worker says why it failed; one that could not say it has died, and its status tells.
+/// The worker's own reason, or a message about its death.
 fn failure_of(collected: &Collected, status: ExitStatus, why: Ended, stderr: &str) -> Option<Failure> {
     let told = collected.messages.iter().find_map(|message| match message {
         WorkerMessage::Failed { failure, .. } => Some(failure.clone()),
@@ -387,7 +386,7 @@ fn failure_of(collected: &Collected, status: ExitStatus, why: Ended, stderr: &st
     }
     let runs = collected.inferences();
     let last_words = stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    // Its last sign of life tells when.
+    // The end of its last inference is the best known time.
     let begin = collected.messages.iter().find_map(|message| match message {
         WorkerMessage::Steady { begin: true, timestamp_ns, .. } => Some(*timestamp_ns),
         _ => None,

@@ -1,7 +1,7 @@
-//! With `--soak`: what the session's arena says of itself while the model runs.
+//! With `--soak`: the session's arena statistics during the measurement.
 //!
-//! ONNX Runtime guards its arena by a lock, so asking costs a run that allocates at the same moment a few microseconds,
-//! a few times a second at most. A soak is about memory; other measurements do not ask before their end.
+//! ONNX Runtime guards its arena by a lock, so reading the statistics can delay an allocating run by a few microseconds, a
+//! few times a second. Other measurements read them only at the end.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -15,7 +15,7 @@ use ortscope_ort::Session;
 use super::outbox::send_through;
 use crate::measure::protocol::{ArenaSample, WorkerMessage};
 
-/// Does the work while a thread asks the arena of `session`, if there is a ring for its answers.
+/// Runs `work` while a thread reads the arena statistics of `session`, if there is a ring for them.
 pub fn watched<T>(
     session: Option<&Session>,
     every_ns: Option<u64>,
@@ -25,7 +25,7 @@ pub fn watched<T>(
     let (Some(session), Some(every_ns), Some(ring)) = (session, every_ns, ring) else { return work() };
     let every = Duration::from_nanos(every_ns);
     std::thread::scope(|scope| {
-        // Dropped when the work is over, however it ends; that ends the thread.
+        // Dropping it ends the thread, however the work ends.
         let (over, is_over) = sync_channel::<()>(0);
         let ask = move || {
             let mut ring = ring;
@@ -46,7 +46,7 @@ pub fn watched<T>(
     })
 }
 
-/// Nothing before ONNX Runtime 1.23 and for sessions without an arena.
+/// None before ONNX Runtime 1.23 and for sessions without an arena.
 fn answer(session: &Session) -> Option<ArenaPoint> {
     arena_of(&session.allocator_stats().ok()??)
 }

@@ -1,4 +1,4 @@
-//! Whether a provider answers as the CPU does: a fast wrong answer is worth nothing.
+//! Compares the outputs of a provider with the CPU's: a fast wrong answer is worthless.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::measure::plan::WorkerPlan;
 use crate::measure::protocol::{CheckedOutput, WorkerMessage};
 use ortscope_core::failure::Failure;
 
-/// Runs the model once on the CPU, without graph optimisations, and compares.
+/// Runs the model once on the CPU, without graph optimizations, and compares.
 pub fn against_cpu(
     plan: &WorkerPlan,
     environment: &Environment,
@@ -45,7 +45,7 @@ pub fn against_cpu(
     Ok(WorkerMessage::OutputsChecked { reference: "CPU, graph optimisations off".into(), outputs })
 }
 
-/// What one worker was given and answered, for the comparison with another's.
+/// Inputs and outputs of one worker, for the comparison with another's.
 #[derive(Debug, Serialize, Deserialize)]
 struct Answers {
     inputs: Vec<(String, Flat)>,
@@ -61,8 +61,7 @@ pub fn save(path: &Path, inputs: &[(String, Value)], outputs: &[(String, Value)]
     serde_json::to_writer(file, &answers).map_err(Failure::internal)
 }
 
-/// Compares what two workers saved. `tolerance` replaces that of the element types. An error when they were not asked the
-/// same thing.
+/// Compares the files of two workers. `tolerance` replaces that of the element types. Different inputs are an error.
 pub fn compare_saved(
     reference: &Path,
     candidate: &Path,
@@ -86,7 +85,7 @@ pub fn compare_saved(
             b.outputs.len()
         )));
     }
-    // By place: converters rename outputs, and keep their order.
+    // By position: converters rename outputs but keep their order.
     let pairs = a.outputs.iter().zip(&b.outputs);
     Ok(pairs
         .map(|((name, expected), (_, got))| CheckedOutput {
@@ -105,7 +104,7 @@ fn compare_flat(expected: &Flat, got: &Flat, tolerance: Option<Tolerance>) -> Ou
     compare_outputs(&expected.view(), &got.view(), tolerance.unwrap_or_else(of_type))
 }
 
-/// Values in the form the comparison takes. Integers beyond 2^53 lose their last bits here, which no output has.
+/// Values in the form that the comparison takes. Integers beyond 2^53 lose their last bits; outputs do not have such values.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Flat {
     element: Option<ElementType>,
@@ -115,7 +114,7 @@ struct Flat {
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 enum Content {
-    /// In files as bits: JSON has no NaN.
+    /// Stored as bits, because JSON has no NaN.
     #[serde(with = "bits")]
     Numbers(Vec<f64>),
     Texts(Vec<String>),
@@ -145,14 +144,14 @@ impl Flat {
 
 fn flatten(value: &Value) -> Flat {
     let Value::Tensor(tensor) = value else {
-        // Sequences and maps are compared by what they print as: equal or not.
+        // Sequences and maps are compared by their debug text.
         let content = Content::Texts(vec![format!("{value:?}")]);
         return Flat { element: None, shape: vec![1], content };
     };
     let content = match (&tensor.data, pack::numbers(tensor)) {
         (TensorData::Strings(strings), _) => Content::Texts(strings.clone()),
         (TensorData::Bytes(_), Some(numbers)) => Content::Numbers(numbers),
-        // Types without numbers of their own: byte for byte.
+        // Non-numeric types are compared byte by byte.
         (TensorData::Bytes(bytes), None) => {
             Content::Numbers(bytes.iter().map(|byte| f64::from(*byte)).collect())
         }

@@ -17,7 +17,7 @@ pub fn from_ort(error: &OrtError, plan: &WorkerPlan) -> Failure {
         )
         .with_hint(missing_library(reason).or_else(|| intel_only(reason)).unwrap_or_else(|| {
             format!(
-                "this ONNX Runtime has {}; end --provider with ',cpu' to fall back to the CPU and be told so",
+                "this ONNX Runtime has {}; end --provider with ',cpu' to fall back to the CPU with a note",
                 available.join(", ")
             )
         })),
@@ -44,7 +44,7 @@ pub fn from_ort(error: &OrtError, plan: &WorkerPlan) -> Failure {
     }
 }
 
-/// OpenVINO's plug-in refuses processors of others, the provider inside of its whole package does not.
+/// OpenVINO's plug-in refuses processors of other vendors; the provider in the onnxruntime-openvino package does not.
 fn intel_only(reason: &str) -> Option<String> {
     reason.contains("hardware of Intel only").then(|| {
         "the package onnxruntime-openvino runs on other processors too: install it into an environment of its own \
@@ -70,7 +70,7 @@ fn missing_library(reason: &str) -> Option<String> {
 
 fn call(model: &str, message: &str, code: ErrorCode) -> Failure {
     let text = essence(message);
-    // "Load model from PATH failed:" says what the sentence around it says already.
+    // "Load model from PATH failed:" repeats the sentence around it.
     let text = match text.split_once(" failed:") {
         Some((start, rest)) if start.starts_with("Load model from") => rest.trim().to_owned(),
         _ => text,

@@ -12,7 +12,7 @@ use crate::measure::plan::{GeneratePlan, WorkerPlan};
 use crate::measure::protocol::MemoryStage;
 use ortscope_core::failure::Failure;
 
-/// Generates sequences until told to stop. Each starts with an empty cache and the same prompt.
+/// Generates sequences until it is stopped. Each starts with an empty cache and the same prompt.
 pub fn run(
     plan: &WorkerPlan,
     generate: GeneratePlan,
@@ -37,7 +37,7 @@ pub fn run(
     let mut ring = outbox.take_stream(0)?;
     let mut made = Sequencer { ring: &mut ring, sequence: 0 };
 
-    // One sequence unmeasured but for its first step: it grows the arena and fills the caches.
+    // Only the first step of the first sequence is measured: the rest grows the arena and fills the caches.
     made.step(&mut decoder, &prompt, Phase::First, None).map_err(|error| wrong(&error))?;
     outbox.memory(MemoryStage::AfterFirstRun);
     outbox.steady(true);

@@ -13,10 +13,10 @@ use crate::measure::plan::{GeneratePlan, WorkerPlan};
 use crate::measure::protocol::InputsMade;
 use ortscope_core::failure::{Failure, FailureKind};
 
-/// More than this for one set of inputs is a mistake in a shape, not a model.
+/// A larger set of inputs is a mistake in a shape.
 const MAX_INPUT_BYTES: u64 = 8 << 30;
 
-/// Inputs ready to bind, and what is to be said about them.
+/// Inputs ready to bind, with notes about them.
 #[derive(Debug)]
 pub struct Made {
     pub values: Vec<(String, Value)>,
@@ -78,7 +78,7 @@ pub fn input_failure(error: &InputError) -> Failure {
 }
 
 impl Made {
-    /// For records: 0 stands for unknown.
+    /// For records, where 0 means unknown.
     pub fn batch_size_u32(&self) -> u32 {
         self.batch_size.and_then(|size| u32::try_from(size).ok()).unwrap_or(0)
     }

@@ -1,5 +1,5 @@
-//! The levels of graph optimisation side by side: a session of each, and then one run of each in turn, so that whatever
-//! disturbs the machine disturbs all alike.
+//! Compares graph optimization levels: a session for each, then one run of each in turn, so that disturbances affect all
+//! levels equally.
 
 use ortscope_channel::ControlPage;
 use ortscope_core::clock::now_ns;
@@ -10,18 +10,18 @@ use super::{Stopped, failures, inputs};
 use crate::measure::plan::{LevelsPlan, WorkerPlan};
 use crate::measure::protocol::{LevelMeasured, WorkerMessage};
 
-/// Names as the command line has them.
+/// Names as on the command line.
 const LEVELS: &[(&str, Optimization)] = &[
     ("none", Optimization::None),
     ("basic", Optimization::Basic),
     ("extended", Optimization::Extended),
     ("all", Optimization::All),
 ];
-/// ONNX Runtime's entry that lets a session's threads rest as soon as its last run returns.
+/// Configuration entry that stops a session's threads from spinning after its last run.
 const STOP_SPINNING: &str = "session.force_spinning_stop";
-/// Runs of each before any counts.
+/// Warm-up runs of each level.
 const WARM_UP: usize = 3;
-/// A small model needs no more for its median.
+/// Maximum number of runs; enough for the median of a small model.
 const MAX_RUNS: usize = 2000;
 
 pub fn run(
@@ -70,7 +70,7 @@ pub fn run(
                 level.run_ns.push(nanos);
             }
         }
-        // A slow model has at least one run of each.
+        // A slow model gets at least one run of each level.
         if page.stop_requested() || (now_ns() >= deadline && round >= WARM_UP) {
             break;
         }
@@ -88,7 +88,7 @@ fn create(
     environment: &Environment,
 ) -> (Result<Session, String>, Option<std::path::PathBuf>) {
     let mut options = SessionOptions { optimization: level, ..plan.options.clone() };
-    // Threads of the other sessions would go on spinning for a while, and take the processors from the one that runs.
+    // Spinning threads of the other sessions would take processors from the running one.
     options.config_entries.entry(STOP_SPINNING.to_owned()).or_insert_with(|| "1".to_owned());
     let path = levels.directory.join(format!("{name}.onnx"));
     if options.providers.is_empty() {

@@ -1,4 +1,4 @@
-//! The worker process: loads ONNX Runtime and the model, and runs it as the plan says. It decides nothing and prints
+//! The worker process: loads ONNX Runtime and the model, and runs it according to the plan. It decides nothing and prints
 //! nothing; records and messages go through the channel.
 
 mod arena;
@@ -32,9 +32,9 @@ use ortscope_core::failure::Failure;
 use outbox::Outbox;
 pub use streams::Lap;
 
-/// A worker whose supervisor has not been heard of for this long ends: nobody would read its results.
+/// A worker ends when its supervisor has been silent for this long: nothing would read its results.
 const ORPHAN_AFTER: Duration = Duration::from_secs(10);
-/// Creating a session again is skipped when the first took longer: the answer is not worth the wait.
+/// The second session is skipped if the first took longer: its time is not worth the wait.
 const SECOND_SESSION_LIMIT: Duration = Duration::from_secs(3);
 
 /// The only argument of a worker process. The supervisor starts its own executable with it; `main` checks for it before
@@ -165,7 +165,7 @@ fn send_allocator(outbox: &mut Outbox, session: Option<&Session>) {
     }
 }
 
-/// Reads the file to the end without keeping it: what the disk or the page cache costs, and nothing in our memory.
+/// Reads the file without keeping it, to time the disk or page cache.
 fn read_once(path: &Path) -> std::io::Result<(u64, u64)> {
     let begin = now_ns();
     let mut file = fs_err::File::open(path)?;
@@ -180,7 +180,7 @@ fn read_once(path: &Path) -> std::io::Result<(u64, u64)> {
     Ok((now_ns() - begin, bytes))
 }
 
-/// A supervisor that was killed cannot stop its worker, so the worker watches for signs of life.
+/// A killed supervisor cannot stop its worker, so the worker checks for the supervisor's heartbeat.
 fn end_when_orphaned(channel: &Path) -> Result<(), Failure> {
     let page = ControlPage::open(channel).map_err(Failure::internal)?;
     std::thread::Builder::new().name("orphan-watch".into()).spawn(move || {

@@ -1,4 +1,4 @@
-//! What the worker gives its supervisor: messages, and a ring for each stream of inferences.
+//! The worker's output: messages, and a ring for each stream of inferences.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,24 +12,24 @@ use crate::measure::plan::WorkerPlan;
 use crate::measure::protocol::{MemoryStage, WorkerMessage};
 use ortscope_core::failure::Failure;
 
-/// Room for messages; they are few, and written with patience.
+/// Capacity for messages, which are few and wait for free space.
 const MESSAGE_RING_BYTES: u64 = 1 << 20;
-/// Room for the records of all streams: 95,000 inferences, while the reader comes 20 times a second. Even a reader that
-/// is held up for 100 ms loses nothing of the smallest model.
+/// Capacity for the records of all streams: 95,000 inferences, read 20 times a second. A reader that is delayed by 100 ms
+/// loses nothing even of the smallest model.
 const STREAM_RINGS_BYTES: u64 = 8 << 20;
-/// The least for one stream.
+/// Minimum for one stream.
 const MIN_STREAM_RING_BYTES: u64 = 1 << 18;
-/// Room for the arena's figures: hundreds of them.
+/// Capacity for hundreds of arena samples.
 const ARENA_RING_BYTES: u64 = 1 << 16;
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// All rings are made, and all their pages touched, before anything is measured: the memory they take is then a known
-/// constant, and is left out of what is reported as the model's.
+/// All rings are created and their pages touched before the measurement: their memory is then a known constant that is
+/// excluded from the model's memory.
 #[derive(Debug)]
 pub struct Outbox {
     messages: RingWriter,
     streams: BTreeMap<u16, RingWriter>,
-    /// A ring has one writer, and the arena is asked by a thread of its own.
+    /// A ring has one writer, and the arena has its own thread.
     arena: Option<RingWriter>,
     own_bytes: u64,
 }
@@ -40,7 +40,7 @@ impl Outbox {
         let owner = ProcessIdentity { pid: std::process::id(), start };
         let count = plan.scenario.streams().max(1);
         let share = (STREAM_RINGS_BYTES / u64::from(count)).next_power_of_two().max(MIN_STREAM_RING_BYTES);
-        // A recording keeps apart by their names the rings of all workers it has seen.
+        // A recording distinguishes the rings of all its workers by name.
         let ring = |name: &str, capacity| {
             let name = format!("{name}-{}", owner.pid);
             RingWriter::create(&plan.channel, &name, capacity, owner).map_err(Failure::internal)
@@ -58,25 +58,25 @@ impl Outbox {
         Ok(outbox)
     }
 
-    /// The ring of a stream, once.
+    /// Takes the ring of a stream.
     pub fn take_stream(&mut self, number: u16) -> Result<RingWriter, Failure> {
         self.streams
             .remove(&number)
             .ok_or_else(|| Failure::internal(format!("there is no ring for stream {number}")))
     }
 
-    /// The ring for what the arena says, once; none unless the plan asks for it.
+    /// Takes the ring for arena samples; none unless the plan asks for it.
     pub fn take_arena(&mut self) -> Option<RingWriter> {
         self.arena.take()
     }
 
-    /// A message that does not get through is counted by the ring.
+    /// The ring counts a message that does not fit.
     pub fn send(&mut self, message: &WorkerMessage) {
         send_through(&mut self.messages, message);
     }
 
     pub fn memory(&mut self, stage: MemoryStage) {
-        // Systems without the counter send nothing; the report says that it is unavailable.
+        // Without the counter nothing is sent, and the report says that it is unavailable.
         if let Ok(usage) = own_usage() {
             self.send(&WorkerMessage::Memory {
                 stage,

@@ -1,5 +1,4 @@
-//! What providers write about themselves while a window is profiled, if they are asked: QNN one file when the session
-//! ends, OpenVINO one file after every run.
+//! Profile files of the providers themselves: QNN writes one when the session ends, OpenVINO one after every run.
 
 use std::path::{Path, PathBuf};
 
@@ -8,21 +7,21 @@ use ortscope_ort::{Environment, SessionOptions, ep};
 
 use crate::measure::plan::ProfilePlan;
 
-/// Names the directory of OpenVINO's files; read when the provider is loaded, and set by who starts this process.
+/// Directory of OpenVINO's files; read when the provider is loaded, and set by the supervisor.
 pub const OPENVINO_VARIABLE: &str = "ORT_OPENVINO_PERF_COUNT";
 const OPENVINO: &str = "OpenVINOExecutionProvider";
-/// OpenVINO's provider as a part of ONNX Runtime's package. Its plug-in needs no file: it writes into the profile.
+/// OpenVINO's provider as part of ONNX Runtime's package. The plug-in needs no file: it writes to ONNX Runtime's profile.
 const OPENVINO_LIBRARIES: [&str; 2] =
     ["libonnxruntime_providers_openvino.so", "onnxruntime_providers_openvino.dll"];
-/// Of all files that are kept: a run of a large network has about 100 kB.
+/// Maximum size of all kept files; a run of a large network has about 100 kB.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// Where OpenVINO writes.
+/// The directory that OpenVINO writes to.
 pub fn openvino_directory(profile: &ProfilePlan) -> PathBuf {
     profile.directory.join("openvino")
 }
 
-/// Whether one of the providers that are asked for is OpenVINO's.
+/// Whether OpenVINO's provider is requested.
 pub fn asks_for_openvino(options: &SessionOptions) -> bool {
     options.providers.iter().any(|request| is(&request.name, OPENVINO))
 }
@@ -31,7 +30,7 @@ fn is(name: &str, ort_name: &str) -> bool {
     ep::find(name).is_some_and(|known| known.ort_name() == ort_name)
 }
 
-/// QNN counts cycles per node if it is told to; a user who set its profiling already knows better.
+/// Enables QNN's counting of cycles per node, unless the user has configured its profiling.
 pub fn with_qnn_profile(options: &SessionOptions, file: &Path) -> Option<SessionOptions> {
     let mut options = options.clone();
     let qnn = options.providers.iter_mut().find(|request| is(&request.name, "QNNExecutionProvider"))?;
@@ -43,8 +42,8 @@ pub fn with_qnn_profile(options: &SessionOptions, file: &Path) -> Option<Session
     Some(options)
 }
 
-/// OpenVINO counts if the model is compiled for it. `None` where its provider cannot write what it counted, or where the
-/// user loads settings of their own.
+/// OpenVINO counts if the model is compiled for it. `None` if its provider cannot write the counters, or if the user loads
+/// their own settings.
 pub fn with_openvino_counters(options: &SessionOptions, environment: &Environment) -> Option<SessionOptions> {
     let mut options = options.clone();
     let openvino = options.providers.iter_mut().find(|request| is(&request.name, OPENVINO))?;
@@ -57,7 +56,7 @@ pub fn with_openvino_counters(options: &SessionOptions, environment: &Environmen
     Some(options)
 }
 
-/// Whether the provider beside this ONNX Runtime knows the variable: one that does has its name inside.
+/// Whether the provider of this ONNX Runtime supports the variable: its library then contains the name.
 fn writes_counters(runtime: &Path) -> bool {
     let Some(directory) = runtime.parent() else { return false };
     let libraries = OPENVINO_LIBRARIES.iter().map(|name| directory.join(name));
@@ -77,7 +76,7 @@ fn counting(device_type: &str) -> String {
     serde_json::Value::Object(devices).to_string()
 }
 
-/// Keeps what OpenVINO wrote in each run, before the next one writes over it.
+/// Keeps OpenVINO's files of each run before the next run overwrites them.
 #[derive(Debug)]
 pub struct RunFiles {
     from: PathBuf,
@@ -92,7 +91,7 @@ impl RunFiles {
         Self { from, to, kept_bytes: 0, kept: false }
     }
 
-    /// After a run; a file that cannot be moved is missing later, and its run has no counters.
+    /// After a run. If a file cannot be moved, its run has no counters.
     pub fn keep(&mut self, run: u64) {
         let Ok(files) = fs_err::read_dir(&self.from) else { return };
         for file in files.flatten() {

@@ -1,7 +1,7 @@
-//! The profiling pass: the same model and inputs in a process of its own, with ONNX Runtime's operator profiler on.
+//! The operator pass: the same model and inputs in a separate process, with ONNX Runtime's operator profiler on.
 //!
-//! It is never mixed with the measurement: the profiler makes a run up to three times slower and keeps kilobytes of
-//! memory per operator that are not given back.
+//! It is separate from the measurement, because the profiler makes runs up to three times slower and never frees its
+//! kilobytes of memory per operator.
 
 use std::path::PathBuf;
 
@@ -38,7 +38,7 @@ pub fn run(
             binding.run().map_err(|error| wrong(&error))?;
             run_ns.push(now_ns() - begin);
             openvino_files.keep(run_ns.len() as u64 - 1);
-            // At least one run after the first, which is not like the others.
+            // At least one run after the first, which differs from the others.
             if deadline.is_some_and(|end| now_ns() >= end) && run_ns.len() >= 2 {
                 break;
             }
@@ -73,7 +73,7 @@ pub fn on_our_clock(nanos: u64) -> Option<u64> {
 /// A session and the files it writes.
 struct Made {
     session: Session,
-    /// A graph with nodes that a provider compiled cannot be written: then there is none.
+    /// None if a provider compiled nodes: such a graph cannot be written.
     optimized_model: Option<PathBuf>,
     qnn_file: Option<PathBuf>,
 }
@@ -96,7 +96,7 @@ fn create(plan: &WorkerPlan, profile: &ProfilePlan, environment: &Environment) -
     for (options, qnn_file) in asked {
         if let Some(options) = options
             && let Ok(session) = Session::create(environment, &plan.model, &options)
-            // Where falling back is allowed, a provider that dislikes the option would be gone silently.
+            // If fallback is allowed, a provider that rejects the option would be dropped silently.
             && session.fallbacks().is_empty()
         {
             return Ok(Made { session, optimized_model: None, qnn_file });

@@ -22,7 +22,7 @@ pub fn create(
     let session = another(plan, environment)?;
     let nanos = now_ns() - begin;
     let mut placement = BTreeMap::<String, u64>::new();
-    // Versions before 1.24 cannot tell: the report says so.
+    // Not available before 1.24; the report says so.
     for subgraph in session.placement().unwrap_or_default() {
         *placement.entry(subgraph.provider).or_default() += subgraph.nodes.len() as u64;
     }
@@ -40,8 +40,8 @@ pub fn create(
     Ok((session, nanos))
 }
 
-/// What provider libraries say of themselves (since 1.23). Those inside of ONNX Runtime have its version, and the CPU's is
-/// one of them: nobody is asked for its sake.
+/// Versions that provider libraries report (since 1.23). Built-in providers, such as the CPU's, have ONNX Runtime's version,
+/// so they are not queried.
 fn provider_versions(environment: &Environment, providers: &[String]) -> BTreeMap<String, String> {
     if providers.iter().all(|name| name == CPU) {
         return BTreeMap::new();
@@ -53,7 +53,7 @@ fn provider_versions(environment: &Environment, providers: &[String]) -> BTreeMa
         .collect()
 }
 
-/// The CPU is always there, also when nobody asked for it.
+/// The CPU provider is always used, even if it was not requested.
 fn used_providers(session: &Session) -> Vec<String> {
     let mut providers = session.providers().to_vec();
     if !providers.iter().any(|name| name == CPU) {
@@ -67,7 +67,7 @@ pub fn another(plan: &WorkerPlan, environment: &Environment) -> Result<Session, 
         .map_err(|error| failures::from_ort(&error, plan).into())
 }
 
-/// Creates one more session and drops it: what creation costs when everything is warm.
+/// Creates one more session and drops it: the warm creation time.
 pub fn time_another(plan: &WorkerPlan, environment: &Environment, first_ns: u64) -> WorkerMessage {
     if !plan.time_second_session {
         return WorkerMessage::SecondSession { nanos: None, reason: Some("not timed in a sweep".into()) };

@@ -20,7 +20,7 @@ use crate::measure::plan::{RunLimits, Scenario, WorkerPlan};
 use crate::measure::protocol::{MemoryStage, WorkerMessage};
 use ortscope_core::failure::Failure;
 
-/// Runs the plan's scenario to its end. Returns the answers of the last run of stream 0.
+/// Runs the plan's scenario to its end. Returns the outputs of the last run of stream 0.
 pub fn run(
     plan: &WorkerPlan,
     page: &ControlPage,
@@ -58,7 +58,7 @@ pub fn run(
     let mut lanes = vec![Lane { ring, binding, lap, windows, turns }];
     for (number, session) in (1..plan.scenario.streams()).zip(sessions.iter().cycle().skip(1)) {
         let mut binding = session.bind(&made.values).map_err(|error| wrong(&error))?;
-        // Outputs are preallocated by the first run, which is not one to measure.
+        // The first run preallocates outputs, so it is not measured.
         let lap =
             Lap { stream: number, session: number % plan.sessions.max(1), batch_size: made.batch_size_u32() };
         lap.run(&mut binding, Phase::First, 0, None).map_err(|error| wrong(&error))?;
@@ -118,16 +118,16 @@ fn at_once<'s>(lanes: Vec<Lane<'s>>, shared: &Shared<'_>) -> Result<Vec<Lane<'s>
     })
 }
 
-/// What all lanes look at.
+/// State shared by all lanes.
 #[derive(Debug)]
 struct Shared<'a> {
     page: &'a ControlPage,
     limits: RunLimits,
     arrivals: Option<Arrivals>,
     started: AtomicU64,
-    /// Runs that ended well.
+    /// Successful runs.
     served: AtomicU64,
-    /// When the open loop's plan begins: the same moment for every lane.
+    /// Start of the open loop's plan, the same for every lane.
     begun_ns: AtomicU64,
     stop: AtomicBool,
     begin: Barrier,
@@ -153,7 +153,7 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// The moment the first lane got here.
+    /// The time at which the first lane arrived here.
     fn begin_now(&self) -> u64 {
         let now = now_ns();
         match self.begun_ns.compare_exchange(0, now, Ordering::SeqCst, Ordering::SeqCst) {
@@ -236,12 +236,12 @@ impl Lane<'_> {
                 }
             }
         }
-        // The other worker goes on at once.
+        // The other worker continues immediately.
         self.turns = None;
     }
 
-    /// Waits for this worker's turn; false when the loop is to end. The first run of a turn is not measured: it brings back
-    /// what the other worker has displaced from the caches.
+    /// Waits for this worker's turn; false when the loop must end. The first run of a turn is not measured: it refills the
+    /// caches.
     fn take_turn(&mut self, shared: &Shared<'_>) -> bool {
         let Some(turns) = &mut self.turns else { return true };
         match turns.take(|| shared.must_stop()) {

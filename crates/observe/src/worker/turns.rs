@@ -8,7 +8,7 @@ use ortscope_core::clock::now_ns;
 use crate::measure::plan::TurnsPlan;
 use ortscope_core::failure::Failure;
 
-/// When this worker may run.
+/// The turns of this worker.
 #[derive(Debug)]
 pub struct Turns {
     page: TurnTaking,
@@ -30,7 +30,7 @@ impl Turns {
         })
     }
 
-    /// Passes the turn on when it is over, and waits for the next; whether it has just begun. `None` when stopped.
+    /// Ends the turn when its time is over, and waits for the next. Returns whether a turn has just begun, or `None` if stopped.
     pub fn take(&mut self, stop: impl FnMut() -> bool) -> Option<bool> {
         let now = now_ns();
         if now < self.until_ns {
@@ -39,7 +39,7 @@ impl Turns {
         if self.until_ns != 0 {
             self.page.pass(self.side);
         }
-        // The other one will not be done before; who looks meanwhile disturbs it.
+        // The other worker needs at least this long, and polling would disturb it.
         let nap = if self.until_ns == 0 { 0 } else { self.length_ns / 10 * 9 };
         if !self.page.wait(self.side, Duration::from_nanos(nap), stop) {
             return None;
@@ -50,7 +50,7 @@ impl Turns {
         Some(true)
     }
 
-    /// Time in which the other one ran: no part of the measurement.
+    /// Time of the other worker's turns, which is not part of the measurement.
     pub fn waited_ns(&self) -> u64 {
         self.waited_ns
     }

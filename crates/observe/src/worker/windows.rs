@@ -2,8 +2,8 @@
 //!
 //! From 1.25 on ONNX Runtime profiles single runs of the measured session itself. Older versions profile a session from
 //! its beginning to its end or not at all: there a window is a second session with the profiler on, made and ended between
-//! two measured runs. Files are named by their window, run and start, so that nothing else must be told about them, and
-//! what a worker that dies has written is not lost.
+//! two measured runs. File names contain the window, run and start time, so no other description is needed, and the files of
+//! a worker that dies are not lost.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ use super::profile::on_our_clock;
 use super::streams::Lap;
 use crate::measure::plan::{WindowsPlan, WorkerPlan};
 
-/// The first run of a second session prepares kernels; it is one more.
+/// The first run of a second session prepares kernels and is added to the window's runs.
 const WARM_UP: u64 = 1;
 
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl<'a> Windows<'a> {
         Self { plan, windows, environment, inputs, next_ns: None, done: 0 }
     }
 
-    /// Profiles a window if it is time; the measured runs go on afterwards.
+    /// Profiles a window if it is due; measured runs continue afterwards.
     #[inline]
     pub fn when_due(
         &mut self,
@@ -87,7 +87,7 @@ impl<'a> Windows<'a> {
             }
         }
         let file = session.end_profiling()?;
-        // Only a whole file gets the name that is looked for; one that cannot be renamed is left out.
+        // Only complete files get the final name; a file that cannot be renamed is left out.
         let named = self.file("twin", started).with_extension("json");
         std::fs::rename(file, named).ok();
         Ok(())
