@@ -25,8 +25,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sources", &["core", "decode", "channel"]),
     ("ort", &["core", "decode"]),
     ("analyze", &["core"]),
+    ("import", &["core", "etl", "decode", "analyze"]),
     ("store", &["core", "channel"]),
-    ("observe", &["core", "channel", "decode", "sources", "ort", "analyze", "store"]),
+    ("observe", &["core", "channel", "decode", "sources", "import", "ort", "analyze", "store"]),
     ("result", &["core", "analyze"]),
     ("render", &["core", "result"]),
     ("export", &["core", "etl", "analyze", "store", "result"]),
@@ -35,15 +36,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "core", "etl", "channel", "decode", "sources", "ort", "analyze", "store", "observe", "result",
-            "render", "export", "server", "tui", "unify",
+            "core", "etl", "channel", "decode", "sources", "import", "ort", "analyze", "store", "observe",
+            "result", "render", "export", "server", "tui", "unify",
         ],
     ),
     (
         "bench",
         &[
-            "core", "etl", "channel", "decode", "sources", "ort", "analyze", "store", "result", "render",
-            "export", "server", "observe", "unify",
+            "core", "etl", "channel", "decode", "sources", "import", "ort", "analyze", "store", "result",
+            "render", "export", "server", "observe", "unify",
         ],
     ),
     ("preload", &["core", "channel", "unify"]),

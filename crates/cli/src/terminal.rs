@@ -55,6 +55,13 @@ impl Terminal {
     pub fn paint(&self, style: Style, text: &str) -> String {
         if self.color { format!("{}{text}{}", style.render(), style.render_reset()) } else { text.to_owned() }
     }
+
+    /// Prints each sentence as a warning on stderr.
+    pub fn warn(&self, sentences: &[String]) {
+        for sentence in sentences {
+            print_error(&format!("{} {sentence}", self.paint(WARN, "warning:")));
+        }
+    }
 }
 
 pub const BOLD: Style = Style::new().bold();
@@ -67,6 +74,13 @@ pub const BAD: Style = AnsiColor::Red.on_default().bold();
 pub fn print_data(text: &str) {
     let mut out = anstream::stdout().lock();
     out.write_all(harmless(text).as_bytes()).and_then(|()| out.flush()).ok();
+}
+
+/// Prints a JSON document as data.
+pub fn print_json(document: &serde_json::Value) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(document).map_err(Failure::internal)?;
+    print_data(&(text + "\n"));
+    Ok(())
 }
 
 /// Prints a line for the person, not for the pipe.

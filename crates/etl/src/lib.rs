@@ -59,6 +59,7 @@ mod parallel;
 pub mod payload;
 mod read_ahead;
 mod record;
+mod select;
 mod std_file;
 mod storage;
 pub mod writer;
@@ -75,6 +76,7 @@ pub use record::{
     Classic, EventDescriptor, EventRecord, ExtendedItem, ExtendedItems, HeaderKind, Hook, Identity, Message,
     PointerSize,
 };
+pub use select::{Matcher, Selection, SelectionError};
 pub use std_file::{EtlFile, FileStorage};
 pub use storage::Storage;
 pub use xpress::{XpressError, xpress_decompress};

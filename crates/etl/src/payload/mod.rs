@@ -7,6 +7,7 @@ pub mod builtin;
 mod cursor;
 pub mod event_source;
 pub mod kernel;
+mod naming;
 mod scalar;
 mod schema;
 pub mod stacks;
@@ -18,6 +19,7 @@ mod value;
 mod xml;
 
 pub use cursor::{Cursor, Short};
+pub use naming::EventName;
 pub use scalar::{InType, Scalar, Show};
 pub use schema::{Followed, Schema, ValueMap};
 pub use store::{Decoded, SchemaSource, SchemaStore, StoreLosses};

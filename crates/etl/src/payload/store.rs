@@ -33,6 +33,21 @@ pub enum SchemaSource {
     Unknown,
 }
 
+impl SchemaSource {
+    /// The name in tables and JSON documents.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::TraceLogging => "trace_logging",
+            Self::Tdh => "tdh",
+            Self::EventSource => "event_source",
+            Self::BuiltIn => "built_in",
+            Self::Metadata => "metadata",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// How well an event was decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decoded {

@@ -8,10 +8,10 @@ use ortscope_sources::etw::{
 };
 use serde_json::{Value, json};
 
-use super::{print_json, wpr};
+use super::wpr;
 use crate::args::{EtlProvider, EtlStartArgs};
 use crate::exit::{Exit, Failure, FailureKind};
-use crate::terminal::{self, Terminal, WARN};
+use crate::terminal::{self, Terminal, WARN, print_json};
 use ortscope_core::units;
 
 fn functions() -> Result<Arc<dyn EtwApi>, Failure> {
@@ -96,9 +96,7 @@ pub fn start(args: &EtlStartArgs, terminal: &Terminal) -> Result<Exit, Failure> 
     };
     let notes = etw::start_to_file(&api, &settings).map_err(|error| failure(&error))?;
     let notes: Vec<String> = notes.iter().map(ToString::to_string).collect();
-    for note in &notes {
-        terminal::print_error(&format!("{} {note}", terminal.paint(WARN, "warning:")));
-    }
+    terminal.warn(&notes);
     if terminal.json {
         print_json(&json!({
             "schema": "ortscope.etl.start/1", "session": args.name, "file": file, "kernel_flags": kernel.names(),

@@ -7,9 +7,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use super::print_json;
 use crate::exit::{Exit, Failure, FailureKind};
-use crate::terminal::{self, Terminal};
+use crate::terminal::{self, Terminal, print_json};
 use ortscope_core::units;
 
 const PROGRAM: &str = "wpr";

@@ -1,7 +1,6 @@
-//! Shares of time in windows of equal length: how busy the processors and each engine were.
+//! How busy the processors and each engine were, in windows of equal length.
 //!
-//! The windows are as long as the trace is: 0.1 s, or longer where that would make more than 36,000 of them. So memory does
-//! not grow with the trace.
+//! A window is 0.1 s long, or longer where that would give more than 36,000 windows, so memory does not grow with the trace.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +23,7 @@ struct Grid {
 }
 
 impl Grid {
-    /// Adds a stretch of time to the windows that it lies in.
+    /// Adds an interval to the windows that it overlaps.
     fn add(&self, sums: &mut Vec<u64>, from_ns: u64, to_ns: u64) {
         let (from, to) = (from_ns.saturating_sub(self.base_ns), to_ns.saturating_sub(self.base_ns));
         let mut at = from;
@@ -41,13 +40,13 @@ impl Grid {
         }
     }
 
-    /// The last moment belongs to the last window.
+    /// The window of a moment; the end of the trace belongs to the last window.
     fn window(&self, at_ns: u64) -> usize {
         let window = (at_ns.saturating_sub(self.base_ns) / self.window_ns) as usize;
         window.min(self.windows - 1)
     }
 
-    /// Its length and its end; the last one is as long as the trace is.
+    /// Length and end of a window; the last one ends with the trace.
     fn extent(&self, window: usize) -> (u64, u64) {
         let from = window as u64 * self.window_ns;
         let to = (from + self.window_ns).min(self.span_ns.max(from + 1));
@@ -62,11 +61,11 @@ fn slot(sums: &mut Vec<u64>, index: usize) -> Option<&mut u64> {
     sums.get_mut(index)
 }
 
-/// Collects what becomes series.
+/// Collects busy times.
 #[derive(Debug)]
 pub struct Series {
     grid: Grid,
-    /// By processor: who runs, and since when.
+    /// By processor: the running thread, and since when.
     running: Vec<Option<(Task, u64)>>,
     busy_ns: Vec<u64>,
     idle_ns: Vec<u64>,
@@ -75,7 +74,7 @@ pub struct Series {
     idle_samples: Vec<u64>,
     engines: BTreeMap<Engine, Vec<u64>>,
     /// Packets of engines beyond the limit.
-    pub left_out: u64,
+    pub dropped: u64,
 }
 
 impl Series {
@@ -92,7 +91,7 @@ impl Series {
             busy_samples: Vec::new(),
             idle_samples: Vec::new(),
             engines: BTreeMap::new(),
-            left_out: 0,
+            dropped: 0,
         }
     }
 
@@ -107,7 +106,7 @@ impl Series {
         }
         self.has_switches = true;
         let before = self.running[cpu].replace((switch.next, switch.at_ns));
-        // Time after a switch that was lost is nobody's.
+        // If a switch was lost, the time since the last known one cannot be attributed.
         if let Some((task, since_ns)) = before.filter(|(task, _)| task.tid == switch.prev.tid) {
             let sums = if task.is_idle() { &mut self.idle_ns } else { &mut self.busy_ns };
             self.grid.add(sums, since_ns, switch.at_ns);
@@ -123,13 +122,13 @@ impl Series {
 
     pub fn engine(&mut self, busy: &EngineBusy) {
         if self.engines.len() >= MAX_ENGINES && !self.engines.contains_key(&busy.engine) {
-            self.left_out += 1;
+            self.dropped += 1;
             return;
         }
         self.grid.add(self.engines.entry(busy.engine).or_default(), busy.begin_ns, busy.end_ns);
     }
 
-    /// All rows of one window after the other, given with the moment at which the window ends.
+    /// Makes the rows of all windows in time order. `out` also gets the end of the window.
     pub fn rows(
         &self,
         engines: &[EngineInfo],
@@ -167,7 +166,7 @@ impl Series {
                 }
             }
             for (name, sums) in names.iter().zip(self.engines.values()) {
-                // Where the order of work is not told, packets may overlap.
+                // Where the trace does not show the order of work, packets may overlap.
                 let ratio = (at(sums) as f64 / length_ns as f64).min(1.0);
                 devices.push(row(Text::clone(name), "utilization_ratio", ratio, "etw dxgkrnl", "measured"));
             }
@@ -183,7 +182,7 @@ fn device_name(engine: Engine, known: &[EngineInfo]) -> Text {
         Some(info) => info.type_name().to_owned(),
         None => String::new(),
     };
-    // The adapter's address is all that tells two of them apart within a trace.
+    // A trace identifies adapters by their address only.
     format!("adapter {:x} engine {} {what}", engine.adapter, engine.node).trim_end().into()
 }
 
@@ -192,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stretch_is_shared_out_among_its_windows() {
+    fn an_interval_is_divided_among_its_windows() {
         let mut series = Series::new(1_000_000_000, 1_250_000_000);
         let engine = Engine { adapter: 1, node: 0 };
         let busy = EngineBusy {

@@ -1,18 +1,18 @@
-//! What became of a trace: the document that is kept with the recording, and the same for people.
+//! The summary of an imported trace: the document that is kept with the recording, and sentences for people.
 
 use ortscope_core::clock::ClockDomain;
+use ortscope_core::units;
 use ortscope_decode::etw::{EtwCounts, EtwDecoder, EventKind};
 use ortscope_etl::{LogFileHeader, Losses};
 use serde_json::{Value, json};
 
-use super::trace_rows::{Busy, Made};
-use crate::commands::etl::{loss_sentences, losses_json};
-use ortscope_core::units;
+use super::rows::{Busy, Made};
+use crate::etl_text::{loss_sentences, losses_json};
 
-/// Kinds of unused events that the document lists; the others are counted together.
+/// Maximum number of unused event kinds that the document lists; further ones are counted together.
 const MAX_KINDS: usize = 1000;
 
-/// All that is known when the last row is written.
+/// Everything known after the last record.
 #[derive(Debug)]
 pub struct Facts<'a> {
     pub header: &'a LogFileHeader,
@@ -22,8 +22,8 @@ pub struct Facts<'a> {
     pub busy: &'a [Busy],
     pub records: u64,
     pub losses: &'a Losses,
-    /// What was left out because a table was full: place in words, and how many.
-    pub left_out: &'a [(&'static str, u64)],
+    /// Items that were dropped because a table was full, and their number.
+    pub dropped: &'a [(&'static str, u64)],
     pub first_unix_ns: i64,
     pub seconds: f64,
 }
@@ -81,12 +81,12 @@ pub fn document(facts: &Facts<'_>) -> Value {
         },
         "busiest_processes": busy,
         "losses": losses_json(facts.losses),
-        "left_out": facts.left_out.iter().map(|(what, count)| json!({"what": what, "count": count})).collect::<Vec<_>>(),
+        "left_out": facts.dropped.iter().map(|(what, count)| json!({"what": what, "count": count})).collect::<Vec<_>>(),
     })
 }
 
-/// What tables of the decoder had no room for, and what did not fit together.
-pub fn left_out(counts: &EtwCounts) -> Vec<(&'static str, u64)> {
+/// Items that the decoder dropped because a table was full or because they did not match.
+pub fn dropped(counts: &EtwCounts) -> Vec<(&'static str, u64)> {
     [
         ("processes and threads", counts.lives.dropped),
         ("names of processes", counts.lives.dropped_texts),
@@ -106,7 +106,7 @@ pub fn left_out(counts: &EtwCounts) -> Vec<(&'static str, u64)> {
     .collect()
 }
 
-/// The lines that tell a person what came of it.
+/// The summary for people.
 pub fn lines(facts: &Facts<'_>) -> Vec<String> {
     let made = &facts.made;
     let switches = facts.decoder.counts().kernel.switches;
@@ -131,12 +131,12 @@ pub fn lines(facts: &Facts<'_>) -> Vec<String> {
     let parts: Vec<String> =
         parts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| plural(count, what)).collect();
     let mut lines = vec![if parts.is_empty() {
-        "nothing in this trace tells of processes, scheduling, I/O or inferences".to_owned()
+        "this trace has no events about processes, scheduling, I/O or inferences".to_owned()
     } else {
         parts.join(", ")
     }];
     lines.push(format!(
-        "{} of {} events used; the others tell of nothing that a recording holds",
+        "{} of {} events used; recordings have no table for the others",
         units::count(coverage.used()),
         units::count(facts.records)
     ));
@@ -146,7 +146,7 @@ pub fn lines(facts: &Facts<'_>) -> Vec<String> {
     lines
 }
 
-/// One sentence about a process.
+/// One sentence about the resources that a process used.
 pub fn busy_line(busy: &Busy, has_switches: bool, all_samples: u64) -> String {
     let totals = &busy.totals;
     let mut text = format!("{} ({}): ", busy.name, busy.pid);
@@ -169,11 +169,11 @@ pub fn busy_line(busy: &Busy, has_switches: bool, all_samples: u64) -> String {
     text
 }
 
-/// What a user must know: losses of the session, damage, what was left out.
+/// Losses of the tracing session, damage of the file and dropped items, one sentence each.
 pub fn warnings(facts: &Facts<'_>) -> Vec<String> {
-    let left_out =
-        facts.left_out.iter().map(|(what, count)| format!("left out: {} {what}", units::count(*count)));
-    loss_sentences(facts.losses).into_iter().chain(left_out).collect()
+    let dropped =
+        facts.dropped.iter().map(|(what, count)| format!("left out: {} {what}", units::count(*count)));
+    loss_sentences(facts.losses).into_iter().chain(dropped).collect()
 }
 
 fn plural(count: u64, what: &str) -> String {

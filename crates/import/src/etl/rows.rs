@@ -1,95 +1,44 @@
-//! What a trace means, as rows of a recording.
+//! Converts decoded events of a trace to rows.
 
 use std::collections::BTreeMap;
 
-use ortscope_core::batch::Batch;
-use ortscope_core::kernel::{FaultKind, KernelEvent, PageFault};
-use ortscope_core::schema::{AnnotationRow, KernelEventRow, ProcessRow, Row, Text, ThreadSampleRow};
+use ortscope_core::kernel::{FaultKind, KernelEvent, PageFault, Task};
+use ortscope_core::schema::{AnnotationRow, KernelEventRow, ProcessRow, Text, ThreadSampleRow};
 use ortscope_decode::etw::{
     DeviceRow, DiskTransfer, EngineBusy, EtwDecoder, EtwSink, EventStack, FileOperation, FileSums, HardFault,
     Image, ImageMoment, Inference, InterruptTime, Modules, NetworkTransfer, NetworkVerb, OrtOperator, OrtRow,
-    OrtRows, OrtSession, ProcessLife, ProcessTotals, Protocol, Sample, UNKNOWN_ID, power_row,
+    OrtRows, OrtSession, ProcessLife, ProcessTotals, Protocol, Sample, ThreadLife, UNKNOWN_ID, power_row,
 };
 use ortscope_decode::kernel_rows::KernelRows;
 use ortscope_etl::payload::builtin::ort::OrtEvent;
 use ortscope_etl::{Clock, LogFileHeader};
-use ortscope_store::{RecordingWriter, StoreError};
 
 use super::series::Series;
+use crate::output::Output;
 
-/// Rows that are written at once.
-const BATCH_ROWS: usize = 4096;
-/// File and network calls are summed up over this long, as the live sources do it.
+/// File and network calls are summed over this time, as the live sources do.
 const SUM_NS: u64 = 1_000_000_000;
-/// Sums under way, fewer than there is room for; when there are more, all are written early.
+/// Maximum number of open sums, below the limit of [`FileSums`]; when there are more, all are written early.
 const MAX_SUMS: usize = 16_000;
-/// Processes that the summary names.
+/// Maximum number of processes that the summary names.
 const MAX_BUSY: usize = 10;
 
-/// From the traced machine's clock to the recording's.
+/// Converts times of the traced machine's clock to the recording's.
 #[derive(Debug, Clone, Copy)]
 pub struct Shift {
-    /// The moment of the trace that becomes the recording's start.
+    /// The time of the trace's first event on the traced machine.
     pub base_ns: u64,
+    /// The same moment in the recording.
     pub start_ns: u64,
 }
 
 impl Shift {
-    pub fn on(self, at_ns: u64) -> u64 {
+    pub fn apply(self, at_ns: u64) -> u64 {
         self.start_ns.saturating_add(at_ns.saturating_sub(self.base_ns))
     }
 }
 
-/// Collects rows and hands them to the recording in batches. The first failure stays; what comes after it is dropped.
-#[derive(Debug)]
-pub struct Out<'w> {
-    writer: &'w RecordingWriter,
-    pub shift: Shift,
-    batches: BTreeMap<&'static str, Batch>,
-    pub failed: Option<StoreError>,
-}
-
-impl<'w> Out<'w> {
-    pub fn new(writer: &'w RecordingWriter, shift: Shift) -> Self {
-        Self { writer, shift, batches: BTreeMap::new(), failed: None }
-    }
-
-    pub fn push<R: Row>(&mut self, row: &R) {
-        let batch = self.batches.entry(R::TABLE.def().name).or_insert_with(|| Batch::new(R::TABLE));
-        batch.push(row);
-        if batch.len() >= BATCH_ROWS {
-            let full = std::mem::replace(batch, Batch::new(R::TABLE));
-            self.write(&full);
-        }
-    }
-
-    /// Rows of one tick of a sampled table, which belong together.
-    pub fn tick<R: Row>(&mut self, rows: &[R]) {
-        let mut batch = Batch::with_capacity(R::TABLE, rows.len());
-        for row in rows {
-            batch.push(row);
-        }
-        if !batch.is_empty() {
-            self.write(&batch);
-        }
-    }
-
-    fn write(&mut self, batch: &Batch) {
-        if self.failed.is_none() {
-            self.failed = self.writer.append(batch).err();
-        }
-    }
-
-    pub fn flush(&mut self) {
-        for (_, batch) in std::mem::take(&mut self.batches) {
-            if !batch.is_empty() {
-                self.write(&batch);
-            }
-        }
-    }
-}
-
-/// Counts of what rows were made of, for the summary.
+/// Number of events by kind, for the summary.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Made {
     pub processes: u64,
@@ -112,6 +61,7 @@ pub struct Made {
     pub power_events: u64,
 }
 
+/// A process that used much processor time.
 #[derive(Debug, Clone)]
 pub struct Busy {
     pub pid: u32,
@@ -119,10 +69,11 @@ pub struct Busy {
     pub totals: ProcessTotals,
 }
 
-/// Takes what [`EtwDecoder`] understands.
+/// Takes the events of [`EtwDecoder`] and emits rows.
 #[derive(Debug)]
-pub struct TraceRows<'w> {
-    pub out: Out<'w>,
+pub struct TraceRows<'e, 'a> {
+    pub out: &'e mut Output<'a>,
+    pub shift: Shift,
     kernel: KernelRows,
     modules: Modules,
     pub series: Series,
@@ -136,12 +87,19 @@ pub struct TraceRows<'w> {
     pub busy: Vec<Busy>,
 }
 
-impl<'w> TraceRows<'w> {
-    pub fn new(out: Out<'w>, header: &LogFileHeader, modules: Modules, series: Series) -> Self {
-        let first_ns = out.shift.base_ns;
+impl<'e, 'a> TraceRows<'e, 'a> {
+    pub fn new(
+        out: &'e mut Output<'a>,
+        shift: Shift,
+        header: &LogFileHeader,
+        modules: Modules,
+        series: Series,
+    ) -> Self {
+        let first_ns = shift.base_ns;
         Self {
             out,
-            // A trace is of a whole machine, and nobody named a process of it.
+            shift,
+            // A trace covers a whole machine, and no process was selected.
             kernel: KernelRows::new(None),
             modules,
             series,
@@ -156,7 +114,7 @@ impl<'w> TraceRows<'w> {
         }
     }
 
-    /// What is due once a second of the trace.
+    /// Emits the rows that are due once per second of the trace.
     pub fn advance(&mut self, decoder: &EtwDecoder) {
         let now_ns = decoder.last_ns();
         if now_ns >= self.sums_end_ns || self.files.len() + self.networks.len() > MAX_SUMS {
@@ -169,17 +127,17 @@ impl<'w> TraceRows<'w> {
         }
     }
 
-    /// The exact account of every thread, where context switches were recorded.
+    /// Emits the exact CPU time of every thread, if the trace has context switches.
     pub fn threads(&mut self, decoder: &EtwDecoder, now_ns: u64) {
         if decoder.counts().kernel.switches == 0 {
             return;
         }
-        let rows: Vec<ThreadSampleRow> = decoder
-            .live_threads()
-            .filter(|life| life.thread.pid != UNKNOWN_ID && !life.thread.is_idle())
-            .map(|life| (life, decoder.account(life)))
-            .map(|(life, account)| ThreadSampleRow {
-                timestamp_ns: self.out.shift.on(now_ns),
+        let timestamp_ns = self.shift.apply(now_ns);
+        let is_known = |thread: &Task| thread.pid != UNKNOWN_ID && !thread.is_idle();
+        for life in decoder.live_threads().filter(|life| is_known(&life.thread)) {
+            let account = decoder.account(life);
+            self.out.emit(&ThreadSampleRow {
+                timestamp_ns,
                 pid: u64::from(life.thread.pid),
                 process_start: process_start(decoder.process(life.thread.pid)),
                 tid: u64::from(life.thread.tid),
@@ -190,29 +148,31 @@ impl<'w> TraceRows<'w> {
                 state: None,
                 processor: None,
                 priority: life.base_priority.map(i64::from),
-            })
-            .collect();
-        self.out.tick(&rows);
+            });
+        }
     }
 
     pub fn write_sums(&mut self, at_ns: u64) {
-        let Self { out, kernel, files, networks, .. } = self;
-        // Asked for before there can be more than fit.
-        let (sums, _) = files.take();
+        // `advance` takes the sums before the limit of `FileSums` is reached, so none is dropped.
+        let (sums, _) = self.files.take();
         for io in &sums {
-            kernel.file_io(at_ns, io, &mut |row| out.kernel(row));
+            self.kernel.file_io(at_ns, io, &mut |row| emit_kernel(self.out, self.shift, row));
         }
-        for ((pid, kind), (count, bytes)) in std::mem::take(networks) {
-            out.kernel(KernelEventRow {
-                timestamp_ns: at_ns,
-                kind: kind.into(),
-                processor: None,
-                pid: Some(pid).filter(|pid| *pid != UNKNOWN_ID).map(u64::from),
-                tid: None,
-                duration_ns: None,
-                value: Some(bytes),
-                detail: Some(format!("{count} events").into()),
-            });
+        for ((pid, kind), (count, bytes)) in std::mem::take(&mut self.networks) {
+            emit_kernel(
+                self.out,
+                self.shift,
+                KernelEventRow {
+                    timestamp_ns: at_ns,
+                    kind: kind.into(),
+                    processor: None,
+                    pid: Some(pid).filter(|pid| *pid != UNKNOWN_ID).map(u64::from),
+                    tid: None,
+                    duration_ns: None,
+                    value: Some(bytes),
+                    detail: Some(format!("{count} events").into()),
+                },
+            );
         }
     }
 
@@ -224,7 +184,7 @@ impl<'w> TraceRows<'w> {
 
     fn process(&mut self, life: &ProcessLife, event: &str, at_ns: u64) {
         let row = ProcessRow {
-            timestamp_ns: self.out.shift.on(at_ns),
+            timestamp_ns: self.shift.apply(at_ns),
             pid: u64::from(life.pid),
             process_start: process_start(Some(life)),
             event: event.into(),
@@ -233,44 +193,40 @@ impl<'w> TraceRows<'w> {
             os_session: life.session_id.filter(|id| *id != UNKNOWN_ID).map(u64::from),
             create_time_unix_ns: life.start_ns.and_then(|start_ns| self.unix_ns(start_ns)),
             exit_code: life.exit_code.filter(|_| event == "exited").map(i64::from),
-            // Not kept: command lines hold secrets, and the redaction of the live sources needs their separate words.
+            // Command lines may contain secrets, and redaction needs their separate words, which a trace does not have.
             command_line: None,
         };
-        self.out.push(&row);
+        self.out.emit(&row);
     }
 }
 
-impl Out<'_> {
-    /// A row of the kernel's events, still with a time of the trace.
-    fn kernel(&mut self, row: KernelEventRow) {
-        let known = |id: Option<u64>| id.filter(|id| *id != u64::from(UNKNOWN_ID));
-        let row = KernelEventRow {
-            timestamp_ns: self.shift.on(row.timestamp_ns),
-            pid: known(row.pid),
-            tid: known(row.tid),
-            ..row
-        };
-        self.push(&row);
-    }
-}
-
-/// The moment of the trace at which it started; 0 for those that were there before. With the id it names a process.
+/// The start time of a process on the traced machine, 0 if it started before the trace. With the id it identifies a process.
 fn process_start(life: Option<&ProcessLife>) -> u64 {
     life.and_then(|life| life.start_ns).unwrap_or(0)
 }
 
-impl EtwSink for TraceRows<'_> {
+/// Emits a row whose time is still the traced machine's.
+fn emit_kernel(out: &mut Output<'_>, shift: Shift, row: KernelEventRow) {
+    let known = |id: Option<u64>| id.filter(|id| *id != u64::from(UNKNOWN_ID));
+    out.emit(&KernelEventRow {
+        timestamp_ns: shift.apply(row.timestamp_ns),
+        pid: known(row.pid),
+        tid: known(row.tid),
+        ..row
+    });
+}
+
+impl EtwSink for TraceRows<'_, '_> {
     fn kernel(&mut self, event: &KernelEvent) {
         self.series.kernel(event);
-        // These come with more than the event has: see `disk` and `hard_fault`.
-        let is_told_elsewhere = match event {
+        // `disk` and `hard_fault` get these events with more detail.
+        let has_own_method = match event {
             KernelEvent::BlockIo(_) => true,
             KernelEvent::PageFault(fault) => fault.kind == FaultKind::Major,
             _ => false,
         };
-        if !is_told_elsewhere {
-            let Self { out, kernel, .. } = self;
-            kernel.push(event, &mut |row| out.kernel(row));
+        if !has_own_method {
+            self.kernel.push(event, &mut |row| emit_kernel(self.out, self.shift, row));
         }
     }
 
@@ -280,11 +236,11 @@ impl EtwSink for TraceRows<'_> {
         self.made.samples += 1;
         self.made.samples_with_stack += u64::from(sample.has_stack);
         if is_idle {
-            // Nothing ran: the series of the processors has it.
+            // Nothing ran. The busy series counts the sample.
             self.made.idle_samples += 1;
             return;
         }
-        self.out.kernel(KernelEventRow {
+        let row = KernelEventRow {
             timestamp_ns: sample.cpu.at_ns,
             kind: "sample".into(),
             processor: Some(u64::from(sample.cpu.cpu)),
@@ -293,7 +249,8 @@ impl EtwSink for TraceRows<'_> {
             duration_ns: None,
             value: Some(sample.instruction_pointer),
             detail: Some(self.modules.folded(&sample.cpu).into()),
-        });
+        };
+        emit_kernel(self.out, self.shift, row);
     }
 
     fn stack(&mut self, _stack: &EventStack) {
@@ -304,7 +261,7 @@ impl EtwSink for TraceRows<'_> {
         self.made.processes += 1;
         match process.start_ns {
             Some(start_ns) => self.process(process, "started", start_ns),
-            None => self.process(process, "seen", self.out.shift.base_ns),
+            None => self.process(process, "seen", self.shift.base_ns),
         }
     }
 
@@ -322,7 +279,7 @@ impl EtwSink for TraceRows<'_> {
         }
     }
 
-    fn thread_begins(&mut self, _thread: &ortscope_decode::etw::ThreadLife) {
+    fn thread_begins(&mut self, _thread: &ThreadLife) {
         self.made.threads += 1;
     }
 
@@ -332,17 +289,15 @@ impl EtwSink for TraceRows<'_> {
             return;
         }
         self.made.image_loads += 1;
-        let Self { out, kernel, .. } = self;
-        kernel.image(&image.load(), &mut |row| out.kernel(row));
+        self.kernel.image(&image.load(), &mut |row| emit_kernel(self.out, self.shift, row));
     }
 
     fn disk(&mut self, disk: &DiskTransfer) {
         self.made.disk_transfers += 1;
-        let Self { out, kernel, .. } = self;
         let verb = if disk.io.is_write { "write" } else { "read" };
-        kernel.push(&KernelEvent::BlockIo(disk.io), &mut |row| {
+        self.kernel.push(&KernelEvent::BlockIo(disk.io), &mut |row| {
             let file = disk.file.as_deref().map_or_else(|| verb.to_owned(), |file| format!("{verb} {file}"));
-            out.kernel(KernelEventRow { detail: Some(file.into()), ..row });
+            emit_kernel(self.out, self.shift, KernelEventRow { detail: Some(file.into()), ..row });
         });
     }
 
@@ -350,10 +305,10 @@ impl EtwSink for TraceRows<'_> {
         self.made.hard_faults += 1;
         let HardFault { at_ns, cpu, thread, address, .. } = *fault;
         let event = PageFault { at_ns, cpu, thread, address, kind: FaultKind::Major };
-        let Self { out, kernel, .. } = self;
-        kernel.push(&KernelEvent::PageFault(event), &mut |row| {
+        self.kernel.push(&KernelEvent::PageFault(event), &mut |row| {
             let detail = fault.file.as_deref().map(Text::from);
-            out.kernel(KernelEventRow { duration_ns: fault.duration_ns, detail, ..row });
+            let row = KernelEventRow { duration_ns: fault.duration_ns, detail, ..row };
+            emit_kernel(self.out, self.shift, row);
         });
     }
 
@@ -370,7 +325,7 @@ impl EtwSink for TraceRows<'_> {
             (NetworkVerb::Retransmit, _) => "network_retransmit",
             (NetworkVerb::Connect | NetworkVerb::Accept | NetworkVerb::Reconnect, _) => "network_connect",
             (NetworkVerb::Disconnect, Protocol::Tcp | Protocol::Udp) => "network_disconnect",
-            // The same bytes again.
+            // `Receive` has counted these bytes already.
             (NetworkVerb::Copy, _) => return,
         };
         let (count, bytes) = self.networks.entry((transfer.pid, kind)).or_default();
@@ -385,33 +340,33 @@ impl EtwSink for TraceRows<'_> {
     fn session(&mut self, session: &OrtSession) {
         self.made.sessions += 1;
         if let Some(mut row) = self.sessions.session(session) {
-            row.timestamp_ns = self.out.shift.on(row.timestamp_ns);
-            self.out.push(&row);
+            row.timestamp_ns = self.shift.apply(row.timestamp_ns);
+            self.out.emit(&row);
         }
     }
 
     fn inference(&mut self, inference: &Inference) {
         self.made.inferences += 1;
         if let Some(mut row) = self.sessions.inference(inference) {
-            row.timestamp_ns = self.out.shift.on(row.timestamp_ns);
+            row.timestamp_ns = self.shift.apply(row.timestamp_ns);
             row.planned_ns = row.timestamp_ns;
-            self.out.push(&row);
+            self.out.emit(&row);
         }
     }
 
     fn operator(&mut self, operator: &OrtOperator) {
         self.made.operators += 1;
         if let Some(mut row) = self.sessions.operator(operator) {
-            row.timestamp_ns = self.out.shift.on(row.timestamp_ns);
-            self.out.push(&row);
+            row.timestamp_ns = self.shift.apply(row.timestamp_ns);
+            self.out.emit(&row);
         }
     }
 
     fn ort(&mut self, row: &OrtRow) {
         if let Some(mut row) = self.sessions.event(row) {
             self.made.operators += 1;
-            row.timestamp_ns = self.out.shift.on(row.timestamp_ns);
-            self.out.push(&row);
+            row.timestamp_ns = self.shift.apply(row.timestamp_ns);
+            self.out.emit(&row);
         }
         let has_rows = [
             OrtEvent::EvaluationStart,
@@ -424,8 +379,8 @@ impl EtwSink for TraceRows<'_> {
         ];
         if !has_rows.contains(&row.event) {
             let text = format!("{} {}", row.event.name(), row.fields.to_json());
-            let timestamp_ns = self.out.shift.on(row.at_ns);
-            self.out.push(&AnnotationRow { timestamp_ns, kind: "onnxruntime".into(), text: text.into() });
+            let timestamp_ns = self.shift.apply(row.at_ns);
+            self.out.emit(&AnnotationRow { timestamp_ns, kind: "onnxruntime".into(), text: text.into() });
         }
     }
 
@@ -436,6 +391,6 @@ impl EtwSink for TraceRows<'_> {
 
     fn device(&mut self, row: &DeviceRow) {
         self.made.power_events += 1;
-        self.out.kernel(power_row(row));
+        emit_kernel(self.out, self.shift, power_row(row));
     }
 }

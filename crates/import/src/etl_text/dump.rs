@@ -1,36 +1,15 @@
-//! `ortscope etl dump`: events with their fields, one after the other, in the order of time.
+//! Events with their fields as text, CSV or JSON.
 
 use std::fmt::Write as _;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::ops::ControlFlow;
 
-use ortscope_etl::payload::{Nest, SchemaSource, SchemaStore, Value, Visitor};
-use ortscope_etl::{Clock, EtlFile, EventRecord, Walk};
+use ortscope_etl::payload::{EventName, Nest, SchemaSource, SchemaStore, Value, Visitor};
+use ortscope_etl::{Clock, EtlError, EtlFile, EventRecord, Matcher, Walk};
 
-use super::naming::{EventName, name_of};
-use super::selection::Selection;
-use super::{finish, losses_json, open, schemas, unreadable};
-use crate::args::EtlDumpArgs;
-use crate::exit::{Exit, Failure};
-use crate::terminal::Terminal;
+use super::losses_json;
 
-pub fn run(args: &EtlDumpArgs, terminal: &Terminal) -> Result<Exit, Failure> {
-    let file = open(&args.file)?;
-    let store = schemas(&file)?;
-    let selection = Selection::new(&args.selection, args.event.as_deref(), &file.header().clock)?;
-    let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
-    let mut shown = 0u64;
-    let form = if terminal.json { Form::JsonDocument } else { Form::Text };
-    let written = write_events(&file, &store, &selection, args.limit, form, &mut out, &mut shown);
-    match written {
-        Ok(walk) => Ok(finish(&walk.losses, terminal)),
-        Err(WriteFailure::Read(failure)) => Err(failure),
-        // `| head` has seen enough.
-        Err(WriteFailure::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Exit::Ok),
-        Err(WriteFailure::Write(error)) => Err(error.into()),
-    }
-}
-
+/// The format of written events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     Text,
@@ -39,28 +18,24 @@ pub enum Form {
     JsonDocument,
 }
 
-#[derive(Debug)]
-pub enum WriteFailure {
-    Read(Failure),
-    Write(io::Error),
+/// Why events could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteEventsError {
+    #[error(transparent)]
+    Read(#[from] EtlError),
+    #[error(transparent)]
+    Write(#[from] io::Error),
 }
 
-impl From<io::Error> for WriteFailure {
-    fn from(error: io::Error) -> Self {
-        Self::Write(error)
-    }
-}
-
-/// Writes the selected events.
+/// Writes the selected events in time order, at most `limit`. Returns how many were written.
 pub fn write_events(
     file: &EtlFile,
     store: &SchemaStore,
-    selection: &Selection,
+    selected: &Matcher,
     limit: Option<u64>,
     form: Form,
     out: &mut dyn Write,
-    shown: &mut u64,
-) -> Result<Walk, WriteFailure> {
+) -> Result<(u64, Walk), WriteEventsError> {
     match form {
         Form::Csv => {
             writeln!(out, "seconds,unix_ns,provider,event,version,pid,tid,processor,decoded_by,fields")?;
@@ -69,16 +44,16 @@ pub fn write_events(
         Form::Text | Form::JsonLines => {}
     }
     let clock = file.header().clock;
-    let (mut line, mut fields, mut failed) = (String::new(), FieldText::default(), None);
+    let (mut line, mut fields, mut failed, mut written) = (String::new(), FieldText::default(), None, 0u64);
     let walk = file.ordered(|record| {
-        if limit.is_some_and(|limit| *shown >= limit) {
+        if limit.is_some_and(|limit| written >= limit) {
             return ControlFlow::Break(());
         }
-        if !selection.may_have(record, record.process_id) {
+        if !selected.may_match(record) {
             return ControlFlow::Continue(());
         }
-        let name = name_of(record, store);
-        if !selection.has(&name) {
+        let name = store.event_name(record);
+        if !selected.matches(&name) {
             return ControlFlow::Continue(());
         }
         line.clear();
@@ -91,8 +66,8 @@ pub fn write_events(
             source: decoded.source,
             left_over: decoded.left_over,
         };
-        event.write(form, &fields.finish(), *shown == 0, &mut line);
-        *shown += 1;
+        event.write(form, &fields.finish(), written == 0, &mut line);
+        written += 1;
         match out.write_all(line.as_bytes()) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => {
@@ -104,16 +79,15 @@ pub fn write_events(
     if let Some(error) = failed {
         return Err(error.into());
     }
-    let walk = walk.map_err(|error| WriteFailure::Read(unreadable(&error)))?;
+    let walk = walk?;
     if form == Form::JsonDocument {
-        let shown = *shown;
-        writeln!(out, "\n],\"shown\":{shown},\"losses\":{}}}", losses_json(&walk.losses))?;
+        writeln!(out, "\n],\"shown\":{written},\"losses\":{}}}", losses_json(&walk.losses))?;
     }
     out.flush()?;
-    Ok(walk)
+    Ok((written, walk))
 }
 
-/// One event on its way to the output.
+/// One event to be written.
 struct Shown<'a> {
     record: &'a EventRecord<'a>,
     name: &'a EventName<'a>,
@@ -176,7 +150,7 @@ impl Shown<'_> {
                     empty_or(record.process_id),
                     empty_or(record.thread_id),
                     record.processor,
-                    source_name(self.source),
+                    self.source.name(),
                     csv(fields)
                 )
                 .ok();
@@ -199,7 +173,7 @@ impl Shown<'_> {
                     number(record.process_id),
                     number(record.thread_id),
                     record.processor,
-                    source_name(self.source),
+                    self.source.name(),
                 ).ok();
                 if self.left_over > 0 {
                     write!(out, ",\"undecoded_bytes\":{}", self.left_over).ok();
@@ -213,18 +187,6 @@ impl Shown<'_> {
     }
 }
 
-pub fn source_name(source: SchemaSource) -> &'static str {
-    match source {
-        SchemaSource::Kernel => "kernel",
-        SchemaSource::TraceLogging => "trace_logging",
-        SchemaSource::Tdh => "tdh",
-        SchemaSource::EventSource => "event_source",
-        SchemaSource::BuiltIn => "built_in",
-        SchemaSource::Metadata => "metadata",
-        SchemaSource::Unknown => "unknown",
-    }
-}
-
 /// A CSV field in quotes if it needs them.
 fn csv(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
@@ -234,14 +196,14 @@ fn csv(text: &str) -> String {
     }
 }
 
-/// The first bytes of a payload whose layout is not known.
+/// The first bytes of a payload with an unknown layout.
 struct Hex<'a>(&'a [u8]);
 
 impl std::fmt::Display for Hex<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        const MOST: usize = 32;
-        self.0.iter().take(MOST).try_for_each(|byte| write!(f, "{byte:02x}"))?;
-        if self.0.len() > MOST { f.write_str("…") } else { Ok(()) }
+        const MAX: usize = 32;
+        self.0.iter().take(MAX).try_for_each(|byte| write!(f, "{byte:02x}"))?;
+        if self.0.len() > MAX { f.write_str("…") } else { Ok(()) }
     }
 }
 
@@ -250,7 +212,7 @@ impl std::fmt::Display for Hex<'_> {
 struct FieldText {
     text: String,
     is_json: bool,
-    /// What closes each open group, and whether something stands in it already.
+    /// The closing character of each open group, and whether the group has a member already.
     open: Vec<(char, bool)>,
 }
 
@@ -266,7 +228,7 @@ impl FieldText {
     }
 
     fn finish(&mut self) -> String {
-        // A schema that was cut leaves groups open.
+        // A truncated payload leaves groups open.
         while self.open.len() > 1 {
             self.close();
         }
@@ -276,7 +238,7 @@ impl FieldText {
         std::mem::take(&mut self.text)
     }
 
-    /// Before a field or a group: what parts it from the one before, and its name where it has one.
+    /// Writes the separator and the name in front of a field or group.
     fn lead(&mut self, name: &str) {
         let Some((closing, has_some)) = self.open.last_mut() else { return };
         let (in_array, first) = (*closing == ']', !*has_some);
