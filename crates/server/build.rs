@@ -1,4 +1,4 @@
-//! Puts the files of `web/dist` into the program, if they were built. Cargo never runs npm.
+//! Embeds the files of `web/dist`, if they were built. Cargo never runs npm.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -35,7 +35,7 @@ fn main() -> io::Result<()> {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
         encoder.write_all(&bytes)?;
         let gzip = encoder.finish()?;
-        // Pictures and fonts are packed already.
+        // Images and fonts are already compressed.
         let gzip = if gzip.len() < bytes.len() { gzip } else { Vec::new() };
         fs::write(&packed, gzip)?;
         // A copy: another build of the dashboard may replace the files before the compiler reads them.

@@ -1,4 +1,4 @@
-//! What all requests share, and what one request asks.
+//! The server's state and a validated request.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -19,10 +19,10 @@ use crate::security::login::Logins;
 use crate::security::tokens::Tokens;
 use crate::ws::Groups;
 
-/// Requests that compute at the same time; more wait, and are refused after [`WAIT_FOR_TURN`].
+/// Maximum number of simultaneous computations; further requests wait and are rejected after [`WAIT_FOR_TURN`].
 pub const MAX_COMPUTING: usize = 8;
 pub const WAIT_FOR_TURN: Duration = Duration::from_secs(20);
-/// Downloads at the same time.
+/// Maximum number of simultaneous downloads.
 pub const MAX_DOWNLOADS: usize = 4;
 
 /// The server's state.
@@ -41,20 +41,20 @@ pub struct App {
     pub computing: Arc<Semaphore>,
     pub downloads: Arc<Semaphore>,
     pub own: OwnProcess,
-    /// For the energy panel; the user's.
+    /// Configured by the user, for the energy panel.
     pub carbon_grams_per_kwh: Option<f64>,
 }
 
-/// A request, after all checks.
+/// A validated request.
 #[derive(Debug, Clone)]
 pub struct Asked {
     pub identity: Option<Identity>,
     pub ip: IpAddr,
     pub params: Params,
-    /// The `{id}` of the path.
+    /// The value of `{id}` in the path.
     pub id: Option<String>,
-    /// The JSON object of a POST.
+    /// The JSON body of a POST.
     pub body: Value,
-    /// The secret of the cookie, for the one who ends it.
+    /// The secret of the cookie, needed to log out.
     pub cookie: Option<String>,
 }

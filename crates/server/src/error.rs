@@ -10,7 +10,7 @@ use ortscope_store::{StoreError, StoreErrorKind};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Why the server could not start or go on.
+/// Why the server could not start or continue.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
@@ -24,7 +24,7 @@ pub enum ServerError {
     Io(#[from] std::io::Error),
     #[error("{0}")]
     Store(#[from] StoreError),
-    #[error("the file {path} cannot be understood: {problem}")]
+    #[error("the file {path} is invalid: {problem}")]
     State { path: String, problem: String },
 }
 
@@ -49,7 +49,7 @@ pub struct ApiError {
     /// Seconds after which the client may try again.
     #[serde(skip)]
     pub retry_after: Option<u64>,
-    /// Methods that the route has, for 405.
+    /// The route's methods, for 405.
     #[serde(skip)]
     pub allow: Option<String>,
 }
@@ -75,7 +75,7 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, "bad_parameter", format!("the parameter '{name}' {problem}"))
     }
 
-    /// Each parameter alone would do, but not with the others, or not with what it is asked of.
+    /// The parameters are valid, but contradict each other or the source.
     pub fn contradiction(name: &str, problem: impl std::fmt::Display) -> Self {
         let message = format!("the parameter '{name}' {problem}");
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "contradiction", message)
@@ -89,14 +89,10 @@ impl ApiError {
         Self::new(StatusCode::CONFLICT, "conflict", message)
     }
 
-    /// Something of ours went wrong. The details are for the log, not for whoever asks.
+    /// An internal error. Details go to the log, not to the client.
     pub fn internal(error: impl std::fmt::Display) -> Self {
         tracing::error!("{error}");
-        Self::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "internal",
-            "the server could not do this; its log says why",
-        )
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "internal error; see the server's log")
     }
 }
 
@@ -136,7 +132,7 @@ impl From<ReadError> for ApiError {
             "unreadable",
             format!("the recording cannot be read: {error}"),
         )
-        .hint("`ortscope runs repair` keeps what can be read")
+        .hint("`ortscope runs repair` keeps the readable part")
     }
 }
 
@@ -152,7 +148,7 @@ impl From<ReportError> for ApiError {
 impl From<ExportError> for ApiError {
     fn from(error: ExportError) -> Self {
         let code = match &error {
-            // Formats and tables are known here already: what is left does not fit together.
+            // Formats and tables are already validated; the rest are contradictions.
             ExportError::Usage { .. } => "contradiction",
             ExportError::Read(_) => "unreadable",
             _ => return Self::internal(error),

@@ -1,13 +1,13 @@
 //! The server: an HTTP and WebSocket API over live data and recordings, and the dashboard.
 //!
 //! ```text
-//! connection ─► gate: host, origin, who, role, form ─► handler of the table of routes ─► answer ─► headers, audit log
-//!                                                        │ on blocking threads
-//!                                                        ▼
-//!                     sources: live memory + recent rows │ recordings      groups of WebSockets: one encoding per tick
+//! connection ─► gate: host, origin, identity, role ─► handler of the route ─► answer ─► headers, audit log
+//!                                                     │ on blocking threads
+//!                                                     ▼
+//!                  sources: live memory + recent rows │ recordings      WebSocket groups: one encoding per tick
 //! ```
-//! The server knows nothing of how data is captured: the program gives it a [`Live`] (what the pipeline's sinks keep) and
-//! a [`LiveControl`] (the way back). All of it runs on one thread of its own; what takes time runs on blocking threads.
+//! The server does not depend on how data is captured: the program provides a [`Live`] (the data of the pipeline's sinks) and
+//! a [`LiveControl`]. The server runs on its own thread; slow work runs on blocking threads.
 
 mod answers;
 mod app;
@@ -51,37 +51,37 @@ pub use page::is_built as has_dashboard;
 #[doc(hidden)]
 pub use ws::{MAX_FRAME as MAX_WS_FRAME_BYTES, check_frame as check_ws_frame};
 
-/// What to serve, where and to whom.
+/// Configuration of a server.
 #[derive(Debug)]
 pub struct ServerConfig {
-    /// Port 0: any that is free.
+    /// Port 0 selects a free port.
     pub listen: Vec<SocketAddr>,
-    /// Listened on as well, if the system has them: not every one has IPv6.
+    /// Further addresses, used if the system has them: not every system has IPv6.
     pub listen_if_possible: Vec<SocketAddr>,
     pub tls: Option<TlsChoice>,
-    /// Without TLS nothing is served, not even on this machine.
+    /// Refuses to start without TLS, even on loopback.
     pub https_only: bool,
-    /// Names beside those of the addresses.
+    /// Host names to accept in addition to the addresses.
     pub allow_hosts: Vec<String>,
     pub allow_origins: Vec<String>,
-    /// Tokens, certificates, audit log.
+    /// Directory of tokens, certificates and the audit log.
     pub state_directory: PathBuf,
     pub store: Store,
-    /// Recordings to offer first.
+    /// Recordings to list first.
     pub recordings: Vec<PathBuf>,
     pub live: Option<Live>,
-    /// What this process uses.
+    /// Reads the CPU time and memory of this process.
     pub own_usage: OwnUsage,
     pub carbon_grams_per_kwh: Option<f64>,
 }
 
-/// A server that runs.
+/// A running server.
 #[derive(Debug)]
 pub struct Running {
     pub addresses: Vec<SocketAddr>,
     /// The one-time link.
     pub link: String,
-    /// With TLS: what to compare with what the browser shows.
+    /// Fingerprint of the certificate, for comparison with the browser.
     pub fingerprint: Option<String>,
     app: Arc<App>,
     stop: watch::Sender<bool>,
@@ -89,12 +89,12 @@ pub struct Running {
 }
 
 impl Running {
-    /// One more link, for one more browser.
+    /// Creates another link, for another browser.
     pub fn new_link(&self, role: Role) -> Result<String, ServerError> {
         link(&self.app, &self.addresses, role)
     }
 
-    /// Stops listening, ends connections, writes the log to its end.
+    /// Stops listening, closes connections and flushes the log.
     pub fn stop(mut self) {
         self.stop.send_replace(true);
         if let Some(thread) = self.thread.take() {
@@ -112,25 +112,24 @@ fn link(app: &App, addresses: &[SocketAddr], role: Role) -> Result<String, Serve
     Ok(format!("{scheme}://{}/login?t={}", host.unwrap_or_default(), app.logins.new_link(role)?))
 }
 
-/// Checks, binds and starts. Everything that can be wrong is said here.
+/// Validates the configuration, binds the addresses and starts the server.
 pub fn start(config: ServerConfig) -> Result<Running, ServerError> {
     let all_local =
         config.listen.iter().chain(&config.listen_if_possible).all(|address| address.ip().is_loopback());
     if config.tls.is_none() && config.https_only {
         return Err(ServerError::Unsafe(
-            "HTTPS only was asked for, and there is no certificate: give --tls auto, or --tls CERT,KEY"
-                .into(),
+            "HTTPS only was requested without a certificate: use --tls auto or --tls CERT,KEY".into(),
         ));
     }
     if config.tls.is_none() && !all_local {
         return Err(ServerError::Unsafe(
-            "without TLS the server listens on this machine only: give --tls auto, or --tls CERT,KEY".into(),
+            "without TLS, the server listens on loopback only: use --tls auto or --tls CERT,KEY".into(),
         ));
     }
     let tokens = TokenFile::new(&config.state_directory);
     if !all_local && tokens.list()?.is_empty() {
         return Err(ServerError::Unsafe(
-            "an address that others can reach needs a token: `ortscope token create NAME --role viewer` makes one".into(),
+            "a reachable address requires a token: create one with `ortscope token create NAME --role viewer`".into(),
         ));
     }
     security::private_directory(&config.state_directory)?;
@@ -158,7 +157,7 @@ pub fn start(config: ServerConfig) -> Result<Running, ServerError> {
         });
         match bound {
             Ok(listener) => listeners.push(listener),
-            Err(error) => tracing::info!(%address, %error, "this address is not listened on"),
+            Err(error) => tracing::info!(%address, %error, "cannot listen on this optional address"),
         }
     }
     let addresses: Vec<SocketAddr> =
@@ -217,7 +216,7 @@ fn run(
                 Ok(listener) => {
                     tokio::spawn(connections.clone().accept(listener));
                 }
-                Err(error) => tracing::error!(%error, "an address cannot be listened to"),
+                Err(error) => tracing::error!(%error, "cannot listen on an address"),
             }
         }
         // Connections end with the runtime.

@@ -1,9 +1,9 @@
-//! What the server itself costs, from the clock of its own process.
+//! CPU time and memory of the server process.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Processor time and memory of this process: nanoseconds, bytes. The program gives it, because it is the system's.
+/// CPU time in nanoseconds and memory in bytes of this process. The program provides it, because it depends on the system.
 pub type OwnUsage = fn() -> (Option<u64>, Option<u64>);
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -14,7 +14,7 @@ struct Last {
     memory_bytes: Option<u64>,
 }
 
-/// Looks at most once a second.
+/// Reads the usage at most once per second.
 #[derive(Debug)]
 pub struct OwnProcess {
     usage: OwnUsage,
@@ -26,7 +26,7 @@ impl OwnProcess {
         Self { usage, last: Mutex::default() }
     }
 
-    /// 100 = one core; bytes.
+    /// CPU use (100 = one core) and memory in bytes.
     pub fn cost(&self) -> (Option<f64>, Option<u64>) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if last.at.is_none_or(|at| at.elapsed() > Duration::from_secs(1)) {

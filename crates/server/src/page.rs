@@ -1,4 +1,4 @@
-//! The dashboard, inside of the program. Without `web/dist` at build time a page says how to build it.
+//! The embedded dashboard. Without `web/dist` at build time, a page explains how to build it.
 
 use axum::body::Body;
 use axum::http::header::{self, HeaderMap, HeaderValue};
@@ -6,21 +6,21 @@ use axum::http::{Response, StatusCode};
 
 use crate::http::respond::accepts_gzip;
 
-/// A file of the dashboard.
+/// A dashboard file.
 #[derive(Debug)]
 struct File {
-    /// With a slash in front.
+    /// Starts with a slash.
     path: &'static str,
     bytes: &'static [u8],
-    /// The same in gzip.
+    /// The same bytes compressed with gzip.
     gzip: &'static [u8],
-    /// Hash of its bytes, for caches.
+    /// Hash of the bytes, for caches.
     tag: &'static str,
 }
 
 include!(concat!(env!("OUT_DIR"), "/files.rs"));
 
-/// Whether the real dashboard is inside.
+/// Whether the dashboard was built in.
 pub fn is_built() -> bool {
     BUILT
 }
@@ -40,11 +40,11 @@ fn content_type(path: &str) -> &'static str {
     }
 }
 
-/// The file at a path. Paths without an ending are views of the one page.
+/// The file at a path. Paths without an extension are views of the single page.
 pub fn response(path: &str, headers: &HeaderMap) -> Option<Response<Body>> {
     let is_view = !path.starts_with("/api/") && !path.rsplit('/').next().unwrap_or("").contains('.');
     let wanted = if is_view { "/index.html" } else { path };
-    // Views other than the main page exist only for the dashboard's own addresses.
+    // The dashboard has no other views with their own path.
     if is_view && !matches!(path, "/" | "/login" | "/index.html") {
         return None;
     }
@@ -62,7 +62,7 @@ pub fn response(path: &str, headers: &HeaderMap) -> Option<Response<Body>> {
     if let Ok(value) = HeaderValue::from_str(&tag) {
         to.insert(header::ETAG, value);
     }
-    // Names of built files hold a hash of what is in them; the page itself is asked for each time.
+    // Names of built files contain a hash of their content; only the page itself must be revalidated.
     let cache =
         if file.path.starts_with("/assets/") { "private, max-age=31536000, immutable" } else { "no-cache" };
     to.insert(header::CACHE_CONTROL, HeaderValue::from_static(cache));
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_always_a_page_and_nothing_outside_of_it() {
+    fn the_page_exists_and_unknown_paths_do_not() {
         let headers = HeaderMap::new();
         let page = response("/", &headers).expect("a page");
         assert_eq!(page.headers()[header::CONTENT_TYPE], "text/html; charset=utf-8");

@@ -1,5 +1,5 @@
-//! Query parameters: what they may be, and reading them. What a route does not know is refused, so that a slip is not a
-//! silent default.
+//! Query parameters: declaration, validation and parsing. Unknown parameters are rejected, so that a typo does not silently
+//! become a default.
 
 use std::str::FromStr;
 
@@ -10,27 +10,27 @@ use serde_json::{Map, Value};
 
 use crate::error::ApiError;
 
-/// What a parameter may be. Requests are checked against it, and the OpenAPI document is made of it.
+/// The kind of a parameter, for validation and for the OpenAPI document.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
     Text,
-    /// A text that fits this pattern. Its handler reads it; the pattern is for the document.
+    /// Text of this pattern. The pattern is for the document; the handler parses the text.
     Shaped(&'static str),
     /// Terms as in `ortscope export --filter`.
     Filter,
     Words(&'static [&'static str]),
-    /// The name of a table of `core::schema`.
+    /// Name of a table of `core::schema`.
     Table,
-    /// The name of a format of `ortscope export`.
+    /// Name of a format of `ortscope export`.
     Format,
-    /// Both ends are inside.
+    /// Inclusive range.
     Number(f64, f64),
-    /// Both ends are inside.
+    /// Inclusive range.
     Whole(i64, i64),
     Flag,
 }
 
-/// Milliseconds of some ten thousand years.
+/// Milliseconds of about 30,000 years.
 pub const MAX_NUMBER: f64 = 1e15;
 
 /// A query parameter.
@@ -57,7 +57,7 @@ impl Param {
     }
 
     pub const fn limit(most: i64) -> Self {
-        Self::new("limit", Kind::Whole(1, most), "At most so many entries.")
+        Self::new("limit", Kind::Whole(1, most), "Maximum number of entries.")
     }
 
     pub const fn repeats(self) -> Self {
@@ -74,23 +74,23 @@ impl Param {
 pub struct Field {
     pub name: &'static str,
     pub kind: Kind,
-    /// It may be `null` or missing.
+    /// May be `null` or missing.
     pub optional: bool,
 }
 
-/// Parameters of a request that fit what their route declares.
+/// The validated parameters of a request.
 #[derive(Debug, Clone, Default)]
 pub struct Params(Vec<(String, String)>);
 
-/// More than any view needs.
+/// Maximum number of parameters of a request.
 const MAX_PARAMETERS: usize = 256;
-/// How often a parameter that may be repeated can be given.
+/// Maximum number of repetitions of a parameter.
 pub const MAX_REPEATS: usize = 100;
-/// Characters of one value.
+/// Maximum number of characters of a value.
 pub const MAX_TEXT: usize = 1000;
 
 impl Param {
-    /// Whether a value is one of this parameter. Texts with a form of their own are read by those who need them.
+    /// Validates a value. Texts with their own syntax are parsed by the handlers.
     fn check(&self, text: &str) -> Result<(), ApiError> {
         let refused = |problem: String| Err(ApiError::bad_parameter(self.name, problem));
         let not = |what: &str| refused(format!("is '{}', not {what}", shown(text)));
@@ -112,12 +112,12 @@ impl Param {
             Kind::Flag => not("true or false"),
             Kind::Number(least, most) => match text.parse::<f64>() {
                 Ok(number) if (least..=most).contains(&number) => Ok(()),
-                Ok(number) if number.is_finite() => refused(format!("lies outside of {least} to {most}")),
+                Ok(number) if number.is_finite() => refused(format!("is outside {least} to {most}")),
                 _ => not("a number"),
             },
             Kind::Whole(least, most) => match text.parse::<i64>() {
                 Ok(number) if (least..=most).contains(&number) => Ok(()),
-                Ok(_) => refused(format!("lies outside of {least} to {most}")),
+                Ok(_) => refused(format!("is outside {least} to {most}")),
                 Err(_) => not("a whole number"),
             },
         }
@@ -125,7 +125,7 @@ impl Param {
 }
 
 impl Field {
-    /// Whether a body has this field as it should be.
+    /// Validates this field of a body.
     pub fn check(&self, body: &Map<String, Value>) -> Result<(), ApiError> {
         let bad = |sentence: String| Err(ApiError::new(StatusCode::BAD_REQUEST, "bad_body", sentence));
         let (name, value) = (self.name, body.get(self.name).unwrap_or(&Value::Null));
@@ -134,19 +134,21 @@ impl Field {
             (Kind::Number(least, most), Value::Number(_)) => {
                 match value.as_f64().filter(|number| (least..=most).contains(number)) {
                     Some(_) => Ok(()),
-                    None => bad(format!("the field '{name}' is {value}: it lies between {least} and {most}")),
+                    None => {
+                        bad(format!("the field '{name}' is {value}: it must be between {least} and {most}"))
+                    }
                 }
             }
-            (Kind::Number(..), _) => bad(format!("the body needs a field '{name}' with a number")),
+            (Kind::Number(..), _) => bad(format!("the body needs the number '{name}'")),
             (_, Value::String(text)) if text.chars().count() <= MAX_TEXT => Ok(()),
             (_, Value::String(_)) => bad(format!("the field '{name}' is longer than {MAX_TEXT} characters")),
-            _ => bad(format!("the body needs a field '{name}' with a text")),
+            _ => bad(format!("the body needs the text '{name}'")),
         }
     }
 }
 
 impl Params {
-    /// Reads a query; refuses what the route does not declare.
+    /// Reads a query and rejects parameters that the route does not declare.
     pub fn read(query: Option<&str>, known: &[Param]) -> Result<Self, ApiError> {
         let mut list: Vec<(String, String)> = Vec::new();
         for part in query.unwrap_or("").split('&').filter(|part| !part.is_empty()) {
@@ -156,13 +158,11 @@ impl Params {
             };
             let Some(param) = known.iter().find(|param| param.name == name) else {
                 let names: Vec<&str> = known.iter().map(|param| param.name).collect();
-                return Err(ApiError::bad_parameter(&shown(&name), "is not one of this route").hint(
-                    if names.is_empty() {
-                        "it has none".to_owned()
-                    } else {
-                        format!("it has {}", names.join(", "))
-                    },
-                ));
+                return Err(ApiError::bad_parameter(&shown(&name), "is unknown").hint(if names.is_empty() {
+                    "it has none".to_owned()
+                } else {
+                    format!("it has {}", names.join(", "))
+                }));
             };
             let before = list.iter().filter(|(other, _)| *other == name).count();
             if !param.repeats && before > 0 {
@@ -207,7 +207,7 @@ impl Params {
         self.parsed(name, "a number")
     }
 
-    /// A number of things; the route says how many there may be.
+    /// A count; the route declares its range.
     pub fn count(&self, name: &str, default: usize) -> Result<usize, ApiError> {
         Ok(self.parsed(name, "a whole number")?.unwrap_or(default))
     }
@@ -221,7 +221,7 @@ impl Params {
     }
 }
 
-/// A text of a stranger, for a message.
+/// Untrusted text, shortened and escaped for a message.
 pub fn shown(text: &str) -> String {
     text.chars().take(60).collect::<String>().escape_debug().collect()
 }
@@ -243,7 +243,7 @@ fn decode(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// A path's part, decoded.
+/// A decoded path segment.
 pub fn decode_path(text: &str) -> Option<String> {
     decode(&text.replace('+', "%2B"))
 }
@@ -263,7 +263,7 @@ mod tests {
     ];
 
     #[test]
-    fn what_is_not_declared_is_refused() {
+    fn undeclared_parameters_are_rejected() {
         let params = Params::read(Some("a=1%20x&b=2&b=3+4"), KNOWN).expect("known");
         assert_eq!((params.text("a"), params.all("b").collect::<Vec<_>>()), (Some("1 x"), vec!["2", "3 4"]));
         for bad in ["c=1", "a=1&a=2", "a=%f", "a=%ff", "%zz=1"] {
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_what_their_parameter_declares() {
+    fn values_are_validated_by_kind() {
         for bad in [
             "from_ms=NaN",
             "from_ms=inf",

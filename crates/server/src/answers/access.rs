@@ -1,4 +1,4 @@
-//! Logging in and out, tickets, the audit log.
+//! Login, logout, WebSocket tickets and the audit log.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub fn too_many(wait: Duration) -> ApiError {
     .retry_after(wait.as_secs() + 1)
 }
 
-/// A new cookie for somebody, as the header has it.
+/// Creates a cookie and returns its header value.
 pub fn cookie(app: &App, identity: &Identity) -> Result<String, ApiError> {
     let secret = app.logins.new_cookie(identity).map_err(ApiError::internal)?;
     Ok(header(app.secure, &secret, COOKIE_SECONDS))
@@ -55,9 +55,9 @@ pub fn login(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
             Err(ApiError::new(
                 StatusCode::UNAUTHORIZED,
                 "unauthorized",
-                "this token is not known or has expired",
+                "this token is unknown or has expired",
             )
-            .hint("`ortscope token create` makes one"))
+            .hint("create one with `ortscope token create`"))
         }
     }
 }

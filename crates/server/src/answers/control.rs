@@ -1,4 +1,4 @@
-//! The live source's sampling and recording.
+//! Control of sampling and recording.
 
 use axum::http::StatusCode;
 use ortscope_core::rate_control::check_hertz;
@@ -35,8 +35,8 @@ impl ControlState {
 
 fn live(app: &App) -> Result<&Live, ApiError> {
     app.sources.live().ok_or_else(|| {
-        ApiError::conflict("this server only shows recordings: there is nothing to control")
-            .hint("`ortscope serve` without a recording watches the machine")
+        ApiError::conflict("this server only shows recordings and has nothing to control")
+            .hint("start `ortscope serve` without a recording to observe the machine")
     })
 }
 

@@ -90,9 +90,9 @@ pub fn page<T>(
 ) -> Result<(Vec<T>, Option<String>), ApiError> {
     let start: usize = match cursor {
         None => 0,
-        Some(text) => {
-            text.parse().map_err(|_| ApiError::bad_parameter("cursor", "is not `next` of an answer"))?
-        }
+        Some(text) => text
+            .parse()
+            .map_err(|_| ApiError::bad_parameter("cursor", "is not `next` of a previous answer"))?,
     };
     let end = start.saturating_add(limit);
     let next = (end < list.len()).then(|| end.to_string());

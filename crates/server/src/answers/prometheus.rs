@@ -1,5 +1,5 @@
-//! `/prometheus`: what a scrape takes. Counters of the live source count from the start of the server, so that a scrape
-//! that comes late still finds them grown.
+//! `/prometheus`: metrics for a scrape. Counters of the live source count from the start of the server, so that late scrapes
+//! miss nothing.
 
 use ortscope_export::metrics::exposition;
 use ortscope_export::{ExportOptions, Format, export_to};

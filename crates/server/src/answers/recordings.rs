@@ -224,7 +224,7 @@ fn export_options(asked: &Asked) -> Result<ExportOptions, ApiError> {
     Ok(options)
 }
 
-/// Streams an export. What goes wrong before the first chunk is an error with its status; later the connection ends.
+/// Streams an export. Errors before the first chunk have a status; later ones close the connection.
 pub fn export(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
     let source = recording(app, asked)?;
     let options = export_options(asked)?;
@@ -268,7 +268,7 @@ pub fn export(app: &App, asked: &Asked) -> Result<Answer, ApiError> {
     match wait.recv() {
         Ok(Ok(())) => Ok(Answer::Download { content_type, name, chunks }),
         Ok(Err(error)) => Err(error),
-        Err(_) => Err(ApiError::internal("an export ended without a word")),
+        Err(_) => Err(ApiError::internal("an export ended without a result")),
     }
 }
 
@@ -279,7 +279,7 @@ fn write_export(
     out: &mut Chunks,
 ) -> Result<(), ApiError> {
     if !options.format.is_stream() {
-        // What is written at random is written to a file, which only we can read, and sent from there.
+        // Formats with random access are written to a private file and sent from there.
         let directory = tempfile::tempdir().map_err(ApiError::internal)?;
         let path = directory.path().join("export");
         ortscope_export::export(source.tables(), info, options, &path)?;
@@ -291,12 +291,12 @@ fn write_export(
     Ok(())
 }
 
-/// Bytes on their way to a reader who may be slow.
+/// A writer that sends chunks to a reader, which may be slow.
 struct Chunks {
     sender: Sender<Result<Bytes, std::io::Error>>,
     handle: Handle,
     buffer: Vec<u8>,
-    /// Told when the first chunk is there.
+    /// Notified of the first chunk.
     begun: Option<std::sync::mpsc::SyncSender<Result<(), ApiError>>>,
 }
 
@@ -312,8 +312,10 @@ impl Chunks {
         let sent = self.handle.block_on(async { timeout(READ_WITHIN, self.sender.send(Ok(chunk))).await });
         match sent {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) => Err(std::io::Error::new(std::io::ErrorKind::BrokenPipe, "the reader has gone")),
-            Err(_) => Err(std::io::Error::new(std::io::ErrorKind::TimedOut, "the reader takes nothing")),
+            Ok(Err(_)) => {
+                Err(std::io::Error::new(std::io::ErrorKind::BrokenPipe, "the reader has disconnected"))
+            }
+            Err(_) => Err(std::io::Error::new(std::io::ErrorKind::TimedOut, "the reader reads nothing")),
         }
     }
 
@@ -321,7 +323,7 @@ impl Chunks {
         self.send()
     }
 
-    /// Ends the connection without an end of the file.
+    /// Closes the connection without an end of the file.
     fn abort(&mut self) {
         let error = std::io::Error::other("the export could not be finished");
         self.sender.try_send(Err(error)).ok();

@@ -1,4 +1,4 @@
-//! What the server looks at: the live machine and recordings, both read through [`ortscope_core::tables::Tables`].
+//! Data sources: the live machine and recordings, both read through [`ortscope_core::tables::Tables`].
 
 mod newest;
 mod ranged;

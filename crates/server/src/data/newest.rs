@@ -1,4 +1,4 @@
-//! The newest reading of everything that is sampled, kept as rows come.
+//! The newest readings, updated as rows arrive.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use ortscope_core::tables::{ReadError, Scan, Tables};
 use ortscope_export::wire::{ProcessMemory, Reasons, Sensors};
 use ortscope_result::LossReport;
 
-/// Sensors, sessions and kinds of losses that are remembered.
-const MOST: usize = 10_000;
-/// What a look at a recording reads before its moment: slow sensors are read every few seconds.
+/// Maximum number of remembered sensors, sessions, processes and kinds of losses.
+const MAX_ENTRIES: usize = 10_000;
+/// Time before a point in a recording that is searched for readings: slow sensors are read every few seconds.
 const LOOK_BACK_NS: u64 = 5_000_000_000;
 
 /// One reading.
@@ -25,7 +25,7 @@ pub struct Reading {
     pub method: Text,
 }
 
-/// Who a process is.
+/// Facts about a process.
 #[derive(Debug, Clone)]
 pub struct ProcessFact {
     pub name: Text,
@@ -50,7 +50,7 @@ pub struct Newest {
 }
 
 impl Newest {
-    /// Whether these were samples.
+    /// Takes rows and returns whether they were samples.
     pub fn take(&mut self, batch: &Batch) -> bool {
         match batch.table() {
             TableId::SystemSamples => self.system = batch.rows().last().or(self.system.take()),
@@ -62,7 +62,7 @@ impl Newest {
             }
             TableId::Losses => {
                 for row in batch.rows::<LossRow>() {
-                    if self.lost.len() < MOST {
+                    if self.lost.len() < MAX_ENTRIES {
                         *self.lost.entry((row.place, row.kind)).or_default() += row.count;
                     }
                 }
@@ -86,7 +86,7 @@ impl Newest {
     fn device(&mut self, row: DeviceSampleRow) {
         self.sensors.add(&row);
         let key = (row.device, row.metric);
-        if row.value.is_finite() && (self.devices.len() < MOST || self.devices.contains_key(&key)) {
+        if row.value.is_finite() && (self.devices.len() < MAX_ENTRIES || self.devices.contains_key(&key)) {
             let reading = Reading {
                 time_ns: row.timestamp_ns,
                 value: row.value,
@@ -101,7 +101,7 @@ impl Newest {
         if let Some(before) = self.sessions.get(&row.session_id) {
             row.pid = row.pid.or(before.pid);
             row.ort_version = row.ort_version.or_else(|| before.ort_version.clone());
-        } else if self.sessions.len() >= MOST {
+        } else if self.sessions.len() >= MAX_ENTRIES {
             return;
         }
         if let Some(pid) = row.pid
@@ -121,11 +121,11 @@ impl Newest {
             }
             return;
         }
-        if self.processes.len() >= MOST {
-            // Those that have ended go first.
+        if self.processes.len() >= MAX_ENTRIES {
+            // Ended processes are dropped first.
             self.processes.retain(|_, process| process.exit.is_none());
         }
-        if self.processes.len() < MOST {
+        if self.processes.len() < MAX_ENTRIES {
             let fact = ProcessFact {
                 name: row.name,
                 parent_pid: row.parent_pid,
@@ -136,7 +136,7 @@ impl Newest {
         }
     }
 
-    /// Memory of the processes that have a session.
+    /// Memory of the processes with a session.
     pub fn session_memory(&self, time_ns: u64) -> Option<u64> {
         self.session_memory.bytes(time_ns)
     }
@@ -159,12 +159,12 @@ impl Newest {
         self.session_pids.contains(&pid)
     }
 
-    /// What was the newest at a moment of a recording.
+    /// The newest readings at a point in time of a recording.
     pub fn at(tables: &dyn Tables, time_ns: u64) -> Result<Self, ReadError> {
         let mut newest = Self::default();
         let until = time_ns.saturating_add(1);
         let all = Scan { to_ns: Some(until), ..Scan::all() };
-        // Sessions are told at the end of a run again, with more.
+        // A run writes its sessions again at its end, with more details.
         for (table, scan) in [
             (TableId::Sessions, Scan::all()),
             (TableId::Processes, all.clone()),

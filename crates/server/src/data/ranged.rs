@@ -1,12 +1,12 @@
-//! A part of some tables: a range of time, and of operators only those that a filter keeps. Reports of a selection are
-//! made of it by the same code as reports of everything.
+//! A view of tables: a time range, and only the operators that match a filter. Reports of a selection are built from it by the
+//! same code as reports of everything.
 
 use ortscope_core::batch::Batch;
 use ortscope_core::filter::Filter;
 use ortscope_core::schema::{ColumnData, TableId};
 use ortscope_core::tables::{Batches, Scan, Tables};
 
-/// Tables whose rows matter whenever they were written.
+/// Tables whose rows are relevant regardless of their time.
 const TIMELESS: &[TableId] = &[
     TableId::Sessions,
     TableId::Processes,
@@ -18,10 +18,10 @@ const TIMELESS: &[TableId] = &[
 pub struct Ranged<'a> {
     pub inner: &'a dyn Tables,
     pub from_ns: u64,
-    /// Itself outside.
+    /// Exclusive.
     pub to_ns: u64,
     pub filter: Option<&'a Filter>,
-    /// Where times of the filter count from.
+    /// Origin of the times in the filter.
     pub start_ns: u64,
 }
 
@@ -66,7 +66,7 @@ impl Tables for Ranged<'_> {
     }
 }
 
-/// Runs and executors stay whatever the filter says: shares are of their time.
+/// Runs and executors are always kept, because shares relate to their time.
 fn keep(filter: &Filter, batch: &Batch, start_ns: u64) -> Vec<bool> {
     let mut mask = filter.mask(batch, start_ns);
     if let Some(ColumnData::Text(kinds)) = batch.column("kind").map(|column| &column.data) {

@@ -1,5 +1,5 @@
-//! The newest rows of the live pipeline, whole, in bounded memory: what lists, reports and the timeline of a live source
-//! are made of. Samples of processes and threads are left to [`ortscope_core::live`], which keeps them packed.
+//! The newest rows of the live pipeline in bounded memory: the tables behind the lists, reports and timeline of a live source.
+//! Process and thread samples are left to [`ortscope_core::live`], which compresses them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,10 +14,10 @@ use tokio::sync::watch;
 
 use super::Newest;
 
-/// Rows of one batch; small ones are put together.
+/// Maximum number of rows of a batch; small batches are merged.
 const BATCH_ROWS: usize = 4096;
 
-/// Bytes of a table that are kept; 0: nothing. The oldest rows go, as in any memory of a live view.
+/// Maximum bytes kept of a table; 0 keeps nothing. The oldest rows are dropped.
 fn most_bytes(table: TableId) -> usize {
     match table {
         TableId::Inferences | TableId::Operators => 24 << 20,
@@ -44,7 +44,7 @@ fn most_bytes(table: TableId) -> usize {
 struct Kept {
     batches: VecDeque<Arc<Batch>>,
     bytes: usize,
-    /// Rows that came, kept or not.
+    /// Number of received rows, kept or not.
     seen: u64,
 }
 
@@ -52,19 +52,19 @@ struct Kept {
 struct State {
     tables: BTreeMap<TableId, Kept>,
     newest: Newest,
-    /// Sums since the beginning: rows that had to go still count.
+    /// Sums since the start, including dropped rows.
     metrics: Metrics,
 }
 
-/// The sink. [`RecentRows::handle`] reads what it keeps.
+/// The sink. [`RecentRows::handle`] gives access to the kept rows.
 #[derive(Debug, Default)]
 pub struct RecentRows(Recent);
 
-/// A way to look at what a [`RecentRows`] keeps. Clones see the same.
+/// Shared access to the rows of a [`RecentRows`].
 #[derive(Debug, Clone, Default)]
 pub struct Recent {
     state: Arc<Mutex<State>>,
-    /// Changes whenever samples have come.
+    /// Changes whenever samples have arrived.
     arrivals: Arc<watch::Sender<()>>,
 }
 
@@ -79,12 +79,12 @@ impl Recent {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells of samples as they come.
+    /// Notifies of arriving samples.
     pub fn arrivals(&self) -> watch::Receiver<()> {
         self.arrivals.subscribe()
     }
 
-    /// Everything that is kept now. Batches are shared, not copied.
+    /// All kept rows. Batches are shared, not copied.
     pub fn snapshot(&self) -> Snapshot {
         let state = self.state();
         let tables = state.tables.iter();
@@ -93,24 +93,24 @@ impl Recent {
         }
     }
 
-    /// The same of one table.
+    /// The kept rows of one table.
     pub fn table(&self, table: TableId) -> Snapshot {
         let state = self.state();
         let batches = state.tables.get(&table).map(|kept| kept.batches.iter().cloned().collect());
         Snapshot { tables: batches.map(|batches| (table, batches)).into_iter().collect() }
     }
 
-    /// Looks at the newest readings. The sink waits meanwhile: what takes time is done before or after.
+    /// Reads the newest readings. The sink waits meanwhile, so slow work belongs before or after this.
     pub fn newest<T>(&self, look: impl FnOnce(&Newest) -> T) -> T {
         look(&self.state().newest)
     }
 
-    /// Looks at the sums since the beginning. The sink waits meanwhile.
+    /// Reads the sums since the start. The sink waits meanwhile.
     pub fn metrics<T>(&self, look: impl FnOnce(&Metrics) -> T) -> T {
         look(&self.state().metrics)
     }
 
-    /// Rows that came so far, by table.
+    /// Number of received rows by table.
     pub fn seen(&self) -> BTreeMap<&'static str, u64> {
         self.state().tables.iter().map(|(table, kept)| (table.def().name, kept.seen)).collect()
     }

@@ -1,4 +1,4 @@
-//! Reports of sources and ranges, made once and kept for those who ask again.
+//! Cache of reports by source and range.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -9,14 +9,14 @@ use ortscope_result::{ReportInput, ReportModel, ReportOptions};
 use super::Ranged;
 use crate::error::ApiError;
 
-/// Reports that are kept. A dashboard asks for one range at a time, in six panels.
+/// Maximum number of cached reports. A dashboard requests one range at a time, for six panels.
 const MAX_REPORTS: usize = 12;
 
-/// What a report is about.
+/// The key of a cached report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReportKey {
     pub source: String,
-    /// Grows with a source that grows: what was made before is old then.
+    /// Increases as a source grows, which invalidates earlier reports.
     pub generation: u64,
     pub from_ns: u64,
     pub to_ns: u64,
@@ -29,7 +29,7 @@ type Made = Arc<OnceLock<Result<Arc<ReportModel>, ApiError>>>;
 pub struct Reports(Mutex<Vec<(ReportKey, Made)>>);
 
 impl Reports {
-    /// The report; who asks for one that is being made waits for it. Takes long: not for async code.
+    /// The report; a second request for a report in progress waits for it. Slow: not for async code.
     pub fn get(
         &self,
         key: &ReportKey,

@@ -1,4 +1,4 @@
-//! The sources a request can name: `live`, and recordings by their id.
+//! The data sources of requests: `live`, and recordings by id.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,35 +19,35 @@ use super::{Recent, Snapshot};
 use crate::error::ApiError;
 use crate::params::{Params, shown};
 
-/// Recordings that are kept open.
+/// Maximum number of open recordings.
 const MAX_OPEN: usize = 8;
-/// A recording that is being written is looked at again after this.
+/// A recording that is being written is reopened after this time.
 const GROWS_EVERY: Duration = Duration::from_secs(2);
-/// What a live source shows without a range.
+/// Default range of a live source.
 const LIVE_RANGE_NS: u64 = 60_000_000_000;
 const RUN_DOCUMENT: &str = "run.json";
 const MAX_ID: usize = 128;
 
-/// What the live source is made of; the program gives it.
+/// The parts of the live source, provided by the program.
 #[derive(Debug, Clone)]
 pub struct Live {
     pub view: LiveView,
     pub recent: Recent,
     pub control: Arc<dyn LiveControl>,
-    /// When watching began: `t_ms` counts from here.
+    /// Start of the observation: the origin of `t_ms`.
     pub started: WallAnchor,
-    /// Facts of the machine.
+    /// Facts about the machine.
     pub machine: BTreeMap<String, String>,
 }
 
-/// Sampling as it is now.
+/// State of the sampling.
 #[derive(Debug, Clone, Default)]
 pub struct LiveState {
     pub paused: bool,
     pub asked_hertz: f64,
     pub rate_hertz: f64,
     pub recording: Option<RecordingState>,
-    /// Ratio of one core, and bytes, of the sampling itself.
+    /// CPU use of the sampling as a ratio of one core.
     pub cost_cpu_ratio: Option<f64>,
     pub cost_memory_bytes: Option<u64>,
     pub late_ticks: Option<u64>,
@@ -62,7 +62,7 @@ pub struct RecordingState {
     pub rows: u64,
 }
 
-/// The way back to the pipeline. Errors are sentences for the user.
+/// Control of the pipeline. Errors are sentences for the user.
 pub trait LiveControl: Send + Sync + std::fmt::Debug {
     fn state(&self) -> LiveState;
     fn pause(&self, paused: bool) -> Result<(), String>;
@@ -71,14 +71,14 @@ pub trait LiveControl: Send + Sync + std::fmt::Debug {
     fn stop_recording(&self) -> Result<(), String>;
 }
 
-/// One source, at one moment.
+/// A source at one point in time.
 #[derive(Debug, Clone)]
 pub struct Source {
     pub id: String,
     pub inner: Inner,
     /// `t_ms` = 0, monotonic.
     pub origin_ns: u64,
-    /// First and last moment with data.
+    /// Time of the first and of the last data.
     pub first_ns: u64,
     pub last_ns: u64,
     pub generation: u64,
@@ -174,7 +174,7 @@ impl Source {
         ReportInput { recording: self.manifest().info(), run_document, condition: self.condition() }
     }
 
-    /// The range that a request asks for, within what there is: `from_ns` inside, `to_ns` outside.
+    /// The requested range, clipped to the available data; the end is exclusive.
     pub fn range(&self, params: &Params) -> Result<(u64, u64), ApiError> {
         let (from, to) = (params.number("from_ms")?, params.number("to_ms")?);
         let end = self.last_ns.saturating_add(1);
@@ -191,7 +191,7 @@ impl Source {
         Ok((from_ns, to_ns.max(from_ns)))
     }
 
-    /// Where times of a filter count from.
+    /// Origin of the times in a filter.
     pub fn filter_start_ns(&self) -> u64 {
         Filter::start_ns(self.manifest().started.monotonic_ns, self.tables())
     }
@@ -222,19 +222,19 @@ struct Open {
     since: Instant,
 }
 
-/// All sources of a server.
+/// The sources of a server.
 #[derive(Debug)]
 pub struct Sources {
     store: Store,
     live: Option<Live>,
-    /// Recordings that the user named when the server was started: also packed files and other places.
+    /// Recordings that the user named at the start, including packed files and other directories.
     named: Vec<(String, PathBuf)>,
     open: Mutex<Vec<Open>>,
     began: Instant,
 }
 
 impl Sources {
-    /// Opens the named recordings once, so that what cannot be read is said at the start.
+    /// Opens the named recordings, so that unreadable ones are reported at the start.
     pub fn new(
         store: Store,
         live: Option<Live>,
@@ -266,7 +266,7 @@ impl Sources {
         }
     }
 
-    /// The ids to offer first: live, and what was named.
+    /// The ids to offer first: live and the named recordings.
     pub fn ids(&self) -> Vec<String> {
         let live = self.live.iter().map(|_| "live".to_owned());
         live.chain(self.named.iter().map(|(id, _)| id.clone())).collect()
@@ -290,14 +290,14 @@ impl Sources {
                 origin_ns: started,
                 first_ns: started,
                 last_ns: now,
-                // Reports of a live source are made anew each second at most.
+                // Reports of a live source are rebuilt at most once per second.
                 generation: self.began.elapsed().as_secs(),
             });
         }
         let (recording, generation) = self.recording(id)?;
         let started = recording.manifest().started.monotonic_ns;
         let (first, last) = recording.time_range_ns().unwrap_or((started, started));
-        // Imported data has a time of its own; a filter counts from there as well.
+        // Imported data has its own time base, which filters use, too.
         let origin_ns = Filter::start_ns(started, &*recording);
         Ok(Source {
             id: recording.manifest().id.clone(),
@@ -309,7 +309,7 @@ impl Sources {
         })
     }
 
-    /// The recording of this id. Only ids: a path in a request names nothing.
+    /// The recording with this id. Requests cannot name paths.
     fn recording(&self, id: &str) -> Result<(Arc<Recording>, u64), ApiError> {
         let is_id = !id.is_empty()
             && id.len() <= MAX_ID
@@ -350,7 +350,7 @@ impl Sources {
         Ok((recording, since.duration_since(self.began).as_millis() as u64))
     }
 
-    /// Forgets a recording that was removed.
+    /// Drops a removed recording from the cache.
     pub fn forget(&self, id: &str) {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).retain(|open| open.id != id);
     }

@@ -1,4 +1,4 @@
-//! Before and after every request: host and origin, who it is from; then headers and the audit log.
+//! Checks before every request (host, origin, identity), and headers and audit log after it.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::params::shown;
 use crate::routes::{BASE, Method, ROUTES, Route};
 use crate::security::audit::Event;
 
-/// All routes behind all checks.
+/// The router: all routes, wrapped in the checks.
 pub fn router(app: &Arc<App>) -> Router {
     let mut router = Router::new();
     let mut paths: Vec<(String, MethodRouter<Arc<App>>)> = Vec::new();
@@ -108,7 +108,7 @@ async fn gate(State(app): State<Arc<App>>, mut request: Request, next: Next) -> 
     let changed_something =
         response.status().is_success() && method != HttpMethod::GET && method != HttpMethod::HEAD;
     if changed_something || path.ends_with("/login") {
-        // What was changed is in the log before anybody is told.
+        // A change is logged before it is confirmed.
         let app = Arc::clone(&app);
         spawn_blocking(move || app.audit.note_now(event)).await.ok();
     } else {
@@ -117,7 +117,7 @@ async fn gate(State(app): State<Arc<App>>, mut request: Request, next: Next) -> 
     response
 }
 
-/// The query for the log: without the secret of a link, and not without end.
+/// The query for the log, shortened and without secrets.
 fn without_secrets(query: &str) -> String {
     let part = |part: &str| {
         if part.starts_with("t=") || part.contains("token") { "(secret)".to_owned() } else { part.to_owned() }
@@ -125,26 +125,26 @@ fn without_secrets(query: &str) -> String {
     query.split('&').map(part).collect::<Vec<_>>().join("&").chars().take(500).collect()
 }
 
-/// Host and origin.
+/// Checks host and origin.
 fn check(app: &App, request: &Request, is_allowed_origin: bool) -> Result<(), ApiError> {
     let headers = request.headers();
     let mut hosts = headers.get_all(header::HOST).iter();
     let host = hosts.next().and_then(|host| host.to_str().ok()).unwrap_or_default();
-    // A target with a name in it is for proxies.
+    // An absolute target is for proxies.
     let is_plain_target = request.uri().authority().is_none();
     if hosts.next().is_some() || !is_plain_target || !app.hosts.has_host(host) {
         return Err(ApiError::new(
             StatusCode::MISDIRECTED_REQUEST,
             "wrong_host",
-            format!("this server does not answer to the name '{}'", shown(host)),
+            format!("this server does not accept the host name '{}'", shown(host)),
         )
-        .hint("--allow-host NAME makes it"));
+        .hint("--allow-host NAME adds a name"));
     }
     let is_upgrade = headers.contains_key(header::UPGRADE);
     let changes = !matches!(*request.method(), HttpMethod::GET | HttpMethod::HEAD);
     let refused = |what: &str| {
         Err(ApiError::new(StatusCode::FORBIDDEN, "wrong_origin", format!("pages of {what} may not do this"))
-            .hint("--allow-origin URL lets a page of another server in"))
+            .hint("--allow-origin URL allows pages of another server"))
     };
     if let Some(origin) = headers.get(header::ORIGIN) {
         let origin = origin.to_str().unwrap_or_default();
@@ -160,7 +160,7 @@ fn check(app: &App, request: &Request, is_allowed_origin: bool) -> Result<(), Ap
     Ok(())
 }
 
-/// The answer to a browser that asks whether a page of an allowed origin may ask.
+/// The answer to a CORS preflight request of an allowed origin.
 fn preflight() -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_do_not_reach_the_log() {
+    fn the_log_contains_no_secrets() {
         assert_eq!(without_secrets("a=1&t=abc&token=x"), "a=1&(secret)&(secret)");
         assert!(without_secrets(&"x".repeat(5000)).len() == 500);
     }

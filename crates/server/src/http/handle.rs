@@ -1,4 +1,4 @@
-//! One request of the table's routes: its form, its handler, its answer.
+//! Handles a request: validation, handler, answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,14 +21,14 @@ use crate::routes::{BASE, Handler, Method, Route};
 use crate::security::Identity;
 use crate::ws;
 
-/// Largest body of a request.
+/// Maximum size of a request body.
 const MAX_BODY: usize = 1 << 20;
-/// A body must have arrived by then.
+/// Time limit for the body of a request.
 const BODY_WITHIN: Duration = Duration::from_secs(30);
-/// What scripts of our own page send, and forms of other pages cannot.
+/// Header that scripts of our own page send and forms of other pages cannot.
 const REQUESTED_WITH: &str = "x-requested-with";
 
-/// One request of the table's routes.
+/// Handles a request of a route.
 pub async fn handle(app: Arc<App>, route: &'static Route, request: Request) -> Response<Body> {
     let (mut parts, body) = request.into_parts();
     let shown = parts.extensions.remove::<Credentials>();
@@ -53,7 +53,7 @@ pub async fn handle(app: Arc<App>, route: &'static Route, request: Request) -> R
     answer
 }
 
-/// Reads and checks the form of a request.
+/// Reads and validates a request.
 async fn asked(
     route: &Route,
     parts: &Parts,
@@ -104,7 +104,7 @@ async fn read_body(route: &Route, parts: &Parts, body: Body) -> Result<Value, Ap
         }
         Ok(Err(error)) => {
             let source = std::error::Error::source(&error);
-            // The limit is one of two things that can go wrong; the other is the connection.
+            // Either the limit was exceeded or the connection failed.
             let is_limit = source.is_some_and(|source| source.to_string().contains("length limit"));
             return Err(if is_limit {
                 ApiError::new(
@@ -126,7 +126,7 @@ async fn read_body(route: &Route, parts: &Parts, body: Body) -> Result<Value, Ap
     if let Some(unknown) =
         fields.keys().find(|name| !route.body.iter().any(|field| field.name == name.as_str()))
     {
-        return Err(bad(format!("the body has a field '{}' that this route does not know", shown(unknown))));
+        return Err(bad(format!("the body has the unknown field '{}'", shown(unknown))));
     }
     for field in route.body {
         field.check(fields)?;
@@ -136,7 +136,7 @@ async fn read_body(route: &Route, parts: &Parts, body: Body) -> Result<Value, Ap
 
 type Compute = fn(&App, &Asked) -> Result<crate::answers::Answer, ApiError>;
 
-/// Runs a handler where it may take its time, but not too many at once.
+/// Runs a handler on a blocking thread, within the limit of simultaneous requests.
 async fn compute(
     app: &Arc<App>,
     handler: Compute,
@@ -158,7 +158,7 @@ async fn compute(
     Ok(response(answer?))
 }
 
-/// A WebSocket. Without a cookie or token a ticket in the first frame must do.
+/// Upgrades to a WebSocket. Without a cookie or token, the first frame must have a ticket.
 async fn upgrade(
     app: &Arc<App>,
     route: &'static Route,
@@ -167,7 +167,7 @@ async fn upgrade(
 ) -> (Response<Body>, Option<Identity>) {
     let identity = match admit(route.access, shown) {
         Ok(identity) => identity,
-        // A browser cannot send a header with a WebSocket: its ticket comes in the first frame.
+        // Browsers cannot send headers with a WebSocket: the ticket is in the first frame.
         Err(_) if shown.is_none() && parts.headers.contains_key(header::UPGRADE) => None,
         Err(error) => return (error_response(&error), None),
     };

@@ -1,8 +1,8 @@
-//! A connection that ends politely.
+//! Lingering close of a connection.
 //!
-//! When a socket is closed while the other side still sends, the system answers with a reset, and the other side loses the
-//! answer that it was about to read: exactly where it matters, after a body or headers without end. So the rest is read
-//! and thrown away for a moment, within limits, after everything has been said.
+//! If a socket is closed while the client is still sending, the system sends a reset and the client loses the answer that
+//! it has not read yet. This happens exactly when it matters: after an oversized body or oversized headers. After the
+//! answer, the rest of the request is therefore read and discarded, within limits.
 
 use std::io;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use tokio::time::timeout;
 const MAX_BYTES: usize = 8 << 20;
 const AT_MOST: Duration = Duration::from_secs(2);
 
-/// A stream together with its place among the connections, which is free again when all of it is over.
+/// A stream with its permit from the connection limit, which is released when the stream is dropped.
 #[derive(Debug)]
 pub struct Lingering(Option<(TcpStream, OwnedSemaphorePermit)>);
 
@@ -27,7 +27,7 @@ impl Lingering {
         Self(Some((stream, place)))
     }
 
-    /// Whether the first byte is a letter, as every method of HTTP begins; TLS begins with 22. Nothing is consumed.
+    /// Whether the first byte is a letter, as in every HTTP method; TLS starts with 22. Nothing is consumed.
     pub async fn starts_like_http(&self) -> io::Result<bool> {
         let (stream, _) = self.0.as_ref().ok_or(io::ErrorKind::NotConnected)?;
         let mut first = [0];
@@ -35,7 +35,7 @@ impl Lingering {
     }
 
     fn stream(&mut self) -> io::Result<Pin<&mut TcpStream>> {
-        // There until it is dropped.
+        // Present until it is dropped.
         let (stream, _) = self.0.as_mut().ok_or(io::ErrorKind::NotConnected)?;
         Ok(Pin::new(stream))
     }

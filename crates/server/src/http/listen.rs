@@ -1,4 +1,4 @@
-//! Connections: accepted, counted, spoken to with or without TLS, and ended when the server ends.
+//! Connections: accepted, counted, served with or without TLS, and closed when the server stops.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,25 +22,25 @@ use super::who::Peer;
 use crate::app::App;
 use crate::security::audit::Event;
 
-/// Connections at the same time; more are closed at once.
+/// Maximum number of simultaneous connections; further ones are closed immediately.
 const MAX_CONNECTIONS: usize = 1024;
-/// Headers of one request.
+/// Maximum size of the headers of a request.
 const MAX_HEADER_BYTES: usize = 64 << 10;
 const MAX_HEADERS: usize = 128;
-/// Headers must have arrived by then, and a TLS connection must stand.
+/// Time limit for the headers of a request and for the TLS handshake.
 const HEADERS_WITHIN: Duration = Duration::from_secs(30);
 const TLS_WITHIN: Duration = Duration::from_secs(10);
-/// Says so in plain HTTP, because that is what was spoken.
+/// The answer to plain HTTP, in plain HTTP.
 const PLAIN_REFUSED: &str = concat!(
     "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json; charset=utf-8\r\nConnection: close\r\n",
     "Cache-Control: no-store\r\nContent-Length: 103\r\n\r\n",
     r#"{"error":{"code":"needs_tls","message":"this server speaks HTTPS and WSS only","hint":"use https://"}}"#,
     "\n"
 );
-/// After an accept that failed, e.g. because there are no descriptors left.
+/// Pause after a failed accept, e.g. because there are no descriptors left.
 const AFTER_ERROR: Duration = Duration::from_millis(100);
 
-/// What all connections share.
+/// Shared state of all connections.
 #[derive(Clone)]
 pub struct Connections {
     pub router: Router,
@@ -74,7 +74,7 @@ impl Connections {
             };
             match accepted {
                 Ok((stream, address)) => {
-                    // Without room the connection is dropped: whoever waits for us in vain should know.
+                    // Beyond the limit the connection is dropped, so that the client notices at once.
                     let Ok(place) = Arc::clone(&self.room).try_acquire_owned() else {
                         tracing::warn!(%address, "too many connections; one was refused");
                         continue;
@@ -111,7 +111,7 @@ impl Connections {
         }
     }
 
-    /// Somebody speaks HTTP or WS where HTTPS and WSS are spoken: a sentence, and nothing else.
+    /// Answers plain HTTP on a TLS port with one message and closes the connection.
     async fn refuse_plain(self, mut stream: Lingering, address: SocketAddr) {
         self.app.audit.note(Event {
             ip: address.ip().to_canonical().to_string(),

@@ -1,4 +1,4 @@
-//! What is not the API: the one-time link and the files of the dashboard.
+//! Everything but the API: the one-time link and the dashboard files.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::error::ApiError;
 use crate::page;
 use crate::params::shown;
 
-/// The one-time link becomes a cookie.
+/// Exchanges the one-time link for a cookie.
 pub async fn login_link(State(app): State<Arc<App>>, request: Request) -> Response<Body> {
     let ip = Peer::ip(request.extensions());
     let secret = request.uri().query().unwrap_or("").split('&').find_map(|part| part.strip_prefix("t="));
@@ -29,7 +29,7 @@ pub async fn login_link(State(app): State<Arc<App>>, request: Request) -> Respon
     let Some(identity) = app.logins.use_link(secret) else {
         app.logins.failed(ip);
         let error =
-            ApiError::new(StatusCode::UNAUTHORIZED, "link_used", "this link was used already or is too old")
+            ApiError::new(StatusCode::UNAUTHORIZED, "link_used", "this link was already used or has expired")
                 .hint("start `ortscope serve` again, or log in with a token of `ortscope token create`");
         return refused(&error);
     };
@@ -48,7 +48,7 @@ pub async fn login_link(State(app): State<Arc<App>>, request: Request) -> Respon
     response
 }
 
-/// Files of the dashboard; they hold no data.
+/// The dashboard files, which contain no data.
 pub async fn page_or_nothing(request: Request) -> Response<Body> {
     let path = request.uri().path();
     if !matches!(*request.method(), HttpMethod::GET | HttpMethod::HEAD) {

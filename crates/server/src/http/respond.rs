@@ -1,4 +1,4 @@
-//! Answers become responses: JSON, gzip, errors, and the headers that every response has.
+//! Converts answers to HTTP responses: JSON, gzip, errors, and the headers of every response.
 
 use std::io::Write as _;
 use std::pin::Pin;
@@ -15,11 +15,11 @@ use tokio::sync::mpsc::Receiver;
 use crate::answers::Answer;
 use crate::error::{ApiError, ErrorBody};
 
-/// Shorter texts get longer, or not much shorter.
+/// Shorter texts do not compress well.
 const MIN_COMPRESSED: usize = 1400;
 pub const JSON: &str = "application/json; charset=utf-8";
 
-/// Compresses where that is worth it. Takes processor time: for blocking threads.
+/// Compresses large answers. Uses CPU time: only for blocking threads.
 pub fn compressed(answer: Answer, accepts_gzip: bool) -> Answer {
     match answer {
         Answer::Json(bytes) if accepts_gzip && bytes.len() >= MIN_COMPRESSED => match gzip(&bytes) {
@@ -75,7 +75,7 @@ pub fn response(answer: Answer) -> Response<Body> {
     }
 }
 
-/// A name for a file of any system: no quotes, no separators.
+/// A file name that is valid on every system: without quotes and separators.
 fn plain_name(name: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     name.chars().map(|letter| if is_plain(letter) { letter } else { '_' }).take(120).collect()
@@ -107,7 +107,7 @@ pub fn error_response(error: &ApiError) -> Response<Body> {
     response
 }
 
-/// What every response has. Scripts and styles only from here, nothing embeds us, nothing is kept by caches.
+/// Headers of every response: scripts and styles only from this server, no framing, no caching.
 const HEADERS: &[(&str, &str)] = &[
     (
         "content-security-policy",
@@ -118,7 +118,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("x-content-type-options", "nosniff"),
     ("referrer-policy", "no-referrer"),
     ("x-frame-options", "DENY"),
-    // Popups may be talked to: one click hands a trace to ui.perfetto.dev.
+    // Allows communication with popups: one click opens a trace in ui.perfetto.dev.
     ("cross-origin-opener-policy", "same-origin-allow-popups"),
     ("cross-origin-resource-policy", "same-origin"),
     ("permissions-policy", "camera=(), microphone=(), geolocation=()"),
@@ -143,7 +143,7 @@ pub fn protect(headers: &mut HeaderMap, secure: bool, allowed_origin: Option<&He
     headers.append(header::VARY, HeaderValue::from_static("Origin, Accept-Encoding"));
 }
 
-/// Chunks of a download, as they are made. An error ends the connection: a cut file must not look whole.
+/// Chunks of a download. An error closes the connection, so that a truncated file does not look complete.
 #[derive(Debug)]
 pub struct ChannelBody(pub Receiver<Result<Bytes, std::io::Error>>);
 
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gzip_only_where_it_is_wanted() {
+    fn gzip_is_used_only_if_the_client_accepts_it() {
         let asks = |value: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(value));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_downloads_hold_nothing_dangerous() {
+    fn download_names_contain_no_special_characters() {
         assert_eq!(plain_name("a\"b/../c\r\n.json"), "a_b_.._c__.json");
     }
 }

@@ -1,4 +1,4 @@
-//! Who a request is from, and whether they may use a route.
+//! Authentication of a request and authorization for a route.
 
 use std::net::IpAddr;
 
@@ -11,36 +11,36 @@ use crate::routes::Access;
 use crate::security::tokens::Shown;
 use crate::security::{Identity, Role};
 
-/// Where a request came from.
+/// The peer of a connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer {
     pub ip: IpAddr,
 }
 
 impl Peer {
-    /// The address that a request came from.
+    /// The peer's address.
     pub fn ip(extensions: &Extensions) -> IpAddr {
         extensions.get::<Self>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.ip)
     }
 }
 
-/// Who a request was from, for the log.
+/// The identity behind a request, for the log.
 #[derive(Debug, Clone)]
 pub struct Who(pub Identity);
 
-/// What a request showed.
+/// The credentials of a request.
 #[derive(Debug, Clone)]
 pub enum Credentials {
     Good(Identity, Option<String>),
     Bad(&'static str),
 }
 
-/// Name of the cookie. With TLS the prefix makes browsers refuse it from anybody else.
+/// Name of the cookie. With TLS, the prefix makes browsers reject cookies that other hosts set.
 pub fn cookie_name(secure: bool) -> &'static str {
     if secure { "__Host-ortscope_session" } else { "ortscope_session" }
 }
 
-/// A token comes before a cookie: it was sent on purpose.
+/// A token takes precedence over a cookie, because it was sent on purpose.
 pub fn identify(app: &App, headers: &HeaderMap) -> Option<Credentials> {
     if let Some(value) = headers.get(header::AUTHORIZATION) {
         let token = value.to_str().ok().and_then(|value| {
@@ -50,7 +50,7 @@ pub fn identify(app: &App, headers: &HeaderMap) -> Option<Credentials> {
         return Some(match token.map(|token| app.tokens.check(token)) {
             Some(Shown::Valid(identity)) => Credentials::Good(identity, None),
             Some(Shown::Expired) => Credentials::Bad("the token has expired"),
-            Some(Shown::Unknown) => Credentials::Bad("the token is not known"),
+            Some(Shown::Unknown) => Credentials::Bad("the token is unknown"),
             None => Credentials::Bad("the header Authorization has no bearer token"),
         });
     }
@@ -70,7 +70,7 @@ pub fn identify(app: &App, headers: &HeaderMap) -> Option<Credentials> {
     })
 }
 
-/// Whether somebody may use a route, and who it is.
+/// Checks the credentials against the route's role and returns the identity.
 pub fn admit(access: Access, shown: Option<&Credentials>) -> Result<Option<Identity>, ApiError> {
     let Access::Role(needed) = access else { return Ok(None) };
     let refused = |why: &str| {
@@ -94,7 +94,7 @@ pub fn admit(access: Access, shown: Option<&Credentials>) -> Result<Option<Ident
     }
 }
 
-/// For tests of the table: what a role may.
+/// Whether a role may use a route. For tests of the table of routes.
 pub fn may(access: Access, role: Option<Role>) -> bool {
     match (access, role) {
         (Access::Public, _) => true,

@@ -1,22 +1,22 @@
-//! Which names this server answers to, and which pages may talk to it.
+//! Allow-lists of host names and origins.
 //!
-//! A page of a stranger can point a name of its own at 127.0.0.1 (DNS rebinding): then the browser sends that name as
-//! `Host` and as `Origin`. Comparing the two is not enough; both are compared with lists.
+//! A malicious page can point its own name at 127.0.0.1 (DNS rebinding); the browser then sends that name as `Host` and as
+//! `Origin`. Comparing the two is not enough, so both are compared with lists.
 
 use std::net::{IpAddr, SocketAddr};
 
-/// The names and origins of one server.
+/// The host names and origins that a server accepts.
 #[derive(Debug, Clone, Default)]
 pub struct Hosts {
-    /// `name:port`, small letters.
+    /// `name:port` in lowercase.
     hosts: Vec<String>,
-    /// `scheme://name:port` of our own pages.
+    /// `scheme://name:port` of the server's own pages.
     own_origins: Vec<String>,
-    /// Those the user named.
+    /// Origins that the user allowed.
     origins: Vec<String>,
 }
 
-/// An origin that cannot be allowed, and why.
+/// An origin that cannot be allowed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("'{0}' is not an origin; origins look like https://example.com:8443")]
 pub struct InvalidOrigin(pub String);
@@ -61,12 +61,12 @@ impl Hosts {
         self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host))
     }
 
-    /// A page of this server.
+    /// Whether an origin is this server.
     pub fn is_own(&self, origin: &str) -> bool {
         self.own_origins.iter().any(|known| known.eq_ignore_ascii_case(origin))
     }
 
-    /// A page of another server that the user named.
+    /// Whether an origin is another server that the user allowed.
     pub fn is_allowed(&self, origin: &str) -> bool {
         self.origins.iter().any(|known| known.eq_ignore_ascii_case(origin))
     }

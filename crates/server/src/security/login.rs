@@ -1,5 +1,4 @@
-//! How a browser comes in: a link that works once, a cookie instead of it, tickets for WebSockets, and patience with
-//! those who guess.
+//! Browser logins: one-time links, cookies, WebSocket tickets, and rate limits against guessing.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,13 +10,13 @@ use subtle::ConstantTimeEq as _;
 use super::{Identity, Role, new_secret, sha256};
 use crate::error::ServerError;
 
-/// A link that nobody used is worthless after this.
+/// An unused link expires after this time.
 const LINK_LASTS: Duration = Duration::from_secs(300);
 const COOKIE_LASTS: Duration = Duration::from_secs(12 * 3600);
 pub const TICKET_LASTS: Duration = Duration::from_secs(30);
-/// Kept of each kind; the oldest goes.
+/// Maximum number of secrets of each kind; the oldest is dropped.
 const MAX_GRANTS: usize = 1000;
-/// Attempts of one address in a minute.
+/// Login attempts per address and minute.
 const FREE_ATTEMPTS: u32 = 5;
 const MINUTE: Duration = Duration::from_secs(60);
 const MAX_WAIT: Duration = Duration::from_secs(3600);
@@ -30,7 +29,7 @@ struct Grant {
     until: Instant,
 }
 
-/// Secrets that are good for a while.
+/// Secrets with an expiry time.
 #[derive(Debug, Default)]
 struct Grants(Vec<Grant>);
 
@@ -70,7 +69,7 @@ impl Grants {
 struct Attempts {
     failed: u32,
     since: Instant,
-    /// Nothing is looked at before this.
+    /// Attempts before this time are rejected.
     wait_until: Instant,
 }
 
@@ -82,7 +81,7 @@ struct Inside {
     attempts: HashMap<IpAddr, Attempts>,
 }
 
-/// Logins of one server. All of it is in memory: a restart ends them.
+/// The logins of a server. They are kept in memory only, so a restart invalidates them.
 #[derive(Debug, Default)]
 pub struct Logins(Mutex<Inside>);
 
@@ -91,7 +90,7 @@ impl Logins {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A link's secret: good once, for five minutes.
+    /// Creates the secret of a link; it works once, within five minutes.
     pub fn new_link(&self, role: Role) -> Result<String, ServerError> {
         let identity = Identity { name: "login-link".into(), role, by_cookie: true, token: None };
         self.inside().links.add(identity, LINK_LASTS)
@@ -122,14 +121,14 @@ impl Logins {
         self.inside().tickets.take(secret)
     }
 
-    /// How long this address has to wait before it may try again; `None`: it may.
+    /// How long this address must wait before the next attempt; `None` if it may try now.
     pub fn must_wait(&self, address: IpAddr) -> Option<Duration> {
         let inside = self.inside();
         let attempts = inside.attempts.get(&address)?;
         attempts.wait_until.checked_duration_since(Instant::now()).filter(|wait| !wait.is_zero())
     }
 
-    /// Notes an attempt that failed: after five in a minute each further one doubles the wait.
+    /// Records a failed attempt: after five within a minute, each further one doubles the wait.
     pub fn failed(&self, address: IpAddr) {
         let now = Instant::now();
         let mut inside = self.inside();

@@ -1,4 +1,4 @@
-//! Who may what: tokens, logins, hosts and origins, TLS, and the log of every access.
+//! Permissions: tokens, logins, hosts and origins, TLS, and the audit log.
 
 pub mod audit;
 pub mod hosts;
@@ -41,15 +41,15 @@ impl Role {
     }
 }
 
-/// Somebody who was recognised.
+/// An authenticated client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// Name of the token, or of the login; never the secret.
+    /// Name of the token or login, never the secret.
     pub name: String,
     pub role: Role,
-    /// It came by a cookie, which browsers send by themselves.
+    /// Whether it was authenticated by a cookie, which browsers send automatically.
     pub by_cookie: bool,
-    /// Id of the token that all of it rests on; `None`: the one-time link.
+    /// Id of the token behind the login; `None` for the one-time link.
     pub token: Option<String>,
 }
 
@@ -58,7 +58,7 @@ pub fn new_secret() -> Result<String, ServerError> {
     let mut bytes = [0; 32];
     SystemRandom::new()
         .fill(&mut bytes)
-        .map_err(|_| ServerError::Unsafe("the system gives no random numbers".into()))?;
+        .map_err(|_| ServerError::Unsafe("the system provides no random numbers".into()))?;
     Ok(hex(&bytes))
 }
 
@@ -88,16 +88,16 @@ pub fn unhex(text: &str) -> Option<[u8; 32]> {
     Some(bytes)
 }
 
-/// Makes a directory that only its owner may enter.
+/// Creates a directory that only its owner can access.
 pub fn private_directory(path: &Path) -> Result<PathBuf, ServerError> {
     if !path.is_dir() {
         let parent = path.parent().unwrap_or(Path::new("."));
         fs_err::create_dir_all(parent)?;
-        // Temporary directories are made private on every system; a rename keeps that.
+        // Temporary directories are private on every system, and stay private when renamed.
         let made = tempfile::Builder::new().prefix(".ortscope-").tempdir_in(parent)?.keep();
         if let Err(error) = fs_err::rename(&made, path) {
             fs_err::remove_dir(&made).ok();
-            // Somebody else made it meanwhile.
+            // Another process has created it meanwhile.
             if !path.is_dir() {
                 return Err(error.into());
             }
@@ -106,7 +106,7 @@ pub fn private_directory(path: &Path) -> Result<PathBuf, ServerError> {
     Ok(path.to_owned())
 }
 
-/// Writes a file that only its owner may read, whole or not at all.
+/// Atomically writes a file that only its owner can read.
 pub fn write_private(path: &Path, bytes: &[u8]) -> Result<(), ServerError> {
     let directory = path.parent().unwrap_or(Path::new("."));
     let mut file = tempfile::Builder::new().prefix(".ortscope-").tempfile_in(directory)?;

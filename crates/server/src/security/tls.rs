@@ -1,5 +1,5 @@
-//! TLS: a certificate that the user has, or one of our own that is made at the first start. Files that change are used
-//! from the next connection on, without a restart.
+//! TLS with the user's certificate, or with a self-signed one that is generated at the first start. Changed files are used
+//! for the next connection, without a restart.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,16 +19,16 @@ use crate::error::ServerError;
 const CERTIFICATE: &str = "self-signed-cert.pem";
 const KEY: &str = "self-signed-key.pem";
 const LASTS_DAYS: i64 = 90;
-/// A certificate of our own that is older is made again.
+/// Maximum age of a self-signed certificate.
 const RENEW_AFTER_MILLIS: u64 = 80 * 86_400_000;
 
-/// How often a server looks whether the files have changed.
+/// Interval between checks for changed files.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Where the certificate comes from.
+/// The source of the certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TlsChoice {
-    /// Made by us and kept in the state directory.
+    /// Self-signed, generated and kept in the state directory.
     SelfSigned,
     Files {
         certificate: PathBuf,
@@ -36,11 +36,11 @@ pub enum TlsChoice {
     },
 }
 
-/// TLS that is ready, and what to compare with what the browser shows.
+/// The TLS configuration with the fingerprint for comparison with the browser.
 #[derive(Debug, Clone)]
 pub struct Tls {
     pub config: Arc<ServerConfig>,
-    /// SHA-256 of the certificate, as browsers show it.
+    /// SHA-256 of the certificate in the notation of browsers.
     pub fingerprint: String,
     pub self_signed: bool,
 }
@@ -56,7 +56,7 @@ pub fn load(choice: &TlsChoice, state: &Path, names: &[String]) -> Result<Tls, S
     Ok(Tls { config: Arc::new(config), fingerprint, self_signed: *choice == TlsChoice::SelfSigned })
 }
 
-/// When and how large: another one means other files.
+/// Times and sizes of the files; a difference means that they changed.
 type Stamp = Vec<Option<(SystemTime, u64)>>;
 
 #[derive(Debug)]
@@ -67,7 +67,7 @@ struct Known {
     fingerprint: String,
 }
 
-/// The certificate that is used now.
+/// The certificate in use.
 #[derive(Debug)]
 struct Current {
     choice: TlsChoice,
@@ -93,10 +93,10 @@ impl Current {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at the files. Those that cannot be used are told, and the pair of before stays: two files are never
-    /// replaced in the same moment.
+    /// Reloads changed files. If they are unusable, this is logged and the previous pair stays in use, because two files
+    /// cannot be replaced at the same instant.
     fn look(&self, known: &mut Known) -> Result<(), ServerError> {
-        // One of our own is made anew here when it gets old.
+        // A self-signed certificate is renewed here when it gets old.
         let (certificate, key) = files(&self.choice, &self.state, &self.names)?;
         let now = stamp(&certificate, &key);
         if now == known.stamp {
@@ -116,7 +116,7 @@ impl ResolvesServerCert for Current {
         if known.looked.elapsed() >= LOOK_EVERY {
             known.looked = Instant::now();
             if let Err(error) = self.look(&mut known) {
-                tracing::warn!(%error, "the certificate of before stays in use");
+                tracing::warn!(%error, "the previous certificate stays in use");
             }
         }
         Some(Arc::clone(&known.pair))
@@ -138,7 +138,7 @@ fn stamp(certificate: &Path, key: &Path) -> Stamp {
     vec![of(certificate), of(key)]
 }
 
-/// A certificate with its key, which must fit it, and its fingerprint.
+/// Loads a certificate with its matching key, and its fingerprint.
 fn read(certificate: &Path, key: &Path) -> Result<(CertifiedKey, String), ServerError> {
     let problem = |path: &Path, error: &dyn std::fmt::Display| {
         ServerError::Tls(format!("{} cannot be used: {error}", path.display()))
@@ -160,7 +160,7 @@ fn fingerprint(certificate: &CertificateDer<'_>) -> String {
     pairs.join(":")
 }
 
-/// The certificate of before, unless it is old or for other names; otherwise a new one.
+/// The existing certificate, or a new one if that is too old or for other names.
 fn own_certificate(state: &Path, names: &[String]) -> Result<(PathBuf, PathBuf), ServerError> {
     let directory = private_directory(&state.join("tls"))?;
     let (certificate, key, made_for) =
@@ -177,7 +177,8 @@ fn own_certificate(state: &Path, names: &[String]) -> Result<(PathBuf, PathBuf),
     if is_good().is_some() {
         return Ok((certificate, key));
     }
-    let failed = |error: rcgen::Error| ServerError::Tls(format!("a certificate cannot be made: {error}"));
+    let failed =
+        |error: rcgen::Error| ServerError::Tls(format!("a certificate cannot be generated: {error}"));
     let mut params = CertificateParams::new(names.to_vec()).map_err(failed)?;
     params.distinguished_name.push(rcgen::DnType::CommonName, "ortscope on this machine");
     let day = Duration::from_secs(86_400);

@@ -1,6 +1,6 @@
-//! Tokens: 256 bits each, of which only a hash is kept.
+//! Tokens of 256 bits; only their hashes are stored.
 //!
-//! The file `tokens.json` is shared by `ortscope token` and running servers, which look at it again when it changes.
+//! `ortscope token` and running servers share the file `tokens.json`; servers reload it when it changes.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,24 +13,24 @@ use super::{Identity, Role, hex, new_secret, private_directory, sha256, unhex, u
 use crate::error::ServerError;
 
 const FILE: &str = "tokens.json";
-/// How often a server looks whether the file has changed.
+/// Interval between checks for a changed file.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// More are refused: a list that long is a mistake.
+/// Maximum number of tokens; a longer list is a mistake.
 const MAX_TOKENS: usize = 1000;
 const MAX_NAME: usize = 60;
-/// In front of every token, so that scanners of repositories can find one that slipped.
+/// Prefix of every token, so that secret scanners can find leaked ones.
 pub const PREFIX: &str = "ortscope_";
 
-/// A token as it is kept.
+/// A stored token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Token {
-    /// Short, for `revoke`.
+    /// Short id for `revoke`.
     pub id: String,
     pub name: String,
     pub role: Role,
     pub sha256: String,
     pub created_unix_ms: u64,
-    /// `None`: never.
+    /// `None` if it never expires.
     pub expires_unix_ms: Option<u64>,
 }
 
@@ -40,14 +40,14 @@ impl Token {
     }
 }
 
-/// The file of tokens.
+/// The token file.
 #[derive(Debug, Clone)]
 pub struct TokenFile {
     path: PathBuf,
 }
 
 impl TokenFile {
-    /// In this directory, which need not exist yet.
+    /// The file in this directory, which need not exist yet.
     pub fn new(state: &Path) -> Self {
         Self { path: state.join(FILE) }
     }
@@ -64,7 +64,7 @@ impl TokenFile {
         })
     }
 
-    /// Makes a token and gives it out, for the only time.
+    /// Creates a token and returns its secret, which is not stored.
     pub fn create(
         &self,
         name: &str,
@@ -96,7 +96,7 @@ impl TokenFile {
         Ok((token, secret))
     }
 
-    /// Removes a token by its id or name; `None` if there is none.
+    /// Removes a token by id or name; `None` if it does not exist.
     pub fn revoke(&self, id_or_name: &str) -> Result<Option<Token>, ServerError> {
         let mut tokens = self.list()?;
         let found = tokens.iter().position(|token| token.id == id_or_name || token.name == id_or_name);
@@ -119,7 +119,7 @@ impl TokenFile {
     }
 }
 
-/// What a token that was shown is worth.
+/// The result of checking a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shown {
     Valid(Identity),
@@ -134,7 +134,7 @@ struct Known {
     tokens: Vec<Token>,
 }
 
-/// The tokens as a running server knows them.
+/// The tokens of a running server.
 #[derive(Debug)]
 pub struct Tokens {
     file: TokenFile,
@@ -146,7 +146,7 @@ impl Tokens {
         Self { file, known: Mutex::default() }
     }
 
-    /// The tokens of the file, which is looked at now and then.
+    /// The tokens of the file, which is checked for changes regularly.
     fn known(&self) -> MutexGuard<'_, Known> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.looked.is_none_or(|looked| looked.elapsed() >= LOOK_EVERY) {
@@ -154,7 +154,7 @@ impl Tokens {
             let stamp = self.file.stamp();
             if stamp != known.stamp {
                 known.stamp = stamp;
-                // A file that cannot be read lets nobody in.
+                // With an unreadable file, no token is valid.
                 known.tokens = self.file.list().unwrap_or_else(|error| {
                     tracing::error!(%error, "no token is accepted");
                     Vec::new()
@@ -167,7 +167,7 @@ impl Tokens {
     pub fn check(&self, secret: &str) -> Shown {
         let hash = sha256(secret.as_bytes());
         let known = self.known();
-        // All are compared, each in constant time: how long it takes says nothing about any of them.
+        // All tokens are compared, each in constant time, so that the duration reveals nothing.
         let mut found = None;
         for token in &known.tokens {
             let kept = unhex(&token.sha256).unwrap_or_default();
@@ -178,7 +178,7 @@ impl Tokens {
         worth(found)
     }
 
-    /// What somebody is worth now, who came in earlier: a cookie, a ticket or a WebSocket ends with its token.
+    /// Checks an earlier login again: cookies, tickets and WebSockets are valid only as long as their token.
     pub fn check_again(&self, identity: &Identity) -> Shown {
         let Some(id) = &identity.token else { return Shown::Valid(identity.clone()) };
         match worth(self.known().tokens.iter().find(|token| token.id == *id)) {

@@ -1,4 +1,4 @@
-//! Groups of clients: one ticker and one encoding for each.
+//! Client groups: one ticker and one encoding each.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,14 +15,14 @@ use super::frames::{Encoder, Topic};
 use crate::app::App;
 use crate::error::ApiError;
 
-/// WebSockets of one token, and of all together.
+/// Maximum number of WebSockets of one token, and of all tokens.
 const MAX_OF_ONE: usize = 64;
 const MAX_TOGETHER: usize = 512;
-/// Groups at the same time.
+/// Maximum number of shared groups.
 const MAX_GROUPS: usize = 64;
-/// The longest that a frame waits for samples.
+/// Maximum time that a frame waits for samples.
 const MAX_PATIENCE: Duration = Duration::from_secs(2);
-/// Samples of one moment come in several batches, on several threads; all are there after this.
+/// The samples of a tick arrive in several batches on several threads, within this time.
 const SETTLES_WITHIN: Duration = Duration::from_millis(1);
 const LIVE: &str = "live";
 
@@ -30,11 +30,11 @@ const LIVE: &str = "live";
 #[derive(Debug, Clone, Default)]
 pub struct Frame {
     pub sequence: u64,
-    /// `None` before the first.
+    /// `None` before the first frame.
     pub text: Option<Utf8Bytes>,
 }
 
-/// What makes a group.
+/// The key of a group.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Key {
     pub source: String,
@@ -42,7 +42,7 @@ pub struct Key {
     pub millihertz: u64,
 }
 
-/// What happened to frames, since the start.
+/// Frame counters since the start.
 #[derive(Debug, Default)]
 pub struct Counters {
     pub connected: AtomicU64,
@@ -62,7 +62,7 @@ pub struct Groups {
     pub counters: Counters,
 }
 
-/// A client's place; it is free again when this is dropped.
+/// A client's slot, released when this is dropped.
 #[derive(Debug)]
 pub struct Place {
     groups: Arc<Groups>,
@@ -74,14 +74,14 @@ impl Groups {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether somebody may open one more.
+    /// Checks the limits for one more WebSocket.
     pub fn has_room(&self, identity: &str) -> Result<(), ApiError> {
         let inside = self.inside();
         let of_one = inside.of_identity.get(identity).copied().unwrap_or(0);
         let together: usize = inside.of_identity.values().sum();
         if of_one >= MAX_OF_ONE || together >= MAX_TOGETHER {
             let sentence =
-                format!("there are {of_one} WebSockets of '{identity}' and {together} in all already");
+                format!("there are already {of_one} WebSockets of '{identity}' and {together} in total");
             return Err(
                 ApiError::new(StatusCode::TOO_MANY_REQUESTS, "too_many_websockets", sentence).retry_after(5)
             );
@@ -96,13 +96,13 @@ impl Groups {
         Ok(Place { groups: Arc::clone(groups), identity: identity.to_owned() })
     }
 
-    /// The frames of a group, which begins with its first client and ends after its last.
+    /// The frames of a group, which exists from its first client to its last.
     pub fn join(groups: &Arc<Self>, app: &Arc<App>, key: Key) -> watch::Receiver<Frame> {
         let mut inside = groups.inside();
         inside.groups.retain(|_, sender| !sender.is_closed());
         if let Some(sender) = inside.groups.get(&key) {
             let mut receiver = sender.subscribe();
-            // The newest frame at once, not after a tick: at 0.2 Hz that is five seconds.
+            // The newest frame is sent immediately: at 0.2 Hz a tick takes five seconds.
             receiver.mark_changed();
             return receiver;
         }
@@ -129,11 +129,11 @@ impl Drop for Place {
     }
 }
 
-/// When the frames of a group are made: at its rate, and as soon as samples have come, so that they are as young as can be.
+/// Schedule of a group's frames: at its rate, but right after samples have arrived, so that they are fresh.
 struct Rhythm {
     period: Duration,
     due: Instant,
-    /// `None`: nothing comes by itself.
+    /// `None` if no samples arrive.
     arrivals: Option<watch::Receiver<()>>,
 }
 
@@ -151,15 +151,15 @@ impl Rhythm {
         sleep_until(self.due).await;
         if let Some(arrivals) = &mut self.arrivals {
             arrivals.mark_unchanged();
-            // A little more than a period: samples of the same rate come once in each, sometimes late. A source that
-            // rests must not stop frames: they say that it rests.
+            // A little more than a period: samples of the same rate arrive once per period, sometimes late. A paused
+            // source must not stop the frames, which show that it is paused.
             let patience = (self.period * 5 / 4).min(MAX_PATIENCE);
             if timeout(patience, arrivals.changed()).await.is_ok() {
-                // Samples that come just when a frame is due would now be in time and now be missed.
+                // If samples arrive just when a frame is due, some frames would miss them: be due a little earlier.
                 if self.due.elapsed() < self.period / 32 {
                     self.due -= self.period / 16;
                 }
-                // The other tables of the same moment, and what the live memory makes of them.
+                // Wait for the other tables of the same tick and for the live memory.
                 sleep(SETTLES_WITHIN).await;
             }
         }
@@ -167,13 +167,13 @@ impl Rhythm {
     }
 }
 
-/// Makes the frames of a group until nobody wants them.
+/// Builds the frames of a group until it has no clients.
 async fn tick(app: Arc<App>, key: Key, sender: watch::Sender<Frame>) {
     let mut rhythm = Rhythm::new(&app, &key);
     let mut encoder = Encoder::new(key);
     let mut sequence = 0;
     loop {
-        // The first at once.
+        // The first frame is built immediately.
         if sequence > 0 {
             tokio::select! {
                 () = rhythm.next() => {}
@@ -192,7 +192,7 @@ async fn tick(app: Arc<App>, key: Key, sender: watch::Sender<Frame>) {
             Ok(Some(text)) => {
                 sender.send_replace(Frame { sequence, text: Some(text.into()) });
             }
-            // A recording does not change: its frame was sent.
+            // A finished recording has only one frame.
             Ok(None) => sender.closed().await,
             Err(error) => tracing::debug!(message = error.message, "no frame"),
         }

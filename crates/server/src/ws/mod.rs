@@ -29,20 +29,20 @@ use crate::security::{Identity, Role};
 
 pub const MIN_HERTZ: f64 = 0.2;
 pub const MAX_HERTZ: f64 = 60.0;
-/// Largest frame of a client.
+/// Maximum size of a client's frame.
 pub const MAX_FRAME: usize = 16 << 10;
-/// The first frame must come by then.
+/// Time limit for the first frame.
 const FIRST_WITHIN: Duration = Duration::from_secs(10);
-/// A client that takes nothing for so long is closed.
+/// A client that reads nothing for this long is disconnected.
 const SEND_WITHIN: Duration = Duration::from_secs(30);
-/// A sign of life where there is nothing to send.
+/// Interval of pings when there is nothing to send.
 const PING_EVERY: Duration = Duration::from_secs(20);
-/// A token that was revoked or has expired ends its WebSockets; those that get nothing notice at the next ping.
+/// Interval of checks for revoked and expired tokens, which close their WebSockets.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
-/// Frames of one client in a second; more are a mistake or an attack.
+/// Maximum number of frames from a client per second; more are a mistake or an attack.
 const MAX_PER_SECOND: u32 = 50;
 
-/// One sentence, also where it quotes what the client sent.
+/// An error in one line, even if it quotes the client's text.
 fn bad(message: impl Into<String>) -> ApiError {
     let written = |letter: char| match letter.is_control() {
         true => letter.escape_default().to_string(),
@@ -56,7 +56,7 @@ fn message(frame: &ServerFrame) -> Result<Message, ApiError> {
     Ok(Message::Text(frame.to_json()?.into()))
 }
 
-/// Closes with a reason. Codes from 4000 on are the application's: 4000 + status.
+/// Closes with a reason. Codes from 4000 on are reserved for applications: 4000 + status.
 async fn close(mut socket: WebSocket, error: &ApiError) {
     let code = 4000 + error.status.as_u16() % 1000;
     let reason = Utf8Bytes::from(error.message.chars().take(100).collect::<String>());
@@ -69,7 +69,7 @@ async fn close(mut socket: WebSocket, error: &ApiError) {
     timeout(SEND_WITHIN, both).await.ok();
 }
 
-/// One client, until it goes.
+/// Serves a client until it disconnects.
 pub async fn serve(app: Arc<App>, mut socket: WebSocket, identity: Option<Identity>, ip: IpAddr) {
     let first = match timeout(FIRST_WITHIN, next(&mut socket)).await {
         Err(_) => {
@@ -127,13 +127,13 @@ fn note(app: &App, identity: Option<&Identity>, ip: IpAddr, status: StatusCode, 
     });
 }
 
-/// Whether the token that somebody came in with still lets them look.
+/// Whether the client's token is still valid for viewing.
 fn is_still_good(app: &App, identity: &Identity) -> bool {
     matches!(app.tokens.check_again(identity), Shown::Valid(now) if now.role >= Role::Viewer)
 }
 
 fn understood(text: &str) -> Result<ClientFrame, ApiError> {
-    serde_json::from_str(text).map_err(|error| bad(format!("the frame cannot be used: {error}")))
+    serde_json::from_str(text).map_err(|error| bad(format!("the frame is invalid: {error}")))
 }
 
 fn check_subscription(topics: &BTreeSet<Topic>, rate_hertz: f64) -> Result<(), ApiError> {
@@ -152,19 +152,19 @@ pub fn check_frame(text: &str) -> Result<(), String> {
     checked.map_err(|error| error.message)
 }
 
-/// The next frame that means something; `None` when the client has gone.
+/// The next frame of the client; `None` if it has disconnected.
 async fn next(socket: &mut WebSocket) -> Result<Option<ClientFrame>, ApiError> {
     loop {
         match socket.recv().await {
             None | Some(Err(_)) | Some(Ok(Message::Close(_))) => return Ok(None),
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
-            Some(Ok(Message::Binary(_))) => return Err(bad("frames are texts of JSON")),
+            Some(Ok(Message::Binary(_))) => return Err(bad("frames must be JSON text")),
             Some(Ok(Message::Text(text))) => return understood(&text).map(Some),
         }
     }
 }
 
-/// What a client follows now.
+/// A client's subscription.
 struct Followed {
     frames: watch::Receiver<Frame>,
     hello: Message,
@@ -188,7 +188,7 @@ fn follow(
     Ok(Followed { frames: Groups::join(&app.groups, app, key), hello })
 }
 
-/// Sends frames until the client goes; gives how many.
+/// Sends frames until the client disconnects; returns their number.
 async fn stream(
     app: &Arc<App>,
     socket: &mut WebSocket,
@@ -203,7 +203,7 @@ async fn stream(
         match waiting.take() {
             Some(ClientFrame::Subscribe { source, topics, rate_hertz, .. }) => {
                 let app = Arc::clone(app);
-                // Opening a recording takes a moment.
+                // Opening a recording may block.
                 let new =
                     tokio::task::spawn_blocking(move || follow(&app, source.as_deref(), topics, rate_hertz))
                         .await;
@@ -264,12 +264,12 @@ async fn stream(
 
 async fn send(socket: &mut WebSocket, message: Message) -> Result<(), ApiError> {
     let slow = || {
-        let sentence = format!("the client took nothing for {} s", SEND_WITHIN.as_secs());
+        let sentence = format!("the client read nothing for {} s", SEND_WITHIN.as_secs());
         ApiError::new(StatusCode::REQUEST_TIMEOUT, "too_slow", sentence)
     };
     match timeout(SEND_WITHIN, socket.send(message)).await {
         Err(_) => Err(slow()),
-        Ok(Err(_)) => Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "gone", "the client has gone")),
+        Ok(Err(_)) => Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "gone", "the client has disconnected")),
         Ok(Ok(())) => Ok(()),
     }
 }
@@ -278,9 +278,9 @@ async fn send(socket: &mut WebSocket, message: Message) -> Result<(), ApiError> 
 mod tests {
     use super::*;
 
-    /// Found by fuzzing: a line break in a name stood in the answer as it was, and in the log behind it.
+    /// Found by fuzzing: a line break in a name was copied into the answer and into the log.
     #[test]
-    fn an_answer_is_one_line_whatever_it_quotes() {
+    fn quoted_text_in_errors_contains_no_control_characters() {
         for text in [r#"{"type":"pi\ng"}"#, r#"{"type":"subscribe","topics":["a\u001b[2J\nb"]}"#] {
             let sentence = check_frame(text).expect_err("refused");
             assert!(!sentence.is_empty() && !sentence.contains(char::is_control), "{sentence:?}");

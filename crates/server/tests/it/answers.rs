@@ -1,4 +1,4 @@
-//! What the panels show is what was recorded.
+//! Answers compared with the recorded data.
 
 use ortscope_server::security::Role;
 use serde_json::Value;
@@ -15,7 +15,7 @@ fn sum(values: &Value) -> f64 {
 }
 
 #[test]
-fn a_recording_is_shown_as_it_is() {
+fn answers_match_the_recording() {
     let world = World::new();
     let latency = of_recording(&world, "/latency");
     let session = &latency["sessions"][0];
@@ -26,7 +26,7 @@ fn a_recording_is_shown_as_it_is() {
     let p50 = session["inference"]["percentiles"]["p50"].as_f64().expect("a median");
     assert!((1.0..1.1).contains(&p50), "{p50}");
     assert_eq!(session["slow"]["shown"].as_array().map(Vec::len), Some(4), "{}", session["slow"]);
-    // Only a part of it: numbers follow the selection.
+    // A part of the range: the figures cover the selection.
     let part = of_recording(&world, "/latency?from_ms=0&to_ms=200");
     assert_eq!(part["sessions"][0]["counts"]["total"].as_u64(), Some(100));
 
@@ -60,7 +60,7 @@ fn a_recording_is_shown_as_it_is() {
 }
 
 #[test]
-fn history_has_the_values_and_says_what_it_has_not() {
+fn history_returns_values_and_explains_gaps() {
     let world = World::new();
     let history =
         of_recording(&world, "/metrics/history?track=system/cpu_percent&track=system/nothing&points=100");
@@ -80,7 +80,7 @@ fn history_has_the_values_and_says_what_it_has_not() {
     let paged = of_recording(&world, "/metrics/history?metric=cpu_percent&limit=1");
     assert_eq!(paged["series"].as_array().map(Vec::len), Some(1));
     assert!(paged["next"].is_string());
-    // The wire names stand at the root as well.
+    // The routes are also available at the root.
     assert_eq!(
         world.json(&format!("/metrics/catalog?source={}", world.recording))["source"].as_str(),
         Some(world.recording.as_str())
@@ -102,20 +102,20 @@ fn the_timeline_loses_no_event_at_any_width() {
             assert!(kinds.contains(&kind), "{kind}");
         }
     }
-    // Two changes of provider in each run, and one between the runs never happens: both ends are on the NPU.
+    // Two provider changes per run, and none between runs, because runs start and end on the NPU.
     let tiles = of_recording(&world, "/timeline?width=4000");
     assert_eq!(tiles["transitions"].as_array().map(Vec::len), Some(2 * RUNS as usize));
     let only = of_recording(&world, "/timeline?width=4000&op=Relu");
     assert_eq!(only["events"].as_u64(), Some(RUNS));
     let long = of_recording(&world, "/timeline?width=4000&filter=op:Conv&min_duration_ms=0.5");
     assert_eq!(long["events"].as_u64(), Some(RUNS));
-    // One rectangle in full.
+    // Details of one rectangle.
     let lane = &only["lanes"][0];
     let (id, lane) = (lane["rects"]["id"][0].as_i64().expect("an id"), lane["id"].as_str().expect("a lane"));
     let event = of_recording(&world, &format!("/timeline/event?lane={}&id={id}", lane.replace('|', "%7C")));
     assert_eq!(event["operation"]["operation_id"].as_str(), Some("relu_0"), "{event}");
     assert_eq!(event["operation"]["provider"].as_str(), Some("CPU"));
-    // What it waited for and who waited for it, in its own run: their rectangles can be asked for in turn.
+    // Its dependencies within the same run; their rectangles can be requested in turn.
     let dependencies = &event["dependencies"];
     let names = |refs: &Value| -> Vec<String> {
         refs.as_array()
@@ -142,7 +142,7 @@ fn the_timeline_loses_no_event_at_any_width() {
 }
 
 #[test]
-fn records_of_the_timeline_come_in_pages_without_holes() {
+fn timeline_record_pages_are_complete() {
     let world = World::new();
     let (mut names, mut cursor) = (Vec::new(), None::<String>);
     loop {
@@ -167,7 +167,7 @@ fn records_of_the_timeline_come_in_pages_without_holes() {
 }
 
 #[test]
-fn live_is_shown_by_the_same_routes() {
+fn live_data_uses_the_same_routes() {
     let mut world = World::new();
     world.feed();
     let current = world.json("/metrics/current?source=live");
@@ -181,7 +181,7 @@ fn live_is_shown_by_the_same_routes() {
     assert_eq!(processes["processes"][0]["working_set_bytes"].as_u64(), Some(100_000_021));
 }
 
-/// One value of Prometheus's text.
+/// One value of the Prometheus text.
 fn value(text: &str, series: &str) -> f64 {
     let line = text.lines().find(|line| line.starts_with(series) && line[series.len()..].starts_with(' '));
     let line = line.unwrap_or_else(|| panic!("{series} is not in\n{text}"));
@@ -189,7 +189,7 @@ fn value(text: &str, series: &str) -> f64 {
 }
 
 #[test]
-fn a_scrape_has_the_sums_of_the_rows_live_and_recorded() {
+fn prometheus_sums_match_the_rows_live_and_recorded() {
     let mut world = World::new();
     world.feed();
     let labels = r#"{model="tiny.onnx",provider="QNNExecutionProvider"}"#;
@@ -213,7 +213,7 @@ fn a_scrape_has_the_sums_of_the_rows_live_and_recorded() {
         assert!((found - sum as f64 / 1e9).abs() < 1e-9, "{found}");
         assert_eq!(value(&text, "ortscope_cpu_busy_ratio"), 0.31);
     }
-    // A second scrape of the same has not counted anything twice.
+    // A second scrape counts nothing twice.
     let text = world.get(Role::Viewer, "/api/v1/prometheus?source=live").text();
     assert_eq!(
         value(&text, &format!("ortscope_inference_duration_seconds_count{labels}")),
@@ -222,7 +222,7 @@ fn a_scrape_has_the_sums_of_the_rows_live_and_recorded() {
 }
 
 #[test]
-fn downloads_are_what_the_command_writes() {
+fn downloads_match_the_export_command() {
     let world = World::new();
     let get =
         |query: &str| world.get(Role::Viewer, &format!("/api/v1/recordings/{}/{query}", world.recording));
@@ -249,7 +249,7 @@ fn downloads_are_what_the_command_writes() {
 }
 
 #[test]
-fn compare_shows_differences_and_calls_them_so() {
+fn compare_returns_differences_not_verdicts() {
     let world = World::new();
     let compare = world.json(&format!("/api/v1/compare?a={0}&b={0}", world.recording));
     assert_eq!((compare["kind"].as_str(), compare["comparable"].as_bool()), (Some("difference"), Some(true)));
@@ -259,7 +259,7 @@ fn compare_shows_differences_and_calls_them_so() {
 }
 
 #[test]
-fn large_answers_are_packed_for_those_who_can_unpack() {
+fn large_answers_are_compressed_if_accepted() {
     let world = World::new();
     let request = Request::get("/metrics/catalog").token(world.token(Role::Viewer));
     let plain = world.request(&request);

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::support::{Request, World, send};
 
 #[test]
-fn bad_requests_get_their_status_and_one_sentence() {
+fn bad_requests_get_a_status_and_a_message() {
     let world = World::new();
     let newer = world.add_damaged();
     let admin = |request: Request| request.token(world.token(Role::Admin));
@@ -157,7 +157,7 @@ fn bad_requests_get_their_status_and_one_sentence() {
 }
 
 #[test]
-fn hosts_and_origins_are_compared_with_lists() {
+fn hosts_and_origins_must_be_in_the_allow_lists() {
     let world = World::new();
     let port = world.address.port();
     let own = format!("127.0.0.1:{port}");
@@ -214,7 +214,7 @@ fn hosts_and_origins_are_compared_with_lists() {
 }
 
 #[test]
-fn every_answer_is_protected_and_noted() {
+fn every_answer_has_security_headers_and_is_logged() {
     let mut world = World::new();
     for (path, token) in
         [("/", None), ("/api/v1/hello", None), ("/api/v1/hello", Some(Role::Viewer)), ("/x", None)]
@@ -240,7 +240,7 @@ fn every_answer_is_protected_and_noted() {
 }
 
 #[test]
-fn headers_without_end_are_refused() {
+fn oversized_headers_are_rejected() {
     let world = World::new();
     let long = Request::get("/api/v1/hello").header("X-Long", &"x".repeat(200_000));
     assert_eq!(world.request(&long).status, 431);
@@ -252,7 +252,7 @@ fn headers_without_end_are_refused() {
 }
 
 #[test]
-fn a_link_works_once_and_guessing_gets_slow() {
+fn links_work_once_and_guessing_is_rate_limited() {
     let world = World::new();
     let link = world.server.as_ref().expect("it runs").link.clone();
     let path = link.split_once("/login").map(|(_, query)| format!("/login{query}")).expect("a path");
@@ -266,7 +266,7 @@ fn a_link_works_once_and_guessing_gets_slow() {
     let with = |request: Request| request.header("Cookie", &cookie);
     let hello = world.request(&with(Request::get("/api/v1/hello")));
     assert_eq!((hello.status, hello.json()["role"].as_str()), (200, Some("operator")));
-    // A cookie comes by itself: what changes something needs a header that other pages cannot send.
+    // Browsers send cookies automatically, so changes require a header that other pages cannot send.
     assert_eq!(world.request(&with(Request::post("/api/v1/control/pause", "{}"))).status, 403);
     let ours = with(Request::post("/api/v1/control/pause", "{}")).header("X-Requested-With", "ortscope");
     assert_eq!(world.request(&ours).json()["paused"].as_bool(), Some(true));
@@ -285,7 +285,7 @@ fn a_link_works_once_and_guessing_gets_slow() {
 }
 
 #[test]
-fn a_login_ends_with_its_token() {
+fn revoking_a_token_ends_its_logins() {
     let world = World::new();
     let file = TokenFile::new(&world.state);
     let login = |token: &str| {
@@ -309,7 +309,7 @@ fn a_login_ends_with_its_token() {
     assert!(becomes_401(&revoked), "revoked");
     let expires = unix_ms() + 1500;
     let (_, secret) = file.create("short", Role::Viewer, Some(expires)).expect("made");
-    // Servers look at the file now and then.
+    // Servers check the file regularly.
     std::thread::sleep(Duration::from_millis(600));
     let short = login(&secret);
     assert!(becomes_401(&short) && unix_ms() >= expires, "expired");
@@ -322,7 +322,7 @@ fn unix_ms() -> u64 {
 }
 
 #[test]
-fn an_address_that_others_reach_needs_tls_and_a_token() {
+fn reachable_addresses_require_tls_and_a_token() {
     use ortscope_server::{ServerConfig, start};
     let directory = tempfile::tempdir().expect("a directory");
     let config = |address: [u8; 4], tls, https_only| ServerConfig {

@@ -1,4 +1,4 @@
-//! Where a server listens, and that nothing is said without TLS where TLS is wanted.
+//! Listening addresses, and no plain text on TLS ports.
 
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ fn https_only_refuses_plain_http_and_websockets_on_loopback_too() {
 }
 
 #[test]
-fn ipv6_is_listened_on_where_there_is_some() {
+fn ipv6_is_used_if_available() {
     if std::net::TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_err() {
         println!("skipped: this system has no IPv6");
         return;
@@ -47,8 +47,8 @@ fn ipv6_is_listened_on_where_there_is_some() {
 }
 
 #[test]
-fn an_address_that_the_system_does_not_have_is_left_out_only_where_that_is_allowed() {
-    // Documentation addresses belong to nobody.
+fn only_optional_addresses_may_be_missing() {
+    // Documentation addresses are never assigned.
     let nobody: SocketAddr = "[2001:db8::1]:0".parse().expect("an address");
     let world = World::with(|config| {
         config.tls = Some(TlsChoice::SelfSigned);
@@ -57,9 +57,9 @@ fn an_address_that_the_system_does_not_have_is_left_out_only_where_that_is_allow
     assert_eq!(world.server.as_ref().expect("it runs").addresses.len(), 1);
 }
 
-/// With the prefix a browser takes the cookie only over TLS, for this host alone and for all of its paths.
+/// The prefix makes browsers accept the cookie only over TLS, for this host and all of its paths.
 #[test]
-fn with_tls_the_cookie_is_the_hosts_own() {
+fn with_tls_the_cookie_has_the_host_prefix() {
     let world = World::with(|config| config.tls = Some(TlsChoice::SelfSigned));
     let link = world.server.as_ref().expect("it runs").link.clone();
     let query = link.split_once("/login").expect("a link").1;
@@ -108,7 +108,7 @@ fn secure_get(world: &World, path: &str) -> String {
     );
     stream.write_all(head.as_bytes()).expect("sent");
     let mut answer = Vec::new();
-    // The server may end the connection without a farewell of TLS.
+    // The server may close the connection without a TLS close message.
     stream.read_to_end(&mut answer).ok();
     String::from_utf8_lossy(&answer).into_owned()
 }

@@ -1,4 +1,4 @@
-//! The server as a stranger sees it: real HTTP and WebSockets over loopback, against a real recording.
+//! The server from the outside: real HTTP and WebSockets over loopback, with a real recording.
 
 mod answers;
 mod bad_input;

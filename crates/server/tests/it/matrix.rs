@@ -1,5 +1,4 @@
-//! Every route with every role and every kind of token, made of the table of routes: what the table says, and nothing
-//! else. And every answer against its schema.
+//! Every route of the table with every role and every kind of token, and every answer against its schema.
 
 use ortscope_server::may;
 use ortscope_server::routes::{Access, Answers, BASE, Handler, Method, ROUTES, Route};
@@ -29,7 +28,7 @@ fn request(route: &Route, path: &str) -> Request {
 }
 
 #[test]
-fn every_route_keeps_to_its_role() {
+fn every_route_requires_its_role() {
     let world = World::new();
     let mut cases = 0;
     for route in ROUTES {
@@ -68,13 +67,13 @@ fn every_route_keeps_to_its_role() {
             }
         }
     }
-    // Six kinds of nobody, and for each role an expired token, the right one and, but where it ends, a cookie.
+    // Six kinds of bad credentials, and for each role an expired token, a valid one and (except for /logout) a cookie.
     let of_route = |route: &Route| paths(route, "").len() * if route.path == "/logout" { 12 } else { 15 };
     assert_eq!(cases, ROUTES.iter().map(of_route).sum::<usize>());
 }
 
 #[test]
-fn a_delete_needs_an_administrator() {
+fn deleting_requires_the_admin_role() {
     let world = World::new();
     let path = format!("{BASE}/recordings/{}", world.recording);
     for role in [Role::Viewer, Role::Operator] {
@@ -112,7 +111,7 @@ fn queries(route: &Route, source: &str, world: &World) -> Vec<String> {
 }
 
 #[test]
-fn answers_are_what_the_document_says() {
+fn answers_match_the_openapi_document() {
     let mut world = World::new();
     world.feed();
     let document = world.json("/api/v1/openapi.json");

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-/// What is wrong with a value, each with its place; empty: nothing.
+/// The problems of a value with their places; empty if there are none.
 pub fn problems(document: &Value, schema: &Value, value: &Value) -> Vec<String> {
     let mut found = Vec::new();
     check(document, schema, value, "", &mut found);

@@ -1,5 +1,4 @@
-//! A page of another server that the user named with `--allow-origin`, and one that nobody named: what a browser asks
-//! before, what it may read afterwards, and WebSockets.
+//! Pages of an origin that the user allowed with `--allow-origin`, and of other origins: preflight, requests and WebSockets.
 
 use std::net::TcpStream;
 use std::time::Duration;
@@ -25,7 +24,7 @@ fn allowed(answer: &Answer) -> Option<&str> {
 }
 
 #[test]
-fn a_browser_asks_before_and_only_the_named_origin_gets_a_yes() {
+fn preflight_allows_only_the_configured_origin() {
     let world = World::new();
     let ask = |origin: &str, method: &str| {
         let request = Request::new("OPTIONS", "/api/v1/control/rate")
@@ -42,7 +41,7 @@ fn a_browser_asks_before_and_only_the_named_origin_gets_a_yes() {
         for header in ["authorization", "content-type"] {
             assert!(list("access-control-allow-headers").contains(header), "{header}");
         }
-        // Cookies are for our own page.
+        // Cookies are for the server's own page only.
         assert_eq!(yes.header("access-control-allow-credentials"), None);
         assert!(yes.header("vary").is_some_and(|vary| vary.contains("Origin")));
     }
@@ -53,7 +52,7 @@ fn a_browser_asks_before_and_only_the_named_origin_gets_a_yes() {
 }
 
 #[test]
-fn the_named_origin_reads_and_changes_with_a_token_and_others_do_not() {
+fn only_the_configured_origin_can_use_a_token() {
     let mut world = World::new();
     world.feed();
     let token = world.token(Role::Operator);
@@ -64,7 +63,7 @@ fn the_named_origin_reads_and_changes_with_a_token_and_others_do_not() {
         assert_eq!((answer.status, allowed(&answer)), (200, Some(NAMED)), "{path}");
         assert_eq!(answer.header("cross-origin-resource-policy"), Some("cross-origin"));
     }
-    // What went wrong can be read there as well.
+    // Errors are readable, too.
     let refused = world.request(&Request::get("/metrics/current").header("Origin", NAMED));
     assert_eq!((refused.status, allowed(&refused)), (401, Some(NAMED)));
     let change = |origin: &str| {
@@ -81,7 +80,7 @@ fn the_named_origin_reads_and_changes_with_a_token_and_others_do_not() {
         );
         assert_eq!(change(stranger).status, 403, "{stranger}");
     }
-    // A browser that names no origin says at least that it is another site.
+    // Browsers that send no Origin send Sec-Fetch-Site.
     let hidden =
         Request::post("/api/v1/control/pause", "{}").token(token).header("Sec-Fetch-Site", "cross-site");
     assert_eq!(world.request(&hidden).status, 403);
@@ -106,7 +105,7 @@ fn first_frame(socket: &mut WebSocket<TcpStream>, ticket: Option<&str>) -> Value
 }
 
 #[test]
-fn a_websocket_of_the_named_origin_needs_a_ticket_that_works_once() {
+fn a_websocket_of_another_origin_requires_a_single_use_ticket() {
     let world = World::new();
     let ask =
         Request::post("/api/v1/ws/ticket", "{}").token(world.token(Role::Viewer)).header("Origin", NAMED);

@@ -1,4 +1,4 @@
-//! A server with a recording, and a client that shows every byte.
+//! A server with a recording, and a raw HTTP client.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -24,10 +24,10 @@ use tempfile::TempDir;
 pub const SESSION: &str = "7f3a0000-0000-4000-8000-000000000001";
 pub const INFERENCES: u64 = 1000;
 pub const RUNS: u64 = 20;
-/// Each reads what the one before it writes, and the last one also what the first does.
+/// Each operator reads the output of the previous one, and the last one also that of the first.
 pub const NODES: [&str; 3] = ["conv_0", "relu_0", "conv_1"];
 
-/// Everything that a test needs; all of it goes with it.
+/// The environment of a test; dropping it removes everything.
 pub struct World {
     pub server: Option<Running>,
     pub address: SocketAddr,
@@ -47,7 +47,7 @@ fn batch<R: Row>(rows: impl IntoIterator<Item = R>) -> Batch {
     batch
 }
 
-/// One session with inferences, profiled operators on two providers, and the machine around it.
+/// A session with inferences, profiled operators on two providers, and system samples.
 pub fn rows(start_ns: u64) -> Vec<Batch> {
     let ms = 1_000_000_u64;
     let session = SessionRow {
@@ -250,7 +250,7 @@ impl World {
         file.revoke("revoked").expect("written");
         let (memory, recent) = (LiveMemory::new(Limits::default()), RecentRows::default());
         let mut started = WallAnchor::now();
-        // Before everything that is fed.
+        // Before all rows that are fed.
         started.monotonic_ns = started.monotonic_ns.saturating_sub(5_000_000_000);
         started.unix_ns = started.unix_ns.saturating_sub(5_000_000_000);
         let live = Live {
@@ -305,7 +305,7 @@ impl World {
         }
     }
 
-    /// Ends the server; its files stay.
+    /// Stops the server and keeps its files.
     pub fn stop(&mut self) {
         if let Some(server) = self.server.take() {
             server.stop();
@@ -320,7 +320,7 @@ impl World {
         &self.expired[role as usize]
     }
 
-    /// The secret of the cookie of a role, which logs in for it the first time.
+    /// The cookie of a role; the first call logs in.
     pub fn cookie(&self, role: Role) -> String {
         let mut cookies = self.cookies.lock().expect("not poisoned");
         let login = || {
@@ -349,7 +349,7 @@ impl World {
         self.request_at(self.address, request)
     }
 
-    /// At another address of the same server.
+    /// Sends the request to another address of the same server.
     pub fn request_at(&self, address: SocketAddr, request: &Request) -> Answer {
         send(address, &request.text(address), &request.body)
     }
@@ -391,7 +391,7 @@ impl Request {
         self.header("Cookie", &format!("ortscope_session={secret}"))
     }
 
-    /// Asks for a WebSocket; the server ends the connection when no frame follows.
+    /// Requests a WebSocket; the server closes the connection if no frame follows.
     pub fn upgrade(self) -> Self {
         self.header("Connection", "Upgrade")
             .header("Upgrade", "websocket")
@@ -462,8 +462,7 @@ pub fn send(address: SocketAddr, head: &str, body: &[u8]) -> Answer {
     parse(&bytes)
 }
 
-/// Connections are kept after some answers, and a WebSocket does not end by itself: its first frame may even come with the
-/// answer.
+/// Some connections are kept alive, and a WebSocket does not end by itself: its first frame may even arrive with the answer.
 fn is_whole(bytes: &[u8]) -> bool {
     let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else { return false };
     let head = String::from_utf8_lossy(&bytes[..end]).to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! WebSockets: who gets in, what comes, and what happens to those who do not read.
+//! WebSockets: authentication, frames, and slow readers.
 
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ fn subscribe(socket: &mut Socket, frame: &Value) {
     socket.send(Message::Text(frame.to_string().into())).expect("sent");
 }
 
-/// The next text; `None` when the server has closed.
+/// The next text frame; `None` if the server has closed the connection.
 fn next(socket: &mut Socket) -> Option<Value> {
     loop {
         match socket.read() {
@@ -48,7 +48,7 @@ fn next(socket: &mut Socket) -> Option<Value> {
     }
 }
 
-/// Of this process, in which the server runs; 0 where the system does not tell.
+/// Memory of this process, which runs the server; 0 if the system does not report it.
 fn resident_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -60,7 +60,7 @@ fn live(topics: &[&str], rate: f64) -> Value {
 }
 
 #[test]
-fn frames_have_the_topics_that_were_asked_for() {
+fn frames_contain_the_subscribed_topics() {
     let mut world = World::new();
     world.feed();
     let mut socket = with_token(&world, Role::Viewer).expect("let in");
@@ -75,7 +75,7 @@ fn frames_have_the_topics_that_were_asked_for() {
     assert!(frame.get("devices").is_none());
     let after = next(&mut socket).expect("a frame");
     assert!(after["sequence"].as_u64() > frame["sequence"].as_u64());
-    // Another subscription takes the place of the first.
+    // A later subscription replaces the first.
     subscribe(&mut socket, &live(&["devices"], 20.0));
     let hello = std::iter::repeat_with(|| next(&mut socket).expect("a frame"))
         .take(100)
@@ -89,7 +89,7 @@ fn frames_have_the_topics_that_were_asked_for() {
 }
 
 #[test]
-fn a_recording_gives_one_frame() {
+fn a_recording_yields_one_frame() {
     let world = World::new();
     let mut socket = with_token(&world, Role::Viewer).expect("let in");
     subscribe(
@@ -103,12 +103,12 @@ fn a_recording_gives_one_frame() {
 }
 
 #[test]
-fn nobody_gets_in_without_a_token_or_a_fresh_ticket() {
+fn a_websocket_requires_a_token_or_a_fresh_ticket() {
     let world = World::new();
     assert_eq!(connect(&world, &[("authorization", "Bearer ortscope_x")]).err(), Some(401));
     assert_eq!(connect(&world, &[("cookie", "ortscope_session=0")]).err(), Some(401));
     assert_eq!(connect(&world, &[("origin", "https://evil.example")]).err(), Some(403));
-    // Without anything the connection stands, but no frame comes without a ticket.
+    // Without credentials the connection opens, but no frame is sent without a ticket.
     let refused = |ticket: Option<&str>| {
         let mut socket = connect(&world, &[("origin", "https://eval.example")]).expect("let in");
         let mut frame = live(&["system"], 10.0);
@@ -124,7 +124,7 @@ fn nobody_gets_in_without_a_token_or_a_fresh_ticket() {
 }
 
 #[test]
-fn frames_that_cannot_be_used_are_answered_and_closed() {
+fn invalid_frames_are_answered_and_close_the_websocket() {
     let world = World::new();
     let cases = [
         "hello".to_owned(),
@@ -157,13 +157,13 @@ fn frames_that_cannot_be_used_are_answered_and_closed() {
 }
 
 #[test]
-fn a_token_has_64_and_all_end_with_it() {
+fn a_token_allows_64_websockets_which_end_with_it() {
     let world = World::new();
     let mut sockets: Vec<Socket> = (0..64)
         .map(|_| {
             let mut socket = with_token(&world, Role::Viewer).expect("let in");
             subscribe(&mut socket, &live(&["losses"], 5.0));
-            // It counts from its subscription on.
+            // The count starts with the subscription.
             assert_eq!(next(&mut socket).expect("a frame")["type"].as_str(), Some("hello"));
             socket
         })
@@ -179,7 +179,7 @@ fn a_token_has_64_and_all_end_with_it() {
 }
 
 #[test]
-fn frames_come_with_new_samples_and_without_any() {
+fn frames_follow_samples_and_continue_without_them() {
     let mut world = World::new();
     world.feed();
     let mut socket = with_token(&world, Role::Viewer).expect("let in");
@@ -187,7 +187,7 @@ fn frames_come_with_new_samples_and_without_any() {
     assert_eq!(next(&mut socket).expect("a frame")["type"].as_str(), Some("hello"));
     let mut newest = || next(&mut socket).expect("a frame")["newest_ms"].as_f64().expect("a number");
     let first = newest();
-    // The source rests.
+    // The source is paused.
     assert_eq!((newest(), newest()), (first, first));
     world.feed();
     let later = std::iter::repeat_with(newest).take(10).find(|later| *later > first);
@@ -195,11 +195,11 @@ fn frames_come_with_new_samples_and_without_any() {
 }
 
 #[test]
-fn those_who_do_not_read_hold_up_nobody() {
+fn slow_readers_delay_nobody() {
     let mut world = World::new();
     world.feed();
     let topics = ["system", "sessions", "processes", "devices", "events", "losses"];
-    // As many as a token may have.
+    // The maximum number of WebSockets of a token.
     let mut stuck: Vec<Socket> = (0..64)
         .map(|_| {
             let mut socket = with_token(&world, Role::Viewer).expect("let in");
@@ -217,10 +217,10 @@ fn those_who_do_not_read_hold_up_nobody() {
         frames += 1;
     }
     assert!(frames > 20, "{frames}");
-    // What waits for them is bounded: a megabyte each at most.
+    // Their queues are bounded: at most one megabyte each.
     let grown = resident_bytes().saturating_sub(before);
     assert!(grown < 64 << 20, "{grown} bytes more");
-    // When one reads again it is told what it missed, and gets what is new, not what was.
+    // A client that reads again gets the number of missed frames and the newest frame.
     let newest = next(&mut reader).expect("a frame")["sequence"].as_u64();
     let mut last = None;
     let mut stuck = stuck.swap_remove(63);

@@ -35,7 +35,7 @@ fn cursor(text: Option<&str>) -> Result<(u64, usize), ApiError> {
     let Some(text) = text else { return Ok((0, 0)) };
     let parts =
         text.split_once('.').and_then(|(time, count)| Some((time.parse().ok()?, count.parse().ok()?)));
-    parts.ok_or_else(|| ApiError::bad_parameter("cursor", "is not `next` of an answer"))
+    parts.ok_or_else(|| ApiError::bad_parameter("cursor", "is not `next` of a previous answer"))
 }
 
 pub fn records(

@@ -1,4 +1,4 @@
-//! The files of a chain: written line by line, rotated, checked.
+//! The files of an audit chain: appending, rotation, verification.
 
 use std::fs::TryLockError;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -14,9 +14,9 @@ use crate::security::{hex, private_directory, sha256, write_private};
 const FOLDER: &str = "audit";
 const HEAD: &str = "head.json";
 const LOCK: &str = "lock";
-/// A file that is longer is closed and a new one begun.
+/// Size at which a new file is started.
 const MAX_FILE_BYTES: u64 = 16 << 20;
-/// Files of one chain that are kept.
+/// Maximum number of files of a chain.
 const MAX_FILES: usize = 16;
 const MAX_CHAINS: u32 = 64;
 const ZEROS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
@@ -28,7 +28,7 @@ struct Head {
     sha256: String,
 }
 
-/// A chain that is written.
+/// A chain open for writing.
 #[derive(Debug)]
 pub struct Chain {
     directory: PathBuf,
@@ -39,7 +39,7 @@ pub struct Chain {
     _lock: std::fs::File,
 }
 
-/// Opens the first chain that nobody writes.
+/// Opens the first chain that no other process writes.
 pub fn open_chain(state: &Path) -> Result<Chain, ServerError> {
     let root = private_directory(&state.join(FOLDER))?;
     for number in 1..=MAX_CHAINS {
@@ -57,7 +57,7 @@ pub fn open_chain(state: &Path) -> Result<Chain, ServerError> {
 
 impl Chain {
     fn open(directory: PathBuf, lock: std::fs::File) -> Result<Self, ServerError> {
-        // The last whole line is what counts: a server that was killed may have left half a line.
+        // Only complete lines count: a killed server may have left a partial line.
         let mut head = Head { number: 0, sha256: ZEROS.into() };
         let names = files(&directory)?;
         for name in names.iter().rev() {
@@ -73,7 +73,7 @@ impl Chain {
                 break;
             }
         }
-        // Always a new file: what is there is never written to again.
+        // Always starts a new file; existing files are never changed.
         let file = new_file(&directory, head.number + 1)?;
         let mut chain = Self { directory, file, file_bytes: 0, head, dirty: true, _lock: lock };
         chain.sync()?;
@@ -112,7 +112,7 @@ impl Chain {
     }
 }
 
-/// A file for the lines from this number on. Only its owner may read it.
+/// Creates a file, readable by its owner only, for lines from this number on.
 fn new_file(directory: &Path, first: u64) -> Result<File, ServerError> {
     let path = directory.join(format!("{first:012}.jsonl"));
     if !path.exists() {
@@ -146,18 +146,18 @@ fn chains(state: &Path) -> Result<Vec<PathBuf>, ServerError> {
     Ok(numbers.map(|number| root.join(number.to_string())).filter(|path| path.is_dir()).collect())
 }
 
-/// What a check of all chains found.
+/// The result of verifying all chains.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Verified {
     pub chains: u64,
     pub entries: u64,
-    /// What is wrong, one sentence each; empty: nothing was changed.
+    /// Problems in one sentence each; empty if nothing was changed.
     pub problems: Vec<String>,
-    /// What is not wrong but should be known.
+    /// Notes that are no problems.
     pub notes: Vec<String>,
 }
 
-/// Checks every line of every chain.
+/// Verifies every line of every chain.
 pub fn verify(state: &Path) -> Result<Verified, ServerError> {
     let mut verified = Verified::default();
     for directory in chains(state)? {
@@ -183,7 +183,7 @@ fn check_chain(directory: &Path, verified: &mut Verified) -> Result<(), ServerEr
             };
             match &last {
                 None if entry.number == 1 && entry.previous_sha256 != ZEROS => {
-                    verified.problems.push(format!("{place}: the first entry does not begin a chain"));
+                    verified.problems.push(format!("{place}: the first entry does not start a chain"));
                 }
                 None if entry.number > 1 => {
                     verified
@@ -202,7 +202,7 @@ fn check_chain(directory: &Path, verified: &mut Verified) -> Result<(), ServerEr
         }
         if torn.is_some() {
             verified.notes.push(format!(
-                "{place}: the last line is not whole; the server was killed while it wrote it"
+                "{place}: the last line is incomplete; the server was killed while writing it"
             ));
         }
     }

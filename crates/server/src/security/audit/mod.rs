@@ -1,8 +1,8 @@
-//! The log of every access: JSON lines, each with the hash of the line before, so that a change shows.
+//! The audit log: JSON lines, each with the hash of the previous line, so that changes are detectable.
 //!
-//! A line is written before its hash goes into the next one; `head.json` keeps the number and hash of the last line, so
-//! that cutting lines off at the end shows as well. Every server writes a chain of its own (`audit/1`, `audit/2` …),
-//! which it holds locked. Lines about security are on the disk before the answer goes out; reads are synced each second.
+//! `head.json` has the number and hash of the last line, so that truncation is detectable, too. Every server writes its own
+//! chain (`audit/1`, `audit/2` …) and keeps it locked. Security-relevant lines are on disk before the answer is sent; reads
+//! are synced every second.
 
 mod chain;
 
@@ -21,7 +21,7 @@ use crate::error::ServerError;
 use chain::{Chain, open_chain};
 pub use chain::{Verified, entries, verify};
 
-/// Lines that wait to be written. When it is full, lines about reads are counted instead; those about security wait.
+/// Maximum number of queued lines. When the queue is full, reads are only counted and security-relevant lines wait.
 const MAX_WAITING: usize = 8192;
 const SYNC_EVERY: Duration = Duration::from_secs(1);
 
@@ -56,11 +56,11 @@ pub struct Entry {
 #[derive(Debug)]
 enum Message {
     Write(Box<Event>),
-    /// Is answered when everything before it is on the disk.
+    /// Answered when everything before it is on disk.
     Sync(SyncSender<()>),
 }
 
-/// Writes the log on a thread of its own.
+/// Writes the log on its own thread.
 #[derive(Debug)]
 pub struct Audit {
     sender: Option<SyncSender<Message>>,
@@ -69,7 +69,7 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// Opens a chain below the state directory.
+    /// Opens a chain in the state directory.
     pub fn start(state: &Path) -> Result<Self, ServerError> {
         let chain = open_chain(state)?;
         let (sender, receiver) = sync_channel(MAX_WAITING);
@@ -81,7 +81,7 @@ impl Audit {
         Ok(Self { sender: Some(sender), lost, thread: Some(thread) })
     }
 
-    /// Notes a read. It never waits: without room it is counted, and the count is written.
+    /// Logs a read. Never blocks: if the queue is full, it is counted, and the count is logged.
     pub fn note(&self, event: Event) {
         let Some(sender) = &self.sender else { return };
         if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) =
@@ -91,7 +91,7 @@ impl Audit {
         }
     }
 
-    /// Notes something about security, and returns when it is on the disk. Not for async code.
+    /// Logs a security-relevant event and returns when it is on disk. Not for async code.
     pub fn note_now(&self, event: Event) {
         let Some(sender) = &self.sender else { return };
         let (done, wait) = sync_channel(1);
@@ -125,7 +125,7 @@ fn write_all(mut chain: Chain, messages: &Receiver<Message>, lost: &AtomicU64) {
             Ok(Message::Write(event)) => {
                 let missed = lost.swap(0, Ordering::Relaxed);
                 if missed > 0 {
-                    let detail = format!("{missed} reads came too fast to be written");
+                    let detail = format!("{missed} reads were too frequent to be logged");
                     handle(
                         chain.append(
                             Event { what: "audit".into(), detail, ..Event::default() },
