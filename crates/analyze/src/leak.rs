@@ -46,6 +46,11 @@ pub struct MemoryPoint {
     pub arena: Option<ArenaPoint>,
 }
 
+/// Scope and metrics of the rows in the table `memory` that hold the arena of a session.
+pub const ARENA_SCOPE: &str = "arena";
+pub const ARENA_RESERVED: &str = "reserved";
+pub const ARENA_USED: &str = "in_use";
+
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArenaPoint {
     /// Taken from the system.

@@ -111,6 +111,13 @@ pub enum OutputVerdict {
     Different,
 }
 
+/// An output of a model and how it compares with the reference.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CheckedOutput {
+    pub name: String,
+    pub comparison: OutputComparison,
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OutputComparison {
     pub verdict: OutputVerdict,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use ortscope_analyze::leak::ArenaPoint;
+use ortscope_analyze::leak::{ARENA_RESERVED, ARENA_SCOPE, ARENA_USED, ArenaPoint};
 use ortscope_analyze::verdict::fingerprint::PROVIDER_FACT;
 use ortscope_channel::disk::{Overwritten, overwrite_before_removal};
 use ortscope_core::clock::now_ns;
@@ -20,10 +20,6 @@ use crate::settings;
 
 /// The document of `ortscope run`, kept in its recording.
 pub const RUN_DOCUMENT: &str = "run.json";
-/// Rows of memory with what a session's arena said of itself over time (`--soak`).
-pub const ARENA: &str = "arena";
-pub const ARENA_RESERVED: &str = "reserved";
-pub const ARENA_USED: &str = "in_use";
 /// What our key is called in the system's key store.
 pub const KEY_NAME: &str = "ortscope:recordings";
 
@@ -197,7 +193,7 @@ fn memory(result: &RunResult) -> impl Iterator<Item = MemoryRow> + '_ {
     let arena = result.arena_samples.iter().flat_map(|sample| {
         let ArenaPoint { reserved_bytes, used_bytes, .. } = sample.arena;
         [(ARENA_RESERVED, reserved_bytes), (ARENA_USED, used_bytes)]
-            .map(|(metric, bytes)| (sample.timestamp_ns, ARENA, metric, bytes))
+            .map(|(metric, bytes)| (sample.timestamp_ns, ARENA_SCOPE, metric, bytes))
     });
     // In the order of time.
     arena.chain(process).filter_map(move |(timestamp_ns, scope, metric, bytes)| {

@@ -7,11 +7,13 @@
 //! control characters and cut to a length; each rendering escapes them again in its own way.
 
 mod blocks;
+pub mod comparison;
 mod csv;
 mod html;
 mod junit;
 mod markdown;
 mod palette;
+mod style;
 mod text;
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 
 mod build;
 mod checks;
+pub mod comparison;
 mod latency;
 mod metrics;
 mod model;

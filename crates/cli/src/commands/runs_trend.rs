@@ -11,12 +11,13 @@ use ortscope_store::{Recording, Store};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::bench::report::{shown, signed};
 use super::runs::{keep_matching, print};
 use crate::exit::{Exit, Failure};
 use crate::recording::RUN_DOCUMENT;
 use crate::terminal::{BOLD, DIM, Terminal, WARN};
 use ortscope_core::units;
+use ortscope_render::comparison::shown;
+use ortscope_result::comparison::signed;
 
 /// Recordings that are read, the newest: each is a file to open.
 const MAX_RECORDINGS: usize = 2000;

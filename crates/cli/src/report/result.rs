@@ -7,6 +7,7 @@ use ortscope_analyze::generation::{Sequence, summarize_generation};
 use ortscope_analyze::leak::{self, ArenaPoint, LeakReport, MemoryPoint, detect_leak};
 use ortscope_analyze::open_loop::{Request, open_loop};
 use ortscope_analyze::operators::OperatorFinding;
+use ortscope_analyze::outputs::CheckedOutput;
 use ortscope_analyze::summary::WarmUpChoice;
 use ortscope_analyze::throughput::{Completion, Throughput, throughput};
 use ortscope_analyze::{StopReason, StopRule, WarmUp};
@@ -25,7 +26,7 @@ use crate::operators::OperatorSection;
 use ortscope_observe::measure::collect::{Collected, Inference};
 use ortscope_observe::measure::plan::Scenario;
 use ortscope_observe::measure::protocol::{
-    ArenaSample, CheckedOutput, InputsMade, MemoryStage, SessionCreated, WorkerMessage,
+    ArenaSample, InputsMade, MemoryStage, SessionCreated, WorkerMessage,
 };
 use ortscope_observe::measure::supervisor::{AtRest, Ended, Outcome};
 use ortscope_observe::model_file::ModelFacts;

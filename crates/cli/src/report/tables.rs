@@ -1,7 +1,5 @@
 //! Sweeps as tables: batch sizes and settings.
 
-use ortscope_analyze::batch_sweep::MemoryFit;
-
 use super::document::{BatchSweepReport, SweepReport};
 use super::result::RunResult;
 use crate::terminal::{BAD, BOLD, GOOD, Terminal};
@@ -97,7 +95,9 @@ pub fn batch_sweep(report: &BatchSweepReport, results: &[RunResult], terminal: &
             units::percent(fit.worst_residual)
         ));
     }
-    lines.extend(analysis.memory.map(|fit| format!("memory    {}", memory_scaling(&fit))));
+    lines.extend(
+        analysis.memory.map(|fit| format!("memory    {}", ortscope_render::comparison::memory_scaling(&fit))),
+    );
     lines.extend(padding.map(|ratio| format!("padding   {} of the inputs", units::percent(ratio))));
     if let (Some(knee), Some(most)) = (analysis.knee_batch, analysis.best_batch) {
         lines.push(format!(
@@ -105,16 +105,6 @@ pub fn batch_sweep(report: &BatchSweepReport, results: &[RunResult], terminal: &
         ));
     }
     lines
-}
-
-/// How peak memory follows the batch size.
-pub fn memory_scaling(fit: &MemoryFit) -> String {
-    format!(
-        "{} + {} per sample (fits within {})",
-        units::bytes(fit.fixed_bytes.max(0.0)),
-        units::bytes(fit.per_sample_bytes.max(0.0)),
-        units::percent(fit.worst_residual)
-    )
 }
 
 /// Settings, best first, and the recommendation.

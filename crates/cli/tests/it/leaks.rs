@@ -122,5 +122,5 @@ fn memory_by_batch_size_is_fitted_and_compared() {
     assert!(text.contains("memory A") && text.contains("per sample"), "{text}");
     // A sweep and a single run have nothing to compare.
     place.with_library(&library, &["run", &model, "--runs", "60", "--save", "single", "-q"]).expect_code(0);
-    place.ortscope(&["compare", "one", "single"]).expect_error(2, &["holds 3 measurements"]);
+    place.ortscope(&["compare", "one", "single"]).expect_error(2, &["has 3 measurements"]);
 }

@@ -214,11 +214,11 @@ fn recordings_that_cannot_be_compared_say_why() {
     run("wide", &["--batch", "8"]);
     place
         .ortscope(&["compare", "one", "wide"])
-        .expect_error(4, &["fed different inputs", "one with x float32[1,3]", "wide with x float32[8,3]"]);
+        .expect_error(4, &["have different inputs", "one with x float32[1,3]", "wide with x float32[8,3]"]);
     // A recording of a program that ran no model.
     let program = env!("CARGO_BIN_EXE_ortscope");
     place.ortscope(&["record", "--save", "empty", "--", program, "--version"]).expect_code(0);
-    place.ortscope(&["compare", "one", "empty"]).expect_error(12, &["'empty' holds no measured inference"]);
+    place.ortscope(&["compare", "one", "empty"]).expect_error(12, &["'empty' has no measured inferences"]);
     place.ortscope(&["compare", "one", "never-made"]).expect_error(2, &["never-made"]);
     let few = "[gate]\n[[gate.models]]\npath = \"small.onnx\"\nbaseline_runs = [\"one\"]\n";
     place.file("ortscope.toml", few);

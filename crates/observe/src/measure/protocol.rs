@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use ortscope_analyze::leak::ArenaPoint;
-use ortscope_analyze::outputs::OutputComparison;
+use ortscope_analyze::outputs::CheckedOutput;
 use ortscope_core::tensor::ValueInfo;
 use ortscope_ort::ep::UsedDevice;
 use ortscope_ort::inputs::GuessedDim;
@@ -157,10 +157,4 @@ pub enum MemoryStage {
     AfterSession,
     AfterFirstRun,
     End,
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct CheckedOutput {
-    pub name: String,
-    pub comparison: OutputComparison,
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ortscope_analyze::outputs::{self, OutputComparison, Tolerance, Values, compare_outputs};
+use ortscope_analyze::outputs::{self, CheckedOutput, OutputComparison, Tolerance, Values, compare_outputs};
 use ortscope_core::tensor::{ElementType, TensorData, Value};
 use ortscope_decode::tensors::pack;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use ortscope_ort::{Environment, OrtError, ProviderRequest, Session, SessionOptio
 
 use super::{Stopped, failures};
 use crate::measure::plan::WorkerPlan;
-use crate::measure::protocol::{CheckedOutput, WorkerMessage};
+use crate::measure::protocol::WorkerMessage;
 use ortscope_core::failure::Failure;
 
 /// Runs the model once on the CPU, without graph optimizations, and compares.

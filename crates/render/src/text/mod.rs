@@ -6,6 +6,7 @@ mod layout;
 
 use self::layout::{WIDTH, show_table, wrap};
 use crate::blocks::{Block, Figure, Section, Tone, sections};
+use crate::style::Style;
 use ortscope_core::units::{cut, duration};
 use ortscope_result::{FindingReport, ReportModel, Severity};
 
@@ -32,18 +33,6 @@ pub fn text(model: &ReportModel, options: &TextOptions) -> String {
     }
 }
 
-/// Styles by their ANSI numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Style {
-    Bold,
-    Dim,
-    Good,
-    Warning,
-    Bad,
-    /// One of the 256 colours, as background.
-    Fill(u8),
-}
-
 struct Page {
     options: TextOptions,
     out: String,
@@ -56,18 +45,7 @@ impl Page {
     }
 
     fn paint(&self, style: Style, text: &str) -> String {
-        if !self.options.color {
-            return text.to_owned();
-        }
-        let code = match style {
-            Style::Bold => "1".to_owned(),
-            Style::Dim => "2".to_owned(),
-            Style::Good => "32".to_owned(),
-            Style::Warning => "33".to_owned(),
-            Style::Bad => "1;31".to_owned(),
-            Style::Fill(colour) => format!("30;48;5;{colour}"),
-        };
-        format!("\u{1b}[{code}m{text}\u{1b}[0m")
+        style.paint(text, self.options.color)
     }
 
     fn toned(&self, tone: Tone, text: &str) -> String {

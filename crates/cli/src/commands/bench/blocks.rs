@@ -1,13 +1,11 @@
-//! One block: a fresh worker process, its warm-up cut, its statistics. The two blocks of a round take turns of a part of a
-//! second where that can be, else one comes after the other.
-
-use std::collections::BTreeMap;
+//! Measures blocks. A block is a fresh worker process, without its warm-up, as statistics. The two blocks of a round run in
+//! short turns where possible, otherwise one after the other.
 
 use ortscope_analyze::summary::WarmUpChoice;
 use ortscope_analyze::verdict::{Metric, TimedRun, block_needs, block_quantile};
 use ortscope_analyze::{StopRule, detect_warm_up};
 use ortscope_channel::turn_taking::{Side, TurnTaking};
-use serde::Serialize;
+use ortscope_result::comparison::Block;
 
 use super::BothSides;
 use crate::commands::run::jobs::Job;
@@ -20,46 +18,29 @@ use ortscope_observe::measure::channel_directory;
 use ortscope_observe::measure::collect::Inference;
 use ortscope_observe::measure::plan::{RunLimits, TurnsPlan};
 
-/// Lengths of a block that nobody chose: long enough for p99 of a fast model, short enough to wait for.
+/// Default block lengths: long enough for p99 of a fast model, short enough to wait for.
 const MIN_SECONDS: f64 = 0.8;
 const USUAL_MAX_SECONDS: f64 = 3.0;
 const MAX_SECONDS: f64 = 10.0;
-/// The first look at a side, which decides the length of its blocks.
+/// Length of the trial that decides the block length.
 pub const TRIAL_SECONDS: f64 = 0.3;
 
-/// What a block says. Latencies in milliseconds, throughput per second, memory in bytes, energy in joules, time in
-/// milliseconds.
-#[derive(Debug, Clone, Default, Serialize)]
-pub struct Block {
-    #[serde(flatten)]
-    pub figures: BTreeMap<&'static str, f64>,
-    /// Runs behind the latencies, and those left out as warm-up.
-    pub runs: usize,
-    pub warm_up_runs: usize,
-}
-
-impl Block {
-    pub fn figure(&self, metric: Metric) -> Option<f64> {
-        self.figures.get(metric.name()).copied()
-    }
-}
-
-/// A block, and the whole result it was made from.
+/// A block with the result behind it.
 #[derive(Debug)]
 pub struct Measured {
     pub block: Block,
-    /// The runs behind the latencies, in the order of time.
+    /// The runs behind the latencies, in chronological order.
     pub runs: Vec<TimedRun>,
     pub result: RunResult,
 }
 
-/// How long a turn is for the slower side, whose median is `p50_ms`: many runs, and short against the parts of a
-/// second in which the speed of a machine changes.
+/// Returns the length of a turn for the slower side, whose median is `p50_ms`: many runs, but shorter than the time in
+/// which the speed of a machine changes.
 pub fn turn_ns(p50_ms: f64) -> u64 {
     (20.0 * p50_ms * 1e6).clamp(1e7, 1e9) as u64
 }
 
-/// Two workers that live at the same time and take turns of `length_ns`. An error says whose it is.
+/// Measures two workers that run at the same time, in turns of `length_ns`.
 pub fn measure_in_turns(
     jobs: &[Job; 2],
     first: Side,
@@ -72,18 +53,18 @@ pub fn measure_in_turns(
     let directory = channel_directory(false).map_err(|error| setup(error.into()))?;
     let page =
         TurnTaking::create(directory.path(), first).map_err(|error| setup(Failure::internal(error)))?;
-    // Each processor in its turn: one of them may have a noisy neighbour.
+    // Rotates over the processors, because one of them may have a noisy neighbor.
     let processor = jobs.iter().all(|job| job.plan.options.intra_op_threads == Some(1)).then_some(round / 2);
     let measure_side = |index: usize, side: Side, progress: &mut ProgressLine| {
         let mut job = jobs[index].clone();
         let directory = directory.path().to_owned();
         job.plan.turns = Some(TurnsPlan { directory, side, length_ns, processor });
         if let Some(nanos) = job.plan.limits.duration_ns {
-            // The worker counts its own turns; this is for one that does not end.
+            // The worker counts its own turns; this limit ends a worker that hangs.
             job.rule = StopRule::for_duration(4.0 * nanos as f64 / 1e9 + 60.0);
         }
         let measured = measure(&job, interrupt, progress);
-        // Also when it died: the other one must not wait for it.
+        // Even if it failed: the other side must not wait for it.
         page.finish(side);
         measured
     };
@@ -106,7 +87,7 @@ pub fn measure_in_turns(
     Ok([a.map_err(|failure| (0, failure))?, b.map_err(|failure| (1, failure))?])
 }
 
-/// Runs a worker. A failure of the worker is an error; an interruption is not, but its block is not whole.
+/// Runs one worker. After an interruption the block is incomplete.
 pub fn measure(job: &Job, interrupt: &Interrupt, progress: &mut ProgressLine) -> Result<Measured, Failure> {
     let mut outcome = work(job, None, None, interrupt, progress)?;
     if let Some(failure) = outcome.failure.take() {
@@ -132,13 +113,13 @@ pub fn measure(job: &Job, interrupt: &Interrupt, progress: &mut ProgressLine) ->
     let busy_ns: u64 = outcome.collected.steady.iter().skip(cut).map(Inference::end_to_end_ns).sum();
     let result = RunResult::new(job.measured(), outcome);
     let throughput = if in_turns {
-        // The clock ran on while the other side had its turns.
+        // Wall time includes the turns of the other side.
         Some(kept.len() as f64 * 1e9 / busy_ns.max(1) as f64).filter(|_| !kept.is_empty())
     } else {
         result.throughput.as_ref().map(|throughput| throughput.requests_per_second)
     };
     block.figures.extend(throughput.map(|rate| (Metric::Throughput.name(), rate)));
-    // Counters of energy do not know whose turn it is.
+    // Energy counters cannot distinguish the sides.
     let joules = result.energy.as_ref().filter(|_| !in_turns);
     let joules = joules.and_then(|energy| energy.joules_per_inference);
     block.figures.extend(joules.map(|joules| (Metric::Energy.name(), joules)));
@@ -150,7 +131,7 @@ pub fn measure(job: &Job, interrupt: &Interrupt, progress: &mut ProgressLine) ->
     Ok(Measured { block, runs: timed, result })
 }
 
-/// A job that lasts as long as a block; without `seconds`, as long as the user said.
+/// Returns the job with the length of a block; without `seconds` the length is that of the user.
 pub fn of_length(job: &Job, seconds: Option<f64>) -> Job {
     let mut job = job.clone();
     job.plan.time_second_session = false;
@@ -163,7 +144,7 @@ pub fn of_length(job: &Job, seconds: Option<f64>) -> Job {
     job
 }
 
-/// How long blocks must be for the slower side, whose median is `p50_ms`.
+/// Returns the block length for the slower side, whose median is `p50_ms`.
 pub fn length_seconds(p50_ms: f64) -> f64 {
     let for_runs = |p: f64| block_needs(p) as f64 * 1.25 * p50_ms / 1e3;
     let usual = for_runs(0.99).clamp(MIN_SECONDS, USUAL_MAX_SECONDS);
@@ -175,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_as_long_as_the_model_needs() {
+    fn block_length_follows_the_median_within_its_limits() {
         assert_eq!(length_seconds(0.01), 0.8);
         assert!((length_seconds(4.0) - 1.84).abs() < 1e-9);
         assert_eq!(length_seconds(20.0), 3.0);

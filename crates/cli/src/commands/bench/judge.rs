@@ -1,73 +1,49 @@
-//! What is judged: metrics, margins and looks, from what was typed or configured.
+//! Metrics, margins and exit codes of verdicts, from arguments or the configuration.
 
-use ortscope_analyze::verdict::{Look, Metric, MetricPlan, MetricVerdict, Verdict, looks_up_to};
+use ortscope_analyze::verdict::{Metric, MetricPlan, Verdict, looks_up_to};
+use ortscope_result::comparison::Judge;
 
 use crate::args::{FailOn, JudgeArgs};
 use crate::exit::{Exit, Failure};
 
-/// Judged of a model unless told otherwise. Energy joins when it is asked for.
-pub const USUAL: [Metric; 5] = [Metric::P50, Metric::P90, Metric::P99, Metric::Throughput, Metric::Memory];
-
-/// A checked request for verdicts.
-#[derive(Debug, Clone)]
-pub struct Judge {
-    pub plans: Vec<MetricPlan>,
-    pub looks: Vec<Look>,
-    pub fail_on: FailOn,
-    /// The user named the metrics: one that cannot be had is then no pass.
-    pub asked: bool,
+/// Checks metrics and margins. `usual` metrics are judged if the user names none.
+pub fn judge(args: &JudgeArgs, usual: &[Metric]) -> Result<Judge, Failure> {
+    let mut metrics: Vec<Metric> = Vec::new();
+    for name in &args.metric {
+        let metric =
+            name.parse().map_err(|problem: String| Failure::usage(format!("--metric: {problem}")))?;
+        if !metrics.contains(&metric) {
+            metrics.push(metric);
+        }
+    }
+    let asked = !metrics.is_empty();
+    if !asked {
+        metrics.extend(usual);
+    }
+    if let Some(foreign) =
+        metrics.iter().find(|metric| (**metric == Metric::Time) != (usual == [Metric::Time]))
+    {
+        return Err(Failure::usage(if *foreign == Metric::Time {
+            "the metric 'time' is for --ab: models have p50, p90, p99, throughput, memory, energy".to_owned()
+        } else {
+            format!("commands are compared by their time, not by {foreign}")
+        }));
+    }
+    let mut plans: Vec<MetricPlan> = metrics.into_iter().map(MetricPlan::usual).collect();
+    for text in &args.margin {
+        set_margin(&mut plans, text)?;
+    }
+    Ok(Judge { plans, looks: looks_up_to(usize::from(args.max_rounds)), asked })
 }
 
-impl Judge {
-    pub fn new(args: &JudgeArgs, usual: &[Metric]) -> Result<Self, Failure> {
-        let mut metrics: Vec<Metric> = Vec::new();
-        for name in &args.metric {
-            let metric =
-                name.parse().map_err(|problem: String| Failure::usage(format!("--metric: {problem}")))?;
-            if !metrics.contains(&metric) {
-                metrics.push(metric);
-            }
-        }
-        let asked = !metrics.is_empty();
-        if !asked {
-            metrics.extend(usual);
-        }
-        if let Some(foreign) =
-            metrics.iter().find(|metric| (**metric == Metric::Time) != (usual == [Metric::Time]))
-        {
-            return Err(Failure::usage(if *foreign == Metric::Time {
-                "the metric 'time' is that of --ab: models have p50, p90, p99, throughput, memory, energy"
-                    .to_owned()
-            } else {
-                format!("commands are compared by their time, not by {foreign}")
-            }));
-        }
-        let mut plans: Vec<MetricPlan> = metrics.into_iter().map(MetricPlan::usual).collect();
-        for text in &args.margin {
-            set_margin(&mut plans, text)?;
-        }
-        Ok(Self { plans, looks: looks_up_to(usize::from(args.max_rounds)), fail_on: args.fail_on, asked })
+/// Returns the exit code of a verdict.
+pub fn exit_of(verdict: Verdict, fail_on: FailOn) -> Exit {
+    match (verdict, fail_on) {
+        (_, FailOn::Never) => Exit::Ok,
+        (Verdict::Regression, _) => Exit::Regression,
+        (Verdict::Inconclusive, FailOn::Inconclusive) => Exit::Inconclusive,
+        _ => Exit::Ok,
     }
-
-    /// The verdict over all metrics that count.
-    pub fn overall(&self, verdicts: &[MetricVerdict]) -> Verdict {
-        let counted = verdicts.iter().filter(|found| self.asked || found.rounds > 0 || !is_missing(found));
-        Verdict::of_all(counted.map(|found| found.verdict)).unwrap_or(Verdict::Inconclusive)
-    }
-
-    pub fn exit(&self, verdict: Verdict) -> Exit {
-        match (verdict, self.fail_on) {
-            (_, FailOn::Never) => Exit::Ok,
-            (Verdict::Regression, _) => Exit::Regression,
-            (Verdict::Inconclusive, FailOn::Inconclusive) => Exit::Inconclusive,
-            _ => Exit::Ok,
-        }
-    }
-}
-
-/// Whether a metric has no figure at all, as energy has none on most machines.
-pub fn is_missing(found: &MetricVerdict) -> bool {
-    found.change.is_none()
 }
 
 fn set_margin(plans: &mut [MetricPlan], text: &str) -> Result<(), Failure> {
@@ -109,6 +85,8 @@ pub fn margin_ratio(text: &str) -> Result<f64, String> {
 
 #[cfg(test)]
 mod tests {
+    use ortscope_result::comparison::USUAL_METRICS;
+
     use super::*;
 
     fn args(metric: &[&str], margin: &[&str]) -> JudgeArgs {
@@ -117,16 +95,16 @@ mod tests {
     }
 
     #[test]
-    fn metrics_and_margins() {
-        let judge = Judge::new(&args(&["p50", "memory", "p50"], &["3%", "memory=0.5%"]), &USUAL).unwrap();
-        let margins: Vec<(Metric, f64)> = judge.plans.iter().map(|plan| (plan.metric, plan.margin)).collect();
+    fn margins_apply_to_all_metrics_or_to_one() {
+        let found = judge(&args(&["p50", "memory", "p50"], &["3%", "memory=0.5%"]), &USUAL_METRICS).unwrap();
+        let margins: Vec<(Metric, f64)> = found.plans.iter().map(|plan| (plan.metric, plan.margin)).collect();
         assert_eq!(margins, [(Metric::P50, 0.03), (Metric::Memory, 0.005)]);
-        assert!(judge.asked);
-        assert_eq!(Judge::new(&args(&[], &[]), &USUAL).unwrap().plans.len(), 5);
+        assert!(found.asked);
+        assert_eq!(judge(&args(&[], &[]), &USUAL_METRICS).unwrap().plans.len(), 5);
     }
 
     #[test]
-    fn nonsense_is_refused_in_one_sentence() {
+    fn invalid_metrics_and_margins_are_usage_errors() {
         for (metric, margin) in [
             (vec!["speed"], vec![]),
             (vec!["p99.9"], vec![]),
@@ -139,9 +117,9 @@ mod tests {
             (vec!["p50"], vec!["p99=5%"]),
             (vec![], vec!["speed=5%"]),
         ] {
-            let failure = Judge::new(&args(&metric, &margin), &USUAL).unwrap_err();
+            let failure = judge(&args(&metric, &margin), &USUAL_METRICS).unwrap_err();
             assert_eq!(failure.kind, crate::exit::FailureKind::Usage, "{metric:?} {margin:?}");
         }
-        assert!(Judge::new(&args(&["p50"], &[]), &[Metric::Time]).is_err());
+        assert!(judge(&args(&["p50"], &[]), &[Metric::Time]).is_err());
     }
 }

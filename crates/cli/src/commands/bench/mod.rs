@@ -1,26 +1,22 @@
-//! `ortscope bench`: two sides on this machine, in turns, until it is clear which is slower, or that it cannot be told.
+//! `ortscope bench`: measures two sides in turns until it is clear which is slower, or that noise prevents a verdict.
 //!
-//! [`sides`] makes two jobs of the arguments, [`blocks`] measures one block of a job, [`compare`] lets them take turns and
-//! asks [`ortscope_analyze::verdict`] after every round, [`report`] shows it. `ortscope gate` uses the same.
+//! [`sides`] plans two jobs from the arguments, [`blocks`] measures one block of a job, [`compare`] alternates between them
+//! and asks [`ortscope_analyze::verdict`] after every round. `ortscope gate` uses the same functions.
 
 pub mod blocks;
 pub mod judge;
 pub mod operators;
-pub mod report;
 mod shell;
 mod sides;
 
 use std::time::Instant;
 
-use ortscope_analyze::outputs::{OutputVerdict, Tolerance};
+use ortscope_analyze::outputs::Tolerance;
 use ortscope_analyze::verdict::{Metric, PairedComparison, Step, Verdict, neighbours_ratio};
-use ortscope_channel::turn_taking::Side;
+use ortscope_channel::turn_taking::Side as TurnSide;
 use ortscope_core::clock::WallAnchor;
 
-use self::blocks::Block;
-use self::judge::Judge;
-use self::report::{BenchDocument, ComparisonReport, Round, SCHEMA, SideFailure, SideReport};
-use crate::args::{BenchArgs, GlobalArgs};
+use crate::args::{BenchArgs, FailOn, GlobalArgs};
 use crate::commands::run::jobs::Job;
 use crate::commands::run::require::{self, Requirement};
 use crate::exit::{Exit, Failure, FailureKind};
@@ -29,25 +25,34 @@ use crate::report::RunResult;
 use crate::terminal::{self, Terminal, WARN};
 use ortscope_observe::interrupt::Interrupt;
 use ortscope_observe::measure::plan::Scenario;
-use ortscope_observe::measure::protocol::CheckedOutput;
 use ortscope_observe::progress::Progress as _;
 use ortscope_observe::worker::check;
+use ortscope_result::comparison::{Block, Comparison, Judge, Round, SIDES, Side, SideFailure, USUAL_METRICS};
+use ortscope_sources::MachineFacts;
+use serde::Serialize;
 
-const NAMES: [&str; 2] = ["A", "B"];
+#[derive(Debug, Serialize)]
+struct BenchDocument {
+    schema: &'static str,
+    ortscope_version: &'static str,
+    started_unix_ns: u64,
+    machine: MachineFacts,
+    #[serde(flatten)]
+    comparison: Comparison,
+}
 
-/// What was made of A and B, or which of the two failed and why.
+/// A value of both sides, or the index of the side that failed and why.
 type OfBoth<T> = Result<T, (usize, Failure)>;
 type BothSides<T> = OfBoth<[T; 2]>;
 
 pub fn run(args: &BenchArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     let started = WallAnchor::now();
-    let (judge, comparison) = if let [a, b] = args.ab.as_slice() {
-        let judge = Judge::new(&args.judge, &[Metric::Time])?;
+    let comparison = if let [a, b] = args.ab.as_slice() {
+        let judge = judge::judge(&args.judge, &[Metric::Time])?;
         let interrupt = Interrupt::install();
-        let comparison = compare_commands([a, b], &judge, &interrupt, terminal)?;
-        (judge, comparison)
+        compare_commands([a, b], &judge, &interrupt, terminal)?
     } else {
-        let judge = Judge::new(&args.judge, &judge::USUAL)?;
+        let judge = judge::judge(&args.judge, &USUAL_METRICS)?;
         let request = Request {
             required: require::parse(&args.run.require_provider)?,
             tolerance: outputs_tolerance(args.run.check_outputs.as_deref())?,
@@ -57,11 +62,10 @@ pub fn run(args: &BenchArgs, global: &GlobalArgs, terminal: &Terminal) -> Result
         };
         let jobs = sides::plan(args, global)?;
         let interrupt = Interrupt::install();
-        let comparison = compare(&jobs, &judge, &request, &interrupt, terminal)?;
-        (judge, comparison)
+        compare(&jobs, &judge, &request, &interrupt, terminal)?
     };
     let document = BenchDocument {
-        schema: SCHEMA,
+        schema: "ortscope.bench/1",
         ortscope_version: env!("CARGO_PKG_VERSION"),
         started_unix_ns: started.unix_ns,
         machine: ortscope_sources::machine_facts(),
@@ -72,13 +76,13 @@ pub fn run(args: &BenchArgs, global: &GlobalArgs, terminal: &Terminal) -> Result
         let text = serde_json::to_string_pretty(&document).map_err(Failure::internal)?;
         terminal::print_data(&(text + "\n"));
     } else if comparison.side_failure.is_none() || !comparison.rounds.is_empty() {
-        terminal::print_data(&(report::text(comparison, terminal).join("\n") + "\n"));
+        terminal::print_data(&ortscope_render::comparison::comparison_text(comparison, terminal.color));
     }
-    Ok(exit_of(comparison, &judge, terminal))
+    Ok(exit_of(comparison, args.judge.fail_on, terminal))
 }
 
-/// The exit code, after the sentences that belong to it.
-pub fn exit_of(comparison: &ComparisonReport, judge: &Judge, terminal: &Terminal) -> Exit {
+/// Prints the failure or warning of a comparison and returns its exit code.
+fn exit_of(comparison: &Comparison, fail_on: FailOn, terminal: &Terminal) -> Exit {
     if let Some(failed) = &comparison.side_failure {
         let failure = Failure { message: failed.sentence(), ..failed.failure.clone() };
         terminal::print_failure(terminal, &failure);
@@ -91,7 +95,7 @@ pub fn exit_of(comparison: &ComparisonReport, judge: &Judge, terminal: &Terminal
         );
         return Exit::Interrupted;
     }
-    let exit = judge.exit(comparison.verdict);
+    let exit = judge::exit_of(comparison.verdict, fail_on);
     if comparison.verdict == Verdict::Inconclusive && exit == Exit::Ok && !terminal.quiet {
         let sentence = "inconclusive counts as success here; --fail-on inconclusive makes it exit code 11";
         terminal::print_error(&format!("{} {sentence}", terminal.paint(WARN, "warning:")));
@@ -99,17 +103,17 @@ pub fn exit_of(comparison: &ComparisonReport, judge: &Judge, terminal: &Terminal
     exit
 }
 
-/// What else to do beside measuring.
+/// What to do in addition to measuring.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// Providers that must run nodes of B.
     pub required: Vec<Requirement>,
-    /// Compare the answers; `Some(None)`: with the tolerance of their types.
+    /// Compare the outputs; `Some(None)`: with the tolerance of their types.
     pub tolerance: Option<Option<Tolerance>>,
-    /// The user said how long a block is.
+    /// The user chose the block length.
     pub fixed_length: bool,
     pub profile: bool,
-    /// Go on until an improvement is proved, not only that nothing is worse.
+    /// Continue until an improvement is proved, not only until a regression is ruled out.
     pub resolve_improvements: bool,
 }
 
@@ -119,7 +123,7 @@ pub fn outputs_tolerance(text: Option<&str>) -> Result<Option<Option<Tolerance>>
         Some("types") => Ok(Some(None)),
         Some(text) => match text.parse::<f64>() {
             Ok(relative) if (0.0..=1.0).contains(&relative) => {
-                // Next to zero a ratio says nothing: the same figure serves as the absolute tolerance.
+                // Near zero a ratio has no meaning, so the same number is the absolute tolerance.
                 Ok(Some(Some(Tolerance { relative, absolute: relative })))
             }
             _ => Err(Failure::usage(format!(
@@ -129,30 +133,31 @@ pub fn outputs_tolerance(text: Option<&str>) -> Result<Option<Option<Tolerance>>
     }
 }
 
-/// Lets two jobs take turns. An error only for what makes the comparison impossible; what fails on the way is in the
-/// report.
+/// Compares two jobs. Only problems that make the comparison impossible are errors; the failure of a side is part of the
+/// result.
 pub fn compare(
     jobs: &[Job; 2],
     judge: &Judge,
     request: &Request,
     interrupt: &Interrupt,
     terminal: &Terminal,
-) -> Result<ComparisonReport, Failure> {
+) -> Result<Comparison, Failure> {
     let begin = Instant::now();
-    let mut report = empty_report(jobs.each_ref().map(SideReport::of_job), judge);
+    let sides = jobs.each_ref().map(|job| Side::new(job.model.name.clone(), job.label.clone()));
+    let mut report = Comparison::new(sides, judge);
     let directory = tempfile::Builder::new().prefix("ortscope-answers-").tempdir()?;
-    let answers = NAMES.map(|name| directory.path().join(name));
+    let answers = SIDES.map(|name| directory.path().join(name));
     let mut trials = Vec::new();
     for (index, job) in jobs.iter().enumerate() {
         let mut job = blocks::of_length(job, (!request.fixed_length).then_some(blocks::TRIAL_SECONDS));
         job.plan.answers_file = request.tolerance.and_then(|_| answers.get(index).cloned());
-        let mut progress = ProgressLine::start(terminal, &format!("{}  trial", NAMES[index]));
+        let mut progress = ProgressLine::start(terminal, &format!("{}  trial", SIDES[index]));
         let measured = blocks::measure(&job, interrupt, &mut progress);
         progress.finish();
         match measured {
             Ok(measured) => trials.push(measured),
             Err(failure) => {
-                report.side_failure = Some(SideFailure { side: NAMES[index], round: 0, failure });
+                report.side_failure = Some(SideFailure { side: SIDES[index], round: 0, failure });
                 return Ok(report);
             }
         }
@@ -182,14 +187,14 @@ pub fn compare(
         let measured = match turn_ns {
             Some(nanos) => {
                 let mut progress = ProgressLine::start(terminal, title);
-                let first = if b_first { Side::B } else { Side::A };
+                let first = if b_first { TurnSide::B } else { TurnSide::A };
                 let measured =
                     blocks::measure_in_turns(&jobs, first, nanos, number, interrupt, &mut progress);
                 progress.finish();
                 measured?
             }
             None => one_after_the_other(b_first, |side| {
-                let mut progress = ProgressLine::start(terminal, &format!("{}  {title}", NAMES[side]));
+                let mut progress = ProgressLine::start(terminal, &format!("{}  {title}", SIDES[side]));
                 let measured = blocks::measure(&jobs[side], interrupt, &mut progress);
                 progress.finish();
                 measured
@@ -212,7 +217,7 @@ pub fn compare(
         }
         progress.finish();
     }
-    finish(&mut report, judge);
+    report.conclude(judge);
     report.wall_seconds = begin.elapsed().as_secs_f64();
     Ok(report)
 }
@@ -222,15 +227,9 @@ fn compare_commands(
     judge: &Judge,
     interrupt: &Interrupt,
     terminal: &Terminal,
-) -> Result<ComparisonReport, Failure> {
+) -> Result<Comparison, Failure> {
     let begin = Instant::now();
-    let side = |command: &String| SideReport {
-        name: command.clone(),
-        settings: None,
-        ort_version: None,
-        providers: Vec::new(),
-    };
-    let mut report = empty_report(commands.map(side), judge);
+    let mut report = Comparison::new(commands.map(|command| Side::new(command.clone(), None)), judge);
     let run = |index: usize, title: &str| -> Result<Block, Failure> {
         let mut progress = ProgressLine::start(terminal, title);
         progress.update(&|| ortscope_core::units::clean(commands[index], 60));
@@ -238,8 +237,8 @@ fn compare_commands(
         progress.finish();
         Ok(measured?.unwrap_or_default())
     };
-    // Once each, unmeasured: the disk's cache, and whether they run at all.
-    for (index, name) in NAMES.into_iter().enumerate() {
+    // One unmeasured run each fills the page cache and shows whether the command works.
+    for (index, name) in SIDES.into_iter().enumerate() {
         if let Err(failure) = run(index, &format!("{name}  trial")) {
             report.side_failure = Some(SideFailure { side: name, round: 0, failure });
             return Ok(report);
@@ -247,47 +246,28 @@ fn compare_commands(
     }
     let mut round = |number: usize, title: &str| {
         let b_first = PairedComparison::b_first(number);
-        let [a, b] = one_after_the_other(b_first, |side| run(side, &format!("{}  {title}", NAMES[side])))?;
+        let [a, b] = one_after_the_other(b_first, |side| run(side, &format!("{}  {title}", SIDES[side])))?;
         Ok(Round::new(b_first, a, b, None))
     };
     take_turns(&mut report, judge, true, interrupt, &mut round);
-    finish(&mut report, judge);
+    report.conclude(judge);
     report.wall_seconds = begin.elapsed().as_secs_f64();
     Ok(report)
 }
 
-fn empty_report([a, b]: [SideReport; 2], judge: &Judge) -> ComparisonReport {
-    ComparisonReport {
-        a,
-        b,
-        verdict: Verdict::Inconclusive,
-        summary: "nothing was measured".into(),
-        verdicts: PairedComparison::with_looks(&judge.plans, &judge.looks).verdicts(),
-        block_seconds: None,
-        turn_seconds: None,
-        wall_seconds: 0.0,
-        rounds: Vec::new(),
-        outputs: None,
-        operators: None,
-        side_failure: None,
-        interrupted: false,
-        notes: Vec::new(),
-    }
-}
-
-/// Whether the two sides can live at the same time and run in turns: with one request after the other, on processors, whose
-/// memory and time two processes can share, and without counters that know no turns.
-fn can_take_turns(jobs: &[Job; 2], report: &ComparisonReport, judge: &Judge) -> bool {
-    let on_processors = |side: &SideReport| {
+/// Whether both sides can run at the same time, in turns: one request after the other, on CPUs, whose memory and time two
+/// processes can share, and without energy counters, which cannot distinguish the sides.
+fn can_take_turns(jobs: &[Job; 2], report: &Comparison, judge: &Judge) -> bool {
+    let on_cpu = |side: &Side| {
         !side.providers.is_empty() && side.providers.iter().all(|name| name == "CPUExecutionProvider")
     };
     jobs.iter().all(|job| job.plan.scenario == Scenario::Single && job.plan.generate.is_none())
-        && on_processors(&report.a)
-        && on_processors(&report.b)
-        && judge.plans.iter().all(|plan| plan.metric != Metric::Energy)
+        && on_cpu(&report.a)
+        && on_cpu(&report.b)
+        && !judge.judges(Metric::Energy)
 }
 
-/// Both sides of a round, each whole; an error says whose it is.
+/// Measures both sides of a round one after the other.
 fn one_after_the_other<T>(
     b_first: bool,
     mut measure: impl FnMut(usize) -> Result<T, Failure>,
@@ -301,10 +281,9 @@ fn one_after_the_other<T>(
     }
 }
 
-/// Round after round until everything is decided, a side fails, or the user stops it. A round that is not whole is left
-/// out.
+/// Measures rounds until all metrics are decided, a side fails, or the user interrupts. An incomplete round is dropped.
 fn take_turns(
-    report: &mut ComparisonReport,
+    report: &mut Comparison,
     judge: &Judge,
     resolve_improvements: bool,
     interrupt: &Interrupt,
@@ -322,7 +301,7 @@ fn take_turns(
         let round = match measured {
             Ok(round) if !report.interrupted => round,
             Err((side, failure)) if !report.interrupted => {
-                report.side_failure = Some(SideFailure { side: NAMES[side], round: round + 1, failure });
+                report.side_failure = Some(SideFailure { side: SIDES[side], round: round + 1, failure });
                 report.verdicts = comparison.verdicts();
                 return;
             }
@@ -341,46 +320,7 @@ fn take_turns(
     }
 }
 
-/// The verdict over everything. Other answers are a regression whatever the time says.
-fn finish(report: &mut ComparisonReport, judge: &Judge) {
-    for found in report.verdicts.iter_mut().filter(|found| judge::is_missing(found)) {
-        found.reason = Some(match (found.metric, found.metric.quantile()) {
-            (Metric::Energy, _) => {
-                "no counter of energy, or blocks below a second: `ortscope doctor` and --duration".to_owned()
-            }
-            (_, Some(p)) => {
-                format!("needs ≥ {} runs per block: --duration", ortscope_analyze::verdict::block_needs(p))
-            }
-            _ => "not known on this system".to_owned(),
-        });
-    }
-    report.verdict = judge.overall(&report.verdicts);
-    report.summary = report::summary(report.verdict, &report.verdicts);
-    if report.interrupted {
-        report.notes.push(format!("interrupted after {} whole rounds", report.rounds.len()));
-    }
-    let different: Vec<&CheckedOutput> = report
-        .outputs
-        .iter()
-        .flatten()
-        .filter(|output| output.comparison.verdict == OutputVerdict::Different)
-        .collect();
-    if let Some(first) = different.first() {
-        report.summary = format!(
-            "B answers differently: {} of {} outputs, {}: {}",
-            different.len(),
-            report.outputs.as_ref().map_or(0, Vec::len),
-            first.name,
-            first.comparison.sentence
-        );
-        if report.verdict == Verdict::Regression {
-            report.summary += &format!("; {}", report::summary(report.verdict, &report.verdicts));
-        }
-        report.verdict = Verdict::Regression;
-    }
-}
-
-/// What was made must have the same sizes: a model that computes less is not faster.
+/// Inputs must have the same shapes: a model that computes less is not faster.
 fn check_same_inputs(a: &RunResult, b: &RunResult) -> Result<(), Failure> {
     let sorted = |result: &RunResult| {
         let mut described = result.inputs.as_ref().map(|inputs| inputs.described.clone()).unwrap_or_default();

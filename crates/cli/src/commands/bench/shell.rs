@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use ortscope_analyze::verdict::Metric;
 
-use super::blocks::Block;
 use crate::exit::{Failure, FailureKind};
 use ortscope_observe::interrupt::Interrupt;
 use ortscope_observe::recording::keep_secrets_from;
+use ortscope_result::comparison::Block;
 
 /// How often a running command is looked at. Its end is seen by waiting, so this does not blur the time.
 const PERIOD: Duration = Duration::from_millis(20);

@@ -1,4 +1,4 @@
-//! The two sides of a comparison of models: what they are, and that they can be compared at all.
+//! Plans the two sides of a comparison and checks that they can be compared.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::commands::run::sweep;
 use crate::exit::{Failure, FailureKind};
 use crate::{ort_library, settings, values};
 
-/// The jobs of A and of B.
+/// Returns the jobs of A and B.
 pub fn plan(args: &BenchArgs, global: &GlobalArgs) -> Result<[Job; 2], Failure> {
     check_flags(&args.run)?;
     match (args.run.models.len(), args.a.len() + args.b.len()) {
@@ -46,7 +46,7 @@ pub fn plan(args: &BenchArgs, global: &GlobalArgs) -> Result<[Job; 2], Failure> 
     Ok([a, b])
 }
 
-/// Flags of `run` that a comparison has no use for are refused, not ignored.
+/// Refuses flags of `run` that have no meaning in a comparison.
 fn check_flags(args: &RunArgs) -> Result<(), Failure> {
     let refused = [
         ("--together", args.together),
@@ -83,7 +83,7 @@ fn with_settings(
             let named = GlobalArgs { ort_library: Some(PathBuf::from(&value)), ..global.clone() };
             job.plan.library = ort_library::find(&named, &config)?;
         } else {
-            // The words are those of a sweep, of which this is a row.
+            // The settings are those of a sweep.
             sweep::apply(&mut job, &key, &value, &args.run).map_err(|failure| Failure {
                 message: failure.message.replace("--sweep", flag),
                 ..failure
@@ -97,7 +97,7 @@ fn with_settings(
     Ok(job)
 }
 
-/// Names, kinds and numbers of inputs must agree; sizes are compared when the inputs are made.
+/// Names, types and number of the inputs must agree; shapes are compared once the inputs exist.
 fn check_inputs(a: &Graph, b: &Graph) -> Result<(), Failure> {
     let kind = |info: &ValueInfo| match &info.value_type {
         ValueType::Tensor { element, .. } => format!("{} {element}", info.name),

@@ -1,29 +1,29 @@
-//! `ortscope gate`: in CI, every model of `[gate]` against its baseline, on this machine, in this job.
+//! `ortscope gate`: compares every model of `[gate]` with its baseline, on this machine, in the same CI job.
 //!
-//! The engine is that of `ortscope bench`; here are only the baseline ([`baseline`]), several models, and the forms in
-//! which a CI system wants the answer ([`render`]).
+//! Each model is compared as by `ortscope bench`; [`baseline`] checks out the other side.
 
 mod baseline;
-mod render;
 
 use std::path::Path;
 use std::time::Instant;
 
 use clap::Parser;
-use ortscope_analyze::outputs::{OutputVerdict, Tolerance};
-use ortscope_analyze::verdict::minimum_effect::{MinimumEffect, minimum_effect};
-use ortscope_analyze::verdict::{LOOKS, Metric, MetricPlan, MetricVerdict, Verdict, two_sample};
+use ortscope_analyze::outputs::Tolerance;
+use ortscope_analyze::verdict::{LOOKS, Metric, two_sample};
 use ortscope_core::clock::WallAnchor;
 use ortscope_core::config::{GateModel, GateSettings};
+use ortscope_observe::interrupt::Interrupt;
+use ortscope_render::comparison::{Ci, gate_junit, gate_markdown, gate_text};
+use ortscope_result::comparison::{
+    Difference, Gate, GateResult, Judge, NamedEffect, StoredComparison, StoredRun, USUAL_METRICS,
+    differences, summary,
+};
 use ortscope_sources::MachineFacts;
 use serde::Serialize;
 
 use self::baseline::Checkout;
-use self::render::Ci;
-use super::bench::judge::{self, Judge};
-use super::bench::report::{ComparisonReport, summary, text as comparison_text};
-use super::bench::{self, Request, blocks};
-use super::compare::{Difference, Stored, differences, verdicts as stored_verdicts};
+use super::bench::{self, Request, blocks, judge};
+use super::compare::read_stored;
 use crate::args::{FailOn, GateArgs, GlobalArgs, JudgeArgs, RunArgs};
 use crate::commands::run::jobs::{self, Job};
 use crate::commands::run::require;
@@ -31,102 +31,26 @@ use crate::exit::{Exit, Failure, FailureKind};
 use crate::progress::ProgressLine;
 use crate::recording::{fingerprint, open_store};
 use crate::settings;
-use crate::terminal::{self, BOLD, Terminal, WARN};
-use ortscope_core::units;
-use ortscope_observe::interrupt::Interrupt;
+use crate::terminal::{self, Terminal, WARN};
 
-pub const SCHEMA: &str = "ortscope.gate/1";
-/// Seed of the replays behind a minimum detectable effect.
-const SEED: u64 = 20;
-/// Blocks of the model that are measured when the baseline is stored.
+/// Blocks measured of a model whose baseline is stored.
 const BLOCKS_AGAINST_STORED: usize = 6;
 
 #[derive(Debug, Serialize)]
-pub struct GateDocument {
-    pub schema: &'static str,
-    pub ortscope_version: &'static str,
-    pub started_unix_ns: u64,
-    pub machine: MachineFacts,
-    /// Every model against itself (`--aa`).
-    pub aa: bool,
-    pub verdict: Verdict,
-    pub wall_seconds: f64,
-    pub models: Vec<GateResult>,
-}
-
-impl Default for GateDocument {
-    fn default() -> Self {
-        Self {
-            schema: SCHEMA,
-            ortscope_version: env!("CARGO_PKG_VERSION"),
-            started_unix_ns: WallAnchor::now().unix_ns,
-            machine: ortscope_sources::machine_facts(),
-            aa: false,
-            verdict: Verdict::Inconclusive,
-            wall_seconds: 0.0,
-            models: Vec::new(),
-        }
-    }
-}
-
-/// One model.
-#[derive(Debug, Serialize)]
-pub struct GateResult {
-    pub path: String,
-    /// What it was compared with.
-    pub baseline: Option<String>,
-    pub verdict: Verdict,
-    pub summary: Option<String>,
-    pub verdicts: Vec<MetricVerdict>,
-    pub outputs_differ: bool,
-    /// With `--aa`: what this machine can see.
-    pub minimum_effects: Vec<NamedEffect>,
-    pub notes: Vec<String>,
-    /// Everything that was measured; absent against stored recordings.
-    pub comparison: Option<ComparisonReport>,
-    pub failure: Option<Failure>,
-}
-
-impl Default for GateResult {
-    fn default() -> Self {
-        Self {
-            path: String::new(),
-            baseline: None,
-            verdict: Verdict::Inconclusive,
-            summary: None,
-            verdicts: Vec::new(),
-            outputs_differ: false,
-            minimum_effects: Vec::new(),
-            notes: Vec::new(),
-            comparison: None,
-            failure: None,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Serialize)]
-pub struct NamedEffect {
-    pub metric: Metric,
+struct GateDocument {
+    schema: &'static str,
+    ortscope_version: &'static str,
+    started_unix_ns: u64,
+    machine: MachineFacts,
     #[serde(flatten)]
-    pub found: MinimumEffect,
-}
-
-impl NamedEffect {
-    pub fn sentence(&self) -> String {
-        let noise = units::percent(self.found.round_noise);
-        let effect = self.found.effect.map_or_else(
-            || "no slowdown up to 100 % would be found reliably".into(),
-            |effect| format!("a change of {} is found 95 times of 100", units::percent(effect)),
-        );
-        format!("{}: {effect} (noise of a round {noise}, {} rounds)", self.metric, self.found.rounds)
-    }
+    gate: Gate,
 }
 
 pub fn run(args: &GateArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     let begin = Instant::now();
     let config = settings::load(global.config.as_deref())?;
     let gate = &config.gate;
-    let judge = judge_of(gate)?;
+    let (judge, fail_on) = judge_of(gate)?;
     let models: Vec<&GateModel> = gate
         .models
         .iter()
@@ -155,25 +79,30 @@ pub fn run(args: &GateArgs, global: &GlobalArgs, terminal: &Terminal) -> Result<
         checkout,
         aa: args.aa,
     };
-    let mut document = GateDocument { aa: args.aa, ..GateDocument::default() };
+    let (started, machine) = (WallAnchor::now(), ortscope_sources::machine_facts());
+    let mut results = Vec::new();
     for model in models {
         if gate_run.interrupt.requested() {
             break;
         }
-        let mut result = GateResult { path: model.path.display().to_string(), ..GateResult::default() };
+        let mut result = GateResult::new(model.path.display().to_string());
         if let Err(failure) = gate_run.judge_model(model, &mut result) {
             result.failure = Some(failure);
         }
-        document.models.push(result);
+        results.push(result);
     }
-    document.wall_seconds = begin.elapsed().as_secs_f64();
-    document.verdict =
-        Verdict::of_all(document.models.iter().map(|result| result.verdict)).unwrap_or(Verdict::Inconclusive);
+    let document = GateDocument {
+        schema: "ortscope.gate/1",
+        ortscope_version: env!("CARGO_PKG_VERSION"),
+        started_unix_ns: started.unix_ns,
+        machine,
+        gate: Gate::new(args.aa, results, begin.elapsed().as_secs_f64()),
+    };
     show(&document, args, terminal)?;
-    Ok(exit_of(&document, &judge, &gate_run.interrupt, terminal))
+    Ok(exit_of(&document.gate, fail_on, &gate_run.interrupt, terminal))
 }
 
-fn judge_of(gate: &GateSettings) -> Result<Judge, Failure> {
+fn judge_of(gate: &GateSettings) -> Result<(Judge, FailOn), Failure> {
     let fail_on = match gate.fail_on.as_deref() {
         Some("inconclusive") => FailOn::Inconclusive,
         Some("never") => FailOn::Never,
@@ -185,14 +114,15 @@ fn judge_of(gate: &GateSettings) -> Result<Judge, Failure> {
         fail_on,
         max_rounds: gate.max_rounds.unwrap_or(LOOKS[LOOKS.len() - 1].rounds as u16),
     };
-    Judge::new(&args, &judge::USUAL).map_err(|failure| Failure {
+    let judge = judge::judge(&args, &USUAL_METRICS).map_err(|failure| Failure {
         message: failure.message.replace("--metric", "gate.metrics").replace("--margin", "gate.margins"),
         hint: failure.hint.map(|hint| hint.replace("--metric", "gate.metrics")),
         ..failure
-    })
+    })?;
+    Ok((judge, fail_on))
 }
 
-/// The words of `ortscope run`, which knows what they mean.
+/// Arguments of `ortscope run`, which plans the measurement.
 #[derive(Debug, Parser)]
 struct Words {
     #[command(flatten)]
@@ -239,32 +169,10 @@ impl GateRun<'_> {
         let jobs = [self.job(model, &baseline)?, self.job(model, &model.path)?];
         let comparison =
             bench::compare(&jobs, self.judge, &self.request(model)?, &self.interrupt, self.terminal)?;
-        self.take(comparison, result)
-    }
-
-    fn take(&self, comparison: ComparisonReport, result: &mut GateResult) -> Result<(), Failure> {
-        result.verdict = comparison.verdict;
-        result.summary = Some(comparison.summary.clone());
-        result.verdicts.clone_from(&comparison.verdicts);
-        result.outputs_differ = comparison
-            .outputs
-            .iter()
-            .flatten()
-            .any(|output| output.comparison.verdict == OutputVerdict::Different);
-        result.notes.clone_from(&comparison.notes);
         if self.aa {
-            result.minimum_effects =
-                self.judge.plans.iter().filter_map(|plan| effect(&comparison, *plan, self.judge)).collect();
+            result.minimum_effects = NamedEffect::all(&comparison, self.judge);
         }
-        let failed = comparison.side_failure.clone();
-        result.comparison = Some(comparison);
-        match failed {
-            Some(failed) => {
-                result.verdicts.clear();
-                Err(Failure { message: failed.sentence(), ..failed.failure })
-            }
-            None => Ok(()),
-        }
+        result.set_comparison(comparison)
     }
 
     fn request(&self, model: &GateModel) -> Result<Request, Failure> {
@@ -304,11 +212,11 @@ impl GateRun<'_> {
         jobs.pop().ok_or_else(|| Failure::internal("no job was planned"))
     }
 
-    /// Blocks of the model now, against recordings of before. Weaker than both at once, and it says so.
+    /// Compares blocks measured now with stored recordings. This is weaker than measuring both sides now, and noted so.
     fn against_stored(&self, model: &GateModel, result: &mut GateResult) -> Result<(), Failure> {
         result.baseline = Some(format!("{} recordings", model.baseline_runs.len()));
         let store = open_store(self.global)?;
-        let open = |run: &String| Stored::open(&store, run);
+        let open = |run: &String| read_stored(&store, run);
         let mut baseline =
             model.baseline_runs.iter().map(open).collect::<Result<Vec<_>, _>>().map_err(|failure| {
                 let kind = match failure.kind {
@@ -317,7 +225,7 @@ impl GateRun<'_> {
                 };
                 Failure { kind, message: format!("there is no baseline: {}", failure.message), ..failure }
             })?;
-        // Named twice it is still one process run.
+        // A recording that is named twice is one process run.
         baseline.sort_by(|one, other| one.id.cmp(&other.id));
         baseline.dedup_by(|one, other| one.id == other.id);
         if baseline.len() < two_sample::FEWEST {
@@ -333,7 +241,7 @@ impl GateRun<'_> {
         let mut job =
             blocks::of_length(&job, self.gate.block_seconds.is_none().then_some(blocks::TRIAL_SECONDS));
         let required = require::parse(&model.require_provider)?;
-        let mut now: Vec<Stored> = Vec::new();
+        let mut now: Vec<StoredRun> = Vec::new();
         for number in 0..=BLOCKS_AGAINST_STORED {
             let mut progress =
                 ProgressLine::start(self.terminal, &format!("block {number} of {BLOCKS_AGAINST_STORED}"));
@@ -349,7 +257,7 @@ impl GateRun<'_> {
             let results = std::slice::from_ref(&measured.result);
             let here = fingerprint(&ortscope_sources::machine_facts(), results);
             if number == 0 {
-                // The trial: what must hold before anything is worth measuring.
+                // The trial checks everything that would make the measurement useless.
                 require::check(std::slice::from_ref(&measured.result), &required)?;
                 check_machine(&baseline, &here)?;
                 if self.gate.block_seconds.is_none() {
@@ -358,13 +266,13 @@ impl GateRun<'_> {
                 }
                 continue;
             }
-            now.push(Stored::of_block(&job.model.name, here, &measured.block));
+            now.push(StoredRun::from_block(&job.model.name, here, &measured.block));
         }
-        result.verdicts = stored_verdicts(self.judge, &baseline, &now);
+        result.verdicts = StoredComparison::verdicts(self.judge, &baseline, &now);
         result.verdict = self.judge.overall(&result.verdicts);
         result.summary = Some(summary(result.verdict, &result.verdicts));
         result.notes.push(
-            "the baseline was measured at another time: a change of the machine looks like one of the model"
+            "the baseline was measured at another time: a change of the machine looks like a change of the model"
                 .into(),
         );
         Ok(())
@@ -372,7 +280,7 @@ impl GateRun<'_> {
 }
 
 fn check_machine(
-    baseline: &[Stored],
+    baseline: &[StoredRun],
     here: &std::collections::BTreeMap<String, String>,
 ) -> Result<(), Failure> {
     for stored in baseline {
@@ -389,27 +297,17 @@ fn check_machine(
     Ok(())
 }
 
-fn effect(comparison: &ComparisonReport, plan: MetricPlan, judge: &Judge) -> Option<NamedEffect> {
-    let metric = plan.metric;
-    let differences: Vec<f64> = comparison
-        .rounds
-        .iter()
-        .filter_map(|round| metric.log_cost_ratio(round.a.figure(metric)?, round.b.figure(metric)?))
-        .collect();
-    Some(NamedEffect { metric, found: minimum_effect(&differences, plan, &judge.looks, SEED)? })
-}
-
 fn show(document: &GateDocument, args: &GateArgs, terminal: &Terminal) -> Result<(), Failure> {
     if terminal.json {
         let text = serde_json::to_string_pretty(document).map_err(Failure::internal)?;
         terminal::print_data(&(text + "\n"));
     } else {
-        terminal::print_data(&(text(document, terminal).join("\n") + "\n"));
+        terminal::print_data(&gate_text(&document.gate, terminal.color));
     }
     if let Some(path) = &args.junit {
-        fs_err::write(path, render::junit(document))?;
+        fs_err::write(path, gate_junit(&document.gate))?;
     }
-    let markdown = render::markdown(document);
+    let markdown = gate_markdown(&document.gate);
     if let Some(path) = &args.summary {
         fs_err::write(path, &markdown)?;
     }
@@ -424,38 +322,15 @@ fn show(document: &GateDocument, args: &GateArgs, terminal: &Terminal) -> Result
             terminal::print_error(&format!("{} {error}", terminal.paint(WARN, "warning:")));
         }
     }
-    for line in ci.map(|ci| ci.annotations(document)).unwrap_or_default() {
+    for line in ci.map(|ci| ci.annotations(&document.gate)).unwrap_or_default() {
         terminal::print_error(&line);
     }
     Ok(())
 }
 
-fn text(document: &GateDocument, terminal: &Terminal) -> Vec<String> {
-    let mut lines = Vec::new();
-    for result in &document.models {
-        let against =
-            result.baseline.as_ref().map_or_else(String::new, |baseline| format!("  against {baseline}"));
-        lines.push(format!("{}{against}", terminal.paint(BOLD, &result.path)));
-        match &result.comparison {
-            Some(comparison) => lines.extend(comparison_text(comparison, terminal)),
-            None if !result.verdicts.is_empty() => {
-                lines.extend(bench::report::table(&result.verdicts, terminal));
-                let verdict = bench::report::painted(result.verdict, terminal);
-                lines.push(format!("verdict   {verdict}: {}", result.summary.as_deref().unwrap_or_default()));
-            }
-            None => {}
-        }
-        lines.extend(result.minimum_effects.iter().map(|effect| format!("visible   {}", effect.sentence())));
-        lines.extend(result.failure.iter().map(|failure| format!("failed    {}", failure.message)));
-        lines.push(String::new());
-    }
-    let overall = bench::report::painted(document.verdict, terminal);
-    lines.push(format!("gate      {overall} over {}", units::counted(document.models.len() as u64, "model")));
-    lines
-}
-
-/// What failed comes first, then providers, regressions, missing baselines, doubt.
-fn exit_of(document: &GateDocument, judge: &Judge, interrupt: &Interrupt, terminal: &Terminal) -> Exit {
+/// Prints the failures and returns the worst exit code: failures first, then providers, regressions, missing baselines,
+/// inconclusive verdicts.
+fn exit_of(gate: &Gate, fail_on: FailOn, interrupt: &Interrupt, terminal: &Terminal) -> Exit {
     let rank = |exit: Exit| match exit {
         Exit::Ok => 0,
         Exit::Inconclusive => 1,
@@ -465,13 +340,13 @@ fn exit_of(document: &GateDocument, judge: &Judge, interrupt: &Interrupt, termin
         _ => 5,
     };
     let mut exit = Exit::Ok;
-    for result in &document.models {
+    for result in &gate.models {
         let own = match &result.failure {
             Some(failure) => {
                 terminal::print_failure(terminal, failure);
                 failure.kind.into()
             }
-            None => judge.exit(result.verdict),
+            None => judge::exit_of(result.verdict, fail_on),
         };
         if rank(own) > rank(exit) {
             exit = own;

@@ -1,13 +1,38 @@
-//! The verdicts of a gate for the places where people look: Markdown, JUnit, annotations of GitHub and Azure.
+//! A gate as terminal text, Markdown, JUnit, and annotations for GitHub and Azure.
 
-use ortscope_analyze::verdict::{MetricVerdict, Verdict};
-
-use super::{GateDocument, GateResult};
-use crate::commands::bench::report::{interval, shown, signed};
 use ortscope_core::units;
+use ortscope_result::comparison::{Gate, GateResult, MetricVerdict, Verdict, interval, signed};
 
-/// For the summary of a step, or a comment.
-pub fn markdown(document: &GateDocument) -> String {
+use super::{comparison_lines, joined, painted, shown, table, verdict_line};
+use crate::style::Style;
+
+/// Renders a gate for a terminal.
+pub fn gate_text(gate: &Gate, color: bool) -> String {
+    let mut lines = Vec::new();
+    for result in &gate.models {
+        let against =
+            result.baseline.as_ref().map_or_else(String::new, |baseline| format!("  against {baseline}"));
+        lines.push(format!("{}{against}", Style::Bold.paint(&result.path, color)));
+        match &result.comparison {
+            Some(comparison) => lines.extend(comparison_lines(comparison, color)),
+            None if !result.verdicts.is_empty() => {
+                lines.extend(table(&result.verdicts, color));
+                let summary = result.summary.as_deref().unwrap_or_default();
+                lines.push(verdict_line(result.verdict, summary, color));
+            }
+            None => {}
+        }
+        lines.extend(result.minimum_effects.iter().map(|effect| format!("visible   {}", effect.sentence())));
+        lines.extend(result.failure.iter().map(|failure| format!("failed    {}", failure.message)));
+        lines.push(String::new());
+    }
+    let models = units::counted(gate.models.len() as u64, "model");
+    lines.push(format!("gate      {} over {models}", painted(gate.verdict, color)));
+    joined(&lines)
+}
+
+/// Renders a gate for a step summary or a comment.
+pub fn gate_markdown(document: &Gate) -> String {
     let mut text = format!("## ortscope gate: {}\n\n", document.verdict.name());
     for result in &document.models {
         text += &format!("### {}\n\n", plain(&result.path));
@@ -56,7 +81,7 @@ fn mark(verdict: Verdict) -> String {
     }
 }
 
-/// Text of models and commands is not markup.
+/// Escapes Markdown in names and messages.
 fn plain(text: &str) -> String {
     text.chars()
         .flat_map(|c| match c {
@@ -67,7 +92,7 @@ fn plain(text: &str) -> String {
         .collect()
 }
 
-pub fn junit(document: &GateDocument) -> String {
+pub fn gate_junit(document: &Gate) -> String {
     let mut cases = String::new();
     let (mut tests, mut failures, mut errors, mut skipped) = (0, 0, 0, 0);
     let mut case = |class: &str, name: &str, inner: &str| {
@@ -113,7 +138,7 @@ pub fn junit(document: &GateDocument) -> String {
     )
 }
 
-/// XML 1.0 has no control characters, not even escaped.
+/// XML 1.0 has no control characters, not even escaped ones.
 fn escape(text: &str) -> String {
     text.chars()
         .filter(|c| !c.is_control() || matches!(c, '\t' | '\n'))
@@ -134,7 +159,7 @@ fn sentence(found: &MetricVerdict) -> String {
     format!("{} {change} {}, margin {}{reason}", found.metric, interval(found), units::percent(found.margin))
 }
 
-/// Whose annotations to write.
+/// A CI system with annotations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ci {
     GitHub,
@@ -153,13 +178,13 @@ impl Ci {
         }
     }
 
-    /// One line per model that is not well, and one of good news for none.
-    pub fn annotations(self, document: &GateDocument) -> Vec<String> {
+    /// Returns one line per model that did not pass.
+    pub fn annotations(self, document: &Gate) -> Vec<String> {
         document
             .models
             .iter()
             .filter_map(|result| {
-                let (is_error, text) = told(result)?;
+                let (is_error, text) = problem(result)?;
                 Some(self.line(is_error, &result.path, &text))
             })
             .collect()
@@ -183,7 +208,8 @@ impl Ci {
     }
 }
 
-fn told(result: &GateResult) -> Option<(bool, String)> {
+/// Returns whether a model failed, and why, if it did not pass.
+fn problem(result: &GateResult) -> Option<(bool, String)> {
     if let Some(failure) = &result.failure {
         return Some((true, failure.message.clone()));
     }
@@ -198,10 +224,10 @@ fn told(result: &GateResult) -> Option<(bool, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exit::Failure;
-    use ortscope_analyze::verdict::Metric;
+    use ortscope_core::failure::Failure;
+    use ortscope_result::comparison::Metric;
 
-    fn document() -> GateDocument {
+    fn document() -> Gate {
         let found = |metric, verdict| MetricVerdict {
             metric,
             margin: 0.02,
@@ -216,7 +242,7 @@ mod tests {
             p_regression: Some(0.001),
             reason: None,
         };
-        let result = |path: &str| GateResult { path: path.into(), ..GateResult::default() };
+        let result = |path: &str| GateResult::new(path.to_owned());
         let worse = GateResult {
             verdict: Verdict::Regression,
             summary: Some("p50 +10.0 %\nsecond, line".into()),
@@ -232,16 +258,12 @@ mod tests {
             verdicts: vec![found(Metric::P50, Verdict::Pass)],
             ..result("d.onnx")
         };
-        GateDocument {
-            models: vec![worse, broken, fine],
-            verdict: Verdict::Regression,
-            ..GateDocument::default()
-        }
+        Gate::new(false, vec![worse, broken, fine], 0.0)
     }
 
     #[test]
-    fn junit_counts_and_escapes() {
-        let text = junit(&document());
+    fn junit_counts_cases_and_escapes_text() {
+        let text = gate_junit(&document());
         assert!(text.contains("tests=\"4\" failures=\"1\" errors=\"1\""), "{text}");
         assert!(text.contains("skipped=\"1\"") && text.contains("a|&lt;b&gt;.onnx"), "{text}");
         assert!(text.contains("no &quot;file&quot; &amp; more"), "{text}");
@@ -249,8 +271,8 @@ mod tests {
     }
 
     #[test]
-    fn markdown_keeps_its_table_whatever_the_names_are() {
-        let text = markdown(&document());
+    fn markdown_tables_survive_special_characters_in_names() {
+        let text = gate_markdown(&document());
         assert!(text.contains("a\\|\\<b\\>.onnx"), "{text}");
         assert!(
             text.contains(
