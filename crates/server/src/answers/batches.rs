@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::About;
-use super::hello::{SessionInfo, sessions};
+use super::hello::SessionInfo;
 use crate::app::{App, Asked};
 use crate::error::ApiError;
 
@@ -62,7 +62,7 @@ pub fn batches(app: &App, asked: &Asked) -> Result<Batches, ApiError> {
     let source = app.sources.of(&asked.params)?;
     let range = source.range(&asked.params)?;
     let tables = source.tables();
-    let known = sessions(tables)?;
+    let known = source.sessions()?;
     let scan = Scan { from_ns: Some(range.0), to_ns: Some(range.1), ..Scan::all() };
     let mut groups: BTreeMap<(Text, Option<u64>), Group> = BTreeMap::new();
     for batch in tables.scan(TableId::Inferences, &scan) {

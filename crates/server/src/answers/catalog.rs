@@ -216,7 +216,7 @@ fn recorded_tracks(source: &Source) -> Result<Vec<Track>, ApiError> {
             add(Subject::System, &metric.name, metric.unit, None, "system_samples", "measured", first, last);
         }
     }
-    let sessions = super::hello::sessions(tables)?;
+    let sessions = source.sessions()?;
     if tables.row_count(TableId::Inferences) > 0 {
         for row in sessions.values() {
             for metric in tracked(MetricSubject::Session) {

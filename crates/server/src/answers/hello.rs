@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use ortscope_core::schema::{SessionRow, TableId, Text};
-use ortscope_core::tables::{Scan, Tables};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -12,8 +11,6 @@ use crate::data::Source;
 use crate::error::ApiError;
 use crate::security::Role;
 use crate::ws::{MAX_HERTZ, MIN_HERTZ};
-
-const MAX_SESSIONS: usize = 1000;
 
 /// The first answer a client asks for: who it is and which sources exist.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -116,33 +113,12 @@ pub enum SourceKind {
     Recording,
 }
 
-/// The sessions of a source, each with its latest row.
-pub fn sessions(tables: &dyn Tables) -> Result<BTreeMap<Text, SessionRow>, ApiError> {
-    let mut sessions: BTreeMap<Text, SessionRow> = BTreeMap::new();
-    for batch in tables.scan(TableId::Sessions, &Scan::all()) {
-        for mut row in batch?.rows::<SessionRow>() {
-            if let Some(before) = sessions.get(&row.session_id) {
-                row.pid = row.pid.or(before.pid);
-                row.ort_version = row.ort_version.or_else(|| before.ort_version.clone());
-            } else if sessions.len() >= MAX_SESSIONS {
-                continue;
-            }
-            sessions.insert(Text::clone(&row.session_id), row);
-        }
-    }
-    Ok(sessions)
-}
-
 pub fn source_info(source: &Source) -> Result<SourceInfo, ApiError> {
     let manifest = source.manifest();
     let tables = source.tables();
     let rows = match source.live() {
         Some(live) => live.recent.seen(),
         None => TableId::ALL.iter().map(|table| (table.def().name, tables.row_count(*table))).collect(),
-    };
-    let sessions = match source.live() {
-        Some(live) => live.recent.newest(|newest| newest.sessions.values().map(SessionInfo::of).collect()),
-        None => sessions(tables)?.values().map(SessionInfo::of).collect(),
     };
     Ok(SourceInfo {
         id: source.id.clone(),
@@ -154,7 +130,7 @@ pub fn source_info(source: &Source) -> Result<SourceInfo, ApiError> {
         from_ms: source.ms(source.first_ns),
         to_ms: source.ms(source.last_ns),
         growing: source.growing(),
-        sessions,
+        sessions: source.sessions()?.values().map(SessionInfo::of).collect(),
         condition: source.condition(),
         rows: rows.into_iter().filter(|(_, rows)| *rows > 0).collect(),
     })

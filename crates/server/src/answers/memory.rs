@@ -10,7 +10,6 @@ use serde::Serialize;
 use super::About;
 use super::catalog::{Track, tracks};
 use crate::app::{App, Asked};
-use crate::data::Source;
 use crate::error::ApiError;
 
 const MAX_ROWS: usize = 5000;
@@ -38,17 +37,6 @@ pub struct MemoryEntry {
     pub bytes: i64,
 }
 
-/// Process ids of all sessions.
-fn session_pids(source: &Source) -> Result<Vec<u64>, ApiError> {
-    let pids = match source.live() {
-        Some(live) => {
-            live.recent.newest(|newest| newest.sessions.values().filter_map(|session| session.pid).collect())
-        }
-        None => super::hello::sessions(source.tables())?.values().filter_map(|session| session.pid).collect(),
-    };
-    Ok(pids)
-}
-
 pub fn memory(app: &App, asked: &Asked) -> Result<Memory, ApiError> {
     let source = app.sources.of(&asked.params)?;
     let range = source.range(&asked.params)?;
@@ -69,12 +57,12 @@ pub fn memory(app: &App, asked: &Asked) -> Result<Memory, ApiError> {
             });
         }
     }
-    let pids = session_pids(&source)?;
+    let sessions = source.sessions()?;
+    let is_session = |pid: u32| sessions.values().any(|session| session.pid == Some(u64::from(pid)));
     let is_memory = |track: &Track| match &track.id.subject {
         Subject::System => matches!(&*track.id.metric, "memory_used_bytes" | "swap_used_bytes"),
         Subject::Process(process) => {
-            matches!(&*track.id.metric, "working_set_bytes" | "private_bytes")
-                && pids.contains(&u64::from(process.pid))
+            matches!(&*track.id.metric, "working_set_bytes" | "private_bytes") && is_session(process.pid)
         }
         Subject::Device(device) => track.id.metric.contains("memory") && !device.starts_with("ortscope"),
         Subject::Session(_) => false,

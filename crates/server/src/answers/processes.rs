@@ -150,8 +150,7 @@ fn recorded_processes(
             }
         }
     }
-    let observed: Vec<u64> =
-        super::hello::sessions(tables)?.values().filter_map(|session| session.pid).collect();
+    let observed: Vec<u64> = source.sessions()?.values().filter_map(|session| session.pid).collect();
     let mut list: Vec<ProcessFigures> = Vec::with_capacity(seen.len());
     for (key, Seen { first, last, peak }) in seen {
         let fact = facts.get(&key);

@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use ortscope_core::clock::{WallAnchor, now_ns};
 use ortscope_core::filter::Filter;
 use ortscope_core::live::LiveView;
-use ortscope_core::tables::Tables;
-use ortscope_result::{ReportInput, ReportModel};
+use ortscope_core::schema::{SessionRow, TableId, Text};
+use ortscope_core::tables::{ReadError, Scan, Tables};
+use ortscope_result::{ReportInput, ReportModel, ReportOptions};
 use ortscope_store::{FORMAT, Manifest, Recording, Store};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::reports::{ReportKey, Reports};
-use super::{Recent, Snapshot};
+use super::{Cache, CacheKey, Newest, Ranged, Recent, Snapshot};
 use crate::error::ApiError;
 use crate::params::{Params, shown};
 
@@ -27,6 +27,9 @@ const GROWS_EVERY: Duration = Duration::from_secs(2);
 const LIVE_RANGE_NS: u64 = 60_000_000_000;
 const RUN_DOCUMENT: &str = "run.json";
 const MAX_ID: usize = 128;
+
+/// Cached reports. A dashboard requests one range at a time, for six panels.
+pub type Reports = Cache<ReportModel, 12>;
 
 /// The parts of the live source, provided by the program.
 #[derive(Debug, Clone)]
@@ -131,6 +134,20 @@ impl Source {
         is_known.then_some(started.unix_ns as f64 / 1e6)
     }
 
+    /// All sessions by id.
+    pub fn sessions(&self) -> Result<BTreeMap<Text, SessionRow>, ReadError> {
+        match &self.inner {
+            Inner::Live { live, .. } => Ok(live.recent.newest(|newest| newest.sessions.clone())),
+            Inner::Recording(recording) => {
+                let mut newest = Newest::default();
+                for batch in recording.scan(TableId::Sessions, &Scan::all()) {
+                    newest.take(&batch?);
+                }
+                Ok(newest.sessions)
+            }
+        }
+    }
+
     pub fn manifest(&self) -> Manifest {
         match &self.inner {
             Inner::Recording(recording) => recording.manifest().clone(),
@@ -204,14 +221,23 @@ impl Source {
     ) -> Result<Arc<ReportModel>, ApiError> {
         let whole = from_ns <= self.first_ns && to_ns > self.last_ns;
         let (from_ns, to_ns) = if whole && self.live().is_none() { (0, u64::MAX) } else { (from_ns, to_ns) };
-        let key = ReportKey {
+        let key = CacheKey {
             source: self.id.clone(),
             generation: self.generation,
             from_ns,
             to_ns,
             filter: filter.map(ToString::to_string),
         };
-        reports.get(&key, self.tables(), || self.report_input(), filter, self.filter_start_ns())
+        reports.get(key, || {
+            let start_ns = self.filter_start_ns();
+            let part = Ranged { inner: self.tables(), from_ns, to_ns, filter, start_ns };
+            let options = ReportOptions {
+                max_latencies: 2_000_000,
+                max_latencies_together: 4_000_000,
+                ..ReportOptions::default()
+            };
+            Ok(ReportModel::build(&part, &self.report_input(), &options)?)
+        })
     }
 }
 

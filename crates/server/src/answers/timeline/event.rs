@@ -14,7 +14,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::super::Timed;
-use super::super::hello::sessions;
 use super::lanes::LaneKey;
 use super::records::reasons;
 use crate::app::{App, Asked};
@@ -140,7 +139,7 @@ fn ms(nanos: u64) -> Option<Detail> {
 }
 
 fn inference(source: &Source, row: &InferenceRow) -> Result<TimelineEvent, ApiError> {
-    let sessions = sessions(source.tables())?;
+    let sessions = source.sessions()?;
     let sensors = Sensors::default();
     let reasons = reasons(source)?;
     let context = InferenceContext {
