@@ -67,7 +67,7 @@ def _build_program():
 
 
 def _build_preload(programs, scripts):
-    """The library that records native programs lies beside ``ortscope``; Linux only."""
+    """The library that records native programs is next to ``ortscope``; Linux only."""
     target = os.environ.get("CARGO_BUILD_TARGET", sys.platform)
     if "linux" not in target:
         return
@@ -110,9 +110,9 @@ def _refuse_free_threading():
 
 
 def _sources():
-    """What belongs to the project: what git knows and does not ignore; without git, everything but products.
+    """Project files: those that git tracks or does not ignore; without git, everything but build products.
 
-    The dashboard as it was built is a product, but one that saves whoever builds from this from needing npm.
+    The built dashboard is included, so that building from this does not need npm.
     """
     if os.path.exists(os.path.join(ROOT, ".git")) and shutil.which("git"):
         command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
@@ -144,7 +144,7 @@ def build_sdist(sdist_directory, config_settings=None):
 
 
 def _anonymous(entry):
-    # Who built it, and when each file was touched, is nobody's business.
+    # Builder and file times are private.
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
     entry.mtime = int(os.environ.get("SOURCE_DATE_EPOCH", entry.mtime))

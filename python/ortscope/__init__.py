@@ -6,7 +6,7 @@ Three ways to have inferences recorded::
     ortscope.patch()                                             # every session of this program
     python -m ortscope record app.py                             # a program as it is
 
-``ortscope.Monitor`` adds functions, batches and stages of your own. ``ortscope report last`` shows what was recorded.
+``ortscope.Monitor`` adds your own functions, batches and stages. ``ortscope report last`` shows the recording.
 """
 
 import sys
@@ -89,7 +89,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Made when it is asked for: it derives from onnxruntime's class, and the package works without onnxruntime.
+    # Created on first access: it derives from onnxruntime's class, and the package works without onnxruntime.
     if name == "MonitoredInferenceSession":
         from ._session import monitored_class
 

@@ -14,7 +14,7 @@ _NAME = "ortscope.exe" if os.name == "nt" else "ortscope"
 
 
 def find() -> str:
-    """The path of the program: beside this interpreter, in the user's scripts, or on the path."""
+    """The path of the program: next to this interpreter, in the user's scripts, or on the path."""
     named = os.environ.get("ORTSCOPE_BINARY")
     if named:
         return named
@@ -22,7 +22,7 @@ def find() -> str:
     for scheme in ("posix_user", "nt_user"):
         if scheme in sysconfig.get_scheme_names():
             places.append(sysconfig.get_path("scripts", scheme))
-    # `pip install --target` puts scripts beside the package.
+    # `pip install --target` puts scripts next to the package.
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     places.append(os.path.join(package, "bin"))
     for place in places:
@@ -38,7 +38,7 @@ def find() -> str:
 
 
 def run(arguments: List[str], store: Optional[Any] = None, recording: Optional[str] = None) -> str:
-    """What the program prints; an error is an exception with what it said. ``recording`` is what it is to read."""
+    """The output of the program; a failure raises its message. ``recording`` is the recording it reads."""
     command = [find()]
     if store is not None:
         command += ["--store", os.fspath(store)]

@@ -1,7 +1,7 @@
 """The one recording of this process: who needs it, when it starts and ends, and what a fork does to it.
 
 However many monitors there are, inferences are recorded once. The first monitor that starts begins the recording, the
-last that stops ends it. Under an observer (``ortscope record``) there is no recording of our own: we write for it.
+last that stops ends it. Under an observer (``ortscope record``) we write for it instead of making our own recording.
 """
 
 import atexit
@@ -38,7 +38,7 @@ def is_observed_by_other() -> bool:
 
 
 def check_encryption(config: Dict[str, Any]) -> None:
-    """Who asks for encryption is not recorded in the clear: there is one recording, and others may have begun it."""
+    """A caller that requests encryption must not join a plain recording: there is one per process, and others may have begun it."""
     if not config.get("encrypt"):
         return
     if _observer is None:
@@ -50,7 +50,7 @@ def check_encryption(config: Dict[str, Any]) -> None:
     elif _observer.recording_id is not None and not _observer.encrypts:
         raise MonitorError(
             "this program is recorded already, and that recording is not encrypted; "
-            "hint: end it first, or have whoever begins it ask for encrypt=True"
+            "hint: end it first, or start it with encrypt=True"
         )
 
 
@@ -104,7 +104,7 @@ def _end(reason: str) -> Optional[Dict[str, Any]]:
     global _observer, _observed_by_other, _last_result
     shadow = sys.modules.get(__package__ + "._shadow")
     if shadow is not None:
-        # What second sessions have taken belongs to this recording.
+        # Data of shadow sessions belongs to this recording.
         shadow.finish_all()
     ending, _observer = _observer, None
     _native.stop_writing()
@@ -128,12 +128,12 @@ def statistics(flush: bool = True) -> Dict[str, Any]:
     return json.loads(running.statistics())
 
 
-def tell(kind: str, **fields: Any) -> None:
+def send_message(kind: str, **fields: Any) -> None:
     """Puts a mark on the time line; nothing happens while nothing is recorded."""
     if _native.is_writing():
         fields["kind"] = kind
         fields.setdefault("timestamp_ns", _native.now_ns())
-        _native.tell(json.dumps(fields))
+        _native.send_message(json.dumps(fields))
 
 
 def _after_fork_in_child() -> None:

@@ -42,7 +42,7 @@ def current_batch() -> Optional[Tuple[int, Optional[int]]]:
 
 
 def listen(event: str, callback: Callable[..., None]) -> Callable[[], None]:
-    """Calls ``callback`` at each event; returns what ends it. What it raises is reported, never passed on."""
+    """Calls ``callback`` at each event; returns a function that ends it. Its exceptions are reported, never passed on."""
     if event not in _listeners:
         raise ValueError("there is no event %r: %s" % (event, ", ".join(sorted(_listeners))))
     if not callable(callback):
@@ -62,7 +62,7 @@ def notify(event: str, *arguments: Any) -> None:
     for callback in list(_listeners[event]):
         try:
             callback(*arguments)
-        except Exception as error:  # noqa: BLE001 - a listener must not break what it listens to
+        except Exception as error:  # noqa: BLE001 - a listener must not break the program
             _report(error, callback)
 
 
@@ -87,7 +87,7 @@ def _after(session: Any, seconds: float, ok: bool) -> None:
 def _attach(session: Any) -> None:
     from . import _session
 
-    # What was given as a session need not be one: ONNX Runtime says so.
+    # The argument need not be a session: ONNX Runtime reports that.
     if hasattr(session, "__dict__"):
         _session.attach(session)
 

@@ -33,10 +33,10 @@ def _environment_config() -> dict:
     every = os.environ.get("ORTSCOPE_PROFILE_EVERY", "")
     if not every.isdigit() or int(every) < 1:
         return {}
-    # The program did not ask for profiles: why there are none is told in the recording, not in a warning.
+    # The program did not request profiles: the recording explains why there are none, without a warning.
     why_not = _session.profiling_unavailable()
     if why_not is not None:
-        _engine.tell("note", name="profiling_unavailable", text=why_not)
+        _engine.send_message("note", name="profiling_unavailable", text=why_not)
         return {}
     return {"enable_profiling": True, "profile_every": int(every)}
 

@@ -59,7 +59,7 @@ class InferenceMonitor:
         return _hooks.listen("after_inference", callback)
 
     def on_provider_event(self, callback: Callable[[Any, Dict[str, Any]], None]) -> Callable[[], None]:
-        """Calls ``callback(session, event)`` when a provider that was asked for is not used."""
+        """Calls ``callback(session, event)`` when a requested provider is not used."""
         return _hooks.listen("provider_event", callback)
 
     def on_memory_event(self, callback: Callable[[Any, Dict[str, int]], None]) -> Callable[[], None]:
@@ -93,7 +93,7 @@ class BatchMonitor:
             yield
         finally:
             _hooks.leave_batch(token)
-            _engine.tell(
+            _engine.send_message(
                 "batch",
                 timestamp_ns=start,
                 duration_ns=_native.now_ns() - start,
@@ -109,7 +109,7 @@ class Monitor(InferenceMonitor, BatchMonitor):
     ``record=False`` keeps only the live view. ``store`` is the directory of recordings, ``name`` a name of your own for
     this one, ``sampling_hz`` how often the process itself is sampled. ``encrypt=True`` encrypts the recording with the key in
     ``key_file``, in ``ORTSCOPE_KEY`` or in the system's key store (``ortscope key new`` makes one); if a recording runs that is
-    not encrypted, ``start()`` raises. What was recorded with a ``key_file`` is read without naming it again in this process.
+    not encrypted, ``start()`` raises. Recordings with a ``key_file`` can be read in this process without naming it again.
     """
 
     def __init__(
@@ -193,7 +193,7 @@ class Monitor(InferenceMonitor, BatchMonitor):
             ok = False
             raise
         finally:
-            _engine.tell(
+            _engine.send_message(
                 "span",
                 timestamp_ns=start,
                 duration_ns=_native.now_ns() - start,
@@ -206,10 +206,10 @@ class Monitor(InferenceMonitor, BatchMonitor):
     def mark(self, name: str, text: str = "") -> None:
         """Puts a mark on the time line."""
         self._ensure()
-        _engine.tell("note", name=str(name), text=str(text))
+        _engine.send_message("note", name=str(name), text=str(text))
 
     def summary(self) -> Summary:
-        """What was seen so far; after :meth:`stop`, what had been seen by then."""
+        """The summary so far; after :meth:`stop`, that of the whole recording."""
         if not self._started and self._last is not None:
             return self._last
         return Summary(_engine.statistics(), self.recording_id)

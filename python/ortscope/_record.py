@@ -43,7 +43,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def environment(channel: str, profile_every: Any = None) -> dict:
-    """What a program needs in its environment to be instrumented."""
+    """The environment variables that instrument a program."""
     variables = dict(os.environ)
     variables[_native.CHANNEL_VARIABLE] = channel
     before = variables.get("PYTHONPATH")

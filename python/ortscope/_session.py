@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional
 from . import _engine, _hooks, _native, _wrappers
 from .errors import MonitorError
 
-#: One run of this many is profiled when profiling is asked for without a number.
+#: One run of this many is profiled if profiling is requested without a number.
 DEFAULT_PROFILE_EVERY = 100
 #: Of the recording, if this begins it; and of sessions.
 _RECORDING_SETTINGS = {"store", "record", "sampling_hz", "name", "encrypt", "key_file"}
@@ -93,7 +93,7 @@ def attach(
     memory_before: Optional[int] = None,
     config: Optional[Dict[str, Any]] = None,
 ) -> Any:
-    """Gives a session its probe, tells of it, and returns the probe."""
+    """Attaches a probe to a session, announces the session, and returns the probe."""
     config = config or {}
     try:
         providers = list(session.get_providers())
@@ -133,13 +133,13 @@ def _profile(session: Any, probe: Any, every: Any) -> None:
         probe.profile_every(every)
         return
     if not hasattr(session, "get_session_options"):
-        _engine.tell("note", name="profiling_unavailable", text=why_not)
+        _engine.send_message("note", name="profiling_unavailable", text=why_not)
         warnings.warn("operators are not profiled: %s" % why_not, RuntimeWarning, stacklevel=4)
         return
     from ._shadow import Shadow
 
     text = "%s: a second session profiles the inputs of sampled runs" % why_not
-    _engine.tell("note", name="shadow_session", text=text)
+    _engine.send_message("note", name="shadow_session", text=text)
     probe.shadow_every(every, Shadow(session, probe.number))
 
 
@@ -148,8 +148,8 @@ def profiling_unavailable() -> Optional[str]:
     """Why single runs cannot be profiled here; ``None``: they can."""
     _onnxruntime()
     try:
-        return _native.open_doorway(_native.__file__)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is the reason
+        return _native.open_custom_op_hook(_native.__file__)
+    except Exception as error:  # noqa: BLE001 - any error is the reason
         return str(error)
 
 
@@ -190,7 +190,7 @@ def _make_class() -> type:
         """An ``onnxruntime.InferenceSession`` whose inferences are recorded.
 
         All arguments are those of ``onnxruntime.InferenceSession``; ``monitoring_config`` may have ``enable_profiling``
-        (profile the operators of sampled runs; before ONNX Runtime 1.25 in a second session), ``profile_every`` (one run of so many),
+        (profile the operators of sampled runs; before ONNX Runtime 1.25 in a second session), ``profile_every`` (one run of this many),
         ``model_name``, and the settings of the recording if this session is the first thing that is monitored:
         ``store``, ``record``, ``sampling_hz``, ``name``, ``encrypt``, ``key_file``. ``encrypt`` is refused where a recording runs
         that is not encrypted.
@@ -232,7 +232,7 @@ def unmonitored() -> Iterator[None]:
 
 
 def monitored_class() -> type:
-    """The class; made when it is first asked for, because it derives from ONNX Runtime's."""
+    """The class; created on first use, because it derives from ONNX Runtime's."""
     global _monitored_class
     with _lock:
         if _monitored_class is None:
@@ -241,7 +241,7 @@ def monitored_class() -> type:
 
 
 def patch(**config: Any) -> None:
-    """Has every session of this program recorded, also those that exist already. A second call changes nothing.
+    """Records every session of this program, including existing ones. A second call changes nothing.
 
     Takes the settings of ``MonitoredInferenceSession``'s ``monitoring_config``.
     """

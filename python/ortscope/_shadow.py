@@ -17,7 +17,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from . import _engine, _hooks, _native
 
-#: A window ends after so many sampled runs, or when no input came for so long.
+#: A window ends after this many sampled runs, or after this long without input.
 RUNS_PER_WINDOW = 8
 SECONDS_OF_QUIET = 1.0
 #: Inputs above this are not copied.
@@ -63,7 +63,7 @@ class Shadow:
             self._changed.notify_all()
 
     def finish(self, timeout: float = 30.0) -> None:
-        """Waits until what was taken is profiled and handed on."""
+        """Waits until all taken inputs are profiled and reported."""
         with self._changed:
             self._ending = True
             thread = self._thread
@@ -74,7 +74,7 @@ class Shadow:
             self._ending, self._thread = False, None
         if self.skipped:
             text = "%d sampled runs were not profiled: the shadow of the session was busy" % self.skipped
-            _engine.tell("note", name="shadow_skipped", text=text)
+            _engine.send_message("note", name="shadow_skipped", text=text)
             self.skipped = 0
 
     def _take(self, patience: Optional[float]) -> Optional[Tuple[int, int, Dict[str, Any]]]:
@@ -92,11 +92,11 @@ class Shadow:
                 taken = self._window(taken)
             except Exception as error:  # noqa: BLE001 - the program did not ask for this session
                 self._given_up = "%s: %s" % (type(error).__name__, error)
-                _engine.tell("note", name="profiling_unavailable", text="the shadow session failed: " + self._given_up)
+                _engine.send_message("note", name="profiling_unavailable", text="the shadow session failed: " + self._given_up)
                 return
 
     def _window(self, taken: Any) -> Any:
-        """One shadow from its making to its profile; what was taken but came too late for it, if anything."""
+        """One shadow from creation to profile; returns inputs that came too late for it, if any."""
         directory = _native.profile_directory()
         original = self._session()
         if directory is None or original is None:
@@ -117,7 +117,7 @@ class Shadow:
         path = shadow.end_profiling()
         del shadow
         self._hand_on(path or (glob.glob(glob.escape(prefix) + "*") or [""])[0], prefix, runs)
-        # What came meanwhile needs a shadow of its own.
+        # Inputs that arrived meanwhile need another shadow.
         return self._take(None)
 
     def _hand_on(self, path: str, prefix: str, runs: List[Tuple[int, int]]) -> None:
@@ -131,8 +131,8 @@ class Shadow:
             with open(name + ".json", "wb") as file:
                 file.write(b"[\n" + b",\n".join(lines) + b"\n]\n")
             text = "operators of inference %d were measured in a shadow session" % sequence
-            _engine.tell("note", name="shadow_profile", text=text, timestamp_ns=at)
-            _engine.tell("profile", session=self._number, sequence=sequence, prefix=name, timestamp_ns=at)
+            _engine.send_message("note", name="shadow_profile", text=text, timestamp_ns=at)
+            _engine.send_message("profile", session=self._number, sequence=sequence, prefix=name, timestamp_ns=at)
 
 
 def _make(session: Any, prefix: str) -> Any:
@@ -141,20 +141,20 @@ def _make(session: Any, prefix: str) -> Any:
 
     from . import _session
 
-    # A copy with everything that was set, also what cannot be asked for one by one.
+    # A copy of all settings, including those without a getter.
     options = session.get_session_options()
     options.enable_profiling = True
     options.profile_file_prefix = prefix
     model = getattr(session, "_model_path", None) or getattr(session, "_model_bytes", None)
     if model is None:
-        raise RuntimeError("the session does not tell which model it has")
+        raise RuntimeError("the session does not expose its model")
     names = list(session.get_providers())
     provider_options = session.get_provider_options()
     with _session.unmonitored():
         shadow = onnxruntime.InferenceSession(
             model, options, providers=names, provider_options=[provider_options.get(name, {}) for name in names]
         )
-    # Nothing in place of a probe: also in a patched program its runs are nobody's inferences.
+    # No probe: even in a patched program its runs do not count as inferences.
     shadow._ortscope_probe = None
     return shadow
 
@@ -168,7 +168,7 @@ def split(profile: bytes) -> List[List[bytes]]:
         if not line.startswith(b"{"):
             continue
         if b'"cat" : "Session"' in line and _MARK not in line and b"Executor::Execute" not in line:
-            # Loading and initialisation belong to no run.
+            # Loading and initialization belong to no run.
             continue
         lines.append(line)
         if _MARK in line:

@@ -1,4 +1,4 @@
-"""What stands in for ONNX Runtime's ``run`` methods: native methods with the same parameters and documentation."""
+"""Replacements of ONNX Runtime's ``run`` methods: native methods with the same parameters and documentation."""
 
 import functools
 import inspect
@@ -23,7 +23,7 @@ def _text(name: str, original: Any) -> Optional[str]:
 
 
 def wrapper(name: str, original: Any, derived: bool) -> Callable[..., Any]:
-    """What stands in for the method ``name``; ``derived`` tells our own class from ONNX Runtime's."""
+    """The replacement of the method ``name``; ``derived`` distinguishes our own class from ONNX Runtime's."""
     text = _text(name, original)
     native: Callable[..., Any] = _native.method(name, original, derived, text or "")
     if text is not None:

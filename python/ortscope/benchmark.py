@@ -17,7 +17,7 @@ from .errors import OrtscopeError
 Figures = Dict[str, float]
 
 SCHEMA = "ortscope.benchmark/1"
-#: What a benchmark is judged by, unless told otherwise.
+#: The default metrics of a benchmark.
 USUAL_METRICS = ("p50", "p90")
 FAIL_ON = ("regression", "inconclusive", "never")
 #: The fewest blocks a side that can give a verdict, with one to spare.
@@ -51,7 +51,7 @@ def measure(function: Callable[[], Any], seconds: float, needed: int) -> List[in
 
 
 class Judge:
-    """What is judged, and how strictly. What is not given is taken from ``[gate]`` of the configuration."""
+    """The judged metrics and their margins. Defaults come from ``[gate]`` of the configuration."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Judge:
         self.blocks_count = blocks
         self.seconds = float(block_seconds or gate.get("block_seconds") or USUAL_SECONDS)
         self.max_rounds = int(max_rounds or gate.get("max_rounds") or 20)
-        # Whoever judges says what is wrong with a metric or a margin.
+        # The judge reports invalid metrics and margins.
         self.needed = _native.calls_needed(self.plans)
         foreign = sorted(set(margins or {}) - set(names))
         if foreign:
@@ -98,18 +98,18 @@ class Judge:
             order = "ba" if _native.second_goes_first(len(rounds)) else "ab"
             measured = {side: block(side) for side in order}
             rounds.append((measured["a"], measured["b"]))
-            told = json.loads(_native.judge_rounds(self.plans, rounds, self.max_rounds))
-            if told["done"]:
-                return Result(self, told)
+            judged = json.loads(_native.judge_rounds(self.plans, rounds, self.max_rounds))
+            if judged["done"]:
+                return Result(self, judged)
 
 
 class Result:
     """A verdict (``pass``, ``regression``, ``improvement``, ``inconclusive``), or why there is none (``not comparable``)."""
 
-    def __init__(self, judge: Judge, told: Dict[str, Any]) -> None:
-        self.verdict: str = told["verdict"]
-        self.summary: str = told["summary"]
-        self.verdicts: List[Dict[str, Any]] = told.get("verdicts", [])
+    def __init__(self, judge: Judge, judged: Dict[str, Any]) -> None:
+        self.verdict: str = judged["verdict"]
+        self.summary: str = judged["summary"]
+        self.verdicts: List[Dict[str, Any]] = judged.get("verdicts", [])
         unknown = self.verdict in ("inconclusive", "not comparable")
         self.failed = judge.fail_on != "never" and (
             self.verdict == "regression" or (unknown and judge.fail_on == "inconclusive")
@@ -123,7 +123,7 @@ class Result:
 
 
 def machine() -> Dict[str, str]:
-    """What decides whether figures can be compared: this machine, this Python, this ONNX Runtime."""
+    """Facts that decide whether figures can be compared: this machine, this Python, this ONNX Runtime."""
     facts = dict(_native.machine())
     facts["python"] = "%d.%d" % sys.version_info[:2]
     # Only if the program has it: a benchmark of something else need not.

@@ -37,7 +37,7 @@ def median_interval(values: List[float]) -> Tuple[float, Optional[Tuple[float, f
 
 
 class Comparison:
-    """What two recordings have of each model. ``rows`` has plain values; ``print`` it, or show it in a notebook."""
+    """Comparison of two recordings by model. ``rows`` has plain values; ``print`` it, or show it in a notebook."""
 
     is_verdict = False
     caveat = CAVEAT

@@ -113,10 +113,10 @@ def _per_second(metric: str, path: str, unit: str, factor: float, wraps_at: Opti
             return Reading(metric, unit=unit, source=path, method="counted", reason="needs a second reading")
         grown = count - last[1]
         if grown < 0:
-            room = _maybe(wraps_at) if wraps_at else None
-            if room is None:
+            modulus = _maybe(wraps_at) if wraps_at else None
+            if modulus is None:
                 return Reading(metric, unit=unit, source=path, method="counted", reason="the counter went back")
-            grown += float(room)
+            grown += float(modulus)
         return Reading(metric, grown * factor / (now - last[0]), unit, path, "counted")
 
     return read
@@ -154,7 +154,7 @@ def _gpu(card: str) -> Device:
             _never("gpu_busy", "percent", "NVIDIA's values need its library NVML, which this package does not read yet")
         ]
     else:
-        made._readers = [_never("gpu_busy", "percent", "the driver %s tells no use" % (driver or "(none)"))]
+        made._readers = [_never("gpu_busy", "percent", "the driver %s reports no utilization" % (driver or "(none)"))]
     for monitor in sorted(glob.glob(os.path.join(device, "hwmon", "hwmon*"))):
         for name in ("power1_average", "power1_input"):
             if os.path.exists(os.path.join(monitor, name)):
@@ -177,17 +177,17 @@ def _npu(accelerator: str) -> Device:
             _number("npu_frequency", os.path.join(device, "npu_current_frequency_mhz"), "MHz"),
         ]
     else:
-        made._readers = [_never("npu_busy", "percent", "the driver %s tells no use" % (driver or "(none)"))]
+        made._readers = [_never("npu_busy", "percent", "the driver %s reports no utilization" % (driver or "(none)"))]
     return made
 
 
 def _energy(zone: str) -> Device:
     name = _maybe(os.path.join(zone, "name")) or os.path.basename(zone)
     made = Device("energy", name, os.path.basename(zone), driver="powercap")
-    room = os.path.join(zone, "max_energy_range_uj")
+    range_path = os.path.join(zone, "max_energy_range_uj")
     made._readers = [
         _number("energy", os.path.join(zone, "energy_uj"), "J", 1e-6),
-        _per_second("power", os.path.join(zone, "energy_uj"), "W", 1e-6, room),
+        _per_second("power", os.path.join(zone, "energy_uj"), "W", 1e-6, range_path),
     ]
     return made
 
@@ -212,7 +212,7 @@ def devices(kind: Optional[str] = None, sysfs: str = _SYS) -> List[Device]:
     """The devices of this machine, of one kind or of all. An empty list has its reason in :func:`unavailable`."""
     known = [name for name, *_ in _KINDS]
     if kind is not None and kind not in known:
-        raise ValueError("there is no kind %r; there are %s" % (kind, ", ".join(known)))
+        raise ValueError("unknown kind %r; known kinds are %s" % (kind, ", ".join(known)))
     found: List[Device] = []
     for name, pattern, make, _ in _KINDS:
         if kind in (None, name):

@@ -1,6 +1,6 @@
 """Watching processes: ``ProcessMonitor``, ``ETWMonitor`` and :func:`create_monitor`.
 
-Sampling runs in Rust threads without the GIL; Python fetches what has collected. A name never lies about its backend:
+Sampling runs in Rust threads without the GIL; Python fetches the collected samples. A name always states its backend:
 ``backend`` says where the numbers come from, and what cannot be had is ``None`` with a reason.
 """
 
@@ -21,7 +21,7 @@ USE_CASES = ("development", "testing", "staging", "production", "critical")
 
 @dataclass
 class MonitorConfig:
-    """What to watch and how often."""
+    """The observed processes and the sampling rate."""
 
     sampling_rate_hz: float = 100.0
     buffer_size: int = 10000
@@ -289,7 +289,7 @@ class BaseMonitor:
         return samples
 
     def get_process_metrics(self, pid: Optional[int] = None) -> Optional[ProcessMetrics]:
-        """The last sample of a process, by default of this one, also when it has ended; ``None`` if it is not watched."""
+        """The last sample of a process (default: this one), even if it has ended; ``None`` if it is not observed."""
         wanted = os.getpid() if pid is None else pid
         _check_pid(wanted)
         sampling = self._running()
@@ -386,8 +386,8 @@ class BaseMonitor:
     def register_callback(self, callback: Callable[[List[MetricSample]], None]) -> None:
         """Calls ``callback(samples)`` with batches of new samples, about ten times a second, on a thread of its own.
 
-        Samples go either to callbacks or to :meth:`collect_metrics`. What a callback raises is counted and reported. One
-        that blocks keeps the other callbacks waiting, never the sampling: what the buffer has no room for is counted, and
+        Samples go either to callbacks or to :meth:`collect_metrics`. Exceptions of a callback are counted and reported. One
+        that blocks keeps the other callbacks waiting, never the sampling: samples that do not fit the buffer are counted, and
         :meth:`stop_monitoring` waits for it two seconds at most.
         """
         if not callable(callback):
@@ -452,15 +452,15 @@ class ETWMonitor(BaseMonitor):
 
     def _etw(self) -> Any:
         config = self.etw_config
-        return (
-            config.session_name,
-            config.buffer_size_kb,
-            config.min_buffers,
-            config.max_buffers,
-            self._kernel_flags,
-            config.cpu_sampling_interval,
-            config.enable_stack_walking,
-        )
+        return {
+            "name": config.session_name,
+            "buffer_kilobytes": config.buffer_size_kb,
+            "minimum_buffers": config.min_buffers,
+            "maximum_buffers": config.max_buffers,
+            "kernel_flags": self._kernel_flags,
+            "samples_per_second": config.cpu_sampling_interval,
+            "stacks": config.enable_stack_walking,
+        }
 
     def _check_session(self) -> None:
         refused = _native.etw_refusal(self._etw())
@@ -513,7 +513,7 @@ def create_monitor(
     """A monitor for a use case: its overhead limit is the program's, and the rate is lowered when it is reached.
 
     ``prefer_low_overhead`` halves the limit, samples ten times a second at most and does without kernel events, and so
-    does the use case ``critical``; otherwise CPU use comes from events where that is possible. ``backend`` tells.
+    does the use case ``critical``; otherwise CPU use comes from events if possible; see ``backend``.
     """
     limit = _native.overhead_limit(use_case)
     if prefer_low_overhead:

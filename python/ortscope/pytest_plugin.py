@@ -31,7 +31,7 @@ import pytest
 _LIMITS = ("p50", "p90", "p95", "p99", "mean", "max")
 #: In a process that measures a block: which one.
 _BLOCK = "ORTSCOPE_BENCHMARK_BLOCK"
-#: What a process that measures one block may take beyond its calls: imports, fixtures, the body of the test.
+#: Time limit of a block process beyond its calls: imports, fixtures, the body of the test.
 _PATIENCE_SECONDS = 600.0
 
 
@@ -54,16 +54,16 @@ def pytest_configure(config: Any) -> None:
     config.addinivalue_line(
         "markers",
         "ortscope_gate(metrics=None, margins=None, fail_on=None, blocks=6, block_seconds=None, max_rounds=None): how "
-        "ortscope_benchmark judges; what is not given is taken from [gate] of ortscope.toml",
+        "ortscope_benchmark judges; defaults come from [gate] of ortscope.toml",
     )
     config._ortscope_benchmarks = []
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    told = terminalreporter.config._ortscope_benchmarks
-    if told:
+    results = terminalreporter.config._ortscope_benchmarks
+    if results:
         terminalreporter.section("ortscope benchmarks")
-        for name, result in told:
+        for name, result in results:
             terminalreporter.line("%s  %s" % (name, result))
 
 
@@ -91,7 +91,7 @@ def ortscope_monitor(request: Any, tmp_path: Any) -> Iterator[Any]:
 
 
 def check(summary: Any, model: Any = None, errors: int = 0, **limits: Any) -> Any:
-    """Which limits are exceeded, in words."""
+    """The exceeded limits, as text."""
     chosen = [session for session in summary.sessions if model is None or session["model_name"] == model]
     chosen = [session for session in chosen if session["count"]]
     if not chosen:
@@ -126,8 +126,8 @@ def ortscope_benchmark(request: Any) -> Any:
         pytest.fail("ortscope_gate: %s" % error, pytrace=False)
     if os.environ.get("PYTEST_XDIST_WORKER"):
         pytest.skip("benchmarks that run at the same time disturb each other: run them with -n 0")
-    told = os.environ.get(_BLOCK)
-    return _Block(json.loads(told), judge) if told else Benchmark(request.config, request.node, judge)
+    block = os.environ.get(_BLOCK)
+    return _Block(json.loads(block), judge) if block else Benchmark(request.config, request.node, judge)
 
 
 class Benchmark:
@@ -187,7 +187,7 @@ class Benchmark:
 
         path = getattr(self._node, "path", None) or self._node.fspath
         test = "%s::%s" % (path, self._node.nodeid.split("::", 1)[1])
-        # What the project always adds may be a report, a coverage, more processes: nothing of that belongs here.
+        # Default options of the project (reports, coverage, more processes) do not belong here.
         command = [sys.executable, "-m", "pytest", "-q", "-o", "addopts=", "--rootdir", str(self._config.rootdir)]
         ini = getattr(self._config, "inipath", None)
         if ini:

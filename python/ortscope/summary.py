@@ -1,4 +1,4 @@
-"""What was seen: a summary of the live view, for people, notebooks and code."""
+"""A summary of the live view, for people, notebooks and code."""
 
 import html
 import json

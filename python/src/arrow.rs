@@ -1,7 +1,7 @@
 //! Arrow's C data interface, as far as a table needs it: three structures that carry their own release.
 //!
-//! Whoever takes one copies the structure and clears `release` in the original; a structure that nobody took is
-//! released when it is dropped. Columns can be taken out of their table, so each holds the table by itself.
+//! A consumer copies the structure and clears `release` in the original; an unconsumed structure is released when it
+//! is dropped. Columns can be moved out of their table, so each holds a reference to it.
 #![expect(unsafe_code, reason = "structures that C code takes over and releases")]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -53,27 +53,27 @@ struct ArrowArrayStream {
     private_data: *mut c_void,
 }
 
-/// What stands behind a schema.
+/// Private data of a schema.
 struct SchemaParts {
     _format: CString,
     _name: CString,
     children: Vec<*mut ArrowSchema>,
 }
 
-/// What stands behind an array. The buffers are the table's.
+/// Private data of an array. The buffers belong to the table.
 struct ArrayParts {
     buffers: Vec<*const c_void>,
     children: Vec<*mut ArrowArray>,
     _table: Arc<Packed>,
 }
 
-/// What stands behind a stream: one array, then none.
+/// Private data of a stream: one array, then none.
 struct StreamParts {
     table: Arc<Packed>,
     is_read: bool,
 }
 
-/// Drops what stands behind a structure, and the children that nobody has taken out.
+/// Drops the private data of a structure, and the children that were not moved out.
 macro_rules! releases {
     ($name:ident, $structure:ident, $parts:ident, |$behind:ident| $children:expr) => {
         /// # Safety
@@ -93,13 +93,13 @@ macro_rules! releases {
         impl Drop for $structure {
             fn drop(&mut self) {
                 if let Some(release) = self.release {
-                    // SAFETY: nobody has taken it: then there would be no `release` any more.
+                    // SAFETY: it was not consumed, or `release` would be null.
                     unsafe { release(self) }
                 }
             }
         }
 
-        // SAFETY: what stands behind it belongs to it alone or is an `Arc` of immutable data.
+        // SAFETY: its private data is exclusive or an `Arc` of immutable data.
         unsafe impl Send for $structure {}
     };
 }
@@ -193,9 +193,9 @@ fn buffers(data: &ColumnData, packed: &PackedColumn) -> Vec<*const c_void> {
 }
 
 /// # Safety
-/// As the interface says: `stream` is not released, `out` points to room for a schema.
+/// As specified by the interface: `stream` is not released, `out` points to memory for a schema.
 unsafe extern "C" fn get_schema(stream: *mut ArrowArrayStream, out: *mut ArrowSchema) -> c_int {
-    // SAFETY: the contract above; what is in `out` is not initialised, so it is not dropped.
+    // SAFETY: the contract above; `out` is not initialized, so it is not dropped.
     unsafe {
         let parts = &*(*stream).private_data.cast::<StreamParts>();
         out.write(ArrowSchema::of(&parts.table));
@@ -204,9 +204,9 @@ unsafe extern "C" fn get_schema(stream: *mut ArrowArrayStream, out: *mut ArrowSc
 }
 
 /// # Safety
-/// As the interface says: `stream` is not released, `out` points to room for an array.
+/// As specified by the interface: `stream` is not released, `out` points to memory for an array.
 unsafe extern "C" fn get_next(stream: *mut ArrowArrayStream, out: *mut ArrowArray) -> c_int {
-    // SAFETY: the contract above. An array without `release` says that there are no more.
+    // SAFETY: the contract above. An array without `release` marks the end.
     unsafe {
         let parts = &mut *(*stream).private_data.cast::<StreamParts>();
         if std::mem::replace(&mut parts.is_read, true) {

@@ -1,4 +1,4 @@
-//! Exceptions of the package. Each says in one sentence what is wrong and, where there is one, a way out.
+//! Exceptions of the package. Each explains the problem in one sentence and, if possible, how to fix it.
 
 use pyo3::create_exception;
 use pyo3::exceptions::PyRuntimeError;

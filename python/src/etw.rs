@@ -1,4 +1,4 @@
-//! Kernel sessions of Windows for Python: their settings, and why one cannot be had.
+//! Settings of Windows kernel sessions for Python, and why one cannot be started.
 
 use ortscope_sources::etw::{EtwError, KernelFlags, Settings};
 use ortscope_sources::kernel::{TraceError, TraceOptions};
@@ -6,20 +6,29 @@ use ortscope_sources::{KernelTrace, etw_functions};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-/// Name, kilobytes of a buffer, least and most buffers, flags, samples a second, stacks.
-pub type Arguments = (String, u32, u32, u32, Vec<String>, u32, bool);
+/// A dictionary with these keys.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct Arguments {
+    name: String,
+    buffer_kilobytes: u32,
+    minimum_buffers: u32,
+    maximum_buffers: u32,
+    kernel_flags: Vec<String>,
+    samples_per_second: u32,
+    stacks: bool,
+}
 
-/// What a session is asked for, or what is wrong with the question.
+/// The settings of a session, or the error in the arguments.
 pub fn settings(arguments: Arguments) -> PyResult<Settings> {
-    let (name, buffer_kilobytes, minimum_buffers, maximum_buffers, names, samples_per_second, stacks) =
-        arguments;
+    let Arguments { name, buffer_kilobytes, minimum_buffers, maximum_buffers, .. } = arguments;
     if minimum_buffers > maximum_buffers {
         let text = format!("min_buffers {minimum_buffers} is more than max_buffers {maximum_buffers}");
         return Err(PyValueError::new_err(text));
     }
     let mut kernel = KernelFlags::default();
-    for name in names {
-        let flag: KernelFlags = name.parse().map_err(|error: ortscope_sources::etw::UnknownFlag| {
+    for flag in arguments.kernel_flags {
+        let flag: KernelFlags = flag.parse().map_err(|error: ortscope_sources::etw::UnknownFlag| {
             PyValueError::new_err(error.to_string().replace("\n  hint: ", "; hint: "))
         })?;
         kernel = kernel | flag;
@@ -30,14 +39,14 @@ pub fn settings(arguments: Arguments) -> PyResult<Settings> {
         minimum_buffers,
         maximum_buffers,
         kernel,
-        samples_per_second,
-        stacks,
+        samples_per_second: arguments.samples_per_second,
+        stacks: arguments.stacks,
         ..Settings::default()
     })
 }
 
-/// Starts a session with these settings and ends it again: `None` if that works, else the kind of refusal (`access`,
-/// `session`, `provider` or `unsupported`) and its sentence.
+/// Starts a session with these settings and ends it again: `None` if that works, otherwise the kind of refusal
+/// (`access`, `session`, `provider` or `unsupported`) and its message.
 #[pyfunction]
 pub fn etw_refusal(py: Python<'_>, arguments: Arguments) -> PyResult<Option<(&'static str, String)>> {
     let settings = settings(arguments)?;

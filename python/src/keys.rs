@@ -1,8 +1,9 @@
-//! Keys of encrypted recordings: where they are looked for, and the files that monitors of this process have named.
+//! Keys of encrypted recordings: where they are searched, and the key files named by monitors of this process.
 //!
-//! The store knows one key file per process. A program may name another with every monitor, and wants to read all that it
-//! recorded, so reading is tried with each file in turn. The file is told to the store in the place of the system's key
-//! store, which is asked on the reading thread: threads that read with different keys never meet.
+//! The store knows one key file per process. A program may name another with every monitor, and must be able to read
+//! all its recordings, so reading is tried with each file in turn. The file is passed to the store in place of the
+//! system's key store, which is queried on the reading thread: threads that read with different keys do not
+//! interfere.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -35,12 +36,12 @@ pub fn remember(file: &Path) {
     named.truncate(MAX_FILES);
 }
 
-/// Where keys are looked for, as by the program: a file, `ORTSCOPE_KEY`, the system's key store.
+/// Sources of keys, as in the program: a file, `ORTSCOPE_KEY`, the system's key store.
 pub fn sources(file: Option<PathBuf>) -> KeySources {
     KeySources { file, system: Some(ask) }
 }
 
-/// Says where whoever reads in this process finds keys; `configured` is the file that the configuration names.
+/// Sets where readers in this process find keys; `configured` is the file named by the configuration.
 pub fn look_for_keys(configured: Option<PathBuf>) {
     set_key_sources(sources(configured));
 }
@@ -64,11 +65,11 @@ fn with_each<T>(mut work: impl FnMut() -> Option<T>) -> Option<T> {
     found
 }
 
-/// The same until it does not fail for want of a key; else what the first try said.
+/// Tries the key files until none is missing; otherwise returns the first error.
 fn try_each<T>(work: impl Fn() -> Result<T, StoreError>) -> Result<T, StoreError> {
     let mut first = None;
     let found = with_each(|| match work() {
-        // A name is inside of what is encrypted.
+        // A name is encrypted too.
         Err(error @ (StoreError::NoKey { .. } | StoreError::Key { .. } | StoreError::Unknown { .. })) => {
             first.get_or_insert(error);
             None
@@ -86,7 +87,7 @@ pub fn open(path: &Path) -> Result<Recording, StoreError> {
     try_each(|| Recording::open(path))
 }
 
-/// The recordings, newest first, each as the key tells it that fits.
+/// The recordings, newest first, each read with its own key.
 pub fn list(store: &Store) -> Result<Vec<Entry>, StoreError> {
     let is_locked = |entry: &Entry| entry.encrypted && entry.problem.is_some();
     let mut all: Option<Vec<Entry>> = None;
@@ -107,7 +108,7 @@ pub fn list(store: &Store) -> Result<Vec<Entry>, StoreError> {
         return Err(error);
     }
     let mut all = all.unwrap_or_default();
-    // When it began stands inside of what is encrypted too.
+    // The start time is encrypted too.
     all.sort_by(|a, b| b.started_unix_ns.cmp(&a.started_unix_ns).then_with(|| b.id.cmp(&a.id)));
     Ok(all)
 }
@@ -124,8 +125,8 @@ pub fn has_files() -> bool {
     !named().is_empty()
 }
 
-/// Frees what killed recorders left in memory; their recordings are completed first. What cannot be done now can be done
-/// next time.
+/// Removes channels orphaned by killed recorders; their recordings are completed first. Failures are retried next
+/// time.
 pub fn sweep() {
     with_each(|| {
         let left = ortscope_store::sweep(ortscope_sources::programs::is_alive);

@@ -1,15 +1,15 @@
 //! The native half of the Python package `ortscope`.
 //!
 //! ```text
-//! session.run ─► call: before and behind ONNX Runtime's own run ─► probe ─► output: this process's channel
+//! session.run ─► call: before and after ONNX Runtime's own run ─► probe ─► output: this process's channel
 //! observer: pipeline in Rust threads: channel, process sampler ─► recording, live statistics
 //! ```
-//! Python decides what is monitored; everything that happens per inference, and everything that runs in the background,
-//! is here. No background thread ever takes the GIL.
+//! Python decides what is monitored; everything that happens per inference or in the background is here. No
+//! background thread ever takes the GIL.
 
 mod arrow;
 mod call;
-mod doorway;
+mod custom_op_hook;
 mod errors;
 mod etw;
 mod keys;
@@ -40,14 +40,14 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(call::method, module)?)?;
     module.add_function(wrap_pyfunction!(call::hooks::set_hooks, module)?)?;
     module.add_function(wrap_pyfunction!(call::hooks::set_batch_source, module)?)?;
-    module.add_function(wrap_pyfunction!(doorway::open_doorway, module)?)?;
-    module.add_function(wrap_pyfunction!(doorway::ort_version, module)?)?;
-    module.add_function(wrap_pyfunction!(doorway::profile_run, module)?)?;
+    module.add_function(wrap_pyfunction!(custom_op_hook::open_custom_op_hook, module)?)?;
+    module.add_function(wrap_pyfunction!(custom_op_hook::ort_version, module)?)?;
+    module.add_function(wrap_pyfunction!(custom_op_hook::profile_run, module)?)?;
     module.add_function(wrap_pyfunction!(output::write_to, module)?)?;
     module.add_function(wrap_pyfunction!(output::stop_writing, module)?)?;
     module.add_function(wrap_pyfunction!(output::is_writing, module)?)?;
     module.add_function(wrap_pyfunction!(output::after_fork, module)?)?;
-    module.add_function(wrap_pyfunction!(output::tell, module)?)?;
+    module.add_function(wrap_pyfunction!(output::send_message, module)?)?;
     module.add_function(wrap_pyfunction!(output::profile_directory, module)?)?;
     module.add_function(wrap_pyfunction!(output::remove_profile, module)?)?;
     module.add_function(wrap_pyfunction!(output::now_ns, module)?)?;

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 /// Latencies kept per session, the newest: percentiles are of these.
 const RECENT: usize = 100_000;
-/// Sessions and kinds of marks kept apart; further ones are counted together.
+/// Maximum number of sessions and kinds of marks; further ones are counted together.
 const MAX_SESSIONS: usize = 4096;
 const MAX_KINDS: usize = 256;
 /// Marks that are kept word for word, the newest.
@@ -52,7 +52,7 @@ struct Session {
     recent: VecDeque<u64>,
 }
 
-/// Shared by the sink and whoever asks.
+/// Shared by the sink and its readers.
 #[derive(Debug, Clone, Default)]
 pub struct Live(Arc<Mutex<Kept>>);
 

@@ -1,8 +1,8 @@
-//! Shapes of numpy arrays, read where they stand: asking Python for `array.shape` costs more than all the rest.
+//! Shapes of numpy arrays, read from memory directly: `array.shape` in Python costs more than everything else.
 //!
-//! The head of an array (data, number of dimensions, dimensions) has been the same since numpy 1.7 and is part of
-//! numpy's binary interface. It is compared with what Python says once, before it is trusted; where it differs, shapes
-//! are read through Python.
+//! The header of an array (data, number of dimensions, dimensions) has been the same since numpy 1.7 and is part of
+//! numpy's binary interface. It is compared with Python's answer once before it is trusted; if it differs, shapes are
+//! read through Python.
 #![expect(unsafe_code, reason = "reads the head of numpy's array object")]
 
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -40,8 +40,8 @@ pub fn learn(py: Python<'_>) {
         let array = numpy.call_method1("empty", ((2, 3, 5, 7),))?;
         let array_type = numpy.getattr("ndarray")?;
         let pointer = array_type.as_ptr().cast::<ffi::PyTypeObject>();
-        // SAFETY: an array object is far larger than the head read here; nothing is followed before the number of
-        // dimensions is what was asked for and the pointer is not null.
+        // SAFETY: an array object is far larger than the header read here; no pointer is followed before the number
+        // of dimensions matches and the pointer is not null.
         let is_known = unsafe {
             let head = &*array.as_ptr().cast::<ArrayHead>();
             array.get_type_ptr() == pointer
@@ -76,10 +76,10 @@ impl Default for LastShapes {
     }
 }
 
-/// Calls `each` with the numbers that stand for a feed until it says no; says whether it never did.
+/// Calls `each` with the numbers that identify a feed until it returns false; returns whether it never did.
 ///
 /// # Safety
-/// `feed` is a valid object and the GIL is held. `each` runs no Python code, so that the dictionary stays as it is.
+/// `feed` is a valid object and the GIL is held. `each` runs no Python code, so that the dictionary does not change.
 #[inline]
 unsafe fn all_numbers(feed: *mut ffi::PyObject, mut each: impl FnMut(i64) -> bool) -> bool {
     let array_type = HOT.array_type.load(Ordering::Relaxed);
@@ -146,8 +146,8 @@ pub unsafe fn remember(feed: *mut ffi::PyObject, last: &LastShapes) -> u32 {
 /// `value` is a valid object; `array_type` is null or the type whose layout was checked.
 #[inline]
 unsafe fn sizes<'a>(value: *mut ffi::PyObject, array_type: *mut ffi::PyTypeObject) -> Option<&'a [isize]> {
-    // SAFETY: only objects of exactly the checked type are looked into; numpy keeps `sizes` valid for `dimensions`
-    // entries as long as the object lives, which is longer than the caller looks at them.
+    // SAFETY: only objects of exactly the checked type are read; numpy keeps `sizes` valid for `dimensions` entries
+    // as long as the object lives, which is longer than the caller uses them.
     unsafe {
         if array_type.is_null() || ffi::Py_TYPE(value) != array_type {
             return None;

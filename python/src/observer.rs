@@ -83,7 +83,7 @@ impl Observer {
         let config = rows::configuration()?.store;
         let encrypts = record && encrypt.unwrap_or(config.encrypt);
         if let Some(file) = &key_file {
-            // What is recorded now is to be read later.
+            // So that the recording can be read later.
             keys::remember(file);
         }
         let key_sources = keys::sources(key_file.or(config.key_file));
@@ -92,7 +92,7 @@ impl Observer {
         py.detach(|| {
             let mut store = Store::open(root);
             if encrypts {
-                // What passes through rings and temporary files in the clear is not to be found there afterwards.
+                // Unencrypted data in rings and temporary files must not remain there.
                 overwrite_before_removal(Overwritten::Temporary);
                 store = store.encrypted_with(key_sources.first().map_err(errors::store)?);
             }
@@ -135,7 +135,7 @@ impl Observer {
         self.directory.clone()
     }
 
-    /// Whether what is kept is encrypted.
+    /// Whether the recording is encrypted.
     #[getter]
     fn encrypts(&self) -> bool {
         self.encrypts
@@ -146,7 +146,7 @@ impl Observer {
         self.pid == std::process::id() && self.lock().is_some()
     }
 
-    /// Waits until what was written so far is in the live view; `False` if that took too long.
+    /// Waits until everything written so far is in the live view; `False` after the timeout.
     #[pyo3(signature = (timeout=2.0))]
     fn flush(&self, py: Python<'_>, timeout: f64) -> bool {
         if !self.is_running() {
@@ -282,7 +282,7 @@ impl Running {
     fn end(self, reason: &str) -> Ended {
         let ObservationEnded { losses, errors, .. } = self.observation.finish();
         let mut problem = None;
-        // The pipeline is gone and with it everyone else who had the recording.
+        // The pipeline is gone, and with it all other owners of the recording.
         let finished = self.recording.and_then(Arc::into_inner).and_then(|recording| {
             recording.finish(reason).map_err(|error| problem = Some(error.to_string())).ok()
         });
@@ -318,7 +318,7 @@ fn sweep_in_background() {
     std::thread::Builder::new().name("ortscope-sweep".into()).spawn(keys::sweep).ok();
 }
 
-/// What decides whether two recordings can be compared. Facts that the system does not tell are left out.
+/// Facts that decide whether two recordings can be compared. Facts that the system does not report are omitted.
 pub fn fingerprint() -> BTreeMap<String, String> {
     ortscope_sources::machine_facts().fingerprint()
 }

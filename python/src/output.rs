@@ -1,7 +1,7 @@
-//! Where the records of this process go: its own directory below the one that an observer reads.
+//! Where the records of this process go: its own directory below the observer's.
 //!
-//! The writer itself is with what every inference looks at ([`crate::call::hot`]). All of this happens with the GIL held, so
-//! nobody ever waits for a lock here, and a fork never finds one taken.
+//! The writer itself is part of the hot state ([`crate::call::hot`]). All of this happens with the GIL held, so locks
+//! are never contended here, and a fork never finds one taken.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -68,7 +68,7 @@ pub fn send(py: Python<'_>, message: &ProgramMessage) {
     }
 }
 
-/// Gives a session its number and tells it, now and whenever a new output begins.
+/// Assigns a number to a session and announces it, now and whenever a new output begins.
 pub fn register(py: Python<'_>, mut note: SessionNote) -> u16 {
     let mut sessions = lock(&SESSIONS);
     let number = sessions.len().min(MAX_SESSIONS) as u16;
@@ -130,7 +130,7 @@ pub fn is_writing() -> bool {
     HOT.is_recording()
 }
 
-/// In a child of `fork`: goes on in a directory of its own, below the same one, where the parent's observer finds it.
+/// In a child of `fork`: continues in its own directory, next to the parent's, where the parent's observer finds it.
 #[pyfunction]
 pub fn after_fork(py: Python<'_>) -> PyResult<()> {
     let base = lock(&CURRENT).as_ref().map(|output| output.base.clone());
@@ -139,7 +139,7 @@ pub fn after_fork(py: Python<'_>) -> PyResult<()> {
 
 /// Sends a message given as JSON text.
 #[pyfunction]
-pub fn tell(py: Python<'_>, message: &str) -> PyResult<()> {
+pub fn send_message(py: Python<'_>, message: &str) -> PyResult<()> {
     let message: ProgramMessage = serde_json::from_str(message).map_err(errors::monitor)?;
     send(py, &message);
     Ok(())
@@ -170,7 +170,7 @@ pub fn stream_number() -> u16 {
     stream()
 }
 
-/// Resident memory of this process; `None` where the system does not tell.
+/// Resident memory of this process; `None` if the system does not report it.
 #[pyfunction]
 pub fn own_memory_bytes() -> Option<u64> {
     ortscope_sources::own_usage().ok().map(|usage| usage.working_set_bytes)

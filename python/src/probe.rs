@@ -9,12 +9,12 @@ use ortscope_sources::programs::{NamedShape, ProgramMessage, SessionNote};
 use pyo3::prelude::*;
 
 use crate::call::hot::HOT;
-use crate::call::seats::Seat;
+use crate::call::session_counters::SessionCounters;
 use crate::ndarray::LastShapes;
 use crate::output;
 
-/// Changes of shapes told per session. Beyond, one note says so: a session whose shapes change with every inference
-/// would otherwise write more messages than records.
+/// Maximum number of reported shape changes per session. After that, one note is written: a session whose shapes
+/// change with every inference would otherwise write more messages than records.
 const MAX_SHAPE_CHANGES: u32 = 100_000;
 
 /// Belongs to one session, or to one function that was given a name.
@@ -22,10 +22,10 @@ const MAX_SHAPE_CHANGES: u32 = 100_000;
 #[derive(Debug)]
 #[repr(C)]
 pub struct Probe {
-    /// What changes with every inference.
-    seat: &'static Seat,
+    /// The counters that change with every inference.
+    counters: &'static SessionCounters,
     number: u16,
-    /// How often the shapes were told.
+    /// How often shapes were reported.
     shape_changes: AtomicU32,
     /// Runs until the next profiled one; negative: none is.
     until_profile: AtomicI64,
@@ -35,7 +35,7 @@ pub struct Probe {
     shadow: Mutex<Option<Py<PyAny>>>,
 }
 
-/// What is known of an inference beside its times.
+/// Details of an inference besides its times.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Context {
     /// 0 = unknown.
@@ -52,11 +52,11 @@ impl Probe {
     /// The number of the next inference, which is the caller's.
     #[inline]
     pub fn next(&self) -> u64 {
-        self.seat.next()
+        self.counters.next()
     }
 
-    pub fn seat(&self) -> &'static Seat {
-        self.seat
+    pub fn counters(&self) -> &'static SessionCounters {
+        self.counters
     }
 
     #[inline]
@@ -107,7 +107,8 @@ impl Probe {
         }
         self.shape_changes.store(changes + 1, Ordering::Relaxed);
         if changes == MAX_SHAPE_CHANGES {
-            let text = format!("session {session} changes its shapes too often: they are told no further");
+            let text =
+                format!("session {session} changes its shapes too often: further changes are not reported");
             output::send(py, &ProgramMessage::Note { timestamp_ns, name: "input_shapes".into(), text });
             return;
         }
@@ -118,14 +119,14 @@ impl Probe {
         );
     }
 
-    /// Who takes the inputs of sampled runs, if anybody.
+    /// The receiver of the inputs of sampled runs, if any.
     pub fn shadow(&self, py: Python<'_>) -> Option<Py<PyAny>> {
         let shadow = self.shadow.lock().unwrap_or_else(PoisonError::into_inner);
         shadow.as_ref().map(|shadow| shadow.clone_ref(py))
     }
 
     #[cold]
-    pub fn tell_error(&self, py: Python<'_>, sequence: u64, timestamp_ns: u64, exception: String) {
+    pub fn report_error(&self, py: Python<'_>, sequence: u64, timestamp_ns: u64, exception: String) {
         let session = self.number;
         output::send(py, &ProgramMessage::InferenceError { timestamp_ns, session, sequence, exception });
     }
@@ -144,7 +145,7 @@ impl Probe {
     /// Counts a run that is not to be profiled; `false`: it is, and is not counted.
     #[inline]
     pub fn passes_unprofiled(&self) -> bool {
-        // With the GIL held nobody comes between the two.
+        // With the GIL held, the two steps are not interrupted.
         let left = self.until_profile.load(Ordering::Relaxed);
         if left > 0 {
             self.until_profile.store(left - 1, Ordering::Relaxed);
@@ -165,7 +166,7 @@ impl Probe {
 impl Drop for Probe {
     fn drop(&mut self) {
         HOT.forget_probes();
-        self.seat.leave();
+        self.counters.leave();
         output::forget(self.number);
     }
 }
@@ -201,7 +202,7 @@ impl Probe {
         );
         HOT.forget_probes();
         Self {
-            seat: Seat::take(number),
+            counters: SessionCounters::take(number),
             number,
             shape_changes: AtomicU32::new(0),
             until_profile: AtomicI64::new(-1),
@@ -247,6 +248,6 @@ impl Probe {
     /// Inferences so far.
     #[getter]
     fn count(&self) -> u64 {
-        self.seat.inferences()
+        self.counters.inferences()
     }
 }

@@ -26,7 +26,7 @@ use crate::{errors, etw};
 const MAX_PROCESSES: usize = 16_384;
 /// Reasons and notes that are kept.
 const MAX_NOTES: usize = 100;
-/// Processes that have ended and are still told of, the last ones.
+/// Maximum number of ended processes that are still reported, the last ones.
 const MAX_ENDED: usize = 100;
 
 const EVENT_WINDOW_NS: u64 = 100_000_000;
@@ -35,7 +35,7 @@ type Identity = (u64, u64);
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// New samples since they were last fetched; the oldest go when there is no room.
+    /// New samples since the last fetch; the oldest are dropped when full.
     fresh: VecDeque<(ProcessSampleRow, Option<f64>)>,
     room: usize,
     dropped: u64,
@@ -114,7 +114,7 @@ impl ProcessSampling {
         let samples = Samples::default();
         samples.lock().room = room.clamp(1, 10_000_000);
         let mut pipeline = Pipeline::default().source(sampler).sink(samples.clone());
-        // Asked for by its name it must be had; otherwise the sampler is enough.
+        // If requested by name it is required; otherwise the sampler is enough.
         let must = etw.is_some();
         if events || must {
             let options =
@@ -156,7 +156,7 @@ impl ProcessSampling {
         })
     }
 
-    /// The last sample of every process, with who it is, as JSON; one that is asked for by its id may have ended.
+    /// The last sample of every process with its identity, as JSON; a process requested by id may have ended.
     #[pyo3(signature = (pid=None))]
     fn latest(&self, py: Python<'_>, pid: Option<u64>) -> String {
         py.detach(|| {
@@ -188,7 +188,7 @@ impl ProcessSampling {
         })
     }
 
-    /// The machine, what sampling costs, what was dropped and what is not to be had, as JSON.
+    /// The machine, the cost of sampling, drops and unavailable values, as JSON.
     fn statistics(&self, py: Python<'_>) -> String {
         py.detach(|| {
             let kept = self.samples.lock();
@@ -305,7 +305,7 @@ fn kernel_events(
 }
 
 impl Kept {
-    /// The kernel told what a process used of a millisecond.
+    /// The kernel reported the CPU use of a process in a millisecond.
     fn milli(&mut self, milli: &ProcessMilli) {
         let pid = u64::from(milli.pid);
         if self.events.len() >= MAX_PROCESSES && !self.events.contains_key(&pid) {
@@ -348,7 +348,7 @@ impl Kept {
         });
         let percent = self.event_percent(row.pid).or(percent);
         if self.facts.get(&identity).is_some_and(|facts| &*facts.event == "exited") {
-            // Taken before it ended, told of after.
+            // Taken before it ended, delivered after.
             self.keep_ended(identity, (row.clone(), percent));
         } else if self.latest.len() < MAX_PROCESSES || self.latest.contains_key(&identity) {
             self.latest.insert(identity, (row.clone(), percent));

@@ -95,8 +95,8 @@ fn open(run: &str, store: Option<PathBuf>) -> PyResult<Recording> {
     keys::open(&path).map_err(errors::store)
 }
 
-/// The key file that a monitor of this process named and that opens a recording: what the program must be told to read it.
-/// `None` where it needs none, or cannot be opened: the program says why.
+/// The key file, named by a monitor of this process, that opens a recording, to pass to the program. `None` if it
+/// needs none or cannot be opened: the program reports why.
 #[pyfunction]
 #[pyo3(signature = (run, store=None))]
 pub fn key_file_of(py: Python<'_>, run: &str, store: Option<PathBuf>) -> Option<PathBuf> {
@@ -106,8 +106,8 @@ pub fn key_file_of(py: Python<'_>, run: &str, store: Option<PathBuf>) -> Option<
     py.detach(|| keys::file_of(&open(run, store).ok()?))
 }
 
-/// Whether what is written below the directory of another observer becomes an encrypted recording. `false` also where it
-/// becomes none, or nobody says which.
+/// Whether records below another observer's directory go to an encrypted recording. `false` also if there is no
+/// recording or it is unknown.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "a function of Python takes what it is given")]
 pub fn is_recorded_encrypted(py: Python<'_>, base: PathBuf) -> bool {

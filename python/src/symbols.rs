@@ -1,5 +1,5 @@
-//! What the system's linker and libraries are asked for: a function of the interpreter that is not in its stable interface
-//! before Python 3.12, although it exists since 3.9; to be called in children of `fork`.
+//! Symbols looked up at run time: an interpreter function that exists since Python 3.9 but is in the stable interface
+//! only since 3.12, for children of `fork`.
 
 use std::ffi::c_void;
 
@@ -32,14 +32,14 @@ std::cfg_select! {
         #[expect(unsafe_code, reason = "asks the dynamic linker")]
         fn in_interpreter(_py: Python<'_>, name: &str) -> Option<*const c_void> {
             let program = libloading::os::unix::Library::this();
-            // SAFETY: the symbol is only looked up here; whoever calls it knows its type.
+            // SAFETY: the symbol is only looked up here; the caller knows its type.
             let symbol = unsafe { program.get::<*const c_void>(name.as_bytes()) }.ok()?;
             Some(*symbol).filter(|address| !address.is_null())
         }
     }
     windows => {
         fn in_children(_child: extern "C" fn()) {
-            // There is no `fork`.
+            // `fork` does not exist here.
         }
 
         #[expect(unsafe_code, reason = "asks the dynamic linker")]
@@ -47,7 +47,7 @@ std::cfg_select! {
             let version = py.version_info();
             let library = format!("python{}{}.dll", version.major, version.minor);
             let interpreter = libloading::os::windows::Library::open_already_loaded(library).ok()?;
-            // SAFETY: the symbol is only looked up here; whoever calls it knows its type.
+            // SAFETY: the symbol is only looked up here; the caller knows its type.
             let symbol = unsafe { interpreter.get::<*const c_void>(name.as_bytes()) }.ok()?;
             Some(*symbol).filter(|address| !address.is_null())
         }

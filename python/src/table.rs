@@ -1,8 +1,8 @@
-//! A table of a recording as Python holds it: the columns stay here, and everyone who wants them looks at the same memory.
+//! A table of a recording as a Python object: the columns stay here, and all consumers share the same memory.
 //!
 //! pandas, polars and pyarrow take it through `__arrow_c_stream__` ([`crate::arrow`]), numpy through the address of a
-//! column. Numbers are never copied; truth values, texts and what is missing have another form in Arrow and are packed
-//! once, for the first who asks.
+//! column. Numbers are never copied; booleans, texts and nulls have another form in Arrow and are packed once, on
+//! first use.
 
 use std::sync::{Arc, OnceLock};
 
@@ -21,14 +21,14 @@ pub struct TableData {
     table: Arc<Packed>,
 }
 
-/// Rows, and beside them what Arrow wants to have in another form.
+/// Rows, with the parts that Arrow needs in another form.
 #[derive(Debug)]
 pub struct Packed {
     pub batch: Batch,
     columns: OnceLock<Vec<PackedColumn>>,
 }
 
-/// What Arrow needs of a column beside its numbers.
+/// The parts of a column besides its numbers that Arrow needs.
 #[derive(Debug)]
 pub struct PackedColumn {
     /// One bit per row, set where there is a value; `None`: there always is.
@@ -138,8 +138,8 @@ impl TableData {
         }
     }
 
-    /// Where the values of a column lie and where one byte per row says whether there is one (`None`: there always
-    /// is). Both stay there as long as this object; texts have no address.
+    /// The addresses of a column's values and of its validity bytes, one per row (`None` if it is never null). Both
+    /// stay valid as long as this object; texts have no address.
     fn addresses(&self, name: &str) -> PyResult<(Option<usize>, Option<usize>)> {
         let column = self.column(name)?;
         let values = match &column.data {
@@ -153,12 +153,12 @@ impl TableData {
         Ok((values, (!valid.is_empty()).then(|| valid.as_ptr().addr())))
     }
 
-    /// Types and names of the columns for whoever reads Arrow.
+    /// Types and names of the columns for Arrow consumers.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         arrow::schema_capsule(py, &self.table)
     }
 
-    /// The table for whoever reads Arrow. A wish for other types is not followed, which the interface allows.
+    /// The table for Arrow consumers. A requested schema is ignored, which the interface allows.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,

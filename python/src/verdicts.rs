@@ -1,7 +1,7 @@
-//! Verdicts of benchmarks written in Python: figures of blocks and judgements by the same code as `ortscope compare`,
+//! Verdicts of benchmarks written in Python: block figures and judgments by the same code as `ortscope compare`,
 //! `bench` and `gate`.
 //!
-//! Python starts the processes and keeps the figures. What they mean is decided here.
+//! Python starts the processes and stores the figures; they are judged here.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use serde_json::json;
 use crate::observer::fingerprint;
 use crate::{errors, rows};
 
-/// What a block of calls has. Memory and energy are those of a model's own process, which a test's is not.
+/// Metrics of a block of calls. Memory and energy require a model's own process.
 const METRICS: [Metric; 4] = [Metric::P50, Metric::P90, Metric::P99, Metric::Throughput];
 /// How blocks are made longer here.
 const LONGER: &str = "longer blocks (block_seconds)";
@@ -69,10 +69,10 @@ pub fn judge_blocks(plans: Vec<Plan>, before: Vec<Figures>, now: Vec<Figures>) -
         .iter()
         .map(|plan| two_sample::compare(*plan, &side(&before, plan.metric), &side(&now, plan.metric), share))
         .collect();
-    Ok(told(&judged, true))
+    Ok(verdicts_json(&judged, true))
 }
 
-/// Judges rounds of two sides that took turns, and says whether more rounds could tell more (`done`).
+/// Judges rounds of two sides that took turns, and whether more rounds are needed (`done`).
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "a function of Python takes what it is given")]
 pub fn judge_rounds(plans: Vec<Plan>, rounds: Vec<(Figures, Figures)>, most: usize) -> PyResult<String> {
@@ -86,7 +86,7 @@ pub fn judge_rounds(plans: Vec<Plan>, rounds: Vec<(Figures, Figures)>, most: usi
         };
         done = comparison.add_round(&plans.iter().map(pair).collect::<Vec<_>>()) == Step::Done;
     }
-    Ok(told(&comparison.verdicts(), done))
+    Ok(verdicts_json(&comparison.verdicts(), done))
 }
 
 /// Whether the second side of a round goes first.
@@ -95,7 +95,7 @@ pub fn second_goes_first(round: usize) -> bool {
     PairedComparison::b_first(round)
 }
 
-/// What decides whether figures of this machine can be compared with others.
+/// Facts that decide whether figures of this machine can be compared with others.
 #[pyfunction]
 pub fn machine() -> BTreeMap<String, String> {
     fingerprint()
@@ -135,7 +135,7 @@ fn plans_of(named: &[Plan]) -> PyResult<Vec<MetricPlan>> {
     }
 }
 
-fn told(verdicts: &[MetricVerdict], done: bool) -> String {
+fn verdicts_json(verdicts: &[MetricVerdict], done: bool) -> String {
     let verdict =
         Verdict::of_all(verdicts.iter().map(|found| found.verdict)).unwrap_or(Verdict::Inconclusive);
     let summary = sentence::summary(verdict, verdicts, LONGER);

@@ -1,4 +1,4 @@
-"""Small ONNX models written as bytes, so that the tests need no package beside onnxruntime and numpy."""
+"""Small ONNX models written as bytes, so that the tests need no package besides onnxruntime and numpy."""
 
 FLOAT, INT64 = 1, 7
 

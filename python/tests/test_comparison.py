@@ -32,7 +32,7 @@ def test_it_compares_and_does_not_judge():
     record("after", {"a": 40, "new": 3})
     compared = ortscope.compare("before", "after")
     (row,) = compared.rows
-    # The first run of a session is no steady one.
+    # The first run of a session is not a steady one.
     assert (row["model"], row["a"]["runs"], row["b"]["runs"]) == ("a", 59, 39)
     assert row["a"]["interval_ms"][0] <= row["a"]["median_ms"] <= row["a"]["interval_ms"][1]
     assert (compared.only_in_a, compared.only_in_b) == (["gone"], ["new"])
@@ -40,6 +40,6 @@ def test_it_compares_and_does_not_judge():
     assert "not a verdict" in str(compared) and "not a verdict" in compared._repr_html_()
 
 
-def test_a_recording_that_is_not_there_is_named():
+def test_a_missing_recording_is_named():
     with pytest.raises(ortscope.RecordingError):
         ortscope.compare("nothing", "nothing")

@@ -63,7 +63,7 @@ def test_patch_and_sessions_can_begin_an_encrypted_recording(identity, key_file)
 
 # The same below an observer: it decides, and may not encrypt.
 @pytest.mark.parametrize("flags", [[], ["--encrypt"]])
-def test_who_asks_for_encryption_is_not_recorded_in_the_clear_by_another(run_script, key_file, flags):
+def test_requested_encryption_rejects_a_plain_recording(run_script, key_file, flags):
     script = """
         import ortscope
         try:
@@ -78,14 +78,14 @@ def test_who_asks_for_encryption_is_not_recorded_in_the_clear_by_another(run_scr
     assert [entry["encrypted"] for entry in ortscope.recordings()] == [bool(flags)]
 
 
-def test_an_observer_that_does_not_say_whether_it_encrypts_is_not_trusted(tmp_path, monkeypatch):
+def test_an_observer_with_unknown_encryption_is_rejected(tmp_path, monkeypatch):
     monkeypatch.setenv("ORTSCOPE_CHANNEL", str(tmp_path))
     with pytest.raises(ortscope.MonitorError, match="which does not encrypt the recording"):
         ortscope.Monitor(encrypt=True).start()
     assert _engine.observer() is None and not _engine.is_observed_by_other()
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_child_of_fork_does_not_join_its_parents_plain_recording(run_script, key_file):
     script = """
         import os, sys
@@ -106,12 +106,12 @@ def test_a_child_of_fork_does_not_join_its_parents_plain_recording(run_script, k
         assert done.stdout.strip() == answer, done.stderr
 
 
-# Every later call looked for keys anew, without the monitor's file: what had just been recorded could not be read.
-def test_what_was_recorded_with_a_key_file_is_read_again(tmp_path, key_file, monkeypatch):
+# Regression: later calls searched keys without the monitor's file, so the new recording could not be read.
+def test_a_recording_with_a_key_file_is_readable_afterwards(tmp_path, key_file, monkeypatch):
     other = write_key(tmp_path / "other", "deadbea7")
     for name, file in (("first", key_file), ("second", other), ("third", key_file)):
         with ortscope.Monitor(name, encrypt=True, key_file=os.path.relpath(str(file))) as monitor:
-            monitor.mark(name, "inside of " + name)
+            monitor.mark(name, "inside " + name)
     # Where the file is does not depend on where the program goes.
     monkeypatch.chdir(tmp_path)
     with ortscope.Monitor("plain"):
@@ -121,12 +121,12 @@ def test_what_was_recorded_with_a_key_file_is_read_again(tmp_path, key_file, mon
     assert [entry["problem"] for entry in entries] == [None] * 4
     for entry in entries[1:]:
         for run in (entry["name"], entry["id"], entry["directory"]):
-            assert "inside of " + entry["name"] in ortscope.Recording(run).table("annotations").column("text")
+            assert "inside " + entry["name"] in ortscope.Recording(run).table("annotations").column("text")
     ortscope.Recording("last")
-    # Known for reading: what is to be encrypted needs a key that is named for it.
+    # Known for reading only: encrypting needs an explicit key.
     with pytest.raises(ortscope.RecordingError, match="no key to encrypt with"):
         ortscope.Monitor(encrypt=True).start()
-    # A key that is gone is no reason not to read the others.
+    # A missing key does not prevent reading the others.
     os.remove(str(other))
     ortscope.Recording("first")
     with pytest.raises(ortscope.RecordingError, match="is encrypted with the key"):
@@ -134,7 +134,7 @@ def test_what_was_recorded_with_a_key_file_is_read_again(tmp_path, key_file, mon
 
 
 # The program was started without the monitor's key file, and could not open the recording.
-def test_the_program_is_told_the_key_file(tmp_path, key_file, program):
+def test_the_program_receives_the_key_file(tmp_path, key_file, program):
     other = write_key(tmp_path / "other", "deadbea7")
     with ortscope.Monitor("first", encrypt=True, key_file=key_file) as first:
         first.mark("note")

@@ -1,4 +1,4 @@
-"""Every example runs as it stands."""
+"""Every example runs unmodified."""
 
 import importlib.util
 import json
@@ -12,7 +12,7 @@ import pytest
 EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "python")
 SCRIPTS = ["classifier_loop.py", "batch_job.py", "decoding_loop.py"]
 
-#: What a notebook's page does, where there is no notebook.
+#: Replaces a notebook's page.
 NO_NOTEBOOK = """
 import sys, types
 page = types.ModuleType("IPython.display")

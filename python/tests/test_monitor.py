@@ -97,11 +97,11 @@ def test_spans_are_on_the_time_line(store):
         monitor.mark("deployed", "version 2")
         directory = monitor.stop()["directory"]
     marks = ortscope.Recording(directory)["annotations"]
-    told = list(zip(marks.column("kind"), marks.column("text")))
-    spans = [text for kind, text in told if kind == "span"]
+    found = list(zip(marks.column("kind"), marks.column("text")))
+    spans = [text for kind, text in found if kind == "span"]
     assert '"trace_id":"4bf92f3577b34da6"' in spans[0] and '"ok":true' in spans[0]
     assert '"ok":false' in spans[1]
-    assert ("deployed", "version 2") in told
+    assert ("deployed", "version 2") in found
 
 
 def test_many_threads_lose_nothing():

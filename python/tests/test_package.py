@@ -1,4 +1,4 @@
-"""The package as it is installed: without onnxruntime, typed, with the program beside it."""
+"""The installed package: without onnxruntime, typed, with the program next to it."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import ortscope
 import pytest
 
 
-def test_it_imports_without_onnxruntime_and_says_what_is_missing(run_script):
+def test_it_imports_without_onnxruntime_and_names_the_missing_package(run_script):
     text = """
 import sys
 class Hidden:
@@ -61,7 +61,7 @@ def test_everything_that_is_promised_is_there():
         ortscope.frobnicate
 
 
-def test_the_program_reads_what_the_package_wrote(program):
+def test_the_program_reads_recordings_of_the_package(program):
     with ortscope.Monitor(name="from-python") as monitor:
 
         @monitor.monitor_inference("classifier")

@@ -67,7 +67,7 @@ def test_exceptions_of_a_patched_session_are_those_of_onnxruntime(identity):
 
 
 def looks(kind):
-    """What a person or a tool sees of the methods that are replaced."""
+    """The visible properties of replaced methods."""
     from ortscope import _wrappers
 
     known = [(name, getattr(kind, name)) for name in _wrappers.METHODS if hasattr(kind, name)]

@@ -71,7 +71,7 @@ def test_a_process_that_has_ended_says_when_and_how():
             time.sleep(0.05)
         ended = monitor.get_process_metrics(child.pid)
         assert ended.exit_time is not None and ended.create_time < ended.exit_time <= time.time() + 1
-        # Who has waited for it first may have taken the code with it.
+        # Another waiter may have consumed the exit code.
         assert ended.exit_code in (3, None)
         assert child.pid not in monitor.get_process_summary()
 
@@ -98,7 +98,7 @@ def test_callbacks_get_batches_and_may_raise(capfd):
     assert len(batches) >= 2 and len(batches[0]) > 1
 
 
-def test_a_callback_that_blocks_holds_up_nobody_else():
+def test_a_blocking_callback_delays_nothing_else():
     release, entered = threading.Event(), threading.Event()
     calls = []
 
@@ -115,7 +115,7 @@ def test_a_callback_that_blocks_holds_up_nobody_else():
         assert entered.wait(30)
         before = monitor.get_statistics()["dropped"]
         time.sleep(0.5)
-        # Sampling goes on; what nobody fetches is counted.
+        # Sampling continues; samples that are not fetched are counted.
         assert monitor.get_statistics()["dropped"] > before
         monitor.stop_monitoring()
         assert not monitor.is_monitoring

@@ -16,7 +16,7 @@ def work():
     return None
 """
 
-needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
 def only_recording():
@@ -113,7 +113,7 @@ if __name__ == "__main__":
     assert only_recording().rows["inferences"] == 20
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL here")
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
 def test_a_killed_program_loses_nothing_that_was_finished(run_script):
     text = WORK + """
 import signal
@@ -154,8 +154,8 @@ def test_a_free_threaded_build_is_refused_by_name(run_script):
     # As such a build would answer; none is needed to see the refusal.
     text = """
 import sys, sysconfig
-asked = sysconfig.get_config_var
-sysconfig.get_config_var = lambda name: 1 if name == "Py_GIL_DISABLED" else asked(name)
+original = sysconfig.get_config_var
+sysconfig.get_config_var = lambda name: 1 if name == "Py_GIL_DISABLED" else original(name)
 sys._is_gil_enabled = lambda: False
 try:
     import ortscope
@@ -194,7 +194,7 @@ sys.exit(5)
     assert recording.rows["inferences"] == 50 and len(set(recording["sessions"].column("pid"))) == 2
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL here")
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
 def test_record_keeps_everything_of_a_program_that_is_killed(run_script, identity):
     text = SESSION + "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n"
     done = run_script(text, identity, launcher=["-m", "ortscope", "record"])

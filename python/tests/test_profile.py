@@ -1,4 +1,4 @@
-"""Operators of sampled runs through the doorway into ONNX Runtime."""
+"""Operators of sampled runs through the custom-op hook of ONNX Runtime."""
 
 import warnings
 

@@ -78,9 +78,9 @@ def test_every_inference_is_recorded_with_the_operators_of_some(app, tmp_path, p
         assert "Conv" in set(recording["operators"].column("op_type"))
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL here")
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
 def test_killed_it_loses_nothing_that_was_finished(app, tmp_path, program):
-    # The program kills itself from outside, by the process id that it has told.
+    # The program is killed from outside, by the process id that it printed.
     path = tmp_path / "killed.py"
     path.write_text("import os\nprint('pid', os.getpid(), flush=True)\n" + APP)
     recorder = start([program, "record", "--", sys.executable, str(path), "1000000"])

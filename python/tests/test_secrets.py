@@ -1,4 +1,4 @@
-"""What a program computes with is its own: weights, inputs, outputs and secrets are in no file of a recording."""
+"""A recording contains no weights, inputs, outputs or secrets of the program."""
 
 import base64
 import os
@@ -17,7 +17,7 @@ KEY = "ortscope-key-" + "5ec2e7aa" * 8
 
 
 def _needles():
-    """Bytes, and as texts what can stand in a text too."""
+    """The values as bytes, and as text where possible."""
     for numbers in (WEIGHTS, VALUES):
         raw = struct.pack("<4f", *numbers)
         yield raw[:8]
@@ -33,7 +33,7 @@ def _needles():
 
 
 def _texts(directory):
-    """Every value of every table of the recordings in a store, and where it stands."""
+    """Every value of every table of the recordings in a store, with its location."""
     for entry in ortscope.recordings(directory):
         run = ortscope.Recording(entry["directory"])
         for name in run.rows:
@@ -43,7 +43,7 @@ def _texts(directory):
 
 
 def _assert_clean(directory):
-    """Texts are compressed in the files: what is in no file as it is may still be in a table."""
+    """Texts are compressed in the files, so the tables are searched too."""
     needles = list(_needles())
     in_text = [needle for needle in needles if isinstance(needle, str)]
     for place, text in _texts(directory):

@@ -92,7 +92,7 @@ def test_values_without_a_cheap_shape_are_fine(identity):
 
 
 @pytest.mark.parametrize("call", [((), {}), ((None,), {}), ((), {"input_feed": {}})])
-def test_a_call_that_does_not_fit_raises_what_onnxruntime_raises(identity, call):
+def test_an_invalid_call_raises_the_same_error_as_onnxruntime(identity, call):
     arguments, keywords = call
     plain = onnxruntime.InferenceSession(identity, providers=["CPUExecutionProvider"])
     with pytest.raises(TypeError) as wanted:
@@ -201,7 +201,7 @@ def test_counters_of_sessions_that_are_gone_are_used_again(run_script):
             return _native.Probe("model", [], [], None, None, None, None)
 
         kept = [probe() for _ in range(40)]
-        # As many as have numbers: what is told of them stays.
+        # As many sessions as there are numbers.
         for _ in range(70_000):
             probe()
         before = _native.own_memory_bytes()
@@ -336,7 +336,7 @@ def test_wrong_settings_are_named(identity):
         ortscope.MonitoredInferenceSession(identity, monitoring_config=[])
 
 
-def test_a_model_that_cannot_load_raises_what_onnxruntime_raises(tmp_path):
+def test_an_invalid_model_raises_the_same_error_as_onnxruntime(tmp_path):
     bad = tmp_path / "bad.onnx"
     bad.write_bytes(b"this is no model")
     with pytest.raises(Exception) as wanted:
@@ -372,7 +372,7 @@ def test_hooks_hear_and_cannot_break(identity, x):
     assert unraisable == [ZeroDivisionError, ZeroDivisionError]
 
 
-def test_a_provider_that_is_not_used_is_an_event(identity):
+def test_an_unused_provider_is_an_event(identity):
     if "CUDAExecutionProvider" in onnxruntime.get_available_providers():
         pytest.skip("this machine may have it")
     events = []

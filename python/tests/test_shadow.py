@@ -10,7 +10,7 @@ from ortscope import _session, _shadow
 
 
 @pytest.fixture
-def no_doorway(monkeypatch):
+def no_custom_op_hook(monkeypatch):
     monkeypatch.setattr(_session, "profiling_unavailable", lambda: "this test says so; 1.25 has profiles")
 
 
@@ -26,7 +26,7 @@ def operators(directory):
 
 
 @pytest.mark.parametrize("patched", [False, True])
-def test_sampled_inputs_are_profiled_elsewhere(chain, x, no_doorway, patched):
+def test_sampled_inputs_are_profiled_elsewhere(chain, x, no_custom_op_hook, patched):
     with ortscope.Monitor() as monitor:
         if patched:
             ortscope.patch()
@@ -40,7 +40,7 @@ def test_sampled_inputs_are_profiled_elsewhere(chain, x, no_doorway, patched):
             time.sleep(0.4)
         seen = monitor.summary()
         result = monitor.stop()
-    # The second session's runs are nobody's inferences, and the program's own were never profiled.
+    # The second session's runs do not count as inferences, and the program's own were never profiled.
     assert seen.inferences == 30 and seen.model("chain")["profiled"] == 0
     assert result["losses"] == []
     found = operators(result["directory"])
@@ -51,7 +51,7 @@ def test_sampled_inputs_are_profiled_elsewhere(chain, x, no_doorway, patched):
     assert marks.count("shadow_profile") == len(runs) and "shadow_session" in marks
 
 
-def test_inputs_are_copied_before_the_program_changes_them(chain, no_doorway):
+def test_inputs_are_copied_before_the_program_changes_them(chain, no_custom_op_hook):
     with ortscope.Monitor() as monitor:
         monitored = session(chain, every=1)
         data = numpy.ones((2, 4), dtype=numpy.float32)
@@ -82,7 +82,7 @@ def test_inputs_are_copied_before_the_program_changes_them(chain, no_doorway):
     assert shadow_feeds == [1.0, 1.0]
 
 
-def test_a_shadow_that_fails_is_told_and_disturbs_nobody(chain, x, no_doorway, monkeypatch):
+def test_a_failing_shadow_is_reported_without_side_effects(chain, x, no_custom_op_hook, monkeypatch):
     def fail(session, prefix):
         raise RuntimeError("no memory for a second model")
 
@@ -93,8 +93,8 @@ def test_a_shadow_that_fails_is_told_and_disturbs_nobody(chain, x, no_doorway, m
             monitored.run(None, {"x": x})
         result = monitor.stop()
     marks = ortscope.Recording(result["directory"])["annotations"]
-    told = dict(zip(marks.column("kind"), marks.column("text")))
-    assert "no memory for a second model" in told["profiling_unavailable"]
+    found = dict(zip(marks.column("kind"), marks.column("text")))
+    assert "no memory for a second model" in found["profiling_unavailable"]
     assert result["rows"]["inferences"] == 5
 
 

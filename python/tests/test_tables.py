@@ -24,7 +24,7 @@ def table():
     return ortscope.Recording(directory)["inferences"]
 
 
-def test_columns_are_lists_with_none_for_what_is_missing(table):
+def test_columns_are_lists_with_none_for_nulls(table):
     assert len(table) == ROWS and set(table.to_dict()) == set(table.column_names)
     assert table.column("phase") == ["first"] + ["steady"] * (ROWS - 1)
     assert table.column("token") == [None] * ROWS
@@ -86,7 +86,7 @@ def test_pandas_takes_it(table):
     assert isinstance(taken, pandas.DataFrame)
 
 
-def test_a_stream_that_nobody_reads_is_given_back(table):
+def test_an_unread_stream_is_released(table):
     for _ in range(100):
         table.__arrow_c_stream__()
         table.__arrow_c_schema__()

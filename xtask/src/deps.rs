@@ -73,7 +73,7 @@ const OS_CFG_ALLOWED: &[(&str, &str)] = &[
     ("crates/preload/src/lib.rs", "there is something to preload on one OS only"),
     ("crates/ort/src/os.rs", "path encoding and library names at the C boundary"),
     ("python/src/symbols.rs", "how a symbol of the interpreter is found is the OS's"),
-    ("python/src/doorway.rs", "path encoding at the C boundary"),
+    ("python/src/custom_op_hook.rs", "path encoding at the C boundary"),
     ("xtask/", "finds programs, replaces itself by the program it runs"),
 ];
 
@@ -118,7 +118,7 @@ const UNSAFE_ALLOWED: &[(&str, &str)] = &[
     ("crates/preload/src/table.rs", "copies the C API's table"),
     ("python/src/arrow.rs", "structures that readers of Arrow take over and release"),
     ("python/src/call/", "speaks the interpreter's calling convention"),
-    ("python/src/doorway.rs", "is called by ONNX Runtime inside of its Python package, and calls it"),
+    ("python/src/custom_op_hook.rs", "is called by ONNX Runtime inside of its Python package, and calls it"),
     ("python/src/ndarray.rs", "reads the head of numpy's array object"),
     ("python/src/symbols.rs", "asks the dynamic linker for one function, and pthread_atfork to be told of forks"),
 ];

@@ -23,7 +23,7 @@ const KNOWN_CYCLES: &[(&str, &[&str], &str)] = &[
     ("crates/channel/src", &["channel_writer", "last_ring"], "the ring of a thread is kept for its writer"),
     ("crates/preload/src", &["calls", "table"], "the table points to the calls, which forward to the table"),
     ("python/src", &["arrow", "table"], "a table exports itself, and the export keeps the table alive"),
-    ("python/src", &["call", "doorway", "ndarray", "output", "probe"], "the hooks of `session.run` and what they record"),
+    ("python/src", &["call", "custom_op_hook", "ndarray", "output", "probe"], "the hooks of `session.run` and what they record"),
 ];
 
 /// For each module, the modules that it uses, and a file that does.

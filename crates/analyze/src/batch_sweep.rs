@@ -1,8 +1,8 @@
-//! What a larger batch buys: a fixed cost per inference plus a cost per sample, the best batch, and the knee.
+//! The benefit of larger batches: a fixed cost per inference plus a cost per sample, the best batch, and the knee.
 //!
-//! The line latency = overhead + batch · per-sample is fitted by Theil-Sen, since one disturbed batch size must not
-//! bend it. The knee is the smallest batch that reaches 90 % of the best throughput: beyond it, latency and memory are
-//! paid for almost nothing.
+//! The line latency = overhead + batch · per-sample is fitted by Theil-Sen, because one disturbed batch size must not
+//! bend it. The knee is the smallest batch that reaches 90 % of the best throughput: beyond it, latency and memory
+//! grow for almost no gain.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ use crate::theil_sen::theil_sen;
 const KNEE_SHARE: f64 = 0.9;
 const MEGABYTE: f64 = 1e6;
 
-/// What was measured at one batch size.
+/// Measurements at one batch size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BatchPoint {
     pub batch: u64,
@@ -54,15 +54,15 @@ pub struct BatchRow {
 /// latency = fixed overhead + batch · per-sample cost.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BatchFit {
-    /// `None` when the line meets batch 0 below zero: larger batches cost more than their share, as when they
-    /// outgrow a cache, and an overhead cannot be told from the figures.
+    /// `None` if the line meets batch 0 below zero: larger batches cost more than their share, for example because
+    /// they outgrow a cache, and the overhead cannot be determined.
     pub fixed_overhead_ms: Option<f64>,
     pub per_sample_ms: f64,
     /// Largest deviation of a measurement from the line, relative to the measurement.
     pub worst_residual: f64,
 }
 
-/// peak memory = what the model takes + batch · what a sample takes, by the same line.
+/// peak memory = model + batch · memory per sample, by the same fit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct MemoryFit {
     pub fixed_bytes: f64,
@@ -71,7 +71,7 @@ pub struct MemoryFit {
     pub worst_residual: f64,
 }
 
-/// Analyses a sweep. Points with batch 0 or latency 0 say nothing and are left out.
+/// Analyzes a sweep. Points with batch 0 or latency 0 are ignored.
 pub fn batch_sweep(points: &[BatchPoint]) -> BatchSweep {
     let mut points: Vec<BatchPoint> =
         points.iter().copied().filter(|point| point.batch > 0 && point.p50_ns > 0).collect();

@@ -1,7 +1,7 @@
-//! What the clock itself costs and resolves, and so how many digits of a result mean something.
+//! Cost and resolution of the clock, and so the number of meaningful digits of a result.
 //!
-//! Nothing is subtracted from measurements. Digits below twice the timer noise are not shown:
-//! a report that prints nanoseconds from a 100 ns clock invents them.
+//! Nothing is subtracted from measurements. Digits below twice the timer noise are not shown: a report that prints
+//! nanoseconds from a 100 ns clock invents them.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,8 +29,8 @@ pub fn clock_cost(deltas_ns: &[u64]) -> Option<ClockCost> {
     Some(ClockCost { resolution_ns, cost_ns, noise_ns, reads: sorted.len() })
 }
 
-/// How many significant digits of `value_ns` may be shown: the last one must stand for at least twice the noise.
-/// 0 means that the value drowns in the noise; without noise all 17 digits of a double may be shown.
+/// How many significant digits of `value_ns` may be shown: the last one must represent at least twice the noise. 0
+/// means that the value is below the noise; without noise all 17 digits of a double may be shown.
 pub fn digits_for(value_ns: f64, noise_ns: f64) -> u32 {
     const DIGITS_OF_A_DOUBLE: f64 = 17.0;
     let value = value_ns.abs();
@@ -42,7 +42,7 @@ pub fn digits_for(value_ns: f64, noise_ns: f64) -> u32 {
     }
     let leading = value.log10().floor();
     let last_shown = (2.0 * noise_ns).log10().ceil();
-    // Casting saturates: an infinite noise shows no digit.
+    // The cast saturates: infinite noise shows no digit.
     (leading - last_shown + 1.0).clamp(0.0, DIGITS_OF_A_DOUBLE) as u32
 }
 

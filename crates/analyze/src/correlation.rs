@@ -1,8 +1,8 @@
-//! What devices did around an inference: samples joined to inferences on the one clock.
+//! Joins device samples to inferences on one clock.
 //!
-//! A reading belongs to an inference if it was taken during it or within [`WINDOW_NS`] of it. Utilisation and power are
-//! means of the time since the reading before: such a reading belongs to the inferences of that time, and says how long
-//! it was. What was read earlier or later says nothing about an inference, and then there is no value.
+//! A reading belongs to an inference if it was taken during it or within [`WINDOW_NS`] of it. Utilization and power
+//! are means over the time since the previous reading: such a reading belongs to the inferences of that time and
+//! reports its length. Without a reading close enough there is no value.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -11,7 +11,7 @@ use serde::Serialize;
 pub const WINDOW_NS: u64 = 100_000_000;
 /// A mean of a longer time than this describes no inference.
 const MAX_MEAN_NS: u64 = 2_000_000_000;
-/// Of a stretch of time, what must have been watched before its busy time is told.
+/// Minimum observed share of an interval for reporting its busy time.
 const MIN_WATCHED: f64 = 0.9;
 
 /// Readings of one metric of one device, in the order of time.
@@ -22,7 +22,7 @@ pub struct Sensor<'a> {
     pub readings: &'a [(u64, f64)],
 }
 
-/// What was read around an inference.
+/// Device readings around an inference.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Around {
     pub device: String,
@@ -31,7 +31,7 @@ pub struct Around {
     pub value: f64,
     /// From the inference to the farthest reading that was used; 0 if all were taken during it, or are means of that time.
     pub distance_ms: f64,
-    /// The reading is a mean of so long a time.
+    /// Length of time over which the reading is a mean.
     pub mean_of_ms: Option<f64>,
 }
 
@@ -65,7 +65,7 @@ impl Kind {
     }
 }
 
-/// Whether [`around`] can say anything about a metric: the others need not be kept for it.
+/// Whether [`around`] uses a metric: others need not be kept for it.
 pub fn is_joined(metric: &str) -> bool {
     Kind::of(metric) != Kind::None
 }
@@ -112,7 +112,7 @@ fn mean(readings: &[(u64, f64)], start_ns: u64, end_ns: u64) -> Option<Joined> {
         if from > to || length == 0 || length > MAX_MEAN_NS || !value.is_finite() {
             continue;
         }
-        // An inference of no length lies in one time all the same.
+        // An inference of zero length still lies in one interval.
         let weight = (to - from).max(1) as f64;
         sum += value * weight;
         weights += weight;
@@ -156,7 +156,7 @@ fn increase(readings: &[(u64, f64)], start_ns: u64, end_ns: u64) -> Option<Joine
     let behind = readings.partition_point(|(at_ns, _)| *at_ns < end_ns);
     let (first, last) = (readings.get(before)?, readings.get(behind)?);
     let distance_ns = distance(first.0, start_ns, end_ns).max(distance(last.0, start_ns, end_ns));
-    // A counter that runs backwards was set back: what it counted in between is not known.
+    // A decreasing counter was reset: the count in between is unknown.
     (distance_ns <= WINDOW_NS && last.1 >= first.1).then_some(Joined {
         value: last.1 - first.1,
         distance_ns,
@@ -164,11 +164,11 @@ fn increase(readings: &[(u64, f64)], start_ns: u64, end_ns: u64) -> Option<Joine
     })
 }
 
-/// How long a device was busy in a stretch of time, by readings of its utilisation (0 to 1). `None` unless nearly all of
+/// How long a device was busy in a stretch of time, by readings of its utilization (0 to 1). `None` unless nearly all of
 /// the time was watched.
-pub fn busy_ns(utilisation: &[(u64, f64)], start_ns: u64, end_ns: u64) -> Option<u64> {
+pub fn busy_ns(utilization: &[(u64, f64)], start_ns: u64, end_ns: u64) -> Option<u64> {
     let (mut busy, mut watched) = (0.0, 0.0);
-    for pair in utilisation.windows(2) {
+    for pair in utilization.windows(2) {
         let [(since_ns, _), (at_ns, value)] = *pair else { continue };
         let (from, to) = (since_ns.max(start_ns), at_ns.min(end_ns));
         if to > from && value.is_finite() && at_ns - since_ns <= MAX_MEAN_NS {
@@ -177,7 +177,7 @@ pub fn busy_ns(utilisation: &[(u64, f64)], start_ns: u64, end_ns: u64) -> Option
         }
     }
     let all = end_ns.checked_sub(start_ns).filter(|ns| *ns > 0)? as f64;
-    // What was not seen was as the rest.
+    // Unobserved time is assumed to match the rest.
     (watched >= MIN_WATCHED * all).then(|| (busy / watched * all) as u64)
 }
 
@@ -210,14 +210,14 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_counts_for_the_time_it_is_of() {
+    fn a_mean_counts_for_its_interval() {
         let busy = [(0, 0.1), (100, 0.9), (200, 0.3), (9000, 0.5)];
         let value = |start, end| joined("utilization_ratio", &busy, start, end).map(|found| found.0);
         assert_eq!(value(40, 41), Some(0.9));
         assert_eq!(value(40, 40), Some(0.9), "of no length");
         // Three quarters in the first, one in the second.
         assert!((value(40, 120).unwrap() - 0.75).abs() < 1e-9);
-        assert_eq!(value(5000, 5010), None, "a mean of eight seconds tells nothing");
+        assert_eq!(value(5000, 5010), None, "a mean over eight seconds is not specific");
         assert_eq!(value(20_000, 20_010), None, "nothing was read behind it");
         let readings = [(0, 0.0), (100 * MS, 1.0)];
         let sensor = Sensor { device: "npu0", metric: "utilization_ratio", readings: &readings };
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn throttling_is_what_was_counted_around_it() {
+    fn throttling_is_counted_around_the_inference() {
         let counts = [(0, 3.0), (100, 3.0), (200, 5.0), (300, 1.0), (900, 2.0)];
         let value = |start, end| joined("throttle_count", &counts, start, end);
         assert_eq!(value(20, 80), Some((0.0, 20.0)), "not throttled is a value");

@@ -1,8 +1,8 @@
 //! Whether a series still moves after its warm-up: the second half against the first.
 //!
 //! Each half is cut into the same number of blocks; the differences of the block medians (of log latency, so that a
-//! difference is a ratio) give a Hodges-Lehmann shift with exact signed-rank bounds. Medians of blocks make the test
-//! blind to outliers, and blocks longer than the correlation make the differences nearly independent.
+//! difference is a ratio) give a Hodges-Lehmann shift with exact signed-rank bounds. Block medians are robust against
+//! outliers, and blocks longer than the correlation make the differences nearly independent.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ use crate::order::{ln_ns, median_in_place};
 const BLOCKS: usize = 10;
 /// Error of each bound.
 const ALPHA: f64 = 0.025;
-/// Runs of a block that are looked at; a median needs no more, and a million runs stay cheap.
+/// Maximum runs used per block; a median needs no more, and a million runs stay cheap.
 const MAX_RUNS_PER_BLOCK: usize = 4096;
 
 /// The relative change from the first to the second half: 0.02 is 2 % slower.

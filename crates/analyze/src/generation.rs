@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn no_token_is_no_number() {
+    fn without_tokens_there_is_no_figure() {
         let empty = Sequence { start_ns: 5, token_ns: Vec::new() };
         let generation = summarize_generation(&[empty]);
         assert_eq!((generation.sequences, generation.first_token_median_ms), (0, None));

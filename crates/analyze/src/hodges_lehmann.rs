@@ -1,5 +1,5 @@
-//! One-sample Hodges-Lehmann estimate with signed-rank bounds: the shift of paired differences, whatever their
-//! distribution, and an interval that does not rest on normality.
+//! One-sample Hodges-Lehmann estimate with signed-rank bounds: the shift of paired differences for any distribution,
+//! with an interval that does not assume normality.
 //!
 //! The estimate is the median of all Walsh averages (dᵢ + dⱼ) / 2, i ≤ j; the bounds are the Walsh averages that the
 //! Wilcoxon signed-rank distribution cuts off (Hollander, Wolfe and Chicken, *Nonparametric Statistical Methods*,
@@ -25,7 +25,7 @@ pub struct Hl {
 }
 
 /// The Hodges-Lehmann shift of `d`. Each bound holds with probability 1 − `alpha`, both together with 1 − 2 `alpha`.
-/// `None` when `d` holds no finite number; numbers that are not finite are left out.
+/// `None` if `d` contains no finite number; other numbers are ignored.
 pub fn signed_rank_bounds(d: &[f64], alpha: f64) -> Option<Hl> {
     let mut sorted: Vec<f64> = d.iter().copied().filter(|value| value.is_finite()).collect();
     if sorted.is_empty() {
@@ -43,9 +43,9 @@ pub fn signed_rank_bounds(d: &[f64], alpha: f64) -> Option<Hl> {
     Some(Hl { estimate, low, high })
 }
 
-/// The probability, were the shift at most `theta`, of differences that lie above it as clearly as these: small speaks for
-/// a shift above `theta`. `None` when `d` holds no finite number. Differences equal to `theta` speak for neither side.
-/// Below `alpha` exactly when the lower bound of [`signed_rank_bounds`] at `alpha` lies above `theta`.
+/// The probability, if the shift is at most `theta`, of differences at least as far above it as these: a small value is
+/// evidence of a shift above `theta`. `None` if `d` contains no finite number. Differences equal to `theta` are
+/// ignored. Below `alpha` exactly when the lower bound of [`signed_rank_bounds`] at `alpha` is above `theta`.
 pub fn signed_rank_p_greater(d: &[f64], theta: f64) -> Option<f64> {
     let mut sorted: Vec<f64> = d.iter().copied().filter(|value| value.is_finite()).collect();
     if sorted.is_empty() {
@@ -62,8 +62,8 @@ pub fn signed_rank_p_greater(d: &[f64], theta: f64) -> Option<f64> {
     Some(normal_cumulative((not_above as f64 + 0.5 - mean) / deviation))
 }
 
-/// How many of the smallest Walsh averages lie below a bound: the largest c with P(W ≤ c − 1) ≤ `alpha`.
-/// `None` when even the smallest average is no bound.
+/// How many of the smallest Walsh averages lie below a bound: the largest c with P(W ≤ c − 1) ≤ `alpha`. `None` if
+/// even the smallest average is not a bound.
 fn exact_cut(n: usize, alpha: f64) -> Option<usize> {
     let mut cumulative = 0.0;
     let cut = signed_rank_distribution(n)

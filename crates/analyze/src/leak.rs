@@ -1,14 +1,16 @@
-//! Whether a process loses memory with every inference, where, how it allocates, and how much of its arena lies idle.
+//! Detects memory that a process leaks per inference, where it leaks, how it allocates, and how much of its arena is
+//! unused.
 //!
-//! Resident memory grows for many reasons: an arena takes its chunks in the first runs, a cache fills, a peak passes. A
-//! leak is growth that goes on. The series is cut into windows of equally many inferences, after the first fifth, where
-//! buffers settle; each window counts with its lowest value, so that peaks within it do not matter. The growth from
+//! Resident memory grows for many reasons: an arena takes its chunks in the first runs, a cache fills, a peak passes.
+//! A leak is continuing growth. The series is cut into windows of equally many inferences, after the first fifth,
+//! where buffers settle; each window counts with its lowest value, so that peaks do not matter. The growth from
 //! window to window, per inference, gets a Hodges-Lehmann estimate with exact signed-rank bounds. Testing the steps
-//! instead of fitting a line keeps the error right for memory that wanders like a random walk, which fools a regression.
+//! instead of fitting a line keeps the error rate right for memory that behaves like a random walk, which misleads a
+//! regression.
 //!
-//! It is called a leak only when the lower bound (wrong once in a thousand) is above [`MIN_LEAK`], the growth of the
-//! later half alone is proved too and does not fade within it (so it is no settling), and it adds up to more than
-//! [`MIN_GROWTH`]. Settling that takes longer than the whole series looks like a leak: only a longer series tells.
+//! It is reported as a leak only if the lower bound (wrong once in a thousand) is above [`MIN_LEAK`], the growth of
+//! the later half alone is significant too and does not fade (so it is not settling), and it adds up to more than
+//! [`MIN_GROWTH`]. Settling that takes longer than the whole series looks like a leak: only a longer series can tell.
 
 use serde::{Deserialize, Serialize};
 
@@ -26,23 +28,23 @@ const ALPHA: f64 = 0.001;
 const LATER_ALPHA: f64 = 0.02;
 /// Growth of the last quarter over that of the quarter before it, below which it fades: a leak does not.
 const FADING: f64 = 0.5;
-/// Bytes per inference below which growth is no leak worth the name: a page in four thousand inferences.
+/// Smaller growth in bytes per inference does not count as a leak: a page in four thousand inferences.
 pub const MIN_LEAK: f64 = 1.0;
 /// The step in which resident memory is counted.
 const PAGE_BYTES: f64 = 4096.0;
-/// Growth in all below which nobody should be alarmed.
+/// Smaller total growth is not reported.
 pub const MIN_GROWTH: f64 = 256.0 * 1024.0;
 /// Share of the growth that an arena must explain to be named as its place.
 const ARENA_SHARE: f64 = 0.5;
 
-/// Memory at one moment.
+/// Memory at a point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct MemoryPoint {
     /// Inferences that were done by then; must not fall.
     pub inferences: u64,
     /// Resident or private bytes of the process.
     pub process_bytes: u64,
-    /// What ONNX Runtime's arena says of itself, where it was asked.
+    /// Statistics of ONNX Runtime's arena, if queried.
     pub arena: Option<ArenaPoint>,
 }
 
@@ -69,7 +71,7 @@ pub struct ArenaPoint {
 pub enum LeakVerdict {
     /// Memory is lost with every inference.
     Leak,
-    /// No growth that goes on; `high_bytes` says how much could have been missed.
+    /// No continuing growth; `high_bytes` is how much could have been missed.
     NoLeak,
     /// Too few samples to judge.
     TooShort,
@@ -94,10 +96,10 @@ pub struct LeakReport {
     /// Growth over the windows, from floor to floor.
     pub growth_bytes: Option<f64>,
     pub arena_growth_bytes: Option<f64>,
-    /// Where it leaks; `None` without a leak, or when nobody asked the arena.
+    /// Where it leaks; `None` without a leak, or without arena statistics.
     pub place: Option<LeakPlace>,
     pub fragmentation: Option<Fragmentation>,
-    /// How the arena is used; `None` when nobody asked it.
+    /// How the arena is used; `None` without arena statistics.
     pub allocations: Option<Allocations>,
     pub windows: usize,
     /// Inferences between the first and the last window.
@@ -120,7 +122,7 @@ pub struct Fragmentation {
     pub over_time: Vec<ArenaWindow>,
 }
 
-/// The arena in one window: the most it held, and the most of it that was seen in use.
+/// The arena in one window: the maximum it held, and the maximum seen in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArenaWindow {
     /// Inferences done by the end of the window.
@@ -231,7 +233,7 @@ pub fn detect_leak(points: &[MemoryPoint]) -> LeakReport {
     report
 }
 
-/// How something grows with time, whatever its noise.
+/// Growth of a quantity over time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Growth {
     /// Per unit of the points' x.
@@ -242,9 +244,10 @@ pub struct Growth {
     pub windows: usize,
 }
 
-/// The growth of a series in the order of x, by the lowest values of its windows as above: peaks within a window do not
-/// matter. Each window is compared with the one half of the series later (Theil's incomplete method), so that what rises and
-/// falls again, as a file in memory that is filled and given back, is no trend. `None` for a series that is too short.
+/// The growth of a series ordered by x, by the lowest values of its windows as above: peaks within a window do not
+/// matter. Each window is compared with the one half of the series later (Theil's incomplete method), so that a rise
+/// followed by a fall, like a file cache that is filled and released, is not a trend. `None` for a series that is too
+/// short.
 pub fn growth(points: &[(f64, f64)]) -> Option<Growth> {
     let length = points.len() / MAX_WINDOWS;
     if length < 2 {
@@ -262,8 +265,8 @@ pub fn growth(points: &[(f64, f64)]) -> Option<Growth> {
     Some(Growth { slope: bounds.estimate, low: bounds.low?, high: bounds.high?, windows: floors.len() })
 }
 
-/// Memory that the arena hands out and never gets back is its growth. So is what it reserves, but only if the process
-/// grew by as much: an arena doubles itself, and what it does not touch takes no memory.
+/// Memory that the arena hands out and never gets back is its leak. So is its reserve, but only if the process grew
+/// by as much: an arena doubles itself, and untouched parts take no memory.
 fn place((before, after): (ArenaPoint, ArenaPoint), growth: f64) -> LeakPlace {
     let used = after.used_bytes as f64 - before.used_bytes as f64;
     let reserved = after.reserved_bytes as f64 - before.reserved_bytes as f64;
@@ -308,7 +311,8 @@ fn sentence(report: &LeakReport) -> String {
     }
 }
 
-/// What the arena holds, how much of it is needed and how it is asked for, in one sentence; `None` when nobody asked it.
+/// What the arena holds, how much of it is needed and how it is requested, in one sentence; `None` without arena
+/// statistics.
 pub fn arena_sentence(report: &LeakReport) -> Option<String> {
     let megabytes = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
     let mut parts = Vec::new();
@@ -365,8 +369,8 @@ fn windows(points: &[MemoryPoint]) -> (Vec<MemoryPoint>, Vec<ArenaWindow>) {
     (lowest.into_iter().flatten().collect(), fullest.into_iter().flatten().collect())
 }
 
-/// The first and the last quarter of the windows: what is in use at one moment depends on the moment, its most over some
-/// windows hardly does.
+/// The first and the last quarter of the windows: momentary use fluctuates, its maximum over some windows hardly
+/// does.
 fn fragmentation(over_time: Vec<ArenaWindow>) -> Option<Fragmentation> {
     let quarter = over_time.len().div_ceil(4);
     let fullest = |windows: &[ArenaWindow]| {
@@ -433,7 +437,7 @@ mod tests {
         assert!(teeth.low <= 0.0 && teeth.high >= 0.0, "{teeth:?}");
     }
 
-    /// 200 samples over 200 000 inferences of a process whose allocator takes whole pages.
+    /// 200 samples over 200,000 inferences of a process whose allocator takes whole pages.
     fn series(mut bytes: impl FnMut(u64) -> f64) -> Vec<MemoryPoint> {
         (1..=200)
             .map(|sample| {
@@ -462,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn honest_growth_is_not_accused() {
+    fn legitimate_growth_is_not_reported_as_a_leak() {
         for seed in 0..200 {
             let mut random = Random::new(seed);
             let mut walk = 0.0;
@@ -528,7 +532,7 @@ mod tests {
         assert_eq!(outside.place, Some(LeakPlace::OutsideArena));
         assert!(!outside.fragmentation.unwrap().grows);
     }
-    /// What is lost in an arena is in use for ever; an arena that only doubles itself has lost nothing.
+    /// Memory lost in an arena stays in use forever; an arena that only doubles itself has lost nothing.
     #[test]
     fn an_arena_that_doubles_is_not_blamed_for_a_leak_elsewhere() {
         let with_arena = |arena: fn(u64) -> ArenaPoint| {
@@ -557,7 +561,7 @@ mod tests {
         let idle = doubled.fragmentation.unwrap();
         assert!(idle.grows && idle.over_time.len() == 20, "{idle:?}");
     }
-    /// Seen in a soak of a real model: an arena that never grew, asked in the middle of runs.
+    /// Seen in a soak test of a real model: an arena that never grew, queried in the middle of runs.
     #[test]
     fn an_arena_that_does_not_grow_is_not_fragmented() {
         let mut random = Random::new(5);

@@ -1,29 +1,29 @@
 //! Statistics of inference latencies, as pure functions: no I/O, no clock, no global state.
 //!
-//! Inference latencies are neither independent nor normal: they warm up, they wander with clocks and temperature, and
+//! Inference latencies are neither independent nor normal: they warm up, they drift with clocks and temperature, and
 //! their outliers come in bursts. The textbook interval of a percentile then covers the truth in 34 to 58 % of the
 //! cases instead of 95 %. Everything here is built on that observation:
 //! - [`percentile`]: order-statistic intervals with an effective sample size; too few runs give no number,
 //! - [`warmup`]: where the steady state begins, or that there is none,
 //! - [`summary`]: one series in full: percentiles, jitter, outliers, stability,
-//! - [`stop`]: when an adaptive measurement has seen enough,
+//! - [`stop`]: when an adaptive measurement may stop,
 //! - [`throughput`], [`open_loop`], [`generation`]: streams, servers, token generators,
 //! - [`batch_sweep`], [`recommend`]: what to change,
-//! - [`outputs`]: whether two providers compute the same thing,
+//! - [`outputs`]: whether two providers compute the same result,
 //! - [`clock_cost`]: how many digits the clock supports,
 //! - [`flops`]: how much an operator computes and moves,
 //! - [`operators`]: where the time of a profiled run goes, and what to do about it,
-//! - [`verdict`]: whether one thing is slower than another, and how sure that is,
-//! - [`leak`]: memory that is lost with every inference, arenas that lie idle,
-//! - [`processes`]: what watched processes did, and every spike of theirs,
-//! - [`providers`]: whose device time an operator used, with what nobody accounts for,
-//! - [`correlation`]: what devices did around an inference,
-//! - [`energy`], [`carbon`]: what a stretch of time and an inference cost, measured or honestly not,
-//! - [`throttling`]: whether a clock was held down while something was measured,
-//! - [`hodges_lehmann`], [`theil_sen`], [`distribution`]: the tools under them.
+//! - [`verdict`]: which of two is slower, and with what confidence,
+//! - [`leak`]: memory leaked per inference, unused arenas,
+//! - [`processes`]: summaries and CPU spikes of observed processes,
+//! - [`providers`]: device time of operators, with the unattributed rest,
+//! - [`correlation`]: device readings around an inference,
+//! - [`energy`], [`carbon`]: energy and carbon of an interval and an inference,
+//! - [`throttling`]: whether clocks were throttled during a measurement,
+//! - [`hodges_lehmann`], [`theil_sen`], [`distribution`]: the statistical tools.
 //!
-//! Inputs are `u64` nanoseconds (`*_nanos`); outputs for people are `f64` milliseconds (`*_ms`). No output ever holds a
-//! NaN or an infinity: what is unknown or unbounded is `None`, so every result survives JSON.
+//! Inputs are `u64` nanoseconds (`*_ns`); outputs for people are `f64` milliseconds (`*_ms`). No output contains NaN
+//! or infinity: unknown or unbounded values are `None`, so every result survives JSON.
 
 pub mod batch_sweep;
 pub mod carbon;

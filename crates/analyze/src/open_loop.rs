@@ -1,12 +1,13 @@
 //! The server scenario: requests arrive at planned times whether or not the model keeps up.
 //!
-//! Latency counts from the planned start. Counting from the actual start leaves out the time a request waited for its
-//! turn ("coordinated omission"; Tene, wrk2, HdrHistogram) and flatters exactly the servers that are overloaded. Both
-//! are reported, so that the difference is visible.
+//! Latency counts from the planned start. Counting from the actual start omits the time a request waited for its turn
+//! ("coordinated omission"; Tene, wrk2, HdrHistogram) and flatters overloaded servers. Both are reported, so that the
+//! difference is visible.
 //!
-//! A model that cannot keep up has no stationary latency: each request starts later than the one before. The test is
-//! a rising trend of the lateness (Mann-Kendall over blocks) that also matters: at least 0.5 % of the time is lost and
-//! the lateness has grown by two inference times. A busy but sufficient server wanders and does not pass all three.
+//! A model that cannot keep up has no stationary latency: each request starts later than the previous one. The test
+//! is a rising trend of the lateness (Mann-Kendall over blocks) that also matters: at least 0.5 % of the time is lost
+//! and the lateness has grown by two inference times. A busy but sufficient server fluctuates and does not meet all
+//! three conditions.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -40,9 +41,9 @@ pub struct OpenLoop {
     pub target_per_second: f64,
     /// Completions from the first planned start to the last end.
     pub achieved_per_second: Option<f64>,
-    /// From the planned start: what a client sees. p50, p90, p95, p99, p99.9.
+    /// From the planned start: latency as seen by the caller. p50, p90, p95, p99, p99.9.
     pub corrected: Vec<Percentile>,
-    /// From the actual start: what a closed loop would have reported.
+    /// From the actual start, as a closed loop would report it.
     pub uncorrected: Vec<Percentile>,
     /// Requests past their planned start that wait, on average over time.
     pub queue_depth_mean: f64,

@@ -8,18 +8,18 @@ pub(crate) fn ms(nanos: f64) -> f64 {
 /// The `q` quantile (0 to 1) of ascending values by linear interpolation (Hyndman and Fan's type 7, the default of
 /// numpy and R). `None` when there are none.
 pub(crate) fn quantile_sorted(sorted: &[u64], q: f64) -> Option<u64> {
-    let (below, above, fraction) = neighbours(sorted, q)?;
+    let (below, above, fraction) = neighbors(sorted, q)?;
     // The difference, not the values, goes through f64: at most 0.5 ns off below 2^53 ns (104 days).
     Some(below + (((above - below) as f64 * fraction).round() as u64).min(above - below))
 }
 
 /// The same quantile, kept as `f64` so that the mean of two integers is not rounded.
 pub(crate) fn quantile_sorted_f64(sorted: &[u64], q: f64) -> Option<f64> {
-    let (below, above, fraction) = neighbours(sorted, q)?;
+    let (below, above, fraction) = neighbors(sorted, q)?;
     Some(below as f64 + (above - below) as f64 * fraction)
 }
 
-fn neighbours(sorted: &[u64], q: f64) -> Option<(u64, u64, f64)> {
+fn neighbors(sorted: &[u64], q: f64) -> Option<(u64, u64, f64)> {
     let last = sorted.len().checked_sub(1)?;
     let position = q.clamp(0.0, 1.0) * last as f64;
     let index = (position.floor() as usize).min(last);
@@ -42,8 +42,7 @@ pub(crate) fn median_in_place(values: &mut [f64]) -> Option<f64> {
     Some(below + (upper - below) / 2.0)
 }
 
-/// The median of durations; of an even number the middle of both middle ones, because of two runs the faster one says too
-/// little. `None` when there are none.
+/// The median of durations; for an even number the mean of the two middle ones. `None` for an empty list.
 pub fn median_ns(values: impl IntoIterator<Item = u64>) -> Option<f64> {
     let mut values: Vec<u64> = values.into_iter().collect();
     values.sort_unstable();

@@ -1,13 +1,13 @@
 //! Outliers: counted, grouped into bursts and explained, never removed.
 //!
-//! Rule: a run is an outlier when it lies more than ten scaled median absolute deviations from the median,
-//! |x − median| > 14.826 · MAD, as hyperfine has it (Iglewicz and Hoaglin's modified z-score with a wider limit).
-//! Tukey's fences were the alternative; they label a few per cent of every skewed series and so cry wolf. A deviation
-//! below 1 % is no outlier either way: a coarse clock makes the MAD of a quiet series zero.
+//! Rule: a run is an outlier when it is more than ten scaled median absolute deviations from the median, |x − median| >
+//! 14.826 · MAD, as in hyperfine (Iglewicz and Hoaglin's modified z-score with a wider limit). Tukey's fences were the
+//! alternative; they flag a few percent of every skewed series. A deviation below 1 % is never an outlier: a coarse
+//! clock makes the MAD of a quiet series zero.
 //!
 //! Outliers that come together point to the system (scheduling, clocks, another process), scattered ones to the model
-//! or its inputs. Two outliers belong to one burst when they are closer than one in ten independent neighbours would
-//! be; more such neighbours than chance allows (1 %) make the outliers clustered.
+//! or its inputs. Two outliers belong to one burst when they are closer than one in ten independent neighbors would be;
+//! more such neighbors than chance allows (1 %) make the outliers clustered.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ use crate::order::{ms, quantile_sorted, quantile_sorted_f64};
 const LIMIT_IN_MAD: f64 = 14.826;
 /// Deviation, relative to the median, below which nothing is an outlier.
 const MIN_RELATIVE: f64 = 0.01;
-/// Share of independent neighbours that may look like a burst.
+/// Share of independent neighbors that may look like a burst.
 const CHANCE_NEIGHBOURS: f64 = 0.1;
 /// Longest distance, in runs, between two outliers of one burst.
 const MAX_GAP: f64 = 100.0;
@@ -28,7 +28,7 @@ const TIME_LIMIT: f64 = 0.05;
 /// ... or move p50 by this much.
 const MEDIAN_LIMIT: f64 = 0.01;
 
-/// The rule in words, for reports.
+/// The rule as text, for reports.
 pub const RULE: &str = "|x - median| > 14.826 MAD and > 1 % of the median";
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -122,7 +122,7 @@ fn share_of(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
 
-/// Outliers stand at both ends of the sorted values, so the median without them is a quantile of what lies between.
+/// Outliers are at both ends of the sorted values, so the median without them is a quantile of the values in between.
 fn median_moves(sorted: &[u64], median: f64, is_outlier: impl Fn(u64) -> bool) -> bool {
     let first = sorted.partition_point(|nanos| (*nanos as f64) < median && is_outlier(*nanos));
     let last = sorted.partition_point(|nanos| (*nanos as f64) <= median || !is_outlier(*nanos));
@@ -145,7 +145,7 @@ impl Bursts {
         let close: Vec<bool> = indices.windows(2).map(|pair| (pair[1] - pair[0]) as f64 <= longest).collect();
         let sizes = close.split(|close| !close).map(|group| group.len() + 1).filter(|size| *size > 1);
         let (groups, members) = sizes.fold((0, 0), |(groups, members), size| (groups + 1, members + size));
-        // Under independence each neighbour is close with this probability, whatever the others do.
+        // Under independence each neighbor is close with this probability, regardless of the others.
         let chance = 1.0 - (1.0 - share).powf(longest);
         let expected = chance * close.len() as f64;
         let deviation = (expected * (1.0 - chance)).sqrt();

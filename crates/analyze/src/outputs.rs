@@ -1,8 +1,8 @@
-//! Whether two runs of a model compute the same thing: two providers, two precisions, before and after optimisation.
+//! Whether two runs of a model compute the same result: two providers, two precisions, before and after optimization.
 //!
 //! A value is a mismatch when |a − b| > absolute + relative · |reference|, numpy's `allclose` rule. The tolerance
-//! follows the element type: what a float16 kernel may differ by is a bug in a float32 one. NaN equals NaN here: the
-//! question is whether two runs agree, not whether the model is sane, and the count of NaN is reported beside it.
+//! follows the element type: a difference acceptable for float16 is a bug in float32. NaN equals NaN here: the
+//! question is whether two runs agree, and the count of NaN is reported separately.
 
 use ortscope_core::tensor::ElementType;
 use serde::{Deserialize, Serialize};
@@ -69,7 +69,7 @@ pub struct Tolerance {
 impl Tolerance {
     pub const EXACT: Self = Self { relative: 0.0, absolute: 0.0 };
 
-    /// The default for an element type. Small integers are taken as quantised, where one step is a rounding.
+    /// The default for an element type. Small integers are assumed to be quantized, where one step is a rounding.
     pub fn for_element(element: ElementType) -> Self {
         let (relative, absolute) = match element {
             ElementType::Float64 | ElementType::Complex128 => (1e-6, 1e-9),
@@ -128,10 +128,10 @@ pub struct OutputComparison {
     pub first_mismatch: Option<usize>,
     /// Figures over the pairs of finite numbers; `None` when there are none (text, other shapes).
     pub max_absolute: Option<f64>,
-    /// Over the pairs whose reference is above the absolute tolerance: next to zero a ratio says nothing.
+    /// Over the pairs whose reference is above the absolute tolerance: near zero a ratio is meaningless.
     pub max_relative: Option<f64>,
     pub rms: Option<f64>,
-    /// `None` also when an output is all zeros.
+    /// Also `None` if an output is all zeros.
     pub cosine_similarity: Option<f64>,
     pub nan_in_reference: usize,
     pub nan_in_candidate: usize,

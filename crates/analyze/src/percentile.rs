@@ -6,13 +6,13 @@
 //! variance is the *noise factor* v ≥ 1, and n / v is the effective sample size. For tails v is also taken halfway
 //! between the quantile and the maximum, where bursts show what ordinary runs hide, and the larger counts. Measured
 //! coverage of the plain binomial interval on such series is 34 to 74 %; of this one 92 to 98 %
-//! (`tests/it/coverage.rs`). It fails where
-//! bursts are so rare that a series may hold none: with one burst of 20 in 2 000 runs, p99 of 2 000 runs is `None` in
-//! two of three series, and of the intervals stated for the others only one in eight covers; most are too low. Nothing
-//! in such a series shows what it lacks: a longer measurement does (94 % at 20 000 runs).
+//! (`tests/it/coverage.rs`). It fails where bursts are so rare that a series may contain none: with one burst of 20
+//! in 2,000 runs, p99 of 2,000 runs is `None` in two of three series, and of the intervals stated for the others only
+//! one in eight covers; most are too low. Nothing in such a series reveals the missing bursts: a longer measurement
+//! does (94 % at 20,000 runs).
 //!
 //! The largest of n independent samples is a 97.5 % upper bound of quantile p only when pⁿ ≤ 2.5 %. With fewer runs
-//! there is no honest number, and the result says how many runs it would take.
+//! there is no valid bound, and the result contains the number of runs needed.
 
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +26,7 @@ pub(crate) const ONE_SIDED_ERROR: f64 = 0.025;
 const FEWEST_LONG_BATCHES: usize = 50;
 /// Quantiles from here on are tails, where bursts decide.
 const TAIL: f64 = 0.9;
-/// Runs beyond the outer quantile below which its noise is itself noise.
+/// With fewer runs beyond the outer quantile, its noise estimate is unreliable.
 const FEWEST_BEYOND: f64 = 20.0;
 
 /// A percentile, its 95 % interval, and what the interval rests on.
@@ -98,14 +98,14 @@ fn percentile_of_sorted(in_time_order: &[u64], sorted: &[u64], p: f64) -> Percen
     }
 }
 
-/// Runs below which even the largest sample is no 97.5 % upper bound of quantile `p`, times the noise factor:
-/// p50 6, p90 36, p95 72, p99 368, p99.9 3 688.
+/// With fewer runs even the largest sample is not a 97.5 % upper bound of quantile `p`, multiplied by the noise
+/// factor: p50 6, p90 36, p95 72, p99 368, p99.9 3,688.
 pub fn runs_needed(p: f64, noise_factor: f64) -> u64 {
     if p <= 0.0 {
         return 1;
     }
     if p >= 1.0 {
-        // The largest sample is no bound of the largest possible value, however many there are.
+        // No number of samples bounds the largest possible value.
         return u64::MAX;
     }
     let independent = (ONE_SIDED_ERROR.ln() / p.ln()).ceil().max(1.0);
@@ -118,7 +118,7 @@ fn batch_length(n: usize) -> usize {
     n.isqrt().max(long.min(n / FEWEST_LONG_BATCHES)).max(1)
 }
 
-/// What a series is worth for one quantile.
+/// Effective sample size of a series for one quantile.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Noise {
     /// Variance of batch means over the variance of independent runs, at least 1.
@@ -136,8 +136,8 @@ impl Noise {
         Self::of_batches(in_time_order.chunks_exact(batch), batch, value, p)
     }
 
-    /// The noise halfway between a tail quantile and the maximum. A series that happens to hold few bursts has its p99
-    /// among ordinary runs, which look independent; further out are only the bursts, and they show what they are.
+    /// The noise halfway between a tail quantile and the maximum. A series with few bursts has its p99 among ordinary
+    /// runs, which look independent; further out there are only bursts.
     fn further_out(in_time_order: &[u64], sorted: &[u64], p: f64) -> Option<Self> {
         let outer = f64::midpoint(p, 1.0);
         let beyond = (1.0 - outer) * sorted.len() as f64;
@@ -151,7 +151,7 @@ impl Noise {
         Self { factor: other.map_or(self.factor, |other| other.factor.max(self.factor)), ..self }
     }
 
-    /// The same from any batches of equal length, which lets the stop rule look at a part of a long series.
+    /// The same from batches of equal length, so that the stop rule can use a part of a long series.
     pub fn of_batches<'a>(
         batches: impl Iterator<Item = &'a [u64]>,
         batch: usize,

@@ -1,8 +1,8 @@
-//! Which settings to use after a sweep, and when the honest answer is "the default".
+//! Which settings to use after a sweep, and when to keep the default.
 //!
 //! The fastest row of a sweep is partly the luckiest one. Rows whose interval overlaps that of the fastest are within
-//! noise of it, and among them the simplest wins: the default, then fewer changed settings, then less memory, and only
-//! then speed.
+//! noise of it, and among them the simplest wins: the default, then fewer changed settings, then less memory, and
+//! only then speed.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use crate::percentile::Percentile;
 
 /// Difference of throughput that counts as noise: throughput comes without an interval.
 const THROUGHPUT_NOISE: f64 = 0.02;
-/// Difference of peak memory below which memory is no reason.
+/// A smaller difference of peak memory is ignored.
 const MEMORY_NOISE: f64 = 0.01;
 
 /// One measured combination of settings.
@@ -47,7 +47,7 @@ pub struct Recommendation {
     pub ranking: Vec<Ranked>,
     /// Index of the row to use; `None` when nothing could be measured.
     pub recommended: Option<usize>,
-    /// Indices of the other rows that cannot be told from the best.
+    /// Indices of the other rows that are within noise of the best.
     pub within_noise: Vec<usize>,
     /// Speed of the recommended row over that of the default; `None` without a measured default.
     pub speed_up: Option<SpeedUp>,
@@ -66,7 +66,7 @@ pub struct Ranked {
     pub throughput_per_second: Option<f64>,
     /// Speed over that of the default: 1.5 is half as fast again.
     pub speed_up: Option<SpeedUp>,
-    /// Whether the row cannot be told from the best one.
+    /// Whether the row is within noise of the best one.
     pub within_noise_of_best: bool,
 }
 
@@ -127,7 +127,7 @@ impl Sweep<'_> {
         self.rows[index].p50.as_ref()?.value_ns
     }
 
-    /// Larger is better; `None` for a row that failed or says nothing about the goal.
+    /// Larger is better; `None` for a row that failed or lacks the goal's figure.
     fn speed(&self, index: usize) -> Option<f64> {
         let row = &self.rows[index];
         let speed = match self.goal {

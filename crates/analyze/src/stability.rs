@@ -11,7 +11,7 @@ use crate::outliers::Outliers;
 use crate::percentile::Percentile;
 use crate::warmup::{WarmUp, WarmUpVerdict};
 
-/// What was measured about the noise, and the verdict on it.
+/// Measured noise, and the verdict on it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stability {
     pub verdict: Verdict,
@@ -37,7 +37,7 @@ pub enum Verdict {
     TooFewRuns,
 }
 
-/// What the verdict is drawn from.
+/// The inputs of the verdict.
 pub(crate) struct Evidence<'a> {
     pub warm_up: &'a WarmUp,
     pub drift: Option<Drift>,
@@ -69,7 +69,7 @@ fn verdict(evidence: &Evidence<'_>) -> (Verdict, String) {
         }
         WarmUpVerdict::None | WarmUpVerdict::Cut => {}
     }
-    // The first limit that is passed is the reason: poor ones before fair ones, the most telling first.
+    // The first exceeded limit is the reason: poor ones before fair ones, the most informative first.
     let complaints = complaints(evidence);
     let worst =
         |poor: bool| complaints.iter().find(|complaint| if poor { complaint.poor } else { complaint.fair });
@@ -123,8 +123,8 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// Correlation of each run with the next. Runs are clipped at 4.5 MAD (three standard deviations) first: one outlier in
-/// a thousand would otherwise hide any correlation of the rest.
+/// Correlation of each run with the next. Runs are clipped at 4.5 MAD (three standard deviations) first: one outlier
+/// in a thousand would otherwise hide the correlation of the rest.
 pub(crate) fn lag1_autocorrelation(in_time_order: &[u64], median: f64, mad: f64) -> Option<f64> {
     if in_time_order.len() < 3 {
         return None;

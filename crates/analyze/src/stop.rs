@@ -1,22 +1,22 @@
-//! When an adaptive measurement has seen enough.
+//! When an adaptive measurement may stop.
 //!
-//! The default rule stops when p50 is known to ±1 % and the tail is either bounded or has had ten seconds to show
-//! itself; sixty seconds are the most anyone waits without asking for it. A fixed number of runs or a fixed time
-//! replace the precision, they do not add to it.
+//! The default rule stops when p50 is known to ±1 % and the tail is either bounded or has had ten seconds; the limit
+//! is sixty seconds unless the user asks for more. A fixed number of runs or a fixed time replaces the precision
+//! rule.
 //!
-//! The check runs five times a second beside the measurement, so it must not cost what it protects. Above 32 768 runs
-//! it looks at evenly spaced batches of √n consecutive runs, 32 768 runs in all: the same estimator as
-//! [`crate::percentile`], with fewer batches and the t quantile that goes with them.
+//! The check runs five times a second next to the measurement, so it must be cheap. Above 32,768 runs it uses evenly
+//! spaced batches of √n consecutive runs, 32,768 runs in all: the same estimator as [`crate::percentile`], with fewer
+//! batches and the matching t quantile.
 
 use serde::{Deserialize, Serialize};
 
 use crate::percentile::{Noise, percentiles_of_sorted, runs_needed};
 
-/// Runs looked at per check.
+/// Maximum runs per check.
 const MAX_RUNS: usize = 32_768;
-/// Fewest batches behind a noise factor; at a billion runs this is what bounds the cost.
+/// Minimum batches behind a noise factor; at a billion runs this bounds the cost.
 const FEWEST_BATCHES: usize = 16;
-/// Runs before the first look: the noise factor of fewer runs is itself noise.
+/// Runs before the first check: the noise factor of fewer runs is unreliable.
 const FEWEST_RUNS: usize = 100;
 
 /// When to stop. `Default` is the rule of `ortscope run` without arguments.
@@ -28,9 +28,9 @@ pub struct StopRule {
     pub min_seconds: f64,
     /// Time after which the tail (p99) need not be bounded any more.
     pub tail_seconds: f64,
-    /// Stop after this time because the user said so.
+    /// Stop after this time, as requested by the user.
     pub duration_seconds: Option<f64>,
-    /// Stop after this many runs because the user said so.
+    /// Stop after this many runs, as requested by the user.
     pub max_runs: Option<u64>,
     /// Stop after this time in any case; `None`: no limit.
     pub max_seconds: Option<f64>,
@@ -52,11 +52,11 @@ impl Default for StopRule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// p50 is known as precisely as asked, and the tail is bounded or had its time.
+    /// Requested precision of p50 reached, and the tail is bounded or had its time.
     PrecisionReached,
-    /// The time the user asked for has passed.
+    /// The requested time has passed.
     DurationReached,
-    /// The runs the user asked for are done.
+    /// The requested runs are done.
     RunsReached,
     /// The limit was reached before the precision.
     Cap,
@@ -107,7 +107,7 @@ impl StopRule {
     }
 }
 
-/// What is known about a series so far.
+/// Estimates of a series so far.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Known {
     p50_half_width: Option<f64>,

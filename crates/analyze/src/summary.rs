@@ -20,7 +20,7 @@ pub enum WarmUpChoice {
     /// Find the warm-up and leave it out.
     #[default]
     Detect,
-    /// Leave out this many runs, as the user asked.
+    /// Discard this many runs, as requested by the user.
     Discard(usize),
     /// Keep every run.
     Keep,

@@ -1,5 +1,5 @@
-//! A straight line that outliers do not bend: the median of all pairwise slopes (Theil 1950, Sen 1968), with the
-//! Mann-Kendall test for whether there is a trend at all.
+//! A line robust against outliers: the median of all pairwise slopes (Theil 1950, Sen 1968), with the Mann-Kendall
+//! test for a trend.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,8 +29,8 @@ pub fn theil_sen(points: &[(f64, f64)]) -> Option<Line> {
     intercept.is_finite().then_some(Line { intercept, slope })
 }
 
-/// The Mann-Kendall statistic as a normal score: above 2.33 a rising trend is certain to 99 %. The points must be in
-/// the order of x. 0 when there are fewer than three.
+/// The Mann-Kendall statistic as a normal score: above 2.33 a rising trend is 99 % certain. The points must be
+/// ordered by x. 0 for fewer than three.
 pub fn mann_kendall_z(ys: &[f64]) -> f64 {
     let points: Vec<(f64, f64)> = ys.iter().enumerate().map(|(index, y)| (index as f64, *y)).collect();
     let points = thinned(&points);

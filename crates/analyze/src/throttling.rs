@@ -1,4 +1,4 @@
-//! Clocks that heat or power held down while something was measured, by what devices tell of it.
+//! Clocks limited by heat or power during a measurement, as reported by devices.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ const COUNTS: &[&str] = &["throttle_count", "throttle_milliseconds"];
 /// Metrics that count how long one cause held it down.
 const CAUSES: &[(&str, &str)] =
     &[("throttle_thermal_milliseconds", "heat"), ("throttle_power_milliseconds", "power limit")];
-/// NVML's reasons that slow a GPU down; that it idles, or that somebody fixed its clock, is no heat.
+/// NVML's reasons that slow a GPU down; idling or a fixed clock does not count.
 const NVIDIA_REASONS: &[(u64, &str)] = &[
     (0x4, "power cap"),
     (0x8, "hardware slowdown"),
@@ -20,7 +20,7 @@ const NVIDIA_REASONS: &[(u64, &str)] = &[
     (0x80, "power brake"),
 ];
 
-/// A device whose clock was held down while something was measured.
+/// A device that was throttled during the measurement.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Throttled {
     pub device: String,
@@ -28,7 +28,7 @@ pub struct Throttled {
     pub times: Option<u64>,
     /// For how long, where that is counted.
     pub milliseconds: Option<f64>,
-    /// What the driver says of it.
+    /// The driver's reasons.
     pub reasons: Vec<String>,
 }
 
@@ -45,8 +45,8 @@ impl Throttled {
     }
 }
 
-/// Whether a metric tells that a clock is held down.
-pub fn tells_throttling(metric: &str) -> bool {
+/// Whether a metric reports throttling.
+pub fn reports_throttling(metric: &str) -> bool {
     COUNTS.contains(&metric)
         || CAUSES.iter().any(|(name, _)| *name == metric)
         || matches!(metric, "throttle_reasons" | "throttled_ratio")
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_happened_in_the_measurement_is_throttling() {
+    fn only_throttling_during_the_measurement_counts() {
         let readings = [
             ("package-0", "throttle_count", at(&[(0, 7.0), (1000, 7.0), (2000, 9.0)])),
             ("package-0", "throttle_milliseconds", at(&[(0, 100.0), (1000, 100.0), (2000, 350.0)])),
@@ -120,7 +120,7 @@ mod tests {
             ("gpu0", "throttle_thermal_milliseconds", at(&[(0, 5.0), (2000, 5.0)])),
             ("gpu0", "throttle_power_milliseconds", at(&[(0, 5.0), (2000, 45.0)])),
             ("gpu1", "throttled_ratio", at(&[(1200, 1.0)])),
-            // It idles, and somebody fixed its clock.
+            // Idle, and with a fixed clock.
             ("gpu2", "throttle_reasons", at(&[(1200, 3.0)])),
             ("gpu3", "utilization_ratio", at(&[(1200, 3.0)])),
         ];
@@ -140,7 +140,7 @@ mod tests {
         );
         assert_eq!(throttled(sensors(3), (0, 1000 * MS)).len(), 1, "the reading behind it belongs to it");
         assert_eq!(throttled(sensors(3), (2100 * MS, 3000 * MS)), []);
-        assert!(readings[..8].iter().all(|(_, metric, _)| tells_throttling(metric)));
-        assert!(!tells_throttling("utilization_ratio"));
+        assert!(readings[..8].iter().all(|(_, metric, _)| reports_throttling(metric)));
+        assert!(!reports_throttling("utilization_ratio"));
     }
 }

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_or_no_time_is_no_rate() {
+    fn no_runs_or_no_time_give_no_rate() {
         assert_eq!(throughput(&[], 1), None);
         assert_eq!(throughput(&[Completion { start_ns: 5, end_ns: 5 }], 1), None);
     }

@@ -1,13 +1,14 @@
 //! Where the warm-up ends: MSER-5 (White 1997) on batch medians of log latency.
 //!
-//! MSER cuts where the standard error of what remains is smallest: cutting more loses data, cutting less keeps the
-//! transient. Medians of five instead of means make it blind to single outliers, logarithms make a factor of two count
-//! the same at any latency. The cut is limited to the first half, where the statistic is still stable. Measured
-//! (`tests/it/warmup.rs`): cuts 0, 30, 135 and 120 where 0, 38, 130 and 120 are right, bias of p50 at most 0.16 %;
-//! the rule "last five within x %" stops at 36 to 52 whatever the truth.
+//! MSER cuts where the standard error of the rest is smallest: cutting more loses data, cutting less keeps the
+//! transient. Medians of five instead of means make it robust against single outliers; logarithms make a factor of
+//! two count the same at any latency. The cut is limited to the first half, where the statistic is still stable.
+//! Measured (`tests/it/warmup.rs`): cuts 0, 30, 135 and 120 where 0, 38, 130 and 120 are right, bias of p50 at most
+//! 0.16 %; the rule "last five within x %" stops at 36 to 52 in all cases.
 //!
-//! A cut does not promise a steady state. When the halves of the rest still differ by more than 2 %, beyond doubt, the
-//! answer is that there is none (Barrett et al., OOPSLA 2017: fewer than half of the programs reach one reliably).
+//! A cut does not guarantee a steady state. If the halves of the rest still differ significantly by more than 2 %,
+//! the result is that there is none (Barrett et al., OOPSLA 2017: fewer than half of the programs reach one
+//! reliably).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,7 +18,7 @@ use crate::order::ln_ns;
 
 /// Runs per batch: the 5 of MSER-5.
 const BATCH: usize = 5;
-/// Runs below which neither a warm-up nor a drift can be told from noise.
+/// With fewer runs neither a warm-up nor a drift can be distinguished from noise.
 pub const FEWEST_RUNS: usize = 20;
 /// Change between the halves above which a series has no steady state.
 pub const DRIFT_LIMIT: f64 = 0.02;
@@ -27,7 +28,7 @@ pub const DRIFT_LIMIT: f64 = 0.02;
 pub struct WarmUp {
     /// Runs at the start that are warm-up.
     pub discarded: usize,
-    /// The cut stands at its limit, half the series: the warm-up may not be over.
+    /// The cut is at its limit, half the series: the warm-up may not be over.
     pub at_limit: bool,
     pub verdict: WarmUpVerdict,
 }

@@ -193,8 +193,8 @@ impl ChannelWriter {
 }
 
 impl Drop for ChannelWriter {
-    /// Closes the rings of all threads. The memory of this thread's goes at once, that of the others when they next make
-    /// a ring, or end.
+    /// Closes the rings of all threads. The memory of this thread's ring is released at once, that of the others when
+    /// they next create a ring, or end.
     fn drop(&mut self) {
         self.close();
         RINGS

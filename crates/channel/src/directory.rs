@@ -99,8 +99,8 @@ impl Drop for ChannelDirectory {
     }
 }
 
-/// The name of a process's session, made from the names of its directory and of the one above. Whoever reads the rings
-/// gives the same ones, so that a row which is both in a journal and in a ring is known to be one.
+/// The name of a process's session, derived from the names of its directory and of the one above. Every reader of the
+/// rings derives the same names, so that a row in both a journal and a ring is recognized as one.
 pub fn session_of_process(directory: &Path, session: usize) -> SessionId {
     let last = |path: Option<&Path>| path.and_then(Path::file_name).unwrap_or_default().to_owned();
     let (base, process) = (last(directory.parent()), last(Some(directory)));

@@ -88,8 +88,8 @@ impl JournaledChannel {
 }
 
 /// Unique per record.
-fn identity(row: &InferenceRow) -> (u64, u64, u64, u64, u64) {
-    (row.timestamp_ns, row.planned_ns, row.stream, row.sequence, row.run_ns)
+fn identity(row: &InferenceRow) -> [u64; 5] {
+    [row.timestamp_ns, row.planned_ns, row.stream, row.sequence, row.run_ns]
 }
 
 /// Identifies a row made from a message: messages have no number.

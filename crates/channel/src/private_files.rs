@@ -1,7 +1,7 @@
-//! Files that belong to their user alone and whose blocks are really there.
+//! Private files with allocated blocks.
 //!
-//! Memory that maps a file without blocks ends in a signal when the disk is full. So blocks are allocated when a file is
-//! made, and a full disk is an error at that moment.
+//! Access to mapped memory of a file without blocks raises a signal when the disk is full. So blocks are allocated when
+//! a file is created, where a full disk is an error.
 
 use std::fs::DirBuilder;
 use std::io::Write as _;

@@ -32,8 +32,8 @@ pub struct Recovered {
 }
 
 /// Reads the rings of a directory, each from its position on, and changes nothing. A ring without a position is read
-/// from the start, or, if the start was overwritten, from where its reader had freed it. A directory that does not exist
-/// has no rings.
+/// from the start or, if that was overwritten, from the released position. A directory that does not exist has no
+/// rings.
 pub fn recover_rings(
     directory: &Path,
     positions: &BTreeMap<String, u64>,
@@ -102,7 +102,7 @@ fn rows_of_messages(rows: &FrameRows, messages: &[Vec<u8>], last_end_ns: u64) ->
     [sessions, memory, annotations].into_iter().flat_map(Collecting::finish).collect()
 }
 
-/// Where reading begins; `None` if the journal knows more of this ring than the ring itself (a power loss took it).
+/// Where reading begins; `None` if the journal is ahead of the ring (after a power loss).
 fn start_of(ring: &RingReader, journaled: Option<u64>) -> Option<u64> {
     let (head, tail) = (ring.head(), ring.tail());
     let oldest = head.saturating_sub(ring.capacity());

@@ -12,7 +12,7 @@ pub const MESSAGE_KIND: &str = "message";
 #[derive(Debug, Clone)]
 pub struct FrameRows {
     session_ids: Vec<Text>,
-    /// Of the process that wrote, where it is known.
+    /// Process id of the writer, if known.
     pid: Option<u64>,
     message_kind: Text,
 }

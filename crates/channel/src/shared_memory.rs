@@ -178,8 +178,8 @@ impl SharedMemory {
         }
     }
 
-    /// These pages of a file need not stay in this process's memory; what they hold stays the file's. Only whole pages go. A
-    /// hint, where the system takes it.
+    /// Hints that these pages of a file need not stay in this process's memory; their content stays in the file. Only
+    /// whole pages are released.
     pub fn give_back_pages(&self, from: usize, to: usize) {
         std::cfg_select! {
             target_os = "linux" => {

@@ -1,4 +1,4 @@
-//! Batches as frames: what goes in comes out, later programs still read it, and hostile bytes are refused.
+//! Batches as frames: they round-trip, later programs still read them, and malicious bytes are rejected.
 
 mod support;
 

@@ -98,7 +98,8 @@ fn acknowledged_records_survive_a_kill() {
     let mut files = 0;
     for _ in 0..KILLS {
         let directory = tempfile::tempdir().unwrap();
-        // A few kilobytes up to some files; the pipe holds more, so that the moment is not the one we read at.
+        // From a few kilobytes up to several files; the pipe holds more, so that the kill is not synchronized with
+        // reading.
         let magnitude = random.below(13);
         let until = 8 + random.below(1 << magnitude);
         let (ring, journal) = run_and_kill(directory.path(), until);

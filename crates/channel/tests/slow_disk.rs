@@ -67,8 +67,8 @@ fn mapped(directory: &Path) -> (u64, u64) {
     (files, bytes)
 }
 
-/// Files that were full but not synced stayed mapped, with all their pages: 105 MB for a day of recording on a machine
-/// with a slow disk where another one took 63 MB, and without a bound on a disk that refuses every sync.
+/// Regression: full but unsynced files stayed mapped with all their pages: 105 MB for a day of recording on a machine
+/// with a slow disk instead of 63 MB, and without a bound on a disk that fails every sync.
 #[test]
 fn files_waiting_for_the_disk_use_no_memory_and_are_bounded() {
     let directory = tempfile::tempdir().unwrap();

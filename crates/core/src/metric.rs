@@ -2,17 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How a number was obtained, the most trustworthy method first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Method {
-    /// Read from an instrument: a clock, a counter, a sensor.
-    Measured,
-    /// A measured total divided among its causes.
-    Attributed,
-    /// Computed from a model of the world.
-    Estimated,
-}
+pub use crate::schema::Method;
 
 /// A metric's value, or why there is none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -74,7 +74,7 @@ impl ElementType {
         ELEMENT_TYPES.into_iter().find(|element| *element as i32 == code)
     }
 
-    /// The name people know, as numpy spells it where numpy has the type.
+    /// The usual name, as in numpy if numpy has the type.
     pub fn name(self) -> &'static str {
         match self {
             Self::Float32 => "float32",

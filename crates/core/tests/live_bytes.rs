@@ -80,7 +80,7 @@ fn second(memory: &mut LiveMemory, second: u64, sessions: &[Text], device: &Text
                 metric: ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"][metric].into(),
                 value: (mixed(seed) % 1000) as f64,
                 source: device.clone(),
-                method: device.clone(),
+                method: "measured".into(),
             }),
         );
     }

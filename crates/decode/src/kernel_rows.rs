@@ -10,7 +10,7 @@ use ortscope_core::kernel::{
     BlockPhase, FaultKind, FileIo, FileOperation, ImageLoad, KernelEvent, MemoryCallKind, Switch,
     SwitchReason, Task,
 };
-use ortscope_core::schema::{KernelEventRow, Text};
+use ortscope_core::schema::{KernelEventKind, KernelEventRow, Text};
 
 /// Maximum number of threads tracked at once. Intervals of further threads produce no rows and are counted.
 const MAX_THREADS: usize = 100_000;
@@ -26,7 +26,7 @@ pub struct KernelRows {
     woken: HashMap<u32, u64>,
     last_cpu: HashMap<u32, u32>,
     names: HashMap<u32, Text>,
-    kinds: Kinds,
+    reasons: WaitReasons,
     untracked: u64,
 }
 
@@ -41,21 +41,7 @@ struct Off {
 
 /// Shared texts, so that a row costs no allocation.
 #[derive(Debug)]
-struct Kinds {
-    context_switch: Text,
-    wait: Text,
-    migration: Text,
-    page_fault: Text,
-    hard_fault: Text,
-    disk_io: Text,
-    memory: Text,
-    unmap: Text,
-    heap: Text,
-    image: Text,
-    file: [Text; 4],
-    counter: Text,
-    start: Text,
-    exit: Text,
+struct WaitReasons {
     sleeping: Text,
     blocked: Text,
     stopped: Text,
@@ -70,21 +56,7 @@ impl KernelRows {
             woken: HashMap::new(),
             last_cpu: HashMap::new(),
             names: HashMap::new(),
-            kinds: Kinds {
-                context_switch: "context_switch".into(),
-                wait: "wait".into(),
-                migration: "migration".into(),
-                page_fault: "page_fault".into(),
-                hard_fault: "hard_fault".into(),
-                disk_io: "disk_io".into(),
-                memory: "memory_map".into(),
-                unmap: "memory_unmap".into(),
-                heap: "memory_heap".into(),
-                image: "image_load".into(),
-                file: ["file_read".into(), "file_write".into(), "file_open".into(), "file_sync".into()],
-                counter: "processor_counter".into(),
-                start: "thread_start".into(),
-                exit: "thread_exit".into(),
+            reasons: WaitReasons {
                 sleeping: "sleeping".into(),
                 blocked: "blocked".into(),
                 stopped: "stopped".into(),
@@ -132,7 +104,14 @@ impl KernelRows {
                 }
                 if self.is_watched(start.thread) {
                     let parent = Some(u64::from(start.parent.tid));
-                    let row = self.row(&self.kinds.start, start.at_ns, start.cpu, start.thread, None, parent);
+                    let row = self.row(
+                        KernelEventKind::ThreadStart,
+                        start.at_ns,
+                        start.cpu,
+                        start.thread,
+                        None,
+                        parent,
+                    );
                     let detail = start.stack_bytes.map(|bytes| format!("stack of {bytes} bytes").into());
                     out(KernelEventRow { detail, ..row });
                 }
@@ -141,7 +120,7 @@ impl KernelRows {
             KernelEvent::Exit(exit) => {
                 if self.is_watched(exit.thread) {
                     let code = exit.code.and_then(|code| u64::try_from(code).ok());
-                    out(self.row(&self.kinds.exit, exit.at_ns, exit.cpu, exit.thread, None, code));
+                    out(self.row(KernelEventKind::ThreadExit, exit.at_ns, exit.cpu, exit.thread, None, code));
                 }
                 self.woken.remove(&exit.thread.tid);
                 self.last_cpu.remove(&exit.thread.tid);
@@ -149,21 +128,21 @@ impl KernelRows {
             }
             KernelEvent::PageFault(fault) if self.is_watched(fault.thread) => {
                 let kind = match fault.kind {
-                    FaultKind::Major => &self.kinds.hard_fault,
-                    _ => &self.kinds.page_fault,
+                    FaultKind::Major => KernelEventKind::HardFault,
+                    _ => KernelEventKind::PageFault,
                 };
                 out(self.row(kind, fault.at_ns, fault.cpu, fault.thread, None, Some(fault.address)));
             }
             KernelEvent::BlockIo(io) if io.phase == BlockPhase::Completed => {
                 let start_ns = io.at_ns.saturating_sub(io.device_ns.unwrap_or(0));
                 let bytes = Some(u64::from(io.bytes));
-                out(self.row(&self.kinds.disk_io, start_ns, io.cpu, io.thread, io.device_ns, bytes));
+                out(self.row(KernelEventKind::DiskIo, start_ns, io.cpu, io.thread, io.device_ns, bytes));
             }
             KernelEvent::MemoryCall(call) if self.is_watched(call.thread) => {
                 let kind = match call.kind {
-                    MemoryCallKind::Map => &self.kinds.memory,
-                    MemoryCallKind::Unmap => &self.kinds.unmap,
-                    MemoryCallKind::Heap => &self.kinds.heap,
+                    MemoryCallKind::Map => KernelEventKind::MemoryMap,
+                    MemoryCallKind::Unmap => KernelEventKind::MemoryUnmap,
+                    MemoryCallKind::Heap => KernelEventKind::MemoryHeap,
                 };
                 out(self.row(kind, call.at_ns, call.cpu, call.thread, None, Some(call.bytes)));
             }
@@ -177,10 +156,10 @@ impl KernelRows {
             return false;
         }
         let (kind, bytes) = match io.operation {
-            FileOperation::Read => (&self.kinds.file[0], Some(io.bytes)),
-            FileOperation::Write => (&self.kinds.file[1], Some(io.bytes)),
-            FileOperation::Open => (&self.kinds.file[2], None),
-            FileOperation::Sync => (&self.kinds.file[3], None),
+            FileOperation::Read => (KernelEventKind::FileRead, Some(io.bytes)),
+            FileOperation::Write => (KernelEventKind::FileWrite, Some(io.bytes)),
+            FileOperation::Open => (KernelEventKind::FileOpen, None),
+            FileOperation::Sync => (KernelEventKind::FileSync, None),
         };
         let detail = format!(
             "{}: {} calls, {} failed, longest {} ns",
@@ -208,7 +187,7 @@ impl KernelRows {
         if !self.is_watched(task) {
             return false;
         }
-        let row = self.row(&self.kinds.counter, at_ns, 0, task, None, Some(value));
+        let row = self.row(KernelEventKind::ProcessorCounter, at_ns, 0, task, None, Some(value));
         out(KernelEventRow { processor: None, tid: None, detail: Some(name.into()), ..row });
         true
     }
@@ -219,7 +198,7 @@ impl KernelRows {
         if !self.is_watched(task) {
             return false;
         }
-        let row = self.row(&self.kinds.image, load.at_ns, 0, task, None, Some(load.address));
+        let row = self.row(KernelEventKind::ImageLoad, load.at_ns, 0, task, None, Some(load.address));
         let detail = Some(String::from_utf8_lossy(&load.path).into());
         out(KernelEventRow { processor: None, tid: None, detail, ..row });
         true
@@ -246,7 +225,7 @@ impl KernelRows {
         if self.last_cpu.len() < MAX_THREADS || self.last_cpu.contains_key(&next.tid) {
             let before = self.last_cpu.insert(next.tid, cpu);
             if let Some(before) = before.filter(|before| *before != cpu) {
-                out(self.row(&self.kinds.migration, at_ns, cpu, next, None, Some(u64::from(before))));
+                out(self.row(KernelEventKind::Migration, at_ns, cpu, next, None, Some(u64::from(before))));
             }
         }
     }
@@ -263,20 +242,20 @@ impl KernelRows {
             self.names.get(&off.replaced_by).cloned().or_else(|| Some(off.replaced_by.to_string().into()))
         } else {
             Some(Text::clone(match off.reason {
-                SwitchReason::Sleeping => &self.kinds.sleeping,
-                SwitchReason::Blocked => &self.kinds.blocked,
-                SwitchReason::Stopped => &self.kinds.stopped,
-                _ => &self.kinds.other,
+                SwitchReason::Sleeping => &self.reasons.sleeping,
+                SwitchReason::Blocked => &self.reasons.blocked,
+                SwitchReason::Stopped => &self.reasons.stopped,
+                _ => &self.reasons.other,
             }))
         };
-        let kind = if is_preempted { &self.kinds.context_switch } else { &self.kinds.wait };
+        let kind = if is_preempted { KernelEventKind::ContextSwitch } else { KernelEventKind::Wait };
         let row = self.row(kind, off.at_ns, off.cpu, task, Some(duration_ns), ready_ns);
         KernelEventRow { detail, ..row }
     }
 
     fn row(
         &self,
-        kind: &Text,
+        kind: KernelEventKind,
         at_ns: u64,
         cpu: u32,
         task: Task,
@@ -285,7 +264,7 @@ impl KernelRows {
     ) -> KernelEventRow {
         KernelEventRow {
             timestamp_ns: at_ns,
-            kind: Text::clone(kind),
+            kind: kind.into(),
             processor: Some(u64::from(cpu)),
             pid: Some(u64::from(task.pid)),
             tid: Some(u64::from(task.tid)),

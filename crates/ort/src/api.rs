@@ -1,8 +1,8 @@
 //! The gate in front of `OrtApi`: no slot is read before its since-version is checked.
 //!
 //! [`call!`] is for the functions that return an `OrtStatus`, [`call_plain!`] for the few that do not. Both need an
-//! `unsafe` block around them, because only the caller knows whether the arguments are valid; the macros answer for the
-//! slot alone.
+//! `unsafe` block around them, because only the caller knows whether the arguments are valid; the macros only guarantee
+//! the slot.
 #![expect(unsafe_code, reason = "reads function pointers out of ONNX Runtime's table")]
 
 use std::ffi::CStr;

@@ -1,9 +1,9 @@
-//! The hot path: repeated runs through an `OrtIoBinding`, with copies in and out that can be timed by themselves.
+//! The hot path: repeated runs through an `OrtIoBinding`, with separately timed copies in and out.
 //!
-//! Everything is allocated before the run that matters. Inputs are tensors of ONNX Runtime's own, so that
+//! Everything is allocated before the measured run. Inputs are tensors owned by ONNX Runtime, so that
 //! [`Binding::copy_inputs`] is the memcpy a real program would pay. Outputs are first bound to the CPU; after the first
-//! run their shapes are known, and those that depend on nothing but the input shapes become preallocated tensors. The
-//! others (data dependent, strings, sequences, maps) stay bound to the CPU and are allocated by ONNX Runtime in each run.
+//! run their shapes are known, and those that depend only on the input shapes become preallocated tensors. The others
+//! (data dependent, strings, sequences, maps) stay bound to the CPU and are allocated by ONNX Runtime in each run.
 #![expect(
     unsafe_code,
     reason = "copies memory through pointers fetched once, and calls C without checks in between"
@@ -79,7 +79,7 @@ impl<'s> Binding<'s> {
     pub(crate) fn new(session: &'s Session, inputs: &[(String, Value)]) -> Result<Self, OrtError> {
         let api = session.api();
         let (arena, kind) = (sys::OrtAllocatorType::OrtArenaAllocator, sys::OrtMemType::OrtMemTypeDefault);
-        // SAFETY: the session is alive; handles release what is made.
+        // SAFETY: the session is alive; handles release the created objects.
         let (io, run_options, cpu) = unsafe {
             (
                 create!(api, CreateIoBinding(session.as_ptr()), ReleaseIoBinding)?,
@@ -136,8 +136,8 @@ impl<'s> Binding<'s> {
         Ok(binding)
     }
 
-    /// One timed pass: copies the inputs, runs, waits, copies the outputs. The loop that measures inferences calls this and
-    /// little else; it stands here, as one piece, so that the crate of that loop need not be optimised for it.
+    /// One timed pass: copies the inputs, runs, waits, copies the outputs. The measuring loop calls little else; it
+    /// is one function here so that the crate of that loop need not be optimized for it.
     #[inline(never)]
     pub fn timed_run(&mut self) -> Result<RunTimes, OrtError> {
         let start_ns = now_ns();
@@ -183,8 +183,8 @@ impl<'s> Binding<'s> {
         Ok(())
     }
 
-    /// Runs the model with the operator profiler on, for this run alone (since 1.25). ONNX Runtime writes a file whose name
-    /// begins with `prefix`; the name ends with milliseconds only, so that every run needs a prefix of its own.
+    /// Runs the model with the operator profiler enabled for this run only (since 1.25). ONNX Runtime writes a file
+    /// whose name begins with `prefix`; the suffix has only millisecond resolution, so every run needs its own prefix.
     pub fn run_profiled(&mut self, prefix: &Path) -> Result<(), OrtError> {
         let api = self.session.api();
         let prefix = OsPath::new(prefix)?;
@@ -351,8 +351,8 @@ impl<'s> Binding<'s> {
     }
 }
 
-/// Whether an output's shape is a function of the input shapes, as far as the model says: every size is fixed or has
-/// the name of a size of some input.
+/// Whether an output's shape is a function of the input shapes, as far as the model specifies: every size is fixed or
+/// has the name of a size of some input.
 fn follows_from_inputs(output: &ValueInfo, inputs: &[ValueInfo]) -> bool {
     let ValueType::Tensor { shape: Some(shape), .. } = &output.value_type else {
         return false;

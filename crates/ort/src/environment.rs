@@ -60,12 +60,12 @@ impl Environment {
         &self.inner.runtime
     }
 
-    /// Takes the log lines so far; at most [`crate::MAX_LOG_LINES`], and one more that says how many were dropped.
+    /// Takes the log lines so far; at most [`crate::MAX_LOG_LINES`], and one more with the number of dropped ones.
     pub fn take_logs(&self) -> Vec<LogLine> {
         self.inner.runtime.logs().take()
     }
 
-    /// Log lines lost since the library was loaded because nobody took them in time.
+    /// Log lines dropped since the library was loaded because they were not taken in time.
     pub fn dropped_logs(&self) -> u64 {
         self.inner.runtime.logs().dropped_total()
     }

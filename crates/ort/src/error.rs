@@ -1,13 +1,13 @@
-//! What can go wrong, in the words a user can act on.
+//! Errors with actionable messages.
 //!
 //! Building an error never calls into ONNX Runtime: the text of a status is copied out first (see `api`), so that an
-//! error can be made, moved and shown anywhere, also while the library misbehaves.
+//! error can be created, moved and shown anywhere, even if the library misbehaves.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// `OrtErrorCode`, with room for codes newer than this program.
+/// `OrtErrorCode`, extensible for codes newer than this program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {

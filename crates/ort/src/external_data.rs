@@ -1,10 +1,10 @@
-//! May ONNX Runtime open the files beside a model that hold its weights?
+//! Checks whether ONNX Runtime may open the files next to a model that hold its weights.
 //!
 //! A model names such files freely, and ONNX Runtime has opened `../../etc/passwd`, absolute paths, links and even
-//! memory addresses for models that asked (CVE-2022-25882, CVE-2024-27318, CVE-2025-51480, CVE-2026-27489). The rule: a
-//! regular file with one name, below the model's directory, reached through no link, long enough for what the model
-//! reads. The file is opened later by ONNX Runtime itself, so whoever can write to the model's directory in between
-//! can still exchange it.
+//! memory addresses for malicious models (CVE-2022-25882, CVE-2024-27318, CVE-2025-51480, CVE-2026-27489). The rule:
+//! a regular file with one name, below the model's directory, reached through no link, long enough for the model's
+//! reads. ONNX Runtime opens the file later, so anyone who can write to the model's directory in between can still
+//! exchange it.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::os;
 
-/// What was found to be in order.
+/// Summary of the accepted files.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct ExternalReport {
     pub files: Vec<ExternalFile>,
@@ -108,7 +108,7 @@ pub fn check(
     Ok(report)
 }
 
-/// What no file can be called, or what ONNX Runtime does not take for a file.
+/// Locations that cannot be file names, or that ONNX Runtime does not treat as files.
 fn impossible(location: &str) -> Option<&'static str> {
     if location.contains('\0') {
         Some("its name contains a NUL character")
@@ -166,7 +166,7 @@ fn misplaced(directory: &Path, location: &str) -> Option<String> {
 
 fn is_device(part: &str) -> bool {
     let stem = part.split('.').next().unwrap_or_default().trim_end().to_ascii_uppercase();
-    // Also with the raised digits of Latin 1.
+    // Also with the superscript digits of Latin 1.
     let numbered = |prefix: &str| {
         let rest = stem.strip_prefix(prefix).unwrap_or_default();
         rest.chars().count() == 1 && rest.chars().all(|c| c.is_ascii_digit() || matches!(c, '¹' | '²' | '³'))
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_out_is_refused() {
+    fn every_escape_is_rejected() {
         let directory = directory();
         let outside = directory.keep.path().join("secret");
         let absolute = outside.to_str().unwrap();
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_refused_whatever_the_user_says() {
+    fn non_files_are_rejected_regardless_of_options() {
         let directory = directory();
         for (location, why) in [
             ("w\0.bin", "NUL character"),
@@ -288,7 +288,7 @@ mod tests {
             for allow in [false, true] {
                 let error =
                     check(&directory.model, &model(location, 0, None), allow).unwrap_err().to_string();
-                // On Windows paths may have 32,767 letters: there is no such file.
+                // On Windows paths may have 32,767 characters: there is no such file.
                 let is_allowed = std::env::consts::OS == "windows" && location.starts_with('x');
                 let why = if is_allowed { "is missing" } else { why };
                 assert!(error.contains(why), "{location:?}: {error}");
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn short_files_are_refused() {
+    fn short_files_are_rejected() {
         let directory = directory();
         let error = check(&directory.model, &model("w.bin", 8, Some(9)), false).unwrap_err();
         assert_eq!(
@@ -311,7 +311,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn links_and_devices_are_refused_unless_allowed() {
+    fn links_and_devices_are_rejected_unless_allowed() {
         let directory = directory();
         let inside = directory.model.parent().unwrap();
         std::os::unix::fs::symlink("../secret", inside.join("link")).unwrap();
@@ -326,7 +326,7 @@ mod tests {
         }
         let error = check(&directory.model, &model("/dev/zero", 0, None), true).unwrap_err().to_string();
         assert!(error.contains("not a regular file"), "{error}");
-        // What is beside the model may be no file either; opening a pipe would wait for ever.
+        // An entry next to the model may not be a file; opening a pipe would wait forever.
         let _socket = std::os::unix::net::UnixListener::bind(inside.join("socket")).unwrap();
         let made = std::process::Command::new("mkfifo").arg(inside.join("pipe")).status();
         assert!(made.is_ok_and(|status| status.success()));
@@ -340,10 +340,10 @@ mod tests {
         assert!(error.contains("not a regular file"), "{error}");
     }
 
-    /// A link that leads back into the directory is one all the same: it can lead elsewhere a moment later.
+    /// A link back into the directory is still a link: it can lead elsewhere a moment later.
     #[cfg(unix)]
     #[test]
-    fn a_link_to_a_good_file_is_a_link() {
+    fn a_link_to_a_valid_file_is_rejected() {
         let directory = directory();
         let inside = directory.model.parent().unwrap();
         std::os::unix::fs::symlink("w.bin", inside.join("inner")).unwrap();
@@ -353,7 +353,7 @@ mod tests {
             assert!(refusal(&directory, location).contains("is a symbolic link"), "{location}");
         }
         assert!(check(&directory.model, &model("loop", 0, None), true).is_err());
-        // The model itself may be reached by a link; its directory is where the link lies.
+        // The model itself may be reached by a link; its directory is that of the link.
         let elsewhere = directory.keep.path().join("linked.onnx");
         std::os::unix::fs::symlink(&directory.model, &elsewhere).unwrap();
         assert!(check(&elsewhere, &model("w.bin", 0, None), false).is_err());

@@ -12,10 +12,10 @@ pub(crate) struct Handle<T> {
 }
 
 impl<T> Handle<T> {
-    /// Takes what a create function wrote.
+    /// Takes the result of a create function.
     ///
     /// # Safety
-    /// `pointer` is null or an object that nobody else releases and that `release` is made for.
+    /// `pointer` is null or an object that is not released elsewhere and that `release` is made for.
     pub(crate) unsafe fn new(
         function: &'static str,
         pointer: *mut T,

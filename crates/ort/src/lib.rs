@@ -1,10 +1,10 @@
 //! ONNX Runtime 1.15 to 1.31 in one binary: find the library, load it, create sessions, run them.
 //!
 //! `OrtApi` is one append-only table of function pointers, so a single program can serve every version as long as it
-//! never reads a slot that the loaded library does not have: reading one is a jump to garbage. [`gates`] says since
-//! which version each slot exists, and every access in this crate goes through the macros of `api`, which ask it.
+//! never reads a slot that the loaded library does not have: calling one jumps to garbage. [`gates`] lists since
+//! which version each slot exists, and every access in this crate goes through the macros of `api`, which check it.
 //!
-//! Libraries are never unloaded: providers keep threads and destructors of their own, and unloading under them crashes.
+//! Libraries are never unloaded: providers have their own threads and destructors, and unloading under them crashes.
 
 #[macro_use]
 mod api;

@@ -1,7 +1,7 @@
-//! ONNX Runtime's log lines, kept for the reports instead of printed.
+//! Collects ONNX Runtime's log lines for reports instead of printing them.
 //!
-//! ONNX Runtime has one environment per process and keeps the logger of whoever created it first, even after that
-//! caller is gone. The collector therefore belongs to the loaded library, not to an `Environment`, and lives for ever.
+//! ONNX Runtime has one environment per process and keeps the logger of the first creator, even after that caller is
+//! gone. The collector therefore belongs to the loaded library, not to an `Environment`, and is never freed.
 #![expect(unsafe_code, reason = "a callback that C code calls")]
 
 use std::collections::VecDeque;
@@ -88,7 +88,7 @@ impl LogCollector {
         }
     }
 
-    /// Takes all lines. If some were dropped, a last line says how many.
+    /// Takes all lines. If some were dropped, the last line contains their number.
     pub(crate) fn take(&self) -> Vec<LogLine> {
         let mut buffer = self.buffer();
         let dropped = std::mem::take(&mut buffer.dropped);
@@ -140,7 +140,7 @@ unsafe extern "system" fn on_log(
     _code_location: *const c_char,
     message: *const c_char,
 ) {
-    // A panic must not cross into C++. There is nobody to report it to, so the line is lost.
+    // A panic must not cross into C++. It cannot be reported, so the line is lost.
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: by this function's contract.
         let (collector, category, mut message) =

@@ -25,7 +25,7 @@ fn is_location(word: &str) -> bool {
         && [".cc", ".cpp", ".h", ".hpp", ".cu", ".cxx"].iter().any(|ending| file.ends_with(ending))
 }
 
-/// Behind a location often stands the function: `void onnxruntime::Foo(int, const Bar &) what happened`.
+/// A location is often followed by the function: `void onnxruntime::Foo(int, const Bar &) what happened`.
 fn without_signature(text: &str) -> &str {
     match text.split_once(") ") {
         Some((signature, rest)) if signature.contains('(') && signature.contains("::") => rest,
@@ -33,7 +33,7 @@ fn without_signature(text: &str) -> &str {
     }
 }
 
-/// `[ONNXRuntimeError] : 1 : FAIL : what happened`: the number and its name say nothing more.
+/// `[ONNXRuntimeError] : 1 : FAIL : what happened`: the number and its name add nothing.
 fn without_code(text: &str) -> &str {
     let Some(rest) = text.strip_prefix("[ONNXRuntimeError] : ") else { return text };
     let mut parts = rest.splitn(3, " : ");
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_keep_what_matters() {
+    fn messages_keep_the_relevant_part() {
         for (message, wanted) in [
             ("plain\n  text", "plain text"),
             ("/onnxruntime_src/a.cc:12 void onnxruntime::F(int) idx out of\n range", "idx out of range"),

@@ -26,7 +26,7 @@ pub struct SessionOptions {
     pub config_entries: BTreeMap<String, String>,
     /// Profile the session's operators into files that begin with this path.
     pub profiling_prefix: Option<PathBuf>,
-    /// Write the optimised graph there.
+    /// Write the optimized graph there.
     pub optimized_model_path: Option<PathBuf>,
     /// Sizes for symbolic dimensions, by their names.
     pub free_dimension_overrides: BTreeMap<String, i64>,
@@ -49,18 +49,18 @@ impl ProviderRequest {
     }
 }
 
-/// What to do when a requested provider cannot be used.
+/// Reaction to a requested provider that cannot be used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FallbackPolicy {
-    /// Fail: a benchmark of another provider than the one asked for is worse than none.
+    /// Fail: a benchmark of another provider than the requested one is worse than none.
     #[default]
     Fail,
     /// Go on with the remaining providers, and report what fell away ([`crate::Session::fallbacks`]).
     ContinueOnCpu,
 }
 
-/// Graph optimisation level.
+/// Graph optimization level.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Optimization {
@@ -97,7 +97,7 @@ impl FromStr for Optimization {
             "extended" => Ok(Self::Extended),
             "layout" => Ok(Self::Layout),
             "all" => Ok(Self::All),
-            other => Err(format!("unknown optimisation level '{other}' (one of {})", Self::NAMES.join(", "))),
+            other => Err(format!("unknown optimization level '{other}' (one of {})", Self::NAMES.join(", "))),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The little that differs between operating systems here: paths as ONNX Runtime takes them (UTF-16 on Windows, bytes
-//! elsewhere, both with a NUL at the end), whose library names hold, and how many names a file has.
+//! Differences between operating systems: paths as ONNX Runtime takes them (UTF-16 on Windows, bytes elsewhere, both
+//! with a NUL at the end), library names, and the number of names of a file.
 
 use std::fs::Metadata;
 use std::path::Path;
@@ -38,7 +38,7 @@ cfg_select! {
             path.as_os_str().encode_wide().collect()
         }
 
-        /// Windows does not tell without opening the file.
+        /// Windows reports it only for open files.
         pub(crate) fn link_count(_: &Metadata) -> u64 {
             1
         }

@@ -43,9 +43,9 @@ impl Runtime {
     /// but a process that wants none of it from the first moment must be started with `ORT_DISABLE_TELEMETRY=1`: a
     /// running, possibly threaded process cannot change its environment safely.
     pub fn load(path: &Path) -> Result<Self, OrtError> {
-        // A name alone would be looked for in the system's places, not where the file is.
+        // A bare name would be searched in the system's directories, not next to the file.
         let place = std::path::absolute(path).ok().filter(|place| place.is_file());
-        // SAFETY: loading runs the library's initialisers. That the file is the ONNX Runtime the user chose is all that
+        // SAFETY: loading runs the library's initializers. That the file is the ONNX Runtime the user chose is all that
         // can be known; the alternative would be not to load any.
         let library = unsafe { libloading::Library::new(place.as_deref().unwrap_or(path)) }
             .map_err(|error| OrtError::LibraryLoad { path: path.to_owned(), reason: describe(&error) })?;

@@ -34,7 +34,7 @@ pub struct Session {
     fallbacks: Vec<Fallback>,
 }
 
-/// A provider that was asked for and is not used, or that ONNX Runtime complained about.
+/// A provider that was requested and is not used, or that ONNX Runtime complained about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fallback {
     /// ONNX Runtime's name of the provider.
@@ -47,7 +47,7 @@ enum Model<'a> {
     Bytes(&'a [u8]),
 }
 
-/// What became of the requested providers.
+/// Outcome of the requested providers.
 #[derive(Default)]
 struct Appended {
     providers: Vec<String>,
@@ -136,8 +136,8 @@ impl Session {
         &self.outputs
     }
 
-    /// ONNX Runtime's names of the requested providers that it accepted, in order, without the CPU that always follows.
-    /// Accepted does not mean used: [`Self::placement`] tells.
+    /// ONNX Runtime's names of the requested providers that it accepted, in order, without the CPU that always
+    /// follows. Accepted does not mean used: see [`Self::placement`].
     pub fn providers(&self) -> &[String] {
         &self.providers
     }
@@ -203,7 +203,7 @@ impl Session {
         PlainRunner::new(self, inputs)
     }
 
-    /// Whether anything but the CPU was asked for and accepted.
+    /// Whether anything but the CPU was requested and accepted.
     pub(crate) fn uses_other_devices(&self) -> bool {
         self.device_classes.iter().any(|class| *class != DeviceClass::Cpu)
     }
@@ -229,12 +229,13 @@ fn create(
     match model {
         Model::File(path) => {
             let path = OsPath::new(path)?;
-            // SAFETY: environment, path and options are alive; ONNX Runtime copies what it keeps of the options.
+            // SAFETY: environment, path and options are alive; ONNX Runtime copies the parts of the options that it
+            // keeps.
             unsafe { create!(api, CreateSession(env, path.as_ptr(), options), ReleaseSession) }
         }
         Model::Bytes(bytes) => {
-            // SAFETY: as above; ONNX Runtime copies the bytes, because `from_bytes` refuses the entries that tell it
-            // to keep using them.
+            // SAFETY: as above; ONNX Runtime copies the bytes, because `from_bytes` rejects the entries that make it
+            // keep using them.
             unsafe {
                 create!(
                     api,
@@ -290,7 +291,7 @@ fn reason_of(error: OrtError) -> String {
     }
 }
 
-/// ONNX Runtime's status often says only "failed to load shared library"; the missing dependency is in the log.
+/// ONNX Runtime's status is often only "failed to load shared library"; the missing dependency is in the log.
 fn with_log(reason: String, lines: &[LogLine]) -> String {
     match lines
         .iter()
@@ -326,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_explains_a_provider_that_was_given_up() {
+    fn the_log_explains_a_rejected_provider() {
         let lines = [
             warning("Some nodes were not assigned to the preferred execution providers"),
             warning("Failed to create CUDAExecutionProvider. Require cuDNN 9.* and CUDA 13.*"),

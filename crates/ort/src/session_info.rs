@@ -1,4 +1,4 @@
-//! What a session tells about its model and about where its nodes run.
+//! A session's description of its model and of the placement of its nodes.
 #![expect(unsafe_code, reason = "reads descriptions from C objects")]
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub struct ModelMetadata {
     pub custom: BTreeMap<String, String>,
 }
 
-/// Nodes that one provider took together. On the CPU every node is a subgraph of its own.
+/// Nodes that one provider took together. On the CPU every node is a separate subgraph.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AssignedSubgraph {
     pub provider: String,
@@ -128,7 +128,7 @@ pub(crate) unsafe fn allocator_stats(
     session: *const sys::OrtSession,
 ) -> Result<Option<BTreeMap<String, String>>, OrtError> {
     let (arena, kind) = (sys::OrtAllocatorType::OrtArenaAllocator, sys::OrtMemType::OrtMemTypeDefault);
-    // SAFETY: the session is alive by contract and outlives its allocator here; handles release what is made.
+    // SAFETY: the session is alive by contract and outlives its allocator here; handles release the created objects.
     unsafe {
         // Asked first: on older libraries nothing below is worth doing.
         slot!(api, AllocatorGetStats)?;

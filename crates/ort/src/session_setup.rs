@@ -18,7 +18,7 @@ impl Setup {
     /// Everything but the providers.
     pub(crate) fn new(environment: &Environment, options: &SessionOptions) -> Result<Self, OrtError> {
         let api = environment.runtime().api();
-        // SAFETY: takes nothing but the out pointer.
+        // SAFETY: the only argument is the out pointer.
         let handle = unsafe { create!(api, CreateSessionOptions(), ReleaseSessionOptions) }?;
         let raw = handle.as_ptr();
         // SAFETY: `raw` is alive, and every string outlives the call that copies it.
@@ -34,7 +34,7 @@ impl Setup {
                 Optimization::Basic => sys::GraphOptimizationLevel::ORT_ENABLE_BASIC,
                 Optimization::Extended => sys::GraphOptimizationLevel::ORT_ENABLE_EXTENDED,
                 Optimization::Layout => {
-                    api.require("the optimisation level 'layout'", 23)?;
+                    api.require("the optimization level 'layout'", 23)?;
                     sys::GraphOptimizationLevel::ORT_ENABLE_LAYOUT
                 }
                 Optimization::All => sys::GraphOptimizationLevel::ORT_ENABLE_ALL,

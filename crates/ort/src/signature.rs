@@ -1,4 +1,4 @@
-//! What a session takes and gives, read from its type information.
+//! The inputs and outputs of a session, read from its type information.
 #![expect(unsafe_code, reason = "reads type descriptions from C objects")]
 
 use std::ptr;
@@ -56,8 +56,8 @@ fn value_type(api: Api, info: &Handle<sys::OrtTypeInfo>) -> Result<ValueType, Or
     let info = info.as_ptr();
     // The kind and all element types are read as integers, because a newer library may know more of them.
     let mut kind = 0i32;
-    // SAFETY: `info` is alive. What the casts return belongs to it; what the Get…TypeInfo return is ours and released
-    // by its handle.
+    // SAFETY: `info` is alive. It owns the results of the casts; the results of Get…TypeInfo are ours and released by
+    // their handles.
     unsafe {
         call!(api, GetOnnxTypeFromTypeInfo(info, (&raw mut kind).cast()))?;
         Ok(match kind {
@@ -119,7 +119,7 @@ pub(crate) unsafe fn dimensions(
     tensor: *const sys::OrtTensorTypeAndShapeInfo,
 ) -> Result<Vec<i64>, OrtError> {
     let mut rank = 0usize;
-    // SAFETY: alive by contract; the vector has room for as many sizes as are asked for.
+    // SAFETY: alive by contract; the vector has the requested length.
     unsafe {
         call!(api, GetDimensionsCount(tensor, &raw mut rank))?;
         let mut sizes = vec![0i64; rank];
@@ -134,7 +134,7 @@ unsafe fn shape(
     api: Api,
     tensor: *const sys::OrtTensorTypeAndShapeInfo,
 ) -> Result<Option<Vec<Dimension>>, OrtError> {
-    // Before 1.24 an unknown rank cannot be told from a scalar; the scalar is the better guess.
+    // Before 1.24 an unknown rank cannot be distinguished from a scalar; the scalar is the better guess.
     // SAFETY: alive by contract.
     if unsafe { call_plain!(api, TensorTypeAndShape_HasShape(tensor)) } == Ok(false) {
         return Ok(None);

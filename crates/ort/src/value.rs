@@ -52,7 +52,7 @@ impl OrtValue {
     }
 
     fn from_tensor(api: Api, tensor: &Tensor) -> Result<Self, OrtError> {
-        let mut value = Self::uninitialised(api, tensor.element, &tensor.dims)?;
+        let mut value = Self::uninitialized(api, tensor.element, &tensor.dims)?;
         match &tensor.data {
             TensorData::Bytes(bytes) => {
                 let target = value.bytes_mut()?;
@@ -74,15 +74,15 @@ impl OrtValue {
 
     /// A CPU tensor of zeros (or empty strings).
     pub fn zeroed(runtime: &Runtime, element: ElementType, dims: &[u64]) -> Result<Self, OrtError> {
-        let mut value = Self::uninitialised(runtime.api(), element, dims)?;
+        let mut value = Self::uninitialized(runtime.api(), element, dims)?;
         if element != ElementType::String {
             value.bytes_mut()?.fill(0);
         }
         Ok(value)
     }
 
-    /// A tensor whose numbers are whatever the memory held; the callers overwrite them all.
-    fn uninitialised(api: Api, element: ElementType, dims: &[u64]) -> Result<Self, OrtError> {
+    /// A tensor with undefined content; callers overwrite all of it.
+    fn uninitialized(api: Api, element: ElementType, dims: &[u64]) -> Result<Self, OrtError> {
         let allocator = text::default_allocator(api)?;
         let signed = dims.iter().map(|dim| i64::try_from(*dim)).collect::<Result<Vec<_>, _>>();
         let (Ok(shape), Some(_)) = (signed, element_count(dims)) else {
@@ -114,7 +114,7 @@ impl OrtValue {
         for (index, string) in strings.iter().enumerate() {
             let mut buffer = ptr::null_mut();
             // Unlike FillStringTensor this takes a length, so that strings may contain NUL.
-            // SAFETY: the tensor is ours and holds strings; the buffer has the length asked for.
+            // SAFETY: the tensor is ours and contains strings; the buffer has the requested length.
             unsafe {
                 call!(
                     self.api,
@@ -129,14 +129,14 @@ impl OrtValue {
     fn container(api: Api, items: &[Self], kind: sys::ONNXType) -> Result<Self, OrtError> {
         let pointers: Vec<*const sys::OrtValue> =
             items.iter().map(|item| item.as_ptr().cast_const()).collect();
-        // SAFETY: the items are alive during the call, which takes references of its own to them.
+        // SAFETY: the items are alive during the call, which takes its own references to them.
         let handle =
             unsafe { create!(api, CreateValue(pointers.as_ptr(), pointers.len(), kind), ReleaseValue) }?;
         Ok(Self { api, handle })
     }
 
     /// # Safety
-    /// `pointer` is null or a value that nobody else releases.
+    /// `pointer` is null or a value that is not released elsewhere.
     pub(crate) unsafe fn from_raw(
         api: Api,
         function: &'static str,
@@ -184,7 +184,7 @@ impl OrtValue {
         if len == 0 {
             return Ok(&[]);
         }
-        // SAFETY: ONNX Runtime holds `len` initialised bytes there as long as the value lives, and changes to them need
+        // SAFETY: ONNX Runtime holds `len` initialized bytes there as long as the value lives, and changes to them need
         // `&mut self` or a run that the caller arranges.
         Ok(unsafe { std::slice::from_raw_parts(data, len) })
     }
@@ -194,7 +194,7 @@ impl OrtValue {
         if len == 0 {
             return Ok(&mut []);
         }
-        // SAFETY: as in `bytes`, and `&mut self` is the only way to this memory. Fresh tensors are not initialised, but
+        // SAFETY: as in `bytes`, and `&mut self` is the only way to this memory. Fresh tensors are not initialized, but
         // every bit pattern is a valid byte, and ONNX Runtime's allocator hands out ordinary memory.
         Ok(unsafe { std::slice::from_raw_parts_mut(data, len) })
     }
@@ -251,7 +251,8 @@ impl OrtValue {
         }
         let mut len = 0usize;
         let mut offsets = vec![0usize; count];
-        // SAFETY: the value is alive and holds `count` strings of `len` bytes together; both buffers have that room.
+        // SAFETY: the value is alive and contains `count` strings of `len` bytes in total; both buffers are large
+        // enough.
         let content = unsafe {
             call!(self.api, GetStringTensorDataLength(self.as_ptr(), &raw mut len))?;
             let mut content = vec![0u8; len];

@@ -33,7 +33,7 @@ fn the_cache_grows_and_starts_over() {
 }
 
 #[test]
-fn a_model_without_cache_is_no_decoder() {
+fn a_model_without_cache_is_not_a_decoder() {
     let Some(environment) = environment() else { return };
     assert_eq!(KvDecoder::detect(&session(&environment, &models::add())).expect("understood"), None);
 }

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// ort-sys marks slots with `api-NN` only above 17: older ones are told apart by ONNX Runtime's own static_asserts
+/// ort-sys marks slots with `api-NN` only above 17: older ones are distinguished by ONNX Runtime's own static_asserts
 /// ("Size of version N API cannot change" in onnxruntime_c_api.cc).
 const UNMARKED: [(usize, u32); 3] = [(255, 15), (266, 16), (276, 17)];
 

@@ -13,7 +13,7 @@ use support::{environment, floats, models, named};
 
 fn options(library: &Path, more: &[(&str, &str)]) -> SessionOptions {
     let backend = library.with_file_name("libQnnHtp.so");
-    // Without a chip to ask, the simulator must be told which one to be.
+    // Without a chip, the simulator needs to know which one to simulate.
     let chip = [
         ("backend_path", backend.to_str().expect("UTF-8")),
         ("soc_model", "60"),
@@ -63,7 +63,7 @@ fn qnn_runs_as_a_plug_in() {
     }
     let devices = environment.devices().expect("devices");
     let qnn = devices.iter().find(|device| device.ep_name == "QNNExecutionProvider").expect("a device");
-    assert_eq!(qnn.kind, DeviceKind::Cpu, "the simulator stands on the CPU");
+    assert_eq!(qnn.kind, DeviceKind::Cpu, "the simulator runs on the CPU");
 
     let mut options = options(&library, &[("device_type", "GPU")]);
     let error = Session::from_bytes(&environment, &model, &options).expect_err("no GPU here");

@@ -241,11 +241,11 @@ fn packed_element_types() {
 }
 
 #[test]
-fn wrong_inputs_are_errors() {
+fn invalid_inputs_are_errors() {
     let Some(environment) = environment() else { return };
     let session = session(&environment, &models::add());
     let x = floats(&[2, 3], &[0.; 6]);
-    assert!(matches!(session.bind(&[named("nobody", x.clone())]), Err(OrtError::Call { .. })));
+    assert!(matches!(session.bind(&[named("unknown", x.clone())]), Err(OrtError::Call { .. })));
     let mut missing = session.bind(&[named("x", x.clone())]).expect("binds what there is");
     assert!(matches!(missing.run(), Err(OrtError::Call { .. })));
     let short =
@@ -312,13 +312,13 @@ fn a_missing_provider_is_an_error_or_a_recorded_fallback() {
 }
 
 #[test]
-fn what_a_session_tells() {
+fn session_descriptions() {
     let Some(environment) = environment() else { return };
     let minor = environment.runtime().minor();
     let directory = tempfile::tempdir().expect("a directory");
     let options = SessionOptions {
         profiling_prefix: Some(directory.path().join("profile")),
-        optimized_model_path: Some(directory.path().join("optimised.onnx")),
+        optimized_model_path: Some(directory.path().join("optimized.onnx")),
         ..SessionOptions::default()
     };
     let path = directory.path().join("Ωmodel.onnx");
@@ -329,7 +329,7 @@ fn what_a_session_tells() {
         (metadata.producer.as_str(), metadata.description.as_str()),
         ("ortscope-tests", "a test model")
     );
-    assert_eq!(metadata.custom, [("colour".to_owned(), "green".to_owned())].into());
+    assert_eq!(metadata.custom, [("color".to_owned(), "green".to_owned())].into());
 
     run(&session, &[named("x", floats(&[1, 3], &[1., 1., 1.]))]);
     match session.placement() {
@@ -347,7 +347,7 @@ fn what_a_session_tells() {
     assert!(session.profiling_start_ns().expect("a clock") > 0);
     let profile = session.end_profiling().expect("a profile");
     assert!(std::fs::read_to_string(&profile).expect("written").contains("MatMul"));
-    assert!(directory.path().join("optimised.onnx").exists());
+    assert!(directory.path().join("optimized.onnx").exists());
 }
 
 #[test]
@@ -364,13 +364,13 @@ fn the_library_and_its_devices() {
             // 1.22 has the function, but does not list the built-in providers yet.
             assert!(cpu.is_some() || runtime.minor() == 22, "{devices:?}");
             assert!(cpu.is_none_or(|cpu| cpu.kind == DeviceKind::Cpu));
-            let json = serde_json::to_string(&cpu).expect("serialises");
+            let json = serde_json::to_string(&cpu).expect("serializes");
             assert!(cpu.is_none() || json.contains("\"kind\":\"CPU\""), "{json}");
         }
         Err(error) => assert!(matches!(error, OrtError::NeedsVersion { needs_minor: 22, .. }), "{error}"),
     }
     let missing =
-        environment.register_provider_library("nobody", std::path::Path::new("/nonexistent/provider.so"));
+        environment.register_provider_library("unknown", std::path::Path::new("/nonexistent/provider.so"));
     assert!(missing.is_err());
     let options = SessionOptions {
         providers: vec![ProviderRequest {

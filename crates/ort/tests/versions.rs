@@ -1,8 +1,8 @@
 //! The same models on every version of ONNX Runtime, and the gates against the real tables.
 //!
 //! `ORTSCOPE_TEST_ORT_MATRIX` is a directory with a directory per version, each with a `libonnxruntime.so*`. Two
-//! versions in one process would share symbols and one environment, so that every version gets a process of its own:
-//! this test binary again, with the hidden test below.
+//! versions in one process would share symbols and one environment, so every version gets its own process: this test
+//! binary again, with the hidden test below.
 
 #![cfg_attr(not(target_os = "linux"), allow(dead_code, unused_imports, reason = "reads /proc/self/maps"))]
 #![allow(clippy::allow_attributes, reason = "`expect` cannot be conditional here")]
@@ -37,10 +37,10 @@ fn all_versions_agree() {
             .output()
             .expect("this program starts again");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{}: {}\n{text}\n{told}", library.display(), output.status);
-        let answer: Vec<&str> = told.lines().filter_map(|line| line.strip_prefix("answer: ")).collect();
-        assert!(!answer.is_empty(), "{} gave no answer: {told}", library.display());
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{}: {}\n{text}\n{stderr}", library.display(), output.status);
+        let answer: Vec<&str> = stderr.lines().filter_map(|line| line.strip_prefix("answer: ")).collect();
+        assert!(!answer.is_empty(), "{} gave no answer: {stderr}", library.display());
         answers.push((library, answer.join("\n")));
     }
     let (first, expected) = &answers[0];

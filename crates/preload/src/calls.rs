@@ -74,7 +74,7 @@ unsafe fn name_of_graph<const N: usize>(session: *const sys::OrtSession) -> Stri
 }
 
 /// # Safety
-/// `out` is where a call has just put a session, if `status` is that of a success.
+/// If `status` is a success, `out` points to the session that the call created.
 unsafe fn note_session<const N: usize>(
     status: sys::OrtStatusPtr,
     out: *mut *mut sys::OrtSession,
@@ -276,7 +276,7 @@ pub unsafe extern "system" fn run_with_binding<const N: usize>(
     }
 }
 
-/// What the callback of an asynchronous run needs.
+/// State for the callback of an asynchronous run.
 struct Waiting {
     begun: Option<Begun>,
     callback: sys::RunAsyncCallbackFn,
@@ -297,9 +297,9 @@ pub unsafe extern "system" fn run_async<const N: usize>(
     callback: sys::RunAsyncCallbackFn,
     user_data: *mut c_void,
 ) -> sys::OrtStatusPtr {
-    // SAFETY: the same arguments for the function they were meant for, but for the callback, which is called once, and
-    // then calls the program's with the program's data. Where the run was refused it is not called, and what it would
-    // have needed goes here.
+    // SAFETY: the original function with the same arguments, except for the callback, which is called once and then
+    // calls the program's callback with the program's data. If the run is rejected, it is not called, and its state
+    // is freed here.
     unsafe {
         let run_async = original!(RunAsync);
         if callback.is_none() {
@@ -349,7 +349,7 @@ unsafe extern "C" fn finished(
     let Waiting { begun, callback, user_data } = *unsafe { Box::from_raw(waiting.cast::<Waiting>()) };
     end(begun, is_ok(&status), None);
     if let Some(callback) = callback {
-        // SAFETY: the program's own callback, with what it expects.
+        // SAFETY: the program's own callback with the arguments it expects.
         unsafe { callback(user_data, outputs, count, status) }
     }
 }

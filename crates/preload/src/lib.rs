@@ -1,5 +1,5 @@
-//! A library that `ortscope record` has loaded before a native program's own (`LD_PRELOAD`), so that the inferences of
-//! an unmodified Rust, C or C++ program are recorded.
+//! A library that `ortscope record` loads before a native program's own libraries (`LD_PRELOAD`), to record the
+//! inferences of an unmodified Rust, C or C++ program.
 //!
 //! ```text
 //! program ── OrtGetApiBase, or dlsym(…, "OrtGetApiBase") ──► symbols: the wrapped base
@@ -7,14 +7,14 @@
 //!         ── Run, RunWithBinding, RunAsync, CreateSession… ─► calls ──► ONNX Runtime's own function
 //!                                                               └─────► sessions, output: records into the channel
 //! ```
-//! Without `ORTSCOPE_CHANNEL` in the environment nothing is wrapped. Whatever goes wrong here, the program goes on as if
-//! this library were not there: no panic leaves it, no lock is waited for that a fork could have left taken.
+//! Without `ORTSCOPE_CHANNEL` in the environment nothing is wrapped. Whatever fails here, the program continues as if
+//! this library were absent: no panic leaves it, and it never waits for a lock that a fork could have left taken.
 //!
-//! The C API's table only ever grows at its end. A program that asks for a version uses the slots of that version and no
-//! others, so the copy has as many slots as the library's version; a program that asks for a version newer than is known
-//! here gets the library's own table.
+//! The C API's table only grows at its end. A program that requests a version uses only the slots of that version, so
+//! the copy has as many slots as the library's version; a program that requests a version newer than known here gets
+//! the library's own table.
 //!
-//! Windows has no loader that would put a library in front of a program's own, and this crate is empty there.
+//! Windows has no way to load a library before a program's own, so this crate is empty there.
 
 std::cfg_select! {
     target_os = "linux" => {

@@ -11,13 +11,13 @@ use ortscope_core::identity::ProcessIdentity;
 
 /// Room of each thread's ring: 23,000 inferences, while the reader comes 20 times a second, and sooner when it fills up.
 const RING_BYTES: u64 = 2 << 20;
-/// Locks are held for microseconds; after a fork one may be held for ever.
+/// Locks are held for microseconds; after a fork one may be held forever.
 const LOCK_TRIES: usize = 10_000;
 
 static OUTPUT: RwLock<Option<Output>> = RwLock::new(None);
 /// Nothing could be opened; it is not tried again.
 static FAILED: AtomicBool = AtomicBool::new(false);
-/// Set in a child of `fork`: what it has is its parent's.
+/// Set in a child of `fork`, whose state is its parent's.
 static FORKED: AtomicBool = AtomicBool::new(false);
 static NEXT_STREAM: AtomicU16 = AtomicU16::new(0);
 
@@ -41,7 +41,7 @@ pub fn base() -> Option<&'static PathBuf> {
     .as_ref()
 }
 
-/// One inference in so many is profiled; 0: none is.
+/// One of this many inferences is profiled; 0 means none.
 pub fn profile_every() -> u64 {
     static EVERY: OnceLock<u64> = OnceLock::new();
     *EVERY.get_or_init(|| {
@@ -92,7 +92,7 @@ pub fn note_fork() {
     FORKED.store(true, Ordering::SeqCst);
 }
 
-/// Hands the writer to `use_it`. When an output is new, `begin` is called first, to tell it what there is.
+/// Passes the writer to `use_it`. For a new output, `begin` is called first, to announce the sessions.
 pub fn with_writer(begin: impl Fn(&ChannelWriter), use_it: impl FnOnce(&ChannelWriter)) {
     if FAILED.load(Ordering::Relaxed) {
         return;

@@ -32,15 +32,14 @@ pub struct Begun {
     start_ns: u64,
 }
 
-/// A session was made. One that was not told, because it was made in a way that is not wrapped, is told with its first
-/// inference.
+/// A session was created. Sessions created in an unwrapped way are announced with their first inference.
 pub fn made(address: usize, model_name: String, ort_version: Option<String>) -> Option<Arc<Session>> {
     let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed).min(MAX_SESSIONS);
     let note = SessionNote {
         timestamp_ns: now_ns(),
         session: number as u16,
         model_name,
-        // The C API does not say which providers a session uses.
+        // The C API does not report which providers a session uses.
         execution_providers: Vec::new(),
         requested_providers: Vec::new(),
         ort_version,
@@ -50,8 +49,8 @@ pub fn made(address: usize, model_name: String, ort_version: Option<String>) -> 
     };
     let session = Arc::new(Session { note: note.clone(), next_sequence: AtomicU64::new(0) });
     let mut is_told = false;
-    // Before it is in the map: a new output is told all that are there, and this one would be told twice.
-    output::with_writer(tell_all, |writer| {
+    // Before it is in the map: a new output announces all sessions there, and this one would be announced twice.
+    output::with_writer(announce_all, |writer| {
         output::send(writer, &ProgramMessage::Session(note));
         is_told = true;
     });
@@ -71,7 +70,7 @@ pub fn gone(address: usize) {
     }
 }
 
-/// A run begins now; `None` if it cannot be recorded. `name` is asked for a session that is not known yet.
+/// A run begins now; `None` if it cannot be recorded. `name` is called for a session that is not known yet.
 pub fn begin(address: usize, name: impl FnOnce() -> (String, Option<String>)) -> Option<Begun> {
     let known = output::read(&SESSIONS)?.as_ref().and_then(|sessions| sessions.get(&address).cloned());
     let session = match known {
@@ -97,7 +96,7 @@ impl Begun {
         Some(output::directory()?.join(name))
     }
 
-    /// The clock is read again: what was prepared in between is not the run's.
+    /// Reads the clock again: the preparation is not part of the run.
     pub fn start_now(&mut self) {
         self.start_ns = now_ns();
     }
@@ -124,7 +123,7 @@ impl Begun {
             },
             ok,
         };
-        output::with_writer(tell_all, |writer| {
+        output::with_writer(announce_all, |writer| {
             writer.write_inference(&record);
             if let Some(prefix) = profile {
                 let (timestamp_ns, sequence) = (self.start_ns, self.sequence);
@@ -134,8 +133,8 @@ impl Begun {
     }
 }
 
-/// A new output, of this process or of a child that it forked, is told what sessions there are.
-fn tell_all(writer: &ChannelWriter) {
+/// Announces all sessions to a new output, of this process or of a forked child.
+fn announce_all(writer: &ChannelWriter) {
     if let Some(sessions) = output::read(&SESSIONS) {
         let mut notes: Vec<&SessionNote> =
             sessions.iter().flat_map(HashMap::values).map(|known| &known.note).collect();

@@ -1,9 +1,9 @@
-//! How the program finds us: by the name of ONNX Runtime's one entry, whether it is linked or looked up.
+//! How the program finds us: by the name of ONNX Runtime's single entry point, whether it is linked or looked up.
 //!
-//! A program that is linked to ONNX Runtime finds our `OrtGetApiBase` because this library was loaded first. One that
-//! loads it and asks `dlsym` finds our `dlsym`, which hands every other question on as if it were not there: the system's
-//! own looks at who asked, so it is jumped to and not called.
-#![expect(unsafe_code, reason = "stands in for functions of the dynamic linker")]
+//! A program linked to ONNX Runtime finds our `OrtGetApiBase` because this library was loaded first. A program that
+//! calls `dlsym` finds our `dlsym`, which forwards every other lookup by a jump instead of a call, because the
+//! system's version inspects its caller.
+#![expect(unsafe_code, reason = "replaces functions of the dynamic linker")]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::null_mut;
@@ -58,7 +58,7 @@ extern "C" fn in_child() {
 /// ONNX Runtime's own: behind us in the order of loading, or in a library that was loaded for itself.
 fn real_entry() -> Option<GetApiBase> {
     let real = real_dlsym();
-    // SAFETY: asks for a name; the answer has the type that this name has in every version.
+    // SAFETY: looks up a name; the result has the type of this symbol in every version.
     let found = unsafe { real(libc::RTLD_NEXT, ENTRY.as_ptr()) };
     let found = if found.is_null() { in_loaded_libraries(real) } else { found };
     // SAFETY: as above.
@@ -83,7 +83,7 @@ fn in_loaded_libraries(real: Dlsym) -> *mut c_void {
     // SAFETY: the callback is called before this returns, with the list that lives here.
     unsafe { libc::dl_iterate_phdr(Some(collect), (&raw mut names).cast()) };
     for name in names {
-        // SAFETY: only takes hold of what is loaded already; the hold is kept, as the program's own is.
+        // SAFETY: only increments the reference count of a loaded library and keeps it, as the program does.
         let found = unsafe {
             let handle = libc::dlopen(name.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY);
             if handle.is_null() { null_mut() } else { real(handle, ENTRY.as_ptr()) }
@@ -99,7 +99,7 @@ fn in_loaded_libraries(real: Dlsym) -> *mut c_void {
 fn real_dlsym() -> Dlsym {
     let mut known = REAL_DLSYM.load(Ordering::Acquire);
     if known.is_null() {
-        // SAFETY: asks for a name.
+        // SAFETY: looks up a name.
         let find =
             |version: &&CStr| unsafe { libc::dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr()) };
         let found = DLSYM_VERSIONS.iter().map(find).find(|found| !found.is_null());
@@ -115,17 +115,17 @@ unsafe extern "C" fn finds_nothing(_handle: *mut c_void, _name: *const c_char) -
     null_mut()
 }
 
-/// What `dlsym` answers instead of the system's; null: nothing else.
+/// The replacement for a `dlsym` lookup; null means to use the system's result.
 ///
 /// # Safety
-/// `name` is what a caller gave to `dlsym`.
+/// `name` is the argument of a `dlsym` call.
 unsafe extern "C" fn instead(handle: *mut c_void, name: *const c_char) -> *mut c_void {
     let real = real_dlsym();
     // SAFETY: the caller's.
     if name.is_null() || unsafe { CStr::from_ptr(name) } != ENTRY || !is_recorded() {
         return null_mut();
     }
-    // Who asks for the next one is a library like this one.
+    // A caller that asks for the next symbol is a preloaded library like this one.
     if handle == libc::RTLD_NEXT {
         return null_mut();
     }
@@ -134,7 +134,7 @@ unsafe extern "C" fn instead(handle: *mut c_void, name: *const c_char) -> *mut c
     if found.is_null() || found == OrtGetApiBase as *mut c_void {
         return found;
     }
-    // SAFETY: what has this name has this type in every version.
+    // SAFETY: the symbol of this name has this type in every version.
     let found = unsafe { std::mem::transmute::<*mut c_void, GetApiBase>(found) };
     table::entry_for(found) as *mut c_void
 }

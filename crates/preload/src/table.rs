@@ -1,4 +1,4 @@
-//! Copies of ONNX Runtime's tables with our functions in them: one per library, made when it is first asked for.
+//! Copies of ONNX Runtime's tables with our functions in them: one per library, created on first use.
 #![expect(unsafe_code, reason = "reads the tables of ONNX Runtime's C API and hands out others")]
 
 use std::ffi::CStr;
@@ -60,7 +60,7 @@ static LIBRARIES: [Library; MAX_LIBRARIES] = [const {
     }
 }; MAX_LIBRARIES];
 
-/// What to hand out instead of a library's `OrtGetApiBase`; its own, if there are too many.
+/// The replacement for a library's `OrtGetApiBase`; the original if there are too many.
 pub fn entry_for(real: GetApiBase) -> GetApiBase {
     let address = real as *mut ();
     for (library, entry) in LIBRARIES.iter().zip(ENTRIES) {
@@ -121,7 +121,7 @@ fn publish<T>(place: &AtomicPtr<T>, new: *mut T) -> *mut T {
     match place.compare_exchange(null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => new,
         Err(before) => {
-            // SAFETY: made by `Box::into_raw` a moment ago and seen by nobody.
+            // SAFETY: just created by `Box::into_raw` and not shared.
             drop(unsafe { Box::from_raw(new) });
             before
         }
@@ -161,7 +161,7 @@ unsafe extern "system" fn get_api<const N: usize>(version: u32) -> *const sys::O
 /// `real` is the table of a library of version 1.`minor`.
 unsafe fn copy_of<const N: usize>(real: *const sys::OrtApi, minor: u32) -> *mut sys::OrtApi {
     let slots = SLOTS.iter().rev().find(|(since, _)| *since <= minor).map_or(SLOTS[0].1, |(_, slots)| *slots);
-    // A whole table in size; what the library does not have stays null, and no program that it accepts asks for it.
+    // The size of a whole table; slots that the library does not have stay null, and no accepted program uses them.
     let copy = Box::into_raw(Box::new(std::mem::MaybeUninit::<sys::OrtApi>::zeroed())).cast::<sys::OrtApi>();
     // SAFETY: the library's table has `slots` pointers, the copy has at least as many; the slots that are replaced exist
     // in this version, and get functions of the same type.

@@ -22,7 +22,7 @@ use ortscope_channel::{CHANNEL_VARIABLE, ChannelReader, FrameKind, InferenceReco
 
 const RUNS: usize = 250;
 
-/// The library under test: beside this test, or one directory above.
+/// The library under test: next to this test, or one directory above.
 fn preload() -> PathBuf {
     let test = std::env::current_exe().expect("this test is a file");
     let places = test.ancestors().skip(1).take(2).map(|place| place.join("libortscope_preload.so"));
@@ -57,7 +57,7 @@ struct Program {
     library: PathBuf,
 }
 
-/// What the channel got of one process.
+/// The channel content of one process.
 #[derive(Default)]
 struct Seen {
     records: Vec<InferenceRecord>,
@@ -153,7 +153,7 @@ fn check(seen: &Seen, version: u32) {
     assert_eq!(sessions, ["small"]);
 }
 
-/// The version that a library says in its name, if this program knows it.
+/// The version in a library's name, if this program knows it.
 fn minor_of(library: &Path) -> u32 {
     let name = library.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let minor = name.split(".so.1.").nth(1).and_then(|rest| rest.split('.').next()?.parse().ok());
@@ -161,7 +161,7 @@ fn minor_of(library: &Path) -> u32 {
 }
 
 #[test]
-fn a_program_that_is_linked_to_onnx_runtime() {
+fn a_program_linked_to_onnx_runtime() {
     let Some(library) = skips::variable("ORTSCOPE_TEST_ORT") else { return };
     let Some(program) = Program::new(&library, true) else { return };
     let version = minor_of(&library);
@@ -172,7 +172,7 @@ fn a_program_that_is_linked_to_onnx_runtime() {
 }
 
 #[test]
-fn a_program_that_loads_onnx_runtime_by_itself() {
+fn a_program_that_loads_onnx_runtime_itself() {
     let Some(library) = skips::variable("ORTSCOPE_TEST_ORT") else { return };
     let Some(program) = Program::new(&library, false) else { return };
     // Programs are often older than the library that they load.
@@ -181,7 +181,7 @@ fn a_program_that_loads_onnx_runtime_by_itself() {
 }
 
 #[test]
-fn sampled_runs_are_profiled_where_the_library_can() {
+fn sampled_runs_are_profiled_if_the_library_supports_it() {
     let Some(library) = skips::variable("ORTSCOPE_TEST_ORT") else { return };
     let version = minor_of(&library);
     if version < 25 {
@@ -207,7 +207,7 @@ fn sampled_runs_are_profiled_where_the_library_can() {
 }
 
 #[test]
-fn a_child_of_fork_has_a_directory_of_its_own() {
+fn a_forked_child_has_its_own_directory() {
     let Some(library) = skips::variable("ORTSCOPE_TEST_ORT") else { return };
     let Some(program) = Program::new(&library, true) else { return };
     let seen = program.recorded(15, "fork", |_| {});

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ortscope_core::kernel::{CpuSample, StackProfile};
 use ortscope_core::metric::Availability;
 use ortscope_core::pipeline::{Control, CostClass, Emitter, Source, SourceError, SourceInfo, WhenFull};
-use ortscope_core::schema::{KernelEventRow, Text};
+use ortscope_core::schema::{KernelEventKind, KernelEventRow};
 
 use crate::SampleTrace;
 use crate::kernel::{SampleCounts, SampleOptions};
@@ -97,7 +97,6 @@ impl Source for StackSource {
         self.handle.set_ready();
         let mut trace = opened.map_err(|error| source_error(&error))?;
         let mut profile = StackProfile::default();
-        let kind: Text = "sample".into();
         let mut next_ns = control.clock().now_ns();
         loop {
             next_ns += DRAIN_NS;
@@ -118,7 +117,7 @@ impl Source for StackSource {
             for (at_ns, cpu, thread, address, leaf) in rows {
                 out.emit(&KernelEventRow {
                     timestamp_ns: at_ns,
-                    kind: kind.clone(),
+                    kind: KernelEventKind::Sample.into(),
                     processor: Some(u64::from(cpu)),
                     pid: Some(u64::from(thread.pid)),
                     tid: Some(u64::from(thread.tid)),

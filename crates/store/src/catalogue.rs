@@ -1,7 +1,7 @@
-//! The list of recordings, kept in SQLite so that listing need not open each one.
+//! The list of recordings, cached in SQLite so that listing need not open each one.
 //!
-//! The recordings themselves are the truth; the catalogue only remembers what their manifests say. It is compared with
-//! the directory whenever it is read, made again when it is damaged, and done without where it cannot be written.
+//! The recordings are the source of truth; the catalogue only caches their manifests. It is compared with the
+//! directory whenever it is read, rebuilt when damaged, and skipped where it cannot be written.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,8 @@ use rusqlite::{Connection, Row, params};
 use serde::Serialize;
 
 use crate::StoreError;
+use crate::files::is_written;
 use crate::files::{JOURNAL, MANIFEST, SEGMENTS, bytes_below, entries};
-use crate::lock::is_written;
 use crate::manifest::{Found, Manifest};
 
 const FILE: &str = "catalogue.sqlite";
@@ -43,18 +43,18 @@ pub struct Entry {
     pub duration_ns: Option<u64>,
     /// Why it ended.
     pub reason: Option<String>,
-    /// Rows that are kept; none if that is not known without reading it.
+    /// Stored rows; none if unknown without reading the recording.
     pub rows: Option<u64>,
-    /// What it takes on the disk.
+    /// Size on disk.
     pub bytes: u64,
     /// It ended in order. Otherwise it was cut off, or is being written: it can be read in any case.
     pub finished: bool,
     /// Somebody writes it now.
     pub being_written: bool,
-    /// It cannot be read as it is, and `problem` says why.
+    /// It cannot be read; `problem` explains why.
     pub damaged: bool,
     pub problem: Option<String>,
-    /// It is encrypted. Without its key only id, size and time are known, and `problem` says so.
+    /// It is encrypted. Without its key only id, size and time are known; `problem` explains this.
     pub encrypted: bool,
     /// It has a name or a tag; also known without the key.
     #[serde(skip)]
@@ -100,16 +100,16 @@ pub(crate) fn note(root: &Path, directory: &Path) -> Result<(), StoreError> {
     Catalogue::open(root).map_or(Ok(()), |mut catalogue| catalogue.update(&changed, &[]))
 }
 
-/// What a recording's own files say.
+/// The entry according to the recording's own files.
 pub(crate) fn look(directory: &Path) -> Result<Entry, StoreError> {
     let mut locked = None;
     let (manifest, problem) = match Manifest::read(directory) {
         Ok(Found::Whole(manifest)) => (*manifest, None),
         Ok(Found::Missing) => (Manifest::of_lost(directory), Some(format!("{MANIFEST} is missing"))),
         Ok(Found::Damaged(problem)) => (Manifest::of_lost(directory), Some(format!("{MANIFEST}: {problem}"))),
-        // Whole, as far as one can tell from outside.
+        // Complete, as far as visible from outside.
         Err(error @ (StoreError::NoKey { .. } | StoreError::Key { .. })) => {
-            // Where nobody can tell, it stays.
+            // Kept if it cannot be decided.
             locked = Some(!matches!(error, StoreError::NoKey { is_kept: false, .. }));
             let manifest = Manifest { subject: "encrypted".into(), ..Manifest::of_lost(directory) };
             (manifest, Some(error.to_string()))
@@ -124,7 +124,7 @@ pub(crate) fn look(directory: &Path) -> Result<Entry, StoreError> {
     let started_unix_ns =
         if manifest.started.unix_ns == 0 { modified_unix_ns(directory) } else { manifest.started.unix_ns };
     Ok(Entry {
-        // The directory is what a user can name; the manifest says the same unless somebody copied it.
+        // Users refer to the directory name; the manifest has the same id unless the directory was copied.
         id: name_of(directory),
         directory: directory.to_owned(),
         name: manifest.name,
@@ -151,7 +151,7 @@ pub(crate) fn look(directory: &Path) -> Result<Entry, StoreError> {
     })
 }
 
-/// What is encrypted is not remembered: the catalogue is readable.
+/// Encrypted entries are not cached, because the catalogue is readable.
 fn is_remembered(entry: &Entry) -> bool {
     entry.finished && !entry.encrypted
 }
@@ -212,7 +212,7 @@ impl Catalogue {
         Ok(Self { connection })
     }
 
-    /// By id: the stamp and the entry. What cannot be read is looked up again.
+    /// Stamp and entry by id. Unreadable entries are built again.
     fn load(&self) -> BTreeMap<String, (String, Entry)> {
         let query =
             "SELECT id, stamp, name, tags, origin, subject, command, ortscope_version, started_unix_ns,

@@ -9,7 +9,7 @@ use ortscope_core::tables::ReadError;
 
 use crate::encryption::KEY_VARIABLE;
 
-/// What went wrong, in one sentence. [`StoreError::hint`] says what to do.
+/// Errors of the store, one sentence each. [`StoreError::hint`] explains how to fix them.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -22,7 +22,7 @@ pub enum StoreError {
     #[error("there is no recording '{run}'")]
     Unknown {
         run: String,
-        /// What may have been meant.
+        /// Similar names.
         close: Vec<String>,
     },
     #[error("'{run}' could be {}", candidates.join(", "))]
@@ -58,14 +58,14 @@ fn other_keys(given: &[String]) -> String {
     }
 }
 
-/// What kind of thing went wrong, to choose an exit code.
+/// Category of an error, to choose an exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreErrorKind {
     /// The recording is of a later format: it cannot be read.
     NewerFormat,
     /// The recording cannot be read, or not all of it.
     Damaged,
-    /// What was asked for makes no sense, or it means no recording, or more than one.
+    /// The request is invalid, or matches no recording, or more than one.
     Usage,
     /// Permission is missing, or the place is read-only.
     Permission,
@@ -89,7 +89,7 @@ impl StoreError {
         }
     }
 
-    /// What a user can do.
+    /// How to fix the problem.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::NewerFormat { .. } => "update ortscope, or read it with the version that wrote it".into(),
@@ -117,7 +117,7 @@ impl StoreError {
     fn by_kind(kind: io::ErrorKind, text: String) -> Self {
         match kind {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Self::Permission(text),
-            // A limit on the size of files is a lack of room too.
+            // A limit on the size of files counts as a full disk.
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
                 Self::NoSpace(text)
             }

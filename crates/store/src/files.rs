@@ -1,15 +1,18 @@
-//! Where things lie in a recording, and how files are written so that they are there whole or not at all.
+//! The layout of a recording, and atomic writing of files.
 
+use std::fs::TryLockError;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-pub(crate) use ortscope_channel::disk::sync_directory;
+use fs_err::{File, OpenOptions};
 use ortscope_channel::disk::{
     Change, Overwritten, change, open_to_read, overwritten, patiently, remove_kept_file,
 };
 use tempfile::NamedTempFile;
 
 use crate::StoreError;
+
+pub(crate) use ortscope_channel::disk::sync_directory;
 
 pub(crate) const MANIFEST: &str = "manifest.json";
 pub(crate) const LOCK: &str = "lock";
@@ -39,7 +42,7 @@ pub(crate) fn segment_number(name: &str) -> Option<u64> {
     digits.parse().ok().filter(|_| is_number)
 }
 
-/// The segments of a recording in order; none if there is no directory for them.
+/// The segments of a recording in order; none if the directory does not exist.
 pub(crate) fn segment_files(recording: &Path) -> std::io::Result<Vec<(u64, PathBuf)>> {
     let mut files = Vec::new();
     for path in entries(&recording.join(SEGMENTS))? {
@@ -56,7 +59,7 @@ pub(crate) fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The paths in a directory, sorted; none if there is no such directory.
+/// The paths in a directory, sorted; none if it does not exist.
 pub(crate) fn entries(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
     let listing = match fs_err::read_dir(directory) {
         Ok(listing) => listing,
@@ -76,7 +79,7 @@ pub(crate) fn make_directory(path: &Path) -> Result<(), StoreError> {
     Ok(change(Change::MakeDirectory(path), || fs_err::create_dir_all(path))?)
 }
 
-/// A file that is written and has no name of its own yet. It goes when it is dropped.
+/// A written file without its final name. It is removed when dropped.
 #[derive(Debug)]
 pub(crate) struct NewFile(NamedTempFile);
 
@@ -98,7 +101,7 @@ impl Seek for NewFile {
     }
 }
 
-/// A new file beside `path` that is its owner's only; [`put_in_place`] gives it the name.
+/// Creates a private file next to `path`; [`put_in_place`] renames it.
 pub(crate) fn new_file_for(path: &Path) -> Result<NewFile, StoreError> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let named = || format!("cannot write in '{}'", directory.display());
@@ -110,7 +113,7 @@ pub(crate) fn new_file_for(path: &Path) -> Result<NewFile, StoreError> {
     .map_err(|error| std::io::Error::new(error.kind(), format!("{}: {error}", named())).into())
 }
 
-/// On the disk first, then under its name: whoever looks finds the file whole, or as it was before.
+/// Synced first, then renamed: readers see the complete file or the previous one.
 pub(crate) fn put_in_place(NewFile(file): NewFile, path: &Path) -> Result<(), StoreError> {
     let from = file.path().to_owned();
     change(Change::Sync(&from), || file.as_file().sync_all())?;
@@ -122,8 +125,8 @@ pub(crate) fn put_in_place(NewFile(file): NewFile, path: &Path) -> Result<(), St
     Ok(())
 }
 
-/// Windows does not replace a file that somebody reads, except by the newer way that `std` knows and `persist` does not;
-/// its mark of a temporary file is taken away first.
+/// Windows does not replace a file that is being read, except by a newer call that `std` uses and `persist` does not;
+/// its temporary attribute is removed first.
 fn give_name(file: NamedTempFile, path: &Path) -> std::io::Result<()> {
     if std::env::consts::OS != "windows" {
         return file.persist(path).map(drop).map_err(|error| error.error);
@@ -155,7 +158,7 @@ pub(crate) fn read_small(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
     Ok(Some(bytes))
 }
 
-/// Bytes of all files below a path. What vanishes meanwhile counts nothing.
+/// Bytes of all files below a path. Files that vanish meanwhile are ignored.
 pub(crate) fn bytes_below(path: &Path) -> u64 {
     let Ok(metadata) = std::fs::symlink_metadata(path) else {
         return 0;
@@ -173,7 +176,7 @@ pub(crate) fn remove_directory(path: &Path) -> std::io::Result<()> {
         return Ok(());
     }
     let remove = || {
-        // Rings are in the clear also where the rest is encrypted.
+        // Rings are never encrypted.
         let is_channel = path.file_name().is_some_and(|name| name == CHANNEL);
         let what = if is_channel { Overwritten::Temporary } else { Overwritten::Everything };
         let path = overwritten(path, what);
@@ -194,8 +197,39 @@ pub(crate) fn rename(from: &Path, to: &Path) -> std::io::Result<()> {
     change(Change::Rename { from, to }, rename)
 }
 
-/// Whether a name can stand for a file in a recording: no path, nothing hidden.
+/// Whether a name is valid for a file in a recording: no path, not hidden.
 pub(crate) fn is_plain_name(name: &str) -> bool {
     let allowed = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '-' | '_');
     !name.is_empty() && name.len() <= 100 && !name.starts_with('.') && name.chars().all(allowed)
+}
+
+/// Held as long as a recording is written.
+#[derive(Debug)]
+pub(crate) struct WriterLock {
+    _file: File,
+}
+
+impl WriterLock {
+    pub fn take(recording: &Path) -> Result<Self, StoreError> {
+        let path = recording.join(LOCK);
+        let open = || OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+        let file = if path.exists() { open()? } else { change(Change::MakeFile(&path), open)? };
+        match file.file().try_lock() {
+            Ok(()) => Ok(Self { _file: file }),
+            Err(TryLockError::WouldBlock) => {
+                let name = recording.file_name().unwrap_or(recording.as_os_str());
+                Err(StoreError::InUse(name.to_string_lossy().into()))
+            }
+            Err(TryLockError::Error(error)) => Err(error.into()),
+        }
+    }
+}
+
+/// Whether the recording is being written. Assumed false where the system cannot tell.
+pub(crate) fn is_written(recording: &Path) -> bool {
+    let Ok(file) = File::open(recording.join(LOCK)) else {
+        return false;
+    };
+    // Given back at once, when the file is closed.
+    matches!(file.file().try_lock_shared(), Err(TryLockError::WouldBlock))
 }

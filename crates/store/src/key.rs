@@ -1,4 +1,4 @@
-//! What names a sampled thing: the values of its table's key columns.
+//! The identity of a sampled thing: the values of its table's key columns.
 
 use ortscope_core::schema::{Column, ColumnData, ColumnType, TableDef, TableKind, Text};
 use serde_json::Value;
@@ -43,7 +43,7 @@ pub(crate) fn key_of(columns: &[Column], keys: &[usize], row: usize) -> Key {
         .collect()
 }
 
-/// The key as it stands in `sample_ends`: a JSON list.
+/// The key as stored in `sample_ends`: a JSON list.
 pub(crate) fn key_to_json(key: &Key) -> Text {
     let parts = key.iter().map(|part| match part {
         KeyPart::Null => Value::Null,

@@ -1,21 +1,21 @@
-//! Recordings on disk: written so that a crash loses nothing that was kept, read without ever being changed.
+//! Recordings on disk: crash-safe while written, never changed by reading.
 //!
 //! ```text
-//! <store>/catalogue.sqlite              what there is, made again from the recordings when it is lost
-//! <store>/<id>/manifest.json            what the recording says about itself
+//! <store>/catalogue.sqlite              list of recordings, rebuilt if lost
+//! <store>/<id>/manifest.json            metadata of the recording
 //!              segments/segment-N.cols  compressed columns, written once
-//!              journal/                 what has not become a segment yet
+//!              journal/                 rows that are not in a segment yet
 //!              channel/                 rings of the observed process
 //!              documents/               e.g. run.json
 //!              lock                     held by the writer
-//!              damaged/                 what a repair could not understand
+//!              damaged/                 files that a repair could not read
 //! ```
-//! A [`RecordingWriter`] puts every batch through a filter that leaves out what did not change, into the journal; each
-//! full journal file becomes a segment in the background. A [`Recording`] reads all of it through
+//! A [`RecordingWriter`] removes unchanged samples from every batch and appends the rest to the journal; each full
+//! journal file becomes a segment in the background. A [`Recording`] reads all of it through
 //! [`ortscope_core::tables::Tables`].
 //!
-//! A recording can be encrypted, all of it: the frames of its journal, the blocks of its segments, its documents and its
-//! manifest, each by itself.
+//! A recording can be encrypted completely: the frames of its journal, the blocks of its segments, its documents and
+//! its manifest, each separately.
 
 mod catalogue;
 mod changes;
@@ -23,9 +23,7 @@ mod columns;
 mod encryption;
 mod error;
 mod files;
-mod id;
 mod key;
-mod lock;
 mod manifest;
 mod pack;
 mod recording;

@@ -1,4 +1,4 @@
-//! What a recording says about itself: `manifest.json`, readable by people and by every later version.
+//! The metadata of a recording: `manifest.json`, readable by people and by every later version.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,13 +12,13 @@ use crate::StoreError;
 use crate::encryption::{Seal, find_key, from_hex, hex, open_small, seal_small, small_header};
 use crate::files::{MANIFEST, read_small, write_whole};
 
-/// What stands before the checksum, which is the last entry of a manifest. It covers every byte before this.
+/// Precedes the checksum, which is the last entry of a manifest and covers every byte before this.
 const BEFORE_CHECKSUM: &str = ",\n  \"crc32c\": \"";
 
 /// Version of the recording's layout. Older ones are opened through upgraders, newer ones are refused.
 pub const FORMAT: u32 = 1;
 
-/// An encrypted recording: its manifest is one of ours inside of an [`Envelope`]. Programs that do not know it refuse it.
+/// An encrypted recording: its manifest is inside an [`Envelope`]. Programs without support for it refuse it.
 const ENVELOPE_FORMAT: u32 = 2;
 const _: () = assert!(FORMAT != ENVELOPE_FORMAT, "this number is taken: the next one is free");
 
@@ -37,9 +37,9 @@ pub struct Manifest {
     pub name: Option<String>,
     pub tags: Vec<String>,
     pub ortscope_version: String,
-    /// What made it: run, record, attach, import.
+    /// The command that created it: run, record, attach, import.
     pub origin: String,
-    /// What was recorded, for lists: model names or a program.
+    /// The recorded models or program, for lists.
     pub subject: String,
     /// The command that made it, redacted.
     pub command: Option<String>,
@@ -47,16 +47,16 @@ pub struct Manifest {
     pub started: WallAnchor,
     /// The machine's boot, so that two recordings of one boot can be laid on one time line.
     pub boot_id: Option<String>,
-    /// What the recorded machine calls itself, for exports that put many machines together. Not known of imports, nor of
-    /// recordings of older versions.
+    /// Host name of the recorded machine, for exports that combine many machines. Unknown for imports and recordings
+    /// of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
     /// Facts that decide whether two recordings can be compared: cpu_model, logical_cpus, governor, os, ort_version …
     pub fingerprint: BTreeMap<String, String>,
     /// `session_ids[n]` names session number n of the channel in this recording, for recovery from its rings.
     pub session_ids: Vec<String>,
-    /// Channels outside of the recording: rings that lie in memory, where writing them disturbs least. They are known
-    /// only until the recording has ended in order.
+    /// Channels outside the recording: rings in memory, where writing disturbs least. Listed only until the recording
+    /// has ended properly.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub channels: Vec<ChannelPlace>,
     /// CRC-32C of each document; of one that was replaced also the one before, because it may still be there.
@@ -68,7 +68,7 @@ pub struct Manifest {
     pub encryption: Option<Seal>,
 }
 
-/// What `manifest.json` of an encrypted recording says in the clear.
+/// The unencrypted part of an encrypted recording's `manifest.json`.
 #[derive(Debug, Serialize, Deserialize)]
 struct Envelope {
     format: u32,
@@ -82,7 +82,7 @@ struct Envelope {
     sealed: String,
 }
 
-/// Where a channel lies, and whose sessions it has.
+/// The directory of a channel, and its sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChannelPlace {
     pub directory: PathBuf,
@@ -126,12 +126,12 @@ impl Manifest {
         }
     }
 
-    /// Reads the manifest of a recording, of whatever format up to ours. A newer one is an error.
+    /// Reads the manifest of a recording in any format up to ours. A newer one is an error.
     pub(crate) fn read(recording: &Path) -> Result<Found, StoreError> {
         Self::read_with(recording, None)
     }
 
-    /// The same for who has its key already.
+    /// Like [`Self::read`], with an already known key.
     pub(crate) fn read_with(recording: &Path, known: Option<&Seal>) -> Result<Found, StoreError> {
         let path = recording.join(MANIFEST);
         let Some(bytes) = read_small(&path)? else {
@@ -187,7 +187,7 @@ impl Manifest {
         self.documents.get(name).is_none_or(|checksums| checksums.contains(&crc32c::crc32c(bytes)))
     }
 
-    /// In place of one that is lost: what the directory still says.
+    /// Replaces a lost manifest with what can be derived from the directory.
     pub(crate) fn of_lost(recording: &Path) -> Self {
         let id = recording.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Self {
@@ -224,8 +224,8 @@ fn with_checksum(value: &impl Serialize) -> Result<Vec<u8>, StoreError> {
     Ok(format!("{entries}{BEFORE_CHECKSUM}{checksum:08x}\"\n}}\n").into_bytes())
 }
 
-/// Asks for the key and reads the manifest inside. Its checksum was looked at before: what does not open now was changed by
-/// somebody who could make one.
+/// Finds the key and reads the manifest inside. Its checksum was verified before: if it does not open, it was
+/// tampered with.
 fn open_envelope(recording: &Path, value: Value, known: Option<&Seal>) -> Result<Found, StoreError> {
     let damaged = |problem: &str| Ok(Found::Damaged(problem.to_owned()));
     let Ok(envelope) = serde_json::from_value::<Envelope>(value) else {
@@ -234,7 +234,7 @@ fn open_envelope(recording: &Path, value: Value, known: Option<&Seal>) -> Result
     let Some((sealed, header)) =
         from_hex(&envelope.sealed).and_then(|sealed| small_header(&sealed).map(|header| (sealed, header)))
     else {
-        return damaged("what is encrypted in it is cut off");
+        return damaged("its encrypted part is truncated");
     };
     let seal = match known.filter(|seal| seal.find(MANIFEST, &header).is_ok()) {
         Some(seal) => seal.clone(),
@@ -259,13 +259,13 @@ fn open_envelope(recording: &Path, value: Value, known: Option<&Seal>) -> Result
     })
 }
 
-/// What is wrong with the checksum of a manifest, if it has one: manifests of before have none.
+/// The problem with the checksum of a manifest, if it has one: older manifests have none.
 fn wrong_checksum(bytes: &[u8]) -> Option<String> {
     let before = BEFORE_CHECKSUM.as_bytes();
     let at = bytes.windows(before.len()).rposition(|window| window == before)?;
-    let told = bytes.get(at + before.len()..)?.split(|byte| *byte == b'"').next()?;
+    let stored = bytes.get(at + before.len()..)?.split(|byte| *byte == b'"').next()?;
     let found = format!("{:08x}", crc32c::crc32c(&bytes[..at]));
-    (told != found.as_bytes()).then(|| "its checksum does not hold".to_owned())
+    (stored != found.as_bytes()).then(|| "its checksum does not hold".to_owned())
 }
 
 fn upgrade(mut value: Value, format: u32, steps: &[Upgrader]) -> Value {
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_byte_in_a_manifest_is_found() {
+    fn a_changed_byte_in_a_manifest_is_detected() {
         let directory = tempfile::tempdir().expect("a directory");
         let mut manifest = Manifest::of_lost(directory.path());
         manifest.end = Some(RecordingEnd {

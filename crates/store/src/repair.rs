@@ -1,7 +1,7 @@
-//! Makes a recording that was cut off or damaged one that ended in order, with everything that can still be read.
+//! Turns an interrupted or damaged recording into a complete one with everything that is still readable.
 //!
-//! Nothing that could be of use is deleted: what cannot be understood is moved to `damaged/`. Every step leaves a
-//! recording that can be read, and can be done again.
+//! Nothing useful is deleted: unreadable files are moved to `damaged/`. Every step leaves a readable recording and
+//! can be repeated.
 
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Read as _};
@@ -17,11 +17,11 @@ use serde::Serialize;
 
 use crate::StoreError;
 use crate::encryption::Seal;
+use crate::files::WriterLock;
 use crate::files::{
     CHANNEL, DOCUMENTS, JOURNAL, MANIFEST, SEGMENTS, file_name as name, make_directory, new_file_for,
     put_in_place, remove_directory, segment_files, segment_name, segment_path,
 };
-use crate::lock::WriterLock;
 use crate::manifest::{ChannelPlace, RecordingEnd};
 use crate::recording::Recording;
 use crate::segment::{Segment, SegmentBuilder, SegmentWriter};
@@ -33,11 +33,11 @@ const MAX_PLACEHOLDERS: u64 = 10_000;
 /// Length of the page through which an observer steers.
 const CONTROL_BYTES: u64 = 4096;
 
-/// What a repair did.
+/// Result of a repair.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct RepairReport {
     pub id: String,
-    /// What was done, in sentences; empty if nothing had to be.
+    /// The actions as sentences; empty if nothing was necessary.
     pub actions: Vec<String>,
     /// Files that were moved to `damaged/`.
     pub set_aside: Vec<PathBuf>,
@@ -63,14 +63,14 @@ impl RepairReport {
     }
 }
 
-/// Repairs the recording in a directory. Fails if somebody writes it.
+/// Repairs the recording in a directory. Fails while it is being written.
 pub fn repair(path: &Path) -> Result<RepairReport, StoreError> {
     if path.is_file() {
         let problem =
             format!("'{}' is a packed file: only a recording's directory can be repaired", path.display());
         return Err(StoreError::Argument(problem));
     }
-    // Says what is no recording, and what is too new, before anything is locked.
+    // Rejects other directories and newer formats before anything is locked.
     drop(Recording::open(path)?);
     let _lock = WriterLock::take(path)?;
     let before = Recording::open_locked(path)?;
@@ -95,7 +95,7 @@ pub fn repair(path: &Path) -> Result<RepairReport, StoreError> {
     report.rows = rows_kept(path, seal)?;
     finish_manifest(path, &before, &mut report)?;
     if journal_left {
-        // The rings that are damaged may be those of a channel outside of the recording.
+        // The damaged rings may belong to a channel outside the recording.
         let has_rings = path.join(CHANNEL).exists();
         if has_rings && before.condition().damaged.iter().any(|damage| damage.place == CHANNEL) {
             report.set_aside.push(set_aside(path, &path.join(CHANNEL))?);
@@ -106,8 +106,8 @@ pub fn repair(path: &Path) -> Result<RepairReport, StoreError> {
     Ok(report)
 }
 
-/// Rings outside of the recording, now that their rows are in it. A manifest can name any directory, so only files are
-/// removed that are rings, and the page beside them; a directory that has something else in it stays.
+/// Removes rings outside the recording, now that their rows are in it. A manifest can name any directory, so only
+/// rings and their control page are removed; a directory with other files stays.
 fn remove_channels(places: &[ChannelPlace]) {
     for place in places {
         let Ok(entries) = std::fs::read_dir(&place.directory) else {
@@ -128,7 +128,7 @@ fn remove_channels(places: &[ChannelPlace]) {
     }
 }
 
-/// Whether a file is what its name says.
+/// Whether a file really is a ring.
 fn is_ring(path: &Path) -> bool {
     let mut head = [0; 8];
     path.extension().is_some_and(|ending| ending == "ring")
@@ -167,7 +167,7 @@ fn set_aside_lost_segments(
     Ok(())
 }
 
-/// Segments of which some chunks cannot be read, or that say that something was lost.
+/// Rewrites segments with unreadable chunks or recorded losses.
 fn rewrite_damaged_segments(
     recording: &Path,
     seal: Option<&Seal>,
@@ -176,8 +176,8 @@ fn rewrite_damaged_segments(
     for (_, path) in segment_files(recording)? {
         let segment = Segment::open(&path, seal)?.map_err(|problem| StoreError::damaged(&path, problem))?;
         let damaged = damaged_chunks(&segment)?;
-        let has_told = segment.footer.damaged_frames > 0 && !segment.footer.accepted;
-        if damaged.is_empty() && !has_told {
+        let has_new_loss = segment.footer.damaged_frames > 0 && !segment.footer.accepted;
+        if damaged.is_empty() && !has_new_loss {
             continue;
         }
         if damaged.is_empty() {
@@ -249,7 +249,7 @@ fn keep_rows_of_rings(
     write_segment(&target, builder, (0, 0), before.manifest().encryption.as_ref())
 }
 
-/// An empty segment in the place of each that is lost, so that the loss is known and no longer a surprise.
+/// Puts an empty segment in the place of each lost one, so that the loss is recorded and no longer reported as new.
 fn fill_gaps(
     recording: &Path,
     highest: u64,

@@ -1,4 +1,4 @@
-//! What recorders that were killed have left in memory: their recordings get it, then it goes.
+//! Removes channels orphaned by killed recorders, after adding their rows to the recordings.
 
 use std::path::{Path, PathBuf};
 
@@ -14,8 +14,8 @@ use crate::repair::repair;
 /// them into the manifest a moment after it has begun to read, and may have been killed before.
 const SESSIONS_NAMED: usize = 256;
 
-/// Removes the channels of this user whose recorder and programs are gone; before that, the recordings that they belong
-/// to are repaired, because the rings may have rows that no journal has. Gives what could not be done: that stays.
+/// Removes the channels of this user whose recorder and programs are gone. Their recordings are repaired first,
+/// because the rings may have rows that no journal has. Returns the failures; those channels stay.
 pub fn sweep(is_alive: impl Fn(ProcessIdentity) -> bool) -> Vec<(PathBuf, StoreError)> {
     let swept = orphaned_channels(is_alive).into_iter().map(|left| {
         let directory = left.directory().to_owned();
@@ -33,8 +33,8 @@ fn complete(left: OrphanedChannel) -> Result<(), StoreError> {
     Ok(left.remove()?)
 }
 
-/// A program may run and end before its recorder, which looks a few times a second, has seen its rings: the recording
-/// does not know of them then.
+/// A program may run and end before its recorder, which polls a few times a second, has seen its rings: then the
+/// recording does not list them.
 fn add_unseen(recording: &Path, left: &OrphanedChannel) -> Result<(), StoreError> {
     let Found::Whole(mut manifest) = Manifest::read(recording)? else { return Ok(()) };
     if manifest.encryption.is_some() {

@@ -1,4 +1,4 @@
-//! Joins model, state and drawing: takes snapshots, keys and frames, one after the other. Knows no terminal and no clock.
+//! Connects model, state and drawing: takes snapshots and keys, returns frames. Independent of terminal and clock.
 
 use ortscope_core::identity::ProcessIdentity;
 use ortscope_core::live::{LiveView, TrackId};
@@ -14,7 +14,7 @@ use crate::model::{Detail, Line, Metric, Shown, Snapshot, fingerprint, last_minu
 use crate::options::TopOptions;
 use crate::state::{State, Table};
 
-/// Lines whose sparklines are fetched, however high the terminal says it is.
+/// Maximum lines with sparklines, regardless of the terminal's height.
 const MAX_PAGE: usize = 500;
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -35,7 +35,7 @@ pub struct App<'a> {
     /// Processes on the last frame, for the keys that move by a page.
     page: usize,
     detail_open: bool,
-    /// What of the time the last frame showed.
+    /// The data age shown by the last frame.
     shown_age_seconds: Option<u64>,
 }
 
@@ -78,7 +78,7 @@ impl<'a> App<'a> {
         self.age_seconds(now_ns) != self.shown_age_seconds
     }
 
-    /// Age of what is shown, in seconds, if it is worth showing.
+    /// Age of the displayed data in seconds, if it is worth showing.
     fn age_seconds(&self, now_ns: u64) -> Option<u64> {
         if self.state.paused {
             return Some(now_ns.saturating_sub(self.snapshot.at_ns) / SECOND_NS);
@@ -110,7 +110,7 @@ impl<'a> App<'a> {
         self.identities = self.lines.iter().filter_map(identity).collect();
     }
 
-    /// Draws a frame. Histories are asked for what it shows only, at the time of the snapshot: also a paused view can be
+    /// Draws a frame. Only displayed histories are fetched, at the time of the snapshot, so that a paused view can be
     /// scrolled.
     pub fn draw(&mut self, area: Rect, buffer: &mut Buffer, now_ns: u64) {
         self.shown_age_seconds = self.age_seconds(now_ns);

@@ -1,4 +1,4 @@
-//! What the view shows but the live memory does not hold: the program asks its own sources and answers here.
+//! Facts that the live memory does not hold: the program provides them from its own sources.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use ortscope_core::schema::Text;
 
 /// Who the processes are. Asked for every process at every refresh: answers come from memory, never from the system.
 pub trait ProcessFacts {
-    /// Name of the program. `None`: the name that the live memory was told, or none.
+    /// Name of the program. `None` means the name in the live memory, if any.
     fn name(&self, process: ProcessIdentity) -> Option<Text>;
 
     /// For the tree.
     fn parent_pid(&self, process: ProcessIdentity) -> Option<u32>;
 
-    /// Redacted unless the user asked otherwise. Asked for the process in the detail pane, and by `once`.
+    /// Redacted unless the user disabled it. Called for the process in the detail pane, and by `once`.
     fn command_line(&self, process: ProcessIdentity) -> Option<Text>;
 
     /// Its threads, busiest first. Asked for the process in the detail pane alone.
@@ -34,7 +34,7 @@ pub struct ThreadFacts {
     pub state: Option<Text>,
 }
 
-/// What observing costs.
+/// Cost of observing.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct OwnCost {
     /// Of the whole program; 100 = one core.
@@ -43,7 +43,7 @@ pub struct OwnCost {
     pub memory_bytes: Option<u64>,
 }
 
-/// What the program knows about itself. Asked once per refresh.
+/// The program's own figures. Called once per refresh.
 pub trait OwnFigures {
     /// `None`: the tracks of the device `ortscope` are shown, if there are any.
     fn own_cost(&self) -> Option<OwnCost> {
@@ -64,7 +64,7 @@ impl fmt::Debug for dyn OwnFigures + '_ {
 
 /// Watches over the terminal: reading from one that is gone would never end.
 pub trait TerminalWatch {
-    /// Waits for input at most so long, or not at all; whether the terminal is gone.
+    /// Waits for input at most this long, or not at all; returns whether the terminal is gone.
     fn gone_within(&self, _wait: Duration) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! Small pictures made of characters: sparklines and bars, in Unicode or, for consoles that have no such letters, ASCII.
+//! Graphics made of characters: sparklines and bars, in Unicode or, for consoles without such glyphs, ASCII.
 
 const UNICODE_LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const ASCII_LEVELS: [char; 8] = ['_', '.', '-', ':', '=', '+', '*', '#'];
@@ -12,8 +12,8 @@ pub enum Glyphs {
 }
 
 impl Glyphs {
-    /// What the environment suggests: the old Windows console and the Linux console have no block elements in their
-    /// fonts, and a locale that is not UTF-8 would turn them into noise.
+    /// The default for the environment: the fonts of the old Windows console and the Linux console have no block
+    /// elements, and a locale other than UTF-8 would garble them.
     pub fn from_environment(variable: impl Fn(&str) -> Option<String>, os: &str) -> Self {
         let set = |name| variable(name).is_some_and(|value| !value.is_empty());
         if variable("TERM").is_some_and(|term| term == "dumb" || term == "linux") {
@@ -60,7 +60,7 @@ impl Glyphs {
         }
     }
 
-    /// The line that a panel's title stands in.
+    /// The line of a panel's title.
     pub fn rule(self) -> char {
         match self {
             Self::Unicode => '─',
@@ -68,7 +68,7 @@ impl Glyphs {
         }
     }
 
-    /// What stands before a child in the tree, and what continues above it: (child, last child, line, nothing).
+    /// Prefixes of tree rows: (child, last child, line, empty).
     pub fn branches(self) -> [&'static str; 4] {
         match self {
             Self::Unicode => ["├─", "└─", "│ ", "  "],
@@ -87,8 +87,8 @@ impl Glyphs {
         levels.get(index).copied().unwrap_or(' ')
     }
 
-    /// A picture of the values in `width` cells, the newest at the right end. A cell that stands for several values
-    /// shows the largest: a short peak must not disappear. No value is a gap.
+    /// Draws the values in `width` cells, the newest at the right end. A cell with several values shows the largest,
+    /// so that short peaks stay visible. Missing values are gaps.
     pub fn sparkline(self, values: &[Option<f64>], width: usize, most: f64) -> String {
         let cell = |index: usize| {
             let from = index * values.len() / width;

@@ -2,7 +2,7 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-/// What a key asks for.
+/// The meaning of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     Up,
@@ -39,7 +39,7 @@ pub enum Mode {
     Overlay,
 }
 
-/// What the footer shows and the help explains, in the order of use: keys, one word, a sentence.
+/// Keys, short label and explanation, for footer and help, in order of use.
 pub const HELP: &[(&str, &str, &str)] = &[
     ("Up/Dn j k", "select", "select a process; PgUp, PgDn, Home (follows the first line), End"),
     ("Enter", "detail", "open or close the pane about the selected process"),

@@ -1,12 +1,13 @@
-//! The view behind `ortscope top`: the machine, its processes and the inference sessions that are observed, in a
-//! terminal, over the live memory ([`ortscope_core::live::LiveView`]) that somebody else feeds.
+//! The view behind `ortscope top`: the machine, its processes and the observed inference sessions, in a terminal,
+//! over a live memory ([`ortscope_core::live::LiveView`]).
 //!
-//! One direction again: `model` makes a snapshot of the memory, `state` holds what the user chose by `keys`,
-//! `draw` makes a frame of both. Only `run.rs` and `terminal.rs` know that there is a terminal, so everything
-//! else is tested without one. The view reads; it never paces what is observed.
+//! Data flows one way: `model` takes a snapshot of the memory, `state` holds the user's choices made by `keys`,
+//! `draw` makes a frame of both. Only `run.rs` and `terminal.rs` depend on a terminal, so everything else is tested
+//! without one. The view only reads; it never paces the observation.
 //!
 //! Facts that the memory does not hold (names, parents, own cost) come through [`ProcessFacts`] and [`OwnFigures`].
-//! [`KnownProcesses`] collects them from rows; [`Remote`] fills both from the API of another machine's `ortscope serve`.
+//! [`KnownProcesses`] collects them from rows; [`Remote`] fills both from the API of another machine's `ortscope
+//! serve`.
 
 mod app;
 mod draw;

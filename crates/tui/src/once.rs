@@ -1,7 +1,7 @@
 //! One frame for scripts: `ortscope top --once`, as JSON or as text.
 //!
 //! # JSON, schema `ortscope.top/1`
-//! What has no value is `null`; why stands in `unavailable`. Names are as the system gave them, escaped by JSON.
+//! Unavailable values are `null`; `unavailable` has the reasons. Names are as the system gave them, escaped by JSON.
 //!
 //! | field | unit |
 //! |---|---|
@@ -15,7 +15,7 @@
 //! | `machine.cores_percent` | `[{core, percent}]`, 0 to 100 each |
 //! | `devices` | `[{device, metric, unit, value}]` |
 //! | `own.cpu_percent`, `own.memory_bytes` | 100 = one core; bytes |
-//! | `processes_total` | processes alive, also those beyond the limit |
+//! | `processes_total` | processes alive, including those beyond the limit |
 //! | `rates` | `newest_sample` or `mean_of_last_second` |
 //! | `processes` | busiest first: `pid`, `process_start`, `parent_pid`, `name`, `command_line`, and the metrics below |
 //! | … `cpu_percent`, `user_percent`, `kernel_percent` | 100 = one core |
@@ -25,7 +25,7 @@
 //! | … `context_switches_per_second`, `page_faults_per_second`, `hard_faults_per_second` | 1/s |
 //! | `sessions` | `session_id`, `model_name`, `latency_ms: {p50, p90, p95, p99}` of the last `window_seconds`, `count`, `inferences_per_second`, `failures_last_minute`, `queue_depth`, `idle_ms` |
 //! | `unavailable` | `[{track, reason, hint}]` |
-//! | `losses` | counts by kind; `records_before_view` is what never reached the live memory |
+//! | `losses` | counts by kind; `records_before_view` never reached the live memory |
 
 use std::fmt::Write as _;
 
@@ -50,7 +50,7 @@ pub fn once(view: &LiveView, facts: &dyn ProcessFacts, figures: &dyn OwnFigures,
     once_at(view, facts, figures, limit, now_ns())
 }
 
-/// The text of `--once`: no colours, no pictures, at most `limit` processes.
+/// The text of `--once`: no colors, no pictures, at most `limit` processes.
 pub fn once_text(
     view: &LiveView,
     facts: &dyn ProcessFacts,
@@ -219,7 +219,7 @@ pub(crate) fn once_text_at(
             }
         }));
     }
-    // What can be had is worth a line; what this system never has is worth a list.
+    // A reason that can be fixed gets a line; permanent ones share a list.
     for missing in &snapshot.missing {
         if let Some(hint) = &missing.hint {
             line(format!("unavailable: {}: {} (hint: {hint})", missing.track, missing.reason));

@@ -41,7 +41,7 @@ impl Default for TopOptions<'_> {
 }
 
 impl TopOptions<'_> {
-    /// The defaults, without colour where `NO_COLOR` is set or the terminal is dumb, in ASCII where it has no better
+    /// The defaults, without color where `NO_COLOR` is set or the terminal is dumb, in ASCII where it has no better
     /// letters.
     pub fn from_environment() -> Self {
         let variable = |name: &str| std::env::var(name).ok();

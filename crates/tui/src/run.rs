@@ -12,15 +12,15 @@ use crate::facts::ProcessFacts;
 use crate::options::TopOptions;
 use crate::terminal::Screen;
 
-/// `stop` is asked at least this often.
+/// `stop` is called at least this often.
 const MAX_WAIT: Duration = Duration::from_millis(200);
 /// Events handled before the next frame: a held key must not keep the screen from changing.
 const MAX_EVENTS: usize = 64;
 
-/// Shows the live memory until the user quits, `stop` says so or the terminal is gone.
+/// Shows the live memory until the user quits, `stop` returns true or the terminal is gone.
 ///
 /// # Errors
-/// If input or output is no terminal, or the terminal fails. It is restored in every case.
+/// If input or output is not a terminal, or the terminal fails. It is restored in every case.
 pub fn run(
     view: LiveView,
     facts: &dyn ProcessFacts,
@@ -61,7 +61,7 @@ pub fn run(
     Ok(())
 }
 
-/// Takes what is there; returns whether the frame is another one now.
+/// Handles pending events; returns whether the frame changed.
 fn handle_events(app: &mut App<'_>) -> io::Result<bool> {
     let mut changed = false;
     for _ in 0..MAX_EVENTS {

@@ -1,4 +1,4 @@
-//! What the user has chosen so far, and how an [`Action`] changes it. Knows identities of processes, not their numbers.
+//! The user's choices, and how an [`Action`] changes them. Knows identities of processes, not their numbers.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::keys::{Action, Mode};
 use crate::model::{Column, Filter, Sort};
 use crate::options::{REFRESH_STEPS_HERTZ, TopOptions};
 
-/// A refresh may take one part in so many of the time: 5 % of a core.
+/// A refresh may take at most one part in this many of the time: 5 % of a core.
 const PERIODS_PER_COST: u32 = 20;
 const MAX_PERIOD: Duration = Duration::from_secs(5);
 
@@ -28,7 +28,7 @@ pub struct Table<'a> {
     pub page: usize,
     /// Columns that can be sorted by.
     pub columns: &'a [Column],
-    /// Whether the detail pane is open, by choice or because there is room.
+    /// Whether the detail pane is open, by choice or because there is space.
     pub detail_open: bool,
 }
 
@@ -44,12 +44,12 @@ pub struct State {
     pub refresh_hertz: u32,
     /// The refresh rate that the view's own cost allows, if it is less than the one above.
     pub slowed_to_hertz: Option<f64>,
-    /// Whether the detail pane is open; `None`: where the screen has room for it.
+    /// Whether the detail pane is open; `None` means if the screen has space for it.
     pub detail: Option<bool>,
     pub overlay: Option<Overlay>,
     /// First line of the overlay.
     pub overlay_top: u16,
-    /// The process under the cursor; `None`: whoever is on the first line.
+    /// The process under the cursor; `None` means the first line.
     selected: Option<ProcessIdentity>,
     /// Line of the cursor.
     pub cursor: usize,
@@ -131,7 +131,7 @@ impl State {
         }
     }
 
-    /// Time from one refresh to the next, after one that cost so much: with very many processes the view looks less
+    /// Time until the next refresh, given the cost of the last one: with very many processes the view refreshes less
     /// often instead of becoming the load that it shows.
     pub fn period_after(&mut self, cost: Duration) -> Duration {
         let wanted = Duration::from_secs(1) / self.refresh_hertz.max(1);
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_that_is_dropped_leaves_the_one_before() {
+    fn a_canceled_filter_restores_the_previous_one() {
         let mut state = State::new(&TopOptions::default());
         apply(&mut state, &[], &[Action::StartFilter, Action::TypeFilter('p'), Action::KeepFilter]);
         apply(&mut state, &[], &[Action::StartFilter, Action::TypeFilter('y'), Action::TypeFilter('x')]);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overlay_takes_the_keys_that_move() {
+    fn an_overlay_receives_the_movement_keys() {
         let mut state = State::new(&TopOptions::default());
         let lines = identities(&[1, 2, 3]);
         apply(&mut state, &lines, &[Action::Help, Action::Down, Action::Down]);

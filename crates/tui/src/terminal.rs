@@ -102,7 +102,7 @@ fn uninstall(hook: &Arc<Hook>) {
     panic::set_hook(Box::new(move |info| hook(info)));
 }
 
-/// Twice does no harm. Errors are not reported: there is no screen left to report them on.
+/// Calling it twice does no harm. Errors are not reported, because no screen is left to show them.
 fn restore() {
     ignore(execute!(io::stdout(), LeaveAlternateScreen, cursor::Show));
     ignore(disable_raw_mode());

@@ -5,14 +5,14 @@
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-/// Longer texts are cut before anything else looks at them.
+/// Longer texts are cut first.
 const MAX_CHARS: usize = 512;
 /// Marks on one letter; real writing needs two.
 const MAX_MARKS: usize = 2;
 /// Stands for what must not reach the terminal.
 const REPLACEMENT: char = '?';
 
-/// The text without anything that could move the cursor, hide or turn around what is beside it.
+/// The text without anything that could move the cursor, or hide or reverse adjacent text.
 pub fn harmless(text: &str) -> String {
     let mut clean = String::with_capacity(text.len().min(MAX_CHARS));
     let mut marks = MAX_MARKS;
@@ -38,7 +38,7 @@ pub fn harmless(text: &str) -> String {
     clean
 }
 
-/// Characters that show nothing but change what is shown: joiners, direction, variants, tags.
+/// Invisible characters that change the display: joiners, direction, variants, tags.
 fn is_invisible(char: char) -> bool {
     matches!(char,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}'
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_could_change_the_terminal_is_replaced() {
+    fn terminal_control_characters_are_replaced() {
         assert_eq!(harmless("a\nb\tc\u{1b}[31md\u{9b}2J\u{7f}"), "a?b?c?[31md?2J?");
         assert_eq!(harmless("evil\u{202e}gpj.exe\u{200b}\u{e0041}"), "evilgpj.exe");
         assert_eq!(harmless("\u{301}e\u{301}\u{301}\u{301}\u{301}"), "e\u{301}\u{301}");

@@ -8,7 +8,7 @@ import sys
 
 
 def _next_sitecustomize() -> None:
-    """Runs the sitecustomize that this one stands in front of."""
+    """Runs the sitecustomize that this one replaces."""
     import importlib.machinery
     import importlib.util
 

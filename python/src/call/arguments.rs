@@ -51,8 +51,8 @@ pub unsafe fn argument(arguments: Arguments, position: usize, name: &CStr) -> *m
 /// Calls ONNX Runtime's own method with the arguments as they came.
 #[inline]
 pub unsafe fn invoke(original: *mut ffi::PyObject, arguments: Arguments) -> *mut ffi::PyObject {
-    // SAFETY: the array holds the session and then the values in the order of the calling convention; the pointer was
-    // looked up under the name of a function of this type.
+    // SAFETY: the array contains the session and then the values in the order of the calling convention; the pointer
+    // was looked up under the name of a function of this type.
     unsafe {
         let named =
             if arguments.keywords.is_null() { 0 } else { ffi::PyTuple_Size(arguments.keywords) as usize };

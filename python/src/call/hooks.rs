@@ -1,5 +1,5 @@
-//! What Python does beside the hot path: gives sessions their probes, knows the batch that a caller is in, is told of
-//! inferences. Whatever goes wrong there never reaches the caller's `run`.
+//! Python callbacks outside the hot path: they create probes for sessions, return the caller's batch, and are
+//! notified of inferences. Their failures never reach the caller's `run`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
@@ -18,14 +18,14 @@ static HOOKS: Mutex<Option<Hooks>> = Mutex::new(None);
 struct Hooks {
     /// Gives a session that has none a probe: `attach(session)`.
     attach: Py<PyAny>,
-    /// `before(session)` and `after(session, seconds, ok)`; `None`: nobody listens.
+    /// `before(session)` and `after(session, seconds, ok)`; `None` without listeners.
     before: Option<Py<PyAny>>,
     after: Option<Py<PyAny>>,
     /// `batch()` gives `(batch_size, queue_depth)` of the batch that the caller is in, or `None`.
     batch: Py<PyAny>,
 }
 
-/// What Python does beside the hot path.
+/// Sets the Python callbacks.
 #[pyfunction]
 pub fn set_hooks(attach: Py<PyAny>, batch: Py<PyAny>, before: Option<Py<PyAny>>, after: Option<Py<PyAny>>) {
     let has_hooks = before.is_some() || after.is_some();
@@ -35,7 +35,7 @@ pub fn set_hooks(attach: Py<PyAny>, batch: Py<PyAny>, before: Option<Py<PyAny>>,
     drop(old);
 }
 
-/// How many batches are open: only then is the caller's batch asked for.
+/// The number of open batches: the caller's batch is queried only if there are any.
 #[pyfunction]
 pub fn set_batch_source(open: u32) {
     HOT.open_batches.store(open, Ordering::Release);
@@ -50,7 +50,7 @@ pub fn in_python(work: impl FnOnce(Python<'_>) -> PyResult<()>) {
             }
         });
     }));
-    // A panic has printed its message; there is nobody to hand it to.
+    // A panic has printed its message; it cannot be passed on.
     drop(outcome);
 }
 
@@ -108,12 +108,12 @@ pub unsafe fn after_in_python(session: *mut ffi::PyObject, nanos: u64, ok: bool)
     });
 }
 
-/// Tells the type of the exception that is on its way to the caller, which stays as it is.
+/// Reports the type of the exception that is passed to the caller, which is not changed.
 ///
 /// # Safety
 /// `raised` is a valid type that lives as long as this call, or null, and the GIL is held.
 #[cold]
-pub unsafe fn tell_error(probe: &Probe, sequence: u64, timestamp_ns: u64, raised: *mut ffi::PyObject) {
+pub unsafe fn report_error(probe: &Probe, sequence: u64, timestamp_ns: u64, raised: *mut ffi::PyObject) {
     if raised.is_null() {
         return;
     }
@@ -123,7 +123,7 @@ pub unsafe fn tell_error(probe: &Probe, sequence: u64, timestamp_ns: u64, raised
         in_python(|py| {
             // SAFETY: a valid type, kept by the reference taken above.
             let name = unsafe { borrowed(py, raised) }.getattr("__name__")?.extract()?;
-            probe.tell_error(py, sequence, timestamp_ns, name);
+            probe.report_error(py, sequence, timestamp_ns, name);
             Ok(())
         });
     });
@@ -134,7 +134,7 @@ pub unsafe fn tell_error(probe: &Probe, sequence: u64, timestamp_ns: u64, raised
 /// Does something while the exception that is set, if any, is put aside.
 pub fn keeping_exception(work: impl FnOnce()) {
     let (mut kind, mut value, mut trace) = (null_mut(), null_mut(), null_mut());
-    // SAFETY: the GIL is held; what is fetched is restored as it was, references included.
+    // SAFETY: the GIL is held; the fetched exception is restored as it was, references included.
     unsafe { ffi::PyErr_Fetch(&raw mut kind, &raw mut value, &raw mut trace) };
     work();
     // SAFETY: as above.

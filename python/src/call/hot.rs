@@ -1,6 +1,7 @@
-//! What every inference looks at, side by side: monitoring is so little work that reaching for its data is most of it.
+//! The state that every inference accesses, stored contiguously: monitoring is so little work that memory access is
+//! most of it.
 //!
-//! All of it is written with the GIL held, and so is nearly all read: plain loads and stores are enough.
+//! All of it is written, and nearly all read, with the GIL held: plain loads and stores are enough.
 
 use std::ffi::c_void;
 use std::mem::offset_of;
@@ -11,7 +12,7 @@ use ortscope_channel::{ChannelWriter, FrameKind, InferenceRecord, LastRing, Plai
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::seats::{SEATS, Seat};
+use super::session_counters::{INLINE_SESSIONS, SessionCounters};
 use crate::output;
 use crate::probe::Probe;
 
@@ -39,29 +40,31 @@ pub struct Hot {
     /// Where the thread writes that wrote last.
     last_ring: LastRing,
     /// The first is in the line of the above.
-    pub seats: [Seat; SEATS],
+    pub session_counters: [SessionCounters; INLINE_SESSIONS],
     /// The attribute under which a session keeps its probe, and the probe's type.
     pub probe_name: AtomicPtr<ffi::PyObject>,
     pub probe_type: AtomicPtr<ffi::PyTypeObject>,
-    /// What each slot calls. Set once with a reference that is kept for ever.
+    /// The original method of each slot. Set once with a reference that is never released.
     pub originals: [AtomicPtr<ffi::PyObject>; SLOTS],
 }
 
-/// Two lines are all that the end of a plain run needs: the first, and the one with the last ring and the first seat.
+/// The end of a plain run needs only two cache lines: the first, and the one with the last ring and the first
+/// counters.
 #[cfg(target_pointer_width = "64")]
 const _: () = {
     const LINE: usize = 64;
     assert!(offset_of!(Hot, known) + size_of::<KnownSession>() <= LINE);
-    let (from, to) = (offset_of!(Hot, last_ring), offset_of!(Hot, seats) + size_of::<Seat>() - 1);
+    let (from, to) =
+        (offset_of!(Hot, last_ring), offset_of!(Hot, session_counters) + size_of::<SessionCounters>() - 1);
     assert!(from / LINE == to / LINE);
 };
 
-/// A session, the object that it keeps as its probe, and what is inside of that.
+/// A session, its probe object, and the data inside it.
 #[derive(Debug)]
 struct KnownSession {
     session: AtomicPtr<ffi::PyObject>,
     probe: AtomicPtr<Probe>,
-    seat: AtomicPtr<Seat>,
+    counters: AtomicPtr<SessionCounters>,
     object: AtomicPtr<ffi::PyObject>,
     /// Whether some of its runs are profiled: only then need a run ask the probe beforehand.
     has_profiles: AtomicBool,
@@ -70,8 +73,8 @@ struct KnownSession {
 impl KnownSession {
     const fn none() -> Self {
         let (session, object) = (AtomicPtr::new(null_mut()), AtomicPtr::new(null_mut()));
-        let (probe, seat) = (AtomicPtr::new(null_mut()), AtomicPtr::new(null_mut()));
-        Self { session, probe, seat, object, has_profiles: AtomicBool::new(false) }
+        let (probe, counters) = (AtomicPtr::new(null_mut()), AtomicPtr::new(null_mut()));
+        Self { session, probe, counters, object, has_profiles: AtomicBool::new(false) }
     }
 }
 
@@ -83,7 +86,7 @@ pub static HOT: Hot = Hot {
     known: [const { KnownSession::none() }; KNOWN_SESSIONS],
     vectorcall: AtomicPtr::new(null_mut()),
     last_ring: LastRing::none(),
-    seats: [const { Seat::empty() }; SEATS],
+    session_counters: [const { SessionCounters::empty() }; INLINE_SESSIONS],
     probe_name: AtomicPtr::new(null_mut()),
     probe_type: AtomicPtr::new(null_mut()),
     originals: [const { AtomicPtr::new(null_mut()) }; SLOTS],
@@ -95,7 +98,7 @@ impl Hot {
         !self.writer.load(Ordering::Relaxed).is_null()
     }
 
-    /// Whether a run can be a plain one: it is recorded, and nobody listens or has opened a batch.
+    /// Whether a run can be a plain one: it is recorded, and there is no listener and no open batch.
     #[inline]
     pub fn has_plain_runs(&self) -> bool {
         self.is_recording()
@@ -103,21 +106,21 @@ impl Hot {
             && self.open_batches.load(Ordering::Relaxed) == 0
     }
 
-    /// Has records go there from now on, or nowhere; gives back where they went.
+    /// Redirects records to `writer`, or nowhere; returns the previous writer.
     pub fn set_writer(&self, _py: Python<'_>, writer: Option<ChannelWriter>) -> Option<Box<ChannelWriter>> {
         self.last_ring.forget();
         let new = writer.map_or(null_mut(), |writer| Box::into_raw(Box::new(writer)));
         let old = self.writer.swap(new, Ordering::AcqRel);
-        // SAFETY: it came out of a box, here, and is no longer to be found. Whoever found it before had the GIL, which
-        // the caller has now.
+        // SAFETY: it came out of a box here and is no longer reachable. Earlier users had the GIL, which the caller
+        // has now.
         (!old.is_null()).then(|| unsafe { Box::from_raw(old) })
     }
 
     /// The writer as long as the GIL is held. A lock would be a quarter of what writing a record costs.
     #[inline]
     fn writer<'py>(&self, _py: Python<'py>) -> Option<&'py ChannelWriter> {
-        // SAFETY: it lives until `set_writer` takes it, for which the GIL is needed; nobody here gives that up while
-        // it has the reference.
+        // SAFETY: it lives until `set_writer` takes it, which needs the GIL; the GIL is not released here while the
+        // reference exists.
         unsafe { self.writer.load(Ordering::Relaxed).as_ref() }
     }
 
@@ -129,7 +132,7 @@ impl Hot {
         }
     }
 
-    /// The same for what is nearly always to be told.
+    /// Fast path for nearly all records.
     #[inline]
     pub fn write_plain_inference(&'static self, py: Python<'_>, record: impl FnOnce(u16) -> PlainInference) {
         if let Some(writer) = self.writer(py) {
@@ -143,13 +146,13 @@ impl Hot {
         self.last_ring.forget();
     }
 
-    /// Has the processor fetch what a record is written to, while other work is done.
+    /// Prefetches the memory of the next record.
     #[inline]
     pub fn fetch_for_write(&self) {
         self.last_ring.fetch();
     }
 
-    /// Writes a message; one that finds no room is counted by the ring.
+    /// Writes a message; one that does not fit is counted by the ring.
     pub fn write_message(&self, py: Python<'_>, text: &[u8]) {
         if let Some(writer) = self.writer(py) {
             writer.write(FrameKind::MESSAGE, text);
@@ -167,7 +170,7 @@ impl Hot {
         }
     }
 
-    /// The probe of a session that was asked for before; null if it was not. The session keeps it, so it is borrowed.
+    /// The probe of a known session; null otherwise. The session owns it, so it is borrowed.
     #[inline]
     pub fn probe_of(&self, session: *mut ffi::PyObject) -> *const Probe {
         let known = self.place(session);
@@ -178,13 +181,13 @@ impl Hot {
         }
     }
 
-    /// The seat of a session that was asked for before, if it was.
+    /// The counters of a known session.
     #[inline]
-    pub fn seat_of(&self, session: *mut ffi::PyObject) -> Option<&'static Seat> {
+    pub fn counters_of(&self, session: *mut ffi::PyObject) -> Option<&'static SessionCounters> {
         let known = self.place(session);
         if known.session.load(Ordering::Relaxed) == session {
-            // SAFETY: null, or out of a reference to a seat; seats are for ever.
-            unsafe { known.seat.load(Ordering::Relaxed).as_ref() }
+            // SAFETY: null, or from a reference to counters, which are never freed.
+            unsafe { known.counters.load(Ordering::Relaxed).as_ref() }
         } else {
             None
         }
@@ -208,7 +211,7 @@ impl Hot {
         known.object.store(object, Ordering::Relaxed);
         // SAFETY: the session keeps the object, and with it the probe.
         let probe = unsafe { &*probe };
-        known.seat.store(std::ptr::from_ref(probe.seat()).cast_mut(), Ordering::Relaxed);
+        known.counters.store(std::ptr::from_ref(probe.counters()).cast_mut(), Ordering::Relaxed);
         known.has_profiles.store(probe.has_profiles(), Ordering::Relaxed);
     }
 
@@ -231,7 +234,7 @@ impl Hot {
         for known in &self.known {
             known.session.store(null_mut(), Ordering::Relaxed);
             known.probe.store(null_mut(), Ordering::Relaxed);
-            known.seat.store(null_mut(), Ordering::Relaxed);
+            known.counters.store(null_mut(), Ordering::Relaxed);
             known.object.store(null_mut(), Ordering::Relaxed);
         }
     }

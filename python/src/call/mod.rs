@@ -1,16 +1,16 @@
-//! The wrappers of ONNX Runtime's `run` methods, as far as they are native.
+//! The native wrappers of ONNX Runtime's `run` methods.
 //!
-//! Each is a native method that calls ONNX Runtime's own with the very same arguments ([`running`]). A run about which there
-//! is more to tell than its times is handed to [`unusual`] ([`telling`]), and so is everything that Python has to do with it
-//! ([`hooks`]). The exception of a failed run passes through untouched.
+//! Each is a native method that calls ONNX Runtime's own with the same arguments ([`running`]). A run with more than
+//! its times to record is passed to [`unusual`] ([`detailed_run`]), and so are all Python callbacks ([`hooks`]). The
+//! exception of a failed run passes through untouched.
 #![expect(unsafe_code, reason = "speaks the interpreter's calling convention")]
 
 mod arguments;
+mod detailed_run;
 pub mod hooks;
 pub mod hot;
 mod running;
-pub mod seats;
-mod telling;
+pub mod session_counters;
 
 use std::ffi::{CString, c_int};
 use std::sync::atomic::Ordering;
@@ -22,9 +22,9 @@ use pyo3::prelude::*;
 use crate::probe::Probe;
 use crate::{ndarray, symbols};
 use arguments::{Arguments, invoke};
+use detailed_run::monitored;
 use hooks::attach;
 use hot::{HOT, METHODS, SLOTS};
-use telling::monitored;
 
 type Method = unsafe extern "C" fn(
     *mut ffi::PyObject,
@@ -53,11 +53,12 @@ extern "C" fn forget_ring() {
     HOT.forget_ring();
 }
 
-/// What stands in for the method `name` of a session: a native method that calls `original`. `derived` tells our own class from
-/// ONNX Runtime's; `text` is its documentation, with the signature as the interpreter reads it.
+/// Creates the replacement of a session's method `name`: a native method that calls `original`. `derived`
+/// distinguishes our own class from ONNX Runtime's; `text` is its documentation, with the signature as the
+/// interpreter reads it.
 ///
-/// Made by hand, because PyO3 packs arguments into a tuple where the stable interface is that of 3.8. It is a method of any
-/// object: what was given as a session and is none is ONNX Runtime's to complain about.
+/// Created by hand, because PyO3 packs arguments into a tuple with the stable interface of 3.8. It accepts any
+/// object: ONNX Runtime rejects those that are not sessions.
 #[pyfunction]
 pub fn method<'py>(
     py: Python<'py>,
@@ -76,7 +77,7 @@ pub fn method<'py>(
     let (name, text) = (terminated(name)?, terminated(text)?);
     HOT.forget_probes();
     let before = HOT.originals[slot].swap(original.clone().into_ptr(), Ordering::AcqRel);
-    // Another thread may be inside of the old one: its reference is never given back.
+    // Another thread may be inside the old one, so its reference is never released.
     let _ = before;
     // SAFETY: with the flags below the interpreter calls the pointer with exactly the arguments of its type.
     let function = unsafe { std::mem::transmute::<Method, ffi::PyCFunction>(SLOT_METHODS[slot]) };
@@ -104,7 +105,7 @@ const SLOT_METHODS: [Method; SLOTS] = [
     running::method::<7>,
 ];
 
-/// ONNX Runtime's own method with these arguments, and all that there is to tell about the run.
+/// ONNX Runtime's own method with these arguments, recorded with all details.
 ///
 /// # Safety
 /// The GIL is held, and everything is valid for the length of this call.

@@ -1,10 +1,10 @@
-//! Plain runs: those about which nothing but times and shapes is to be told, which are nearly all.
+//! Plain runs: those with only times and shapes to record, which are nearly all.
 //!
-//! A model pushes everything else out of the caches, so that not instructions count but how much memory they reach for. A
-//! wrapper in Python, even an empty one, reaches for its function, code, constants and frame: 2.5 to 5 µs at 1000 inferences
-//! a second, where a native method takes 1 to 2. What is needed behind the run stands in as few lines of the cache as it can:
-//! two of [`HOT`], one each of the channel's writer, of the ring's and of the ring. The probe is not among them: a session's
-//! counters have a seat in [`HOT`]; and the inputs are looked at before the run, which fetches them in any case.
+//! A model evicts everything else from the caches, so memory accesses matter more than instructions. A wrapper in
+//! Python, even an empty one, accesses its function, code, constants and frame: 2.5 to 5 µs at 1,000 inferences a
+//! second, where a native method takes 1 to 2. The state needed after the run is in as few cache lines as possible:
+//! two of [`HOT`], one each of the channel's writer, of the ring's and of the ring. The probe is not among them: a
+//! session's counters are in [`HOT`]; and the inputs are read before the run, which fetches them in any case.
 
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering;
@@ -14,19 +14,19 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use super::arguments::{Arguments, argument, invoke};
-use super::hooks::{keeping_exception, tell_error};
+use super::detailed_run::batch_size_of;
+use super::hooks::{keeping_exception, report_error};
 use super::hot::{HOT, METHODS};
-use super::seats::Seat;
-use super::telling::batch_size_of;
+use super::session_counters::SessionCounters;
 use super::{probe_of, unusual};
 use crate::ndarray;
 use crate::probe::Probe;
 
-/// A method that stands in for ONNX Runtime's own: calls that with the very same arguments, and records the run.
+/// A method that replaces ONNX Runtime's own: calls the original with the same arguments, and records the run.
 ///
 /// # Safety
-/// Called by the interpreter with METH_FASTCALL | METH_KEYWORDS, so with the GIL held, `positional` valid objects and one more
-/// for each of the names in `keywords`.
+/// Called by the interpreter with METH_FASTCALL | METH_KEYWORDS, so with the GIL held, `positional` valid objects and
+/// one more for each of the names in `keywords`.
 pub unsafe extern "C" fn method<const SLOT: usize>(
     session: *mut ffi::PyObject,
     values: *const *mut ffi::PyObject,
@@ -34,7 +34,7 @@ pub unsafe extern "C" fn method<const SLOT: usize>(
     keywords: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
     let arguments = Arguments { session, values, positional: positional.unsigned_abs(), keywords };
-    // Only runs with a feed can be profiled, and only their inputs are looked at.
+    // Only runs with a feed can be profiled, and only their inputs are read.
     let feeds = SLOT.is_multiple_of(METHODS.len());
     // SAFETY: by the contract of this function; a probe that is known is alive.
     unsafe {
@@ -61,10 +61,10 @@ pub unsafe extern "C" fn method<const SLOT: usize>(
         }
         HOT.fetch_for_write();
         // The session may have lost its probe meanwhile. Shapes that have been remembered since before the run are its own.
-        match HOT.seat_of(session) {
-            Some(seat) if !feeds => record_plain(seat, nanos, 0),
-            Some(seat) if had_known_shapes && seat.has_shapes_since(start) => {
-                record_plain(seat, nanos, seat.batch_size.load(Ordering::Relaxed));
+        match HOT.counters_of(session) {
+            Some(counters) if !feeds => record_plain(counters, nanos, 0),
+            Some(counters) if had_known_shapes && counters.has_shapes_since(start) => {
+                record_plain(counters, nanos, counters.batch_size.load(Ordering::Relaxed));
             }
             _ => record_unknown(session, feed, nanos, null_mut()),
         }
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn method<const SLOT: usize>(
     }
 }
 
-/// The run raised; its exception is set and stays so.
+/// The run raised; its exception stays set.
 #[cold]
 unsafe fn record_failed(session: *mut ffi::PyObject, feed: *mut ffi::PyObject, nanos: (u64, u64)) {
     // SAFETY: the GIL is held. The type lives as long as the exception, which is put aside and not given up.
@@ -83,27 +83,26 @@ unsafe fn record_failed(session: *mut ffi::PyObject, feed: *mut ffi::PyObject, n
 }
 
 #[inline]
-fn record_plain(seat: &Seat, nanos: (u64, u64), batch_size: u32) {
+fn record_plain(counters: &SessionCounters, nanos: (u64, u64), batch_size: u32) {
     // SAFETY: the caller has the GIL.
     let py = unsafe { Python::assume_attached() };
-    seat.record(py, seat.next(), nanos, true, batch_size);
+    counters.record(py, counters.next(), nanos, true, batch_size);
 }
 
-/// Writes the record. `feed` may be null; `raised` is the type of the run's exception, null if it had none.
+/// Writes the record. `feed` may be null; `raised` is the type of the run's exception, or null.
 unsafe fn record(probe: &Probe, feed: *mut ffi::PyObject, nanos: (u64, u64), raised: *mut ffi::PyObject) {
     // SAFETY: the callers': valid objects and the GIL.
     unsafe {
         let sequence = probe.next();
         let batch_size = if feed.is_null() { 0 } else { batch_size_of(probe, sequence, feed) };
-        probe.seat().record(Python::assume_attached(), sequence, nanos, raised.is_null(), batch_size);
+        probe.counters().record(Python::assume_attached(), sequence, nanos, raised.is_null(), batch_size);
         if !raised.is_null() {
-            tell_error(probe, sequence, nanos.1, raised);
+            report_error(probe, sequence, nanos.1, raised);
         }
     }
 }
 
-/// The same where the session's probe must be asked for: the run failed, has other shapes, or the probe was forgotten. No
-/// exception is set.
+/// The slow path: the run failed, has other shapes, or the probe was forgotten. No exception is set.
 #[cold]
 unsafe fn record_unknown(
     session: *mut ffi::PyObject,

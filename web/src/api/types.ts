@@ -24,7 +24,7 @@ export interface ApiError {
   error: ErrorDetail;
 }
 
-/** What was read around an inference. */
+/** Device readings around an inference. */
 export interface Around {
   device: string;
   metric: string;
@@ -32,7 +32,7 @@ export interface Around {
   value: number;
   /** From the inference to the farthest reading that was used; 0 if all were taken during it, or are means of that time. */
   distance_ms: number;
-  /** The reading is a mean of so long a time. */
+  /** Length of time over which the reading is a mean. */
   mean_of_ms: number | null;
 }
 
@@ -1573,7 +1573,7 @@ export interface SourceList {
   sources: SourceInfo[];
 }
 
-/** What was measured about the noise, and the verdict on it. */
+/** Measured noise, and the verdict on it. */
 export interface Stability {
   verdict: Verdict;
   /** Correlation of each run with the next, −1 to 1, with outliers clipped; `None` for fewer than three or equal runs. */
@@ -1855,7 +1855,7 @@ export type Verdict = "good" | "fair" | "poor" | "no_steady_state" | "too_few_ru
 export interface WarmUp {
   /** Runs at the start that are warm-up. */
   discarded: number;
-  /** The cut stands at its limit, half the series: the warm-up may not be over. */
+  /** The cut is at its limit, half the series: the warm-up may not be over. */
   at_limit: boolean;
   verdict: WarmUpVerdict;
 }

@@ -1,7 +1,7 @@
-//! Grams of carbon dioxide behind a joule: as the user says, or by a table of countries.
+//! Grams of carbon dioxide per joule: as configured by the user, or from a table of countries.
 //!
-//! The table has yearly averages of what is generated in a country, from Our World in Data (Ember), CC BY 4.0. It knows
-//! nothing of the hour, of losses on the way, or of a contract for green power; the year stands beside every figure.
+//! The table has yearly averages of a country's generation, from Our World in Data (Ember), CC BY 4.0. It does not
+//! consider the time of day, transmission losses, or green power contracts; the year is shown with every figure.
 
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ const TABLE: &str = "Our World in Data / Ember, CC BY 4.0: yearly average of gen
 /// No grid is dirtier than burning peat.
 const MAX_GRAMS: f64 = 10_000.0;
 
-/// What a kilowatt hour costs where the machine stands, and who says so.
+/// Carbon intensity at the machine's location, and its source.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CarbonIntensity {
     pub grams_per_kwh: f64,

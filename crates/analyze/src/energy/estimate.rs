@@ -13,7 +13,7 @@ const HIGHEST_ERROR_PERCENT: f64 = 187.0;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct EnergyEstimate {
-    /// Always `estimated`: it is never added to what was measured.
+    /// Always `estimated`: it is never added to measured values.
     pub method: &'static str,
     pub model: &'static str,
     pub tdp_w: f64,
@@ -27,7 +27,7 @@ pub struct EnergyEstimate {
     pub joules_per_inference: Option<f64>,
 }
 
-/// `None` if what is given is no number that makes sense.
+/// `None` if the arguments are not sensible numbers.
 pub fn estimate(tdp_w: f64, load: f64, inferences: u64, busy_seconds: f64) -> Option<EnergyEstimate> {
     let is_possible = (0.1..=100_000.0).contains(&tdp_w) && load.is_finite() && busy_seconds.is_finite();
     if !is_possible {
@@ -35,7 +35,7 @@ pub fn estimate(tdp_w: f64, load: f64, inferences: u64, busy_seconds: f64) -> Op
     }
     let load = load.clamp(0.0, 1.0);
     let power_w = tdp_w * (AT_REST + (1.0 - AT_REST) * load.powi(3));
-    // An estimate that is 187 % too high stands for a truth of 1/2.87 of it.
+    // An estimate that is 187 % too high means a true value of 1/2.87 of it.
     let truth = |error: f64| power_w / (1.0 + error / 100.0);
     let each = (inferences > 0 && busy_seconds > 0.0).then(|| power_w * busy_seconds / inferences as f64);
     Some(EnergyEstimate {

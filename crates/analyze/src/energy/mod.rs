@@ -1,7 +1,7 @@
-//! What a stretch of time cost in energy, by counters of the machine: honest about what they can tell.
+//! Energy of a time interval from the machine's energy counters.
 //!
-//! The counters are of whole devices: everything else that ran is in them too. A figure for one inference needs a
-//! stretch that is long against the time between two readings.
+//! The counters cover whole devices, including everything else that ran. A figure for one inference needs an interval
+//! that is long compared to the time between two readings.
 
 mod estimate;
 
@@ -13,10 +13,10 @@ pub use estimate::{EnergyEstimate, estimate};
 
 use crate::carbon::Carbon;
 
-/// Readings in the stretch below which nothing is said.
+/// With fewer readings in the interval there is no figure.
 pub const MIN_READINGS: usize = 10;
-/// Readings further apart have a time between them that nobody measured: a card was lost, a battery was charged. The slowest
-/// meter, a battery whose power stays the same, is read every ten seconds.
+/// Across a longer gap nothing was measured: a card was lost, a battery was charged. The slowest meter, a battery at
+/// constant power, is read every ten seconds.
 pub const MAX_GAP_NS: u64 = 30_000_000_000;
 
 /// Readings of one counter: when, and the joules since some moment. In the order of time, never falling.
@@ -30,12 +30,12 @@ pub struct EnergyReport {
     pub source: String,
     /// Always `measured`: an estimate is another report, [`EnergyEstimate`].
     pub method: &'static str,
-    /// `counter`, or `power_integrated` where a device tells only what it draws.
+    /// `counter`, or `power_integrated` if a device reports only power.
     pub how: &'static str,
     /// Median time between two readings of the slowest meter.
     pub resolution_seconds: f64,
-    /// What reading the meters at moments costs: half a time between readings at either end of the stretch. How true a
-    /// meter itself is nobody tells.
+    /// Error caused by discrete readings: half a reading interval at either end. The accuracy of the meter itself is
+    /// unspecified.
     pub uncertainty_percent: f64,
     /// The counters are of devices: other processes are in them.
     pub includes_other_processes: bool,
@@ -47,13 +47,13 @@ pub struct EnergyReport {
     /// Mean power × end-to-end time of an inference.
     pub joules_per_inference: Option<f64>,
     pub inferences_per_watt: Option<f64>,
-    /// What the machine draws while nothing is measured, if that was asked for.
+    /// Power of the idle machine, if it was measured.
     pub idle: Option<IdleBaseline>,
     /// Power above idle × end-to-end time of an inference.
     pub joules_per_inference_above_idle: Option<f64>,
     /// FLOPs of an inference over its joules: FLOP/s for each watt.
     pub flops_per_watt: Option<f64>,
-    /// The watched process by its share of the processors' busy time: a division of what was measured.
+    /// Share of the observed process by its part of the processors' busy time.
     pub process: Option<ProcessShare>,
     pub carbon: Option<Carbon>,
 }
@@ -81,7 +81,7 @@ impl IdleBaseline {
     }
 }
 
-/// A part of what was measured that is given to one process.
+/// The part of the measured energy attributed to one process.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ProcessShare {
     /// Always `attributed`.
@@ -98,7 +98,7 @@ impl EnergyReport {
     pub fn set_idle(&mut self, idle: IdleBaseline) {
         let per_watt =
             self.joules_per_inference.filter(|_| self.power_w > 0.0).map(|joules| joules / self.power_w);
-        // A machine that drew more at rest tells nothing about what an inference adds.
+        // If the machine drew more power at rest, the difference is meaningless.
         let above = Some(self.power_w - idle.power_w).filter(|above| *above >= 0.0);
         self.joules_per_inference_above_idle = above.zip(per_watt).map(|(above, seconds)| above * seconds);
         self.idle = Some(idle);
@@ -124,8 +124,8 @@ impl EnergyReport {
     }
 }
 
-/// What a device that tells only its power has used: the area under its readings. Nothing is added over a gap of more than
-/// [`MAX_GAP_NS`]; [`energy`] has no figure for a stretch with one.
+/// Energy of a device that reports only power: the area under its readings. Gaps longer than [`MAX_GAP_NS`] add
+/// nothing; [`energy`] gives no figure for an interval with one.
 pub fn integrate(powers: &[(u64, f64)]) -> Readings {
     let mut joules = 0.0;
     let mut last: Option<(u64, f64)> = None;
@@ -169,7 +169,7 @@ fn scope(meters: &BTreeMap<String, Readings>) -> Vec<&String> {
     meters.keys().filter(|device| parts.iter().any(|part| device.starts_with(part))).collect()
 }
 
-/// Why readings that touch a stretch say nothing about all of it.
+/// Why readings do not cover the whole interval.
 fn why_not(device: &str, readings: &Readings, window_ns: (u64, u64)) -> Option<String> {
     let touches = |pair: &&[(u64, f64)]| pair[1].0 > window_ns.0 && pair[0].0 < window_ns.1;
     readings.windows(2).filter(touches).find_map(|pair| {
@@ -196,7 +196,7 @@ fn at(readings: &Readings, moment_ns: u64) -> Option<f64> {
     Some(from + (to - from) * share)
 }
 
-/// Energy of a stretch in which inferences took `busy_seconds` altogether. The error says why there is none.
+/// Energy of an interval in which inferences took `busy_seconds` in total. The error explains why there is none.
 pub fn energy(
     meters: &BTreeMap<String, Readings>,
     source: &str,
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn packages_and_memory_are_added_and_parts_of_a_package_are_not() {
+    fn packages_and_memory_are_added_but_not_parts_of_a_package() {
         let meters = BTreeMap::from([
             ("package-0".to_owned(), meter(20.0, 4)),
             ("cores-0".to_owned(), meter(15.0, 4)),
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn above_idle_a_share_of_a_process_and_flops() {
+    fn energy_above_idle_process_share_and_flops() {
         let meters = BTreeMap::from([("package-0".to_owned(), meter(30.0, 4))]);
         let mut report = energy(&meters, "rapl", (0, 4_000_000_000), 100, 2.0).unwrap();
         assert!((report.resolution_seconds - 0.1).abs() < 1e-9);
@@ -333,9 +333,9 @@ mod tests {
         assert_eq!(mean_power(&BTreeMap::new(), (0, 1)), None);
     }
 
-    /// A card that came back began at 0 again, and the stretch had used negative joules, told as measured.
+    /// Regression: a card that came back restarted at 0, and the interval had negative joules.
     #[test]
-    fn a_counter_that_goes_back_has_no_figure() {
+    fn a_decreasing_counter_has_no_figure() {
         let mut readings = meter(20.0, 8);
         readings.iter_mut().skip(60).for_each(|(_, joules)| *joules -= 120.0);
         let meters = BTreeMap::from([("gpu0".to_owned(), readings)]);
@@ -347,9 +347,9 @@ mod tests {
         assert!(energy(&meters, "nvml", (6_100_000_000, 8_000_000_000), 10, 1.0).is_ok());
     }
 
-    /// The area under two readings that lie minutes apart is of a time that nobody measured.
+    /// The area under two readings minutes apart covers unmeasured time.
     #[test]
-    fn a_gap_adds_nothing_and_a_stretch_with_one_has_no_figure() {
+    fn a_gap_adds_nothing_and_invalidates_the_interval() {
         let second = 1_000_000_000;
         let powers: Vec<(u64, f64)> = (0..=20).chain(140..=160).map(|at| (at * second, 50.0)).collect();
         let readings = integrate(&powers);
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stretch_of_few_readings_has_no_figure() {
+    fn an_interval_with_few_readings_has_no_figure() {
         let meters = BTreeMap::from([("package-0".to_owned(), meter(20.0, 4))]);
         let why = energy(&meters, "rapl", (1_000_000_000, 1_500_000_000), 10, 0.4).unwrap_err();
         assert!(why.contains("6 times") && why.contains("--duration"), "{why}");

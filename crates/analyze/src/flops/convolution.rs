@@ -40,7 +40,7 @@ fn kernel(op: &OpFacts, input: usize, weights: usize) -> Result<Count, Gap> {
     if let Ok([_, rest @ ..]) = op.input_shape(weights) {
         return Ok(Count::of(rest));
     }
-    // Runtimes hide weights that they packed anew; then the attributes and the input's channels tell their size.
+    // Runtimes hide weights that they repacked; then the attributes and the input's channels give their size.
     let window = op.sizes("kernel_shape").ok_or_else(|| Gap::new("the shape of the weights is not known"))?;
     let shape = op.input_shape(input)?;
     let channels_last = op.is_set("channels_last") || op.op_type.starts_with("Nhwc") || is_nhwc(op);
@@ -76,7 +76,7 @@ fn with_extras(op: &OpFacts, work: Work, inputs: &[usize]) -> Result<Work, Gap> 
     if per_element == 0 { Ok(work) } else { Ok(work.plus(op.written()? * per_element)) }
 }
 
-/// A convolution over samples that are interpolated between four neighbours.
+/// A convolution over samples that are interpolated between four neighbors.
 fn deformable(op: &OpFacts) -> Result<Work, Gap> {
     let weights = op.input_shape(1)?;
     let outputs = weights.first().copied().unwrap_or(1);

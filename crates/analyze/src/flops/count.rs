@@ -1,4 +1,4 @@
-//! Numbers that cannot overflow unnoticed, and what a formula answers.
+//! Numbers that cannot overflow unnoticed, and the result of a formula.
 
 use std::iter::Product;
 use std::ops::{Add, Mul};
@@ -80,11 +80,11 @@ impl Product for Count {
     }
 }
 
-/// What a formula answers.
+/// The result of a formula.
 #[derive(Debug, Clone)]
 pub(super) struct Work {
     pub macs: Option<Count>,
-    /// FLOPs beside the MACs.
+    /// FLOPs besides the MACs.
     pub other: Count,
     pub method: Method,
     pub note: Option<&'static str>,
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_saturate_and_are_refused() {
+    fn counts_saturate_and_are_rejected() {
         let huge = Count::of(&[u64::MAX; 9]);
         assert_eq!(huge, Count(u128::MAX));
         assert!(huge.fits().is_err());

@@ -13,7 +13,7 @@ pub(super) fn work(op: &OpFacts) -> Option<Result<Work, Gap>> {
     match op.op_type.as_str() {
         "Max" | "Min" | "Sum" | "Mean" => Some(variadic(op)),
         "QLinearConcat" => Some(op.written().map(|elements| Work::elementwise(elements * 4))),
-        "QLinearReduceMean" => Some(quantised_reduction(op)),
+        "QLinearReduceMean" => Some(quantized_reduction(op)),
         "DynamicQuantizeLinear" => Some(op.read(0).map(|elements| Work::elementwise(elements * 4))),
         "IsAllFinite" => Some(all_inputs(op)),
         _ => None,
@@ -65,7 +65,7 @@ fn cost_per_output(op: &OpFacts) -> Option<u64> {
         // Two additions of the bias, GELU of one half, the product with the other.
         "BiasSplitGelu" => 8,
         "BiasDropout" | "BitmaskBiasDropout" => 1 + u64::from(op.has_input(2)),
-        // The operation, plus two per quantised input and two for the output.
+        // The operation, plus two per quantized input and two for the output.
         "QLinearSigmoid" | "QLinearLeakyRelu" => 5,
         "QLinearAdd" | "QLinearMul" | "QLinearWhere" => 7,
         _ => return None,
@@ -90,7 +90,7 @@ fn variadic(op: &OpFacts) -> Result<Work, Gap> {
     Ok(Work::elementwise(op.written()? * steps.max(1)))
 }
 
-fn quantised_reduction(op: &OpFacts) -> Result<Work, Gap> {
+fn quantized_reduction(op: &OpFacts) -> Result<Work, Gap> {
     Ok(Work::elementwise(op.read(0)? * 3 + op.written()? * 2))
 }
 

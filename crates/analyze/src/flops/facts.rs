@@ -1,4 +1,4 @@
-//! What is known of one operator before it is counted.
+//! Known facts of one operator before it is counted.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::count::{Count, Gap};
 /// One operator with everything a count may need.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct OpFacts {
-    /// Empty and `ai.onnx` are ONNX's own; profiles do not say it, then leave it empty.
+    /// Empty and `ai.onnx` are ONNX's own; empty if the profile does not contain it.
     pub domain: String,
     pub op_type: String,
     /// In the order of the operator's definition; `None` is an optional input that is left out.

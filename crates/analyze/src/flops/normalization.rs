@@ -1,4 +1,4 @@
-//! Softmax and normalisations: a few passes over all elements.
+//! Softmax and normalizations: a few passes over all elements.
 
 use super::count::{Count, Gap, Work};
 use super::facts::OpFacts;
@@ -44,7 +44,7 @@ fn local_response(op: &OpFacts) -> Result<Work, Gap> {
     Ok(Work::counted(op.written()? * op.size("size")?.saturating_mul(2).saturating_add(3)))
 }
 
-/// The rows of two or three tables are added, then normalised. Quantised tables cost two more for each.
+/// The rows of two or three tables are added, then normalized. Quantized tables cost two more for each.
 fn embedding(op: &OpFacts, per_table: u64) -> Result<Work, Gap> {
     let tables = 2 + u64::from(op.has_input(1));
     let scaling = if per_table == 2 { tables * 2 } else { 0 };

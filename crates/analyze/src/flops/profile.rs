@@ -1,8 +1,8 @@
-//! From what a profile of ONNX Runtime reports to the inputs of an operator.
+//! Maps the tensors in an ONNX Runtime profile to the inputs of an operator.
 //!
-//! A profile lists the tensors that a kernel was given, without names: optional inputs that are left out are missing
-//! from the list, and so are weights that the kernel packed anew when the session was made (`Gemm`, `MatMul`,
-//! `MatMulNBits`, `QLinearConv`: the matrices that matter most). The graph knows both, so the two are put together.
+//! A profile lists the tensors passed to a kernel, without names: omitted optional inputs are missing from the list,
+//! and so are weights that the kernel repacked when the session was created (`Gemm`, `MatMul`, `MatMulNBits`,
+//! `QLinearConv`: the matrices that matter most). The graph knows both, so the two are combined.
 
 use ortscope_core::tensor::ElementType;
 
@@ -15,10 +15,10 @@ pub struct ReportedTensor {
     pub shape: Vec<u64>,
 }
 
-/// Puts the tensors of a profile to the inputs of the node. `graph` has an entry per input of the node: `None` if it is
-/// left out, weights with their shape and type, other values with what is known of them.
+/// Assigns the tensors of a profile to the inputs of the node. `graph` has an entry per input of the node: `None` if
+/// it is omitted, weights with their shape and type, other values with what is known of them.
 ///
-/// Weights that the profile does not list keep what the graph says. `None` if the two cannot belong together.
+/// Weights that the profile does not list keep the graph's information. `None` if the two cannot belong together.
 pub fn align_inputs(
     graph: &[Option<TensorFacts>],
     reported: &[ReportedTensor],

@@ -12,8 +12,8 @@ pub(super) fn work(op: &OpFacts) -> Option<Result<Work, Gap>> {
     })
 }
 
-/// MACs per output element: the neighbours of a point in `dims` dimensions.
-fn neighbours(mode: &str, dims: u32) -> Option<u64> {
+/// MACs per output element: the neighbors of a point in `dims` dimensions.
+fn neighbors(mode: &str, dims: u32) -> Option<u64> {
     match mode {
         "nearest" => Some(0),
         "linear" | "bilinear" => 2u64.checked_pow(dims),
@@ -23,7 +23,7 @@ fn neighbours(mode: &str, dims: u32) -> Option<u64> {
 }
 
 fn interpolated(elements: Count, mode: &str, dims: u32) -> Result<Work, Gap> {
-    match neighbours(mode, dims) {
+    match neighbors(mode, dims) {
         Some(0) => Ok(Work::movement()),
         Some(taps) => Ok(Work::macs(elements * taps)),
         None => Err(Gap::new(format!("the mode {mode} is not known"))),

@@ -1,4 +1,4 @@
-//! Why an operator has no formula. The reasons are part of reports: they name what a total leaves out.
+//! Why an operator has no formula. The reasons appear in reports, to explain what a total omits.
 
 const CONTROL_FLOW: &str = "control flow: the nodes of its sub-graph are counted on their own";
 const HIDDEN: &str = "compiled for a provider: what it computes is not visible";

@@ -11,7 +11,7 @@ use super::report::{Floor, Inconsistencies, NodeStatistics, OperatorReport, Para
 use super::run::{RunBreakdown, break_down, is_ignored};
 use super::scale::{Scale, above_floor, floor};
 
-/// What the analysis needs to know beside the events.
+/// Inputs of the analysis besides the events.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OperatorOptions {
     /// Runs at the start that are not in the statistics, if there are later ones: kernels are prepared and memory is
@@ -29,7 +29,7 @@ impl Default for OperatorOptions {
     }
 }
 
-/// Takes the runs of one session one after the other.
+/// Analyzes the runs of one session in sequence.
 #[derive(Debug)]
 pub struct OperatorAnalysis {
     options: OperatorOptions,
@@ -143,7 +143,7 @@ impl Sums {
         let above: u64 = nodes.iter().map(|node| above_floor(node, floor.0)).fold(0, u64::saturating_add);
         let operators_share: f64 = nodes.iter().map(|node| node.share).sum();
         for node in &mut nodes {
-            // What is left of the operators' time is divided by what each of them has above the floor.
+            // The rest of the operators' time is divided by what each of them has above the floor.
             node.share_above_floor = ratio(above_floor(node, floor.0), above) * operators_share;
         }
         let near = || nodes.iter().filter(|node| !node.is_rankable);

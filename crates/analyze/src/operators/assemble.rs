@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_of_helpers_may_come_later_and_too_late() {
+    fn helper_rows_may_be_late_and_too_late_ones_are_counted() {
         let event = || OperatorEvent::from(&OperatorRow::default());
         let mut assembler = RunAssembler::new(4);
         let mut seen = Vec::new();

@@ -12,7 +12,7 @@ use super::report::OperatorReport;
 pub enum PathMethod {
     /// The edges of the graph.
     Dependencies,
-    /// The nodes in their order, as if each waited for the one before; the text says why.
+    /// The nodes in their order, as if each waited for the previous one; the text explains why.
     SequentialOrder { why: String },
 }
 

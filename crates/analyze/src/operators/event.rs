@@ -32,7 +32,7 @@ pub struct OperatorEvent {
     pub pool: Option<PoolUse>,
 }
 
-/// What an allocator had given out when an operator ended.
+/// State of an allocator when an operator ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AllocatorState {
     pub in_use_bytes: u64,
@@ -42,7 +42,7 @@ pub struct AllocatorState {
     pub arena_bytes: Option<u64>,
 }
 
-/// What the calling thread did while the pool worked on an operator.
+/// Activity of the calling thread while the pool worked on an operator.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PoolUse {
     pub run_ns: u64,
@@ -89,7 +89,7 @@ impl From<&OperatorRow> for OperatorEvent {
     }
 }
 
-/// The rows of a session by run. Rows outside of runs are left out.
+/// The rows of a session by run. Rows outside runs are skipped.
 pub fn runs_of(rows: &[OperatorRow]) -> BTreeMap<u64, Vec<OperatorEvent>> {
     let mut runs: BTreeMap<u64, Vec<OperatorEvent>> = BTreeMap::new();
     for row in rows {

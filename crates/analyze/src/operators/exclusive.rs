@@ -1,9 +1,9 @@
-//! Dividing the time of one thread among its events.
+//! Divides the time of one thread among its events.
 //!
-//! Time is given out, not subtracted: going forward, every moment belongs to the event that started last and has not
-//! ended. So no time can be negative or counted twice, whatever the events say, and what all of them get together is the
-//! time that any of them covers. Profiles round starts and durations down separately, so a child may seem to outlast its
-//! parent by a microsecond; it then keeps its time, and the contradiction is counted.
+//! Time is assigned, not subtracted: every moment belongs to the event that started last and has not ended. So no
+//! time can be negative or counted twice, whatever the events contain, and the total is the time that any of them
+//! covers. Profiles round starts and durations down separately, so a child may seem to outlast its parent by a
+//! microsecond; it then keeps its time, and the contradiction is counted.
 
 use std::cmp::Reverse;
 
@@ -11,7 +11,7 @@ use ortscope_core::schema::OperatorKind;
 
 use super::event::OperatorEvent;
 
-/// What a thread did for a while.
+/// Activity of a thread over an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Segment {
     pub start_ns: u64,
@@ -50,7 +50,7 @@ struct Open {
     kind: OperatorKind,
 }
 
-/// The thread that is being divided, and who gets what.
+/// The thread being divided, and the shares.
 #[derive(Debug)]
 pub(super) struct Division<'a> {
     events: &'a [OperatorEvent],
@@ -78,7 +78,7 @@ impl<'a> Division<'a> {
         }
     }
 
-    /// Divides the time of one thread; `indices` are its events. Appends to what was divided before.
+    /// Divides the time of one thread; `indices` are its events. Appends to earlier results.
     pub(super) fn divide(&mut self, indices: &mut [usize]) {
         let events = self.events;
         indices.sort_by_key(|index| {

@@ -9,7 +9,7 @@ use super::nodes::is_same;
 use super::report::{LaneStatistics, ThreadStatistics};
 use super::run::ThreadTime;
 
-/// Lanes and threads kept apart. Pools have tens of threads; what does not fit is counted as dropped.
+/// Maximum number of lanes and threads. Pools have tens of threads; the excess is counted as dropped.
 const MAX_LANES: usize = 1024;
 
 #[derive(Debug, Default)]
@@ -87,7 +87,7 @@ impl LaneTable {
                 kind: lane.kind,
                 calls: lane.calls,
                 busy_ns: lane.busy_ns,
-                utilisation: ratio(lane.busy_ns, run_ns),
+                utilization: ratio(lane.busy_ns, run_ns),
             })
             .collect();
         lanes.sort_by(|a, b| b.busy_ns.cmp(&a.busy_ns).then(a.thread.cmp(&b.thread)));
@@ -103,7 +103,7 @@ impl LaneTable {
                 copies_ns: sum.copies_ns,
                 waits_ns: sum.waits_ns,
                 remainder_ns: run_ns.saturating_sub(busy_ns),
-                utilisation: ratio(sum.operators_ns, run_ns),
+                utilization: ratio(sum.operators_ns, run_ns),
             }
         };
         self.threads.iter().map(of).collect()

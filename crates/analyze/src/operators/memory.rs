@@ -1,7 +1,7 @@
-//! What operators take from the allocator, run by run.
+//! Allocations of operators, run by run.
 //!
-//! The first run of a shape shows what each node allocates. Later ones mostly take one planned block, so that their
-//! changes per node are near zero: both are kept, since the difference is what planning saves.
+//! The first run of a shape shows what each node allocates. Later ones mostly use one planned block, so that their
+//! changes per node are near zero: both are kept, because the difference is what planning saves.
 
 use serde::Serialize;
 
@@ -13,7 +13,7 @@ pub struct MemoryUse {
     pub first_run: Option<RunMemory>,
     /// The last run.
     pub last_run: Option<RunMemory>,
-    /// Growth of what is in use from the end of the second run to the end of the last, per run.
+    /// Growth of the memory in use from the end of the second run to the end of the last, per run.
     pub growth_bytes_per_run: Option<f64>,
 }
 
@@ -24,7 +24,7 @@ pub struct RunMemory {
     pub allocating_nodes: u64,
     pub allocated_bytes: u64,
     pub freed_bytes: u64,
-    /// Most in use when a node had ended; inside of a node it may have been more.
+    /// Maximum in use at the end of a node; within a node it may have been more.
     pub peak_in_use_bytes: u64,
     pub end_in_use_bytes: u64,
     /// Held by the arena at the end.
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn without_statistics_there_is_nothing_to_say() {
+    fn without_statistics_there_is_no_result() {
         let mut runs = MemoryRuns::default();
         runs.add(&[OperatorEvent::from(&OperatorRow::default())]);
         assert_eq!(runs.finish(), None);

@@ -1,13 +1,13 @@
 //! Where the time of a profiled run goes, and what to change.
 //!
-//! [`OperatorAnalysis`] takes one run after the other and keeps memory for nodes, not for runs: 10,000 nodes over 1,000
-//! runs fit in a few megabytes. What it promises:
-//! - Time is divided, never counted twice. A control-flow node contains the nodes of its sub-graph; its own time is what
-//!   is left of it. On every thread the exclusive times and the idle time add up to the run, to the nanosecond.
-//! - Percentages never add up to 100 by hiding something: what no operator accounts for is a part of its own
-//!   ([`TimeSplit`]).
-//! - Times are those of the profiler, which slows down what it measures. Nodes too short to tell from the profiler's own
-//!   cost are marked ([`NodeStatistics::is_rankable`]), and shares can be scaled to the latency without profiling.
+//! [`OperatorAnalysis`] processes runs one by one and keeps memory for nodes, not for runs: 10,000 nodes over 1,000
+//! runs fit in a few megabytes. Guarantees:
+//! - Time is divided, never counted twice. A control-flow node contains the nodes of its subgraph; its own time is
+//!   the rest. On every thread the exclusive times and the idle time add up to the run, to the nanosecond.
+//! - Percentages never add up to 100 by hiding something: unattributed time is a part of its own ([`TimeSplit`]).
+//! - Times are those of the profiler, which slows down what it measures. Nodes too short to distinguish from the
+//!   profiler's own cost are marked ([`NodeStatistics::is_rankable`]), and shares can be scaled to the latency without
+//!   profiling.
 //!
 //! Everything else is a function of the report: [`critical_path`], [`transitions`], [`roofline`], [`findings`]; and of
 //! graphs: [`fusion`].

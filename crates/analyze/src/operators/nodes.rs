@@ -8,9 +8,9 @@ use ortscope_core::schema::{OperatorKind, Text};
 use super::event::OperatorEvent;
 use super::quantiles::Series;
 
-/// Nodes kept apart; as many as a model may have. Events of further nodes are counted as dropped.
+/// Maximum number of distinct nodes, as many as a model may have. Events of further nodes are counted as dropped.
 pub(super) const MAX_NODES: usize = 2_000_000;
-/// Different shapes of a node that are told apart; more are as good as any number.
+/// Maximum distinct shapes per node; more count as any number.
 const MAX_SHAPES: usize = 16;
 
 /// Names need not be unique, and the nodes of sub-graphs count from 0 again: only all of it together names a node.
@@ -41,7 +41,7 @@ pub(super) struct Node {
     pub flops: PerCall,
 }
 
-/// The sum of something that not every call tells.
+/// The sum of a value that not every call reports.
 #[derive(Debug, Default)]
 pub(super) struct PerCall {
     sum: u128,

@@ -1,4 +1,4 @@
-//! How the threads inside operators were used, from what the calling thread tells about the pool.
+//! Use of the threads inside operators, from the calling thread's pool statistics.
 
 use serde::Serialize;
 
@@ -8,7 +8,7 @@ use super::event::OperatorEvent;
 /// is only known as a number of parts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct IntraOp {
-    /// Calls that tell it.
+    /// Calls that report it.
     pub calls: u64,
     /// Of these, calls whose work was shared out.
     pub shared_calls: u64,
@@ -38,7 +38,7 @@ impl PoolSums {
     pub(super) fn add(&mut self, event: &OperatorEvent) {
         let Some(pool) = event.pool else { return };
         self.sums.calls += 1;
-        // Counts go up over the life of the pool; a smaller one is another pool.
+        // Counts only grow during a pool's lifetime; a smaller one means another pool.
         let parts = self.helpers_before.map_or(0, |before| pool.helper_runs.saturating_sub(before));
         self.helpers_before = Some(pool.helper_runs);
         self.sums.helper_parts = self.sums.helper_parts.saturating_add(parts);

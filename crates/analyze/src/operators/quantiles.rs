@@ -36,7 +36,7 @@ struct Bucket {
     sum_ns: u64,
 }
 
-/// What a series of durations looks like.
+/// Summary of a series of durations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Distribution {
     pub count: u64,
@@ -63,7 +63,7 @@ impl Series {
         self.recent.push(value_ns);
     }
 
-    /// Moves what is kept as it is to the buckets. Doing it for many values at once touches the buckets once.
+    /// Moves the exact values to the buckets. Moving many at once touches the buckets once.
     fn put_away(&mut self) {
         self.recent.sort_unstable();
         let mut merged: Vec<Bucket> = Vec::with_capacity(self.buckets.len() + 8);
@@ -117,7 +117,7 @@ impl Series {
         }
     }
 
-    /// Interpolates between neighbours, as for exact values.
+    /// Interpolates between neighbors, as for exact values.
     fn bucket_quantile(&self, q: f64) -> u64 {
         let position = q * self.count.saturating_sub(1) as f64;
         let (below, above) = (self.ranked(position.floor() as u64), self.ranked(position.ceil() as u64));

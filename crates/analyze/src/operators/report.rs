@@ -1,4 +1,4 @@
-//! What an analysis answers.
+//! Results of an analysis.
 
 use ortscope_core::schema::{OperatorKind, Text};
 use serde::Serialize;
@@ -7,7 +7,7 @@ use super::memory::MemoryUse;
 use super::pool::IntraOp;
 use super::quantiles::Distribution;
 
-/// Time by what it went to; the parts add up to `run_ns`.
+/// Time by category; the parts add up to `run_ns`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct TimeSplit {
     pub run_ns: u64,
@@ -19,7 +19,7 @@ pub struct TimeSplit {
     pub waits_ns: u64,
     /// Inside the executor, between operators. Most of it is the profiler's own work.
     pub between_operators_ns: u64,
-    /// In the call, but outside of the executor.
+    /// In the call, but outside the executor.
     pub outside_executor_ns: u64,
     /// Of all these: from the end of the last operator or copy to the end of the call. Behind a device it is waiting
     /// for it.
@@ -27,7 +27,7 @@ pub struct TimeSplit {
 }
 
 impl TimeSplit {
-    /// What no operator, copy or wait accounts for.
+    /// Time without an operator, copy or wait.
     pub fn remainder_ns(&self) -> u64 {
         self.between_operators_ns.saturating_add(self.outside_executor_ns)
     }
@@ -66,7 +66,7 @@ pub struct OperatorReport {
     pub floor: Floor,
     /// Latency with profiling over latency without, as given.
     pub observer_factor: Option<f64>,
-    /// What the allocator gave out; `None` before ONNX Runtime 1.28 and without an arena.
+    /// Allocator use; `None` before ONNX Runtime 1.28 and without an arena.
     pub memory: Option<MemoryUse>,
     pub inconsistencies: Inconsistencies,
 }
@@ -93,7 +93,7 @@ pub struct NodeStatistics {
     pub share_above_floor: f64,
     /// Own time per run, scaled to the latency without profiling; `None` without an observer factor.
     pub scaled_ns_per_run: Option<f64>,
-    /// False if the node cannot be told from the profiler's own cost.
+    /// False if the node cannot be distinguished from the profiler's own cost.
     pub is_rankable: bool,
     /// Shapes of the inputs of its first call.
     pub input_shapes: Option<Text>,
@@ -121,7 +121,7 @@ pub struct OpTypeStatistics {
     pub flops_per_run: Option<u64>,
 }
 
-/// What one thread did for one provider.
+/// The work of one thread for one provider.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LaneStatistics {
     pub thread: u64,
@@ -130,7 +130,7 @@ pub struct LaneStatistics {
     pub calls: u64,
     pub busy_ns: u64,
     /// Busy time over the time of the runs.
-    pub utilisation: f64,
+    pub utilization: f64,
 }
 
 /// One thread: the parts add up to the time of the runs.
@@ -141,7 +141,7 @@ pub struct ThreadStatistics {
     pub copies_ns: u64,
     pub waits_ns: u64,
     pub remainder_ns: u64,
-    pub utilisation: f64,
+    pub utilization: f64,
 }
 
 /// Whether operators run side by side.
@@ -155,7 +155,7 @@ pub struct Parallelism {
     pub parallel_share: f64,
     /// Operators running at once, averaged over the time in which there is one.
     pub mean_concurrency: f64,
-    /// Threads inside of operators; `None` for a session with one thread.
+    /// Threads inside operators; `None` for a session with one thread.
     pub intra_op: Option<IntraOp>,
 }
 
@@ -164,7 +164,7 @@ pub struct Parallelism {
 pub struct Floor {
     pub floor_ns: u64,
     pub source: FloorSource,
-    /// Nodes that cannot be told from it.
+    /// Nodes that cannot be distinguished from it.
     pub nodes_near_it: u64,
     /// Their share of the time of the runs.
     pub share_near_it: f64,
@@ -177,11 +177,11 @@ pub enum FloorSource {
     Calibrated,
     /// The shortest nodes of this model.
     SmallestNodes,
-    /// No node is short enough to tell: one tick of the profiler's clock.
+    /// No node is short enough: one tick of the profiler's clock.
     ClockTick,
 }
 
-/// What did not fit, counted.
+/// Contradictions in the data, counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Inconsistencies {
     /// Events that outlast what contains them; rounding to microseconds makes some.

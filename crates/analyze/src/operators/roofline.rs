@@ -14,7 +14,7 @@ const OVERHEAD_FRACTION: f64 = 0.1;
 /// Longer operators that are far below the roof have an inefficient kernel, not an overhead.
 const OVERHEAD_NS: f64 = 50_000.0;
 
-/// What the machine was measured to do.
+/// Measured peak performance of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Peaks {
     pub flops_per_second: f64,
@@ -39,7 +39,7 @@ impl Peaks {
 pub enum Bound {
     Compute,
     Memory,
-    /// Too little work to matter beside the cost of the call.
+    /// Too little work compared to the cost of the call.
     Overhead,
 }
 
@@ -51,7 +51,7 @@ pub struct RooflinePoint {
     pub intensity: f64,
     pub flops_per_second: f64,
     pub bytes_per_second: f64,
-    /// What the roof allows at this intensity.
+    /// The limit at this intensity.
     pub roof_flops_per_second: f64,
     /// Best possible time over the time it took.
     pub roof_fraction: f64,

@@ -1,4 +1,4 @@
-//! One run, divided: who had how much of it on which thread, and what nobody accounts for.
+//! One run, divided: the time of each event on each thread, and the unattributed rest.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::event::OperatorEvent;
 use super::exclusive::{Division, Segment, Window};
 use super::report::TimeSplit;
 
-/// What became of the time of one run.
+/// Breakdown of the time of one run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunBreakdown {
     pub run_ns: u64,
@@ -35,7 +35,7 @@ pub struct ThreadTime {
     pub operators_ns: u64,
     pub copies_ns: u64,
     pub waits_ns: u64,
-    /// Idle, or busy with what no event tells.
+    /// Idle, or busy without an event.
     pub remainder_ns: u64,
 }
 
@@ -86,8 +86,7 @@ pub fn break_down(events: &[OperatorEvent]) -> RunBreakdown {
     }
 }
 
-/// Loading is no part of a run, work of a device has a clock of its own, and the fences of older versions wait for
-/// nothing.
+/// Loading is not part of a run, device work has its own clock, and the fences of older versions wait for nothing.
 pub(super) fn is_ignored(event: &OperatorEvent) -> bool {
     match event.kind {
         OperatorKind::Session | OperatorKind::Other => true,
@@ -120,7 +119,7 @@ struct Going {
     executors: i64,
 }
 
-/// Looks at all threads together: each moment belongs to the most telling thing that goes on in it.
+/// Considers all threads together: each moment belongs to the most informative activity.
 fn sweep(events: &[OperatorEvent], segments: &[Segment], window: Window) -> (TimeSplit, u64) {
     let mut changes: Vec<(u64, OperatorKind, i64)> = Vec::with_capacity(segments.len() * 2 + 2);
     for segment in segments.iter().filter(|segment| segment.kind.is_work()) {

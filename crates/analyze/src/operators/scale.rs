@@ -7,16 +7,16 @@ use super::lanes::ratio;
 use super::nodes::Node;
 use super::report::{FloorSource, NodeStatistics};
 
-/// A node is told from the floor when it takes at least so many times as long: below, a third of its time or more is
-/// the profiler's.
+/// A node is distinguishable from the floor if it takes at least this many times as long: below, a third of its time
+/// or more is the profiler's.
 const RANKABLE_FLOORS: u64 = 3;
 /// ONNX Runtime profiles in microseconds.
 const CLOCK_TICK_NS: u64 = 1_000;
-/// An operator that does nothing was seen with 1 to 2 µs; if the shortest node of a model takes longer than this, the
-/// model has no such operator and says nothing about the floor.
+/// An operator that does nothing was measured at 1 to 2 µs; if the shortest node of a model takes longer than this,
+/// the model has no such operator and cannot determine the floor.
 const MAX_PLAUSIBLE_FLOOR_NS: u64 = 5_000;
 
-/// From sums to what a reader wants.
+/// Converts sums to the reported figures.
 #[derive(Debug)]
 pub(super) struct Scale {
     pub runs: u64,
@@ -60,8 +60,8 @@ pub(super) fn above_floor(node: &NodeStatistics, floor_ns: u64) -> u64 {
     node.exclusive.total_ns.saturating_sub(floor_ns.saturating_mul(node.exclusive.count))
 }
 
-/// The profiler's floor: as measured, or the median of the shortest operator. Control flow does not count: its own time
-/// is what is left after its nodes.
+/// The profiler's floor: as measured, or the median of the shortest operator. Control flow does not count: its own
+/// time is the rest without its nodes.
 pub(super) fn floor(options: &OperatorOptions, nodes: &[Node]) -> (u64, FloorSource) {
     if let Some(floor_ns) = options.floor_ns {
         return (floor_ns, FloorSource::Calibrated);

@@ -17,7 +17,7 @@ pub struct Span {
     pub depth: u64,
 }
 
-/// What one thread does for one provider.
+/// The work of one thread for one provider.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TimelineLane {
     /// `None` for the lane of what no event accounts for.

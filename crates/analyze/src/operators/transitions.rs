@@ -1,4 +1,4 @@
-//! Where execution changes from one provider to another, and what is carried over.
+//! Where execution moves from one provider to another, and the data transferred.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,7 +46,7 @@ pub struct Copies {
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Transitions {
-    /// By the edges of the graph; otherwise by the order of execution, which misses what skips over other nodes.
+    /// By the graph's edges; otherwise by execution order, which misses edges that skip nodes.
     pub by_dependencies: bool,
     /// In the order of execution.
     pub transitions: Vec<Transition>,
@@ -81,8 +81,7 @@ pub fn transitions(report: &OperatorReport, edges: Option<&[(u64, u64)]>) -> Tra
     Transitions { by_dependencies: edges.is_some(), transitions, pairs, copies: copies(report) }
 }
 
-/// A tensor is carried over once per provider, however many nodes of it read it. Copy nodes stand on the way and are
-/// stepped over.
+/// A tensor is transferred once per provider, however many of its nodes read it. Copy nodes in between are skipped.
 fn crossing_edges(report: &OperatorReport, operators: &[usize], edges: &[(u64, u64)]) -> Vec<(usize, usize)> {
     let index_of: BTreeMap<u64, usize> = report
         .nodes
@@ -101,7 +100,7 @@ fn crossing_edges(report: &OperatorReport, operators: &[usize], edges: &[(u64, u
     for from in operators.iter().copied() {
         let mut seen_providers = BTreeSet::from([report.nodes[from].provider.clone()]);
         let direct = readers.get(&from).into_iter().flatten().copied();
-        // One copy at most stands between two operators.
+        // There is at most one copy between two operators.
         let behind_copies = readers.get(&from).into_iter().flatten().filter(|to| is_copy(report, **to));
         let behind_copies = behind_copies.filter_map(|copy| readers.get(copy)).flatten().copied();
         let mut targets: Vec<usize> =

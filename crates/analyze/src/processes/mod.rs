@@ -1,4 +1,4 @@
-//! What processes did while they were watched: sums and rates from samples, in bounded memory.
+//! Summaries of observed processes: sums and rates from samples, in bounded memory.
 
 mod rolling;
 mod series;
@@ -13,7 +13,7 @@ use rolling::Rolling;
 use series::Series;
 pub use spikes::{Spike, SpikeFinder};
 
-/// Processes kept apart. Default 20,000; samples of further ones are counted in [`Processes::beyond`].
+/// Maximum number of processes. Default 20,000; samples of further ones are counted in [`Processes::beyond`].
 const MAX_PROCESSES: usize = 20_000;
 
 /// A process: its id alone may be used again.
@@ -23,7 +23,7 @@ type Identity = (u64, u64);
 #[derive(Debug, Default)]
 pub struct Processes {
     by_identity: HashMap<Identity, Watched>,
-    /// A process is told before its first sample.
+    /// Processes reported before their first sample.
     noted: HashMap<Identity, Noted>,
     beyond: u64,
 }
@@ -48,7 +48,7 @@ struct Watched {
     samples: u64,
 }
 
-/// One process over the time it was watched. What the system does not tell is `None`.
+/// One process over the time it was observed. Values the system does not report are `None`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ProcessSummary {
     pub pid: u64,
@@ -88,7 +88,7 @@ pub struct ProcessSummary {
     pub handle_count: Option<u64>,
 }
 
-/// Between neighbouring samples.
+/// Between neighboring samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct CpuPercent {
     /// Over the whole time.
@@ -200,7 +200,7 @@ impl Watched {
         self.samples += 1;
         let passed_ns = row.timestamp_ns.saturating_sub(self.last.timestamp_ns);
         if passed_ns > 0 {
-            // A clock that went back would make a negative time; then this stretch says nothing.
+            // A clock that went back would give a negative time, so this interval is skipped.
             if let Some(used_ns) = row.cpu_time_ns.checked_sub(self.last.cpu_time_ns) {
                 self.cpu.push(used_ns as f64 / passed_ns as f64 * 100.0);
             }
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_summed_up() {
+    fn a_process_is_summarized() {
         let mut processes = Processes::default();
         // Half busy for ten seconds, then fully; memory grows by 1000 bytes a second.
         for second in 0..=20u64 {
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pid_that_is_used_again_is_another_process() {
+    fn a_reused_pid_is_another_process() {
         let mut processes = Processes::default();
         processes.add(&sample(0, 100, 1));
         processes.add(&ProcessSampleRow { process_start: 2, ..sample(10, 0, 1) });
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn times_that_go_back_are_no_negative_use() {
+    fn decreasing_times_give_no_negative_use() {
         let mut processes = Processes::default();
         processes.add(&sample(0, 100, 1));
         processes.add(&sample(10, 50, 1));

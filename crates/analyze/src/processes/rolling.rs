@@ -6,7 +6,7 @@ const NANOS: u64 = 1_000_000_000;
 /// The longest mean.
 const MAX_SECONDS: u64 = 60;
 
-/// CPU time at moments about a second apart, the newest last.
+/// CPU time about once a second, the newest last.
 #[derive(Debug, Default)]
 pub(super) struct Rolling {
     readings: VecDeque<(u64, u64)>,
@@ -54,12 +54,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_watched_long_enough_has_no_mean() {
+    fn a_short_observation_has_no_mean() {
         let mut rolling = Rolling::default();
         rolling.push(5 * NANOS, 0);
         assert_eq!(rolling.percent(10, (14 * NANOS, NANOS)), None);
         assert_eq!(rolling.percent(10, (15 * NANOS, NANOS)), Some(10.0));
-        // A clock that went back says nothing.
+        // A clock that went back is ignored.
         rolling.push(6 * NANOS, 10 * NANOS);
         assert_eq!(rolling.percent(9, (15 * NANOS, NANOS)), None);
     }

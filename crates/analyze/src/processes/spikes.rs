@@ -44,7 +44,7 @@ impl SpikeFinder {
         Self { threshold_percent, open: HashMap::new(), found: Vec::new(), beyond: 0 }
     }
 
-    /// What a process used from one moment to another. Returns a spike that has ended with it.
+    /// Adds the CPU use of a process in an interval. Returns a spike that has ended with it.
     pub fn window(&mut self, process: (u64, u64), from_ns: u64, to_ns: u64, used_ns: u64) -> Option<Spike> {
         let length_ns = to_ns.saturating_sub(from_ns);
         if length_ns == 0 {
@@ -90,7 +90,7 @@ impl SpikeFinder {
         Some(spike)
     }
 
-    /// All spikes, those that still last included, in the order of time; and how many there was no room for.
+    /// All spikes in order of time, including ongoing ones, and the number that did not fit.
     pub fn finish(mut self) -> (Vec<Spike>, u64) {
         let open: Vec<(u64, u64)> = self.open.keys().copied().collect();
         for process in open {
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_lasts_to_the_end_counts_and_gaps_part() {
+    fn an_ongoing_spike_counts_and_gaps_separate_spikes() {
         let mut finder = SpikeFinder::new(50.0);
         finder.window((1, 1), 0, MS, MS);
         finder.window((1, 1), 5 * MS, 6 * MS, MS);

@@ -1,54 +1,25 @@
-//! The providers: which devices each uses, what it tells itself, and how its operators share the device's time.
+//! The providers: which devices each uses, what it reports, and how its operators share the device's time.
 
-use super::ways::{Way, by_cycles, by_device_or_call, by_kernels, by_what_is_there, in_the_call};
 use super::{Attribution, DeviceWindow, OperatorTime};
 
-/// What is particular to one execution provider.
-pub trait ProviderAdapter: Sync {
+/// The specifics of one execution provider.
+#[derive(Debug)]
+pub struct ProviderAdapter {
     /// ONNX Runtime's name; empty for the adapter of unknown ones.
-    fn name(&self) -> &'static str;
-
-    /// Devices it may use, as their names in the table of device samples begin; the likeliest first.
-    fn devices(&self) -> &'static [&'static str];
-
+    pub name: &'static str,
+    /// Prefixes of the devices it may use in the table of device samples, the likeliest first.
+    pub devices: &'static [&'static str],
     /// Where its own profile comes from.
-    fn own_profile(&self) -> &'static str;
+    pub own_profile: &'static str,
+    /// How to obtain device times if none are reported.
+    pub remedy: &'static str,
+    attribute: Attribute,
+}
 
-    /// What to do where nothing tells the time of its device.
-    fn remedy(&self) -> &'static str;
-
+impl ProviderAdapter {
     /// The device time of one operator within a window. An estimate is a weight until [`super::split`] has seen all.
-    fn attribute(&self, operator: &OperatorTime, window: &DeviceWindow) -> Attribution;
-}
-
-/// A provider that is told by one line of a table.
-struct Known {
-    name: &'static str,
-    devices: &'static [&'static str],
-    own_profile: &'static str,
-    remedy: &'static str,
-    way: Way,
-}
-
-impl ProviderAdapter for Known {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn devices(&self) -> &'static [&'static str] {
-        self.devices
-    }
-
-    fn own_profile(&self) -> &'static str {
-        self.own_profile
-    }
-
-    fn remedy(&self) -> &'static str {
-        self.remedy
-    }
-
-    fn attribute(&self, operator: &OperatorTime, window: &DeviceWindow) -> Attribution {
-        (self.way)(operator, window)
+    pub fn attribute(&self, operator: &OperatorTime, window: &DeviceWindow) -> Attribution {
+        (self.attribute)(operator, window)
     }
 }
 
@@ -57,115 +28,164 @@ const NEVER_MISSING: &str = "nothing to do: its operators run in the calling thr
 const KERNELS: &str = "events of kernels in ONNX Runtime's profile";
 const BUILD_WITH_KERNELS: &str = "released packages of ONNX Runtime have no events of kernels; a build with \
                                   onnxruntime_ENABLE_CUDA_PROFILING has them, and the vendor's profiler does without";
-const BUSY: &str =
-    "a driver that tells how busy the device is ('ortscope doctor' lists it) allows an estimate";
+const BUSY: &str = "a driver that reports device utilization ('ortscope doctor' lists it) allows an estimate";
 
-static KNOWN: [Known; 12] = [
-    Known {
+static KNOWN: [ProviderAdapter; 12] = [
+    ProviderAdapter {
         name: "CPUExecutionProvider",
         devices: &["package", "cpu"],
         own_profile: ITS_OWN,
         remedy: NEVER_MISSING,
-        way: in_the_call,
+        attribute: in_the_call,
     },
-    Known {
+    ProviderAdapter {
         name: "XnnpackExecutionProvider",
         devices: &["package", "cpu"],
         own_profile: ITS_OWN,
         remedy: NEVER_MISSING,
-        way: in_the_call,
+        attribute: in_the_call,
     },
-    Known {
+    ProviderAdapter {
         name: "CUDAExecutionProvider",
         devices: &["gpu"],
         own_profile: KERNELS,
         remedy: BUILD_WITH_KERNELS,
-        way: by_kernels,
+        attribute: by_kernels,
     },
-    Known {
+    ProviderAdapter {
         name: "TensorrtExecutionProvider",
         devices: &["gpu"],
         own_profile: KERNELS,
         remedy: BUILD_WITH_KERNELS,
-        way: by_kernels,
+        attribute: by_kernels,
     },
-    Known {
+    ProviderAdapter {
         name: "NvTensorRTRTXExecutionProvider",
         devices: &["gpu"],
         own_profile: KERNELS,
         remedy: BUILD_WITH_KERNELS,
-        way: by_kernels,
+        attribute: by_kernels,
     },
-    Known {
+    ProviderAdapter {
         name: "DmlExecutionProvider",
         devices: &["gpu", "npu"],
         own_profile: "none: it hands packets to the device and reports how long that took",
         remedy: "packets of the device stand in an event trace (provider Microsoft-Windows-DxgKrnl, 'ortscope import \
                  trace.etl'); counters of the device allow an estimate",
-        way: by_kernels,
+        attribute: by_kernels,
     },
-    Known {
+    ProviderAdapter {
         name: "QNNExecutionProvider",
         devices: &["npu", "gpu"],
         own_profile: "a CSV file with the cycles of every node (profiling_level=detailed)",
         remedy: "leave profiling_level to ortscope, or set it to detailed and import the file",
-        way: by_cycles,
+        attribute: by_cycles,
     },
-    Known {
+    ProviderAdapter {
         name: "OpenVINOExecutionProvider",
         devices: &["package", "gpu", "npu"],
         own_profile: "times of its primitives in ONNX Runtime's profile, or files of counters",
         remedy: "its plug-in (package onnxruntime-ep-openvino, with ONNX Runtime 1.25 or newer, on hardware of Intel) tells \
                  the times of primitives, and newer providers inside of ONNX Runtime write counters; the one inside of \
                  onnxruntime-openvino 1.24 does neither",
-        way: by_device_or_call,
+        attribute: by_device_or_call,
     },
-    Known {
+    ProviderAdapter {
         name: "VitisAIExecutionProvider",
         devices: &["npu"],
         own_profile: KERNELS,
         remedy: BUSY,
-        way: by_kernels,
+        attribute: by_kernels,
     },
-    Known {
+    ProviderAdapter {
         name: "MIGraphXExecutionProvider",
         devices: &["gpu"],
         own_profile: "none",
         remedy: BUSY,
-        way: by_kernels,
+        attribute: by_kernels,
     },
-    Known {
+    ProviderAdapter {
         name: "ROCMExecutionProvider",
         devices: &["gpu"],
         own_profile: KERNELS,
         remedy: "released packages of ONNX Runtime have no events of kernels; a build with \
                  onnxruntime_ENABLE_ROCM_PROFILING has them",
-        way: by_kernels,
+        attribute: by_kernels,
     },
-    Known {
+    ProviderAdapter {
         name: "CoreMLExecutionProvider",
         devices: &["npu", "gpu", "package"],
         own_profile: "none that a program may read",
         remedy: "Instruments of Xcode shows its devices",
-        way: by_device_or_call,
+        attribute: by_device_or_call,
     },
 ];
 
-/// For mixed sessions, and for providers that nobody knows: what a profile tells decides.
-static ADAPTIVE: Known = Known {
+/// For mixed sessions and unknown providers: the profile's content decides.
+static ADAPTIVE: ProviderAdapter = ProviderAdapter {
     name: "",
     devices: &["npu", "gpu", "package"],
     own_profile: "not known; cycles and events of kernels are taken where ONNX Runtime's profile has them",
     remedy: BUSY,
-    way: by_what_is_there,
+    attribute: by_best_available,
 };
 
 /// All known ones.
-pub fn adapters() -> impl Iterator<Item = &'static dyn ProviderAdapter> {
-    KNOWN.iter().map(|known| known as &dyn ProviderAdapter)
+pub fn adapters() -> impl Iterator<Item = &'static ProviderAdapter> {
+    KNOWN.iter()
 }
 
-/// The adapter of a provider, whatever the case; one that adapts itself for others.
-pub fn adapter(execution_provider: &str) -> &'static dyn ProviderAdapter {
-    adapters().find(|adapter| adapter.name().eq_ignore_ascii_case(execution_provider)).unwrap_or(&ADAPTIVE)
+/// The adapter of a provider, ignoring case; unknown providers get the adaptive one.
+pub fn adapter(execution_provider: &str) -> &'static ProviderAdapter {
+    adapters().find(|adapter| adapter.name.eq_ignore_ascii_case(execution_provider)).unwrap_or(&ADAPTIVE)
+}
+
+/// How an operator's device time is determined: one of the functions below.
+type Attribute = fn(&OperatorTime, &DeviceWindow) -> Attribution;
+
+/// Computes in the calling thread: the time in the profile is the device's.
+fn in_the_call(operator: &OperatorTime, _window: &DeviceWindow) -> Attribution {
+    Attribution::Measured { ns: operator.host_ns }
+}
+
+/// For providers that offload: kernels that name the operator, otherwise an estimate by its FLOPs share of the
+/// device's busy time.
+fn by_kernels(operator: &OperatorTime, window: &DeviceWindow) -> Attribution {
+    if let Some(ns) = operator.device_ns {
+        return Attribution::Measured { ns };
+    }
+    // Only a weight here: `split`, which knows all operators, turns weights into times.
+    match (window.busy_ns, operator.flops) {
+        (Some(_), Some(flops)) => Attribution::Estimated { ns: flops, by: "share of the FLOPs" },
+        _ => Attribution::Unknown,
+    }
+}
+
+/// The device counts cycles by node.
+fn by_cycles(operator: &OperatorTime, window: &DeviceWindow) -> Attribution {
+    match (operator.cycles, window.cycles, window.busy_ns) {
+        (Some(cycles), Some(all @ 1..), Some(busy_ns)) => {
+            let ns = u128::from(busy_ns) * u128::from(cycles) / u128::from(all);
+            let ns = u64::try_from(ns).unwrap_or(u64::MAX);
+            Attribution::Attributed { ns, by: "share of the device's cycles" }
+        }
+        _ => by_kernels(operator, window),
+    }
+}
+
+/// For providers that compute in the call on a CPU and offload to other devices, depending on the session's device.
+fn by_device_or_call(operator: &OperatorTime, window: &DeviceWindow) -> Attribution {
+    match operator.device_ns {
+        None if window.is_in_call => in_the_call(operator, window),
+        _ => by_kernels(operator, window),
+    }
+}
+
+/// For unknown providers: the most exact data in the profile.
+fn by_best_available(operator: &OperatorTime, window: &DeviceWindow) -> Attribution {
+    match by_cycles(operator, window) {
+        Attribution::Unknown => by_device_or_call(operator, window),
+        Attribution::Estimated { .. } if window.is_in_call => in_the_call(operator, window),
+        known => known,
+    }
 }

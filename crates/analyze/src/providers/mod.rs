@@ -1,33 +1,32 @@
-//! Whose device time an operator used, for every execution provider.
+//! Attribution of device time to operators, for every execution provider.
 //!
-//! A provider that computes in the calling thread (CPU, XNNPACK) takes the time that its operators show. One that hands
-//! work to a device shows only how long handing it over took: the device's own time comes from the provider's profile
-//! (events of kernels, cycles of QNN), or from what the device was seen to be busy. Times of operators and what nobody
-//! accounts for add up to the measured device time exactly; without a measured device time nothing is said.
+//! For a provider that computes in the calling thread (CPU, XNNPACK), device time is the time its operators show. A
+//! provider that offloads shows only the submission time: the device's own time comes from the provider's profile
+//! (kernel events, QNN cycles), or from the observed device utilization. Operator times and the unattributed rest add
+//! up to the measured device time exactly; without a measured device time there is no attribution.
 
 mod adapters;
 mod split;
-mod ways;
 
 use serde::Serialize;
 
 pub use adapters::{ProviderAdapter, adapter, adapters};
 pub use split::{DeviceTime, MeasuredBy, OperatorShare, split};
 
-/// What one operator did, as far as a profile tells it. Over all runs that are looked at.
+/// Profile data of one operator over all analyzed runs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct OperatorTime {
     pub name: String,
     /// Its own time in the profile of ONNX Runtime: of providers that hand over work, the handing over.
     pub host_ns: u64,
-    /// What its provider says of the device: kernels or primitives that carry its name.
+    /// Device time reported by its provider: kernels or primitives with its name.
     pub device_ns: Option<u64>,
     /// Cycles of the device, as the provider counted them.
     pub cycles: Option<u64>,
     pub flops: Option<u64>,
 }
 
-/// What is known about the device in the same time.
+/// Observations of the device over the same time.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct DeviceWindow {
     /// How long the device worked, where something measured it.

@@ -14,7 +14,7 @@ pub struct DeviceTime {
     pub operators: Vec<OperatorShare>,
     /// Device time that no operator accounts for: all of `device_ns` that is not in `operators`.
     pub unattributed_ns: u64,
-    /// Operators of which nothing is known.
+    /// Operators without any data.
     pub unknown_operators: u64,
     /// Operators ran at once: their own times were larger than the device's, and were scaled to it.
     pub is_scaled: bool,
@@ -24,7 +24,7 @@ pub struct DeviceTime {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MeasuredBy {
-    /// The device, its driver or its provider told how long it worked.
+    /// The device, its driver or its provider reported the busy time.
     Device,
     /// The sum of kernels that the provider reported.
     Kernels,
@@ -41,7 +41,7 @@ pub struct OperatorShare {
 
 /// `None` if nothing measured how long the device worked: then there is nothing to divide.
 pub fn split(
-    adapter: &dyn ProviderAdapter,
+    adapter: &ProviderAdapter,
     operators: &[OperatorTime],
     window: &DeviceWindow,
 ) -> Option<DeviceTime> {
@@ -97,8 +97,8 @@ pub fn split(
 }
 
 impl DeviceTime {
-    /// Joules of each operator, by its share of the device's time, and of what nobody accounts for; they add up to
-    /// what was measured. Attributed: no meter sees an operator.
+    /// Joules of each operator by its share of the device's time, and the unattributed rest; together they equal
+    /// `measured`. Attributed: no meter sees an operator.
     pub fn joules(&self, measured: f64) -> (Vec<f64>, f64) {
         let of = |ns: u64| measured * ns as f64 / self.device_ns.max(1) as f64;
         let each = self.operators.iter().map(|share| of(share.attribution.ns().unwrap_or(0))).collect();

@@ -1,20 +1,20 @@
-//! Where a history of runs has changed: for people who look back, never for a gate.
+//! Where a history of runs has changed: for information, never for a gate.
 //!
-//! Pettitt's test (Applied Statistics 28, 1979) asks for the place that parts a series best by ranks, and how likely
-//! such a parting is by chance. Applied again to both parts it finds several changes. Ranks make it blind to single
-//! wild runs; a change must also be large enough to matter ([`MIN_CHANGE`]).
+//! Pettitt's test (Applied Statistics 28, 1979) finds the position that best splits a series by ranks, and the
+//! probability of such a split by chance. Applied again to both parts it finds several changes. Ranks make it robust
+//! against single outliers; a change must also be large enough to matter ([`MIN_CHANGE`]).
 
 use serde::{Deserialize, Serialize};
 
 use crate::order::median_in_place;
 
-/// Runs on each side of a change: fewer cannot be told from luck.
+/// Minimum runs on each side of a change: fewer cannot be distinguished from chance.
 pub const FEWEST_RUNS: usize = 5;
 /// Error of each test.
 const ALPHA: f64 = 0.01;
 /// Changes of the median below this ratio are not worth a line.
 pub const MIN_CHANGE: f64 = 0.01;
-/// Runs looked at, the newest: the test takes the square of it.
+/// Maximum number of runs, the newest: the test takes quadratic time.
 pub const MAX_RUNS: usize = 2000;
 
 /// A step in a history.
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_found_where_they_are() {
+    fn steps_are_located_correctly() {
         let found = change_points(&series(&[(30, 1.0), (25, 1.1), (40, 0.95)], 5));
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].at.abs_diff(30) <= 1 && found[1].at.abs_diff(55) <= 1, "{found:?}");
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn one_wild_run_and_short_histories_are_no_change() {
+    fn outliers_and_short_histories_are_not_changes() {
         let mut steady = vec![1.0; 40];
         steady[20] = 50.0;
         assert!(change_points(&steady).is_empty());

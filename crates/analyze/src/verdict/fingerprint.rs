@@ -6,8 +6,8 @@ use serde::Serialize;
 
 /// Memory that the firmware leaves differs by a few pages from boot to boot.
 const MEMORY_TOLERANCE: f64 = 0.02;
-/// Names of facts that are versions of provider libraries. Which providers a side uses may be the very question, so one
-/// that only one side uses is no difference.
+/// Prefix of facts that are versions of provider libraries. The providers may be what is compared, so one that only
+/// one side uses is not a difference.
 pub const PROVIDER_FACT: &str = "provider_";
 
 /// A fact that differs; `null`: this recording does not have it.
@@ -25,8 +25,8 @@ impl Difference {
     }
 }
 
-/// Facts that differ between two fingerprints. A fact that one of them lacks is a difference too: nobody can say it is the
-/// same.
+/// Facts that differ between two fingerprints. A fact that one of them lacks counts as a difference, because equality
+/// is unknown.
 pub fn differences(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>) -> Vec<Difference> {
     let mut facts: Vec<&String> = a.keys().chain(b.keys()).collect();
     facts.sort();
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_matters_differs() {
+    fn only_relevant_facts_differ() {
         let a = facts(&[("cpu_model", "X"), ("logical_cpus", "2"), ("memory_bytes", "8000000000")]);
         let mut b = a.clone();
         b.insert("memory_bytes".into(), "8010000000".into());

@@ -1,4 +1,4 @@
-//! What can be judged, from which change on it matters, and what was decided about it.
+//! The metrics that can be judged, the changes that matter, and the decisions.
 
 use std::fmt;
 use std::str::FromStr;
@@ -39,7 +39,7 @@ impl Metric {
         }
     }
 
-    /// The change that matters, unless told otherwise; a ratio. A tail varies more, so more must happen to it.
+    /// The default change that matters, as a ratio. Tails vary more, so their margin is larger.
     pub fn default_margin(self) -> f64 {
         match self {
             Self::P50 | Self::Time => 0.02,
@@ -70,12 +70,12 @@ impl Metric {
         (a > 0.0 && b > 0.0 && ratio.is_finite()).then_some(ratio)
     }
 
-    /// The change of the metric itself that a log cost ratio stands for: −0.05 for a throughput that lost 5 %.
+    /// The change of the metric itself for a log cost ratio: −0.05 for a throughput that dropped by 5 %.
     pub fn change_of(self, log_cost_ratio: f64) -> f64 {
         if self.higher_is_better() { (-log_cost_ratio).exp_m1() } else { log_cost_ratio.exp_m1() }
     }
 
-    /// The log cost ratio that a change for the worse by `margin` stands for.
+    /// The log cost ratio of a change for the worse by `margin`.
     pub fn log_margin(self, margin: f64) -> f64 {
         if self.higher_is_better() { -(-margin).ln_1p() } else { margin.ln_1p() }
     }
@@ -125,7 +125,7 @@ pub enum Verdict {
     Regression,
     /// Better by more than the margin.
     Improvement,
-    /// The bounds lie on both sides of the margin: more rounds, or a quieter machine, would tell.
+    /// The bounds lie on both sides of the margin: more rounds, or a quieter machine, could decide.
     Inconclusive,
 }
 
@@ -157,7 +157,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// What was found about one metric. Changes are of the metric itself: 0.05 is 5 % more of it.
+/// Result for one metric. Changes are of the metric itself: 0.05 is 5 % more of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MetricVerdict {
     pub metric: Metric,
@@ -176,7 +176,7 @@ pub struct MetricVerdict {
     pub alpha: f64,
     /// Of "not worse than the margin"; small speaks for a regression. Not corrected for other metrics.
     pub p_regression: Option<f64>,
-    /// Why there is no verdict, if that has another cause than noise.
+    /// Why there is no verdict, if the cause is not noise.
     pub reason: Option<String>,
 }
 
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_back_and_unknown_ones_refused() {
+    fn names_round_trip_and_unknown_ones_are_rejected() {
         for metric in METRICS {
             assert_eq!(metric.name().parse(), Ok(metric));
         }
@@ -201,7 +201,7 @@ mod tests {
             assert!(worse > 0.0, "{metric}");
             assert!((metric.change_of(worse) - (b / a - 1.0)).abs() < 1e-12, "{metric}");
         }
-        // A throughput that lost exactly its margin stands at the margin.
+        // A throughput that dropped by exactly its margin is at the margin.
         let lost = Metric::Throughput.log_cost_ratio(100.0, 95.0).unwrap();
         assert!((lost - Metric::Throughput.log_margin(0.05)).abs() < 1e-12);
         assert_eq!(Metric::P50.log_cost_ratio(0.0, 1.0), None);

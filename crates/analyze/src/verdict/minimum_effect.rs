@@ -1,9 +1,9 @@
-//! How small a change this machine can show: from rounds of a thing against itself.
+//! The smallest change this machine can detect, from rounds of one side against itself.
 //!
-//! The differences of an A/A comparison are noise and nothing else. The whole procedure, looks and margin included, is
-//! replayed on noise drawn from them with a made-up slowdown on top; the smallest slowdown that is found in 95 of 100
-//! replays is the minimum detectable effect. Signs are drawn too, since A and B are the same thing, which makes the
-//! noise symmetric as it must be. Seeded: the same rounds give the same answer.
+//! The differences of an A/A comparison are pure noise. The whole procedure, looks and margin included, is replayed
+//! on noise drawn from them with an artificial slowdown; the smallest slowdown that is found in 95 of 100 replays is
+//! the minimum detectable effect. Signs are drawn too, because A and B are the same, which makes the noise symmetric.
+//! Seeded: equal rounds give equal results.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,9 +15,9 @@ use crate::random::Random;
 const REPLAYS: usize = 400;
 /// Share of replays that must find it.
 const POWER: f64 = 0.95;
-/// Slowdowns above this are not looked for: such a machine shows nothing.
+/// Larger slowdowns are not searched: such a machine detects nothing.
 const MOST: f64 = 1.0;
-/// Rounds below which noise is not known.
+/// With fewer rounds the noise is unknown.
 const FEWEST_ROUNDS: usize = 6;
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_machine_sees_what_is_just_above_the_margin() {
+    fn a_quiet_machine_detects_changes_just_above_the_margin() {
         let found = effect(0.0, Metric::P50).unwrap();
         assert!(found > 0.02 && found < 0.0201, "{found}");
         let found = effect(0.0, Metric::Throughput).unwrap();
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn few_rounds_tell_nothing() {
+    fn too_few_rounds_give_no_result() {
         let plan = MetricPlan::usual(Metric::P50);
         assert_eq!(minimum_effect(&[0.0; 5], plan, &LOOKS, 1), None);
         assert_eq!(minimum_effect(&[f64::NAN; 9], plan, &LOOKS, 1), None);

@@ -1,23 +1,22 @@
 //! Two sides measured in turn, and when to stop.
 //!
-//! A round is one block of each side, and the order turns from round to round: A B, B A, A B, … A drift that goes on
-//! during the session (heat, clocks) adds to one round what it takes from the next. Each round gives one difference,
-//! the logarithm of the ratio of the two block statistics. The shift of these differences is estimated by
-//! Hodges-Lehmann with exact signed-rank bounds: no normality, no variance to estimate, one odd round changes little.
+//! A round is one block of each side, and the order alternates: A B, B A, A B, … A drift during the session (heat,
+//! clocks) adds to one round what it takes from the next. Each round gives one difference, the logarithm of the ratio
+//! of the two block statistics. The shift of these differences is estimated by Hodges-Lehmann with exact signed-rank
+//! bounds: it needs neither normality nor a variance, and is robust against one odd round.
 //!
-//! The differences are looked at after 6, 10 and 20 rounds ([`LOOKS`]). At each look each bound may be wrong with the
+//! The differences are tested after 6, 10 and 20 rounds ([`LOOKS`]). At each look each bound may be wrong with the
 //! probability spent there, 0.046 over all looks together:
 //! - *regression*: the lower bound lies above the margin (tested over all gated metrics by Holm),
 //! - *improvement*: the upper bound lies below minus the margin,
 //! - *pass*: the upper bound lies below the margin,
 //! - otherwise more rounds, and after the last look *inconclusive*.
 //!
-//! What was decided at a look stays decided. "All pass" needs no correction: it is said only when every single test says
-//! it.
+//! A decision at a look is final. "All pass" needs no correction, because it requires that every single test passes.
 
 use serde::{Deserialize, Serialize};
 
-use super::holm::holm;
+use super::holm;
 use super::metric::{MetricPlan, MetricVerdict, Verdict};
 use crate::hodges_lehmann::{signed_rank_bounds, signed_rank_p_greater};
 use crate::order::median_in_place;
@@ -41,7 +40,7 @@ pub fn looks_up_to(most: usize) -> Vec<Look> {
     looks
 }
 
-/// What to do after a round.
+/// The next step after a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// Measure another round.
@@ -76,7 +75,7 @@ impl PairedComparison {
         Self::with_looks(plans, &LOOKS)
     }
 
-    /// Other looks than the usual ones; they must rise.
+    /// Custom looks; they must increase.
     pub fn with_looks(plans: &[MetricPlan], looks: &[Look]) -> Self {
         let state = |plan: &MetricPlan| State {
             plan: *plan,
@@ -165,7 +164,7 @@ impl PairedComparison {
         }
     }
 
-    /// What is known: decided verdicts as they were decided, the others as inconclusive with what all rounds say.
+    /// Results so far: decided verdicts as decided, the others as inconclusive with the estimate of all rounds.
     pub fn verdicts(&self) -> Vec<MetricVerdict> {
         let alpha = self
             .looks
@@ -289,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_straddles_the_margin_stays_open_until_the_end() {
+    fn a_shift_near_the_margin_stays_open_until_the_end() {
         let ratios: Vec<f64> = (0..20).map(|round| if round % 2 == 0 { 1.06 } else { 0.98 }).collect();
         let (found, rounds) = compare(&ratios, Metric::P50);
         assert_eq!((found.verdict, rounds), (Verdict::Inconclusive, 20));
@@ -304,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_metric_that_is_missing_is_not_waited_for() {
+    fn a_missing_metric_does_not_delay_the_decision() {
         let plans = [MetricPlan::usual(Metric::P50), MetricPlan::usual(Metric::P99)];
         let mut comparison = PairedComparison::new(&plans);
         let mut rounds = 0;
@@ -319,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn an_improvement_is_waited_for_only_when_asked() {
+    fn an_improvement_is_confirmed_only_on_request() {
         // Better by 1 to 6 %: passes at once, proved better than 2 % only with more rounds.
         let ratios: Vec<f64> = (0..20).map(|round| 0.99 - 0.012 * f64::from(round % 5)).collect();
         let plan = [MetricPlan::usual(Metric::P50)];

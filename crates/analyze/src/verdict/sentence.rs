@@ -1,8 +1,8 @@
-//! A verdict in words: the metrics that decide, with their bounds, in one line.
+//! A verdict as text: the deciding metrics, with their bounds, in one line.
 
 use super::metric::{Metric, MetricVerdict, Verdict};
 
-/// Why it is as it is. `longer_blocks` says how the caller makes blocks longer, for a verdict that noise keeps open.
+/// Explains a verdict. `longer_blocks` describes how the caller makes blocks longer, for an inconclusive verdict.
 pub fn summary(verdict: Verdict, verdicts: &[MetricVerdict], longer_blocks: &str) -> String {
     let deciding: Vec<&MetricVerdict> = verdicts.iter().filter(|found| found.verdict == verdict).collect();
     let list = |text: fn(&MetricVerdict) -> String| {
@@ -54,7 +54,7 @@ pub fn signed(ratio: f64) -> String {
     format!("{:+.1} %", ratio * 100.0)
 }
 
-/// What keeps all of them open, if it is one thing.
+/// The common reason why all of them are open, if there is one.
 fn same_reason(open: &[&MetricVerdict]) -> Option<String> {
     let reason = open.first()?.reason.clone()?;
     open.iter().all(|found| found.reason.as_ref() == Some(&reason)).then_some(reason)
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_decides_is_named_with_its_bounds() {
+    fn deciding_metrics_are_named_with_their_bounds() {
         let worse = judged(1.1);
         let said = summary(worse.verdict, &[worse.clone(), judged(1.0)], "longer blocks");
         assert_eq!(said, format!("p50 +10.0 % {}", interval(&worse)));
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_open_says_what_would_close_it() {
+    fn open_verdicts_suggest_how_to_decide() {
         let plan = MetricPlan::usual(Metric::P50);
         let few = two_sample::compare(plan, &[1.0], &[1.0], 1.0);
         assert!(summary(few.verdict, &[few], "longer blocks").contains("at least 5 recordings"));

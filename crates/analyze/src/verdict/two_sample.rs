@@ -1,21 +1,21 @@
 //! Recordings of two sides made at different times: nothing is paired, so every recording is one value of its side.
 //!
-//! The shift is the median of all differences b − a (Hodges and Lehmann), the bounds are those that the Mann-Whitney
-//! distribution cuts off, exact up to 50 recordings a side. The spread between recordings is in the data itself, so a
-//! machine that changes from hour to hour gives wide bounds instead of false alarms. Few recordings say nothing: with
-//! fewer than [`FEWEST`] a side the verdict is inconclusive, whatever the figures are.
+//! The shift is the median of all differences b − a (Hodges and Lehmann) with bounds from the Mann-Whitney
+//! distribution, exact up to 50 recordings a side. The spread between recordings is in the data itself, so a machine
+//! that changes from hour to hour gives wide bounds instead of false alarms. With fewer than [`FEWEST`] recordings a
+//! side the verdict is always inconclusive.
 
 use super::metric::{MetricPlan, MetricVerdict, Verdict};
 use crate::distribution::normal_quantile;
 use crate::order::median_in_place;
 
-/// Recordings of each side below which there is no verdict.
+/// With fewer recordings on either side there is no verdict.
 pub const FEWEST: usize = 5;
 /// Error of each bound.
 pub const ALPHA: f64 = 0.025;
 /// Sizes up to which the distribution is computed exactly.
 const EXACT_UP_TO: usize = 50;
-/// Values of a side that are looked at: 250 000 differences.
+/// Maximum values per side: 250,000 differences.
 const MOST: usize = 500;
 
 /// The verdict on one metric, from one value per recording. `share_of_error` is 1 for one metric, 1/m for m of them
@@ -76,7 +76,7 @@ fn shift(a: &[f64], b: &[f64], alpha: f64) -> (Option<f64>, Option<f64>, Option<
     (Some(estimate), low, high)
 }
 
-/// The largest c with P(U ≤ c − 1) ≤ `alpha`; `None` when even the smallest difference is no bound.
+/// The largest c with P(U ≤ c − 1) ≤ `alpha`; `None` if even the smallest difference is not a bound.
 fn cut(n: usize, m: usize, alpha: f64) -> Option<usize> {
     if n > EXACT_UP_TO || m > EXACT_UP_TO {
         let (n, m) = (n as f64, m as f64);
@@ -123,7 +123,7 @@ mod tests {
     use crate::verdict::metric::Metric;
 
     #[test]
-    fn the_distribution_is_that_of_the_tables() {
+    fn the_distribution_matches_published_tables() {
         // 3 and 3: 20 orders, U = 0, 1, 2, 3, 4 have 1, 1, 2, 3, 3 of them.
         let found = mann_whitney_distribution(3, 3);
         for (u, orders) in [1.0, 1.0, 2.0, 3.0, 3.0].into_iter().enumerate() {
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn one_recording_a_side_is_never_a_verdict() {
+    fn one_recording_a_side_gives_no_verdict() {
         let found = compare(MetricPlan::usual(Metric::P50), &[1.0], &[9.0], 1.0);
         assert_eq!((found.verdict, found.low, found.high), (Verdict::Inconclusive, None, None));
         assert!((found.change.unwrap() - 8.0).abs() < 1e-9);

@@ -7,8 +7,7 @@ use ortscope_analyze::percentiles;
 struct Coverage {
     /// Share of all series, where an unknown percentile excludes nothing and so counts as covered.
     covered: f64,
-    /// Share of the series that state an interval: what a reader of a number may expect;
-    /// `None` when none does.
+    /// Coverage among the series that state an interval; `None` if none does.
     covered_when_stated: Option<f64>,
     /// Share of the series whose stated interval lies wholly below the truth.
     too_low: f64,
@@ -101,8 +100,8 @@ fn strongly_correlated_runs_with_bursts() {
 
 #[test]
 fn long_bursts_mostly_say_unknown() {
-    // One burst in 2 000 runs on average: a third of the series hold none, and nothing in them shows what they lack.
-    // This is a known limit, kept here so that it is not forgotten: what is stated seldom covers.
+    // One burst in 2,000 runs on average: a third of the series contain none, and nothing in them reveals it. This
+    // known limit is kept here as documentation: stated intervals seldom cover.
     let rows = check(0.9, 20, 2000, &[0.99], 400, 0.05);
     assert!(rows[0].unknown > 0.5 && rows[0].covered > 0.65, "{} {}", rows[0].unknown, rows[0].covered);
     check(0.9, 20, 20_000, &[0.99, 0.999], 150, 0.86);

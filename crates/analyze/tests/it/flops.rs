@@ -171,7 +171,7 @@ fn elementwise_operators() {
 }
 
 #[test]
-fn normalisations() {
+fn normalizations() {
     assert_eq!(counted(&op("Softmax", &[&[4, 10]], &[&[4, 10]])), plain(200));
     assert_eq!(counted(&op("LayerNormalization", &[&[4, 10], &[10], &[10]], &[&[4, 10]])), plain(200));
     assert_eq!(counted(&op("SimplifiedLayerNormalization", &[&[4, 10], &[10]], &[&[4, 10]])), plain(160));
@@ -298,8 +298,8 @@ fn recurrent_networks() {
     assert_eq!(counted(&lstm), flops(10 * 112, 10 * (4 * 9 + 32)));
     let gru = op("GRU", &[&[5, 2, 3], &[2, 12, 3], &[2, 12, 4]], &[&[5, 2, 2, 4]]);
     assert_eq!(counted(&gru), flops(10 * 2 * 84, 10 * 8 * 8));
-    let quantised = op("DynamicQuantizeLSTM", &[&[5, 2, 3], &[1, 3, 16], &[1, 4, 16]], &[&[5, 1, 2, 4]]);
-    assert_eq!(counted(&quantised), flops(10 * 112, 10 * 36));
+    let quantized = op("DynamicQuantizeLSTM", &[&[5, 2, 3], &[1, 3, 16], &[1, 4, 16]], &[&[5, 1, 2, 4]]);
+    assert_eq!(counted(&quantized), flops(10 * 112, 10 * 36));
 }
 
 #[test]
@@ -340,7 +340,7 @@ fn movement_costs_bytes_but_no_flops() {
     let transposed = count(&op("Transpose", &[&[3, 4]], &[&[4, 3]]));
     assert_eq!((transposed.flops, transposed.method), (Some(0), Method::DataMovement));
     assert_eq!(transposed.bytes_moved, Some(96));
-    // Of a table only the rows that were taken.
+    // Only the rows taken from the table count.
     let gather = OpFacts::new(
         "Gather",
         vec![weight(&[50_000, 8]), TensorFacts::new(Int64, &[2])],
@@ -363,7 +363,7 @@ fn movement_costs_bytes_but_no_flops() {
 }
 
 #[test]
-fn what_is_not_counted_is_named() {
+fn uncounted_operators_are_named() {
     assert!(why(&op("If", &[], &[])).contains("sub-graph"));
     assert!(why(&op("TopK", &[&[10]], &[&[3]])).contains("values"));
     assert!(why(&op("QNNExecutionProvider_123_0", &[], &[])).contains("provider"));
@@ -395,7 +395,7 @@ fn absurd_shapes_give_a_reason() {
     );
 }
 
-/// Every operator that ONNX Runtime knows is counted or has a reason of its own.
+/// Every operator of ONNX Runtime is counted or has a specific reason.
 #[test]
 fn every_operator_of_the_runtime_is_known() {
     let mut counted = 0;
@@ -463,7 +463,7 @@ fn profiles_are_aligned_with_the_graph() {
 }
 
 proptest! {
-    /// Whatever the facts are, counting answers and never panics, and a count is there exactly if there is no reason.
+    /// For any facts, counting returns without a panic, and there is a count exactly if there is no reason.
     #[test]
     fn counting_never_panics(
         index in 0usize..400,

@@ -1,7 +1,7 @@
 //! Our counts against those of onnx-tool, node by node on real models.
 //!
-//! onnx-tool counts instructions: a tangent is 38 of them, ours is one operation. So operators are equal, or differ by a
-//! factor or for a reason that stands in [`EXPLAINED`]; anything else fails. The test prints the table of both.
+//! onnx-tool counts instructions: a tangent is 38 of them, ours is one operation. So operators are equal, or differ
+//! by a factor or for a reason listed in [`EXPLAINED`]; anything else fails. The test prints the table of both.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ const MODELS: &[(&str, &[&str])] = &[
 enum Difference {
     /// `ours · peer's cost = peer's · our cost`, exactly.
     Costs { ours: u64, peer: u64 },
-    /// What onnx-tool must say, from the operator and our count.
+    /// The expected onnx-tool count, from the operator and our count.
     Formula(fn(&OpFacts, &FlopCount) -> u64),
 }
 
@@ -137,7 +137,7 @@ fn counts_agree_with_onnx_tool() {
     }
     table.print();
     assert!(table.failures.is_empty(), "{}", table.failures.join("\n"));
-    // Without these the comparison would say little.
+    // Without these operators the comparison would mean little.
     for op in ["Conv", "MatMul", "Gemm", "ConvInteger", "MatMulInteger", "Einsum", "Add", "ReduceMean"] {
         assert!(table.rows.get(op).is_some_and(|row| row.equal > 0), "no {op} was compared");
     }
@@ -301,7 +301,7 @@ pub fn attribute(value: &AttributeValue) -> AttributeFact {
 
 /// A model's operators must be counted or named: silence would be a zero.
 #[test]
-fn nothing_is_silently_zero() {
+fn no_count_is_silently_zero() {
     for (model, _) in MODELS {
         let Some(path) = skips::model(model) else { continue };
         let bytes = std::fs::read(path).unwrap();

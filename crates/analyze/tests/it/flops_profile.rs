@@ -1,6 +1,6 @@
-//! Counting what a profile reports: the tensors of real profiles put to the nodes of the optimised graph.
+//! Counting from profiles: the tensors of real profiles are assigned to the nodes of the optimized graph.
 //!
-//! Optimising must not change how many MACs a model has. So the sum over the profile of the optimised model, whose
+//! Optimizing must not change how many MACs a model has. So the sum over the profile of the optimized model, whose
 //! kernels hide their packed weights, is the sum over the original model.
 
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ print(session.end_profiling())
 fn profiled_total(python: &Path, model: &Path, level: &str) -> FlopTotal {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let stem = model.file_stem().unwrap().to_string_lossy();
-    // Even without optimisation the runtime resolves functions: only the graph it writes has the profile's nodes.
+    // Even without optimization the runtime resolves functions: only the graph it writes has the profile's nodes.
     let written = dir.join(format!("flops-{stem}-{level}.onnx"));
     let prefix = dir.join(format!("flops-{stem}-{level}"));
     let output = Command::new(python)
@@ -101,14 +101,14 @@ fn reported(list: &Value) -> Vec<ReportedTensor> {
 }
 
 #[test]
-fn optimising_changes_no_macs() {
+fn optimizing_changes_no_macs() {
     let Some(python) = skips::variable("ORTSCOPE_TEST_PYTHON") else { return };
     for (model, macs) in [("tinyllm", 13_258_752), ("smart-turn-v3.2-cpu", 3_612_889_152)] {
         let Some(path) = skips::model(model) else { continue };
         let original = profiled_total(&python, &path, "ORT_DISABLE_ALL");
-        let optimised = profiled_total(&python, &path, "ORT_ENABLE_EXTENDED");
-        println!("{model}: {} MACs; FLOPs {} → {}", original.macs, original.flops, optimised.flops);
-        assert_eq!((original.macs, optimised.macs), (macs, macs), "{optimised:?}");
-        assert!(original.unknown.is_empty() && optimised.unknown.is_empty(), "{optimised:?}");
+        let optimized = profiled_total(&python, &path, "ORT_ENABLE_EXTENDED");
+        println!("{model}: {} MACs; FLOPs {} → {}", original.macs, original.flops, optimized.flops);
+        assert_eq!((original.macs, optimized.macs), (macs, macs), "{optimized:?}");
+        assert!(original.unknown.is_empty() && optimized.unknown.is_empty(), "{optimized:?}");
     }
 }

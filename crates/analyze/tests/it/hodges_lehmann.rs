@@ -45,7 +45,7 @@ fn the_normal_approximation_continues_the_exact_bounds() {
 }
 
 #[test]
-fn counting_gives_what_storing_gives() {
+fn counting_and_storing_agree() {
     // 512 differences are stored, 513 are counted: one more value in the middle moves nothing by more than a hair.
     let mut differences = waves(512);
     let stored = signed_rank_bounds(&differences, 0.025).unwrap();

@@ -24,7 +24,7 @@ mod properties;
 mod providers;
 #[cfg(test)]
 mod recommend;
-// Not only for tests by its attributes: it prints, and says that it may.
+// Also compiled outside tests: it prints figures.
 #[cfg(test)]
 mod simulated_latencies;
 #[path = "../../../ort/tests/support/skips.rs"]

@@ -25,7 +25,7 @@ fn cannot_keep_up(load: f64, requests: usize) -> usize {
 }
 
 #[test]
-fn overload_is_seen_and_sufficient_servers_are_not_blamed() {
+fn overload_is_detected_without_false_alarms() {
     let figures: Vec<usize> =
         [0.5, 0.8, 0.9, 0.95, 1.02, 1.05, 1.2].iter().map(|load| cannot_keep_up(*load, 5000)).collect();
     println!("of 40 at load 0.5, 0.8, 0.9, 0.95, 1.02, 1.05, 1.2: {figures:?}");

@@ -32,7 +32,7 @@ fn figures_by_hand() {
 }
 
 #[test]
-fn the_type_decides_what_is_close() {
+fn the_tolerance_depends_on_the_element_type() {
     let near = floats(&[1.0], &[1.005], Tolerance::for_element(ElementType::Float16));
     assert_eq!(near.verdict, OutputVerdict::Close);
     assert_eq!(
@@ -41,12 +41,12 @@ fn the_type_decides_what_is_close() {
     );
     let shape = [2];
     let int = |values| Tensor { shape: &shape, values: Values::Int(values) };
-    let quantised = Tolerance::for_element(ElementType::Int8);
-    assert_eq!(compare_outputs(&int(&[5, -7]), &int(&[6, -7]), quantised).verdict, OutputVerdict::Close);
-    assert_eq!(compare_outputs(&int(&[5, -7]), &int(&[7, -7]), quantised).verdict, OutputVerdict::Different);
+    let quantized = Tolerance::for_element(ElementType::Int8);
+    assert_eq!(compare_outputs(&int(&[5, -7]), &int(&[6, -7]), quantized).verdict, OutputVerdict::Close);
+    assert_eq!(compare_outputs(&int(&[5, -7]), &int(&[7, -7]), quantized).verdict, OutputVerdict::Different);
     let index = Tolerance::for_element(ElementType::Int64);
     assert_eq!(compare_outputs(&int(&[5, -7]), &int(&[6, -7]), index).verdict, OutputVerdict::Different);
-    // Beyond 2^53 two neighbours are one double; they still differ.
+    // Beyond 2^53 two neighbors are one double; they still differ.
     let large = [i64::MAX, 0];
     assert_eq!(
         compare_outputs(&int(&large), &int(&[i64::MAX - 1, 0]), index).verdict,

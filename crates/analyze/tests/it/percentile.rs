@@ -3,7 +3,7 @@
 use ortscope_analyze::percentile::{Percentile, percentiles, runs_needed};
 
 #[test]
-fn runs_needed_are_the_published_ones() {
+fn runs_needed_match_published_values() {
     for (p, runs) in [(0.5, 6), (0.9, 36), (0.95, 72), (0.99, 368), (0.999, 3688)] {
         assert_eq!(runs_needed(p, 1.0), runs);
         assert_eq!(runs_needed(p, 2.5), (runs as f64 * 2.5).ceil() as u64);
@@ -12,7 +12,7 @@ fn runs_needed_are_the_published_ones() {
     assert_eq!(runs_needed(1.0, 1.0), u64::MAX);
 }
 
-/// A permutation of 0..n whose neighbours have nothing to do with each other.
+/// A permutation of 0..n whose neighbors have nothing to do with each other.
 fn shuffled(n: u64) -> Vec<u64> {
     (0..n).map(|index| index * 7919 % n).collect()
 }
@@ -49,7 +49,7 @@ fn a_long_swing_widens_the_interval() {
 }
 
 #[test]
-fn too_few_runs_give_a_number_of_runs_instead() {
+fn too_few_runs_give_the_number_of_runs_needed() {
     let few = percentiles(&shuffled(100), &[0.5, 0.9, 0.99, 0.999]);
     assert!(few[0].value_ns.is_some() && few[1].value_ns.is_some());
     for (percentile, needs_runs) in few[2..].iter().zip([368, 3688]) {

@@ -1,4 +1,5 @@
-//! Nothing panics, whatever the numbers; percentiles are ordered; intervals hold their estimate; results survive JSON.
+//! For any numbers nothing panics, percentiles are ordered, intervals contain their estimate, and results survive
+//! JSON.
 
 use ortscope_analyze::batch_sweep::{BatchPoint, batch_sweep};
 use ortscope_analyze::clock_cost::{clock_cost, digits_for};

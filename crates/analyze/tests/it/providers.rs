@@ -1,4 +1,4 @@
-//! Device time by operators: nothing is lost, nothing is invented, whatever a profile tells.
+//! Attribution of device time to operators: nothing is lost or invented, for any profile.
 
 use ortscope_analyze::providers::{
     Attribution, DeviceWindow, MeasuredBy, OperatorTime, adapter, adapters, split,
@@ -12,7 +12,7 @@ fn operator(name: &str, host_ns: u64) -> OperatorTime {
 
 #[test]
 fn every_provider_names_its_devices_and_where_its_profile_comes_from() {
-    let names: Vec<&str> = adapters().map(|adapter| adapter.name()).collect();
+    let names: Vec<&str> = adapters().map(|adapter| adapter.name).collect();
     for wanted in [
         "CPU", "CUDA", "Tensorrt", "Dml", "QNN", "OpenVINO", "VitisAI", "MIGraphX", "ROCM", "Xnnpack",
         "CoreML",
@@ -20,9 +20,9 @@ fn every_provider_names_its_devices_and_where_its_profile_comes_from() {
         assert!(names.contains(&format!("{wanted}ExecutionProvider").as_str()), "{wanted} in {names:?}");
     }
     let says = |texts: [&str; 2]| texts.iter().all(|text| !text.is_empty());
-    assert!(adapters().all(|adapter| says([adapter.own_profile(), adapter.remedy()])));
-    assert!(adapters().all(|adapter| !adapter.devices().is_empty()));
-    assert_eq!(adapter("SomebodysExecutionProvider").devices()[0], "npu", "unknown ones adapt");
+    assert!(adapters().all(|adapter| says([adapter.own_profile, adapter.remedy])));
+    assert!(adapters().all(|adapter| !adapter.devices.is_empty()));
+    assert_eq!(adapter("SomebodysExecutionProvider").devices[0], "npu", "unknown ones adapt");
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn the_cpu_computes_in_its_calls() {
 }
 
 #[test]
-fn a_gpu_without_kernel_events_is_unknown_or_a_labelled_guess() {
+fn a_gpu_without_kernel_events_is_unknown_or_estimated() {
     let cuda = adapter("CUDAExecutionProvider");
     let handed_over = [operator("a", 300)];
     let blind = DeviceWindow { run_ns: 1000, ..DeviceWindow::default() };
@@ -59,13 +59,13 @@ fn a_gpu_without_kernel_events_is_unknown_or_a_labelled_guess() {
 }
 
 #[test]
-fn providers_that_do_both_are_told_by_their_device() {
+fn mixed_providers_are_attributed_by_their_device() {
     let openvino = adapter("OpenVINOExecutionProvider");
     let part = [operator("part", 900)];
     let on_cpu = DeviceWindow { busy_ns: Some(900), is_in_call: true, ..DeviceWindow::default() };
     let time = split(openvino, &part, &on_cpu).unwrap();
     assert_eq!((time.measured_by, time.unattributed_ns), (MeasuredBy::Calls, 0));
-    // Its primitives are inside of the call: what is between them is nobody's.
+    // Its primitives are inside the call: time between them is unattributed.
     let primitives = [
         OperatorTime { device_ns: Some(500), ..operator("conv", 0) },
         OperatorTime { device_ns: Some(300), ..operator("add", 0) },
@@ -80,7 +80,7 @@ fn providers_that_do_both_are_told_by_their_device() {
 }
 
 #[test]
-fn an_unknown_provider_gets_the_most_exact_that_there_is() {
+fn an_unknown_provider_uses_the_most_exact_data() {
     let adaptive = adapter("SomebodysExecutionProvider");
     let counted = [
         OperatorTime { cycles: Some(30), flops: Some(1), ..operator("a", 5) },
@@ -100,7 +100,7 @@ fn an_unknown_provider_gets_the_most_exact_that_there_is() {
 /// An analysis of Qualcomm's viewer, of a real ResNet-50. It lists the ten costliest operators only: the rest of the run
 /// must not be given to them.
 #[test]
-fn the_npu_of_a_recorded_run_is_divided_by_its_cycles() {
+fn npu_time_of_a_recorded_run_is_divided_by_cycles() {
     let corpus = std::env::var_os("ORTSCOPE_CORPUS").map_or_else(
         || std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
         std::path::PathBuf::from,
@@ -140,7 +140,7 @@ fn any_operator() -> impl Strategy<Value = OperatorTime> {
 
 proptest! {
     #[test]
-    fn operators_and_the_rest_are_the_measured_time_exactly(
+    fn operators_and_the_rest_add_up_to_the_measured_time(
         operators in prop::collection::vec(any_operator(), 0..40),
         busy_ns in prop::option::of(any::<u64>()),
         run_ns in any::<u64>(),
@@ -149,7 +149,7 @@ proptest! {
         provider in 0usize..13,
     ) {
         let window = DeviceWindow { busy_ns, run_ns, is_in_call, cycles };
-        let adapter = adapters().nth(provider).unwrap_or_else(|| adapter("nobody's"));
+        let adapter = adapters().nth(provider).unwrap_or_else(|| adapter("unknown"));
         let Some(time) = split(adapter, &operators, &window) else { return Ok(()) };
         let sum: u128 = time.operators.iter().filter_map(|share| share.attribution.ns()).map(u128::from).sum();
         prop_assert_eq!(sum + u128::from(time.unattributed_ns), u128::from(time.device_ns));

@@ -44,7 +44,7 @@ impl Behavior {
     }
 }
 
-/// How the speed of the machine changes while blocks are measured one after the other.
+/// How the speed of the machine changes from block to block.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum MachineDrift {
     None,

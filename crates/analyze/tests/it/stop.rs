@@ -1,4 +1,4 @@
-//! The stop rule: what it waits for, that the short look agrees with the full one, and what it costs.
+//! The stop rule: its conditions, its agreement with the full computation, and its cost.
 
 use crate::support::{Random, log_latencies, nanos};
 use ortscope_analyze::{StopReason, StopRule, SummaryOptions, percentiles, summarize};
@@ -60,8 +60,8 @@ fn the_short_look_agrees_with_the_full_interval() {
     assert!((0.85..1.3).contains(&ratio), "{ratio}");
 }
 
-/// Looking again and again until the interval is narrow favours intervals that are narrow by luck. What the user then
-/// reads must still cover: 1 ms per run, a look every 200 ms.
+/// Checking repeatedly until the interval is narrow favors intervals that are narrow by chance. The reported interval
+/// must still cover: 1 ms per run, a check every 200 ms.
 #[test]
 fn stopping_early_does_not_cost_the_coverage() {
     let mut random = Random::new(21);
@@ -89,7 +89,7 @@ fn stopping_early_does_not_cost_the_coverage() {
     assert!(covered >= 0.86, "{covered}");
 }
 
-/// The subsample and the full series agree on whether enough is known, also where the check looks at a part only.
+/// The subsample and the full series agree on the decision.
 #[test]
 fn a_million_runs_are_judged_like_a_few_thousand() {
     let series = nanos(&log_latencies(&mut Random::new(6), 1_000_000, 0.6, 5));

@@ -24,14 +24,14 @@ fn known_figures() {
 }
 
 #[test]
-fn nothing_is_no_summary() {
+fn an_empty_series_has_no_summary() {
     assert_eq!(summarize(&[], KEEP), None);
     assert_eq!(summarize(&[1, 2], SummaryOptions { warm_up: WarmUpChoice::Discard(9) }), None);
     assert_eq!(summarize(&[1], KEEP).unwrap().std_ms, None);
 }
 
 #[test]
-fn a_quiet_machine_is_good_and_its_warm_up_is_cut() {
+fn a_quiet_machine_is_rated_good_and_its_warm_up_is_cut() {
     let mut logs = log_latencies(&mut Random::new(1), 5000, 0.4, 1);
     for (run, log) in logs.iter_mut().take(60).enumerate() {
         *log += 0.5 * (-(run as f64) / 15.0).exp();
@@ -48,7 +48,7 @@ fn a_quiet_machine_is_good_and_its_warm_up_is_cut() {
 }
 
 #[test]
-fn a_machine_that_heats_up_has_no_steady_state() {
+fn a_heating_machine_has_no_steady_state() {
     let mut logs = log_latencies(&mut Random::new(2), 3000, 0.6, 1);
     for (run, log) in logs.iter_mut().enumerate() {
         *log += 0.15 * run as f64 / 3000.0;

@@ -37,7 +37,7 @@ fn share(behavior: Behavior, drift: MachineDrift, effect: f64, wanted: Verdict) 
 }
 
 #[test]
-fn no_change_is_no_regression_and_five_percent_is_one() {
+fn no_change_passes_and_five_percent_is_a_regression() {
     for behavior in [Behavior::INDEPENDENT, Behavior::CORRELATED, Behavior::BURSTS] {
         let alarms = share(behavior, MachineDrift::None, 0.0, Verdict::Regression);
         let found = share(behavior, MachineDrift::None, 0.05, Verdict::Regression);
@@ -48,7 +48,7 @@ fn no_change_is_no_regression_and_five_percent_is_one() {
 }
 
 #[test]
-fn at_the_margin_the_error_is_what_was_spent() {
+fn at_the_margin_the_error_rate_is_as_designed() {
     // 0.046 by design; 200 trials scatter by 0.015.
     let alarms = share(Behavior::CORRELATED, MachineDrift::None, 0.02, Verdict::Regression);
     assert!(alarms <= 0.09, "{alarms}");

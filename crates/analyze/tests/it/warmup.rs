@@ -82,12 +82,12 @@ fn a_decay_is_cut_where_it_ends() {
 }
 
 #[test]
-fn a_step_is_cut_where_it_is() {
+fn a_step_is_cut_at_the_step() {
     check("step at 120", Shape { first: 3.0, step: 120, ..STEADY }, 120..=125, 170);
 }
 
 #[test]
-fn a_drift_is_no_steady_state() {
+fn a_drift_has_no_steady_state() {
     let mut random = Random::new(3);
     let mut proved = 0;
     for _ in 0..50 {
@@ -116,7 +116,7 @@ fn exact_small_cases() {
     step[..10].fill(5000);
     let cut = detect_warm_up(&step);
     assert_eq!((cut.discarded, cut.at_limit, cut.verdict), (10, false, WarmUpVerdict::Cut));
-    // Falling to the end: the cut stops at half of the series and says so.
+    // Falling to the end: the cut stops at half of the series and reports it.
     let falling: Vec<u64> = (0..1000).map(|run| 2_000_000 - run * 1000).collect();
     let limit = detect_warm_up(&falling);
     assert_eq!((limit.discarded, limit.at_limit), (495, true));

@@ -1,14 +1,15 @@
 //! The crash journal of a recording.
 //!
-//! A directory of files `journal-00000001.frames`, `journal-00000002.frames` and so on. A file is a header page and the
-//! frames of [`crate::frame`] behind it: first the schema of the writer, then batches ([`crate::batch_frame`]). Frames
-//! are copied into memory that is the file's, so that they are there when the writer is killed; a thread writes them to
+//! A directory of files `journal-00000001.frames`, `journal-00000002.frames` and so on. A file is a header page
+//! followed by the frames of [`crate::frame`]: first the schema of the writer, then batches ([`crate::batch_frame`]).
+//! Frames are copied into memory that maps the file, so that they survive a kill of the writer; a thread writes them to
 //! the disk at least once a second, so that a power loss takes no more than that.
 //!
-//! Each file has all its blocks before it is used, and the next file is made in the background while one is filled: an
-//! append is a copy, never a wait for the disk, and a full disk is an error, never a signal.
+//! All blocks of a file are allocated before it is used, and the next file is created in the background: an append is a
+//! copy, never a wait for the disk, and a full disk is an error, never a signal.
 //!
-//! The frames of an encrypted recording are sealed one by one ([`crate::seal`]); lengths, kinds and numbers stay readable.
+//! The frames of an encrypted recording are encrypted one by one ([`crate::seal`]); lengths, kinds and numbers stay
+//! readable.
 
 mod background;
 mod file;

@@ -21,7 +21,7 @@ pub(super) struct Scan {
     window: Window,
     at: usize,
     sequence: u32,
-    /// Bytes that may still be checked on the search behind damage: a file made to keep us busy ends the search.
+    /// Bytes that may still be checked in the search after damage, so that a malicious file cannot keep us busy.
     search_bytes: usize,
     gap: Gap,
 }

@@ -26,7 +26,7 @@ pub(crate) struct RingMemory {
 }
 
 impl RingMemory {
-    /// Says that nothing more comes. A child of `fork` does not speak for its parent.
+    /// Closes the ring. A child of `fork` does not close its parent's.
     pub fn close(&self) {
         if self.maker.is_current()
             && let Some(memory) = self.memory.upgrade()
@@ -111,8 +111,8 @@ impl RingWriter {
         (self.memory.len() - DATA) as u64
     }
 
-    /// Writes the short form of a record, or drops and counts it when the ring is full. Whether this process made the ring is
-    /// for the caller to know.
+    /// Writes the short form of a record, or drops and counts it when the ring is full. The caller guarantees that this
+    /// process created the ring.
     #[inline]
     pub fn write_plain_inference(&mut self, plain: PlainInference) -> bool {
         const NEEDED: u64 = (HEADER_BYTES + PlainInference::BYTES) as u64;
@@ -146,7 +146,7 @@ impl RingWriter {
         fetch(self.memory.address(AT_HEAD));
     }
 
-    /// Writes a record, or drops and counts it when the ring is full. One piece, compiled with this crate's optimisation.
+    /// Writes a record, or drops and counts it when the ring is full. One piece, compiled with this crate's optimization.
     #[inline(never)]
     pub fn write_inference(&mut self, record: &InferenceRecord) -> bool {
         self.try_write(FrameKind::INFERENCE, &record.to_bytes())

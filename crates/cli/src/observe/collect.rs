@@ -8,8 +8,8 @@ use ortscope_analyze::processes::{Processes, SpikeFinder};
 use ortscope_core::batch::Batch;
 use ortscope_core::pipeline::{FlushError, Sink, SinkError};
 use ortscope_core::schema::{
-    AnnotationRow, InferenceRow, KernelEventRow, OperatorRow, ProcessRow, ProcessSampleRow, SessionRow,
-    TableId, UnavailabilityRow,
+    AnnotationRow, InferenceRow, KernelEventKind, KernelEventRow, OperatorRow, ProcessRow, ProcessSampleRow,
+    SessionRow, TableId, UnavailabilityRow,
 };
 use ortscope_sources::ProcessMilli;
 use serde::Serialize;
@@ -162,28 +162,33 @@ impl Collected {
 
     fn kernel_event(&mut self, row: &KernelEventRow) {
         let Some(pid) = row.pid else { return };
-        // Others say nothing about when it ran.
-        let kinds = ["context_switch", "wait", "migration", "page_fault", "hard_fault"];
-        if !kinds.contains(&&*row.kind) {
+        let Some(
+            kind @ (KernelEventKind::ContextSwitch
+            | KernelEventKind::Wait
+            | KernelEventKind::Migration
+            | KernelEventKind::PageFault
+            | KernelEventKind::HardFault),
+        ) = row.kind.known()
+        else {
             return;
-        }
+        };
         if self.scheduling.len() >= MAX_PROCESSES && !self.scheduling.contains_key(&pid) {
             return;
         }
         let of = self.scheduling.entry(pid).or_default();
         let delay = row.value.unwrap_or(0) as f64 / 1e9;
-        match &*row.kind {
-            "context_switch" => {
+        match kind {
+            KernelEventKind::ContextSwitch => {
                 of.preemptions += 1;
                 of.preempted_seconds += row.duration_ns.unwrap_or(0) as f64 / 1e9;
             }
-            "wait" => of.waits += 1,
-            "migration" => of.migrations += 1,
-            "page_fault" => of.page_faults += 1,
-            "hard_fault" => of.hard_faults += 1,
+            KernelEventKind::Wait => of.waits += 1,
+            KernelEventKind::Migration => of.migrations += 1,
+            KernelEventKind::PageFault => of.page_faults += 1,
+            KernelEventKind::HardFault => of.hard_faults += 1,
             _ => {}
         }
-        if matches!(&*row.kind, "context_switch" | "wait") {
+        if matches!(kind, KernelEventKind::ContextSwitch | KernelEventKind::Wait) {
             of.delay_seconds += delay;
             of.longest_delay_seconds = of.longest_delay_seconds.max(delay);
         }

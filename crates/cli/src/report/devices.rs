@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ortscope_analyze::carbon::CarbonIntensity;
 use ortscope_analyze::energy::{self, EnergyReport, IdleBaseline, Readings};
-use ortscope_analyze::throttling::{Throttled, tells_throttling, throttled};
+use ortscope_analyze::throttling::{Throttled, reports_throttling, throttled};
 use serde::Serialize;
 
 use ortscope_observe::measure::collect::CollectedDevices;
@@ -168,7 +168,7 @@ impl DeviceFigures<'_> {
             let celsius = readings.iter().filter(inside).map(|(_, value)| *value).reduce(f64::max)?;
             Some(Hottest { device, celsius })
         });
-        let is_watched = self.sensors.iter().any(|sensor| tells_throttling(sensor.metric));
+        let is_watched = self.sensors.iter().any(|sensor| reports_throttling(sensor.metric));
         HeatReport {
             hottest: warmest.max_by(|a, b| a.celsius.total_cmp(&b.celsius)),
             throttled: throttled(self.sensors.iter(), window_ns),

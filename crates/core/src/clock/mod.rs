@@ -86,7 +86,7 @@ pub struct WallAnchor {
     pub monotonic_ns: u64,
     #[serde(alias = "unix_nanos")]
     pub unix_ns: u64,
-    /// Half the time the reading took; the wall time is not known more precisely.
+    /// Uncertainty of the wall time: half the time the reading took.
     #[serde(alias = "error_nanos")]
     pub error_ns: u64,
 }
@@ -118,7 +118,7 @@ impl WallAnchor {
 mod tests {
     use super::*;
 
-    /// A thread that was held up between two readings took the delay for time that the machine had slept.
+    /// Regression: a thread that was delayed between two readings mistook the delay for sleep of the machine.
     #[test]
     fn clocks_are_compared_at_one_moment_or_not_at_all() {
         const HOUR: u64 = 3_600_000_000_000;

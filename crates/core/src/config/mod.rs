@@ -47,7 +47,7 @@ pub struct Config {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {problem}")]
 pub struct ConfigError {
-    /// The file, and the line where it is known.
+    /// The file, and the line if known.
     pub place: String,
     pub problem: String,
 }

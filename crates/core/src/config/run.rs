@@ -15,7 +15,7 @@ pub struct RunSettings {
     /// Intra-op threads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<u32>,
-    /// Graph optimisation: none, basic, extended, layout or all.
+    /// Graph optimization: none, basic, extended, layout or all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub optimization: Option<String>,
     /// single, multi:N, server:QPS or offline.

@@ -14,7 +14,7 @@ pub struct ServerSettings {
     pub listen: Vec<SocketAddr>,
     /// Without TLS nothing is served, not even on this machine.
     pub https_only: bool,
-    /// `auto`: a certificate of our own, made at the first start. Or the two files below.
+    /// `auto` generates a self-signed certificate at the first start. Otherwise the two files below are used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsSetting>,
     /// Certificate chain in PEM.

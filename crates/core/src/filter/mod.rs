@@ -1,4 +1,4 @@
-//! The one filter of reports, exports, server and dashboard: a line of terms, all of which must hold.
+//! The filter language of reports, exports, server and dashboard: a line of terms that must all match.
 //!
 //! ```text
 //! op:Conv prov:CPU !Relu dur>1ms pid:123 session:7f3a phase:steady table:operators from:2s to:10s
@@ -6,12 +6,12 @@
 //!
 //! | term | keeps rows |
 //! |---|---|
-//! | `word` | whose name, operator type, text (or what else describes the row) contains the word |
-//! | `key:value` | whose column is the value; `*` stands for any characters, `a,b` for a or b; `=` is the same as `:` |
-//! | `key>value`, `>=`, `<`, `<=` | whose number compares so; durations `1.5ms`, sizes `2MiB` |
+//! | `word` | whose name, operator type or other descriptive text contains the word |
+//! | `key:value` | whose column equals the value; `*` matches any characters, `a,b` is a or b; `=` is the same as `:` |
+//! | `key>value`, `>=`, `<`, `<=` | whose number compares as given; durations `1.5ms`, sizes `2MiB` |
 //! | `table:operators,inferences` | of these tables |
 //! | `from:2s`, `to:10s` | at or after, and before, this time since the start; `from:123456789ns` is absolute |
-//! | `!term` | for which the term does not hold (not for times) |
+//! | `!term` | for which the term does not match (not for times) |
 //!
 //! Keys are the short ones of [`Filter::short_keys`] and the names of all columns. ASCII case is ignored. `"…"`
 //! quotes a value or a word; inside, `\"` and `\\` are a quote and a backslash.

@@ -232,7 +232,7 @@ fn check_times(filter: &Filter, text: &str) -> Result<(), FilterError> {
             let empty = match (&from.test, &to.test) {
                 (Test::From(Moment::SinceStart(from)), Test::To(Moment::SinceStart(to)))
                 | (Test::From(Moment::Absolute(from)), Test::To(Moment::Absolute(to))) => from >= to,
-                // Whatever comes first, nothing comes before it.
+                // Nothing comes before the start.
                 (_, Test::To(moment)) => moment.at(0) == 0,
                 _ => false,
             };
@@ -282,7 +282,7 @@ fn tables_of_terms(filter: &Filter) -> String {
     limiting.filter(|term| !term.exclude).map(of_term).collect::<Vec<_>>().join("; ")
 }
 
-/// The name that takes the fewest changes, if it takes few.
+/// The name with the smallest edit distance, if it is small.
 fn closest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let (most, letters) = ((name.len() / 3).max(1), name.chars().count());
     // Words of very different length are skipped: computing the distance of a long one to all columns took

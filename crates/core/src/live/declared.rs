@@ -19,7 +19,7 @@ pub(super) enum Derive {
     PercentOfTime(&'static str),
 }
 
-/// Which rows have the track at all: those where this column is true, is false, or has a value.
+/// Which rows have the track: those where this column is true, is false, or has a value.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Only {
     True(&'static str),

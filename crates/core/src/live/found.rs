@@ -92,7 +92,7 @@ impl Found<'_> {
         values.filter(|(_, values)| values.count > 0)
     }
 
-    /// The minute whose seconds are being closed and those whose seconds are all open, put together.
+    /// Combines the minute whose seconds are being closed with those whose seconds are all open.
     fn open_minutes(&self, from: u64, to: u64) -> Vec<(u64, Accumulator)> {
         let mut minutes: Vec<(u64, Accumulator)> = self
             .track

@@ -66,7 +66,7 @@ pub struct History {
     pub points: Vec<Point>,
     /// From here on the tier has everything; `None` if it has nothing.
     pub covered_from_ns: Option<u64>,
-    /// Minutes had to be put together: percentiles of such points are interpolated and may be off by more than 1 %.
+    /// Minutes were merged: percentiles of such points are interpolated and may be off by more than 1 %.
     pub interpolated: bool,
     /// In the order of time; they can overlap.
     pub gaps: Vec<Gap>,
@@ -175,7 +175,7 @@ impl Point {
     }
 }
 
-/// Puts neighbouring minutes together until they are at most `max_points`.
+/// Puts neighboring minutes together until they are at most `max_points`.
 pub(super) fn merge_minutes(points: &[Point], max_points: usize) -> Vec<Point> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else {
         return Vec::new();

@@ -6,7 +6,7 @@ use super::subject::Key;
 use super::subjects::map_bytes;
 use crate::schema::Text;
 
-/// Names kept for later. When full, the oldest goes: its subject then simply has no name.
+/// Maximum number of pending names. When full, the oldest is dropped: its subject then has no name.
 const MAX_LABELS: usize = 4096;
 
 /// A text of at most this many bytes: names and reasons come from elsewhere and must not fill the memory.

@@ -5,10 +5,10 @@ use serde::Serialize;
 /// Bounds of the live memory. Whatever the others are set to, it is within [`Limits::total_bytes`] after every batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Everything together. Default 100 MB; less than [`Limits::MIN_TOTAL_BYTES`] is taken as that. When full, the
-    /// oldest go first: 1 s buckets of processes that are not selected, then of selected ones, 1 min buckets of processes
-    /// that are not selected, 1 s buckets of devices and of the system, whole processes that are not selected, 1 s
-    /// buckets of sessions; then minutes and whole tracks of the rest. What goes is counted in [`Losses`](super::Losses).
+    /// Total memory. Default 100 MB, at least [`Limits::MIN_TOTAL_BYTES`]. When full, the oldest data of the least
+    /// important kind is dropped first: 1 s buckets of unselected processes, then of selected ones, 1 min buckets of
+    /// unselected processes, 1 s buckets of devices and of the system, whole unselected processes, 1 s buckets of
+    /// sessions; then minutes and whole tracks of the rest. Evictions are counted in [`Losses`](super::Losses).
     pub total_bytes: usize,
     /// Rows at the full rate, of all tracks together. Default 40 MB. When full, rings stop growing: they overwrite
     /// their oldest row earlier than their number of samples allows. Aggregates are not touched by it.

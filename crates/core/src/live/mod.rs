@@ -1,13 +1,12 @@
 //! The recent past in bounded memory, for the server and the terminal view.
 //!
-//! [`LiveMemory`] is a sink of the pipeline; any number of [`LiveView`]s read what it holds. Rows of the schema's
-//! tables become *tracks*, named series of numbers (see [`TrackId`]), by one declarative mapping. Of each track there
-//! are
-//! - the newest rows at the full rate (not of processes that are not selected),
+//! [`LiveMemory`] is a sink of the pipeline; any number of [`LiveView`]s read it. Rows of the schema's tables become
+//! *tracks*, named series of numbers (see [`TrackId`]), by one declarative mapping. Each track has
+//! - the newest rows at the full rate (except for unselected processes),
 //! - buckets of 1 s and of 1 min for 24 h with count, min, max, mean, p50, p95 and p99.
 //!
-//! All of it stays within [`Limits::total_bytes`]; what has to go is counted in [`Losses`]. Older and finer data is
-//! read from a recording ([`LiveView::history_with`]). Queries choose the finest form that answers and say which it was.
+//! All of it stays within [`Limits::total_bytes`]; evictions are counted in [`Losses`]. Older and finer data is read
+//! from a recording ([`LiveView::history_with`]). Queries choose the finest sufficient form and report which it was.
 //!
 //! ```
 //! use ortscope_core::batch::Batch;
@@ -201,8 +200,8 @@ impl LiveView {
         state.unavailable.iter().filter(|interval| interval.overlaps(from_ns, to_ns)).cloned().collect()
     }
 
-    /// Selects processes for the full rate, whether they were seen yet or not; the busiest fill the other places.
-    /// Returns how many were taken: at most [`Limits::selected_processes`], the first ones.
+    /// Selects processes for the full rate, even before they are seen; the busiest fill the other places. Returns how
+    /// many were accepted: at most [`Limits::selected_processes`], the first ones.
     pub fn select_processes(&self, processes: Vec<ProcessIdentity>) -> usize {
         write(&self.state).select(processes)
     }

@@ -27,7 +27,7 @@ pub enum Origin {
     Recording,
 }
 
-/// A history and where it comes from.
+/// A history and its origin.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Answer {
     pub origin: Origin,

@@ -66,7 +66,7 @@ impl Ring {
         (self.times.capacity() + columns) * 8 + self.columns.len() * size_of::<Vec<f64>>()
     }
 
-    /// Sets how many rows the ring may hold; returns how many it had to forget.
+    /// Sets the maximum number of rows; returns how many were dropped.
     pub fn allow(&mut self, rows: usize) -> u64 {
         let forgotten = self.len().saturating_sub(rows);
         self.times.rotate_left(self.oldest);

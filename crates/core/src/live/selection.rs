@@ -21,7 +21,7 @@ const MAX_WAITING: usize = 4096;
 
 #[derive(Debug, Default)]
 pub(super) struct Selection {
-    /// Selected by the user, whether they were seen yet or not.
+    /// Selected by the user, even before they are seen.
     explicit: Vec<ProcessIdentity>,
     pub newest_tick_ns: u64,
     /// Second of the last choice.

@@ -3,7 +3,7 @@
 //! Up to [`EXACT`] values are kept as they are (`f32`, by their place in the order of numbers, which sorts fast).
 //! Beyond that they are counted in bins whose middle is at most 0.4 % away from any of their values. Together with
 //! the 0.2 % to which closed buckets round, a percentile is at most 1 % off. Percentiles interpolate between
-//! neighbours as numpy, R and our reports do (type 7); where the neighbours have different signs the bound is
+//! neighbors as numpy, R and our reports do (type 7); where the neighbors have different signs the bound is
 //! relative to the larger one.
 
 use super::codes::{bin_of, from_ordered, middle_of_bin, ordered};

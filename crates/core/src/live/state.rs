@@ -41,7 +41,7 @@ pub(super) struct State {
     pub unavailable: Unavailable,
     pub selection: Selection,
     pub labels: Labels,
-    /// Rows taken so far.
+    /// Rows received.
     pub rows: u64,
     /// Subjects whose bytes may have changed in this batch.
     pub touched: Vec<usize>,
@@ -194,7 +194,7 @@ impl State {
         }
     }
 
-    /// Ends a batch: chooses processes anew where a second has passed, counts bytes and keeps them within the limit.
+    /// Ends a batch: selects processes anew if a second has passed, counts bytes and enforces the limit.
     pub fn settle(&mut self) {
         self.keep_within_tracks();
         self.reselect_if_due();

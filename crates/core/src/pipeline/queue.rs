@@ -32,7 +32,7 @@ struct State<T> {
     closed: bool,
 }
 
-/// A FIFO that holds at most `capacity_bytes`, and at least one item however large.
+/// A FIFO that holds at most `capacity_bytes`, but always at least one item.
 #[derive(Debug)]
 pub struct ByteQueue<T> {
     state: Mutex<State<T>>,

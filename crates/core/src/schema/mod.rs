@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use cell::{Cell, Column, ColumnData, Text};
-pub use names::{NameSet, Named, OperatorKind, Phase, Severity};
+pub use names::{KernelEventKind, Method, NameSet, Named, OperatorKind, Phase, Severity};
 pub use tables::*;
 
 /// The type of a column's values.

@@ -182,6 +182,51 @@ name_sets! {
         Other = "other",
     }
 
+    /// What the kernel did. The order is that of frequency.
+    KernelEventKind {
+        /// A thread that could have run on was off the processor.
+        ContextSwitch = "context_switch",
+        /// A thread waited for something else.
+        Wait = "wait",
+        Migration = "migration",
+        PageFault = "page_fault",
+        HardFault = "hard_fault",
+        /// A sample of the executed code.
+        Sample = "sample",
+        DiskIo = "disk_io",
+        MemoryMap = "memory_map",
+        MemoryUnmap = "memory_unmap",
+        MemoryHeap = "memory_heap",
+        ImageLoad = "image_load",
+        FileRead = "file_read",
+        FileWrite = "file_write",
+        FileOpen = "file_open",
+        FileSync = "file_sync",
+        ThreadStart = "thread_start",
+        ThreadExit = "thread_exit",
+        /// Hardware counters of a processor.
+        ProcessorCounter = "processor_counter",
+        NetworkSend = "network_send",
+        NetworkReceive = "network_receive",
+        NetworkConnect = "network_connect",
+        NetworkDisconnect = "network_disconnect",
+        NetworkRetransmit = "network_retransmit",
+        /// A clock was limited by heat or power.
+        Throttle = "throttle",
+        /// A power state changed.
+        Power = "power",
+    }
+
+    /// How a number was obtained, the most trustworthy method first.
+    Method {
+        /// Read from an instrument: a clock, a counter, a sensor.
+        Measured = "measured",
+        /// A measured total divided among its causes.
+        Attributed = "attributed",
+        /// Computed from a model of the world.
+        Estimated = "estimated",
+    }
+
     /// How urgent a finding is, the gravest first.
     Severity {
         /// The figures do not mean what they seem to mean.

@@ -1,8 +1,8 @@
 //! The table declarations. A new kind of data starts here.
 
 use super::{
-    Cell, Column, ColumnDef, Named, OperatorKind, Phase, Row, Severity, TableDef, TableKind, Text, Unit,
-    declare_tables, table_kind,
+    Cell, Column, ColumnDef, KernelEventKind, Method, Named, OperatorKind, Phase, Row, Severity, TableDef,
+    TableKind, Text, Unit, declare_tables, table_kind,
 };
 
 declare_tables! {
@@ -271,7 +271,7 @@ declare_tables! {
         /// Where it comes from, e.g. nvml, rapl, emi.
         source: Text, None;
         /// How: measured, attributed or estimated.
-        method: Text, None;
+        method: Named<Method>, None;
     }
 
     /// Something the kernel did: scheduling, faults, I/O, throttling.
@@ -280,8 +280,8 @@ declare_tables! {
         timestamp_ns: u64, Nanoseconds;
         /// Kind: context_switch, wait, migration, page_fault, hard_fault, disk_io, memory_map, memory_unmap, memory_heap,
         /// image_load, file_read, file_write, file_open, file_sync, thread_start, thread_exit, throttle, sample,
-        /// network_send, network_receive, network_connect, network_disconnect, network_retransmit, power.
-        kind: Text, None;
+        /// network_send, network_receive, network_connect, network_disconnect, network_retransmit, power, processor_counter.
+        kind: Named<KernelEventKind>, None;
         /// Processor it happened on.
         processor: Option<u64>, None;
         /// Process concerned.

@@ -181,7 +181,7 @@ fn rows_at_the_full_rate_stay_within_their_bytes() {
     };
     let total: usize = names.iter().map(|name| rows(name)).sum();
     assert!(total * 16 <= 1_000_000 && total * 16 > 800_000, "{total}");
-    // A session that comes later still gets rows: from those that matter less.
+    // A later session still gets rows, from less important ones.
     let session: Text = "late".into();
     memory.take((0..1000).map(|number| inference(&session, number * MS, 1)));
     let late = memory.view.rows(&TrackId::session("late", "latency_ns"), 0, u64::MAX).expect("known");

@@ -105,7 +105,7 @@ fn selected_ones_come_first_and_the_selection_can_change() {
     let processes: Vec<u32> = (1..=6).collect();
     assert_eq!(memory.view.select_processes(vec![pid(3), pid(3), pid(99)]), 2);
     run(&mut memory, 0..100, &processes, |number| u64::from(number) * 10);
-    // One that was not seen holds no place.
+    // A process that was not seen takes no place.
     assert_eq!(selected(&memory.view), [3, 6]);
     assert_eq!(memory.view.select_processes(vec![pid(1), pid(2), pid(3)]), 2);
     assert_eq!(selected(&memory.view), [1, 2]);

@@ -125,7 +125,7 @@ fn one(
         if !of_device.is_empty() {
             window.busy_ns = Some(of_device.iter().map(|work| work.total_ns).sum());
         } else if !window.is_in_call {
-            window.busy_ns = adapter.devices().iter().find_map(|kind| evidence.busy_ns.get(kind)).copied();
+            window.busy_ns = adapter.devices.iter().find_map(|kind| evidence.busy_ns.get(kind)).copied();
         }
         nodes.iter().map(|node| of_node(node, provider, evidence)).collect::<Vec<_>>()
     };
@@ -133,8 +133,8 @@ fn one(
         provider: provider.to_owned(),
         device: class,
         device_name: used.and_then(|used| used.name.clone()),
-        sampled_as: adapter.devices().to_vec(),
-        own_profile: adapter.own_profile(),
+        sampled_as: adapter.devices.to_vec(),
+        own_profile: adapter.own_profile,
         has_own_profile: !of_device.is_empty()
             || (provider == "QNNExecutionProvider" && evidence.qnn.is_some())
             || class == Some(DeviceClass::Cpu) && of_device.is_empty() && is_kernel_by_kernel(provider),
@@ -153,7 +153,7 @@ fn one(
     };
     time.fill(adapter, &operators, &types, &window);
     if time.unknown.is_none() && !time.has_own_profile {
-        time.unknown = Some(format!("what its compiled parts do inside is not told; {}", adapter.remedy()));
+        time.unknown = Some(format!("what its compiled parts do inside is not told; {}", adapter.remedy));
     }
     time
 }
@@ -193,7 +193,7 @@ fn of_node(node: &NodeStatistics, provider: &str, evidence: &Evidence<'_>) -> Op
 impl ProviderTime {
     fn fill(
         &mut self,
-        adapter: &dyn ProviderAdapter,
+        adapter: &ProviderAdapter,
         operators: &[OperatorTime],
         types: &[&str],
         window: &DeviceWindow,
@@ -201,7 +201,7 @@ impl ProviderTime {
         let Some(found) = split(adapter, operators, window) else {
             self.unknown = Some(format!(
                 "ONNX Runtime shows how long handing the work over took, and nothing tells how long the device worked; {}",
-                adapter.remedy()
+                adapter.remedy
             ));
             return;
         };

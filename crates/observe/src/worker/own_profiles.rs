@@ -27,7 +27,7 @@ pub fn asks_for_openvino(options: &SessionOptions) -> bool {
 }
 
 fn is(name: &str, ort_name: &str) -> bool {
-    ep::find(name).is_some_and(|known| known.ort_name() == ort_name)
+    ep::find(name).is_some_and(|known| known.ort_name == ort_name)
 }
 
 /// Enables QNN's counting of cycles per node, unless the user has configured its profiling.

@@ -1,7 +1,7 @@
-//! Which inputs and outputs of a model are its cache, told by their names.
+//! Identifies the cache inputs and outputs of a model by their names.
 //!
-//! The exporters in use name them differently: `past_key_values.0.key` and `present.0.key` (Hugging Face Optimum, ORT
-//! GenAI), `past_key_0` and `present_key_0`, `past_0` and `present_0` (ONNX Runtime's GPT-2), with `.decoder.` and
+//! Exporters name them differently: `past_key_values.0.key` and `present.0.key` (Hugging Face Optimum, ORT GenAI),
+//! `past_key_0` and `present_key_0`, `past_0` and `present_0` (ONNX Runtime's GPT-2), with `.decoder.` and
 //! `.encoder.` parts in encoder-decoder models.
 
 use ortscope_core::tensor::{Dimension, ElementType, ValueInfo, ValueType};
@@ -91,7 +91,7 @@ pub(super) fn detect(inputs: &[ValueInfo], outputs: &[ValueInfo]) -> Result<Opti
     Ok(Some(layout))
 }
 
-/// What a past and its present have in common: `past_key_values.0.key` and `present.0.key` are both `0.key`.
+/// The common part of a past and its present: `past_key_values.0.key` and `present.0.key` are both `0.key`.
 fn cache_key(name: &str, prefix: &str) -> Option<String> {
     let rest = name.strip_prefix(prefix)?;
     let rest = rest.strip_prefix("_key_values").unwrap_or(rest);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn other_models_are_no_decoders() {
+    fn other_models_are_not_decoders() {
         let inputs = [tensor("x", ElementType::Float32, &["n"])];
         assert_eq!(detect(&inputs, &inputs), Ok(None));
     }

@@ -27,7 +27,7 @@ pub struct KvDecoder<'s> {
 }
 
 impl<'s> KvDecoder<'s> {
-    /// What the model's cache looks like; `None` if it has none.
+    /// The layout of the model's cache; `None` if it has none.
     pub fn detect(session: &Session) -> Result<Option<DecoderLayout>, OrtError> {
         layout::detect(session.inputs(), session.outputs())
     }
@@ -117,7 +117,8 @@ impl<'s> KvDecoder<'s> {
             outputs.next().ok_or_else(|| OrtError::Unsupported("the decoder gave no logits".to_owned()))?;
         let first = self.length == 0;
         for (index, (present, pair)) in outputs.zip(&self.layout.pairs).enumerate() {
-            // With its cache branch a merged encoder-decoder gives empty stand-ins for what the encoder made once.
+            // With its cache branch a merged encoder-decoder returns empty placeholders for the encoder's one-time
+            // outputs.
             if first || !pair.from_encoder {
                 self.runner.set_input(self.first_past + index, present);
             }

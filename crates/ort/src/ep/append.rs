@@ -157,7 +157,8 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// The struct that 1.15 takes for OpenVINO; `device_type`, `device_id`, `cache_dir` and `num_of_threads` are known.
+    /// The struct that 1.15 takes for OpenVINO; it supports `device_type`, `device_id`, `cache_dir` and
+    /// `num_of_threads`.
     pub(crate) fn openvino_struct(&self, options: &ProviderOptions) -> Result<(), OrtError> {
         only(options, &["device_type", "device_id", "cache_dir", "num_of_threads", "enable_dynamic_shapes"])?;
         let string =
@@ -196,7 +197,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// One of the oldest functions, exported under its own name, which take a device number and nothing else.
+    /// One of the oldest functions, exported under its own name, which take only a device number.
     pub(crate) fn exported(&self, symbol: &'static str, options: &ProviderOptions) -> Result<(), OrtError> {
         type Append = unsafe extern "system" fn(*mut sys::OrtSessionOptions, c_int) -> sys::OrtStatusPtr;
         only(options, &["device_id"])?;
@@ -304,8 +305,8 @@ impl<'a> Target<'a> {
 /// Intel's number on the PCI bus.
 const INTEL: u32 = 0x8086;
 
-/// OpenVINO's plug-in leaves out all hardware that is not Intel's, processors too (`ov_factory.cc` in ONNX Runtime's
-/// source compares the vendor): there is no option that would change that.
+/// OpenVINO's plug-in ignores all hardware that is not Intel's, including processors (`ov_factory.cc` in ONNX
+/// Runtime's source compares the vendor); no option changes that.
 fn foreign_makers(ort_name: &str, others: &[EpDevice]) -> Option<String> {
     let is_intel = others.iter().any(|device| device.vendor_id == INTEL);
     if ort_name != "OpenVINOExecutionProvider" || is_intel || others.is_empty() {
@@ -357,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_cannot_be_passed_on_are_refused() {
+    fn options_that_cannot_be_passed_on_are_rejected() {
         assert!(only(&options(&[("device_id", "1")]), &["device_id"]).is_ok());
         let error = only(&options(&[("fast", "1")]), &["device_id"]).expect_err("unknown");
         assert!(error.to_string().contains("'fast'"), "{error}");

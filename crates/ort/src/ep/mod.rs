@@ -1,31 +1,21 @@
 //! Execution providers: their names, the device behind them, and how each is added to a session.
 //!
-//! Every way in is verified against ONNX Runtime's source (`provider_registration.cc`, `provider_bridge_ort.cc`) for the
-//! versions it is used with, because a provider's way in changed over time: an options struct, a generic function with a
-//! key, a function of its own, and since 1.22 a plug-in library.
+//! Each registration call is verified against ONNX Runtime's source (`provider_registration.cc`,
+//! `provider_bridge_ort.cc`) for the versions it is used with, because it changed over time: an options struct, a generic
+//! function with a key, a separate function, and since 1.22 a plug-in library.
 
 mod append;
-mod coreml;
-mod cpu;
-mod cuda;
-mod directml;
-mod generic;
-mod migraphx;
-mod neighbours;
-mod openvino;
-mod qnn;
-mod rocm;
-mod tensorrt;
+mod neighbors;
+mod providers;
 mod used;
-mod vitisai;
-mod webgpu;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 pub use append::Target;
-pub use neighbours::plugins_beside;
+pub use neighbors::plugins_beside;
+pub use providers::ExecutionProvider;
 pub use used::{UsedDevice, used_devices};
 
 use crate::device::DeviceKind;
@@ -55,51 +45,23 @@ impl std::fmt::Display for DeviceClass {
     }
 }
 
-/// One execution provider.
-pub trait ExecutionProvider: Sync {
-    /// Short names, the usual one first.
-    fn aliases(&self) -> &'static [&'static str];
-
-    /// The name in profiles and in `available_providers`.
-    fn ort_name(&self) -> &'static str;
-
-    /// The hardware it uses with these options.
-    fn device_class(&self, options: &ProviderOptions) -> DeviceClass;
-
-    /// Adds it to a session that is being set up.
-    fn append(&self, target: &Target<'_>, options: &ProviderOptions) -> Result<(), OrtError>;
-}
-
 /// All providers this program knows by name.
-pub fn known() -> impl Iterator<Item = &'static dyn ExecutionProvider> {
-    let special: [&'static dyn ExecutionProvider; 11] = [
-        &cpu::Cpu,
-        &cuda::Cuda,
-        &tensorrt::TensorRt,
-        &directml::DirectMl,
-        &openvino::OpenVino,
-        &qnn::Qnn,
-        &webgpu::WebGpu,
-        &coreml::CoreMl,
-        &vitisai::VitisAi,
-        &migraphx::MiGraphX,
-        &rocm::Rocm,
-    ];
-    special.into_iter().chain(generic::KNOWN.iter().map(|provider| provider as &dyn ExecutionProvider))
+pub fn known() -> impl Iterator<Item = &'static ExecutionProvider> {
+    providers::KNOWN.iter()
 }
 
-/// The provider of a short name or of ONNX Runtime's name, whatever the case.
-pub fn find(name: &str) -> Option<&'static dyn ExecutionProvider> {
+/// Finds a provider by short name or ONNX Runtime's name, ignoring case.
+pub fn find(name: &str) -> Option<&'static ExecutionProvider> {
     known().find(|provider| {
-        provider.ort_name().eq_ignore_ascii_case(name)
-            || provider.aliases().iter().any(|alias| alias.eq_ignore_ascii_case(name))
+        provider.ort_name.eq_ignore_ascii_case(name)
+            || provider.aliases.iter().any(|alias| alias.eq_ignore_ascii_case(name))
     })
 }
 
 /// A request with the provider it means.
 pub(crate) struct Resolved<'a> {
     request: &'a ProviderRequest,
-    provider: Option<&'static dyn ExecutionProvider>,
+    provider: Option<&'static ExecutionProvider>,
 }
 
 /// A provider that a session has accepted.
@@ -117,7 +79,7 @@ pub(crate) fn resolve(request: &ProviderRequest) -> Resolved<'_> {
 impl Resolved<'_> {
     pub(crate) fn ort_name(&self) -> &str {
         match self.provider {
-            Some(provider) => provider.ort_name(),
+            Some(provider) => provider.ort_name,
             None => &self.request.name,
         }
     }
@@ -139,7 +101,7 @@ impl Resolved<'_> {
         let (name, options) = (self.ort_name(), &self.request.options);
         let (name, chosen) = match (&self.request.library, self.provider) {
             (Some(library), _) => {
-                let options = neighbours::with_backend(name, library, options);
+                let options = neighbors::with_backend(name, library, options);
                 let (name, chosen) = target.plugin(name, library, &options)?;
                 (name, Some(chosen))
             }
@@ -148,10 +110,10 @@ impl Resolved<'_> {
                 Err(_) if target.has_devices_of(name) => {
                     (name.to_owned(), Some(target.registered_plugin(name, options)?))
                 }
-                // Or installed beside ONNX Runtime.
-                Err(error) => match neighbours::plugin_beside(environment.runtime().path(), name) {
+                // Or installed next to ONNX Runtime.
+                Err(error) => match neighbors::plugin_beside(environment.runtime().path(), name) {
                     Some(library) if target.minor() >= 22 => {
-                        let options = neighbours::with_backend(name, &library, options);
+                        let options = neighbors::with_backend(name, &library, options);
                         let (name, chosen) = target.plugin(name, &library, &options)?;
                         (name, Some(chosen))
                     }
@@ -178,9 +140,9 @@ mod tests {
     fn names_are_unique_and_found() {
         let mut seen = BTreeSet::new();
         for provider in known() {
-            for name in provider.aliases().iter().chain([&provider.ort_name()]) {
+            for name in provider.aliases.iter().chain([&provider.ort_name]) {
                 assert!(seen.insert(name.to_lowercase()), "{name} is used twice");
-                assert_eq!(find(name).map(ExecutionProvider::ort_name), Some(provider.ort_name()));
+                assert_eq!(find(name).map(|found| found.ort_name), Some(provider.ort_name));
             }
         }
         for short in [

@@ -1,4 +1,4 @@
-//! Which hardware stands behind the providers of a session, as far as ONNX Runtime tells.
+//! The hardware behind the providers of a session, as far as ONNX Runtime reports it.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::DeviceClass;
 use crate::device::{DeviceKind, EpDevice};
 use crate::{Environment, Session};
 
-/// What joins a device with what its driver or the system tells of it.
+/// Keys that join a device with the data of its driver or the system.
 const FACTS: &[&str] = &[
     "LUID",
     "DxgiAdapterNumber",
@@ -28,15 +28,15 @@ const FACTS: &[&str] = &[
 pub struct UsedDevice {
     pub provider: String,
     pub class: DeviceClass,
-    /// As the provider or the system calls it; ONNX Runtime tells it from 1.22 on, for plug-ins.
+    /// The name given by the provider or the system; ONNX Runtime reports it from 1.22 on, for plug-ins.
     pub name: Option<String>,
-    /// The provider computes what an NPU or a GPU would, on the CPU: its times say nothing about such a device.
+    /// The provider simulates an NPU or a GPU on the CPU: its times are not those of such a device.
     pub is_simulated: bool,
     /// Identifiers of the device, by ONNX Runtime's names for them.
     pub facts: BTreeMap<String, String>,
 }
 
-/// The devices of the providers that a session has beside the CPU's.
+/// The devices of a session's providers other than the CPU.
 pub fn used_devices(session: &Session) -> Vec<UsedDevice> {
     let asked = session.providers().iter().zip(session.device_classes());
     let asked: Vec<_> = asked.filter(|(name, _)| *name != "CPUExecutionProvider").collect();
@@ -47,7 +47,7 @@ pub fn used_devices(session: &Session) -> Vec<UsedDevice> {
     asked.into_iter().map(|(provider, class)| describe(provider, *class, &offered)).collect()
 }
 
-/// Versions before 1.22 cannot tell.
+/// Versions before 1.22 do not report devices.
 fn offered(environment: &Environment) -> Vec<EpDevice> {
     environment.devices().unwrap_or_default()
 }
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_found_by_its_kind_and_a_simulator_is_called_so() {
+    fn a_device_is_found_by_its_kind_and_a_simulator_is_marked() {
         let offered = [
             device(DeviceKind::Cpu, &[]),
             device(DeviceKind::Npu, &[("LUID", "4711"), ("Description", "Hexagon"), ("secret", "x")]),

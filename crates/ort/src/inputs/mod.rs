@@ -1,7 +1,7 @@
-//! Inputs for a model: what the user gave, checked, and the rest made up.
+//! Inputs for a model: values given by the user are checked, the rest is generated.
 //!
-//! Made-up inputs must run and must cost what real ones cost: indices stay inside their tables, masks hide nothing,
-//! lengths fit shapes. Every size that had to be guessed is said, with the option that changes it. All of it is pure:
+//! Generated inputs must run and must cost as much as real ones: indices stay inside their tables, masks hide
+//! nothing, lengths fit shapes. Every guessed size is reported, with the option that changes it. All of it is pure:
 //! equal requests give equal bytes on every system and in every version.
 
 mod error;
@@ -24,7 +24,7 @@ use ortscope_decode::tensors::{NamedValues, json, pack};
 pub use overrides::{ShapeOverride, parse_shape_override};
 use serde::{Deserialize, Serialize};
 
-/// What is known of the inputs.
+/// Known facts about the inputs.
 #[derive(Debug, Clone)]
 pub struct InputRequest<'a> {
     pub signature: &'a [ValueInfo],
@@ -43,7 +43,7 @@ pub struct InputRequest<'a> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResolvedInputs {
     pub values: Vec<(String, Value)>,
-    /// What the user should know, one sentence each.
+    /// Notes for the user, one sentence each.
     pub notes: Vec<String>,
     pub guessed: Vec<GuessedDim>,
     pub batch_size: Option<u64>,
@@ -71,7 +71,7 @@ pub struct BatchAxis {
     pub axis: usize,
 }
 
-/// Checks what is given and makes up the rest.
+/// Checks the given values and generates the rest.
 pub fn resolve(request: &InputRequest<'_>) -> Result<ResolvedInputs, InputError> {
     let given = given::assign(request)?;
     let sizes = sizes::Sizes::settle(request, &given)?;

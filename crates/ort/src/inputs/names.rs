@@ -1,4 +1,4 @@
-//! What names of dimensions and inputs usually mean.
+//! Usual meanings of dimension and input names.
 
 /// The meaning of a dimension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

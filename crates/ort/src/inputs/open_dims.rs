@@ -1,4 +1,4 @@
-//! The dimensions that a signature leaves open: their names, who shares them, where the batch is.
+//! The dimensions that a signature leaves open: their names, how they are shared, and the batch axis.
 
 use ortscope_core::tensor::{Dimension, ElementType, ValueInfo, ValueType};
 
@@ -43,7 +43,7 @@ fn holders<'a>(request: &'a InputRequest<'_>, wanted: &'a str) -> impl Iterator<
     request.signature.iter().filter(has).map(|info| request.hints.get(&info.name).is_cache)
 }
 
-/// A voice detector is fed piece by piece: it is told the sampling rate, or keeps a state.
+/// A voice detector processes audio in chunks: it takes the sampling rate, or keeps a state.
 pub(super) fn is_voice(request: &InputRequest<'_>) -> bool {
     let mut inputs = request.signature.iter();
     inputs.any(|info| names::is_sampling_rate(&info.name) || names::is_state(&info.name))
@@ -80,7 +80,7 @@ pub(super) fn only_in_caches(request: &InputRequest<'_>, wanted: &str) -> bool {
     in_a_cache(request, wanted) && holders(request, wanted).all(|is_cache| is_cache)
 }
 
-/// Where the batch is: the dimension called so, or else an open first axis whose name says nothing else.
+/// The batch axes: the dimension with that name, or else an open first axis without another meaning.
 pub(super) fn batch_axes(request: &InputRequest<'_>) -> Vec<BatchAxis> {
     let axis = |info: &ValueInfo| {
         let shape = shape_of(info)?;

@@ -2,7 +2,7 @@
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ShapeOverride {
-    /// Of a symbolic dimension, or of an input with one dimension.
+    /// For a symbolic dimension, or for an input with one dimension.
     Size(u64),
     /// Of an input.
     Shape(Vec<u64>),

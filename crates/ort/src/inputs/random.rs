@@ -46,7 +46,7 @@ impl Random {
 mod tests {
     use super::*;
 
-    /// If this fails, reports with a seed no longer mean what they say.
+    /// If this fails, seeds in reports are no longer reproducible.
     #[test]
     fn the_numbers_never_change() {
         let mut random = Random::new(42, "input");

@@ -1,7 +1,7 @@
 //! Sizes of dimensions that a model leaves open.
 //!
-//! In order: what given values show, what `--shape` says, what `--batch` says, and then the table of usual sizes, by
-//! the dimension's name, or else by its place. Equal names have equal sizes.
+//! In order: given values, `--shape`, `--batch`, and then the table of usual sizes, by the dimension's name, or else
+//! by its position. Equal names have equal sizes.
 
 use std::collections::BTreeMap;
 
@@ -22,12 +22,12 @@ const SPATIAL: u64 = 224;
 const CHANNELS: u64 = 3;
 /// One second of sound at the usual rate.
 const SAMPLES: u64 = 16_000;
-/// What voice detectors take at a time (silero: 32 ms).
+/// Chunk size of voice detectors (silero: 32 ms).
 const VOICE_WINDOW: u64 = 512;
 
 #[derive(Debug)]
 pub(super) struct Sizes {
-    /// By name, with where the size comes from.
+    /// By name, with the origin of the size.
     symbols: BTreeMap<String, (u64, String)>,
     /// Of inputs that are not given.
     pub shapes: BTreeMap<String, Vec<u64>>,
@@ -263,7 +263,7 @@ impl Sizes {
     }
 
     fn by_meaning(&self, request: &InputRequest<'_>, name: &str, meaning: Meaning) -> u64 {
-        // `past_sequence_length + 1` and the like are sums of what is known.
+        // `past_sequence_length + 1` and the like are sums of known sizes.
         if name.contains('+') {
             let term = |term: &str| {
                 let term = term.trim().trim_matches(['(', ')']);

@@ -105,7 +105,7 @@ fn text_models_get_ids_in_range_and_whole_masks() {
 }
 
 #[test]
-fn pictures_are_between_0_and_1_or_bytes() {
+fn images_are_between_0_and_1_or_bytes() {
     let signature = [
         tensor("x", ElementType::Float32, &["N", "3", "?", "?"]),
         tensor("y", ElementType::Uint8, &["?", "H", "W", "3"]),
@@ -211,7 +211,7 @@ fn other_values() {
 }
 
 #[test]
-fn every_element_type_can_be_made_up() {
+fn every_element_type_can_be_generated() {
     let name = |element: &ElementType| element.name().to_owned();
     let signature: Vec<ValueInfo> = ortscope_core::tensor::ELEMENT_TYPES
         .iter()
@@ -241,7 +241,7 @@ fn equal_seeds_give_equal_bytes_and_inputs_are_independent() {
 }
 
 #[test]
-fn given_values_bind_sizes_and_masks_tell_the_padding() {
+fn given_values_bind_sizes_and_masks_define_the_padding() {
     let signature = [
         tensor("ids", ElementType::Int64, &["batch", "seq"]),
         tensor("mask", ElementType::Int64, &["batch", "seq"]),
@@ -340,7 +340,7 @@ fn shapes_are_overridden_and_mistakes_explained() {
 }
 
 #[test]
-fn a_fixed_batch_is_said() {
+fn a_fixed_batch_is_reported() {
     let signature = [tensor("x", ElementType::Float32, &["1", "3", "8", "8"])];
     let hints = hints(&signature, &[]);
     let with = |batch| resolve(&InputRequest { batch: Some(batch), ..request(&signature, &hints) });
@@ -358,7 +358,7 @@ fn a_fixed_batch_is_said() {
 }
 
 #[test]
-fn sequences_are_made_up_and_maps_are_asked_for() {
+fn sequences_are_generated_and_maps_must_be_given() {
     let float = tensor("", ElementType::Float32, &["n", "4"]).value_type;
     let value = |name: &str, value_type| ValueInfo { name: name.to_owned(), value_type };
     let sequence = [value("s", ValueType::Sequence(Box::new(float.clone())))];
@@ -390,7 +390,7 @@ fn sequences_are_made_up_and_maps_are_asked_for() {
 
 /// PaddlePaddle's exporter calls every open dimension `?`.
 #[test]
-fn question_marks_are_no_names() {
+fn question_marks_are_not_names() {
     let name = || Dimension::Symbolic("?".to_owned());
     let shape = Some(vec![name(), Dimension::Fixed(3), name(), name()]);
     let value_type = ValueType::Tensor { element: ElementType::Float32, shape };

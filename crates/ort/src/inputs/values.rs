@@ -89,7 +89,7 @@ fn tensor(
             Recipe::Count(end) => (index as u64 % width % end.max(1)) as f64,
             Recipe::Constant(value) => value,
         };
-        // What a small type cannot hold becomes the most it can.
+        // Values too large for a small type become its maximum.
         if packer.push_float(value.min(most)).is_err() && packer.push_int(0).is_err() {
             return Err(InputError::TooLarge { input: name.to_owned(), bytes: format!("{value}"), limit: 0 });
         }

@@ -1,6 +1,6 @@
-//! Finds the ONNX Runtime library to load, and tells every place it looked at and what was there.
+//! Finds the ONNX Runtime library to load, and reports every searched place with its result.
 //!
-//! The order is the user's intent first: a flag, a variable, the active Python environment, any Python, the system. No
+//! The user's intent comes first: a flag, a variable, the active Python environment, any Python, the system. No
 //! library is loaded here.
 
 mod places;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use places::Layout;
 
-/// What to search with.
+/// The inputs of a search.
 #[derive(Debug, Clone, Default)]
 pub struct SearchRequest {
     /// The library, or a directory that contains it, as named by the user.
@@ -24,7 +24,7 @@ pub struct SearchRequest {
     pub python: Option<PathBuf>,
 }
 
-/// The variables that matter, apart from the process so that tests can choose them.
+/// The relevant environment variables, separate from the process so that tests can set them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EnvironmentVariables(BTreeMap<String, OsString>);
 
@@ -59,7 +59,7 @@ impl EnvironmentVariables {
     }
 }
 
-/// A library that exists; whether it loads is for [`crate::Runtime::load`] to tell.
+/// A library that exists; [`crate::Runtime::load`] determines whether it loads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundLibrary {
     pub path: PathBuf,
@@ -81,21 +81,21 @@ pub struct SearchReport {
 }
 
 impl SearchReport {
-    /// The library, or an error that tells where it was looked for.
+    /// The library, or an error that lists the searched places.
     pub fn into_result(self) -> Result<FoundLibrary, crate::OrtError> {
         let steps = &self.steps;
-        let told = || {
+        let places = || {
             steps
                 .iter()
                 .map(|step| format!("{}: {}", step.place, step.outcome))
                 .collect::<Vec<_>>()
                 .join("; ")
         };
-        let searched = told();
+        let searched = places();
         self.found.ok_or(crate::OrtError::LibraryNotFound { searched })
     }
 
-    /// Notes what a place had. `true` ends the search.
+    /// Records the result of a place. `true` ends the search.
     fn note(&mut self, place: &str, result: Result<PathBuf, String>) -> bool {
         let outcome = match result {
             Ok(path) => {

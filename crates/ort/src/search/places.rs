@@ -139,7 +139,7 @@ impl Layout {
 
     /// The system's places, each with a name.
     pub(super) fn system(&self, environment: &EnvironmentVariables) -> Vec<(String, Vec<PathBuf>)> {
-        let beside = ("beside this program".to_owned(), Vec::from_iter(self.executable_directory.clone()));
+        let beside = ("next to this program".to_owned(), Vec::from_iter(self.executable_directory.clone()));
         if !self.windows {
             return vec![
                 ("LD_LIBRARY_PATH".to_owned(), environment.paths("LD_LIBRARY_PATH")),

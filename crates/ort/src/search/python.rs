@@ -11,8 +11,8 @@ use super::places::Layout;
 /// An interpreter that has not answered by then (a network drive, a hung site hook) is ended and skipped.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// `find_spec` only locates a top-level package. The current directory is taken off the path: code found there must
-/// not run because somebody looked for a library.
+/// `find_spec` only locates a top-level package. The current directory is removed from the path: a search must not
+/// run code found there.
 const SCRIPT: &str = "import sys; sys.path = [p for p in sys.path if p]; import importlib.util as u; \
                       s = u.find_spec('onnxruntime'); \
                       print(list(s.submodule_search_locations)[0] if s and s.submodule_search_locations else '')";
@@ -52,7 +52,7 @@ pub(super) fn package_directory(interpreter: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// Waits a bounded time. The answer is one line, so that it fits the pipe while nobody reads.
+/// Waits a bounded time. The answer is one line, so that it fits the unread pipe.
 fn wait(mut child: Child, timeout: Duration) -> Result<String, String> {
     let deadline = Instant::now() + timeout;
     let status = loop {
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hung_interpreter_is_ended() {
+    fn a_hung_interpreter_is_killed() {
         let child = Command::new("sleep").arg("60").stdout(Stdio::piped()).spawn().expect("sleep starts");
         let started = Instant::now();
         let error = wait(child, Duration::from_millis(50)).expect_err("it hangs");
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interpreter_that_is_none_is_told() {
+    fn an_invalid_interpreter_is_reported() {
         let error = package_directory(Path::new("/bin/false")).expect_err("no Python");
         assert!(error.contains("ended with"), "{error}");
         assert!(package_directory(Path::new("/nonexistent/python3")).is_err());

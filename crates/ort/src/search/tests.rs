@@ -55,7 +55,7 @@ fn the_active_environment_comes_before_the_system() {
 }
 
 #[test]
-fn an_old_package_is_explained_and_the_search_goes_on() {
+fn an_old_package_is_explained_and_the_search_continues() {
     let home = tempfile::tempdir().expect("a directory");
     let (venv, lib) = (home.path().join("venv"), home.path().join("lib"));
     let package = venv.join("lib/python3.10/site-packages/onnxruntime");
@@ -75,7 +75,7 @@ fn an_old_package_is_explained_and_the_search_goes_on() {
 }
 
 #[test]
-fn windows_own_copy_comes_last_and_is_called_that() {
+fn the_copy_of_windows_comes_last_and_is_labeled() {
     let home = tempfile::tempdir().expect("a directory");
     let (system32, tools) = (home.path().join("System32"), home.path().join("tools"));
     touch(&system32.join("onnxruntime.dll"));
@@ -100,9 +100,9 @@ fn windows_packages_are_found() {
 }
 
 #[test]
-fn nothing_anywhere_tells_every_place() {
+fn a_failed_search_lists_every_place() {
     let report = search_in(&SearchRequest::default(), &bare(false));
     assert_eq!(report.found, None);
     let places: Vec<_> = report.steps.iter().map(|step| step.place.as_str()).collect();
-    assert_eq!(places, ["LD_LIBRARY_PATH", "beside this program", "the system's library directories"]);
+    assert_eq!(places, ["LD_LIBRARY_PATH", "next to this program", "the system's library directories"]);
 }

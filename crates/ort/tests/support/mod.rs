@@ -1,4 +1,4 @@
-//! What the tests against a real library share.
+//! Shared by the tests against a real library.
 
 #![allow(dead_code, reason = "every test binary uses another part")]
 #![allow(clippy::allow_attributes, reason = "`expect` would fail in the binary that uses everything")]

@@ -149,7 +149,7 @@ impl Graph {
             .message(7, &graph)
             .message(8, &domain("", opset))
             .message(8, &domain("ai.onnx.ml", 2))
-            .message(14, &Message::default().string(1, "colour").string(2, "green"))
+            .message(14, &Message::default().string(1, "color").string(2, "green"))
             .into_bytes()
     }
 }

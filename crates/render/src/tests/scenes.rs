@@ -2,7 +2,7 @@
 
 use ortscope_core::batch::Batch;
 use ortscope_core::schema::{
-    AnnotationRow, DeviceSampleRow, FindingRow, InferenceRow, KernelEventRow, LossRow, OperatorKind,
+    AnnotationRow, DeviceSampleRow, FindingRow, InferenceRow, KernelEventRow, LossRow, Method, OperatorKind,
     OperatorRow, ProcessRow, ProcessSampleRow, SessionRow, SystemSampleRow, Text, UnavailabilityRow,
 };
 use ortscope_core::tables::MemoryTables;
@@ -128,8 +128,8 @@ pub fn samples(seconds: u64, busy: impl Fn(u64) -> bool) -> Vec<Batch> {
     let mut processes = Vec::new();
     let mut system = Vec::new();
     let mut devices = Vec::new();
-    let [gpu, package, load, power, nvml, measured] =
-        texts(["gpu0", "package-0", "utilization_ratio", "power_watts", "nvml", "measured"]);
+    let [gpu, package, load, power, nvml] =
+        texts(["gpu0", "package-0", "utilization_ratio", "power_watts", "nvml"]);
     let (mut own, mut quiet, mut loud) = (SECOND, SECOND / 2, 0);
     for tick in 0..seconds * 10 {
         let now = START + tick * SECOND / 10;
@@ -170,7 +170,7 @@ pub fn samples(seconds: u64, busy: impl Fn(u64) -> bool) -> Vec<Batch> {
                 metric: Text::clone(metric),
                 value,
                 source: Text::clone(&nvml),
-                method: Text::clone(&measured),
+                method: Method::Measured.into(),
             });
         }
     }

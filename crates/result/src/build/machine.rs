@@ -91,7 +91,7 @@ pub(super) fn devices(reader: &mut Reader<'_>) -> Result<(Vec<Series>, u64), Rep
             let sensor = sensors.entry(key).or_insert_with(|| Sensor {
                 intervals: Intervals::default(),
                 source: row.source,
-                method: row.method,
+                method: row.method.text().clone(),
                 last_ns: None,
             });
             let last = sensor.last_ns.replace(row.timestamp_ns).unwrap_or(row.timestamp_ns);

@@ -238,7 +238,7 @@ fn recorded_tracks(source: &Source) -> Result<Vec<Track>, ApiError> {
     for batch in tables.scan(TableId::DeviceSamples, &Scan::all()) {
         for row in batch?.rows::<DeviceSampleRow>() {
             if devices.len() < MAX_TRACKS {
-                devices.entry((row.device, row.metric)).or_insert((row.source, row.method));
+                devices.entry((row.device, row.metric)).or_insert((row.source, row.method.text().clone()));
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ortscope_core::schema::{DeviceSampleRow, InferenceRow, KernelEventRow, TableId, Text};
+use ortscope_core::schema::{DeviceSampleRow, InferenceRow, KernelEventKind, KernelEventRow, TableId, Text};
 use ortscope_core::tables::Scan;
 use ortscope_export::wire::{Sensors, Unavailable, end_to_end_ns};
 use schemars::JsonSchema;
@@ -116,7 +116,7 @@ pub fn energy(app: &App, asked: &Asked) -> Result<Energy, ApiError> {
     let (mut throttles, mut throttled_ns) = (0_u64, 0_u64);
     if tables.row_count(TableId::KernelEvents) > 0 {
         for batch in tables.scan(TableId::KernelEvents, &Scan { every_tick: false, ..scan }) {
-            for row in batch?.rows::<KernelEventRow>().filter(|row| &*row.kind == "throttle") {
+            for row in batch?.rows::<KernelEventRow>().filter(|row| row.kind == KernelEventKind::Throttle) {
                 throttles += 1;
                 throttled_ns = throttled_ns.saturating_add(row.duration_ns.unwrap_or(0));
             }

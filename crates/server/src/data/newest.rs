@@ -91,7 +91,7 @@ impl Newest {
                 time_ns: row.timestamp_ns,
                 value: row.value,
                 source: row.source,
-                method: row.method,
+                method: row.method.text().clone(),
             };
             self.devices.insert(key, reading);
         }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::Duration;
 
 use ortscope_core::clock::now_ns;
-use ortscope_core::schema::DeviceSampleRow;
+use ortscope_core::schema::{DeviceSampleRow, Method};
 
 use super::source::POLL_NS;
 use super::{Missing, Reader, Recovered};
@@ -192,7 +192,7 @@ fn serve(shared: &Shared, requests: &Receiver<u64>, result: &SyncSender<PollResu
                     metric: reading.metric.into(),
                     value: reading.value,
                     source: reading.source.into(),
-                    method: "measured".into(),
+                    method: Method::Measured.into(),
                 });
             };
             let at_ns = poll_ns + now_ns().saturating_sub(begin_ns);

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ortscope_core::pipeline::Emitter;
 use ortscope_core::rate_control::{RateChange, RateControl};
-use ortscope_core::schema::{AnnotationRow, DeviceSampleRow, Text};
+use ortscope_core::schema::{AnnotationRow, DeviceSampleRow, Method, Text};
 
 use super::backend::ProcessBackend;
 use super::schedule::Schedule;
@@ -57,7 +57,6 @@ pub(super) struct CostMeter {
 struct Texts {
     device: Text,
     source: Text,
-    method: Text,
     metrics: [Text; 5],
 }
 
@@ -73,7 +72,6 @@ impl CostMeter {
         let texts = Texts {
             device: "ortscope".into(),
             source: "process-sampler".into(),
-            method: "measured".into(),
             metrics: metrics.map(Into::into),
         };
         Self { handle, cost: OwnCost::default(), since: None, texts: rows.then_some(texts) }
@@ -140,7 +138,7 @@ impl CostMeter {
                     metric: Arc::clone(metric),
                     value,
                     source: Arc::clone(&texts.source),
-                    method: Arc::clone(&texts.method),
+                    method: Method::Measured.into(),
                 });
             }
         }

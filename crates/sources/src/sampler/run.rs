@@ -6,7 +6,7 @@ use ortscope_core::clock::{ClockStep, ClockWatch};
 use ortscope_core::metric::Availability;
 use ortscope_core::pipeline::{Emitter, SourceError};
 use ortscope_core::rate_control::{MAX_HERTZ, MIN_HERTZ, RateControl};
-use ortscope_core::schema::{AnnotationRow, DeviceSampleRow, SystemSampleRow, WallAnchorRow};
+use ortscope_core::schema::{AnnotationRow, DeviceSampleRow, Method, SystemSampleRow, WallAnchorRow};
 
 use super::ProcessSampler;
 use super::backend::{Missing, ReadError};
@@ -255,7 +255,7 @@ impl<'a> Run<'a> {
                     metric: "busy_ratio".into(),
                     value: ratio,
                     source: "process-sampler".into(),
-                    method: "measured".into(),
+                    method: Method::Measured.into(),
                 });
             });
         }
@@ -267,7 +267,7 @@ impl<'a> Run<'a> {
                     metric: metric.into(),
                     value,
                     source: "process-sampler".into(),
-                    method: "measured".into(),
+                    method: Method::Measured.into(),
                 });
             });
         }

@@ -1,11 +1,11 @@
-//! Only what changed is kept. Most of a hundred processes do nothing in most hundredths of a second: a row that repeats
-//! the one before it in everything but the time is left out and can be told again from the ticks.
+//! Stores only changes. Most of a hundred processes do nothing in most hundredths of a second: a row that repeats the
+//! previous one in everything but the time is omitted and can be reconstructed from the ticks.
 //!
-//! - For each tick of a sampled table there is a row in `ticks`, written when the tick is complete, which is when the
-//!   next one begins. Rows whose time is no tick stand for themselves: the last tick before a crash, and late rows.
+//! - Each tick of a sampled table has a row in `ticks`, written when the tick is complete, which is when the next one
+//!   begins. Rows without a tick count only for their own time: the last tick before a crash, and late rows.
 //! - A thing that is missing in a tick has a row in `sample_ends`.
-//! - The first tick that begins in a journal file is kept whole, so that every file can be understood without those
-//!   before it.
+//! - The first tick that begins in a journal file is stored completely, so that every file can be read without its
+//!   predecessors.
 
 mod layout;
 mod table;
@@ -16,7 +16,7 @@ use ortscope_core::batch::Batch;
 use ortscope_core::schema::{TableId, TableKind};
 use table::TableFilter;
 
-/// What is left of a batch, to be kept in this order.
+/// The remaining rows of a batch, to be stored in this order.
 #[derive(Debug)]
 pub(crate) struct Filtered<'a> {
     pub rows: Cow<'a, Batch>,
@@ -25,7 +25,7 @@ pub(crate) struct Filtered<'a> {
 }
 
 impl Filtered<'_> {
-    /// What is to be kept. Ticks come last: one that is there promises that all its rows are there.
+    /// The batches to store. Ticks come last: a tick guarantees that all its rows are there.
     pub fn batches(&self) -> impl Iterator<Item = &Batch> {
         [&*self.rows, &self.ends, &self.ticks].into_iter().filter(|batch| !batch.is_empty())
     }

@@ -36,7 +36,7 @@ pub(super) struct TableFilter {
 struct Tick {
     time_ns: u64,
     whole: bool,
-    /// Some of its rows could not be kept: it must not be told again.
+    /// Some of its rows could not be stored: it must not be reconstructed.
     void: bool,
     layout: Layout,
     doubtful: Vec<Key>,
@@ -100,8 +100,8 @@ impl TableFilter {
         self.tick = Some(Tick { time_ns, whole, void: false, layout: Layout::Same(0), doubtful });
     }
 
-    /// A row of a tick that is over stands for itself. If its time is that of a tick, readers will take it for a part of
-    /// that tick: the next whole tick sets them right.
+    /// A row of a finished tick counts only for its own time. If its time equals that of a tick, readers take it for
+    /// a part of that tick; the next complete tick corrects this.
     fn note_late(&mut self, time_ns: u64, batch: &Batch, range: Range<usize>) {
         let forgotten = self.recent.len() == REMEMBERED_TICKS
             && self.recent.front().is_some_and(|oldest| time_ns < *oldest);
@@ -110,7 +110,7 @@ impl TableFilter {
         }
     }
 
-    /// Marks the rows that are to be kept and takes them into the state.
+    /// Marks the rows to store and updates the state.
     fn compare(&mut self, columns: &[Column], range: Range<usize>, marks: &mut [bool]) {
         let Some(tick) = &mut self.tick else {
             return;
@@ -150,7 +150,7 @@ impl TableFilter {
         }
     }
 
-    /// Ends the open tick: says what is missing in it, and that it was.
+    /// Ends the open tick: stores the missing things and the tick itself.
     pub fn complete(&mut self, ends: &mut Batch, ticks: &mut Batch) {
         let Some(tick) = self.tick.take() else {
             return;
@@ -200,14 +200,14 @@ impl TableFilter {
         let ended = ends.rows::<SampleEndRow>().filter_map(|end| key_from_json(&end.key, def, &self.keys));
         self.doubtful.extend(ended);
         if let Some(tick) = &mut self.tick {
-            // It has no row in `ticks`, so what is left of it must stand for itself.
+            // It has no row in `ticks`, so its remaining rows count only for their own time.
             tick.void = true;
             tick.whole = true;
         }
     }
 }
 
-/// Takes one row into the state; whether it is to be kept.
+/// Updates the state with one row; returns whether to store it.
 fn take_row(state: &mut [Column], other: &mut Other, columns: &[Column], keys: &[usize], row: usize) -> bool {
     match other.place(state, columns, keys, row) {
         Place::New => {

@@ -1,4 +1,4 @@
-//! What happens when the journal fails, and how fast the filter is. What it leaves out is tested where it is told again.
+//! Failures of the journal, and the speed of the filter. Omitted rows are tested where they are reconstructed.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -10,15 +10,15 @@ use super::ChangeFilter;
 use crate::simulation::Simulation;
 use ortscope_core::random::Random;
 
-/// What a reader makes of what was kept: the rows of each tick.
+/// A reader's reconstruction: the rows of each tick.
 #[derive(Debug, Default)]
-struct Told {
+struct Reconstruction {
     rows: BTreeMap<u64, Vec<ProcessSampleRow>>,
     ends: BTreeMap<u64, Vec<String>>,
     ticks: Vec<u64>,
 }
 
-impl Told {
+impl Reconstruction {
     fn keep(&mut self, batch: &Batch) {
         for row in batch.rows::<ProcessSampleRow>() {
             self.rows.entry(row.timestamp_ns).or_default().push(row);
@@ -31,7 +31,7 @@ impl Told {
 
     fn ticks(mut self) -> BTreeMap<u64, Vec<ProcessSampleRow>> {
         let mut known: BTreeMap<String, ProcessSampleRow> = BTreeMap::new();
-        let mut told = BTreeMap::new();
+        let mut reconstructed = BTreeMap::new();
         for tick in std::mem::take(&mut self.ticks) {
             for (_, gone) in self.ends.range(..=tick) {
                 known.retain(|key, _| !gone.contains(key));
@@ -41,44 +41,44 @@ impl Told {
                 known.insert(format!("[{},{}]", row.pid, row.process_start), row);
             }
             let at = |row: &ProcessSampleRow| ProcessSampleRow { timestamp_ns: tick, ..row.clone() };
-            told.insert(tick, known.values().map(at).collect());
+            reconstructed.insert(tick, known.values().map(at).collect());
         }
-        told
+        reconstructed
     }
 }
 
-/// Whatever the journal could not take, the ticks that are told are told as they were.
+/// Whatever rows the journal rejects, reconstructed ticks are correct.
 #[test]
-fn a_journal_that_fails_now_and_then_tells_nothing_wrong() {
+fn reconstructed_ticks_are_correct_with_an_unreliable_journal() {
     for seed in 0..20 {
         let mut simulation = Simulation::new(seed, 30, 100);
         let mut random = Random::new(seed);
         let mut filter = ChangeFilter::default();
-        let mut told = Told::default();
+        let mut reconstructed = Reconstruction::default();
         let mut original = BTreeMap::new();
         let (mut failed, mut file) = (0, 1);
         for _ in 0..400 {
             let tick = simulation.next_tick();
             original.insert(tick.times_ns()[0], tick.rows::<ProcessSampleRow>().collect::<Vec<_>>());
             file += u64::from(random.chance(20));
-            // A tick in two parts: either may fail, and of each what is written first may still be written.
+            // A tick in two parts: either may fail, and the first writes of each may still succeed.
             let middle = random.below(31) as usize;
             for part in [(0..middle).collect::<Vec<_>>(), (middle..tick.len()).collect()] {
                 let part = tick.take(&part);
                 let filtered = filter.apply(&part, file);
                 let written = if random.chance(30) { random.below(3) as usize } else { 3 };
-                filtered.batches().take(written).for_each(|batch| told.keep(batch));
+                filtered.batches().take(written).for_each(|batch| reconstructed.keep(batch));
                 if filtered.batches().count() > written {
                     failed += 1;
                     filter.not_kept(&filtered);
                 }
             }
         }
-        filter.finish().iter().for_each(|batch| told.keep(batch));
+        filter.finish().iter().for_each(|batch| reconstructed.keep(batch));
         assert!(failed > 3, "the test wants failures");
-        let told = told.ticks();
-        assert!(told.len() > 300, "{} of 400 ticks are told", told.len());
-        for (tick, mut rows) in told {
+        let reconstructed = reconstructed.ticks();
+        assert!(reconstructed.len() > 300, "{} of 400 ticks are reconstructed", reconstructed.len());
+        for (tick, mut rows) in reconstructed {
             let mut wanted = original.remove(&tick).expect("a tick that was");
             wanted.sort_by_key(|row| row.pid);
             rows.sort_by_key(|row| row.pid);

@@ -24,7 +24,7 @@ const MAX_FILE_BYTES: u64 = 4096;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key([u8; KEY_BYTES]);
 
-/// What a key is known by: the start of a hash of it, which says nothing about the key.
+/// Identifies a key: the start of its hash, which reveals nothing about the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyId(pub(crate) [u8; ID_BYTES]);
 
@@ -56,7 +56,7 @@ impl Key {
             .ok_or_else(|| format!("it is not a key: {} hexadecimal digits behind '{PREFIX}'", 2 * KEY_BYTES))
     }
 
-    /// For a file, the environment or a key store: whoever has this can read what was encrypted with it.
+    /// For a file, the environment or a key store. Anyone with this text can decrypt.
     pub fn to_text(&self) -> String {
         format!("{PREFIX}{}", hex(&self.0))
     }
@@ -68,7 +68,7 @@ impl Key {
         KeyId(id)
     }
 
-    /// Reads the file of a key, which nobody but its owner may be able to read.
+    /// Reads a key file, which must be readable by its owner only.
     pub fn from_file(path: &Path) -> Result<Self, StoreError> {
         let problem = |problem: String| StoreError::Key {
             problem: format!("the key file '{}' cannot be used: {problem}", path.display()),

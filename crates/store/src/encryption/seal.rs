@@ -1,17 +1,16 @@
 //! The keys of a recording and of its files.
 
-use std::fmt;
-use std::io;
 use std::sync::Arc;
+use std::{fmt, io};
 
 use ortscope_channel::seal::{FrameSeal, Sealer};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use ring::hkdf::{HKDF_SHA256, Prk, Salt};
 
-pub(crate) use ortscope_channel::seal::SEAL_HEADER_BYTES;
-
 use super::key::{Key, KeyId, random_bytes};
 use crate::StoreError;
+
+pub(crate) use ortscope_channel::seal::SEAL_HEADER_BYTES;
 
 /// Begins what the key of a file is derived from; another format has another text.
 const PURPOSE: &[u8] = b"ortscope recording file 1";
@@ -45,7 +44,7 @@ impl Seal {
         Ok(Self::with_salt(key, random_bytes()?))
     }
 
-    /// For a recording one of whose files says this in the clear.
+    /// From the unencrypted header of one of the recording's files.
     pub(crate) fn of_header(key: &Key, header: &[u8; SEAL_HEADER_BYTES]) -> Self {
         let mut salt = [0; SALT_BYTES];
         salt.copy_from_slice(&header[8..24]);
@@ -61,7 +60,7 @@ impl Seal {
         self.0.id
     }
 
-    /// A key for a new file, and what the file must say in the clear.
+    /// A key for a new file, and the file's unencrypted header.
     pub(crate) fn begin(&self, name: &str) -> Result<([u8; SEAL_HEADER_BYTES], FileSeal), StoreError> {
         let salt: [u8; SALT_BYTES] = random_bytes()?;
         let mut header = [0; SEAL_HEADER_BYTES];
@@ -89,7 +88,7 @@ impl Seal {
     }
 }
 
-/// Which key a file says it was encrypted with.
+/// The id of the key in a file's header.
 pub(super) fn id_of(header: &[u8; SEAL_HEADER_BYTES]) -> KeyId {
     let mut id = [0; 8];
     id.copy_from_slice(&header[..8]);
@@ -118,7 +117,7 @@ impl FileSeal {
         self.seal(number, 0, piece)
     }
 
-    /// Opens one piece in place; false if it is not what was sealed.
+    /// Decrypts one piece in place; false if it was altered.
     #[must_use]
     pub fn open_piece(&self, number: u64, piece: &mut Vec<u8>) -> bool {
         let Some(length) = self.open(number, 0, piece).map(<[u8]>::len) else { return false };
@@ -153,6 +152,33 @@ impl Sealer for Seal {
     }
 }
 
+const HEAD: [u8; 16] = *b"ORTSSEAL\x01\0\0\0\0\0\0\0";
+
+/// The name of a document in its key derivation.
+pub(crate) fn document_name(name: &str) -> String {
+    format!("documents/{name}")
+}
+
+pub(crate) fn seal_small(seal: &Seal, name: &str, bytes: &[u8]) -> Result<Vec<u8>, StoreError> {
+    let (header, file) = seal.begin(name)?;
+    let mut piece = bytes.to_vec();
+    file.seal_piece(0, &mut piece)?;
+    Ok([&HEAD[..], &header, &piece].concat())
+}
+
+/// The error explains the problem.
+pub(crate) fn open_small(seal: &Seal, name: &str, bytes: &[u8]) -> Result<Vec<u8>, String> {
+    let header = small_header(bytes).ok_or("it is not encrypted, although the recording is")?;
+    let file = seal.find(name, &header)?;
+    let mut piece = bytes[HEAD.len() + SEAL_HEADER_BYTES..].to_vec();
+    if file.open_piece(0, &mut piece) { Ok(piece) } else { Err("it is not what was encrypted".into()) }
+}
+
+/// The unencrypted header, if the file is encrypted.
+pub(crate) fn small_header(bytes: &[u8]) -> Option<[u8; SEAL_HEADER_BYTES]> {
+    bytes.strip_prefix(&HEAD[..])?.get(..SEAL_HEADER_BYTES)?.try_into().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flipped_bit_is_found() {
+    fn every_flipped_bit_is_detected() {
         let (_, file) = seal().begin("x").expect("a key");
         let mut sealed = b"numbers and names".to_vec();
         file.seal_piece(1, &mut sealed).expect("sealed");

@@ -1,4 +1,4 @@
-//! Where keys come from: a file, the environment, the system's key store, asked in this order and only when one is needed.
+//! Sources of keys: a file, the environment, the system's key store, tried in this order and only when needed.
 
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
@@ -13,10 +13,10 @@ use crate::StoreError;
 use crate::files::{JOURNAL, entries, segment_files};
 use crate::segment::{Segment, sealed_header};
 
-/// What the system's key store answers: the text of a key, nothing, or why it cannot be asked.
+/// Asks the system's key store: returns the text of a key, nothing, or the error.
 type AskSystem = fn() -> Result<Option<String>, String>;
 
-/// Where this process looks for keys. The environment is always asked.
+/// Where this process looks for keys. The environment is always included.
 #[derive(Debug, Clone, Default)]
 pub struct KeySources {
     /// A file that the user named.
@@ -27,7 +27,7 @@ pub struct KeySources {
 
 static SOURCES: RwLock<KeySources> = RwLock::new(KeySources { file: None, system: None });
 
-/// Says where the keys of encrypted recordings are. Without it, only the environment is asked.
+/// Sets where the keys of encrypted recordings are. The default is the environment only.
 pub fn set_key_sources(sources: KeySources) {
     *SOURCES.write().unwrap_or_else(PoisonError::into_inner) = sources;
 }
@@ -53,7 +53,7 @@ impl KeySources {
         })
     }
 
-    /// What each source has, in order. A source that has nothing is left out.
+    /// The keys of each source, in order. Empty sources are skipped.
     fn each<'a>(
         &'a self,
         problem: &'a mut Option<String>,
@@ -67,9 +67,9 @@ impl KeySources {
                     hint: "`ortscope key new --system --force` replaces it".into(),
                 })
             }),
-            Err(told) => {
-                tracing::debug!("the system's key store: {told}");
-                *problem = Some(told);
+            Err(error) => {
+                tracing::debug!("the system's key store: {error}");
+                *problem = Some(error);
                 None
             }
         });
@@ -85,7 +85,7 @@ fn from_environment() -> Option<Result<Key, StoreError>> {
     }))
 }
 
-/// The keys of a recording, by what one of its files says in the clear.
+/// The keys of a recording, from the unencrypted header of one of its files.
 pub(crate) fn find_key(
     place: &str,
     header: &[u8; SEAL_HEADER_BYTES],
@@ -107,9 +107,10 @@ pub(crate) fn find_key(
     }
 }
 
-/// The keys of a recording whose manifest is lost, by what its other files say in the clear; `None` if it is not encrypted.
+/// The keys of a recording whose manifest is lost, from the unencrypted headers of its other files; `None` if it is
+/// not encrypted.
 ///
-/// What a file says may be damaged too: keys with which it opens are believed at once, others only if there are no better ones.
+/// Headers may be damaged too: a key that opens the file is accepted at once, others only if there is none.
 pub(crate) fn seal_of_files(recording: &Path) -> Result<Option<Seal>, StoreError> {
     let place = recording.display().to_string();
     let (mut doubtful, mut refused) = (None, None);

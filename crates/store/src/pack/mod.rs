@@ -1,10 +1,9 @@
 //! A recording as one file, to attach to a bug report or to carry to another machine.
 //!
-//! The file is a zip with the manifest, the segments and the documents. By default everything is taken out that says
-//! who and where: command lines, user and host names, directories, the environment. Names of programs and of operators
-//! stay, since without them a recording says nothing. There are no tensors in a recording to begin with.
+//! The file is a zip with the manifest, the segments and the documents. By default everything that identifies people
+//! and places is removed: command lines, user and host names, directories, the environment. Names of programs and
+//! operators stay, because a recording is useless without them. Recordings never contain tensors.
 
-mod columns;
 mod redact;
 mod unpack;
 
@@ -35,7 +34,7 @@ use redact::Redactor;
 /// How to pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PackOptions {
-    /// Take out what says who and where. Default: yes.
+    /// Remove identifying data. Default: yes.
     pub redact: bool,
     /// Pack an encrypted recording so that it can be read without its key. Default: no, the file needs the same key.
     pub decrypt: bool,
@@ -47,15 +46,15 @@ impl Default for PackOptions {
     }
 }
 
-/// What was packed, and what was left out.
+/// Result of packing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct PackReport {
     pub path: PathBuf,
     pub bytes: u64,
     pub rows: u64,
-    /// What was taken out or left out, in words with numbers.
+    /// Removed or omitted data, as sentences with numbers.
     pub removed: Vec<String>,
-    /// What could not be read and is therefore not in it.
+    /// Unreadable data that is not included.
     pub damaged: Vec<String>,
 }
 
@@ -88,7 +87,7 @@ pub fn pack(recording: &Path, to: &Path, options: PackOptions) -> Result<PackRep
 }
 
 struct Packer {
-    /// What is packed stays encrypted, with the recording's key.
+    /// Packed files stay encrypted with the recording's key.
     seal: Option<Seal>,
     zip: ZipWriter<BufWriter<NewFile>>,
     redactor: Option<Redactor>,
@@ -110,7 +109,7 @@ impl Packer {
         }
     }
 
-    /// A segment, chunk by chunk: only tables with texts that could tell something are made anew.
+    /// A segment, chunk by chunk: only tables with identifying texts are rewritten.
     fn segment(&mut self, segment: &Segment, name: &str) -> Result<(), StoreError> {
         let mut file = open_to_read(&segment.path)?;
         let mut writer = SegmentWriter::new(&mut self.zip, self.seal.as_ref(), name)?;
@@ -121,9 +120,9 @@ impl Packer {
         for chunk in &segment.footer.chunks {
             let stored = &segment.footer.tables[chunk.table];
             let result = match (&mut self.redactor, segment.view_of(chunk)) {
-                (Some(redactor), View::Known { table, .. }) if columns::is_telling(*table) => segment
+                (Some(redactor), View::Known { table, .. }) if redact::is_identifying(*table) => segment
                     .decode(&mut file, chunk, |_| true)
-                    .map(|batch| writer.add(&columns::redacted(&batch, redactor))),
+                    .map(|batch| writer.add(&redact::redacted(&batch, redactor))),
                 (Some(_), View::Unknown | View::Refused { .. }) => {
                     let rows = chunk.rows;
                     self.left_out
@@ -155,8 +154,8 @@ impl Packer {
             for batch in unit.scan(*table, &Scan::all()) {
                 let batch = batch?;
                 match &mut self.redactor {
-                    Some(redactor) if columns::is_telling(*table) => {
-                        builder.add(&columns::redacted(&batch, redactor));
+                    Some(redactor) if redact::is_identifying(*table) => {
+                        builder.add(&redact::redacted(&batch, redactor));
                     }
                     _ => builder.add(&batch),
                 }
@@ -216,7 +215,7 @@ impl Packer {
         if let Some(end) = &mut manifest.end
             && !self.left_out.is_empty()
         {
-            // What was left out on purpose is not missing.
+            // Deliberately omitted rows are not missing.
             end.rows.retain(|table, _| TableId::by_name(table).is_some());
         }
         let bytes = manifest.to_bytes()?;

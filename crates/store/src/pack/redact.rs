@@ -1,15 +1,18 @@
-//! Taking out of texts what says who and where.
+//! Removing identifying data from texts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
+use ortscope_core::batch::Batch;
+use ortscope_core::schema::{Column, ColumnData, TableId, Text};
 use serde_json::Value;
 
+use crate::columns::{batch_of, empty_text};
 use crate::manifest::Manifest;
 
-/// In place of what was removed.
+/// Replacement for removed text.
 const REMOVED: &str = "[removed]";
 /// Keys whose values are removed whole, in documents and fingerprints.
-const TELLING_KEYS: &[(&str, &str)] = &[
+const IDENTIFYING_KEYS: &[(&str, &str)] = &[
     ("command", "command lines"),
     ("command_line", "command lines"),
     ("cmdline", "command lines"),
@@ -32,11 +35,11 @@ const TELLING_KEYS: &[(&str, &str)] = &[
 /// Parts of keys whose values are removed whole.
 const SECRET_PARTS: &[&str] =
     &["password", "passwd", "secret", "api_key", "apikey", "access_token", "auth_token"];
-/// Names that say nothing about a person.
+/// Names that do not identify a person.
 const COMMON_NAMES: &[&str] =
     &["root", "user", "admin", "administrator", "localhost", "runner", "ubuntu", "default"];
 
-/// Cleans texts, and counts what it takes out.
+/// Redacts texts and counts the removals.
 #[derive(Debug)]
 pub(super) struct Redactor {
     /// Names of this user and this machine.
@@ -48,7 +51,7 @@ impl Redactor {
     pub fn new(manifest: &Manifest) -> Self {
         let variables = ["USER", "LOGNAME", "USERNAME", "HOSTNAME", "COMPUTERNAME"];
         let mut names: Vec<String> = variables.iter().filter_map(|name| std::env::var(name).ok()).collect();
-        // Where the system says its name in a file; elsewhere the variables do.
+        // Linux provides the host name in a file; elsewhere the environment has it.
         names.extend(std::fs::read_to_string("/proc/sys/kernel/hostname").ok());
         let in_fingerprint = ["hostname", "host", "user", "username"];
         names.extend(manifest.host.clone());
@@ -70,7 +73,7 @@ impl Redactor {
         }
     }
 
-    /// What was taken out, in words.
+    /// The removals, as sentences.
     pub fn into_removed(self) -> Vec<String> {
         self.removed.iter().map(|(what, count)| format!("{what}: {count}")).collect()
     }
@@ -153,12 +156,12 @@ fn telling(key: &str) -> Option<&'static str> {
     if SECRET_PARTS.iter().any(|part| key.contains(part)) {
         return Some("secrets");
     }
-    TELLING_KEYS.iter().find(|(name, _)| *name == key).map(|(_, what)| *what)
+    IDENTIFYING_KEYS.iter().find(|(name, _)| *name == key).map(|(_, what)| *what)
 }
 
-/// Replaces every path by its last part, and counts them. A path begins with a slash, a drive, two backslashes or `~`,
-/// and has at least one directory. It ends at a space or a sign of punctuation, or, if it stands in quotes, at the quote;
-/// a text that is nothing but a path may have spaces.
+/// Replaces every path by its last part, and counts them. A path begins with a slash, a drive, two backslashes or
+/// `~`, and has at least one directory. It ends at a space or punctuation, or at the quote if it is quoted; a text
+/// that consists of a path only may contain spaces.
 fn shorten_paths(text: &str) -> (String, u64) {
     if path_start(text.as_bytes(), 0) && !text.contains('\n') && !text.contains(" /") {
         return match shortened(text) {
@@ -235,6 +238,50 @@ fn without_word(text: &str, word: &str) -> (String, u64) {
     (out, count)
 }
 
+/// Tables with texts of the machine or of the user. The others have names of operators, phases, metrics: those stay.
+pub(super) fn is_identifying(table: TableId) -> bool {
+    matches!(
+        table,
+        TableId::Sessions
+            | TableId::Processes
+            | TableId::Annotations
+            | TableId::KernelEvents
+            | TableId::Findings
+            | TableId::Unavailability
+    )
+}
+
+/// The batch without identifying data.
+pub(super) fn redacted(batch: &Batch, redactor: &mut Redactor) -> Batch {
+    let columns = batch.columns().iter().zip(batch.table().def().columns).map(|(column, def)| {
+        let mut column = column.clone();
+        match (def.name, &mut column.data) {
+            ("command_line", ColumnData::Text(_)) => remove(&mut column, redactor),
+            (_, ColumnData::Text(values)) => clean(values, redactor),
+            _ => {}
+        }
+        column
+    });
+    batch_of(batch.table(), columns.collect())
+}
+
+fn remove(column: &mut Column, redactor: &mut Redactor) {
+    let removed = column.valid.iter().filter(|valid| **valid).count();
+    redactor.count("command lines", removed as u64);
+    column.valid.fill(false);
+    if let ColumnData::Text(values) = &mut column.data {
+        values.fill(empty_text());
+    }
+}
+
+fn clean(values: &mut [Text], redactor: &mut Redactor) {
+    let mut known: HashMap<Text, Text> = HashMap::new();
+    for value in values {
+        let clean = known.entry(Text::clone(value)).or_insert_with(|| redactor.document(value).into());
+        *value = Text::clone(clean);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -259,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_user_and_machine_go_but_not_parts_of_words() {
+    fn user_and_host_names_are_removed_but_not_inside_words() {
         let mut redactor = Redactor::with_names(&["bob".into(), "box-7".into(), "root".into(), "x".into()]);
         assert_eq!(
             redactor.text("bob on box-7 as root, not bobsled"),

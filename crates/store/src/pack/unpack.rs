@@ -54,7 +54,7 @@ pub(crate) fn unpack(path: &Path) -> Result<Unpacked, StoreError> {
     Ok(Unpacked(directory))
 }
 
-/// The files of a packed recording, as long as somebody reads them.
+/// The files of a packed recording while they are being read.
 #[derive(Debug)]
 pub(crate) struct Unpacked(TempDir);
 

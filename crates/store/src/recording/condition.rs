@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// What is there of a recording, and what is not.
+/// Completeness of a recording.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Condition {
     /// It ended in order. Otherwise it was cut off, or it is still being written.
     pub finished: bool,
     /// Somebody writes it now.
     pub being_written: bool,
-    /// What cannot be read.
+    /// Unreadable parts.
     pub damaged: Vec<Damage>,
     /// Rows that are still in the journal: they are read from there.
     pub journal_rows: u64,
@@ -21,7 +21,7 @@ pub struct Condition {
     pub lost_in_rings: u64,
     /// Rows of tables that this program does not know, by name of the table.
     pub unknown_tables: BTreeMap<String, u64>,
-    /// Columns of known tables that this program does not know, counted once for each segment.
+    /// Unknown columns of known tables, counted once for each segment.
     pub unknown_columns: u64,
     /// Segments of which something was lost and that a repair has accepted as they are.
     pub repaired_segments: u64,
@@ -33,7 +33,7 @@ pub struct Damage {
     /// File, and part of it.
     pub place: String,
     pub problem: String,
-    /// `None` if nobody can tell.
+    /// `None` if unknown.
     pub rows_lost: Option<u64>,
 }
 
@@ -42,7 +42,7 @@ impl Damage {
         match self.rows_lost {
             Some(0) => format!("{}: {}", self.place, self.problem),
             Some(rows) => format!("{}: {} ({rows} rows lost)", self.place, self.problem),
-            None => format!("{}: {} (nobody can tell how many rows are lost)", self.place, self.problem),
+            None => format!("{}: {} (an unknown number of rows is lost)", self.place, self.problem),
         }
     }
 }
@@ -53,7 +53,7 @@ impl Condition {
         self.damaged.is_empty()
     }
 
-    /// All that a user should know, in sentences; none if there is nothing to say.
+    /// Sentences for the user; none if everything is in order.
     pub fn sentences(&self) -> Vec<String> {
         let mut sentences = Vec::new();
         if self.being_written {
@@ -97,7 +97,7 @@ impl Condition {
         self.damaged.push(Damage { place: place.into(), problem: problem.into(), rows_lost });
     }
 
-    /// Compares with what the end says: rows that are missing and that nobody has accounted for yet.
+    /// Records rows that are missing according to the recorded totals and not accounted for otherwise.
     pub(crate) fn note_missing(&mut self, missing: u64) {
         let accounted: u64 = self.damaged.iter().filter_map(|damage| damage.rows_lost).sum();
         let missing = missing.saturating_sub(accounted);

@@ -1,8 +1,8 @@
-//! Tells again what did not change: a row for every sampled thing at every tick.
+//! Reconstructs unchanged rows: one row for every sampled thing at every tick.
 //!
-//! One unit after the other is read: its ticks, its ends, its changed rows. At each tick the changed rows of that moment
-//! are taken over, and everything that is there is given. Rows whose time is no tick stand for themselves. Where
-//! something is missing, nothing is made up: what is known begins anew.
+//! Units are read in order: ticks, ends, changed rows. At each tick the changed rows of that time are applied, and
+//! everything known is returned. Rows without a tick count only for their own time. After a gap nothing is invented:
+//! the known state starts empty.
 
 use std::collections::VecDeque;
 
@@ -31,14 +31,14 @@ pub(super) struct Expander<'a> {
     known: Known,
     unit: Option<OpenUnit>,
     out: Vec<Column>,
-    /// Given so far, also where only counting is wanted.
+    /// Rows returned so far, also when only counting.
     rows: u64,
     only_count: bool,
     errors: VecDeque<ReadError>,
     done: bool,
 }
 
-/// A unit whose ticks are being told.
+/// A unit whose ticks are being expanded.
 #[derive(Debug)]
 struct OpenUnit {
     /// The changed rows, in the order of time.
@@ -135,7 +135,7 @@ impl<'a> Expander<'a> {
         }
     }
 
-    /// Gives the next rows as they are, as long as their time is asked for.
+    /// Returns the next rows unchanged while their time is in range.
     fn tell_alone(&mut self, unit: &mut OpenUnit, is_alone: impl Fn(u64) -> bool) {
         while let Some(time) = integers(&unit.rows[0]).get(unit.row).copied().filter(|time| is_alone(*time)) {
             if self.scan.wants_time(time) {
@@ -162,7 +162,7 @@ impl<'a> Expander<'a> {
         let (mut unit, is_trusted) = self.read(next);
         let goes_on = next.follows && is_trusted;
         match before {
-            // What comes after the last tick belongs to the first tick that follows.
+            // Rows after the last tick belong to the first tick that follows.
             Some(before) if goes_on && before.rows_left() < MAX_ROWS_LEFT => {
                 unit.take_over(before, self.table);
             }
@@ -178,7 +178,7 @@ impl<'a> Expander<'a> {
         self.unit = Some(unit);
     }
 
-    /// Reads what a unit has of the table, and whether nothing of it is missing. If something is, its ticks tell nothing.
+    /// Reads the unit's rows of the table, and whether they are complete. If not, its ticks are ignored.
     fn read(&mut self, unit: &Unit) -> (OpenUnit, bool) {
         let problems = self.errors.len();
         let mut rows = empty_columns(self.table);
@@ -207,7 +207,7 @@ impl OpenUnit {
         self.rows[0].len() - self.row
     }
 
-    /// Puts what is left of the unit before in front.
+    /// Prepends the remaining rows of the previous unit.
     fn take_over(&mut self, before: Self, table: TableId) {
         let left = before.row..before.rows[0].len();
         if !left.is_empty() {

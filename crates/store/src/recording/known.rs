@@ -1,4 +1,4 @@
-//! The things of a sampled table that are there at a moment, with the last row of each.
+//! The current things of a sampled table, with the last row of each.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ impl Known {
         }
     }
 
-    /// A thing is no longer there.
+    /// A thing has ended.
     pub fn end(&mut self, key: &Key) {
         let Some(gone) = self.numbers.remove(key) else {
             return;

@@ -30,9 +30,9 @@ use expand::Expander;
 /// A recording that is read.
 #[derive(Debug)]
 pub struct Recording {
-    /// Where its files lie; of a packed recording, where they were unpacked.
+    /// The directory of its files; for a packed recording, where they were unpacked.
     directory: PathBuf,
-    /// What the user named.
+    /// The path given by the user.
     path: PathBuf,
     manifest: Manifest,
     condition: Condition,
@@ -50,7 +50,7 @@ pub struct TableSummary {
     pub rows: u64,
     pub from_ns: u64,
     pub to_ns: u64,
-    /// What they take on the disk; those that are still in the journal count what they take in memory.
+    /// Size on disk; size in memory for rows that are still in the journal.
     pub bytes: u64,
 }
 
@@ -65,7 +65,7 @@ impl Recording {
         open::open(path)
     }
 
-    /// Opens a recording that this process has locked: nobody else writes it.
+    /// Opens a recording that this process has locked, so that it cannot change.
     pub(crate) fn open_locked(directory: &Path) -> Result<Self, StoreError> {
         open::open_directory(directory, false)
     }
@@ -74,7 +74,7 @@ impl Recording {
         &self.manifest
     }
 
-    /// What is there, and what is not. Damage inside of segments shows when it is read, or with [`Recording::verify`].
+    /// Completeness. Damage inside segments is found by reading or with [`Recording::verify`].
     pub fn condition(&self) -> &Condition {
         &self.condition
     }
@@ -136,7 +136,7 @@ impl Recording {
         }
     }
 
-    /// Reads every block once and checks it: what cannot be read, besides what [`Recording::condition`] says.
+    /// Reads and checks every block once; returns damage beyond [`Recording::condition`].
     pub fn verify(&self) -> Result<Vec<Damage>, StoreError> {
         let mut damaged = Vec::new();
         for segment in self.units.iter().filter_map(Unit::segment) {

@@ -9,8 +9,8 @@ use ortscope_channel::journal::{JournalFile, journal_files};
 use super::{Condition, Recording, Unit, rings};
 use crate::StoreError;
 use crate::encryption::{Seal, seal_of_files};
+use crate::files::is_written;
 use crate::files::{JOURNAL, MANIFEST, SEGMENTS, segment_files, segment_name, segment_path};
-use crate::lock::is_written;
 use crate::manifest::{Found, Manifest};
 use crate::segment::{Segment, View};
 
@@ -76,7 +76,7 @@ fn find_units(
     seal: Option<&Seal>,
     condition: &mut Condition,
 ) -> Result<Vec<Unit>, StoreError> {
-    // The journal is looked at first: what has left it by then is among the segments.
+    // The journal is read first: files that leave it meanwhile are among the segments.
     let journal = match journal_files(&directory.join(JOURNAL)) {
         Ok(files) => files,
         Err(ChannelError::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
@@ -144,7 +144,7 @@ fn read_journal(
     Ok(unit)
 }
 
-/// Marks which units follow on each other; says which are missing.
+/// Marks which units are contiguous and records missing ones.
 fn connect(units: &mut [Unit], condition: &mut Condition) {
     let mut expected = 1;
     for unit in units {
@@ -163,7 +163,7 @@ fn connect(units: &mut [Unit], condition: &mut Condition) {
     }
 }
 
-/// Counts tables and columns of other versions, and what the journal had already lost when segments were made of it.
+/// Counts tables and columns of other versions, and journal losses recorded when segments were built.
 fn note_what_is_not_understood(units: &[Unit], condition: &mut Condition) {
     for segment in units.iter().filter_map(Unit::segment) {
         let name = segment.path.file_name().unwrap_or_default().to_string_lossy();

@@ -1,4 +1,4 @@
-//! Rows that the observed process had written and that had not reached the journal when everything ended.
+//! Rows of the observed process that had not reached the journal when everything ended.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
@@ -15,7 +15,7 @@ use super::unit::Unit;
 use crate::files::CHANNEL;
 use crate::manifest::{ChannelPlace, Manifest};
 
-/// What was found in the rings.
+/// Rows found in the rings.
 #[derive(Debug, Default)]
 pub(super) struct FromRings {
     pub batches: Vec<Batch>,
@@ -55,7 +55,7 @@ pub(super) fn read(recording: &Path, manifest: &Manifest, units: &[Unit]) -> Res
             TableId::Sessions => {
                 batch.rows::<SessionRow>().map(|row| !sessions.contains(&row.session_id)).collect()
             }
-            // What was told with the session.
+            // Reported together with the session.
             TableId::Memory => {
                 batch.rows::<MemoryRow>().map(|row| !sessions.contains(&row.session_id)).collect()
             }
@@ -67,7 +67,7 @@ pub(super) fn read(recording: &Path, manifest: &Manifest, units: &[Unit]) -> Res
     Ok(found)
 }
 
-/// How far each ring was read, and when that was last said.
+/// How far each ring was read, and when that was last stored.
 fn positions(units: &[Unit]) -> (BTreeMap<String, u64>, u64) {
     let mut positions: BTreeMap<String, u64> = BTreeMap::new();
     let mut last_ns = 0;
@@ -79,7 +79,7 @@ fn positions(units: &[Unit]) -> (BTreeMap<String, u64>, u64) {
     (positions, last_ns)
 }
 
-/// What an inference is known by: session, stream, number.
+/// Identifies an inference: session, stream, number.
 type Name = (Text, u64, u64);
 
 fn name(row: &InferenceRow) -> Name {
@@ -101,14 +101,14 @@ fn sessions_kept(units: &[Unit]) -> HashSet<Text> {
     rows::<SessionRow>(units, TableId::Sessions, &Scan::all()).map(|row| row.session_id).collect()
 }
 
-/// Messages by kind and text, counted: they carry no number. One that the journal has since a position was last said is
-/// the same one; so is one with the time that its program gave it.
+/// Messages by kind and text, counted, because they have no number. A message in the journal after the last stored
+/// position is the same one, and so is one with the time given by its program.
 type Messages = HashMap<(Text, Text, Option<u64>), u64>;
 
 fn messages_kept(found: &[Batch], units: &[Unit], read_at_ns: u64) -> Messages {
-    let told = found.iter().filter(|batch| batch.table() == TableId::Annotations);
-    let told_ns = told.flat_map(Batch::times_ns).min().copied();
-    let from_ns = told_ns.map_or(read_at_ns, |first_ns| first_ns.min(read_at_ns));
+    let messages = found.iter().filter(|batch| batch.table() == TableId::Annotations);
+    let first_ns = messages.flat_map(Batch::times_ns).min().copied();
+    let from_ns = first_ns.map_or(read_at_ns, |first_ns| first_ns.min(read_at_ns));
     let scan = Scan { from_ns: Some(from_ns), ..Scan::all() };
     let mut kept = Messages::new();
     for row in rows::<AnnotationRow>(units, TableId::Annotations, &scan) {
@@ -121,8 +121,8 @@ fn messages_kept(found: &[Batch], units: &[Unit], read_at_ns: u64) -> Messages {
 }
 
 fn message_name(row: &AnnotationRow) -> (Text, Text, Option<u64>) {
-    let told_ns = (&*row.kind != MESSAGE_KIND).then_some(row.timestamp_ns);
-    (Text::clone(&row.kind), Text::clone(&row.text), told_ns)
+    let program_ns = (&*row.kind != MESSAGE_KIND).then_some(row.timestamp_ns);
+    (Text::clone(&row.kind), Text::clone(&row.text), program_ns)
 }
 
 fn take_one(messages: &mut Messages, row: &AnnotationRow) -> bool {
@@ -130,7 +130,7 @@ fn take_one(messages: &mut Messages, row: &AnnotationRow) -> bool {
     count.filter(|count| **count > 0).map(|count| *count -= 1).is_some()
 }
 
-/// All rows of a table. What cannot be read is told when it is scanned.
+/// All rows of a table. Read errors are reported by the scan.
 fn rows<'a, R: Row>(units: &'a [Unit], table: TableId, scan: &Scan) -> impl Iterator<Item = R> + 'a {
     let scan = scan.clone();
     let batches = units.iter().flat_map(move |unit| unit.scan(table, &scan)).flatten();

@@ -14,7 +14,7 @@ use super::unit::wanted;
 use crate::columns::{batch_of, integers, pick};
 use crate::segment::Segment;
 
-/// The rows of a table in a segment. A damaged chunk is an error; what is behind it follows.
+/// The rows of a table in a segment. A damaged chunk is an error; later chunks follow.
 #[derive(Debug)]
 pub(super) struct SegmentRows {
     segment: Arc<Segment>,

@@ -1,4 +1,4 @@
-//! When a sampled table was sampled, and what was no longer there.
+//! The sample times of a sampled table, and the ends of sampled things.
 
 use std::collections::VecDeque;
 
@@ -25,7 +25,7 @@ pub(super) fn ticks_of(unit: &Unit, table: TableId, errors: &mut VecDeque<ReadEr
     ticks
 }
 
-/// What was missing in which tick of a unit, in order.
+/// The ends in the ticks of a unit, in order.
 pub(super) fn ends_of(
     unit: &Unit,
     table: TableId,
@@ -54,13 +54,13 @@ fn is_name(name: &Text, def: &TableDef) -> bool {
     &**name == def.name
 }
 
-/// Where telling must begin to know everything that was there at `from_ns`: at the unit before the one that has the tick.
-/// The first tick that begins in a unit is kept whole, so two units with ticks of the table are enough.
+/// The unit where reconstruction must begin to know the state at `from_ns`: the one before the unit with the tick.
+/// The first tick that begins in a unit is stored completely, so two units with ticks of the table are enough.
 pub(super) fn first_unit_needed(units: &[Unit], table: TableId, from_ns: u64) -> usize {
     let mut with_ticks = 0;
     for (index, unit) in units.iter().enumerate().rev() {
         let begins = unit.tables.get(&TableId::Ticks).is_some_and(|extent| extent.from_ns <= from_ns);
-        // A problem here is met again, and told, when the unit is read.
+        // An error here occurs again, and is reported, when the unit is read.
         if begins && ticks_of(unit, table, &mut VecDeque::new()).first().is_some_and(|tick| *tick <= from_ns)
         {
             with_ticks += 1;

@@ -46,7 +46,7 @@ enum Source {
         seal: Option<Seal>,
         damaged_frames: u64,
     },
-    /// What the journal's last file held when the recording was opened, or what was left in rings.
+    /// Content of the journal's last file when the recording was opened, or of rings.
     Memory(Vec<Batch>),
 }
 
@@ -80,7 +80,7 @@ impl Unit {
         Self { number, source: Source::Segment(Arc::new(segment)), tables, complete, follows: false }
     }
 
-    /// Reads a journal file once. One that may still grow is kept in memory, so that what was counted is what is read.
+    /// Reads a journal file once. One that may still grow is kept in memory, so that counted and read rows agree.
     pub fn of_journal(
         number: u64,
         file: &Path,

@@ -1,5 +1,5 @@
-//! Truth values: null masks and bool columns. All of one kind costs one byte; otherwise bits or run lengths, whichever
-//! is shorter.
+//! Booleans: null masks and bool columns. Uniform columns take one byte; others use bits or run lengths, whichever is
+//! shorter.
 
 use super::bytes::{Bytes, Problem, put_varint};
 
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_all_alike_costs_one_byte_and_few_runs_cost_little() {
+    fn uniform_columns_take_one_byte_and_few_runs_little() {
         assert_eq!(round_trip(&[]), 1);
         assert_eq!(round_trip(&[true; 65_536]), 1);
         assert_eq!(round_trip(&[false; 65_536]), 1);
@@ -100,7 +100,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..40), count in 0_usize..300) {
+        fn arbitrary_bytes_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..40), count in 0_usize..300) {
             if let Ok(values) = decode(&mut Bytes(&bytes), count) {
                 prop_assert_eq!(values.len(), count);
             }

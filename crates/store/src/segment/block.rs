@@ -54,7 +54,7 @@ pub(super) fn decode(
     def: &ColumnDef,
     was_nullable: bool,
 ) -> Result<Column, Problem> {
-    // The checksum held, so these bytes are what a writer wrote; if that writer lied, a decoder's panic is damage too.
+    // The checksum matched, so a writer wrote these bytes; a panic of the decoder still counts as damage.
     catch_unwind(AssertUnwindSafe(|| decode_trusting(bytes, rows, def, was_nullable)))
         .unwrap_or_else(|_| Err("it cannot be unpacked".into()))
 }
@@ -93,7 +93,7 @@ fn decode_trusting(
     Ok(Column { data, valid })
 }
 
-/// Puts the values where they belong, and `blank` where there is none.
+/// Puts the values in their rows, and `blank` where there is none.
 fn spread<T: Clone>(values: Vec<T>, valid: &[bool], has_nulls: bool, blank: T) -> Vec<T> {
     if !has_nulls {
         return values;

@@ -39,8 +39,8 @@ impl SegmentBuilder {
         self.rows
     }
 
-    /// Writes the chunks: each spans a stretch of time, and within it sampled tables are sorted by their keys, since
-    /// what one process did next resembles what it did before.
+    /// Writes the chunks: each spans a stretch of time, and within it sampled tables are sorted by their keys,
+    /// because consecutive rows of one process are similar.
     pub fn write_into(self, segment: &mut SegmentWriter<impl Write>) -> std::io::Result<()> {
         for (table, columns) in self.tables {
             let times = columns.first().map(integers).unwrap_or_default();

@@ -1,6 +1,6 @@
-//! Reading and writing of small things in a block of bytes. Reading never goes beyond the end.
+//! Reading and writing of small values in a block of bytes. Reading never goes beyond the end.
 
-/// What is wrong with a block, in one sentence.
+/// Description of a damaged block.
 pub(super) type Problem = String;
 
 pub(super) fn put_varint(into: &mut Vec<u8>, mut value: u64) {
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_round_trip_and_ends_are_seen() {
+    fn numbers_round_trip_and_truncation_is_detected() {
         let numbers = [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX];
         let mut written = Vec::new();
         for number in numbers {

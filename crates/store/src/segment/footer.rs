@@ -1,12 +1,12 @@
-//! The directory at the end of a segment: which tables, chunks and columns it has, where they lie, what they span.
+//! The directory at the end of a segment: its tables, chunks and columns, their positions and ranges.
 //!
 //! ```text
 //! "ORTSCOLS" format zero    column blocks …    directory (JSON, deflated)    crc32c  length  "ORTSDIR1"
 //! ```
-//! In an encrypted recording the format is 2, 40 bytes that say with which key stand behind the head, every block and the
-//! directory are sealed, and checksums are those of what is sealed.
+//! In an encrypted recording the format is 2, the head is followed by 40 bytes that identify the key, every block and
+//! the directory are encrypted, and checksums are those of the encrypted bytes.
 //!
-//! The directory is JSON, so that later versions may say more and earlier ones skip what they do not know.
+//! The directory is JSON, so that later versions may add fields and earlier ones skip them.
 
 use std::io::{Read, Seek, SeekFrom, Write};
 
@@ -20,7 +20,7 @@ use crate::encryption::{FileSeal, SEAL_HEADER_BYTES};
 
 pub(crate) const FORMAT: u32 = 1;
 pub(super) const HEAD: [u8; 16] = *b"ORTSCOLS\x01\0\0\0\0\0\0\0";
-/// Of an encrypted recording; followed by what says with which key.
+/// For encrypted recordings; followed by the key identification.
 pub(super) const SEALED_HEAD: [u8; 16] = *b"ORTSCOLS\x02\0\0\0\0\0\0\0";
 pub(super) const SEALED_HEAD_BYTES: usize = SEALED_HEAD.len() + SEAL_HEADER_BYTES;
 /// Blocks are numbered by their place in the file, which is never this.
@@ -38,7 +38,7 @@ pub(crate) struct Footer {
     pub format: u32,
     pub tables: Vec<StoredTable>,
     pub chunks: Vec<Chunk>,
-    /// Frames of the journal that could not be read when the segment was made of it.
+    /// Journal frames that were unreadable when the segment was built.
     #[serde(default)]
     pub damaged_frames: u64,
     #[serde(default)]
@@ -83,7 +83,7 @@ pub(crate) struct Chunk {
 pub(crate) struct Block {
     pub bytes: u64,
     pub crc: u32,
-    /// Smallest and largest number; none for texts, and where there is no finite one.
+    /// Smallest and largest number; none for texts, and without finite values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<(Bound, Bound)>,
 }
@@ -137,7 +137,7 @@ impl Footer {
         Ok(bytes.len() as u64)
     }
 
-    /// Reads and checks the directory of a file of `file_bytes` bytes. The inner error says what is damaged.
+    /// Reads and checks the directory of a file of `file_bytes` bytes. The inner error describes the damage.
     pub fn read(
         mut file: impl Read + Seek,
         file_bytes: u64,

@@ -1,7 +1,7 @@
 //! A segment: rows of many tables in one compressed file that is written once and never changed.
 //!
-//! Rows of a table come in chunks of up to 65,536; each column of a chunk is a block of its own with a checksum, so that
-//! a reader touches only what it needs and damage costs one chunk.
+//! Rows of a table come in chunks of up to 65,536; each column of a chunk is a separate block with a checksum, so
+//! that a reader touches only the needed blocks and damage costs one chunk.
 
 mod bits;
 mod block;

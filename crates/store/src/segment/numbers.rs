@@ -12,7 +12,7 @@ const PLAIN: u8 = 1;
 const PCO: u8 = 2;
 const DICTIONARY: u8 = 3;
 
-/// Below this count the plain form may be shorter than what `pco` says about itself.
+/// Below this count the plain form may be shorter than the header of `pco`.
 const FEW: usize = 32;
 
 /// A number with a fixed form of 8 bytes.
@@ -78,8 +78,8 @@ pub(super) fn encode<T: Word>(values: &[T], into: &mut Vec<u8>) -> Result<(), Pr
     Ok(())
 }
 
-/// Appends times of a sampled table. Many rows share the time of their tick, and the distance between ticks trembles:
-/// the number of the tick says the same in a fraction of the bits.
+/// Appends times of a sampled table. Many rows share the time of their tick, and the distance between ticks jitters:
+/// the index of the tick needs a fraction of the bits.
 pub(super) fn encode_shared(values: &[u64], into: &mut Vec<u8>) -> Result<(), Problem> {
     let mut distinct = values.to_vec();
     distinct.sort_unstable();
@@ -89,7 +89,7 @@ pub(super) fn encode_shared(values: &[u64], into: &mut Vec<u8>) -> Result<(), Pr
     }
     let indices: Vec<u32> = values
         .iter()
-        // Every value is found: the list was made of them. A block has far fewer than 2^32.
+        // Every value is found, because the list was built from them. A block has far fewer than 2^32.
         .map(|value| distinct.binary_search(value).unwrap_or_default() as u32)
         .collect();
     let mut dictionary = Vec::new();

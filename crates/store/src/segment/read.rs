@@ -1,4 +1,4 @@
-//! Reads a segment: the directory at once, blocks when they are asked for.
+//! Reads a segment: the directory at once, blocks on demand.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub(crate) struct Segment {
     pub footer: Footer,
     /// The key of the file, if the recording is encrypted.
     seal: Option<FileSeal>,
-    /// What each stored table is to this program.
+    /// How each stored table maps to this program's schema.
     views: Vec<View>,
 }
 
@@ -66,7 +66,7 @@ impl View {
 }
 
 impl Segment {
-    /// Reads the directory. The inner error says what is damaged.
+    /// Reads the directory. The inner error describes the damage.
     pub fn open(path: &Path, seal: Option<&Seal>) -> std::io::Result<Result<Self, String>> {
         let mut file = open_to_read(path)?;
         let file_bytes = file.metadata()?.len();
@@ -180,7 +180,7 @@ impl Segment {
     }
 }
 
-/// The key of a segment of an encrypted recording. The inner error says what is damaged.
+/// The key of a segment of an encrypted recording. The inner error describes the damage.
 fn file_seal(file: &mut File, path: &Path, seal: &Seal) -> std::io::Result<Result<FileSeal, String>> {
     let Some(header) = sealed_header(file)? else {
         return Ok(Err("it is not encrypted, although the recording is".into()));
@@ -189,7 +189,7 @@ fn file_seal(file: &mut File, path: &Path, seal: &Seal) -> std::io::Result<Resul
     Ok(seal.find(&name, &header))
 }
 
-/// What an encrypted segment says in the clear, if it is one.
+/// The unencrypted header of an encrypted segment.
 pub(crate) fn sealed_header(file: &mut File) -> std::io::Result<Option<[u8; SEAL_HEADER_BYTES]>> {
     let mut head = Vec::new();
     file.rewind()?;

@@ -1,4 +1,4 @@
-//! What goes into a segment comes out, bit for bit; what is damaged is seen.
+//! Segments round-trip bit for bit, and damage is detected.
 
 use std::io::Write;
 
@@ -35,7 +35,7 @@ fn column() -> impl Strategy<Value = Column> {
     let text = prop_oneof![Just(String::new()), "[a-c]{1,3}", "\\PC{0,20}"];
     let data = prop_oneof![
         prop::collection::vec(number.clone(), 1..300).prop_map(ColumnData::U64),
-        // Times of a sampled table: few and far apart.
+        // Times of a sampled table: few distinct values.
         prop::collection::vec(1_u64..5, 1..300)
             .prop_map(|times| ColumnData::U64(times.iter().map(|time| time * 10_000_019).collect())),
         prop::collection::vec(number.prop_map(u64::cast_signed), 1..300).prop_map(ColumnData::I64),
@@ -58,8 +58,8 @@ fn column() -> impl Strategy<Value = Column> {
     })
 }
 
-/// What stands under a null is not stored.
-fn without_what_is_under_nulls(mut column: Column) -> Column {
+/// Values under nulls are not stored.
+fn without_values_under_nulls(mut column: Column) -> Column {
     for row in 0..column.valid.len() {
         if !column.valid[row] {
             match &mut column.data {
@@ -78,7 +78,7 @@ proptest! {
     #[test]
     fn columns_of_every_type_round_trip(column in column()) {
         let def = def(column.column_type(), !column.valid.is_empty());
-        let column = without_what_is_under_nulls(column);
+        let column = without_values_under_nulls(column);
         let mut natures = vec![Nature::Own];
         if def.column_type == ColumnType::U64 && !def.nullable {
             natures.push(Nature::SharedTimes);
@@ -91,7 +91,7 @@ proptest! {
     }
 
     #[test]
-    fn a_column_that_became_nullable_is_read(values in prop::collection::vec(any::<u64>(), 1..50)) {
+    fn a_column_that_became_nullable_is_readable(values in prop::collection::vec(any::<u64>(), 1..50)) {
         let column = Column { data: ColumnData::U64(values), valid: Vec::new() };
         let bytes = block::encode(&column, Nature::Own).expect("stored");
         let again = block::decode(&bytes, column.len(), &def(ColumnType::U64, true), false).expect("read");
@@ -188,7 +188,7 @@ fn sampled_rows_lie_by_key_and_events_by_time() {
 }
 
 #[test]
-fn long_tables_are_cut_into_chunks_that_follow_in_time() {
+fn long_tables_are_split_into_chunks_in_time_order() {
     let path = kept(&written(&[losses(150_000)]));
     let segment = Segment::open(&path, None).expect("readable").expect("whole");
     let chunks: Vec<_> = segment.chunks(TableId::Losses).collect();
@@ -197,7 +197,7 @@ fn long_tables_are_cut_into_chunks_that_follow_in_time() {
 }
 
 #[test]
-fn columns_that_are_not_wanted_are_blank() {
+fn unrequested_columns_are_blank() {
     let path = kept(&written(&[samples()]));
     let segment = Segment::open(&path, None).expect("readable").expect("whole");
     let back = &rows_of(&segment, TableId::ProcessSamples, |name| name == "cpu_time_ns").expect("whole")[0];
@@ -233,7 +233,7 @@ fn no_flipped_bit_changes_a_value() {
 }
 
 #[test]
-fn a_cut_segment_is_refused_at_every_length() {
+fn a_truncated_segment_is_rejected_at_every_length() {
     let good = written(&[samples()]);
     for length in (0..good.len()).step_by(97) {
         let path = kept(&good[..length]);
@@ -242,7 +242,7 @@ fn a_cut_segment_is_refused_at_every_length() {
 }
 
 #[test]
-fn other_schemas_are_understood_by_name() {
+fn other_schemas_are_read_by_name() {
     let path = kept(&written(&[losses(10)]));
     let segment = Segment::open(&path, None).expect("readable").expect("whole");
     let rewrite = |change: &dyn Fn(&mut StoredTable)| {

@@ -49,7 +49,7 @@ pub(super) fn encode<'a>(values: impl Iterator<Item = &'a Text>, into: &mut Vec<
         .map_err(|error| error.to_string())?;
     put_varint(into, numbers_of.len() as u64);
     put_varint(into, dictionary.len() as u64);
-    // A stored length equal to the plain one says: not deflated.
+    // A stored length equal to the plain one means: not deflated.
     let stored = if deflated.len() < dictionary.len() { deflated } else { dictionary };
     put_varint(into, stored.len() as u64);
     into.extend_from_slice(&stored);

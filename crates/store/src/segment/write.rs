@@ -1,4 +1,4 @@
-//! Writes a segment: chunks one after the other, then the directory.
+//! Writes a segment: the chunks, then the directory.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -36,13 +36,13 @@ impl<W: Write> SegmentWriter<W> {
         Ok(Self { to, at: head.len() as u64, footer, seal: Some(seal) })
     }
 
-    /// What the journal had that could not be read.
+    /// Records unreadable parts of the journal.
     pub fn note_damage(&mut self, damaged_frames: u64, skipped_bytes: u64) {
         self.footer.damaged_frames += damaged_frames;
         self.footer.skipped_bytes += skipped_bytes;
     }
 
-    /// Says that something of this segment was lost and that nobody need be told again.
+    /// Records that a loss in this segment was already reported.
     pub fn accept_loss(&mut self) {
         self.footer.accepted = true;
         self.footer.damaged_frames = self.footer.damaged_frames.max(1);

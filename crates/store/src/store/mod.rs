@@ -1,4 +1,4 @@
-//! The place where recordings are kept.
+//! The directory of recordings.
 
 mod prune;
 mod resolve;
@@ -10,7 +10,7 @@ pub use prune::{Pruned, Retention};
 use crate::StoreError;
 use crate::catalogue::{self, Entry};
 use crate::encryption::Key;
-use crate::lock::WriterLock;
+use crate::files::WriterLock;
 use crate::manifest::{Found, Manifest};
 use crate::writer::{NewRecording, RecordingWriter};
 
@@ -51,7 +51,7 @@ impl Store {
         RecordingWriter::begin(&self.root, new)
     }
 
-    /// All recordings, newest first. Also those that were cut off or are damaged: their state says so.
+    /// All recordings, newest first, including interrupted and damaged ones; see their state.
     pub fn list(&self) -> Result<Vec<Entry>, StoreError> {
         catalogue::list(&self.root)
     }
@@ -95,7 +95,7 @@ impl Store {
         prune::remove(&self.root, &catalogue::look(&directory)?, "asked for")
     }
 
-    /// Removes recordings that are too old or too many; says which. With `dry_run` nothing is removed.
+    /// Removes recordings that are too old or too many and returns them. With `dry_run` nothing is removed.
     pub fn prune(&self, retention: &Retention, dry_run: bool) -> Result<Vec<Pruned>, StoreError> {
         prune::prune(&self.root, retention, dry_run)
     }
@@ -121,7 +121,7 @@ impl Store {
     }
 }
 
-/// Names and tags stand in lists, in tables and on command lines.
+/// Names and tags appear in lists, tables and command lines.
 fn check_name(what: &str, name: &str) -> Result<(), StoreError> {
     let problem = if name.trim().is_empty() {
         "is empty"
@@ -139,7 +139,7 @@ fn check_name(what: &str, name: &str) -> Result<(), StoreError> {
     Err(StoreError::Argument(format!("the {what} '{name}' {problem}")))
 }
 
-/// Locked, so that nobody removes what is being written.
+/// Locked, so that a recording is not removed while it is written.
 fn lock(directory: &Path) -> Result<WriterLock, StoreError> {
     WriterLock::take(directory)
 }

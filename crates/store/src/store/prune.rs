@@ -13,14 +13,14 @@ use crate::files::{entries, remove_directory, rename, sync_directory};
 /// How a recording is called from the moment its removal has begun.
 const REMOVED_PREFIX: &str = ".removed-";
 
-/// What to keep. Recordings that are being written always stay.
+/// Which recordings to keep. Those being written always stay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retention {
     /// Recordings that ended longer ago go.
     pub max_age: Option<Duration>,
     /// The oldest go until all together take no more than this.
     pub max_total_bytes: Option<u64>,
-    /// Recordings with a name or a tag stay, whatever their age; they count for the bytes. Default: yes.
+    /// Recordings with a name or a tag stay regardless of age; they count toward the bytes. Default: yes.
     pub keep_tagged: bool,
 }
 
@@ -89,7 +89,7 @@ pub(super) fn remove(root: &Path, entry: &Entry, reason: &str) -> Result<Pruned,
     Ok(Pruned { id: entry.id.clone(), bytes: entry.bytes, reason: reason.to_owned() })
 }
 
-/// Ends what a removal before this one had begun.
+/// Completes removals that were interrupted.
 fn finish_removals(root: &Path) -> Result<(), StoreError> {
     for path in entries(root)? {
         let name = path.file_name().unwrap_or_default().to_string_lossy();

@@ -22,20 +22,20 @@ use crate::segment::{Segment, SegmentBuilder, SegmentWriter};
 
 static AFTER_SEGMENTS: OnceLock<fn()> = OnceLock::new();
 
-/// What this program does each time after segments were made beside a recording that goes on: they take many times the memory
-/// of anything else, which the caller may want back. The first call decides.
+/// Called each time after segments were built while a recording continues: building takes many times the memory of
+/// anything else, which the caller may want to release. The first call decides.
 pub fn after_segments(then: fn()) {
     AFTER_SEGMENTS.get_or_init(|| then);
 }
 
-/// The thread that makes segments while the recording goes on.
+/// The thread that builds segments while the recording continues.
 #[derive(Debug)]
 pub(super) struct SegmentThread {
     /// `None` once it was joined.
     running: Option<(Wake, JoinHandle<()>)>,
 }
 
-/// What wakes the thread. It ends when nobody has one any more.
+/// Wakes the thread, which ends when all of these are dropped.
 #[derive(Debug, Clone)]
 pub(super) struct Wake {
     call: SyncSender<()>,
@@ -75,7 +75,7 @@ impl SegmentThread {
         }
     }
 
-    /// Waits for what it is doing. Its journal must have been sealed: nobody wakes it any more.
+    /// Waits for its current work. Its journal must have been sealed, so that it is not woken again.
     pub fn join(&mut self) {
         if let Some((wake, thread)) = self.running.take() {
             drop(wake);
@@ -88,7 +88,7 @@ impl SegmentThread {
 
 fn work(recording: &Path, seal: Option<&Seal>, called: &Receiver<()>, open_calls: &AtomicU64) {
     while called.recv().is_ok() {
-        // What cannot become a segment now stays in the journal, and is tried again with the next file.
+        // A file that cannot become a segment now stays in the journal, and is tried again with the next one.
         if let Err(error) = convert_sealed(recording, seal) {
             tracing::warn!("{error}; the journal is kept");
         }
@@ -123,7 +123,7 @@ fn files(recording: &Path) -> Result<Vec<JournalFile>, StoreError> {
     }
 }
 
-/// The segment is on the disk under its name before the journal file goes, so at every moment one of them is there.
+/// The segment is durable under its name before the journal file is removed, so one of them always exists.
 fn convert(recording: &Path, file: &JournalFile, seal: Option<&Seal>) -> Result<u64, StoreError> {
     let target = segment_path(recording, file.number);
     let is_there = target.is_file() && Segment::open(&target, seal)?.is_ok();
@@ -177,7 +177,7 @@ pub(crate) fn write_segment(
     put_in_place(file, target)
 }
 
-/// Moves a file that cannot be understood to where nothing looks for data, but people can. Returns where it is now.
+/// Moves an unreadable file to a directory that only people look into. Returns its new path.
 pub(crate) fn set_aside(recording: &Path, path: &Path) -> Result<PathBuf, StoreError> {
     let directory = recording.join(DAMAGED);
     make_directory(&directory)?;

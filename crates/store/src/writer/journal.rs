@@ -26,7 +26,7 @@ struct Inner {
     filter: ChangeFilter,
     next_anchor_ns: u64,
     file_number: u64,
-    /// Wakes the thread that makes segments; it ends when nobody can wake it.
+    /// Wakes the segment thread, which ends when all of these are dropped.
     wake: Option<Wake>,
 }
 
@@ -62,7 +62,7 @@ impl KeptJournal {
         }
     }
 
-    /// Ends the journal: completes the ticks, says the time once more, seals the last file.
+    /// Ends the journal: completes the ticks, stores the time again, seals the last file.
     pub fn seal(&self) -> Result<(), ChannelError> {
         let mut inner = self.lock();
         if inner.journal.is_none() {
@@ -71,7 +71,7 @@ impl KeptJournal {
         let ticks = inner.filter.finish();
         let last = ticks.iter().try_for_each(|batch| inner.write(batch));
         if let Err(error) = last.and_then(|()| inner.append_anchor(WallAnchor::now())) {
-            // What was kept before is to be sealed all the same.
+            // Earlier rows must be sealed in any case.
             tracing::warn!("the last tick is not complete: {error}");
         }
         inner.wake = None;
@@ -155,7 +155,7 @@ impl Journal for RecordingJournal {
         })
     }
 
-    /// The recording goes on until its writer finishes it.
+    /// The recording continues until its writer finishes it.
     fn finish(&mut self) -> Result<(), JournalError> {
         self.0.sync().map_err(|error| JournalError::Failed(error.to_string()))
     }

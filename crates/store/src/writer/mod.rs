@@ -15,6 +15,7 @@ use ortscope_channel::journal::{JournalOptions, JournalWriter};
 use ortscope_channel::seal::Sealer;
 use ortscope_core::batch::Batch;
 use ortscope_core::clock::WallAnchor;
+use ortscope_core::units::utc;
 
 use convert::SegmentThread;
 pub use convert::after_segments;
@@ -22,22 +23,22 @@ pub(crate) use convert::{convert_all, set_aside, write_segment};
 use journal::KeptJournal;
 pub use journal::RecordingJournal;
 
+use crate::StoreError;
 use crate::encryption::{Key, Seal, document_name, seal_small};
+use crate::files::WriterLock;
 use crate::files::{
     CHANNEL, DOCUMENTS, JOURNAL, SEGMENTS, bytes_below, is_plain_name, make_directory, remove_directory,
     segment_files, sync_directory, write_whole,
 };
-use crate::lock::WriterLock;
 use crate::manifest::{ChannelPlace, FORMAT, Found, Manifest, RecordingEnd};
 use crate::segment::Segment;
-use crate::{StoreError, id};
 
-/// What is known when a recording begins.
+/// Metadata known when a recording begins.
 #[derive(Debug, Clone, Default)]
 pub struct NewRecording {
-    /// What makes it: run, record, attach, import.
+    /// The command that creates it: run, record, attach, import.
     pub origin: String,
-    /// What is recorded, for lists: model names or a program.
+    /// The recorded models or program, for lists.
     pub subject: String,
     /// The user's own name for it.
     pub name: Option<String>,
@@ -47,7 +48,7 @@ pub struct NewRecording {
     /// Facts that decide whether two recordings can be compared.
     pub fingerprint: BTreeMap<String, String>,
     pub boot_id: Option<String>,
-    /// What the recorded machine calls itself.
+    /// Host name of the recorded machine.
     pub host: Option<String>,
     /// `session_ids[n]` names session number n of the channel.
     pub session_ids: Vec<String>,
@@ -76,20 +77,20 @@ pub struct Finished {
     pub directory: PathBuf,
     /// Rows that were kept, by table.
     pub rows: BTreeMap<String, u64>,
-    /// What it takes on the disk.
+    /// Size on disk.
     pub bytes: u64,
 }
 
 impl RecordingWriter {
     pub(crate) fn begin(root: &Path, new: NewRecording) -> Result<Self, StoreError> {
         let started = WallAnchor::now();
-        let id = id::new_id(started.unix_ns);
+        let id = new_id(started.unix_ns);
         let directory = root.join(&id);
         let seal = new.key.as_ref().map(Seal::new).transpose()?;
         // Its owner's only.
         ortscope_channel::disk::create_directory(&directory)?;
         Self::set_up(root, directory.clone(), id, started, new, seal).inspect_err(|_| {
-            // Nothing was recorded yet; what is left is of no use.
+            // Nothing was recorded yet, so the directory is useless.
             remove_directory(&directory).ok();
         })
     }
@@ -123,12 +124,12 @@ impl RecordingWriter {
             end: None,
             encryption: seal.clone(),
         };
-        // Before anything that makes the directory a recording: whoever is killed here leaves none, or a whole one.
+        // Before anything that makes the directory a recording: a kill here leaves none, or a complete one.
         manifest.write(&directory)?;
         let sealer = seal.clone().map(|seal| Arc::new(seal) as Arc<dyn Sealer>);
         let journal = JournalWriter::create_sealed(&directory.join(JOURNAL), journal, sealer)?;
         make_directory(&directory.join(SEGMENTS))?;
-        // The names of the recording and of what is in it: a sync of rows is worth nothing without them.
+        // The names of the recording and of its content: a sync of rows is worth nothing without them.
         for directory in [Some(&*directory), Some(root), root.parent()].into_iter().flatten() {
             sync_directory(directory);
         }
@@ -154,7 +155,7 @@ impl RecordingWriter {
         &self.directory
     }
 
-    /// The moment at which it began: where its time line starts.
+    /// The start of the recording and of its timeline.
     pub fn started(&self) -> WallAnchor {
         self.lock_manifest().started
     }
@@ -166,7 +167,7 @@ impl RecordingWriter {
         Ok(path)
     }
 
-    /// What the pipeline keeps every batch in.
+    /// The journal for the pipeline.
     pub fn journal(&self) -> RecordingJournal {
         RecordingJournal::new(Arc::clone(&self.journal))
     }
@@ -176,8 +177,8 @@ impl RecordingWriter {
         Ok(self.journal.append(batch)?)
     }
 
-    /// Waits until the threads in the background have nothing to do: the next file of the journal is there, and what was
-    /// full has become a segment. With this, a test sees the same changes in the same order every time.
+    /// Waits until the background threads are idle: the next journal file exists, and full ones have become segments.
+    /// This makes the order of changes deterministic in tests.
     #[doc(hidden)]
     pub fn settle(&self) {
         self.journal.settle();
@@ -197,7 +198,7 @@ impl RecordingWriter {
         self.change_manifest(|manifest| manifest.session_ids = session_ids)
     }
 
-    /// Says where the rings of an observed process lie, so that what is left in them after a crash is found.
+    /// Stores where the rings of an observed process are, so that their records are found after a crash.
     pub fn add_channel(&self, directory: &Path, session_ids: &[String]) -> Result<(), StoreError> {
         let place = ChannelPlace { directory: directory.to_owned(), session_ids: session_ids.to_vec() };
         self.change_manifest(|manifest| manifest.channels.push(place))
@@ -219,7 +220,7 @@ impl RecordingWriter {
         }
         let documents = self.directory.join(DOCUMENTS);
         make_directory(&documents)?;
-        // Its checksum first, beside that of the document it replaces: whichever of the two a crash leaves is known.
+        // Its checksum first, next to that of the document it replaces: a crash leaves either of the two known.
         let checksum = crc32c::crc32c(bytes);
         self.change_manifest(|manifest| {
             let checksums = manifest.documents.entry(name.to_owned()).or_default();
@@ -265,7 +266,7 @@ impl RecordingWriter {
             manifest.end = Some(end);
             manifest.channels.clear();
         })?;
-        // With its end in the manifest the recording is complete: what is left over does no harm.
+        // With its end in the manifest the recording is complete: leftovers do no harm.
         for directory in [JOURNAL, CHANNEL] {
             if let Err(error) = remove_directory(&self.directory.join(directory)) {
                 tracing::warn!("{error}; it is no longer needed");
@@ -305,4 +306,19 @@ pub(crate) fn rows_kept(recording: &Path, seal: Option<&Seal>) -> Result<BTreeMa
         }
     }
     Ok(rows)
+}
+
+/// The day in UTC and eight random digits, e.g. `2026-11-15-7f3a9c2e`.
+fn new_id(unix_ns: u64) -> String {
+    let random = uuid::Uuid::new_v4().simple().to_string();
+    format!("{}-{}", utc(unix_ns).split(' ').next().unwrap_or_default(), &random[..8])
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn ids_begin_with_the_day() {
+        let id = super::new_id(20_772 * 86_400_000_000_000 + 5);
+        assert!(id.starts_with("2026-11-15-") && id.len() == 19, "{id}");
+    }
 }

@@ -1,4 +1,4 @@
-//! Killed at any moment: what was acknowledged is there, once, and it fits together.
+//! After a kill at any time, acknowledged rows are there exactly once and consistent.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -22,7 +22,7 @@ const SEED: u64 = 11;
 /// Small enough that a child is killed while it makes segments too.
 const PROCESSES: usize = 40;
 
-/// Not a test of its own: the process that is killed. It writes, and says after each step what is kept.
+/// Not a test of its own but the process that is killed. It writes, and prints what is stored after each step.
 #[test]
 #[ignore = "is started by the test below"]
 fn child() {
@@ -40,7 +40,7 @@ fn child() {
     }
 }
 
-/// Starts a child and kills it when it has said this many steps; where it wrote, and the last step it said.
+/// Starts a child and kills it after this many printed steps; returns its directory and the last printed step.
 fn killed_after(root: &Path, steps: u64, key: Option<&Key>) -> (PathBuf, u64) {
     let mut command = Command::new(std::env::current_exe().expect("this test"));
     match key {
@@ -80,18 +80,18 @@ fn check(directory: &Path, last_step: u64) {
     assert!(numbers == expected, "each inference once, none left out");
     assert!(numbers.len() as u64 >= (last_step + 1) * 10, "{} < {last_step}", numbers.len());
 
-    // Every tick that is said to be one is told as it was; the last one was not complete.
+    // Every stored tick is reconstructed exactly; the last one was not complete.
     let mut simulation = Simulation::new(SEED, PROCESSES, 100);
     let ticks: Vec<u64> =
         rows::<TickRow>(&recording, &Scan::all()).iter().map(|row| row.timestamp_ns).collect();
     assert!(ticks.len() as u64 >= last_step, "{} ticks < {last_step}", ticks.len());
-    let mut told: BTreeMap<u64, Vec<ProcessSampleRow>> = BTreeMap::new();
+    let mut reconstructed: BTreeMap<u64, Vec<ProcessSampleRow>> = BTreeMap::new();
     for row in rows::<ProcessSampleRow>(&recording, &Scan { every_tick: true, ..Scan::all() }) {
-        told.entry(row.timestamp_ns).or_default().push(row);
+        reconstructed.entry(row.timestamp_ns).or_default().push(row);
     }
     for tick in ticks {
         let mut original: Vec<ProcessSampleRow> = simulation.next_tick().rows().collect();
-        let mut again = told.remove(&tick).expect("the tick is told");
+        let mut again = reconstructed.remove(&tick).expect("the tick is reconstructed");
         original.sort_by_key(|row| row.pid);
         again.sort_by_key(|row| row.pid);
         assert_eq!(again, original);
@@ -99,10 +99,10 @@ fn check(directory: &Path, last_step: u64) {
 }
 
 #[test]
-fn nothing_that_was_acknowledged_is_lost_when_the_writer_is_killed() {
+fn acknowledged_rows_survive_a_kill_of_the_writer() {
     kill_and_look(None);
-    // Every frame is sealed by itself, so a kill costs no more. Not a test of its own: a child that is being started holds
-    // for a moment what its parent has locked.
+    // Every frame is encrypted separately, so a kill costs no more. Not a separate test: a starting child briefly holds
+    // its parent's locks.
     kill_and_look(Some(&test_key()));
 }
 
@@ -173,7 +173,7 @@ fn copied(from: &Path) -> (tempfile::TempDir, PathBuf) {
 /// The recorder and the observed process are killed together: the journal has some rows, the rings have the rest, and
 /// some are in both because the position behind them was not written any more.
 #[test]
-fn what_was_only_in_the_rings_is_found_there_once() {
+fn rows_that_were_only_in_rings_are_recovered_once() {
     let (_directory, store) = store();
     let writer = store
         .begin(ortscope_store::NewRecording {
@@ -217,8 +217,8 @@ fn what_was_only_in_the_rings_is_found_there_once() {
     assert!(live.condition().being_written);
     assert_eq!(live.condition().recovered_rows, 0, "the recorder will read them itself");
     drop(writer);
-    // A program that was killed closes nothing. Ours still maps its rings, which Windows would not let anybody remove: what
-    // it left is looked at in another place.
+    // A killed program closes nothing. Ours still maps its rings, which Windows would not let anyone remove, so a
+    // copy is used.
     let (_elsewhere, directory) = copied(&directory);
     drop((ring, messages));
 

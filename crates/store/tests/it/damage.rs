@@ -1,4 +1,4 @@
-//! Damage of every kind: one sentence, nothing changed, what is readable is read.
+//! All kinds of damage: one sentence, nothing changed, readable data is read.
 
 use std::collections::HashMap;
 
@@ -51,7 +51,7 @@ fn a_flipped_bit_in_a_segment_costs_a_chunk_or_the_segment() {
 }
 
 #[test]
-fn a_cut_or_lost_segment_is_named_and_the_others_are_read() {
+fn a_truncated_or_lost_segment_is_named_and_the_others_are_read() {
     let (_directory, store) = store();
     let directory = finished(&store, 20_000);
     let paths = segments(&directory);
@@ -77,9 +77,9 @@ fn a_cut_or_lost_segment_is_named_and_the_others_are_read() {
     }
 }
 
-/// Samples on both sides of a lost segment are told as they were, and nothing is made up for the gap.
+/// Samples on both sides of a lost segment are reconstructed, and none is invented for the gap.
 #[test]
-fn a_gap_in_the_samples_is_not_filled_with_inventions() {
+fn no_samples_are_invented_for_a_gap() {
     let (_directory, store) = store();
     let writer = begin(&store);
     let mut original = HashMap::new();
@@ -90,16 +90,16 @@ fn a_gap_in_the_samples_is_not_filled_with_inventions() {
     let directory = writer.finish("finished").expect("finished").directory;
     let paths = segments(&directory);
     assert!(paths.len() >= 4);
-    let told = || {
+    let reconstructed = || {
         let recording = Recording::open(&directory).expect("opens");
         let scan = Scan { every_tick: true, ..Scan::all() };
         let batches = recording.scan(TableId::ProcessSamples, &scan).flatten();
         batches.flat_map(|batch| batch.rows::<ProcessSampleRow>().collect::<Vec<_>>()).collect::<Vec<_>>()
     };
-    assert_eq!(told().len(), original.len());
+    assert_eq!(reconstructed().len(), original.len());
     let good = fs_err::read(&paths[1]).expect("a segment");
     let check = |what: &str| {
-        let rows = told();
+        let rows = reconstructed();
         assert!(
             rows.iter().all(|row| original.get(&(row.timestamp_ns, row.pid)) == Some(row)),
             "{what}: a row that never was"
@@ -135,14 +135,14 @@ fn a_damaged_manifest_does_not_hide_the_rows() {
 }
 
 #[test]
-fn a_later_format_is_refused_untouched() {
+fn a_later_format_is_rejected_and_not_changed() {
     let (_directory, store) = store();
     let directory = finished(&store, 100);
     let manifest = fs_err::read_to_string(directory.join("manifest.json")).expect("a manifest");
     // The next one is that of encrypted recordings.
     let later = manifest.replace("\"format\": 1", &format!("\"format\": {}, \"unheard_of\": []", FORMAT + 2));
     assert_ne!(later, manifest);
-    // Of a later version, not of a damaged one: that would not have this checksum.
+    // A later version, not a damaged one, which would not have this checksum.
     let later = later.replace("crc32c", "later");
     fs_err::write(directory.join("manifest.json"), later).expect("written");
     let before = snapshot(&directory);
@@ -165,7 +165,7 @@ fn a_later_format_is_refused_untouched() {
 }
 
 #[test]
-fn a_damaged_journal_gives_what_it_can() {
+fn readable_rows_of_a_damaged_journal_are_returned() {
     let (_directory, store) = store();
     let mut random = Random::new(77);
     for _ in 0..10 {
@@ -198,7 +198,7 @@ fn a_damaged_journal_gives_what_it_can() {
 }
 
 #[test]
-fn what_is_no_recording_is_said_to_be_none() {
+fn other_files_are_rejected_as_recordings() {
     let directory = tempfile::tempdir().expect("a directory");
     let error = Recording::open(directory.path()).expect_err("empty");
     assert_eq!(error.kind(), StoreErrorKind::Usage);
@@ -213,7 +213,7 @@ fn what_is_no_recording_is_said_to_be_none() {
 }
 
 #[test]
-fn no_store_is_an_empty_store_and_a_place_that_cannot_be_is_an_error() {
+fn a_missing_store_is_empty_and_an_impossible_path_is_an_error() {
     let directory = tempfile::tempdir().expect("a directory");
     assert!(Store::open(directory.path().join("not/yet")).list().expect("empty").is_empty());
     let file = directory.path().join("file");

@@ -53,7 +53,7 @@ fn planted(key: Key, is_cut_off: bool) -> (tempfile::TempDir, Store, PathBuf) {
     (place, store, directory)
 }
 
-/// What was planted, and what an encrypted recording must not show either.
+/// The planted secrets that an encrypted recording must not reveal.
 fn needles() -> Vec<(&'static str, Vec<Vec<u8>>)> {
     let names = TableId::ALL.iter().map(|table| table.def().name).filter(|name| name.len() > 8);
     vec![
@@ -91,7 +91,7 @@ fn texts(recording: &Recording) -> usize {
 }
 
 #[test]
-fn the_needles_would_be_found_in_the_clear() {
+fn the_needles_are_found_without_encryption() {
     let (place, store) = store();
     let writer = store.begin(NewRecording { key: None, ..encrypted(test_key()) }).expect("begun");
     writer.append(&inferences(0..10)).expect("kept");
@@ -100,9 +100,10 @@ fn the_needles_would_be_found_in_the_clear() {
     assert_eq!(kinds, ["a number", "numbers", "sessions", "tables", "texts"]);
 }
 
-/// One bit in what a segment says of its key was believed: with the manifest lost too, a repair then set all others aside.
+/// Regression: one damaged bit in a segment's key description was trusted, and with the manifest lost too, a repair
+/// set all others aside.
 #[test]
-fn a_damaged_file_does_not_decide_about_the_key_of_all() {
+fn a_damaged_file_does_not_determine_the_key() {
     let (_place, _store, directory) = planted(test_key(), false);
     let segments = directory.join("segments");
     let mut files: Vec<_> = fs_err::read_dir(&segments).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -168,9 +169,10 @@ fn nothing_is_readable_without_the_key_and_everything_with_it() {
     }
 }
 
-/// Somebody else's key: one sentence that names both, nothing is changed, and the list says what is there.
+/// With the wrong key the error is one sentence that names both keys, nothing is changed, and the recording is
+/// listed.
 #[test]
-fn without_its_key_a_recording_is_refused_listed_kept_and_can_be_removed() {
+fn without_its_key_a_recording_is_rejected_listed_and_removable() {
     test_key();
     let theirs = Key::random().expect("random");
     let (place, store, directory) = planted(theirs.clone(), false);
@@ -190,7 +192,7 @@ fn without_its_key_a_recording_is_refused_listed_kept_and_can_be_removed() {
     let entry = store.list().expect("a list").remove(0);
     assert!(entry.encrypted && !entry.damaged && entry.name.is_none(), "{entry:?}");
     assert!(entry.problem.as_deref().is_some_and(|problem| problem.contains("encrypted")), "{entry:?}");
-    // It has a name, which is known to be there though nobody can read it: it is not pruned.
+    // It has a name, which is visible without the key: it is not pruned.
     let all = Retention { max_total_bytes: Some(0), ..Retention::default() };
     assert_eq!(store.prune(&all, false).expect("pruned"), Vec::new());
     assert!(before == snapshot(&directory), "nothing was changed");
@@ -198,7 +200,7 @@ fn without_its_key_a_recording_is_refused_listed_kept_and_can_be_removed() {
     assert!(!directory.exists());
 }
 
-/// With the manifest lost the other files still say which key it is.
+/// If the manifest is lost, the other files still identify the key.
 #[test]
 fn a_lost_manifest_costs_names_only() {
     for is_cut_off in [false, true] {
@@ -218,7 +220,7 @@ fn a_lost_manifest_costs_names_only() {
 
 /// A file under another name or of another recording is damage, and so is one that is not encrypted.
 #[test]
-fn files_in_the_place_of_others_are_found() {
+fn swapped_files_are_detected() {
     let (_place, _store, directory) = planted(test_key(), false);
     let (_other_place, _other_store, other) = planted(test_key(), false);
     let (_plain_place, plain_store) = store();
@@ -236,7 +238,7 @@ fn files_in_the_place_of_others_are_found() {
 }
 
 #[test]
-fn flipped_bits_are_found_and_cost_no_more_than_their_block() {
+fn flipped_bits_are_detected_and_cost_only_their_block() {
     let (_place, _store, directory) = planted(test_key(), false);
     let mut random = Random::new(5);
     for path in segments(&directory).into_iter().chain([directory.join("documents/run.json")]) {
@@ -254,7 +256,7 @@ fn flipped_bits_are_found_and_cost_no_more_than_their_block() {
 }
 
 #[test]
-fn a_packed_recording_stays_encrypted_unless_told_otherwise() {
+fn a_packed_recording_stays_encrypted_by_default() {
     let (place, _store, directory) = planted(test_key(), true);
     let sealed = place.path().join("sealed.ortscope");
     pack(&directory, &sealed, PackOptions::default()).expect("packed");
@@ -270,7 +272,7 @@ fn a_packed_recording_stays_encrypted_unless_told_otherwise() {
 }
 
 #[test]
-fn a_key_file_that_others_can_read_is_refused_and_none_is_replaced() {
+fn a_key_file_readable_by_others_is_rejected_and_never_replaced() {
     let place = tempfile::tempdir().expect("a directory");
     let path = place.path().join("key");
     let key = Key::random().expect("random");

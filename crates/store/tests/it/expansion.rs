@@ -1,4 +1,4 @@
-//! What did not change is told again, exactly as it was.
+//! Unchanged rows are reconstructed exactly.
 
 use std::collections::BTreeMap;
 
@@ -125,7 +125,7 @@ proptest! {
     #[test]
     fn every_row_comes_back(seed in any::<u64>(), busy in prop_oneof![Just(0_u64), Just(50), Just(700), Just(1000)]) {
         let mut population = Population::new(seed, busy);
-        // Ticks at which nobody is there leave no trace: there is no row that could say so.
+        // Ticks without any process leave no trace, because there is no row.
         let ticks: Vec<_> = (0..400).map(|_| population.tick()).filter(|rows| !rows.is_empty()).collect();
         prop_assume!(ticks.len() > 10);
         let original = by_tick(ticks.iter().flatten().cloned());
@@ -154,14 +154,14 @@ proptest! {
         let logical = recording.logical_rows(TableId::ProcessSamples).expect("readable");
         prop_assert_eq!(logical, ticks.iter().map(|rows| rows.len() as u64).sum::<u64>());
         check_windows(&recording, &original, &mut random);
-        // What is kept is part of what was there.
+        // The stored rows are a subset of the written ones.
         let kept: Vec<ProcessSampleRow> = rows(&recording, &Scan::all());
         prop_assert!(kept.iter().all(|row| original[&row.timestamp_ns].contains(row)));
     }
 }
 
 #[test]
-fn a_quiet_machine_costs_almost_nothing_and_a_few_segments_tell_all() {
+fn a_quiet_machine_is_small_and_few_segments_reconstruct_it() {
     let (_directory, store) = store();
     let writer = begin(&store);
     let mut simulation = Simulation::new(3, 104, 100);
@@ -180,7 +180,7 @@ fn a_quiet_machine_costs_almost_nothing_and_a_few_segments_tell_all() {
 }
 
 #[test]
-fn only_the_columns_that_are_wanted_are_told() {
+fn only_requested_columns_are_reconstructed() {
     let (_directory, store) = store();
     let writer = begin(&store);
     for tick in 1..5_u64 {
@@ -196,13 +196,13 @@ fn only_the_columns_that_are_wanted_are_told() {
     let directory = writer.finish("finished").expect("finished").directory;
     let recording = Recording::open(&directory).expect("readable");
     let scan = Scan { every_tick: true, ..Scan::all() }.columns(&["cpu_time_ns"]);
-    let told: Vec<ProcessSampleRow> = rows(&recording, &scan);
-    assert_eq!(told.len(), 8);
-    assert!(told.iter().all(|row| row.cpu_time_ns == 7 && row.working_set_bytes == 0));
+    let reconstructed: Vec<ProcessSampleRow> = rows(&recording, &scan);
+    assert_eq!(reconstructed.len(), 8);
+    assert!(reconstructed.iter().all(|row| row.cpu_time_ns == 7 && row.working_set_bytes == 0));
 }
 
 #[test]
-fn tables_without_keys_with_texts_and_with_nan_are_told_too() {
+fn tables_without_keys_with_texts_and_with_nan_are_reconstructed() {
     let (_directory, store) = store();
     let writer = begin(&store);
     let (mut system, mut threads, mut devices) = (Vec::new(), Vec::new(), Vec::new());
@@ -240,14 +240,14 @@ fn tables_without_keys_with_texts_and_with_nan_are_told_too() {
     let recording = Recording::open(&directory).expect("readable");
     assert!(count(&recording, TableId::SystemSamples) < 4);
     assert!(count(&recording, TableId::ThreadSamples) < 12);
-    let told: Vec<SystemSampleRow> = rows(&recording, &EVERY_TICK);
+    let reconstructed: Vec<SystemSampleRow> = rows(&recording, &EVERY_TICK);
     // NaN is not equal to itself, so the rows are compared as text.
-    assert_eq!(format!("{told:?}"), format!("{system:?}"));
+    assert_eq!(format!("{reconstructed:?}"), format!("{system:?}"));
     assert_eq!(rows::<ThreadSampleRow>(&recording, &EVERY_TICK), threads);
     assert_eq!(rows::<DeviceSampleRow>(&recording, &EVERY_TICK), devices);
 }
 
-/// Two sources of one table with clocks of their own: whatever arrives late stands for itself.
+/// Two sources of one table with their own clocks: late rows count only for their own time.
 #[test]
 fn late_rows_are_kept_and_change_no_tick() {
     let row = |timestamp_ns: u64, pid: u64, cpu_time_ns: u64| ProcessSampleRow {
@@ -274,8 +274,8 @@ fn late_rows_are_kept_and_change_no_tick() {
     assert_eq!(by_tick(rows(&recording, &EVERY_TICK)), by_tick(original));
 }
 
-/// A row that comes late for a tick that was already complete cannot be told apart from that tick, but the ticks that
-/// begin afterwards are right again.
+/// A row that is late for a completed tick cannot be distinguished from that tick, but the following ticks are right
+/// again.
 #[test]
 fn a_late_row_of_a_tick_does_no_lasting_harm() {
     let row =
@@ -287,8 +287,8 @@ fn a_late_row_of_a_tick_does_no_lasting_harm() {
         .expect("kept");
     let directory = writer.finish("finished").expect("finished").directory;
     let recording = Recording::open(&directory).expect("readable");
-    let told = by_tick(rows(&recording, &EVERY_TICK));
-    let pids = |time: u64| told[&time].iter().map(|row| row.pid).collect::<Vec<_>>();
+    let reconstructed = by_tick(rows(&recording, &EVERY_TICK));
+    let pids = |time: u64| reconstructed[&time].iter().map(|row| row.pid).collect::<Vec<_>>();
     assert_eq!(pids(1000), [1, 9]);
     assert_eq!(pids(3000), [1]);
     assert_eq!(pids(4000), [1]);

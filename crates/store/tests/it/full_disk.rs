@@ -1,5 +1,5 @@
-//! A disk without room. It needs one: `ORTSCOPE_TEST_SMALL_DISK` names a directory on a file system of 16 MB,
-//! for example `mount -t tmpfs -o size=16M tmpfs DIRECTORY`.
+//! A full disk. `ORTSCOPE_TEST_SMALL_DISK` names a directory on a file system of 16 MB, for example `mount -t tmpfs
+//! -o size=16M tmpfs DIRECTORY`.
 
 use ortscope_core::schema::{InferenceRow, LossRow, ProcessSampleRow};
 use ortscope_core::tables::Scan;
@@ -9,7 +9,7 @@ use crate::support::*;
 
 #[test]
 #[ignore = "needs a small file system"]
-fn a_full_disk_is_an_error_and_costs_nothing_that_was_kept() {
+fn a_full_disk_is_an_error_and_stored_rows_survive() {
     let Some(place) = std::env::var_os("ORTSCOPE_TEST_SMALL_DISK") else {
         return;
     };
@@ -42,7 +42,7 @@ fn a_full_disk_is_an_error_and_costs_nothing_that_was_kept() {
             samples_kept.extend(tick.rows::<ProcessSampleRow>());
         }
         if failed > 0 && step % 50 == 0 {
-            // The journal asks for room again with every sync.
+            // The journal retries with every sync.
             std::thread::sleep(std::time::Duration::from_millis(30));
         }
     }
@@ -57,14 +57,14 @@ fn a_full_disk_is_an_error_and_costs_nothing_that_was_kept() {
         let numbers: Vec<u64> =
             rows::<InferenceRow>(recording, &Scan::all()).iter().map(|row| row.sequence).collect();
         assert!(kept.iter().all(|number| numbers.binary_search(number).is_ok()), "what was kept is there");
-        let told = rows::<ProcessSampleRow>(recording, &Scan { every_tick: true, ..Scan::all() });
+        let reconstructed = rows::<ProcessSampleRow>(recording, &Scan { every_tick: true, ..Scan::all() });
         let originals: std::collections::HashMap<_, _> = ticks
             .iter()
             .flat_map(|tick| tick.rows::<ProcessSampleRow>().collect::<Vec<_>>())
             .map(|row| ((row.timestamp_ns, row.pid), row))
             .collect();
         assert!(
-            told.iter().all(|row| originals.get(&(row.timestamp_ns, row.pid)) == Some(row)),
+            reconstructed.iter().all(|row| originals.get(&(row.timestamp_ns, row.pid)) == Some(row)),
             "nothing is wrong"
         );
         assert!(rows::<LossRow>(recording, &Scan::all()).is_empty(), "counting is the pipeline's part");

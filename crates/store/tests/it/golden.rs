@@ -92,7 +92,7 @@ fn format_1_opens() {
 }
 
 #[test]
-fn a_recording_of_format_1_that_was_cut_off_opens() {
+fn an_interrupted_recording_of_format_1_opens() {
     let recording = Recording::open(&golden("v1-cut-off")).expect("it opens");
     assert!(!recording.condition().finished && recording.condition().journal_rows > 700);
     check(&recording);
@@ -119,7 +119,7 @@ fn manifest_text(recording: &Path) -> String {
 /// Recordings of format 1 were written for a while without checksums in the manifest. They are whole, and the manifest gets
 /// its checksum when it is written the next time.
 #[test]
-fn recordings_from_before_checksums_are_whole() {
+fn recordings_without_checksums_open_completely() {
     for (name, is_cut_off) in [("v1", false), ("v1-cut-off", true)] {
         let (_place, store) = store();
         let directory = copied(name, &store);

@@ -9,7 +9,7 @@ use ortscope_store::{Recording, StoreErrorKind, repair};
 
 use crate::support::*;
 
-/// A reader sees a moment of the recording: whole, once, and never less than what was there when it began to look.
+/// A reader sees a consistent state: complete, without duplicates, and never less than was there when it started.
 #[test]
 fn readers_see_a_whole_moment_while_files_become_segments() {
     let (_directory, store) = store();
@@ -63,7 +63,7 @@ fn the_pipeline_and_its_owner_write_into_one_recording() {
 }
 
 #[test]
-fn scans_give_what_they_are_asked_for() {
+fn scans_return_what_was_requested() {
     let (_directory, store) = store();
     let recording = Recording::open(&finished(&store, 20_000)).expect("readable");
     assert!(segments(recording.path()).len() > 2);
@@ -83,7 +83,7 @@ fn scans_give_what_they_are_asked_for() {
 }
 
 #[test]
-fn two_writers_are_one_too_many() {
+fn a_second_writer_is_rejected() {
     let (_directory, store) = store();
     let writer = begin(&store);
     writer.append(&inferences(0..10)).expect("kept");
@@ -115,7 +115,7 @@ fn names_and_tags_given_meanwhile_survive_the_end() {
 
 /// Where nothing can be written, everything can be read.
 #[test]
-fn a_read_only_place_is_read_and_refused_for_writing() {
+fn a_read_only_directory_can_be_read_but_not_written() {
     let (_directory, store) = store();
     let directory = finished(&store, 3000);
     let set_read_only = |read_only: bool| {
@@ -149,7 +149,7 @@ fn a_read_only_place_is_read_and_refused_for_writing() {
 
 /// Who has a recording open that is still written reads its documents as they are now, not as damaged ones.
 #[test]
-fn a_document_that_was_replaced_meanwhile_is_read() {
+fn a_document_replaced_meanwhile_is_readable() {
     let (_directory, store) = store();
     let writer = begin(&store);
     writer.write_document("run.json", b"first").expect("kept");
@@ -159,5 +159,5 @@ fn a_document_that_was_replaced_meanwhile_is_read() {
         assert_eq!(recording.document("run.json").expect("readable").as_deref(), Some(now));
     }
     fs_err::write(writer.directory().join("documents/run.json"), b"thirD").expect("changed");
-    assert!(recording.document("run.json").is_err(), "nobody wrote this");
+    assert!(recording.document("run.json").is_err(), "never written");
 }

@@ -1,4 +1,4 @@
-//! One file that says what happened, and not who and where.
+//! Packed recordings contain the data without identifying anyone.
 
 use std::io::{Read, Write};
 
@@ -10,8 +10,8 @@ use crate::support::*;
 
 const SECRETS: &[&str] = &["jane", "hidden-project", "workstation-9", "s3cr3t", "/srv/models"];
 
-/// A recording in which private things stand wherever they can.
-fn telling(store: &Store) -> ortscope_store::RecordingWriter {
+/// A recording with private data in every possible place.
+fn identifying(store: &Store) -> ortscope_store::RecordingWriter {
     let new = NewRecording {
         subject: "/srv/models/hidden-project/net.onnx".into(),
         command: Some("ortscope run /home/jane/net.onnx --key s3cr3t".into()),
@@ -80,9 +80,9 @@ fn all_text(path: &std::path::Path) -> String {
 }
 
 #[test]
-fn a_packed_recording_opens_and_tells_nothing_private() {
+fn a_packed_recording_opens_and_contains_nothing_private() {
     let (directory, store) = store();
-    let recording = telling(&store).finish("finished").expect("finished").directory;
+    let recording = identifying(&store).finish("finished").expect("finished").directory;
     let before = snapshot(&recording);
     let to = directory.path().join("bug.ortscope");
     let report = pack(&recording, &to, PackOptions::default()).expect("packed");
@@ -111,9 +111,9 @@ fn a_packed_recording_opens_and_tells_nothing_private() {
 }
 
 #[test]
-fn unredacted_is_the_same_again() {
+fn unredacted_packing_is_lossless() {
     let (directory, store) = store();
-    let recording = telling(&store).finish("finished").expect("finished").directory;
+    let recording = identifying(&store).finish("finished").expect("finished").directory;
     let to = directory.path().join("all.ortscope");
     let report =
         pack(&recording, &to, PackOptions { redact: false, ..PackOptions::default() }).expect("packed");
@@ -134,9 +134,9 @@ fn unredacted_is_the_same_again() {
 }
 
 #[test]
-fn a_recording_that_was_cut_off_can_be_packed() {
+fn an_interrupted_recording_can_be_packed() {
     let (directory, store) = store();
-    let writer = telling(&store);
+    let writer = identifying(&store);
     let recording = writer.directory().to_owned();
     drop(writer);
     let to = directory.path().join("cut.ortscope");
@@ -149,7 +149,7 @@ fn a_recording_that_was_cut_off_can_be_packed() {
 }
 
 #[test]
-fn packing_refuses_what_it_should() {
+fn packing_rejects_invalid_requests() {
     let (directory, store) = store();
     let recording = finished(&store, 10);
     let there = directory.path().join("there.ortscope");
@@ -161,7 +161,7 @@ fn packing_refuses_what_it_should() {
     assert_eq!(refused(&directory.path().join("x.zip")), StoreErrorKind::Usage);
 }
 
-/// A file from somebody else: nothing is written outside of the directory it is unpacked to.
+/// A malicious file cannot write outside the directory it is unpacked to.
 #[test]
 fn a_hostile_packed_file_reaches_nothing() {
     let (directory, store) = store();

@@ -9,7 +9,7 @@ use ortscope_store::{Recording, repair};
 use crate::support::*;
 
 #[test]
-fn a_whole_recording_is_left_alone() {
+fn an_intact_recording_is_not_changed() {
     let (_directory, store) = store();
     let directory = finished(&store, 3000);
     let before = snapshot(&directory);
@@ -63,15 +63,14 @@ fn a_repaired_gap_in_samples_stays_a_gap() {
     let recording = Recording::open(&directory).expect("opens");
     assert!(recording.condition().is_whole());
     let scan = Scan { every_tick: true, ..Scan::all() };
-    let told: Vec<ProcessSampleRow> = rows(&recording, &scan);
-    assert!(told.len() > original.len() / 2);
-    assert!(told.iter().all(|row| original.get(&(row.timestamp_ns, row.pid)) == Some(row)));
+    let reconstructed: Vec<ProcessSampleRow> = rows(&recording, &scan);
+    assert!(reconstructed.len() > original.len() / 2);
+    assert!(reconstructed.iter().all(|row| original.get(&(row.timestamp_ns, row.pid)) == Some(row)));
 }
 
-/// A manifest is a file that anybody can have written: it could name any directory as that of rings that are no longer
-/// needed, and its files of these names went.
+/// A manifest may come from anyone: it must not be able to name a directory whose files a repair then removes.
 #[test]
-fn a_manifest_cannot_make_a_repair_remove_files_of_others() {
+fn a_manifest_cannot_make_a_repair_remove_other_files() {
     let (place, store) = store();
     let writer = begin(&store);
     writer.append(&inferences(0..10)).expect("kept");
@@ -89,7 +88,7 @@ fn a_manifest_cannot_make_a_repair_remove_files_of_others() {
 }
 
 #[test]
-fn a_lost_manifest_is_made_again() {
+fn a_lost_manifest_is_rebuilt() {
     let (_directory, store) = store();
     let directory = finished(&store, 3000);
     let started = Recording::open(&directory).expect("opens").manifest().started;

@@ -18,7 +18,7 @@ fn named(store: &Store, names: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn the_list_is_right_whatever_happened_to_the_catalogue() {
+fn the_list_is_right_after_any_damage_to_the_catalogue() {
     let (_directory, store) = store();
     let ids = named(&store, &["one", "two", "three"]);
     let check = |store: &Store| {
@@ -47,7 +47,7 @@ fn the_list_is_right_whatever_happened_to_the_catalogue() {
 }
 
 #[test]
-fn the_catalogue_follows_what_is_done_behind_its_back() {
+fn the_catalogue_follows_external_changes() {
     let (_directory, store) = store();
     let ids = named(&store, &["one", "two"]);
     assert_eq!(store.list().expect("a list").len(), 2);
@@ -133,9 +133,9 @@ fn old_and_large_recordings_go_and_tagged_ones_stay() {
     let being_written = begin(&store);
     let of_no_age = Retention { max_age: Some(Duration::ZERO), max_total_bytes: None, keep_tagged: false };
     let gone = store.prune(&of_no_age, false).expect("pruned");
-    assert_eq!(names(&gone), [ids[0].clone(), ids[3].clone()], "also tagged ones, if nobody keeps them");
+    assert_eq!(names(&gone), [ids[0].clone(), ids[3].clone()], "tagged ones too, unless kept");
     let left = store.list().expect("a list");
-    assert!(left.len() == 1 && left[0].being_written, "what is being written stays");
+    assert!(left.len() == 1 && left[0].being_written, "recordings being written stay");
     let id = being_written.finish("finished").expect("finished").id;
     store.remove(&id).expect("removed");
     assert!(store.list().expect("a list").is_empty());
@@ -143,7 +143,7 @@ fn old_and_large_recordings_go_and_tagged_ones_stay() {
 }
 
 #[test]
-fn a_removal_that_was_cut_off_is_finished_later() {
+fn an_interrupted_removal_is_finished_later() {
     let (_directory, store) = store();
     let ids = named(&store, &["one"]);
     let half = store.root().join(format!(".removed-{}", ids[0]));

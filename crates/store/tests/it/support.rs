@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Shared test helpers.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -70,7 +70,7 @@ pub fn noise(number: u64) -> u64 {
     Random::new(number).next_u64()
 }
 
-/// Inferences with numbers that tell them apart. About 50 bytes of each are noise: 5000 fill a small journal file.
+/// Distinguishable inferences. About 50 bytes of each are noise: 5000 fill a small journal file.
 pub fn inferences(numbers: std::ops::Range<u64>) -> Batch {
     let row = |number: u64| InferenceRow {
         timestamp_ns: 1_000_000_000 + number * 1_000_000,

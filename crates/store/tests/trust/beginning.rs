@@ -9,7 +9,7 @@ use ortscope_store::{Recording, Store};
 use crate::figures::disk;
 use crate::workload::begin;
 
-/// Looks at the store before and after every change, as whoever opens it after a kill at that moment would.
+/// Inspects the store before and after every change, like a reader after a kill at that moment.
 #[derive(Debug)]
 struct Looks {
     root: PathBuf,
@@ -49,7 +49,7 @@ impl Witness for Looks {
 /// The journal was made before the manifest: 3 of 1000 recorders that were killed left a recording without one, which counts as
 /// damaged.
 #[test]
-fn a_recorder_that_is_killed_while_it_begins_leaves_nothing_or_a_whole_recording() {
+fn a_kill_at_the_start_leaves_nothing_or_a_complete_recording() {
     let directory = disk();
     let root = directory.path().join("runs");
     let looks = Arc::new(Looks { root: root.clone(), moments: Mutex::default() });

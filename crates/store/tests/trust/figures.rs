@@ -1,4 +1,4 @@
-//! Which seeds to run, and what is told of them.
+//! The seeds to run, and the printed figures.
 
 use std::io::Write as _;
 use std::ops::Range;
@@ -7,13 +7,13 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// The seeds of a test: those that were asked for, or a few.
+/// The requested seeds of a test, or a few.
 pub fn seeds(few: u64) -> Range<u64> {
     let first = number("ORTSCOPE_TRUST_SEED").unwrap_or(0);
     first..first + number("ORTSCOPE_TRUST_SEEDS").unwrap_or(few)
 }
 
-/// Whether more than a look was asked for.
+/// Whether a thorough run was requested.
 pub fn is_thorough() -> bool {
     number("ORTSCOPE_TRUST_SEEDS").is_some()
 }
@@ -24,9 +24,9 @@ pub fn disk() -> tempfile::TempDir {
     in_memory.unwrap_or_else(|| tempfile::tempdir().expect("a directory"))
 }
 
-/// Tells a figure to whoever asked for it.
+/// Prints a figure for the caller.
 #[expect(clippy::print_stderr, reason = "figures of a long run are read by people")]
-pub fn tell(name: &str, value: u64) {
+pub fn print_figure(name: &str, value: u64) {
     eprintln!("{name} {value}");
     if let Some(path) = std::env::var_os("ORTSCOPE_TRUST_FIGURES") {
         let mut file =
@@ -37,6 +37,6 @@ pub fn tell(name: &str, value: u64) {
 
 /// Tells which case failed, so that it can be made again.
 #[expect(clippy::print_stderr, reason = "a failure must name its seed")]
-pub fn tell_failure(case: &str) {
+pub fn print_failure(case: &str) {
     eprintln!("{case}");
 }

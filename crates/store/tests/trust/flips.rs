@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use ortscope_core::random::Random;
 use ortscope_store::{StoreErrorKind, repair};
 
-use crate::figures::{disk, seeds, tell};
+use crate::figures::{disk, print_figure, seeds};
 use crate::power::at_moments;
 use crate::workload::{look, recording_in};
 
@@ -23,7 +23,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Flips a bit among those that are used: most of a journal file may be room for more.
+/// Flips a bit in the used part: most of a journal file may be unused.
 fn flip(path: &Path, random: &mut Random) {
     let mut bytes = fs_err::read(path).expect("a file");
     let used = bytes.iter().rposition(|byte| *byte != 0).map_or(1, |last| last + 1);
@@ -33,7 +33,7 @@ fn flip(path: &Path, random: &mut Random) {
 }
 
 #[test]
-fn every_flipped_bit_is_found_or_changes_nothing() {
+fn every_flipped_bit_is_detected_or_harmless() {
     let seeds = seeds(150);
     let count = seeds.end - seeds.start;
     let (mut found, mut harmless) = (0, 0);
@@ -55,21 +55,21 @@ fn every_flipped_bit_is_found_or_changes_nothing() {
                     && after.document == before.document;
                 assert!(after.rows.is_subset(&before.rows), "rows came out of nothing");
                 assert!(
-                    is_same || after.tells_damage(),
-                    "a bit flipped in {} and nobody knows: {} of {} rows, {:?}",
+                    is_same || after.reports_damage(),
+                    "an undetected flipped bit in {}: {} of {} rows, {:?}",
                     path.display(),
                     after.rows.len(),
                     before.rows.len(),
                     after.condition
                 );
-                if after.tells_damage() {
+                if after.reports_damage() {
                     found += 1;
                 } else {
                     harmless += 1;
                 }
                 repair(&directory).expect("repaired");
                 let repaired = look(&directory, of).expect("readable after its repair");
-                assert!(!repaired.tells_damage(), "{:?}", repaired.condition);
+                assert!(!repaired.reports_damage(), "{:?}", repaired.condition);
                 assert!(repaired.rows.is_superset(&after.rows), "a repair keeps what can be read");
             }
             Err(error) => {
@@ -78,8 +78,8 @@ fn every_flipped_bit_is_found_or_changes_nothing() {
             }
         }
     });
-    tell("bit_flip_seeds", count);
-    tell("bit_flips_found", found);
-    tell("bit_flips_without_effect", harmless);
-    tell("bit_flips_not_found", 0);
+    print_figure("bit_flip_seeds", count);
+    print_figure("bit_flips_found", found);
+    print_figure("bit_flips_without_effect", harmless);
+    print_figure("bit_flips_not_found", 0);
 }

@@ -1,7 +1,7 @@
-//! What a disk is asked to do, and what it may have done of that when the power goes.
+//! The requested disk operations, and the possible states of the disk after a power loss.
 //!
-//! A disk keeps what was synced. Of everything else any part may be there: names of files are journaled in order by some
-//! file systems and not by others, and bytes reach the disk by sectors, of which the last may be half written.
+//! A disk keeps synced data. Of everything else any part may be there: some file systems journal file names in order
+//! and others do not, and bytes reach the disk by sectors, of which the last may be half written.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use ortscope_core::random::Random;
 
 const SECTOR: usize = 512;
 
-/// What a name stands for.
+/// The target of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Node {
     Directory,
@@ -32,20 +32,20 @@ type Bytes = Arc<Vec<u8>>;
 
 #[derive(Debug, Clone, Default)]
 struct Content {
-    /// What was synced last.
+    /// The last synced content.
     durable: Option<Bytes>,
     current: Bytes,
 }
 
-/// The disk at one moment at which the power may go.
+/// The disk at one moment of a possible power loss.
 #[derive(Debug, Clone)]
 pub struct Moment {
     durable: Arc<Names>,
     pending: Vec<Naming>,
     contents: BTreeMap<u64, Content>,
-    /// How many rows the program was told to be safe.
+    /// How many rows the program was told are durable.
     pub safe_rows: u64,
-    /// What the disk did last.
+    /// The last disk operation.
     pub last: String,
 }
 
@@ -76,7 +76,7 @@ impl Ledger {
         self.state.lock().expect("no panic in a test before")
     }
 
-    /// The program was told that this many rows are safe.
+    /// The program was told that this many rows are durable.
     pub fn safe(&self, rows: u64) {
         let mut state = self.lock();
         state.safe_rows = rows;
@@ -99,8 +99,8 @@ impl Witness for Ledger {
     }
 
     fn after(&self, change: &Change<'_>) {
-        // What the clock decides would make a seed mean something else each time. The next sync that the program itself
-        // asks for tells the same.
+        // Syncs triggered by the clock would make a seed irreproducible. The next sync by the program itself has the
+        // same effect.
         if matches!(change, Change::Sync(_)) && std::thread::current().name() == Some("journal-sync") {
             return;
         }
@@ -186,11 +186,11 @@ impl State {
     fn moment(&mut self, last: &str) {
         for (path, node) in &self.names {
             let Node::File(number) = node else { continue };
-            // Only the journal is written to without being asked to keep it at once.
+            // Only the journal is written without an immediate sync.
             if path.extension().is_none_or(|ending| ending != "frames") {
                 continue;
             }
-            // It may be gone already when the removal is told.
+            // It may already be gone when the removal is reported.
             let Ok(bytes) = fs_err::read(path) else { continue };
             let content = self.contents.entry(*number).or_default();
             if *content.current != bytes {
@@ -241,7 +241,7 @@ impl Moment {
         }
     }
 
-    /// Everything is there: the program was killed, the machine goes on.
+    /// Everything is there: the program was killed, but the machine keeps running.
     pub fn keep_power(&self, root: &Path, to: &Path) {
         let mut names = Names::clone(&self.durable);
         self.pending.iter().for_each(|naming| apply(&mut names, naming));
@@ -278,7 +278,7 @@ impl Content {
         if old == new {
             return new.to_vec();
         }
-        // A length is a change like others. What lies between has never been written.
+        // A length is a change like any other. The bytes in between have never been written.
         let mut left = old.to_vec();
         if random.chance(share_of_new.max(1)) {
             left.resize(new.len(), 0);

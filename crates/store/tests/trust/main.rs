@@ -1,8 +1,8 @@
-//! Recordings on disks that fail: power that goes at any moment, writes that are dropped, reordered or torn, bits that
-//! flip, disks that are full or read-only at every place where something is written, several writers at once.
+//! Recordings on failing disks: power loss at any time, dropped, reordered or torn writes, flipped bits, disks that are
+//! full or read-only at every write, several concurrent writers.
 //!
-//! Each runs a few seeds. `ORTSCOPE_TRUST_SEED` is the first seed, `ORTSCOPE_TRUST_SEEDS` how many. A failure names its seed:
-//! the same seed makes the same faults again.
+//! Each runs a few seeds. `ORTSCOPE_TRUST_SEED` is the first seed, `ORTSCOPE_TRUST_SEEDS` their number. A failure names
+//! its seed, which reproduces the same faults.
 
 mod beginning;
 mod figures;

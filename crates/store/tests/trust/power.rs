@@ -1,4 +1,4 @@
-//! The power goes at any moment. What was safe is there, what is read is right, and a repair makes it whole.
+//! After a power loss at any time, durable rows are there, rows are right, and a repair completes the recording.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use ortscope_channel::disk::{Witness, watch};
 use ortscope_core::random::Random;
 use ortscope_store::{Recording, Store, repair};
 
-use crate::figures::{disk, seeds, tell, tell_failure};
+use crate::figures::{disk, print_failure, print_figure, seeds};
 use crate::ledger::{Ledger, Moment};
 use crate::workload::{batch, begin_seeded, document, look, recording_in};
 
@@ -71,12 +71,12 @@ pub fn at_moments(
         let mut random = Random::new(seed ^ 0x7a51);
         let moment = &moments[random.below(moments.len() as u64) as usize];
         // The seed and the moment, so that a failure can be made again.
-        let told = format!("seed {seed}, after: {}", moment.last);
+        let place = format!("seed {seed}, after: {}", moment.last);
         let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             check(seed, of, directory.path(), moment, &mut random);
         }));
         if let Err(panic) = caught {
-            tell_failure(&told);
+            print_failure(&place);
             std::panic::resume_unwind(panic);
         }
     }
@@ -84,7 +84,7 @@ pub fn at_moments(
 }
 
 #[test]
-fn what_was_safe_survives_a_power_loss() {
+fn durable_rows_survive_a_power_loss() {
     let seeds = seeds(150);
     let count = seeds.end - seeds.start;
     let (mut rows_read, mut with_damage, mut killed) = (0, 0, 0);
@@ -135,9 +135,9 @@ fn what_was_safe_survives_a_power_loss() {
         assert_eq!(repair(&directory).expect("again").actions, Vec::<String>::new());
         drop(Recording::open(&directory).expect("opens"));
     });
-    tell("power_loss_seeds", count);
-    tell("power_loss_moments", moments);
-    tell("power_loss_rows_read", rows_read);
-    tell("power_loss_unsynced_damage_told", with_damage);
-    tell("power_kept_kills", killed);
+    print_figure("power_loss_seeds", count);
+    print_figure("power_loss_moments", moments);
+    print_figure("power_loss_rows_read", rows_read);
+    print_figure("power_loss_unsynced_damage_told", with_damage);
+    print_figure("power_kept_kills", killed);
 }

@@ -1,4 +1,4 @@
-//! A disk that is full, read-only or broken at each place where something is written, for a moment and for good.
+//! A disk that is full, read-only or broken at each write, temporarily and permanently.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use ortscope_channel::disk::{Change, Witness, watch};
 use ortscope_store::{Store, StoreError, StoreErrorKind, repair};
 
-use crate::figures::{disk, is_thorough, tell};
+use crate::figures::{disk, is_thorough, print_figure};
 use crate::workload::{batch, begin, document, look, recording_in};
 
 /// Refuses changes from a certain one on.
@@ -47,7 +47,7 @@ impl Witness for Refuses {
 
 const ROWS: u64 = 330;
 
-/// Makes a recording on such a disk. Returns which appends were kept, and whether it ended in order.
+/// Makes a recording on such a disk. Returns which appends were stored, and whether it ended properly.
 fn record(root: &Path) -> (Vec<std::ops::Range<u64>>, Result<(), StoreError>) {
     let store = Store::open(root.join("runs"));
     let mut kept = Vec::new();
@@ -91,7 +91,7 @@ fn sites(kind: ErrorKind) -> u64 {
 }
 
 #[test]
-fn a_disk_that_refuses_any_write_costs_nothing_that_was_kept() {
+fn a_failing_write_loses_no_stored_rows() {
     let mut runs = 0;
     let kinds = [
         ("full", ErrorKind::StorageFull, StoreErrorKind::NoSpace),
@@ -110,7 +110,7 @@ fn a_disk_that_refuses_any_write_costs_nothing_that_was_kept() {
                 let disk = Arc::new(Refuses { kind, first, count, seen: AtomicU64::new(0) });
                 let watch = watch(directory.path(), disk);
                 let (kept, ended) = record(directory.path());
-                // There is room again.
+                // There is space again.
                 drop(watch);
                 let runs = directory.path().join("runs");
                 let Some(recording) = recording_in(&runs).filter(|path| !never_began(path)) else {
@@ -140,20 +140,20 @@ fn a_disk_that_refuses_any_write_costs_nothing_that_was_kept() {
                 );
             }
         }
-        tell(&format!("refused_sites_{}", name.replace('-', "_")), sites);
+        print_figure(&format!("refused_sites_{}", name.replace('-', "_")), sites);
     }
-    tell("refused_runs", runs);
+    print_figure("refused_runs", runs);
 }
 
-/// A directory that could not even be taken away again. The manifest comes first: without it there is nothing else.
+/// A directory that could not even be removed again. The manifest comes first: without it there is nothing else.
 fn never_began(recording: &Path) -> bool {
     let entries = fs_err::read_dir(recording).expect("it is there");
     entries.map(|entry| entry.expect("an entry").file_name()).all(|name| name == "lock")
 }
 
-/// When there is room again the recording goes on, without being asked to.
+/// When there is space again the recording continues by itself.
 #[test]
-fn a_recording_goes_on_when_there_is_room_again() {
+fn a_recording_continues_when_there_is_space_again() {
     let directory = disk();
     let store = Store::open(directory.path().join("runs"));
     let writer = begin(&store).expect("begun");
@@ -178,7 +178,7 @@ fn a_recording_goes_on_when_there_is_room_again() {
     assert_eq!(error.kind(), StoreErrorKind::NoSpace, "{error}");
     let before = kept.len();
     drop(watch);
-    // The journal asks for room once a second.
+    // The journal retries once a second.
     let mut tries = 0;
     while kept.len() == before {
         append(&mut kept).ok();
@@ -192,9 +192,9 @@ fn a_recording_goes_on_when_there_is_room_again() {
     assert_eq!(seen.rows.into_iter().collect::<Vec<_>>(), kept);
 }
 
-/// A document that the disk refuses again and again leaves the one that is there, and that is no damaged one.
+/// A document that repeatedly cannot be written leaves the previous one intact.
 #[test]
-fn a_document_that_is_refused_twice_leaves_the_one_before() {
+fn a_document_rejected_twice_leaves_the_previous_one() {
     #[derive(Debug)]
     struct RefusesDocuments;
     impl Witness for RefusesDocuments {
@@ -218,12 +218,12 @@ fn a_document_that_is_refused_twice_leaves_the_one_before() {
         let error = writer.write_document("run.json", refused).expect_err("refused");
         assert_eq!(error.kind(), StoreErrorKind::NoSpace, "{error}");
         let seen = look(writer.directory(), 3).expect("readable");
-        assert_eq!((seen.document.as_deref(), seen.tells_damage()), (Some(&b"first"[..]), false));
+        assert_eq!((seen.document.as_deref(), seen.reports_damage()), (Some(&b"first"[..]), false));
     }
     drop(watch);
     writer.write_document("run.json", b"fourth").expect("written");
     let finished = writer.finish("finished").expect("finished").directory;
     let seen = look(&finished, 3).expect("readable");
-    assert_eq!((seen.document.as_deref(), seen.tells_damage()), (Some(&b"fourth"[..]), false));
+    assert_eq!((seen.document.as_deref(), seen.reports_damage()), (Some(&b"fourth"[..]), false));
     assert_eq!(seen.manifest.documents["run.json"].len(), 1);
 }

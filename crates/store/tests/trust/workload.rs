@@ -1,4 +1,4 @@
-//! A recording that is made while its disk is watched, and the check of what is left of it.
+//! Writes a recording while its disk operations are recorded, and checks the result.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -75,7 +75,7 @@ pub fn document(second: bool) -> Vec<u8> {
     format!("{{\"form\": {}}}", if second { "\"second\"" } else { "1" }).into_bytes()
 }
 
-/// What a recording says, as far as it can be read.
+/// The readable content of a recording.
 #[derive(Debug)]
 pub struct Seen {
     pub rows: BTreeSet<u64>,
@@ -87,16 +87,16 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Whether a user is told that something is missing.
-    pub fn tells_damage(&self) -> bool {
+    /// Whether the user learns that something is missing.
+    pub fn reports_damage(&self) -> bool {
         !self.condition.is_whole() || self.unreadable > 0
     }
 }
 
-/// Reads everything. What is read must be what was written, and only once.
+/// Reads everything, which must be exactly what was written.
 ///
 /// # Panics
-/// If a row is wrong or comes twice.
+/// If a row is wrong or appears twice.
 pub fn look(directory: &Path, seed: u64) -> Result<Seen, StoreError> {
     let recording = Recording::open(directory)?;
     let mut rows = BTreeSet::new();

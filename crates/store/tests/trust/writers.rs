@@ -2,10 +2,10 @@
 
 use ortscope_store::{Recording, Retention, Store, StoreErrorKind, repair};
 
-use crate::figures::{disk, tell};
+use crate::figures::{disk, print_figure};
 use crate::workload::{batch, begin, look};
 
-/// Recordings that are made side by side do not disturb each other, nor do those who list, repair and prune meanwhile.
+/// Concurrent recordings do not disturb each other, nor do concurrent lists, repairs and prunes.
 #[test]
 fn writers_on_one_store_do_not_disturb_each_other() {
     const WRITERS: u64 = 6;
@@ -20,7 +20,7 @@ fn writers_on_one_store_do_not_disturb_each_other() {
             for start in (0..300).step_by(25) {
                 writer.append(&batch(seed, start..start + 25)).expect("kept");
             }
-            // Whoever tries to repair it now is told why that cannot be.
+            // A repair during writing is refused with the reason.
             let refused = repair(writer.directory()).expect_err("it is being written");
             assert_eq!(refused.kind(), StoreErrorKind::InUse, "{refused}");
             let finished = writer.finish("finished").expect("finished");
@@ -47,5 +47,5 @@ fn writers_on_one_store_do_not_disturb_each_other() {
     let list = Store::open(&root).list().expect("a list");
     assert_eq!(list.len() as u64, WRITERS * ROUNDS);
     assert!(list.iter().all(|entry| entry.finished && !entry.damaged));
-    tell("writers_recordings", WRITERS * ROUNDS);
+    print_figure("writers_recordings", WRITERS * ROUNDS);
 }

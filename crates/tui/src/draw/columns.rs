@@ -12,7 +12,7 @@ const MAX_MINUTE_CELLS: usize = 30;
 /// A column and its cells.
 pub type Sized = (Column, usize);
 
-/// Columns worth showing: one that no process has a value for is left out, and listed by the key `u`.
+/// Columns worth showing: one without any value is omitted, and listed by the key `u`.
 pub fn available(snapshot: &Snapshot) -> Vec<Column> {
     let worth = |column: &Column| match column {
         // A table that waits for its first values has its usual face.
@@ -44,7 +44,7 @@ pub fn fitting(available: &[Column], width: usize) -> Vec<Sized> {
         columns.pop();
     }
     let mut spare = width.saturating_sub(needed(&columns));
-    // Most names fit into this; then the picture gets finer, and what is left goes to long names.
+    // Most names fit into this; then the sparkline gets wider, and the rest goes to long names.
     for (wanted, most) in
         [(Column::Name, USUAL_NAME_CELLS), (Column::Minute, MAX_MINUTE_CELLS), (Column::Name, usize::MAX)]
     {

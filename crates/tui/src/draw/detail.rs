@@ -16,7 +16,7 @@ use ortscope_core::units;
 const STEADY_SHARE_PER_MINUTE: f64 = 0.001;
 /// Lines of threads.
 const MAX_THREAD_LINES: usize = 4;
-/// Memory is drawn from this share of its highest value up: nobody sees 5 % more on a scale from zero.
+/// The memory scale starts at this share of its highest value: 5 % more is invisible on a scale from zero.
 const MEMORY_BASE_SHARE: f64 = 0.8;
 const SPARK_CELLS: usize = 20;
 
@@ -40,14 +40,14 @@ pub fn lines(screen: &Screen<'_>, detail: &Detail, width: usize) -> Vec<Line<'st
     }
     lines.extend([processor(screen, detail, width), memory(screen, detail, width)]);
     let others = [input_output(screen, detail, width), kernel(screen, detail, width)];
-    // A heading without a number says nothing.
+    // A heading without a number is dropped.
     lines.extend(others.into_iter().filter(|line| line.spans.len() > 1));
     lines.extend(missing(screen, detail, width));
     lines.extend(threads(screen, &detail.threads, width));
     lines
 }
 
-/// A number with its name, if there is one: what is missing is listed on a line of its own.
+/// A number with its name, if there is one: unavailable ones are listed on a separate line.
 fn known(
     screen: &Screen<'_>,
     detail: &Detail,
@@ -167,7 +167,7 @@ fn threads(screen: &Screen<'_>, threads: &[ThreadFacts], width: usize) -> Vec<Li
         let state = thread.state.as_deref().map(|state| format!(" {}", harmless(state))).unwrap_or_default();
         label(screen.theme, &thread.tid.to_string(), format!("{name}{percent}{state}"))
     };
-    // Three beside each other on a wide screen.
+    // Up to three columns on a wide screen.
     let per_line = (width / 38).max(1);
     let line = |threads: &[ThreadFacts]| flow(threads.iter().map(one), width);
     threads.chunks(per_line).take(MAX_THREAD_LINES).map(line).collect()

@@ -1,4 +1,4 @@
-//! Puts segments side by side on one line as long as they fit: what matters comes first, what has no room is left out.
+//! Places segments on one line while they fit, the most important first; the rest is omitted.
 
 use ratatui::text::{Line, Span};
 
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_left_out() {
+    fn segments_that_do_not_fit_are_omitted() {
         let segments = || [segment("one"), segment("twotwo"), segment("3")];
         assert_eq!(flow(segments(), 14).to_string(), "one  twotwo  3");
         assert_eq!(flow(segments(), 9).to_string(), "one  3");

@@ -8,7 +8,7 @@ use super::theme::Segment;
 use crate::keys::{HELP, Mode};
 use crate::text::cut;
 
-/// What a newcomer must see even on the narrowest screen comes first.
+/// Keys that a new user must see even on the narrowest screen come first.
 const ORDER: [&str; 10] = ["?", "q", "/", "s", "t", "p", "Enter", "u", "+ -", "S"];
 
 pub fn line(screen: &Screen<'_>, width: usize) -> Line<'static> {

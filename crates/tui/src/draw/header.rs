@@ -9,9 +9,9 @@ use super::theme::{Segment, label};
 use crate::model::Device;
 use ortscope_core::units::{self, or_nothing};
 
-/// Data that is older than this says that nothing comes any more.
+/// Older data means that no new data arrives.
 pub const STALE_NS: u64 = 3_000_000_000;
-/// Cells of the machine's sparkline: a second each, where there is room.
+/// Cells of the machine's sparkline, one second each, if there is space.
 const MAX_SPARK_CELLS: usize = 60;
 
 pub fn lines(screen: &Screen<'_>, width: usize) -> Vec<Line<'static>> {
@@ -53,7 +53,7 @@ fn first(screen: &Screen<'_>, width: usize) -> Line<'static> {
     flow_right(segments, status(screen), width)
 }
 
-/// Whether what is shown is of now.
+/// Whether the displayed data is current.
 fn status(screen: &Screen<'_>) -> Segment {
     let (snapshot, theme) = (screen.snapshot, screen.theme);
     if screen.state.paused {
@@ -160,7 +160,7 @@ fn reading((metric, unit, value): &(String, Unit, f64)) -> String {
 fn lost(screen: &Screen<'_>, width: usize) -> Option<Line<'static>> {
     let (snapshot, theme) = (screen.snapshot, screen.theme);
     let machine = &snapshot.machine;
-    // Rows at the full rate that went to others are in the aggregates still: the overlay lists them, nobody need worry.
+    // Evicted full-rate rows are still in the aggregates: the overlay lists them.
     let losses = &snapshot.losses;
     let forgotten = losses.total() - losses.deselected_rows - losses.shared_out_rows;
     let counts = [

@@ -1,4 +1,4 @@
-//! Who gets how many lines. The table is never below a few lines; what has no room is left out.
+//! Distribution of lines. The table keeps at least a few lines; panels that do not fit are omitted.
 
 use ratatui::layout::Rect;
 
@@ -14,7 +14,7 @@ const MIN_DETAIL: u16 = 3;
 /// Lines of sessions.
 const MAX_SESSIONS: u16 = 8;
 
-/// Where everything stands; an area of height 0 is not drawn.
+/// The position of every area; one of height 0 is not drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Areas {
     pub header: Rect,
@@ -24,7 +24,7 @@ pub struct Areas {
     pub footer: Rect,
 }
 
-/// What wants room.
+/// Requested heights.
 #[derive(Debug, Clone, Copy)]
 pub struct Wishes {
     pub header_lines: usize,

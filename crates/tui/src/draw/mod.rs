@@ -1,4 +1,4 @@
-//! A frame from the model: pure, so that tests can look at it without a terminal.
+//! Draws a frame from the model: pure, so that tests need no terminal.
 
 pub mod columns;
 mod detail;
@@ -31,7 +31,7 @@ use crate::text::cut;
 /// CPU of the last minute of the processes on the screen.
 pub type Sparks = HashMap<ProcessIdentity, Vec<Option<f64>>>;
 
-/// Everything that a frame is made of.
+/// The inputs of a frame.
 #[derive(Debug)]
 pub struct Screen<'a> {
     pub snapshot: &'a Snapshot,

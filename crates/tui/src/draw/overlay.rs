@@ -1,4 +1,4 @@
-//! Pages over the table: the keys, and what is missing or was lost.
+//! Pages over the table: the keys, unavailable values and losses.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

@@ -51,7 +51,7 @@ struct Widths {
 }
 
 impl Widths {
-    /// On narrow screens p99 and then p90 go; the sparkline and the notes get what is left.
+    /// On narrow screens p99 and then p90 are dropped; the sparkline and the notes get the rest.
     fn of(width: usize) -> Self {
         let numbers = if width >= 72 { 3 } else { 2 };
         let fixed = numbers * (NUMBER_CELLS + 1) + RATE_CELLS + 1;
@@ -82,7 +82,7 @@ fn row(screen: &Screen<'_>, session: &Session, widths: &Widths) -> Line<'static>
     let needed = |q: f64| {
         LatencyPercentiles::RUNS_NEEDED.iter().find(|(known, _)| *known == q).map_or(0, |(_, runs)| *runs)
     };
-    // Too few runs bound no percentile: say how many it takes.
+    // Too few runs bound no percentile: show how many are needed.
     let number =
         |value: Option<f64>, q: f64| value.map_or_else(|| format!("n<{}", needed(q)), units::nanoseconds);
     let numbers = [(latency.p50, 0.5), (latency.p90, 0.9), (latency.p99, 0.99)];

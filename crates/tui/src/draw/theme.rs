@@ -1,4 +1,4 @@
-//! How things look: the sixteen colours of the terminal's own theme, or bold and reversed alone.
+//! Styles: the sixteen colors of the terminal's own theme, or only bold and reversed.
 
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Span;
@@ -23,12 +23,12 @@ impl Theme {
         self.colored(Color::Cyan)
     }
 
-    /// What matters most on its line.
+    /// The most important part of a line.
     pub fn strong(self) -> Style {
         Style::new().add_modifier(Modifier::BOLD)
     }
 
-    /// What matters least.
+    /// The least important part.
     pub fn faint(self) -> Style {
         self.colored(Color::DarkGray)
     }

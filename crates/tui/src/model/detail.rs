@@ -23,7 +23,7 @@ const MAX_POINTS: usize = 1_500;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Slope {
     pub bytes_per_minute: f64,
-    /// The Mann-Kendall test sees a trend with 99 % certainty; otherwise it is noise.
+    /// The Mann-Kendall test detects a trend with 99 % certainty; otherwise it is noise.
     pub certain: bool,
 }
 
@@ -35,7 +35,7 @@ pub struct Detail {
     pub command_line: Option<String>,
     /// The system's own peak, or else the highest that was seen.
     pub peak_bytes: Option<f64>,
-    /// The peak is what was seen since observation began.
+    /// The peak is the highest value since observation began.
     pub peak_is_seen: bool,
     pub slope: Option<Slope>,
     pub memory_past_bytes: Vec<Option<f64>>,

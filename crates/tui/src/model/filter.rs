@@ -1,11 +1,11 @@
-//! What is typed behind `/`: words that the name must contain, `!words` that it must not.
+//! The text typed after `/`: words that the name must contain, `!words` that it must not.
 
 use super::snapshot::Process;
 
 /// Longer input is not taken.
 const MAX_FILTER_CHARS: usize = 80;
 
-/// Words, all of which must hold. Capital and small letters are the same; a number is also a process id.
+/// Words that must all match, ignoring case; a number also matches a process id.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     text: String,

@@ -9,9 +9,9 @@ use super::past::{Shown, last_minute};
 use crate::facts::OwnCost;
 use crate::text::harmless;
 
-/// Devices with names of these are not hardware: what they tell is shown elsewhere.
+/// Devices with these names are not hardware; their values are shown elsewhere.
 const NOT_HARDWARE: [&str; 3] = ["machine", "ortscope", "cgroup"];
-/// Metrics of a processor's device (`cpu0`, `cpu1`, …) that say how busy it is, and the factor to percent.
+/// Metrics of a processor's device (`cpu0`, `cpu1`, …) with its load, and the factor to percent.
 const CORE_METRICS: [(&str, f64); 4] = [
     ("busy_percent", 1.0),
     ("utilization_percent", 1.0),
@@ -26,11 +26,11 @@ const MAX_READINGS: usize = 8;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Device {
     pub name: String,
-    /// Metric, unit, value; utilisation first.
+    /// Metric, unit, value; utilization first.
     pub readings: Vec<(String, Unit, f64)>,
 }
 
-/// The machine at one moment. `None` is what no source told.
+/// The machine at a point in time. Values that no source reported are `None`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Machine {
     /// 100 = all processors.
@@ -82,7 +82,7 @@ impl Machine {
         machine
     }
 
-    /// Physical memory there is, as far as the share in use tells.
+    /// Total physical memory, computed from the share in use.
     pub fn memory_total_bytes(&self) -> Option<f64> {
         let (used, percent) = (self.memory_used_bytes?, self.memory_percent?);
         (percent > 0.0).then(|| used / percent * 100.0)
@@ -132,7 +132,7 @@ impl Machine {
     }
 }
 
-/// What people look for first.
+/// Display order of metrics.
 fn rank(metric: &str) -> usize {
     let first = ["utilization", "power", "temperature", "memory"];
     first.iter().position(|start| metric.starts_with(start)).unwrap_or(first.len())

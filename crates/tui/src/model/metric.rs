@@ -1,8 +1,8 @@
-//! What is shown of a process: the metrics by the names of their tracks, and the columns of the table.
+//! The displayed process metrics by the names of their tracks, and the columns of the table.
 
 use ortscope_core::units;
 
-/// A number of a process. The name of its track says its unit.
+/// A number of a process. The name of its track contains its unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Metric {
     Cpu,
@@ -61,7 +61,7 @@ impl Metric {
         Self::ALL.into_iter().find(|metric| metric.track() == name)
     }
 
-    /// Derived from the growth between two samples, so that a single value of a fast source says little.
+    /// Derived from the growth between two samples, so that a single value of a fast source means little.
     pub fn is_rate(self) -> bool {
         !matches!(self, Self::Rss | Self::PeakRss | Self::Private | Self::Threads | Self::Handles)
     }

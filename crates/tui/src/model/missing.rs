@@ -1,4 +1,4 @@
-//! What has no value now, and why: a user who misses a number must find the reason without leaving the view.
+//! Unavailable values with their reasons, so that a user finds the reason without leaving the view.
 
 use ortscope_core::live::Current;
 
@@ -27,7 +27,7 @@ impl Missing {
                 reason: harmless(&interval.reason),
                 hint: interval.hint.as_deref().map(harmless),
             };
-            // The same is often said of every process: one line is enough.
+            // Reasons often repeat for every process: one line is enough.
             if missing.len() < MOST && !missing.contains(&one) {
                 missing.push(one);
             }
@@ -35,7 +35,7 @@ impl Missing {
         if processes.is_empty() {
             return missing;
         }
-        // The peak has a substitute: the highest that was seen.
+        // The peak has a substitute: the highest observed value.
         for metric in Metric::ALL.into_iter().filter(|metric| *metric != Metric::PeakRss) {
             let known = missing.iter().any(|missing| missing.is_about(metric));
             if !known && processes.iter().all(|process| process.values.get(metric).is_none()) {

@@ -1,5 +1,5 @@
-//! What the view shows, as data: a [`Snapshot`] of the live memory at one moment, the [`order()`] of its processes and the
-//! [`Detail`] of one of them. Nothing here knows the terminal.
+//! The view as data: a [`Snapshot`] of the live memory, the [`order()`] of its processes and the [`Detail`] of one of
+//! them. Nothing here depends on the terminal.
 
 mod detail;
 mod filter;

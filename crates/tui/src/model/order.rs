@@ -23,7 +23,7 @@ impl Sort {
     fn compare(self, a: &Process, b: &Process) -> Ordering {
         let turn = |order: Ordering| if self.descending { order.reverse() } else { order };
         let by_column = match self.column.metric() {
-            // What has no value is last, whichever way the others go.
+            // Missing values are last in both directions.
             Some(metric) => match (a.values.get(metric), b.values.get(metric)) {
                 (Some(a), Some(b)) => turn(a.total_cmp(&b)),
                 (a, b) => b.is_some().cmp(&a.is_some()),
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_values_are_last_both_ways_and_ties_are_stable() {
+    fn missing_values_are_last_in_both_directions_and_ties_are_stable() {
         assert_eq!(pids(Sort::by(Column::Cpu), ""), [3, 1, 4, 5, 2]);
         assert_eq!(pids(Sort { column: Column::Cpu, descending: false }, ""), [4, 5, 1, 3, 2]);
         assert_eq!(pids(Sort::by(Column::Name), ""), [2, 4, 3, 1, 5]);

@@ -5,14 +5,14 @@ use ortscope_core::live::{LiveView, Point, TrackId};
 const SECOND_NS: u64 = 1_000_000_000;
 /// Seconds that a sparkline shows.
 const PAST_SECONDS: usize = 60;
-/// Samples may be this far apart and still be one line.
+/// Maximum distance of samples that belong to one line.
 const MAX_GAP_SECONDS: usize = 10;
 /// The newest second may have no sample yet.
 const MAX_TAIL_SECONDS: usize = 2;
 /// More rows than a second can have at the highest rate.
 const MAX_ROWS: usize = 2_000;
 
-/// What of a bucket is shown.
+/// The displayed value of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shown {
     Mean,
@@ -23,7 +23,7 @@ pub enum Shown {
 /// moves on by whole cells instead of trembling.
 pub fn last_minute(view: &LiveView, track: &TrackId, at_ns: u64, shown: Shown) -> Vec<Option<f64>> {
     let past_ns = PAST_SECONDS as u64 * SECOND_NS;
-    // At the full rate there could be thousands: the buckets of a second are what is wanted.
+    // At the full rate there could be thousands; buckets of a second are sufficient.
     let history =
         view.history(track, at_ns.saturating_sub(past_ns), at_ns.saturating_add(1), PAST_SECONDS + 2);
     history.map_or_else(|_| vec![None; PAST_SECONDS], |history| per_second(&history.points, at_ns, shown))
@@ -47,7 +47,7 @@ fn per_second(points: &[Point], at_ns: u64, shown: Shown) -> Vec<Option<f64>> {
     seconds
 }
 
-/// Slow sources have seconds without a sample: what was known goes on until the next one.
+/// Slow sources have seconds without a sample: the last value continues until the next one.
 fn close_gaps(seconds: &mut [Option<f64>]) {
     let mut last: Option<(usize, f64)> = None;
     for index in 0..=seconds.len() {

@@ -9,22 +9,22 @@ use super::past::{Shown, last_minute};
 use crate::text::harmless;
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// Percentiles and rates are about so many seconds: enough runs for a p99 of a fast model, few enough to mean "now".
+/// Time window of percentiles and rates: enough runs for a p99 of a fast model, short enough to mean "now".
 pub const LATENCY_SECONDS: u64 = 10;
-/// A session without an inference for so long leaves the panel.
+/// A session without an inference for this long leaves the panel.
 const FORGOTTEN_NS: u64 = 600 * SECOND_NS;
-/// Sessions that are looked at, the most recently active ones.
+/// Maximum number of sessions, the most recently active ones.
 const MAX_SESSIONS: usize = 32;
-/// Over less time a rate says nothing.
+/// Over less time a rate is meaningless.
 const MIN_RATE_NS: u64 = SECOND_NS / 2;
 
-/// A session at one moment.
+/// A session at a point in time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Session {
     pub session_id: Text,
-    /// Name of the model as it was told.
+    /// Original name of the model.
     pub model_name: Option<Text>,
-    /// Name of the model, safe for a terminal; the identifier where none was told.
+    /// Name of the model, safe for a terminal; the identifier if there is none.
     pub name: String,
     /// Time of its newest inference.
     pub newest_ns: u64,
@@ -61,9 +61,9 @@ impl Session {
         }
         active.sort_by_key(|(id, (newest_ns, _))| (std::cmp::Reverse(newest_ns / SECOND_NS / 60), *id));
         active.truncate(MAX_SESSIONS);
-        let told = told(tracks);
+        let known = labels(tracks);
         let session = |(id, (newest_ns, queue_depth)): (&Text, (u64, Option<f64>))| {
-            let (label, first_ns) = told.get(id).cloned().unwrap_or_default();
+            let (label, first_ns) = known.get(id).cloned().unwrap_or_default();
             let mut session = Self::of(view, id, label, now_ns, first_ns);
             (session.newest_ns, session.queue_depth) = (newest_ns, queue_depth);
             session
@@ -108,13 +108,13 @@ impl Session {
 }
 
 /// Label and first value of each session.
-fn told(tracks: &[TrackInfo]) -> BTreeMap<Text, (Option<Text>, u64)> {
-    let mut told: BTreeMap<Text, (Option<Text>, u64)> = BTreeMap::new();
+fn labels(tracks: &[TrackInfo]) -> BTreeMap<Text, (Option<Text>, u64)> {
+    let mut labels: BTreeMap<Text, (Option<Text>, u64)> = BTreeMap::new();
     for track in tracks {
         if let Subject::Session(id) = &track.id.subject {
-            let known = told.entry(id.clone()).or_insert((track.label.clone(), track.first_ns));
+            let known = labels.entry(id.clone()).or_insert((track.label.clone(), track.first_ns));
             known.1 = known.1.min(track.first_ns);
         }
     }
-    told
+    labels
 }

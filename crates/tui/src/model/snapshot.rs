@@ -1,4 +1,4 @@
-//! One moment of the live memory: every process with its numbers, the machine, the sessions and what is missing.
+//! A snapshot of the live memory: every process with its numbers, the machine, the sessions and unavailable values.
 
 use std::collections::HashMap;
 
@@ -14,18 +14,18 @@ use super::sessions::Session;
 use crate::facts::{OwnFigures, ProcessFacts};
 use crate::text::harmless;
 
-/// A process whose last sample is this much older than that of the others is gone, even if nobody said so.
+/// A process whose last sample is this much older than that of the others is gone, even without an exit event.
 const SILENT_NS: u64 = 10_000_000_000;
-/// From so many samples a second on, a rate is the mean of the last second: that of 10 ms jumps between 0 and 100.
+/// From this many samples a second on, a rate is the mean of the last second: over 10 ms it jumps between 0 and 100.
 const FAST_HERTZ: usize = 6;
 /// Processes whose rates are averaged, the busiest by their newest sample. Each costs some microseconds per refresh.
 const MAX_AVERAGED: usize = 1_000;
 
-/// A process at one moment.
+/// A process at a point in time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Process {
     pub identity: ProcessIdentity,
-    /// As it was told: may contain anything.
+    /// As reported: may contain anything.
     pub raw_name: Text,
     /// Safe for a terminal; never empty.
     pub name: String,
@@ -52,7 +52,7 @@ impl Process {
     }
 }
 
-/// All of it at one moment.
+/// Everything at a point in time.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
     /// The moment, on the monotonic clock.
@@ -65,15 +65,15 @@ pub struct Snapshot {
     /// Most recently active first.
     pub sessions: Vec<Session>,
     pub missing: Vec<Missing>,
-    /// What the live memory could not keep.
+    /// Data that the live memory could not keep.
     pub losses: Losses,
-    /// What was lost before it.
+    /// Records lost before the live memory.
     pub lost_records: u64,
     /// Whether rates are means of the last second instead of the newest sample.
     pub averaged: bool,
 }
 
-/// Changes whenever a value, its time or the number of values changes: what tells whether there is anything to draw.
+/// Changes whenever a value, its time or the number of values changes; decides whether to draw.
 pub fn fingerprint(current: &Current) -> u64 {
     let value = |sum: u64, value: &ortscope_core::live::CurrentValue| {
         sum.wrapping_mul(31).wrapping_add(value.timestamp_ns ^ value.value.to_bits().rotate_left(17))
@@ -86,7 +86,7 @@ impl Snapshot {
         Self::of_current(&view.current(now_ns), view, facts, figures)
     }
 
-    /// The same from newest values that were asked for already.
+    /// The same from already fetched values.
     pub fn of_current(
         current: &Current,
         view: &LiveView,
@@ -127,16 +127,16 @@ impl Snapshot {
 fn processes(current: &Current, tracks: &[TrackInfo], facts: &dyn ProcessFacts) -> Vec<Process> {
     let mut processes: Vec<Process> = Vec::new();
     let mut places: HashMap<ProcessIdentity, usize> = HashMap::new();
-    let told = Told::of(tracks);
+    let notes = ProcessNotes::of(tracks);
     for value in &current.values {
         let Subject::Process(identity) = value.id.subject else {
             continue;
         };
-        if told.ended.contains_key(&identity) {
+        if notes.ended.contains_key(&identity) {
             continue;
         }
         let place = *places.entry(identity).or_insert_with(|| {
-            let name = facts.name(identity).or_else(|| told.labels.get(&identity).cloned());
+            let name = facts.name(identity).or_else(|| notes.labels.get(&identity).cloned());
             processes.push(Process::new(identity, name, facts.parent_pid(identity)));
             processes.len() - 1
         });
@@ -153,28 +153,28 @@ fn processes(current: &Current, tracks: &[TrackInfo], facts: &dyn ProcessFacts) 
     processes
 }
 
-/// What the live memory knows of processes beside numbers.
+/// Non-numeric facts of processes in the live memory.
 #[derive(Debug, Default)]
-struct Told {
+struct ProcessNotes {
     labels: HashMap<ProcessIdentity, Text>,
     ended: HashMap<ProcessIdentity, u64>,
 }
 
-impl Told {
+impl ProcessNotes {
     fn of(tracks: &[TrackInfo]) -> Self {
-        let mut told = Self::default();
+        let mut notes = Self::default();
         for track in tracks {
             let Subject::Process(identity) = track.id.subject else {
                 continue;
             };
             if let Some(ended_ns) = track.ended_ns {
-                told.ended.insert(identity, ended_ns);
+                notes.ended.insert(identity, ended_ns);
             }
             if let Some(label) = &track.label {
-                told.labels.insert(identity, label.clone());
+                notes.labels.insert(identity, label.clone());
             }
         }
-        told
+        notes
     }
 }
 

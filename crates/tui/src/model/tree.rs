@@ -21,7 +21,7 @@ pub fn lines(processes: &[Process], sorted: &[usize], matching: &[bool]) -> Vec<
         }
     }
     let mut lines = Vec::new();
-    // A list instead of recursion: nobody promises that chains are short.
+    // A list instead of recursion, because chains may be long.
     let mut open: Vec<(usize, Vec<bool>)> = roots.into_iter().rev().map(|root| (root, Vec::new())).collect();
     while let Some((process, branches)) = open.pop() {
         let below = children.get_mut(process).map(std::mem::take).unwrap_or_default();

@@ -35,7 +35,7 @@ const MAX_FRAME: usize = 8 << 20;
 const MAX_TOKEN_FILE: u64 = 4096;
 const TOPICS: [&str; 6] = ["system", "sessions", "devices", "processes", "events", "losses"];
 
-/// Why there is no connection.
+/// Why the connection failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemoteError {
     pub kind: RemoteErrorKind,
@@ -464,7 +464,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_with_secrets_or_paths_are_refused() {
+    fn addresses_with_secrets_or_paths_are_rejected() {
         assert_eq!(parse("https://box.lan:9464/").expect("good"), (true, "box.lan".into(), 9464));
         assert_eq!(parse("wss://box.lan").expect("good"), (true, "box.lan".into(), 443));
         assert_eq!(parse("http://[::1]:9464").expect("good"), (false, "::1".into(), 9464));

@@ -267,7 +267,7 @@ fn devices(frame: &Value, clock: Clock) -> Vec<DeviceSampleRow> {
             metric: text(&reading["metric"]),
             value: reading["value"].as_f64()?,
             source: text(&reading["origin"]),
-            method: text(&reading["method"]),
+            method: reading["method"].as_str().unwrap_or_default().into(),
         })
     };
     let cores = list(&frame["system"]["cores"]).iter().filter_map(core);

@@ -58,7 +58,7 @@ fn too_small() {
 }
 
 #[test]
-fn the_smallest_that_works() {
+fn the_smallest_working_size() {
     insta::assert_snapshot!(after(&World::busy(), &[], 40, 10));
 }
 
@@ -126,7 +126,7 @@ fn a_paused_view_stays_and_says_its_age() {
 }
 
 #[test]
-fn nothing_new_is_not_drawn_again_and_silence_is_named() {
+fn unchanged_data_is_not_redrawn_and_silence_is_shown() {
     let world = World::busy();
     let mut app = app(&world, &options(&world));
     frame(&mut app, 80, 24, NOW_NS);
@@ -138,20 +138,20 @@ fn nothing_new_is_not_drawn_again_and_silence_is_named() {
 }
 
 #[test]
-fn a_tree_with_a_filter_keeps_the_way_to_what_was_found() {
+fn a_filtered_tree_keeps_the_ancestors_of_matches() {
     let mut typed = keys("t/worker");
     typed.push(key(KeyCode::Enter));
     insta::assert_snapshot!(after(&World::busy(), &typed, 80, 24));
 }
 
 #[test]
-fn a_filter_that_finds_nothing_says_so_while_it_is_typed() {
+fn a_filter_without_matches_is_shown_while_typing() {
     let shown = after(&World::busy(), &keys("/zzz"), 80, 24);
     assert!(shown.contains("no process matches \"zzz\"") && shown.contains("/zzz"), "{shown}");
 }
 
 #[test]
-fn help_and_what_is_missing() {
+fn help_and_unavailable_values() {
     let mut world = World::busy();
     insta::assert_snapshot!("help", after(&world, &keys("?"), 80, 24));
     world.facts.lost = 3;
@@ -163,7 +163,7 @@ fn help_and_what_is_missing() {
 }
 
 #[test]
-fn rates_of_a_fast_source_are_means_of_a_second() {
+fn rates_of_a_fast_source_are_one_second_means() {
     let mut world = World::empty();
     world.bursts(5, 50);
     let shown = after(&world, &keys("?"), 80, 24);

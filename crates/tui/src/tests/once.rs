@@ -25,7 +25,7 @@ fn the_text_is_one_screen_without_escapes() {
 }
 
 #[test]
-fn an_empty_memory_is_a_document_too() {
+fn an_empty_memory_gives_a_document() {
     let world = World::empty();
     let document = once_at(&world.view(), &NoFacts, &NoFacts, usize::MAX, NOW_NS);
     assert_eq!(document["schema"], "ortscope.top/1");

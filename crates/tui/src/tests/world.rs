@@ -1,4 +1,4 @@
-//! A made-up machine: the rows of a minute, put into a live memory, and the frame that the view makes of it.
+//! A simulated machine: the rows of a minute in a live memory, and the resulting frame.
 
 use std::collections::HashMap;
 
@@ -156,7 +156,7 @@ impl World {
         }
     }
 
-    /// One more sample of a process, so many seconds after all others.
+    /// One more sample of a process, this many seconds after all others.
     pub fn late(&mut self, pid: u32, seconds: u64) {
         self.put(&[sample(pid, 60 + seconds, 0.1, 4096)]);
     }
@@ -183,7 +183,7 @@ impl World {
         }]);
     }
 
-    /// A session with so many inferences a second until `until_second`, every hundredth one failed.
+    /// A session with this many inferences a second until `until_second`; every hundredth one fails.
     pub fn session(&mut self, id: &str, model: &str, per_second: u64, run_ns: u64, until_second: u64) {
         self.put(&[SessionRow {
             timestamp_ns: START_NS,
@@ -206,7 +206,7 @@ impl World {
 }
 
 fn sample(pid: u32, second: u64, cpu: f64, bytes: u64) -> ProcessSampleRow {
-    // Half load in every other ten seconds, so that the sparkline is no line.
+    // Half load in every other ten seconds, so that the sparkline is not flat.
     let busy: f64 = (0..second).map(|at| if at / 10 % 2 == 0 { cpu } else { cpu / 2.0 }).sum();
     ProcessSampleRow {
         timestamp_ns: START_NS + second * SECOND_NS,

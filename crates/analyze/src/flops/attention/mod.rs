@@ -3,11 +3,8 @@
 //! For each head that is `pairs · head size` MACs for the scores, 5 FLOPs per pair for the softmax, and
 //! `pairs · head size` MACs for the weighted values. Sharing keys among heads saves memory, not MACs.
 
-mod grouped;
-mod linear;
 mod multi_head;
 mod projected;
-mod rotary;
 
 use super::count::{Count, Gap, Work};
 use super::facts::OpFacts;
@@ -18,7 +15,7 @@ const PADDED: &str = "over padded sequences: the real lengths are not in the sha
 
 pub(super) fn work(op: &OpFacts) -> Option<Result<Work, Gap>> {
     Some(match op.op_type.as_str() {
-        "GroupQueryAttention" => grouped::work(op),
+        "GroupQueryAttention" => grouped_query(op),
         "Attention" if is_projected(op) => projected::work(op, 4, Some(6)),
         "Attention" => multi_head::standard(op),
         "QAttention" => projected::work(op, 8, None),
@@ -28,9 +25,9 @@ pub(super) fn work(op: &OpFacts) -> Option<Result<Work, Gap>> {
         "MultiHeadAttention" => multi_head::work(op, 6, 8),
         "DecoderMaskedMultiHeadAttention" => multi_head::work(op, 5, 7),
         "PackedMultiHeadAttention" => multi_head::packed(op),
-        "LinearAttention" => linear::work(op),
-        "RotaryEmbedding" | "MRotaryEmbedding" => rotary::work(op),
-        "GemmaRotaryEmbedding" => rotary::gemma(op),
+        "LinearAttention" => linear(op),
+        "RotaryEmbedding" | "MRotaryEmbedding" => rotary(op),
+        "GemmaRotaryEmbedding" => gemma_rotary(op),
         _ => return None,
     })
 }
@@ -40,7 +37,7 @@ fn is_projected(op: &OpFacts) -> bool {
     op.domain == "com.microsoft" || op.attributes.contains_key("num_heads")
 }
 
-/// Who attends to whom.
+/// The dimensions of an attention.
 #[derive(Debug, Clone, Copy)]
 struct Attention {
     batch: u64,
@@ -88,7 +85,7 @@ struct Keys {
 
 impl Keys {
     /// New keys with those of the past. A cache that is written in place has the same size before and after: then a
-    /// known length says how much of it is in use, and without one all of it counts.
+    /// known length determines how much of it is in use, and without one all of it counts.
     fn with_past(
         new: u64,
         past: Option<u64>,
@@ -128,6 +125,80 @@ fn divide(size: u64, heads: u64, what: &str) -> Result<u64, Gap> {
         Some(0) => Ok(size / heads),
         _ => Err(Gap::new(format!("{what}: {size} cannot be divided by {heads}"))),
     }
+}
+
+/// `GroupQueryAttention`: fewer keys and values than queries, a cache, causal by default.
+fn grouped_query(op: &OpFacts) -> Result<Work, Gap> {
+    let [batch, queries, width] = op.input_shape(0)? else {
+        return Err(Gap::new("the query is not of rank 3"));
+    };
+    let (heads, kv_heads) = (op.size("num_heads")?, op.size("kv_num_heads")?);
+    let is_packed = !op.has_input(1);
+    let sharers = if is_packed { kv_heads.saturating_mul(2).saturating_add(heads) } else { heads };
+    let head_size = divide(*width, sharers, "width of the query by its heads")?;
+    let new = if is_packed { *queries } else { op.input_shape(1)?.get(1).copied().unwrap_or(*queries) };
+    let past = cache_length(op.input(3).and_then(|tensor| tensor.shape.as_deref()));
+    let present = op.output_shape(1).ok();
+    let keys = Keys::with_past(new, past, cache_length(present), op.input_value(6))?;
+    let attention = Attention {
+        batch: *batch,
+        heads,
+        queries: *queries,
+        keys: keys.count,
+        head_size,
+        value_size: head_size,
+        is_causal: op.int("causal").is_none_or(|causal| causal != 0),
+        window: op.size("local_window_size").ok(),
+    };
+    let rotated = if op.is_set("do_rotary") {
+        Count::of(&[*batch, *queries, head_size]) * (Count::from(heads) + Count::from(kv_heads)) * 3
+    } else {
+        Count(0)
+    };
+    Ok(keys.mark(attention.work().plus(rotated)))
+}
+
+/// Linear attention: a state of `key size · value size` per head, updated and read once per token.
+fn linear(op: &OpFacts) -> Result<Work, Gap> {
+    let (heads, kv_heads) = (op.size("q_num_heads")?, op.size("kv_num_heads")?);
+    let [batch, length, key_width] = op.input_shape(1)? else {
+        return Err(Gap::new("the key is not of rank 3"));
+    };
+    let [_, _, value_width] = op.input_shape(2)? else {
+        return Err(Gap::new("the value is not of rank 3"));
+    };
+    let state = Count::from(divide(*key_width, kv_heads, "width of the keys by their heads")?)
+        * divide(*value_width, kv_heads, "width of the values by their heads")?;
+    let rule = op.text("update_rule").unwrap_or("linear");
+    // The outer product of key and value; the delta rules read the state once more to correct it.
+    let updates = if rule.contains("delta") { 2 } else { 1 };
+    let decays = u64::from(rule.starts_with("gated"));
+    let tokens = Count::of(&[*batch, *length]);
+    let macs = tokens * state * (Count::from(heads) + Count::from(kv_heads) * updates);
+    Ok(Work::macs(macs).plus(tokens * state * kv_heads * decays).noted("as the recurrence, token by token"))
+}
+
+const PER_ELEMENT: u64 = 3;
+
+/// Rotary positions: each rotated element costs two products and a sum.
+fn rotary(op: &OpFacts) -> Result<Work, Gap> {
+    let shape = op.input_shape(0)?;
+    let elements = op.read(0)?;
+    let Ok(rotated) = op.size("rotary_embedding_dim") else {
+        return Ok(Work::counted(elements * PER_ELEMENT));
+    };
+    let head_size = match shape {
+        [.., size] if shape.len() == 4 => *size,
+        [.., width] => divide(*width, op.size("num_heads")?, "width by heads")?,
+        [] => return Err(Gap::new("the input is a scalar")),
+    };
+    let heads = elements.divided_by(head_size.into(), "elements by the size of a head")?;
+    Ok(Work::counted(heads * rotated.min(head_size) * PER_ELEMENT))
+}
+
+/// Queries and keys in one node.
+fn gemma_rotary(op: &OpFacts) -> Result<Work, Gap> {
+    Ok(Work::counted((op.read(1)? + op.read(3)?) * PER_ELEMENT))
 }
 
 #[cfg(test)]

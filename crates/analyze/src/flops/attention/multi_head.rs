@@ -75,7 +75,7 @@ fn keys_and_values(op: &OpFacts, heads: u64, queries: u64, head_size: u64) -> Re
     Ok((new, value_size))
 }
 
-/// The bias holds the parts for queries, keys and values one after the other; each is added once per token.
+/// The bias contains the parts for queries, keys and values in sequence; each is added once per token.
 fn bias(op: &OpFacts, input: usize, batch: u64, queries: u64, keys: u64) -> Result<Count, Gap> {
     if !op.has_input(input) {
         return Ok(Count(0));
@@ -83,7 +83,7 @@ fn bias(op: &OpFacts, input: usize, batch: u64, queries: u64, keys: u64) -> Resu
     Ok(op.read(input)? * Count::of(&[batch, queries.max(keys)]))
 }
 
-/// Sequences without their padding, one after the other; their lengths are values.
+/// Concatenated sequences without padding; their lengths are values.
 pub(super) fn packed(op: &OpFacts) -> Result<Work, Gap> {
     let heads = op.size("num_heads")?;
     let [batch, length] = op.input_shape(4)? else {

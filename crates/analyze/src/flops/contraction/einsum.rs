@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::flops::count::{Count, Gap, Work};
 use crate::flops::facts::OpFacts;
 
-/// What the letters of an equation stand for. Dimensions under an ellipsis get numbers for names.
+/// Sizes of an equation's letters. Dimensions under an ellipsis get numbers for names.
 type Sizes = BTreeMap<Label, u64>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

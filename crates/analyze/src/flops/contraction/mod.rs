@@ -1,8 +1,6 @@
 //! Products of matrices in all their forms.
 
 mod einsum;
-mod experts;
-mod low_bits;
 
 use super::count::{Count, Gap, Work};
 use super::facts::OpFacts;
@@ -16,9 +14,9 @@ pub(super) fn work(op: &OpFacts) -> Option<Result<Work, Gap>> {
         "FusedMatMulActivation" => {
             matmul(op, 0, 1, op.is_set("transA")).and_then(|macs| Ok(Work::macs(macs).plus(op.written()?)))
         }
-        "QLinearMatMul" => quantised(op, 0, 3),
-        "QOrderedMatMul" => quantised(op, 0, 2).and_then(|work| with_bias(op, work, &[5, 6])),
-        "MatMulIntegerToFloat" => quantised(op, 0, 1).and_then(|work| with_bias(op, work, &[6])),
+        "QLinearMatMul" => quantized(op, 0, 3),
+        "QOrderedMatMul" => quantized(op, 0, 2).and_then(|work| with_bias(op, work, &[5, 6])),
+        "MatMulIntegerToFloat" => quantized(op, 0, 1).and_then(|work| with_bias(op, work, &[6])),
         "DynamicQuantizeMatMul" => dynamic_matmul(op),
         "Gemm" => gemm(op, 0, 1).and_then(|work| with_bias(op, work, &[2])),
         "FusedGemm" | "GemmFloat8" => gemm(op, 0, 1)
@@ -26,15 +24,15 @@ pub(super) fn work(op: &OpFacts) -> Option<Result<Work, Gap>> {
             .and_then(|work| Ok(work.plus(activation(op)?))),
         "GemmFastGelu" => gemm_gelu(op),
         "QGemm" => {
-            gemm(op, 0, 3).and_then(|work| with_bias(op, work, &[6])).and_then(|work| requantised(op, work))
+            gemm(op, 0, 3).and_then(|work| with_bias(op, work, &[6])).and_then(|work| requantized(op, work))
         }
         "Einsum" => einsum::work(op),
         "LinearClassifier" | "LinearRegressor" => linear_model(op),
         "CDist" => distances(op),
         "Det" | "Inverse" => factorised(op),
         "AffineGrid" => affine_grid(op),
-        "MoE" | "QMoE" => experts::work(op),
-        _ => return low_bits::work(op),
+        "MoE" | "QMoE" => experts(op),
+        _ => return low_bits(op),
     })
 }
 
@@ -137,17 +135,17 @@ fn activation(op: &OpFacts) -> Result<Count, Gap> {
 }
 
 /// Scale and zero point for each output element.
-fn requantised(op: &OpFacts, work: Work) -> Result<Work, Gap> {
+fn requantized(op: &OpFacts, work: Work) -> Result<Work, Gap> {
     Ok(work.plus(op.written()? * 2))
 }
 
-fn quantised(op: &OpFacts, a: usize, b: usize) -> Result<Work, Gap> {
-    requantised(op, Work::macs(matmul(op, a, b, false)?))
+fn quantized(op: &OpFacts, a: usize, b: usize) -> Result<Work, Gap> {
+    requantized(op, Work::macs(matmul(op, a, b, false)?))
 }
 
-/// The activations are quantised first: minimum, maximum, scale, zero point.
+/// The activations are quantized first: minimum, maximum, scale, zero point.
 fn dynamic_matmul(op: &OpFacts) -> Result<Work, Gap> {
-    let work = quantised(op, 0, 1)?.plus(op.read(0)? * 4);
+    let work = quantized(op, 0, 1)?.plus(op.read(0)? * 4);
     with_bias(op, work, &[4])
 }
 
@@ -186,4 +184,103 @@ fn affine_grid(op: &OpFacts) -> Result<Work, Gap> {
 
 fn last(shape: &[u64]) -> u64 {
     shape.last().copied().unwrap_or(1)
+}
+
+/// Mixtures of experts: each token passes through `k` of them only.
+fn experts(op: &OpFacts) -> Result<Work, Gap> {
+    let input = op.input_shape(0)?;
+    let tokens = Count::of(&input[..input.len().saturating_sub(1)]);
+    let chosen = op.int("k").map_or(Ok(1), |_| op.size("k"))?;
+    // The plain operator has no scales between its matrices.
+    let matrices: [(usize, &str); 3] = if op.op_type == "QMoE" {
+        [(2, "fc1_expert_weight_bits"), (5, "fc2_expert_weight_bits"), (8, "fc3_expert_weight_bits")]
+    } else {
+        [(2, ""), (4, ""), (6, "")]
+    };
+    let mut weights = Count(0);
+    let mut hidden = Count(0);
+    for (position, (index, bits_attribute)) in matrices.into_iter().enumerate() {
+        // The third matrix belongs to gated activations only.
+        if position == 2 && !op.has_input(index) {
+            continue;
+        }
+        let [_, rows, columns] = op.input_shape(index)? else {
+            return Err(Gap::new("the weights of the experts are not of rank 3"));
+        };
+        let per_stored = if op.op_type == "QMoE" { values_per_byte(op, bits_attribute)? } else { 1 };
+        weights = weights + Count::of(&[*rows, *columns, per_stored]);
+        if position == 0 {
+            hidden = Count::from(*rows);
+        }
+    }
+    let router = op.read(1)? * 5;
+    // The activation between the matrices: one operation per hidden unit.
+    Ok(Work::macs(tokens * chosen * weights)
+        .plus(router + tokens * chosen * hidden)
+        .noted("only the experts that are chosen for a token"))
+}
+
+fn values_per_byte(op: &OpFacts, attribute: &str) -> Result<u64, Gap> {
+    let bits = op.int(attribute).or_else(|| op.int("expert_weight_bits")).unwrap_or(4);
+    match bits {
+        2 => Ok(4),
+        4 => Ok(2),
+        8 => Ok(1),
+        other => Err(Gap::new(format!("weights of {other} bits are not known"))),
+    }
+}
+
+/// Products with weights of few bits. Their second matrix is packed, so sizes come from attributes.
+fn low_bits(op: &OpFacts) -> Option<Result<Work, Gap>> {
+    Some(match op.op_type.as_str() {
+        "MatMulNBits" => packed(op).and_then(|work| with_bias(op, work, &[5])),
+        "MatMulBnb4" => packed(op),
+        "MatMulFpQ4" => plain(op, None),
+        "MatMulBlockQuantizedFp4Weight" => plain(op, Some(5)),
+        "MatMulBlockQuantizedFp8Weight" => plain(op, Some(4)),
+        "MatMulNBitsMlp" => gated(op),
+        "MatMulNBitsQkv" => projections(op),
+        _ => return None,
+    })
+}
+
+/// Refuses an input whose last dimension is not the `K` of the weights.
+fn rows(op: &OpFacts) -> Result<Count, Gap> {
+    op.read(0)?.divided_by(Count::from(op.size("K")?), "rows of the first matrix")
+}
+
+fn packed(op: &OpFacts) -> Result<Work, Gap> {
+    Ok(Work::macs(rows(op)? * op.size("K")? * op.size("N")?))
+}
+
+fn plain(op: &OpFacts, bias: Option<usize>) -> Result<Work, Gap> {
+    let depth = op.input_shape(0)?.last().copied().ok_or_else(|| Gap::new("a scalar has no product"))?;
+    let work = Work::macs(op.written()? * depth);
+    match bias {
+        Some(bias) => with_bias(op, work, &[bias]),
+        None => Ok(work),
+    }
+}
+
+/// Two products of the same input, and an activation of the one times the other.
+fn gated(op: &OpFacts) -> Result<Work, Gap> {
+    let columns = op.size("N")?;
+    let elements = rows(op)? * columns;
+    let biases = u64::from(op.has_input(5)) + u64::from(op.has_input(8));
+    Ok(Work::macs(op.read(0)? * columns * 2).plus(elements * (2 + biases)).plus(norm_before(op, 1, 2)?))
+}
+
+fn projections(op: &OpFacts) -> Result<Work, Gap> {
+    let (queries, values) = (op.size("Nq")?, op.size("Nkv")?);
+    let rows = rows(op)?;
+    let bias = |input, columns: u64| rows * if op.has_input(input) { columns } else { 0 };
+    let macs = op.read(0)? * queries + op.read(0)? * values * 2;
+    let biases = bias(5, queries) + bias(8, values) + bias(11, values);
+    Ok(Work::macs(macs).plus(biases).plus(norm_before(op, 1, 2)?))
+}
+
+/// A normalization by the root mean square, with the residual added before it.
+fn norm_before(op: &OpFacts, skip: usize, scale: usize) -> Result<Count, Gap> {
+    let cost = u64::from(op.has_input(skip)) + if op.has_input(scale) { 4 } else { 0 };
+    Ok(op.read(0)? * cost)
 }

@@ -1,7 +1,7 @@
-//! Observations a person would act on, each with the numbers it rests on.
+//! Actionable observations, each with the numbers it is based on.
 //!
-//! A finding without a number is an opinion: every one says what was measured, how much of the time it concerns and what
-//! to try. Thresholds are constants with their reasons; below them nothing is said.
+//! Every finding states what was measured, how much of the time it concerns and what to try. Thresholds are constants
+//! with their reasons; below them there is no finding.
 
 mod compute;
 mod placement;
@@ -25,9 +25,9 @@ pub struct OperatorFinding {
     /// Stable, e.g. `cpu-fallback`.
     pub id: &'static str,
     pub severity: Severity,
-    /// What was seen, with numbers.
+    /// The observation, with numbers.
     pub evidence: String,
-    /// What to do.
+    /// The recommended action.
     pub advice: String,
     /// Indices into the report's nodes, the costliest first; at most [`MAX_NODES_NAMED`].
     pub nodes: Vec<usize>,
@@ -36,14 +36,14 @@ pub struct OperatorFinding {
 /// Nodes a finding names: enough to start with.
 pub const MAX_NODES_NAMED: usize = 10;
 
-/// What beside the report findings may rest on. What is not given is not judged.
+/// Inputs of findings besides the report. Absent inputs are not judged.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FindingContext<'a> {
-    /// Execution providers the user asked for, by ONNX Runtime's names.
+    /// Execution providers requested by the user, by ONNX Runtime's names.
     pub requested_providers: &'a [Text],
     pub transitions: Option<&'a Transitions>,
     pub roofline: Option<&'a Roofline>,
-    /// Missed fusions of the optimised graph.
+    /// Missed fusions of the optimized graph.
     pub missed: &'a [MissedFusion],
     pub threads: Option<ThreadFacts>,
     /// The model leaves sizes of its inputs open, which providers that compile graphs often refuse.

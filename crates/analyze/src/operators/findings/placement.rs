@@ -10,11 +10,11 @@ use crate::operators::report::OperatorReport;
 
 /// Runtimes leave the arithmetic of shapes on the CPU on purpose; it takes well below a percent of the time.
 const FALLBACK_ADVICE_TIME: f64 = 0.01;
-/// From here on the fallback costs what a user can feel.
+/// From here on the fallback has a noticeable cost.
 const FALLBACK_WARNING_TIME: f64 = 0.05;
 /// So many nodes elsewhere mean many changes of provider even if each is short.
 const FALLBACK_ADVICE_NODES: f64 = 0.1;
-/// A compiled part is one node: beside it, single nodes at the ends are many and cost nothing.
+/// A compiled subgraph is one node, so the single nodes at its ends are many but cost nothing.
 const FALLBACK_NODES_TIME: f64 = 0.001;
 /// Copies below this share of the time are not worth a change.
 const COPIES_ADVICE: f64 = 0.02;
@@ -22,7 +22,7 @@ const COPIES_WARNING: f64 = 0.1;
 /// A megabyte takes about 0.1 ms over PCI Express with its latency; several such changes a run add up.
 const CARRIED_ADVICE_BYTES: u64 = 1_000_000;
 
-/// Another provider was asked for, but nodes run on the CPU.
+/// Another provider was requested, but nodes run on the CPU.
 pub(super) fn cpu_fallback(report: &OperatorReport, context: &FindingContext<'_>) -> Option<OperatorFinding> {
     let wanted: Vec<&str> =
         context.requested_providers.iter().map(|name| &**name).filter(|name| *name != CPU).collect();
@@ -108,7 +108,7 @@ pub(super) fn provider_copies(
             milliseconds(copies.ns_per_run),
             percent(copies.share),
         ),
-        advice: "keep neighbouring operators on one provider, and bind inputs and outputs to the device"
+        advice: "keep neighboring operators on one provider, and bind inputs and outputs to the device"
             .to_owned(),
         nodes: costliest(report, copy_nodes.chain(at_changes)),
     })

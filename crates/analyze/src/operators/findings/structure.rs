@@ -1,4 +1,4 @@
-//! What the graph itself could do better.
+//! Possible improvements of the graph itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,12 +10,12 @@ use crate::operators::report::OperatorReport;
 
 /// Nodes whose shapes change must take part in the time to matter.
 const DYNAMIC_TIME: f64 = 0.05;
-/// Quantising and dequantising between the operators of a quantised model should be next to nothing.
+/// Quantizing and dequantizing between the operators of a quantized model should take almost no time.
 const QUANTIZE_ADVICE: f64 = 0.05;
 const QUANTIZE_WARNING: f64 = 0.2;
 /// Missed fusions of nodes that take less than this are no loss worth a change.
 const UNFUSED_TIME: f64 = 0.01;
-/// A pattern that occurs so often points to how the model was exported, even if each place is short.
+/// A pattern that occurs this often points to the model's export, even if each instance is short.
 const UNFUSED_PLACES: usize = 8;
 
 /// Shapes that differ between runs: memory cannot be planned ahead, kernels are chosen anew.
@@ -45,7 +45,7 @@ pub(super) fn dynamic_shapes(report: &OperatorReport) -> Option<OperatorFinding>
     })
 }
 
-/// A quantised model that spends its time on converting.
+/// A quantized model that spends its time on conversions.
 pub(super) fn quantize_islands(
     report: &OperatorReport,
     context: &FindingContext<'_>,
@@ -80,16 +80,16 @@ pub(super) fn quantize_islands(
         id: "quantize-islands",
         severity: if time >= QUANTIZE_WARNING { Severity::Warning } else { Severity::Advice },
         evidence: format!(
-            "{} nodes that only quantise or dequantise take {} of the time{around}",
+            "{} nodes that only quantize or dequantize take {} of the time{around}",
             converting.len(),
             percent(time)
         ),
-        advice: "quantise the operators between them too, or leave whole blocks in float".to_owned(),
+        advice: "quantize the operators between them too, or leave whole blocks in float".to_owned(),
         nodes: costliest(report, converting),
     })
 }
 
-/// One finding per pattern that is still apart in the optimised graph.
+/// One finding per unfused pattern in the optimized graph.
 pub(super) fn unfused(report: &OperatorReport, context: &FindingContext<'_>) -> Vec<OperatorFinding> {
     let mut places: BTreeMap<MissedPattern, Vec<&MissedFusion>> = BTreeMap::new();
     // Islands have a finding of their own.

@@ -3,17 +3,17 @@
 use super::{FindingContext, OperatorFinding, Severity, milliseconds, percent};
 use crate::operators::report::OperatorReport;
 
-/// What the profiler itself costs per executed node between the operators; 5 to 8 µs were measured from 1.15 to 1.31.
+/// Cost of the profiler per executed node between the operators; 5 to 8 µs were measured from 1.15 to 1.31.
 const PROFILER_NS_PER_CALL: f64 = 5_000.0;
 /// Less than this is the ordinary cost of a call.
 const UNATTRIBUTED_ADVICE: f64 = 0.2;
 /// Half of the time unexplained means that the operators are not where to look.
 const UNATTRIBUTED_WARNING: f64 = 0.5;
-/// Shares of very short runs say little: below this the remainder is the call itself.
+/// Below this the remainder is the call itself: shares of very short runs are meaningless.
 const UNATTRIBUTED_MIN_NS: f64 = 100_000.0;
 /// A first run that prepares kernels takes several times as long; twice may be chance.
 const SLOW_FIRST_RATIO: f64 = 3.0;
-/// Differences below this matter to nobody.
+/// Smaller differences do not matter.
 const SLOW_FIRST_MIN_NS: f64 = 5_000_000.0;
 
 pub(super) fn unattributed(report: &OperatorReport) -> Option<OperatorFinding> {

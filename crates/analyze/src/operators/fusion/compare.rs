@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use super::{GraphFacts, GraphNode, Wiring};
 
-/// Nodes that only change the layout or the place of data: optimisers insert them, so they come from nothing.
+/// Nodes that only change the layout or the place of data: optimizers insert them, so they come from nothing.
 const INSERTED: &[&str] = &["ReorderInput", "ReorderOutput", "MemcpyFromHost", "MemcpyToHost"];
-/// What kernels of convolutions and matrix products take in at their end.
+/// Operators that convolution and matrix product kernels absorb at their end.
 const ABSORBED: &[&str] = &[
     "Add",
     "BatchNormalization",
@@ -25,21 +25,21 @@ const ABSORBED: &[&str] = &[
 ];
 /// Nodes that compute nothing at inference: they are dropped, not fused.
 const NOTHING: &[&str] = &["Identity", "Dropout"];
-/// Endings that optimisers give to the tensors and nodes they make from others.
+/// Endings that optimizers give to the tensors and nodes they make from others.
 const ENDINGS: &[&str] =
     &["/duplicated", "_nchwc", "_q_to_dq", "_pre_q", "_post_dq", "_pre_dq", "_dq", "_q", "_out0"];
 
-/// A node and the nodes it stands for.
+/// A node and the nodes it replaces.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fusion {
-    /// Index into the optimised graph's nodes.
+    /// Index into the optimized graph's nodes.
     pub into: usize,
     /// Indices into the original graph's nodes, in their order.
     pub from: Vec<usize>,
 }
 
-/// What became of the nodes of a graph. Every node of the original is in one place: kept, replaced, fused, folded or
-/// removed; every node of the optimised graph is kept, replaced, fused or added.
+/// What happened to the nodes of a graph. Every original node is kept, replaced, fused, folded or removed; every node
+/// of the optimized graph is kept, replaced, fused or added.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct FusionReport {
     pub before: usize,
@@ -54,9 +54,9 @@ pub struct FusionReport {
     pub folded: Vec<usize>,
     /// Nodes that are gone, e.g. identities.
     pub removed: Vec<usize>,
-    /// Nodes of the optimised graph that come from nothing, e.g. changes of layout.
+    /// Nodes of the optimized graph without an original, e.g. layout changes.
     pub added: Vec<usize>,
-    /// What was fused into what, e.g. `Conv + Relu → FusedConv`, and how often.
+    /// Fused patterns, e.g. `Conv + Relu → FusedConv`, with their counts.
     pub patterns: BTreeMap<String, usize>,
 }
 
@@ -83,7 +83,7 @@ struct Comparison<'a> {
     is_constant: Vec<bool>,
     /// Tensors of `before` that exist in `after`.
     visible: BTreeSet<&'a str>,
-    /// Which node of `after` stands for a node of `before`.
+    /// The node of `after` that represents each node of `before`.
     claimed: Vec<Option<usize>>,
 }
 
@@ -223,7 +223,7 @@ fn title(node: &GraphNode) -> String {
     }
 }
 
-/// Takes off what optimisers append: `_token_12`, `_nchwc`, and others.
+/// Takes off what optimizers append: `_token_12`, `_nchwc`, and others.
 fn without_ending(name: &str) -> &str {
     let name = match name.rsplit_once("_token_") {
         Some((start, number)) if number.bytes().all(|byte| byte.is_ascii_digit()) => start,
@@ -238,7 +238,7 @@ mod tests {
     use super::without_ending;
 
     #[test]
-    fn endings_of_optimisers_are_taken_off() {
+    fn optimizer_suffixes_are_removed() {
         for (name, original) in [
             ("conv_nchwc", "conv"),
             ("node_conv1d_token_9", "node_conv1d"),

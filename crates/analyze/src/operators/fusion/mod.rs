@@ -1,8 +1,8 @@
-//! What the optimiser of the runtime made of a graph, and what it left undone.
+//! What the runtime's optimizer did to a graph, and what it left undone.
 //!
-//! Optimised graphs keep few names of nodes, but the tensors between fused parts keep theirs: a fused node writes what
-//! the last of its parts wrote. [`compare_graphs`] follows these names; [`missed`] looks for patterns that a runtime
-//! usually fuses and that are still there.
+//! Optimized graphs keep few node names, but the tensors between fused parts keep theirs: a fused node writes the
+//! output of the last of its parts. [`compare_graphs`] follows these names; [`missed`] searches for patterns that a
+//! runtime usually fuses and that are still there.
 
 mod compare;
 mod patterns;
@@ -26,7 +26,7 @@ pub struct GraphNode {
     pub outputs: Vec<Text>,
 }
 
-/// The main graph of a model in one state of optimisation.
+/// The main graph of a model in one state of optimization.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GraphFacts {
     pub nodes: Vec<GraphNode>,
@@ -36,7 +36,7 @@ pub struct GraphFacts {
     pub outputs: BTreeSet<Text>,
 }
 
-/// Who writes and who reads what.
+/// Writers and readers of each tensor.
 #[derive(Debug)]
 struct Wiring<'a> {
     graph: &'a GraphFacts,
@@ -75,7 +75,7 @@ impl<'a> Wiring<'a> {
         self.readers.get(tensor).map_or(&[], Vec::as_slice)
     }
 
-    /// The one node that reads what a node writes; `None` if there are several or the graph gives it away.
+    /// The single reader of a node's output; `None` if there are several or it is a graph output.
     fn only_reader(&self, index: usize) -> Option<usize> {
         let tensor = self.graph.nodes[index].outputs.first()?;
         match self.readers(tensor) {
@@ -94,7 +94,7 @@ impl<'a> Wiring<'a> {
     }
 }
 
-/// The name of a node for people: its own, or what it writes.
+/// The display name of a node: its own, or its output's.
 fn label(node: &GraphNode) -> Text {
     if node.name.is_empty() {
         node.outputs.first().cloned().unwrap_or_else(|| node.op_type.clone())

@@ -1,4 +1,4 @@
-//! Patterns that runtimes usually fuse, found in a graph where they are still apart.
+//! Patterns that runtimes usually fuse and that are still unfused in a graph.
 
 use ortscope_core::schema::Text;
 use serde::Serialize;
@@ -8,7 +8,7 @@ use super::{GraphFacts, Wiring, label};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MissedPattern {
-    /// The normalisation could be folded into the weights.
+    /// The normalization could be folded into the weights.
     ConvBatchNormalization,
     /// The activation could be computed by the convolution.
     ConvActivation,
@@ -16,38 +16,38 @@ pub enum MissedPattern {
     MatMulAdd,
     /// GELU as its parts.
     GeluChain,
-    /// A layer normalisation as its parts.
+    /// A layer normalization as its parts.
     LayerNormalizationChain,
     /// Two transpositions in a row.
     TransposePair,
     /// Two conversions in a row.
     CastPair,
-    /// An operator that computes in float between dequantising and quantising.
+    /// An operator that computes in float between dequantizing and quantizing.
     QuantizedIsland,
-    /// Quantising and at once dequantising again.
+    /// Quantizing followed directly by dequantizing.
     QuantizePair,
 }
 
 impl MissedPattern {
-    /// What a person would do about it.
+    /// The recommended action.
     pub fn advice(self) -> &'static str {
         match self {
             Self::ConvBatchNormalization => {
-                "export the model in inference mode with constant statistics, so that the normalisation is folded"
+                "export the model in inference mode with constant statistics, so that the normalization is folded"
             }
             Self::ConvActivation => {
-                "use optimisation level extended or all, or an activation the provider can fuse"
+                "use optimization level extended or all, or an activation the provider can fuse"
             }
             Self::MatMulAdd => "give the product two dimensions, so that it becomes a Gemm with a bias",
             Self::GeluChain => {
-                "export with opset 20 or optimise with the transformer tools, so that it is one Gelu"
+                "export with opset 20 or optimize with the transformer tools, so that it is one Gelu"
             }
             Self::LayerNormalizationChain => {
                 "export with opset 17 or later, so that it is one LayerNormalization"
             }
             Self::TransposePair => "merge the two into one, or change the layout of the model",
             Self::CastPair => "leave the tensor in one type",
-            Self::QuantizedIsland => "quantise this operator too, or leave its neighbours in float",
+            Self::QuantizedIsland => "quantize this operator too, or leave its neighbors in float",
             Self::QuantizePair => "remove the pair: it only costs time and accuracy",
         }
     }
@@ -65,7 +65,7 @@ pub struct MissedFusion {
 const ACTIVATIONS: &[&str] =
     &["Relu", "Clip", "Sigmoid", "Tanh", "LeakyRelu", "HardSigmoid", "HardSwish", "Elu", "PRelu"];
 
-/// Finds them. The graph should be the optimised one: the patterns of an original graph are no loss yet.
+/// Finds unfused patterns. The graph should be the optimized one: patterns of an original graph are not a loss yet.
 pub fn missed(graph: &GraphFacts) -> Vec<MissedFusion> {
     let wiring = Wiring::of(graph);
     let mut found = Vec::new();
@@ -145,13 +145,14 @@ fn twice(wiring: &Wiring<'_>, first: usize, pattern: MissedPattern) -> Chain {
 
 fn quantize_pair(wiring: &Wiring<'_>, quantize: usize) -> Chain {
     let dequantize = wiring.only_reader(quantize).filter(|next| wiring.op(*next) == "DequantizeLinear")?;
-    // Before an operator that takes quantised data the pair is what it recognises; alone in a chain of float it is not.
+    // Before an operator that takes quantized data the pair is part of the pattern it recognizes; alone in a chain of
+    // float it is not.
     let reader = wiring.only_reader(dequantize)?;
-    let is_quantised = |node: usize| wiring.op(node).starts_with('Q') || wiring.op(node) == "QuantizeLinear";
-    (!is_quantised(reader)).then(|| (MissedPattern::QuantizePair, vec![quantize, dequantize]))
+    let is_quantized = |node: usize| wiring.op(node).starts_with('Q') || wiring.op(node) == "QuantizeLinear";
+    (!is_quantized(reader)).then(|| (MissedPattern::QuantizePair, vec![quantize, dequantize]))
 }
 
-/// A float operator all of whose values come from dequantising and go to quantising.
+/// A float operator all of whose inputs come from dequantizing and all of whose outputs go to quantizing.
 fn island(wiring: &Wiring<'_>, index: usize) -> Chain {
     let node = wiring.node(index);
     if matches!(wiring.op(index), "QuantizeLinear" | "DequantizeLinear" | "Constant") {

@@ -1,7 +1,7 @@
 use ortscope_analyze::operators::{FloorSource, OperatorAnalysis, OperatorEvent, OperatorOptions, runs_of};
 use ortscope_core::schema::{OperatorKind, OperatorRow};
 
-use super::{CPU, GPU, With, analysed, event, executor, node, op, run};
+use super::{CPU, GPU, With, analyzed, event, executor, node, op, run};
 
 fn plain(conv_us: u64, add_us: u64) -> Vec<OperatorEvent> {
     vec![op("Conv_0", 2, conv_us), op("Add_1", 5 + conv_us, add_us), executor(1, 190), run(0, 200)]
@@ -11,7 +11,7 @@ fn plain(conv_us: u64, add_us: u64) -> Vec<OperatorEvent> {
 fn nodes_and_types_over_runs() {
     let mut runs: Vec<_> = (1..=9).map(|i| plain(100 + i, 20)).collect();
     runs.push(vec![op("Conv_0", 2, 150), op("Conv_9", 160, 20), run(0, 200)]);
-    let report = analysed(&runs);
+    let report = analyzed(&runs);
     assert_eq!((report.runs, report.run.median_ns, report.time.run_ns), (10, 200_000, 2_000_000));
     let conv = &report.nodes[node(&report, "Conv_0")];
     // 101 … 109 and 150: total 1095, median between 105 and 106, p90 at 109 + 0.1 · 41.
@@ -50,7 +50,7 @@ fn the_first_run_is_warm_up_if_there_are_others() {
 fn short_nodes_are_not_ranked() {
     let events =
         [op("Shape_0", 1, 2), op("Cast_1", 4, 5), op("Add_2", 10, 7), op("Conv_3", 20, 90), run(0, 120)];
-    let report = analysed(&[events.to_vec()]);
+    let report = analyzed(&[events.to_vec()]);
     assert_eq!((report.floor.floor_ns, report.floor.source), (2_000, FloorSource::SmallestNodes));
     let ranked: Vec<_> = report.nodes.iter().map(|node| node.is_rankable).collect();
     assert_eq!(ranked, [false, false, true, true]);
@@ -58,8 +58,8 @@ fn short_nodes_are_not_ranked() {
     // Above the floor: 0, 3, 5 and 88 of 96 µs; together they have the operators' 104 of 120.
     let conv = &report.nodes[3];
     assert!((conv.share_above_floor - 88.0 / 96.0 * 104.0 / 120.0).abs() < 1e-12);
-    // A model of long nodes says nothing about the floor.
-    let long = analysed(&[vec![op("Conv_0", 1, 500), run(0, 600)]]);
+    // A model with only long nodes cannot determine the floor.
+    let long = analyzed(&[vec![op("Conv_0", 1, 500), run(0, 600)]]);
     assert_eq!((long.floor.floor_ns, long.floor.source), (1_000, FloorSource::ClockTick));
     let options = OperatorOptions { floor_ns: Some(40_000), warm_up_runs: 0, observer_factor: Some(2.0) };
     let mut analysis = OperatorAnalysis::new(options);
@@ -71,14 +71,14 @@ fn short_nodes_are_not_ranked() {
 }
 
 #[test]
-fn nodes_of_one_name_are_kept_apart() {
+fn nodes_with_equal_names_are_distinguished() {
     let events = [
         op("Add_0", 1, 10).index(3),
         op("Add_0", 20, 30).index(4),
         op("Add_0", 60, 20).index(3).at(1),
         run(0, 100),
     ];
-    let report = analysed(&[events.to_vec(), events.to_vec()]);
+    let report = analyzed(&[events.to_vec(), events.to_vec()]);
     let totals: Vec<_> = report.nodes.iter().map(|node| node.exclusive.total_ns).collect();
     assert_eq!(totals, [20_000, 60_000, 40_000]);
     assert_eq!(report.op_types[0].nodes, 3);
@@ -88,7 +88,7 @@ fn nodes_of_one_name_are_kept_apart() {
 fn a_node_in_a_loop_has_several_calls() {
     let body = |start| op("Mul_1", start, 4).at(1).index(0);
     let events = [body(12), body(20), body(28), op("Loop_0", 10, 30).index(0), run(0, 50)];
-    let report = analysed(&[events.to_vec(), events.to_vec()]);
+    let report = analyzed(&[events.to_vec(), events.to_vec()]);
     let body = &report.nodes[node(&report, "Mul_1")];
     assert_eq!((body.exclusive.count, body.calls_per_run, body.exclusive.total_ns), (6, 3.0, 24_000));
     let around = &report.nodes[node(&report, "Loop_0")];
@@ -105,7 +105,7 @@ fn lanes_by_thread_and_provider() {
         executor(5, 80),
         run(0, 100),
     ];
-    let report = analysed(&[events.to_vec(), events.to_vec()]);
+    let report = analyzed(&[events.to_vec(), events.to_vec()]);
     let lanes: Vec<_> =
         report.lanes.iter().map(|l| (l.thread, &*l.provider, l.kind, l.busy_ns / 1000, l.calls)).collect();
     assert_eq!(
@@ -117,7 +117,7 @@ fn lanes_by_thread_and_provider() {
             (2, GPU, OperatorKind::Copy, 20, 2),
         ]
     );
-    assert!((report.lanes[0].utilisation - 0.4).abs() < 1e-12);
+    assert!((report.lanes[0].utilization - 0.4).abs() < 1e-12);
     for thread in &report.threads {
         let parts = thread.operators_ns + thread.copies_ns + thread.waits_ns + thread.remainder_ns;
         assert_eq!(parts, report.time.run_ns);
@@ -128,22 +128,22 @@ fn lanes_by_thread_and_provider() {
 }
 
 #[test]
-fn shapes_that_change_are_counted() {
+fn changing_shapes_are_counted() {
     let with = |shape: &str| vec![op("Conv_0", 1, 50).shapes(shape), run(0, 60)];
-    let report = analysed(&[with("[[1,3]]"), with("[[2,3]]"), with("[[1,3]]")]);
+    let report = analyzed(&[with("[[1,3]]"), with("[[2,3]]"), with("[[1,3]]")]);
     assert_eq!(report.nodes[0].shape_variants, 2);
     assert_eq!(report.nodes[0].input_shapes.as_deref(), Some("[[1,3]]"));
     let many: Vec<_> = (0..100).map(|i| with(&format!("[[{i}]]"))).collect();
-    assert_eq!(analysed(&many).nodes[0].shape_variants, 16);
+    assert_eq!(analyzed(&many).nodes[0].shape_variants, 16);
 }
 
 #[test]
 fn flops_and_bytes_per_call() {
     let events = [op("Conv_0", 1, 50).work(1000, 200), op("Conv_1", 60, 50).work(500, 100), run(0, 200)];
-    let report = analysed(&[events.to_vec(), events.to_vec()]);
+    let report = analyzed(&[events.to_vec(), events.to_vec()]);
     assert_eq!((report.nodes[0].flops, report.nodes[0].bytes_moved), (Some(1000), Some(200)));
     assert_eq!(report.op_types[0].flops_per_run, Some(1500));
-    let unknown = analysed(&[vec![op("Conv_0", 1, 50).work(1000, 200), op("Conv_1", 60, 50), run(0, 200)]]);
+    let unknown = analyzed(&[vec![op("Conv_0", 1, 50).work(1000, 200), op("Conv_1", 60, 50), run(0, 200)]]);
     assert_eq!(unknown.op_types[0].flops_per_run, None);
 }
 
@@ -171,7 +171,7 @@ fn rows_of_the_schema_become_runs() {
     ];
     let runs = runs_of(&rows);
     assert_eq!(runs.keys().copied().collect::<Vec<_>>(), [0, 1]);
-    let report = analysed(&runs.into_values().collect::<Vec<_>>());
+    let report = analyzed(&runs.into_values().collect::<Vec<_>>());
     assert_eq!((report.nodes[0].exclusive.total_ns, report.nodes[0].bytes_moved), (900, Some(60)));
     assert_eq!(report.time.outside_executor_ns, 400);
 }

@@ -42,7 +42,7 @@ fn a_plain_run_is_divided() {
 
 /// A control-flow node contains its sub-graph, with an executor of its own: nothing is counted twice.
 #[test]
-fn sub_graphs_are_taken_out_of_their_node() {
+fn subgraphs_are_subtracted_from_their_node() {
     let events = [
         op("Conv", 22, 10).at(1),
         op("Relu", 34, 4).at(1),
@@ -54,7 +54,7 @@ fn sub_graphs_are_taken_out_of_their_node() {
     // If: 25 without the 14 of its nodes; what its executor does between them is its own.
     assert_eq!(exclusive_us(&events), [10, 4, 0, 11, 0, 0]);
     assert_eq!(break_down(&events).split.operators_ns, 25_000);
-    // Without depth the containment alone says the same.
+    // Containment alone gives the same result without depths.
     let flat: Vec<_> = events.iter().cloned().map(|event| event.at(0)).collect();
     assert_eq!(exclusive_us(&flat), [10, 4, 0, 11, 0, 0]);
 }
@@ -96,16 +96,16 @@ fn parallel_threads_each_add_up() {
 }
 
 #[test]
-fn a_run_without_its_event_is_what_its_events_cover() {
+fn a_run_without_its_own_event_spans_its_events() {
     let divided = break_down(&[op("A", 10, 5), op("B", 20, 5)]);
     assert_eq!((divided.run_ns, divided.has_run_event), (15_000, false));
     assert_eq!(divided.split.outside_executor_ns, 5_000);
     assert_eq!(break_down(&[]).run_ns, 0);
 }
 
-/// Fences of older versions wait for nothing, loading is no part of a run, device work has another clock.
+/// Fences of older versions wait for nothing, loading is not part of a run, device work has another clock.
 #[test]
-fn what_takes_no_part_is_counted() {
+fn ignored_events_are_counted() {
     let events = [
         event(OperatorKind::Session, "session_initialization", 0, 500),
         event(OperatorKind::Other, "kernel", 3, 50),
@@ -119,7 +119,7 @@ fn what_takes_no_part_is_counted() {
 }
 
 #[test]
-fn a_timeline_has_lanes_and_what_nobody_explains() {
+fn a_timeline_has_lanes_and_unattributed_time() {
     let events = [op("A", 10, 20), op("B", 40, 10).on(2), op("C", 12, 5).at(1), run(0, 60)];
     let drawn = timeline(&events);
     assert_eq!((drawn.run_ns, drawn.lanes.len()), (60_000, 3));
@@ -131,7 +131,7 @@ fn a_timeline_has_lanes_and_what_nobody_explains() {
     assert_eq!(drawn.lanes[2].thread, None);
 }
 
-/// What must hold of any run, however its events lie.
+/// Invariants of any run.
 fn check(events: &[OperatorEvent]) -> Result<(), TestCaseError> {
     let divided = break_down(events);
     let split = divided.split;
@@ -159,7 +159,7 @@ fn check(events: &[OperatorEvent]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// A tree of operators inside `from..to`, as a profile would tell it: in nanoseconds first, then rounded.
+/// A tree of operators inside `from..to`, as in a profile: in nanoseconds first, then rounded.
 fn tree(from: u64, to: u64, depth: u64, cuts: &[u16], out: &mut Vec<(u64, u64, u64)>) {
     let (mut cursor, mut cuts) = (from, cuts.iter());
     while let (Some(gap), Some(length)) = (cuts.next(), cuts.next()) {
@@ -192,7 +192,7 @@ proptest! {
             events.push(node);
         }
         check(&events)?;
-        // On one thread and without rounding the tree is told exactly: inner time is in the outer time once.
+        // On one thread and without rounding the tree is reproduced exactly: inner time is in the outer time once.
         if threads == 1 && !rounded {
             prop_assert_eq!(break_down(&events).split.operators_ns, own);
             prop_assert_eq!(break_down(&events).contradictions, 0);

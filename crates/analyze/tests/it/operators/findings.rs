@@ -5,7 +5,7 @@ use ortscope_analyze::operators::{
 };
 use ortscope_core::schema::{OperatorKind, Severity};
 
-use super::{CPU, GPU, With, analysed, event, executor, op, run};
+use super::{CPU, GPU, With, analyzed, event, executor, op, run};
 
 fn of<'a>(found: &'a [OperatorFinding], id: &str) -> Option<&'a OperatorFinding> {
     found.iter().find(|finding| finding.id == id)
@@ -23,7 +23,7 @@ fn only(report: &OperatorReport, context: &FindingContext<'_>, id: &str) -> Oper
 fn full(operators: Vec<OperatorEvent>) -> OperatorReport {
     let mut events = operators;
     events.extend([executor(0, 1000), run(0, 1000)]);
-    analysed(&[events])
+    analyzed(&[events])
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn a_good_run_has_no_findings() {
         ..FindingContext::default()
     };
     assert_eq!(findings(&report, &context), []);
-    assert_eq!(findings(&analysed(&[]), &context), []);
+    assert_eq!(findings(&analyzed(&[]), &context), []);
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn copies_between_providers() {
 }
 
 #[test]
-fn threads_that_compete() {
+fn competing_threads() {
     let report = full(vec![op("Conv_0", 1, 990)]);
     let threads = Some(ThreadFacts { intra_op: 8, inter_op: 1, concurrent_runs: 2, processors: 8 });
     let context = FindingContext { threads, ..FindingContext::default() };
@@ -90,8 +90,8 @@ fn threads_that_compete() {
 }
 
 #[test]
-fn time_that_nobody_explains() {
-    let waiting = analysed(&[vec![op("Conv_0", 100, 1000), executor(90, 1100), run(0, 10_000)]]);
+fn unattributed_time() {
+    let waiting = analyzed(&[vec![op("Conv_0", 100, 1000), executor(90, 1100), run(0, 10_000)]]);
     let finding = only(&waiting, &FindingContext::default(), "unattributed-time");
     assert_eq!(finding.severity, Severity::Warning);
     // 9 ms without 5 µs for the profiler.
@@ -100,7 +100,7 @@ fn time_that_nobody_explains() {
     let mut short: Vec<_> = (0..100).map(|i| op(&format!("Sin_{i}"), i * 8, 2)).collect();
     short.push(run(0, 800));
     assert!(
-        of(&findings(&analysed(&[short.clone()]), &FindingContext::default()), "unattributed-time").is_none()
+        of(&findings(&analyzed(&[short.clone()]), &FindingContext::default()), "unattributed-time").is_none()
     );
     let mut analysis =
         OperatorAnalysis::new(OperatorOptions { observer_factor: Some(1.0), ..Default::default() });
@@ -123,11 +123,11 @@ fn a_slow_first_run() {
 }
 
 #[test]
-fn shapes_that_change() {
+fn changing_shapes() {
     let with = |shape: &str| {
         vec![op("Conv_0", 1, 900).shapes(shape), op("Add_1", 902, 90).shapes("[[1]]"), run(0, 1000)]
     };
-    let report = analysed(&[with("[[1]]"), with("[[2]]"), with("[[3]]")]);
+    let report = analyzed(&[with("[[1]]"), with("[[2]]"), with("[[3]]")]);
     let finding = only(&report, &FindingContext::default(), "dynamic-shapes");
     assert!(finding.evidence.contains("1 of 2 nodes") && finding.evidence.contains("3 different"));
     assert_eq!(finding.nodes, [0]);
@@ -139,7 +139,7 @@ fn missing(pattern: MissedPattern, nodes: &[&str]) -> MissedFusion {
 }
 
 #[test]
-fn fusions_that_did_not_happen() {
+fn missed_fusions() {
     let report = full(vec![op("Conv_0", 1, 500), op("BatchNormalization_1", 502, 300), op("Cast_2", 810, 2)]);
     let missed = [
         missing(MissedPattern::ConvBatchNormalization, &["Conv_0", "BatchNormalization_1"]),
@@ -157,7 +157,7 @@ fn fusions_that_did_not_happen() {
 }
 
 #[test]
-fn quantising_for_nothing() {
+fn quantizing_for_nothing() {
     let report = full(vec![
         op("DequantizeLinear_0", 1, 200),
         op("Softmax_1", 202, 500),
@@ -202,7 +202,7 @@ fn the_gravest_come_first() {
     let providers = [GPU.into()];
     let threads = Some(ThreadFacts { intra_op: 8, inter_op: 1, concurrent_runs: 2, processors: 8 });
     let context = FindingContext { requested_providers: &providers, threads, ..FindingContext::default() };
-    let found = findings(&analysed(&[vec![op("Conv_0", 1, 1000), run(0, 10_000)]]), &context);
+    let found = findings(&analyzed(&[vec![op("Conv_0", 1, 1000), run(0, 10_000)]]), &context);
     let severities: Vec<_> = found.iter().map(|finding| finding.severity).collect();
     assert_eq!(severities[0], Severity::Error);
     assert!(severities.is_sorted());

@@ -41,7 +41,7 @@ const NETWORK: &[&str] = &[
 ];
 
 #[test]
-fn fused_nodes_are_found_by_what_they_write() {
+fn fused_nodes_are_found_by_their_outputs() {
     let before = graph(NETWORK);
     let after = graph(&[
         "fused: com.microsoft.FusedConv(x, w9) -> c",
@@ -62,7 +62,7 @@ fn fused_nodes_are_found_by_what_they_write() {
 
 /// The blocked layout writes tensors of new names; its nodes are named after the old ones.
 #[test]
-fn changes_of_layout_are_followed() {
+fn layout_changes_are_followed() {
     let before = graph(&["c0: Conv(x, w0) -> a", "relu: Relu(a) -> b", "c1: Conv(b, w1) -> out"]);
     let after = graph(&[
         "in: com.microsoft.nchwc.ReorderInput(x) -> r0",
@@ -77,9 +77,9 @@ fn changes_of_layout_are_followed() {
     assert!(report.removed.is_empty());
 }
 
-/// Every node is in exactly one place, whatever the two graphs are.
+/// For any two graphs, every node is classified exactly once.
 #[test]
-fn nothing_is_lost_between_two_strangers() {
+fn every_node_of_two_unrelated_graphs_is_classified_once() {
     let before = graph(NETWORK);
     let after = graph(&["z: Softmax(y) -> z", "q: Relu(z) -> c"]);
     let report = compare_graphs(&before, &after);
@@ -149,12 +149,12 @@ fn patterns_left_apart() {
 }
 
 #[test]
-fn what_cannot_be_fused_is_not_missed() {
+fn unfusable_patterns_are_not_reported() {
     // The result is needed elsewhere.
     assert!(patterns(&["a: Conv(x, w0) -> a", "b: Relu(a) -> b", "c: Add(a, b) -> out"]).is_empty());
     // It is what the graph gives.
     assert!(patterns(&["a: Transpose(x) -> out", "b: Transpose(out) -> b"]).is_empty());
-    // A sum of two values is no bias.
+    // A sum of two values is not a bias.
     assert!(patterns(&["a: MatMul(x, w0) -> a", "b: Add(a, y) -> out"]).is_empty());
     assert!(patterns(&["a: FusedConv(x, w0) -> a", "b: Relu(a) -> out"]).is_empty());
 }

@@ -4,7 +4,7 @@ mod analysis;
 mod breakdown;
 mod findings;
 mod fusion;
-mod optimised;
+mod optimized;
 mod profile;
 mod views;
 
@@ -96,7 +96,7 @@ impl With for OperatorEvent {
 }
 
 /// The report over these runs, all of them in the statistics.
-pub fn analysed(runs: &[Vec<OperatorEvent>]) -> OperatorReport {
+pub fn analyzed(runs: &[Vec<OperatorEvent>]) -> OperatorReport {
     let options = OperatorOptions { warm_up_runs: 0, ..OperatorOptions::default() };
     let mut analysis = OperatorAnalysis::new(options);
     runs.iter().for_each(|run| analysis.add_run(run));

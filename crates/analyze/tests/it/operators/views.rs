@@ -1,9 +1,9 @@
-//! What is worked out from a report: the critical path, changes of provider, the roofline.
+//! Results derived from a report: the critical path, provider transitions, the roofline.
 
 use ortscope_analyze::operators::{Bound, PathMethod, Peaks, critical_path, roofline, transitions};
 use ortscope_core::schema::OperatorKind;
 
-use super::{CPU, GPU, With, analysed, event, node, op, run};
+use super::{CPU, GPU, With, analyzed, event, node, op, run};
 
 #[test]
 fn the_critical_path_is_the_longest_chain() {
@@ -15,7 +15,7 @@ fn the_critical_path_is_the_longest_chain() {
         op("D", 80, 5).index(3),
         run(0, 100),
     ];
-    let report = analysed(&[events.to_vec(), events.to_vec()]);
+    let report = analyzed(&[events.to_vec(), events.to_vec()]);
     let edges = [(0, 1), (0, 2), (1, 3), (2, 3), (3, 99)];
     let path = critical_path(&report, Some(&edges));
     assert_eq!(path.method, PathMethod::Dependencies);
@@ -27,21 +27,21 @@ fn the_critical_path_is_the_longest_chain() {
     assert_eq!((sequential.nodes.len(), sequential.length_ns), (4, 85_000.0));
     let cycle = critical_path(&report, Some(&[(0, 1), (1, 0)]));
     assert!(matches!(&cycle.method, PathMethod::SequentialOrder { why } if why.contains("cycle")));
-    let nameless = analysed(&[vec![op("A", 0, 10), op("B", 10, 20), run(0, 100)]]);
+    let nameless = analyzed(&[vec![op("A", 0, 10), op("B", 10, 20), run(0, 100)]]);
     assert!(matches!(critical_path(&nameless, Some(&edges)).method, PathMethod::SequentialOrder { .. }));
-    assert!(critical_path(&analysed(&[]), Some(&edges)).nodes.is_empty());
+    assert!(critical_path(&analyzed(&[]), Some(&edges)).nodes.is_empty());
 }
 
 #[test]
 fn a_long_chain_does_not_exhaust_the_stack() {
     let events: Vec<_> = (0..50_000).map(|i| op("Op", i, 1).index(i)).chain([run(0, 50_000)]).collect();
     let edges: Vec<_> = (1..50_000).map(|i| (i - 1, i)).collect();
-    let path = critical_path(&analysed(&[events]), Some(&edges));
+    let path = critical_path(&analyzed(&[events]), Some(&edges));
     assert_eq!((path.nodes.len(), path.method), (50_000, PathMethod::Dependencies));
 }
 
 #[test]
-fn changes_of_provider_with_what_they_carry() {
+fn provider_transitions_with_transferred_bytes() {
     let events = [
         op("A", 0, 10).index(0).by(GPU).writes(1000),
         event(OperatorKind::Copy, "Memcpy_1", 10, 5).index(1).by(GPU).writes(1000),
@@ -50,7 +50,7 @@ fn changes_of_provider_with_what_they_carry() {
         op("D", 40, 10).index(4).by(GPU),
         run(0, 100),
     ];
-    let report = analysed(&[events.to_vec(), events.to_vec()]);
+    let report = analyzed(&[events.to_vec(), events.to_vec()]);
     let in_order = transitions(&report, None);
     let seen: Vec<_> = in_order.transitions.iter().map(|t| (t.from_node, t.to_node, t.bytes)).collect();
     assert_eq!(seen, [(0, 2, Some(1000)), (3, 4, Some(50))]);
@@ -84,7 +84,7 @@ fn operators_under_their_roof() {
         op("Short", 900, 2).work(1_000_000, 10),
         run(0, 1000),
     ];
-    let report = analysed(&[events.to_vec()]);
+    let report = analyzed(&[events.to_vec()]);
     let line = roofline(&report, &peaks).unwrap();
     let at = |name| line.points.iter().find(|point| point.node == node(&report, name)).unwrap();
     assert_eq!(at("Conv").bound, Bound::Compute);

@@ -12,7 +12,7 @@ mod sides;
 use std::time::Instant;
 
 use ortscope_analyze::outputs::Tolerance;
-use ortscope_analyze::verdict::{Metric, PairedComparison, Step, Verdict, neighbours_ratio};
+use ortscope_analyze::verdict::{Metric, PairedComparison, Step, Verdict, neighbors_ratio};
 use ortscope_channel::turn_taking::Side as TurnSide;
 use ortscope_core::clock::WallAnchor;
 
@@ -201,7 +201,7 @@ pub fn compare(
             })?,
         };
         let [a, b] = measured;
-        let p50_ratio = turn_ns.and_then(|_| neighbours_ratio(&a.runs, &b.runs));
+        let p50_ratio = turn_ns.and_then(|_| neighbors_ratio(&a.runs, &b.runs));
         last = [Some(a.result), Some(b.result)];
         Ok(Round::new(b_first, a.block, b.block, p50_ratio))
     };

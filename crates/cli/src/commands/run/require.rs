@@ -35,7 +35,7 @@ fn one(text: &str) -> Result<Requirement, Failure> {
             return Err(Failure::usage(format!("'{text}' is not a percentage from 0 to 100")));
         }
     };
-    let provider = ep::find(name).map_or_else(|| name.to_owned(), |known| known.ort_name().to_owned());
+    let provider = ep::find(name).map_or_else(|| name.to_owned(), |known| known.ort_name.to_owned());
     Ok(Requirement { provider, percent })
 }
 

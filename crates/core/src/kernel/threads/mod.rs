@@ -7,6 +7,15 @@
 //!
 //! Pure: no clock, no I/O. Everything is bounded by [`Limits`], and omissions are counted in [`Counts`].
 
+mod chain;
+mod ends;
+mod query;
+mod slices;
+mod table;
+#[cfg(test)]
+mod tests;
+mod thread;
+
 use std::collections::VecDeque;
 
 use chain::Chains;
@@ -19,15 +28,6 @@ use super::{
 
 pub use slices::Slice;
 pub use thread::{Now, Process, Thread, ThreadKey};
-
-mod chain;
-mod ends;
-mod query;
-mod slices;
-mod table;
-#[cfg(test)]
-mod tests;
-mod thread;
 
 /// Sources report start times in different units: kernel clock, 10 ms ticks, or the time of the start event. Ids are
 /// not reused within this time, because all other ids are used first.

@@ -75,7 +75,7 @@ fn time_between_any_two_moments_is_exact() {
     let mut buckets = [0; 6];
     threads.add_buckets(a.key, 9 * MS, MS, &mut buckets);
     assert_eq!(buckets, [0, 1_000_000, 1_000_000, 500_000, 1_000_000, 0]);
-    // B runs: up to the newest moment that is known.
+    // B runs up to the newest known time.
     threads.advance(23 * MS);
     let b = threads.process(20).unwrap();
     assert_eq!(threads.process_cpu_ns(b, 13 * MS, 30 * MS), 3 * MS);

@@ -42,7 +42,7 @@ pub(in crate::build) fn kernel(
         let scan = Scan { from_ns: Some(from), to_ns: Some(to), ..Scan::all() }.columns(COLUMNS);
         reader.each_batch(TableId::KernelEvents, &scan, |batch| {
             for event in batch.rows::<KernelEventRow>() {
-                if let Some(kind) = KernelKind::parse(&event.kind) {
+                if let Some(kind) = event.kind.known().and_then(KernelKind::of) {
                     windows.containing(event.timestamp_ns, |window| {
                         let pid = owners.get(window.session).and_then(|owner| owner.pid);
                         if kind == KernelKind::Throttle || (pid.is_some() && event.pid == pid) {

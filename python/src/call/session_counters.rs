@@ -1,5 +1,5 @@
-//! What changes with every inference of a session, in one place for all sessions: beside each other, and beside [`HOT`], it
-//! takes a page of memory less for the processor to find its way to.
+//! The per-session state that changes with every inference, stored together and next to [`HOT`], which saves the
+//! processor a page lookup.
 
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -10,17 +10,17 @@ use pyo3::prelude::*;
 
 use super::hot::HOT;
 
-/// Sessions that have a place beside [`HOT`]; those beyond have theirs anywhere.
-pub const SEATS: usize = 32;
+/// Sessions with counters next to [`HOT`]; further ones are allocated separately.
+pub const INLINE_SESSIONS: usize = 32;
 
-/// The seats of those beyond, as many as there ever were at once: a seat is never freed, but taken again.
-static MORE: Mutex<Vec<&'static Seat>> = Mutex::new(Vec::new());
+/// The counters of further sessions, as many as ever existed at once: they are never freed, but reused.
+static MORE: Mutex<Vec<&'static SessionCounters>> = Mutex::new(Vec::new());
 /// No run began later.
 const NEVER: u64 = u64::MAX;
 
 /// The counters of one session. Written with the GIL held: plain loads and stores are enough.
 #[derive(Debug)]
-pub struct Seat {
+pub struct SessionCounters {
     next_sequence: AtomicU64,
     /// Since when these shapes are remembered.
     shapes_since_ns: AtomicU64,
@@ -30,7 +30,7 @@ pub struct Seat {
     is_taken: AtomicBool,
 }
 
-impl Seat {
+impl SessionCounters {
     pub const fn empty() -> Self {
         Self {
             next_sequence: AtomicU64::new(0),
@@ -41,23 +41,23 @@ impl Seat {
         }
     }
 
-    /// A seat for a session, with all counters at their start: one that is nobody's, or a new one.
+    /// Counters for a session, reset: unused ones, or new ones.
     pub fn take(session: u16) -> &'static Self {
-        // With the GIL held nobody comes between: the lock is always free.
+        // With the GIL held, the lock is always free.
         let mut more = MORE.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut all = HOT.seats.iter().chain(more.iter().copied());
-        let free = all.find(|seat| !seat.is_taken.load(Ordering::Relaxed));
-        let seat = free.unwrap_or_else(|| {
+        let mut all = HOT.session_counters.iter().chain(more.iter().copied());
+        let free = all.find(|counters| !counters.is_taken.load(Ordering::Relaxed));
+        let counters = free.unwrap_or_else(|| {
             let made: &Self = Box::leak(Box::new(Self::empty()));
             more.push(made);
             made
         });
-        seat.is_taken.store(true, Ordering::Relaxed);
-        seat.next_sequence.store(0, Ordering::Relaxed);
-        seat.shapes_since_ns.store(NEVER, Ordering::Relaxed);
-        seat.batch_size.store(0, Ordering::Relaxed);
-        seat.session.store(session, Ordering::Relaxed);
-        seat
+        counters.is_taken.store(true, Ordering::Relaxed);
+        counters.next_sequence.store(0, Ordering::Relaxed);
+        counters.shapes_since_ns.store(NEVER, Ordering::Relaxed);
+        counters.batch_size.store(0, Ordering::Relaxed);
+        counters.session.store(session, Ordering::Relaxed);
+        counters
     }
 
     pub fn leave(&self) {
@@ -67,7 +67,7 @@ impl Seat {
     /// The number of the next inference, which is the caller's.
     #[inline]
     pub fn next(&self) -> u64 {
-        // With the GIL held nobody comes between the two.
+        // With the GIL held, the two steps are not interrupted.
         let sequence = self.next_sequence.load(Ordering::Relaxed);
         self.next_sequence.store(sequence + 1, Ordering::Relaxed);
         sequence
@@ -78,8 +78,8 @@ impl Seat {
         self.next_sequence.load(Ordering::Relaxed)
     }
 
-    /// Whether the shapes that are remembered now were remembered when a run began. In the very nanosecond in which they
-    /// were changed nobody can tell which came first, and the run is asked for its shapes.
+    /// Whether the remembered shapes were valid when a run began. If they changed in the very same nanosecond the
+    /// order is unknown, and the run's shapes are read.
     #[inline]
     pub fn has_shapes_since(&self, start_ns: u64) -> bool {
         self.shapes_since_ns.load(Ordering::Relaxed) < start_ns
@@ -92,7 +92,7 @@ impl Seat {
         self.batch_size.store(batch_size, Ordering::Relaxed);
     }
 
-    /// Records a run about which there is nothing more to tell than its times and the batch's size.
+    /// Records a run with only its times and batch size.
     #[inline]
     pub fn record(
         &self,

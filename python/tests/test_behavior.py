@@ -1,6 +1,6 @@
-"""What ONNX Runtime's own Python tests ask of a session, asked of both classes: the answers must be the same.
+"""The checks of ONNX Runtime's own Python tests, run with both classes: the results must be the same.
 
-The list follows the public methods and documented errors of `onnxruntime.InferenceSession`; each behaviour is a function
+The list follows the public methods and documented errors of `onnxruntime.InferenceSession`; each behavior is a function
 from a class to a value that can be compared, or to the exception that it raised.
 """
 
@@ -20,7 +20,7 @@ CPU = ["CPUExecutionProvider"]
 BEHAVIOURS = {}
 
 
-def behaviour(function):
+def behavior(function):
     BEHAVIOURS[function.__name__] = function
     return function
 
@@ -43,62 +43,62 @@ def outcome(function, given):
         return ("raised", type(error).__name__, str(error))
 
 
-@behaviour
+@behavior
 def run_gives_all_outputs(given):
     return [value.tolist() for value in given.session().run(None, {"x": given.x})]
 
 
-@behaviour
+@behavior
 def run_gives_named_outputs(given):
     return [value.tolist() for value in given.session().run(["y"], {"x": given.x})]
 
 
-@behaviour
+@behavior
 def run_with_an_empty_list_of_names(given):
     return [value.tolist() for value in given.session().run([], {"x": given.x})]
 
 
-@behaviour
+@behavior
 def run_with_an_unknown_output(given):
     return given.session().run(["nothing"], {"x": given.x})
 
 
-@behaviour
+@behavior
 def run_without_an_input(given):
     return given.session().run(None, {})
 
 
-@behaviour
+@behavior
 def run_with_an_unknown_input(given):
     return given.session().run(None, {"x": given.x, "more": given.x})
 
 
-@behaviour
+@behavior
 def run_with_a_wrong_type(given):
     return given.session().run(None, {"x": given.x.astype(numpy.float64)})
 
 
-@behaviour
+@behavior
 def run_with_a_wrong_rank(given):
     return given.session().run(None, {"x": given.x.reshape(-1)})
 
 
-@behaviour
+@behavior
 def run_with_a_wrong_dimension(given):
     return given.session().run(None, {"x": numpy.ones((2, 5), dtype=numpy.float32)})
 
 
-@behaviour
+@behavior
 def run_with_a_list_instead_of_an_array(given):
     return [numpy.asarray(value).tolist() for value in given.session().run(None, {"x": given.x.tolist()})]
 
 
-@behaviour
+@behavior
 def run_with_something_that_is_no_dictionary(given):
     return given.session().run(None, [given.x])
 
 
-@behaviour
+@behavior
 def run_with_too_few_arguments(given):
     try:
         given.session().run()
@@ -106,7 +106,7 @@ def run_with_too_few_arguments(given):
         return "TypeError" if "run" in str(error) else str(error)
 
 
-@behaviour
+@behavior
 def run_with_an_unknown_keyword(given):
     try:
         given.session().run(None, {"x": given.x}, frobnicate=1)
@@ -114,24 +114,24 @@ def run_with_an_unknown_keyword(given):
         return "TypeError" if "frobnicate" in str(error) else str(error)
 
 
-@behaviour
+@behavior
 def run_that_is_terminated(given):
     options = onnxruntime.RunOptions()
     options.terminate = True
     return given.session().run(None, {"x": given.x}, options)
 
 
-@behaviour
+@behavior
 def run_on_a_view_that_is_not_contiguous(given):
     return given.session().run(None, {"x": numpy.ones((4, 2), dtype=numpy.float32).T})[0].tolist()
 
 
-@behaviour
+@behavior
 def run_on_nothing(given):
     return given.session().run(None, {"x": numpy.ones((0, 4), dtype=numpy.float32)})[0].shape
 
 
-@behaviour
+@behavior
 def run_in_threads(given):
     session, found = given.session(), []
     threads = [
@@ -145,33 +145,33 @@ def run_in_threads(given):
     return [float(value) for value in found]
 
 
-@behaviour
+@behavior
 def model_from_bytes(given):
     with open(given.path, "rb") as file:
         return given.session(file.read()).run(None, {"x": given.x})[0].tolist()
 
 
-@behaviour
+@behavior
 def model_from_a_path_object(given):
     return given.session(pathlib.Path(given.path)).run(None, {"x": given.x})[0].tolist()
 
 
-@behaviour
+@behavior
 def model_that_is_not_there(given):
     return given.session("there-is-no-such-file.onnx")
 
 
-@behaviour
+@behavior
 def model_of_a_wrong_type(given):
     return given.session(17)
 
 
-@behaviour
+@behavior
 def model_that_is_damaged(given):
     return given.session(b"this is no model")
 
 
-@behaviour
+@behavior
 def options_that_are_none(given):
     try:
         given.kind(given.path, "no options", providers=CPU)
@@ -179,44 +179,44 @@ def options_that_are_none(given):
         return type(error).__name__
 
 
-@behaviour
+@behavior
 def providers_with_options(given):
     return given.session(providers=[("CPUExecutionProvider", {})]).get_providers()
 
 
-@behaviour
+@behavior
 def providers_and_options_apart(given):
     return given.session(providers=CPU, provider_options=[{}]).get_providers()
 
 
-@behaviour
+@behavior
 def providers_and_options_that_do_not_fit(given):
     return given.session(providers=CPU, provider_options=[{}, {}]).get_providers()
 
 
-@behaviour
+@behavior
 def inputs_and_outputs(given):
     session = given.session()
     return [(value.name, value.type, value.shape) for value in session.get_inputs() + session.get_outputs()]
 
 
-@behaviour
+@behavior
 def initializers(given):
     return len(given.session().get_overridable_initializers())
 
 
-@behaviour
+@behavior
 def metadata(given):
     meta = given.session().get_modelmeta()
     return (meta.graph_name, meta.producer_name, meta.version, meta.custom_metadata_map)
 
 
-@behaviour
+@behavior
 def provider_options(given):
     return sorted(given.session().get_provider_options())
 
 
-@behaviour
+@behavior
 def session_options(given):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
@@ -225,14 +225,14 @@ def session_options(given):
     return (made.intra_op_num_threads, made.get_session_config_entry("session.intra_op.allow_spinning"))
 
 
-@behaviour
+@behavior
 def providers_set_again(given):
     session = given.session()
     session.set_providers(CPU)
     return session.run(None, {"x": given.x})[0].tolist()
 
 
-@behaviour
+@behavior
 def fallback_switched(given):
     session = given.session()
     session.disable_fallback()
@@ -240,7 +240,7 @@ def fallback_switched(given):
     return session._enable_fallback
 
 
-@behaviour
+@behavior
 def profiling_of_the_whole_session(given):
     options = onnxruntime.SessionOptions()
     options.enable_profiling = True
@@ -252,7 +252,7 @@ def profiling_of_the_whole_session(given):
         return (started, "model_run" in file.read())
 
 
-@behaviour
+@behavior
 def io_binding(given):
     session = given.session()
     binding = session.io_binding()
@@ -262,20 +262,20 @@ def io_binding(given):
     return binding.copy_outputs_to_cpu()[0].tolist()
 
 
-@behaviour
+@behavior
 def io_binding_of_a_wrong_name(given):
     session = given.session()
     binding = session.io_binding()
     binding.bind_cpu_input("nothing", given.x)
 
 
-@behaviour
+@behavior
 def ort_values(given):
     value = onnxruntime.OrtValue.ortvalue_from_numpy(given.x)
     return given.session().run_with_ort_values(["y"], {"x": value})[0].numpy().tolist()
 
 
-@behaviour
+@behavior
 def asynchronous_run(given):
     if not hasattr(onnxruntime.InferenceSession, "run_async"):
         return "this version has none"
@@ -294,29 +294,29 @@ def asynchronous_run(given):
     return found
 
 
-@behaviour
+@behavior
 def attributes_of_ones_own(given):
     session = given.session()
     session.mine = 1
     return (session.mine, hasattr(session, "frobnicate"))
 
 
-@behaviour
+@behavior
 def weak_references(given):
     return weakref.ref(given.session())() is None
 
 
-@behaviour
+@behavior
 def shallow_copies(given):
     return copy.copy(given.session()).run(None, {"x": given.x})[0].tolist()
 
 
-@behaviour
+@behavior
 def public_names(given):
     return sorted(name for name in dir(given.session()) if not name.startswith("_"))
 
 
-@behaviour
+@behavior
 def signatures(given):
     names = [name for name in dir(given.kind) if not name.startswith("_")]
     return {

@@ -1,8 +1,8 @@
-//! The way into the ONNX Runtime that is inside of its Python package, whose C API cannot be found by name.
+//! Access to the C API of the ONNX Runtime inside its Python package, which cannot be found by name.
 //!
-//! ONNX Runtime loads a library of custom operators by its path and calls its `RegisterCustomOps` with the table of its
-//! C API. This extension is such a library, without operators. With the table, the operator profiler can be switched on
-//! for single runs (since 1.25), which Python's `RunOptions` does not offer.
+//! ONNX Runtime loads a library of custom operators by its path and calls its `RegisterCustomOps` with the table of
+//! its C API. This extension is such a library, without operators. With the table, the operator profiler can be
+//! enabled for single runs (since 1.25), which Python's `RunOptions` does not offer.
 #![expect(unsafe_code, reason = "is called by ONNX Runtime and calls its C API")]
 
 use std::ffi::{CStr, CString, c_char};
@@ -40,7 +40,7 @@ struct Api {
     version: String,
 }
 
-/// The table of the loaded ONNX Runtime; `None` before the doorway was opened.
+/// The table of the loaded ONNX Runtime; `None` before the hook was opened.
 fn api() -> Option<Api> {
     let base = BASE.load(Ordering::SeqCst);
     if base.is_null() {
@@ -80,7 +80,7 @@ impl Api {
     }
 }
 
-/// The C++ object inside of a Python object of pybind11: the first word behind the head.
+/// The C++ object inside a pybind11 object: the first word after the header.
 unsafe fn inner(object: &Bound<'_, PyAny>) -> *mut sys::OrtRunOptions {
     // SAFETY: the caller's: an instance of a pybind11 class with one base.
     unsafe {
@@ -88,9 +88,9 @@ unsafe fn inner(object: &Bound<'_, PyAny>) -> *mut sys::OrtRunOptions {
     }
 }
 
-/// Opens the doorway: `path` is this library's. Says whether runs can be profiled, or why not.
+/// Opens the hook: `path` is this library's. Says whether runs can be profiled, or why not.
 #[pyfunction]
-pub fn open_doorway(py: Python<'_>, path: &str) -> PyResult<Option<String>> {
+pub fn open_custom_op_hook(py: Python<'_>, path: &str) -> PyResult<Option<String>> {
     if api().is_none() {
         let options = py.import("onnxruntime")?.getattr("SessionOptions")?.call0()?;
         options.call_method1("register_custom_ops_library", (path,))?;
@@ -104,7 +104,7 @@ pub fn open_doorway(py: Python<'_>, path: &str) -> PyResult<Option<String>> {
     Ok((!is_layout_known(py, &api)?).then(|| "RunOptions has another layout than is known".into()))
 }
 
-/// Whether the C API reads from the object inside what Python wrote: only then is it what it is taken for.
+/// Whether the C API reads from the inner object what Python wrote, which confirms the assumed layout.
 fn is_layout_known(py: Python<'_>, api: &Api) -> PyResult<bool> {
     let tag = "ortscope-layout-check";
     let options = py.import("onnxruntime")?.getattr("RunOptions")?.call0()?;
@@ -123,7 +123,7 @@ fn is_layout_known(py: Python<'_>, api: &Api) -> PyResult<bool> {
     Ok(!read.is_null() && unsafe { CStr::from_ptr(read) }.to_bytes() == tag.as_bytes())
 }
 
-/// Version of the ONNX Runtime behind the doorway.
+/// Version of the ONNX Runtime behind the hook.
 #[pyfunction]
 pub fn ort_version() -> Option<String> {
     api().map(|api| api.version)
@@ -134,10 +134,10 @@ pub fn ort_version() -> Option<String> {
 #[expect(clippy::needless_pass_by_value, reason = "a function of Python takes what it is given")]
 pub fn profile_run(options: &Bound<'_, PyAny>, prefix: PathBuf) -> PyResult<()> {
     let Some(api) = api().filter(|api| api.minor >= PROFILES_SINCE_MINOR) else {
-        return Err(errors::monitor("runs cannot be profiled: open_doorway says why"));
+        return Err(errors::monitor("runs cannot be profiled: open_custom_op_hook says why"));
     };
     let path = Encoded::of(&prefix)?;
-    // SAFETY: the version has the function; the layout was checked when the doorway was opened; the text outlives the
+    // SAFETY: the version has the function; the layout was checked when the hook was opened; the text outlives the
     // call, which copies it.
     let status = unsafe { slot!(api, RunOptionsEnableProfiling)(inner(options), path.as_ptr().cast()) };
     api.check(status)

@@ -1,4 +1,4 @@
-//! A run about which there is more to tell than its times: other shapes, listeners, an operator profile.
+//! Runs that need more than their times recorded: new shapes, listeners, an operator profile.
 
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering;
@@ -8,12 +8,12 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use super::arguments::{Arguments, argument, invoke};
-use super::hooks::{after_in_python, before_in_python, borrowed, in_python, keeping_exception, tell_error};
+use super::hooks::{after_in_python, before_in_python, borrowed, in_python, keeping_exception, report_error};
 use super::hot::{HOT, METHODS};
 use crate::probe::{Context, Probe};
-use crate::{doorway, ndarray};
+use crate::{custom_op_hook, ndarray};
 
-/// A run with all that there can be to tell.
+/// A run with all details.
 #[cold]
 pub unsafe fn monitored<const SLOT: usize>(
     probe: &Probe,
@@ -40,7 +40,7 @@ pub unsafe fn monitored<const SLOT: usize>(
         let end = now_ns();
         probe.record(Python::assume_attached(), sequence, (start, end), !result.is_null(), context);
         if result.is_null() {
-            tell_error(probe, sequence, end, ffi::PyErr_Occurred());
+            report_error(probe, sequence, end, ffi::PyErr_Occurred());
         }
         if HOT.has_hooks.load(Ordering::Relaxed) {
             after_in_python(arguments.session, end.saturating_sub(start), !result.is_null());
@@ -49,15 +49,15 @@ pub unsafe fn monitored<const SLOT: usize>(
     }
 }
 
-/// The batch size of a feed. Shapes that are others than before are remembered and told.
+/// The batch size of a feed. New shapes are remembered and reported.
 pub unsafe fn batch_size_of(probe: &Probe, sequence: u64, feed: *mut ffi::PyObject) -> u32 {
     // SAFETY: as in `unusual`.
     unsafe {
         if ndarray::same_shapes(feed, &probe.shapes) {
-            return probe.seat().batch_size.load(Ordering::Relaxed);
+            return probe.counters().batch_size.load(Ordering::Relaxed);
         }
         let batch_size = ndarray::remember(feed, &probe.shapes);
-        probe.seat().set_batch_size(batch_size);
+        probe.counters().set_batch_size(batch_size);
         in_python(|py| {
             let feed = borrowed(py, feed);
             probe.tell_shapes(py, sequence, now_ns(), || ndarray::named(&feed));
@@ -98,7 +98,7 @@ unsafe fn profiled(
         let is_shadowed = !feed.is_null() && offer_to_shadow(probe, sequence, feed);
         if !is_shadowed && (given.is_null() || given == ffi::Py_None()) {
             in_python(|py| {
-                options = doorway::options_for(py, probe.number_of(), sequence)?;
+                options = custom_op_hook::options_for(py, probe.number_of(), sequence)?;
                 Ok(())
             });
         }
@@ -117,7 +117,7 @@ unsafe fn profiled(
         let context = Context { profiled, ..context };
         probe.record(Python::assume_attached(), sequence, (start, end), !result.is_null(), context);
         if result.is_null() {
-            tell_error(probe, sequence, end, ffi::PyErr_Occurred());
+            report_error(probe, sequence, end, ffi::PyErr_Occurred());
         }
         if let Some((options, prefix)) = options {
             if profiled {

@@ -1,5 +1,5 @@
-//! Plug-ins that pip installed beside ONNX Runtime, so that `--provider qnn` finds what `pip install onnxruntime-qnn`
-//! brought. Only packages that are known by name, only beside the library that is used: nothing else is ever loaded.
+//! Plug-ins that pip installed next to ONNX Runtime, so that `--provider qnn` finds the library of `pip install
+//! onnxruntime-qnn`. Only known packages next to the loaded library are considered: nothing else is ever loaded.
 
 use std::path::{Path, PathBuf};
 
@@ -29,7 +29,7 @@ pub(super) fn plugin_beside(runtime: &Path, ort_name: &str) -> Option<PathBuf> {
     files.iter().map(|file| packages.join(package).join(file)).find(|path| path.is_file())
 }
 
-/// The plug-ins that lie beside a runtime: ONNX Runtime's name of the provider, and the library.
+/// The plug-ins next to a runtime: ONNX Runtime's name of the provider, and the library.
 pub fn plugins_beside(runtime: &Path) -> Vec<(&'static str, PathBuf)> {
     PLUGINS.iter().filter_map(|(name, ..)| Some((*name, plugin_beside(runtime, name)?))).collect()
 }
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plug_ins_are_found_beside_the_runtime_and_nowhere_else() {
+    fn plug_ins_are_found_only_next_to_the_runtime() {
         let packages = tempfile::tempdir().expect("a directory");
         let at = |path: &str| {
             let path = packages.path().join(path);

@@ -1,8 +1,8 @@
-//! The median of B against A when both ran in short turns: each turn is compared with the turns next to it.
+//! Compares the medians of B and A that ran in short turns: each turn is compared with its neighbors.
 //!
-//! Machines have speeds, not a speed: a virtual processor may take half as long again from one tenth of a second to the
-//! next. The median of a whole block then jumps between the speeds with their shares, by far more than the change that is
-//! looked for. Two turns that follow each other mostly meet the same speed, so their ratio says what the sides differ by.
+//! The speed of a machine varies: a virtual processor may be 50 % slower from one tenth of a second to the next. The
+//! median of a whole block then jumps between the speeds by far more than the change of interest. Two consecutive
+//! turns mostly see the same speed, so their ratio shows the difference of the sides.
 
 use crate::order::{median_in_place, quantile_sorted_f64};
 
@@ -20,9 +20,9 @@ pub struct TimedRun {
 
 /// The median, over all turns that follow each other, of B's median run over A's. Both lists are sorted by their start.
 /// `None` when there are too few turns.
-pub fn neighbours_ratio(a: &[TimedRun], b: &[TimedRun]) -> Option<f64> {
+pub fn neighbors_ratio(a: &[TimedRun], b: &[TimedRun]) -> Option<f64> {
     let turns = turns(a, b);
-    // Every turn is compared with the one before and the one after it, so a machine that only gets slower does not tell.
+    // Every turn is compared with the one before and the one after it, so a steady slowdown cancels out.
     let mut logs: Vec<f64> = turns
         .windows(2)
         .filter_map(|pair| match pair {
@@ -45,7 +45,7 @@ fn turns(a: &[TimedRun], b: &[TimedRun]) -> Vec<(bool, f64)> {
         let first = |runs: &[TimedRun]| runs.first().map_or(u64::MAX, |run| run.start_ns);
         let is_b = first(b) < first(a);
         let (mine, until) = if is_b { (&mut b, first(a)) } else { (&mut a, first(b)) };
-        // At least one, also when both began in the same nanosecond.
+        // At least one, even if both began in the same nanosecond.
         let length = mine.partition_point(|run| run.start_ns < until).max(1);
         let (turn, rest) = mine.split_at(length);
         *mine = rest;
@@ -91,7 +91,7 @@ mod tests {
         let (mut worst, mut worst_of_medians) = (0.0f64, 0.0f64);
         for seed in 1..=50 {
             let [a, b] = two_speeds(seed, 1.1);
-            let ratio = neighbours_ratio(&a, &b).expect("enough turns");
+            let ratio = neighbors_ratio(&a, &b).expect("enough turns");
             worst = worst.max((ratio / 1.1 - 1.0).abs());
             let median = |side: &[TimedRun]| {
                 block_quantile(&side.iter().map(|run| run.nanos).collect::<Vec<_>>(), 0.5).expect("runs")
@@ -107,7 +107,7 @@ mod tests {
         let mean: f64 = (1..=50)
             .map(|seed| {
                 let [a, b] = two_speeds(seed, 1.0);
-                neighbours_ratio(&a, &b).expect("enough turns").ln()
+                neighbors_ratio(&a, &b).expect("enough turns").ln()
             })
             .sum::<f64>()
             / 50.0;
@@ -117,13 +117,13 @@ mod tests {
     #[test]
     fn too_few_turns_say_nothing() {
         let [a, b] = two_speeds(1, 1.0);
-        assert_eq!(neighbours_ratio(&a, &[]), None);
-        assert_eq!(neighbours_ratio(&[], &[]), None);
-        assert_eq!(neighbours_ratio(&a[..200], &b[..200]), None);
+        assert_eq!(neighbors_ratio(&a, &[]), None);
+        assert_eq!(neighbors_ratio(&[], &[]), None);
+        assert_eq!(neighbors_ratio(&a[..200], &b[..200]), None);
     }
 
     #[test]
-    fn a_side_that_is_slow_most_of_the_time_is_slower() {
+    fn a_side_that_is_mostly_slow_is_slower() {
         let run = |at: u64, nanos| TimedRun { start_ns: at, nanos };
         let (mut a, mut b) = (Vec::new(), Vec::new());
         for turn in 0..40u64 {
@@ -132,6 +132,6 @@ mod tests {
                 b.push(run(turn * 100 + 50 + at, if turn % 5 < 3 { 20 } else { 10 }));
             }
         }
-        assert_eq!(neighbours_ratio(&a, &b).map(|ratio| (ratio * 1e9).round()), Some(2e9));
+        assert_eq!(neighbors_ratio(&a, &b).map(|ratio| (ratio * 1e9).round()), Some(2e9));
     }
 }
