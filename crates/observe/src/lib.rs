@@ -9,6 +9,7 @@
 
 pub mod device_events;
 pub mod devices;
+pub mod doctor;
 mod input_files;
 pub mod instrument;
 pub mod interrupt;

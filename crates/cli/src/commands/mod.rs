@@ -7,8 +7,6 @@ pub mod compare;
 pub mod completions;
 pub mod config;
 pub mod doctor;
-mod doctor_devices;
-mod doctor_inventory;
 pub mod etl;
 pub mod export;
 pub mod gate;

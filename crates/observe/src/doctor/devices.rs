@@ -1,4 +1,4 @@
-//! Devices in `ortscope doctor`: each is read as a measurement would read it, so that what is listed is what works.
+//! Reads every device as a measurement would, so that only working devices are listed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,12 +6,13 @@ use std::time::Duration;
 use ortscope_core::clock::now_ns;
 use ortscope_sources::devices::{Found, Missing, Reading};
 
-use super::doctor::{Check, State};
+use super::{Check, State};
 use ortscope_core::units;
 
-/// Devices beside the processors: what is read and shows now, and why the rest is not; and the names of GPUs and NPUs.
+/// Checks devices other than the processors: their current readings, or why there are none. Also returns the names of GPUs
+/// and NPUs.
 pub fn device_checks() -> (Vec<Check>, Vec<String>) {
-    let mut found = ortscope_observe::devices::found();
+    let mut found = crate::devices::found();
     ortscope_sources::devices::process_counters(&[std::process::id()], &mut found);
     let described: Vec<String> = found.readers.iter().map(|reader| reader.describe()).collect();
     let mut lost = Vec::new();
@@ -38,11 +39,11 @@ pub fn device_checks() -> (Vec<Check>, Vec<String>) {
     (checks, described.into_iter().filter(is_accelerator).collect())
 }
 
-/// Reads every device a few times, as a measurement would, and keeps what each showed last. Half a second is enough for
-/// powers, which are differences.
+/// Reads every device several times and keeps the last readings. Power is a difference of energy, for which half a second
+/// is enough.
 fn look(found: &mut Found, lost: &mut Vec<Missing>) -> BTreeMap<String, Vec<String>> {
     const ROUNDS: u64 = 5;
-    /// Of each reader; a machine has a hundred processors.
+    /// Limit per reader, because a machine may have a hundred processors.
     const MAX_SHOWN: usize = 4;
     let mut shown = BTreeMap::new();
     for round in 0..=ROUNDS {
@@ -67,7 +68,7 @@ fn look(found: &mut Found, lost: &mut Vec<Missing>) -> BTreeMap<String, Vec<Stri
     shown
 }
 
-/// A reading for people; `None` for what says nothing by itself.
+/// Formats a reading; `None` for metrics that have no meaning by themselves.
 fn words(reading: &Reading<'_>) -> Option<String> {
     let Reading { device, metric, value, .. } = *reading;
     let text = match metric {
