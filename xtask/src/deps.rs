@@ -134,8 +134,6 @@ const OS_PATHS_ALLOWED: &[(&str, &str)] = &[
 /// Files outside of these that still name one, and why. An entry that is not needed is an error.
 #[rustfmt::skip]
 const KNOWN_OS_PATHS: &[(&str, &str)] = &[
-    ("crates/cli/src/observe/inside.rs", "the environment of an observed process; moves to sources"),
-    ("crates/cli/src/commands/bench_sampler/mod.rs", "a benchmark, which moves out of the program"),
     ("crates/preload/src/output.rs", "a preloaded library identifies its process and cannot carry live capture into it"),
     ("crates/store/src/pack/redact.rs", "the name of the machine, which must not be in a package"),
 ];

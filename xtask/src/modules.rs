@@ -10,6 +10,8 @@ use crate::source_scan::Code;
 const KNOWN_CYCLES: &[(&str, &[&str], &str)] = &[
     ("crates/cli/src", &["commands", "measure", "observe", "operator_profile", "operators", "push", "recording", "report", "worker"],
         "libraries inside the program, which are moving to crates of their own"),
+    ("crates/observe/src", &["measure", "worker"], "the supervisor and its worker process share the protocol and its plan"),
+    ("crates/import/src", &["detect", "error"], "an error names the kind of file that was detected"),
     ("crates/server/src", &["answers", "app", "http", "page", "routes", "ws"],
         "answers describe their routes, and routes name their answers"),
     ("crates/sources/src", &["etw", "kernel", "kernel_source"],

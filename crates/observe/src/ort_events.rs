@@ -5,7 +5,8 @@ use ortscope_core::pipeline::Emitter;
 use ortscope_decode::etw::{EtwSink, Inference, OrtOperator, OrtRow, OrtRows, OrtSession};
 use ortscope_sources::etw::{EtwRows, EtwSource, KernelFlags, ProcessFilter, Settings, providers};
 
-use crate::programs::TRACK;
+/// The track that explains why there are no inferences.
+pub const TRACK: &str = "inferences";
 
 /// A session with ONNX Runtime's provider, where the system has such sessions. Performance Log Users may read it.
 pub fn source(pids: &[u32]) -> Option<EtwSource> {

@@ -15,11 +15,10 @@ use ortscope_store::{Recording, RecordingWriter};
 use serde::Serialize;
 
 use crate::ort_events;
+pub use crate::ort_events::TRACK;
 
 /// Changes that wait to be stored. Further ones are dropped: they matter only after a crash.
 const MAX_CHANGES: usize = 4096;
-/// The track of the reasons why there are no inferences.
-pub const TRACK: &str = "inferences";
 
 /// A track without values, and why.
 #[derive(Debug, Serialize)]

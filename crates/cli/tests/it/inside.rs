@@ -215,13 +215,22 @@ fn attach_listens_to_a_program_that_records_itself() {
     let mut line = String::new();
     let mut stdout = std::io::BufReader::new(program.stdout.take().expect("a pipe"));
     std::io::BufRead::read_line(&mut stdout, &mut line).expect("it says when it is ready");
-    // What it has told of its sessions is in its journal soon.
-    std::thread::sleep(Duration::from_millis(500));
     let pid = program.id().to_string();
-    let document = place.ortscope(&["attach", &pid, "--duration", "1s", "--save", "a", "--json"]);
+    // The program's journal names its sessions within a second or so; until then they have no names.
+    let begin = Instant::now();
+    let document = loop {
+        let attached = place.ortscope(&["attach", &pid, "--duration", "1s", "--save", "a", "--json"]);
+        let document = attached.expect_code(0).json();
+        let inferences = &document["inferences"];
+        let is_complete = inferences["count"].as_u64().is_some_and(|count| count > 10)
+            && inferences["sessions"][0]["model_name"] == "small";
+        if is_complete || begin.elapsed() > Duration::from_secs(30) {
+            break document;
+        }
+        place.ortscope(&["runs", "remove", "a"]).expect_code(0);
+    };
     program.kill().ok();
     program.wait().ok();
-    let document = document.expect_code(0).json();
     let inferences = &document["inferences"];
     assert!(inferences["count"].as_u64().is_some_and(|count| count > 10), "{document}");
     assert_eq!(inferences["sessions"][0]["model_name"], "small", "{document}");

@@ -3,7 +3,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -205,25 +204,13 @@ fn a_killed_recorder_leaves_a_recording_that_opens() {
     let place = Place::new();
     let model = small_model(&place);
     let mut child = place
-        .command(&["run", &model, "--duration", "30s", "--quiet"])
+        .command(&["run", &model, "--duration", "180s", "--quiet"])
         .env("ORTSCOPE_ORT_LIBRARY", &library)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .expect("ortscope starts");
-    // Until it measures: the journal has rows of inferences.
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        assert!(Instant::now() < deadline, "it never began to measure");
-        std::thread::sleep(Duration::from_millis(100));
-        if !place.directory.path().join("runs").is_dir() {
-            continue;
-        }
-        let shown = place.ortscope(&["runs", "show", "last", "--json"]);
-        if shown.code() == 0 && rows(&shown.json(), "inferences") > 1000 {
-            break;
-        }
-    }
+    place.wait_for_rows("inferences", 1001);
     child.kill().expect("it can be killed");
     child.wait().expect("it ends");
     let shown = place.ortscope(&["runs", "show", "last", "--json"]).expect_code(0).json();

@@ -50,6 +50,24 @@ impl Place {
         Run { output, arguments: arguments.join(" ") }
     }
 
+    /// Waits until the newest recording has at least so many rows in a table: what is recorded has come that far.
+    #[track_caller]
+    pub fn wait_for_rows(&self, table: &str, rows: u64) {
+        let begin = std::time::Instant::now();
+        loop {
+            let shown = self.ortscope(&["runs", "show", "last", "--json"]);
+            let document = if shown.code() == 0 { shown.json() } else { Value::Null };
+            let tables = document["tables"].as_array().into_iter().flatten();
+            let of_table = tables.filter(|entry| entry["table"] == table);
+            let found: u64 = of_table.filter_map(|entry| entry["rows"].as_u64()).sum();
+            if found >= rows {
+                return;
+            }
+            assert!(begin.elapsed().as_secs() < 120, "{found} of {rows} rows of {table}\n{}", shown.stderr());
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+    }
+
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ortscope"));
         command

@@ -7,7 +7,7 @@ pub use crate::etw::{EtwSamples as SampleTrace, EtwTrace as KernelTrace};
 use crate::kernel::{BackendChoice, TraceError, TraceWay};
 
 pub const WAYS: &[TraceWay] = &[TraceWay {
-    name: if cfg!(windows) { "etw events" } else { "kernel events" },
+    name: crate::sys::KERNEL_EVENTS,
     choice: BackendChoice::Auto,
     sees: "every context switch with exact times; every event class",
 }];

@@ -56,6 +56,9 @@ pub fn own_usage() -> Result<ProcessUsage, UsageError> {
     Err(UsageError::Unsupported)
 }
 
+/// The name of kernel events on this system.
+pub const KERNEL_EVENTS: &str = "kernel events";
+
 /// This system does not identify its boots.
 pub fn boot_id() -> Option<String> {
     None

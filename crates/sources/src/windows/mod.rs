@@ -147,6 +147,9 @@ pub fn pin_to_processor(index: usize) -> Option<u32> {
     (before != 0).then_some(number)
 }
 
+/// The name of kernel events on this system.
+pub const KERNEL_EVENTS: &str = "etw events";
+
 pub fn boot_id() -> Option<String> {
     system::boot_id()
 }

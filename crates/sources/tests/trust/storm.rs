@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ortscope_core::pipeline::{Limits, Pipeline};
 use ortscope_core::schema::{ProcessRow, ProcessSampleRow, ThreadSampleRow};
@@ -13,17 +13,25 @@ use ortscope_sources::{ProcessSampler, SamplerOptions};
 use crate::world::{Collect, Seen};
 
 /// Samples processes for a while, like the program.
-fn sample(options: SamplerOptions, meanwhile: impl FnOnce()) -> Seen {
+fn sample(options: SamplerOptions, meanwhile: impl FnOnce(&Collect)) -> Seen {
     let sampler = ProcessSampler::with_options(options).unwrap();
     let (cost, collect) = (sampler.own_cost(), Collect::default());
     let limits = Limits { sink_bytes: 1 << 30, ..Limits::default() };
     let running =
         Pipeline::default().with_limits(limits).source(sampler).sink(collect.clone()).start().unwrap();
-    meanwhile();
+    meanwhile(&collect);
     running.control().stop();
     let report = running.join();
     assert_eq!((&report.source_errors, &report.sink_errors), (&Vec::new(), &Vec::new()));
     collect.into_seen(report, cost.get())
+}
+
+/// Waits until something is so; how long depends on the machine.
+fn eventually(is_so: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !is_so() && begin.elapsed() < Duration::from_secs(100) {
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 /// Stops the child, whatever happens to the test.
@@ -39,7 +47,9 @@ impl Drop for Ends {
 #[test]
 fn short_lived_processes_neither_end_nor_delay_the_sampler() {
     let (stop, started) = (AtomicBool::new(false), AtomicU64::new(0));
-    let seen = sample(SamplerOptions::default(), || {
+    let own = u64::from(std::process::id());
+    let samples_of_us = |rows: &[ProcessSampleRow]| rows.iter().filter(|row| row.pid == own).count();
+    let seen = sample(SamplerOptions::default(), |collect| {
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
@@ -51,13 +61,15 @@ fn short_lived_processes_neither_end_nor_delay_the_sampler() {
                 });
             }
             std::thread::sleep(Duration::from_secs(3));
+            eventually(|| {
+                started.load(Ordering::Relaxed) > 100 && samples_of_us(&collect.rows_so_far()) > 10
+            });
             stop.store(true, Ordering::Relaxed);
         });
     });
     assert!(started.load(Ordering::Relaxed) > 100, "it was no storm");
     // Observed processes have one identity and at most one exit; the sampler continued to the last moment.
-    let own = u64::from(std::process::id());
-    let of_us = seen.rows::<ProcessSampleRow>().iter().filter(|row| row.pid == own).count();
+    let of_us = samples_of_us(&seen.rows::<ProcessSampleRow>());
     assert!(of_us > 10, "{of_us} samples of a process that was there all the time");
     let rows = seen.rows::<ProcessRow>();
     let mut ends: Vec<(u64, u64)> =
@@ -96,7 +108,7 @@ fn process_with_many_threads() {
     }
     // Read by the other process.
     println!("\nready {made}");
-    std::thread::sleep(Duration::from_secs(60));
+    std::thread::sleep(Duration::from_secs(200));
 }
 
 #[test]
@@ -119,12 +131,18 @@ fn ten_thousand_threads_are_all_observed() {
     }
     let pid = child.0.id();
     let options = SamplerOptions { threads: true, ..SamplerOptions::of_pids(vec![pid], 10.0) };
-    let seen = sample(options, || std::thread::sleep(Duration::from_secs(3)));
+    let has_all = |row: &ProcessSampleRow| row.thread_count.is_some_and(|count| count > THREADS as u64);
+    let seen = sample(options, |collect| {
+        eventually(|| {
+            collect.rows_so_far::<ProcessSampleRow>().iter().any(has_all)
+                && !collect.rows_so_far::<ThreadSampleRow>().is_empty()
+        });
+    });
     let rows = seen.rows::<ThreadSampleRow>();
     let first = rows.first().map(|row| row.timestamp_ns).expect("threads were seen");
     let of_first = rows.iter().filter(|row| row.timestamp_ns == first).count();
     // Including the thread that started them.
     assert!(of_first > THREADS, "{of_first} threads; lost: {:?}", seen.report.losses);
     let samples = seen.rows::<ProcessSampleRow>();
-    assert!(samples.iter().any(|row| row.thread_count.is_some_and(|count| count > THREADS as u64)));
+    assert!(samples.iter().any(has_all));
 }
