@@ -7,13 +7,16 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Result;
+use ortscope_core::batch::Batch;
+use ortscope_core::schema::TableId;
 use ortscope_decode::ort_profile::{EventKind, ProfileOptions, ProfileReader, RowOptions};
+use ortscope_import::ort_profile;
 use ortscope_sources::own_usage;
 use serde_json::{Value, json};
 
-use ortscope_observe::operator_pass::profile_file;
-
 const CHUNK_BYTES: usize = 256 << 10;
+/// Rows in a batch.
+const BATCH_ROWS: usize = 4096;
 
 #[derive(Debug, clap::Args)]
 pub struct ProfileJsonArgs {
@@ -84,9 +87,14 @@ fn summary(args: &ProfileJsonArgs) -> Result<Value> {
 fn rows(args: &ProfileJsonArgs) -> Result<Value> {
     let started = Instant::now();
     let mut kept = 0u64;
-    let read = profile_file::read(&args.file, RowOptions::default(), |batch| {
-        kept += batch.len() as u64;
-        Ok(())
+    // Rows go into batches of columns, as on their way through the pipeline.
+    let mut batch = Batch::new(TableId::Operators);
+    let read = ort_profile::read(&args.file, RowOptions::default(), &mut |row| {
+        kept += 1;
+        batch.push(&row);
+        if batch.len() >= BATCH_ROWS {
+            batch = Batch::new(TableId::Operators);
+        }
     })?;
     let seconds = started.elapsed().as_secs_f64();
     Ok(json!({

@@ -135,11 +135,11 @@ pub fn count(value: u64) -> String {
     out
 }
 
-/// `1 node`, `2 nodes`, `2 processes`.
+/// `1 node`, `2 nodes`, `2 processes`, `2 context switches`.
 pub fn counted(value: u64, what: &str) -> String {
     let ending = match value {
         1 => "",
-        _ if what.ends_with('s') => "es",
+        _ if what.ends_with('s') || what.ends_with("tch") => "es",
         _ => "s",
     };
     format!("{} {what}{ending}", count(value))

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ortscope_core::batch::Batch;
 use ortscope_core::config::StoreSettings;
 use ortscope_core::failure::Failure;
-use ortscope_core::schema::Row;
+use ortscope_core::schema::{Row, TableId};
 use ortscope_sources::sampler::own_command_shown;
 use ortscope_store::{KEY_VARIABLE, NewRecording, RecordingWriter, Retention, Store};
 use serde::Serialize;
@@ -93,6 +93,46 @@ impl ActiveRecording {
             tracing::warn!(%error, "old recordings could not be removed");
         }
         Ok(Saved { id: finished.id, name: self.name, directory: finished.directory, bytes: finished.bytes })
+    }
+}
+
+/// Appends the rows of one table in batches, if there is a recording.
+#[derive(Debug)]
+pub struct RowWriter<'r> {
+    recording: Option<&'r RecordingWriter>,
+    batch: Batch,
+    failed: Option<Failure>,
+}
+
+impl<'r> RowWriter<'r> {
+    /// Rows in a batch.
+    const BATCH_ROWS: usize = 4096;
+
+    pub fn new(recording: Option<&'r RecordingWriter>, table: TableId) -> Self {
+        Self { recording, batch: Batch::new(table), failed: None }
+    }
+
+    pub fn push<R: Row>(&mut self, row: &R) {
+        if self.recording.is_some() {
+            self.batch.push(row);
+        }
+        if self.batch.len() >= Self::BATCH_ROWS {
+            self.send();
+        }
+    }
+
+    fn send(&mut self) {
+        let empty = Batch::new(self.batch.table());
+        let batch = std::mem::replace(&mut self.batch, empty);
+        if let (Some(recording), None, false) = (self.recording, &self.failed, batch.is_empty()) {
+            self.failed = recording.append(&batch).err().map(Failure::from);
+        }
+    }
+
+    /// Appends the last rows. Returns the first error of all batches.
+    pub fn finish(mut self) -> Result<(), Failure> {
+        self.send();
+        self.failed.map_or(Ok(()), Err)
     }
 }
 

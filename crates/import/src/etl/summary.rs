@@ -128,8 +128,11 @@ pub fn lines(facts: &Facts<'_>) -> Vec<String> {
         (made.engine_packets, "engine packet"),
         (made.power_events, "power event"),
     ];
-    let parts: Vec<String> =
-        parts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| plural(count, what)).collect();
+    let parts: Vec<String> = parts
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| units::counted(count, what))
+        .collect();
     let mut lines = vec![if parts.is_empty() {
         "this trace has no events about processes, scheduling, I/O or inferences".to_owned()
     } else {
@@ -154,7 +157,8 @@ pub fn busy_line(busy: &Busy, has_switches: bool, all_samples: u64) -> String {
         text += &format!("{} on processors", units::nanoseconds(totals.run_ns as f64));
     } else {
         let share = totals.samples as f64 / all_samples.max(1) as f64;
-        text += &format!("{} ({} of all)", plural(totals.samples, "CPU sample"), units::percent(share));
+        text +=
+            &format!("{} ({} of all)", units::counted(totals.samples, "CPU sample"), units::percent(share));
     }
     for (bytes, what) in [
         (totals.disk_read_bytes, "read"),
@@ -174,14 +178,6 @@ pub fn warnings(facts: &Facts<'_>) -> Vec<String> {
     let dropped =
         facts.dropped.iter().map(|(what, count)| format!("left out: {} {what}", units::count(*count)));
     loss_sentences(facts.losses).into_iter().chain(dropped).collect()
-}
-
-fn plural(count: u64, what: &str) -> String {
-    match (count, what) {
-        (1, what) => format!("1 {what}"),
-        (count, "process" | "context switch") => format!("{} {what}es", units::count(count)),
-        (count, what) => format!("{} {what}s", units::count(count)),
-    }
 }
 
 fn kind_name(kind: EventKind) -> String {

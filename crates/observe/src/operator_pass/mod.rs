@@ -13,7 +13,6 @@ pub mod graph;
 pub mod levels;
 mod openvino_lanes;
 pub mod pass;
-pub mod profile_file;
 mod qnn_lanes;
 pub mod windows;
 

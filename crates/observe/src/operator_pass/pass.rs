@@ -13,11 +13,11 @@ use ortscope_analyze::operators::{
 };
 use ortscope_analyze::{StopRule, median_ns};
 use ortscope_channel::disk::remove_temporary_directory;
-use ortscope_core::batch::Batch;
 use ortscope_core::schema::{LossRow, OperatorKind, OperatorRow, TableId, Text};
 use ortscope_decode::onnx::Graph;
 use ortscope_decode::ort_profile::{ProfileStart, RowOptions};
 use ortscope_decode::qnn_profile;
+use ortscope_import::ort_profile;
 use ortscope_ort::ep::{DeviceClass, UsedDevice};
 use ortscope_store::RecordingWriter;
 
@@ -25,7 +25,6 @@ use super::call_lanes::CallLanes;
 use super::counted::Counted;
 use super::graph::RunGraph;
 use super::openvino_lanes::{OpenVinoLanes, PROVIDER as OPENVINO};
-use super::profile_file;
 use super::qnn_lanes::{NodeTypes, QnnLanes, QnnTime};
 use crate::interrupt::Interrupt;
 use crate::measure;
@@ -34,6 +33,7 @@ use crate::measure::protocol::{Profiled, WorkerMessage};
 use crate::measure::sensors::SensorReadings;
 use crate::measure::supervisor::{Assignment, Outcome, supervise};
 use crate::progress::Progress;
+use crate::recording::RowWriter;
 use ortscope_core::failure::Failure;
 use ortscope_core::units;
 
@@ -341,7 +341,7 @@ impl Gathered {
         let first_run = self.runs;
         let first_window = self.windows == 0;
         let mut assembler = RunAssembler::default();
-        let mut batch = Batch::new(TableId::Operators);
+        let mut rows = RowWriter::new(pass.recording, TableId::Operators);
         let mut kept: Option<(u64, u64)> = None;
         let Some((graph, _)) = &mut self.graph else { return Ok(None) };
         let (analysis, counted, device_work) = (&mut self.analysis, &mut self.counted, &mut self.device_work);
@@ -366,63 +366,55 @@ impl Gathered {
                 analysis.add_run(events);
             }
         };
-        let read = profile_file::read(&profiled.file, options, |rows| {
-            for mut row in rows.rows::<OperatorRow>() {
-                let mut event = OperatorEvent::from(&row);
-                let is_kept = row.run.is_none_or(|run| run >= WARM_UP_RUNS);
-                if row.kind == OperatorKind::Run && is_kept {
-                    let end_ns = row.timestamp_ns.saturating_add(row.duration_ns);
-                    let (from_ns, to_ns) = kept.unwrap_or((row.timestamp_ns, end_ns));
-                    kept = Some((from_ns.min(row.timestamp_ns), to_ns.max(end_ns)));
+        let read = ort_profile::read(&profiled.file, options, &mut |mut row| {
+            let mut event = OperatorEvent::from(&row);
+            let is_kept = row.run.is_none_or(|run| run >= WARM_UP_RUNS);
+            if row.kind == OperatorKind::Run && is_kept {
+                let end_ns = row.timestamp_ns.saturating_add(row.duration_ns);
+                let (from_ns, to_ns) = kept.unwrap_or((row.timestamp_ns, end_ns));
+                kept = Some((from_ns.min(row.timestamp_ns), to_ns.max(end_ns)));
+            }
+            if row.kind == OperatorKind::Operator && row.run.is_some() {
+                let count = graph.count(&row);
+                // Kernels hide the weights they packed; the graph has them.
+                row.parameter_bytes = row.parameter_bytes.max(count.weight_bytes);
+                (row.flops, event.flops) = (count.flops, count.flops);
+                event.bytes_moved = count.bytes_moved.or(event.bytes_moved);
+                // The second run of a session is the first that is like all others.
+                if first_window && row.run == Some(WARM_UP_RUNS) {
+                    counted.add(&row, &count);
                 }
-                if row.kind == OperatorKind::Operator && row.run.is_some() {
-                    let count = graph.count(&row);
-                    // Kernels hide the weights they packed; the graph has them.
-                    row.parameter_bytes = row.parameter_bytes.max(count.weight_bytes);
-                    (row.flops, event.flops) = (count.flops, count.flops);
-                    event.bytes_moved = count.bytes_moved.or(event.bytes_moved);
-                    // The second run of a session is the first that is like all others.
-                    if first_window && row.run == Some(WARM_UP_RUNS) {
-                        counted.add(&row, &count);
-                    }
-                } else if row.kind == OperatorKind::Other {
-                    in_call.has_own(&row.execution_provider);
+            } else if row.kind == OperatorKind::Other {
+                in_call.has_own(&row.execution_provider);
+                if is_kept {
+                    add_device_row(&row);
+                }
+            }
+            let run_of_window = row.run;
+            if let Some(run) = row.run {
+                assembler.push(run, event, &mut take_run);
+            }
+            row.run = row.run.map(|run| run + first_run);
+            rows.push(&row);
+            if let Some(lanes) = qnn.as_mut().filter(|_| first_window && row.kind == OperatorKind::Operator) {
+                for inside in lanes.rows_inside(&row) {
+                    rows.push(&inside);
+                }
+            }
+            if let (Some(lanes), Some(run)) = (openvino.as_mut(), run_of_window)
+                && row.kind == OperatorKind::Operator
+            {
+                for inside in lanes.rows_inside(&row, run) {
+                    in_call.has_own(OPENVINO);
                     if is_kept {
-                        add_device_row(&row);
+                        add_device_row(&inside);
                     }
+                    rows.push(&inside);
                 }
-                let run_of_window = row.run;
-                if let Some(run) = row.run {
-                    assembler.push(run, event, &mut take_run);
-                }
-                row.run = row.run.map(|run| run + first_run);
-                batch.push(&row);
-                if let Some(lanes) =
-                    qnn.as_mut().filter(|_| first_window && row.kind == OperatorKind::Operator)
-                {
-                    for inside in lanes.rows_inside(&row) {
-                        batch.push(&inside);
-                    }
-                }
-                if let (Some(lanes), Some(run)) = (openvino.as_mut(), run_of_window)
-                    && row.kind == OperatorKind::Operator
-                {
-                    for inside in lanes.rows_inside(&row, run) {
-                        in_call.has_own(OPENVINO);
-                        if is_kept {
-                            add_device_row(&inside);
-                        }
-                        batch.push(&inside);
-                    }
-                }
-                in_call.add(&row);
             }
-            if let Some(recording) = pass.recording {
-                recording.append(&batch)?;
-            }
-            batch = Batch::new(TableId::Operators);
-            Ok(())
+            in_call.add(&row);
         })?;
+        rows.finish()?;
         if let Some(recording) = pass.recording {
             crate::recording::append(recording, in_call.rows().cloned())?;
         }
@@ -441,7 +433,7 @@ impl Gathered {
             };
             crate::recording::append(recording, [loss])?;
         }
-        read.sentences().into_iter().for_each(|sentence| self.note(sentence));
+        read.warnings().into_iter().for_each(|sentence| self.note(sentence));
         Ok(kept)
     }
 

@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 
 use ortscope_analyze::operators::{OperatorAnalysis, OperatorEvent, OperatorOptions, RunAssembler};
 use ortscope_channel::disk::remove_temporary_file;
-use ortscope_core::batch::Batch;
-use ortscope_core::schema::{OperatorRow, TableId, Text};
+use ortscope_core::schema::{TableId, Text};
 use ortscope_decode::ort_profile::{ProfileStart, RowOptions};
+use ortscope_import::ort_profile;
 use ortscope_store::RecordingWriter;
 use serde::Serialize;
 
-use super::profile_file;
+use crate::recording::RowWriter;
+
 use ortscope_core::failure::Failure;
 
 /// Types of operators that a window lists.
@@ -86,21 +87,16 @@ fn window(
         };
         let (first_run, mut runs) = (*next_run, 0);
         let mut assembler = RunAssembler::default();
-        let read = profile_file::read(path, options, |rows| {
-            let mut batch = Batch::new(TableId::Operators);
-            for mut row in rows.rows::<OperatorRow>() {
-                if let Some(run) = row.run {
-                    assembler.push(run, OperatorEvent::from(&row), &mut |_, events| analysis.add_run(events));
-                    row.run = Some(first_run + run);
-                    runs = runs.max(run + 1);
-                }
-                batch.push(&row);
+        let mut rows = RowWriter::new(recording, TableId::Operators);
+        let read = ort_profile::read(path, options, &mut |mut row| {
+            if let Some(run) = row.run {
+                assembler.push(run, OperatorEvent::from(&row), &mut |_, events| analysis.add_run(events));
+                row.run = Some(first_run + run);
+                runs = runs.max(run + 1);
             }
-            if let Some(recording) = recording {
-                recording.append(&batch)?;
-            }
-            Ok(())
+            rows.push(&row);
         })?;
+        rows.finish()?;
         lost_events += assembler.finish(&mut |_, events| analysis.add_run(events)) + read.lost_events();
         *next_run += runs;
     }
