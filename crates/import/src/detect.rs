@@ -11,9 +11,6 @@ use ortscope_etl::EtlFile;
 
 use crate::ImportError;
 
-/// The supported formats, as a hint to users.
-pub const FORMATS: &str = "'ortscope import' reads profiles of ONNX Runtime (JSON, enable_profiling) and of QNN (CSV, QHAS), traces of chrome://tracing (JSON), of Windows (.etl) and of Linux (perf.data)";
-
 /// Bytes of a text that are read to recognize it.
 const HEAD_BYTES: u64 = 256 << 10;
 /// Maximum size of a text that is read as a whole. A larger one is refused: a part of a profile would pass for all of it.

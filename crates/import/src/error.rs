@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use ortscope_core::failure::{Failure, FailureKind};
 use ortscope_etl::EtlError;
 
-use crate::FORMATS;
+/// The supported formats, as a hint to users.
+pub const FORMATS: &str = "'ortscope import' reads profiles of ONNX Runtime (JSON, enable_profiling) and of QNN (CSV, QHAS), traces of chrome://tracing (JSON), of Windows (.etl) and of Linux (perf.data)";
 
 /// Why a file could not be imported.
 #[derive(Debug, thiserror::Error)]

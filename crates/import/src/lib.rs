@@ -40,8 +40,8 @@ use ortscope_core::pipeline::{Control, CostClass, Emitter, Source, SourceError, 
 use ortscope_etl::EtlFile;
 use serde_json::Value;
 
-pub use detect::{FORMATS, Format};
-pub use error::ImportError;
+pub use detect::Format;
+pub use error::{FORMATS, ImportError};
 use output::Output;
 pub use output::Progress;
 
