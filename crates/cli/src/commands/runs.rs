@@ -179,7 +179,11 @@ fn show(store: &Store, run: &str, terminal: &Terminal) -> Result<Exit, Failure> 
         }
         lines
     })?;
-    Ok(if condition.damaged.is_empty() { Exit::Ok } else { Exit::DataLost })
+    if condition.damaged.is_empty() {
+        return Ok(Exit::Ok);
+    }
+    terminal.warn(&condition.sentences());
+    Ok(Exit::DataLost)
 }
 
 fn prune(
