@@ -195,7 +195,7 @@ impl Sink for Reasons {
     }
 
     fn consume(&mut self, batch: &Batch) -> Result<(), SinkError> {
-        self.0.lock().unwrap().extend(batch.rows::<UnavailabilityRow>());
+        self.0.lock().expect("no thread panicked").extend(batch.rows::<UnavailabilityRow>());
         Ok(())
     }
 
