@@ -5,7 +5,7 @@
 //! reports its length. Without a reading close enough there is no value.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The farthest a reading may be from an inference.
 pub const WINDOW_NS: u64 = 100_000_000;
@@ -23,7 +23,7 @@ pub struct Sensor<'a> {
 }
 
 /// Device readings around an inference.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Around {
     pub device: String,
     pub metric: String,

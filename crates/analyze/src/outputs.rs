@@ -112,7 +112,7 @@ pub enum OutputVerdict {
 }
 
 /// An output of a model and how it compares with the reference.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
 pub struct CheckedOutput {
     pub name: String,
     pub comparison: OutputComparison,

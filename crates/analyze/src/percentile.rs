@@ -14,6 +14,7 @@
 //! The largest of n independent samples is a 97.5 % upper bound of quantile p only when pⁿ ≤ 2.5 %. With fewer runs
 //! there is no valid bound, and the result contains the number of runs needed.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::distribution::t_quantile;
@@ -30,7 +31,7 @@ const TAIL: f64 = 0.9;
 const FEWEST_BEYOND: f64 = 20.0;
 
 /// A percentile, its 95 % interval, and what the interval rests on.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Percentile {
     /// The quantile, 0 to 1: 0.99 is p99.
     pub p: f64,

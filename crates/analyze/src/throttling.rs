@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::correlation::Sensor;
 
@@ -21,7 +21,7 @@ const NVIDIA_REASONS: &[(u64, &str)] = &[
 ];
 
 /// A device that was throttled during the measurement.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Throttled {
     pub device: String,
     /// How often it began, where that is counted.

@@ -8,18 +8,18 @@ use ortscope_analyze::verdict::fingerprint::PROVIDER_FACT;
 use ortscope_channel::disk::{Overwritten, overwrite_before_removal};
 use ortscope_core::clock::now_ns;
 use ortscope_core::config::Config;
-use ortscope_core::schema::{FindingRow, GraphEdgeRow, MemoryRow, SessionRow, Text, UnavailabilityRow};
+use ortscope_core::schema::{FindingRow, MemoryRow, SessionRow, Text, UnavailabilityRow};
 use ortscope_observe::recording::{ActiveRecording, RecordingRequest, Saved, append};
 use ortscope_sources::MachineFacts;
-use ortscope_store::{KeySources, Store, set_key_sources};
+use ortscope_store::{KeySources, Recording, Store, set_key_sources};
 
 use crate::args::GlobalArgs;
 use crate::exit::{Failure, FailureKind};
 use crate::report::{RunDocument, RunResult};
 use crate::settings;
 
-/// The document of `ortscope run`, kept in its recording.
-pub const RUN_DOCUMENT: &str = "run.json";
+/// The document of `ortscope run` in recordings made before version 0.2.
+const RUN_DOCUMENT: &str = "run.json";
 /// What our key is called in the system's key store.
 pub const KEY_NAME: &str = "ortscope:recordings";
 
@@ -143,11 +143,22 @@ pub fn finish_run(
         append(writer, sessions(result))?;
         append(writer, findings(result))?;
         append(writer, memory(result))?;
-        append(writer, edges(result))?;
         append(writer, unavailable(result))?;
     }
-    let text = serde_json::to_vec_pretty(document).map_err(Failure::internal)?;
-    recording.finish(RUN_DOCUMENT, &text, reason)
+    recording.finish(reason)
+}
+
+/// The results of the measurements in a recording.
+pub fn results(recording: &Recording) -> Result<Vec<RunResult>, Failure> {
+    let document = run_document(recording)?;
+    ortscope_result::runs(recording, document.as_ref())
+        .map_err(|error| Failure::new(FailureKind::DataLost, error.to_string()))
+}
+
+/// The document of recordings made before version 0.2. One that is not JSON is a damaged part; the tables remain.
+pub fn run_document(recording: &Recording) -> Result<Option<serde_json::Value>, Failure> {
+    let bytes = recording.document(RUN_DOCUMENT)?;
+    Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
 }
 
 fn sessions(result: &RunResult) -> impl Iterator<Item = SessionRow> + '_ {
@@ -169,7 +180,7 @@ fn findings(result: &RunResult) -> impl Iterator<Item = FindingRow> + '_ {
     let now = now_ns();
     result.findings.iter().map(move |finding| FindingRow {
         timestamp_ns: now,
-        id: finding.id.into(),
+        id: finding.id.as_str().into(),
         severity: finding.severity.into(),
         evidence: finding.evidence.as_str().into(),
         advice: finding.advice.as_str().into(),
@@ -207,25 +218,12 @@ fn memory(result: &RunResult) -> impl Iterator<Item = MemoryRow> + '_ {
     })
 }
 
-/// The rows of the operators have the first session's name.
-fn edges(result: &RunResult) -> impl Iterator<Item = GraphEdgeRow> + '_ {
-    let now = now_ns();
-    let session: Text = result.session_ids.first().map_or_else(Text::default, |id| id.as_str().into());
-    let edges = result.operators.iter().flat_map(|section| &section.edges);
-    edges.map(move |(from, to)| GraphEdgeRow {
-        timestamp_ns: now,
-        session_id: Text::clone(&session),
-        from_node: *from,
-        to_node: *to,
-    })
-}
-
 fn unavailable(result: &RunResult) -> impl Iterator<Item = UnavailabilityRow> + '_ {
     let now = now_ns();
     result.unavailable.iter().map(move |(track, reason)| UnavailabilityRow {
         from_ns: now,
         to_ns: None,
-        track: (*track).into(),
+        track: track.as_str().into(),
         reason: reason.as_str().into(),
         hint: None,
     })

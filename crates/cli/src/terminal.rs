@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::io::{IsTerminal as _, Write as _};
 
 use anstyle::{AnsiColor, Style};
+use ortscope_render::Paint;
 
 use crate::exit::Failure;
 
@@ -50,6 +51,11 @@ impl Terminal {
 
     pub fn progress_lines(&self) -> bool {
         !self.quiet && !self.stderr_is_terminal
+    }
+
+    /// The same choice for texts that `ortscope_render` makes.
+    pub fn painter(&self) -> Paint {
+        Paint { color: self.color }
     }
 
     pub fn paint(&self, style: Style, text: &str) -> String {

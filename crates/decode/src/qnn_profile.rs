@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use ortscope_core::session::QnnEvent;
 use serde::Serialize;
 
 /// Further lines are only counted: a file of a whole night has hundreds of millions.
@@ -56,21 +57,6 @@ pub struct QnnExecution {
     pub device_us: Option<u64>,
     /// Nodes as indices in [`QnnProfile::nodes`], with their cycles.
     pub nodes: Vec<(usize, u64)>,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct QnnEvent {
-    pub name: String,
-    /// US, CYCLES or COUNT.
-    pub unit: String,
-    pub count: u64,
-    pub total: u64,
-}
-
-impl QnnEvent {
-    pub fn mean(&self) -> f64 {
-        self.total as f64 / self.count.max(1) as f64
-    }
 }
 
 impl QnnProfile {

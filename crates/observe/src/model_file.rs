@@ -1,35 +1,13 @@
 //! A model file before anything runs: read, checked, described.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+pub use ortscope_analyze::facts::ModelFacts;
 use ortscope_decode::onnx::{self, InputHints, Limits, Model};
 use ortscope_ort::external_data;
-use serde::Serialize;
 
 use ortscope_core::failure::Failure;
 use ortscope_core::units;
-
-/// Facts of a model that stand in every report.
-#[derive(Debug, Clone, Serialize)]
-pub struct ModelFacts {
-    pub name: String,
-    #[serde(skip)]
-    pub path: PathBuf,
-    /// The file and its external data.
-    pub bytes: u64,
-    pub ir_version: i64,
-    /// Of the standard operators.
-    pub opset: Option<i64>,
-    pub producer: String,
-    /// Of the main graph.
-    pub nodes: u64,
-    /// With subgraphs.
-    pub total_nodes: u64,
-    pub parameters: u64,
-    pub parameter_bytes: u64,
-    pub external_files: Vec<String>,
-    pub quantized: bool,
-}
 
 /// What protobuf, and so ONNX Runtime, can read.
 const MAX_MODEL_BYTES: u64 = (1 << 31) - 1;

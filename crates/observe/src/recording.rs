@@ -86,8 +86,13 @@ impl ActiveRecording {
     }
 
     /// Adds a document, closes the recording and removes recordings that are too old.
-    pub fn finish(self, name: &str, document: &[u8], reason: &str) -> Result<Saved, Failure> {
+    pub fn finish_with(self, name: &str, document: &[u8], reason: &str) -> Result<Saved, Failure> {
         self.writer.write_document(name, document)?;
+        self.finish(reason)
+    }
+
+    /// Closes the recording and removes recordings that are too old.
+    pub fn finish(self, reason: &str) -> Result<Saved, Failure> {
         let finished = self.writer.finish(reason)?;
         if let Err(error) = self.store.prune(&self.retention, false) {
             tracing::warn!(%error, "old recordings could not be removed");

@@ -10,8 +10,9 @@ use ort_sys as sys;
 
 use crate::device::{self, EpDevice};
 use crate::handle::Handle;
-use crate::logging::{self, LogLevel, LogLine};
+use crate::logging::{self, level_to_raw};
 use crate::os::OsPath;
+use crate::{LogLevel, LogLine};
 use crate::{OrtError, Runtime, text};
 
 /// A process's environment in one library. Cheap to clone; sessions keep it alive.
@@ -43,13 +44,13 @@ impl Environment {
                 CreateEnvWithCustomLogger(
                     logging::callback(),
                     collector,
-                    level.to_raw(),
+                    level_to_raw(level),
                     c"ortscope".as_ptr()
                 ),
                 ReleaseEnv
             )?;
             // The level of an environment that already existed is not changed by creating it again.
-            call!(api, UpdateEnvWithCustomLogLevel(handle.as_ptr(), level.to_raw()))?;
+            call!(api, UpdateEnvWithCustomLogLevel(handle.as_ptr(), level_to_raw(level)))?;
             call!(api, DisableTelemetryEvents(handle.as_ptr()))?;
             handle
         };

@@ -21,8 +21,6 @@ pub mod external_data;
 pub mod gates;
 pub mod inputs;
 mod logging;
-mod message;
-mod options;
 mod os;
 mod plain;
 mod runtime;
@@ -38,12 +36,14 @@ pub use binding::{Binding, RunTimes};
 pub use device::{DeviceKind, EpDevice};
 pub use environment::Environment;
 pub use error::{ErrorCode, OrtError};
-pub use logging::{LogLevel, LogLine, MAX_LOG_LINES};
-pub use message::essence;
-pub use options::{FallbackPolicy, Optimization, ProviderRequest, SessionOptions};
+pub use logging::MAX_LOG_LINES;
+pub use ortscope_core::message::essence;
+pub use ortscope_core::session::{
+    Fallback, FallbackPolicy, LogLevel, LogLine, Optimization, ProviderRequest, SessionOptions,
+};
 pub use os::PROFILE_CLOCK_IS_MONOTONIC;
 pub use plain::PlainRunner;
 pub use runtime::{MINIMUM_VERSION, NEWEST_MINOR, OLDEST_MINOR, Runtime};
-pub use session::{Fallback, Session};
+pub use session::Session;
 pub use session_info::{AssignedNode, AssignedSubgraph, ModelMetadata};
 pub use value::{OrtValue, TensorInfo};

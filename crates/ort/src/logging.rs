@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ort_sys as sys;
-use serde::{Deserialize, Serialize};
+use ortscope_core::session::{LogLevel, LogLine};
 
 use crate::text;
 
@@ -19,43 +19,24 @@ pub const MAX_LOG_LINES: usize = 500;
 /// Longer messages (ONNX Runtime can print whole graphs) are cut here.
 const MAX_MESSAGE_BYTES: usize = 4096;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LogLevel {
-    Verbose,
-    Info,
-    Warning,
-    Error,
-    Fatal,
-}
-
-impl LogLevel {
-    fn from_raw(level: i32) -> Self {
-        match level {
-            i32::MIN..=0 => Self::Verbose,
-            1 => Self::Info,
-            2 => Self::Warning,
-            3 => Self::Error,
-            _ => Self::Fatal,
-        }
-    }
-
-    pub(crate) fn to_raw(self) -> sys::OrtLoggingLevel {
-        match self {
-            Self::Verbose => sys::OrtLoggingLevel::ORT_LOGGING_LEVEL_VERBOSE,
-            Self::Info => sys::OrtLoggingLevel::ORT_LOGGING_LEVEL_INFO,
-            Self::Warning => sys::OrtLoggingLevel::ORT_LOGGING_LEVEL_WARNING,
-            Self::Error => sys::OrtLoggingLevel::ORT_LOGGING_LEVEL_ERROR,
-            Self::Fatal => sys::OrtLoggingLevel::ORT_LOGGING_LEVEL_FATAL,
-        }
+fn level_from_raw(level: i32) -> LogLevel {
+    match level {
+        i32::MIN..=0 => LogLevel::Verbose,
+        1 => LogLevel::Info,
+        2 => LogLevel::Warning,
+        3 => LogLevel::Error,
+        _ => LogLevel::Fatal,
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LogLine {
-    pub level: LogLevel,
-    pub category: String,
-    pub message: String,
+pub(crate) fn level_to_raw(level: LogLevel) -> sys::OrtLoggingLevel {
+    match level {
+        LogLevel::Verbose => sys::OrtLoggingLevel::ORT_LOGGING_LEVEL_VERBOSE,
+        LogLevel::Info => sys::OrtLoggingLevel::ORT_LOGGING_LEVEL_INFO,
+        LogLevel::Warning => sys::OrtLoggingLevel::ORT_LOGGING_LEVEL_WARNING,
+        LogLevel::Error => sys::OrtLoggingLevel::ORT_LOGGING_LEVEL_ERROR,
+        LogLevel::Fatal => sys::OrtLoggingLevel::ORT_LOGGING_LEVEL_FATAL,
+    }
 }
 
 /// The bounded buffer behind the callback.
@@ -146,7 +127,7 @@ unsafe extern "system" fn on_log(
         let (collector, category, mut message) =
             unsafe { (&*collector.cast::<LogCollector>(), text::copy(category), text::copy(message)) };
         message.truncate(message.floor_char_boundary(MAX_MESSAGE_BYTES));
-        collector.push(LogLine { level: LogLevel::from_raw(level), category, message });
+        collector.push(LogLine { level: level_from_raw(level), category, message });
     }));
     drop(outcome);
 }

@@ -7,19 +7,17 @@ use std::ptr;
 
 use ort_sys as sys;
 use ortscope_core::tensor::{Value, ValueInfo};
-use serde::{Deserialize, Serialize};
 
 use crate::binding::Binding;
 use crate::ep::{self, DeviceClass};
 use crate::handle::Handle;
-use crate::logging::{LogLevel, LogLine};
-use crate::options::{FallbackPolicy, SessionOptions};
 use crate::os::OsPath;
 use crate::plain::PlainRunner;
 use crate::session_info::{self, AssignedSubgraph, ModelMetadata};
 use crate::session_setup::Setup;
 use crate::signature::{self, Side};
 use crate::{Environment, OrtError, text};
+use ortscope_core::session::{Fallback, FallbackPolicy, LogLevel, LogLine, SessionOptions};
 
 /// A model loaded by ONNX Runtime. Runs may happen from several threads at once.
 #[derive(Debug)]
@@ -32,14 +30,6 @@ pub struct Session {
     providers: Vec<String>,
     device_classes: Vec<DeviceClass>,
     fallbacks: Vec<Fallback>,
-}
-
-/// A provider that was requested and is not used, or that ONNX Runtime complained about.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fallback {
-    /// ONNX Runtime's name of the provider.
-    pub provider: String,
-    pub reason: String,
 }
 
 enum Model<'a> {

@@ -4,9 +4,9 @@
 use ort_sys as sys;
 
 use crate::handle::Handle;
-use crate::options::{Optimization, SessionOptions};
 use crate::os::OsPath;
 use crate::{Environment, OrtError, text};
+use ortscope_core::session::{Optimization, SessionOptions};
 
 /// Options under construction.
 #[derive(Debug)]

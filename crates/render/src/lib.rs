@@ -7,6 +7,7 @@
 //! control characters and cut to a length; each rendering escapes them again in its own way.
 
 mod blocks;
+pub mod brief;
 pub mod comparison;
 mod csv;
 mod html;
@@ -23,4 +24,5 @@ pub use csv::csv;
 pub use html::{MAX_HTML_BYTES, html};
 pub use junit::junit;
 pub use markdown::markdown;
+pub use style::Paint;
 pub use text::{TextOptions, text};

@@ -28,3 +28,15 @@ impl Style {
         format!("\u{1b}[{code}m{text}\u{1b}[0m")
     }
 }
+
+/// Whether text is colored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Paint {
+    pub color: bool,
+}
+
+impl Paint {
+    pub(crate) fn paint(self, style: Style, text: &str) -> String {
+        style.paint(text, self.color)
+    }
+}

@@ -14,21 +14,32 @@ pub mod comparison;
 mod latency;
 mod metrics;
 mod model;
+mod run;
 mod serving;
+mod sweep;
 
 use ortscope_core::recording::RecordingInfo;
 use ortscope_core::tables::ReadError;
 
+pub use ortscope_analyze::Percentile;
+pub use ortscope_analyze::clock_cost::digits_for;
 pub use ortscope_analyze::correlation::Around;
+pub use ortscope_analyze::facts::Scenario;
+pub use ortscope_analyze::leak::{self, LeakVerdict};
 pub use ortscope_analyze::open_loop::OpenLoopVerdict;
+pub use ortscope_analyze::operators::section::{DeviceWork, ProviderTime, TypeRow};
+pub use ortscope_analyze::operators::{Bound, PathMethod, RunMemory};
 pub use ortscope_analyze::stability::Verdict as StabilityVerdict;
 pub use ortscope_analyze::{WarmUp, WarmUpVerdict};
 
+pub use build::runs;
 pub use checks::{Check, Limit, Outcome, checks};
 pub use latency::LatencyReport;
 pub use metrics::{Metric, metrics};
 pub use model::*;
+pub use run::{Latency, Memory, Placement, RunResult, RuntimeReport, SlowestInference, StopCode};
 pub use serving::{GenerationReport, ServerReport};
+pub use sweep::{BatchSweepReport, ClockReport, FailedBatch, SweepReport};
 
 /// What a report is made of beside the tables.
 #[derive(Debug, Clone)]

@@ -48,7 +48,7 @@ pub use kernel_stacks::{StackSource, Stacks, StacksHandle};
 pub use machine::{
     Inventory, MachineFacts, MachineModel, SYSTEM_TYPES, complete as complete_inventory, host_name,
 };
-pub use peak::{MachinePeak, measure_peak};
+pub use peak::measure_peak;
 pub use process::{ProcessUsage, UsageError};
 pub use processors::{CoreKind, Processor};
 pub use python_stacks::PythonStackSource;

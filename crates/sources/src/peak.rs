@@ -9,23 +9,7 @@ use std::hint::black_box;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
-
-/// Measured peak performance of this machine.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct MachinePeak {
-    /// Threads that ran at once.
-    pub threads: usize,
-    /// Single-precision operations per second; a multiply-add counts as two.
-    pub flops_per_second: f64,
-    /// Bytes read from memory per second, from arrays far larger than the caches.
-    pub bytes_per_second: f64,
-    /// Instruction set used: avx512, avx2-fma or portable.
-    pub instructions: String,
-    /// Estimated clock frequency with one busy thread, from a chain of dependent additions.
-    pub clock_hertz: f64,
-    pub seconds: f64,
-}
+use ortscope_core::session::MachinePeak;
 
 /// Independent multiply-add chains: enough to hide their latency on two units, few enough for the registers.
 const CHAINS: usize = 10;

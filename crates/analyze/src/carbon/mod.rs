@@ -3,7 +3,7 @@
 //! The table has yearly averages of a country's generation, from Our World in Data (Ember), CC BY 4.0. It does not
 //! consider the time of day, transmission losses, or green power contracts; the year is shown with every figure.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 const COUNTRIES: &str = include_str!("countries.csv");
 const TABLE: &str = "Our World in Data / Ember, CC BY 4.0: yearly average of generation in the country";
@@ -11,7 +11,7 @@ const TABLE: &str = "Our World in Data / Ember, CC BY 4.0: yearly average of gen
 const MAX_GRAMS: f64 = 10_000.0;
 
 /// Carbon intensity at the machine's location, and its source.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CarbonIntensity {
     pub grams_per_kwh: f64,
     pub source: String,
@@ -21,7 +21,7 @@ pub struct CarbonIntensity {
 }
 
 /// Grams behind energy that was used.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Carbon {
     pub intensity: CarbonIntensity,
     pub grams: f64,

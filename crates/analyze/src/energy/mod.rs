@@ -5,9 +5,10 @@
 
 mod estimate;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use estimate::{EnergyEstimate, estimate};
 
@@ -22,16 +23,16 @@ pub const MAX_GAP_NS: u64 = 30_000_000_000;
 /// Readings of one counter: when, and the joules since some moment. In the order of time, never falling.
 pub type Readings = Vec<(u64, f64)>;
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EnergyReport {
     /// The devices whose counters were added up.
     pub scope: Vec<String>,
     /// Who showed the counters, e.g. rapl.
     pub source: String,
     /// Always `measured`: an estimate is another report, [`EnergyEstimate`].
-    pub method: &'static str,
+    pub method: Cow<'static, str>,
     /// `counter`, or `power_integrated` if a device reports only power.
-    pub how: &'static str,
+    pub how: Cow<'static, str>,
     /// Median time between two readings of the slowest meter.
     pub resolution_seconds: f64,
     /// Error caused by discrete readings: half a reading interval at either end. The accuracy of the meter itself is
@@ -59,7 +60,7 @@ pub struct EnergyReport {
 }
 
 /// Power before and after a measurement.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct IdleBaseline {
     pub before_w: Option<f64>,
     pub after_w: Option<f64>,
@@ -82,12 +83,12 @@ impl IdleBaseline {
 }
 
 /// The part of the measured energy attributed to one process.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProcessShare {
     /// Always `attributed`.
-    pub method: &'static str,
+    pub method: Cow<'static, str>,
     /// Of what the share is.
-    pub by: &'static str,
+    pub by: Cow<'static, str>,
     pub share: f64,
     pub power_w: f64,
     pub joules_per_inference: Option<f64>,
@@ -108,8 +109,8 @@ impl EnergyReport {
     pub fn set_process_share(&mut self, share: f64) {
         if (0.0..=1.0).contains(&share) {
             self.process = Some(ProcessShare {
-                method: "attributed",
-                by: "share of the processors' busy time",
+                method: "attributed".into(),
+                by: "share of the processors' busy time".into(),
                 share,
                 power_w: self.power_w * share,
                 joules_per_inference: self.joules_per_inference.map(|joules| joules * share),
@@ -238,8 +239,8 @@ pub fn energy(
     Ok(EnergyReport {
         scope: scope.into_iter().cloned().collect(),
         source: source.to_owned(),
-        method: "measured",
-        how: "counter",
+        method: "measured".into(),
+        how: "counter".into(),
         resolution_seconds: resolution,
         uncertainty_percent: (resolution / seconds * 100.0).min(100.0),
         includes_other_processes: true,
@@ -306,7 +307,7 @@ mod tests {
         assert!((report.joules_per_inference_above_idle.unwrap() - 0.4).abs() < 1e-9, "{report:?}");
         assert!((report.idle.unwrap().drift.unwrap() - 0.2).abs() < 1e-9);
         report.set_process_share(0.5);
-        assert_eq!(report.process.as_ref().map(|process| process.method), Some("attributed"));
+        assert_eq!(report.process.as_ref().map(|process| &*process.method), Some("attributed"));
         assert!((report.process.unwrap().power_w - 15.0).abs() < 1e-9);
         report.process = None;
         report.set_process_share(1.5);

@@ -29,13 +29,13 @@ mod uncounted;
 use std::collections::BTreeMap;
 
 use count::{Count, Gap, Work};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use facts::{AttributeFact, OpFacts, TensorFacts};
 pub use profile::{ReportedTensor, align_inputs, element_by_runtime_name};
 
 /// How a count came about.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Method {
     /// A formula over shapes and attributes.
@@ -51,7 +51,7 @@ pub enum Method {
 }
 
 /// Computation and data movement of one execution of an operator.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlopCount {
     /// `None` exactly if the method is [`Method::Unknown`].
     pub flops: Option<u64>,
@@ -100,7 +100,7 @@ fn finished(work: Work) -> Result<Finished, Gap> {
 }
 
 /// The sum over many operators, with the number of omitted ones.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlopTotal {
     /// Saturates at the largest number.
     pub flops: u64,

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::report::OperatorReport;
 
 /// Where the order came from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum PathMethod {
     /// The edges of the graph.
@@ -16,7 +16,7 @@ pub enum PathMethod {
     SequentialOrder { why: String },
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CriticalPath {
     pub method: PathMethod,
     /// Indices into the report's nodes, first to last.

@@ -29,6 +29,7 @@ mod report;
 mod roofline;
 mod run;
 mod scale;
+pub mod section;
 mod shapes;
 mod timeline;
 mod transitions;
@@ -47,6 +48,7 @@ pub use report::{
 };
 pub use roofline::{Bound, Peaks, Roofline, RooflinePoint, roofline};
 pub use run::{RunBreakdown, break_down};
+pub use section::OperatorSection;
 pub use shapes::parse_shapes;
 pub use timeline::{Span, Timeline, TimelineLane, timeline};
 pub use transitions::{Copies, ProviderPair, Transition, Transitions, transitions};

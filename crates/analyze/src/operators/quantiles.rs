@@ -5,7 +5,7 @@
 //! [`RELATIVE_ERROR`], and by nothing when a bucket holds equal values (profiles in whole microseconds mostly do). Only
 //! buckets in use take memory.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::order::quantile_sorted;
 
@@ -37,7 +37,7 @@ struct Bucket {
 }
 
 /// Summary of a series of durations.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
     pub count: u64,
     /// Saturates at the largest number.

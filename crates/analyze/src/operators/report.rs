@@ -1,14 +1,14 @@
 //! Results of an analysis.
 
 use ortscope_core::schema::{OperatorKind, Text};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::memory::MemoryUse;
 use super::pool::IntraOp;
 use super::quantiles::Distribution;
 
 /// Time by category; the parts add up to `run_ns`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimeSplit {
     pub run_ns: u64,
     /// At least one operator was running.
@@ -45,7 +45,7 @@ impl TimeSplit {
 }
 
 /// Everything known about one session's profiled runs.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OperatorReport {
     /// Runs in the statistics.
     pub runs: u64,
@@ -72,7 +72,7 @@ pub struct OperatorReport {
 }
 
 /// One node over all runs. Times are its own: without the nodes of its sub-graphs.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NodeStatistics {
     pub name: Text,
     pub op_type: Text,
@@ -107,7 +107,7 @@ pub struct NodeStatistics {
 }
 
 /// All nodes of one type on one provider.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OpTypeStatistics {
     pub op_type: Text,
     pub provider: Text,
@@ -122,7 +122,7 @@ pub struct OpTypeStatistics {
 }
 
 /// The work of one thread for one provider.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LaneStatistics {
     pub thread: u64,
     pub provider: Text,
@@ -134,7 +134,7 @@ pub struct LaneStatistics {
 }
 
 /// One thread: the parts add up to the time of the runs.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ThreadStatistics {
     pub thread: u64,
     pub operators_ns: u64,
@@ -145,7 +145,7 @@ pub struct ThreadStatistics {
 }
 
 /// Whether operators run side by side.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Parallelism {
     /// Threads that ran operators.
     pub threads: u64,
@@ -160,7 +160,7 @@ pub struct Parallelism {
 }
 
 /// The shortest time the profiler reports for doing nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Floor {
     pub floor_ns: u64,
     pub source: FloorSource,
@@ -170,7 +170,7 @@ pub struct Floor {
     pub share_near_it: f64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FloorSource {
     /// Measured by the caller on a model that does nothing.
@@ -182,7 +182,7 @@ pub enum FloorSource {
 }
 
 /// Contradictions in the data, counted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inconsistencies {
     /// Events that outlast what contains them; rounding to microseconds makes some.
     pub contradictions: u64,

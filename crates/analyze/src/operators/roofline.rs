@@ -5,7 +5,7 @@
 //! can beat the bandwidth of memory, so a fraction above 1 is possible.
 
 use ortscope_core::schema::OperatorKind;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::report::OperatorReport;
 
@@ -15,7 +15,7 @@ const OVERHEAD_FRACTION: f64 = 0.1;
 const OVERHEAD_NS: f64 = 50_000.0;
 
 /// Measured peak performance of the machine.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Peaks {
     pub flops_per_second: f64,
     pub bytes_per_second: f64,
@@ -34,7 +34,7 @@ impl Peaks {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Bound {
     Compute,
@@ -43,7 +43,17 @@ pub enum Bound {
     Overhead,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+impl Bound {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Compute => "compute",
+            Self::Memory => "memory",
+            Self::Overhead => "overhead",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RooflinePoint {
     /// Index into the report's nodes.
     pub node: usize,
@@ -58,7 +68,7 @@ pub struct RooflinePoint {
     pub bound: Bound,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Roofline {
     pub peaks: Peaks,
     pub points: Vec<RooflinePoint>,

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use ortscope_core::schema::OperatorKind;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::event::OperatorEvent;
 use super::exclusive::{Division, Segment, Window};
 use super::report::TimeSplit;
 
 /// Breakdown of the time of one run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunBreakdown {
     pub run_ns: u64,
     /// False if the run's own event is missing; then the run is what its events cover.
@@ -29,7 +29,7 @@ pub struct RunBreakdown {
 }
 
 /// One thread in one run: `operators_ns + copies_ns + waits_ns + remainder_ns` is the run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadTime {
     pub thread: u64,
     pub operators_ns: u64,

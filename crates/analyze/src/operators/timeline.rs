@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use ortscope_core::schema::{OperatorKind, Text};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::event::OperatorEvent;
 
 /// A stretch of a lane, in nanoseconds from the start of the run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Span {
     pub start_ns: u64,
     pub duration_ns: u64,
@@ -18,7 +18,7 @@ pub struct Span {
 }
 
 /// The work of one thread for one provider.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TimelineLane {
     /// `None` for the lane of what no event accounts for.
     pub thread: Option<u64>,
@@ -26,7 +26,7 @@ pub struct TimelineLane {
     pub spans: Vec<Span>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Timeline {
     pub run_ns: u64,
     /// By thread and provider; last the time in which nothing was going on.

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ortscope_core::schema::{OperatorKind, Text};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::lanes::ratio;
 use super::report::OperatorReport;
 
 /// One change of provider.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Transition {
     /// Indices into the report's nodes.
     pub from_node: usize,
@@ -21,7 +21,7 @@ pub struct Transition {
 }
 
 /// All changes between two providers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProviderPair {
     pub from: Text,
     pub to: Text,
@@ -34,7 +34,7 @@ pub struct ProviderPair {
 }
 
 /// Copies between devices that the runtime inserted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Copies {
     pub nodes: u64,
     pub calls_per_run: f64,
@@ -44,7 +44,7 @@ pub struct Copies {
     pub bytes_per_run: f64,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Transitions {
     /// By the graph's edges; otherwise by execution order, which misses edges that skip nodes.
     pub by_dependencies: bool,

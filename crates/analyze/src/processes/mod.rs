@@ -7,7 +7,7 @@ mod spikes;
 use std::collections::HashMap;
 
 use ortscope_core::schema::{ProcessRow, ProcessSampleRow, Text};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use rolling::Rolling;
 use series::Series;
@@ -49,7 +49,7 @@ struct Watched {
 }
 
 /// One process over the time it was observed. Values the system does not report are `None`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProcessSummary {
     pub pid: u64,
     pub process_start: u64,
@@ -89,7 +89,7 @@ pub struct ProcessSummary {
 }
 
 /// Between neighboring samples.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct CpuPercent {
     /// Over the whole time.
     pub mean: f64,

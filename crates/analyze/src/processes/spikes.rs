@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Spikes kept. Default 10,000; further ones are counted.
 const MAX_SPIKES: usize = 10_000;
 
 /// One stretch above the threshold.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Spike {
     pub pid: u64,
     pub process_start: u64,

@@ -1,6 +1,6 @@
 //! The providers: which devices each uses, what it reports, and how its operators share the device's time.
 
-use super::{Attribution, DeviceWindow, OperatorTime};
+use super::{Attribution, DeviceWindow, DividedBy, OperatorTime};
 
 /// The specifics of one execution provider.
 #[derive(Debug)]
@@ -156,7 +156,7 @@ fn by_kernels(operator: &OperatorTime, window: &DeviceWindow) -> Attribution {
     }
     // Only a weight here: `split`, which knows all operators, turns weights into times.
     match (window.busy_ns, operator.flops) {
-        (Some(_), Some(flops)) => Attribution::Estimated { ns: flops, by: "share of the FLOPs" },
+        (Some(_), Some(flops)) => Attribution::Estimated { ns: flops, by: DividedBy::Flops },
         _ => Attribution::Unknown,
     }
 }
@@ -167,7 +167,7 @@ fn by_cycles(operator: &OperatorTime, window: &DeviceWindow) -> Attribution {
         (Some(cycles), Some(all @ 1..), Some(busy_ns)) => {
             let ns = u128::from(busy_ns) * u128::from(cycles) / u128::from(all);
             let ns = u64::try_from(ns).unwrap_or(u64::MAX);
-            Attribution::Attributed { ns, by: "share of the device's cycles" }
+            Attribution::Attributed { ns, by: DividedBy::DeviceCycles }
         }
         _ => by_kernels(operator, window),
     }

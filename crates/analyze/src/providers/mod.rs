@@ -8,7 +8,7 @@
 mod adapters;
 mod split;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use adapters::{ProviderAdapter, adapter, adapters};
 pub use split::{DeviceTime, MeasuredBy, OperatorShare, split};
@@ -39,8 +39,29 @@ pub struct DeviceWindow {
     pub cycles: Option<u64>,
 }
 
+/// The measured or estimated share that a device time was divided by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DividedBy {
+    #[serde(rename = "share of the FLOPs")]
+    Flops,
+    #[serde(rename = "share of the device's cycles")]
+    DeviceCycles,
+    #[serde(rename = "scaled: operators ran at once")]
+    Scaled,
+}
+
+impl DividedBy {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Flops => "share of the FLOPs",
+            Self::DeviceCycles => "share of the device's cycles",
+            Self::Scaled => "scaled: operators ran at once",
+        }
+    }
+}
+
 /// The device time of one operator, and how it is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "method", rename_all = "snake_case")]
 pub enum Attribution {
     /// The operator's own time was measured.
@@ -50,12 +71,12 @@ pub enum Attribution {
     /// A measured time was divided by a measured share.
     Attributed {
         ns: u64,
-        by: &'static str,
+        by: DividedBy,
     },
     /// A measured time was divided by a share that is a guess.
     Estimated {
         ns: u64,
-        by: &'static str,
+        by: DividedBy,
     },
     Unknown,
 }
@@ -79,7 +100,7 @@ impl Attribution {
     }
 
     /// What a measured time was divided by.
-    pub fn by(self) -> Option<&'static str> {
+    pub fn by(self) -> Option<DividedBy> {
         match self {
             Self::Attributed { by, .. } | Self::Estimated { by, .. } => Some(by),
             Self::Measured { .. } | Self::Unknown => None,

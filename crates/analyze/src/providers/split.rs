@@ -1,11 +1,11 @@
 //! Divides the time of a device among operators so that nothing is lost and nothing is invented.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::{Attribution, DeviceWindow, OperatorTime, ProviderAdapter};
+use super::{Attribution, DeviceWindow, DividedBy, OperatorTime, ProviderAdapter};
 
 /// The time of one device by operators.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeviceTime {
     /// Measured.
     pub device_ns: u64,
@@ -21,7 +21,7 @@ pub struct DeviceTime {
 }
 
 /// Where a measured device time comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MeasuredBy {
     /// The device, its driver or its provider reported the busy time.
@@ -32,7 +32,7 @@ pub enum MeasuredBy {
     Calls,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OperatorShare {
     pub name: String,
     #[serde(flatten)]
@@ -74,7 +74,7 @@ pub fn split(
         };
         let attribution = match found {
             Attribution::Measured { ns } if is_scaled => {
-                Attribution::Attributed { ns: part(ns, room, known), by: "scaled: operators ran at once" }
+                Attribution::Attributed { ns: part(ns, room, known), by: DividedBy::Scaled }
             }
             Attribution::Attributed { ns, by } if is_scaled => {
                 Attribution::Attributed { ns: part(ns, room, known), by }

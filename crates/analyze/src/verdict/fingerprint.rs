@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Memory that the firmware leaves differs by a few pages from boot to boot.
 const MEMORY_TOLERANCE: f64 = 0.02;
@@ -11,7 +11,7 @@ const MEMORY_TOLERANCE: f64 = 0.02;
 pub const PROVIDER_FACT: &str = "provider_";
 
 /// A fact that differs; `null`: this recording does not have it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {
     pub fact: String,
     pub a: Option<String>,

@@ -1,7 +1,7 @@
 //! Attribution of device time to operators: nothing is lost or invented, for any profile.
 
 use ortscope_analyze::providers::{
-    Attribution, DeviceWindow, MeasuredBy, OperatorTime, adapter, adapters, split,
+    Attribution, DeviceWindow, DividedBy, MeasuredBy, OperatorTime, adapter, adapters, split,
 };
 use ortscope_decode::qhas;
 use proptest::prelude::*;
@@ -50,7 +50,7 @@ fn a_gpu_without_kernel_events_is_unknown_or_estimated() {
         OperatorTime { flops: Some(1), ..operator("b", 1) },
     ];
     let time = split(cuda, &counted, &busy).unwrap();
-    assert_eq!(time.operators[0].attribution, Attribution::Estimated { ns: 600, by: "share of the FLOPs" });
+    assert_eq!(time.operators[0].attribution, Attribution::Estimated { ns: 600, by: DividedBy::Flops });
     assert_eq!(time.unattributed_ns, 0);
     let kernels = [OperatorTime { device_ns: Some(700), ..operator("a", 1) }, operator("b", 1)];
     let time = split(cuda, &kernels, &busy).unwrap();

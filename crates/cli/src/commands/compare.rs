@@ -5,12 +5,11 @@ use ortscope_render::comparison::{batches_text, stored_text};
 use ortscope_result::comparison::{BatchSweeps, StoredComparison, StoredRun, StoredSweep, USUAL_METRICS};
 use ortscope_store::{Recording, Store};
 use serde::Serialize;
-use serde_json::Value;
 
 use super::bench::judge;
 use crate::args::{CompareArgs, GlobalArgs};
 use crate::exit::{Exit, Failure};
-use crate::recording::{RUN_DOCUMENT, open_store};
+use crate::recording::{open_store, results};
 use crate::terminal::{self, Terminal};
 
 /// A sweep has one process run per batch size, which is not enough for a verdict.
@@ -67,20 +66,13 @@ pub fn run(args: &CompareArgs, global: &GlobalArgs, terminal: &Terminal) -> Resu
 /// Reads a recording as one process run.
 pub fn read_stored(store: &Store, run: &str) -> Result<StoredRun, Failure> {
     let recording = Recording::open(&store.resolve(run)?)?;
-    let document = run_document(&recording).unwrap_or_default();
-    StoredRun::read(&recording, &recording.manifest().info(), &document, run)
+    let results = results(&recording).unwrap_or_default();
+    StoredRun::read(&recording, &recording.manifest().info(), &results, run)
 }
 
 fn read_sweep(store: &Store, run: &str) -> Result<Option<StoredSweep>, Failure> {
     let recording = Recording::open(&store.resolve(run)?)?;
-    let document = run_document(&recording)?;
-    Ok(StoredSweep::read(&recording.manifest().info(), &document))
-}
-
-/// Returns the `ortscope.run/1` document of a recording; `null` if it has none.
-fn run_document(recording: &Recording) -> Result<Value, Failure> {
-    let text = recording.document(RUN_DOCUMENT)?;
-    Ok(text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default())
+    Ok(StoredSweep::read(&recording.manifest().info(), &results(&recording)?))
 }
 
 fn show<T: Serialize>(comparison: &T, text: &str, terminal: &Terminal) -> Result<(), Failure> {

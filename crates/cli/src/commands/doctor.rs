@@ -12,9 +12,9 @@ use serde::Serialize;
 
 use crate::args::GlobalArgs;
 use crate::exit::{Exit, Failure};
-use crate::report::document::ClockReport;
 use crate::terminal::{self, BAD, BOLD, DIM, GOOD, Terminal, WARN};
 use crate::{ort_library, settings};
+use ortscope_result::ClockReport;
 
 #[derive(Debug, Serialize)]
 struct DoctorDocument {

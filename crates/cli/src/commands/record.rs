@@ -147,14 +147,17 @@ pub fn observe(
     document.unavailable.append(&mut programs.unavailable);
     if let Some(recording) = recording {
         let bytes = serde_json::to_vec_pretty(&document).map_err(Failure::internal)?;
-        document.recording = Some(recording.finish(OBSERVE_DOCUMENT, &bytes, document.ending)?);
+        document.recording = Some(recording.finish_with(OBSERVE_DOCUMENT, &bytes, document.ending)?);
     }
     if terminal.json {
         let text = serde_json::to_string_pretty(&document).map_err(Failure::internal)?;
         terminal::print_data(&(text + "\n"));
     } else {
         let mut lines = show(&document, terminal);
-        lines.extend(document.recording.as_ref().map(|saved| crate::report::text::saved(saved, terminal)));
+        lines.extend(document.recording.as_ref().map(|saved| {
+            let name = saved.name.as_deref().unwrap_or(&saved.id);
+            ortscope_render::brief::saved(name, saved.bytes, terminal.painter())
+        }));
         // The program's own output is on stdout; its summary must not get into it.
         let text = lines.join("\n") + "\n";
         if origin == "record" { terminal::print_error(text.trim_end()) } else { terminal::print_data(&text) }

@@ -8,7 +8,7 @@ use ortscope_store::Recording;
 
 use crate::args::{GlobalArgs, ReportArgs, ReportFormat};
 use crate::exit::{Exit, Failure, FailureKind};
-use crate::recording::{RUN_DOCUMENT, open_store};
+use crate::recording::{open_store, run_document};
 use crate::terminal::{self, Terminal};
 use crate::values;
 
@@ -16,11 +16,7 @@ pub fn run(args: &ReportArgs, global: &GlobalArgs, terminal: &Terminal) -> Resul
     let format = format(args, terminal)?;
     let limits = args.limit.iter().map(|text| limit(text)).collect::<Result<Vec<_>, _>>()?;
     let recording = Recording::open(&open_store(global)?.resolve(&args.run)?)?;
-    let run_document = match recording.document(RUN_DOCUMENT)? {
-        // A document that is not JSON is damage of one part; the tables still make a report.
-        Some(bytes) => serde_json::from_slice(&bytes).ok(),
-        None => None,
-    };
+    let run_document = run_document(&recording)?;
     let input = ReportInput {
         recording: recording.manifest().info(),
         run_document,

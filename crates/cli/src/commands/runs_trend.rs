@@ -9,14 +9,14 @@ use ortscope_analyze::verdict::Metric;
 use ortscope_analyze::verdict::change_points::{ChangePoint, FEWEST_RUNS, change_points};
 use ortscope_store::{Recording, Store};
 use serde::Serialize;
-use serde_json::Value;
 
 use super::runs::{keep_matching, print};
 use crate::exit::{Exit, Failure};
-use crate::recording::RUN_DOCUMENT;
+use crate::recording;
 use crate::terminal::{BOLD, DIM, Terminal, WARN};
 use ortscope_core::units;
 use ortscope_render::comparison::shown;
+use ortscope_result::RunResult;
 use ortscope_result::comparison::signed;
 
 /// Recordings that are read, the newest: each is a file to open.
@@ -72,9 +72,9 @@ pub fn run(
             left_out += 1;
             continue;
         };
-        let model = result["model"]["name"].as_str().unwrap_or("?").to_owned();
-        let settings =
-            format!("{} {} {}", result["configuration"], result["scenario"], result["inputs"]["described"]);
+        let model = result.model.name.clone();
+        let inputs = result.inputs.as_ref().map(|inputs| &inputs.described);
+        let settings = format!("{:?} {:?} {inputs:?}", result.configuration, result.scenario);
         let key = (model.clone(), settings.clone(), format!("{machine:?}"));
         let series = groups.entry(key).or_insert_with(|| Series {
             model,
@@ -96,32 +96,30 @@ pub fn run(
 }
 
 /// The result of a run with one, and the machine it was made on.
-fn only_result(directory: &std::path::Path) -> Option<(Value, BTreeMap<String, String>)> {
+fn only_result(directory: &std::path::Path) -> Option<(RunResult, BTreeMap<String, String>)> {
     let recording = Recording::open(directory).ok()?;
-    let bytes = recording.document(RUN_DOCUMENT).ok()??;
-    let document: Value = serde_json::from_slice(&bytes).ok()?;
-    let [result] = document["results"].as_array()?.as_slice() else { return None };
-    Some((result.clone(), recording.manifest().fingerprint.clone()))
+    let mut results = recording::results(&recording).ok()?;
+    let result = results.pop().filter(|_| results.is_empty())?;
+    Some((result, recording.manifest().fingerprint.clone()))
 }
 
-fn figure(result: &Value, metric: Metric) -> Option<f64> {
+fn figure(result: &RunResult, metric: Metric) -> Option<f64> {
     match metric {
         Metric::P50 | Metric::P90 | Metric::P99 => {
-            result["latency"]["inference"]["percentiles"][metric.name()].as_f64()
+            result.latency.as_ref()?.inference.percentile_ms(metric.name())
         }
-        Metric::Throughput => result["throughput"]["requests_per_second"].as_f64(),
-        Metric::Memory => result["memory"]["peak_bytes"].as_f64(),
-        Metric::Energy => result["energy"]["joules_per_inference"].as_f64(),
+        Metric::Throughput => Some(result.throughput.as_ref()?.requests_per_second),
+        Metric::Memory => result.memory.peak_bytes.map(|bytes| bytes as f64),
+        Metric::Energy => result.energy.as_ref()?.joules_per_inference,
         Metric::Time => None,
     }
 }
 
-fn short_settings(result: &Value) -> String {
-    let options = &result["configuration"];
+fn short_settings(result: &RunResult) -> String {
+    let options = &result.configuration;
     let mut parts = Vec::new();
-    parts.extend(options["intra_op_threads"].as_u64().map(|threads| units::counted(threads, "thread")));
-    let providers: Vec<&str> =
-        options["providers"].as_array().into_iter().flatten().filter_map(|of| of["name"].as_str()).collect();
+    parts.extend(options.intra_op_threads.map(|threads| units::counted(u64::from(threads), "thread")));
+    let providers: Vec<&str> = options.providers.iter().map(|provider| provider.name.as_str()).collect();
     if !providers.is_empty() {
         parts.push(providers.join("+"));
     }

@@ -1,17 +1,15 @@
 //! The operators section of `run`'s result, from the operator pass after the measurement.
 
-mod section;
-
 pub use ortscope_observe::operator_pass::pass::ProfileRequest;
-pub use section::{OperatorSection, TypeRow};
 
 use std::time::Duration;
 
-use ortscope_analyze::operators::{OperatorFinding, ThreadFacts};
+use ortscope_analyze::operators::ThreadFacts;
 use ortscope_core::schema::Text;
 use ortscope_decode::onnx::Graph;
 use ortscope_observe::operator_pass::levels;
 use ortscope_observe::operator_pass::pass::Pass;
+use ortscope_observe::operator_pass::section::{BuiltSection, Surroundings, operator_section};
 use ortscope_sources::measure_peak;
 
 use crate::exit::Failure;
@@ -21,7 +19,6 @@ use ortscope_observe::interrupt::Interrupt;
 use ortscope_observe::measure::plan::WorkerPlan;
 use ortscope_observe::progress::Progress as _;
 use ortscope_observe::recording::ActiveRecording;
-use section::Surroundings;
 
 /// How long the machine's roof is measured.
 const PEAK_BUDGET: Duration = Duration::from_millis(300);
@@ -32,16 +29,16 @@ fn runs_kernels(provider: &str) -> bool {
     KERNELS.contains(&provider.strip_suffix("ExecutionProvider").unwrap_or(provider))
 }
 
-/// Profiles the operators of a model that was just measured, and adds what they say to its result.
-pub fn add_to(
-    result: &mut RunResult,
+/// Profiles the operators of a model that was just measured.
+pub fn profile(
+    result: &RunResult,
     plan: &WorkerPlan,
     original: &Graph,
     request: ProfileRequest,
     recording: Option<&ActiveRecording>,
     interrupt: &Interrupt,
     progress: &mut ProgressLine,
-) -> Result<Vec<OperatorFinding>, Failure> {
+) -> Result<BuiltSection, Failure> {
     let plain_median_ns = result.latency.as_ref().map(|latency| latency.inference.median_ms * 1e6);
     let session_id: Text = result.session_ids.first().map_or_else(Text::default, |id| id.as_str().into());
     let placed = result.placement.as_ref().map(|placement| placement.nodes.as_slice()).unwrap_or_default();
@@ -94,13 +91,13 @@ pub fn add_to(
         has_open_sizes: result.inputs.as_ref().is_some_and(|inputs| !inputs.guessed.is_empty()),
         levels,
     };
-    let (mut section, found) = OperatorSection::new(profile, &around);
+    let mut built = operator_section(profile, &around);
+    let section = &mut built.section;
     section.notes.extend(notes);
     // Energy is of all devices together: it can be divided where one provider ran everything.
     let joules = result.energy.as_ref().and_then(|energy| energy.joules_per_inference);
     if let ([only], Some(joules)) = (section.device_time.as_mut_slice(), joules) {
         only.attribute(joules);
     }
-    result.operators = Some(section);
-    Ok(found)
+    Ok(built)
 }

@@ -1,15 +1,6 @@
-//! What a measurement says: one model of the results, shown as text or JSON.
+//! The document of `ortscope run`.
 
-pub mod devices;
 pub mod document;
-pub mod findings;
-pub mod latency;
-mod operators;
-pub mod result;
-pub mod serving;
-pub mod slowest;
-pub mod tables;
-pub mod text;
 
 pub use document::RunDocument;
-pub use result::RunResult;
+pub use ortscope_result::RunResult;

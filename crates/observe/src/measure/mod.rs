@@ -9,9 +9,7 @@
 
 pub mod collect;
 pub mod plan;
-pub mod protocol;
 mod provider_failures;
-pub mod sensors;
 pub mod supervisor;
 
 /// Where ONNX Runtime writes profiles and graphs: on a disk, since they may be large.

@@ -4,9 +4,9 @@ use ortscope_core::clock::now_ns;
 use ortscope_core::schema::AnnotationRow;
 use ortscope_store::RecordingWriter;
 
-use super::collect::{Collected, Inference};
-use super::protocol::WorkerMessage;
 use crate::recording::append;
+use ortscope_analyze::facts::Fact;
+use ortscope_analyze::measurement::{Inference, Measurement};
 use ortscope_core::failure::Failure;
 use ortscope_core::units;
 
@@ -14,20 +14,20 @@ use ortscope_core::units;
 const MAX_CHARACTERS: usize = 500;
 
 /// Records requested providers that are not used, and the failure of the run.
-pub fn record(recording: &RecordingWriter, collected: &Collected, failure: Option<&Failure>) {
+pub fn record(recording: &RecordingWriter, collected: &Measurement, failure: Option<&Failure>) {
     let row = |timestamp_ns: u64, kind: &str, text: &str| AnnotationRow {
         timestamp_ns,
         kind: kind.into(),
         text: units::clean(text, MAX_CHARACTERS).into(),
     };
-    let begin_ns = collected.messages.iter().find_map(|message| match message {
-        WorkerMessage::Steady { begin: true, timestamp_ns, .. } => Some(*timestamp_ns),
+    let begin_ns = collected.facts.iter().find_map(|message| match message {
+        Fact::Steady { begin: true, timestamp_ns, .. } => Some(*timestamp_ns),
         _ => None,
     });
     let runs = || collected.first.iter().chain(&collected.steady).chain(&collected.generated);
     let first_ns = runs().map(|inference| inference.start_ns).min().or(begin_ns);
-    let created = collected.messages.iter().find_map(|message| match message {
-        WorkerMessage::SessionCreated(created) => Some(created),
+    let created = collected.facts.iter().find_map(|message| match message {
+        Fact::SessionCreated(created) => Some(created),
         _ => None,
     });
     let fallen = created.into_iter().flat_map(|created| &created.fallbacks).map(|fallback| {

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use ortscope_analyze::{StopReason, StopRule};
+use ortscope_analyze::StopRule;
+use ortscope_analyze::facts::{CountedLoss, Ended, Fact, FactRecord, MeasurementPlan, Outcome};
+use ortscope_analyze::measurement::{DeviceReadings, Inference, MAX_INFERENCES, Measurement};
 use ortscope_channel::ControlPage;
 use ortscope_core::clock::now_ns;
 use ortscope_core::identity::SessionId;
@@ -18,9 +20,8 @@ use ortscope_sources::ProcessSampler;
 use ortscope_sources::kernel::{Class, TraceOptions};
 use ortscope_store::RecordingWriter;
 
-use super::collect::{Collected, CollectedDevices, Collector, Inference, MAX_INFERENCES};
+use super::collect::Collector;
 use super::plan::WorkerPlan;
-use super::protocol::WorkerMessage;
 use super::provider_failures;
 use crate::interrupt::Interrupt;
 use crate::plan::{Inferences, KernelPlan, Observation, Plan};
@@ -39,57 +40,19 @@ const STDERR_PATIENCE: Duration = Duration::from_secs(1);
 /// Maximum size of the kept output of the worker's libraries.
 const STDERR_BYTES: u64 = 64 * 1024;
 
-/// Why the measurement ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
-    Rule(StopReason),
-    /// The worker reached its own limits.
-    WorkerDone,
-    Interrupted,
-    /// [`MAX_INFERENCES`] were kept.
-    RecordLimit,
-}
-
-/// The result of one worker process.
+/// What a worker left.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct Supervised {
     pub session_ids: Vec<String>,
-    pub collected: Collected,
-    pub ended: Ended,
-    /// Why it ended early; also set if the process died.
+    pub collected: Measurement,
+    /// Why it could not go on; also present when the process died.
     pub failure: Option<Failure>,
-    /// (place, kind, count)
-    pub losses: Vec<(String, String, u64)>,
-    pub source_errors: Vec<(String, String)>,
-    /// The last lines the worker's libraries printed.
+    /// The last lines that the worker's libraries printed.
     pub stderr: String,
-    pub wall_seconds: f64,
-    /// Device readings of the idle machine, if requested.
-    pub at_rest: AtRest,
-}
-
-/// Device readings of the idle machine. Counters start at 0 each time, so they cannot be joined with those of the run.
-#[derive(Debug, Default)]
-pub struct AtRest {
-    pub before: Option<CollectedDevices>,
-    pub after: Option<CollectedDevices>,
-}
-
-impl Outcome {
-    /// No worker could be started.
-    pub fn failed(failure: Failure) -> Self {
-        Self {
-            session_ids: Vec::new(),
-            collected: Collected::default(),
-            ended: Ended::WorkerDone,
-            failure: Some(failure),
-            losses: Vec::new(),
-            source_errors: Vec::new(),
-            stderr: String::new(),
-            wall_seconds: 0.0,
-            at_rest: AtRest::default(),
-        }
-    }
+    ended: Ended,
+    losses: Vec<CountedLoss>,
+    source_errors: Vec<(String, String)>,
+    wall_seconds: f64,
 }
 
 /// What to run, and how to observe it.
@@ -107,24 +70,74 @@ pub struct Assignment<'a> {
     pub recording: Option<&'a RecordingWriter>,
 }
 
-/// Like [`supervise`], but observes the idle machine before and after it for the given time.
-pub fn supervise_between_rests(
+/// Measures: runs one worker between two looks at the idle machine, if these are requested, and records the plan and the
+/// outcome as facts.
+pub fn measure(
     assignment: &Assignment<'_>,
-    idle: Option<Duration>,
+    measured: MeasurementPlan,
     interrupt: &Interrupt,
     progress: &mut dyn Progress,
-) -> Result<Outcome, Failure> {
+) -> Result<Supervised, Failure> {
+    let idle = measured.energy.idle_seconds.map(Duration::from_secs_f64);
     let look = |progress: &mut dyn Progress| match idle.filter(|_| !interrupt.requested()) {
         Some(idle) => {
             progress.update(&|| "observing the idle machine".to_owned());
-            rest(idle, interrupt).map(Some)
+            rest(idle, interrupt).map(|devices| Some(devices.mean_power_w()))
         }
         None => Ok(None),
     };
-    let before = look(progress)?;
-    let mut outcome = supervise(assignment, interrupt, progress)?;
-    outcome.at_rest = AtRest { before, after: look(progress)? };
-    Ok(outcome)
+    let idle_before_w = look(progress)?;
+    let mut supervised = supervise_planned(assignment, Some(measured), interrupt, progress)?;
+    let outcome = Outcome {
+        ended: supervised.ended,
+        failure: supervised.failure.clone(),
+        losses: std::mem::take(&mut supervised.losses),
+        source_errors: std::mem::take(&mut supervised.source_errors),
+        wall_seconds: supervised.wall_seconds,
+        idle_before_w,
+        idle_after_w: look(progress)?,
+    };
+    let session_id = supervised.session_ids.first().cloned().unwrap_or_default();
+    record_fact(assignment.recording, &session_id, &Fact::Outcome(outcome.clone()))?;
+    supervised.collected.facts.push(Fact::Outcome(outcome));
+    Ok(supervised)
+}
+
+/// The facts of a measurement that could not start.
+pub fn not_measured(
+    plan: MeasurementPlan,
+    failure: Failure,
+    recording: Option<&RecordingWriter>,
+) -> Measurement {
+    let session_id = SessionId::random().to_string();
+    let outcome = Outcome {
+        ended: Ended::WorkerDone,
+        failure: Some(failure),
+        losses: Vec::new(),
+        source_errors: Vec::new(),
+        wall_seconds: 0.0,
+        idle_before_w: None,
+        idle_after_w: None,
+    };
+    let plan = MeasurementPlan { session_ids: vec![session_id.clone()], ..plan };
+    let facts = vec![Fact::Plan(Box::new(plan)), Fact::Outcome(outcome)];
+    for fact in &facts {
+        if let Err(failure) = record_fact(recording, &session_id, fact) {
+            tracing::warn!("the failure is not in the recording: {}", failure.message);
+        }
+    }
+    Measurement { facts, ..Measurement::default() }
+}
+
+/// Writes a fact into the recording, if there is one.
+pub fn record_fact(
+    recording: Option<&RecordingWriter>,
+    session_id: &str,
+    fact: &Fact,
+) -> Result<(), Failure> {
+    let Some(recording) = recording else { return Ok(()) };
+    let record = FactRecord { session_id: session_id.to_owned(), fact: fact.clone() };
+    append(recording, [record.row(now_ns()).map_err(Failure::internal)?])
 }
 
 /// Runs one worker to its end.
@@ -132,16 +145,30 @@ pub fn supervise(
     assignment: &Assignment<'_>,
     interrupt: &Interrupt,
     progress: &mut dyn Progress,
-) -> Result<Outcome, Failure> {
+) -> Result<Supervised, Failure> {
+    supervise_planned(assignment, None, interrupt, progress)
+}
+
+fn supervise_planned(
+    assignment: &Assignment<'_>,
+    measured: Option<MeasurementPlan>,
+    interrupt: &Interrupt,
+    progress: &mut dyn Progress,
+) -> Result<Supervised, Failure> {
     let started = Instant::now();
-    let plan = assignment.plan;
+    let planned_ns = now_ns();
+    let session_ids: Vec<String> =
+        (0..assignment.plan.sessions.max(1)).map(|_| SessionId::random().to_string()).collect();
+    let plan = &WorkerPlan { session_ids: session_ids.clone(), ..assignment.plan.clone() };
     let page = ControlPage::create(&plan.channel).map_err(Failure::internal)?;
     page.beat(now_ns());
     let mut child = spawn(plan)?;
     let stderr = drain_stderr(&mut child)?;
     let ended = Arc::new(AtomicBool::new(false));
-    let session_ids: Vec<String> =
-        (0..plan.sessions.max(1)).map(|_| SessionId::random().to_string()).collect();
+    let measured = measured.map(|measured| {
+        let pid = Some(u64::from(child.id()));
+        Fact::Plan(Box::new(MeasurementPlan { session_ids: session_ids.clone(), pid, ..measured }))
+    });
     let collector = Collector::default();
     if let Some(recording) = assignment.recording {
         recording.add_channel(&plan.channel, &session_ids)?;
@@ -153,7 +180,13 @@ pub fn supervise(
             ..SessionRow::default()
         });
         append(recording, rows)?;
+        if let Some(fact) = &measured {
+            let session_id = session_ids.first().cloned().unwrap_or_default();
+            let record = FactRecord { session_id, fact: fact.clone() };
+            append(recording, [record.row(planned_ns).map_err(Failure::internal)?])?;
+        }
     }
+    collector.lock().facts.extend(measured);
     let sources = Plan {
         inferences: Inferences::Worker {
             channel: plan.channel.clone(),
@@ -186,21 +219,21 @@ pub fn supervise(
     if let Some(recording) = assignment.recording {
         provider_failures::record(recording, &collected, failure.as_ref());
     }
-    Ok(Outcome {
+    let losses = report.losses.into_iter().map(|(place, kind, count)| CountedLoss { place, kind, count });
+    Ok(Supervised {
         session_ids,
         collected,
         ended: why,
         failure,
-        losses: report.losses,
+        losses: losses.collect(),
         source_errors: report.errors,
         stderr,
         wall_seconds,
-        at_rest: AtRest::default(),
     })
 }
 
-/// Reads devices of the idle machine.
-fn rest(duration: Duration, interrupt: &Interrupt) -> Result<CollectedDevices, Failure> {
+/// Devices alone, while nothing is measured.
+fn rest(duration: Duration, interrupt: &Interrupt) -> Result<DeviceReadings, Failure> {
     let collector = Collector::default();
     let running = Pipeline::default().source(crate::devices::source(&[])).sink(collector.clone()).start()?;
     let begin = Instant::now();
@@ -327,11 +360,11 @@ fn reason_to_stop(
     if collected.inferences() >= MAX_INFERENCES {
         return Some(Ended::RecordLimit);
     }
-    let Some(begin) = collected.messages.iter().find_map(|message| match message {
-        WorkerMessage::Steady { begin: true, timestamp_ns, .. } => Some(*timestamp_ns),
+    let Some(begin) = collected.facts.iter().find_map(|message| match message {
+        Fact::Steady { begin: true, timestamp_ns, .. } => Some(*timestamp_ns),
         _ => None,
     }) else {
-        progress.update(&|| assignment.stage.unwrap_or_else(|| stage(&collected.messages)).to_owned());
+        progress.update(&|| assignment.stage.unwrap_or_else(|| stage(&collected.facts)).to_owned());
         return None;
     };
     let elapsed = now_ns().saturating_sub(begin);
@@ -361,34 +394,34 @@ fn median_of_last(runs: &[u64]) -> Option<u64> {
     last.get(last.len() / 2).copied()
 }
 
-fn stage(messages: &[WorkerMessage]) -> &'static str {
+fn stage(messages: &[Fact]) -> &'static str {
     match messages.last() {
         None => "loading ONNX Runtime",
-        Some(WorkerMessage::Runtime { .. }) => "reading the model",
-        Some(WorkerMessage::FileRead { .. } | WorkerMessage::Memory { .. }) => "creating the session",
-        Some(WorkerMessage::SessionCreated(_)) => "making inputs",
+        Some(Fact::Runtime { .. }) => "reading the model",
+        Some(Fact::FileRead { .. } | Fact::Memory { .. }) => "creating the session",
+        Some(Fact::SessionCreated(_)) => "making inputs",
         Some(_) => "first run",
     }
 }
 
-/// The worker's own reason, or a message about its death.
-fn failure_of(collected: &Collected, status: ExitStatus, why: Ended, stderr: &str) -> Option<Failure> {
-    let told = collected.messages.iter().find_map(|message| match message {
-        WorkerMessage::Failed { failure, .. } => Some(failure.clone()),
+/// A worker says why it failed; one that could not say it has died, and its status tells.
+fn failure_of(collected: &Measurement, status: ExitStatus, why: Ended, stderr: &str) -> Option<Failure> {
+    let told = collected.facts.iter().find_map(|message| match message {
+        Fact::Failed { failure, .. } => Some(failure.clone()),
         _ => None,
     });
     if told.is_some() {
         return told;
     }
-    let done = collected.messages.iter().any(|message| matches!(message, WorkerMessage::Done));
+    let done = collected.facts.iter().any(|message| matches!(message, Fact::Done));
     if done || why == Ended::Interrupted {
         return None;
     }
     let runs = collected.inferences();
     let last_words = stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    // The end of its last inference is the best known time.
-    let begin = collected.messages.iter().find_map(|message| match message {
-        WorkerMessage::Steady { begin: true, timestamp_ns, .. } => Some(*timestamp_ns),
+    // Its last sign of life tells when.
+    let begin = collected.facts.iter().find_map(|message| match message {
+        Fact::Steady { begin: true, timestamp_ns, .. } => Some(*timestamp_ns),
         _ => None,
     });
     let last = collected.steady.iter().chain(&collected.generated).map(Inference::end_ns).max();
@@ -397,7 +430,7 @@ fn failure_of(collected: &Collected, status: ExitStatus, why: Ended, stderr: &st
             format!(", {} into the measurement", units::duration(last.saturating_sub(begin) as f64 / 1e9))
         }
         None if runs > 0 => String::new(),
-        None => format!(", during: {}", stage(&collected.messages)),
+        None => format!(", during: {}", stage(&collected.facts)),
     };
     let message = format!(
         "the worker process died ({status}) after {runs} runs{when}{}",

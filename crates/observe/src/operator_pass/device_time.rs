@@ -3,63 +3,15 @@
 use std::collections::BTreeMap;
 
 use ortscope_analyze::operators::{NodeStatistics, OperatorReport};
-use ortscope_analyze::providers::{
-    Attribution, DeviceWindow, MeasuredBy, OperatorTime, ProviderAdapter, adapter, split,
-};
+use ortscope_analyze::providers::{DeviceWindow, OperatorTime, ProviderAdapter, adapter, split};
 use ortscope_core::schema::OperatorKind;
 use ortscope_ort::ep::{DeviceClass, UsedDevice};
-use serde::Serialize;
 
-use super::pass::DeviceWork;
 use super::qnn_lanes::QnnTime;
+use ortscope_analyze::operators::section::{DeviceWork, OperatorDeviceTime, ProviderTime};
 
 /// Operators that are listed, the costliest first; all are in the sums.
 const MAX_OPERATORS: usize = 100;
-
-/// The time of one provider's device in the profiled runs.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ProviderTime {
-    pub provider: String,
-    /// CPU, GPU or NPU; `None` if it is not known.
-    pub device: Option<DeviceClass>,
-    /// As its provider calls it.
-    pub device_name: Option<String>,
-    /// Beginnings of the names that its devices have in the table of device samples.
-    pub sampled_as: Vec<&'static str>,
-    /// Where its own profile comes from, and whether there was one.
-    pub own_profile: &'static str,
-    pub has_own_profile: bool,
-    /// Runs that the times below are sums over.
-    pub runs: u64,
-    /// `None` if nothing measured the device: then no operator has a figure, and `unknown` says why.
-    pub device_ns: Option<u64>,
-    pub measured_by: Option<MeasuredBy>,
-    pub unattributed_ns: Option<u64>,
-    pub unknown_operators: u64,
-    /// How the time of operators is known, the least exact of them.
-    pub method: &'static str,
-    /// What a measured time was divided by.
-    pub divided_by: Option<&'static str>,
-    /// The costliest first; with those that are not listed and `unattributed_ns` they add up to `device_ns`.
-    pub operators: Vec<OperatorDeviceTime>,
-    pub operators_not_listed: u64,
-    pub not_listed_ns: u64,
-    /// Joules of an inference that no operator accounts for: set if energy was measured.
-    pub unattributed_joules: Option<f64>,
-    /// Why there is no device time, or nothing inside of compiled parts, and what to do about it.
-    pub unknown: Option<String>,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct OperatorDeviceTime {
-    pub name: String,
-    pub op_type: String,
-    #[serde(flatten)]
-    pub attribution: Attribution,
-    pub cycles: Option<u64>,
-    /// Of an inference, by its share of the device's time: attributed, since no meter sees an operator.
-    pub attributed_joules: Option<f64>,
-}
 
 /// What is known beside ONNX Runtime's own profile.
 #[derive(Debug, Default)]
@@ -133,8 +85,8 @@ fn one(
         provider: provider.to_owned(),
         device: class,
         device_name: used.and_then(|used| used.name.clone()),
-        sampled_as: adapter.devices.to_vec(),
-        own_profile: adapter.own_profile,
+        sampled_as: adapter.devices.iter().map(|&prefix| prefix.to_owned()).collect(),
+        own_profile: adapter.own_profile.to_owned(),
         has_own_profile: !of_device.is_empty()
             || (provider == "QNNExecutionProvider" && evidence.qnn.is_some())
             || class == Some(DeviceClass::Cpu) && of_device.is_empty() && is_kernel_by_kernel(provider),
@@ -143,7 +95,7 @@ fn one(
         measured_by: None,
         unattributed_ns: None,
         unknown_operators: operators.len() as u64,
-        method: "unknown",
+        method: "unknown".to_owned(),
         divided_by: None,
         operators: Vec::new(),
         operators_not_listed: 0,
@@ -151,7 +103,7 @@ fn one(
         unattributed_joules: None,
         unknown: None,
     };
-    time.fill(adapter, &operators, &types, &window);
+    fill(&mut time, adapter, &operators, &types, &window);
     if time.unknown.is_none() && !time.has_own_profile {
         time.unknown = Some(format!("what its compiled parts do inside is not told; {}", adapter.remedy));
     }
@@ -190,57 +142,39 @@ fn of_node(node: &NodeStatistics, provider: &str, evidence: &Evidence<'_>) -> Op
     }
 }
 
-impl ProviderTime {
-    fn fill(
-        &mut self,
-        adapter: &ProviderAdapter,
-        operators: &[OperatorTime],
-        types: &[&str],
-        window: &DeviceWindow,
-    ) {
-        let Some(found) = split(adapter, operators, window) else {
-            self.unknown = Some(format!(
-                "ONNX Runtime shows how long handing the work over took, and nothing tells how long the device worked; {}",
-                adapter.remedy
-            ));
-            return;
-        };
-        self.method = found.method();
-        self.divided_by = found.operators.iter().find_map(|of| of.attribution.by());
-        self.device_ns = Some(found.device_ns);
-        self.measured_by = Some(found.measured_by);
-        self.unattributed_ns = Some(found.unattributed_ns);
-        self.unknown_operators = found.unknown_operators;
-        let rows = found.operators.into_iter().zip(types).zip(operators);
-        let mut rows: Vec<OperatorDeviceTime> = rows
-            .map(|((share, op_type), operator)| OperatorDeviceTime {
-                name: share.name,
-                op_type: (*op_type).to_owned(),
-                attribution: share.attribution,
-                cycles: operator.cycles,
-                attributed_joules: None,
-            })
-            .collect();
-        rows.sort_by_key(|row| std::cmp::Reverse(row.attribution.ns()));
-        let rest = rows.split_off(rows.len().min(MAX_OPERATORS));
-        self.operators_not_listed = rest.len() as u64;
-        self.not_listed_ns = rest.iter().filter_map(|row| row.attribution.ns()).sum();
-        self.operators = rows;
-    }
-
-    /// Divides what an inference cost among the operators, if one provider ran them all.
-    pub fn attribute(&mut self, joules_per_inference: f64) {
-        let Some(device_ns) = self.device_ns.filter(|device_ns| *device_ns > 0) else { return };
-        let of = |ns: u64| joules_per_inference * ns as f64 / device_ns as f64;
-        for operator in &mut self.operators {
-            operator.attributed_joules = operator.attribution.ns().map(of);
-        }
-        self.unattributed_joules = self.unattributed_ns.map(of);
-    }
-
-    /// Of the device's time, what no operator accounts for.
-    pub fn unattributed_share(&self) -> Option<f64> {
-        let device_ns = self.device_ns.filter(|ns| *ns > 0)?;
-        Some(self.unattributed_ns? as f64 / device_ns as f64)
-    }
+fn fill(
+    time: &mut ProviderTime,
+    adapter: &ProviderAdapter,
+    operators: &[OperatorTime],
+    types: &[&str],
+    window: &DeviceWindow,
+) {
+    let Some(found) = split(adapter, operators, window) else {
+        time.unknown = Some(format!(
+            "ONNX Runtime shows how long handing the work over took, and nothing reports how long the device worked; {}",
+            adapter.remedy
+        ));
+        return;
+    };
+    time.method = found.method().to_owned();
+    time.divided_by = found.operators.iter().find_map(|of| of.attribution.by());
+    time.device_ns = Some(found.device_ns);
+    time.measured_by = Some(found.measured_by);
+    time.unattributed_ns = Some(found.unattributed_ns);
+    time.unknown_operators = found.unknown_operators;
+    let rows = found.operators.into_iter().zip(types).zip(operators);
+    let mut rows: Vec<OperatorDeviceTime> = rows
+        .map(|((share, op_type), operator)| OperatorDeviceTime {
+            name: share.name,
+            op_type: (*op_type).to_owned(),
+            attribution: share.attribution,
+            cycles: operator.cycles,
+            attributed_joules: None,
+        })
+        .collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.attribution.ns()));
+    let rest = rows.split_off(rows.len().min(MAX_OPERATORS));
+    time.operators_not_listed = rest.len() as u64;
+    time.not_listed_ns = rest.iter().filter_map(|row| row.attribution.ns()).sum();
+    time.operators = rows;
 }

@@ -6,15 +6,15 @@ use std::time::Duration;
 use ortscope_analyze::StopRule;
 use ortscope_analyze::operators::fusion::compare_graphs;
 use ortscope_decode::onnx::Graph;
-use serde::Serialize;
 
 use super::graph::{RunGraph, graph_facts};
 use crate::interrupt::Interrupt;
 use crate::measure;
-use crate::measure::plan::{LevelsPlan, Scenario, WorkerPlan};
-use crate::measure::protocol::{LevelMeasured, WorkerMessage};
+use crate::measure::plan::{LevelsPlan, WorkerPlan};
 use crate::measure::supervisor::{Assignment, supervise};
 use crate::progress::Progress;
+use ortscope_analyze::facts::{Fact, LevelMeasured, Scenario};
+use ortscope_analyze::operators::section::LevelReport;
 use ortscope_core::failure::Failure;
 use ortscope_core::units;
 
@@ -22,24 +22,6 @@ use ortscope_core::units;
 const DURATION: Duration = Duration::from_secs(3);
 /// All sessions are in memory at once; a larger model is not measured this way.
 const MAX_MODEL_BYTES: u64 = 1 << 30;
-
-/// One level beside the others, measured in the same seconds.
-#[derive(Debug, Clone, Serialize)]
-pub struct LevelReport {
-    /// none, basic, extended, layout or all.
-    pub level: String,
-    /// Nodes of the main graph; `None` where ONNX Runtime could not write it.
-    pub nodes: Option<u64>,
-    pub session_ms: Option<f64>,
-    pub runs: u64,
-    pub median_ms: Option<f64>,
-    /// Median over the median without optimisation.
-    pub ratio_to_none: Option<f64>,
-    /// Kinds of fusion that this level has and the one before had not.
-    pub new_patterns: Vec<String>,
-    /// Why it could not be measured.
-    pub failure: Option<String>,
-}
 
 /// Measures all levels of one model.
 pub fn measure_levels(
@@ -75,8 +57,8 @@ pub fn measure_levels(
         recording: None,
     };
     let outcome = supervise(&assignment, interrupt, progress)?;
-    let measured = outcome.collected.messages.into_iter().find_map(|message| match message {
-        WorkerMessage::Levels { levels } => Some(levels),
+    let measured = outcome.collected.facts.into_iter().find_map(|message| match message {
+        Fact::Levels { levels } => Some(levels),
         _ => None,
     });
     match measured {

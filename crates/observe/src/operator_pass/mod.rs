@@ -14,6 +14,7 @@ pub mod levels;
 mod openvino_lanes;
 pub mod pass;
 mod qnn_lanes;
+pub mod section;
 pub mod windows;
 
 pub use counted::Counted;

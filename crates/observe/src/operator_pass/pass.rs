@@ -28,12 +28,13 @@ use super::openvino_lanes::{OpenVinoLanes, PROVIDER as OPENVINO};
 use super::qnn_lanes::{NodeTypes, QnnLanes, QnnTime};
 use crate::interrupt::Interrupt;
 use crate::measure;
-use crate::measure::plan::{ProfilePlan, Scenario, WorkerPlan};
-use crate::measure::protocol::{Profiled, WorkerMessage};
-use crate::measure::sensors::SensorReadings;
-use crate::measure::supervisor::{Assignment, Outcome, supervise};
+use crate::measure::plan::{ProfilePlan, WorkerPlan};
+use crate::measure::supervisor::{Assignment, Supervised, supervise};
 use crate::progress::Progress;
 use crate::recording::RowWriter;
+use ortscope_analyze::facts::{Fact, Profiled, Scenario};
+use ortscope_analyze::measurement::SensorReadings;
+use ortscope_analyze::operators::section::DeviceWork;
 use ortscope_core::failure::Failure;
 use ortscope_core::units;
 
@@ -109,22 +110,6 @@ pub struct Profile {
     pub ort_logs: Vec<ortscope_ort::LogLine>,
 }
 
-/// Rows of a device, as its provider reports them.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
-pub struct DeviceWork {
-    pub name: String,
-    pub op_type: String,
-    pub provider: String,
-    /// How often in the runs of the statistics.
-    pub count: u64,
-    /// As reported; of QNN's nodes, their share of the device's cycles times its time.
-    pub total_ms: f64,
-    #[serde(skip)]
-    pub total_ns: u64,
-    /// Cycles of the device, as it counted them.
-    pub cycles: Option<u64>,
-}
-
 impl Pass<'_> {
     pub fn run(&self, interrupt: &Interrupt, progress: &mut dyn Progress) -> Result<Profile, Failure> {
         let begin = Instant::now();
@@ -182,7 +167,7 @@ impl Pass<'_> {
         window: &Window<'_>,
         interrupt: &Interrupt,
         progress: &mut dyn Progress,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<Supervised, Failure> {
         let channel = measure::channel_directory(false)?;
         let mut plan = self.plan.clone();
         plan.channel = channel.path().to_owned();
@@ -272,16 +257,16 @@ impl Gathered {
     }
 
     /// Takes one window's files; returns how many runs it had.
-    fn take(&mut self, outcome: Outcome, pass: &Pass<'_>) -> Result<u64, Failure> {
-        let Some(profiled) = outcome.collected.messages.iter().find_map(|message| match message {
-            WorkerMessage::Profiled(profiled) => Some(profiled.clone()),
+    fn take(&mut self, outcome: Supervised, pass: &Pass<'_>) -> Result<u64, Failure> {
+        let Some(profiled) = outcome.collected.facts.iter().find_map(|message| match message {
+            Fact::Profiled(profiled) => Some(profiled.clone()),
             _ => None,
         }) else {
             let why = outcome.failure.unwrap_or_else(|| Failure::internal("the worker wrote no profile"));
             return Err(why);
         };
-        for message in &outcome.collected.messages {
-            if let WorkerMessage::Logs { lines, .. } = message {
+        for message in &outcome.collected.facts {
+            if let Fact::Logs { lines, .. } = message {
                 self.logs.extend(lines.iter().cloned());
             }
         }

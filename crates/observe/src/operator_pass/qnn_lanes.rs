@@ -10,8 +10,8 @@ use ortscope_core::schema::OperatorRow;
 use ortscope_decode::onnx::Graph;
 use ortscope_decode::qnn_profile::{QnnExecution, QnnProfile};
 
-use super::pass::DeviceWork;
 use super::row_inside;
+use ortscope_analyze::operators::section::DeviceWork;
 
 pub const PROVIDER: &str = "QNNExecutionProvider";
 

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use ortscope_analyze::operators::section::WindowReport;
 use ortscope_analyze::operators::{OperatorAnalysis, OperatorEvent, OperatorOptions, RunAssembler};
 use ortscope_channel::disk::remove_temporary_file;
 use ortscope_core::schema::{TableId, Text};
 use ortscope_decode::ort_profile::{ProfileStart, RowOptions};
 use ortscope_import::ort_profile;
 use ortscope_store::RecordingWriter;
-use serde::Serialize;
 
 use crate::recording::RowWriter;
 
@@ -20,21 +20,6 @@ use ortscope_core::failure::Failure;
 const MAX_TYPES: usize = 8;
 /// Runs of windows are numbered from here, so that they are not taken for those of the pass at the end.
 const FIRST_RUN: u64 = 1_000_000;
-
-/// One window.
-#[derive(Debug, Clone, Serialize)]
-pub struct WindowReport {
-    /// On the monotonic clock.
-    pub start_ns: u64,
-    /// Whether the measured session itself was profiled; otherwise a second one.
-    pub same_session: bool,
-    pub runs: u64,
-    pub median_ms: f64,
-    pub unattributed_share: f64,
-    /// The costliest first: type, provider and own time per run.
-    pub by_type: Vec<(Text, Text, f64)>,
-    pub lost_events: u64,
-}
 
 /// Reads the files of all windows in their order, keeps their rows, and removes them.
 pub fn read(

@@ -12,17 +12,20 @@ use ortscope_channel::RingWriter;
 use ortscope_core::clock::now_ns;
 use ortscope_ort::Session;
 
-use super::outbox::send_through;
-use crate::measure::protocol::{ArenaSample, WorkerMessage};
+use super::outbox::{send_through, session_id};
+use crate::measure::plan::WorkerPlan;
+use ortscope_analyze::facts::{ArenaSample, Fact};
 
 /// Runs `work` while a thread reads the arena statistics of `session`, if there is a ring for them.
 pub fn watched<T>(
     session: Option<&Session>,
-    every_ns: Option<u64>,
+    plan: &WorkerPlan,
     ring: Option<RingWriter>,
     work: impl FnOnce() -> T,
 ) -> T {
-    let (Some(session), Some(every_ns), Some(ring)) = (session, every_ns, ring) else { return work() };
+    let (Some(session), Some(every_ns), Some(ring)) = (session, plan.arena_every_ns, ring) else {
+        return work();
+    };
     let every = Duration::from_nanos(every_ns);
     std::thread::scope(|scope| {
         // Dropping it ends the thread, however the work ends.
@@ -31,7 +34,7 @@ pub fn watched<T>(
             let mut ring = ring;
             while let Some(arena) = answer(session) {
                 let sample = ArenaSample { timestamp_ns: now_ns(), arena };
-                send_through(&mut ring, &WorkerMessage::Arena(sample));
+                send_through(&mut ring, session_id(plan), Fact::Arena(sample));
                 if is_over.recv_timeout(every) != Err(RecvTimeoutError::Timeout) {
                     break;
                 }

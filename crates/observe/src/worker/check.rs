@@ -11,7 +11,7 @@ use ortscope_ort::{Environment, OrtError, ProviderRequest, Session, SessionOptio
 
 use super::{Stopped, failures};
 use crate::measure::plan::WorkerPlan;
-use crate::measure::protocol::WorkerMessage;
+use ortscope_analyze::facts::{Fact, OutputsChecked};
 use ortscope_core::failure::Failure;
 
 /// Runs the model once on the CPU, without graph optimizations, and compares.
@@ -20,7 +20,7 @@ pub fn against_cpu(
     environment: &Environment,
     inputs: &[(String, Value)],
     answers: &[(String, Value)],
-) -> Result<WorkerMessage, Stopped> {
+) -> Result<Fact, Stopped> {
     let wrong = |error: &OrtError| Stopped { failure: failures::from_ort(error, plan), after_runs: None };
     let options = SessionOptions {
         optimization: ortscope_ort::Optimization::None,
@@ -42,7 +42,7 @@ pub fn against_cpu(
             comparison: compare(expected, got),
         })
         .collect();
-    Ok(WorkerMessage::OutputsChecked { reference: "CPU, graph optimisations off".into(), outputs })
+    Ok(Fact::OutputsChecked(OutputsChecked { reference: "CPU, graph optimizations off".into(), outputs }))
 }
 
 /// Inputs and outputs of one worker, for the comparison with another's.

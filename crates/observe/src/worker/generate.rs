@@ -9,7 +9,7 @@ use ortscope_ort::{OrtError, Session};
 use super::outbox::Outbox;
 use super::{Stopped, failures};
 use crate::measure::plan::{GeneratePlan, WorkerPlan};
-use crate::measure::protocol::MemoryStage;
+use ortscope_analyze::facts::MemoryStage;
 use ortscope_core::failure::Failure;
 
 /// Generates sequences until it is stopped. Each starts with an empty cache and the same prompt.

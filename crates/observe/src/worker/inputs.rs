@@ -10,7 +10,7 @@ use ortscope_ort::inputs::{self, GuessedDim, InputError, InputRequest};
 use super::Stopped;
 use crate::input_files;
 use crate::measure::plan::{GeneratePlan, WorkerPlan};
-use crate::measure::protocol::InputsMade;
+use ortscope_analyze::facts::InputsMade;
 use ortscope_core::failure::{Failure, FailureKind};
 
 /// A larger set of inputs is a mistake in a shape.

@@ -8,7 +8,7 @@ use ortscope_ort::{Binding, Environment, Optimization, Session, SessionOptions};
 use super::outbox::Outbox;
 use super::{Stopped, failures, inputs};
 use crate::measure::plan::{LevelsPlan, WorkerPlan};
-use crate::measure::protocol::{LevelMeasured, WorkerMessage};
+use ortscope_analyze::facts::{Fact, LevelMeasured};
 
 /// Names as on the command line.
 const LEVELS: &[(&str, Optimization)] = &[
@@ -48,7 +48,7 @@ pub fn run(
         sessions.push(session.ok());
     }
     let Some(first) = sessions.iter().flatten().next() else {
-        outbox.send(&WorkerMessage::Levels { levels: measured });
+        outbox.send(Fact::Levels { levels: measured });
         return Ok(());
     };
     let made = inputs::make(plan, first)?;
@@ -75,7 +75,7 @@ pub fn run(
             break;
         }
     }
-    outbox.send(&WorkerMessage::Levels { levels: measured });
+    outbox.send(Fact::Levels { levels: measured });
     Ok(())
 }
 

@@ -26,8 +26,8 @@ use ortscope_ort::{Environment, LogLevel, Runtime, Session};
 
 use crate::interrupt::Interrupt;
 use crate::measure::plan::WorkerPlan;
-use crate::measure::protocol::{MemoryStage, WorkerMessage};
 pub use inputs::input_failure;
+use ortscope_analyze::facts::{Fact, MemoryStage};
 use ortscope_core::failure::Failure;
 use outbox::Outbox;
 pub use streams::Lap;
@@ -62,9 +62,10 @@ pub fn main() -> Result<(), Failure> {
         end_when_orphaned(&plan.channel)?;
         let result = work(&plan, &page, &mut outbox);
         match &result {
-            Ok(()) => outbox.send(&WorkerMessage::Done),
-            Err(stop) => outbox
-                .send(&WorkerMessage::Failed { failure: stop.failure.clone(), after_runs: stop.after_runs }),
+            Ok(()) => outbox.send(Fact::Done),
+            Err(stop) => {
+                outbox.send(Fact::Failed { failure: stop.failure.clone(), after_runs: stop.after_runs })
+            }
         }
         result.map_err(|stop| stop.failure)
     })
@@ -85,7 +86,7 @@ impl From<Failure> for Stopped {
 
 fn work(plan: &WorkerPlan, page: &ControlPage, outbox: &mut Outbox) -> Result<(), Stopped> {
     let runtime = Runtime::load(&plan.library).map_err(|error| failures::from_ort(&error, plan))?;
-    outbox.send(&WorkerMessage::Runtime {
+    outbox.send(Fact::Runtime {
         version: runtime.version().to_owned(),
         build_info: runtime.build_info(),
         available_providers: runtime.available_providers(),
@@ -97,7 +98,7 @@ fn work(plan: &WorkerPlan, page: &ControlPage, outbox: &mut Outbox) -> Result<()
         (None, Some(levels)) => levels::run(plan, levels, page, outbox, &environment),
         (None, None) => measure(plan, page, outbox, &environment),
     };
-    outbox.send(&WorkerMessage::Logs { lines: environment.take_logs(), dropped: environment.dropped_logs() });
+    outbox.send(Fact::Logs { lines: environment.take_logs(), dropped: environment.dropped_logs() });
     result
 }
 
@@ -108,7 +109,7 @@ fn measure(
     environment: &Environment,
 ) -> Result<(), Stopped> {
     let (nanos, bytes) = read_once(&plan.model).map_err(Failure::from)?;
-    outbox.send(&WorkerMessage::FileRead { nanos, bytes });
+    outbox.send(Fact::FileRead { nanos, bytes });
     outbox.memory(MemoryStage::BeforeSession);
 
     let (session, first_ns) = session::create(plan, environment, outbox)?;
@@ -116,9 +117,9 @@ fn measure(
     let made = inputs::make(plan, &session)?;
 
     if let Some(generate) = plan.generate {
-        outbox.send(&WorkerMessage::Inputs(made.for_generation(generate)));
+        outbox.send(Fact::Inputs(made.for_generation(generate)));
         let reason = "not timed when tokens are generated".to_owned();
-        outbox.send(&WorkerMessage::SecondSession { nanos: None, reason: Some(reason) });
+        outbox.send(Fact::SecondSession { nanos: None, reason: Some(reason) });
         generate::run(plan, generate, page, outbox, &session, &made.values)?;
         send_allocator(outbox, Some(&session));
     } else {
@@ -129,7 +130,7 @@ fn measure(
         let windows =
             plan.windows.as_ref().map(|of| windows::Windows::new(plan, of, environment, &made.values));
         let ring = outbox.take_arena();
-        let answers = arena::watched(sessions.first(), plan.arena_every_ns, ring, || {
+        let answers = arena::watched(sessions.first(), plan, ring, || {
             streams::run(plan, page, outbox, &sessions, &made, windows, || {
                 session::time_another(plan, environment, first_ns)
             })
@@ -154,14 +155,14 @@ fn check_outputs(
     answers: &[(String, Value)],
 ) -> Result<(), Stopped> {
     let checked = check::against_cpu(plan, environment, values, answers)?;
-    outbox.send(&checked);
+    outbox.send(checked);
     Ok(())
 }
 
 fn send_allocator(outbox: &mut Outbox, session: Option<&Session>) {
     // Absent before 1.23 and for sessions without an arena: not a failure.
     if let Some(Ok(Some(statistics))) = session.map(Session::allocator_stats) {
-        outbox.send(&WorkerMessage::Allocator { statistics });
+        outbox.send(Fact::Allocator { statistics });
     }
 }
 

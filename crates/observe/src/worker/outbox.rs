@@ -9,7 +9,7 @@ use ortscope_core::identity::ProcessIdentity;
 use ortscope_sources::own_usage;
 
 use crate::measure::plan::WorkerPlan;
-use crate::measure::protocol::{MemoryStage, WorkerMessage};
+use ortscope_analyze::facts::{Fact, FactRecord, MemoryStage};
 use ortscope_core::failure::Failure;
 
 /// Capacity for messages, which are few and wait for free space.
@@ -27,6 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// excluded from the model's memory.
 #[derive(Debug)]
 pub struct Outbox {
+    /// The first session, which names the measurement that the facts belong to.
+    session_id: String,
     messages: RingWriter,
     streams: BTreeMap<u16, RingWriter>,
     /// A ring has one writer, and the arena has its own thread.
@@ -53,8 +55,9 @@ impl Outbox {
         let arena = plan.arena_every_ns.map(|_| ring("arena", ARENA_RING_BYTES)).transpose()?;
         let rings = [&messages].into_iter().chain(streams.values()).chain(&arena);
         let own_bytes = rings.map(RingWriter::resident_bytes).sum::<u64>();
-        let mut outbox = Self { messages, streams, arena, own_bytes };
-        outbox.send(&WorkerMessage::OwnMemory { bytes: own_bytes });
+        let session_id = session_id(plan);
+        let mut outbox = Self { session_id, messages, streams, arena, own_bytes };
+        outbox.send(Fact::OwnMemory { bytes: own_bytes });
         Ok(outbox)
     }
 
@@ -70,15 +73,15 @@ impl Outbox {
         self.arena.take()
     }
 
-    /// The ring counts a message that does not fit.
-    pub fn send(&mut self, message: &WorkerMessage) {
-        send_through(&mut self.messages, message);
+    /// A fact that does not get through is counted by the ring.
+    pub fn send(&mut self, fact: Fact) {
+        send_through(&mut self.messages, self.session_id.clone(), fact);
     }
 
     pub fn memory(&mut self, stage: MemoryStage) {
         // Without the counter nothing is sent, and the report says that it is unavailable.
         if let Ok(usage) = own_usage() {
-            self.send(&WorkerMessage::Memory {
+            self.send(Fact::Memory {
                 stage,
                 working_set_bytes: usage.working_set_bytes.saturating_sub(self.own_bytes),
                 peak_working_set_bytes: usage
@@ -90,15 +93,20 @@ impl Outbox {
 
     pub fn steady(&mut self, begin: bool) {
         let cpu_time_ns = own_usage().map_or(0, |usage| usage.cpu_time_ns);
-        self.send(&WorkerMessage::Steady { begin, timestamp_ns: now_ns(), cpu_time_ns });
+        self.send(Fact::Steady { begin, timestamp_ns: now_ns(), cpu_time_ns });
     }
 }
 
-pub fn send_through(ring: &mut RingWriter, message: &WorkerMessage) {
-    match serde_json::to_vec(message) {
+/// The identifier that the facts of a measurement carry.
+pub fn session_id(plan: &WorkerPlan) -> String {
+    plan.session_ids.first().cloned().unwrap_or_default()
+}
+
+pub fn send_through(ring: &mut RingWriter, session_id: String, fact: Fact) {
+    match serde_json::to_vec(&FactRecord { session_id, fact }) {
         Ok(text) => {
             ring.write_or_wait(FrameKind::MESSAGE, &text, PATIENCE);
         }
-        Err(error) => tracing::error!(%error, "a message could not be written"),
+        Err(error) => tracing::error!(%error, "a fact could not be written"),
     }
 }

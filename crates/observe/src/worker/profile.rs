@@ -13,7 +13,7 @@ use super::outbox::Outbox;
 use super::own_profiles::{self, RunFiles};
 use super::{Stopped, failures, inputs};
 use crate::measure::plan::{ProfilePlan, WorkerPlan};
-use crate::measure::protocol::{Profiled, WorkerMessage};
+use ortscope_analyze::facts::{Fact, Profiled};
 
 pub fn run(
     plan: &WorkerPlan,
@@ -49,7 +49,7 @@ pub fn run(
     // QNN writes its file when the session ends.
     drop(session);
     let qnn_file = qnn_file.filter(|path| path.is_file());
-    outbox.send(&WorkerMessage::Profiled(Profiled {
+    outbox.send(Fact::Profiled(Profiled {
         file,
         optimized_model,
         started_ns,

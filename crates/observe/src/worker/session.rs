@@ -8,7 +8,7 @@ use ortscope_ort::{Environment, Session, ep};
 use super::outbox::Outbox;
 use super::{SECOND_SESSION_LIMIT, Stopped, failures};
 use crate::measure::plan::WorkerPlan;
-use crate::measure::protocol::{SessionCreated, WorkerMessage};
+use ortscope_analyze::facts::{Fact, SessionCreated};
 
 const CPU: &str = "CPUExecutionProvider";
 
@@ -27,7 +27,7 @@ pub fn create(
         *placement.entry(subgraph.provider).or_default() += subgraph.nodes.len() as u64;
     }
     let providers = used_providers(&session);
-    outbox.send(&WorkerMessage::SessionCreated(SessionCreated {
+    outbox.send(Fact::SessionCreated(SessionCreated {
         nanos,
         provider_versions: provider_versions(environment, &providers),
         devices: ep::used_devices(&session),
@@ -67,18 +67,18 @@ pub fn another(plan: &WorkerPlan, environment: &Environment) -> Result<Session, 
         .map_err(|error| failures::from_ort(&error, plan).into())
 }
 
-/// Creates one more session and drops it: the warm creation time.
-pub fn time_another(plan: &WorkerPlan, environment: &Environment, first_ns: u64) -> WorkerMessage {
+/// Creates one more session and drops it: what creation costs when everything is warm.
+pub fn time_another(plan: &WorkerPlan, environment: &Environment, first_ns: u64) -> Fact {
     if !plan.time_second_session {
-        return WorkerMessage::SecondSession { nanos: None, reason: Some("not timed in a sweep".into()) };
+        return Fact::SecondSession { nanos: None, reason: Some("not timed in a sweep".into()) };
     }
     if u128::from(first_ns) > SECOND_SESSION_LIMIT.as_nanos() {
         let reason = format!("skipped: the first took more than {} s", SECOND_SESSION_LIMIT.as_secs());
-        return WorkerMessage::SecondSession { nanos: None, reason: Some(reason) };
+        return Fact::SecondSession { nanos: None, reason: Some(reason) };
     }
     let begin = now_ns();
     match another(plan, environment) {
-        Ok(_session) => WorkerMessage::SecondSession { nanos: Some(now_ns() - begin), reason: None },
-        Err(stopped) => WorkerMessage::SecondSession { nanos: None, reason: Some(stopped.failure.message) },
+        Ok(_session) => Fact::SecondSession { nanos: Some(now_ns() - begin), reason: None },
+        Err(stopped) => Fact::SecondSession { nanos: None, reason: Some(stopped.failure.message) },
     }
 }

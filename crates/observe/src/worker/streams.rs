@@ -16,8 +16,8 @@ use super::outbox::Outbox;
 use super::turns::Turns;
 use super::windows::Windows;
 use super::{Stopped, failures};
-use crate::measure::plan::{RunLimits, Scenario, WorkerPlan};
-use crate::measure::protocol::{MemoryStage, WorkerMessage};
+use crate::measure::plan::{RunLimits, WorkerPlan};
+use ortscope_analyze::facts::{Fact, MemoryStage, Scenario};
 use ortscope_core::failure::Failure;
 
 /// Runs the plan's scenario to its end. Returns the outputs of the last run of stream 0.
@@ -28,7 +28,7 @@ pub fn run(
     sessions: &[Session],
     made: &Made,
     windows: Option<Windows<'_>>,
-    time_second_session: impl FnOnce() -> WorkerMessage,
+    time_second_session: impl FnOnce() -> Fact,
 ) -> Result<Vec<(String, Value)>, Stopped> {
     let Some(first_session) = sessions.first() else {
         return Err(Failure::internal("there is no session").into());
@@ -43,13 +43,12 @@ pub fn run(
     })?;
     ring.write_inference(&record);
     outbox.memory(MemoryStage::AfterFirstRun);
-    outbox.send(&WorkerMessage::Inputs(made.message(
+    outbox.send(Fact::Inputs(made.message(
         binding.input_bytes(),
         binding.output_bytes(),
         binding.floating_outputs() as u64,
     )));
-    let message = time_second_session();
-    outbox.send(&message);
+    outbox.send(time_second_session());
 
     let turns = plan.turns.as_ref().map(Turns::open).transpose()?;
     if let Some(index) = plan.turns.as_ref().and_then(|turns| turns.processor) {
@@ -79,7 +78,7 @@ pub fn run(
         let begin = shared.begun_ns.load(Ordering::SeqCst);
         let end = now_ns().min(plan.limits.duration_ns.map_or(u64::MAX, |duration| begin + duration));
         let started = shared.served.load(Ordering::SeqCst);
-        outbox.send(&WorkerMessage::Unserved { requests: arrivals.due(end, begin).saturating_sub(started) });
+        outbox.send(Fact::Unserved { requests: arrivals.due(end, begin).saturating_sub(started) });
     }
 
     let failed = shared.failed.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -11,39 +11,21 @@ mod used;
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
 pub use append::Target;
 pub use neighbors::plugins_beside;
+pub use ortscope_core::session::UsedDevice;
 pub use providers::ExecutionProvider;
-pub use used::{UsedDevice, used_devices};
+pub use used::used_devices;
 
 use crate::device::DeviceKind;
-use crate::options::ProviderRequest;
 use crate::session_setup::Setup;
 use crate::{Environment, OrtError};
+use ortscope_core::session::ProviderRequest;
 
 /// Options of a provider, by their names.
 pub type ProviderOptions = BTreeMap<String, String>;
 
-/// The kind of hardware that a provider runs on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum DeviceClass {
-    Cpu,
-    Gpu,
-    Npu,
-}
-
-impl std::fmt::Display for DeviceClass {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Cpu => "CPU",
-            Self::Gpu => "GPU",
-            Self::Npu => "NPU",
-        })
-    }
-}
+pub use ortscope_core::session::DeviceClass;
 
 /// All providers this program knows by name.
 pub fn known() -> impl Iterator<Item = &'static ExecutionProvider> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use ortscope_core::session::UsedDevice;
 
 use super::DeviceClass;
 use crate::device::{DeviceKind, EpDevice};
@@ -22,19 +22,6 @@ const FACTS: &[&str] = &[
     "ov_device",
     "os_driver_version",
 ];
-
-/// The device of one provider of a session.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UsedDevice {
-    pub provider: String,
-    pub class: DeviceClass,
-    /// The name given by the provider or the system; ONNX Runtime reports it from 1.22 on, for plug-ins.
-    pub name: Option<String>,
-    /// The provider simulates an NPU or a GPU on the CPU: its times are not those of such a device.
-    pub is_simulated: bool,
-    /// Identifiers of the device, by ONNX Runtime's names for them.
-    pub facts: BTreeMap<String, String>,
-}
 
 /// The devices of a session's providers other than the CPU.
 pub fn used_devices(session: &Session) -> Vec<UsedDevice> {

@@ -22,7 +22,7 @@ use ortscope_core::tensor::{Value, ValueInfo};
 use ortscope_decode::onnx::InputHints;
 use ortscope_decode::tensors::{NamedValues, json, pack};
 pub use overrides::{ShapeOverride, parse_shape_override};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// Known facts about the inputs.
 #[derive(Debug, Clone)]
@@ -53,17 +53,7 @@ pub struct ResolvedInputs {
     pub padding_ratio: Option<f64>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GuessedDim {
-    /// For people; also one of [`ResolvedInputs::notes`].
-    pub sentence: String,
-    /// Of the symbolic dimension; `None` for one without a name.
-    pub name: Option<String>,
-    /// The first input that has it.
-    pub input: String,
-    pub axis: usize,
-    pub value: u64,
-}
+pub use ortscope_core::session::GuessedDim;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BatchAxis {

@@ -307,7 +307,7 @@ fn server(session: &SessionReport) -> Vec<Block<'_>> {
     ])
     .titled("Open loop: what a client waits");
     for (wire, name) in PERCENTILES {
-        let value = |list: &std::collections::BTreeMap<&str, Option<f64>>| {
+        let value = |list: &std::collections::BTreeMap<String, Option<f64>>| {
             Cell::known(list.get(wire).copied().flatten(), milliseconds)
         };
         table.row(vec![
@@ -368,8 +368,8 @@ fn generation(session: &SessionReport) -> Vec<Block<'_>> {
     ])
     .titled("Token generation");
     for (wire, name) in PERCENTILES.iter().filter(|(wire, _)| matches!(*wire, "p50" | "p90" | "p99")) {
-        let value = |list: &std::collections::BTreeMap<&str, Option<f64>>| {
-            Cell::known(list.get(wire).copied().flatten(), milliseconds)
+        let value = |list: &std::collections::BTreeMap<String, Option<f64>>| {
+            Cell::known(list.get(*wire).copied().flatten(), milliseconds)
         };
         table.row(vec![
             Cell::text(*name),

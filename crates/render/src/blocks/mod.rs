@@ -1,9 +1,9 @@
 //! The model as sections of texts, facts, tables and charts: what every rendering shows, before it is text, Markdown or
 //! HTML. A number is formatted here, once, so that all renderings agree to the digit.
 
-mod insight;
 mod latency;
 mod machine;
+mod operator_section;
 mod operators;
 mod remarks;
 mod slow;
@@ -177,7 +177,8 @@ pub(super) fn sections(model: &ReportModel) -> Vec<Section<'_>> {
     }
     let several = model.operators.len() > 1;
     for (index, operators) in model.operators.iter().enumerate() {
-        let mut section = operators::section(operators, index, several);
+        let mut section =
+            operators::section(operators, model.operator_section(&operators.session_id), index, several);
         section.folded = index >= 2;
         sections.push(section);
     }

@@ -1,14 +1,19 @@
 //! Where the time of a run goes.
 
-use super::{Align, Block, Cell, Section, Table, Tone, insight};
+use super::{Align, Block, Cell, Section, Table, Tone, operator_section};
 use ortscope_core::units::{
     TimeUnit, bytes, count, counted, digits, milliseconds, percent, prefixed, provider,
 };
-use ortscope_result::{CallTimes, OperatorReport, Timeline};
+use ortscope_result::{CallTimes, OperatorReport, OperatorSection, Timeline};
 
-pub(super) fn section(report: &OperatorReport, index: usize, several: bool) -> Section<'_> {
+pub(super) fn section<'m>(
+    report: &'m OperatorReport,
+    found: Option<&'m OperatorSection>,
+    index: usize,
+    several: bool,
+) -> Section<'m> {
     let mut facts = facts(report);
-    facts.extend(report.insight.iter().flat_map(insight::facts));
+    facts.extend(found.into_iter().flat_map(operator_section::facts));
     let mut blocks = vec![Block::Facts(facts)];
     if let Some(factor) = report.observer_factor.filter(|factor| *factor >= 1.1) {
         blocks.push(Block::Text(
@@ -30,7 +35,7 @@ pub(super) fn section(report: &OperatorReport, index: usize, several: bool) -> S
     if !report.placement.is_empty() {
         blocks.push(Block::Table(placement(report)));
     }
-    blocks.extend(report.insight.iter().flat_map(insight::blocks));
+    blocks.extend(found.into_iter().flat_map(operator_section::blocks));
     if !report.session_events.is_empty() {
         blocks.push(Block::Table(session_events(report)));
     }
@@ -101,7 +106,7 @@ fn by_type(report: &OperatorReport) -> Table {
     columns.extend(TIME_COLUMNS);
     let mut table = Table::new(&columns).titled("By type");
     for row in &report.by_type {
-        let mut name = Cell::text(named(&row.op_type, row.kind));
+        let mut name = Cell::text(named(&row.op_type, &row.kind));
         name.op_type = Some(row.op_type.clone());
         let mut cells =
             vec![name, Cell::text(place(&row.execution_provider, &row.device)), Cell::count(row.nodes)];
@@ -166,7 +171,7 @@ fn by_node(report: &OperatorReport) -> Table {
             0 => row.name.clone(),
             _ => format!("↳ {}", row.name),
         };
-        let mut of_type = Cell::text(named(&row.op_type, row.kind));
+        let mut of_type = Cell::text(named(&row.op_type, &row.kind));
         of_type.op_type = Some(row.op_type.clone());
         let mut cells =
             vec![Cell::text(name), of_type, Cell::text(place(&row.execution_provider, &row.device))];

@@ -98,7 +98,7 @@ pub(super) fn recording(model: &ReportModel) -> Section<'_> {
         .titled("Where the numbers come from");
         for family in &model.provenance {
             table.row(vec![
-                Cell::text(family.numbers),
+                Cell::text(family.numbers.clone()),
                 Cell::text(&family.source),
                 Cell::count(family.n),
                 Cell::text(&family.method),

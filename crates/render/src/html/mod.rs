@@ -41,7 +41,7 @@ pub fn html(model: &ReportModel) -> String {
     page.out += &format!(
         "</main><footer>Made by ortscope {}. This file contains everything it shows and loads nothing.</footer>\n\
          <div id=\"tip\" role=\"status\" hidden></div>\n<script>{SCRIPT}</script>\n</body></html>\n",
-        escape(model.ortscope_version)
+        escape(&model.ortscope_version)
     );
     page.out
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use ortscope_core::schema::{SessionRow, TableId, Text};
 
 use super::reader::Reader;
-use super::run_facts::RunDocument;
+use super::runs::Runs;
 use crate::{Header, Provenance, ReportError, ReportInput};
 use ortscope_core::units::{self, clean, cleaned};
 
@@ -45,25 +45,27 @@ pub(super) fn header(
     reader: &Reader<'_>,
     input: &ReportInput,
     sessions: &HashMap<Text, SessionRow>,
-    document: &RunDocument,
+    runs: &Runs,
 ) -> Header {
     let recording = &input.recording;
     let mut rows: Vec<&SessionRow> = sessions.values().collect();
     rows.sort_by_key(|row| (row.timestamp_ns, Text::clone(&row.session_id)));
     let mut execution_providers = Vec::new();
     let mut ort_versions = Vec::new();
-    let of_document = document.results.iter().flat_map(|result| result.providers.iter().cloned());
-    for provider in rows.iter().flat_map(|row| providers(row)).chain(of_document) {
+    let placed = runs.results.iter().filter_map(|result| result.placement.as_ref());
+    let placed = placed.flat_map(|placement| placement.providers.iter().cloned());
+    for provider in rows.iter().flat_map(|row| providers(row)).chain(placed) {
         insert_new(&mut execution_providers, provider);
     }
-    let of_document = document.results.iter().filter_map(|result| result.ort_version.clone());
+    let of_runs = runs.results.iter().filter_map(|result| Some(result.runtime.as_ref()?.version.clone()));
     let of_rows = rows.iter().filter_map(|row| row.ort_version.as_deref().map(|version| clean(version, 40)));
-    for version in of_rows.chain(of_document) {
+    for version in of_rows.chain(of_runs) {
         insert_new(&mut ort_versions, version);
     }
     let mut condition: Vec<String> = input.condition.iter().take(100).map(|text| cleaned(text)).collect();
     condition.extend(reader.damage());
-    condition.extend(document.failures.iter().cloned());
+    condition.extend(runs.problems.iter().map(|text| cleaned(text)));
+    condition.extend(runs.failures());
     if recording.ended.is_none() {
         condition.push("the recording was not closed: it was cut off, or is still being written".to_owned());
     }
@@ -105,16 +107,16 @@ fn insert_new(list: &mut Vec<String>, entry: String) {
     }
 }
 
-fn row_counts(reader: &Reader<'_>) -> BTreeMap<&'static str, u64> {
+fn row_counts(reader: &Reader<'_>) -> BTreeMap<String, u64> {
     TableId::ALL
         .iter()
-        .map(|table| (table.def().name, reader.rows(*table)))
+        .map(|table| (table.def().name.to_owned(), reader.rows(*table)))
         .filter(|(_, rows)| *rows > 0)
         .collect()
 }
 
 /// Where each family of numbers comes from.
-pub(super) fn provenance(reader: &Reader<'_>, input: &ReportInput) -> Vec<Provenance> {
+pub(super) fn provenance(reader: &Reader<'_>, input: &ReportInput, runs: &Runs) -> Vec<Provenance> {
     let clock = match input.recording.origin.as_str() {
         "import" => "measured, by the program that wrote the imported file",
         _ => "measured, monotonic clock around each call",
@@ -137,19 +139,19 @@ pub(super) fn provenance(reader: &Reader<'_>, input: &ReportInput) -> Vec<Proven
     let mut provenance: Vec<Provenance> = families
         .into_iter()
         .map(|(numbers, table, method)| Provenance {
-            numbers,
+            numbers: numbers.to_owned(),
             source: table.def().name.to_owned(),
             method: method.to_owned(),
             n: reader.rows(table),
         })
         .filter(|family| family.n > 0)
         .collect();
-    if input.run_document.is_some() {
+    if !runs.results.is_empty() {
         provenance.push(Provenance {
-            numbers: "cold start, memory of the worker, scenario",
-            source: "ortscope.run document".to_owned(),
+            numbers: "cold start, memory of the worker, scenario".to_owned(),
+            source: TableId::Annotations.def().name.to_owned(),
             method: "measured by the run itself".to_owned(),
-            n: 1,
+            n: runs.results.len() as u64,
         });
     }
     provenance

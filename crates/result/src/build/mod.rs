@@ -10,7 +10,7 @@ mod operators;
 mod processes;
 mod reader;
 mod remarks;
-mod run_facts;
+mod runs;
 mod sessions;
 mod steady;
 mod thin;
@@ -22,12 +22,10 @@ use ortscope_core::tables::Tables;
 
 use self::explain::Explainer;
 use self::reader::Reader;
-use self::run_facts::RunDocument;
+use self::runs::Runs;
+pub use self::runs::runs;
 use self::sessions::Draft;
-use super::{
-    OperatorInsight, OtherSessions, ReportError, ReportInput, ReportModel, ReportOptions, SCHEMA,
-    SessionReport,
-};
+use super::{OtherSessions, ReportError, ReportInput, ReportModel, ReportOptions, SCHEMA, SessionReport};
 use ortscope_core::units::{clean, count};
 
 impl ReportModel {
@@ -38,15 +36,15 @@ impl ReportModel {
         options: &ReportOptions,
     ) -> Result<Self, ReportError> {
         let reader = &mut Reader::new(tables, input.recording.started.monotonic_ns);
-        let document = input.run_document.as_ref().map(RunDocument::read).unwrap_or_default();
+        let runs = Runs::read(reader.tables(), input.run_document.as_ref())?;
         let rows = head::sessions(reader)?;
         let mut left_out = Vec::new();
-        let findings = remarks::findings(reader, &document, &mut left_out)?;
-        let losses = remarks::losses(reader, &document, &mut left_out)?;
-        let unavailable = remarks::unavailable(reader, &document, &mut left_out)?;
+        let findings = remarks::findings(reader, &runs, &mut left_out)?;
+        let losses = remarks::losses(reader, &runs, &mut left_out)?;
+        let unavailable = remarks::unavailable(reader, &runs, &mut left_out)?;
         let annotations = remarks::annotations(reader, &mut left_out)?;
 
-        let (mut drafts, other_sessions) = measured_sessions(reader, &rows, &document, options)?;
+        let (mut drafts, other_sessions) = measured_sessions(reader, &rows, &runs, options)?;
         let mut explainer = second_pass(reader, &mut drafts, options)?;
         explainer.collect(reader)?;
         let system = machine::system(reader, &mut explainer)?;
@@ -64,16 +62,26 @@ impl ReportModel {
         for draft in drafts.iter_mut().filter(|draft| draft.steady.is_some()) {
             draft.report.slow = slow.next();
         }
-        let sessions: Vec<SessionReport> = drafts.into_iter().map(|draft| draft.report).collect();
-        let operators =
-            operators::read(reader, &Known { sessions: &sessions, rows: &rows, document: &document })?;
+        let mut sessions: Vec<SessionReport> = drafts.into_iter().map(|draft| draft.report).collect();
+        // A run with one session has these figures already; computing them again could differ in the last digit.
+        for session in &mut sessions {
+            let alone = runs.of_session(&session.session_id).filter(|run| run.session_ids.len() == 1);
+            if let Some(run) = alone {
+                session.server.clone_from(&run.server);
+                session.generation.clone_from(&run.generation);
+            }
+        }
+        let operators = operators::read(reader, &Known { sessions: &sessions, rows: &rows })?;
         left_out.extend(operators.left_out);
+        let header = head::header(reader, input, &rows, &runs);
+        let provenance = head::provenance(reader, input, &runs);
         Ok(Self {
-            schema: SCHEMA,
-            ortscope_version: env!("CARGO_PKG_VERSION"),
-            header: head::header(reader, input, &rows, &document),
+            schema: SCHEMA.to_owned(),
+            ortscope_version: env!("CARGO_PKG_VERSION").to_owned(),
+            header,
             sessions,
             other_sessions,
+            runs: runs.results,
             operators: operators.reports,
             explanation_sources: explain::checks(reader, &unavailable),
             processes: processes.shown,
@@ -85,7 +93,7 @@ impl ReportModel {
             unavailable,
             annotations,
             left_out,
-            provenance: head::provenance(reader, input),
+            provenance,
         })
     }
 }
@@ -94,7 +102,7 @@ impl ReportModel {
 fn measured_sessions(
     reader: &mut Reader<'_>,
     rows: &HashMap<Text, SessionRow>,
-    document: &RunDocument,
+    runs: &Runs,
     options: &ReportOptions,
 ) -> Result<(Vec<Draft>, OtherSessions), ReportError> {
     let inferences = inferences::read(reader, options)?;
@@ -108,7 +116,7 @@ fn measured_sessions(
     drop(rest);
     sessions.sort_by_key(|series| (series.first_start_ns, Text::clone(&series.session_id)));
     // Each session's latencies are freed as soon as they are summed up.
-    Ok((sessions.into_iter().map(|series| Draft::new(series, rows, document, reader)).collect(), others))
+    Ok((sessions.into_iter().map(|series| Draft::new(series, rows, runs, reader)).collect(), others))
 }
 
 /// The second pass: exact sums, and the slow inferences that are to be explained.
@@ -131,7 +139,6 @@ fn second_pass(
 struct Known<'k> {
     sessions: &'k [SessionReport],
     rows: &'k HashMap<Text, SessionRow>,
-    document: &'k RunDocument,
 }
 
 impl operators::KnownSessions for Known<'_> {
@@ -148,9 +155,5 @@ impl operators::KnownSessions for Known<'_> {
         let id = clean(session_id, 100);
         let session = self.sessions.iter().find(|session| session.session_id == id)?;
         session.inference.as_ref().map(|latency| latency.median_ms)
-    }
-
-    fn insight(&self, session_id: &str) -> Option<OperatorInsight> {
-        self.document.of_session(session_id)?.insight.clone()
     }
 }

@@ -1,4 +1,4 @@
-//! Findings, losses, gaps and marks: from the tables and from the run's own document, each said once.
+//! Findings, losses, gaps and annotations, from the tables and from the measurements, each once.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use ortscope_core::schema::{AnnotationRow, FindingRow, LossRow, TableId, Unavail
 use ortscope_core::tables::Scan;
 
 use super::reader::Reader;
-use super::run_facts::RunDocument;
+use super::runs::Runs;
 use crate::{AnnotationReport, FindingReport, LossReport, ReportError, Severity, UnavailableReport};
 use ortscope_core::units::{self, clean, cleaned};
 
@@ -29,7 +29,7 @@ fn note(left_out: &mut Vec<String>, what: &str, more: u64) {
 
 pub(super) fn findings(
     reader: &mut Reader<'_>,
-    document: &RunDocument,
+    runs: &Runs,
     left_out: &mut Vec<String>,
 ) -> Result<Vec<FindingReport>, ReportError> {
     let mut findings: Vec<FindingReport> = Vec::new();
@@ -54,16 +54,16 @@ pub(super) fn findings(
             command: row.command.as_deref().map(cleaned),
         });
     })?;
-    document.findings.iter().cloned().for_each(&mut take);
+    runs.results.iter().flat_map(|result| result.findings.iter().cloned()).for_each(&mut take);
     findings.sort_by_key(|finding| finding.severity);
     note(left_out, "further findings", more);
     Ok(findings)
 }
 
-/// The table counts every loss. The document may know of the same ones: then the larger number holds.
+/// The table counts every loss. A measurement may report the same ones: then the larger number counts.
 pub(super) fn losses(
     reader: &mut Reader<'_>,
-    document: &RunDocument,
+    runs: &Runs,
     left_out: &mut Vec<String>,
 ) -> Result<Vec<LossReport>, ReportError> {
     let mut losses: BTreeMap<(String, String), u64> = BTreeMap::new();
@@ -76,7 +76,7 @@ pub(super) fn losses(
         *sum = sum.saturating_add(row.count);
     })?;
     let mut stated: BTreeMap<(String, String), u64> = BTreeMap::new();
-    for loss in &document.losses {
+    for loss in runs.results.iter().flat_map(|result| &result.losses) {
         *stated.entry((loss.place.clone(), loss.kind.clone())).or_default() += loss.count;
     }
     for (key, count) in stated {
@@ -96,7 +96,7 @@ pub(super) fn losses(
 
 pub(super) fn unavailable(
     reader: &mut Reader<'_>,
-    document: &RunDocument,
+    runs: &Runs,
     left_out: &mut Vec<String>,
 ) -> Result<Vec<UnavailableReport>, ReportError> {
     type Key = (String, String, Option<String>);
@@ -122,9 +122,10 @@ pub(super) fn unavailable(
             seconds: (!is_open).then_some(gap_ns as f64 / 1e9),
         })
         .collect();
-    for entry in &document.unavailable {
-        if !list.iter().any(|known| known.metric == entry.metric && known.reason == entry.reason) {
-            list.push(entry.clone());
+    for (metric, reason) in runs.results.iter().flat_map(|result| &result.unavailable) {
+        if !list.iter().any(|known| known.metric == *metric && known.reason == *reason) {
+            let (metric, reason) = (metric.clone(), reason.clone());
+            list.push(UnavailableReport { metric, reason, hint: None, seconds: None });
         }
     }
     note(

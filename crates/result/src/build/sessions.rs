@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use ortscope_analyze::facts::Scenario;
 use ortscope_analyze::generation::summarize_generation;
 use ortscope_analyze::open_loop::open_loop;
 use ortscope_core::schema::{SessionRow, Text};
@@ -11,13 +12,11 @@ use super::explain::{Case, Owner};
 use super::head::providers;
 use super::inferences::SessionSeries;
 use super::reader::Reader;
-use super::run_facts::{RunDocument, RunFacts};
+use super::runs::Runs;
 use super::steady::Steady;
 use crate::latency::ms;
 use crate::serving::ServerFacts;
-use crate::{
-    Counts, GenerationReport, ProviderNodes, Sampling, ServerReport, SessionReport, ThroughputReport,
-};
+use crate::{Counts, GenerationReport, RunResult, Sampling, ServerReport, SessionReport, ThroughputReport};
 use ortscope_core::units::{clean, count, ordinal};
 
 /// Notes of a run that are repeated.
@@ -40,16 +39,17 @@ impl Draft {
     pub fn new(
         series: SessionSeries,
         rows: &HashMap<Text, SessionRow>,
-        document: &RunDocument,
+        runs: &Runs,
         reader: &Reader<'_>,
     ) -> Self {
         let row = rows.get(&series.session_id);
-        let facts = document.of_session(&series.session_id);
+        let run = runs.of_session(&series.session_id);
         // The cut of a run with several sessions is one over all of them and says nothing about each.
-        let discarded = facts.filter(|facts| facts.session_ids.len() == 1).and_then(|facts| facts.discarded);
+        let alone = run.filter(|run| run.session_ids.len() == 1);
+        let discarded = alone.and_then(|run| run.warm_up.as_ref()).map(|warm_up| warm_up.discarded);
         let every = series.steady.every;
         let steady = Steady::of(&series.steady.kept, discarded.filter(|_| every == 1));
-        let mut report = describe(&series, row, facts, reader);
+        let mut report = describe(&series, row, run, reader);
         if let Some(steady) = &steady {
             let (inference, end_to_end) = steady.reports();
             report.warm_up = Some(steady.inference.warm_up.clone());
@@ -64,9 +64,12 @@ impl Draft {
             every,
             open_loop: series.open_loop,
             planned_ns: series.planned_ns,
-            target_per_second: facts.and_then(|facts| facts.target_per_second),
-            unserved: facts.and_then(|facts| facts.unserved),
-            batch_size: facts.and_then(|facts| facts.batch_size),
+            target_per_second: run.and_then(|run| match run.scenario {
+                Scenario::Server { per_second, .. } => Some(per_second),
+                _ => None,
+            }),
+            unserved: run.and_then(|run| run.server.as_ref()?.unserved),
+            batch_size: run.and_then(|run| run.inputs.as_ref()?.batch_size),
         }
     }
 
@@ -166,19 +169,19 @@ impl Draft {
 fn describe(
     series: &SessionSeries,
     row: Option<&SessionRow>,
-    facts: Option<&RunFacts>,
+    run: Option<&RunResult>,
     reader: &Reader<'_>,
 ) -> SessionReport {
     let session_id = clean(&series.session_id, 100);
     let model_name = row
         .map(|row| clean(&row.model_name, 100))
         .filter(|name| !name.is_empty())
-        .or_else(|| facts.and_then(|facts| facts.model_name.clone()))
+        .or_else(|| run.map(|run| run.model.name.clone()))
         .unwrap_or_default();
-    let label = facts.and_then(|facts| facts.label.clone());
+    let label = run.and_then(|run| run.label.clone());
     let has_rows = series.total > 0;
     let mut notes: Vec<String> =
-        facts.map(|facts| facts.notes.iter().take(MAX_NOTES).cloned().collect()).unwrap_or_default();
+        run.map(|run| run.notes.iter().take(MAX_NOTES).cloned().collect()).unwrap_or_default();
     if series.tokens_left_out > 0 {
         notes.push(format!(
             "{} tokens at the end are not in the figures of generation",
@@ -192,12 +195,12 @@ fn describe(
         execution_providers: row
             .map(providers)
             .filter(|providers| !providers.is_empty())
-            .or_else(|| facts.map(|facts| facts.providers.clone()))
+            .or_else(|| Some(run?.placement.as_ref()?.providers.clone()))
             .unwrap_or_default(),
         ort_version: row
             .and_then(|row| row.ort_version.as_deref().map(|version| clean(version, 40)))
-            .or_else(|| facts.and_then(|facts| facts.ort_version.clone())),
-        scenario: facts.and_then(|facts| facts.scenario.clone()),
+            .or_else(|| Some(run?.runtime.as_ref()?.version.clone())),
+        scenario: run.map(|run| run.scenario.describe()),
         counts: Counts {
             total: series.total,
             failed: series.failed,
@@ -209,17 +212,12 @@ fn describe(
         sampling: sampling(series.steady.every),
         generation: (!series.sequences.is_empty())
             .then(|| GenerationReport::new(&summarize_generation(&series.sequences))),
-        cold: facts.map(|facts| facts.cold),
-        memory: facts.map(|facts| facts.memory),
-        cpu_cores_used: facts.and_then(|facts| facts.cpu_cores_used),
-        placement: facts
-            .map(|facts| {
-                let row = |(provider, nodes): &(String, u64)| ProviderNodes {
-                    provider: provider.clone(),
-                    nodes: *nodes,
-                };
-                facts.placement.iter().take(32).map(row).collect()
-            })
+        cold: run.map(|run| run.cold),
+        memory: run.map(|run| run.memory),
+        cpu_cores_used: run.and_then(|run| run.cpu_cores_used),
+        placement: run
+            .and_then(|run| run.placement.as_ref())
+            .map(|placement| placement.nodes.iter().take(32).cloned().collect())
             .unwrap_or_default(),
         notes,
         session_id,

@@ -4,11 +4,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::RunResult;
 use ortscope_analyze::batch_sweep::{BatchPoint, BatchSweep, batch_sweep};
 use ortscope_core::failure::{Failure, FailureKind};
 use ortscope_core::recording::RecordingInfo;
 use serde::Serialize;
-use serde_json::Value;
 
 use super::{differences, refuse_differences};
 
@@ -35,23 +35,26 @@ pub struct StoredSweep {
 }
 
 impl StoredSweep {
-    /// Reads the `ortscope.run/1` document of a recording; `None` if it is not a sweep over batch sizes.
-    pub fn read(info: &RecordingInfo, document: &Value) -> Option<Self> {
-        if document["batch_sweep"].is_null() {
-            return None;
-        }
-        let results = document["results"].as_array().into_iter().flatten();
-        Some(Self { fingerprint: info.fingerprint.clone(), points: results.filter_map(point).collect() })
+    /// The sweep over batch sizes in a recording; `None` if it is not one.
+    pub fn read(info: &RecordingInfo, results: &[RunResult]) -> Option<Self> {
+        // A sweep labels its rows with the batch size.
+        let is_labeled =
+            |result: &RunResult| result.label.as_ref().is_some_and(|label| label.starts_with("batch="));
+        let is_sweep = results.len() > 1 && results.iter().all(is_labeled);
+        is_sweep.then(|| Self {
+            fingerprint: info.fingerprint.clone(),
+            points: results.iter().filter_map(point).collect(),
+        })
     }
 }
 
-fn point(result: &Value) -> Option<BatchPoint> {
-    let latency = &result["latency"]["inference"];
+fn point(result: &RunResult) -> Option<BatchPoint> {
+    let latency = &result.latency.as_ref()?.inference;
     Some(BatchPoint {
-        batch: result["inputs"]["batch_size"].as_u64()?,
-        p50_ns: (latency["percentiles"]["p50"].as_f64()? * 1e6) as u64,
-        memory_bytes: result["memory"]["peak_bytes"].as_u64(),
-        runs: latency["runs"].as_u64()?,
+        batch: result.inputs.as_ref()?.batch_size?,
+        p50_ns: latency.percentile("p50")?.value_ns?,
+        memory_bytes: result.memory.peak_bytes,
+        runs: latency.runs,
     })
 }
 

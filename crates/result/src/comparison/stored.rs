@@ -17,7 +17,8 @@ use ortscope_core::recording::RecordingInfo;
 use ortscope_core::schema::{InferenceRow, MemoryRow, Phase, ProcessSampleRow, SessionRow, TableId};
 use ortscope_core::tables::{ReadError, Scan, Tables};
 use serde::Serialize;
-use serde_json::Value;
+
+use crate::RunResult;
 
 use super::{Block, Difference, Judge, differences, is_missing, refuse_differences, summary};
 
@@ -73,15 +74,15 @@ impl StoredRun {
         }
     }
 
-    /// Reads a recording that the user called `run`. `document` is its `ortscope.run/1` document; `null` if it has none.
+    /// Reads a recording that the user called `run`. `results` are those of its measurements.
     pub fn read(
         tables: &dyn Tables,
         info: &RecordingInfo,
-        document: &Value,
+        results: &[RunResult],
         run: &str,
     ) -> Result<Self, Failure> {
         let Sessions { providers, model, pids } = sessions(tables, run)?;
-        let result = only_result(document, run)?;
+        let result = only_result(results, run)?;
         let mut inferences: Vec<(u64, u64, u64)> = Vec::new();
         for batch in tables.scan(TableId::Inferences, &Scan::all()) {
             for row in batch.map_err(|error| damaged(&error))?.rows::<InferenceRow>() {
@@ -125,7 +126,7 @@ impl StoredRun {
         let rate = throughput(&completions, 1).map(|found| found.requests_per_second);
         figures.extend(rate.map(|rate| (Metric::Throughput.name(), rate)));
         figures.extend(peak_memory(tables)?.map(|bytes| (Metric::Memory.name(), bytes)));
-        let joules = result["energy"]["joules_per_inference"].as_f64();
+        let joules = result.and_then(|result| result.energy.as_ref()?.joules_per_inference);
         figures.extend(joules.map(|joules| (Metric::Energy.name(), joules)));
         Ok(Self {
             id: info.id.clone(),
@@ -138,8 +139,8 @@ impl StoredRun {
             warm_up_runs: cut,
             figures,
             intervals_ms,
-            inputs: described_inputs(result),
-            leak: leak(tables, &inferences, &pids, !result["leak"].is_null())?,
+            inputs: result.map(described_inputs).unwrap_or_default(),
+            leak: leak(tables, &inferences, &pids, result.is_some_and(|result| result.leak.is_some()))?,
         })
     }
 }
@@ -174,13 +175,12 @@ fn sessions(tables: &dyn Tables, run: &str) -> Result<Sessions, Failure> {
     Ok(Sessions { providers, model: kinds.into_iter().next().map(|(model, _)| model), pids })
 }
 
-/// Returns the only result of a run; `null` for recordings of other commands. Only the document shows a sweep over batch
-/// sizes, because they are not settings of a session.
-fn only_result<'a>(document: &'a Value, run: &str) -> Result<&'a Value, Failure> {
-    match document["results"].as_array().map(Vec::as_slice) {
-        Some([result]) => Ok(result),
-        Some(results @ [_, _, ..]) => Err(several(run, results.len())),
-        _ => Ok(&Value::Null),
+/// Returns the only result of a run; `None` for recordings of other commands.
+fn only_result<'a>(results: &'a [RunResult], run: &str) -> Result<Option<&'a RunResult>, Failure> {
+    match results {
+        [] => Ok(None),
+        [result] => Ok(Some(result)),
+        _ => Err(several(run, results.len())),
     }
 }
 
@@ -191,9 +191,8 @@ fn several(run: &str, measurements: usize) -> Failure {
     .with_hint("record each configuration separately; two sweeps over --batch can be compared as a whole")
 }
 
-fn described_inputs(result: &Value) -> Vec<String> {
-    let described = result["inputs"]["described"].as_array().into_iter().flatten();
-    let mut described: Vec<String> = described.filter_map(|text| Some(text.as_str()?.to_owned())).collect();
+fn described_inputs(result: &RunResult) -> Vec<String> {
+    let mut described = result.inputs.as_ref().map(|inputs| inputs.described.clone()).unwrap_or_default();
     described.sort();
     described
 }

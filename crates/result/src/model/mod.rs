@@ -4,7 +4,6 @@
 //! (`*_ms`). `None` is "not known"; no number is NaN or infinite. Every list has a bound, and what was left out is
 //! counted beside it.
 
-mod insight;
 mod operators;
 mod outliers;
 mod remarks;
@@ -14,10 +13,12 @@ mod session;
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-pub use insight::*;
+use crate::RunResult;
+
 pub use operators::*;
+pub use ortscope_analyze::operators::section::OperatorSection;
 pub use outliers::*;
 pub use remarks::*;
 pub use series::*;
@@ -27,16 +28,19 @@ pub use session::*;
 pub const SCHEMA: &str = "ortscope.report/1";
 
 /// A recording, understood.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ReportModel {
-    pub schema: &'static str,
+    pub schema: String,
     /// The version that made the report; the recording's own stands in the header.
-    pub ortscope_version: &'static str,
+    pub ortscope_version: String,
     pub header: Header,
     /// In the order of their first inference.
     pub sessions: Vec<SessionReport>,
     /// Sessions that are only counted.
     pub other_sessions: OtherSessions,
+    /// The measurements of `ortscope run`, in the order in which they were made.
+    #[schemars(with = "Vec<serde_json::Value>")]
+    pub runs: Vec<RunResult>,
     pub operators: Vec<OperatorReport>,
     /// Which recorded sources could explain slow inferences, and which could not.
     pub explanation_sources: Vec<SourceCheck>,
@@ -67,6 +71,12 @@ impl ReportModel {
         self.sessions.iter().map(|session| session.counts.total).sum::<u64>() + self.other_sessions.inferences
     }
 
+    /// The operators section of the measurement that a session belongs to.
+    pub fn operator_section(&self, session_id: &str) -> Option<&OperatorSection> {
+        let belongs = |run: &&RunResult| run.session_ids.iter().any(|id| id == session_id);
+        self.runs.iter().find(belongs)?.operators.as_ref()
+    }
+
     /// Records that were lost.
     pub fn lost(&self) -> u64 {
         self.losses.iter().fold(0, |sum, loss| sum.saturating_add(loss.count))
@@ -74,7 +84,7 @@ impl ReportModel {
 }
 
 /// What the recording is, where it was made and how it ended.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Header {
     pub id: String,
     pub name: Option<String>,
@@ -101,5 +111,5 @@ pub struct Header {
     pub ort_versions: Vec<String>,
     pub execution_providers: Vec<String>,
     /// Rows by table, empty tables left out.
-    pub rows: BTreeMap<&'static str, u64>,
+    pub rows: BTreeMap<String, u64>,
 }

@@ -1,15 +1,15 @@
 //! Where the time of a run goes: operators by type and by node, and one run drawn in full.
 
-use schemars::JsonSchema;
-use serde::Serialize;
+use std::borrow::Cow;
 
-use super::OperatorInsight;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// Rectangles of all timelines of a report together.
 pub const MAX_RECTANGLES: usize = 5000;
 
 /// The profiled runs of one session.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OperatorReport {
     pub session_id: String,
     pub title: String,
@@ -36,14 +36,12 @@ pub struct OperatorReport {
     pub placement: Vec<PlacementRow>,
     /// Loading and initialising.
     pub session_events: Vec<SessionEvent>,
-    /// What the profiling pass found out beyond the rows; `None` for recordings without one.
-    pub insight: Option<OperatorInsight>,
     pub timeline: Option<Timeline>,
     /// Why there is none.
     pub timeline_unknown: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Unattributed {
     pub total_ms: f64,
     pub mean_ms: f64,
@@ -52,7 +50,7 @@ pub struct Unattributed {
 }
 
 /// How long the calls of one type or node took.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CallTimes {
     pub calls: u64,
     /// Without the nodes of its sub-graphs.
@@ -67,10 +65,10 @@ pub struct CallTimes {
     pub p99_ms: Option<f64>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OperatorTypeRow {
     /// operator, copy or wait.
-    pub kind: &'static str,
+    pub kind: Cow<'static, str>,
     pub op_type: String,
     pub execution_provider: String,
     pub device: String,
@@ -79,9 +77,9 @@ pub struct OperatorTypeRow {
     pub times: CallTimes,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OperatorNodeRow {
-    pub kind: &'static str,
+    pub kind: Cow<'static, str>,
     pub name: String,
     pub op_type: String,
     pub execution_provider: String,
@@ -95,7 +93,7 @@ pub struct OperatorNodeRow {
     pub times: CallTimes,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OtherNodes {
     pub nodes: u64,
     pub calls: u64,
@@ -103,7 +101,7 @@ pub struct OtherNodes {
 }
 
 /// Nodes and time by provider.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PlacementRow {
     pub execution_provider: String,
     pub device: String,
@@ -113,7 +111,7 @@ pub struct PlacementRow {
     pub share: f64,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionEvent {
     pub name: String,
     pub count: u64,
@@ -121,7 +119,7 @@ pub struct SessionEvent {
 }
 
 /// One profiled run, for drawing.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Timeline {
     /// Number of the run: the one with the median duration.
     pub run: u64,
@@ -138,14 +136,14 @@ pub struct Timeline {
     pub hidden_operators: u64,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Lane {
     pub label: String,
     /// operator, copy, wait or run.
-    pub kind: &'static str,
+    pub kind: Cow<'static, str>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Rectangle {
     /// Index into `lanes`.
     pub lane: usize,

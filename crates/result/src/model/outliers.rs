@@ -1,11 +1,13 @@
 //! Slow inferences and what was recorded inside them.
 
+use std::borrow::Cow;
+
 use ortscope_analyze::correlation::Around;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The slowest inferences of a session and their explanation.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SlowReport {
     /// Inferences after the warm-up that took longer than `limit_ms`, end to end.
     pub count: u64,
@@ -21,14 +23,14 @@ pub struct SlowReport {
     pub causes: Vec<CauseCount>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CauseCount {
     pub cause: CauseKind,
     /// Shown inferences it was seen in.
     pub inferences: u64,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SlowInference {
     /// Number in its session.
     pub sequence: u64,
@@ -51,7 +53,7 @@ pub struct SlowInference {
 }
 
 /// How far the recorded sources explain a slow inference.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Explained {
     /// One cause has a duration of at least half of the extra time.
@@ -65,7 +67,7 @@ pub enum Explained {
 }
 
 /// Something unusual inside a slow inference, with its numbers and what is usual.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cause {
     pub cause: CauseKind,
     /// In words, with the numbers.
@@ -81,7 +83,7 @@ pub struct Cause {
     pub share_of_excess: Option<f64>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CauseKind {
     ContextSwitch,
@@ -123,9 +125,9 @@ impl CauseKind {
 }
 
 /// A source that could explain slow inferences.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SourceCheck {
-    pub source: &'static str,
+    pub source: Cow<'static, str>,
     pub rows: u64,
     /// For people: how much there is, or why there is nothing.
     pub sentence: String,

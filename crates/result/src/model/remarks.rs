@@ -2,9 +2,9 @@
 
 pub use ortscope_core::schema::Severity;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FindingReport {
     pub id: String,
     pub severity: Severity,
@@ -15,14 +15,14 @@ pub struct FindingReport {
     pub command: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LossReport {
     pub place: String,
     pub kind: String,
     pub count: u64,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UnavailableReport {
     pub metric: String,
     pub reason: String,
@@ -31,7 +31,7 @@ pub struct UnavailableReport {
     pub seconds: Option<f64>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AnnotationReport {
     pub offset_seconds: f64,
     pub kind: String,
@@ -39,9 +39,9 @@ pub struct AnnotationReport {
 }
 
 /// Where a family of numbers comes from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Provenance {
-    pub numbers: &'static str,
+    pub numbers: String,
     /// The table or document.
     pub source: String,
     /// measured, attributed or estimated, and how.

@@ -1,12 +1,12 @@
 //! Values over time, thinned out to what a chart can show.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Most points of a series.
 pub const MAX_POINTS: usize = 1000;
 
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Series {
     /// Whose, for devices and processes; empty for the machine.
     pub of: String,
@@ -29,7 +29,7 @@ pub struct Series {
 }
 
 /// All readings of a short interval.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SeriesPoint {
     pub offset_seconds: f64,
     pub min: f64,
@@ -37,7 +37,7 @@ pub struct SeriesPoint {
     pub max: f64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SeriesUnit {
     /// 100 = one core for a process, all cores for the machine.
@@ -54,7 +54,7 @@ pub enum SeriesUnit {
 }
 
 /// A process during the recording.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProcessReport {
     pub pid: u64,
     pub name: String,

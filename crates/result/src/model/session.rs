@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::SlowReport;
-use crate::{GenerationReport, LatencyReport, ServerReport};
+use crate::{GenerationReport, LatencyReport, Memory, ServerReport};
 
-#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub struct SessionReport {
     pub session_id: String,
     /// For headings: the model's name and the label.
@@ -44,7 +44,7 @@ pub struct SessionReport {
     pub server: Option<ServerReport>,
     pub generation: Option<GenerationReport>,
     pub cold: Option<Cold>,
-    pub memory: Option<MemoryFigures>,
+    pub memory: Option<Memory>,
     /// CPU time over wall time of the measured loop.
     pub cpu_cores_used: Option<f64>,
     /// Nodes per provider after partitioning, as ONNX Runtime tells it.
@@ -53,7 +53,7 @@ pub struct SessionReport {
     pub notes: Vec<String>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counts {
     pub total: u64,
     /// Calls that returned an error; they are in no latency.
@@ -63,7 +63,7 @@ pub struct Counts {
 }
 
 /// Whether the statistics rest on all inferences.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Sampling {
     /// 1: on all. 4: on every 4th.
     pub every: u64,
@@ -78,7 +78,7 @@ impl Default for Sampling {
 }
 
 /// Mean durations after the warm-up; they add up to the mean end to end.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Parts {
     pub n: u64,
     pub copy_in_ms: f64,
@@ -86,7 +86,7 @@ pub struct Parts {
     pub copy_out_ms: f64,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThroughputReport {
     /// Inferences after the warm-up.
     pub requests: u64,
@@ -100,7 +100,7 @@ pub struct ThroughputReport {
 }
 
 /// How the latencies are distributed, in bins of equal width on a logarithmic scale.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Histogram {
     /// One more than there are bins; a bin has its lower edge and not its upper one, the last has both.
     pub edges_ms: Vec<f64>,
@@ -116,7 +116,7 @@ impl Histogram {
 }
 
 /// The latency of the call over the time of the recording, warm-up included.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OverTime {
     /// Width of a point's interval; 0: each point is one inference.
     pub bucket_seconds: f64,
@@ -125,7 +125,7 @@ pub struct OverTime {
     pub points: Vec<OverTimePoint>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OverTimePoint {
     pub offset_seconds: f64,
     /// Inferences behind `median_ms` and `p99_ms`.
@@ -137,7 +137,7 @@ pub struct OverTimePoint {
     pub max_ms: f64,
 }
 
-/// What was paid once, from the run's own document.
+/// One-time costs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Cold {
@@ -147,24 +147,14 @@ pub struct Cold {
     pub first_run_ms: Option<f64>,
 }
 
-/// Memory of the worker process, from the run's own document.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct MemoryFigures {
-    pub peak_bytes: Option<u64>,
-    pub session_bytes: Option<i64>,
-    pub first_run_bytes: Option<i64>,
-    pub growth_per_inference_bytes: Option<f64>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProviderNodes {
     pub provider: String,
     pub nodes: u64,
 }
 
 /// Sessions beyond the limit of the report.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OtherSessions {
     pub sessions: u64,
     pub inferences: u64,

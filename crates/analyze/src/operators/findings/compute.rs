@@ -38,7 +38,7 @@ pub(super) fn memory_bound(report: &OperatorReport, context: &FindingContext<'_>
     intensities.sort_by(f64::total_cmp);
     let median = intensities.get(intensities.len() / 2)?;
     Some(OperatorFinding {
-        id: "memory-bound",
+        id: "memory-bound".into(),
         severity: Severity::Advice,
         evidence: format!(
             "{} operators with {} of the time are bound by memory: {median:.1} FLOP per byte in the median, the machine \
@@ -83,7 +83,7 @@ pub(super) fn batch_too_small(report: &OperatorReport) -> Option<OperatorFinding
         format!(", {mean:.1} FLOP per byte on average")
     };
     Some(OperatorFinding {
-        id: "batch-too-small",
+        id: "batch-too-small".into(),
         severity: Severity::Advice,
         evidence: format!(
             "{} matrix products with {} of the time have at most {most} rows{intensity}: every weight is read for {most} \

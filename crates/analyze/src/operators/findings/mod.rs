@@ -8,11 +8,13 @@ mod placement;
 mod structure;
 mod time;
 
+use std::borrow::Cow;
+
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use ortscope_core::schema::{Severity, Text};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::fusion::MissedFusion;
 use super::report::OperatorReport;
@@ -20,10 +22,10 @@ use super::roofline::Roofline;
 use super::transitions::Transitions;
 
 /// Something a user should act on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperatorFinding {
     /// Stable, e.g. `cpu-fallback`.
-    pub id: &'static str,
+    pub id: Cow<'static, str>,
     pub severity: Severity,
     /// The observation, with numbers.
     pub evidence: String,

@@ -46,7 +46,7 @@ pub(super) fn cpu_fallback(report: &OperatorReport, context: &FindingContext<'_>
         return None;
     };
     Some(OperatorFinding {
-        id: "cpu-fallback",
+        id: "cpu-fallback".into(),
         severity,
         evidence: format!(
             "{} of {} nodes run on {first}, {} on the CPU with {} of the time: {}",
@@ -100,7 +100,7 @@ pub(super) fn provider_copies(
     let copy_nodes = (0..report.nodes.len()).filter(|index| report.nodes[*index].kind == OperatorKind::Copy);
     let at_changes = transitions.transitions.iter().map(|transition| transition.to_node);
     Some(OperatorFinding {
-        id: "provider-copies",
+        id: "provider-copies".into(),
         severity,
         evidence: format!(
             "{:.0} copies per run take {} ({} of the run); per run {changes}",

@@ -30,7 +30,7 @@ pub(super) fn dynamic_shapes(report: &OperatorReport) -> Option<OperatorFinding>
     }
     let most = changing.iter().map(|index| report.nodes[*index].shape_variants).max()?;
     Some(OperatorFinding {
-        id: "dynamic-shapes",
+        id: "dynamic-shapes".into(),
         severity: Severity::Advice,
         evidence: format!(
             "{} of {} nodes with {} of the time saw up to {most} different shapes in {} runs: {}",
@@ -77,7 +77,7 @@ pub(super) fn quantize_islands(
         format!("; {} operators compute in float between them: {}", islands.len(), inner.join(", "))
     };
     Some(OperatorFinding {
-        id: "quantize-islands",
+        id: "quantize-islands".into(),
         severity: if time >= QUANTIZE_WARNING { Severity::Warning } else { Severity::Advice },
         evidence: format!(
             "{} nodes that only quantize or dequantize take {} of the time{around}",
@@ -117,7 +117,7 @@ pub(super) fn unfused(report: &OperatorReport, context: &FindingContext<'_>) -> 
         }
         let op_types: Vec<&str> = places[0].op_types.iter().map(|op_type| &**op_type).collect();
         found.push(OperatorFinding {
-            id: "unfused-patterns",
+            id: "unfused-patterns".into(),
             severity: Severity::Advice,
             evidence: format!(
                 "{} × {} not fused, {} of the time in the {} nodes that the profile names",

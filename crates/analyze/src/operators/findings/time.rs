@@ -32,7 +32,7 @@ pub(super) fn unattributed(report: &OperatorReport) -> Option<OperatorFinding> {
         return None;
     }
     Some(OperatorFinding {
-        id: "unattributed-time",
+        id: "unattributed-time".into(),
         severity: if share >= UNATTRIBUTED_WARNING { Severity::Warning } else { Severity::Advice },
         evidence: format!(
             "{} of {} per run ({}) belong to no operator: {} between operators, {} outside of the executor; {} of it are \
@@ -63,7 +63,7 @@ pub(super) fn oversubscribed_threads(
         return None;
     }
     Some(OperatorFinding {
-        id: "oversubscribed-threads",
+        id: "oversubscribed-threads".into(),
         severity: Severity::Warning,
         evidence: format!(
             "{product} threads ({} per operator × {} operators × {} runs) compete for {} processors; {:.2} operators run \
@@ -93,7 +93,7 @@ pub(super) fn slow_first_run(report: &OperatorReport) -> Option<OperatorFinding>
         return None;
     }
     Some(OperatorFinding {
-        id: "slow-first-run",
+        id: "slow-first-run".into(),
         severity: Severity::Advice,
         evidence: format!(
             "the first run took {}, {:.1} times the median of the others ({})",

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{GraphFacts, GraphNode, Wiring};
 
@@ -30,7 +30,7 @@ const ENDINGS: &[&str] =
     &["/duplicated", "_nchwc", "_q_to_dq", "_pre_q", "_post_dq", "_pre_dq", "_dq", "_q", "_out0"];
 
 /// A node and the nodes it replaces.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fusion {
     /// Index into the optimized graph's nodes.
     pub into: usize,
@@ -40,7 +40,7 @@ pub struct Fusion {
 
 /// What happened to the nodes of a graph. Every original node is kept, replaced, fused, folded or removed; every node
 /// of the optimized graph is kept, replaced, fused or added.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FusionReport {
     pub before: usize,
     pub after: usize,

@@ -1,11 +1,11 @@
 //! Patterns that runtimes usually fuse and that are still unfused in a graph.
 
 use ortscope_core::schema::Text;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{GraphFacts, Wiring, label};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MissedPattern {
     /// The normalization could be folded into the weights.
@@ -29,6 +29,20 @@ pub enum MissedPattern {
 }
 
 impl MissedPattern {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ConvBatchNormalization => "conv-batch-normalization",
+            Self::ConvActivation => "conv-activation",
+            Self::MatMulAdd => "mat-mul-add",
+            Self::GeluChain => "gelu-chain",
+            Self::LayerNormalizationChain => "layer-normalization-chain",
+            Self::TransposePair => "transpose-pair",
+            Self::CastPair => "cast-pair",
+            Self::QuantizedIsland => "quantized-island",
+            Self::QuantizePair => "quantize-pair",
+        }
+    }
+
     /// The recommended action.
     pub fn advice(self) -> &'static str {
         match self {
@@ -54,7 +68,7 @@ impl MissedPattern {
 }
 
 /// One place where a fusion is missing.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MissedFusion {
     pub pattern: MissedPattern,
     /// Names of the nodes; of unnamed ones, what they write.

@@ -13,9 +13,9 @@ use crate::commands::run::work;
 use crate::exit::Failure;
 use crate::progress::ProgressLine;
 use crate::report::RunResult;
+use ortscope_analyze::measurement::Inference;
 use ortscope_observe::interrupt::Interrupt;
 use ortscope_observe::measure::channel_directory;
-use ortscope_observe::measure::collect::Inference;
 use ortscope_observe::measure::plan::{RunLimits, TurnsPlan};
 
 /// Default block lengths: long enough for p99 of a fast model, short enough to wait for.
@@ -111,7 +111,7 @@ pub fn measure(job: &Job, interrupt: &Interrupt, progress: &mut ProgressLine) ->
     }
     let in_turns = job.plan.turns.is_some();
     let busy_ns: u64 = outcome.collected.steady.iter().skip(cut).map(Inference::end_to_end_ns).sum();
-    let result = RunResult::new(job.measured(), outcome);
+    let result = RunResult::new(outcome.collected).unwrap_or_default();
     let throughput = if in_turns {
         // Wall time includes the turns of the other side.
         Some(kept.len() as f64 * 1e9 / busy_ns.max(1) as f64).filter(|_| !kept.is_empty())

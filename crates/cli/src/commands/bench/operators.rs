@@ -5,13 +5,14 @@ use ortscope_observe::progress::Progress as _;
 use ortscope_result::comparison::{Attribution, NodeTime, SIDES};
 
 use crate::commands::run::jobs::Job;
-use crate::operators::{self, OperatorSection, ProfileRequest};
+use crate::operators::{self, ProfileRequest};
 use crate::progress::ProgressLine;
 use crate::report::RunResult;
+use ortscope_analyze::operators::OperatorSection;
 
 /// Profiles both sides; an error is a note for the user.
 pub fn attribute(
-    sides: [(&Job, &mut RunResult); 2],
+    sides: [(&Job, &RunResult); 2],
     interrupt: &Interrupt,
     progress: &mut ProgressLine,
 ) -> Result<Attribution, String> {
@@ -21,7 +22,7 @@ pub fn attribute(
             return Err("operators were not profiled: interrupted".into());
         }
         progress.update(&|| format!("profiling {name}"));
-        operators::add_to(
+        let built = operators::profile(
             result,
             &job.plan,
             &job.graph,
@@ -32,8 +33,7 @@ pub fn attribute(
         )
         .map_err(|failure| format!("operators of {name} could not be profiled: {failure}"))?;
         let run_us = result.latency.as_ref().map_or(0.0, |latency| latency.inference.median_ms * 1e3);
-        let section = result.operators.take().ok_or("there is no profile")?;
-        times.push(node_times(&section, run_us));
+        times.push(node_times(&built.section, run_us));
         slower_us = slower_us.max(run_us);
     }
     let (Some(b), Some(a)) = (times.pop(), times.pop()) else { return Err("there is no profile".into()) };

@@ -16,10 +16,9 @@ use super::sweep;
 use crate::args::{GlobalArgs, RunArgs};
 use crate::exit::Failure;
 use crate::operators::ProfileRequest;
-use crate::report::devices::EnergyRequest;
-use crate::report::result::Measured;
 use crate::{ort_library, settings, values};
-use ortscope_observe::measure::plan::{GeneratePlan, InputPlan, RunLimits, Scenario, WorkerPlan};
+use ortscope_analyze::facts::{EnergyRequest, MeasurementPlan, Scenario};
+use ortscope_observe::measure::plan::{GeneratePlan, InputPlan, RunLimits, WorkerPlan};
 use ortscope_observe::model_file::{self, ModelFacts};
 
 const DEFAULT_SEED: u64 = 42;
@@ -60,13 +59,15 @@ pub struct Job {
 }
 
 impl Job {
-    /// What a result says about where it comes from.
-    pub fn measured(&self) -> Measured<'_> {
-        Measured {
-            model: &self.model,
+    /// The plan that the recording keeps.
+    pub fn measured(&self) -> MeasurementPlan {
+        MeasurementPlan {
+            model: (*self.model).clone(),
+            model_path: self.model.path.clone(),
             label: self.label.clone(),
             configuration: self.plan.options.clone(),
-            sessions: self.plan.sessions,
+            session_ids: Vec::new(),
+            pid: None,
             scenario: self.plan.scenario,
             warm_up: self.warm_up,
             rule: self.rule,
@@ -106,6 +107,7 @@ pub fn plan(args: &RunArgs, global: &GlobalArgs) -> Result<Vec<Job>, Failure> {
             channel: PathBuf::new(),
             options: options.clone(),
             sessions: args.sessions,
+            session_ids: Vec::new(),
             inputs: InputPlan {
                 files: args.input.clone(),
                 shapes: shapes.clone(),
@@ -278,7 +280,11 @@ fn energy_request(args: &RunArgs) -> Result<EnergyRequest, Failure> {
         }
         idle => idle.map(Duration::from_secs_f64),
     };
-    Ok(EnergyRequest { tdp_w: args.estimate_energy, carbon, idle })
+    Ok(EnergyRequest {
+        tdp_w: args.estimate_energy,
+        carbon,
+        idle_seconds: idle.map(|idle| idle.as_secs_f64()),
+    })
 }
 
 /// A thousand looks at the arena, or some thousand if the soak is long.

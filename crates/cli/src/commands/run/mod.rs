@@ -6,9 +6,14 @@ pub mod sweep;
 
 use std::path::Path;
 
+use ortscope_analyze::facts::Fact;
 use ortscope_analyze::leak::LeakVerdict;
-use ortscope_core::clock::WallAnchor;
-use ortscope_core::schema::Text;
+use ortscope_analyze::measurement::Measurement;
+use ortscope_core::clock::{WallAnchor, now_ns};
+use ortscope_core::schema::{GraphEdgeRow, Text};
+use ortscope_render::brief::{self, sweeps};
+use ortscope_result::ClockReport;
+use ortscope_store::Recording;
 
 use self::jobs::Job;
 use crate::args::{GlobalArgs, RunArgs};
@@ -16,13 +21,13 @@ use crate::exit::{Exit, Failure, FailureKind};
 use crate::operators;
 use crate::progress::ProgressLine;
 use crate::recording::{self, SaveRequest};
-use crate::report::document::{ClockReport, SCHEMA};
-use crate::report::{RunDocument, RunResult, tables, text};
+use crate::report::document::SCHEMA;
+use crate::report::{RunDocument, RunResult};
 use crate::terminal::{self, Terminal, WARN};
 use ortscope_observe::interrupt::Interrupt;
 use ortscope_observe::measure::plan::WindowsPlan;
-use ortscope_observe::measure::supervisor::{Assignment, Outcome, supervise_between_rests};
-use ortscope_observe::recording::ActiveRecording;
+use ortscope_observe::measure::supervisor::{self, Assignment, Supervised, record_fact};
+use ortscope_observe::recording::{ActiveRecording, append};
 use ortscope_observe::{measure, operator_pass};
 
 /// Models and sessions at the same time.
@@ -115,7 +120,18 @@ fn save(recording: ActiveRecording, document: &mut RunDocument, interrupt: &Inte
         None => "finished",
     };
     match recording::finish_run(recording, document, reason) {
-        Ok(saved) => document.recording = Some(saved),
+        Ok(saved) => {
+            // The printed result is the recording's, so that every later report agrees with it.
+            match Recording::open(&saved.directory)
+                .map_err(Failure::from)
+                .and_then(|saved| recording::results(&saved))
+            {
+                Ok(results) if results.len() == document.results.len() => document.results = results,
+                Ok(_) => warn(terminal, "the recording does not contain every measurement"),
+                Err(failure) => warn(terminal, &format!("the recording cannot be read back: {failure}")),
+            }
+            document.recording = Some(saved);
+        }
         Err(failure) => warn(terminal, &format!("the recording could not be finished: {failure}")),
     }
 }
@@ -134,10 +150,10 @@ fn show(document: &RunDocument, terminal: &Terminal) -> Result<(), Failure> {
     // A sweep is read as a table; single summaries of every row would bury it.
     if let Some(report) = &document.batch_sweep {
         lines.extend(document.results.first().map(|result| format!("{}  by batch size", result.model.name)));
-        lines.extend(tables::batch_sweep(report, &document.results, terminal));
+        lines.extend(sweeps::batch_sweep(report, &document.results, terminal.painter()));
     } else if let Some(report) = &document.sweep {
         lines.extend(document.results.first().map(|result| format!("{}  settings tried", result.model.name)));
-        lines.extend(tables::sweep(report, &document.results, terminal));
+        lines.extend(sweeps::sweep(report, &document.results, terminal.painter()));
     } else {
         // What could not be measured has its error line and nothing else.
         let measured =
@@ -146,13 +162,14 @@ fn show(document: &RunDocument, terminal: &Terminal) -> Result<(), Failure> {
             if index > 0 {
                 lines.push(String::new());
             }
-            lines.extend(text::summary(result, &document.clock, terminal));
+            lines.extend(brief::summary(result, &document.clock, terminal.painter()));
         }
     }
     if let Some(saved) = &document.recording
         && !lines.is_empty()
     {
-        lines.push(text::saved(saved, terminal));
+        let name = saved.name.as_deref().unwrap_or(&saved.id);
+        lines.push(brief::saved(name, saved.bytes, terminal.painter()));
     }
     if !lines.is_empty() {
         terminal::print_data(&(lines.join("\n") + "\n"));
@@ -240,8 +257,10 @@ fn measure_together(
             .into_iter()
             .map(|(job, thread)| match thread.map(std::thread::ScopedJoinHandle::join) {
                 Ok(Ok(result)) => result,
-                Ok(Err(_)) => not_measured(job, Failure::internal("the supervisor's thread panicked")),
-                Err(error) => not_measured(job, error.into()),
+                Ok(Err(_)) => {
+                    not_measured(job, Failure::internal("the supervisor's thread panicked"), recording)
+                }
+                Err(error) => not_measured(job, error.into(), recording),
             })
             .collect()
     })
@@ -256,62 +275,109 @@ fn measure_one(
 ) -> RunResult {
     let directory = match job.profile_every.map(|_| measure::profile_directory()).transpose() {
         Ok(directory) => directory,
-        Err(error) => return not_measured(job, error.into()),
+        Err(error) => return not_measured(job, error.into(), recording),
     };
     let windows = directory.as_ref().map(measure::PrivateDirectory::path);
-    match work(job, windows, recording, interrupt, progress) {
-        Ok(outcome) => {
-            let mut result = RunResult::new(job.measured(), outcome);
-            if let Some(windows) = windows {
-                add_windows(&mut result, windows, recording);
-            }
-            add_operators(&mut result, job, recording, interrupt, progress);
-            result.join_energy_and_operators();
-            result
+    let measurement = match work(job, windows, recording, interrupt, progress) {
+        Ok(supervised) => supervised.collected,
+        Err(failure) => return not_measured(job, failure, recording),
+    };
+    let mut measurement = FactLog { measurement, recording };
+    if let Some(windows) = windows {
+        add_windows(&mut measurement, windows);
+    }
+    // The operator pass needs figures of the measurement: how many threads were busy, which devices were used.
+    let result = RunResult::new(measurement.take_copy()).unwrap_or_default();
+    add_operators(&mut measurement, &result, job, interrupt, progress);
+    RunResult::new(measurement.measurement).unwrap_or(result)
+}
+
+/// A measurement whose facts go to the recording as well.
+struct FactLog<'r> {
+    measurement: Measurement,
+    recording: Option<&'r ActiveRecording>,
+}
+
+impl FactLog<'_> {
+    fn session_id(&self) -> Text {
+        self.measurement.plan().map(ortscope_analyze::measurement::session_id).unwrap_or_default()
+    }
+
+    fn add(&mut self, fact: Fact) {
+        let writer = self.recording.map(|recording| &recording.writer);
+        if let Err(failure) = record_fact(writer, &self.session_id(), &fact) {
+            tracing::warn!("a fact is not in the recording: {}", failure.message);
         }
-        Err(failure) => not_measured(job, failure),
+        self.measurement.facts.push(fact);
+    }
+
+    fn take_copy(&self) -> Measurement {
+        self.measurement.clone()
     }
 }
 
-fn add_windows(result: &mut RunResult, directory: &Path, recording: Option<&ActiveRecording>) {
-    let session_id: Text = result.session_ids.first().map_or_else(Text::default, |id| id.as_str().into());
-    match operator_pass::windows::read(directory, &session_id, recording.map(|recording| &recording.writer)) {
-        Ok(windows) => result.operator_windows = windows,
-        Err(failure) => result.notes.push(format!("the profiled windows could not be read: {failure}")),
-    }
+fn add_windows(log: &mut FactLog<'_>, directory: &Path) {
+    let writer = log.recording.map(|recording| &recording.writer);
+    log.add(match operator_pass::windows::read(directory, &log.session_id(), writer) {
+        Ok(windows) => Fact::Windows { windows },
+        Err(failure) => Fact::Note { text: format!("the profiled windows could not be read: {failure}") },
+    });
 }
 
-/// A profile that cannot be had is a reason in the result; what was measured stands.
+/// Without a profile the result has the reason; the measured figures stay.
 fn add_operators(
-    result: &mut RunResult,
+    log: &mut FactLog<'_>,
+    result: &RunResult,
     job: &Job,
-    recording: Option<&ActiveRecording>,
     interrupt: &Interrupt,
     progress: &mut ProgressLine,
 ) {
-    let why = match job.profile {
+    let reason = match job.profile {
         _ if result.measured_runs() == 0 || result.failure.is_some() => "nothing was measured".to_owned(),
         None if job.together => "not profiled with --together".to_owned(),
         None if job.label.is_some() => "not profiled in a sweep".to_owned(),
         None => "switched off with --profile off".to_owned(),
         Some(_) if interrupt.requested() => "interrupted before the profiling pass".to_owned(),
         Some(request) => {
-            let added =
-                operators::add_to(result, &job.plan, &job.graph, request, recording, interrupt, progress);
-            match added {
-                Ok(found) => {
-                    result.unavailable.remove("operators");
-                    return result.add_findings(found);
+            let built = operators::profile(
+                result,
+                &job.plan,
+                &job.graph,
+                request,
+                log.recording,
+                interrupt,
+                progress,
+            );
+            match built {
+                Ok(built) => {
+                    record_edges(log, &built.edges);
+                    log.add(Fact::Operators(Box::new(built.section)));
+                    return log.add(Fact::OperatorFindings { findings: built.findings });
                 }
                 Err(failure) => failure.to_string(),
             }
         }
     };
-    result.unavailable.insert("operators", why);
+    log.add(Fact::Unavailable { metric: "operators".to_owned(), reason });
 }
 
-fn not_measured(job: &Job, failure: Failure) -> RunResult {
-    RunResult::new(job.measured(), Outcome::failed(failure))
+fn record_edges(log: &FactLog<'_>, edges: &[(u64, u64)]) {
+    let Some(recording) = log.recording else { return };
+    let (timestamp_ns, session_id) = (now_ns(), log.session_id());
+    let rows = edges.iter().map(|(from_node, to_node)| GraphEdgeRow {
+        timestamp_ns,
+        session_id: Text::clone(&session_id),
+        from_node: *from_node,
+        to_node: *to_node,
+    });
+    if let Err(failure) = append(&recording.writer, rows) {
+        tracing::warn!("the graph is not in the recording: {}", failure.message);
+    }
+}
+
+fn not_measured(job: &Job, failure: Failure, recording: Option<&ActiveRecording>) -> RunResult {
+    let writer = recording.map(|recording| &recording.writer);
+    RunResult::new(supervisor::not_measured(job.measured(), failure, writer)).unwrap_or_default()
 }
 
 /// One worker, from its start to its end.
@@ -321,7 +387,7 @@ pub fn work(
     recording: Option<&ActiveRecording>,
     interrupt: &Interrupt,
     progress: &mut ProgressLine,
-) -> Result<Outcome, Failure> {
+) -> Result<Supervised, Failure> {
     let channel = measure::channel_directory(job.together)?;
     let mut plan = job.plan.clone();
     plan.channel = channel.path().to_owned();
@@ -340,7 +406,7 @@ pub fn work(
         stage: None,
         recording: recording.map(|recording| &recording.writer),
     };
-    let outcome = supervise_between_rests(&assignment, job.energy.idle, interrupt, progress)?;
+    let outcome = supervisor::measure(&assignment, job.measured(), interrupt, progress)?;
     if !outcome.stderr.trim().is_empty() {
         tracing::info!(stderr = %outcome.stderr.trim(), "printed by the worker's libraries");
     }

@@ -10,9 +10,9 @@ use super::jobs::{self, Job};
 use crate::args::{GlobalArgs, RunArgs};
 use crate::exit::Failure;
 use crate::report::RunResult;
-use crate::report::document::{BatchSweepReport, FailedBatch, SweepReport};
 use crate::values;
-use ortscope_observe::measure::plan::Scenario;
+use ortscope_analyze::facts::Scenario;
+use ortscope_result::{BatchSweepReport, FailedBatch, SweepReport};
 
 /// More combinations than this are refused: they would take an hour.
 const MAX_COMBINATIONS: usize = 200;
@@ -158,7 +158,7 @@ pub fn batch_report(args: &RunArgs, results: &[RunResult]) -> Option<BatchSweepR
     let mut points = Vec::new();
     let mut failed = Vec::new();
     for (batch, result) in args.batch.iter().zip(results) {
-        let p50 = result.latency.as_ref().and_then(|latency| latency.inference.percentile(0.5)?.value_ns);
+        let p50 = result.latency.as_ref().and_then(|latency| latency.inference.percentile("p50")?.value_ns);
         match p50 {
             Some(p50_ns) => points.push(BatchPoint {
                 batch: *batch,
@@ -191,7 +191,7 @@ pub fn settings_report(
             label: job.label.clone().unwrap_or_default(),
             settings: job.settings.clone(),
             is_default: job.is_default,
-            p50: result.latency.as_ref().and_then(|latency| latency.inference.percentile(0.5).cloned()),
+            p50: result.latency.as_ref().and_then(|latency| latency.inference.percentile("p50")),
             throughput_per_second: result
                 .throughput
                 .as_ref()

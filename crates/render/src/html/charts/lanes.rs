@@ -72,7 +72,7 @@ fn draw(timeline: &Timeline, rectangle: &Rectangle) -> String {
     let merged = rectangle.operators > 1;
     let (top, height) = if merged { (top + BAR - MERGED_BAR, MERGED_BAR) } else { (top, BAR) };
     let lane = timeline.lanes.get(rectangle.lane);
-    let class = match lane.map(|lane| lane.kind) {
+    let class = match lane.map(|lane| &*lane.kind) {
         _ if is_whole(lane) => "whole".to_owned(),
         Some("wait") => format!("c{} wait", colour(&rectangle.op_type)),
         _ if is_strong(&rectangle.op_type) => format!("c{} strong", colour(&rectangle.op_type)),

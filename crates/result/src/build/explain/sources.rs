@@ -24,7 +24,7 @@ pub(in crate::build) fn checks(reader: &Reader<'_>, unavailable: &[UnavailableRe
                 0 => format!("{source} were not recorded: {}", reason(unavailable, words)),
                 rows => format!("{source}: {}", units::counted(rows, "row")),
             };
-            SourceCheck { source, rows, sentence }
+            SourceCheck { source: (*source).into(), rows, sentence }
         })
         .collect()
 }

@@ -205,7 +205,7 @@ impl Calls {
             .into_iter()
             .take(MAX_TYPE_ROWS)
             .map(|of_type| OperatorTypeRow {
-                kind: of_type.key.kind.name(),
+                kind: of_type.key.kind.name().into(),
                 op_type: clean(&of_type.key.op_type, 100),
                 execution_provider: clean(&of_type.key.provider, 100),
                 device: clean(&of_type.key.device, 20),
@@ -234,7 +234,7 @@ impl Calls {
         let rows = nodes.into_iter().take(most).map(|node| {
             let of_type = of_type(node);
             OperatorNodeRow {
-                kind: of_type.kind.name(),
+                kind: of_type.kind.name().into(),
                 name: clean(&node.key.name, 200),
                 op_type: clean(&of_type.op_type, 100),
                 execution_provider: clean(&of_type.provider, 100),

@@ -1,7 +1,6 @@
 //! Operators: a first pass sums up all profiled runs, a second draws the median one.
 
 mod calls;
-pub(super) mod insight;
 mod runs;
 mod timeline;
 
@@ -14,7 +13,7 @@ use self::calls::Calls;
 use self::runs::{Event, Runs, SessionRuns};
 use super::reader::Reader;
 use crate::latency::ms;
-use crate::{MAX_RECTANGLES, OperatorInsight, OperatorReport, ReportError, SessionEvent, Unattributed};
+use crate::{MAX_RECTANGLES, OperatorReport, ReportError, SessionEvent, Unattributed};
 use ortscope_core::units::{clean, count};
 
 /// Sessions whose operators are told apart.
@@ -53,7 +52,6 @@ pub(super) struct Operators {
 pub(super) trait KnownSessions {
     fn title(&self, session_id: &str) -> String;
     fn median_ms(&self, session_id: &str) -> Option<f64>;
-    fn insight(&self, session_id: &str) -> Option<OperatorInsight>;
 }
 
 pub(super) fn read(reader: &mut Reader<'_>, known: &dyn KnownSessions) -> Result<Operators, ReportError> {
@@ -183,7 +181,6 @@ impl Pass {
             other_nodes,
             placement: self.calls.placement(session),
             session_events: self.events_of(session),
-            insight: known.insight(session_id),
             timeline: None,
             timeline_unknown: None,
         }

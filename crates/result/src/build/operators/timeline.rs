@@ -237,7 +237,7 @@ impl Drawing {
             }
             for row in 0..free_at.len() {
                 let label = if row == 0 { key.label() } else { String::new() };
-                timeline.lanes.push(Lane { label, kind: key.kind.name() });
+                timeline.lanes.push(Lane { label, kind: key.kind.name().into() });
             }
         }
         timeline.rectangles.sort_by(|left, right| {

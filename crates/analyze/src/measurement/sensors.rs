@@ -1,9 +1,9 @@
-//! Readings of devices and of the machine by sensor: for the figures of the result, and to be joined with inferences by time.
+//! Readings of devices and of the machine by sensor, for the figures of a result and for joining with inferences by time.
 
 use std::collections::BTreeMap;
 
-use ortscope_analyze::correlation::{Around, Sensor, around, is_joined};
-use ortscope_analyze::energy::Readings;
+use crate::correlation::{Around, Sensor, around, is_joined};
+use crate::energy::Readings;
 
 /// Maximum number of sensors; a large machine has several hundred.
 pub const MAX_SENSORS: usize = 2_000;
@@ -39,12 +39,12 @@ const NEEDED: &[&str] = &[
 ];
 
 /// Readings by device and metric, in the order of time.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct SensorReadings {
     sensors: BTreeMap<(String, String), Readings>,
-    /// Number of readings that the result does not need.
+    /// Readings of sensors that the result does not need.
     joined: usize,
-    /// Time of the first dropped reading.
+    /// When the first reading was dropped because the limits were reached.
     pub full_at_ns: Option<u64>,
 }
 
@@ -57,7 +57,7 @@ impl SensorReadings {
         self.sensors.get(&(device.to_owned(), metric.to_owned()))
     }
 
-    /// The readings that belong to a time range.
+    /// The readings that belong to an interval.
     pub fn around(&self, start_ns: u64, end_ns: u64) -> Vec<Around> {
         let sensors: Vec<Sensor<'_>> = self.iter().filter(|sensor| is_joined(sensor.metric)).collect();
         around(&sensors, start_ns, end_ns)

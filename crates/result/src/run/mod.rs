@@ -1,45 +1,53 @@
-//! The result of one measured configuration, made from what the worker left.
+//! The result of one measured configuration, built from the rows of its measurement.
+
+mod findings;
+mod slowest;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use ortscope_analyze::energy::{EnergyEstimate, EnergyReport, estimate};
+use ortscope_analyze::facts::{
+    ArenaSample, Ended, Fact, InputsMade, MeasurementPlan, MemoryStage, ModelFacts, Outcome, OutputsChecked,
+    Scenario, SessionCreated,
+};
 use ortscope_analyze::generation::{Sequence, summarize_generation};
 use ortscope_analyze::leak::{self, ArenaPoint, LeakReport, MemoryPoint, detect_leak};
+use ortscope_analyze::measurement::{CounterReport, DeviceReport, HeatReport, Inference, Measurement};
 use ortscope_analyze::open_loop::{Request, open_loop};
-use ortscope_analyze::operators::OperatorFinding;
-use ortscope_analyze::outputs::CheckedOutput;
+use ortscope_analyze::operators::section::{OperatorSection, WindowReport};
 use ortscope_analyze::summary::WarmUpChoice;
 use ortscope_analyze::throughput::{Completion, Throughput, throughput};
-use ortscope_analyze::{StopReason, StopRule, WarmUp};
-use ortscope_ort::ep::UsedDevice;
-use ortscope_ort::{Fallback, LogLine, SessionOptions};
-use serde::Serialize;
+use ortscope_analyze::{StopReason, StopRule, SummaryOptions, WarmUp, summarize};
+use ortscope_core::failure::Failure;
+use ortscope_core::session::{Fallback, LogLine, SessionOptions, UsedDevice};
+use ortscope_core::units;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::devices::{CounterReport, DeviceFigures, DeviceReport, EnergyRequest, HeatReport};
-use super::findings::{self, Finding};
-use super::latency::{LatencyReport, ms};
-use super::serving::{GenerationReport, ServerReport};
-use super::slowest::{SlowestInference, slowest};
-use crate::exit::Failure;
-use crate::operators::OperatorSection;
-use ortscope_observe::measure::collect::{Collected, Inference};
-use ortscope_observe::measure::plan::Scenario;
-use ortscope_observe::measure::protocol::{
-    ArenaSample, InputsMade, MemoryStage, SessionCreated, WorkerMessage,
-};
-use ortscope_observe::measure::supervisor::{AtRest, Ended, Outcome};
-use ortscope_observe::model_file::ModelFacts;
-use ortscope_observe::operator_pass::windows::WindowReport;
+pub use slowest::SlowestInference;
 
-/// One model under one configuration.
-#[derive(Debug, Clone, Serialize)]
+use self::slowest::slowest;
+use crate::latency::ms;
+use crate::serving::ServerFacts;
+use crate::{Cold, FindingReport, GenerationReport, LatencyReport, LossReport, ProviderNodes, ServerReport};
+
+/// The maximum length of a text.
+const MAX_TEXT: usize = 1000;
+
+/// One model under one configuration. Fields that an older version did not write take their defaults.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct RunResult {
     pub model: ModelFacts,
+    /// For commands to try.
+    #[serde(skip)]
+    pub model_path: PathBuf,
     /// What distinguishes this result in a sweep, e.g. `threads=2 opt=all`.
     pub label: Option<String>,
     pub configuration: SessionOptions,
-    pub sessions: u16,
+    pub sessions: u64,
     /// As in the wire's records.
     pub session_ids: Vec<String>,
     pub scenario: Scenario,
@@ -81,26 +89,28 @@ pub struct RunResult {
     pub operators: Option<OperatorSection>,
     pub stop_reason: StopCode,
     /// The same for people.
-    pub stopped: &'static str,
+    pub stopped: String,
     pub wall_seconds: f64,
-    pub findings: Vec<Finding>,
+    pub findings: Vec<FindingReport>,
     pub notes: Vec<String>,
     pub logs: Vec<LogLine>,
     /// Records that were lost: nothing is missing silently.
-    pub losses: Vec<Loss>,
+    pub losses: Vec<LossReport>,
     /// Metrics without a value, and why.
-    pub unavailable: BTreeMap<&'static str, String>,
+    pub unavailable: BTreeMap<String, String>,
     pub failure: Option<Failure>,
 }
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct RuntimeReport {
     pub version: String,
     pub build_info: String,
     pub available_providers: Vec<String>,
 }
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Placement {
     /// Providers of the session, in order.
     pub providers: Vec<String>,
@@ -113,16 +123,11 @@ pub struct Placement {
     pub devices: Vec<UsedDevice>,
 }
 
-#[derive(Debug, Clone, Serialize)]
-pub struct ProviderNodes {
-    pub provider: String,
-    pub nodes: u64,
-}
-
 /// Why the measurement ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopCode {
+    #[default]
     Precision,
     Duration,
     Runs,
@@ -132,15 +137,7 @@ pub enum StopCode {
     Failed,
 }
 
-#[derive(Debug, Clone, Default, Serialize)]
-pub struct Cold {
-    pub file_read_ms: Option<f64>,
-    pub session_first_ms: Option<f64>,
-    pub session_again_ms: Option<f64>,
-    pub first_run_ms: Option<f64>,
-}
-
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Latency {
     /// The call into ONNX Runtime.
     pub inference: LatencyReport,
@@ -150,7 +147,8 @@ pub struct Latency {
     pub copy_out_ms: f64,
 }
 
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct Memory {
     pub before_session_bytes: Option<u64>,
     pub after_session_bytes: Option<u64>,
@@ -166,47 +164,21 @@ pub struct Memory {
     pub growth_per_inference_bytes: Option<f64>,
 }
 
-#[derive(Debug, Clone, Serialize)]
-pub struct OutputsChecked {
-    pub reference: String,
-    pub outputs: Vec<CheckedOutput>,
-}
-
-#[derive(Debug, Clone, Serialize)]
-pub struct Loss {
-    pub place: String,
-    pub kind: String,
-    pub count: u64,
-}
-
-/// What was measured, before it is analysed.
-#[derive(Debug)]
-pub struct Measured<'a> {
-    pub model: &'a ModelFacts,
-    pub label: Option<String>,
-    pub configuration: SessionOptions,
-    pub sessions: u16,
-    pub scenario: Scenario,
-    pub warm_up: WarmUpChoice,
-    pub rule: StopRule,
-    /// Judge whether memory leaks.
-    pub soak: bool,
-    pub energy: EnergyRequest,
-    pub notes: Vec<String>,
-}
-
 impl RunResult {
-    pub fn new(measured: Measured<'_>, outcome: Outcome) -> Self {
-        let mut collected = outcome.collected;
-        let stop = describe_end(outcome.ended, &measured.rule, outcome.failure.is_some());
-        collected.steady.sort_by_key(|inference| inference.start_ns);
+    /// The result of a measurement; `None` if it has no plan.
+    pub fn new(mut measurement: Measurement) -> Option<Self> {
+        let plan = measurement.plan()?.clone();
+        let outcome = measurement.outcome().cloned().unwrap_or_else(cut_off);
+        let stop = describe_end(outcome.ended, &plan.rule, outcome.failure.is_some());
+        measurement.steady.sort_by_key(|inference| inference.start_ns);
         let mut result = Self {
-            model: measured.model.clone(),
-            label: measured.label,
-            configuration: measured.configuration,
-            sessions: measured.sessions,
-            session_ids: outcome.session_ids,
-            scenario: measured.scenario,
+            model: plan.model.clone(),
+            model_path: plan.model_path.clone(),
+            label: plan.label.clone(),
+            configuration: plan.configuration.clone(),
+            sessions: plan.session_ids.len() as u64,
+            session_ids: plan.session_ids.clone(),
+            scenario: plan.scenario,
             runtime: None,
             placement: None,
             inputs: None,
@@ -231,38 +203,55 @@ impl RunResult {
             operator_windows: Vec::new(),
             operators: None,
             stop_reason: stop.0,
-            stopped: stop.1,
+            stopped: stop.1.to_owned(),
             wall_seconds: outcome.wall_seconds,
             findings: Vec::new(),
-            notes: measured.notes,
+            notes: plan.notes.clone(),
             logs: Vec::new(),
-            losses: losses(&outcome.losses, &collected),
+            losses: losses(&outcome, &measurement),
             unavailable: BTreeMap::new(),
-            failure: outcome.failure,
+            failure: outcome.failure.clone(),
         };
-        for (source, error) in outcome.source_errors {
+        for (source, error) in &outcome.source_errors {
             result.notes.push(format!("{source}: {error}"));
         }
-        let unserved = result.take_messages(&collected.messages);
-        result.cold.first_run_ms = collected.first.first().map(|first| ms(first.end_to_end_ns()));
-        result.take_latency(&collected.steady, measured.warm_up);
-        result.take_server(&collected.steady, unserved);
-        result.take_generation(&collected.generated);
-        result.take_memory(&collected);
-        result.take_slowest(&collected);
-        result.take_devices(&collected, &measured.energy, &outcome.at_rest);
-        if measured.soak {
+        let unserved = result.take_facts(&measurement.facts);
+        result.cold.first_run_ms = measurement.first.first().map(|first| ms(first.end_to_end_ns()));
+        result.take_latency(&measurement.steady, plan.warm_up);
+        result.take_server(&measurement.steady, unserved);
+        result.take_generation(&measurement.generated);
+        result.take_memory(&measurement);
+        result.take_slowest(&measurement);
+        result.take_devices(&measurement, &plan, &outcome);
+        if plan.soak {
             result.arena_samples.sort_by_key(|sample| sample.timestamp_ns);
-            result.leak = Some(detect_leak(&memory_points(&collected, &result.arena_samples)));
+            result.leak = Some(detect_leak(&memory_points(&measurement, &result.arena_samples)));
         }
+        result.join_energy_and_operators();
         result.explain_gaps();
         result.findings = findings::find(&result);
-        result
+        result.add_operator_findings(&measurement.facts);
+        Some(result.cleaned())
     }
 
-    /// Adds what the operators say; what is known already is not said twice.
-    pub fn add_findings(&mut self, found: Vec<OperatorFinding>) {
-        for finding in found {
+    /// The same with every text on one line, without control characters and of bounded length: names of nodes and models
+    /// are untrusted, and every rendering shows them.
+    pub(crate) fn cleaned(self) -> Self {
+        let Ok(mut value) = serde_json::to_value(&self) else { return self };
+        clean_texts(&mut value);
+        match serde_json::from_value::<Self>(value) {
+            Ok(cleaned) => Self { model_path: self.model_path, arena_samples: self.arena_samples, ..cleaned },
+            Err(_) => self,
+        }
+    }
+
+    /// Findings of the operator pass; one that is known already is not repeated.
+    fn add_operator_findings(&mut self, facts: &[Fact]) {
+        let found = facts.iter().filter_map(|fact| match fact {
+            Fact::OperatorFindings { findings } => Some(findings),
+            _ => None,
+        });
+        for finding in found.flatten() {
             if self.findings.iter().all(|known| known.id != finding.id) {
                 self.findings.push(findings::of_operators(self, finding));
             }
@@ -276,56 +265,61 @@ impl RunResult {
     }
 
     /// Returns how many requests of an open loop were never started.
-    fn take_messages(&mut self, messages: &[WorkerMessage]) -> Option<u64> {
+    fn take_facts(&mut self, facts: &[Fact]) -> Option<u64> {
         let mut steady: [Option<(u64, u64)>; 2] = [None, None];
         let mut unserved = None;
-        for message in messages {
-            match message {
-                WorkerMessage::Runtime { version, build_info, available_providers } => {
+        for fact in facts {
+            match fact {
+                Fact::Runtime { version, build_info, available_providers } => {
                     self.runtime = Some(RuntimeReport {
                         version: version.clone(),
                         build_info: build_info.clone(),
                         available_providers: available_providers.clone(),
                     });
                 }
-                WorkerMessage::FileRead { nanos, .. } => self.cold.file_read_ms = Some(ms(*nanos)),
-                WorkerMessage::SessionCreated(created) => self.take_session(created),
-                WorkerMessage::SecondSession { nanos, reason } => {
+                Fact::FileRead { nanos, .. } => self.cold.file_read_ms = Some(ms(*nanos)),
+                Fact::SessionCreated(created) => self.take_session(created),
+                Fact::SecondSession { nanos, reason } => {
                     self.cold.session_again_ms = nanos.map(ms);
                     if let Some(reason) = reason {
-                        self.unavailable.insert("cold.session_again_ms", reason.clone());
+                        self.unavailable.insert("cold.session_again_ms".to_owned(), reason.clone());
                     }
                 }
-                WorkerMessage::Inputs(inputs) => self.inputs = Some(inputs.clone()),
-                WorkerMessage::Memory { stage, working_set_bytes, peak_working_set_bytes } => {
+                Fact::Inputs(inputs) => self.inputs = Some(inputs.clone()),
+                Fact::Memory { stage, working_set_bytes, peak_working_set_bytes } => {
                     self.memory.peak_bytes = self.memory.peak_bytes.max(*peak_working_set_bytes);
                     *self.memory.stage(*stage) = Some(*working_set_bytes);
                 }
-                WorkerMessage::Steady { begin, timestamp_ns, cpu_time_ns } => {
+                Fact::Steady { begin, timestamp_ns, cpu_time_ns } => {
                     steady[usize::from(!begin)] = Some((*timestamp_ns, *cpu_time_ns));
                 }
-                WorkerMessage::OutputsChecked { reference, outputs } => {
-                    self.outputs_checked =
-                        Some(OutputsChecked { reference: reference.clone(), outputs: outputs.clone() });
+                Fact::OutputsChecked(checked) => self.outputs_checked = Some(checked.clone()),
+                Fact::Windows { windows } => self.operator_windows.clone_from(windows),
+                Fact::Operators(section) => self.operators = Some((**section).clone()),
+                Fact::Unavailable { metric, reason } => {
+                    self.unavailable.insert(metric.clone(), reason.clone());
                 }
-                WorkerMessage::Allocator { statistics } => {
+                Fact::Allocator { statistics } => {
                     let numbers = statistics.iter().map(|(name, value)| (name.clone(), as_number(value)));
                     self.allocator = Some(numbers.collect());
                 }
-                WorkerMessage::Arena(sample) => self.arena_samples.push(*sample),
-                WorkerMessage::Unserved { requests } => unserved = Some(*requests),
-                WorkerMessage::Logs { lines, dropped } => {
+                Fact::Arena(sample) => self.arena_samples.push(*sample),
+                Fact::Unserved { requests } => unserved = Some(*requests),
+                Fact::Logs { lines, dropped } => {
                     self.logs.extend(lines.iter().cloned());
                     if *dropped > 0 {
                         self.notes.push(format!("{dropped} log lines of ONNX Runtime were not kept"));
                     }
                 }
-                WorkerMessage::Note { text } => self.notes.push(text.clone()),
-                WorkerMessage::Profiled(_)
-                | WorkerMessage::Levels { .. }
-                | WorkerMessage::OwnMemory { .. }
-                | WorkerMessage::Failed { .. }
-                | WorkerMessage::Done => {}
+                Fact::Note { text } => self.notes.push(text.clone()),
+                Fact::Plan(_)
+                | Fact::Outcome(_)
+                | Fact::OperatorFindings { .. }
+                | Fact::Profiled(_)
+                | Fact::Levels { .. }
+                | Fact::OwnMemory { .. }
+                | Fact::Failed { .. }
+                | Fact::Done => {}
             }
         }
         if let [Some((begin, cpu_begin)), Some((end, cpu_end))] = steady
@@ -354,17 +348,14 @@ impl RunResult {
 
     fn take_latency(&mut self, steady: &[Inference], warm_up: WarmUpChoice) {
         let run: Vec<u64> = steady.iter().map(|inference| inference.run_ns).collect();
-        let Some((inference, summary)) = LatencyReport::of(&run, warm_up) else {
-            return;
-        };
+        let Some(summary) = summarize(&run, SummaryOptions { warm_up }) else { return };
         let kept = steady.get(summary.warm_up.discarded..).unwrap_or_default();
         let end_to_end: Vec<u64> = kept.iter().map(Inference::end_to_end_ns).collect();
-        let Some((end_to_end, _)) = LatencyReport::of(&end_to_end, WarmUpChoice::Keep) else {
-            return;
-        };
+        let keep = SummaryOptions { warm_up: WarmUpChoice::Keep };
+        let Some(whole) = summarize(&end_to_end, keep) else { return };
         self.latency = Some(Latency {
-            inference,
-            end_to_end,
+            inference: LatencyReport::from_summary(&summary),
+            end_to_end: LatencyReport::from_summary(&whole),
             copy_in_ms: median_ms(kept.iter().map(|inference| inference.copy_in_ns)),
             copy_out_ms: median_ms(kept.iter().map(|inference| inference.copy_out_ns)),
         });
@@ -389,8 +380,21 @@ impl RunResult {
             })
             .collect();
         if !requests.is_empty() {
-            let waiting = steady.iter().filter_map(|inference| inference.queue_depth).map(u64::from);
-            self.server = Some(ServerReport::new(&open_loop(&requests, per_second), waiting, unserved));
+            let depths: Vec<u64> =
+                steady.iter().filter_map(|inference| inference.queue_depth).map(u64::from).collect();
+            let mean = depths.iter().sum::<u64>() as f64 / depths.len().max(1) as f64;
+            let analysis = open_loop(&requests, per_second);
+            self.server = Some(ServerReport::new(
+                &analysis,
+                ServerFacts {
+                    requests: requests.len() as u64,
+                    target_is_asked_for: true,
+                    achieved_per_second: analysis.achieved_per_second,
+                    queue_depth_mean: (!depths.is_empty()).then_some(mean),
+                    queue_depth_max: depths.iter().max().copied(),
+                    unserved: Some(unserved.unwrap_or(0)),
+                },
+            ));
         }
     }
 
@@ -410,9 +414,9 @@ impl RunResult {
         }
     }
 
-    fn take_memory(&mut self, collected: &Collected) {
-        let own = collected.messages.iter().find_map(|message| match message {
-            WorkerMessage::OwnMemory { bytes } => Some(*bytes),
+    fn take_memory(&mut self, collected: &Measurement) {
+        let own = collected.facts.iter().find_map(|fact| match fact {
+            Fact::OwnMemory { bytes } => Some(*bytes),
             _ => None,
         });
         // The worker reads its peak at every stage; the samples matter when it died before the last.
@@ -425,16 +429,18 @@ impl RunResult {
         memory.growth_per_inference_bytes = growth_per_inference(collected);
     }
 
-    fn take_devices(&mut self, collected: &Collected, request: &EnergyRequest, at_rest: &AtRest) {
+    fn take_devices(&mut self, collected: &Measurement, plan: &MeasurementPlan, outcome: &Outcome) {
+        let request = &plan.energy;
         let warm_up = self.warm_up.as_ref().map_or(0, |warm_up| warm_up.discarded);
         let steady = collected.steady.get(warm_up..).unwrap_or_default();
         let loops = if steady.is_empty() { &collected.generated } else { steady };
         let (Some(first), Some(last)) = (loops.first(), loops.last()) else { return };
         let busy_seconds = loops.iter().map(Inference::end_to_end_ns).sum::<u64>() as f64 / 1e9;
         let window = (first.start_ns, last.end_ns());
-        let (devices, inferences) = (DeviceFigures(&collected.devices), loops.len() as u64);
+        let (devices, inferences) = (&collected.devices, loops.len() as u64);
         let load = devices.load(window);
-        match devices.energy(window, inferences, busy_seconds, at_rest) {
+        let idle = [outcome.idle_before_w.as_ref(), outcome.idle_after_w.as_ref()];
+        match devices.energy(window, inferences, busy_seconds, idle) {
             Ok(mut report) => {
                 let processors =
                     std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as f64;
@@ -452,23 +458,24 @@ impl RunResult {
                 self.energy_estimate =
                     tdp.and_then(|(tdp_w, load)| estimate(tdp_w, load, inferences, busy_seconds));
                 if request.tdp_w.is_some() && self.energy_estimate.is_none() {
-                    let why = "it was not told how busy the processors were; --duration 3s measures longer";
-                    self.unavailable.insert("energy_estimate", why.to_owned());
+                    let why = "the processor load is unknown; --duration 3s measures longer";
+                    self.unavailable.insert("energy_estimate".to_owned(), why.to_owned());
                 }
                 // A meter that vanished is the reason, not the time.
                 let lost =
                     devices.lost.iter().map(|(_, lost)| lost).find(|lost| !why.contains(lost.as_str()));
                 let lost = lost.map(|lost| format!("; {lost}")).unwrap_or_default();
-                self.unavailable.insert("energy.power_w", format!("{why}{lost}"));
+                self.unavailable.insert("energy.power_w".to_owned(), format!("{why}{lost}"));
             }
         }
         if request.carbon.is_some() && self.energy.is_none() {
-            let why = "carbon is told of measured energy only, and none was measured";
-            self.unavailable.insert("energy.carbon", why.to_owned());
+            let why = "carbon is reported only for measured energy, and none was measured";
+            self.unavailable.insert("energy.carbon".to_owned(), why.to_owned());
         }
-        if request.idle.is_some() && self.energy.as_ref().is_some_and(|energy| energy.idle.is_none()) {
-            let why = "the counters of energy were not read often enough at rest; --idle 5s measures longer";
-            self.unavailable.insert("energy.idle", why.to_owned());
+        if request.idle_seconds.is_some() && self.energy.as_ref().is_some_and(|energy| energy.idle.is_none())
+        {
+            let why = "the energy counters were not read often enough at rest; --idle 5s measures longer";
+            self.unavailable.insert("energy.idle".to_owned(), why.to_owned());
         }
         self.heat = devices.heat(window);
         let pid = collected.samples.first().and_then(|sample| u32::try_from(sample.pid).ok());
@@ -479,12 +486,12 @@ impl RunResult {
             let why = why.unwrap_or_else(|| {
                 "the measurement was too short for two readings of the counters".to_owned()
             });
-            self.unavailable.insert("counters", why);
+            self.unavailable.insert("counters".to_owned(), why);
         }
         if self.counters.as_ref().is_some_and(|counters| counters.l2_hit_ratio.is_none())
             && let Some(why) = &devices.why_no_l2
         {
-            self.unavailable.insert("counters.l2_hit_ratio", why.clone());
+            self.unavailable.insert("counters.l2_hit_ratio".to_owned(), why.clone());
         }
         for (at_ns, why) in &devices.lost {
             let when = match at_ns.checked_sub(window.0) {
@@ -522,41 +529,39 @@ impl RunResult {
         }
     }
 
-    fn take_slowest(&mut self, collected: &Collected) {
+    fn take_slowest(&mut self, collected: &Measurement) {
         let sensors = &collected.devices.sensors;
         let warm_up = self.warm_up.as_ref().map_or(0, |warm_up| warm_up.discarded);
         let steady = collected.steady.get(warm_up..).unwrap_or_default();
         let loops = if steady.is_empty() { &collected.generated } else { steady };
         self.slowest = slowest(loops, sensors);
         if !self.slowest.is_empty() && self.slowest.iter().all(|one| one.around.is_empty()) {
-            let why = "nothing was read within 100 ms: devices are read ten times a second; measure longer";
-            self.unavailable.insert("slowest.around", why.to_owned());
+            let why = "no reading within 100 ms: devices are read ten times a second; measure longer";
+            self.unavailable.insert("slowest.around".to_owned(), why.to_owned());
         } else if let (Some(full_at_ns), Some(first)) = (sensors.full_at_ns, loops.first()) {
             let seconds = full_at_ns.saturating_sub(first.start_ns) as f64 / 1e9;
-            let why =
-                format!("readings of devices are kept for the first {seconds:.0} s; the recording has all");
-            self.unavailable.insert("slowest.around", why);
+            let why = format!(
+                "device readings are kept for the first {seconds:.0} s; the recording has all of them"
+            );
+            self.unavailable.insert("slowest.around".to_owned(), why);
         }
     }
 
     fn explain_gaps(&mut self) {
-        let mut missing = |metric: &'static str, why: &str| {
-            self.unavailable.entry(metric).or_insert_with(|| why.to_owned());
+        let mut missing = |metric: &str, why: &str| {
+            self.unavailable.entry(metric.to_owned()).or_insert_with(|| why.to_owned());
         };
         if self.energy.is_none() {
             missing("energy.power_w", "nothing was measured");
         }
         if self.memory.peak_bytes.is_none() {
-            missing("memory.peak_bytes", "this system does not tell the peak of a process");
+            missing("memory.peak_bytes", "this system does not report the peak memory of a process");
         }
         if self.placement.as_ref().is_some_and(|placement| placement.nodes.is_empty()) {
-            missing("placement.nodes", "ONNX Runtime tells the placement of nodes from version 1.24 on");
+            missing("placement.nodes", "ONNX Runtime reports node placement from version 1.24 on");
         }
         if self.inputs.as_ref().is_some_and(|inputs| inputs.padding_ratio.is_none()) {
-            missing(
-                "inputs.padding_ratio",
-                "no mask was given with --input, so nothing says what is padding",
-            );
+            missing("inputs.padding_ratio", "no mask was given with --input, so padding is unknown");
         }
         if self.memory.growth_per_inference_bytes.is_none() {
             missing("memory.growth_per_inference_bytes", "the measurement was too short to see growth");
@@ -564,13 +569,33 @@ impl RunResult {
         if self.latency.is_none() && self.generation.is_none() {
             missing("latency", "no run was left to measure");
         }
-        missing("operators", "operators were not profiled");
+        if self.operators.is_none() {
+            missing("operators", "operators were not profiled");
+        }
         if self.allocator.is_none() {
             missing(
                 "allocator",
-                "ONNX Runtime gives allocator statistics from version 1.23 on, for sessions with an arena",
+                "ONNX Runtime reports allocator statistics from version 1.23 on, for sessions with an arena",
             );
         }
+    }
+}
+
+/// Cleans all texts of a document. Log lines and output can be long; a list of them is bounded where it is made.
+fn clean_texts(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = units::clean(text, MAX_TEXT),
+        Value::Array(values) => values.iter_mut().for_each(clean_texts),
+        Value::Object(fields) => {
+            let entries = std::mem::take(fields).into_iter();
+            *fields = entries
+                .map(|(name, mut value)| {
+                    clean_texts(&mut value);
+                    (units::clean(&name, MAX_TEXT), value)
+                })
+                .collect();
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
@@ -595,7 +620,7 @@ fn difference(after: Option<u64>, before: Option<u64>) -> Option<i64> {
 }
 
 /// The worker's memory against the inferences done by then. `steady` is in the order of time.
-fn memory_points(collected: &Collected, arena: &[ArenaSample]) -> Vec<MemoryPoint> {
+fn memory_points(collected: &Measurement, arena: &[ArenaSample]) -> Vec<MemoryPoint> {
     let starts: Vec<u64> = collected.steady.iter().map(|inference| inference.start_ns).collect();
     let process: Vec<(u64, u64)> =
         collected.samples.iter().map(|sample| (sample.timestamp_ns, sample.working_set_bytes)).collect();
@@ -605,7 +630,7 @@ fn memory_points(collected: &Collected, arena: &[ArenaSample]) -> Vec<MemoryPoin
 }
 
 /// Slope of the worker's memory over the second half of the loop, where buffers have settled, per inference.
-fn growth_per_inference(collected: &Collected) -> Option<f64> {
+fn growth_per_inference(collected: &Measurement) -> Option<f64> {
     let (first, last) = (collected.steady.first()?, collected.steady.last()?);
     let middle = first.start_ns + (last.start_ns - first.start_ns) / 2;
     let during: Vec<_> = collected
@@ -630,37 +655,50 @@ fn median_ms(values: impl Iterator<Item = u64>) -> f64 {
     ortscope_analyze::median_ns(values).map_or(0.0, |nanos| nanos / 1e6)
 }
 
-fn losses(counted: &[(String, String, u64)], collected: &Collected) -> Vec<Loss> {
-    let mut losses: Vec<Loss> = counted
-        .iter()
-        .map(|(place, kind, count)| Loss { place: place.clone(), kind: kind.clone(), count: *count })
+fn losses(outcome: &Outcome, measurement: &Measurement) -> Vec<LossReport> {
+    let counted = outcome.losses.iter();
+    let mut losses: Vec<LossReport> = counted
+        .map(|loss| LossReport { place: loss.place.clone(), kind: loss.kind.clone(), count: loss.count })
         .collect();
-    if collected.unreadable_messages > 0 {
-        losses.push(Loss {
+    if measurement.unreadable_facts > 0 {
+        losses.push(LossReport {
             place: "supervisor".into(),
             kind: "unreadable messages".into(),
-            count: collected.unreadable_messages,
+            count: measurement.unreadable_facts,
         });
     }
     losses
 }
 
+/// The outcome of a measurement whose recording ends before it.
+fn cut_off() -> Outcome {
+    Outcome {
+        ended: Ended::Interrupted,
+        failure: None,
+        losses: Vec::new(),
+        source_errors: Vec::new(),
+        wall_seconds: 0.0,
+        idle_before_w: None,
+        idle_after_w: None,
+    }
+}
+
 fn describe_end(ended: Ended, rule: &StopRule, failed: bool) -> (StopCode, &'static str) {
     match ended {
         _ if failed => (StopCode::Failed, "it failed"),
-        Ended::Rule(StopReason::PrecisionReached) => {
-            (StopCode::Precision, "the median is known as well as asked")
+        Ended::Rule(StopReason::PrecisionReached) => (StopCode::Precision, "requested precision reached"),
+        Ended::Rule(StopReason::DurationReached) => (StopCode::Duration, "requested time has passed"),
+        Ended::Rule(StopReason::RunsReached) => (StopCode::Runs, "requested number of runs done"),
+        Ended::Rule(StopReason::Cap) => {
+            (StopCode::TimeLimit, "time limit reached before the requested precision")
         }
-        Ended::Rule(StopReason::DurationReached) => (StopCode::Duration, "the time asked for has passed"),
-        Ended::Rule(StopReason::RunsReached) => (StopCode::Runs, "the runs asked for are done"),
-        Ended::Rule(StopReason::Cap) => (StopCode::TimeLimit, "the time limit came before the precision"),
         // The worker keeps the hard limits by itself and is usually the first to see them reached.
-        Ended::WorkerDone if rule.max_runs.is_some() => (StopCode::Runs, "the runs asked for are done"),
+        Ended::WorkerDone if rule.max_runs.is_some() => (StopCode::Runs, "requested number of runs done"),
         Ended::WorkerDone if rule.duration_seconds.is_some() => {
-            (StopCode::Duration, "the time asked for has passed")
+            (StopCode::Duration, "requested time has passed")
         }
-        Ended::WorkerDone => (StopCode::TimeLimit, "the time limit came before the precision"),
+        Ended::WorkerDone => (StopCode::TimeLimit, "time limit reached before the requested precision"),
         Ended::Interrupted => (StopCode::Interrupted, "interrupted"),
-        Ended::RecordLimit => (StopCode::RecordLimit, "the limit of kept records was reached"),
+        Ended::RecordLimit => (StopCode::RecordLimit, "limit of recorded inferences reached"),
     }
 }

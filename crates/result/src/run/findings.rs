@@ -1,28 +1,16 @@
 //! What a user should act on, each with its evidence, advice and a command to try.
 
+use ortscope_analyze::facts::Scenario;
 use ortscope_analyze::leak::LeakVerdict;
 use ortscope_analyze::open_loop::OpenLoopVerdict;
 use ortscope_analyze::operators::OperatorFinding;
 use ortscope_analyze::outputs::OutputVerdict;
 use ortscope_analyze::stability::Verdict;
-use ortscope_core::schema::Severity;
-use ortscope_core::units::provider;
-use serde::Serialize;
+use ortscope_core::message::essence;
+use ortscope_core::units::{self, provider};
 
-use super::result::RunResult;
-use ortscope_core::units;
-use ortscope_observe::measure::plan::Scenario;
-
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Finding {
-    pub id: &'static str,
-    pub severity: Severity,
-    /// What was seen, with numbers.
-    pub evidence: String,
-    pub advice: String,
-    /// A command to try.
-    pub command: Option<String>,
-}
+use super::RunResult;
+use crate::{FindingReport as Finding, Severity};
 
 /// All findings, the gravest first.
 pub fn find(result: &RunResult) -> Vec<Finding> {
@@ -52,7 +40,7 @@ pub fn find(result: &RunResult) -> Vec<Finding> {
 fn throttled(result: &RunResult) -> Option<Finding> {
     let (severity, devices) = (Severity::Warning, result.held_down());
     (!devices.is_empty()).then(|| Finding {
-        id: "throttled",
+        id: "throttled".into(),
         severity,
         evidence: format!("the clock was held down during the measurement: {}", devices.join("; ")),
         advice: "let the machine cool down, or raise its power limit, and measure again; compare only runs without it".into(),
@@ -61,8 +49,8 @@ fn throttled(result: &RunResult) -> Option<Finding> {
 }
 
 /// A finding of the operators, with a command to try.
-pub fn of_operators(result: &RunResult, finding: OperatorFinding) -> Finding {
-    let flags = match finding.id {
+pub fn of_operators(result: &RunResult, finding: &OperatorFinding) -> Finding {
+    let flags = match &*finding.id {
         "cpu-fallback" => Some("--provider cpu"),
         "oversubscribed-threads" => Some("--sweep threads=1,2,4"),
         "batch-too-small" | "memory-bound" => Some("--batch 1,2,4,8"),
@@ -71,16 +59,16 @@ pub fn of_operators(result: &RunResult, finding: OperatorFinding) -> Finding {
         _ => None,
     };
     Finding {
-        id: finding.id,
+        id: finding.id.to_string(),
         severity: finding.severity,
-        evidence: finding.evidence,
-        advice: finding.advice,
+        evidence: finding.evidence.clone(),
+        advice: finding.advice.clone(),
         command: flags.and_then(|flags| command(result, flags)),
     }
 }
 
 fn command(result: &RunResult, flags: &str) -> Option<String> {
-    Some(format!("ortscope run {} {flags}", result.model.path.display()))
+    Some(format!("ortscope run {} {flags}", result.model_path.display()))
 }
 
 fn wrong_answers(result: &RunResult) -> Option<Finding> {
@@ -88,7 +76,7 @@ fn wrong_answers(result: &RunResult) -> Option<Finding> {
     let worst =
         checked.outputs.iter().find(|output| output.comparison.verdict == OutputVerdict::Different)?;
     Some(Finding {
-        id: "outputs-differ",
+        id: "outputs-differ".into(),
         severity: Severity::Error,
         evidence: format!(
             "output '{}' differs from the {}: {}",
@@ -104,12 +92,12 @@ fn fallback(result: &RunResult) -> Option<Finding> {
     let placement = result.placement.as_ref()?;
     let fallen = placement.fallbacks.first()?;
     Some(Finding {
-        id: "provider-fallback",
+        id: "provider-fallback".into(),
         severity: Severity::Error,
         evidence: format!(
             "{} was asked for but is not used: {}",
             fallen.provider,
-            units::clean(&ortscope_ort::essence(&fallen.reason), 300)
+            units::clean(&essence(&fallen.reason), 300)
         ),
         advice: "these figures are of another provider; install what it needs, or ask for the one you want"
             .into(),
@@ -125,7 +113,7 @@ fn provider_runs_nothing(result: &RunResult) -> Option<Finding> {
     let idle = placement.providers.iter().find(|provider| *provider != CPU && !runs(provider))?;
     let total: u64 = placement.nodes.iter().map(|of| of.nodes).sum();
     Some(Finding {
-        id: "provider-runs-nothing",
+        id: "provider-runs-nothing".into(),
         severity: Severity::Error,
         evidence: format!("{idle} is in the session but runs none of the {}", units::counted(total, "node")),
         advice: "these figures are of another provider; its log may say why".into(),
@@ -137,7 +125,7 @@ fn provider_runs_nothing(result: &RunResult) -> Option<Finding> {
 fn simulated(result: &RunResult) -> Option<Finding> {
     let device = result.placement.as_ref()?.devices.iter().find(|device| device.is_simulated)?;
     Some(Finding {
-        id: "simulated-device",
+        id: "simulated-device".into(),
         severity: Severity::Warning,
         evidence: format!(
             "there is no {} here: {} simulates one on the CPU",
@@ -153,7 +141,7 @@ fn simulated(result: &RunResult) -> Option<Finding> {
 fn lost_records(result: &RunResult) -> Option<Finding> {
     let lost: u64 = result.losses.iter().map(|loss| loss.count).sum();
     (lost > 0).then(|| Finding {
-        id: "records-lost",
+        id: "records-lost".into(),
         severity: Severity::Error,
         evidence: result
             .losses
@@ -173,14 +161,14 @@ fn overloaded(result: &RunResult) -> Option<Finding> {
     };
     let achieved = server.achieved_per_second.unwrap_or(0.0);
     Some(Finding {
-        id: "cannot-keep-up",
+        id: "cannot-keep-up".into(),
         severity: Severity::Error,
         evidence: format!(
             "{} requests/s were planned, {} were served, the queue grew to {}, and {} requests never started",
             units::digits(server.target_per_second),
             units::digits(achieved),
-            units::count(server.queue_depth_max),
-            units::count(server.unserved)
+            units::count(server.queue_depth_max.unwrap_or(0)),
+            units::count(server.unserved.unwrap_or(0))
         ),
         advice: "latency grows without end at this rate; offer less, or make the model faster".into(),
         command: command(result, &format!("--scenario server:{:.0}", (achieved * 0.7).max(1.0))),
@@ -190,7 +178,7 @@ fn overloaded(result: &RunResult) -> Option<Finding> {
 fn unsteady(result: &RunResult) -> Option<Finding> {
     let stability = &result.latency.as_ref()?.inference.stability;
     (stability.verdict == Verdict::NoSteadyState).then(|| Finding {
-        id: "no-steady-state",
+        id: "no-steady-state".into(),
         severity: Severity::Warning,
         evidence: stability.reason.clone(),
         advice:
@@ -203,7 +191,7 @@ fn unsteady(result: &RunResult) -> Option<Finding> {
 fn outliers_matter(result: &RunResult) -> Option<Finding> {
     let outliers = &result.latency.as_ref()?.inference.outliers;
     outliers.change_result.then(|| Finding {
-        id: "outliers-matter",
+        id: "outliers-matter".into(),
         severity: Severity::Warning,
         evidence: format!(
             "{} outliers ({}) take {} of the time; {}",
@@ -221,7 +209,7 @@ fn slow_first_run(result: &RunResult) -> Option<Finding> {
     let first = result.cold.first_run_ms?;
     let usual = result.latency.as_ref()?.end_to_end.median_ms;
     (first > 10.0 * usual && first - usual > 50.0).then(|| Finding {
-        id: "slow-first-run",
+        id: "slow-first-run".into(),
         severity: Severity::Advice,
         evidence: format!(
             "the first run took {} ms, {}× a usual one",
@@ -238,7 +226,7 @@ fn slow_first_run(result: &RunResult) -> Option<Finding> {
 fn leak(result: &RunResult) -> Option<Finding> {
     let report = result.leak.as_ref().filter(|report| report.verdict == LeakVerdict::Leak)?;
     Some(Finding {
-        id: "memory-leak",
+        id: "memory-leak".into(),
         severity: Severity::Error,
         evidence: report.sentence.clone(),
         advice:
@@ -252,7 +240,7 @@ fn fragmented_arena(result: &RunResult) -> Option<Finding> {
     let leak = result.leak.as_ref()?;
     let arena = leak.fragmentation.as_ref().filter(|arena| arena.grows)?;
     Some(Finding {
-        id: "arena-fragmentation",
+        id: "arena-fragmentation".into(),
         severity: Severity::Warning,
         evidence: format!(
             "of {} that the arena holds {} lie idle, {} when it had settled: it grew by more than is needed",
@@ -276,7 +264,7 @@ fn growing_memory(result: &RunResult) -> Option<Finding> {
     let runs = result.measured_runs() as f64;
     let offline = matches!(result.scenario, Scenario::Offline { .. });
     (growth * runs > 32e6 && growth > 64.0 && !offline).then(|| Finding {
-        id: "memory-grows",
+        id: "memory-grows".into(),
         severity: Severity::Warning,
         evidence: format!(
             "memory grew by {} per inference over the second half of the runs",

@@ -1,62 +1,49 @@
-//! What devices did during a measurement: energy, heat, counters of the processor.
+//! What devices did during a measurement: energy, heat, processor counters.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Deref;
-use std::time::Duration;
 
-use ortscope_analyze::carbon::CarbonIntensity;
-use ortscope_analyze::energy::{self, EnergyReport, IdleBaseline, Readings};
-use ortscope_analyze::throttling::{Throttled, reports_throttling, throttled};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use ortscope_observe::measure::collect::CollectedDevices;
-use ortscope_observe::measure::supervisor::AtRest;
+use super::DeviceReadings;
+use crate::energy::{self, EnergyReport, IdleBaseline, Readings};
+use crate::throttling::{Throttled, reports_throttling, throttled};
 
-/// Of devices whose power is told without a counter, those that are no part of another one.
+/// Devices that report power without an energy counter and are not part of another one.
 const POWER_ONLY: &[&str] = &["gpu", "npu", "system"];
 
-/// What the user wants to know about energy beside what is measured anyway.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct EnergyRequest {
-    /// Estimate from this thermal design power where nothing measures.
-    pub tdp_w: Option<f64>,
-    pub carbon: Option<CarbonIntensity>,
-    /// Measure the machine at rest for so long, before and after.
-    pub idle: Option<Duration>,
-}
-
-/// Temperatures and slowed-down clocks of the measured loop.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+/// Temperatures and throttled clocks of the measured loop.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct HeatReport {
     pub hottest: Option<Hottest>,
-    /// Devices whose clock was held down. Empty: none of those that tell it was.
+    /// Devices whose clock was throttled; empty if none of those that report throttling was.
     pub throttled: Vec<Throttled>,
-    /// Whether anything here tells that a clock is held down.
+    /// Whether any device here reports throttling.
     pub is_watched: bool,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Hottest {
     pub device: String,
     pub celsius: f64,
 }
 
-/// A GPU or an NPU over the measured loop: means, and the most memory. `None`: it does not tell that.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+/// A GPU or an NPU over the measured loop: means, and the maximum of memory. `None`: it does not report that.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DeviceReport {
     pub device: String,
-    /// Of the worker alone, where processes are told apart.
+    /// The worker's share, where the device distinguishes processes.
     pub process_utilization_ratio: Option<f64>,
     pub power_w: Option<f64>,
     pub temperature_celsius: Option<f64>,
     pub frequency_hertz: Option<f64>,
-    /// Percent of the time in which it worked: its busiest engine, all processes together.
+    /// Percent of the time in which its busiest engine worked, for all processes together.
     pub gpu_util: Option<f64>,
-    /// Percent; `mem_util_of` says of what.
+    /// Percent; `mem_util_of` says what it is a share of.
     pub mem_util: Option<f64>,
-    /// `busy`: of the time in which its memory was read or written; `used`: of its bytes.
-    pub mem_util_of: Option<&'static str>,
-    /// In millions of bytes.
+    /// `busy`: the time in which its memory was read or written; `used`: its bytes.
+    pub mem_util_of: Option<Cow<'static, str>>,
+    /// 1 MB = 1,000,000 bytes.
     pub mem_used_mb: Option<f64>,
     pub mem_total_mb: Option<f64>,
 }
@@ -78,8 +65,8 @@ impl DeviceReport {
     }
 }
 
-/// Counters of the processor for the worker, over the measured loop.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+/// Processor counters of the worker over the measured loop.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CounterReport {
     pub instructions_per_inference: Option<f64>,
     pub cycles_per_inference: Option<f64>,
@@ -89,25 +76,13 @@ pub struct CounterReport {
     pub l3_hit_ratio: Option<f64>,
 }
 
-/// Figures of the devices of one measurement.
-#[derive(Debug, Clone, Copy)]
-pub struct DeviceFigures<'a>(pub &'a CollectedDevices);
-
-impl Deref for DeviceFigures<'_> {
-    type Target = CollectedDevices;
-
-    fn deref(&self) -> &CollectedDevices {
-        self.0
-    }
-}
-
-impl DeviceFigures<'_> {
+impl DeviceReadings {
     fn readings(&self, metric: &str) -> BTreeMap<String, Readings> {
         let of = self.sensors.iter().filter(|sensor| sensor.metric == metric);
         of.map(|sensor| (sensor.device.to_owned(), sensor.readings.to_vec())).collect()
     }
 
-    /// Counters of energy; of devices that tell only their power, the area under it.
+    /// Energy counters; for devices that report only power, its integral over time.
     fn meters(&self) -> (BTreeMap<String, Readings>, &'static str) {
         let mut meters = self.readings("energy_joules");
         let mut how = "counter";
@@ -121,13 +96,24 @@ impl DeviceFigures<'_> {
         (meters, how)
     }
 
-    /// The error says why there is no figure.
+    /// Mean power by device, for the time in which nothing is measured.
+    pub fn mean_power_w(&self) -> BTreeMap<String, f64> {
+        let meters = self.meters().0.into_iter();
+        let mean = |(device, readings): (String, Readings)| {
+            let alone = BTreeMap::from([(device.clone(), readings)]);
+            Some((device, energy::mean_power(&alone, (0, u64::MAX))?))
+        };
+        meters.filter_map(mean).collect()
+    }
+
+    /// The energy of the measured loop, or why there is no figure. `idle` has the mean power of each device before and
+    /// after the measurement.
     pub fn energy(
         &self,
         window_ns: (u64, u64),
         inferences: u64,
         busy_seconds: f64,
-        rest: &AtRest,
+        idle: [Option<&BTreeMap<String, f64>>; 2],
     ) -> Result<EnergyReport, String> {
         let (meters, how) = self.meters();
         if let Some(why) = self.why_no_energy.as_ref().filter(|_| meters.is_empty()) {
@@ -141,14 +127,12 @@ impl DeviceFigures<'_> {
             .map(String::as_str)
             .collect();
         report.source = sources.into_iter().collect::<Vec<_>>().join(", ");
-        report.how = how;
-        // Of the same devices: one that was not read at rest has no baseline.
-        let at_rest = |devices: &Option<CollectedDevices>| {
-            let (mut resting, _) = DeviceFigures(devices.as_ref()?).meters();
-            resting.retain(|device, _| report.scope.contains(device));
-            (resting.len() == report.scope.len()).then(|| energy::mean_power(&resting, (0, u64::MAX)))?
-        };
-        if let Some(idle) = IdleBaseline::new(at_rest(&rest.before), at_rest(&rest.after)) {
+        report.how = how.into();
+        // The baseline is of the same devices: if one was not read at rest, there is none.
+        let [before, after] = idle.map(|devices| {
+            report.scope.iter().map(|device| devices?.get(device).copied()).sum::<Option<f64>>()
+        });
+        if let Some(idle) = IdleBaseline::new(before, after) {
             report.set_idle(idle);
         }
         Ok(report)
@@ -176,7 +160,7 @@ impl DeviceFigures<'_> {
         }
     }
 
-    /// GPUs and NPUs that told something. `pid`: the worker.
+    /// GPUs and NPUs that reported something. `pid` is the worker's.
     pub fn accelerators(&self, window_ns: (u64, u64), pid: Option<u32>) -> Vec<DeviceReport> {
         let inside = |device: &str, metric: &str| {
             let readings = self.sensors.get(device, metric)?;
@@ -205,12 +189,12 @@ impl DeviceFigures<'_> {
                 frequency_hertz: mean(device, "frequency_hertz"),
                 gpu_util: mean(device, "utilization_ratio").map(|ratio| ratio * 100.0),
                 mem_util: busy.or(share).map(|ratio| ratio * 100.0),
-                mem_util_of: busy.map(|_| "busy").or(share.map(|_| "used")),
+                mem_util_of: busy.map(|_| "busy".into()).or(share.map(|_| "used".into())),
                 mem_used_mb: used.map(|bytes| bytes / 1e6),
                 mem_total_mb: total.map(|bytes| bytes / 1e6),
             }
         };
-        // One that fell silent before the loop has told nothing of it.
+        // A device that stopped responding before the loop has nothing to report.
         let is_known = |report: &DeviceReport| {
             *report != DeviceReport { device: report.device.clone(), ..DeviceReport::default() }
         };

@@ -2,12 +2,12 @@
 
 use super::{Align, Block, Cell, Table, Tone};
 use ortscope_core::units::{bytes, count, counted, digits, milliseconds, percent, prefixed, provider};
-use ortscope_result::{DeviceTimes, DeviceWork, OperatorInsight, RunMemory};
+use ortscope_result::{DeviceWork, OperatorSection, PathMethod, ProviderTime, RunMemory};
 
-pub(super) fn facts(insight: &OperatorInsight) -> Vec<(&'static str, String)> {
+pub(super) fn facts(section: &OperatorSection) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
-    facts.extend(work(insight).map(|text| ("work", text)));
-    if let Some(line) = &insight.roofline {
+    facts.extend(work(section).map(|text| ("work", text)));
+    if let Some(line) = &section.roofline {
         facts.push((
             "limits",
             format!(
@@ -21,24 +21,24 @@ pub(super) fn facts(insight: &OperatorInsight) -> Vec<(&'static str, String)> {
             ),
         ));
     }
-    if let Some(path) = &insight.critical_path {
-        let text = match path.method.kind.as_str() {
-            "dependencies" => format!(
+    let path = &section.critical_path;
+    if path.nodes > 0 {
+        let text = match &path.method {
+            PathMethod::Dependencies => format!(
                 "{} of {} per run wait for each other ({}): {} threads could be busy at best",
                 milliseconds(path.length_ms),
                 milliseconds(path.work_ms),
                 counted(path.nodes, "node"),
                 digits(path.possible_parallelism)
             ),
-            _ => format!(
-                "not known: {}; the order of execution is one chain of {}",
-                path.method.why.as_deref().unwrap_or("the graph is not known"),
+            PathMethod::SequentialOrder { why } => format!(
+                "not known: {why}; the order of execution is one chain of {}",
                 milliseconds(path.length_ms)
             ),
         };
         facts.push(("critical path", text));
     }
-    let intra = insight.parallelism.as_ref().and_then(|parallel| parallel.intra_op.as_ref());
+    let intra = section.parallelism.intra_op.as_ref();
     if let Some(intra) = intra.filter(|intra| intra.operators_ns > 0) {
         facts.push((
             "inner threads",
@@ -50,8 +50,8 @@ pub(super) fn facts(insight: &OperatorInsight) -> Vec<(&'static str, String)> {
             ),
         ));
     }
-    facts.extend(changes(insight).map(|text| ("providers", text)));
-    if let Some(fusion) = &insight.fusion {
+    facts.extend(changes(section).map(|text| ("providers", text)));
+    if let Some(fusion) = &section.fusion {
         facts.push((
             "optimised",
             format!(
@@ -66,12 +66,12 @@ pub(super) fn facts(insight: &OperatorInsight) -> Vec<(&'static str, String)> {
             ),
         ));
     }
-    facts.extend(memory(insight).map(|text| ("memory", text)));
+    facts.extend(memory(section).map(|text| ("memory", text)));
     facts
 }
 
-fn work(insight: &OperatorInsight) -> Option<String> {
-    let work = &insight.flops;
+fn work(section: &OperatorSection) -> Option<String> {
+    let work = &section.flops;
     if work.counted == 0 {
         return None;
     }
@@ -84,20 +84,20 @@ fn work(insight: &OperatorInsight) -> Option<String> {
     if let Some(rate) = work.flops_per_second {
         text += &format!("; {} at the measured latency", prefixed(rate, "FLOP/s"));
     }
-    if let (Some(share), Some(peak)) = (work.share_of_peak, &insight.peak) {
+    if let (Some(share), Some(peak)) = (work.share_of_peak, &section.peak) {
         text += &format!(
             ", {} of the {} that {} ({}) reached here",
             percent(share),
             prefixed(peak.flops_per_second, "FLOP/s"),
-            counted(peak.threads, "thread"),
+            counted(peak.threads as u64, "thread"),
             peak.instructions
         );
     }
     Some(text)
 }
 
-fn changes(insight: &OperatorInsight) -> Option<String> {
-    let changes = &insight.transitions;
+fn changes(section: &OperatorSection) -> Option<String> {
+    let changes = &section.transitions;
     if changes.per_run == 0 && changes.copies.nodes == 0 {
         return None;
     }
@@ -132,8 +132,8 @@ fn changes(insight: &OperatorInsight) -> Option<String> {
     Some(text)
 }
 
-fn memory(insight: &OperatorInsight) -> Option<String> {
-    let memory = insight.memory.as_ref()?;
+fn memory(section: &OperatorSection) -> Option<String> {
+    let memory = section.memory.as_ref()?;
     let run = |name: &str, run: &RunMemory| {
         let unused = run.unused_share.map_or(String::new(), |share| format!(", {} unused", percent(share)));
         format!(
@@ -152,35 +152,35 @@ fn memory(insight: &OperatorInsight) -> Option<String> {
 }
 
 /// Tables, most useful first.
-pub(super) fn blocks(insight: &OperatorInsight) -> Vec<Block<'_>> {
+pub(super) fn blocks(section: &OperatorSection) -> Vec<Block<'_>> {
     let mut blocks = Vec::new();
-    for reason in &insight.placement.reasons {
+    for reason in &section.placement.reasons {
         blocks.push(Block::Text(Tone::Warning, format!("ONNX Runtime says: {reason}")));
     }
-    let tables = [fallback(insight), limits(insight), levels(insight), fusion(insight), missed(insight)];
+    let tables = [fallback(section), limits(section), levels(section), fusion(section), missed(section)];
     blocks.extend(tables.into_iter().flatten().map(Block::Table));
-    blocks.extend(allocations(insight).map(Block::Table));
-    for time in &insight.device_time {
+    blocks.extend(allocations(section).map(Block::Table));
+    for time in &section.device_time {
         blocks.extend(device_time(time));
     }
-    blocks.extend(device_work(insight).map(Block::Table));
-    blocks.extend(not_counted(insight).map(Block::Table));
-    blocks.extend(insight.notes.iter().map(|note| Block::Text(Tone::Muted, note.clone())));
+    blocks.extend(device_work(section).map(Block::Table));
+    blocks.extend(not_counted(section).map(Block::Table));
+    blocks.extend(section.notes.iter().map(|note| Block::Text(Tone::Muted, note.clone())));
     blocks
 }
 
-fn fallback(insight: &OperatorInsight) -> Option<Table> {
-    let types = &insight.placement.fallback_types;
+fn fallback(section: &OperatorSection) -> Option<Table> {
+    let types = &section.placement.fallback_types;
     let mut table =
         Table::new(&[("type", Align::Name), ("nodes", Align::Number), ("share of time", Align::Number)])
             .titled("On the CPU although another provider was asked for");
     for of in types {
-        table.row(vec![Cell::text(&of.op_type), Cell::count(of.nodes), Cell::share(Some(of.share))]);
+        table.row(vec![Cell::text(&*of.op_type), Cell::count(of.nodes), Cell::share(Some(of.share))]);
     }
     (!types.is_empty()).then_some(table)
 }
 
-fn limits(insight: &OperatorInsight) -> Option<Table> {
+fn limits(section: &OperatorSection) -> Option<Table> {
     let columns = [
         ("node", Align::Name),
         ("type", Align::Name),
@@ -193,19 +193,19 @@ fn limits(insight: &OperatorInsight) -> Option<Table> {
         ("cycles (estimated)", Align::Number),
     ];
     let mut table = Table::new(&columns).titled("What limits the costliest nodes");
-    let known = insight.by_node.iter().filter(|node| node.bound.is_some());
+    let known = section.by_node.iter().filter(|node| node.bound.is_some());
     for node in known.take(15) {
-        let mut of_type = Cell::text(&node.op_type);
-        of_type.op_type = Some(node.op_type.clone());
+        let mut of_type = Cell::text(&*node.op_type);
+        of_type.op_type = Some(node.op_type.to_string());
         table.row(vec![
-            Cell::text(&node.name),
+            Cell::text(&*node.name),
             of_type,
             Cell::share(Some(node.share)),
             Cell::known(node.flops.map(|flops| flops as f64), |flops| prefixed(flops, "")),
             Cell::known(node.intensity, digits),
             Cell::known(node.flops_per_second, |rate| prefixed(rate, "FLOP/s")),
             Cell::known(node.roof_fraction, percent),
-            Cell::text(node.bound.clone().unwrap_or_default()),
+            Cell::text(node.bound.map_or("", |bound| bound.name())),
             Cell::known(node.estimated_cycles.map(|cycles| cycles as f64), |cycles| prefixed(cycles, "")),
         ]);
     }
@@ -215,7 +215,7 @@ fn limits(insight: &OperatorInsight) -> Option<Table> {
     (!table.rows.is_empty()).then_some(table)
 }
 
-fn levels(insight: &OperatorInsight) -> Option<Table> {
+fn levels(section: &OperatorSection) -> Option<Table> {
     let columns = [
         ("level", Align::Name),
         ("nodes", Align::Number),
@@ -225,7 +225,7 @@ fn levels(insight: &OperatorInsight) -> Option<Table> {
         ("new fusions", Align::Prose),
     ];
     let mut table = Table::new(&columns).titled("Levels of graph optimisation");
-    for level in &insight.levels {
+    for level in &section.levels {
         let fusions = match (&level.failure, level.new_patterns.len()) {
             (Some(why), _) => why.clone(),
             (None, 0) => "–".to_owned(),
@@ -241,30 +241,30 @@ fn levels(insight: &OperatorInsight) -> Option<Table> {
             Cell::text(fusions),
         ]);
     }
-    let runs = insight.levels.iter().map(|level| level.runs).max().unwrap_or(0);
+    let runs = section.levels.iter().map(|level| level.runs).max().unwrap_or(0);
     table.note =
         format!("sessions of all levels side by side, one run of each in turn, {} rounds", count(runs));
-    (!insight.levels.is_empty()).then_some(table)
+    (!section.levels.is_empty()).then_some(table)
 }
 
-fn fusion(insight: &OperatorInsight) -> Option<Table> {
-    let fusion = insight.fusion.as_ref()?;
-    let mut patterns: Vec<(&String, &u64)> = fusion.patterns.iter().collect();
+fn fusion(section: &OperatorSection) -> Option<Table> {
+    let fusion = section.fusion.as_ref()?;
+    let mut patterns: Vec<(&String, &usize)> = fusion.patterns.iter().collect();
     patterns.sort_by_key(|(_, often)| std::cmp::Reverse(**often));
     let mut table = Table::new(&[("what became what", Align::Prose), ("times", Align::Number)])
         .titled("What the optimiser fused");
     for (what, often) in patterns.into_iter().take(20) {
-        table.row(vec![Cell::text(what), Cell::count(*often)]);
+        table.row(vec![Cell::text(what), Cell::count(*often as u64)]);
     }
     (!table.rows.is_empty()).then_some(table)
 }
 
-fn missed(insight: &OperatorInsight) -> Option<Table> {
-    let fusion = insight.fusion.as_ref()?;
+fn missed(section: &OperatorSection) -> Option<Table> {
+    let fusion = section.fusion.as_ref()?;
     let mut table =
         Table::new(&[("pattern", Align::Name), ("nodes", Align::Prose)]).titled("Fusions that were missed");
     for missed in fusion.missed.iter().take(20) {
-        table.row(vec![Cell::text(&missed.pattern), Cell::text(missed.nodes.join(", "))]);
+        table.row(vec![Cell::text(missed.pattern.name()), Cell::text(missed.nodes.join(", "))]);
     }
     let more = fusion.missed.len().saturating_sub(20) as u64 + fusion.missed_not_listed;
     if more > 0 {
@@ -273,8 +273,8 @@ fn missed(insight: &OperatorInsight) -> Option<Table> {
     (!table.rows.is_empty()).then_some(table)
 }
 
-fn allocations(insight: &OperatorInsight) -> Option<Table> {
-    let first = insight.memory.as_ref()?.first_run.as_ref()?;
+fn allocations(section: &OperatorSection) -> Option<Table> {
+    let first = section.memory.as_ref()?.first_run.as_ref()?;
     let mut table = Table::new(&[("node", Align::Name), ("allocated", Align::Number)])
         .titled("Largest allocations of the first run");
     for (name, size) in &first.largest {
@@ -284,7 +284,7 @@ fn allocations(insight: &OperatorInsight) -> Option<Table> {
 }
 
 /// Device time of a provider beside the CPU's own, whose operators are the tables above.
-fn device_time(time: &DeviceTimes) -> Option<Block<'static>> {
+fn device_time(time: &ProviderTime) -> Option<Block<'static>> {
     const SHOWN: usize = 20;
     let name = provider(&time.provider);
     if name == "CPU" {
@@ -323,9 +323,9 @@ fn device_time(time: &DeviceTimes) -> Option<Block<'static>> {
         let mut row = vec![
             Cell::text(&of.name),
             of_type,
-            of.ns.map_or_else(|| Cell::text("not known"), per_run),
-            of.ns.map_or_else(|| Cell::text(""), share),
-            Cell::text(&of.method),
+            of.attribution.ns().map_or_else(|| Cell::text("not known"), per_run),
+            of.attribution.ns().map_or_else(|| Cell::text(""), share),
+            Cell::text(of.attribution.method()),
         ];
         if has_cycles {
             let cycles = of.cycles.map(|cycles| (cycles / runs) as f64);
@@ -342,21 +342,21 @@ fn device_time(time: &DeviceTimes) -> Option<Block<'static>> {
     };
     let more = time.operators.len().saturating_sub(SHOWN) as u64 + time.operators_not_listed;
     if more > 0 {
-        let hidden = time.operators.iter().skip(SHOWN).filter_map(|of| of.ns);
+        let hidden = time.operators.iter().skip(SHOWN).filter_map(|of| of.attribution.ns());
         rest(format!("{} more", count(more)), hidden.fold(time.not_listed_ns, u64::saturating_add));
     }
     rest("unattributed".to_owned(), time.unattributed_ns.unwrap_or(0));
     rest("all".to_owned(), device_ns);
     let runs = counted(time.runs, "run");
     table.note = match (&time.divided_by, &time.unknown) {
-        (Some(by), _) => format!("a measured time, divided by {by}; {runs}"),
+        (Some(by), _) => format!("a measured time, divided by {}; {runs}", by.name()),
         (None, Some(why)) => format!("over {runs}; {why}"),
         (None, None) => format!("over {runs}"),
     };
     Some(Block::Table(table))
 }
 
-fn device_work(insight: &OperatorInsight) -> Option<Table> {
+fn device_work(section: &OperatorSection) -> Option<Table> {
     let columns = [
         ("work", Align::Name),
         ("provider", Align::Name),
@@ -367,10 +367,10 @@ fn device_work(insight: &OperatorInsight) -> Option<Table> {
     let mut table = Table::new(&columns).titled("The device's own profile");
     // What is divided above need not be repeated.
     let is_divided = |work: &&DeviceWork| {
-        let divided = insight.device_time.iter().find(|time| time.provider == work.provider);
+        let divided = section.device_time.iter().find(|time| time.provider == work.provider);
         divided.is_some_and(|time| time.device_ns.is_some())
     };
-    for work in insight.device_work.iter().filter(|work| !is_divided(work)).take(30) {
+    for work in section.device_work.iter().filter(|work| !is_divided(work)).take(30) {
         let name = if work.op_type.is_empty() {
             work.name.clone()
         } else {
@@ -388,8 +388,8 @@ fn device_work(insight: &OperatorInsight) -> Option<Table> {
     (!table.rows.is_empty()).then_some(table)
 }
 
-fn not_counted(insight: &OperatorInsight) -> Option<Table> {
-    let rows = &insight.flops.not_counted;
+fn not_counted(section: &OperatorSection) -> Option<Table> {
+    let rows = &section.flops.not_counted;
     let mut table = Table::new(&[("type", Align::Name), ("operators", Align::Number), ("why", Align::Prose)])
         .titled("Operators without a count of FLOPs");
     for of in rows {

@@ -4,7 +4,7 @@
 ///
 /// ```
 /// let message = "Exception: /src/a.cc:12 void ort::F(int) failed: src/node.cpp:106: the rank is dynamic";
-/// assert_eq!(ortscope_ort::essence(message), "the rank is dynamic");
+/// assert_eq!(ortscope_core::message::essence(message), "the rank is dynamic");
 /// ```
 pub fn essence(message: &str) -> String {
     let words: Vec<&str> = message.split_whitespace().collect();

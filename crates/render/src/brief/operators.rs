@@ -1,11 +1,7 @@
 //! The lines of the summary about operators. Tables and timeline are for `ortscope report`.
 
-use ortscope_core::units::prefixed;
-
-use super::result::RunResult;
-use crate::operators::{OperatorSection, TypeRow};
-use ortscope_core::units;
-use ortscope_observe::operator_pass::device_time::ProviderTime;
+use ortscope_core::units::{self, prefixed};
+use ortscope_result::{OperatorSection, ProviderTime, RunResult, TypeRow};
 
 /// Types of operators on the line.
 const MAX_TYPES: usize = 4;
@@ -158,7 +154,7 @@ fn device_time(time: &ProviderTime) -> Option<String> {
     if let (Some(why), false) = (&time.unknown, time.has_own_profile) {
         return Some(format!("{place} works {per_run} per run; {why}"));
     }
-    let by = time.divided_by.map(|by| format!(", by {by}")).unwrap_or_default();
+    let by = time.divided_by.map(|by| format!(", by {}", by.name())).unwrap_or_default();
     Some(format!(
         "{place} works {per_run} per run: {}  unattributed {}  ({}{by})",
         parts.join("  "),

@@ -1,22 +1,18 @@
 //! The summary a person reads: at most 24 lines, one idea each, one unit per line.
 
-use ortscope_analyze::clock_cost::digits_for;
-use ortscope_analyze::leak::{self, LeakVerdict};
-use ortscope_analyze::stability::Verdict;
-use ortscope_analyze::{Percentile, WarmUpVerdict};
+mod operators;
+pub mod sweeps;
+
 use ortscope_core::schema::Severity;
-
-use super::document::ClockReport;
-use super::findings::Finding;
-use super::latency::LatencyReport;
-use super::operators;
-use super::result::{Placement, RunResult};
-use crate::terminal::{BAD, BOLD, DIM, GOOD, Terminal, WARN};
 use ortscope_core::units::{self, TimeUnit};
-use ortscope_observe::measure::plan::Scenario;
-use ortscope_observe::recording::Saved;
+use ortscope_result::{
+    ClockReport, FindingReport, LatencyReport, LeakVerdict, Percentile, Placement, RunResult, Scenario,
+    StabilityVerdict as Verdict, WarmUpVerdict, digits_for, leak,
+};
 
-/// Room for the names at the left.
+use crate::style::{Paint, Style};
+
+/// The width of the labels at the left.
 const LABEL_WIDTH: usize = 12;
 /// Findings shown; the rest is in the JSON.
 const MAX_FINDINGS: usize = 2;
@@ -24,8 +20,8 @@ const MAX_FINDINGS: usize = 2;
 const MAX_NOTES: usize = 2;
 
 /// Lines of one result.
-pub fn summary(result: &RunResult, clock: &ClockReport, terminal: &Terminal) -> Vec<String> {
-    let mut page = Page { lines: Vec::new(), terminal: *terminal, noise: clock_noise(clock) };
+pub fn summary(result: &RunResult, clock: &ClockReport, terminal: Paint) -> Vec<String> {
+    let mut page = Page { lines: Vec::new(), terminal, noise: clock_noise(clock) };
     page.title(result);
     page.runtime(result);
     // What makes the figures mean something else is said before them.
@@ -44,11 +40,10 @@ pub fn summary(result: &RunResult, clock: &ClockReport, terminal: &Terminal) -> 
     page.lines
 }
 
-/// The line that says where everything is kept.
-pub fn saved(saved: &Saved, terminal: &Terminal) -> String {
-    let label = terminal.paint(DIM, &format!("{:<LABEL_WIDTH$}", "saved"));
-    let name = saved.name.as_deref().unwrap_or(&saved.id);
-    format!("{label}{name}  {}   ortscope report {name}", units::bytes(saved.bytes as f64))
+/// The line that names the recording.
+pub fn saved(name: &str, bytes: u64, terminal: Paint) -> String {
+    let label = terminal.paint(Style::Dim, &format!("{:<LABEL_WIDTH$}", "saved"));
+    format!("{label}{name}  {}   ortscope report {name}", units::bytes(bytes as f64))
 }
 
 fn clock_noise(clock: &ClockReport) -> f64 {
@@ -57,20 +52,20 @@ fn clock_noise(clock: &ClockReport) -> f64 {
 
 struct Page {
     lines: Vec<String>,
-    terminal: Terminal,
+    terminal: Paint,
     noise: f64,
 }
 
 impl Page {
     fn line(&mut self, label: &str, text: &str) {
-        let label = self.terminal.paint(DIM, &format!("{label:<LABEL_WIDTH$}"));
+        let label = self.terminal.paint(Style::Dim, &format!("{label:<LABEL_WIDTH$}"));
         self.lines.push(format!("{label}{text}"));
     }
 
     fn title(&mut self, result: &RunResult) {
         let model = &result.model;
-        let mut parts = vec![self.terminal.paint(BOLD, &model.name)];
-        parts.extend(result.label.as_ref().map(|label| self.terminal.paint(BOLD, label)));
+        let mut parts = vec![self.terminal.paint(Style::Bold, &model.name)];
+        parts.extend(result.label.as_ref().map(|label| self.terminal.paint(Style::Bold, label)));
         parts.extend(model.opset.map(|opset| format!("opset {opset}")));
         let nodes = units::count(model.nodes);
         parts.push(match model.total_nodes > model.nodes {
@@ -128,10 +123,10 @@ impl Page {
                 })
                 .collect();
             let text = format!("guessed {}; change with --shape", guesses.join(", "));
-            self.line("", &self.terminal.paint(DIM, &text));
+            self.line("", &self.terminal.paint(Style::Dim, &text));
         }
         for note in inputs.notes.iter().chain(&result.notes).take(MAX_NOTES) {
-            self.line("", &self.terminal.paint(DIM, note));
+            self.line("", &self.terminal.paint(Style::Dim, note));
         }
     }
 
@@ -158,16 +153,17 @@ impl Page {
         };
         let report = &latency.inference;
         let unit = TimeUnit::of(report.median_ms);
-        let (p50, p90, p95) = (report.percentile(0.5), report.percentile(0.9), report.percentile(0.95));
-        let headline = [p50, p90, p95].map(|p| self.percentile(p, unit, p == p50)).join("  ");
-        self.line("latency", &self.terminal.paint(BOLD, &headline));
+        let headline = ["p50", "p90", "p95"]
+            .map(|name| self.percentile(report.percentile(name).as_ref(), unit, name == "p50"))
+            .join("  ");
+        self.line("latency", &self.terminal.paint(Style::Bold, &headline));
         let held_down = result.held_down();
         if !held_down.is_empty() {
             let text = format!("while the clock was held down: {}", held_down.join("; "));
-            self.line("", &self.terminal.paint(WARN, &text));
+            self.line("", &self.terminal.paint(Style::Warning, &text));
         }
-        let tail = [report.percentile(0.99), report.percentile(0.999)]
-            .map(|p| self.percentile(p, unit, true))
+        let tail = ["p99", "p99_9"]
+            .map(|name| self.percentile(report.percentile(name).as_ref(), unit, true))
             .join("  ");
         self.line("", &tail);
         self.line("", &self.spread(report, unit));
@@ -241,7 +237,7 @@ impl Page {
                 milliseconds(server.from_real_start_ms.get("p99"))
             ),
         );
-        let unserved = match server.unserved {
+        let unserved = match server.unserved.unwrap_or(0) {
             0 => String::new(),
             requests => format!("  {} never started", units::count(requests)),
         };
@@ -251,8 +247,8 @@ impl Page {
                 "{}/s planned, {}/s served  queue mean {}, most {}{unserved}",
                 units::digits(server.target_per_second),
                 server.achieved_per_second.map_or("?".into(), units::digits),
-                units::digits(server.queue_depth_mean),
-                units::count(server.queue_depth_max)
+                units::digits(server.queue_depth_mean.unwrap_or(0.0)),
+                units::count(server.queue_depth_max.unwrap_or(0))
             ),
         );
     }
@@ -265,7 +261,7 @@ impl Page {
         self.line(
             "first token",
             &self.terminal.paint(
-                BOLD,
+                Style::Bold,
                 &format!("median {first}  over {} sequences", units::count(generation.sequences as u64)),
             ),
         );
@@ -277,7 +273,7 @@ impl Page {
         let find =
             |p: f64| generation.between_tokens.iter().find(|percentile| (percentile.p - p).abs() < 1e-9);
         let text = [find(0.5), find(0.9), find(0.99)].map(|p| self.percentile(p, unit, true)).join("  ");
-        self.line("per token", &self.terminal.paint(BOLD, &text));
+        self.line("per token", &self.terminal.paint(Style::Bold, &text));
         let mut text = format!("{} tokens", units::count(generation.tokens));
         if let Some(rate) = generation.decode_tokens_per_second {
             text += &format!("  {} tokens/s while decoding", units::digits(rate));
@@ -287,7 +283,7 @@ impl Page {
             text += &format!("  {sign}{} per 100 tokens of context", units::nanoseconds(growth.abs() * 1e6));
         }
         self.line("", &text);
-        self.line("stopped", result.stopped);
+        self.line("stopped", &result.stopped);
     }
 
     fn throughput(&mut self, result: &RunResult) {
@@ -412,9 +408,9 @@ impl Page {
         }
         if let Some(leak) = &result.leak {
             let style = match leak.verdict {
-                LeakVerdict::Leak => BAD,
-                LeakVerdict::NoLeak => GOOD,
-                LeakVerdict::TooShort => WARN,
+                LeakVerdict::Leak => Style::Bad,
+                LeakVerdict::NoLeak => Style::Good,
+                LeakVerdict::TooShort => Style::Warning,
             };
             let text = self.terminal.paint(style, &leak.sentence);
             self.line("leak", &text);
@@ -423,7 +419,7 @@ impl Page {
                 "arena",
                 &arena.unwrap_or_else(|| {
                     let why = "n/a: ONNX Runtime tells it from version 1.23 on, for sessions with an arena";
-                    self.terminal.paint(DIM, why)
+                    self.terminal.paint(Style::Dim, why)
                 }),
             );
         }
@@ -436,11 +432,11 @@ impl Page {
         let different = checked.outputs.iter().filter(|output| output.comparison.mismatches > 0).count();
         let text = match checked.outputs.iter().max_by_key(|output| output.comparison.mismatches) {
             _ if different == 0 => self.terminal.paint(
-                GOOD,
+                Style::Good,
                 &format!("all {} outputs agree with the {}", checked.outputs.len(), checked.reference),
             ),
             Some(worst) => self.terminal.paint(
-                BAD,
+                Style::Bad,
                 &format!(
                     "{different} of {} outputs differ from the {}: {}",
                     checked.outputs.len(),
@@ -457,11 +453,11 @@ impl Page {
         let Some(latency) = &result.latency else { return };
         let stability = &latency.inference.stability;
         let (word, style) = match stability.verdict {
-            Verdict::Good => ("GOOD", GOOD),
-            Verdict::Fair => ("FAIR", WARN),
-            Verdict::Poor => ("POOR", BAD),
-            Verdict::NoSteadyState => ("NO STEADY STATE", BAD),
-            Verdict::TooFewRuns => ("UNKNOWN", WARN),
+            Verdict::Good => ("Style::Good", Style::Good),
+            Verdict::Fair => ("FAIR", Style::Warning),
+            Verdict::Poor => ("POOR", Style::Bad),
+            Verdict::NoSteadyState => ("NO STEADY STATE", Style::Bad),
+            Verdict::TooFewRuns => ("UNKNOWN", Style::Warning),
         };
         let mut text = format!("{}  {}", self.terminal.paint(style, word), stability.reason);
         if let (Some(step), Some(cost)) = (clock.resolution_ns, clock.cost_ns) {
@@ -470,7 +466,7 @@ impl Page {
                 units::nanoseconds(step as f64),
                 units::nanoseconds(cost)
             );
-            text += &self.terminal.paint(DIM, &about);
+            text += &self.terminal.paint(Style::Dim, &about);
         }
         self.line("stability", &text);
     }
@@ -480,7 +476,7 @@ impl Page {
             self.line(if index == 0 { "operators" } else { "" }, line);
         }
         if let (None, Some(why)) = (&result.operators, result.unavailable.get("operators")) {
-            self.line("operators", &self.terminal.paint(DIM, &format!("n/a: {why}")));
+            self.line("operators", &self.terminal.paint(Style::Dim, &format!("n/a: {why}")));
         }
     }
 
@@ -493,12 +489,12 @@ impl Page {
         self.found(others);
     }
 
-    fn found<'f>(&mut self, findings: impl Iterator<Item = &'f Finding>) {
+    fn found<'f>(&mut self, findings: impl Iterator<Item = &'f FindingReport>) {
         for finding in findings.take(MAX_FINDINGS) {
             let (label, style) = match finding.severity {
-                Severity::Error => ("problem", BAD),
-                Severity::Warning => ("warning", WARN),
-                Severity::Advice => ("hint", GOOD),
+                Severity::Error => ("problem", Style::Bad),
+                Severity::Warning => ("warning", Style::Warning),
+                Severity::Advice => ("hint", Style::Good),
             };
             let label = self.terminal.paint(style, &format!("{label:<LABEL_WIDTH$}"));
             self.lines.push(format!("{label}{}", finding.evidence));
@@ -538,7 +534,7 @@ impl Page {
 }
 
 /// What makes the figures mean something else than they seem to: also a provider that runs only a part of the model.
-fn is_problem(finding: &Finding) -> bool {
+fn is_problem(finding: &FindingReport) -> bool {
     finding.severity == Severity::Error
         || (finding.id == "cpu-fallback" && finding.severity == Severity::Warning)
 }

@@ -1,16 +1,15 @@
 //! The slowest inferences, with what devices and the machine did around them.
 
 use ortscope_analyze::correlation::Around;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use ortscope_observe::measure::collect::Inference;
-use ortscope_observe::measure::sensors::SensorReadings;
+use ortscope_analyze::measurement::{Inference, SensorReadings};
 
-/// So many are listed.
-const SLOWEST: usize = 5;
+/// The number of inferences that are listed.
+const MAX_SLOWEST: usize = 5;
 
 /// One of the slowest inferences of the measured loop.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SlowestInference {
     /// On the monotonic clock, as in the recording.
     pub start_ns: u64,
@@ -28,5 +27,5 @@ pub fn slowest(inferences: &[Inference], sensors: &SensorReadings) -> Vec<Slowes
         end_to_end_ms: inference.end_to_end_ns() as f64 / 1e6,
         around: sensors.around(inference.start_ns, inference.end_ns()),
     };
-    order.into_iter().take(SLOWEST).map(of).collect()
+    order.into_iter().take(MAX_SLOWEST).map(of).collect()
 }

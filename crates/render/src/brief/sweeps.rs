@@ -1,9 +1,9 @@
 //! Sweeps as tables: batch sizes and settings.
 
-use super::document::{BatchSweepReport, SweepReport};
-use super::result::RunResult;
-use crate::terminal::{BAD, BOLD, GOOD, Terminal};
 use ortscope_core::units;
+use ortscope_result::{BatchSweepReport, RunResult, SweepReport};
+
+use crate::style::{Paint, Style};
 
 /// A table with right-aligned columns; the first is left-aligned.
 struct Table {
@@ -19,7 +19,7 @@ impl Table {
         self.rows.push(cells);
     }
 
-    fn lines(&self, terminal: &Terminal, marked: Option<usize>) -> Vec<String> {
+    fn lines(&self, terminal: Paint, marked: Option<usize>) -> Vec<String> {
         let columns = self.rows.first().map_or(0, Vec::len);
         let width = |column: usize| {
             self.rows
@@ -45,8 +45,8 @@ impl Table {
                     .collect();
                 let line = cells.join("  ").trim_end().to_owned();
                 match (index, marked) {
-                    (0, _) => terminal.paint(BOLD, &line),
-                    (index, Some(marked)) if index == marked + 1 => terminal.paint(GOOD, &line),
+                    (0, _) => terminal.paint(Style::Bold, &line),
+                    (index, Some(marked)) if index == marked + 1 => terminal.paint(Style::Good, &line),
                     _ => line,
                 }
             })
@@ -55,7 +55,7 @@ impl Table {
 }
 
 /// Latency, throughput and memory by batch size.
-pub fn batch_sweep(report: &BatchSweepReport, results: &[RunResult], terminal: &Terminal) -> Vec<String> {
+pub fn batch_sweep(report: &BatchSweepReport, results: &[RunResult], terminal: Paint) -> Vec<String> {
     let mut table =
         Table::new(&["batch", "p50", "per sample", "samples/s", "of best", "peak memory", "samples/MB"]);
     let analysis = &report.analysis;
@@ -83,7 +83,7 @@ pub fn batch_sweep(report: &BatchSweepReport, results: &[RunResult], terminal: &
     let mut lines = if analysis.rows.is_empty() { Vec::new() } else { table.lines(terminal, best) };
     for failed in &report.failed {
         let why = units::clean(&failed.reason, 140);
-        lines.push(terminal.paint(BAD, &format!("batch {} failed: {why}", failed.batch)));
+        lines.push(terminal.paint(Style::Bad, &format!("batch {} failed: {why}", failed.batch)));
     }
     if let Some(fit) = &analysis.fit {
         let fixed =
@@ -95,9 +95,7 @@ pub fn batch_sweep(report: &BatchSweepReport, results: &[RunResult], terminal: &
             units::percent(fit.worst_residual)
         ));
     }
-    lines.extend(
-        analysis.memory.map(|fit| format!("memory    {}", ortscope_render::comparison::memory_scaling(&fit))),
-    );
+    lines.extend(analysis.memory.map(|fit| format!("memory    {}", crate::comparison::memory_scaling(&fit))));
     lines.extend(padding.map(|ratio| format!("padding   {} of the inputs", units::percent(ratio))));
     if let (Some(knee), Some(most)) = (analysis.knee_batch, analysis.best_batch) {
         lines.push(format!(
@@ -108,7 +106,7 @@ pub fn batch_sweep(report: &BatchSweepReport, results: &[RunResult], terminal: &
 }
 
 /// Settings, best first, and the recommendation.
-pub fn sweep(report: &SweepReport, results: &[RunResult], terminal: &Terminal) -> Vec<String> {
+pub fn sweep(report: &SweepReport, results: &[RunResult], terminal: Paint) -> Vec<String> {
     let mut table = Table::new(&["settings", "p50", "p99", "inferences/s", "peak memory", "vs default"]);
     let mut marked = None;
     for (position, ranked) in report.analysis.ranking.iter().enumerate() {
@@ -118,7 +116,7 @@ pub fn sweep(report: &SweepReport, results: &[RunResult], terminal: &Terminal) -
         if Some(ranked.index) == report.analysis.recommended {
             marked = Some(position);
         }
-        let value = |p: f64| {
+        let value = |p: &str| {
             result
                 .latency
                 .as_ref()
@@ -128,8 +126,8 @@ pub fn sweep(report: &SweepReport, results: &[RunResult], terminal: &Terminal) -
         let noise = if ranked.within_noise_of_best { " ≈ best" } else { "" };
         table.row(vec![
             ranked.label.clone(),
-            value(0.5),
-            value(0.99),
+            value("p50"),
+            value("p99"),
             ranked.throughput_per_second.map_or("n/a".into(), units::digits),
             result.memory.peak_bytes.map_or("n/a".into(), |bytes| units::bytes(bytes as f64)),
             ranked.speed_up.map_or(noise.to_owned(), |speed_up| format!("{:.2}×{noise}", speed_up.ratio)),
@@ -141,7 +139,7 @@ pub fn sweep(report: &SweepReport, results: &[RunResult], terminal: &Terminal) -
         if let Some(result) = results.get(*index) {
             let why = result.failure.as_ref().map_or("too few runs", |failure| failure.message.as_str());
             let label = result.label.as_deref().unwrap_or("default");
-            lines.push(terminal.paint(BAD, &format!("{label} failed: {}", units::clean(why, 140))));
+            lines.push(terminal.paint(Style::Bad, &format!("{label} failed: {}", units::clean(why, 140))));
         }
     }
     lines.push(format!("advice    {}", report.analysis.reason));

@@ -1,4 +1,5 @@
-//! How a session is to be made.
+//! Plain facts about a session of ONNX Runtime: the options it was created with, the providers and devices it uses and
+//! what it logged. `ort` fills them in; recordings and results carry them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,7 +7,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Everything that shapes a session. The default is ONNX Runtime's own default on the CPU.
+/// The options of a session. The default is ONNX Runtime's own default on the CPU.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SessionOptions {
@@ -56,7 +57,7 @@ pub enum FallbackPolicy {
     /// Fail: a benchmark of another provider than the requested one is worse than none.
     #[default]
     Fail,
-    /// Go on with the remaining providers, and report what fell away ([`crate::Session::fallbacks`]).
+    /// Go on with the remaining providers, and report which ones were dropped.
     ContinueOnCpu,
 }
 
@@ -106,6 +107,109 @@ impl std::fmt::Display for Optimization {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name())
     }
+}
+
+/// A requested provider that is not used, or that ONNX Runtime complained about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fallback {
+    /// ONNX Runtime's name of the provider.
+    pub provider: String,
+    pub reason: String,
+}
+
+/// The kind of hardware that a provider runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum DeviceClass {
+    Cpu,
+    Gpu,
+    Npu,
+}
+
+impl std::fmt::Display for DeviceClass {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Cpu => "CPU",
+            Self::Gpu => "GPU",
+            Self::Npu => "NPU",
+        })
+    }
+}
+
+/// The device of one provider of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UsedDevice {
+    pub provider: String,
+    pub class: DeviceClass,
+    /// The name that the provider or the system reports; ONNX Runtime has it from 1.22 on, for plug-ins.
+    pub name: Option<String>,
+    /// The provider simulates an NPU or a GPU on the CPU, so its times say nothing about a real device.
+    pub is_simulated: bool,
+    /// Identifiers of the device, by ONNX Runtime's names for them.
+    pub facts: BTreeMap<String, String>,
+}
+
+/// The severity of a log line of ONNX Runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogLevel {
+    Verbose,
+    Info,
+    Warning,
+    Error,
+    Fatal,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogLine {
+    pub level: LogLevel,
+    pub category: String,
+    pub message: String,
+}
+
+/// A size that the model leaves open and that was chosen for the measurement.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuessedDim {
+    /// One sentence for people.
+    pub sentence: String,
+    /// The name of the symbolic dimension, if it has one.
+    pub name: Option<String>,
+    /// The first input that has it.
+    pub input: String,
+    pub axis: usize,
+    pub value: u64,
+}
+
+/// One counter of QNN's own profile of the NPU.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct QnnEvent {
+    pub name: String,
+    /// US, CYCLES or COUNT.
+    pub unit: String,
+    pub count: u64,
+    pub total: u64,
+}
+
+impl QnnEvent {
+    pub fn mean(&self) -> f64 {
+        self.total as f64 / self.count.max(1) as f64
+    }
+}
+
+/// The measured peak of this machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MachinePeak {
+    /// Threads that ran at once.
+    pub threads: usize,
+    /// Single-precision operations per second; a multiply-add counts as two.
+    pub flops_per_second: f64,
+    /// Bytes read from memory per second, from arrays far larger than the caches.
+    pub bytes_per_second: f64,
+    /// The instruction set used: avx512, avx2-fma or portable.
+    pub instructions: String,
+    /// Estimated processor clock while one thread worked, from a chain of dependent additions.
+    pub clock_hertz: f64,
+    pub seconds: f64,
 }
 
 #[cfg(test)]
