@@ -29,6 +29,9 @@ const DEVICE_BACK: &str = "device_back";
 /// Reasons within this time of the first reading belong to the beginning.
 const BEGINNING_NS: u64 = 50_000_000;
 
+/// A scan is given up after this many damaged batches: a reader that always fails must not keep us forever.
+const MAX_DAMAGED: usize = 10_000;
+
 /// One inference, reduced to what is analyzed.
 #[derive(Debug, Clone, Copy)]
 pub struct Inference {
@@ -164,8 +167,8 @@ impl Measurement {
     pub fn read_all(tables: &dyn Tables) -> Result<Vec<Self>, ReadError> {
         let mut plans: Vec<(u64, MeasurementPlan)> = Vec::new();
         let mut ends: BTreeMap<String, u64> = BTreeMap::new();
-        for batch in tables.scan(TableId::Annotations, &Scan::all()) {
-            for row in batch?.rows::<AnnotationRow>() {
+        each_readable(tables, TableId::Annotations, &Scan::all(), |batch| {
+            for row in batch.rows::<AnnotationRow>() {
                 let Some(Ok(record)) = FactRecord::read(&row) else { continue };
                 match record.fact {
                     Fact::Plan(plan) => plans.push((row.timestamp_ns, *plan)),
@@ -173,7 +176,7 @@ impl Measurement {
                     _ => {}
                 }
             }
-        }
+        })?;
         plans.into_iter().map(|(from_ns, plan)| Self::read(tables, from_ns, &plan, &ends)).collect()
     }
 
@@ -198,9 +201,9 @@ impl Measurement {
         ] {
             // Windows and operators are learned after the outcome.
             let to_ns = end_ns.filter(|_| table != TableId::Annotations);
-            for batch in tables.scan(table, &Scan { to_ns, ..scan.clone() }) {
-                measurement.take_where(&batch?, |id| sessions.contains(id), |pid| pids.contains(&pid));
-            }
+            each_readable(tables, table, &Scan { to_ns, ..scan.clone() }, |batch| {
+                measurement.take_where(batch, |id| sessions.contains(id), |pid| pids.contains(&pid));
+            })?;
         }
         Ok(measurement)
     }
@@ -272,6 +275,25 @@ impl DeviceReadings {
             self.lost.push((row.from_ns, row.reason.to_string()));
         }
     }
+}
+
+/// Hands on the batches that can be read. Damage is reported by whoever shows the recording; here the rest still counts.
+fn each_readable(
+    tables: &dyn Tables,
+    table: TableId,
+    scan: &Scan,
+    mut see: impl FnMut(&Batch),
+) -> Result<(), ReadError> {
+    let mut damaged = 0;
+    for batch in tables.scan(table, scan) {
+        match batch {
+            Ok(batch) => see(&batch),
+            Err(ReadError::Io(error)) => return Err(ReadError::Io(error)),
+            Err(_) if damaged < MAX_DAMAGED => damaged += 1,
+            Err(_) => break,
+        }
+    }
+    Ok(())
 }
 
 /// The session identifier of a measurement: its first session's.

@@ -204,8 +204,7 @@ fn a_recording_that_was_cut_off_says_so() {
     // Its duration is that of what was seen.
     assert!((model.header.duration_seconds - 12.0).abs() < 1.0, "{}", model.header.duration_seconds);
     // A run that failed is no complete recording either.
-    let document =
-        serde_json::json!({"results": [], "failure": {"message": "the model could not be loaded"}});
+    let document = serde_json::json!({"results": [], "failure": {"exit": "model", "message": "the model could not be loaded"}});
     let model = build(&tables, &ReportInput { run_document: Some(document), ..super::support::input() });
     assert_eq!(model.header.condition, ["the run failed: the model could not be loaded"]);
 }

@@ -1,6 +1,7 @@
 //! The measurements of `ortscope run` in a recording.
 
 use ortscope_analyze::measurement::Measurement;
+use ortscope_core::failure::Failure;
 use ortscope_core::tables::Tables;
 use ortscope_core::units::cleaned;
 use serde::Deserialize;
@@ -21,6 +22,8 @@ pub fn runs(tables: &dyn Tables, document: Option<&Value>) -> Result<Vec<RunResu
 pub(super) struct Runs {
     pub results: Vec<RunResult>,
     pub problems: Vec<String>,
+    /// The failure of a command that has no result.
+    failure: Option<Failure>,
 }
 
 impl Runs {
@@ -35,6 +38,7 @@ impl Runs {
 
     fn from_document(document: &Value) -> Self {
         let mut runs = Self::default();
+        runs.failure = document.get("failure").and_then(|failure| Failure::deserialize(failure).ok());
         let results = document.get("results").and_then(Value::as_array).into_iter().flatten();
         for value in results.take(MAX_RESULTS) {
             let result = RunResult::deserialize(value).or_else(|error| {
@@ -55,7 +59,9 @@ impl Runs {
 
     /// Why measurements failed, in sentences.
     pub fn failures(&self) -> impl Iterator<Item = String> + '_ {
-        self.results.iter().filter_map(|result| result.failure.as_ref()).map(|failure| {
+        let of_results = self.results.iter().filter_map(|result| result.failure.as_ref());
+        let of_command = self.failure.iter().filter(|_| self.results.is_empty());
+        of_results.chain(of_command).map(|failure| {
             let hint = failure.hint.as_ref().map_or(String::new(), |hint| format!(" ({hint})"));
             cleaned(&format!("the run failed: {}{hint}", failure.message))
         })
