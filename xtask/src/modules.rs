@@ -12,8 +12,6 @@ const KNOWN_CYCLES: &[(&str, &[&str], &str)] = &[
         "libraries inside the program, which are moving to crates of their own"),
     ("crates/observe/src", &["measure", "worker"], "the supervisor and its worker process share the protocol and its plan"),
     ("crates/import/src", &["detect", "error"], "an error names the kind of file that was detected"),
-    ("crates/server/src", &["answers", "app", "http", "page", "routes", "ws"],
-        "answers describe their routes, and routes name their answers"),
     ("crates/sources/src", &["etw", "kernel", "kernel_source"],
         "the facade of kernel capture and its implementation for ETW share errors and options"),
     ("crates/store/src", &["encryption", "error", "files", "segment"], "errors name the variable of the key, and keys are found in segments"),

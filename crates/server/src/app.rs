@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use crate::answers::timeline::Overviews;
+use crate::clients::Groups;
 use crate::data::{Reports, Sources};
 use crate::own::OwnProcess;
 use crate::params::Params;
@@ -17,7 +17,7 @@ use crate::security::audit::Audit;
 use crate::security::hosts::Hosts;
 use crate::security::login::Logins;
 use crate::security::tokens::Tokens;
-use crate::ws::Groups;
+use crate::timeline::Overviews;
 
 /// Maximum number of simultaneous computations; further requests wait and are rejected after [`WAIT_FOR_TURN`].
 pub const MAX_COMPUTING: usize = 8;

@@ -11,14 +11,17 @@
 
 mod answers;
 mod app;
+mod clients;
 mod data;
 mod error;
 mod http;
+mod openapi;
 mod own;
-mod page;
 mod params;
+mod route;
 pub mod routes;
 pub mod security;
+mod timeline;
 mod ws;
 
 use std::net::SocketAddr;
@@ -41,13 +44,13 @@ use security::login::Logins;
 use security::tls::{Tls, TlsChoice};
 use security::tokens::{TokenFile, Tokens};
 
-#[doc(hidden)]
-pub use answers::openapi::document as openapi_document;
 pub use data::{Live, LiveControl, LiveState, Recent, RecentRows, RecordingState};
 pub use error::ServerError;
+pub use http::page::is_built as has_dashboard;
 pub use http::who::may;
 pub use own::OwnUsage;
-pub use page::is_built as has_dashboard;
+#[doc(hidden)]
+pub use routes::openapi_document;
 #[doc(hidden)]
 pub use ws::{MAX_FRAME as MAX_WS_FRAME_BYTES, check_frame as check_ws_frame};
 
@@ -167,7 +170,7 @@ pub fn start(config: ServerConfig) -> Result<Running, ServerError> {
     let app = Arc::new(App {
         sources: Sources::new(config.store, config.live, config.recordings)?,
         reports: Reports::default(),
-        overviews: answers::timeline::Overviews::default(),
+        overviews: timeline::Overviews::default(),
         tokens: Tokens::new(tokens),
         logins: Logins::default(),
         audit: Audit::start(&config.state_directory)?,

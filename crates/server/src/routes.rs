@@ -4,101 +4,20 @@
 
 use ortscope_core::rate_control::{MAX_HERTZ, MIN_HERTZ};
 use ortscope_result::ReportModel;
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::{JsonSchema, SchemaGenerator};
 
 use crate::answers::{self, Answer};
 use crate::app::{App, Asked};
 use crate::error::ApiError;
+use crate::openapi::{self, OpenApi};
 use crate::params::MAX_NUMBER;
-pub use crate::params::{Field, Kind, Param};
+pub use crate::route::*;
 use crate::security::Role;
-
-/// Prefix of every route.
-pub const BASE: &str = "/api/v1";
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Method {
-    Get,
-    Post,
-    Delete,
-}
-
-impl Method {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Get => "GET",
-            Self::Post => "POST",
-            Self::Delete => "DELETE",
-        }
-    }
-}
-
-/// The permission that a route requires.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// Everybody, without a token. The route must return no data.
-    Public,
-    /// This role and higher ones.
-    Role(Role),
-}
-
-/// Registers the schema of an answer and returns a reference to it.
-pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
-
-/// The successful answer of a route.
-#[derive(Debug, Clone, Copy)]
-pub enum Answers {
-    Json(SchemaOf),
-    /// Bytes of one of these content types; JSON among them can have a schema.
-    Download {
-        types: &'static [&'static str],
-        json: Option<SchemaOf>,
-    },
-    /// Status 204.
-    Nothing,
-    /// Status 101.
-    WebSocket,
-}
-
-/// How a route is served.
-#[derive(Clone, Copy)]
-pub enum Handler {
-    /// Runs on a thread that may block.
-    Blocking(Compute<Answer>),
-    WebSocket,
-}
-
-impl std::fmt::Debug for Handler {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Blocking(_) => "Blocking",
-            Self::WebSocket => "WebSocket",
-        })
-    }
-}
-
-#[derive(Debug, Clone, Copy)]
-pub struct Route {
-    pub method: Method,
-    /// Relative to [`BASE`]; `{id}` matches one segment.
-    pub path: &'static str,
-    /// Also available without [`BASE`], for other tools.
-    pub at_root: bool,
-    pub access: Access,
-    pub params: &'static [Param],
-    /// Fields of the JSON body of a POST.
-    pub body: &'static [Field],
-    pub answers: Answers,
-    pub doc: &'static str,
-    pub handler: Handler,
-}
 
 const VIEWER: Access = Access::Role(Role::Viewer);
 const OPERATOR: Access = Access::Role(Role::Operator);
 const ADMIN: Access = Access::Role(Role::Admin);
 
-/// Form of recording ids.
-pub const ID: Kind = Kind::Shaped("^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}$");
 /// Numbers in texts have at most 18 digits, so that they fit 64 bits.
 const CURSOR_KIND: Kind = Kind::Shaped("^[0-9]{1,18}$");
 const TIMELINE_CURSOR: Kind = Kind::Shaped("^[0-9]{1,19}[.][0-9]{1,18}$");
@@ -119,8 +38,6 @@ const FILTER: Param = Param::new(
 );
 const CURSOR: Param = Param::new("cursor", CURSOR_KIND, "`next` of the previous answer.");
 const RANGE: &[Param] = &[SOURCE, FROM, TO];
-
-type Compute<T> = fn(&App, &Asked) -> Result<T, ApiError>;
 
 /// The schema of the answer that a handler returns.
 const fn schema_of<T: JsonSchema>(_: Compute<T>) -> SchemaOf {
@@ -241,15 +158,26 @@ pub static ROUTES: &[Route] = &[
     post("/control/record/stop", OPERATOR, &[], typed!(answers::control::record_stop), "Stops the recording."),
     post("/ws/ticket", VIEWER, &[], typed!(answers::access::ticket), "A ticket for one WebSocket, for pages without a cookie."),
     also_at_root(get("/ws/metrics", VIEWER, &[], (Answers::WebSocket, Handler::WebSocket), "Frames of live values.")),
-    get("/openapi.json", VIEWER, &[], typed!(answers::openapi::openapi), "This document."),
+    get("/openapi.json", VIEWER, &[], typed!(openapi), "This document."),
     get("/audit", ADMIN, &[Param::limit(10_000)], typed!(answers::access::audit), "The newest entries of the audit log."),
     post("/login", Access::Public, &[Field { name: "token", kind: Kind::Text, optional: false }],
         (Answers::Nothing, Handler::Blocking(answers::access::login)), "Exchanges a token for a cookie."),
     post("/logout", VIEWER, &[], (Answers::Nothing, Handler::Blocking(answers::access::logout)), "Invalidates the cookie."),
 ];
 
+/// The OpenAPI document of a server with or without TLS.
+pub fn openapi_document(secure: bool) -> OpenApi {
+    openapi::document(ROUTES, secure)
+}
+
+fn openapi(app: &App, _: &Asked) -> Result<OpenApi, ApiError> {
+    Ok(openapi_document(app.secure))
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     #[test]
@@ -271,6 +199,52 @@ mod tests {
                 }
                 Access::Role(_) => {}
             }
+        }
+    }
+
+    fn as_json(secure: bool) -> Value {
+        serde_json::to_value(openapi_document(secure)).expect("the document is JSON")
+    }
+
+    #[test]
+    fn the_document_has_every_route_with_its_role() {
+        let document = as_json(false);
+        for route in ROUTES {
+            let method = route.method.name().to_ascii_lowercase();
+            let operation = &document["paths"][format!("{BASE}{}", route.path)][&method];
+            assert!(operation.is_object(), "{} {}", method, route.path);
+            assert!(operation["x-role"].is_string());
+            if route.at_root {
+                assert!(document["paths"][route.path][&method].is_object());
+            }
+        }
+        let mut ids = std::collections::BTreeSet::new();
+        for methods in document["paths"].as_object().expect("paths").values() {
+            for operation in methods.as_object().expect("methods").values() {
+                assert!(ids.insert(operation["operationId"].to_string()), "{}", operation["operationId"]);
+            }
+        }
+    }
+
+    fn references(value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Object(fields) => fields.iter().for_each(|(name, value)| match value.as_str() {
+                Some(path) if name == "$ref" => found.push(path.to_owned()),
+                _ => references(value, found),
+            }),
+            Value::Array(list) => list.iter().for_each(|value| references(value, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_reference_resolves() {
+        let document = as_json(true);
+        let mut found = Vec::new();
+        references(&document, &mut found);
+        assert!(found.len() > 100, "{}", found.len());
+        for path in found {
+            assert!(document.pointer(path.trim_start_matches('#')).is_some(), "{path}");
         }
     }
 }

@@ -9,10 +9,9 @@ use serde::Serialize;
 use super::Answer;
 use crate::app::{App, Asked};
 use crate::error::ApiError;
-use crate::http::who::cookie_name;
 use crate::security::Identity;
 use crate::security::audit;
-use crate::security::login::TICKET_LASTS;
+use crate::security::login::{TICKET_LASTS, cookie_name};
 use crate::security::tokens::Shown;
 
 const COOKIE_SECONDS: u64 = 12 * 3600;

@@ -7,10 +7,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::app::{App, Asked};
+use crate::clients::{MAX_HERTZ, MIN_HERTZ};
 use crate::data::Source;
 use crate::error::ApiError;
 use crate::security::Role;
-use crate::ws::{MAX_HERTZ, MIN_HERTZ};
 
 /// The first answer a client asks for: who it is and which sources exist.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -12,7 +12,6 @@ pub mod hello;
 pub mod history;
 pub mod losses;
 pub mod memory;
-pub mod openapi;
 pub mod processes;
 pub mod prometheus;
 pub mod recordings;

@@ -4,6 +4,7 @@ mod gate;
 mod handle;
 mod linger;
 pub mod listen;
+pub mod page;
 mod pages;
 pub mod respond;
 pub mod who;

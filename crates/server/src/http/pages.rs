@@ -7,11 +7,11 @@ use axum::extract::{Request, State};
 use axum::http::header::{self, HeaderValue};
 use axum::http::{Method as HttpMethod, Response, StatusCode};
 
+use super::page;
 use super::respond::error_response;
 use super::who::{Peer, Who};
 use crate::app::App;
 use crate::error::ApiError;
-use crate::page;
 use crate::params::shown;
 
 /// Exchanges the one-time link for a cookie.

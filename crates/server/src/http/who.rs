@@ -7,7 +7,8 @@ use axum::http::{Extensions, StatusCode};
 
 use crate::app::App;
 use crate::error::ApiError;
-use crate::routes::Access;
+use crate::route::Access;
+use crate::security::login::cookie_name;
 use crate::security::tokens::Shown;
 use crate::security::{Identity, Role};
 
@@ -33,11 +34,6 @@ pub struct Who(pub Identity);
 pub enum Credentials {
     Good(Identity, Option<String>),
     Bad(&'static str),
-}
-
-/// Name of the cookie. With TLS, the prefix makes browsers reject cookies that other hosts set.
-pub fn cookie_name(secure: bool) -> &'static str {
-    if secure { "__Host-ortscope_session" } else { "ortscope_session" }
 }
 
 /// A token takes precedence over a cookie, because it was sent on purpose.

@@ -29,6 +29,11 @@ struct Grant {
     until: Instant,
 }
 
+/// Name of the cookie. With TLS, the prefix makes browsers reject cookies that other hosts set.
+pub fn cookie_name(secure: bool) -> &'static str {
+    if secure { "__Host-ortscope_session" } else { "ortscope_session" }
+}
+
 /// Secrets with an expiry time.
 #[derive(Debug, Default)]
 struct Grants(Vec<Grant>);

@@ -10,7 +10,6 @@ use ortscope_export::wire::{SystemRecord, end_to_end_ns};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::groups::Key;
 use crate::answers::Timed;
 use crate::answers::control::ControlState;
 use crate::answers::current::{
@@ -19,6 +18,7 @@ use crate::answers::current::{
 use crate::answers::losses::OwnCost;
 use crate::answers::processes::{ProcessFigures, live_processes};
 use crate::app::App;
+use crate::clients::{Key, Topic};
 use crate::data::{Newest, Source};
 use crate::error::ApiError;
 
@@ -44,17 +44,6 @@ pub enum ClientFrame {
     Ping {
         id: Option<u64>,
     },
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Topic {
-    System,
-    Sessions,
-    Devices,
-    Processes,
-    Events,
-    Losses,
 }
 
 /// A frame from the server.

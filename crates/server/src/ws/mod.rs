@@ -3,7 +3,7 @@
 //! their number, and delays nobody.
 
 mod frames;
-mod groups;
+mod ticker;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -16,19 +16,16 @@ use axum::http::StatusCode;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
+use frames::HelloFrame;
 pub use frames::{ClientFrame, ServerFrame};
-use frames::{HelloFrame, Topic};
-pub use groups::Groups;
-use groups::{Frame, Key};
 
 use crate::app::App;
+use crate::clients::{Frame, Groups, Key, MAX_HERTZ, MIN_HERTZ, Topic};
 use crate::error::ApiError;
 use crate::security::audit::Event;
 use crate::security::tokens::Shown;
 use crate::security::{Identity, Role};
 
-pub const MIN_HERTZ: f64 = 0.2;
-pub const MAX_HERTZ: f64 = 60.0;
 /// Maximum size of a client's frame.
 pub const MAX_FRAME: usize = 16 << 10;
 /// Time limit for the first frame.
@@ -185,7 +182,11 @@ fn follow(
         origin_unix_ms: source.origin_unix_ms(),
     }))?;
     let key = Key { source: source.id, topics, millihertz: (rate_hertz * 1000.0).round() as u64 };
-    Ok(Followed { frames: Groups::join(&app.groups, app, key), hello })
+    let (frames, new_group) = app.groups.join(&key);
+    if let Some(sender) = new_group {
+        tokio::runtime::Handle::current().spawn(ticker::tick(Arc::clone(app), key, sender));
+    }
+    Ok(Followed { frames, hello })
 }
 
 /// Sends frames until the client disconnects; returns their number.

@@ -14,11 +14,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::super::Timed;
-use super::lanes::LaneKey;
 use super::records::reasons;
 use crate::app::{App, Asked};
 use crate::data::Source;
 use crate::error::ApiError;
+use crate::timeline::LaneKey;
 
 /// The other operators of a run are searched for within this time, then within ever longer times: a recording can have
 /// millions of rows.

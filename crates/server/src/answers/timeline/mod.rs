@@ -1,14 +1,11 @@
 //! `/timeline`: operators, inferences and kernel events over time, as rectangles for a width in pixels or as records.
 //!
 //! Rectangles are built while rows are read: events narrower than a pixel are merged with their neighbors in the same
-//! row, so that an answer has at most [`tiles::MAX_RECTANGLES`] whatever the size of the recording. The view of a whole
+//! row, so that an answer has at most 20,000 whatever the size of the recording. The view of a whole
 //! recording is built once and kept; for a part of it the recording is read again, which finds rows by time.
 
 mod event;
-mod lanes;
-mod overview;
 mod records;
-mod tiles;
 
 use ortscope_core::filter::{Filter, MAX_BYTES};
 use ortscope_core::schema::Text;
@@ -17,17 +14,15 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use event::event;
-use lanes::LaneKind;
-pub use overview::Overviews;
 use records::TimelineRecords;
 pub use records::reasons;
-use tiles::{Lane, Rect, Tiles, Transition, Wanted};
 
 use super::About;
 use crate::app::{App, Asked};
 use crate::data::Source;
 use crate::error::ApiError;
 use crate::params::Params;
+use crate::timeline::{Lane, LaneKind, Rect, Tiles, Transition, Wanted};
 
 /// With `width`: rectangles for drawing. Without: wire records in pages.
 #[derive(Debug, Serialize, JsonSchema)]

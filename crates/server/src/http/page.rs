@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::header::{self, HeaderMap, HeaderValue};
 use axum::http::{Response, StatusCode};
 
-use crate::http::respond::accepts_gzip;
+use super::respond::accepts_gzip;
 
 /// A dashboard file.
 #[derive(Debug)]

@@ -10,10 +10,8 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::app::{App, Asked};
-use crate::error::ApiError;
-use crate::http::who::cookie_name;
-use crate::routes::{BASE, ROUTES};
+use crate::route::{BASE, Route};
+use crate::security::login::cookie_name;
 use crate::ws::ClientFrame;
 
 /// An OpenAPI 3.1 document.
@@ -56,10 +54,6 @@ enum SecurityScheme {
     },
 }
 
-pub fn openapi(app: &App, _: &Asked) -> Result<OpenApi, ApiError> {
-    Ok(document(app.secure))
-}
-
 fn generator(settings: SchemaSettings) -> SchemaGenerator {
     settings
         .with(|settings| {
@@ -70,10 +64,10 @@ fn generator(settings: SchemaSettings) -> SchemaGenerator {
 }
 
 /// The document of a server with or without TLS, which have different cookie names.
-pub fn document(secure: bool) -> OpenApi {
+pub fn document(routes: &[Route], secure: bool) -> OpenApi {
     let mut answers = generator(SchemaSettings::draft2020_12().for_serialize());
     let mut paths: BTreeMap<String, BTreeMap<String, Operation>> = BTreeMap::new();
-    for route in ROUTES {
+    for route in routes {
         let mut at = vec![format!("{BASE}{}", route.path)];
         if route.at_root {
             at.push(route.path.to_owned());
@@ -103,58 +97,5 @@ pub fn document(secure: bool) -> OpenApi {
                 ("cookie", cookie),
             ]),
         },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::Value;
-
-    use super::*;
-
-    fn as_json(secure: bool) -> Value {
-        serde_json::to_value(document(secure)).expect("the document is JSON")
-    }
-
-    #[test]
-    fn the_document_has_every_route_with_its_role() {
-        let document = as_json(false);
-        for route in ROUTES {
-            let method = route.method.name().to_ascii_lowercase();
-            let operation = &document["paths"][format!("{BASE}{}", route.path)][&method];
-            assert!(operation.is_object(), "{} {}", method, route.path);
-            assert!(operation["x-role"].is_string());
-            if route.at_root {
-                assert!(document["paths"][route.path][&method].is_object());
-            }
-        }
-        let mut ids = std::collections::BTreeSet::new();
-        for methods in document["paths"].as_object().expect("paths").values() {
-            for operation in methods.as_object().expect("methods").values() {
-                assert!(ids.insert(operation["operationId"].to_string()), "{}", operation["operationId"]);
-            }
-        }
-    }
-
-    fn references(value: &Value, found: &mut Vec<String>) {
-        match value {
-            Value::Object(fields) => fields.iter().for_each(|(name, value)| match value.as_str() {
-                Some(path) if name == "$ref" => found.push(path.to_owned()),
-                _ => references(value, found),
-            }),
-            Value::Array(list) => list.iter().for_each(|value| references(value, found)),
-            _ => {}
-        }
-    }
-
-    #[test]
-    fn every_reference_resolves() {
-        let document = as_json(true);
-        let mut found = Vec::new();
-        references(&document, &mut found);
-        assert!(found.len() > 100, "{}", found.len());
-        for path in found {
-            assert!(document.pointer(path.trim_start_matches('#')).is_some(), "{path}");
-        }
     }
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::error::ErrorBody;
 use crate::params::{MAX_REPEATS, MAX_TEXT};
-use crate::routes::{Access, Answers, Field, Handler, ID, Kind, Method, Param, Route};
+use crate::route::{Access, Answers, Field, Handler, ID, Kind, Method, Param, Route};
 use crate::ws::ServerFrame;
 
 #[derive(Debug, Serialize)]
