@@ -35,6 +35,8 @@ pub(crate) fn main(mut arguments: Arguments) -> Result<ExitCode> {
     if arguments.flag("--prepare") {
         arguments.finish()?;
         prepare(&mut summary);
+        // Tests of `record` run Python programs with the package.
+        summary.step("wheel", || python::install(&Environment::open(Workspace::find()?, TO_TEST, false)?));
         return Ok(summary.finish(started));
     }
     let filter = arguments.rest();
