@@ -85,7 +85,7 @@ def kernel_events():
             time.sleep(1.0)
             print("kernel events: %s" % watcher.backend)
     except ortscope.ETWError as error:
-        is_wine = "imitates Windows" in str(error)
+        is_wine = "emulates Windows" in str(error)
         assert isinstance(error, ortscope.ETWAccessDeniedError) != is_wine, error
         print("kernel events: %s: %s" % (type(error).__name__, error))
     with ortscope.create_monitor("development", sampling_hz=20) as watcher:

@@ -1,4 +1,4 @@
-//! The BTF reader against the kernel that runs the test, where it offers BTF.
+//! The BTF parser on the running kernel, if it provides BTF.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ mod skips;
 #[test]
 fn the_running_kernel_describes_its_tasks() {
     let Ok(bytes) = std::fs::read("/sys/kernel/btf/vmlinux") else {
-        return skips::skipped("there is no readable /sys/kernel/btf/vmlinux");
+        return skips::skipped("/sys/kernel/btf/vmlinux is missing or unreadable");
     };
     let begin = Instant::now();
     let btf = Btf::parse(&bytes).unwrap();
@@ -19,7 +19,7 @@ fn the_running_kernel_describes_its_tasks() {
     let pid = btf.member("task_struct", "pid").unwrap();
     let tgid = btf.member("task_struct", "tgid").unwrap();
     assert_eq!(pid.size_bytes, Some(4));
-    assert_eq!(pid.byte_offset() + 4, tgid.byte_offset(), "the two stand side by side since Linux 2.6");
+    assert_eq!(pid.byte_offset() + 4, tgid.byte_offset(), "the two are adjacent since Linux 2.6");
     let name = btf.member("task_struct", "comm").unwrap();
     assert_eq!(name.size_bytes, Some(16));
     assert_eq!(btf.member("task_struct", "se.sum_exec_runtime").unwrap().size_bytes, Some(8));

@@ -1,4 +1,4 @@
-//! No file makes the reader panic, run away or misname what it is.
+//! No file makes the parser panic or run away, and other formats are named.
 
 mod support;
 
@@ -42,7 +42,7 @@ fn other_files_are_named() {
         (&safetensors, "safetensors"),
         (&[0; 64], "zeros"),
         (&tar, "tar"),
-        (&[0xff; 64], "not recognised"),
+        (&[0xff; 64], "not recognized"),
     ];
     for (bytes, expected) in cases {
         let error = read(bytes).unwrap_err();
@@ -52,7 +52,7 @@ fn other_files_are_named() {
     assert_eq!(read(b""), Err(OnnxError::Empty));
 }
 
-/// A magic number inside a good model is no reason to refuse it.
+/// A magic number inside a valid model is not a reason to reject it.
 #[test]
 fn a_producer_called_like_a_magic_number_is_fine() {
     let opset = bytes(8, number(2, 17));
@@ -62,7 +62,7 @@ fn a_producer_called_like_a_magic_number_is_fine() {
 }
 
 #[test]
-fn protobuf_of_another_schema_is_refused() {
+fn protobuf_of_another_schema_is_rejected() {
     let tensor_file = [tensor("x", 1, &[2, 2]), bytes(9, [0; 16])].concat();
     assert_eq!(read(&tensor_file), Err(OnnxError::NoGraph));
     let saved_model = [number(1, 1), bytes(2, bytes(1, "meta"))].concat();
@@ -79,21 +79,21 @@ fn protobuf_of_another_schema_is_refused() {
 }
 
 #[test]
-fn a_cut_file_says_how_much_is_missing() {
+fn a_truncated_file_reports_the_missing_bytes() {
     let file = sample();
     let opset_bytes = bytes(8, [bytes(1, ""), number(2, 17)].concat()).len();
     let cut = file.len() - opset_bytes - 5;
     assert_eq!(read(&file[..cut]), Err(OnnxError::Truncated { at: cut as u64, missing: 5 }));
     assert_eq!(
         read(&file[..cut]).unwrap_err().to_string(),
-        format!("the file is cut off: it ends at byte {cut}, 5 bytes too early; download or copy it again")
+        format!("the file is truncated: it ends at byte {cut}, 5 bytes too early; download or copy it again")
     );
-    // Between two fields there is nothing to tell but what is absent.
+    // Between two fields only the absence of a field is visible.
     assert_eq!(read(&file[..file.len() - opset_bytes]), Err(OnnxError::NoOpset));
 }
 
 fn nested(depth: usize) -> Vec<u8> {
-    // Built inside out in one buffer, backwards, so that a million levels stay linear.
+    // Built from the inside out in one reversed buffer, so that a million levels stay linear.
     let mut reversed: Vec<u8> = Vec::new();
     let wrap = |reversed: &mut Vec<u8>, field: u64| {
         let length = varint(reversed.len() as u64);
@@ -137,7 +137,7 @@ fn nodes_and_memory_are_limited() {
 }
 
 #[test]
-fn impossible_tensors_are_refused_by_name() {
+fn impossible_tensors_are_rejected_by_name() {
     let with = |tensor: Vec<u8>| read(&model(&bytes(5, tensor))).unwrap_err().to_string();
     assert_eq!(with(tensor("w", 1, &[2, -3])), "tensor 'w' has an impossible shape [2, -3]");
     assert!(with(tensor("w", 1, &[i64::MAX, 2, 2])).contains("impossible shape"));
@@ -148,9 +148,9 @@ fn impossible_tensors_are_refused_by_name() {
     assert!(outside(&[("location", "a"), ("length", "1e9")]).ends_with("its length is \"1e9\""));
 }
 
-/// The corpus of damaged files: each is refused in one line, or read; none may panic or hang.
+/// Damaged files: each is rejected with one line, or read; none may panic or hang.
 #[test]
-fn more_than_200_damaged_files() {
+fn more_than_200_damaged_files_are_handled() {
     let file = sample();
     let mut corpus: Vec<Vec<u8>> = Vec::new();
     for part in 0..64 {
@@ -183,11 +183,11 @@ fn more_than_200_damaged_files() {
             assert!(!error.to_string().contains('\n'), "{error}");
         }
     }
-    println!("{} damaged files, {refused} refused", corpus.len());
+    println!("{} damaged files, {refused} rejected", corpus.len());
     assert!(refused > 200, "only {refused} of {} refused", corpus.len());
     for part in 1..64 {
         let cut = &file[..file.len() * part / 64];
-        assert!(read(cut).is_err(), "cut at {part}/64 was read");
+        assert!(read(cut).is_err(), "truncated at {part}/64 was read");
     }
 }
 
@@ -215,10 +215,10 @@ proptest! {
     }
 }
 
-/// Found by fuzzing: names out of the file stood in the message as they are, so that a model could write lines of its own
-/// and steer the terminal.
+/// Found by fuzzing: names from the file were printed unchanged, so that a model could print its own lines and control
+/// the terminal.
 #[test]
-fn names_in_messages_stay_on_their_line_and_are_short() {
+fn names_in_messages_are_short_and_on_one_line() {
     let name = format!("a\n\u{1b}[2J\u{202e}{}", "x".repeat(1000));
     let nowhere = [tensor(&name, 1, &[2]), external(&[("offset", "1")])].concat();
     let offset = [tensor("w", 1, &[2]), external(&[("location", "w"), ("offset", &name)])].concat();

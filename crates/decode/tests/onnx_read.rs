@@ -1,4 +1,4 @@
-//! The reader sees what stands in a model.
+//! The parser finds the contents of a model.
 
 #[path = "../../ort/tests/support/skips.rs"]
 mod skips;
@@ -21,13 +21,13 @@ fn node_graph(nodes: &[Vec<u8>]) -> Vec<u8> {
 }
 
 #[test]
-fn a_model_is_read_in_full() {
+fn a_model_is_read_completely() {
     let model = read(&sample()).unwrap();
     assert_eq!((model.ir_version, model.opset()), (8, Some(17)));
     assert_eq!((model.producer_name.as_str(), model.producer_version.as_str()), ("test", "1.0"));
     assert_eq!((model.node_count(), model.total_node_count()), (4, 6));
     let names: Vec<&str> = model.graph.inputs.iter().map(|input| input.name.as_str()).collect();
-    assert_eq!(names, ["ids", "attention_mask", "image"], "an input with an initializer is no input");
+    assert_eq!(names, ["ids", "attention_mask", "image"], "an input with an initializer is not an input");
     assert_eq!(
         model.graph.inputs[2].value_type,
         ValueType::Tensor {
@@ -68,7 +68,7 @@ fn hints_find_vocabulary_mask_and_image() {
 }
 
 #[test]
-fn the_smallest_of_several_tables_counts() {
+fn the_smallest_of_several_tables_is_used() {
     let graph = [
         node_graph(&[node("Gather", &["large", "x"], &["a"]), node("Gather", &["small", "x"], &["b"])]),
         bytes(5, tensor("large", 1, &[1000, 8])),
@@ -80,7 +80,7 @@ fn the_smallest_of_several_tables_counts() {
 }
 
 #[test]
-fn a_table_in_a_constant_behind_dequantize_is_found_from_within_a_branch() {
+fn a_table_in_a_constant_is_found_from_a_branch_through_dequantize() {
     let table = attribute("value", 4, bytes(5, tensor("", 3, &[500, 4])));
     let inner = node_graph(&[
         [node("Constant", &[], &["q"]), table].concat(),
@@ -100,7 +100,7 @@ fn a_table_in_a_constant_behind_dequantize_is_found_from_within_a_branch() {
 }
 
 #[test]
-fn a_cyclic_graph_is_read_and_its_hints_end() {
+fn a_cyclic_graph_is_read_and_its_hints_terminate() {
     let graph = [
         node_graph(&[node("Identity", &["x"], &["a"]), node("Cast", &["a"], &["x"])]),
         bytes(11, value("x", tensor_type(7, &[]))),
@@ -111,7 +111,7 @@ fn a_cyclic_graph_is_read_and_its_hints_end() {
 }
 
 #[test]
-fn attributes_of_every_kind() {
+fn attributes_of_every_kind_are_read() {
     let long: Vec<u8> = (0..5000).flat_map(|_| varint(1)).collect();
     let all = [
         node("Custom", &[], &[]),
@@ -129,7 +129,7 @@ fn attributes_of_every_kind() {
     let model = read(&model(&bytes(1, all))).unwrap();
     let node = &model.graph.nodes[0];
     assert_eq!(node.attribute("f"), Some(&AttributeValue::Float(1.5)));
-    assert_eq!(node.int("zero"), Some(0), "a writer may leave out a zero");
+    assert_eq!(node.int("zero"), Some(0), "a writer may omit a zero");
     assert_eq!(node.attribute("s"), Some(&AttributeValue::Text("text".to_owned())));
     assert_eq!(node.attribute("fs"), Some(&AttributeValue::Floats(vec![1.0, 2.0])));
     assert_eq!(node.ints("is"), Some(&[1, -1][..]));
@@ -139,9 +139,9 @@ fn attributes_of_every_kind() {
     assert_eq!(node.attribute("reference"), None);
 }
 
-/// ONNX Runtime opens these files too, so they must not escape the check of external data.
+/// ONNX Runtime opens these files too, so they must be included in the check of external data.
 #[test]
-fn external_data_is_found_wherever_it_hides() {
+fn external_data_is_found_everywhere() {
     let hidden = |file: &str| [tensor("t", 1, &[1]), external(&[("location", file)])].concat();
     let body =
         [node("Constant", &[], &["c"]), attribute("value", 4, bytes(5, hidden("function.bin")))].concat();
@@ -172,7 +172,7 @@ fn external_data_is_found_wherever_it_hides() {
 }
 
 #[test]
-fn value_types_of_every_kind() {
+fn value_types_of_every_kind_are_read() {
     let float = tensor_type(1, &["n"]);
     let map = bytes(5, [number(1, 8), bytes(2, &float)].concat());
     let graph = [
@@ -209,9 +209,9 @@ fn a_million_nodes_are_read() {
     assert_eq!(read(&model(&graph)).unwrap().node_count(), 1_000_000);
 }
 
-/// Every model that `cargo xtask test` fetched.
+/// Every model that `cargo xtask test` downloaded.
 #[test]
-fn real_models() {
+fn real_models_are_read() {
     let Some(root) = skips::variable("ORTSCOPE_TEST_MODELS") else { return };
     let mut open = vec![root];
     let mut count = 0;

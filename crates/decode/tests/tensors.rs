@@ -1,4 +1,4 @@
-//! Files of values: what is read, what is refused, and how it is said.
+//! Tensor files: what is read, what is rejected, and the error messages.
 
 mod support;
 
@@ -31,7 +31,7 @@ fn info(name: &str, element: ElementType, dims: &[Dimension]) -> ValueInfo {
 }
 
 #[test]
-fn npy_of_all_layouts() {
+fn npy_files_of_all_layouts_are_read() {
     let plain = npy::read(&npy_file("'<f4'", "False", "(2, 1)", &floats(&[1.0, 2.0])), &LIMITS).unwrap();
     assert_eq!(plain, dense(ElementType::Float32, &[2, 1], floats(&[1.0, 2.0])));
     let big = npy::read(&npy_file("'>i2'", "False", "(2,)", &[0, 1, 0xff, 0xfe]), &LIMITS).unwrap();
@@ -49,7 +49,7 @@ fn npy_of_all_layouts() {
 }
 
 #[test]
-fn npy_refusals() {
+fn invalid_npy_files_are_rejected() {
     let error = |file: Vec<u8>| npy::read(&file, &LIMITS).unwrap_err().to_string();
     assert!(error(npy_file("'|O'", "False", "(1,)", b"\x80\x04")).contains("never loaded"));
     assert!(error(npy_file("'|O8'", "False", "(1,)", b"\x80\x04")).contains("never loaded"));
@@ -63,7 +63,7 @@ fn npy_refusals() {
     );
     assert!(error(npy_file("[('a', '<f4')]", "False", "(1,)", &[0; 4])).contains("'record'"));
     assert!(error(npy_file("'<f4'", "Maybe", "(1,)", &[0; 4])).contains("neither True nor False"));
-    assert!(error(npy_file("'<f4'", "False", "(-1,)", &[0; 4])).contains("else than sizes"));
+    assert!(error(npy_file("'<f4'", "False", "(-1,)", &[0; 4])).contains("other than sizes"));
     assert!(error(npy_file("'<f4'", "False", "(18446744073709551615, 9)", &[])).contains("impossible"));
     assert!(error(npy_file("'<f4'", "False", "(1000000000,)", &[])).contains("limit of 1048576"));
     assert!(error(b"\x93NUMPY\x09\x00".to_vec()).contains("version 9.0"));
@@ -71,7 +71,7 @@ fn npy_refusals() {
 }
 
 #[test]
-fn npy_is_written_as_it_is_read() {
+fn npy_round_trips() {
     let strings = TensorData::Strings(vec!["é".to_owned(), String::new(), "abc".to_owned()]);
     for tensor in [
         dense(ElementType::Float16, &[2], vec![1, 2, 3, 4]),
@@ -98,7 +98,7 @@ fn npz_file(entries: &[(&str, &[u8])]) -> Vec<u8> {
 }
 
 #[test]
-fn npz_names_its_arrays_and_is_bounded() {
+fn npz_arrays_are_named_and_bounded() {
     let one = npy_file("'<f4'", "False", "(1,)", &floats(&[1.0]));
     let values = read(&npz_file(&[("x.npy", &one), ("dir/y.npy", &one)]), "a.npz", &[], &LIMITS).unwrap();
     let names: Vec<_> = values.iter().map(|(name, _)| name.as_deref()).collect();
@@ -108,13 +108,13 @@ fn npz_names_its_arrays_and_is_bounded() {
     assert!(bomb.len() < 10_000, "a bomb is small");
     assert_eq!(read(&bomb, "a.npz", &[], &LIMITS), Err(TensorError::TooLarge { limit: 1 << 20 }));
     let error = read(&npz_file(&[("x.npy", b"no")]), "a.npz", &[], &LIMITS).unwrap_err().to_string();
-    assert_eq!(error, "'x.npy' in the .npz archive: the .npy header cannot be read: it is not numpy's");
+    assert_eq!(error, "'x.npy' in the .npz archive: the .npy header cannot be read: it is not a numpy file");
     assert!(matches!(read(b"PK\x03\x04", "a.npz", &[], &LIMITS), Err(TensorError::Zip(_))));
 }
 
-/// Found by fuzzing: texts without a byte take no room in a file and much in memory, 748 MB for an archive of 5 kB.
+/// Found by fuzzing: empty texts take no space in a file but much memory, 748 MB for an archive of 5 kB.
 #[test]
-fn texts_without_bytes_are_bounded_too() {
+fn empty_texts_are_bounded_too() {
     let too_large = TensorError::TooLarge { limit: 1 << 20 };
     let many = npy_file("'<U0'", "False", "(100000,)", &[]);
     assert_eq!(read(&many, "a.npy", &[], &LIMITS), Err(too_large.clone()));
@@ -127,7 +127,7 @@ fn texts_without_bytes_are_bounded_too() {
 }
 
 #[test]
-fn pb_of_all_fields() {
+fn pb_files_with_all_fields_are_read() {
     let pb = |file: Vec<u8>| read(&file, "input_0.pb", &[], &LIMITS).map(|mut values| values.remove(0));
     let raw = pb([tensor("x", 1, &[2]), bytes(9, floats(&[1.0, 2.0]))].concat()).unwrap();
     assert_eq!(
@@ -171,7 +171,7 @@ fn pb_of_all_fields() {
 }
 
 #[test]
-fn json_takes_its_types_from_the_signature() {
+fn json_types_come_from_the_signature() {
     let signature = [
         info("ids", ElementType::Int64, &[]),
         info("h", ElementType::Float16, &[]),
@@ -193,7 +193,7 @@ fn json_takes_its_types_from_the_signature() {
         vec![(None, Value::Tensor(dense(ElementType::Int64, &[1], 7i64.to_le_bytes().to_vec())))]
     );
     let named = json::read(br#"{"data": [7]}"#, &signature, &LIMITS).unwrap();
-    assert_eq!(named[0].0.as_deref(), Some("data"), "an input may be called data");
+    assert_eq!(named[0].0.as_deref(), Some("data"), "an input may be named data");
 }
 
 #[test]
@@ -214,16 +214,16 @@ fn json_sequences_and_maps() {
 }
 
 #[test]
-fn json_refusals() {
+fn invalid_json_is_rejected() {
     let signature = [info("x", ElementType::Uint8, &[]), info("s", ElementType::String, &[])];
     let error = |text: &str| json::read(text.as_bytes(), &signature, &LIMITS).unwrap_err().to_string();
-    assert_eq!(error(r#"{"x": 256}"#), "'x': 256 is no uint8");
-    assert_eq!(error(r#"{"x": [1, 1.5]}"#), "'x': 1.5 is no uint8");
-    assert_eq!(error(r#"{"x": ["a"]}"#), "'x': \"a\" is no uint8");
-    assert_eq!(error(r#"{"x": null}"#), "'x': null is no uint8");
+    assert_eq!(error(r#"{"x": 256}"#), "'x': 256 is not a valid uint8");
+    assert_eq!(error(r#"{"x": [1, 1.5]}"#), "'x': 1.5 is not a valid uint8");
+    assert_eq!(error(r#"{"x": ["a"]}"#), "'x': \"a\" is not a valid uint8");
+    assert_eq!(error(r#"{"x": null}"#), "'x': null is not a valid uint8");
     assert_eq!(error(r#"{"x": [[1], [1, 2]]}"#), "'x': lists at depth 1 differ in length: 1 and 2");
-    assert_eq!(error(r#"{"x": [[1], 2]}"#), "'x': holds both lists and values at depth 1");
-    assert_eq!(error(r#"{"x": [1, [2]]}"#), "'x': holds both lists and values at depth 1");
+    assert_eq!(error(r#"{"x": [[1], 2]}"#), "'x': contains both lists and values at depth 1");
+    assert_eq!(error(r#"{"x": [1, [2]]}"#), "'x': contains both lists and values at depth 1");
     assert_eq!(error(r#"{"s": [1]}"#), "'s': every value must be a string");
     assert_eq!(error(r#"{"x": {"shape": [3], "data": [1]}}"#), "'x': shape [3] does not fit 1 values");
     assert_eq!(error(r#"{"x": {"dtype": "int9", "data": [1]}}"#), "'x': \"int9\" is no dtype");

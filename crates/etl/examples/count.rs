@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The best of several runs: the others were disturbed.
+/// The best of several runs, because the others were disturbed.
 fn best(how: &str, mut walk: impl FnMut() -> Result<u64, EtlError>) -> Result<(), EtlError> {
     let (mut records, mut seconds) = (0, f64::INFINITY);
     for _ in 0..RUNS {

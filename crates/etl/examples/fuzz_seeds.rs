@@ -1,7 +1,7 @@
-//! Makes seeds for the fuzz targets `etl_…` from real traces: `fuzz_seeds DIRECTORY TRACE…` fills `DIRECTORY/container`,
-//! `DIRECTORY/payloads` and `DIRECTORY/schemas` with inputs in the form that the targets read.
+//! Creates seeds for the fuzz targets `etl_…` from real traces: `fuzz_seeds DIRECTORY TRACE…` fills
+//! `DIRECTORY/container`, `DIRECTORY/payloads` and `DIRECTORY/schemas` with inputs in the targets' format.
 //!
-//! Each seed is small, because small inputs are tried often: one record of each kind and version that a trace has.
+//! Each seed is small, because small inputs are tried often: one record of each kind and version in a trace.
 
 #![expect(clippy::print_stdout, reason = "an example is a program")]
 
@@ -45,7 +45,7 @@ fn main() -> Result<(), AnyError> {
             {
                 metadata.insert(record.payload.get(..38).unwrap_or(&[]).to_vec(), record.payload.to_vec());
             }
-            // Two of each: some structures only appear when something comes again.
+            // Two of each: some structures only occur in repetitions.
             let name = TraceLogging::of(record).map(|event| event.event_name.to_owned());
             let key = (record.kind, record.identity, record.extended_bytes.len() / 16, name);
             if kinds.insert((key.clone(), 0)) || kinds.insert((key, 1)) {
@@ -63,7 +63,7 @@ fn main() -> Result<(), AnyError> {
     Ok(())
 }
 
-/// A record out of its file.
+/// An owned record.
 struct Kept {
     identity: Identity,
     is_four: bool,
@@ -103,7 +103,7 @@ impl Seeds<'_> {
         Ok(fs::write(directory.join(format!("{number:05}")), bytes)?)
     }
 
-    /// Small files: each has a few records, its buffers end with them, and one of two is compressed.
+    /// Small files with a few records each; buffers end with their records, and every second file is compressed.
     fn containers(&mut self, records: &[Kept]) -> Result<(), AnyError> {
         for (number, some) in records.chunks(12).enumerate() {
             let settings = FileSettings::new(2, 10_000_000, 0, FileTime(133_500_000_000_000_000));
@@ -174,7 +174,7 @@ impl Seeds<'_> {
     }
 }
 
-/// The file with buffers that end where their events do. Compressed ones hold literal bytes only.
+/// The file with buffers that end where their events do. Compressed ones contain only literals.
 fn shrunk(file: &[u8], compress: bool) -> Vec<u8> {
     const HEAD: usize = 0x48;
     let number = |at: usize| file[at..at + 4].iter().rev().fold(0, |sum, byte| sum << 8 | usize::from(*byte));

@@ -1,8 +1,8 @@
-//! The header of one buffer (`WMI_BUFFER_HEADER`): how many bytes it takes in the file, where its events end, which
-//! processor wrote it and whether it is compressed.
+//! The header of one buffer (`WMI_BUFFER_HEADER`): its size in the file, the end of its events, the processor that wrote
+//! it, and whether it is compressed.
 //!
-//! Several of its fields are junk once the buffer is on disk (the current offset, list pointers); only those that hold
-//! in real files from Vista to Windows 11 are read.
+//! Several fields contain garbage once the buffer is on disk (the current offset, list pointers); only those that are
+//! valid in real files from Vista to Windows 11 are read.
 
 use crate::le::Head;
 
@@ -23,7 +23,7 @@ pub mod buffer_flags {
     pub const COMPRESSED: u16 = 0x40;
 }
 
-/// Where the buffer came from; [`BufferHeader::kind`].
+/// Origin of the buffer; [`BufferHeader::kind`].
 pub mod buffer_kinds {
     pub const GENERIC: u16 = 0;
     pub const RUNDOWN: u16 = 1;
@@ -37,18 +37,18 @@ pub mod buffer_kinds {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BufferHeader {
-    /// Bytes of this buffer in the file, header included.
+    /// Size of this buffer in the file, including the header.
     pub size: u32,
     pub saved_offset: u32,
-    /// When the buffer was flushed; its unit depends on who wrote the file.
+    /// When the buffer was flushed; the unit depends on the writer of the file.
     pub time_stamp: u64,
     /// Unique in the file; 0 is the header buffer.
     pub sequence: i64,
     pub processor: u16,
     pub logger: u16,
-    /// 3 is flushed. In the header buffer of a compressed file the low half names the compression.
+    /// 3 means flushed. In the header buffer of a compressed file the low half is the compression method.
     pub state: u32,
-    /// End of the events when they are not compressed, from the start of the buffer.
+    /// End of the uncompressed events, from the start of the buffer.
     pub offset: u32,
     pub flags: u16,
     pub kind: u16,
@@ -58,7 +58,7 @@ pub struct BufferHeader {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DataEnd {
     Known(usize),
-    /// The buffer's fields do not agree: events are read up to here or to the first bytes that are none.
+    /// The buffer's fields disagree: events are read up to here, or to the first bytes that are not a record.
     Doubtful(usize),
 }
 
@@ -74,7 +74,7 @@ impl BufferHeader {
     pub fn parse(bytes: &[u8; BUFFER_HEADER_BYTES]) -> Self {
         let head = Head(bytes);
         let flags = head.u16(0x34);
-        // Before Windows 8 the second byte was an alignment of 8, not the upper half of an index.
+        // Before Windows 8 the second byte was an alignment of 8 instead of the upper half of an index.
         let processor = if flags & buffer_flags::PROCESSOR_INDEX != 0 {
             head.u16(0x28) & 0x07ff
         } else {
@@ -98,13 +98,13 @@ impl BufferHeader {
         self.flags & buffer_flags::COMPRESSED != 0
     }
 
-    /// Whether a buffer can be as large as this one says; the walk over the file depends on it.
+    /// Whether this buffer size is possible; the walk over the file depends on it.
     pub(crate) fn has_plausible_size(&self) -> bool {
         (BUFFER_HEADER_BYTES..=MAX_BUFFER_BYTES).contains(&(self.size as usize))
     }
 
-    /// Where the events end in the decompressed buffer. `in_memory` is the size of the session's buffers, which no
-    /// buffer outgrows.
+    /// Where the events end in the decompressed buffer. `in_memory` is the size of the session's buffers, the upper
+    /// limit.
     pub(crate) fn data_end(&self, in_memory: usize) -> DataEnd {
         let limit = if self.is_compressed() { in_memory.min(MAX_BUFFER_BYTES) } else { self.size as usize };
         let plausible =
@@ -119,7 +119,7 @@ impl BufferHeader {
         }
     }
 
-    /// Strict enough to find the next buffer among damaged bytes without taking noise for one.
+    /// Strict enough to find the next buffer after damage without mistaking noise for one.
     pub(crate) fn looks_like_data_buffer(&self, logger: u16) -> bool {
         self.has_plausible_size()
             && self.offset == self.saved_offset
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(
             BufferHeader::parse(&bytes).data_end(0x1000),
             DataEnd::Doubtful(0x800),
-            "the saved offset stands in"
+            "the saved offset is used instead"
         );
     }
 }

@@ -1,8 +1,8 @@
-//! The three clocks of event tracing, and what their ticks mean.
+//! The three clocks of event tracing, and the meaning of their ticks.
 
 use std::fmt;
 
-/// 100 nanoseconds since 1601-01-01 UTC, as Windows counts.
+/// Units of 100 nanoseconds since 1601-01-01 UTC, as in Windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct FileTime(pub u64);
 
@@ -12,7 +12,7 @@ const TICKS_PER_SECOND: u64 = 10_000_000;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
 impl FileTime {
-    /// Nanoseconds since 1970-01-01 UTC; times outside of 1677 to 2262 stop at the ends.
+    /// Nanoseconds since 1970-01-01 UTC, clamped to the years 1677 to 2262.
     pub fn unix_ns(self) -> i64 {
         saturate((i128::from(self.0) - UNIX_EPOCH_TICKS) * 100)
     }
@@ -51,7 +51,7 @@ pub enum ClockKind {
     SystemTime,
     /// Ticks are cycles of the processor; the header has its nominal frequency in MHz.
     ProcessorCycles,
-    /// A number that no documentation names; read like the performance counter.
+    /// An undocumented number; treated like the performance counter.
     Unknown(u32),
 }
 
@@ -75,12 +75,12 @@ impl ClockKind {
     }
 }
 
-/// Turns the ticks of a file into time. All results rise with the ticks and stop at the ends of their type.
+/// Converts the ticks of a file to times. All results increase with the ticks and are clamped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Clock {
     kind: ClockKind,
     ticks_per_second: u64,
-    /// Ticks of the header's event, the moment that `start` names.
+    /// Ticks of the header's event, at the time `start`.
     start_ticks: u64,
     start: FileTime,
 }
@@ -125,7 +125,7 @@ impl Clock {
         saturate(self.nanos(ticks))
     }
 
-    /// With the full resolution of the clock, where [`Self::file_time`] rounds to 100 ns.
+    /// With the full resolution of the clock, whereas [`Self::file_time`] rounds to 100 ns.
     pub fn unix_ns(&self, ticks: u64) -> i64 {
         if self.kind == ClockKind::SystemTime {
             return FileTime(ticks).unix_ns();
@@ -134,14 +134,14 @@ impl Clock {
         saturate(start + self.nanos(ticks))
     }
 
-    /// The ticks of a moment after the start, for asking for a range of time.
+    /// Converts a time after the start to ticks, for selecting a time range.
     pub fn ticks_after_start(&self, nanos: i64) -> u64 {
         let ticks =
             (i128::from(nanos) * i128::from(self.ticks_per_second)).div_euclid(i128::from(NANOS_PER_SECOND));
         (i128::from(self.start_ticks) + ticks).clamp(0, i128::from(u64::MAX)) as u64
     }
 
-    /// The length of a span of ticks.
+    /// The duration of a number of ticks.
     pub fn nanos_of(&self, ticks: u64) -> u64 {
         let nanos = u128::from(ticks) * u128::from(NANOS_PER_SECOND) / u128::from(self.ticks_per_second);
         u64::try_from(nanos).unwrap_or(u64::MAX)
@@ -151,7 +151,7 @@ impl Clock {
         self.scaled(ticks, NANOS_PER_SECOND)
     }
 
-    /// Rounds down, also before the start: a larger tick never gives an earlier time.
+    /// Rounds down, also before the start, so that a larger tick never gives an earlier time.
     fn scaled(&self, ticks: u64, units_per_second: u64) -> i128 {
         let since = i128::from(ticks) - i128::from(self.start_ticks);
         let product = since * i128::from(units_per_second);

@@ -1,8 +1,8 @@
-//! A place among the records of one buffer after another.
+//! A position in the records of consecutive buffers.
 //!
-//! A cursor holds a window of the buffer that it stands in: the buffer itself when the storage is memory and the buffer
-//! is not compressed, else a piece that is read or decompressed as the cursor moves. A walk over a thousand processors
-//! thus needs a thousand small windows, not a thousand buffers.
+//! A cursor holds a window of its buffer: the buffer itself if the storage is memory and the buffer is not compressed,
+//! otherwise a part that is read or decompressed as the cursor moves. A walk over a thousand processors therefore needs
+//! a thousand small windows instead of a thousand buffers.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -21,13 +21,13 @@ pub(crate) struct Shared<'s, S> {
     pub(crate) storage: &'s S,
     pub(crate) pointer_size: PointerSize,
     pub(crate) compression: Compression,
-    /// Of a buffer in the session's memory.
+    /// Size of a buffer in the session's memory.
     pub(crate) buffer_bytes: usize,
-    /// How much of a buffer is held at once, at least.
+    /// Minimum size of a window.
     pub(crate) window_bytes: usize,
 }
 
-// Derived, these would ask the same of the storage itself.
+// Derived implementations would require these traits of the storage itself.
 impl<S> Clone for Shared<'_, S> {
     fn clone(&self) -> Self {
         *self
@@ -36,7 +36,7 @@ impl<S> Clone for Shared<'_, S> {
 
 impl<S> Copy for Shared<'_, S> {}
 
-/// Counts of a walk that is under way.
+/// Counts of a walk in progress.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tally {
     pub(crate) records: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Adds what a walk over other buffers counted.
+    /// Adds the counts of a walk over other buffers.
     pub(crate) fn add(&mut self, other: &Self) {
         self.records += other.records;
         let (losses, more) = (&mut self.losses, &other.losses);
@@ -55,7 +55,7 @@ impl Tally {
     }
 }
 
-/// Why [`BufferCursor::run`] came back.
+/// Why [`BufferCursor::run`] returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The buffer has no more records.
@@ -66,28 +66,28 @@ pub(crate) enum Outcome {
 }
 
 enum Source<'s> {
-    /// Nothing more to come into the window.
+    /// The window has everything.
     Complete,
     Plain {
         next: u64,
     },
     Xpress {
         decoder: Decoder,
-        /// Compressed bytes that are at hand.
-        held: Held<'s>,
+        /// Available compressed bytes.
+        chunk: Chunk<'s>,
         at: usize,
-        /// Compressed bytes that are still in the storage.
+        /// Offset of the compressed bytes that are still in the storage.
         next: u64,
         end: u64,
     },
 }
 
-enum Held<'s> {
+enum Chunk<'s> {
     Borrowed(&'s [u8]),
     Owned(Vec<u8>),
 }
 
-impl Held<'_> {
+impl Chunk<'_> {
     fn bytes(&self) -> &[u8] {
         match self {
             Self::Borrowed(bytes) => bytes,
@@ -99,19 +99,19 @@ impl Held<'_> {
 pub(crate) struct BufferCursor<'s> {
     offset: u64,
     context: Context,
-    window: Held<'s>,
+    window: Chunk<'s>,
     source: Source<'s>,
-    /// Where the window begins, where the next record does and where all records end, from the buffer's start.
+    /// Offsets of the window, the next record and the end of all records, from the buffer's start.
     base: usize,
     at: usize,
     end: usize,
     end_is_known: bool,
-    /// The latest time so far, of this buffer and those before it.
+    /// The latest time so far, in this buffer and the previous ones.
     latest: u64,
 }
 
 impl<'s> BufferCursor<'s> {
-    /// `spare` is memory of an earlier cursor. `None` when there is nothing to read in this buffer.
+    /// `spare` is memory of an earlier cursor. `None` if the buffer has nothing to read.
     pub(crate) fn open<S: Storage>(
         shared: Shared<'s, S>,
         offset: u64,
@@ -137,7 +137,7 @@ impl<'s> BufferCursor<'s> {
         let mut cursor = Self {
             offset,
             context,
-            window: Held::Owned(spare),
+            window: Chunk::Owned(spare),
             source: Source::Complete,
             base: BUFFER_HEADER_BYTES,
             at: BUFFER_HEADER_BYTES,
@@ -145,7 +145,7 @@ impl<'s> BufferCursor<'s> {
             end_is_known: matches!(data_end, DataEnd::Known(_)),
             latest,
         };
-        if let Held::Owned(window) = &mut cursor.window {
+        if let Chunk::Owned(window) = &mut cursor.window {
             window.clear();
         }
         if buffer.is_compressed() {
@@ -156,24 +156,24 @@ impl<'s> BufferCursor<'s> {
             let packed = size_here.saturating_sub(BUFFER_HEADER_BYTES as u64);
             let borrowed =
                 usize::try_from(packed).ok().and_then(|packed| shared.storage.borrowed(data, packed));
-            let (held, next) = match borrowed {
-                Some(bytes) => (Held::Borrowed(bytes), data + packed),
-                None => (Held::Owned(Vec::new()), data),
+            let (chunk, next) = match borrowed {
+                Some(bytes) => (Chunk::Borrowed(bytes), data + packed),
+                None => (Chunk::Owned(Vec::new()), data),
             };
             cursor.source =
-                Source::Xpress { decoder: Decoder::default(), held, at: 0, next, end: data + packed };
+                Source::Xpress { decoder: Decoder::default(), chunk, at: 0, next, end: data + packed };
         } else {
             cursor.end = end.min(usize::try_from(size_here).unwrap_or(usize::MAX));
             let bytes = cursor.end.saturating_sub(BUFFER_HEADER_BYTES);
             match shared.storage.borrowed(data, bytes) {
-                Some(bytes) => cursor.window = Held::Borrowed(bytes),
+                Some(bytes) => cursor.window = Chunk::Borrowed(bytes),
                 None => cursor.source = Source::Plain { next: data },
             }
         }
         Ok(Some(cursor))
     }
 
-    /// Reads and decompresses all of the buffer now.
+    /// Reads and decompresses the whole buffer now.
     pub(crate) fn load<S: Storage>(&mut self, shared: Shared<'s, S>, tally: &mut Tally) -> io::Result<()> {
         let whole = Shared { window_bytes: usize::MAX, ..shared };
         while !matches!(self.source, Source::Complete) {
@@ -182,7 +182,7 @@ impl<'s> BufferCursor<'s> {
         Ok(())
     }
 
-    /// The buffer before this one ended at that time.
+    /// Sets the end time of the previous buffer.
     pub(crate) fn continue_from(&mut self, latest: u64) {
         self.latest = latest;
     }
@@ -191,15 +191,15 @@ impl<'s> BufferCursor<'s> {
         self.latest
     }
 
-    /// Gives its memory to the next cursor.
+    /// Returns its memory for the next cursor.
     pub(crate) fn into_spare(self) -> Vec<u8> {
         match self.window {
-            Held::Owned(bytes) => bytes,
-            Held::Borrowed(_) => Vec::new(),
+            Chunk::Owned(bytes) => bytes,
+            Chunk::Borrowed(_) => Vec::new(),
         }
     }
 
-    /// Gives the records that are not later than `limit` to `each`.
+    /// Passes the records up to and including `limit` to `each`.
     #[inline]
     pub(crate) fn run<S: Storage>(
         &mut self,
@@ -223,7 +223,7 @@ impl<'s> BufferCursor<'s> {
             let left = self.end - self.at;
             let advance = match header::read(&bytes[..left.min(bytes.len())], self.context) {
                 Step::Record(record) => {
-                    // A record without a time stands where it was written.
+                    // A record without a time keeps its position.
                     let time = record.ticks.max(self.latest);
                     if time > limit {
                         return Ok(Outcome::Later(time));
@@ -251,7 +251,7 @@ impl<'s> BufferCursor<'s> {
                     return Ok(Outcome::Ended);
                 }
                 Step::End => {
-                    // Fill among the events: something was there.
+                    // Fill bytes among the events: something was there.
                     if self.end_is_known && left >= RECORD_ALIGNMENT {
                         tally.losses.damage.add(Reason::NotARecord, left as u64, self.offset);
                     }
@@ -263,15 +263,15 @@ impl<'s> BufferCursor<'s> {
         }
     }
 
-    /// Brings the whole next record into the window, as far as the buffer has it.
+    /// Loads the whole next record into the window, as far as the buffer has it.
     fn hold_record<S: Storage>(&mut self, shared: Shared<'s, S>, tally: &mut Tally) -> io::Result<()> {
         let mut needed = 8;
         loop {
             let bytes = self.window.bytes();
-            let held = bytes.get(self.at - self.base..).unwrap_or(&[]);
-            if held.len() >= needed {
-                let size = held.first_chunk().and_then(header::record_size).unwrap_or(8);
-                if size <= held.len() {
+            let chunk = bytes.get(self.at - self.base..).unwrap_or(&[]);
+            if chunk.len() >= needed {
+                let size = chunk.first_chunk().and_then(header::record_size).unwrap_or(8);
+                if size <= chunk.len() {
                     return Ok(());
                 }
                 needed = size;
@@ -283,15 +283,15 @@ impl<'s> BufferCursor<'s> {
         }
     }
 
-    /// Makes the window longer, by `needed` bytes from the next record at least, unless the buffer ends.
+    /// Extends the window to at least `needed` bytes from the next record, unless the buffer ends.
     fn fill<S: Storage>(
         &mut self,
         shared: Shared<'s, S>,
         needed: usize,
         tally: &mut Tally,
     ) -> io::Result<()> {
-        let Held::Owned(window) = &mut self.window else { return Ok(()) };
-        // What lies before the next record goes, except what later matches can reach back to.
+        let Chunk::Owned(window) = &mut self.window else { return Ok(()) };
+        // Drops everything before the next record, except what later matches can refer to.
         let keep_from = match self.source {
             Source::Xpress { .. } => (self.at - self.base).min(window.len().saturating_sub(WINDOW_BYTES)),
             _ => (self.at - self.base).min(window.len()),
@@ -307,8 +307,8 @@ impl<'s> BufferCursor<'s> {
                 shared.storage.read_into(*next, &mut window[old..])?;
                 *next += (window.len() - old) as u64;
             }
-            Source::Xpress { decoder, held, at, next, end } => loop {
-                if let Held::Owned(bytes) = held
+            Source::Xpress { decoder, chunk, at, next, end } => loop {
+                if let Chunk::Owned(bytes) = chunk
                     && *next < *end
                     && bytes.len() - *at < xpress::MAX_TOKEN
                 {
@@ -321,7 +321,7 @@ impl<'s> BufferCursor<'s> {
                     shared.storage.read_into(*next, &mut bytes[old..])?;
                     *next += more as u64;
                 }
-                let mut input = xpress::Input { bytes: held.bytes(), at: *at, is_last: *next >= *end };
+                let mut input = xpress::Input { bytes: chunk.bytes(), at: *at, is_last: *next >= *end };
                 let stop = decoder.run(&mut input, window, target);
                 *at = input.at;
                 match stop {
@@ -343,7 +343,7 @@ impl<'s> BufferCursor<'s> {
     }
 }
 
-/// Header buffers say their end in one place only, so it is checked against the fill behind it.
+/// Header buffers have their end in one place only, so it is checked against the fill bytes behind it.
 fn fill_follows<S: Storage>(storage: &S, offset: u64, size: u64, end: usize) -> io::Result<bool> {
     let mut bytes = [0xff; 4];
     if end as u64 + bytes.len() as u64 <= size {

@@ -1,7 +1,7 @@
-//! A part of a file as a new file: a range of time, some processes, some providers.
+//! Writes a part of a file as a new file: a time range, some processes, some providers.
 //!
-//! Events that later ones need to be understood (names of processes and threads, loaded images, the machine, schemas,
-//! definitions of stacks) are kept whenever they happened, unless that is switched off.
+//! Events that later ones depend on (names of processes and threads, loaded images, the machine, schemas, stack
+//! definitions) are kept regardless of their time, unless this is disabled.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Seek, Write};
@@ -13,9 +13,9 @@ use crate::payload::kernel::{IMAGE_ID_CLASS, METADATA_CLASS, SYSTEM_CONFIG_EX_CL
 use crate::writer::{FileSettings, WriteError, Writer, Written};
 use crate::{Etl, EtlError, EventRecord, Guid, Hook, Identity, Losses, Storage};
 
-/// Records behind the header's own in its buffer: together with it they fit into the smallest buffer.
+/// Limit for records after the header's own in its buffer, so that they fit into the smallest buffer.
 const MAX_HEADER_RECORDS_BYTES: usize = 2 << 10;
-/// Threads whose process is remembered; identifiers are reused, so real files stay far below.
+/// Limit for threads with a known process; ids are reused, so real files stay far below.
 const MAX_THREADS: usize = 1 << 20;
 
 #[derive(Debug, thiserror::Error)]
@@ -29,14 +29,14 @@ pub enum CutError {
 /// Which events to keep; all by default.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Filter {
-    /// From this tick of the file's clock on; `Clock::ticks_after_start` makes one.
+    /// First tick of the file's clock; see `Clock::ticks_after_start`.
     pub from_ticks: u64,
-    /// Before this tick.
+    /// End tick, exclusive.
     pub until_ticks: u64,
     pub processes: Option<BTreeSet<u32>>,
-    /// Providers and classes; those of kernel events too, see [`class_of_hook`].
+    /// Providers and classes, including those of kernel events; see [`class_of_hook`].
     pub providers: Option<BTreeSet<Guid>>,
-    /// Keep what later events need to be understood, whatever its time, process and provider.
+    /// Keep events that later ones depend on, whatever their time, process and provider.
     pub keep_context: bool,
 }
 
@@ -48,32 +48,32 @@ impl Default for Filter {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cut {
-    /// Records of the original, its header's included.
+    /// Records of the original, including its header's.
     pub read: u64,
-    /// Records kept because the filter asked for them.
+    /// Records selected by the filter.
     pub kept: u64,
-    /// Records kept because others need them.
+    /// Records kept because others depend on them.
     pub context: u64,
     pub dropped: u64,
-    /// Among the dropped: of no known process, while processes were asked for.
+    /// Dropped records without a known process, if processes were selected.
     pub without_process: u64,
-    /// Of the original.
+    /// Losses of the original.
     pub losses: Losses,
     pub written: Written,
 }
 
 impl<S: Storage> Etl<S> {
-    /// Writes what the filter keeps as a new, uncompressed file.
+    /// Writes the selected events as a new, uncompressed file.
     pub fn cut<W: Write + Seek>(&self, filter: &Filter, out: W) -> Result<(W, Cut), CutError> {
         let mut header_records = Vec::new();
-        let (mut in_header, mut room, mut dropped) = (0_u64, MAX_HEADER_RECORDS_BYTES, 0);
+        let (mut in_header, mut capacity, mut dropped) = (0_u64, MAX_HEADER_RECORDS_BYTES, 0);
         self.header_buffer(&mut |record| {
             in_header += 1;
-            match room.checked_sub(record.bytes.len().next_multiple_of(8)) {
-                // The writer makes the first one itself.
+            match capacity.checked_sub(record.bytes.len().next_multiple_of(8)) {
+                // The writer creates the first one itself.
                 _ if in_header == 1 => {}
                 Some(left) => {
-                    room = left;
+                    capacity = left;
                     header_records.push(record.bytes.to_vec());
                 }
                 None => dropped += 1,
@@ -85,7 +85,7 @@ impl<S: Storage> Etl<S> {
         let mut writer = Writer::with_header_records(out, settings, header_records)?;
         let mut threads = Threads::default();
         if filter.processes.is_some() {
-            // Some files name their threads at the end only.
+            // Some files name their threads only at the end.
             self.ordered(|record| {
                 threads.learn(record, false);
                 ControlFlow::Continue(())
@@ -160,7 +160,7 @@ impl Filter {
 
     fn has_time(&self, record: &EventRecord<'_>) -> bool {
         let ticks = match record.identity {
-            // A stack belongs to the event whose time it names.
+            // A stack belongs to the event with the time that it names.
             Identity::Kernel { hook: Hook(0x1820 | 0x1825 | 0x1826), .. } => {
                 u64_at(record.payload, 0).unwrap_or(record.ticks)
             }
@@ -184,15 +184,15 @@ impl Filter {
     fn is_context(&self, record: &EventRecord<'_>) -> bool {
         match record.identity {
             Identity::Kernel { hook, .. } => match hook.0 {
-                // Images of other processes say nothing about those that were asked for; the kernel's do.
+                // Images of other processes are irrelevant for the selected ones; the kernel's are not.
                 0x030a | 0x1400..=0x14ff => match (&self.processes, image_process(record)) {
                     (Some(wanted), Some(process)) => process == 0 || wanted.contains(&process),
                     _ => true,
                 },
-                // The trace itself, processes, threads, names of files, the machine.
+                // The trace itself, processes, threads, file names, the machine.
                 0x0000..=0x00ff | 0x0300..=0x03ff | 0x0501..=0x0504 | 0x0548 => true,
                 0x0400 | 0x0420 | 0x0423 | 0x0424 | 0x0b00..=0x0bff => true,
-                // Configuration of counters and of the profiler, definitions of stacks.
+                // Configuration of counters and the profiler, stack definitions.
                 0x0f30 | 0x0f49 | 0x0f4a | 0x1822..=0x1824 => true,
                 _ => false,
             },
@@ -208,7 +208,7 @@ impl Filter {
     }
 }
 
-/// The process of an image event: behind two pointers since version 1.
+/// The process of an image event: after two pointers since version 1.
 fn image_process(record: &EventRecord<'_>) -> Option<u32> {
     match record.identity {
         Identity::Kernel { version: 1.., .. } => u32_at(record.payload, 2 * record.pointer_size.bytes()),
@@ -216,7 +216,7 @@ fn image_process(record: &EventRecord<'_>) -> Option<u32> {
     }
 }
 
-/// Which process a thread belongs to, and which thread each processor runs.
+/// The process of each thread, and the thread running on each processor.
 #[derive(Default)]
 struct Threads {
     process_of: BTreeMap<u32, u32>,
@@ -235,7 +235,8 @@ impl Threads {
                 let (process, thread) = if version == 0 { (second, first) } else { (first, second) };
                 if self.process_of.len() < MAX_THREADS || self.process_of.contains_key(&thread) {
                     let known = self.process_of.entry(thread).or_insert(process);
-                    // An end tells nothing new, and at the end of a file the number may be another thread's.
+                    // An end has no new information, and at the end of a file the id may have been
+                    // reused.
                     if overwrite && hook.0 != 0x0504 {
                         *known = process;
                     }

@@ -1,4 +1,4 @@
-//! A file as a whole: its header, what is known before any event is read, and the walks over its records.
+//! A file as a whole: its header, facts known before any event is read, and the walks over its records.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -9,19 +9,19 @@ use crate::index::{self, Index};
 use crate::losses::{Losses, Reason};
 use crate::{ClockKind, EventRecord, Hook, Identity, LogFileHeader, PointerSize, Storage, merge, parallel};
 
-/// Why a file cannot be read at all. Damage behind its header is no error: see [`Losses`].
+/// Why a file cannot be read at all. Damage after its header is not an error: see [`Losses`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EtlError {
-    #[error("not an ETL file: {0}; check that the file is a trace and not packed (unzip it first)")]
+    #[error("not an ETL file: {0}; check that the file is a trace and not compressed (unzip it first)")]
     NotEtl(&'static str),
-    #[error("the file ends inside its header, so nothing in it can be read; record it again")]
+    #[error("the file is truncated inside its header and unreadable; record it again")]
     HeaderCut,
     #[error("the file could not be read: {0}")]
     Io(#[from] io::Error),
 }
 
-/// How the buffers of a file are compressed, named by its first buffer.
+/// How the buffers of a file are compressed, according to its first buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
     None,
@@ -31,21 +31,21 @@ pub enum Compression {
     Unknown(u16),
 }
 
-/// What a walk found: the same counts every time, whichever walk it was.
+/// Result of a walk: the same counts for every kind of walk.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Walk {
-    /// Records given to the callback, the header's own included.
+    /// Records passed to the callback, including the header's own.
     pub records: u64,
-    /// All that [`Etl::losses`] has, and what the walk had to skip.
+    /// All losses in [`Etl::losses`], and what the walk had to skip.
     pub losses: Losses,
-    /// The callback asked to stop: the counts end there.
+    /// The callback requested a stop: the counts end there.
     pub stopped: bool,
 }
 
 /// An ETL file in memory.
 pub type EtlBytes<'a> = Etl<&'a [u8]>;
 
-/// A file of event records. Opening reads its headers; each walk reads its events anew.
+/// A file of event records. Opening reads its headers; each walk reads its events again.
 #[derive(Debug)]
 pub struct Etl<S> {
     storage: S,
@@ -99,7 +99,7 @@ impl<S: Storage> Etl<S> {
         self.compression
     }
 
-    /// Buffers in the file, the header's own included.
+    /// Number of buffers in the file, including the header's own.
     pub fn buffers(&self) -> u64 {
         self.index.buffers
     }
@@ -108,7 +108,7 @@ impl<S: Storage> Etl<S> {
         self.index.compressed_buffers
     }
 
-    /// The processors that wrote buffers, in rising order.
+    /// The processors that wrote buffers, in ascending order.
     pub fn processors(&self) -> impl ExactSizeIterator<Item = u16> + '_ {
         self.index.lanes.iter().map(|lane| lane.processor)
     }
@@ -117,12 +117,12 @@ impl<S: Storage> Etl<S> {
         self.storage.byte_length()
     }
 
-    /// What is known before the events are read; [`Walk::losses`] is complete.
+    /// Losses known before the events are read; [`Walk::losses`] is complete.
     pub fn losses(&self) -> &Losses {
         &self.losses
     }
 
-    /// Gives every record to `each` in the order of time. The records of the header's buffer come first.
+    /// Passes every record to `each` in chronological order. The records of the header's buffer come first.
     pub fn ordered(&self, each: impl FnMut(&EventRecord<'_>) -> ControlFlow<()>) -> Result<Walk, EtlError> {
         self.ordered_in_windows(merge::window_bytes(self.index.lanes.len()), each)
     }
@@ -139,8 +139,8 @@ impl<S: Storage> Etl<S> {
         Ok(Walk { records: tally.records, losses: tally.losses, stopped })
     }
 
-    /// Gives every record to one of several workers, each on its own thread, in no order: for counting and searching.
-    /// Returns what the workers became. `threads` of 0 means one for each processor of this machine.
+    /// Passes every record to one of several workers, each on its own thread, in no order: for counting and
+    /// searching. Returns the workers. `threads` of 0 means one per processor.
     pub fn unordered<W: Send>(
         &self,
         threads: usize,
@@ -159,7 +159,7 @@ impl<S: Storage> Etl<S> {
         Ok((workers, Walk { records: tally.records, losses: tally.losses, stopped: false }))
     }
 
-    /// Gives the records of the header's buffer only.
+    /// Passes only the records of the header's buffer.
     pub(crate) fn header_buffer(
         &self,
         each: &mut impl FnMut(&EventRecord<'_>) -> ControlFlow<()>,
@@ -167,7 +167,7 @@ impl<S: Storage> Etl<S> {
         self.walk_header_buffer(self.shared(1 << 12), &mut Tally::default(), each)
     }
 
-    /// The largest buffer, decompressed.
+    /// Size of the largest decompressed buffer.
     pub(crate) fn largest_buffer(&self) -> usize {
         self.index.largest_buffer
     }
@@ -236,7 +236,7 @@ mod tests {
     use super::*;
     use crate::EtlFile;
 
-    /// Windows that are smaller than most records, and such that end in the middle of matches.
+    /// Windows smaller than most records, and windows that end in the middle of matches.
     #[test]
     fn the_size_of_the_window_does_not_matter() {
         let root = std::env::var("ORTSCOPE_CORPUS")

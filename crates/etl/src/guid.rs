@@ -1,9 +1,9 @@
-//! The identity of providers and event classes, in the byte order of Windows.
+//! GUIDs of providers and event classes, in the byte order of Windows.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A GUID as it lies in a file: the first three parts are little endian.
+/// A GUID as in a file: the first three parts are little endian.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Guid {
     pub data1: u32,
@@ -18,7 +18,7 @@ pub struct Guid {
 pub struct NotAGuid;
 
 impl Guid {
-    /// `Guid::new(0x3d6fa8d1_fe05_11d0_9dda_00c04fd7ba7c)`: the digits in the order people write them.
+    /// `Guid::new(0x3d6fa8d1_fe05_11d0_9dda_00c04fd7ba7c)`: the digits in written order.
     pub const fn new(digits: u128) -> Self {
         Self {
             data1: (digits >> 96) as u32,

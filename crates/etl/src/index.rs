@@ -1,7 +1,7 @@
-//! The first pass over a file: the header of every buffer, none of its events.
+//! The first pass over a file: the header of every buffer, without its events.
 //!
-//! The pass finds the order of the buffers of each processor (by sequence number, so that circular files come right),
-//! and finds its way behind damage to the next buffer that can be believed.
+//! The pass determines the order of the buffers of each processor (by sequence number, so that circular files are
+//! correct), and after damage finds the next plausible buffer.
 
 use std::io;
 
@@ -10,11 +10,11 @@ use crate::le::u32_at;
 use crate::losses::{Losses, Reason, Skipped};
 use crate::{LogFileHeader, Storage};
 
-/// 16 bytes for each buffer: 32 MB at most. With buffers of 64 KiB this is a file of 128 GiB.
+/// Limit for buffers, 16 bytes each: at most 32 MB. With buffers of 64 KiB this is a file of 128 GiB.
 const MAX_BUFFERS: usize = 2 << 20;
 /// Processor numbers have eleven bits.
 const MAX_PROCESSORS: usize = 0x800;
-/// How much is searched at once for the next buffer behind damage.
+/// Block size of the search for the next buffer after damage.
 const SEARCH_BYTES: usize = 1 << 16;
 
 /// The buffers of one processor in the order in which they were filled.
@@ -25,7 +25,7 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    /// Its sequence number and its offset in the file.
+    /// Sequence number and file offset.
     pub(crate) fn buffer(&self, index: usize) -> Option<(i64, u64)> {
         self.buffers.get(index).copied()
     }
@@ -35,14 +35,14 @@ impl Lane {
     }
 }
 
-/// What the first pass found.
+/// Result of the first pass.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Index {
     /// By processor; the header's buffer is in none of them.
     pub(crate) lanes: Vec<Lane>,
     pub(crate) buffers: u64,
     pub(crate) compressed_buffers: u64,
-    /// The largest buffer, decompressed.
+    /// Size of the largest decompressed buffer.
     pub(crate) largest_buffer: usize,
 }
 
@@ -99,7 +99,7 @@ impl Index {
             if buffers.is_empty() {
                 continue;
             }
-            // Stable: buffers of damaged files that claim the same number stay as they lie.
+            // Stable: buffers of damaged files with the same number keep their file order.
             if !buffers.is_sorted_by_key(|&(sequence, _)| sequence) {
                 buffers.sort_by_key(|&(sequence, _)| sequence);
             }
@@ -131,7 +131,7 @@ impl Index {
     }
 }
 
-/// `None` when the file ends before the header does.
+/// `None` if the file ends inside the header.
 pub(crate) fn header_at<S: Storage>(storage: &S, offset: u64) -> io::Result<Option<BufferHeader>> {
     if storage.byte_length().saturating_sub(offset) < BUFFER_HEADER_BYTES as u64 {
         return Ok(None);
@@ -144,8 +144,8 @@ pub(crate) fn header_at<S: Storage>(storage: &S, offset: u64) -> io::Result<Opti
     Ok(Some(BufferHeader::parse(&bytes)))
 }
 
-/// The next buffer behind a damaged one: where buffers of the usual size would begin, else by searching every byte.
-/// The end of the file when there is none.
+/// The next buffer after a damaged one: first where buffers of the usual size would begin, then by searching every byte.
+/// The end of the file if there is none.
 fn next_buffer<S: Storage>(storage: &S, damaged: u64, logger: u16, usual_size: u32) -> io::Result<u64> {
     let length = storage.byte_length();
     if let Some(next) = damaged.checked_add(u64::from(usual_size)).filter(|_| usual_size > 0)
@@ -160,7 +160,7 @@ fn next_buffer<S: Storage>(storage: &S, damaged: u64, logger: u16, usual_size: u
         let piece = piece_at(storage, offset, &mut scratch)?;
         let take = piece.len();
         for (at, window) in piece.windows(BUFFER_HEADER_BYTES).enumerate() {
-            // Both ends of the events agree: few bytes pass this, so the rest is read for few.
+            // Both ends of the events agree: few bytes pass this check, so the rest is rarely read.
             let end = u32_at(window, 0x30);
             if end == u32_at(window, 4)
                 && end.is_some_and(|end| end as usize >= BUFFER_HEADER_BYTES)
@@ -175,7 +175,7 @@ fn next_buffer<S: Storage>(storage: &S, damaged: u64, logger: u16, usual_size: u
     Ok(length)
 }
 
-/// Whether everything from here to the end is zero or ones.
+/// Whether everything from here to the end consists of zeros or ones.
 fn is_empty<S: Storage>(storage: &S, mut offset: u64) -> io::Result<bool> {
     let mut scratch = Vec::new();
     while offset < storage.byte_length() {

@@ -1,4 +1,4 @@
-//! Little-endian numbers at a place in bytes that may end too early.
+//! Little-endian numbers at an offset, with bounds checks.
 
 pub(crate) fn chunk_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk::<N>().copied()
@@ -16,7 +16,7 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     chunk_at(bytes, at).map(u64::from_le_bytes)
 }
 
-/// Reads from a head whose size the caller has checked; with constant offsets the checks here vanish.
+/// Reads from a header whose size was checked; with constant offsets the checks are optimized away.
 #[derive(Clone, Copy)]
 pub(crate) struct Head<'a, const N: usize>(pub(crate) &'a [u8; N]);
 

@@ -1,12 +1,12 @@
-//! Event Trace Log (`.etl`) files, on every platform: what Event Tracing for Windows wrote, read without Windows.
+//! Event Trace Log (`.etl`) files of Event Tracing for Windows, on every platform.
 //!
-//! The core does no I/O and holds no `unsafe`: it is given bytes and gives [`EventRecord`]s that borrow from them.
-//! [`EtlFile`] reads from disk in pieces and needs no more memory for a large file than for a small one; [`EtlBytes`]
-//! reads what is in memory or mapped. [`Etl::ordered`] gives all records in the order of time, [`Etl::unordered`] gives
-//! them to several threads, [`Etl::cut`] writes a part as a new file and [`writer`] writes files of one's own.
+//! The core does no I/O and has no `unsafe`: it takes bytes and returns [`EventRecord`]s that borrow from them.
+//! [`EtlFile`] reads from disk in pieces with constant memory; [`EtlBytes`] reads memory or mapped files.
+//! [`Etl::ordered`] returns all records in chronological order, [`Etl::unordered`] distributes them to several threads,
+//! [`Etl::cut`] writes a part as a new file, and [`writer`] creates files.
 //!
-//! Damage is not an error: a file that was cut, not closed or overwritten is read as far as it goes, and [`Losses`] has
-//! the reason and the number of everything that is missing.
+//! Damage is not an error: a truncated, unclosed or overwritten file is read as far as possible, and [`Losses`] has the
+//! reason and the number of everything that is missing.
 //!
 //! ```
 //! use std::io::Cursor;

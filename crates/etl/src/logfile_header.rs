@@ -1,4 +1,4 @@
-//! The first event of a file (`TRACE_LOGFILE_HEADER`): who recorded it, when, with which clock, and what was lost.
+//! The first event of a file (`TRACE_LOGFILE_HEADER`): recorder, time, clock and losses.
 
 use crate::PointerSize;
 use crate::clock::{Clock, ClockKind, FileTime};
@@ -20,35 +20,35 @@ pub mod log_file_modes {
     pub const NO_PER_PROCESSOR_BUFFERING: u32 = 0x1000_0000;
 }
 
-/// The names in the file are at most this long; longer ones are cut.
+/// Maximum length of names in the file; longer ones are truncated.
 const MAX_NAME_CHARACTERS: usize = 32_768;
-/// Longer than any path that Windows allows without a prefix; two of them fit into the smallest buffer.
+/// Longer than any Windows path without a prefix; two of them fit into the smallest buffer.
 const MAX_WRITTEN_NAME: usize = 260;
 const TIME_ZONE_BYTES: usize = 172;
 const ZONE_NAME_CHARACTERS: usize = 32;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogFileHeader {
-    /// Bytes of a buffer in memory; buffers on disk have this size too unless they are compressed.
+    /// Size of a buffer in memory, and on disk unless compressed.
     pub buffer_size: u32,
-    /// Major, minor, sub and sub-minor version of the file; 2 in the third place is a compressed file.
+    /// Major, minor, sub and sub-minor version of the file; a third number of 2 indicates compression.
     pub version: [u8; 4],
     /// The build of Windows.
     pub os_build: u32,
     pub processors: u32,
     /// 0 in a file that was not closed.
     pub end_time: FileTime,
-    /// In 100 ns; the unit of the CPU times in record headers.
+    /// In units of 100 ns; the unit of the CPU times in record headers.
     pub timer_resolution: u32,
     pub maximum_file_size: u32,
     pub log_file_mode: u32,
-    /// With the header's own.
+    /// Including the header's own.
     pub buffers_written: u32,
     pub start_buffers: u32,
     pub pointer_size: PointerSize,
     pub events_lost: u32,
     pub cpu_mhz: u32,
-    /// Where Vista had pointers to the names; later versions write which timers the machine uses.
+    /// Pointers to the names in Vista; later versions store which timers the machine uses.
     pub reserved_pointers: [u64; 2],
     pub time_zone: TimeZone,
     pub boot_time: FileTime,
@@ -75,9 +75,10 @@ pub struct TimeZone {
 }
 
 impl LogFileHeader {
-    /// `ticks` are those of the event that carries `payload`. `None` when the payload is too short.
+    /// `ticks` are those of the event with `payload`. `None` if the payload is too short.
     pub fn parse(payload: &[u8], pointer_size: PointerSize, ticks: u64) -> Option<Self> {
-        // The pointer size of the machine is in the header itself; a relogger of another size may have written the event.
+        // The header has the machine's pointer size; a relogger with another pointer size may have written the
+        // event.
         let pointer_size = match u32_at(payload, 0x2c)? {
             4 => PointerSize::Four,
             8 => PointerSize::Eight,
@@ -125,7 +126,7 @@ impl LogFileHeader {
         })
     }
 
-    /// When an event was, by the system's clock.
+    /// The system time of an event.
     pub fn time_of(&self, ticks: u64) -> FileTime {
         self.clock.file_time(ticks)
     }
@@ -134,12 +135,12 @@ impl LogFileHeader {
         self.log_file_mode & log_file_modes::CIRCULAR != 0
     }
 
-    /// A session writes the end when it closes the file.
+    /// The end time, which a session writes when it closes the file.
     pub fn is_closed(&self) -> bool {
         self.end_time.0 != 0
     }
 
-    /// The payload of the header's event, the opposite of [`Self::parse`].
+    /// The payload of the header's event, the inverse of [`Self::parse`].
     pub(crate) fn to_payload(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(0x400);
         out.extend(self.buffer_size.to_le_bytes());
@@ -215,7 +216,7 @@ fn date_at(bytes: &[u8], at: usize) -> Option<[u16; 8]> {
     Some(std::array::from_fn(|part| u16::from_le_bytes([bytes[2 * part], bytes[2 * part + 1]])))
 }
 
-/// UTF-16 up to its NUL, and where the bytes behind it begin.
+/// UTF-16 up to NUL, and the offset behind it.
 fn text_at(bytes: &[u8], at: usize, max_characters: usize) -> (String, usize) {
     let mut units = Vec::new();
     let mut next = at;

@@ -1,4 +1,4 @@
-//! What a file does not have: what its session lost while it ran, and what a reader had to skip, each with its reason.
+//! Losses: what the session lost while recording, and what the reader had to skip, each with a reason.
 
 use std::fmt;
 
@@ -6,35 +6,35 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Reason {
-    /// A buffer's header names an impossible size; the reader looked for the next one.
+    /// A buffer's header has an impossible size; the reader searched for the next one.
     BadBufferHeader,
     /// The file ends inside a buffer; the records before the end were read.
     FileEndsInBuffer,
     /// Bytes at the end of the file are zero: it was preallocated and not closed.
     EmptyTail,
-    /// The header says that more buffers were written than the file has.
+    /// The header states more buffers than the file has.
     BuffersMissing,
     /// The session did not close the file; its header has no end time and no number of buffers.
     NotClosed,
-    /// The two places where a buffer says where its events end disagree; it was read as far as it has records.
+    /// The two fields for the end of a buffer's events disagree; it was read as far as it has records.
     BadDataEnd,
-    /// The file has more buffers than can be put in order in the memory that a reader may use.
+    /// The file has more buffers than the memory limit of the index allows.
     TooManyBuffers,
     /// A buffer is compressed in a way that is not supported.
     UnsupportedCompression,
-    /// Compressed bytes are damaged; what came before the damage was read.
+    /// Compressed bytes are damaged; everything before the damage was read.
     DamagedCompression,
-    /// Bytes where a record should begin are none; the rest of the buffer is skipped.
+    /// There is no record where one should begin; the rest of the buffer is skipped.
     NotARecord,
     /// A record's size is impossible; the rest of the buffer is skipped.
     BadRecordSize,
-    /// A record with a kind of header that no documentation names; that record is skipped.
+    /// A record with an undocumented header kind; that record is skipped.
     UnknownHeader,
     /// The extended items of a record do not fit into it; that record is skipped.
     BadExtendedItems,
-    /// The performance counters that a record's header announces do not fit into it; that record is skipped.
+    /// The performance counters announced in a record's header do not fit into it; that record is skipped.
     BadCounters,
-    /// A record is older than the one before it on its processor; it was given where it stands.
+    /// A record is older than the previous one on its processor; it keeps its position.
     TimeRunsBack,
     /// The header's clock has no frequency; 10 MHz is assumed.
     NoClockFrequency,
@@ -82,7 +82,7 @@ impl Reason {
         }
     }
 
-    /// Whether records can be missing because of it; the others only say that something is odd.
+    /// Whether records can be missing because of it; the others are only irregularities.
     pub const fn loses_records(self) -> bool {
         !matches!(self, Self::EmptyTail | Self::NotClosed | Self::TimeRunsBack | Self::NoClockFrequency)
     }
@@ -96,7 +96,7 @@ impl fmt::Display for Reason {
             Self::EmptyTail => "the end of the file was never written",
             Self::BuffersMissing => "the file has fewer buffers than its header says",
             Self::NotClosed => "the session did not close the file",
-            Self::BadDataEnd => "a buffer says in two ways where its events end",
+            Self::BadDataEnd => "a buffer has two different ends of its events",
             Self::TooManyBuffers => "the file has too many buffers for one index; cut it first",
             Self::UnsupportedCompression => "a buffer is compressed with a method other than XPRESS",
             Self::DamagedCompression => "compressed bytes are damaged",
@@ -105,7 +105,7 @@ impl fmt::Display for Reason {
             Self::UnknownHeader => "a record has an unknown kind of header",
             Self::BadExtendedItems => "the extended items of a record do not fit",
             Self::BadCounters => "the performance counters of a record do not fit",
-            Self::TimeRunsBack => "a record is older than the one before it on its processor",
+            Self::TimeRunsBack => "a record is older than the previous one on its processor",
             Self::NoClockFrequency => "the clock has no frequency, 10 MHz is assumed",
         })
     }
@@ -115,13 +115,13 @@ impl fmt::Display for Reason {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Skipped {
     pub count: u64,
-    /// Bytes in the file or, within compressed buffers, of the decompressed buffer.
+    /// Bytes in the file or, for compressed buffers, in the decompressed buffer.
     pub bytes: u64,
-    /// Where in the file the buffer begins that had it first.
+    /// File offset of the first affected buffer.
     pub first_offset: u64,
 }
 
-/// Everything that a reader skipped or found odd.
+/// Everything that a reader skipped or found irregular.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Damage {
     by_reason: [Skipped; Reason::ALL.len()],
@@ -132,7 +132,7 @@ impl Damage {
         self.by_reason.iter().all(|skipped| skipped.count == 0)
     }
 
-    /// Whether records can be missing, not only oddities.
+    /// Whether records can be missing.
     pub fn loses_records(&self) -> bool {
         self.iter().any(|(reason, _)| reason.loses_records())
     }
@@ -141,7 +141,7 @@ impl Damage {
         self.by_reason[reason as usize]
     }
 
-    /// What happened at least once.
+    /// All reasons that occurred.
     pub fn iter(&self) -> impl Iterator<Item = (Reason, Skipped)> + '_ {
         Reason::ALL
             .into_iter()
@@ -174,21 +174,21 @@ impl fmt::Debug for Damage {
     }
 }
 
-/// What the session lost, as far as the file says, and what the reader could not use.
+/// Losses of the session, according to the file, and of the reader.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Losses {
-    /// Events for which the session had no room, as its header says.
+    /// Events without a free buffer, according to the header.
     pub events_lost: u64,
-    /// Buffers that the session could not write, as its header says.
+    /// Buffers that the session could not write, according to the header.
     pub buffers_lost: u64,
-    /// Buffers that say that events were lost before them.
+    /// Buffers that state that events were lost before them.
     pub buffers_marked_events_lost: u64,
-    /// Buffers that say that a buffer was lost before them.
+    /// Buffers that state that a buffer was lost before them.
     pub buffers_marked_buffer_lost: u64,
     /// Buffers whose real-time backup was corrupt.
     pub buffers_marked_corrupt: u64,
-    /// Notices of lost events, buffers and files that a real-time consumer wrote into its file; each may stand for many.
-    /// Known after a walk.
+    /// Notices of lost events, buffers and files that a real-time consumer wrote into its file; each may represent
+    /// many. Known after a walk.
     pub real_time_events_lost: u64,
     pub real_time_buffers_lost: u64,
     pub real_time_files_lost: u64,

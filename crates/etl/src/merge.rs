@@ -1,7 +1,7 @@
-//! The total order: a merge over the processors.
+//! Total order: a merge over the processors.
 //!
-//! Within one processor records are in order already. The merge keeps the processor with the earliest record and gives
-//! its records until another one's is due, so that most records cost no comparison beyond one.
+//! The records of one processor are already in order. The merge follows the processor with the earliest record until
+//! another one's is due, so that most records cost only one comparison.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,17 +14,17 @@ use crate::index::{Index, Lane};
 use crate::read_ahead::{self, ReadAhead, StopAtEnd};
 use crate::{EventRecord, Storage};
 
-/// The windows of all processors together take about this much.
+/// Approximate memory of the windows of all processors together.
 const WINDOWS_BYTES: usize = 16 << 20;
 const MIN_WINDOW: usize = 8 << 10;
 const MAX_WINDOW: usize = 1 << 20;
 
-/// How much of each buffer to hold when so many are open at once.
+/// Window size for a number of open buffers.
 pub(crate) fn window_bytes(lanes: usize) -> usize {
     (WINDOWS_BYTES / lanes.max(1)).clamp(MIN_WINDOW, MAX_WINDOW)
 }
 
-/// One processor's place in its buffers.
+/// The position in one processor's buffers.
 struct LaneCursor<'s> {
     number: usize,
     lane: &'s Lane,
@@ -70,7 +70,7 @@ impl<'s> LaneCursor<'s> {
     }
 }
 
-/// Walks all lanes in the order of time. True when `each` asked to stop.
+/// Walks all lanes in chronological order. Returns true if `each` requested a stop.
 pub(crate) fn walk<S: Storage>(
     shared: Shared<'_, S>,
     index: &Index,
@@ -78,7 +78,7 @@ pub(crate) fn walk<S: Storage>(
     each: &mut impl FnMut(&EventRecord<'_>) -> ControlFlow<()>,
 ) -> io::Result<bool> {
     let helpers = read_ahead::helpers_for(index);
-    // With so many processors that only windows of their buffers fit, whole ones must not wait either.
+    // If only windows of the buffers fit into memory, whole buffers must not be read ahead either.
     if helpers == 0 || shared.window_bytes < index.largest_buffer {
         return walk_lanes(shared, &index.lanes, None, tally, each);
     }
@@ -88,7 +88,7 @@ pub(crate) fn walk<S: Storage>(
         for number in 0..helpers {
             let builder = thread::Builder::new().name(format!("etl-ahead-{number}"));
             if builder.spawn_scoped(scope, || ahead.help(shared)).is_err() {
-                // The walk goes on with fewer.
+                // The walk continues with fewer helpers.
                 break;
             }
         }
@@ -115,10 +115,10 @@ fn walk_lanes<'s, S: Storage>(
             spare: Vec::new(),
         })
         .collect();
-    // All begin as if their first record were due now; each finds out when it really is.
+    // Every lane starts as due and then finds the time of its first record.
     let mut due: BinaryHeap<_> = (0..cursors.len()).map(|lane| Reverse((0_u64, lane))).collect();
     while let Some(Reverse((_, lane))) = due.pop() {
-        // Of two records of the same time the one of the lower processor comes first.
+        // Of two records with the same time the one of the lower processor comes first.
         let limit = due.peek().map_or(
             u64::MAX,
             |&Reverse((time, other))| {

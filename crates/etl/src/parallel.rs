@@ -1,4 +1,4 @@
-//! Work that needs no order, spread over threads buffer by buffer.
+//! Unordered work, distributed over threads buffer by buffer.
 
 use std::io;
 use std::num::NonZero;
@@ -10,16 +10,17 @@ use crate::cursor::{BufferCursor, Shared, Tally};
 use crate::index::Lane;
 use crate::{EventRecord, Storage};
 
-/// More threads than this gain nothing on a file.
+/// More threads than this do not help for one file.
 const MAX_THREADS: usize = 64;
 
-/// How many threads to use when so many were asked for; 0 is one for each processor of this machine.
-pub(crate) fn threads(asked: usize) -> usize {
-    let threads = if asked == 0 { thread::available_parallelism().map_or(1, NonZero::get) } else { asked };
+/// Number of threads for a request; 0 means one per processor.
+pub(crate) fn threads(requested: usize) -> usize {
+    let threads =
+        if requested == 0 { thread::available_parallelism().map_or(1, NonZero::get) } else { requested };
     threads.clamp(1, MAX_THREADS)
 }
 
-/// Walks all buffers; `first` is the worker of the calling thread. Adds what all threads counted to `tally`.
+/// Walks all buffers; `first` is the worker of the calling thread. Adds the counts of all threads to `tally`.
 pub(crate) fn walk<S: Storage, W: Send>(
     shared: Shared<'_, S>,
     lanes: &[Lane],
@@ -29,7 +30,7 @@ pub(crate) fn walk<S: Storage, W: Send>(
     each: &(impl Fn(&mut W, &EventRecord<'_>) + Sync),
     tally: &mut Tally,
 ) -> io::Result<Vec<W>> {
-    // Buffers are numbered over all lanes; these are the numbers behind each lane's last.
+    // Buffers are numbered across all lanes; these are the numbers after each lane's last.
     let ends: Vec<usize> = lanes
         .iter()
         .scan(0, |end, lane| {
@@ -65,7 +66,7 @@ pub(crate) fn walk<S: Storage, W: Send>(
         let handles: Vec<_> = (0..helpers)
             .map_while(|number| {
                 let builder = thread::Builder::new().name(format!("etl-walk-{number}"));
-                // Without the thread the others do its share.
+                // If the thread cannot be started, the others do its share.
                 builder.spawn_scoped(scope, || work(start())).ok()
             })
             .collect();

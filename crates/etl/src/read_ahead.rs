@@ -1,8 +1,8 @@
-//! Decompression ahead of an ordered walk, on other threads.
+//! Decompresses buffers ahead of an ordered walk on other threads.
 //!
-//! Helpers decompress buffers in the order of their sequence numbers, which is nearly the order in which the walk comes
-//! to them. The walk never waits for a buffer that nobody has begun: it decompresses that one itself. So the helpers
-//! cannot hold it up, however wrong their guess.
+//! Helpers decompress buffers in the order of their sequence numbers, which is almost the order in which the walk needs
+//! them. The walk never waits for a buffer that was not begun: it decompresses that one itself. Helpers therefore cannot
+//! delay it, however wrong their guess.
 
 use std::collections::VecDeque;
 use std::num::NonZero;
@@ -13,14 +13,14 @@ use crate::Storage;
 use crate::cursor::{BufferCursor, Shared, Tally};
 use crate::index::{Index, Lane};
 
-/// What waits for the walk, and what the walk itself holds, take at most this much each.
+/// Limit for pending buffers, and for those held by the walk itself.
 const READY_BYTES: usize = 12 << 20;
 const MAX_READY: usize = 64;
-/// Below this a file is decompressed sooner than threads are started.
+/// Smaller files are decompressed faster than threads are started.
 const WORTH_IT: u64 = 16;
 const MAX_HELPERS: usize = 4;
 
-/// How many helpers an ordered walk over this file should have.
+/// Number of helpers for an ordered walk over this file.
 pub(crate) fn helpers_for(index: &Index) -> usize {
     let held_by_walk = index.lanes.len().saturating_mul(index.largest_buffer);
     if index.compressed_buffers < WORTH_IT || held_by_walk > READY_BYTES {
@@ -29,20 +29,20 @@ pub(crate) fn helpers_for(index: &Index) -> usize {
     thread::available_parallelism().map_or(0, |cores| (NonZero::get(cores) - 1).min(MAX_HELPERS))
 }
 
-/// `None` when there is nothing to read in the buffer, and what was counted on the way.
+/// `None` if the buffer has nothing to read, and the counts so far.
 type Loaded<'s> = (Option<BufferCursor<'s>>, Tally);
 
 enum Slot<'s> {
     Working,
     Ready(Box<Loaded<'s>>),
-    /// The walk tries again itself and meets the reason.
+    /// The walk tries again itself and encounters the reason.
     Failed,
 }
 
 struct LaneState<'s> {
-    /// The first buffer that nobody has begun.
+    /// The first buffer that was not begun.
     next: usize,
-    /// The buffers before it that the walk has not taken.
+    /// Earlier buffers that the walk has not taken.
     slots: VecDeque<Slot<'s>>,
     /// The buffer of the first slot.
     first: usize,
@@ -54,7 +54,7 @@ struct State<'s> {
     stop: bool,
 }
 
-/// The buffers that helpers have decompressed or are about to.
+/// The buffers that helpers have decompressed or are decompressing.
 pub(crate) struct ReadAhead<'s> {
     lanes: &'s [Lane],
     state: Mutex<State<'s>>,
@@ -102,10 +102,10 @@ impl<'s> ReadAhead<'s> {
         }
     }
 
-    /// A helper's whole life.
+    /// The main loop of a helper.
     pub(crate) fn help<S: Storage>(&self, shared: Shared<'s, S>) {
         while let Some((lane, buffer, offset)) = self.begin() {
-            // Also when this thread panics: the walk must not wait for ever.
+            // Even if this thread panics, the walk must not wait forever.
             let mut done = Done { ahead: self, lane, buffer, slot: Some(Slot::Failed) };
             let mut tally = Tally::default();
             let loaded =
@@ -123,7 +123,7 @@ impl<'s> ReadAhead<'s> {
         self.changed.notify_all();
     }
 
-    /// Chooses the next buffer to decompress; waits while enough of them wait for the walk.
+    /// Chooses the next buffer to decompress; waits while enough of them are pending.
     fn begin(&self) -> Option<(usize, usize, u64)> {
         let mut state = self.lock();
         loop {
@@ -147,7 +147,7 @@ impl<'s> ReadAhead<'s> {
     }
 }
 
-/// Puts a helper's result in its place.
+/// Stores a helper's result.
 struct Done<'a, 's> {
     ahead: &'a ReadAhead<'s>,
     lane: usize,
@@ -159,7 +159,7 @@ impl Drop for Done<'_, '_> {
     fn drop(&mut self) {
         let mut state = self.ahead.lock();
         let lane = &mut state.lanes[self.lane];
-        // The walk waits for a slot that is being worked on, so its place cannot have gone.
+        // The walk waits for a slot in progress, so the slot must still exist.
         if let Some(place) = lane.slots.get_mut(self.buffer.saturating_sub(lane.first))
             && let Some(slot) = self.slot.take()
         {
@@ -170,7 +170,7 @@ impl Drop for Done<'_, '_> {
     }
 }
 
-/// Stops the helpers when the walk ends, also by a panic of its callback.
+/// Stops the helpers when the walk ends, even by a panic of its callback.
 pub(crate) struct StopAtEnd<'a, 's>(pub(crate) &'a ReadAhead<'s>);
 
 impl Drop for StopAtEnd<'_, '_> {

@@ -1,8 +1,8 @@
-//! One event record: what its header says, whatever kind of header it was, and the bytes of its payload.
+//! One event record: its header, whatever its kind, and the bytes of its payload.
 
 use crate::Guid;
 
-/// How a record's header was written; it decides which fields exist.
+/// The kind of a record's header, which determines the available fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum HeaderKind {
     /// Kernel event with thread, process and CPU times.
@@ -19,7 +19,7 @@ pub enum HeaderKind {
     Event,
     /// WPP software tracing.
     Message,
-    /// A marker that the logger wrote in place of an event.
+    /// A marker that the logger wrote instead of an event.
     Error,
 }
 
@@ -36,7 +36,7 @@ impl HeaderKind {
     ];
 }
 
-/// The size of pointers in one event: files of 64-bit systems hold events of 32-bit processes too.
+/// The size of pointers in one event: files of 64-bit systems also contain events of 32-bit processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PointerSize {
     Four,
@@ -90,15 +90,15 @@ pub struct Message {
     pub number: u16,
     pub flags: u16,
     pub sequence: Option<u32>,
-    /// The message GUID, when the provider wrote one.
+    /// The message GUID, if the provider wrote one.
     pub guid: Option<Guid>,
     pub component: Option<u32>,
 }
 
-/// What an event is: which of the four naming schemes of ETW, and the name in it.
+/// The identity of an event: one of the four naming schemes of ETW, and the name in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Identity {
-    /// System, compact and perfinfo headers. `version` is without the bits that announce counters.
+    /// System, compact and perfinfo headers. `version` excludes the bits that announce counters.
     Kernel {
         hook: Hook,
         version: u16,
@@ -113,29 +113,29 @@ pub enum Identity {
     Error,
 }
 
-/// One event, borrowing from the (decompressed) buffer that holds it.
+/// One event, borrowed from its (decompressed) buffer.
 #[derive(Debug, Clone, Copy)]
 pub struct EventRecord<'a> {
     pub kind: HeaderKind,
     pub pointer_size: PointerSize,
     pub identity: Identity,
-    /// In ticks of the file's clock; the file's header turns it into a time. 0 where the header has none.
+    /// Ticks of the file's clock; the file's header converts them to a time. 0 if the header has none.
     pub ticks: u64,
     pub processor: u16,
     pub logger: u16,
     pub process_id: Option<u32>,
     pub thread_id: Option<u32>,
-    /// Kernel and user time of the thread, in units of the timer's resolution, where the header has them.
+    /// Kernel and user time of the thread, in units of the timer's resolution, if the header has them.
     pub cpu_times: Option<(u32, u32)>,
     pub activity: Option<Guid>,
-    /// Bytes of the extended items of an `Event` header, walked by [`Self::extended`]; empty for others.
+    /// Bytes of the extended items of an `Event` header, see [`Self::extended`]; empty for others.
     pub extended_bytes: &'a [u8],
     /// Perfinfo extension: index into the PEBS buffer.
     pub pebs_index: Option<u64>,
     /// Perfinfo extension: the performance counters, eight bytes each, in the order of the PMC configuration event.
     pub counter_bytes: &'a [u8],
     pub payload: &'a [u8],
-    /// The whole record as it lies in the buffer, header included, without padding.
+    /// The whole record as in the buffer, including its header, without padding.
     pub bytes: &'a [u8],
 }
 
@@ -172,7 +172,7 @@ impl ExtendedItem<'_> {
     pub const STACK_KEY_64: u16 = 18;
 }
 
-/// The extended items of a record. The header parser has checked their lengths; damaged bytes end the walk.
+/// The extended items of a record. The header parser has checked their lengths; damaged bytes end the iteration.
 #[derive(Debug, Clone)]
 pub struct ExtendedItems<'a> {
     rest: &'a [u8],

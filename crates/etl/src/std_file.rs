@@ -1,4 +1,4 @@
-//! Files of the operating system: the only place of this crate's reader that does I/O.
+//! Files of the operating system: the only I/O in this crate's reader.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -7,11 +7,11 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::{Etl, EtlError, Storage};
 
-/// A file that is read in pieces as the walk reaches them, so that memory does not grow with it.
+/// A file that is read in pieces during a walk, with constant memory.
 pub type EtlFile = Etl<FileStorage>;
 
 impl EtlFile {
-    /// Reads the headers of all buffers; the events are read by the walks.
+    /// Reads the headers of all buffers; walks read the events.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, EtlError> {
         Self::new(FileStorage::new(File::open(path)?)?)
     }
@@ -25,7 +25,7 @@ pub struct FileStorage<F = File> {
 }
 
 impl<F: Read + Seek> FileStorage<F> {
-    /// The length is taken now: what a session appends later is not seen.
+    /// Uses the current length: later additions by a session are not seen.
     pub fn new(mut file: F) -> io::Result<Self> {
         let byte_length = file.seek(SeekFrom::End(0))?;
         Ok(Self { file: Mutex::new(file), byte_length })
@@ -42,7 +42,7 @@ impl<F: Read + Seek + Send> Storage for FileStorage<F> {
     }
 
     fn read_into(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
-        // Each read seeks first, so a reader that panicked leaves nothing behind.
+        // Each read seeks first, so a panicked reader leaves no invalid state.
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         file.seek(SeekFrom::Start(offset))?;
         file.read_exact(into)

@@ -1,11 +1,11 @@
-//! Where the bytes of a file come from. The reader asks for ranges and never seeks; memory answers without a copy.
+//! The source of a file's bytes. The reader requests ranges and never seeks; memory returns them without a copy.
 
 use std::io;
 
 pub trait Storage: Sync {
     fn byte_length(&self) -> u64;
 
-    /// The range, when it lies in memory already; `None` makes the reader copy it.
+    /// The range, if it is in memory; `None` makes the reader copy it.
     fn borrowed(&self, offset: u64, length: usize) -> Option<&[u8]>;
 
     /// Fills `into` from `offset`. The reader stays below [`Self::byte_length`]; a shorter file is an error.

@@ -1,17 +1,17 @@
-//! Plain LZ77 of MS-XCA ("XPRESS"), the compression that Windows uses for the buffers of `.etl` files.
+//! Plain LZ77 of MS-XCA ("XPRESS"), the compression of buffers in `.etl` files.
 //!
-//! The decoder can stop at any byte of output and go on later, so that a walk over many processors holds a small
+//! The decoder can stop at any byte of output and continue later, so that a walk over many processors holds a small
 //! window of each compressed buffer instead of all of it.
 
-/// A match reaches back at most this far (13 bits of distance).
+/// Maximum distance of a match (13 bits).
 pub(crate) const WINDOW_BYTES: usize = 1 << 13;
 
-/// Flags 4, match 2, nibble 1, byte 1, u16 2, u32 4: with fewer bytes than these a token may not be complete.
+/// Flags 4, match 2, nibble 1, byte 1, u16 2, u32 4: with fewer bytes a token may be incomplete.
 pub(crate) const MAX_TOKEN: usize = 14;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum XpressError {
-    #[error("the compressed bytes end inside a match; the buffer is cut or damaged")]
+    #[error("the compressed bytes end inside a match; the buffer is truncated or damaged")]
     Truncated,
     #[error("a match reaches back before the start of the output; the buffer is damaged")]
     BadDistance,
@@ -19,7 +19,7 @@ pub enum XpressError {
     BadLength,
 }
 
-/// Decompresses until `limit` bytes or the end of the input. What was decompressed before an error stays in `output`.
+/// Decompresses until `limit` bytes or the end of the input. After an error `output` has everything before it.
 pub fn xpress_decompress(input: &[u8], limit: usize, output: &mut Vec<u8>) -> Result<(), XpressError> {
     output.clear();
     let mut decoder = Decoder::default();
@@ -29,11 +29,11 @@ pub fn xpress_decompress(input: &[u8], limit: usize, output: &mut Vec<u8>) -> Re
     }
 }
 
-/// The part of the compressed bytes at hand.
+/// The available part of the compressed bytes.
 pub(crate) struct Input<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) at: usize,
-    /// No more bytes will come: an end inside a match is damage.
+    /// No more bytes will follow: an end inside a match is damage.
     pub(crate) is_last: bool,
 }
 
@@ -47,32 +47,32 @@ impl Input<'_> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// The output has as many bytes as were asked for.
+    /// The output has the requested length.
     Limit,
-    /// All input was used, or so much of it that the next token might not be complete.
+    /// All input was used, or so much of it that the next token might be incomplete.
     InputEnds,
 }
 
-/// What must be remembered between two calls of [`Decoder::run`], besides the last [`WINDOW_BYTES`] of output.
+/// State between two calls of [`Decoder::run`], besides the last [`WINDOW_BYTES`] of output.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Decoder {
     flags: u32,
     flags_left: u32,
-    /// The upper half of a length byte whose lower half an earlier match used.
+    /// The upper half of a length byte whose lower half belongs to an earlier match.
     half_byte: Option<u8>,
-    /// Distance and bytes left of a match that did not fit.
+    /// Distance and remaining bytes of a match that did not fit.
     pending: Option<(usize, usize)>,
 }
 
 impl Decoder {
-    /// Appends to `output` until it is `limit` bytes long. Matches may reach back to its beginning.
+    /// Appends to `output` until it is `limit` bytes long. Matches may refer back to its beginning.
     pub(crate) fn run(
         &mut self,
         input: &mut Input<'_>,
         output: &mut Vec<u8>,
         limit: usize,
     ) -> Result<Stop, XpressError> {
-        // All places exist before the loop, so that a token costs no growth of the vector.
+        // The vector is enlarged before the loop, so that no token has to grow it.
         let mut out = Output { at: output.len(), limit, bytes: std::mem::take(output) };
         out.bytes.resize(limit.max(out.at), 0);
         let stop = self.decode(input, &mut out);
@@ -94,7 +94,7 @@ impl Decoder {
                 self.flags = u32::from_le_bytes(word);
                 self.flags_left = 32;
             }
-            // Literals come in runs: the leading zero bits of the flags say how long.
+            // Literals come in runs: the number of leading zero bits in the flags is their length.
             let literals = (self.flags.leading_zeros().min(self.flags_left)) as usize;
             if literals > 0 {
                 let run = literals.min(out.limit - out.at).min(input.bytes.len() - input.at);
@@ -144,7 +144,8 @@ impl Decoder {
                     if length == 0 {
                         length = u32::from_le_bytes(input.take().ok_or(XpressError::Truncated)?);
                     }
-                    // These forms count from the start, the shorter ones from where the one before ends.
+                    // These forms count from zero, the shorter ones from the end of the previous
+                    // form.
                     length = length.checked_sub(15 + 7).ok_or(XpressError::BadLength)?;
                 }
                 length += 15;
@@ -155,15 +156,15 @@ impl Decoder {
     }
 }
 
-/// What is decompressed so far lies before `at`; everything up to `limit` may be written.
+/// Decompressed data is before `at`; everything up to `limit` may be written.
 struct Output {
     bytes: Vec<u8>,
     at: usize,
     limit: usize,
 }
 
-/// Most literals and matches are shorter than this: a copy of constant size is several times faster than one that is
-/// just long enough, and what it writes too much is overwritten by the next.
+/// Most literals and matches are shorter than this: a copy of constant size is several times faster than an exact one,
+/// and excess bytes are overwritten by the next.
 const STRIDE: usize = 16;
 
 impl Output {
@@ -180,7 +181,7 @@ impl Output {
         self.at += run;
     }
 
-    /// Returns what of the match did not fit.
+    /// Returns the part of the match that did not fit.
     #[inline(always)]
     fn copy(&mut self, distance: usize, length: usize) -> Result<Option<(usize, usize)>, XpressError> {
         let start = self.at.checked_sub(distance).ok_or(XpressError::BadDistance)?;
@@ -194,7 +195,7 @@ impl Output {
             let byte = self.bytes[start];
             self.bytes[self.at..end].fill(byte);
         } else {
-            // The match overlaps itself: what it has made so far doubles with each copy.
+            // The match overlaps itself: the finished part doubles with each copy.
             let mut at = self.at;
             while at < end {
                 let part = (at - start).min(end - at);

@@ -101,7 +101,7 @@ fn checks(place: &Place<'_>, model: &Path, libraries: &[PathBuf]) -> Result<Vec<
     };
     let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
     let newest = libraries.first().context("there is no library of ONNX Runtime")?;
-    let no_tracing = texts(&["imitates Windows", "not a question of rights"]);
+    let no_tracing = texts(&["emulates Windows", "privileges do not help"]);
     let trace = place.said.join("session.etl");
     let mut checks = vec![
         Check {

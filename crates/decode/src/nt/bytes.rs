@@ -1,4 +1,4 @@
-//! Numbers at fixed places.
+//! Numbers at fixed offsets.
 
 pub(super) fn u8_at(bytes: &[u8], at: usize) -> Option<u8> {
     bytes.get(at).copied()
@@ -20,7 +20,7 @@ fn array_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at.checked_add(N)?)?.try_into().ok()
 }
 
-/// The numbers of a structure whose length was checked when it was cut out.
+/// The numbers of a structure whose length was already checked.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fixed<'a>(pub &'a [u8]);
 
@@ -38,12 +38,12 @@ impl Fixed<'_> {
     }
 }
 
-/// UTF-16 as UTF-8; half characters become U+FFFD.
+/// UTF-16 to UTF-8; unpaired surrogates become U+FFFD.
 pub(super) fn push_utf16(text: &[u8], out: &mut Vec<u8>) {
     let units = text.chunks_exact(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]]));
-    let mut room = [0; 4];
+    let mut buffer = [0; 4];
     for character in char::decode_utf16(units) {
         let character = character.unwrap_or(char::REPLACEMENT_CHARACTER);
-        out.extend_from_slice(character.encode_utf8(&mut room).as_bytes());
+        out.extend_from_slice(character.encode_utf8(&mut buffer).as_bytes());
     }
 }

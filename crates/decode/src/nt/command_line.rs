@@ -1,13 +1,13 @@
-//! Windows keeps one line of text per process; programs cut it into arguments by the rules of the C run time.
+//! Windows keeps one line of text per process; programs split it into arguments by the rules of the C runtime.
 
 use super::bytes::{push_utf16, u16_at};
 
-/// Arguments that are kept; Windows allows as many as fit into 32,767 characters.
+/// Limit for arguments; Windows allows as many as fit into 32,767 characters.
 pub const MAX_ARGUMENTS: usize = 256;
 /// `UNICODE_STRING` of 64-bit Windows.
 const HEADER_BYTES: usize = 16;
 
-/// The text of a `UNICODE_STRING` whose characters follow it, as `NtQueryInformationProcess` answers, as UTF-8.
+/// The text of a `UNICODE_STRING` followed by its characters, as returned by `NtQueryInformationProcess`, as UTF-8.
 pub fn unicode_string_after_header(answer: &[u8]) -> Option<Vec<u8>> {
     let length = usize::from(u16_at(answer, 0)?);
     let text = answer.get(HEADER_BYTES..HEADER_BYTES.checked_add(length)?)?;
@@ -35,7 +35,7 @@ pub fn split_command_line(line: &[u8]) -> Vec<Vec<u8>> {
     arguments
 }
 
-/// In the program's name backslashes are only backslashes.
+/// In the program's name backslashes have no special meaning.
 fn split_program(line: &[u8]) -> (&[u8], &[u8]) {
     let is_end = |byte: &u8| *byte == b' ' || *byte == b'\t';
     match line.strip_prefix(b"\"") {
@@ -47,7 +47,7 @@ fn split_program(line: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// Backslashes escape only before a quote: two make one, an odd one makes the quote a letter.
+/// Backslashes are escapes only before a quote: two give one, and an odd one escapes the quote.
 fn split_argument(line: &[u8]) -> (Vec<u8>, &[u8]) {
     let (mut argument, mut at, mut quoted) = (Vec::new(), 0, false);
     while let Some(byte) = line.get(at).copied() {

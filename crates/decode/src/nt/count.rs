@@ -1,6 +1,6 @@
-//! Counts that Windows keeps in 32 bits and that wrap on a busy machine within hours.
+//! 32-bit counts of Windows, which wrap within hours on a busy machine.
 
-/// Makes one count that does not wrap. What it wrapped before it was first read is not known; differences are right.
+/// Extends a count that wraps. Wraps before the first reading are unknown; differences are correct.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Count32 {
     wraps: u64,
@@ -8,8 +8,8 @@ pub struct Count32 {
 }
 
 impl Count32 {
-    /// The count after the next reading. A reading that is a little smaller than the one before is an old one, not a
-    /// wrap: the count never falls.
+    /// The count after the next reading. A slightly smaller reading is an old one instead of a wrap: the count never
+    /// decreases.
     pub fn read(&mut self, now: u32) -> u64 {
         const QUARTER: u32 = 1 << 30;
         if now >= self.last {

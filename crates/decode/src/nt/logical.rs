@@ -1,8 +1,8 @@
-//! Which processors there are and what they share: the answer of `GetLogicalProcessorInformationEx` for everything.
+//! Processors and what they share: the result of `GetLogicalProcessorInformationEx` for all relations.
 
 use super::bytes::{u8_at, u16_at, u32_at, u64_at};
 
-/// More groups of 64 processors than any Windows has.
+/// More groups of 64 processors than any Windows supports.
 const MAX_GROUPS: usize = 128;
 const HEADER_BYTES: usize = 8;
 /// `GROUP_AFFINITY`.
@@ -12,17 +12,17 @@ const CORE: u32 = 0;
 const NUMA_NODE: u32 = 1;
 const GROUP: u32 = 4;
 
-/// One logical processor, numbered through all groups as the kernel numbers them.
+/// One logical processor, numbered across all groups like in the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogicalProcessor {
     pub number: u32,
-    /// Larger is faster; the same for all on a machine with one kind of cores.
+    /// Larger is faster; equal for all on a machine with one kind of core.
     pub efficiency_class: u8,
     pub core: u32,
     pub numa_node: Option<u32>,
 }
 
-/// The processors that are switched on, by their numbers; empty if the answer has another form.
+/// Online processors by number; empty if the answer has an unknown format.
 pub fn parse_logical_processors(answer: &[u8]) -> Vec<LogicalProcessor> {
     let mut groups = vec![0u32; 1];
     each_entry(answer, |relation, body| {
@@ -56,11 +56,11 @@ pub fn parse_logical_processors(answer: &[u8]) -> Vec<LogicalProcessor> {
     processors
 }
 
-fn each_entry(mut rest: &[u8], mut tell: impl FnMut(u32, &[u8])) {
+fn each_entry(mut rest: &[u8], mut emit: impl FnMut(u32, &[u8])) {
     while let (Some(relation), Some(length)) = (u32_at(rest, 0), u32_at(rest, 4)) {
         let length = length as usize;
         let Some(body) = rest.get(HEADER_BYTES..length) else { return };
-        tell(relation, body);
+        emit(relation, body);
         rest = rest.get(length..).unwrap_or_default();
     }
 }
@@ -78,18 +78,18 @@ fn group_begins(body: &[u8]) -> Vec<u32> {
     begins
 }
 
-/// The processors of a core or a node: both have their count of groups and the masks at the same places.
-fn each_processor(body: &[u8], groups: &[u32], mut tell: impl FnMut(u32)) {
+/// The processors of a core or a node: both have the group count and the masks at the same offsets.
+fn each_processor(body: &[u8], groups: &[u32], mut emit: impl FnMut(u32)) {
     const COUNT_AT: usize = 22;
     const MASKS_AT: usize = 24;
-    // Nodes have no count before Windows 10 20H2, and one mask.
+    // Nodes have a single mask and no count before Windows 10 20H2.
     let count = u16_at(body, COUNT_AT).map_or(0, usize::from).clamp(1, MAX_GROUPS);
     for index in 0..count {
         let at = MASKS_AT + index * AFFINITY_BYTES;
         let (Some(mask), Some(group)) = (u64_at(body, at), u16_at(body, at + 8)) else { return };
         let Some(begin) = groups.get(usize::from(group)) else { continue };
         for bit in (0..u64::BITS).filter(|bit| mask & (1 << bit) != 0) {
-            tell(begin + bit);
+            emit(begin + bit);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The machine: times and switches of its processors, page files.
+//! The machine: processor times and switches, page files.
 
 use super::bytes::{Fixed, u32_at};
 
@@ -6,7 +6,7 @@ use super::bytes::{Fixed, u32_at};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProcessorTimes {
     pub idle: u64,
-    /// Idle time included.
+    /// Includes idle time.
     pub kernel: u64,
     pub user: u64,
     /// Wraps.
@@ -14,7 +14,7 @@ pub struct ProcessorTimes {
 }
 
 impl ProcessorTimes {
-    /// Busy share from 0 to 1; `None` if no time has passed between the two.
+    /// Busy ratio from 0 to 1; `None` if no time has passed.
     pub fn busy_ratio_since(self, before: Self) -> Option<f64> {
         let passed = |now: u64, before: u64| now.checked_sub(before);
         let total = passed(self.kernel, before.kernel)?.checked_add(passed(self.user, before.user)?)?;
@@ -22,7 +22,7 @@ impl ProcessorTimes {
         (total > 0).then(|| total.saturating_sub(idle) as f64 / total as f64)
     }
 
-    /// Of several processors together.
+    /// Sum of several processors.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -35,11 +35,11 @@ impl ProcessorTimes {
 }
 
 /// Class 8, `SystemProcessorPerformanceInformation`: the processors of one group, in order.
-pub fn each_processor_times(bytes: &[u8], mut tell: impl FnMut(usize, ProcessorTimes)) {
+pub fn each_processor_times(bytes: &[u8], mut emit: impl FnMut(usize, ProcessorTimes)) {
     const ENTRY_BYTES: usize = 48;
     for (index, entry) in bytes.chunks_exact(ENTRY_BYTES).enumerate() {
         let fixed = Fixed(entry);
-        tell(
+        emit(
             index,
             ProcessorTimes {
                 idle: fixed.u64(0x00),
@@ -52,14 +52,15 @@ pub fn each_processor_times(bytes: &[u8], mut tell: impl FnMut(usize, ProcessorT
 }
 
 /// Class 23, `SystemInterruptInformation`: context switches of each processor of one group; they wrap.
-pub fn each_processor_switches(bytes: &[u8], mut tell: impl FnMut(usize, u32)) {
+pub fn each_processor_switches(bytes: &[u8], mut emit: impl FnMut(usize, u32)) {
     const ENTRY_BYTES: usize = 24;
     for (index, entry) in bytes.chunks_exact(ENTRY_BYTES).enumerate() {
-        tell(index, Fixed(entry).u32(0));
+        emit(index, Fixed(entry).u32(0));
     }
 }
 
-/// Class 18, `SystemPageFileInformation`: pages in use in all page files. No bytes are no page file; `None` is damage.
+/// Class 18, `SystemPageFileInformation`: pages in use in all page files. Without bytes there is no page file; `None` if
+/// damaged.
 pub fn page_files_in_use_pages(bytes: &[u8]) -> Option<u64> {
     const ENTRY_BYTES: usize = 32;
     let (mut pages, mut rest) = (0u64, bytes);

@@ -1,8 +1,8 @@
-//! Answers of Windows' native system calls: processes with their threads, processors, page files, command lines.
+//! Results of Windows' native system calls: processes with threads, processors, page files, command lines.
 //!
-//! Layouts are those of 64-bit Windows and little-endian, whatever the machine that reads them; they are the same on
-//! x64 and ARM64. The kernel writes these buffers, but nothing here trusts them: every offset is checked, no count is
-//! believed beyond the bytes there are, and nothing is allocated by a number that was read.
+//! Layouts are those of 64-bit little-endian Windows, which are the same on x64 and ARM64, on every system. The kernel
+//! writes these buffers, but nothing here trusts them: every offset is checked, counts are bounded by the available
+//! bytes, and no allocation depends on a number in the input.
 
 mod bytes;
 mod command_line;

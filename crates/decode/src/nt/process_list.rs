@@ -1,27 +1,27 @@
-//! `NtQuerySystemInformation` of all processes: `SYSTEM_PROCESS_INFORMATION`, one after the other, each followed by its
-//! threads, since Windows 10 1709 by an extension, and by its name.
+//! `NtQuerySystemInformation` of all processes: a list of `SYSTEM_PROCESS_INFORMATION`, each followed by its threads, by
+//! an extension since Windows 10 1709, and by its name.
 
 use super::bytes::{Fixed, push_utf16, u16_at, u32_at, u64_at};
 use super::thread::{self, Threads};
 
-/// Bytes of a process before its threads.
+/// Size of a process before its threads.
 const HEADER_BYTES: usize = 0x100;
-/// What is read of the extension; it is larger, and grows from one Windows to the next.
+/// The part of the extension that is read; it is larger and grows with every Windows version.
 const EXTENSION_BYTES: usize = 0x30;
 
-/// The three answers there are.
+/// The three information classes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProcessClass {
     /// `SystemProcessInformation`.
     Plain,
-    /// `SystemExtendedProcessInformation`: threads with the function they began with.
+    /// `SystemExtendedProcessInformation`: threads with their start address.
     Extended,
     /// `SystemFullProcessInformation`: extended, for administrators.
     Full,
 }
 
 impl ProcessClass {
-    /// As the system numbers it.
+    /// The system's number.
     pub fn number(self) -> i32 {
         match self {
             Self::Plain => 5,
@@ -38,10 +38,10 @@ impl ProcessClass {
     }
 }
 
-/// The bytes are not such a list from here on.
+/// The bytes are not such a list from this offset on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the system's list of processes has another form at byte {at}; please report it with the version of Windows"
+    "the system's process list has an unknown format at byte {at}; please report this with your Windows version"
 )]
 pub struct Damaged {
     pub at: usize,
@@ -51,7 +51,7 @@ pub struct Damaged {
 #[derive(Debug, Clone, Copy)]
 pub struct ProcessList<'a> {
     bytes: &'a [u8],
-    /// Where the bytes were when the system filled them: names are told by their addresses.
+    /// Address of the bytes when the system filled them: names are given by address.
     address: u64,
     class: ProcessClass,
 }
@@ -104,7 +104,7 @@ impl<'a> Iterator for Processes<'a> {
         let offset = self.next.take()?;
         let process = self.list.at(offset);
         if let Ok(process) = &process {
-            // No entry is shorter than its header, so that the offsets only grow.
+            // No entry is shorter than its header, so offsets always increase.
             let length = process.fixed().u32(0) as usize;
             self.next = offset.checked_add(length).filter(|_| length > 0);
         }
@@ -112,7 +112,7 @@ impl<'a> Iterator for Processes<'a> {
     }
 }
 
-/// Counts of I/O calls of all kinds, files, devices and network alike.
+/// I/O call counts of all kinds: files, devices and network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct IoCounters {
     pub read_operations: u64,
@@ -123,7 +123,7 @@ pub struct IoCounters {
     pub other_bytes: u64,
 }
 
-/// What went to and from disks.
+/// Disk transfers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DiskCounters {
     pub read_bytes: u64,
@@ -133,11 +133,11 @@ pub struct DiskCounters {
     pub flush_operations: u64,
 }
 
-/// What Windows 10 1709 and later append.
+/// Extension of Windows 10 1709 and newer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Extension {
     pub disk: DiskCounters,
-    /// Of all its threads, ended ones included.
+    /// Of all threads, including exited ones.
     pub context_switches: u64,
 }
 
@@ -158,7 +158,7 @@ impl<'a> Process<'a> {
         Fixed(self.bytes)
     }
 
-    /// Where it stands in the list.
+    /// Its offset in the list.
     pub fn offset(&self) -> usize {
         self.offset
     }
@@ -167,7 +167,7 @@ impl<'a> Process<'a> {
         self.pid
     }
 
-    /// Who started it. The parent may have ended, and its number may be another process's.
+    /// Id of the creator, which may have exited and whose id may have been reused.
     pub fn parent_pid(&self) -> u32 {
         self.parent_pid
     }
@@ -193,7 +193,7 @@ impl<'a> Process<'a> {
         self.fixed().u64(0x18)
     }
 
-    /// Since 1601; with the id it names the process.
+    /// Since 1601; identifies the process together with its id.
     pub fn create_time(&self) -> u64 {
         self.fixed().u64(0x20)
     }
@@ -222,7 +222,7 @@ impl<'a> Process<'a> {
         self.fixed().u64(0x78)
     }
 
-    /// Of all kinds. Wraps.
+    /// All kinds. Wraps.
     pub fn page_faults(&self) -> u32 {
         self.fixed().u32(0x80)
     }
@@ -243,7 +243,7 @@ impl<'a> Process<'a> {
         self.fixed().u64(0xB0)
     }
 
-    /// Memory that is its own, in RAM or paged out: what Windows calls private bytes.
+    /// Memory of its own, in RAM or paged out; called private bytes in Windows.
     pub fn private_bytes(&self) -> u64 {
         self.fixed().u64(0xC8)
     }
@@ -265,7 +265,7 @@ impl<'a> Process<'a> {
         Threads::new(bytes, self.list.class.thread_bytes())
     }
 
-    /// Appends the name of the program, as UTF-8, without its directory; `false` if it has none.
+    /// Appends the name of the program as UTF-8, without its directory; `false` if it has none.
     pub fn push_name(&self, out: &mut Vec<u8>) -> bool {
         let Some(text) =
             self.name_offset().and_then(|at| self.list.bytes.get(at..)?.get(..self.name_bytes()))
@@ -274,7 +274,7 @@ impl<'a> Process<'a> {
         };
         let begin = out.len();
         push_utf16(text, out);
-        // The full list has whole paths.
+        // The full list has complete paths.
         if let Some(slash) = out[begin..].iter().rposition(|byte| *byte == b'\\') {
             out.drain(begin..=begin + slash);
         }
@@ -285,14 +285,14 @@ impl<'a> Process<'a> {
         u16_at(self.bytes, 0x38).map_or(0, usize::from)
     }
 
-    /// In the whole list.
+    /// Offset in the whole list.
     fn name_offset(&self) -> Option<usize> {
         let address = u64_at(self.bytes, 0x40).filter(|address| *address != 0)?;
         usize::try_from(address.checked_sub(self.list.address)?).ok()
     }
 
-    /// Told only if there is room for it between the threads and the name, and if its count of switches can be true.
-    /// Nothing in the list says otherwise whether it is there.
+    /// Present only if it fits between the threads and the name, and if its switch count is plausible: nothing else
+    /// in the list indicates whether it exists.
     pub fn extension(&self) -> Option<Extension> {
         let name_at = self.name_offset().and_then(|at| at.checked_sub(self.offset));
         let end = name_at.filter(|at| *at <= self.bytes.len())?;
@@ -308,7 +308,7 @@ impl<'a> Process<'a> {
             },
             context_switches: fixed.u64(0x28),
         };
-        let most = self.threads().map(|thread| thread.context_switches()).max().unwrap_or(0);
-        (extension.context_switches >= u64::from(most)).then_some(extension)
+        let max = self.threads().map(|thread| thread.context_switches()).max().unwrap_or(0);
+        (extension.context_switches >= u64::from(max)).then_some(extension)
     }
 }

@@ -1,4 +1,4 @@
-//! Lists as the kernel writes them, built byte by byte, and lists that no kernel writes.
+//! Lists in the kernel's format, built byte by byte, and invalid ones.
 
 use proptest::prelude::*;
 
@@ -125,7 +125,7 @@ fn three() -> Vec<FakeProcess> {
 }
 
 #[test]
-fn every_field_of_every_class() {
+fn every_field_of_every_class_is_read() {
     for class in [ProcessClass::Plain, ProcessClass::Extended, ProcessClass::Full] {
         let bytes = list(class, &three());
         let list = ProcessList::new(&bytes, ADDRESS, class);
@@ -160,9 +160,9 @@ fn every_field_of_every_class() {
     }
 }
 
-/// A list without extensions has the name there: that is never taken for counts.
+/// In a list without extensions the name is there, which must not be read as counts.
 #[test]
-fn an_extension_that_cannot_be_true_is_none() {
+fn an_implausible_extension_is_ignored() {
     let mut processes = three();
     processes[2].extension = Some(899);
     let bytes = list(ProcessClass::Plain, &processes);
@@ -172,7 +172,7 @@ fn an_extension_that_cannot_be_true_is_none() {
 }
 
 #[test]
-fn states_of_threads() {
+fn thread_states_are_decoded() {
     let wanted = [
         (0, RunState::Other),
         (1, RunState::Ready),
@@ -194,7 +194,7 @@ fn states_of_threads() {
     assert!(process.threads().map(|thread| thread.state()).eq(wanted.map(|(_, state)| state)));
 }
 
-/// Reads everything there is to read.
+/// Reads everything.
 fn read_all(bytes: &[u8], address: u64, class: ProcessClass) -> (usize, usize) {
     let (mut processes, mut threads) = (0, 0);
     for process in ProcessList::new(bytes, address, class).processes().flatten() {
@@ -211,14 +211,13 @@ fn read_all(bytes: &[u8], address: u64, class: ProcessClass) -> (usize, usize) {
 }
 
 #[test]
-fn damage_ends_the_list_and_is_told() {
+fn damage_ends_the_list_and_is_reported() {
     let class = ProcessClass::Extended;
     let whole = list(class, &three());
     let damaged = |bytes: &[u8]| ProcessList::new(bytes, ADDRESS, class).processes().find_map(Result::err);
     assert_eq!(damaged(&whole), None);
     assert_eq!(damaged(&[]), Some(Damaged { at: 0 }));
-    // A length within the header, one that points behind the end, more threads than there is room for, a number that
-    // is too large for a process.
+    // A length within the header, one behind the end, more threads than fit, and an id that is too large.
     for (at, value) in [(0, 8u32), (0, u32::MAX), (4, u32::MAX), (4, 1), (0x54, 1)] {
         let mut bytes = whole.clone();
         put(&mut bytes, at, &value.to_le_bytes());
@@ -227,7 +226,7 @@ fn damage_ends_the_list_and_is_told() {
     for length in 0..whole.len() {
         read_all(&whole[..length], ADDRESS, class);
     }
-    // Names outside of the list, before it and behind it.
+    // Names outside the list, before and behind it.
     for address in [0, ADDRESS - 1, ADDRESS + whole.len() as u64, u64::MAX] {
         let mut bytes = list(class, &three()[1..2]);
         put(&mut bytes, 0x40, &address.to_le_bytes());
@@ -269,7 +268,7 @@ proptest! {
         }
     }
 
-    /// What a program joins by the rules of Windows comes apart into the same words.
+    /// Arguments that are joined by the rules of Windows are split into the same arguments.
     #[test]
     fn quoted_words_come_back(words in prop::collection::vec("[a-z \\\\\"]{0,12}", 1..6)) {
         let mut line = String::from("\"C:\\a b\\p.exe\"");
@@ -295,7 +294,7 @@ proptest! {
 }
 
 #[test]
-fn command_lines() {
+fn command_lines_are_split() {
     let words = |line: &str| -> Vec<String> {
         let arguments = split_command_line(line.as_bytes());
         arguments.iter().map(|word| String::from_utf8(word.clone()).unwrap()).collect()
@@ -318,7 +317,7 @@ fn command_lines() {
 }
 
 #[test]
-fn counts_of_32_bits_go_on() {
+fn wrapping_counts_continue() {
     let mut count = Count32::default();
     assert_eq!(count.read(4_000_000_000), 4_000_000_000);
     assert_eq!(count.read(3_999_999_999), 4_000_000_000, "an old reading");
@@ -387,7 +386,7 @@ fn processors_with_their_cores_and_nodes() {
     let answer = [
         core(1, 0b11, 0),
         core(1, 0b1100, 0),
-        // A cache, which is not looked at.
+        // A cache, which is ignored.
         entry(2, &[0xff; 40]),
         core(0, 0b1, 1),
         node(0, 0b1111, 0),
@@ -396,10 +395,10 @@ fn processors_with_their_cores_and_nodes() {
     ]
     .concat();
     let processors = parse_logical_processors(&answer);
-    let told: Vec<_> =
+    let found: Vec<_> =
         processors.iter().map(|one| (one.number, one.efficiency_class, one.core, one.numa_node)).collect();
     assert_eq!(
-        told,
+        found,
         [(0, 1, 0, Some(0)), (1, 1, 0, Some(0)), (2, 1, 1, Some(0)), (3, 1, 1, Some(0)), (4, 0, 2, Some(1))]
     );
     for length in 0..answer.len() {

@@ -1,4 +1,4 @@
-//! One thread in the list of processes: `SYSTEM_THREAD_INFORMATION`, and what the extended list adds to it.
+//! One thread in the process list: `SYSTEM_THREAD_INFORMATION`, and the additions of the extended list.
 
 use super::bytes::Fixed;
 
@@ -7,16 +7,16 @@ pub(super) const PLAIN_BYTES: usize = 80;
 /// `SYSTEM_EXTENDED_THREAD_INFORMATION`.
 pub(super) const EXTENDED_BYTES: usize = 136;
 
-/// What a thread does, from `KTHREAD_STATE` and `KWAIT_REASON`.
+/// The state of a thread, from `KTHREAD_STATE` and `KWAIT_REASON`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunState {
     Running,
-    /// Could run, or will in a moment.
+    /// Runnable, or about to be.
     Ready,
     Waiting,
-    /// Somebody stopped it: a debugger, a job, the system for a frozen app.
+    /// Stopped by a debugger, a job, or the system for a frozen app.
     Suspended,
-    /// It begins, it has ended, or a later Windows means something else.
+    /// Starting, exited, or a state of a newer Windows.
     Other,
 }
 
@@ -33,17 +33,17 @@ impl Thread<'_> {
         self.0.u64(0x08)
     }
 
-    /// Since 1601; with the id it names the thread.
+    /// Since 1601; identifies the thread together with its id.
     pub fn create_time(&self) -> u64 {
         self.0.u64(0x10)
     }
 
-    /// Where the kernel starts it; of a program's threads that is always the same function of ntdll.
+    /// Where the kernel starts it; for user threads always the same function of ntdll.
     pub fn start_address(&self) -> u64 {
         self.0.u64(0x20)
     }
 
-    /// `None` for a number that no thread can have.
+    /// `None` for an impossible number.
     pub fn id(&self) -> Option<u32> {
         u32::try_from(self.0.u64(0x30)).ok()
     }
@@ -76,13 +76,13 @@ impl Thread<'_> {
         }
     }
 
-    /// The function the program asked for. Only in the extended list.
+    /// The start function passed by the program. Only in the extended list.
     pub fn win32_start_address(&self) -> Option<u64> {
         self.extended(0x60)
     }
 
-    /// Bounds of its kernel stack, highest address first; not of the stack of the program. Only in the extended list,
-    /// and zero for those who may not know addresses of the kernel.
+    /// Bounds of its kernel stack, highest address first. Only in the extended list, and zero without permission to
+    /// see kernel addresses.
     pub fn kernel_stack(&self) -> Option<(u64, u64)> {
         self.extended(0x50).zip(self.extended(0x58))
     }

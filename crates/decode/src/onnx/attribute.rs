@@ -1,4 +1,4 @@
-//! `AttributeProto`: small values are kept, subgraphs are read, tensors keep type and shape.
+//! `AttributeProto`: small values are kept, subgraphs are read, tensors keep their type and shape.
 
 use super::error::OnnxError;
 use super::model::{Attribute, AttributeValue, Graph, Node};
@@ -6,7 +6,7 @@ use super::read::Reader;
 use super::tensor;
 use super::wire::{Cursor, Payload};
 
-/// A list that stops growing at its limit but goes on counting.
+/// A list that stops growing at its limit but continues counting.
 #[derive(Debug)]
 struct Bounded<T> {
     kept: Vec<T>,
@@ -33,7 +33,7 @@ impl<T> Bounded<T> {
     }
 }
 
-/// Everything an attribute may hold; which of it counts is said by its type, or by what is there.
+/// All fields of an attribute; its type, or the fields that are present, determine which one is used.
 struct Partial<'a> {
     name: String,
     code: u64,
@@ -46,7 +46,7 @@ struct Partial<'a> {
     tensor: Option<tensor::Partial>,
     graph: Option<Graph>,
     others: u64,
-    /// It stands for an attribute of the function around it.
+    /// A reference to an attribute of the enclosing function.
     is_reference: bool,
 }
 
@@ -104,7 +104,7 @@ impl Reader<'_> {
                         partial.texts.items += 1;
                     }
                 }
-                // Read for the external data they may name.
+                // Read because of the external data that they may refer to.
                 (10, Payload::Bytes(tensor)) => {
                     tensor::initializer(self, tensor)?;
                     partial.others += 1;
@@ -134,7 +134,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `None` for graphs, which are kept elsewhere, and for references to a function's attribute.
+    /// `None` for graphs, which are stored elsewhere, and for references to a function's attribute.
     fn value(&mut self, partial: Partial<'_>) -> Result<Option<AttributeValue>, OnnxError> {
         let limit = self.limits().max_attribute_items;
         // Before IR version 2 attributes had no type.
@@ -148,7 +148,7 @@ impl Reader<'_> {
             0 if partial.texts.items > 0 => 8,
             code => code,
         };
-        // A tensor is finished even if it does not count, for the external data that it may name.
+        // A tensor is completed even if unused, because of the external data that it may refer to.
         let tensor = partial.tensor.map(|tensor| tensor.finish(self)).transpose()?;
         if partial.is_reference {
             return Ok(None);

@@ -1,11 +1,11 @@
-//! Why a file is not a model that can be read, in one sentence each.
+//! Why a file is not a readable model.
 
 use super::wire::{WireError, WireErrorKind};
 
-/// Longest name of somebody else's that a message shows.
+/// Maximum length of names from a file in messages.
 const MAX_SHOWN: usize = 80;
 
-/// A name out of a file for a message: short, on one line, and without what a terminal would obey.
+/// A name from a file for a message: short, on one line, and without terminal control characters.
 pub fn shown(name: &str) -> String {
     let mut letters = name.chars();
     let mut shown = harmless(&letters.by_ref().take(MAX_SHOWN).collect::<String>());
@@ -15,7 +15,7 @@ pub fn shown(name: &str) -> String {
     shown
 }
 
-/// The same without a limit, for paths.
+/// The same without a length limit, for paths.
 pub fn harmless(text: &str) -> String {
     let escaped = |letter: char| match letter {
         '\'' | '"' | '\\' => letter.to_string(),
@@ -32,16 +32,16 @@ pub enum OnnxError {
     #[error("not an ONNX model: {reason}")]
     NotOnnx { reason: String },
     #[error(
-        "the file is cut off: it ends at byte {at}, {missing} bytes too early; download or copy it again"
+        "the file is truncated: it ends at byte {at}, {missing} bytes too early; download or copy it again"
     )]
     Truncated { at: u64, missing: u64 },
     #[error("the file is damaged at byte {at}: {what}")]
     Malformed { at: u64, what: String },
     #[error(
-        "the file has no graph; it is cut off, or a protobuf file of another kind (TensorProto, SavedModel, Core ML)"
+        "the file has no graph; it is truncated, or a protobuf file of another kind (TensorProto, SavedModel, Core ML)"
     )]
     NoGraph,
-    #[error("the model names no operator set; the file is cut off or was written by a broken exporter")]
+    #[error("the model imports no operator set; the file is truncated or was written by a broken exporter")]
     NoOpset,
     #[error("the model has more than {limit} nodes")]
     TooManyNodes { limit: usize },
@@ -61,7 +61,7 @@ pub enum OnnxError {
 }
 
 impl OnnxError {
-    /// Whether the bytes themselves are wrong, so that the file may be of another kind altogether.
+    /// Whether the bytes themselves are wrong, so that the file may be of another kind.
     pub(super) fn is_about_bytes(&self) -> bool {
         !matches!(
             self,
@@ -70,20 +70,20 @@ impl OnnxError {
     }
 }
 
-/// An error inside a message whose length was right: damage, not truncation.
+/// An error inside a message with a correct length: damage instead of truncation.
 impl From<WireError> for OnnxError {
     fn from(error: WireError) -> Self {
         let what = match error.kind {
-            WireErrorKind::CutNumber => "a number does not end where its field ends".to_owned(),
+            WireErrorKind::CutNumber => "a number extends beyond its field".to_owned(),
             WireErrorKind::CutField { missing } => {
-                format!("a field is {missing} bytes longer than what contains it")
+                format!("a field is {missing} bytes longer than its container")
             }
             WireErrorKind::LongNumber => "a number has more than 64 bits".to_owned(),
             WireErrorKind::LongField { length } => {
                 format!("a field claims {length} bytes, more than protobuf allows")
             }
             WireErrorKind::BadTag => "no protobuf field starts here".to_owned(),
-            WireErrorKind::BadGroup => "a group is not closed as it was opened".to_owned(),
+            WireErrorKind::BadGroup => "a group is not closed correctly".to_owned(),
         };
         Self::Malformed { at: error.at as u64, what }
     }

@@ -1,8 +1,8 @@
-//! What the graph says about the values its inputs should have.
+//! Hints from the graph about suitable input values.
 //!
-//! Random numbers are good enough for most inputs, but an index beyond its table fails or reads elsewhere, and an
-//! attention mask of noise measures another model. Indices are found by following an input through operators that only
-//! change its form to a `Gather` from a table whose size is known.
+//! Random numbers are good enough for most inputs, but an index beyond its table fails or reads elsewhere, and a random
+//! attention mask measures another model. Indices are found by following an input through shape-preserving operators to
+//! a `Gather` from a table with a known size.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -18,7 +18,7 @@ pub struct InputHints {
 }
 
 impl InputHints {
-    /// Nothing is known of an input that the model does not have.
+    /// Default hint for an unknown input.
     pub fn get(&self, name: &str) -> InputHint {
         self.inputs.get(name).cloned().unwrap_or_default()
     }
@@ -34,9 +34,9 @@ pub struct InputHint {
     pub is_position: bool,
     /// A cache of earlier tokens (`past_key_values.0.key`).
     pub is_cache: bool,
-    /// It looks like pictures, and where its channels are.
+    /// It looks like images, with this channel layout.
     pub image: Option<ImageLayout>,
-    /// It tells an attention operator how long its sequences are.
+    /// It specifies sequence lengths of an attention operator.
     pub length: Option<LengthRole>,
 }
 
@@ -47,7 +47,7 @@ pub enum ImageLayout {
     ChannelsLast,
 }
 
-/// Inputs of `com.microsoft.GroupQueryAttention` that must fit the shapes of the others.
+/// Inputs of `com.microsoft.GroupQueryAttention` that must match the shapes of others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LengthRole {
@@ -109,8 +109,8 @@ fn image(shape: &[Dimension]) -> Option<ImageLayout> {
     }
 }
 
-/// Who uses which value, over all subgraphs: ONNX forbids inner names that hide outer ones, and where sibling
-/// branches share a name the hints of both are joined.
+/// Uses of values across all subgraphs: ONNX forbids inner names that hide outer ones, and the hints of sibling branches
+/// with the same name are merged.
 struct Uses<'a> {
     consumers: HashMap<&'a str, Vec<(&'a Node, usize)>>,
     producers: HashMap<&'a str, &'a Node>,

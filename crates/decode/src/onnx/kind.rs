@@ -1,4 +1,4 @@
-//! What sort of model it is, told by its operators and inputs. For display and for advice, never for correctness.
+//! The kind of a model, derived from its operators and inputs. For display and advice, never for correctness.
 
 use std::collections::BTreeSet;
 
@@ -7,13 +7,13 @@ use serde::Serialize;
 
 use super::model::{Initializer, Model};
 
-/// How a model is quantised. A model that mixes ways is named by the first that applies, in this order.
+/// How a model is quantized. A model with mixed methods has the first that applies, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quantization {
-    /// Weights of 4 or 8 bits in blocks, computed in float (`MatMulNBits`).
+    /// Block-wise 4-bit or 8-bit weights with float computation (`MatMulNBits`).
     WeightOnly,
-    /// Integer operators with scales found while running (`DynamicQuantizeLinear`).
+    /// Integer operators with scales determined at run time (`DynamicQuantizeLinear`).
     Dynamic,
     /// Integer operators with fixed scales (`QLinearConv`, …).
     Operators,
@@ -31,7 +31,7 @@ pub enum ModelKind {
     Convolutional,
     /// Matrix products without any of the above.
     Dense,
-    /// Trees, linear models and the like (`ai.onnx.ml`).
+    /// Trees, linear models and similar (`ai.onnx.ml`).
     Classical,
     Other,
 }
@@ -86,7 +86,7 @@ impl Model {
         }
     }
 
-    /// The element type in which most bytes of the weights are kept.
+    /// The element type of most weight bytes.
     pub fn weight_type(&self) -> Option<ElementType> {
         let mut bytes: Vec<(ElementType, u64)> = Vec::new();
         let mut add =

@@ -1,10 +1,10 @@
 //! ONNX models, read without their weights and without executing anything.
 //!
-//! The reader walks the protobuf wire format itself. A generated decoder would allocate first and ask later: a node
-//! costs two bytes in a file and 170 in memory, so limits must hold while reading. It also leaves weights where they
-//! are, so that a model of 2 GB costs what its graph costs, and it knows at which byte a file was cut off. Field
-//! numbers are those of `onnx.proto` in onnx 1.23; fields set twice merge as protobuf says, so that this reader sees
-//! the model that ONNX Runtime will see.
+//! The parser processes the protobuf wire format itself. A generated decoder would allocate before any check: a node
+//! takes two bytes in a file and 170 in memory, so limits must apply while reading. Weights are skipped, so that a model
+//! of 2 GB costs only as much as its graph, and the offset of a truncation is known. Field numbers are those of
+//! `onnx.proto` in onnx 1.23; repeated fields merge like in protobuf, so that this parser sees the same model as ONNX
+//! Runtime.
 
 mod attribute;
 mod error;
@@ -24,17 +24,17 @@ pub use model::{
     Attribute, AttributeValue, ExternalData, ExternalTensor, Function, Graph, Initializer, Model, Node, Opset,
 };
 
-/// What the reader accepts.
+/// Limits of the parser.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Nodes of all graphs and functions together. Default 2 000 000; beyond: [`OnnxError::TooManyNodes`].
+    /// Limit for nodes of all graphs and functions together. Default 2,000,000; beyond: [`OnnxError::TooManyNodes`].
     pub max_nodes: usize,
     /// Nesting of subgraphs and of types. Default 64, never more than 256; beyond: [`OnnxError::TooDeep`].
     pub max_depth: usize,
-    /// Memory of the model as read (names, nodes, shapes; not weights). Default 2 GiB; beyond:
+    /// Limit for the memory of the parsed model (names, nodes, shapes; not weights). Default 2 GiB; beyond:
     /// [`OnnxError::TooLarge`].
     pub max_memory_bytes: u64,
-    /// Items of a list attribute, and bytes of a text attribute. Default 1024; longer ones are kept as
+    /// Limit for items of a list attribute, and bytes of a text attribute. Default 1024; longer ones become
     /// [`AttributeValue::Omitted`].
     pub max_attribute_items: usize,
 }
@@ -51,7 +51,7 @@ pub fn read_model(bytes: &[u8], limits: &Limits) -> Result<Model, OnnxError> {
         return Err(OnnxError::Empty);
     }
     read::read(bytes, limits).map_err(|error| {
-        // Only a file that cannot be read is looked at for what else it may be: any magic may also occur in a model.
+        // Only unreadable files are checked for other formats: any magic number may also occur in a model.
         match sniff::describe(bytes) {
             Some(reason) if error.is_about_bytes() => OnnxError::NotOnnx { reason },
             _ => error,

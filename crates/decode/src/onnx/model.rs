@@ -1,4 +1,4 @@
-//! What the reader knows of a model: everything but the weights' bytes.
+//! The parsed model: everything except the weights' bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ pub struct Model {
     pub metadata: Vec<(String, String)>,
     pub functions: Vec<Function>,
     pub graph: Graph,
-    /// Every tensor whose bytes are in another file, wherever it hides: initializers, attributes, functions.
+    /// Every tensor with external data, wherever it is: initializers, attributes, functions.
     pub external: Vec<ExternalTensor>,
 }
 
@@ -29,7 +29,7 @@ pub struct Opset {
     pub version: i64,
 }
 
-/// A function of the model: an operator defined by nodes.
+/// A model function: an operator defined by nodes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Function {
     pub domain: String,
@@ -47,12 +47,12 @@ impl Function {
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Graph {
     pub name: String,
-    /// What a caller gives: inputs that have an initializer are left out.
+    /// Inputs that the caller provides, without those that have an initializer.
     pub inputs: Vec<ValueInfo>,
     pub outputs: Vec<ValueInfo>,
     pub nodes: Vec<Node>,
     pub initializers: Vec<Initializer>,
-    /// Types of values between the nodes, as far as the exporter wrote them.
+    /// Types of intermediate values, as far as the exporter wrote them.
     pub values: Vec<ValueInfo>,
 }
 
@@ -60,9 +60,9 @@ pub struct Graph {
 pub struct Node {
     pub name: String,
     pub op_type: String,
-    /// As written; empty and `ai.onnx` mean the same, see [`Node::operator`].
+    /// As written; empty and `ai.onnx` are equivalent, see [`Node::operator`].
     pub domain: String,
-    /// An empty name is an optional input that is left out.
+    /// An empty name is an omitted optional input.
     pub inputs: Vec<String>,
     pub outputs: Vec<String>,
     /// Bodies of `If`, `Loop` and `Scan`, with the attribute's name.
@@ -113,7 +113,7 @@ pub enum AttributeValue {
     Texts(Vec<String>),
     /// Type and shape of a tensor, without its bytes.
     Tensor(Initializer),
-    /// Too long to keep ([`super::Limits::max_attribute_items`]), or of a kind nobody here needs.
+    /// Too long ([`super::Limits::max_attribute_items`]), or of a kind that is not needed.
     Omitted {
         items: u64,
     },
@@ -125,7 +125,7 @@ pub struct Initializer {
     pub name: String,
     pub element: ElementType,
     pub dims: Vec<u64>,
-    /// Size of the payload by type and shape (by content for strings and sparse tensors).
+    /// Size of the payload from type and shape (from the content for strings and sparse tensors).
     pub bytes: u64,
     pub sparse: bool,
     pub external: Option<ExternalData>,
@@ -137,7 +137,7 @@ impl Initializer {
     }
 }
 
-/// Where the bytes of a tensor are. The location is what the file says: it must be checked before it is opened.
+/// Location of a tensor's data. It comes from the file and must be checked before it is opened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ExternalData {
     pub location: String,
@@ -148,7 +148,7 @@ pub struct ExternalData {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ExternalTensor {
     pub tensor: String,
-    /// What type and shape ask for.
+    /// Size required by type and shape.
     pub bytes: u64,
     pub data: ExternalData,
 }
@@ -166,7 +166,7 @@ impl Model {
         count
     }
 
-    /// How often each operator (domain, type) occurs, subgraphs included. ONNX's own domain is the empty one.
+    /// Number of occurrences of each operator (domain, type), including subgraphs. ONNX's own domain is empty.
     pub fn operator_counts(&self) -> BTreeMap<(String, String), usize> {
         let mut borrowed: BTreeMap<(&str, &str), usize> = BTreeMap::new();
         visit_graph(&self.graph, &mut |node| {
@@ -185,14 +185,14 @@ impl Model {
         count
     }
 
-    /// Bytes of what [`Self::parameter_count`] counts, external data included.
+    /// Bytes of the parameters in [`Self::parameter_count`], including external data.
     pub fn parameter_bytes(&self) -> u64 {
         let mut bytes = 0u64;
         self.visit_parameters(&mut |tensor| bytes = bytes.saturating_add(tensor.bytes));
         bytes
     }
 
-    /// The files beside the model that it reads its weights from, as the model spells them.
+    /// The external data files of the model, as spelled in the model.
     pub fn external_locations(&self) -> BTreeSet<&str> {
         self.external.iter().map(|tensor| tensor.data.location.as_str()).collect()
     }
@@ -205,37 +205,37 @@ impl Model {
             .map(|opset| opset.version)
     }
 
-    /// Calls `see` for each node, subgraphs included, outer before inner.
-    pub fn visit_nodes<'a>(&'a self, see: &mut impl FnMut(&'a Node)) {
-        visit_graph(&self.graph, see);
+    /// Calls `visit` for each node, including subgraphs, outer before inner.
+    pub fn visit_nodes<'a>(&'a self, visit: &mut impl FnMut(&'a Node)) {
+        visit_graph(&self.graph, visit);
     }
 
-    pub(super) fn visit_parameters(&self, see: &mut impl FnMut(&Initializer)) {
-        fn visit(graph: &Graph, see: &mut impl FnMut(&Initializer)) {
-            graph.initializers.iter().for_each(&mut *see);
+    pub(super) fn visit_parameters(&self, visit: &mut impl FnMut(&Initializer)) {
+        fn visit_graph(graph: &Graph, visit: &mut impl FnMut(&Initializer)) {
+            graph.initializers.iter().for_each(&mut *visit);
             for node in &graph.nodes {
                 if node.operator() == ("", "Constant") {
                     for attribute in &node.attributes {
                         if let AttributeValue::Tensor(tensor) = &attribute.value {
-                            see(tensor);
+                            visit(tensor);
                         }
                     }
                 }
                 for (_, subgraph) in &node.subgraphs {
-                    visit(subgraph, see);
+                    visit_graph(subgraph, visit);
                 }
             }
         }
-        visit(&self.graph, see);
+        visit_graph(&self.graph, visit);
     }
 }
 
-// Recursion is bounded: the reader refuses deeper graphs.
-pub(super) fn visit_graph<'a>(graph: &'a Graph, see: &mut impl FnMut(&'a Node)) {
+// Recursion is bounded: the parser rejects deeper graphs.
+pub(super) fn visit_graph<'a>(graph: &'a Graph, visit: &mut impl FnMut(&'a Node)) {
     for node in &graph.nodes {
-        see(node);
+        visit(node);
         for (_, subgraph) in &node.subgraphs {
-            visit_graph(subgraph, see);
+            visit_graph(subgraph, visit);
         }
     }
 }

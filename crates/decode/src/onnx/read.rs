@@ -7,13 +7,13 @@ use super::model::{ExternalTensor, Function, Graph, Model, Node, Opset};
 use super::wire::{Cursor, Payload, WireError, WireErrorKind};
 use super::{Limits, tensor};
 
-/// Beyond this the reader's own stack would be at risk, whatever the caller allows.
+/// Hard limit that protects the parser's stack, whatever the caller allows.
 const DEPTH_CAP: usize = 256;
 
-/// No IR version so far is above 14; a larger number is a message of another schema.
+/// No IR version so far is above 14; a larger number indicates another schema.
 const IR_VERSION_CAP: u64 = 10_000;
 
-/// What is counted while reading.
+/// Counts of the current parse.
 pub(super) struct Reader<'a> {
     limits: &'a Limits,
     max_depth: usize,
@@ -47,7 +47,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Names are UTF-8 in the specification; old exporters wrote others, which ONNX Runtime accepts.
+    /// Names are UTF-8 by specification; ONNX Runtime also accepts other encodings of old exporters.
     pub fn text(&mut self, bytes: &[u8]) -> Result<String, OnnxError> {
         self.charge(bytes.len())?;
         Ok(String::from_utf8_lossy(bytes).into_owned())
@@ -142,7 +142,7 @@ impl Reader<'_> {
         Ok(function)
     }
 
-    /// Reads into `graph`, so that a graph in two pieces becomes one.
+    /// Reads into `graph`, so that a graph in two pieces is merged.
     pub fn graph(
         &mut self,
         mut cursor: Cursor<'_>,
@@ -223,7 +223,7 @@ fn without_initialized(graph: &mut Graph) {
     }
 }
 
-/// Whether this is a whole model, before anything in it is read: other kinds of protobuf files share field numbers.
+/// Checks for a complete model before reading anything: other protobuf files have the same field numbers.
 fn check_outline(bytes: &[u8]) -> Result<(), OnnxError> {
     let mut cursor = Cursor::new(bytes);
     let (mut has_version, mut has_graph) = (false, false);
@@ -241,11 +241,11 @@ fn check_outline(bytes: &[u8]) -> Result<(), OnnxError> {
 }
 
 fn not_onnx() -> OnnxError {
-    OnnxError::NotOnnx { reason: "it does not begin like one, and its kind was not recognised".to_owned() }
+    OnnxError::NotOnnx { reason: "it does not begin like one, and its kind was not recognized".to_owned() }
 }
 
-/// Lengths at the top level end where the file ends, so that a field that is too long means a file that is too short,
-/// provided that it began like a model at all.
+/// Top-level lengths end at the end of the file, so a field that is too long means that the file is too short, provided
+/// that it began like a model.
 fn top_level_error(error: WireError, has_version: bool) -> OnnxError {
     if !has_version {
         return not_onnx();

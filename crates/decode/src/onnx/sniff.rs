@@ -1,6 +1,6 @@
-//! What a file is that turned out not to be a model, told by its first bytes.
+//! Recognizes files that are not models by their first bytes.
 
-/// Names the kind of file, with what to do about it; `None` when nothing is recognised.
+/// Names the file format with a hint; `None` if it is not recognized.
 pub(super) fn describe(bytes: &[u8]) -> Option<String> {
     let head = &bytes[..bytes.len().min(4096)];
     by_magic(head).map(str::to_owned).or_else(|| by_text(head, bytes.len() > head.len()))
@@ -18,12 +18,12 @@ fn by_magic(head: &[u8]) -> Option<&'static str> {
             "it is a PyTorch checkpoint (.pt); export it with torch.onnx.export"
         }
         [b'P', b'K', 3, 4, ..] if contains(b".npy") => "it is a numpy .npz archive of arrays",
-        [b'P', b'K', 3 | 5, 4 | 6, ..] => "it is a zip archive; unpack it and name the .onnx file inside",
+        [b'P', b'K', 3 | 5, 4 | 6, ..] => "it is a zip archive; unpack it and pass the .onnx file inside",
         [0x80, 2, 0x8a, 0x0a, 0x6c, 0xfc, ..] => {
             "it is a PyTorch checkpoint (.pt); export it with torch.onnx.export"
         }
         [0x80, 2..=5, ..] => "it is a Python pickle, perhaps an old PyTorch or scikit-learn model",
-        [0x93, b'N', b'U', b'M', b'P', b'Y', ..] => "it is a numpy .npy array; give it with --input",
+        [0x93, b'N', b'U', b'M', b'P', b'Y', ..] => "it is a numpy .npy array; pass it with --input",
         [b'G', b'G', b'U', b'F', ..] => "it is a GGUF model for llama.cpp",
         [0x89, b'H', b'D', b'F', ..] => "it is an HDF5 file, perhaps a Keras model; convert it with tf2onnx",
         [0x1f, 0x8b, ..] => "it is gzip-compressed; decompress it first",
@@ -32,14 +32,14 @@ fn by_magic(head: &[u8]) -> Option<&'static str> {
         [b'7', b'z', 0xbc, 0xaf, ..] => "it is a 7z archive; unpack it first",
         [0x7f, b'E', b'L', b'F', ..] => "it is a Linux program or library",
         [b'M', b'Z', ..] => "it is a Windows program or library",
-        [0x89, b'P', b'N', b'G', ..] | [0xff, 0xd8, 0xff, ..] => "it is a picture",
+        [0x89, b'P', b'N', b'G', ..] | [0xff, 0xd8, 0xff, ..] => "it is an image",
         [b'%', b'P', b'D', b'F', ..] => "it is a PDF document",
         _ if head.get(257..262) == Some(b"ustar") => "it is a tar archive; unpack it first",
         _ if is_safetensors(head) => {
             "it is a safetensors file, which holds weights without a graph; export the model with optimum or torch.onnx"
         }
         _ if head.len() >= 4 && head.iter().all(|byte| *byte == 0) => {
-            "it begins with zeros only, like a download that was never finished"
+            "it begins with zeros only, like an incomplete download"
         }
         _ => return None,
     })
@@ -57,7 +57,7 @@ fn is_safetensors(head: &[u8]) -> bool {
 fn by_text(head: &[u8], cut: bool) -> Option<String> {
     let text = match std::str::from_utf8(head) {
         Ok(text) => text,
-        // The end of the excerpt may stand inside a character.
+        // The excerpt may end inside a character.
         Err(error) if cut && error.error_len().is_none() => {
             std::str::from_utf8(&head[..error.valid_up_to()]).ok()?
         }
@@ -81,7 +81,7 @@ fn by_text(head: &[u8], cut: bool) -> Option<String> {
     } else if lower.starts_with("ir_version") || lower.contains("opset_import") {
         "it is an ONNX model in text form; save it in binary form with onnx.save".to_owned()
     } else if start.is_empty() {
-        "it holds nothing but white space".to_owned()
+        "it contains only white space".to_owned()
     } else {
         let line: String = start.lines().next().unwrap_or_default().chars().take(40).collect();
         format!("it is a text file that begins with {line:?}")

@@ -8,7 +8,7 @@ use super::read::Reader;
 use super::types;
 use super::wire::{Cursor, Payload};
 
-/// A tensor as far as it has been read.
+/// A partly read tensor.
 #[derive(Debug, Default)]
 pub(super) struct Partial {
     name: String,
@@ -94,7 +94,7 @@ pub(super) fn sparse(reader: &mut Reader<'_>, mut cursor: Cursor<'_>) -> Result<
     }
 }
 
-/// A list of numbers, packed or not.
+/// A packed or unpacked list of numbers.
 fn dims(reader: &mut Reader<'_>, payload: Payload<'_>, dims: &mut Vec<i64>) -> Result<(), OnnxError> {
     match payload {
         Payload::Varint(dim) => reader.push(dims, dim as i64),
@@ -109,7 +109,7 @@ fn dims(reader: &mut Reader<'_>, payload: Payload<'_>, dims: &mut Vec<i64>) -> R
     }
 }
 
-/// The last of equal keys counts, as in ONNX Runtime and in onnx.
+/// The last of equal keys wins, like in ONNX Runtime and onnx.
 fn external(tensor: &str, entries: &[(String, String)]) -> Result<ExternalData, OnnxError> {
     let get = |name: &str| entries.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
     let bad = |what: String| OnnxError::BadExternalData { tensor: tensor.to_owned(), what };

@@ -74,7 +74,7 @@ impl Reader<'_> {
         })
     }
 
-    /// `TypeProto.Tensor`, which `TypeProto.SparseTensor` equals.
+    /// `TypeProto.Tensor`, which is identical to `TypeProto.SparseTensor`.
     fn tensor_type(&mut self, mut cursor: Cursor<'_>) -> Result<ValueType, OnnxError> {
         let mut code = 0;
         let mut shape = None;

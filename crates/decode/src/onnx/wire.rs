@@ -1,12 +1,12 @@
-//! The protobuf wire format: a cursor that borrows, never allocates and knows its place in the file.
+//! The protobuf wire format: a cursor that borrows, never allocates and knows its file offset.
 //!
-//! Like the C++ parser that ONNX Runtime uses, it lets unknown fields and groups pass; unlike a generated decoder it
-//! can say at which byte a file ends too early, and it leaves weights untouched.
+//! Like the C++ parser in ONNX Runtime it skips unknown fields and groups; unlike a generated decoder it reports the
+//! offset of a truncation and skips weights.
 
-/// Protobuf itself allows no message or field beyond 2 GiB.
+/// Protobuf's own limit for messages and fields: 2 GiB.
 pub(super) const MAX_LENGTH: u64 = i32::MAX as u64;
 
-/// Groups are deprecated; only hostile files nest them.
+/// Groups are deprecated; only malicious files nest them.
 const MAX_GROUP_DEPTH: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,15 +20,15 @@ pub(super) struct WireError {
 pub(super) enum WireErrorKind {
     /// The bytes end inside a number.
     CutNumber,
-    /// A field claims this many bytes more than there are.
+    /// A field claims this many bytes more than available.
     CutField { missing: u64 },
-    /// A number of more than ten bytes, or beyond 64 bits.
+    /// A number of more than ten bytes or 64 bits.
     LongNumber,
     /// A length beyond protobuf's own limit.
     LongField { length: u64 },
-    /// Field number 0, or a wire type that does not exist.
+    /// Field number 0, or an invalid wire type.
     BadTag,
-    /// Groups nested too deep, or not closed as they were opened.
+    /// Groups nested too deeply, or not closed correctly.
     BadGroup,
 }
 
@@ -84,7 +84,7 @@ impl<'a> Cursor<'a> {
         Ok(head)
     }
 
-    /// A base-128 number, as it also stands in packed lists.
+    /// A base-128 number, also used in packed lists.
     pub fn varint(&mut self) -> Result<u64, WireError> {
         let mut value = 0u64;
         for (index, byte) in self.rest.iter().take(10).enumerate() {
@@ -104,7 +104,7 @@ impl<'a> Cursor<'a> {
         Err(WireError { at: self.at + self.rest.len(), kind: WireErrorKind::CutNumber })
     }
 
-    /// Four bytes, as they also stand in packed lists.
+    /// Four bytes, also used in packed lists.
     pub fn fixed32(&mut self) -> Result<u32, WireError> {
         let bytes = self.take(4)?;
         Ok(bytes.try_into().map_or(0, u32::from_le_bytes))
@@ -146,7 +146,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Passes over a group without recursion.
+    /// Skips a group without recursion.
     fn skip_group(&mut self, number: u32) -> Result<(), WireError> {
         let mut open = vec![number];
         while let Some(innermost) = open.last().copied() {

@@ -1,16 +1,16 @@
-//! Remembers what texts turn into, so that a name that a profile repeats a million times is allocated once.
+//! Caches values derived from texts, so that a name that a profile repeats a million times is allocated once.
 //!
-//! The size is fixed: every text has two places, and the newer one stays. A text that lost its place is allocated
-//! again, which costs time and changes nothing; no file can make the cache slow or large.
+//! The size is fixed: every text has two slots, and the newer one stays. An evicted text is allocated again, which only
+//! costs time; no file can make the cache slow or large.
 
 use std::sync::Arc;
 
 use ortscope_core::schema::Text;
 
-/// Sets of two places. A model of 10,000 nodes has its names in here almost completely. Fuzzing makes a cache for every few
-/// bytes: most of its time would go into empty places, and few places are lost sooner.
+/// Number of two-slot sets. Almost all names of a model with 10,000 nodes fit. Fuzzing creates a cache for every few
+/// bytes, so it uses fewer.
 const SETS: usize = if cfg!(fuzzing) { 16 } else { 1 << 13 };
-/// Longer texts are not remembered: together they could be much.
+/// Longer texts are not cached because together they could be large.
 const MAX_TEXT_BYTES: usize = 512;
 
 #[derive(Debug, Clone)]
@@ -30,7 +30,7 @@ impl<V: Clone> Cache<V> {
         Self { sets: (0..SETS).map(|_| [None, None]).collect() }
     }
 
-    /// What `text` turns into; `make` is asked only if it is not known.
+    /// The value for `text`; `make` is called only if it is unknown.
     #[inline]
     pub(super) fn get(&mut self, text: &str, make: impl FnOnce(&Text) -> V) -> V {
         let hash = hash_of(text.as_bytes());
@@ -52,7 +52,7 @@ impl<V: Clone> Cache<V> {
     }
 }
 
-/// Of no cryptographic use; a collision costs an allocation.
+/// Not cryptographic; a collision costs an allocation.
 #[inline]
 fn hash_of(bytes: &[u8]) -> u64 {
     const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_made_once() {
+    fn a_text_is_converted_once() {
         let mut cache = Cache::new();
         let first = cache.get("Conv", Text::clone);
         let again = cache.get("Conv", |_| panic!("it is known"));
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn many_texts_stay_right_and_long_ones_are_not_kept() {
+    fn many_texts_stay_correct_and_long_ones_are_not_cached() {
         let mut cache = Cache::new();
         let name = |number: usize| format!("/layers.{number}/attention/MatMul_{}", number * 7);
         for number in 0..100_000 {

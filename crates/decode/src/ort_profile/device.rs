@@ -1,6 +1,6 @@
-//! On what kind of device an execution provider works.
+//! The kind of device that an execution provider uses.
 
-/// CPU, GPU or NPU; empty for providers that may use any of them, and for those that are not known.
+/// CPU, GPU or NPU; empty for providers that may use any of them, and for unknown ones.
 pub fn device_of(provider: &str) -> &'static str {
     let short = provider.strip_suffix("ExecutionProvider").unwrap_or(provider);
     match short {
@@ -8,7 +8,7 @@ pub fn device_of(provider: &str) -> &'static str {
         "CUDA" | "CUDANHWC" | "Tensorrt" | "NvTensorRTRTX" | "ROCM" | "MIGraphX" | "Dml" | "WebGpu"
         | "JS" | "Js" => "GPU",
         "QNN" | "VitisAI" | "Rknpu" | "CANN" | "VSINPU" | "SNPE" => "NPU",
-        // OpenVINO, CoreML, NNAPI, WebNN and TVM choose among devices.
+        // OpenVINO, CoreML, NNAPI, WebNN and TVM support several devices.
         _ => "",
     }
 }
@@ -18,7 +18,7 @@ mod tests {
     use super::device_of;
 
     #[test]
-    fn providers_and_their_devices() {
+    fn providers_have_their_devices() {
         assert_eq!(device_of("CPUExecutionProvider"), "CPU");
         assert_eq!(device_of("TensorrtExecutionProvider"), "GPU");
         assert_eq!(device_of("DmlExecutionProvider"), "GPU");

@@ -1,6 +1,6 @@
-//! Texts as JSON writes them, decoded.
+//! Decodes JSON texts.
 
-/// Length of the escape that starts here with its backslash; 0 if there is no such escape.
+/// Length of the escape that starts here with its backslash; 0 if there is none.
 pub(super) fn escape_width(bytes: &[u8]) -> usize {
     match bytes.get(1) {
         Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => 2,
@@ -12,7 +12,7 @@ pub(super) fn escape_width(bytes: &[u8]) -> usize {
     }
 }
 
-/// Appends bytes as text; what is not UTF-8 becomes the replacement character. `false` if something was not.
+/// Appends bytes as text; invalid UTF-8 becomes the replacement character. `false` if there was any.
 pub(super) fn copy(scratch: &mut String, raw: &[u8]) -> bool {
     let mut is_good = true;
     for chunk in raw.utf8_chunks() {
@@ -25,7 +25,7 @@ pub(super) fn copy(scratch: &mut String, raw: &[u8]) -> bool {
     is_good
 }
 
-/// Appends a text all of whose escapes exist. `false` if something was not UTF-8.
+/// Appends a text with valid escapes. `false` if it contained invalid UTF-8.
 pub(super) fn unescape(scratch: &mut String, raw: &[u8]) -> bool {
     let mut is_good = true;
     let mut rest = raw;

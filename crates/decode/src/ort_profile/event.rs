@@ -1,6 +1,6 @@
-//! What a profile says, one event at a time, borrowed from the bytes it was read from.
+//! The events of a profile, borrowed from the bytes they were read from.
 
-/// What an event is about.
+/// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EventKind {
     /// `model_run`: one call of `Run`.
@@ -15,20 +15,20 @@ pub enum EventKind {
     FenceBefore,
     /// `NODE_fence_after` (up to 1.20): waiting for the outputs of a node.
     FenceAfter,
-    /// Category `Kernel`: work of a device as its provider reports it.
+    /// Category `Kernel`: device work as reported by its provider.
     Kernel,
-    /// Category `Api`: calls or device work as the provider reports them.
+    /// Category `Api`: calls or device work as reported by the provider.
     Api,
-    /// `profile_truncated` (1.31): ONNX Runtime's word on what the cap of events left out.
+    /// `profile_truncated` (1.31): ONNX Runtime's notice of events dropped by its cap.
     CapNotice,
-    /// Of ONNX Runtime's categories, with a name that is not known.
+    /// A category of ONNX Runtime with an unknown name.
     Other,
-    /// Of no category that ONNX Runtime writes.
+    /// A category that ONNX Runtime does not write.
     Foreign,
 }
 
 impl EventKind {
-    /// Splits the name of an event into what it is and the name of what it is about.
+    /// Splits the name of an event into its kind and its subject.
     pub(super) fn of<'a>(category: &str, name: &'a str) -> (Self, &'a str) {
         match category {
             "Node" => {
@@ -70,11 +70,11 @@ impl EventKind {
 /// State of the provider's allocator after a node (since 1.28, if the allocator keeps statistics).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MemoryStats {
-    /// In use, with the arena's padding.
+    /// In use, including the arena's padding.
     pub in_use_bytes: Option<u64>,
-    /// In use, as it was asked for.
+    /// In use, as requested.
     pub requested_bytes: Option<u64>,
-    /// Most in use at once so far.
+    /// Peak use so far.
     pub peak_bytes: Option<u64>,
     /// Held by the arena, in use or not.
     pub arena_bytes: Option<u64>,
@@ -83,35 +83,35 @@ pub struct MemoryStats {
     pub arena_delta_bytes: Option<i64>,
 }
 
-/// One event. Text lives as long as the call that hands the event out; what the file does not say is empty or `None`.
+/// One event. Texts are valid during the callback; missing values are empty or `None`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProfileEvent<'a> {
     pub kind: EventKind,
     pub category: &'a str,
-    /// Name of the node for operators and fences; the name of the event for all others.
+    /// Name of the node for operators and fences; name of the event for all others.
     pub name: &'a str,
-    /// -1 for work of a device.
+    /// -1 for device work.
     pub process: i64,
-    /// -1 for work of a device.
+    /// -1 for device work.
     pub thread: i64,
-    /// Since the start of profiling; before it, for a device with a clock of its own.
+    /// Since the start of profiling; negative for a device with its own clock.
     pub start_ns: i64,
     pub duration_ns: u64,
     pub op_type: &'a str,
     /// ONNX Runtime's name of the execution provider.
     pub provider: &'a str,
-    /// Index in the optimised graph; nodes of sub-graphs have their own numbers.
+    /// Index in the optimized graph; nodes of subgraphs have their own numbers.
     pub node_index: Option<u64>,
     pub output_bytes: Option<u64>,
     pub activation_bytes: Option<u64>,
     pub parameter_bytes: Option<u64>,
-    /// As it stands in the file: `[{"float":[1,576]},{"int64":[]}]`; see [`TypesAndShapes`](super::TypesAndShapes).
+    /// Raw text: `[{"float":[1,576]},{"int64":[]}]`; see [`TypesAndShapes`](super::TypesAndShapes).
     pub input_type_shape: &'a str,
     pub output_type_shape: &'a str,
-    /// As it stands in the file; see [`ThreadStats`](super::ThreadStats). Empty if the session has one thread.
+    /// Raw text; see [`ThreadStats`](super::ThreadStats). Empty if the session has one thread.
     pub thread_stats: &'a str,
     pub memory: MemoryStats,
-    /// Device work: the name of the event that caused it, as written.
+    /// Device work: the name of its cause, as written.
     pub parent: &'a str,
     /// Device work: its stream.
     pub stream: Option<u64>,
@@ -119,10 +119,10 @@ pub struct ProfileEvent<'a> {
     pub correlation: Option<u64>,
     /// WebGPU: the key of the program.
     pub cache_key: &'a str,
-    /// Of [`EventKind::CapNotice`]: how many events ONNX Runtime left out.
+    /// For [`EventKind::CapNotice`]: number of events that ONNX Runtime dropped.
     pub dropped_events: Option<u64>,
-    /// All arguments as they stand in the file.
+    /// All arguments as raw text.
     pub args: &'a str,
-    /// Where the event begins in the file.
+    /// Offset of the event in the file.
     pub offset: u64,
 }

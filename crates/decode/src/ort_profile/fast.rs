@@ -1,7 +1,8 @@
-//! The way of almost every event: one line, no escapes, nothing odd. Anything else is left to the [tolerant parser].
+//! The parser for almost every event: one line, no escapes, nothing unusual. Anything else is left to the [tolerant
+//! parser].
 //!
-//! It jumps from quote to quote. What it accepts is a complete object whose end depends on nothing behind it, so that
-//! the answer does not depend on how the file was cut into pieces.
+//! It jumps from quote to quote. It accepts only a complete object whose end does not depend on what follows, so that
+//! the result does not depend on how the file is split into pieces.
 //!
 //! [tolerant parser]: super::tolerant
 
@@ -10,14 +11,14 @@ use super::keys::{Key, Reads};
 use super::number::{leading_number, scaled};
 use super::words::{end_of_nested, find_quote, is_plain};
 
-/// Reads the event at the start of `bytes`, which is a `{`, and returns its text. `None` if it does not end in these
-/// bytes or is not simple; what was set then means nothing.
+/// Parses the event at the start of `bytes`, which is a `{`, and returns its text. `None` if it does not end in these
+/// bytes or is not simple; then the fields are meaningless.
 #[inline]
 pub(super) fn parse<'a>(bytes: &'a [u8], fields: &mut Fields) -> Option<&'a str> {
     fields.clear();
     let length = Parser { bytes, at: 1 }.event(fields)?;
     let event = bytes.get(..length)?;
-    // Only now: an escape or a line break may have led astray, but then it lies in what was passed.
+    // Checked last: an escape or a line break may have misled the parser, but then it is in the parsed text.
     if is_plain(event) { std::str::from_utf8(event).ok() } else { None }
 }
 
@@ -28,7 +29,7 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    /// The next byte that is not a blank; it is not passed.
+    /// The next byte that is not a blank, without consuming it.
     #[inline(always)]
     fn peek(&mut self) -> Option<u8> {
         loop {
@@ -40,7 +41,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What stands between the quotes of which the first is the next byte.
+    /// The text between quotes, the first of which is the next byte.
     #[inline(always)]
     fn text(&mut self) -> Option<Span> {
         let start = self.at + 1;
@@ -49,7 +50,7 @@ impl Parser<'_> {
         Some(Span::new(start, end))
     }
 
-    /// Passes the colon after a key; returns the first byte of the value, which is not passed.
+    /// Consumes the colon after a key; returns the first byte of the value without consuming it.
     #[inline(always)]
     fn colon(&mut self) -> Option<u8> {
         // As ONNX Runtime writes it.
@@ -68,7 +69,7 @@ impl Parser<'_> {
         self.peek()
     }
 
-    /// The members of the event and of its arguments; returns the length of the event.
+    /// Parses the members of the event and of its arguments; returns the length of the event.
     fn event(&mut self, fields: &mut Fields) -> Option<usize> {
         let mut args_start = 0;
         if self.peek()? == b'}' {
@@ -137,7 +138,7 @@ impl Parser<'_> {
         Some(())
     }
 
-    /// A whole number, between quotes or not.
+    /// An integer, quoted or not.
     #[inline(always)]
     fn number(&mut self, first: u8, key: Key, reads: Reads, fields: &mut Fields) -> Option<()> {
         let quote = usize::from(first == b'"');

@@ -1,9 +1,9 @@
-//! The values of one event. Both parsers fill them; they make the event.
+//! The values of one event. Both parsers fill them, and they create the event.
 
 use super::event::{EventKind, MemoryStats, ProfileEvent};
 use super::keys::{Key, Reads};
 
-/// A piece of the text of an event, whose length is limited far below 4 GiB.
+/// A part of an event's text, whose length is limited far below 4 GiB.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Span {
     start: u32,
@@ -27,7 +27,7 @@ impl Span {
     }
 }
 
-/// What an event must say and does not, as a sentence.
+/// A required value that an event lacks, as a sentence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unusable(pub(super) &'static str);
 
@@ -37,7 +37,7 @@ const NO_DURATION: Unusable = Unusable("an event does not say how long it took")
 
 const SLOTS: usize = Key::ALL.len();
 
-/// The values of one event, by key. Old values stay where they are: `seen` says which ones count.
+/// The values of one event, by key. Old values remain; `seen` marks the valid ones.
 #[derive(Debug, Clone)]
 pub(super) struct Fields {
     spans: [Span; SLOTS],
@@ -74,14 +74,14 @@ impl Fields {
         self.unknown_keys = 0;
     }
 
-    /// The last of several values of a key counts, as in Python and in browsers.
+    /// The last of several values of a key wins, like in Python and browsers.
     #[inline]
     pub(super) fn set_text(&mut self, key: Key, value: Span) {
         self.see(key);
         self.spans[key as usize] = value;
     }
 
-    /// `None` is a number that is none.
+    /// `None` is an invalid number.
     #[inline]
     pub(super) fn set_number(&mut self, key: Key, value: Option<i64>) {
         self.see(key);
@@ -132,7 +132,7 @@ impl Fields {
         self.number(key).and_then(|number| u64::try_from(number).ok())
     }
 
-    /// The event, if it says what it must. `offset` is where it begins in the file.
+    /// The event, if it has all required values. `offset` is its offset in the file.
     #[inline]
     pub(super) fn event<'a>(&self, text: &'a str, offset: u64) -> Result<ProfileEvent<'a>, Unusable> {
         let category = self.text(Key::Category, text);

@@ -1,33 +1,33 @@
-//! Where does an event end? One byte after the other, remembering everything between calls, so that the answer is the
-//! same however the file is cut into pieces.
+//! Finds the end of an event byte by byte, with all state kept between calls, so that the result does not depend on how
+//! the file is split into pieces.
 
-/// How an event ends that the writer did not close: the next line starts the next event, exactly as ONNX Runtime writes
-/// it. Without this one stray quote would swallow the rest of the file.
+/// How an unclosed event ends: the next line starts the next event, exactly as ONNX Runtime writes it. Without this a
+/// stray quote would swallow the rest of the file.
 pub(super) const NEXT_EVENT: &[u8] = b"\n{\"cat\"";
 
 /// How an event ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// Its last bracket is the last byte looked at.
+    /// The last byte was its closing bracket.
     Closed,
-    /// The next event has begun: the last bytes looked at are [`NEXT_EVENT`].
+    /// The next event has begun: the last bytes are [`NEXT_EVENT`].
     Interrupted,
 }
 
-/// Looks for the end of one event.
+/// Finds the end of one event.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Frame {
     depth: u32,
     inside_text: bool,
     after_backslash: bool,
-    /// How many bytes of [`NEXT_EVENT`] were just seen.
+    /// Number of matched bytes of [`NEXT_EVENT`].
     matched: usize,
 }
 
 impl Frame {
-    /// Looks at more bytes of the event, the first time at its opening bracket. Returns how many bytes were looked at
-    /// when the end was found.
-    pub(super) fn look(&mut self, bytes: &[u8]) -> Option<(usize, End)> {
+    /// Scans more bytes of the event, starting with its opening bracket. Returns the number of scanned bytes when
+    /// the end is found.
+    pub(super) fn scan(&mut self, bytes: &[u8]) -> Option<(usize, End)> {
         for (at, byte) in bytes.iter().enumerate() {
             if let Some(end) = self.step(*byte) {
                 return Some((at + 1, end));
@@ -72,11 +72,11 @@ mod tests {
 
     fn end_of(text: &str) -> Option<(&str, End)> {
         let mut frame = Frame::default();
-        frame.look(text.as_bytes()).map(|(length, end)| (&text[..length], end))
+        frame.scan(text.as_bytes()).map(|(length, end)| (&text[..length], end))
     }
 
     #[test]
-    fn brackets_in_text_do_not_count() {
+    fn brackets_in_texts_are_ignored() {
         let event = r#"{"a":"}\"}","b":{"c":[1,"]"]}}"#;
         assert_eq!(end_of(&format!("{event},\n")), Some((event, End::Closed)));
         assert_eq!(end_of(&event[..event.len() - 1]), None);
@@ -93,12 +93,12 @@ mod tests {
     }
 
     #[test]
-    fn pieces_make_no_difference() {
+    fn the_split_into_pieces_does_not_matter() {
         let text = b"{\"a\\\"\":[{}], \"b\" : \"\n{\\\"ca\"}";
         for cut in 0..text.len() {
             let mut frame = Frame::default();
-            assert_eq!(frame.look(&text[..cut]), None);
-            assert_eq!(frame.look(&text[cut..]), Some((text.len() - cut, End::Closed)));
+            assert_eq!(frame.scan(&text[..cut]), None);
+            assert_eq!(frame.scan(&text[cut..]), Some((text.len() - cut, End::Closed)));
         }
     }
 }

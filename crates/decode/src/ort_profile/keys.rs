@@ -1,21 +1,21 @@
 //! The keys of events and of their arguments.
 
-/// What a value is read as.
+/// How a value is parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reads {
-    /// As it stands.
+    /// As raw text.
     Text,
-    /// A whole number, between quotes or not.
+    /// An integer, quoted or not.
     Number,
     /// Microseconds.
     Time,
-    /// Not at all.
+    /// Ignored.
     Nothing,
 }
 
 macro_rules! keys {
     ($( $reads:ident { $( $key:ident = $( $name:literal )|+ ; )+ } )+) => {
-        /// Every key that is understood.
+        /// All supported keys.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[repr(u8)]
         pub(super) enum Key { $( $( $key, )+ )+ }
@@ -97,7 +97,7 @@ impl Key {
         }
     }
 
-    /// Lengths first: an event of 1.31 has sixteen arguments in any order.
+    /// By length first: an event of 1.31 has sixteen arguments in any order.
     #[inline]
     pub(super) fn of_args(name: &[u8]) -> Self {
         let choose = |wanted: &[u8], key| if name == wanted { key } else { Self::rare(name) };
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_leads_to_its_key() {
+    fn every_name_gives_its_key() {
         for key in Key::ALL {
             for name in key.names() {
                 let found = [Key::of_event(name.as_bytes()), Key::of_args(name.as_bytes())];
@@ -153,7 +153,7 @@ mod tests {
                 assert!(found.contains(&Key::Unknown), "{name} is a key of events and of arguments");
             }
         }
-        // As long as a known one, but another.
+        // Same length as a known one, but different.
         assert_eq!(Key::of_args(b"op_nama"), Key::Unknown);
         assert_eq!(Key::of_args(b"mem_bytes_in_usf"), Key::Unknown);
     }

@@ -1,10 +1,10 @@
-//! ONNX Runtime's profiles: the JSON (Chrome trace format) that sessions with `enable_profiling` write, of the versions
-//! 1.15 to 1.31.
+//! ONNX Runtime profiles: the JSON (Chrome trace format) that sessions with `enable_profiling` write, for versions 1.15
+//! to 1.31.
 //!
-//! [`ProfileReader`] takes bytes in pieces and hands out borrowed [`ProfileEvent`]s; it does no I/O, allocates nothing per
-//! event and holds one event at a time, however large the file is. It reads what strict parsers refuse (names that are
-//! not escaped, stray commas, a file that is cut off) and counts everything it had to overlook in [`ProfileOutcome`].
-//! [`ProfileRows`] turns events into rows of the schema: it finds the run and the sub-graph each one belongs to.
+//! [`ProfileReader`] takes bytes in pieces and emits borrowed [`ProfileEvent`]s; it does no I/O, allocates nothing per
+//! event and holds one event at a time, however large the file is. It accepts what strict parsers reject (unescaped
+//! names, stray commas, truncated files) and counts all irregularities in [`ProfileOutcome`]. [`ProfileRows`] converts
+//! events to rows of the schema: it finds the run and the subgraph of each event.
 
 mod cache;
 mod device;
@@ -38,13 +38,13 @@ pub use rows::{ProfileRows, ProfileStart, RowOptions, RowSummary};
 pub use shapes::TypesAndShapes;
 pub use thread_stats::ThreadStats;
 
-/// How to read a profile.
+/// Options for reading a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProfileOptions {
-    /// Size of an event. Default 4 MiB; larger ones are skipped and counted, their bytes are not kept.
+    /// Limit for the size of an event. Default 4 MiB; larger ones are skipped and counted without being buffered.
     pub max_event_bytes: usize,
-    /// The session's log said "Maximum number of events reached". Versions before 1.31 say so nowhere else; without it
-    /// a profile counts as capped when it has exactly as many events as ONNX Runtime records at most.
+    /// The session's log reported "Maximum number of events reached". Versions before 1.31 report it nowhere else;
+    /// without this a profile counts as capped if it has exactly ONNX Runtime's maximum number of events.
     pub cap_reported: bool,
 }
 
@@ -54,10 +54,10 @@ impl Default for ProfileOptions {
     }
 }
 
-/// Size of the pieces that [`read_rows`] asks for.
+/// Size of the pieces that [`read_rows`] reads.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// Reads a whole profile from `input` and hands out its rows.
+/// Reads a whole profile from `input` and emits its rows.
 pub fn read_rows(
     mut input: impl Read,
     options: ProfileOptions,

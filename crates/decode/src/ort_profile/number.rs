@@ -1,8 +1,8 @@
-//! Numbers as profiles write them: bare or between quotes, whole or with a fraction.
+//! Numbers in profiles: bare or quoted, integers or fractions.
 
 use super::keys::Reads;
 
-/// The whole number at the start of `bytes` and its length; nothing if there is none or it has more than 18 digits.
+/// The integer at the start of `bytes` and its length; `None` if there is none or it has more than 18 digits.
 #[inline]
 pub(super) fn leading_number(bytes: &[u8]) -> Option<(i64, usize)> {
     let is_negative = bytes.first() == Some(&b'-');
@@ -25,7 +25,7 @@ pub(super) fn leading_number(bytes: &[u8]) -> Option<(i64, usize)> {
     Some((if is_negative { -value } else { value }, length))
 }
 
-/// A value of a key that is read as a number; times become nanoseconds.
+/// Parses the value of a numeric key; times become nanoseconds.
 pub(super) fn parse(bytes: &[u8], reads: Reads) -> Option<i64> {
     match leading_number(bytes) {
         Some((value, length)) if length == bytes.len() => scaled(value, reads),
@@ -40,17 +40,17 @@ pub(super) fn parse(bytes: &[u8], reads: Reads) -> Option<i64> {
     }
 }
 
-/// A whole number in the unit that is kept: times are written in microseconds.
+/// Converts an integer to the stored unit: times are written in microseconds.
 #[inline]
 pub(super) fn scaled(value: i64, reads: Reads) -> Option<i64> {
     if reads == Reads::Time { value.checked_mul(1000) } else { Some(value) }
 }
 
-/// NaN and Infinity are no times.
+/// NaN and infinity are not times.
 fn fraction_as_ns(text: &str) -> Option<i64> {
     let micros: f64 = text.parse().ok()?;
     let nanos = (micros * 1000.0).round();
-    // Beyond 2^53 a float no longer counts nanoseconds; that is 104 days.
+    // Beyond 2^53 (104 days) a float no longer has nanosecond resolution.
     (nanos.is_finite() && nanos.abs() < 9_007_199_254_740_992.0).then_some(nanos as i64)
 }
 

@@ -1,8 +1,8 @@
-//! What became of a profile: what was read, what was lost or repaired, and why a file is none.
+//! Result of reading a profile: counts, losses and repairs, and why a file is not a profile.
 
 use std::fmt;
 
-/// Why a file is not a profile, in one sentence each.
+/// Why a file is not a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotAProfile {
@@ -18,9 +18,9 @@ impl fmt::Display for NotAProfile {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => formatter.write_str(
-                "the file is empty: ONNX Runtime writes a profile only when the session ends its profiling or is destroyed",
+                "the file is empty: ONNX Runtime writes a profile only when profiling ends or the session is destroyed",
             ),
-            Self::Gzip => formatter.write_str("the file is compressed with gzip: unpack it first"),
+            Self::Gzip => formatter.write_str("the file is compressed with gzip: decompress it first"),
             Self::OtherFile { what } => write!(formatter, "the file is {what}, not a profile"),
             Self::NotAList { first } => {
                 write!(formatter, "the file is not a list of trace events in JSON: it begins with {first:?}")
@@ -35,12 +35,12 @@ impl fmt::Display for NotAProfile {
     }
 }
 
-/// The first thing that was wrong in a file.
+/// The first problem in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Where in the file, in bytes.
+    /// Offset in the file.
     pub offset: u64,
-    /// What, in one sentence.
+    /// Description of the problem.
     pub sentence: String,
 }
 
@@ -50,54 +50,54 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Which versions of ONNX Runtime write such a profile.
+/// The ONNX Runtime versions that write such a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VersionHint {
     Unknown,
     /// Has fences: up to 1.20.
     UpTo1_20,
-    /// Has neither fences nor memory statistics: 1.21 to 1.27, or a later one whose allocator keeps none.
+    /// Has neither fences nor memory statistics: 1.21 to 1.27, or a later version whose allocator keeps none.
     From1_21,
     /// Has memory statistics: 1.28 or later.
     From1_28,
 }
 
-/// What became of a profile.
+/// Result of reading a profile.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProfileOutcome {
-    /// Events handed out.
+    /// Emitted events.
     pub events: u64,
-    /// Of these, nodes that ran.
+    /// Emitted nodes.
     pub operators: u64,
-    /// Of these, calls of `Run`.
+    /// Emitted calls of `Run`.
     pub runs: u64,
-    /// Of these, fences; only versions up to 1.20 write them.
+    /// Emitted fences; only versions up to 1.20 write them.
     pub fences: u64,
-    /// Of these, kernels and calls that a provider reports of its device.
+    /// Emitted device kernels and calls.
     pub device_events: u64,
-    /// Of these, nodes with memory statistics; only versions from 1.28 on write them.
+    /// Emitted nodes with memory statistics; only versions since 1.28 write them.
     pub memory_stats: u64,
-    /// Events that were begun but not handed out: unreadable, without a time, too large or cut off.
+    /// Events that were not emitted: unreadable, without a time, too large or truncated.
     pub skipped_events: u64,
-    /// Events that are not JSON as they stand, but could be read.
+    /// Events that are invalid JSON but could be read.
     pub repaired_events: u64,
-    /// Commas that are missing, doubled or follow the last value.
+    /// Missing, doubled or trailing commas.
     pub bad_commas: u64,
-    /// Keys that one event has twice; the last one counts.
+    /// Duplicate keys within an event; the last one wins.
     pub duplicate_keys: u64,
-    /// Numbers that are none, such as NaN.
+    /// Invalid numbers, such as NaN.
     pub bad_numbers: u64,
-    /// Keys of sessions and nodes that this reader does not know: the file may be of a newer version.
+    /// Unknown keys of sessions and nodes: the file may be from a newer version.
     pub unknown_keys: u64,
     /// The first of them.
     pub unknown_key_names: Vec<String>,
     /// Bytes between events that belong to none.
     pub junk_bytes: u64,
-    /// The file ends before its list does.
+    /// The file is truncated.
     pub truncated: bool,
     /// ONNX Runtime stopped recording at its limit of 1,000,000 events.
     pub capped: bool,
-    /// How many events it left out; versions before 1.31 do not say.
+    /// Number of events dropped by ONNX Runtime; unknown before 1.31.
     pub dropped_events: Option<u64>,
     /// Process that wrote the profile.
     pub process: Option<u64>,
@@ -117,7 +117,7 @@ impl ProfileOutcome {
         }
     }
 
-    /// Whether everything the file holds was read as it stands.
+    /// Whether everything in the file was read without irregularities.
     pub fn is_clean(&self) -> bool {
         self.not_a_profile.is_none() && self.first_problem.is_none() && !self.truncated && !self.capped
     }

@@ -1,6 +1,6 @@
 //! Types and shapes of tensors: `[{"float":[1,576]},{"int64":[]}]` in a profile, two lists in the schema.
 
-/// Longer lists are not kept: no operator has so many inputs.
+/// Maximum length of lists: no operator has so many inputs.
 const MAX_LIST_BYTES: usize = 64 << 10;
 
 /// The tensors of an operator as two JSON lists of the same length.
@@ -13,7 +13,7 @@ pub struct TypesAndShapes {
 }
 
 impl TypesAndShapes {
-    /// `None` for what is no such list, and for an empty text.
+    /// `None` if invalid or empty.
     pub fn parse(text: &str) -> Option<Self> {
         if text.len() > MAX_LIST_BYTES {
             return None;
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_are_split() {
+    fn lists_are_separated() {
         let parse = |text| TypesAndShapes::parse(text).map(|lists| (lists.types, lists.shapes));
         let pair = |types: &str, shapes: &str| Some((types.to_owned(), shapes.to_owned()));
         assert_eq!(
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_none() {
+    fn anything_else_is_rejected() {
         let bad = [
             "",
             "[",

@@ -1,8 +1,8 @@
-//! What a file is by its first bytes.
+//! Recognizes other file formats by their first bytes.
 
 use super::outcome::NotAProfile;
 
-/// Enough to recognise everything below.
+/// Enough for all formats below.
 pub(super) const HEAD_BYTES: usize = 16;
 
 /// Length of a byte order mark at the start.
@@ -10,7 +10,7 @@ pub(super) fn byte_order_mark(head: &[u8]) -> usize {
     if head.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 }
 }
 
-/// Says what a file is that cannot be JSON.
+/// Names the format of a file that cannot be JSON.
 pub(super) fn other_file(head: &[u8]) -> Option<NotAProfile> {
     const KNOWN: [(&[u8], &str); 10] = [
         (b"PK\x03\x04", "a zip archive"),
@@ -31,7 +31,7 @@ pub(super) fn other_file(head: &[u8]) -> Option<NotAProfile> {
     Some(NotAProfile::OtherFile { what })
 }
 
-/// For what begins like no list of events.
+/// For a file that does not begin like a list of events.
 pub(super) fn not_a_list(bytes: &[u8]) -> NotAProfile {
     let head = bytes.get(..bytes.len().min(HEAD_BYTES)).unwrap_or_default();
     NotAProfile::NotAList { first: String::from_utf8_lossy(head).into_owned() }

@@ -1,9 +1,9 @@
-//! Counts what is read, and judges the file by it in the end.
+//! Counts what is read, and finally evaluates the file.
 
 use super::event::{EventKind, ProfileEvent};
 use super::outcome::{NotAProfile, Problem, ProfileOutcome};
 
-/// ONNX Runtime records no more events than this.
+/// ONNX Runtime's maximum number of events.
 const EVENT_CAP: u64 = 1_000_000;
 const MAX_UNKNOWN_KEY_NAMES: usize = 8;
 
@@ -16,14 +16,14 @@ pub(super) enum Ending {
     List,
     /// In or behind an object without such a list.
     Object,
-    /// It is of another kind, which was said already.
+    /// It has another format, which was already reported.
     Elsewhere,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub outcome: ProfileOutcome,
-    /// Events that count towards the cap; providers add theirs on top.
+    /// Events that count towards the cap; those of providers do not.
     recorded_events: u64,
     is_of_onnx_runtime: bool,
     /// Name and category.
@@ -60,7 +60,7 @@ impl Tally {
         self.recorded_events += u64::from(is_recorded);
     }
 
-    /// Of sessions and nodes all keys are known; providers may write what they like.
+    /// All keys of sessions and nodes are known; providers may write any.
     #[cold]
     pub(super) fn note_unknown(&mut self, event: &ProfileEvent<'_>, keys: u32, first: &str) {
         if !is_of_the_host(event) {
@@ -85,7 +85,7 @@ impl Tally {
         self.problem(offset, sentence);
     }
 
-    pub(super) fn judge(mut self, ending: Ending, cap_reported: bool) -> ProfileOutcome {
+    pub(super) fn finish(mut self, ending: Ending, cap_reported: bool) -> ProfileOutcome {
         let mut outcome = self.outcome;
         outcome.capped |= cap_reported || self.recorded_events == EVENT_CAP;
         if ending == Ending::Elsewhere || self.is_of_onnx_runtime {
@@ -95,7 +95,7 @@ impl Tally {
         outcome.not_a_profile = match (ending, first_event) {
             (_, Some((event, category))) => Some(NotAProfile::ForeignTrace { event, category }),
             (Ending::Nothing, None) => Some(NotAProfile::Empty),
-            // Nothing but an empty list, or the beginning of an event: it may have been a profile.
+            // Only an empty list or the beginning of an event: it may be a profile.
             (Ending::List, None)
                 if outcome.junk_bytes == 0 && outcome.skipped_events <= u64::from(outcome.truncated) =>
             {

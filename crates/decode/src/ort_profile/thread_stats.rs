@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// Longer texts are not read: no machine has so many threads.
+/// Maximum length: no machine has so many threads.
 const MAX_TEXT_BYTES: usize = 1 << 20;
 
 /// How the intra-op threads shared the work of one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadStats {
     pub pool_name: String,
-    /// Processor the calling thread was on when it last handed out work; `None` if it never did.
+    /// Processor of the calling thread when it last distributed work; `None` if it never did.
     pub core: Option<u64>,
-    /// How many times work was handed out: sizes of the blocks.
+    /// Block sizes of each distribution of work.
     pub blocks: Vec<i64>,
-    /// What the calling thread did, in microseconds.
+    /// Activity of the calling thread, in microseconds.
     pub distribution_us: u64,
     pub distribution_enqueue_us: u64,
     pub run_us: u64,
@@ -23,7 +23,7 @@ pub struct ThreadStats {
     pub wait_revoke_us: u64,
     /// Other threads of the pool.
     pub helpers: usize,
-    /// Blocks that the other threads ran since the pool was made.
+    /// Blocks that the other threads have run since the pool was created.
     pub helper_runs: u64,
 }
 
@@ -61,7 +61,7 @@ struct RawSub {
 }
 
 impl ThreadStats {
-    /// `None` for an empty text (a session with one thread) and for what cannot be read.
+    /// `None` for an empty text (a session with one thread) and for unreadable ones.
     pub fn parse(text: &str) -> Option<Self> {
         if text.is_empty() || text.len() > MAX_TEXT_BYTES {
             return None;
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_written_by_1_24() {
+    fn the_format_of_1_24_is_parsed() {
         let text = r#"{"main_thread": {"thread_pool_name": "session-1-intra-op", "thread_id": "140351491013504",
             "block_size": [16, 8], "core": 1, "Distribution": 2, "DistributionEnqueue": 3, "Run": 40, "Wait": 5,
             "WaitRevoke": 0}, "sub_threads": {"thread::id of a non-executing thread": {"num_run": 0, "core": -1},
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_nonsense() {
+    fn empty_and_invalid_texts_are_rejected() {
         for text in ["", "{}", "[]", r#"{"main_thread": 1}"#, r#"{"main_thread": {"Run": -1}}"#] {
             assert_eq!(ThreadStats::parse(text), None, "{text}");
         }

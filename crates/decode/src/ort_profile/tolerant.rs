@@ -1,23 +1,23 @@
-//! Reads the events that are not simple: escapes, line breaks, and what writers get wrong.
+//! Parses events that are not simple: escapes, line breaks, and errors of writers.
 //!
-//! Up to version 1.30 ONNX Runtime writes the names of nodes as they are, so that a quote or a backslash in a name makes
-//! the file invalid. Here a quote ends a text only where JSON can go on after it, and a text with an impossible escape
-//! was not escaped at all. Values are copied into a scratch text, decoded; there is no recursion.
+//! Up to version 1.30 ONNX Runtime does not escape node names, so that a quote or a backslash in a name makes the file
+//! invalid. Here a quote ends a text only where JSON can continue after it, and a text with an invalid escape is
+//! considered unescaped. Values are decoded into a scratch text; there is no recursion.
 
 use super::escapes::{copy, escape_width, unescape};
 use super::fields::{Fields, Span};
 use super::keys::{Key, Reads};
 use super::number;
 
-/// What had to be overlooked.
+/// Irregularities.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Repairs {
     pub bad_commas: u32,
-    /// The first thing that is not JSON: where in the event, and what.
+    /// The first invalid JSON: its offset in the event, and a description.
     pub problem: Option<(usize, &'static str)>,
 }
 
-/// What was found.
+/// Result of parsing.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Found {
     pub repairs: Repairs,
@@ -25,7 +25,7 @@ pub(super) struct Found {
     pub length: Option<usize>,
 }
 
-/// Reads the event at the start of `frame`. Spans point into `scratch`.
+/// Parses the event at the start of `frame`. Spans refer to `scratch`.
 pub(super) fn parse(frame: &[u8], fields: &mut Fields, scratch: &mut String) -> Found {
     scratch.clear();
     fields.clear();
@@ -51,7 +51,7 @@ impl Parser<'_> {
         self.repairs.problem.get_or_insert((self.at, sentence));
     }
 
-    /// Where the next byte is that is no white space, at or after `at`.
+    /// Offset of the next byte that is not white space, starting at `at`.
     fn after_space(&self, mut at: usize) -> usize {
         while matches!(self.byte(at), Some(b' ' | b'\t' | b'\r' | b'\n')) {
             at += 1;
@@ -59,8 +59,8 @@ impl Parser<'_> {
         at
     }
 
-    /// The members of the event, and inside of it those of its arguments, up to the closing bracket. `false` if there is
-    /// none.
+    /// Parses the members of the event, including those of its arguments, up to the closing bracket. `false` if it
+    /// is missing.
     fn members(&mut self, fields: &mut Fields, in_args: bool) -> bool {
         let mut is_first = true;
         loop {
@@ -110,7 +110,7 @@ impl Parser<'_> {
                 let start = self.at;
                 self.at += 1;
                 self.members(fields, true);
-                self.as_it_stands(start)
+                self.raw_text(start)
             }
             Some(b'{' | b'[') => self.nested(),
             Some(b',' | b'}' | b']') | None => {
@@ -128,7 +128,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Passes what can be no member, but at least one byte.
+    /// Skips what cannot be a member, at least one byte.
     fn skip_junk(&mut self) {
         self.at += 1;
         while !matches!(self.byte(self.at), None | Some(b'"' | b',' | b'}')) {
@@ -136,17 +136,17 @@ impl Parser<'_> {
         }
     }
 
-    /// A number or a word such as null and NaN.
+    /// A number or a word such as null or NaN.
     fn word(&mut self) -> Span {
         let start = self.at;
         while !matches!(self.byte(self.at), None | Some(b',' | b'}' | b']' | b' ' | b'\t' | b'\r' | b'\n')) {
             self.at += 1;
         }
-        self.as_it_stands(start)
+        self.raw_text(start)
     }
 
-    /// What was passed since `start`.
-    fn as_it_stands(&mut self, start: usize) -> Span {
+    /// The raw text since `start`.
+    fn raw_text(&mut self, start: usize) -> Span {
         self.at = self.at.min(self.bytes.len());
         let raw = self.bytes.get(start..self.at).unwrap_or_default();
         self.append(|scratch| copy(scratch, raw))
@@ -160,7 +160,7 @@ impl Parser<'_> {
         Span::new(start, self.scratch.len())
     }
 
-    /// A list or an object as it stands.
+    /// A list or an object as raw text.
     fn nested(&mut self) -> Span {
         let start = self.at;
         let (mut depth, mut inside_text) = (0usize, false);
@@ -182,10 +182,10 @@ impl Parser<'_> {
         if depth > 0 {
             self.problem("a list or an object is not closed");
         }
-        self.as_it_stands(start)
+        self.raw_text(start)
     }
 
-    /// A text whose opening quote is the next byte; decoded.
+    /// A text whose opening quote is the next byte, decoded.
     fn text(&mut self, is_key: bool) -> Span {
         let start = self.at + 1;
         let mut end = start;
@@ -201,7 +201,7 @@ impl Parser<'_> {
                     end += 1;
                 }
                 Some(b'\\') => {
-                    // A path that ends in a backslash, written as it is.
+                    // A path that ends in an unescaped backslash.
                     if self.byte(end + 1) == Some(b'"') && !is_key && self.arguments_follow(end + 2) {
                         escapes = Escapes::Broken;
                         end += 1;
@@ -226,24 +226,24 @@ impl Parser<'_> {
         self.append(|scratch| write(scratch, raw))
     }
 
-    /// Whether the quote at `at` can be the end of a text: what follows must be able to follow.
+    /// Whether the quote at `at` can end a text, judging by what follows.
     fn closes(&self, at: usize, is_key: bool) -> bool {
         let next = self.after_space(at + 1);
         match self.byte(next) {
             None => true,
             Some(b':') => is_key,
             Some(b'}' | b']') => !is_key,
-            // After the comma comes a key; a second comma or the end is a slip that happens.
+            // A key follows the comma; a second comma or the end is a common error.
             Some(b',') => {
                 !is_key && matches!(self.byte(self.after_space(next + 1)), None | Some(b'"' | b',' | b'}'))
             }
-            // A comma that was forgotten.
+            // A missing comma.
             Some(b'"') => !is_key && self.is_key_at(next),
             Some(_) => false,
         }
     }
 
-    /// Whether a short text with a colon behind it starts here.
+    /// Whether a short text followed by a colon starts here.
     fn is_key_at(&self, at: usize) -> bool {
         let rest = self.bytes.get(at + 1..).unwrap_or_default();
         let Some(length) = rest.iter().take(64).position(|byte| *byte == b'"') else { return false };
@@ -262,6 +262,6 @@ impl Parser<'_> {
 enum Escapes {
     None,
     Good,
-    /// At least one that does not exist: the writer does not escape.
+    /// At least one invalid: the writer does not escape.
     Broken,
 }

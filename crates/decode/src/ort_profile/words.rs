@@ -1,7 +1,7 @@
-//! Eight bytes at a time: where is the next quote, where does a nested value end, is a text plain?
+//! Searches eight bytes at a time: the next quote, the end of a nested value, and whether a text is plain.
 //!
-//! A profile is mostly quotes and names. These questions are asked some fifty times per event, so none of them looks at
-//! single bytes where it need not.
+//! A profile consists mostly of quotes and names. These searches are made some fifty times per event, so none of them
+//! examines single bytes unless necessary.
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x80 * ONES;
@@ -11,13 +11,13 @@ const fn every(byte: u8) -> u64 {
     ONES * byte as u64
 }
 
-/// Marks bytes that are zero. The lowest mark is right; above it there may be too many.
+/// Marks zero bytes. The lowest mark is correct; above it there may be false ones.
 #[inline]
 fn zeros_from_lowest(word: u64) -> u64 {
     word.wrapping_sub(ONES) & !word & HIGH
 }
 
-/// Marks exactly the bytes that are zero.
+/// Marks exactly the zero bytes.
 #[inline]
 fn zeros(word: u64) -> u64 {
     !((word & LOW).wrapping_add(LOW) | word | LOW)
@@ -29,7 +29,7 @@ fn is_odd(marks: u64) -> bool {
     ((marks >> 7).wrapping_mul(ONES) >> 56) & 1 == 1
 }
 
-/// Which byte the lowest mark stands for.
+/// The byte index of the lowest mark.
 #[inline]
 fn lowest(marks: u64) -> usize {
     (marks.trailing_zeros() / 8) as usize
@@ -50,18 +50,18 @@ pub(super) fn find_quote(bytes: &[u8], start: usize) -> Option<usize> {
     rest.iter().position(|byte| *byte == b'"').map(|found| at + found)
 }
 
-/// Where the list or object ends whose opening bracket is at `start`: behind its closing bracket. Brackets in texts do
-/// not count; texts must have no escapes. `None` if it does not end.
+/// End of the list or object whose opening bracket is at `start`: behind its closing bracket. Brackets in texts are
+/// ignored; texts must not contain escapes. `None` if it does not end.
 pub(super) fn end_of_nested(bytes: &[u8], start: usize) -> Option<usize> {
     let (words, _) = bytes.get(start..)?.as_chunks();
     let mut at = start;
     let mut depth = 0usize;
-    // The marks of all quotes so far, exclusive: whether their number is odd survives.
+    // The parity of all quotes so far.
     let mut quotes_before = 0u64;
     for word in words {
         let word = u64::from_le_bytes(*word);
         let quotes = zeros(word ^ every(b'"'));
-        // The bit 0x20 is all that `[` and `{`, `]` and `}` differ in.
+        // `[` and `{`, `]` and `}` differ only in the bit 0x20.
         let folded = word | every(0x20);
         let opening = folded ^ every(b'{');
         let closing = folded ^ every(b'}');
@@ -108,8 +108,7 @@ fn end_bytewise(bytes: &[u8], start: usize, mut depth: usize, mut inside_text: b
     None
 }
 
-/// Whether a text has neither backslashes nor control characters. Written so that the compiler can take sixteen bytes
-/// at once.
+/// Whether a text has neither backslashes nor control characters. Written so that the compiler can vectorize it.
 #[inline]
 pub(super) fn is_plain(bytes: &[u8]) -> bool {
     bytes.iter().fold(0, |found, byte| found | u8::from(*byte < 0x20) | u8::from(*byte == b'\\')) == 0
@@ -119,7 +118,7 @@ pub(super) fn is_plain(bytes: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// Bytes that lie close to those that matter, in every order.
+    /// Bytes that are close to the significant ones, in every order.
     fn scrambled(round: usize) -> Vec<u8> {
         const BYTES: &[u8] = b"\"\"[]{}{}#!\x02\x7f\x80\xa2 a\\|~Z^_";
         let mut seed = round as u64;
@@ -132,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_are_where_they_are() {
+    fn quotes_are_found() {
         for round in 0..5000 {
             let bytes = scrambled(round);
             for from in 0..bytes.len() + 2 {
@@ -143,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn nested_values_end_where_bytes_say() {
+    fn nested_values_end_where_the_bytewise_search_says() {
         let mut found = 0;
         for round in 0..20_000 {
             let bytes = scrambled(round);
@@ -158,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_means_neither_backslash_nor_control() {
+    fn plain_texts_have_neither_backslashes_nor_control_characters() {
         assert!(is_plain("a text with \"quotes\", umlauts äöü and {brackets}".as_bytes()));
         for byte in (0..0x20).chain([b'\\']) {
             let mut bytes = [b'a'; 100];

@@ -1,12 +1,13 @@
-//! The object form of a trace: `{"displayTimeUnit": "ns", "traceEvents": [ … ]}`. Everything but that list is passed.
+//! The object form of a trace: `{"displayTimeUnit": "ns", "traceEvents": [ … ]}`. Everything except that list is
+//! skipped.
 
 const KEY: &[u8] = b"traceEvents";
 
-/// What the last byte meant.
+/// Meaning of the last byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     Inside,
-    /// The list of events starts behind this byte.
+    /// The list of events starts after this byte.
     List,
     /// The object ended.
     End,
@@ -20,13 +21,13 @@ enum Seen {
     Colon,
 }
 
-/// One byte after the other, like [`Frame`](super::frame::Frame).
+/// Byte by byte, like [`Frame`](super::frame::Frame).
 #[derive(Debug, Clone, Default)]
 pub(super) struct Wrapper {
     depth: u32,
     inside_text: bool,
     after_backslash: bool,
-    /// How many bytes the current text has, and how many of them agree with [`KEY`] from its start.
+    /// Length of the current text, and how many of its bytes match [`KEY`].
     length: usize,
     agreed: usize,
     seen: Seen,
@@ -87,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_the_list_behind_other_members() {
+    fn the_list_is_found_after_other_members() {
         let before = r#"{"a": {"traceEvents": [1]}, "b": "traceEvents", "c": ["}"], "traceEvents" : ["#;
         assert_eq!(first_step(&format!("{before}]}}")), Some((before.len() - 1, Step::List)));
     }

@@ -1,18 +1,18 @@
-//! Control groups, version 2: the limits a container lives under, and how often it met them.
+//! Control groups, version 2: the limits of a container, and how often it reached them.
 
 use super::scan::{blank_pairs, fields, number, whole_lines};
 
-/// The path of version 2 in `/proc/PID/cgroup` (`0::/user.slice`); `None` if the process is in none.
+/// The version 2 path in `/proc/PID/cgroup` (`0::/user.slice`); `None` if the process is in none.
 pub fn cgroup_v2_path(bytes: &[u8]) -> Option<&[u8]> {
     whole_lines(bytes).find_map(|line| line.strip_prefix(b"0::"))
 }
 
-/// `cpu.stat`: totals since the group was made.
+/// `cpu.stat`: totals since the group was created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CpuThrottling {
     pub usage_micros: Option<u64>,
     pub periods: Option<u64>,
-    /// Periods in which the group had used up its share and had to wait.
+    /// Periods in which the group had used up its share and was throttled.
     pub throttled_periods: Option<u64>,
     pub throttled_micros: Option<u64>,
 }
@@ -35,13 +35,13 @@ pub fn parse_cpu_stat(bytes: &[u8]) -> CpuThrottling {
 /// `cpu.max`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CpuQuota {
-    /// `None` is no limit.
+    /// `None` for no limit.
     pub quota_micros: Option<u64>,
     pub period_micros: u64,
 }
 
 impl CpuQuota {
-    /// Processors' worth of time that the group may use.
+    /// Number of processors' worth of time that the group may use.
     pub fn cores(self) -> Option<f64> {
         self.quota_micros.map(|quota| quota as f64 / self.period_micros as f64)
     }
@@ -54,7 +54,7 @@ pub fn parse_cpu_max(bytes: &[u8]) -> Option<CpuQuota> {
     (period > 0).then_some(CpuQuota { quota_micros, period_micros: period })
 }
 
-/// `memory.max`, `memory.current` and the like: bytes, or `max` for no limit (the inner `None`).
+/// `memory.max`, `memory.current` and similar: bytes, or `max` for no limit (the inner `None`).
 pub fn parse_memory_limit(bytes: &[u8]) -> Option<Option<u64>> {
     match bytes.strip_suffix(b"\n")?.trim_ascii() {
         b"max" => Some(None),
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_path_of_version_two() {
+    fn the_version_2_path_is_found() {
         assert_eq!(cgroup_v2_path(b"4:memory:/a\n0::/b c\n"), Some(&b"/b c"[..]));
         assert_eq!(cgroup_v2_path(b"4:memory:/a\n"), None);
     }

@@ -1,16 +1,16 @@
-//! `/proc/PID/io`: readable by the same user, or with the right to trace the process.
+//! `/proc/PID/io`: readable by the same user, or with ptrace permission.
 
 use super::scan::{colon_pairs, number};
 
-/// Totals since the process started, its ended threads and waited-for children included.
+/// Totals since the process started, including exited threads and reaped children.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ProcessIo {
-    /// Bytes that went through read calls, from wherever: files, pipes, sockets.
+    /// Bytes of read calls on anything: files, pipes, sockets.
     pub read_bytes: u64,
     pub write_bytes: u64,
     pub read_calls: u64,
     pub write_calls: u64,
-    /// Bytes that had to come from, or will go to, a storage device.
+    /// Bytes that were read from, or will be written to, a storage device.
     pub storage_read_bytes: Option<u64>,
     pub storage_write_bytes: Option<u64>,
 }
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_four_or_nothing() {
+    fn all_four_values_are_required() {
         let text = b"rchar: 7313\nwchar: 337\nsyscr: 16\nsyscw: 3\nread_bytes: 0\nwrite_bytes: 4096\n";
         let io = parse_io(text).unwrap();
         assert_eq!((io.read_bytes, io.write_bytes, io.read_calls, io.write_calls), (7313, 337, 16, 3));

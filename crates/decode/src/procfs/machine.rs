@@ -8,7 +8,7 @@ pub struct ProcessorTicks {
     pub busy: u64,
     /// Idle and waiting for I/O.
     pub idle: u64,
-    /// Taken by the hypervisor for others; part of neither.
+    /// Taken by the hypervisor; included in neither.
     pub stolen: u64,
 }
 
@@ -46,19 +46,19 @@ pub fn parse_machine_stat(bytes: &[u8]) -> MachineStat {
     machine
 }
 
-/// Each processor that is online, by its number.
-pub fn each_processor(bytes: &[u8], mut tell: impl FnMut(u32, ProcessorTicks)) {
+/// Each online processor, by its number.
+pub fn each_processor(bytes: &[u8], mut emit: impl FnMut(u32, ProcessorTicks)) {
     for line in whole_lines(bytes) {
         let number = fields(line).next().and_then(|key| number(key.strip_prefix(b"cpu")?));
         if let Some(number) = number.and_then(|number| u32::try_from(number).ok())
             && let Some(ticks) = ticks(line)
         {
-            tell(number, ticks);
+            emit(number, ticks);
         }
     }
 }
 
-/// user nice system idle iowait irq softirq steal; guest time is in user time already.
+/// user nice system idle iowait irq softirq steal; guest time is already included in user time.
 fn ticks(line: &[u8]) -> Option<ProcessorTicks> {
     let mut numbers = [0u64; 8];
     let mut known = 0;
@@ -75,7 +75,7 @@ fn ticks(line: &[u8]) -> Option<ProcessorTicks> {
 }
 
 impl ProcessorTicks {
-    /// Busy share in percent since `before`; `None` if no time has passed or the counters went back.
+    /// Busy percentage since `before`; `None` if no time has passed or a counter decreased.
     pub fn busy_percent_since(self, before: Self) -> Option<f64> {
         let busy = self.busy.checked_sub(before.busy)?;
         let idle = self.idle.checked_sub(before.idle)?;
@@ -89,7 +89,7 @@ pub struct LoadAverage {
     pub one_minute: f64,
     pub five_minutes: f64,
     pub fifteen_minutes: f64,
-    /// Threads that run or could run, and all threads.
+    /// Runnable threads, and all threads.
     pub runnable: u64,
     pub threads: u64,
 }

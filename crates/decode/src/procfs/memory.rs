@@ -5,7 +5,7 @@ use super::scan::{blank_pairs, colon_pairs, kilobytes, number};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MachineMemory {
     pub total_bytes: Option<u64>,
-    /// What programs can get without swapping, as the kernel estimates it.
+    /// The kernel's estimate of memory that is available without swapping.
     pub available_bytes: Option<u64>,
     pub swap_total_bytes: Option<u64>,
     pub swap_free_bytes: Option<u64>,
@@ -30,7 +30,7 @@ pub fn parse_machine_memory(bytes: &[u8]) -> MachineMemory {
             b"SwapTotal" => memory.swap_total_bytes = kilobytes(value),
             b"SwapFree" => {
                 memory.swap_free_bytes = kilobytes(value);
-                // The last one needed; some thirty lines follow.
+                // The last required one; some thirty lines follow.
                 break;
             }
             _ => {}
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn used_is_what_is_not_available() {
+    fn used_memory_is_total_minus_available() {
         let memory = parse_machine_memory(
             b"MemTotal: 1000 kB\nMemFree: 1 kB\nMemAvailable: 600 kB\nSwapTotal: 50 kB\nSwapFree: 20 kB\nDirty: 1 kB\n",
         );

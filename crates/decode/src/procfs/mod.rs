@@ -1,9 +1,9 @@
-//! Text of Linux's /proc, /sys and cgroup files: bytes in, values out. Works on every system, so that recordings and
-//! tests do not need a Linux kernel.
+//! Parsers for Linux's /proc, /sys and cgroup files. They work on every system, so that recordings and tests do not need
+//! a Linux kernel.
 //!
-//! Names of processes may hold any byte but NUL, also blanks, parentheses and newlines. A file may end anywhere (a
-//! buffer that was too small, a process that ended): what is cut is missing, it is never a wrong number. Nothing here
-//! allocates except where a value is text; the parsers of sampled files run thousands of times a second.
+//! Process names may contain any byte except NUL, including blanks, parentheses and newlines. A file may be truncated
+//! anywhere (a buffer that was too small, a process that exited): truncated values are missing, never wrong. Nothing
+//! here allocates except for text values; the parsers of sampled files run thousands of times per second.
 
 mod cgroup;
 mod io;
@@ -37,7 +37,7 @@ pub use topology::{CoreKind, core_kinds, parse_cpu_list};
 
 #[cfg(test)]
 mod hostile {
-    //! Every parser against every prefix of real files, and against noise: none panics, and what is cut off is missing.
+    //! Every parser with every prefix of real files, and with noise: none panics, and truncated values are missing.
 
     use proptest::prelude::*;
 

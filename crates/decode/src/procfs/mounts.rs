@@ -1,18 +1,18 @@
-//! `/proc/mounts`: whether /proc hides other people's processes.
+//! `/proc/mounts`: whether /proc hides other users' processes.
 
 use super::scan::{fields, whole_lines};
 
-/// What `/proc` shows of processes of other users.
+/// Visibility of other users' processes in `/proc`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HidePid {
     Everything,
-    /// Their directories are there but closed.
+    /// Their directories exist but are not accessible.
     NoAccess,
-    /// Only what may be traced is there.
+    /// Only processes with ptrace permission are listed.
     Invisible,
 }
 
-/// The last mount on /proc counts. `None` if there is none.
+/// Uses the last mount on /proc. `None` if there is none.
 pub fn hide_pid(mounts: &[u8]) -> Option<HidePid> {
     let line = whole_lines(mounts).filter(|line| fields(line).nth(1) == Some(b"/proc")).last()?;
     let options = fields(line).nth(3)?;
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_words() {
+    fn numeric_and_named_options_are_parsed() {
         let with = |options: &str| {
             hide_pid(format!("sysfs /sys sysfs rw 0 0\nproc /proc proc {options} 0 0\n").as_bytes())
         };

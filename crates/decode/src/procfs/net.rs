@@ -11,7 +11,7 @@ pub struct NetworkTotals {
     pub sent_packets: u64,
 }
 
-/// All interfaces but the loopback, which would count every byte twice and none of them on a wire.
+/// All interfaces except loopback, which would count every byte twice although none is on a wire.
 pub fn parse_net_dev(bytes: &[u8]) -> Option<NetworkTotals> {
     let mut totals = None::<NetworkTotals>;
     for line in whole_lines(bytes) {
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn interfaces_are_added_without_the_loopback() {
+    fn interfaces_are_summed_without_loopback() {
         let text = b"Inter-|   Receive  |  Transmit\n face |bytes packets|bytes\n\
             \x20   lo: 5625677 5320 0 0 0 0 0 0 5625677 5320 0 0 0 0 0 0\n\
             \x20 eth0:100 2 0 0 0 0 0 0 30 4 0 0 0 0 0 0\n  eth1: 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0\n";

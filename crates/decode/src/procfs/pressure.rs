@@ -2,7 +2,7 @@
 
 use super::scan::{fields, number, whole_lines};
 
-/// Share of time in which some, or all, tasks waited for a resource.
+/// Fraction of time in which some, or all, tasks waited for a resource.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct PressureLine {
     /// Over the last ten seconds, 0 to 1.
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_lines_or_one() {
+    fn one_or_both_lines_are_parsed() {
         let pressure = parse_pressure(
             b"some avg10=25.00 avg60=11.56 avg300=13.07 total=10541467438\nfull avg10=0.00 avg60=0 total=7\n",
         );

@@ -1,6 +1,6 @@
-//! Numbers and lines out of bytes, without allocation and without assuming UTF-8.
+//! Numbers and lines from bytes, without allocation and without assuming UTF-8.
 
-/// Decimal digits to their end; `None` if there is anything else or it does not fit.
+/// Decimal digits only; `None` for anything else or on overflow.
 pub fn number(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
@@ -11,7 +11,7 @@ pub fn number(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// The same with a sign in front.
+/// The same with an optional sign.
 pub(super) fn signed(text: &[u8]) -> Option<i64> {
     match text.strip_prefix(b"-") {
         Some(digits) => 0i64.checked_sub_unsigned(number(digits)?),
@@ -24,7 +24,7 @@ pub(super) fn fields(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty())
 }
 
-/// Lines that ended with a newline: the last one of a cut file may have half a number in it.
+/// Lines that end with a newline: the last one of a truncated file may contain half a number.
 pub(super) fn whole_lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split_inclusive(|byte| *byte == b'\n').filter_map(|line| line.strip_suffix(b"\n"))
 }
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_whole_or_nothing() {
+    fn numbers_are_parsed_completely_or_not_at_all() {
         assert_eq!(number(b"18446744073709551615"), Some(u64::MAX));
         assert_eq!(number(b"18446744073709551616"), None);
         assert_eq!((number(b""), number(b"1 "), number(b"+1"), number(b"1a")), (None, None, None, None));
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_was_cut_is_not_read() {
+    fn a_truncated_line_is_ignored() {
         let pairs: Vec<_> = colon_pairs(b"a: 1\nb: 23").collect();
         assert_eq!(pairs, [(&b"a"[..], &b"1"[..])]);
     }

@@ -1,12 +1,12 @@
-//! `/proc/PID/schedstat` and `/proc/PID/task/TID/schedstat`: the cheapest exact file there is, of one thread.
+//! `/proc/PID/schedstat` and `/proc/PID/task/TID/schedstat`: the cheapest exact file, for one thread.
 
 use super::scan::{fields, number};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SchedStat {
-    /// Time on a processor; of a running thread as of its last tick or switch.
+    /// Time on a processor; for a running thread as of its last tick or switch.
     pub run_ns: u64,
-    /// Time it could have run but had to wait for a processor.
+    /// Time in which it was runnable but waited for a processor.
     pub wait_ns: u64,
     /// How often it got a processor.
     pub time_slices: u64,

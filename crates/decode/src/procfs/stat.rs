@@ -5,15 +5,15 @@ use super::scan::{fields, number, signed};
 /// Set in the flags of kernel threads (`PF_KTHREAD`).
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
-/// A process or a thread. Fields that old kernels lack, or that were cut off, are `None`.
+/// A process or a thread. Fields that old kernels lack, or that were truncated, are `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat<'a> {
-    /// As the kernel has it, at most 15 bytes (64 for kernel threads): not always UTF-8.
+    /// The kernel's name, at most 15 bytes (64 for kernel threads): not always UTF-8.
     pub name: &'a [u8],
-    /// `R`, `S`, `D`, `Z` (ended, not yet collected), `T`, `t`, `X`, `I`, …
+    /// `R`, `S`, `D`, `Z` (zombie), `T`, `t`, `X`, `I`, …
     pub state: char,
     pub parent_pid: u32,
-    /// Session leader; negative numbers of other pid namespaces become `None`.
+    /// Session leader; negative numbers from other pid namespaces become `None`.
     pub session: Option<u64>,
     pub kernel_thread: bool,
     pub minor_faults: u64,
@@ -25,17 +25,17 @@ pub struct Stat<'a> {
     pub threads: u64,
     /// Clock ticks since boot when it started.
     pub start_ticks: u64,
-    /// Processor it ran on last.
+    /// Processor it last ran on.
     pub processor: Option<u64>,
-    /// As `wait` gives it. Zero also if the reader has no right to see it.
+    /// The `wait` status. Also zero if the reader lacks permission.
     pub exit_status: Option<i64>,
 }
 
-/// Fields are counted from the last `)`, since the name in parentheses may itself hold any of them.
+/// Fields are counted from the last `)`, since the name in parentheses may itself contain any of them.
 pub fn parse_stat(bytes: &[u8]) -> Option<Stat<'_>> {
     let open = bytes.iter().position(|byte| *byte == b'(')?;
     let close = bytes.iter().rposition(|byte| *byte == b')').filter(|close| *close > open)?;
-    // The last number counts only if the line was read to its end.
+    // The last number is valid only if the line was read to its end.
     let rest = bytes.get(close + 1..)?;
     let whole = rest.last() == Some(&b'\n');
     let mut left = fields(rest);
@@ -75,18 +75,18 @@ pub fn parse_stat(bytes: &[u8]) -> Option<Stat<'_>> {
 }
 
 impl Stat<'_> {
-    /// It has ended; its memory is gone and only its parent still has to hear of it.
+    /// It has exited; its memory is gone, and only its parent has to reap it.
     pub fn has_ended(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x')
     }
 }
 
-/// Memory of a process in pages. All zero for kernel threads and for processes that have ended.
+/// Memory of a process in pages. All zero for kernel threads and exited processes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Statm {
     pub size: u64,
     pub resident: u64,
-    /// Resident pages of files and shared memory; the rest is the process's own.
+    /// Resident pages of files and shared memory; the rest is private.
     pub shared: u64,
 }
 
@@ -94,7 +94,7 @@ pub fn parse_statm(bytes: &[u8]) -> Option<Statm> {
     let mut left = fields(bytes);
     let statm =
         Statm { size: number(left.next()?)?, resident: number(left.next()?)?, shared: number(left.next()?)? };
-    // Four more follow in every kernel; without them the third may have been cut.
+    // Four more follow in every kernel; without them the third may be truncated.
     left.next().map(|_| statm)
 }
 
@@ -109,7 +109,7 @@ mod tests {
         140726671368171 256\n";
 
     #[test]
-    fn fields_are_the_ones_of_the_manual() {
+    fn fields_match_the_manual() {
         let stat = parse_stat(LINE).unwrap();
         let wanted = Stat {
             name: b"cat",
@@ -141,14 +141,14 @@ mod tests {
     }
 
     #[test]
-    fn kernel_threads_are_known_by_their_flag() {
+    fn kernel_threads_are_recognized_by_their_flag() {
         let stat =
             parse_stat(b"2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 6 0 0 20 0 1 0 25 0 0 1\n").unwrap();
         assert!(stat.kernel_thread && !stat.has_ended());
     }
 
     #[test]
-    fn a_cut_file_gives_nothing_or_the_same_numbers() {
+    fn a_truncated_file_gives_nothing_or_the_same_numbers() {
         let whole = parse_stat(LINE).unwrap();
         for end in 0..LINE.len() {
             if let Some(cut) = parse_stat(&LINE[..end]) {

@@ -1,4 +1,4 @@
-//! `/proc/PID/status`: what the cheaper files do not have. Kernel threads have no memory lines.
+//! `/proc/PID/status`: values that the cheaper files lack. Kernel threads have no memory lines.
 
 use super::scan::{colon_pairs, fields, kilobytes, number};
 
@@ -9,9 +9,9 @@ pub struct Status {
     pub anonymous_bytes: Option<u64>,
     pub swapped_bytes: Option<u64>,
     pub threads: Option<u64>,
-    /// Of the one thread that the file is about, both kinds together.
+    /// Both kinds together, for the thread of this file.
     pub context_switches: Option<u64>,
-    /// The first 64 processors it may run on.
+    /// The first 64 processors that it may run on.
     pub affinity_mask: Option<u64>,
     /// Effective user.
     pub user_id: Option<u64>,
@@ -38,7 +38,7 @@ pub fn parse_status(bytes: &[u8]) -> Status {
     status
 }
 
-/// Groups of 32 bits in hexadecimal, the highest first: `ff,ffffffff`.
+/// Groups of 32 bits in hexadecimal, highest first: `ff,ffffffff`.
 fn mask(value: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(value).ok()?;
     let mut groups = text.rsplit(',');
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_kilobytes_and_a_name_cannot_imitate_one() {
+    fn a_name_cannot_imitate_another_line() {
         let text = b"Name:\tx: VmRSS\nUid:\t1000\t1001\t0\t0\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\n\
             RssAnon:\t 512 kB\nVmSwap:\t 4 kB\nThreads:\t7\nCpus_allowed:\t3,00000005\n\
             voluntary_ctxt_switches:\t10\nnonvoluntary_ctxt_switches:\t5\n";
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn masks_of_small_and_huge_machines() {
+    fn masks_of_small_and_large_machines_are_parsed() {
         assert_eq!(mask(b"3"), Some(3));
         assert_eq!(mask(b"ffffffff,ffffffff,00000001"), Some(0xffff_ffff_0000_0001));
         assert_eq!((mask(b""), mask(b"x,1"), mask(b"1,x")), (None, None, None));

@@ -1,20 +1,20 @@
-//! Processors that are not alike: performance and efficiency cores, and the lists in which the kernel names them.
+//! Hybrid processors: performance and efficiency cores, and processor lists.
 
 use super::scan::number;
 
-/// More processors than any machine has; larger numbers are a mistake in the file.
+/// More processors than any machine has; larger numbers are errors in the file.
 const MAX_PROCESSORS: u64 = 8192;
 
-/// What kind of core a processor is.
+/// The kind of core of a processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CoreKind {
-    /// All cores of the machine are alike, or the machine does not say.
+    /// All cores are alike, or the machine does not distinguish them.
     Uniform,
     Performance,
     Efficiency,
 }
 
-/// `0-3,5` as numbers. `None` for anything else; an empty list is a list.
+/// `0-3,5` as numbers. `None` if invalid; an empty list is valid.
 pub fn parse_cpu_list(bytes: &[u8]) -> Option<Vec<u32>> {
     let mut processors = Vec::new();
     for part in bytes.trim_ascii().split(|byte| *byte == b',').filter(|part| !part.is_empty()) {
@@ -33,8 +33,8 @@ pub fn parse_cpu_list(bytes: &[u8]) -> Option<Vec<u32>> {
     Some(processors)
 }
 
-/// Kinds from relative capacities (`cpu_capacity`, or highest frequencies where there is none): a core that can do
-/// less than 80 % of the best one is an efficiency core. Favoured cores of one kind differ by less than that.
+/// Core kinds from relative capacities (`cpu_capacity`, otherwise maximum frequencies): a core with less than 80% of the
+/// best one is an efficiency core. Favored cores of one kind differ by less than that.
 pub fn core_kinds(capacities: &[Option<u64>]) -> Vec<CoreKind> {
     let best = capacities.iter().flatten().copied().max().unwrap_or(0);
     let is_small = |capacity: u64| u128::from(capacity) * 10 < u128::from(best) * 8;
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn small_cores_are_told_from_favoured_ones() {
+    fn efficiency_cores_are_distinguished_from_favored_ones() {
         use CoreKind::{Efficiency, Performance, Uniform};
         assert_eq!(core_kinds(&[Some(1024), Some(1000), Some(620)]), [Performance, Performance, Efficiency]);
         assert_eq!(core_kinds(&[Some(5_700_000), Some(5_500_000)]), [Uniform, Uniform]);

@@ -1,11 +1,11 @@
-//! Names as people write them, out of names as linkers write them.
+//! Readable names for linker symbols.
 
 use std::fmt::Write as _;
 
-/// Letters that are kept. Names of generic code reach kilobytes, and nobody reads those.
+/// Maximum length. Names of generic code reach kilobytes, which are unreadable.
 const MAX_LETTERS: usize = 240;
 
-/// A text that ends by itself: nested templates can grow without bound.
+/// A text with a limit: nested templates can grow without bound.
 struct Short(String);
 
 impl std::fmt::Write for Short {
@@ -15,19 +15,19 @@ impl std::fmt::Write for Short {
                 self.0.push('…');
                 return Err(std::fmt::Error);
             }
-            // A name stands in one line of a folded file, and `;` separates frames there.
+            // A name is in one line of a folded file, in which `;` separates frames.
             self.0.push(if letter.is_control() || letter == ';' { '?' } else { letter });
         }
         Ok(())
     }
 }
 
-/// The readable form of a symbol of Rust or C++; others stay as they are. Without hashes, parameters and return types.
+/// The readable form of a Rust or C++ symbol, without hashes, parameters and return types; others are unchanged.
 pub fn demangle(name: &str) -> String {
-    // The version of the library that a symbol belongs to.
+    // The library version of a symbol.
     let name = name.split_once('@').map_or(name, |(name, _)| name);
     let mut out = Short(String::new());
-    // An error only says that the text was cut.
+    // An error only means that the text was truncated.
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         write!(out, "{rust:#}").ok();
         return out.0;

@@ -1,7 +1,7 @@
-//! What a program or library says about its own code: functions, tables for unwinding, its build id.
+//! Functions, unwind tables and build id of a program or library.
 //!
-//! Reads through `object`'s [`ReadRef`], so that the caller decides whether bytes are in memory or come out of a file as
-//! they are needed.
+//! Reads through `object`'s [`ReadRef`], so that the caller decides whether the bytes are in memory or are read on
+//! demand.
 
 use object::elf::{FileHeader64, PT_LOAD, SHT_DYNSYM, SHT_NOBITS, SHT_SYMTAB, STT_FUNC, STT_GNU_IFUNC};
 use object::read::elf::{FileHeader as _, ProgramHeader as _, SectionHeader as _, Sym as _};
@@ -10,18 +10,18 @@ use thiserror::Error;
 
 use super::unwind_tables::UnwindTables;
 
-/// Tables of one file that are kept in memory: 256 MB each. Larger ones count as missing.
+/// Limit per section kept in memory: 256 MB. Larger ones count as missing.
 const MAX_TABLE_BYTES: u64 = 256 << 20;
 
 #[derive(Debug, Error)]
 pub enum ElfError {
-    #[error("it is no 64-bit ELF file: {0}")]
+    #[error("it is not a 64-bit ELF file: {0}")]
     NotElf(object::read::Error),
     #[error("its {what} cannot be read: {why}")]
     Damaged { what: &'static str, why: object::read::Error },
 }
 
-/// A function: where it begins, how long it is, where its name stands.
+/// A function: its start, length and the offset of its name.
 #[derive(Debug, Clone, Copy)]
 struct Function {
     address: u64,
@@ -30,7 +30,7 @@ struct Function {
     is_dynamic: bool,
 }
 
-/// The part of a file that is mapped.
+/// A mapped part of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Segment {
     file_offset: u64,
@@ -38,7 +38,7 @@ struct Segment {
     address: u64,
 }
 
-/// What is kept of an ELF file.
+/// The kept parts of an ELF file.
 #[derive(Debug, Clone, Default)]
 pub struct ElfImage {
     pub build_id: Option<Vec<u8>>,
@@ -47,7 +47,7 @@ pub struct ElfImage {
     functions: Vec<Function>,
     names: Box<[u8]>,
     dynamic_names: Box<[u8]>,
-    /// Whether it has the whole symbol table, not only what is exported.
+    /// Whether it has the full symbol table instead of only exported symbols.
     pub has_symbol_table: bool,
 }
 
@@ -68,7 +68,7 @@ impl ElfImage {
         let sections = header.sections(endian, data).map_err(damaged("section headers"))?;
         let section = |name: &[u8]| {
             let (_, section) = sections.section_by_name(endian, name)?;
-            // A file of debug information has sections without content.
+            // Sections of a debug information file may have no content.
             let has_content =
                 section.sh_type(endian) != SHT_NOBITS && section.sh_size(endian) <= MAX_TABLE_BYTES;
             let bytes = has_content.then(|| section.data(endian, data).ok()).flatten()?;
@@ -104,7 +104,8 @@ impl ElfImage {
                 image.functions.push(Function { address, bytes, name: symbol.st_name(endian), is_dynamic });
             }
         }
-        // Of several names for one place the longest function counts, and the exported name before the inner one.
+        // Of several names for one address the longest function wins, and the exported name over the internal
+        // one.
         image
             .functions
             .sort_unstable_by_key(|function| (function.address, function.bytes, function.is_dynamic));
@@ -118,7 +119,7 @@ impl ElfImage {
         Ok(image)
     }
 
-    /// Takes over the functions of a file with debug information for the same code.
+    /// Adopts the functions of a debug information file for the same code.
     pub fn adopt_functions(&mut self, other: Self) {
         self.functions = other.functions;
         self.names = other.names;
@@ -126,9 +127,9 @@ impl ElfImage {
         self.has_symbol_table = other.has_symbol_table;
     }
 
-    /// What to subtract from addresses in a process to get the file's own, for a mapping of the file.
+    /// The difference between process addresses and file addresses, for a mapping of the file.
     pub fn bias(&self, mapped_at: u64, file_offset: u64) -> Option<u64> {
-        // Mappings begin at a page: the segment begins on the page's later bytes.
+        // Mappings begin at a page boundary, while the segment may begin within the page.
         let holds = |segment: &&Segment| {
             let begin = segment.file_offset & !0xfff;
             let end = segment.file_offset.saturating_add(segment.file_bytes);
@@ -139,14 +140,15 @@ impl ElfImage {
         Some(mapped_at.wrapping_sub(address))
     }
 
-    /// The function at an address of the file: where it begins and its name as the linker knows it.
+    /// The function at a file address: its start and its linker name.
     pub fn function(&self, address: u64) -> Option<(u64, &str)> {
         let after = self.functions.partition_point(|function| function.address <= address);
-        // A function inside another one (a local label of assembly) must not hide it.
+        // A function inside another one (a local label in assembly) must not hide it.
         let (functions, _) = self.functions.split_at(after);
         let covers = |function: &&Function| address - function.address < u64::from(function.bytes.max(1));
         let function = functions.iter().rev().take(8).find(covers).or_else(|| {
-            // Assembly often has no size: it reaches to the next one, but not out of the code into tables of jumps.
+            // Assembly functions often have no size: they extend to the next one, but not beyond the code
+            // into jump tables.
             let text = self.unwind.text.as_ref()?;
             functions
                 .last()
@@ -163,7 +165,7 @@ impl ElfImage {
     }
 }
 
-/// A note: three lengths and kinds of 4 bytes, the owner's name, then the id.
+/// A note: three 4-byte lengths and kinds, the owner's name, then the id.
 fn build_id(note: &[u8]) -> Option<Vec<u8>> {
     let length = usize::try_from(u32::from_ne_bytes(note.get(4..8)?.try_into().ok()?)).ok()?;
     (note.get(12..16)? == b"GNU\0")
@@ -178,16 +180,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_elf_file_is_refused() {
+    fn other_files_are_rejected() {
         assert!(ElfImage::parse(&b"MZ not this one"[..]).is_err());
         assert!(ElfImage::parse(&[][..]).is_err());
     }
 
     #[test]
-    fn addresses_follow_the_segment_that_holds_the_offset() {
+    fn addresses_follow_the_segment_of_the_offset() {
         let mut image = ElfImage::default();
         image.segments.push(Segment { file_offset: 0, file_bytes: 0x1234, address: 0 });
-        // As linkers place code: at the same place in its page, another distance.
+        // Like linkers place code: at the same offset in its page, with another distance.
         image.segments.push(Segment { file_offset: 0x2340, file_bytes: 0x1000, address: 0x3340 });
         assert_eq!(image.bias(0x7000_0000_2000, 0x2000), Some(0x7000_0000_2000 - 0x3000));
         assert_eq!(image.bias(0x7000_0000_0000, 0), Some(0x7000_0000_0000));
@@ -198,7 +200,7 @@ mod tests {
         #[test]
         fn any_bytes_are_answered(mut bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
             ElfImage::parse(&bytes[..]).ok();
-            // The same behind the first bytes of a real header.
+            // The same after the first bytes of a real header.
             if bytes.len() > 64 {
                 bytes[..8].copy_from_slice(&[0x7f, b'E', b'L', b'F', 2, 1, 1, 0]);
                 ElfImage::parse(&bytes[..]).ok();

@@ -1,6 +1,6 @@
-//! Lists of names by address, as texts: the kernel's own symbols and the code that programs make while they run.
+//! Address-to-name lists in text form: kernel symbols and JIT-compiled code.
 
-/// Bytes of names that are kept of one list: 64 MB. Further entries are left out and counted.
+/// Limit for names per list: 64 MB. Further entries are dropped and counted.
 const MAX_TEXT_BYTES: usize = 64 << 20;
 /// Entries of one list.
 const MAX_ENTRIES: usize = 4 << 20;
@@ -8,19 +8,19 @@ const MAX_ENTRIES: usize = 4 << 20;
 /// Addresses with names, looked up by the address below.
 #[derive(Debug, Clone, Default)]
 pub struct NameList {
-    /// (address, length or 0 for "up to the next one", place in the text), sorted by address.
+    /// (address, length or 0 for "up to the next one", offset in the text), sorted by address.
     entries: Vec<(u64, u64, u32)>,
     /// Each name ends with a newline.
     text: String,
-    /// Entries without room, and lines that are none.
-    pub left_out: u64,
+    /// Entries beyond the limit, and unreadable lines.
+    pub dropped: u64,
 }
 
 impl NameList {
     fn add(&mut self, address: u64, length: u64, name: &str, tail: Option<&str>) {
         let bytes = name.len() + tail.map_or(0, str::len) + 4;
         if self.entries.len() >= MAX_ENTRIES || self.text.len() + bytes > MAX_TEXT_BYTES {
-            self.left_out += 1;
+            self.dropped += 1;
             return;
         }
         // Below 64 MB.
@@ -35,7 +35,7 @@ impl NameList {
     }
 
     fn sorted(mut self) -> Self {
-        // Stable: of equal addresses the last one stays the last, and is the one that counts.
+        // Stable: of equal addresses the last one wins.
         self.entries.sort_by_key(|(address, ..)| *address);
         self
     }
@@ -48,7 +48,7 @@ impl NameList {
         self.entries.is_empty()
     }
 
-    /// Where the function that holds this address begins, and its name.
+    /// The start and the name of the function at this address.
     pub fn find(&self, address: u64) -> Option<(u64, &str)> {
         let after = self.entries.partition_point(|(start, ..)| *start <= address);
         let (start, length, place) = *self.entries.get(after.checked_sub(1)?)?;
@@ -60,13 +60,13 @@ impl NameList {
     }
 }
 
-/// `/proc/kallsyms`: functions only. Empty where addresses are hidden, which the kernel does by telling zeros.
+/// `/proc/kallsyms`: functions only. Empty if the kernel hides addresses by showing zeros.
 pub fn parse_kallsyms(text: &str) -> NameList {
     let mut list = NameList::default();
     for line in text.lines() {
         let mut parts = line.split_ascii_whitespace();
         let (Some(address), Some(kind), Some(name)) = (parts.next(), parts.next(), parts.next()) else {
-            list.left_out += 1;
+            list.dropped += 1;
             continue;
         };
         if !matches!(kind, "t" | "T" | "w" | "W") {
@@ -74,15 +74,15 @@ pub fn parse_kallsyms(text: &str) -> NameList {
         }
         match u64::from_str_radix(address, 16) {
             Ok(0) => {}
-            // The module stands in brackets.
+            // The module is in brackets.
             Ok(address) => list.add(address, 0, name, parts.next()),
-            Err(_) => list.left_out += 1,
+            Err(_) => list.dropped += 1,
         }
     }
     list.sorted()
 }
 
-/// `/tmp/perf-PID.map`: hexadecimal address and length, then the name, which may hold blanks.
+/// `/tmp/perf-PID.map`: hexadecimal address and length, then the name, which may contain blanks.
 pub fn parse_perf_map(text: &str) -> NameList {
     let mut list = NameList::default();
     for line in text.lines() {
@@ -90,7 +90,7 @@ pub fn parse_perf_map(text: &str) -> NameList {
         let mut number = || u64::from_str_radix(parts.next()?.trim_start_matches("0x"), 16).ok();
         match (number(), number(), parts.next()) {
             (Some(address), Some(length), Some(name)) => list.add(address, length.max(1), name, None),
-            _ => list.left_out += 1,
+            _ => list.dropped += 1,
         }
     }
     list.sorted()
@@ -112,16 +112,16 @@ mod tests {
         assert_eq!(list.find(0xffff_ffff_8100_01ff), Some((0xffff_ffff_8100_0100, "first")));
         assert_eq!(list.find(0xffff_ffff_c000_0001).unwrap().1, "probe [module]");
         assert_eq!(list.find(5), None);
-        assert_eq!(list.left_out, 1);
+        assert_eq!(list.dropped, 1);
     }
 
     #[test]
-    fn code_that_was_made_at_run_time() {
+    fn jit_compiled_code_is_found() {
         let list = parse_perf_map("7f00 10 py::f:/a b.py\n0x8000 20 g\nhalf a li");
         assert_eq!(list.find(0x7f0f), Some((0x7f00, "py::f:/a b.py")));
         assert_eq!(list.find(0x7f10), None);
         assert_eq!(list.find(0x801f).unwrap().1, "g");
-        assert_eq!(list.left_out, 1);
+        assert_eq!(list.dropped, 1);
     }
 
     proptest! {

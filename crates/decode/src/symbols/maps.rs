@@ -1,4 +1,4 @@
-//! `/proc/PID/maps`: what is mapped where.
+//! `/proc/PID/maps`: the memory map of a process.
 
 /// One line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,11 +9,11 @@ pub struct MapLine<'a> {
     pub file_offset: u64,
     /// 0 without a file.
     pub inode: u64,
-    /// A path, something in brackets, or empty. A file that is gone ends with ` (deleted)`.
+    /// A path, a name in brackets, or empty. The path of a deleted file ends with ` (deleted)`.
     pub path: &'a [u8],
 }
 
-/// Lines that are not of this form are left out.
+/// Invalid lines are skipped.
 pub fn parse_maps(text: &[u8]) -> impl Iterator<Item = MapLine<'_>> {
     text.split(|byte| *byte == b'\n').filter_map(line)
 }
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_may_hold_anything() {
+    fn paths_may_contain_any_bytes() {
         let text = b"7f00-8000 r-xp 00001000 fe:00 42    /a b (deleted)\n9000-a000 rw-p 00000000 00:00 0 \nnonsense\n\
                      ff-100 r-xp 0 00:00 0  [vdso]\n";
         let lines: Vec<MapLine<'_>> = parse_maps(text).collect();

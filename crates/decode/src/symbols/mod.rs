@@ -1,5 +1,5 @@
-//! Names for addresses: symbol tables of ELF files, the kernel's list, the maps of code made at run time, and names made
-//! readable. Nothing here opens a file.
+//! Names for addresses: ELF symbol tables, kernel symbols, maps of JIT-compiled code, and demangling. Nothing here opens
+//! a file.
 
 mod demangle;
 mod elf;
@@ -11,6 +11,6 @@ pub use demangle::demangle;
 pub use elf::{ElfError, ElfImage};
 pub use lists::{NameList, parse_kallsyms, parse_perf_map};
 pub use maps::{MapLine, parse_maps};
-/// Bytes of a file as they are needed, for [`ElfImage::parse`].
+/// Bytes of a file, read on demand, for [`ElfImage::parse`].
 pub use object::read::ReadCache;
 pub use unwind_tables::UnwindTables;

@@ -1,8 +1,9 @@
-//! Whether a program's tables for unwinding can be used: whoever follows them later computes what they say, for every frame of
-//! every sample, and a made-up program could say things that never end.
+//! Validates unwind tables: the unwinder later executes them for every frame of every sample, and a malicious program
+//! could contain computations that never end.
 //!
-//! Of `.eh_frame`: every description is read once, and none may compute with jumps (a loop would never end) or with more steps
-//! than any compiler writes. Of its index, `.eh_frame_hdr`: it is as linkers write it and leads to descriptions that were read.
+//! In `.eh_frame` every description is read once; none may contain jumps (a loop would never end) or more steps than
+//! compilers generate. Its index, `.eh_frame_hdr`, must have the linkers' format and refer to descriptions that were
+//! read.
 
 use std::sync::Arc;
 
@@ -11,32 +12,31 @@ use gimli::{
     LittleEndian, Operation, UnwindExpression, UnwindSection as _,
 };
 
-/// Instructions of one function; the largest of generated code have thousands.
+/// Limit for instructions per function; the largest generated ones have thousands.
 const MAX_INSTRUCTIONS: usize = 100_000;
-/// Bytes of one computation; linkers write eleven.
+/// Limit for the bytes of one computation; linkers write eleven.
 const MAX_EXPRESSION_BYTES: usize = 512;
 
-/// Version, and the ways in which linkers write: the tables' address from here, a count, entries from the section's start, each
-/// in four bytes.
+/// Version and encodings used by linkers: a relative table address, a count, and 4-byte entries relative to the section.
 const INDEX_HEAD: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
 const INDEX_HEAD_BYTES: usize = 12;
 const INDEX_ENTRY_BYTES: usize = 8;
 
-/// Tables for unwinding, with the addresses that the file gives them.
+/// Unwind tables with their file addresses.
 #[derive(Debug, Clone, Default)]
 pub struct UnwindTables {
     pub frames: Option<(u64, Arc<[u8]>)>,
-    /// Without it, whoever unwinds makes an index of its own.
+    /// Without it the unwinder builds its own index.
     pub index: Option<(u64, Arc<[u8]>)>,
-    /// Where the code is.
+    /// Location of the code.
     pub text: Option<std::ops::Range<u64>>,
 }
 
-/// A section: its address and its bytes.
+/// A section: its address and bytes.
 pub(super) type Section<'a> = (u64, &'a [u8]);
 
 impl UnwindTables {
-    /// What can be used of a file's tables.
+    /// The usable parts of a file's tables.
     pub(super) fn checked(
         frames: Option<Section<'_>>,
         index: Option<Section<'_>>,
@@ -45,14 +45,14 @@ impl UnwindTables {
         let shared = |(address, bytes): Section<'_>| (address, Arc::from(bytes));
         let known = frames.and_then(|frames| Some((frames, descriptions(frames, index, text.as_ref())?)));
         let Some((frames, known)) = known else { return Self { text, ..Self::default() } };
-        let index = index.filter(|index| leads_to(*index, frames.0, &known));
+        let index = index.filter(|index| refers_to(*index, frames.0, &known));
         Self { frames: Some(shared(frames)), index: index.map(shared), text }
     }
 }
 
 type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 
-/// Where the descriptions begin, in their order; `None` if one of them cannot be read or must not be followed.
+/// Offsets of the descriptions in order; `None` if one of them is unreadable or must not be executed.
 fn descriptions(
     (address, bytes): Section<'_>,
     index: Option<Section<'_>>,
@@ -74,11 +74,11 @@ fn descriptions(
         let (cie, encoding) = (entry.cie(), entry.cie().encoding());
         // Thousands of functions share one.
         if common.replace(cie.offset()) != Some(cie.offset())
-            && !can_be_followed(cie.instructions(&section, &bases), &section, encoding)
+            && !can_be_executed(cie.instructions(&section, &bases), &section, encoding)
         {
             return None;
         }
-        if !can_be_followed(entry.instructions(&section, &bases), &section, encoding) {
+        if !can_be_executed(entry.instructions(&section, &bases), &section, encoding) {
             return None;
         }
         known.push(u32::try_from(entry.offset()).ok()?);
@@ -86,13 +86,13 @@ fn descriptions(
     Some(known)
 }
 
-fn can_be_followed(
+fn can_be_executed(
     mut instructions: CallFrameInstructionIter<'_, Bytes<'_>>,
     section: &EhFrame<Bytes<'_>>,
     encoding: Encoding,
 ) -> bool {
     for _ in 0..MAX_INSTRUCTIONS {
-        // Whoever follows them stops at an unknown one too.
+        // The unwinder stops at an unknown instruction too.
         let Ok(Some(instruction)) = instructions.next() else { return true };
         let (CallFrameInstruction::DefCfaExpression { expression }
         | CallFrameInstruction::Expression { expression, .. }
@@ -100,15 +100,15 @@ fn can_be_followed(
         else {
             continue;
         };
-        if !ends(expression, section, encoding) {
+        if !terminates(expression, section, encoding) {
             return false;
         }
     }
     false
 }
 
-/// Whether a computation ends: without jumps each step is done once.
-fn ends(expression: UnwindExpression<usize>, section: &EhFrame<Bytes<'_>>, encoding: Encoding) -> bool {
+/// Whether a computation terminates: without jumps each step is executed once.
+fn terminates(expression: UnwindExpression<usize>, section: &EhFrame<Bytes<'_>>, encoding: Encoding) -> bool {
     if expression.length > MAX_EXPRESSION_BYTES {
         return false;
     }
@@ -123,8 +123,8 @@ fn ends(expression: UnwindExpression<usize>, section: &EhFrame<Bytes<'_>>, encod
     }
 }
 
-/// Whether an index is of the usual form and all that it leads to is among the descriptions.
-fn leads_to((address, index): Section<'_>, frames: u64, known: &[u32]) -> bool {
+/// Whether an index has the usual format and all of its entries refer to descriptions.
+fn refers_to((address, index): Section<'_>, frames: u64, known: &[u32]) -> bool {
     let word = |at: usize| index.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes);
     let (Some(tables), Some(count)) = (word(4), word(8)) else { return false };
     if !index.starts_with(&INDEX_HEAD) || address.checked_add(index.len() as u64).is_none() {
@@ -156,7 +156,7 @@ mod tests {
         entry
     }
 
-    /// One common entry, and one function whose table has these instructions; where the function's begins.
+    /// One common entry, and one function whose table has these instructions; returns the function's offset.
     fn table(instructions: &[u8]) -> (Vec<u8>, i32) {
         let mut bytes = entry(b"\0\0\0\0\x01zR\0\x01\x78\x10\x01\x1b\x0c\x07\x08\x90\x01\0\0");
         let place = bytes.len() as i32;
@@ -184,18 +184,18 @@ mod tests {
     }
 
     #[test]
-    fn tables_as_compilers_and_linkers_write_them_are_used() {
+    fn tables_of_compilers_and_linkers_are_accepted() {
         assert!(is_used(&[]));
-        // Frames by the stack pointer; the computation that linkers write for calls into libraries.
+        // Frames relative to the stack pointer; the computation that linkers generate for calls into libraries.
         assert!(is_used(&[0x41, 0x0e, 0x10, 0x86, 0x02, 0x0d, 0x06]));
         let linkage = [0x0f, 11, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22];
         assert!(is_used(&linkage));
-        assert!(is_used(&[0x3e]), "an instruction that nobody knows ends its function's table alone");
+        assert!(is_used(&[0x3e]), "an unknown instruction terminates only its function's table");
     }
 
-    /// framehop computes without a limit: a jump to itself would have kept the recorder busy for ever.
+    /// framehop has no limit: a jump to itself would keep the recorder busy forever.
     #[test]
-    fn a_table_that_computes_without_end_is_not() {
+    fn a_table_with_an_endless_computation_is_rejected() {
         let jump = [0x2f, 0xfd, 0xff];
         for begin in [&[0x0f, 3][..], &[0x10, 6, 3], &[0x16, 6, 3]] {
             assert!(!is_used(&[begin, &jump].concat()), "{begin:?}");
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_not_used() {
+    fn unreadable_tables_are_rejected() {
         let (table, _) = table(&[]);
         for length in (1..table.len() - 4).filter(|length| *length != 24) {
             let cut = UnwindTables::checked(Some((FRAMES, &table[..length])), None, None);
@@ -217,10 +217,10 @@ mod tests {
         assert!(UnwindTables::checked(Some((u64::MAX, &table)), None, None).frames.is_none());
     }
 
-    /// gimli subtracts the address of the tables from that of an entry: with an entry before them a debug build panicked, found by
-    /// fuzzing.
+    /// Found by fuzzing: gimli subtracts the table address from that of an entry, which panicked in debug builds if
+    /// an entry preceded the tables.
     #[test]
-    fn an_index_is_used_when_it_leads_to_descriptions() {
+    fn an_index_must_refer_to_descriptions() {
         let (table, place) = table(&[]);
         let holds = |at: u64, frames: u64, bytes: &[u8]| {
             UnwindTables::checked(Some((frames, &table)), Some((at, bytes)), None).index.is_some()

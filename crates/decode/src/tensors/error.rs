@@ -1,4 +1,4 @@
-//! Why a file of values cannot be used, in one sentence each.
+//! Why a tensor file cannot be used.
 
 use ortscope_core::tensor::ElementType;
 
@@ -7,7 +7,7 @@ use ortscope_core::tensor::ElementType;
 pub enum TensorError {
     #[error("the file is empty")]
     Empty,
-    #[error("the file is none of .npy, .npz, .pb (TensorProto) and JSON")]
+    #[error("the file is not .npy, .npz, .pb (TensorProto) or JSON")]
     UnknownKind,
     #[error("the .npy header cannot be read: {0}")]
     NpyHeader(String),
@@ -31,7 +31,7 @@ pub enum TensorError {
     Entry { entry: String, source: Box<TensorError> },
     #[error("the file is not a TensorProto: {0}")]
     Protobuf(String),
-    #[error("the tensor keeps its bytes in another file, which is not followed")]
+    #[error("the tensor's data is in another file, which is not supported")]
     External,
     #[error("the JSON cannot be read: {0}")]
     Json(String),

@@ -1,7 +1,7 @@
-//! Values written by hand: `{"ids": [[1, 2]], "x": {"dtype": "float32", "shape": [1, 3], "data": [0, 0, 0]}}`.
+//! Hand-written values: `{"ids": [[1, 2]], "x": {"dtype": "float32", "shape": [1, 3], "data": [0, 0, 0]}}`.
 //!
-//! Types come from the model's signature, so that `1` can be an int64 or a float16. `"fill"` in place of `"data"`
-//! repeats one value; sequences are `{"sequence": [...]}`, maps `{"map": {"key": value}}`.
+//! Types come from the model's signature, so that `1` can be an int64 or a float16. `"fill"` instead of `"data"` repeats
+//! one value; sequences are `{"sequence": [...]}`, maps `{"map": {"key": value}}`.
 
 use ortscope_core::tensor::{
     Dimension, ElementType, Tensor, TensorData, Value, ValueInfo, ValueType, element_count,
@@ -34,7 +34,7 @@ pub fn read(
     }
 }
 
-/// A file for every input of the signature, ready to be edited and read back.
+/// A template with every input of the signature, which can be edited and read back.
 pub fn template(signature: &[ValueInfo]) -> Json {
     Json::Object(signature.iter().map(|info| (info.name.clone(), template_of(&info.value_type))).collect())
 }
@@ -68,7 +68,7 @@ fn template_of(value_type: &ValueType) -> Json {
 
 const KEYS: [&str; 7] = ["dtype", "shape", "data", "fill", "note", "sequence", "map"];
 
-/// Whether an object is itself a value. An input may be called "data".
+/// Whether an object is itself a value. An input may be named "data".
 fn is_value(object: &Map<String, Json>, signature: &[ValueInfo]) -> bool {
     let names_input = |key: &String| signature.iter().any(|info| info.name == *key);
     !object.is_empty() && object.keys().all(|key| KEYS.contains(&key.as_str()) && !names_input(key))
@@ -134,7 +134,7 @@ impl Reader<'_> {
             Some(mut packer) => {
                 for text in entries.keys() {
                     let number = text.parse::<i128>().ok().and_then(|number| packer.push_int(number).ok());
-                    number.ok_or_else(|| wrong(at, format!("the key \"{text}\" is no {key}")))?;
+                    number.ok_or_else(|| wrong(at, format!("the key \"{text}\" is not a valid {key}")))?;
                 }
                 packer.finish(dims.clone())
             }
@@ -153,14 +153,14 @@ impl Reader<'_> {
         if let Some(key) = object.keys().find(|key| !KEYS.contains(&key.as_str())) {
             return Err(wrong(
                 at,
-                format!("\"{key}\" is none of dtype, shape, data, fill, note, sequence and map"),
+                format!("\"{key}\" is not one of dtype, shape, data, fill, note, sequence and map"),
             ));
         }
         let element = match object.get("dtype") {
             None => wanted,
             Some(name) => {
                 let element = name.as_str().and_then(element_from_name);
-                let element = element.ok_or_else(|| wrong(at, format!("{name} is no dtype")))?;
+                let element = element.ok_or_else(|| wrong(at, format!("{name} is not a dtype")))?;
                 Some(wanted.filter(|wanted| same_family(*wanted, element)).unwrap_or(element))
             }
         };
@@ -170,7 +170,7 @@ impl Reader<'_> {
                 let sizes = shape
                     .as_array()
                     .and_then(|sizes| sizes.iter().map(Json::as_u64).collect::<Option<Vec<_>>>());
-                Some(sizes.ok_or_else(|| wrong(at, format!("{shape} is no shape")))?)
+                Some(sizes.ok_or_else(|| wrong(at, format!("{shape} is not a shape")))?)
             }
         };
         match (object.get("data"), object.get("fill")) {
@@ -219,13 +219,13 @@ impl Reader<'_> {
     }
 }
 
-/// Types between which JSON makes no difference worth an error.
+/// Types that JSON does not distinguish well enough for an error.
 fn same_family(a: ElementType, b: ElementType) -> bool {
     use ElementType::{Float32, Float64, Int32, Int64};
     matches!((a, b), (Int32, Int64) | (Int64, Int32) | (Float32, Float64) | (Float64, Float32))
 }
 
-/// Lists of lists to one list; all lists of a level must have the same length.
+/// Flattens nested lists; all lists of a level must have the same length.
 fn flatten<'a>(
     at: &str,
     json: &'a Json,
@@ -235,7 +235,7 @@ fn flatten<'a>(
 ) -> Result<(), TensorError> {
     let Json::Array(list) = json else {
         if depth < dims.len() {
-            return Err(wrong(at, format!("holds both lists and values at depth {depth}")));
+            return Err(wrong(at, format!("contains both lists and values at depth {depth}")));
         }
         items.push(json);
         return Ok(());
@@ -245,7 +245,7 @@ fn flatten<'a>(
         dims.push(length);
     } else {
         match dims.get(depth) {
-            None => return Err(wrong(at, format!("holds both lists and values at depth {depth}"))),
+            None => return Err(wrong(at, format!("contains both lists and values at depth {depth}"))),
             Some(first) if *first != length => {
                 let what = format!("lists at depth {depth} differ in length: {first} and {length}");
                 return Err(wrong(at, what));
@@ -256,7 +256,7 @@ fn flatten<'a>(
     list.iter().try_for_each(|item| flatten(at, item, depth + 1, dims, items))
 }
 
-/// What a value would be in Python with the defaults of ONNX exporters.
+/// The type of a value in Python with the defaults of ONNX exporters.
 fn inferred(items: &[&Json]) -> ElementType {
     match items.first() {
         Some(Json::String(_)) => ElementType::String,
@@ -298,7 +298,7 @@ fn push(at: &str, packer: &mut Packer, element: ElementType, item: &Json) -> Res
         Json::String(text) => special(text).and_then(|value| packer.push_float(value).ok()),
         _ => None,
     };
-    pushed.ok_or_else(|| wrong(at, format!("{} is no {element}", excerpt(item))))
+    pushed.ok_or_else(|| wrong(at, format!("{} is not a valid {element}", excerpt(item))))
 }
 
 fn excerpt(item: &Json) -> String {

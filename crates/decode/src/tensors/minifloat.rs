@@ -1,4 +1,4 @@
-//! Floats of 4 and 8 bits: too small for arithmetic, small enough for a table of all their values.
+//! 4-bit and 8-bit floats, which are small enough for a table of all values.
 
 use ortscope_core::tensor::ElementType;
 
@@ -22,7 +22,7 @@ fn format(element: ElementType) -> Option<Format> {
     Some(Format { exponent_bits, fraction_bits, bias })
 }
 
-/// What a code stands for; `None` for types that are no small floats.
+/// The value of a code; `None` for other types.
 pub(super) fn decode(element: ElementType, code: u8) -> Option<f32> {
     if element == ElementType::Float8E8M0 {
         return Some(if code == 0xff { f32::NAN } else { 2f32.powi(i32::from(code) - 127) });
@@ -69,7 +69,7 @@ impl Encoder {
         Some(Self { table, nan })
     }
 
-    /// Rounds to nearest, ties to even; what is too large becomes the largest. `None` for NaN where there is none.
+    /// Rounds to nearest, ties to even; larger values saturate. `None` for NaN if the type has none.
     pub fn encode(&self, value: f32) -> Option<u8> {
         if value.is_nan() {
             return self.nan;
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_values() {
+    fn known_values_are_decoded() {
         let cases = [
             (ElementType::Float8E4M3Fn, 0x38, 1.0),
             (ElementType::Float8E4M3Fn, 0x7e, 448.0),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn every_code_survives_and_ties_go_to_even() {
+    fn every_code_round_trips_and_ties_round_to_even() {
         for element in [ElementType::Float8E4M3Fn, ElementType::Float8E5M2, ElementType::Float4E2M1] {
             let encoder = Encoder::new(element).unwrap();
             for (value, code) in &encoder.table {

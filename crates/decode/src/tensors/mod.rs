@@ -1,6 +1,6 @@
-//! Files of input values: numpy's `.npy` and `.npz`, ONNX's `.pb` and JSON.
+//! Input value files: numpy's `.npy` and `.npz`, ONNX's `.pb` and JSON.
 //!
-//! Nothing in such a file is executed: arrays of Python objects, which are pickles, are refused.
+//! Nothing in such a file is executed: arrays of Python objects, which are pickles, are rejected.
 
 mod error;
 pub mod json;
@@ -13,13 +13,13 @@ pub mod pb;
 pub use error::TensorError;
 use ortscope_core::tensor::{ELEMENT_TYPES, ElementType, Value, ValueInfo};
 
-/// Values with the names that their file gives them.
+/// Values with their names in the file.
 pub type NamedValues = Vec<(Option<String>, Value)>;
 
-/// What the readers accept.
+/// Limits of the parsers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TensorLimits {
-    /// Bytes of all values of a file when unpacked. Default 4 GiB; beyond: [`TensorError::TooLarge`].
+    /// Limit for the unpacked values of a file. Default 4 GiB; beyond: [`TensorError::TooLarge`].
     pub max_bytes: u64,
 }
 
@@ -29,7 +29,7 @@ impl Default for TensorLimits {
     }
 }
 
-/// Reads a file of any of the kinds, told by its first bytes; `name` is only asked whether it ends in `.pb`.
+/// Reads a file of any supported kind, recognized by its first bytes; `name` matters only if it ends in `.pb`.
 pub fn read(
     bytes: &[u8],
     name: &str,
@@ -54,7 +54,7 @@ pub fn read(
     }
 }
 
-/// The type of that name, as ONNX, numpy or ml_dtypes spell it.
+/// The type with this name in ONNX, numpy or ml_dtypes.
 pub fn element_from_name(name: &str) -> Option<ElementType> {
     let plain: String = name.chars().filter(|c| *c != '_').collect::<String>().to_ascii_lowercase();
     let plain = match plain.as_str() {

@@ -1,4 +1,4 @@
-//! numpy's `.npy`: a header that is a Python dictionary, then the elements.
+//! numpy's `.npy`: a header that is a Python dictionary, followed by the elements.
 
 use ortscope_core::tensor::{ElementType, Tensor, TensorData, element_count};
 
@@ -6,13 +6,13 @@ use super::{TensorError, TensorLimits};
 
 pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// How the elements stand in the file.
+/// Layout of the elements in the file.
 struct Layout {
     element: ElementType,
-    /// Bytes per element; text has as many as its longest.
+    /// Bytes per element; for text the length of the longest.
     width: u64,
     big_endian: bool,
-    /// Bytes that change places for the other byte order: half an element for complex numbers.
+    /// Unit of byte swapping: half an element for complex numbers.
     unit: usize,
 }
 
@@ -45,7 +45,7 @@ pub fn read(bytes: &[u8], limits: &TensorLimits) -> Result<Tensor, TensorError> 
     Ok(Tensor { element: layout.element, dims: header.shape, data })
 }
 
-/// What an array takes in memory: every text has a head of its own, also where the file has no byte of it.
+/// Memory of an array: every text has a header, even if it has no bytes in the file.
 pub(super) fn held_bytes(element: ElementType, elements: u64, bytes: u64) -> u64 {
     match element {
         ElementType::String => elements.saturating_mul(size_of::<String>() as u64).saturating_add(bytes),
@@ -97,8 +97,9 @@ pub fn write(tensor: &Tensor) -> Result<Vec<u8>, TensorError> {
 
 fn split(bytes: &[u8]) -> Result<(&[u8], &[u8]), TensorError> {
     let cut = || TensorError::NpyHeader("the file is cut off".to_owned());
-    let rest =
-        bytes.strip_prefix(MAGIC).ok_or_else(|| TensorError::NpyHeader("it is not numpy's".to_owned()))?;
+    let rest = bytes
+        .strip_prefix(MAGIC)
+        .ok_or_else(|| TensorError::NpyHeader("it is not a numpy file".to_owned()))?;
     let (version, rest) = rest.split_first_chunk::<2>().ok_or_else(cut)?;
     let (length, rest) = match version {
         [1, _] => {
@@ -123,7 +124,7 @@ struct Header {
 }
 
 impl Header {
-    /// The dictionary always has these three keys; what stands between them is fixed by numpy's writer.
+    /// The dictionary always has these three keys; numpy's writer fixes everything between them.
     fn parse(bytes: &[u8]) -> Result<Self, TensorError> {
         let bad = |what: &str| TensorError::NpyHeader(what.to_owned());
         let text = std::str::from_utf8(bytes).map_err(|_| bad("it is not text"))?;
@@ -145,11 +146,11 @@ impl Header {
             _ => return Err(bad("'fortran_order' is neither True nor False")),
         };
         let shape = after("shape")?.strip_prefix('(').and_then(|rest| rest.split_once(')'));
-        let (shape, _) = shape.ok_or_else(|| bad("'shape' is no tuple"))?;
+        let (shape, _) = shape.ok_or_else(|| bad("'shape' is not a tuple"))?;
         let sizes = shape.split(',').map(str::trim).filter(|size| !size.is_empty());
         let shape =
             sizes.map(|size| size.trim_end_matches('L').parse::<u64>()).collect::<Result<Vec<_>, _>>();
-        let shape = shape.map_err(|_| bad("'shape' holds something else than sizes"))?;
+        let shape = shape.map_err(|_| bad("'shape' contains something other than sizes"))?;
         if shape.len() > 64 {
             return Err(bad("'shape' has more than 64 dimensions"));
         }
@@ -232,7 +233,7 @@ fn strings(data: &[u8], layout: &Layout, elements: u64) -> Result<Vec<String>, T
     let bad = || TensorError::NpyHeader("an element is not text".to_owned());
     let width = usize::try_from(layout.width).map_err(|_| bad())?;
     if width == 0 {
-        // No byte bounds this count, unlike any other.
+        // No bytes bound this count, unlike all others.
         let count = usize::try_from(elements).ok().filter(|count| *count <= 1 << 20).ok_or_else(bad)?;
         return Ok(vec![String::new(); count]);
     }

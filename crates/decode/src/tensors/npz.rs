@@ -7,7 +7,7 @@ use zip::ZipArchive;
 
 use super::{NamedValues, TensorError, TensorLimits, npy};
 
-/// Reads all arrays. Bytes are counted while they are unpacked, whatever sizes the archive claims.
+/// Reads all arrays. Bytes are counted during decompression, regardless of the sizes in the archive.
 pub fn read(bytes: &[u8], limits: &TensorLimits) -> Result<NamedValues, TensorError> {
     let mut archive =
         ZipArchive::new(Cursor::new(bytes)).map_err(|error| TensorError::Zip(error.to_string()))?;
@@ -28,7 +28,7 @@ pub fn read(bytes: &[u8], limits: &TensorLimits) -> Result<NamedValues, TensorEr
         let tensor = npy::read(&unpacked, limits)
             .map_err(|source| TensorError::Entry { entry: name.clone(), source: Box::new(source) })?;
         let elements = element_count(&tensor.dims).unwrap_or(u64::MAX);
-        // Beside the bytes that were counted above.
+        // In addition to the bytes that were counted above.
         left = left.checked_sub(npy::held_bytes(tensor.element, elements, 0)).ok_or_else(too_large)?;
         let name = name.strip_suffix(".npy").unwrap_or(&name);
         values.push((Some(name.to_owned()), Value::Tensor(tensor)));

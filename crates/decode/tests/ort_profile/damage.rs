@@ -1,4 +1,4 @@
-//! Profiles with something wrong in them: what can be read is read, and everything else is counted.
+//! Damaged profiles: everything readable is read, and everything else is counted.
 
 use ortscope_decode::ort_profile::{EventKind, ProfileOptions, ProfileReader};
 
@@ -8,7 +8,7 @@ fn three() -> Writer {
     Writer::default().node(1, (0, 5), "a", "Add").node(1, (6, 8), "b", "Mul").run(1, (0, 9))
 }
 
-/// Names and kinds of what is handed out.
+/// Names and kinds of the emitted events.
 fn names(bytes: &[u8]) -> Vec<(EventKind, String)> {
     let mut names = Vec::new();
     let mut out = |event: ortscope_decode::ort_profile::ProfileEvent<'_>| {
@@ -47,7 +47,7 @@ fn commas_are_counted() {
 }
 
 #[test]
-fn commas_inside_of_events_are_counted() {
+fn commas_inside_events_are_counted() {
     let cases = [
         (r#"{"cat":"Node","ts":1,"dur":2,"name":"x_kernel_time","args":{"op_name":"Add",}}"#, 1),
         (r#"{"cat":"Node",,"ts":1,"dur":2,"name":"x_kernel_time","args":{,"op_name":"Add"},}"#, 3),
@@ -59,21 +59,21 @@ fn commas_inside_of_events_are_counted() {
     }
 }
 
-/// Up to 1.30 ONNX Runtime does not escape the names of nodes.
+/// Up to 1.30 ONNX Runtime does not escape node names.
 #[test]
-fn names_that_were_not_escaped() {
+fn unescaped_names_are_read() {
     assert_eq!(name_of(r#"say "hi" twice"#), r#"say "hi" twice"#);
     assert_eq!(name_of(r#"""#), r#"""#);
     assert_eq!(name_of(r#"one " quote"#), r#"one " quote"#);
     assert_eq!(name_of(r"C:\models\x"), r"C:\models\x");
-    assert_eq!(name_of(r"C:\new\User"), r"C:\new\User", "one impossible escape: none of them is one");
+    assert_eq!(name_of(r"C:\new\User"), r"C:\new\User", "one invalid escape: none is an escape");
     assert_eq!(name_of("two\nlines"), "two\nlines");
     assert_eq!(name_of("tab\there"), "tab\there");
     assert_eq!(name_of("curly } and { and ]"), "curly } and { and ]");
 }
 
 #[test]
-fn names_that_were_escaped() {
+fn escaped_names_are_read() {
     assert_eq!(name_of(r#"say \"hi\""#), r#"say "hi""#);
     assert_eq!(name_of(r"C:\\models\\x\/y"), r"C:\models\x/y");
     assert_eq!(name_of(r"\u00e4\ud83d\ude00\n\t\r\b\f"), "ä😀\n\t\r\u{8}\u{c}");
@@ -83,14 +83,14 @@ fn names_that_were_escaped() {
 }
 
 #[test]
-fn a_name_that_swallows_its_line_does_not_swallow_the_next() {
+fn an_unclosed_name_does_not_affect_the_next_line() {
     let mut writer = three();
-    // An odd number of quotes and brackets inside of them: nothing in this line closes.
+    // An odd number of quotes, and brackets inside them: nothing in this line closes.
     writer.events[1] = writer.events[1].replace("b_kernel", "b\"{[\\\"_kernel");
     let found = outcome(&writer.file());
     assert_eq!((found.events, found.runs), (3, 1));
     assert_eq!((found.repaired_events, found.skipped_events, found.bad_commas), (1, 0, 0));
-    // A line that was cut in the middle, by a full disk.
+    // A line that was truncated by a full disk.
     let mut writer = three();
     writer.events[0].truncate(40);
     let found = outcome(&writer.file());
@@ -99,19 +99,19 @@ fn a_name_that_swallows_its_line_does_not_swallow_the_next() {
 }
 
 #[test]
-fn bytes_that_are_no_text() {
+fn invalid_utf8_is_reported() {
     let mut file = three().file();
     let at = file.windows(2).position(|bytes| bytes == b"a_").expect("the name");
     file[at] = 0xff;
     assert_eq!(names(&file)[0], (EventKind::Operator, "\u{fffd}".to_owned()));
     let found = outcome(&file);
     assert_eq!((found.events, found.repaired_events), (3, 1));
-    let problem = found.first_problem.expect("it is said");
+    let problem = found.first_problem.expect("a problem");
     assert!(problem.to_string().starts_with("a text is not UTF-8 (at byte "), "{problem}");
 }
 
 #[test]
-fn numbers_that_are_none() {
+fn invalid_numbers_are_counted() {
     let event = |start: &str, duration: &str, index: &str| {
         format!(
             r#"[{{"cat":"Node","pid":1,"tid":1,"dur":{duration},"ts":{start},"name":"x_kernel_time","args":{{"node_index":{index}}}}}]"#
@@ -128,11 +128,11 @@ fn numbers_that_are_none() {
     let negative = outcome(event("1", "-1", "7").as_bytes());
     assert_eq!((negative.events, negative.skipped_events), (0, 1));
     let index = outcome(event("1", "1", "NaN").as_bytes());
-    assert_eq!((index.events, index.bad_numbers), (1, 1), "the index is not needed");
+    assert_eq!((index.events, index.bad_numbers), (1, 1), "the index is not required");
 }
 
 #[test]
-fn the_last_of_two_keys_counts() {
+fn the_last_of_duplicate_keys_wins() {
     let file = br#"[{"cat":"Node","pid":1,"tid":1,"dur":5,"dur":7,"ts":1,"name":"x_kernel_time","args":{"op_name":"Add","op_name":"Mul"}}]"#;
     let (events, found) = read(file);
     assert_eq!((found.events, found.duplicate_keys), (1, 2));
@@ -154,12 +154,12 @@ fn unknown_keys_are_named() {
             &[("op_name", "Add"), ("cores", "8"), ("cache", "{\"l1\":1}")],
         )
         .event("Node", 1, (1, 2), "y_kernel_time", &[("cores", "8")])
-        .event("Kernel", -1, (1, 2), "gemm", &[("anything", "of a provider")])
+        .event("Kernel", -1, (1, 2), "gemm", &[("anything", "from a provider")])
         .file();
     let found = outcome(&file);
     assert_eq!((found.events, found.unknown_keys), (3, 3));
     assert_eq!(found.unknown_key_names, ["cores"]);
-    assert!(found.is_clean(), "a newer version is no damage");
+    assert!(found.is_clean(), "a newer version is not damage");
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn events_that_are_too_large_are_skipped() {
             "pieces of {size}"
         );
     }
-    // The default holds events of megabytes.
+    // The default allows events of megabytes.
     let file = Writer::default().node(1, (0, 1), &"x".repeat(3 << 20), "Add").file();
     assert_eq!(outcome(&file).operators, 1);
     let file = Writer::default().node(1, (0, 1), &"x".repeat(5 << 20), "Add").run(1, (0, 2)).file();
@@ -191,7 +191,7 @@ fn events_that_are_too_large_are_skipped() {
 }
 
 #[test]
-fn nesting_has_no_bottom() {
+fn nesting_is_unlimited() {
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let file = Writer::default().event("Node", 1, (0, 1), "x_kernel_time", &[("deep", &deep)]).file();
     assert_eq!(outcome(&file).operators, 1);
@@ -239,16 +239,16 @@ fn the_cap_is_noticed() {
         (found.capped, found.dropped_events, found.events, found.unknown_keys),
         (true, Some(27_002), 4, 0)
     );
-    // Older versions say so only in their log.
+    // Older versions report it only in their log.
     let options = ProfileOptions { cap_reported: true, ..ProfileOptions::default() };
     let found = read_in_pieces(&three().file(), &[4096], &options).1;
     assert_eq!((found.capped, found.dropped_events), (true, None));
     assert!(!outcome(&three().file()).capped);
 }
 
-/// Exactly as many events as ONNX Runtime records, with those of a provider on top.
+/// Exactly ONNX Runtime's maximum number of events, plus those of a provider.
 #[test]
-fn a_million_events_are_a_cap() {
+fn a_million_events_indicate_the_cap() {
     let fence = &Writer::default().event("Node", 1, (0, 0), "x_fence_after", &[("op_name", "Add")]).events[0];
     let kernel = &Writer::default().event("Kernel", -1, (0, 1), "gemm", &[]).events[0];
     for (events, expected) in [(999_999, false), (1_000_000, true)] {
@@ -269,7 +269,7 @@ fn a_million_events_are_a_cap() {
 }
 
 #[test]
-fn what_stands_between_events_is_counted() {
+fn junk_between_events_is_counted() {
     let [a, b, c] = &three().events[..] else { panic!("three events") };
     let found = outcome(format!("[{a},xyz,{b},[{c}]]").as_bytes());
     assert_eq!(found.events, 3);
@@ -277,12 +277,12 @@ fn what_stands_between_events_is_counted() {
     // Two profiles in one file.
     let found = outcome(format!("[{a},{b},{c}]\n[{a},{b},{c}]\n").as_bytes());
     assert_eq!((found.events, found.runs, found.bad_commas, found.truncated), (6, 2, 0, false));
-    assert!(found.first_problem.expect("it is said").sentence.contains("goes on after the end"));
+    assert!(found.first_problem.expect("a problem").sentence.contains("continues after the end"));
 }
 
-/// Each of these makes a careless reader look at the rest of the file again for every event.
+/// Each of these makes a naive parser scan the rest of the file again for every event.
 #[test]
-fn files_made_to_mislead_cost_no_more() {
+fn malicious_files_cost_no_more() {
     let parts = [
         "{\"a\":[\"\\\\\\\"\"]},",
         "{\"cat\":\"a\"b\",\"x\":[",

@@ -1,4 +1,4 @@
-//! Files that are no profiles are named, and nothing is made up from them.
+//! Files that are not profiles are named, and nothing is made up from them.
 
 use ortscope_decode::ort_profile::NotAProfile;
 
@@ -16,7 +16,7 @@ fn other_files_are_named() {
         (b"", "the file is empty: ONNX Runtime writes a profile only when"),
         (b" \r\n\t", "the file is empty"),
         (b"\xef\xbb\xbf", "the file is empty"),
-        (b"\x1f\x8b\x08\x00", "compressed with gzip: unpack it first"),
+        (b"\x1f\x8b\x08\x00", "compressed with gzip: decompress it first"),
         (b"PK\x03\x04abc", "a zip archive"),
         (b"\x28\xb5\x2f\xfd", "zstd"),
         (b"\xff\xfe[\x00\n\x00", "UTF-16"),
@@ -34,7 +34,7 @@ fn other_files_are_named() {
     for (bytes, expected) in cases {
         let found = reason(bytes);
         assert!(found.contains(expected), "{expected:?}: {found:?}");
-        // However the file arrives.
+        // However the file is split.
         for size in 1..4 {
             let (_, pieces) = crate::support::read_in_pieces(bytes, &[size], &Default::default());
             assert_eq!(pieces, outcome(bytes), "{expected:?} in pieces of {size}");
@@ -58,20 +58,20 @@ fn a_trace_of_another_tool_is_named() {
 }
 
 #[test]
-fn kernels_alone_are_no_proof_of_a_profile() {
+fn kernels_alone_do_not_make_a_profile() {
     let file = Writer::default().event("Kernel", 1, (0, 5), "void gemm<float>()", &[]).file();
     assert!(reason(&file).contains("a trace of another tool"));
 }
 
 #[test]
-fn a_session_that_did_nothing_has_a_profile() {
+fn an_idle_session_has_a_profile() {
     for bytes in [&b"[\n]\n"[..], b"[]", b"{\"traceEvents\":[]}"] {
         let found = outcome(bytes);
         assert_eq!((found.not_a_profile, found.events, found.truncated), (None, 0, false));
     }
 }
 
-/// What was cut off early cannot be called something else.
+/// A file that was truncated early must not be called something else.
 #[test]
 fn the_beginning_of_a_profile_is_truncated_not_foreign() {
     for bytes in [&b"["[..], b"[\n{\"cat\" : \"Ses", b"{\"cat\" : \"Session\",\"pid\""] {

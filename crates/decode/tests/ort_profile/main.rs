@@ -1,4 +1,4 @@
-//! Profiles of real versions of ONNX Runtime, and everything that can be wrong with one.
+//! Profiles of real ONNX Runtime versions, and everything that can be wrong with one.
 
 mod damage;
 mod foreign;

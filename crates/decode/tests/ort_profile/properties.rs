@@ -1,4 +1,4 @@
-//! For any bytes and any pieces: the same answer, and never a panic.
+//! For arbitrary bytes and pieces: the same result, and never a panic.
 
 use ortscope_core::schema::OperatorKind;
 use ortscope_decode::ort_profile::{
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::support::{VERSIONS, profile, read_in_pieces, rows};
 
-/// Bytes that mean something in a profile.
+/// Bytes with a meaning in profiles.
 fn significant_bytes() -> impl Strategy<Value = Vec<u8>> {
     let pieces: Vec<&'static str> = vec![
         "{",
@@ -42,7 +42,7 @@ fn significant_bytes() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(prop::sample::select(pieces), 0..60).prop_map(|pieces| pieces.concat().into_bytes())
 }
 
-/// A profile with bytes changed, taken out and put in.
+/// A profile with bytes changed, removed and inserted.
 fn damaged_profile() -> impl Strategy<Value = Vec<u8>> {
     let changes = prop::collection::vec((any::<prop::sample::Index>(), 0..4u8, any::<u8>()), 0..12);
     (prop::sample::select(VERSIONS.to_vec()), 1..6000usize, changes).prop_map(|(version, length, changes)| {
@@ -76,7 +76,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn pieces_make_no_difference(
+    fn the_split_into_pieces_does_not_matter(
         bytes in any_file(),
         sizes in prop::collection::vec(1..700usize, 1..20),
         max_event_bytes in prop_oneof![Just(4 << 20), 20..900usize],
@@ -93,7 +93,7 @@ proptest! {
         }
     }
 
-    /// Every event becomes a row or is counted, whatever it says.
+    /// Every event becomes a row or is counted.
     #[test]
     fn every_event_is_a_row_or_counted(bytes in any_file(), max_pending_rows in 0..40usize) {
         let options = RowOptions { max_pending_rows, ..RowOptions::default() };
@@ -119,7 +119,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// What a file holds before the damage is read, whatever comes behind it.
+    /// Everything before the damage is read, whatever follows.
     #[test]
     fn events_before_the_damage_are_kept(cut in 0..20_000usize, damage in significant_bytes()) {
         let bytes = profile("1.26.0");
@@ -134,7 +134,7 @@ proptest! {
     }
 }
 
-/// Any tree of nodes, written in the order in which it ends or in which it starts, gives the same rows.
+/// Any tree of nodes gives the same rows, whether written in end order or in start order.
 mod trees {
     use super::*;
     use crate::support::Writer;
@@ -142,7 +142,7 @@ mod trees {
     #[derive(Debug, Clone)]
     struct Node {
         length: i64,
-        /// Executions of sub-graphs inside.
+        /// Contained executions of subgraphs.
         executors: Vec<Vec<Node>>,
     }
 
@@ -154,8 +154,8 @@ mod trees {
         })
     }
 
-    /// Writes the nodes one after the other; returns when they end. Between the starts of two events there is a
-    /// microsecond at least, as in life.
+    /// Writes the nodes one after the other; returns their end. Starts of two events differ by at least a
+    /// microsecond, like in reality.
     fn write(
         writer: &mut Writer,
         nodes: &[Node],
@@ -221,7 +221,7 @@ mod trees {
 }
 
 #[test]
-fn nothing_at_all_is_finished() {
+fn an_empty_file_is_finished() {
     let mut rows = Vec::new();
     let summary = ProfileRows::new(RowOptions::default()).finish(&mut |row| rows.push(row));
     assert_eq!((rows.len(), summary.rows), (0, 0));

@@ -1,4 +1,4 @@
-//! Runs, threads, devices and clocks, with events made for the purpose.
+//! Runs, threads, devices and clocks, with generated events.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ fn find<'a>(rows: &'a [OperatorRow], name: &str) -> &'a OperatorRow {
 }
 
 #[test]
-fn rows_are_ordered_by_start_inside_of_a_run() {
+fn rows_are_ordered_by_start_within_a_run() {
     let writer = Writer::default()
         .node(1, (12, 13), "inner", "Add")
         .executor(1, (11, 14))
@@ -41,7 +41,7 @@ fn rows_are_ordered_by_start_inside_of_a_run() {
     assert_eq!(order, expected);
 }
 
-/// Nodes that start in the same microsecond are not inside of each other.
+/// Nodes that start in the same microsecond do not contain each other.
 #[test]
 fn short_nodes_are_neighbours() {
     let writer = Writer::default()
@@ -65,7 +65,7 @@ fn short_nodes_are_neighbours() {
 }
 
 #[test]
-fn helper_threads_are_given_to_the_only_run() {
+fn helper_threads_belong_to_the_only_run() {
     let writer = Writer::default()
         .node(2, (11, 12), "a", "Add")
         .run(1, (10, 20))
@@ -83,7 +83,7 @@ fn helper_threads_are_given_to_the_only_run() {
 }
 
 #[test]
-fn helper_threads_of_several_runs_cannot_be_told_apart() {
+fn helper_threads_of_several_runs_are_ambiguous() {
     let writer = Writer::default()
         .node(9, (11, 12), "one run", "Add")
         .node(9, (16, 17), "two runs", "Add")
@@ -93,11 +93,11 @@ fn helper_threads_of_several_runs_cannot_be_told_apart() {
     let (rows, summary) = read(&writer);
     assert_eq!(find(&rows, "one run").run, Some(0));
     assert_eq!(find(&rows, "two runs").run, None);
-    assert_eq!(find(&rows, "own").run, Some(0), "its own thread knows better");
+    assert_eq!(find(&rows, "own").run, Some(0), "its own thread is certain");
     assert_eq!((summary.without_run, summary.ambiguous_run), (0, 1));
 }
 
-/// A run that was cut off by the end of the file or by the cap.
+/// A run that was truncated by the end of the file or by the cap.
 #[test]
 fn the_last_run_may_be_missing() {
     let writer = Writer::default()
@@ -109,13 +109,13 @@ fn the_last_run_may_be_missing() {
         .node(1, (6, 7), "cut too", "Add")
         .run(1, (5, 8));
     let (rows, summary) = read(&writer);
-    assert_eq!(find(&rows, "cut").run, None, "a thread that calls Run is no helper of another");
+    assert_eq!(find(&rows, "cut").run, None, "a thread that calls Run is not a helper of another");
     assert_eq!(find(&rows, "cut too").run, Some(2));
     assert_eq!(summary.without_run, 1);
 }
 
 #[test]
-fn what_happens_before_runs_belongs_to_none() {
+fn work_before_runs_belongs_to_none() {
     let writer = Writer::default()
         .event("Session", 1, (0, 5), "model_loading_array", &[])
         .event("Session", 1, (5, 9), "session_initialization", &[])
@@ -131,7 +131,7 @@ fn what_happens_before_runs_belongs_to_none() {
 }
 
 #[test]
-fn a_profile_behind_another_starts_anew() {
+fn an_appended_profile_is_independent() {
     let part = Writer::default()
         .event("Session", 1, (0, 5), "session_initialization", &[])
         .node(1, (11, 12), "a", "Add")
@@ -175,7 +175,7 @@ fn copies_between_devices_are_copies() {
     assert_eq!((&*rows[2].kind, &*rows[2].name), ("copy", "Memcpy_token_2"));
 }
 
-/// CUDA: kernels stand behind their node, name it, and may end after it.
+/// CUDA: kernels follow their node, name it, and may end after it.
 #[test]
 fn kernels_belong_to_their_node() {
     let node = [("op_name", "Conv"), ("provider", "CUDAExecutionProvider"), ("node_index", "1")];
@@ -201,9 +201,9 @@ fn kernels_belong_to_their_node() {
     assert_eq!(summary.device_rows_without_run, 0);
 }
 
-/// Plug-in providers add their events at the end of the file; WebGPU's are of another clock.
+/// Plug-in providers append their events to the file; WebGPU's have another clock.
 #[test]
-fn device_work_at_the_end_of_the_file_is_placed_by_time() {
+fn device_work_at_the_end_is_placed_by_time() {
     let ov =
         [("ep", "OpenVINOExecutionProvider"), ("ov_node_type", "Convolution"), ("ov_status", "EXECUTED")];
     let shader = [("shapes", "inputs[0] = {1} "), ("cache_key", "MatMul|1")];
@@ -231,10 +231,10 @@ fn device_work_at_the_end_of_the_file_is_placed_by_time() {
     assert_eq!((summary.device_rows_without_run, outcome.device_events, outcome.unknown_keys), (2, 4, 0));
 }
 
-/// OpenVINO's counters of a CPU are means of all executions so far: `conv` took 900, 10 and 20 µs, and what is reported is
-/// 900, 455 and 310. Events as its plug-in 1.8.1 writes them, starts included.
+/// OpenVINO's CPU counters are means of all executions so far: `conv` took 900, 10 and 20 µs, and the reported times are
+/// 900, 455 and 310. Events like those of plug-in 1.8.1, including starts.
 #[test]
-fn running_means_of_primitives_are_taken_apart() {
+fn running_means_of_primitives_are_corrected() {
     let of = |run: &'static str| {
         [
             ("ep", "OpenVINOExecutionProvider"),
@@ -264,14 +264,14 @@ fn running_means_of_primitives_are_taken_apart() {
     assert_eq!(of("OV::conv"), [(Some(0), 900), (Some(1), 10), (Some(2), 20)]);
     // 20, 10 and 9: the last is 3 × 13 − 2 × 15.
     assert_eq!(of("OV::add"), [(Some(0), 20), (Some(1), 10), (Some(2), 9)]);
-    assert_eq!((summary.mended_means, summary.device_rows_without_run), (4, 0));
+    assert_eq!((summary.corrected_means, summary.device_rows_without_run), (4, 0));
     let mut lanes = rows.iter().filter(|row| row.name.starts_with("OV::")).map(|row| row.thread);
-    assert!(lanes.all(|lane| lane == 0), "one lane, the first run's too");
+    assert!(lanes.all(|lane| lane == 0), "one lane, also in the first run");
 }
 
-/// A device that works at two things at once has two lanes.
+/// A device that does two things at once has two lanes.
 #[test]
-fn primitives_that_overlap_keep_their_lanes() {
+fn overlapping_primitives_keep_their_lanes() {
     let of = [("ov_node_type", "Convolution"), ("ort_correlation_id", "1")];
     let writer = Writer::default()
         .node(1, (0, 100), "part", "Part")
@@ -284,9 +284,9 @@ fn primitives_that_overlap_keep_their_lanes() {
     assert_eq!(lanes.len(), 2);
 }
 
-/// A device that reports times of the execution itself is believed.
+/// Times of the execution itself are not changed.
 #[test]
-fn times_of_primitives_are_left_as_they_are() {
+fn actual_times_of_primitives_are_unchanged() {
     let of = |run: &'static str| [("ov_node_type", "Convolution"), ("ort_correlation_id", run)];
     let mut writer = Writer::default();
     for start in [0, 1000, 2000] {
@@ -304,7 +304,7 @@ fn times_of_primitives_are_left_as_they_are() {
     let (rows, _, summary) = rows(&writer.file(), RowOptions::default());
     let times: Vec<u64> =
         rows.iter().filter(|row| &*row.name == "a").map(|row| row.duration_ns / 1000).collect();
-    assert_eq!((times, summary.mended_means), (vec![50, 30, 40], 0));
+    assert_eq!((times, summary.corrected_means), (vec![50, 30, 40], 0));
 }
 
 #[test]
@@ -322,7 +322,7 @@ fn rows_move_to_the_monotonic_clock() {
 }
 
 #[test]
-fn texts_are_shared_and_long_ones_cut() {
+fn texts_are_shared_and_long_ones_truncated() {
     let long = "ä".repeat(5_000);
     let writer = Writer::default()
         .node(1, (1, 2), "same", "Add")
@@ -336,7 +336,7 @@ fn texts_are_shared_and_long_ones_cut() {
 }
 
 #[test]
-fn shapes_that_cannot_be_read_are_counted() {
+fn unreadable_shapes_are_counted() {
     let args =
         [("op_name", "Add"), ("input_type_shape", "[{\"float\":[1,2]}]"), ("output_type_shape", "[1,2]")];
     let writer = Writer::default().event("Node", 1, (1, 2), "a_kernel_time", &args).run(1, (0, 3));
@@ -348,9 +348,9 @@ fn shapes_that_cannot_be_read_are_counted() {
     assert_eq!((rows[1].output_shapes.clone(), summary.unreadable_shapes), (None, 1));
 }
 
-/// A run with more nodes than may wait: they come out, without their run, and are counted.
+/// A run with more nodes than the limit: they are emitted without their run and counted.
 #[test]
-fn waiting_rows_are_bounded() {
+fn pending_rows_are_bounded() {
     let mut writer = Writer::default();
     for at in 0..1000 {
         writer = writer.node(1, (at, at + 1), "a", "Add");

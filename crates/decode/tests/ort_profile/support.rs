@@ -1,4 +1,4 @@
-//! What the tests share: the recorded profiles, and events written as ONNX Runtime writes them.
+//! Shared by the tests: the recorded profiles, and events in ONNX Runtime's format.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -16,7 +16,7 @@ pub(crate) fn profile(name: &str) -> Vec<u8> {
     std::fs::read(folder.join(format!("{name}.json"))).expect("the profile is in the repository")
 }
 
-/// Every event as text, read in pieces of these sizes (the last one repeats), and what became of the file.
+/// Every event as text, read in pieces of these sizes (the last one repeats), and the result.
 pub(crate) fn read_in_pieces(
     bytes: &[u8],
     sizes: &[usize],
@@ -53,7 +53,7 @@ pub(crate) fn rows(bytes: &[u8], options: RowOptions) -> (Vec<OperatorRow>, Prof
     (rows, outcome, summary)
 }
 
-/// Writes events as ONNX Runtime does.
+/// Writes events like ONNX Runtime.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Writer {
     pub(crate) events: Vec<String>,

@@ -1,4 +1,4 @@
-//! What each version writes is read the same.
+//! The output of every version is read equally.
 
 use ortscope_core::schema::{OperatorKind, OperatorRow};
 use ortscope_decode::ort_profile::{ProfileOutcome, RowOptions, ThreadStats, VersionHint};
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::support::{VERSIONS, outcome, profile, read, rows};
 
-/// Everything of a row but times and threads.
+/// A row without times and threads.
 fn line(row: &OperatorRow) -> String {
     let OperatorRow { run, kind, name, op_type, node_index, execution_provider, device, depth, .. } = row;
     let run = run.map_or("-".to_owned(), |run| run.to_string());
@@ -27,9 +27,9 @@ fn lines(name: &str) -> String {
     rows.iter().map(|row| line(row) + "\n").collect()
 }
 
-/// The oldest and the newest version as a whole; the others below against these.
+/// The oldest and the newest version completely; the others are compared with these below.
 #[test]
-fn rows_of_the_oldest_and_the_newest_version() {
+fn rows_of_the_oldest_and_the_newest_version_are_stable() {
     insta::assert_snapshot!("rows_1_15_1", lines("1.15.1"));
     insta::assert_snapshot!("rows_1_31_1", lines("1.31.1"));
 }
@@ -38,7 +38,7 @@ fn rows_of_the_oldest_and_the_newest_version() {
 fn every_version_gives_the_same_rows() {
     let newest = lines("1.31.1");
     for version in VERSIONS {
-        // Fences that took time are rows of their own.
+        // Fences that took time have their own rows.
         let without_waits: String = lines(version)
             .lines()
             .filter(|line| !line.contains(" wait "))
@@ -55,8 +55,8 @@ fn every_version_is_read_completely() {
         let fences = if version < "1.21" { 60 } else { 0 };
         let memory_stats = if version >= "1.28" { 30 } else { 0 };
         let found = outcome(&profile(version));
-        // Two runs of fifteen nodes; four events that are not valid JSON for each of the two difficult names before
-        // 1.31, and their fences.
+        // Two runs of fifteen nodes; before 1.31 four events of each of the two difficult names, and their
+        // fences, are invalid JSON.
         let expected = ProfileOutcome {
             events: 30 + fences + 2 * 5 + 2 + 2,
             operators: 30,
@@ -82,7 +82,7 @@ fn every_version_is_read_completely() {
     }
 }
 
-/// Another parser finds the same in the files that are valid JSON.
+/// Another parser finds the same in files that are valid JSON.
 #[test]
 fn serde_json_agrees_on_every_event() {
     for name in ["1.31.1", "1.31.1-parallel", "1.31.1-concurrent"] {
@@ -137,14 +137,14 @@ fn serde_json_agrees_on_every_event() {
     }
 }
 
-/// Re-written by another program: compact, pretty, one event per line, or as an object.
+/// Rewritten by another program: compact, pretty, one event per line, or as an object.
 #[test]
-fn other_layouts_of_the_same_events_read_the_same() {
+fn other_layouts_give_the_same_events() {
     let bytes = profile("1.31.1");
     let (expected, plain) = read(&bytes);
     let without_offset = |events: &[String]| -> Vec<String> {
         let cut = |event: &String| {
-            // Places and raw texts differ with the layout.
+            // Offsets and raw texts depend on the layout.
             let start = event.split(", input_type_shape").next().unwrap_or_default().to_owned();
             let memory = event.split("memory:").nth(1).unwrap_or_default();
             start + memory.split("args:").next().unwrap_or_default()
@@ -172,7 +172,7 @@ fn other_layouts_of_the_same_events_read_the_same() {
     }
 }
 
-/// Nodes add up: those of the main graph fit into its executor, those of a sub-graph into their node.
+/// Times add up: nodes of the main graph fit into its executor, those of a subgraph into their node.
 #[test]
 fn no_time_is_counted_twice() {
     for version in VERSIONS.into_iter().chain(["1.31.1-concurrent"]) {

@@ -9,7 +9,7 @@ const FULL_BYTES: usize = 0x30;
 const INSTANCE_BYTES: usize = 0x48;
 const EVENT_BYTES: usize = 0x50;
 
-/// A bit of the header's flags: extended items stand between header and payload.
+/// Header flag: extended items are between header and payload.
 const EXTENDED_INFO: u16 = 1;
 
 #[inline]
@@ -95,7 +95,7 @@ pub(super) fn event<'a>(
     })
 }
 
-/// The bytes of all extended items, when each lies within the record.
+/// The bytes of all extended items, if each is within the record.
 fn extended_length(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {

@@ -5,7 +5,7 @@ use crate::le::Head;
 use crate::losses::Reason;
 use crate::{EventRecord, HeaderKind, Hook, Identity, PointerSize};
 
-/// Bits of a perfinfo version that announce what stands between header and payload.
+/// Bits of a perfinfo version that announce data between header and payload.
 const PEBS_INDEX: u16 = 0x8000;
 const COUNTERS: u16 = 0x0700;
 

@@ -1,4 +1,4 @@
-//! Records of WPP software tracing, whose header has only the fields that its flags name.
+//! Records of WPP software tracing, whose header has only the fields named by its flags.
 
 use super::{Context, blank, known};
 use crate::le::{chunk_at, u16_at, u32_at, u64_at};

@@ -1,7 +1,7 @@
-//! The headers of records: ten layouts, told apart by the first four bytes of a record.
+//! Record headers: ten layouts, distinguished by the first four bytes of a record.
 //!
-//! The parser never fails as a whole. A record that cannot be understood is skipped with its reason; bytes that cannot
-//! be a record end the buffer with theirs, since nothing says where the next record begins.
+//! The parser never fails as a whole. A record that is not understood is skipped with a reason; bytes that cannot be a
+//! record end the buffer, since the start of the next record is unknown.
 
 mod event;
 mod kernel;
@@ -13,25 +13,25 @@ use crate::{EventRecord, HeaderKind, Identity, PointerSize};
 /// Each record begins at a multiple of this.
 pub(crate) const RECORD_ALIGNMENT: usize = 8;
 
-/// What the buffer says about all of its records.
+/// Properties of the buffer that apply to all of its records.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Context {
     pub(crate) processor: u16,
     pub(crate) logger: u16,
-    /// Of the file, for the kinds of records that do not say their own.
+    /// The file's pointer size, for records without their own.
     pub(crate) pointer_size: PointerSize,
 }
 
-/// What is at a place in a buffer.
+/// What is at an offset in a buffer.
 #[derive(Debug)]
 pub(crate) enum Step<'a> {
     Record(EventRecord<'a>),
-    /// A record of `size` bytes that cannot be used; the next one follows.
+    /// An unusable record of `size` bytes; the next one follows.
     Skip {
         reason: Reason,
         size: usize,
     },
-    /// No record can begin here and none after it.
+    /// No record can begin here, and none follows.
     Broken(Reason),
     End,
 }
@@ -56,7 +56,7 @@ mod types {
 const EVENT_MARKER: u8 = 0xc0;
 const MESSAGE_MARKER: u8 = 0x90;
 
-/// The size of the record that begins with these bytes, as it says itself. `None` where no record begins.
+/// The size of the record that begins with these bytes, according to itself. `None` if no record begins here.
 #[inline]
 pub(crate) fn record_size(head: &[u8; 8]) -> Option<usize> {
     let word = |at: usize| usize::from(u16::from_le_bytes([head[at], head[at + 1]]));
@@ -68,7 +68,7 @@ pub(crate) fn record_size(head: &[u8; 8]) -> Option<usize> {
     }
 }
 
-/// Reads the record at the start of `bytes`, which go to the end of the buffer's events.
+/// Reads the record at the start of `bytes`, which extend to the end of the buffer's events.
 #[inline]
 pub(crate) fn read<'a>(bytes: &'a [u8], context: Context) -> Step<'a> {
     let Some(head) = bytes.first_chunk::<8>() else {
@@ -127,7 +127,7 @@ fn error<'a>(record: &'a [u8], context: Context) -> EventRecord<'a> {
     }
 }
 
-/// A record with nothing but what its buffer and its kind say.
+/// A record with only the properties of its buffer and its kind.
 #[inline(always)]
 fn blank<'a>(
     bytes: &'a [u8],
@@ -155,7 +155,7 @@ fn blank<'a>(
     }
 }
 
-/// Minus one stands for a thread or process that is not known.
+/// Minus one means an unknown thread or process.
 #[inline(always)]
 fn known(id: u32) -> Option<u32> {
     (id != u32::MAX).then_some(id)

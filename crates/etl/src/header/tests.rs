@@ -1,4 +1,4 @@
-//! Kinds of headers that no real file at hand has, and records that lie about themselves.
+//! Header kinds that no available real file has, and inconsistent records.
 
 use super::*;
 use crate::{Guid, Hook};
@@ -12,7 +12,7 @@ fn record(bytes: &[u8]) -> EventRecord<'_> {
     }
 }
 
-/// A head of `size` bytes whose byte `n` is `n`, with the given first eight.
+/// A header of `size` bytes whose byte `n` is `n`, with the given first eight.
 fn counting(first: [u8; 8], size: usize) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..size).map(|n| n as u8).collect();
     bytes[..8].copy_from_slice(&first);

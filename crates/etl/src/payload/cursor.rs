@@ -1,4 +1,4 @@
-//! Walks the bytes of one payload. Every read is checked; nothing here panics or allocates.
+//! Reads the bytes of one payload. Every read is checked; nothing here panics or allocates.
 
 use crate::payload::{NarrowText, WideText};
 use crate::{Guid, PointerSize};
@@ -6,7 +6,7 @@ use crate::{Guid, PointerSize};
 /// The payload ended before the field did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Short {
-    /// Where the field begins.
+    /// Offset of the field.
     pub at: usize,
 }
 
@@ -15,7 +15,7 @@ pub struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
     pub pointer_size: PointerSize,
-    /// Of the event that is read: some fields differ in width or presence between versions.
+    /// Version of the event: the width or presence of some fields depends on it.
     pub version: u16,
 }
 
@@ -71,7 +71,7 @@ impl<'a> Cursor<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// Four or eight bytes, as the event's pointers are.
+    /// Four or eight bytes, depending on the event's pointer size.
     #[inline]
     pub fn pointer(&mut self) -> Result<u64, Short> {
         match self.pointer_size {
@@ -84,7 +84,7 @@ impl<'a> Cursor<'a> {
         self.array().map(Guid::from_bytes)
     }
 
-    /// UTF-16 up to a NUL, which is skipped, or to the end: writers leave the last terminator out.
+    /// UTF-16 up to NUL, which is skipped, or to the end: writers omit the last terminator.
     pub fn wide(&mut self) -> WideText<'a> {
         let text = WideText::new(self.rest()).until_nul();
         let end = self.at + text.bytes().len();

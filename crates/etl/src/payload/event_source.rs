@@ -1,4 +1,5 @@
-//! EventSource manifests: .NET providers write their own manifest into the trace, as chunks of XML in events of id 0xFFFE.
+//! EventSource manifests: .NET providers write their own manifest into the trace, as XML chunks in events with id
+//! 0xFFFE.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,14 +9,14 @@ use crate::payload::schema::{Extent, FieldKind, SchemaField};
 use crate::payload::{Schema, ValueMap, xml};
 use crate::{EventRecord, Guid, Identity};
 
-/// The event id of a manifest's chunks.
+/// The event id of manifest chunks.
 pub const MANIFEST_EVENT: u16 = 0xfffe;
 
 const MAGIC: u8 = 0x5b;
 const CHUNK_HEAD_BYTES: usize = 8;
 /// The largest real manifest seen has 64 kB.
 const MAX_MANIFEST_BYTES: usize = 4 << 20;
-/// Manifests under way at the same time.
+/// Limit for concurrent manifests.
 const MAX_PARTIAL: usize = 256;
 const MAX_FIELDS: usize = 512;
 
@@ -31,7 +32,7 @@ pub struct Chunk<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    /// `None` if the record is no chunk of a manifest.
+    /// `None` if the record is not a manifest chunk.
     pub fn of(record: &EventRecord<'a>) -> Option<(Guid, Self)> {
         match record.identity {
             Identity::Event { provider, descriptor } if descriptor.id == MANIFEST_EVENT => {
@@ -56,13 +57,13 @@ impl<'a> Chunk<'a> {
     }
 }
 
-/// Puts chunks together. Providers write a manifest again when a session starts, in several processes at once; a
-/// first chunk begins it anew.
+/// Assembles chunks. Providers write a manifest again when a session starts, in several processes at once; a first chunk
+/// restarts it.
 #[derive(Debug, Default)]
 pub struct Assembler {
     partial: HashMap<(Guid, u32), Partial>,
     bytes: usize,
-    /// Chunks that could not be used: out of order, or too many at once.
+    /// Unusable chunks: out of order, or too many at once.
     pub refused: u64,
 }
 
@@ -74,7 +75,7 @@ struct Partial {
 }
 
 impl Assembler {
-    /// Takes a chunk; gives the whole text when it was the last.
+    /// Adds a chunk; returns the whole text if it was the last.
     pub fn add(&mut self, provider: Guid, process: u32, chunk: &Chunk<'_>) -> Option<Vec<u8>> {
         let key = (provider, process);
         let known = self.partial.remove(&key);
@@ -113,7 +114,7 @@ pub struct Manifest {
     pub events: Vec<(u16, u8, Schema)>,
 }
 
-/// Reads the manifests in a text: one per `provider` element. What makes no sense is left out.
+/// Parses the manifests in a text, one per `provider` element. Invalid parts are skipped.
 pub fn parse(text: &str) -> Vec<Manifest> {
     let mut manifests = Vec::new();
     let mut draft: Option<Draft> = None;
@@ -131,7 +132,7 @@ pub fn parse(text: &str) -> Vec<Manifest> {
     manifests
 }
 
-/// A manifest as it is read: templates and maps follow the events that use them.
+/// A partly parsed manifest: templates and maps follow the events that use them.
 #[derive(Debug, Default)]
 struct Draft {
     provider: Guid,
@@ -281,7 +282,7 @@ fn in_type(name: &str) -> InType {
         "CountedUnicodeString" => InType::COUNTED_WIDE,
         "CountedAnsiString" => InType::COUNTED_NARROW,
         "CountedBinary" => InType::COUNTED_BINARY,
-        // Reading stops at it, so that later fields are missing and not wrong.
+        // Decoding stops at it, so that later fields are missing instead of wrong.
         _ => InType(u16::MAX),
     }
 }
@@ -306,7 +307,7 @@ fn number(text: &str) -> Option<u32> {
     }
 }
 
-/// `$(string.map_ColourRed)` names the text `Red` of the string table as EventSource writes it.
+/// `$(string.map_ColourRed)` refers to the text `Red` in EventSource's string table.
 fn last_word(message: &str) -> &str {
     let key = message.strip_prefix("$(string.").and_then(|rest| rest.strip_suffix(')')).unwrap_or(message);
     key.strip_prefix("map_").unwrap_or(key)

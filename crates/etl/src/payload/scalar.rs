@@ -1,11 +1,11 @@
-//! The types of single fields that TraceLogging, manifests and TDH share (`TDH_IN_TYPE`, `TDH_OUT_TYPE`).
+//! The types of single fields that are common to TraceLogging, manifests and TDH (`TDH_IN_TYPE`, `TDH_OUT_TYPE`).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::payload::cursor::Short;
 use crate::payload::{Array, Cursor, NarrowText, Sid, SystemTime, Value, WideText};
 
-/// How a value lies in the payload.
+/// The encoding of a value in the payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct InType(pub u16);
 
@@ -40,7 +40,7 @@ impl InType {
     pub const SIZE: Self = Self(308);
     pub const WBEM_SID: Self = Self(310);
 
-    /// Bytes of one value, for types that always have the same number.
+    /// Size of one value, for types with a fixed size.
     pub fn fixed_size(self, pointer_bytes: usize) -> Option<usize> {
         Some(match self {
             Self::NULL => 0,
@@ -55,7 +55,7 @@ impl InType {
     }
 }
 
-/// How a value is meant to be shown. TraceLogging and TDH number these differently; only what changes the value is here.
+/// How a value is displayed. TraceLogging and TDH number these differently; only those that change the value are here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Show {
     #[default]
@@ -108,7 +108,7 @@ impl Scalar {
         Self { in_type, show: Show::Plain }
     }
 
-    /// Reads one value. `length` is what the schema says of strings (in characters) and binaries (in bytes).
+    /// Reads one value. `length` is the schema's length of strings (in characters) and binaries (in bytes).
     pub fn read<'a>(self, cursor: &mut Cursor<'a>, length: Option<usize>) -> Result<Value<'a>, Short> {
         Ok(match self.in_type {
             InType::NULL => Value::Binary(&[]),
@@ -160,7 +160,7 @@ impl Scalar {
             }
             InType::HEX32 => Value::Hex(u64::from(cursor.u32()?)),
             InType::HEX64 => Value::Hex(cursor.u64()?),
-            // 300 and 301 are the names that manifests use for what TraceLogging calls 22 and 23.
+            // Manifests use 300 and 301 for what TraceLogging calls 22 and 23.
             InType::COUNTED_WIDE | InType(300) => Value::Wide(WideText::new(self.counted(cursor)?)),
             InType::COUNTED_NARROW | InType(301) => Value::Narrow(NarrowText::new(self.counted(cursor)?)),
             InType::COUNTED_BINARY => match self.show {
@@ -175,7 +175,7 @@ impl Scalar {
         })
     }
 
-    /// Reads `len` values. Nothing is allocated: the elements are checked now and decoded when looked at.
+    /// Reads `len` values. Nothing is allocated: the elements are checked now and decoded on access.
     pub fn read_array<'a>(self, cursor: &mut Cursor<'a>, len: usize) -> Result<Array<'a>, Short> {
         let (start, pointer_size) = (*cursor, cursor.pointer_size);
         if let Some(size) = self.in_type.fixed_size(pointer_size.bytes()) {
@@ -185,7 +185,7 @@ impl Scalar {
             return Ok(Array { element: self, bytes, len, pointer_size });
         }
         for _ in 0..len {
-            // A string that misses its terminator is empty at the end of the payload, for ever.
+            // At the end of the payload, strings without a terminator would be empty forever.
             if cursor.is_at_end() {
                 return Err(Short { at: cursor.position() });
             }

@@ -1,4 +1,4 @@
-//! A schema that was read from elsewhere than the event: from TDH metadata, an EventSource manifest or our own tables.
+//! A schema from outside the event: from TDH metadata, an EventSource manifest or our own tables.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use crate::PointerSize;
 use crate::payload::scalar::Scalar;
 use crate::payload::{Cursor, Nest, Value, Visitor};
 
-/// Numbers that other fields use as their count or length are kept while an event is decoded; so many on the stack.
+/// Numbers that other fields use as counts or lengths are kept while an event is decoded; up to this many on the stack.
 const KEPT: usize = 64;
 
 /// The layout and the names of one event.
@@ -17,7 +17,7 @@ pub struct Schema {
     pub task: Box<str>,
     pub opcode: Box<str>,
     pub(super) fields: Box<[SchemaField]>,
-    /// The first so many fields are the event's own; the others are members of structures.
+    /// The number of the event's own fields; the others are members of structures.
     pub(super) top_level: usize,
 }
 
@@ -26,10 +26,10 @@ pub(super) struct SchemaField {
     pub name: Box<str>,
     pub kind: FieldKind,
     pub count: Extent,
-    /// The name of a value map, and the map itself once it was seen.
+    /// The name of a value map, and the map itself once it is known.
     pub map_name: Option<Box<str>>,
     pub map: Option<Arc<ValueMap>>,
-    /// Another field takes its count or length from this one.
+    /// Another field uses this one as its count or length.
     pub is_kept: bool,
 }
 
@@ -41,19 +41,19 @@ pub(super) enum FieldKind {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// One element, or the length that the type gives.
+    /// One element, or the length given by the type.
     Natural,
     Fixed(u16),
-    /// The value of the field of this index.
+    /// The value of the field with this index.
     FromField(usize),
 }
 
 /// Names for the values of a field.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ValueMap {
-    /// The names stand for bits, several of which may be set.
+    /// The names represent bits, several of which may be set.
     pub is_bits: bool,
-    /// In rising order of the values.
+    /// In ascending order of the values.
     entries: Box<[(u32, Box<str>)]>,
 }
 
@@ -93,11 +93,11 @@ impl ValueMap {
     }
 }
 
-/// How far a schema followed the payload.
+/// How far a schema matched the payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Followed {
     pub consumed: usize,
-    /// Top-level fields that the payload had no room for: the event is older than the schema, or damaged.
+    /// Top-level fields missing in the payload: the event is older than the schema, or damaged.
     pub missing: usize,
 }
 
@@ -136,7 +136,7 @@ impl Schema {
         self.fields.iter().take(self.top_level).map(|field| &*field.name)
     }
 
-    /// Task and opcode as tools print them: `Task/Opcode`, without an opcode that says nothing.
+    /// Task and opcode as printed by tools: `Task/Opcode`, without an uninformative opcode.
     pub fn event_name(&self) -> String {
         let opcode = self.opcode.strip_prefix("win:").unwrap_or(&self.opcode);
         match (&*self.task, opcode) {
@@ -182,12 +182,12 @@ struct Walk<'a, 's, V: ?Sized> {
     cursor: Cursor<'a>,
     kept: &'s mut [u32],
     visitor: &'s mut V,
-    /// Every field takes a byte of the payload or stands once in the schema; a schema that loops runs out of it.
+    /// Every field takes a byte of the payload or occurs once in the schema; a looping schema exhausts this budget.
     budget: usize,
 }
 
 impl<'a, 's, V: Visitor + ?Sized> Walk<'a, 's, V> {
-    /// `None`: the payload ends in this field, or the schema makes no sense from here on.
+    /// `None`: the payload ends in this field, or the schema is invalid from here on.
     fn field(&mut self, index: usize) -> Option<()> {
         self.budget = self.budget.checked_sub(1)?;
         let fields = self.fields;
@@ -204,7 +204,7 @@ impl<'a, 's, V: Visitor + ?Sized> Walk<'a, 's, V> {
             Some(count) => Value::Array(scalar.read_array(&mut self.cursor, count).ok()?),
         };
         if field.is_kept {
-            // A count that is not in range asks for more than any payload has.
+            // A count out of range requests more than any payload has.
             *self.kept.get_mut(index)? =
                 value.as_u64().map_or(u32::MAX, |n| u32::try_from(n).unwrap_or(u32::MAX));
         }
@@ -223,7 +223,7 @@ impl<'a, 's, V: Visitor + ?Sized> Walk<'a, 's, V> {
         members: usize,
         count: Option<usize>,
     ) -> Option<()> {
-        // Members lie behind their structure: a schema that points backwards would never end.
+        // Members follow their structure: a schema that points backwards would never end.
         if first <= index {
             return None;
         }

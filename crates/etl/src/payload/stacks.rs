@@ -1,8 +1,8 @@
-//! Gives stacks to the events they belong to, while a trace is read in the order of time, with bounded memory.
+//! Assigns stacks to events while a trace is read in chronological order, with bounded memory.
 //!
-//! A stack record names its event by the event's exact time stamp and follows it, sometimes by milliseconds: a user
-//! stack is taken when the thread leaves the kernel. Newer systems write a key instead of the addresses; what the key means
-//! comes later still, and keys are used again, so a key means the first definition at or after its use.
+//! A stack record refers to its event by the exact timestamp and follows it, sometimes by milliseconds: a user stack is
+//! captured when the thread leaves the kernel. Newer systems write a key instead of the addresses; its definition comes
+//! even later, and keys are reused, so a key refers to the first definition at or after its use.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -10,13 +10,13 @@ use crate::payload::kernel::{KernelBody, KernelPayload};
 use crate::payload::{Array, Cursor};
 use crate::{EventRecord, ExtendedItem, Hook, Identity, PointerSize};
 
-/// Events whose stacks may still come.
+/// Events whose stacks may still follow.
 const DEFAULT_WINDOW: usize = 1 << 17;
-/// Uses of keys whose definition may still come.
+/// Limit for uses of keys without a definition.
 const DEFAULT_PENDING: usize = 1 << 18;
 
 const STACK_GROUP: u8 = 0x18;
-/// Events of one time stamp that are looked at: a file may claim that all events happened at once.
+/// Limit for inspected events of one timestamp: a file may claim that all events happened at once.
 const SAME_TIME: usize = 1024;
 
 /// The event that a stack belongs to.
@@ -24,18 +24,18 @@ const SAME_TIME: usize = 1024;
 pub struct StackOwner {
     pub ticks: u64,
     pub processor: u16,
-    /// What the caller gave with the event.
+    /// The caller's value for the event.
     pub token: u64,
 }
 
 /// Which part of a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StackPart {
-    /// Kernel, user or both: the addresses tell.
+    /// Kernel, user or both, depending on the addresses.
     Whole,
     Kernel,
     User,
-    /// In the event itself. Parts with the same number, if it is not 0, are of one stack.
+    /// In the event itself. Parts with the same nonzero number belong to one stack.
     InEvent {
         match_id: u64,
     },
@@ -68,26 +68,26 @@ impl<'a> Stack<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StackCounts {
-    /// Stack records of all kinds that name an event: whole stacks, keys, and stacks in events.
+    /// Stack records of all kinds that refer to an event: complete stacks, keys, and stacks in events.
     pub records: u64,
-    /// Parts given to the caller.
+    /// Parts passed to the caller.
     pub attached: u64,
     /// Uses of keys among the records.
     pub keys: u64,
     pub definitions: u64,
-    /// Definitions that no use was waiting for.
+    /// Definitions without a pending use.
     pub unused_definitions: u64,
-    /// Stacks whose event was not found: it was lost, or too far back.
+    /// Stacks without their event: it was lost, or is too far back.
     pub without_owner: u64,
     /// Stacks whose event ran on another processor.
     pub on_other_processor: u64,
-    /// Keys dropped because too many waited for their definition.
+    /// Keys dropped because too many were waiting for their definition.
     pub keys_dropped: u64,
-    /// Keys that still wait for their definition.
+    /// Keys that are waiting for their definition.
     pub keys_waiting: u64,
 }
 
-/// Matches stacks with events. Give it every record, in the order of time.
+/// Matches stacks with events. It must receive every record in chronological order.
 #[derive(Debug)]
 pub struct StackMatcher {
     recent: VecDeque<StackOwner>,
@@ -127,8 +127,8 @@ impl StackMatcher {
         self.counts
     }
 
-    /// Takes one record. `token` comes back with the stacks of this event; `each` is given the stacks that became
-    /// complete with it.
+    /// Takes one record. `token` is returned with the stacks of this event; `each` receives the stacks that it
+    /// completes.
     pub fn push(&mut self, record: &EventRecord<'_>, token: u64, mut each: impl FnMut(&Stack<'_>)) {
         if let Identity::Kernel { hook, .. } = record.identity
             && hook.group() == STACK_GROUP

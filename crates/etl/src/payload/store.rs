@@ -1,4 +1,4 @@
-//! Finds the schema of any event and shows its fields: the one entry for everything that is not asked for by type.
+//! Finds the schema of any event and shows its fields: the single entry point for events that are not decoded by type.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -10,13 +10,13 @@ use crate::payload::trace_logging::TraceLogging;
 use crate::payload::{Schema, Value, ValueMap, Visitor, builtin};
 use crate::{Classic, EventRecord, Guid, Identity};
 
-/// Schemas kept. The largest merged file seen has 61; a machine's manifests have 55,000 events in all.
+/// Limit for schemas. The largest merged file seen has 61; all manifests of a machine have 55,000 events.
 const MAX_SCHEMAS: usize = 1 << 16;
 const MAX_MAPS: usize = 1 << 14;
-/// Bytes of metadata that were turned into schemas; a schema takes a small multiple of its blob.
+/// Limit for metadata converted to schemas; a schema takes a small multiple of its blob.
 const MAX_METADATA_BYTES: usize = 32 << 20;
 
-/// Where the layout of an event came from.
+/// The origin of an event's layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SchemaSource {
     /// The fixed layouts of the kernel and of merging tools.
@@ -28,7 +28,7 @@ pub enum SchemaSource {
     /// A manifest that the provider wrote into the trace.
     EventSource,
     BuiltIn,
-    /// Metadata itself: chunks of manifests and TDH blobs.
+    /// Metadata itself: manifest chunks and TDH blobs.
     Metadata,
     Unknown,
 }
@@ -48,36 +48,36 @@ impl SchemaSource {
     }
 }
 
-/// How well an event was decoded.
+/// How completely an event was decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decoded {
     pub source: SchemaSource,
-    /// Bytes of the payload that fields took.
+    /// Bytes of the payload that were decoded.
     pub consumed: usize,
-    /// Bytes behind the last field: 0 when all was understood.
+    /// Bytes after the last field: 0 if everything was decoded.
     pub left_over: usize,
-    /// The payload ended before the schema did, so that fields are missing.
+    /// The payload ended before the schema did, so fields are missing.
     pub is_short: bool,
 }
 
-/// Counts of what could not be kept.
+/// Counts of dropped metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StoreLosses {
-    /// Metadata events that were damaged or of no known kind.
+    /// Damaged or unknown metadata events.
     pub unreadable: u64,
     /// Schemas and maps beyond the limits.
     pub refused: u64,
-    /// Chunks of manifests that did not fit together.
+    /// Manifest chunks that did not fit together.
     pub stray_chunks: u64,
 }
 
-/// Collects the schemas that a trace holds and answers with the best one for each event: the event's own, then TDH
-/// metadata, then EventSource manifests, then our tables.
+/// Collects the schemas of a trace and returns the best one for each event: the event's own, then TDH metadata, then
+/// EventSource manifests, then our tables.
 #[derive(Debug)]
 pub struct SchemaStore {
-    /// Shared with all other stores until the trace tells something of its own.
+    /// Shared with all other stores until the trace adds its own.
     schemas: Arc<HashMap<Key, (SchemaSource, Schema)>>,
-    /// The versions of our tables, for events of versions that are in none.
+    /// The newest versions in our tables, for events of unknown versions.
     newest_built_in: Arc<HashMap<(Guid, u16), u8>>,
     maps: HashMap<(Guid, Box<str>), Arc<ValueMap>>,
     assembler: Assembler,
@@ -85,7 +85,7 @@ pub struct SchemaStore {
     losses: StoreLosses,
 }
 
-/// Which event a schema is for: two numbers, because the key of every event is hashed.
+/// The event of a schema: two numbers, because the key of every event is hashed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     guid: u128,
@@ -114,12 +114,12 @@ const fn bits(guid: Guid) -> u128 {
         | u64::from_be_bytes(guid.data4) as u128
 }
 
-/// Its manifest says that there are two frames; the runtime writes as many as it counts. Our table says so.
+/// Its manifest declares two frames, but the runtime writes as many as it counts, as in our table.
 const CLR_STACK_WALK: Key = Key::event(Guid::new(0xe13c0d23_ccbc_4e12_931b_d9cc2eee27e4), 82, 0);
 
 type OurTables = (Arc<HashMap<Key, (SchemaSource, Schema)>>, Arc<HashMap<(Guid, u16), u8>>);
 
-/// Read once: they are some hundred events.
+/// Parsed once: several hundred events.
 static OUR_TABLES: LazyLock<OurTables> = LazyLock::new(|| {
     let (mut schemas, mut newest_versions) = (HashMap::new(), HashMap::new());
     for event in builtin::events() {
@@ -140,7 +140,7 @@ impl Default for SchemaStore {
 }
 
 impl SchemaStore {
-    /// A store that knows our tables and nothing else yet.
+    /// A store with only our tables.
     pub fn new() -> Self {
         let (schemas, newest_built_in) = &*OUR_TABLES;
         Self {
@@ -150,7 +150,7 @@ impl SchemaStore {
         }
     }
 
-    /// A store that knows nothing yet, for those who want to see only what a trace itself tells.
+    /// An empty store, to see only the schemas of a trace itself.
     pub fn without_tables() -> Self {
         Self {
             schemas: Arc::default(),
@@ -166,7 +166,7 @@ impl SchemaStore {
         StoreLosses { stray_chunks: self.assembler.refused, ..self.losses }
     }
 
-    /// How many schemas are known, our own included.
+    /// Number of known schemas, including our own.
     pub fn len(&self) -> usize {
         self.schemas.len()
     }
@@ -175,8 +175,8 @@ impl SchemaStore {
         self.schemas.is_empty()
     }
 
-    /// Learns from a record, if it carries metadata; cheap for all others. Metadata may come before or after the
-    /// events it describes, even in another file of the same trace, so learn from all records first where that matters.
+    /// Learns from a record if it has metadata; cheap for all others. Metadata may precede or follow the events it
+    /// describes, even in another file of the same trace, so learn from all records first if that matters.
     pub fn learn(&mut self, record: &EventRecord<'_>) {
         match record.identity {
             Identity::Classic(Classic { class: kernel::METADATA_CLASS, .. }) => self.learn_metadata(record),
@@ -200,7 +200,7 @@ impl SchemaStore {
                 let key = match event.source {
                     DecodingSource::Manifest => Key::event(event.provider, event.id, event.version),
                     DecodingSource::Mof => Key::classic(event.class, event.opcode, event.version),
-                    // TraceLogging events have id 0 in common and carry their schema; WPP has no fields.
+                    // All TraceLogging events have id 0 and carry their schema; WPP has no fields.
                     _ => return,
                 };
                 if key == CLR_STACK_WALK {
@@ -231,7 +231,7 @@ impl SchemaStore {
             self.losses.unreadable += 1;
         }
         for manifest in manifests {
-            // The manifest's own GUID is the provider's; an unreadable one is taken from the event.
+            // The manifest's own GUID is the provider's; if unreadable, the event's is used.
             let provider = if manifest.provider.is_zero() { writer } else { manifest.provider };
             for (id, version, schema) in manifest.events {
                 self.insert(Key::event(provider, id, version), SchemaSource::EventSource, schema);
@@ -258,7 +258,7 @@ impl SchemaStore {
         Arc::make_mut(&mut self.schemas).insert(key, (source, schema));
     }
 
-    /// A map may come after the schemas that use it.
+    /// A map may follow the schemas that use it.
     fn insert_map(&mut self, provider: Guid, name: Box<str>, map: ValueMap) {
         if self.maps.len() >= MAX_MAPS {
             self.losses.refused += 1;
@@ -286,7 +286,7 @@ impl SchemaStore {
             Identity::Event { provider, descriptor } => {
                 let key = |version| Key::event(provider, descriptor.id, version);
                 self.schemas.get(&key(descriptor.version)).or_else(|| {
-                    // Versions append fields: one that our tables do not have is read as the newest that they have.
+                    // Versions append fields: an unknown version is decoded as the newest known one.
                     let newest = *self.newest_built_in.get(&(provider, descriptor.id))?;
                     self.schemas.get(&key(newest))
                 })?

@@ -1,6 +1,6 @@
-//! TDH metadata that merging tools put into a file: TRACE_EVENT_INFO and EVENT_MAP_INFO, as classic events.
+//! TDH metadata that merging tools add to a file: TRACE_EVENT_INFO and EVENT_MAP_INFO as classic events.
 //!
-//! With it, manifest events are decoded on machines that do not have the manifest.
+//! With it, manifest events can be decoded on machines without the manifest.
 
 use crate::payload::kernel::METADATA_CLASS;
 use crate::payload::scalar::{InType, Scalar, Show};
@@ -11,18 +11,18 @@ use crate::{Classic, EventRecord, Guid, Identity, PointerSize};
 const HEAD_BYTES: usize = 112;
 const PROPERTY_BYTES: usize = 24;
 const MAP_HEAD_BYTES: usize = 16;
-/// No real event has nearly so many; the limit bounds what a file can make us keep.
+/// No real event has nearly so many; bounds the memory.
 const MAX_PROPERTIES: usize = 1024;
 const MAX_MAP_ENTRIES: usize = 8192;
 
-/// What a metadata event describes.
+/// Contents of a metadata event.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Metadata {
     Event(EventMetadata),
     Map { provider: Guid, name: Box<str>, map: ValueMap },
 }
 
-/// The schema of one event and which event it is for.
+/// The schema of one event, and the event it is for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EventMetadata {
     pub source: DecodingSource,
@@ -45,7 +45,7 @@ pub enum DecodingSource {
     Unknown(u32),
 }
 
-/// The metadata in this record, if it is a metadata event and whole.
+/// The metadata in this record, if it is a complete metadata event.
 pub fn metadata_of(record: &EventRecord<'_>) -> Option<Metadata> {
     match record.identity {
         Identity::Classic(Classic { class: METADATA_CLASS, kind: 32, .. }) => {
@@ -150,7 +150,7 @@ pub fn map_info(blob: &[u8]) -> Option<Metadata> {
     })
 }
 
-/// Text that begins at an offset of the blob; offset 0 means that there is none.
+/// Text at an offset of the blob; offset 0 means none.
 fn text_at(blob: &[u8], offset: u32) -> String {
     match blob.get(offset as usize..) {
         Some(rest) if offset != 0 => WideText::new(rest).until_nul().to_string(),

@@ -1,8 +1,8 @@
-//! Strings as they lie in events: slices of bytes that are turned into text only when someone looks at them.
+//! Strings in events: byte slices that are converted to text on demand.
 
 use std::fmt::{self, Write as _};
 
-/// UTF-16LE without its terminator. Lone surrogates show as U+FFFD.
+/// UTF-16LE without its terminator. Lone surrogates are shown as U+FFFD.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct WideText<'a> {
     bytes: &'a [u8],
@@ -30,7 +30,7 @@ impl<'a> WideText<'a> {
         char::decode_utf16(self.units()).map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER))
     }
 
-    /// The text up to the first NUL: fixed-size fields are padded with them.
+    /// The text up to the first NUL: fixed-size fields are padded with NULs.
     #[must_use]
     pub fn until_nul(self) -> Self {
         Self { bytes: &self.bytes[..2 * units_before_nul(self.bytes)] }
@@ -44,7 +44,7 @@ fn units_before_nul(bytes: &[u8]) -> usize {
     let (blocks, rest) = bytes.as_chunks::<8>();
     for (index, block) in blocks.iter().enumerate() {
         let word = u64::from_le_bytes(*block);
-        // The lowest set bit is the top of the first unit that is zero; units above it may be wrong, none below.
+        // The lowest set bit is the top of the first zero unit; units above it may be wrong, none below.
         let zeroes = word.wrapping_sub(ONES) & !word & TOPS;
         if zeroes != 0 {
             return 4 * index + zeroes.trailing_zeros() as usize / 16;
@@ -80,8 +80,8 @@ impl PartialEq<&str> for WideText<'_> {
     }
 }
 
-/// One byte per character, without the terminator: UTF-8 where it is valid, else the Latin-1 half of the ANSI code
-/// pages, because the code page of the traced machine is not in the file.
+/// One byte per character, without the terminator: UTF-8 if valid, otherwise Latin-1, because the traced machine's code
+/// page is not in the file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct NarrowText<'a> {
     bytes: &'a [u8],

@@ -1,19 +1,19 @@
-//! TraceLogging: the schema lies in every event, beside the payload.
+//! TraceLogging: every event contains its schema.
 //!
-//! Extended item 11 holds the event's name and the names and types of its fields, item 12 the provider's name. Both
-//! are walked as they lie; nothing is cached, because walking costs less than finding.
+//! Extended item 11 has the event's name and the names and types of its fields, item 12 the provider's name. Both are
+//! decoded in place without a cache, because decoding is cheaper than a lookup.
 
 use crate::payload::cursor::Short;
 use crate::payload::scalar::{InType, Scalar, Show};
 use crate::payload::{Cursor, Nest, Visitor};
 use crate::{EventRecord, ExtendedItem, Guid, Identity, PointerSize};
 
-/// Structures inside structures. Real providers use one or two levels; the limit keeps the stack small.
+/// Limit for nested structures. Real providers use one or two levels; the limit keeps the stack small.
 const MAX_DEPTH: u32 = 16;
 
 const STRUCT: u8 = 24;
 
-/// The name shown for a name that is not UTF-8.
+/// Shown for a name that is not UTF-8.
 const NOT_TEXT: &str = "<not UTF-8>";
 
 /// The metadata of one TraceLogging event.
@@ -25,7 +25,7 @@ pub struct TraceLogging<'a> {
     fields: &'a [u8],
 }
 
-/// The payload could not be followed to its end.
+/// The payload could not be decoded to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TraceLoggingError {
     #[error("the schema of the event is cut at byte {at}")]
@@ -41,7 +41,7 @@ pub enum TraceLoggingError {
 }
 
 impl<'a> TraceLogging<'a> {
-    /// `None` if the event carries no TraceLogging schema, or one that is cut inside the event's name.
+    /// `None` if the event has no TraceLogging schema, or one that is truncated inside the event's name.
     pub fn of(record: &EventRecord<'a>) -> Option<Self> {
         if !matches!(record.identity, Identity::Event { .. }) || record.extended_bytes.is_empty() {
             return None;
@@ -69,7 +69,7 @@ impl<'a> TraceLogging<'a> {
         Some(Self { provider_name, provider_group, event_name, fields })
     }
 
-    /// Shows every field and returns how many bytes of the payload they took.
+    /// Passes every field to the visitor and returns the number of payload bytes that they took.
     pub fn visit<V: Visitor + ?Sized>(
         &self,
         payload: &'a [u8],
@@ -81,7 +81,7 @@ impl<'a> TraceLogging<'a> {
             payload: Cursor::new(payload, pointer_size, 0),
             visitor,
             field: 0,
-            // Every field that is there takes a byte of the payload or stands once in the schema.
+            // Every present field takes a byte of the payload or occurs once in the schema.
             budget: 4 * payload.len() + self.fields.len() + 16,
         };
         while !walk.schema.is_at_end() {
@@ -110,7 +110,7 @@ fn text<'a>(cursor: &mut Cursor<'a>) -> &'a str {
     cursor.narrow().as_str().unwrap_or(NOT_TEXT)
 }
 
-/// Tags are seven bits a byte, as long as the eighth is set.
+/// Tags have seven bits per byte while the eighth is set.
 fn skip_tags(cursor: &mut Cursor<'_>) -> Result<(), Short> {
     while cursor.u8()? & 0x80 != 0 {}
     Ok(())
@@ -125,7 +125,7 @@ struct Walk<'a, 'v, V: ?Sized> {
 }
 
 impl<V: Visitor + ?Sized> Walk<'_, '_, V> {
-    /// One field: its schema, then its values. Without `present`, only the schema is walked.
+    /// One field: its schema, then its values. Without `present`, only the schema is processed.
     fn field(&mut self, depth: u32, present: bool) -> Result<(), TraceLoggingError> {
         self.budget = self.budget.checked_sub(1).ok_or(TraceLoggingError::TooMany)?;
         self.field += 1;

@@ -1,4 +1,4 @@
-//! One field's value, borrowed from the payload, and the visitor that is shown every field of an event.
+//! A field's value, borrowed from the payload, and the visitor for the fields of an event.
 
 use std::fmt::{self, Write as _};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -11,7 +11,7 @@ use crate::{Guid, PointerSize};
 pub enum Value<'a> {
     Signed(i64),
     Unsigned(u64),
-    /// A number whose provider shows it in hexadecimal: flags, status codes, handles.
+    /// A number that its provider shows in hexadecimal: flags, status codes, handles.
     Hex(u64),
     Pointer(u64),
     Single(f32),
@@ -28,7 +28,7 @@ pub enum Value<'a> {
     Ipv4(Ipv4Addr),
     Ipv6(Ipv6Addr),
     Array(Array<'a>),
-    /// A number whose schema has names for its values.
+    /// A number with a name in its schema.
     Named {
         number: u64,
         map: &'a ValueMap,
@@ -36,7 +36,7 @@ pub enum Value<'a> {
 }
 
 impl Value<'_> {
-    /// The value as a number, where it is one: lengths and counts are taken from other fields.
+    /// The value as a number, if it is one: lengths and counts come from other fields.
     pub fn as_u64(&self) -> Option<u64> {
         match *self {
             Self::Unsigned(n)
@@ -127,7 +127,7 @@ impl<W: fmt::Write> fmt::Write for JsonEscape<'_, W> {
     }
 }
 
-/// Elements of one type, decoded when they are looked at. The bytes were checked to hold `len` of them.
+/// Elements of one type, decoded on access. The bytes were checked to hold `len` of them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Array<'a> {
     pub(crate) element: Scalar,
@@ -137,7 +137,7 @@ pub struct Array<'a> {
 }
 
 impl<'a> Array<'a> {
-    /// All the pointers in these bytes.
+    /// All pointers in these bytes.
     pub fn of_pointers(bytes: &'a [u8], pointer_size: PointerSize) -> Self {
         let len = bytes.len() / pointer_size.bytes();
         Self { element: Scalar::plain(InType::POINTER), bytes, len, pointer_size }
@@ -165,7 +165,7 @@ pub struct Sid<'a> {
 }
 
 impl<'a> Sid<'a> {
-    /// Takes a SID from the front of the bytes, if a whole one is there.
+    /// Splits a SID from the front of the bytes, if there is a complete one.
     pub fn split(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let count = usize::from(*bytes.get(1)?);
         let (sid, rest) = bytes.split_at_checked(8 + 4 * count)?;
@@ -193,7 +193,7 @@ impl fmt::Debug for Sid<'_> {
     }
 }
 
-/// SYSTEMTIME: a broken-down time. It is shown as written; a value that no calendar has is not corrected.
+/// SYSTEMTIME: a broken-down time. It is shown as written; invalid dates are not corrected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SystemTime {
     pub year: u16,
@@ -204,7 +204,7 @@ pub struct SystemTime {
     pub minute: u16,
     pub second: u16,
     pub millisecond: u16,
-    /// Units of 100 ns below the millisecond; only times that came from a FILETIME have them.
+    /// Units of 100 ns below the millisecond; only present in times from a FILETIME.
     pub ticks: u16,
 }
 
@@ -228,8 +228,8 @@ impl SystemTime {
     pub fn from_file_time(ticks: u64) -> Self {
         const DAY: u64 = 864_000_000_000;
         let (days, rest) = (ticks / DAY, ticks % DAY);
-        // Cycles of 400 years that begin on 1 March, so that a leap day is the last of its year: 1601-01-01 is
-        // day 584,694 of such a cycle counted from 0000-03-01.
+        // Cycles of 400 years that begin on March 1, so that a leap day is the last of its year: 1601-01-01 is
+        // day 584,694 counted from 0000-03-01.
         let shifted = days + 584_694;
         let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
         let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -261,7 +261,7 @@ impl fmt::Display for SystemTime {
     }
 }
 
-/// What opens a group of fields.
+/// The kind of a group of fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Nest {
     Struct,
@@ -269,17 +269,17 @@ pub enum Nest {
     Array(usize),
 }
 
-/// Is shown every field of an event, in the order of the payload. Names and values live only as long as the call.
+/// Receives every field of an event, in payload order. Names and values are valid only during the call.
 pub trait Visitor {
     fn field(&mut self, name: &str, value: Value<'_>);
 
-    /// The fields until the matching [`Self::close`] belong to the group of this name.
+    /// The fields until the matching [`Self::close`] belong to the group with this name.
     fn open(&mut self, _name: &str, _nest: Nest) {}
 
     fn close(&mut self) {}
 }
 
-/// Looks at nothing: decoding is checked, values are dropped.
+/// Ignores all fields: decoding is checked, values are dropped.
 impl Visitor for () {
     fn field(&mut self, _name: &str, _value: Value<'_>) {}
 }

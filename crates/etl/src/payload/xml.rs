@@ -1,4 +1,4 @@
-//! Just enough XML for manifests: elements and their attributes, in order. Text, comments and the rest are skipped.
+//! Minimal XML for manifests: elements and their attributes, in order. Text, comments and the rest are skipped.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ pub(super) struct Tag<'a> {
 }
 
 impl<'a> Tag<'a> {
-    /// The value of an attribute, with entities decoded.
+    /// The value of an attribute, with decoded entities.
     pub fn attribute(&self, wanted: &str) -> Option<Cow<'a, str>> {
         let mut rest = self.attributes;
         loop {
@@ -31,7 +31,7 @@ impl<'a> Tag<'a> {
     }
 }
 
-/// All tags of the text. Damaged markup is skipped to the next `<`.
+/// All tags of the text. Invalid markup is skipped up to the next `<`.
 pub(super) fn tags(text: &str) -> impl Iterator<Item = Tag<'_>> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -57,7 +57,7 @@ pub(super) fn tags(text: &str) -> impl Iterator<Item = Tag<'_>> {
     })
 }
 
-/// Where the `>` is that no quotes hide.
+/// Position of the `>` that is not inside quotes.
 fn end_of_tag(text: &str) -> Option<usize> {
     let mut quote = None;
     text.bytes().position(|byte| match (quote, byte) {

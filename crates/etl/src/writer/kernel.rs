@@ -1,10 +1,10 @@
 //! Payloads of the kernel events that a recording of inferences needs, for 64-bit files.
 //!
-//! Give them to [`Writer::kernel`](super::Writer::kernel) with the hook and version that stand beside each.
+//! Pass them to [`Writer::kernel`](super::Writer::kernel) with the hook and version of each.
 
 use crate::Hook;
 
-/// The payload of one kind of kernel event, with the hook and version that say so.
+/// The payload of one kind of kernel event, with its hook and version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelPayload {
     pub hook: Hook,
@@ -12,14 +12,14 @@ pub struct KernelPayload {
     pub bytes: Vec<u8>,
 }
 
-/// Which moment of a life an event tells.
+/// The moment in a lifetime that an event describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
     Start,
     End,
-    /// It lived already when the recording began.
+    /// It existed when the recording began.
     RundownStart,
-    /// It still lived when the recording ended.
+    /// It existed when the recording ended.
     RundownEnd,
 }
 
@@ -42,7 +42,7 @@ pub struct Process<'a> {
     pub parent_id: u32,
     pub session_id: u32,
     pub exit_status: i32,
-    /// File name without its folder; other characters than ASCII become `?`.
+    /// File name without its folder; non-ASCII characters become `?`.
     pub image_name: &'a str,
     pub command_line: &'a str,
 }
@@ -124,7 +124,7 @@ impl Image<'_> {
     }
 }
 
-/// A processor goes from one thread to another.
+/// A processor switches from one thread to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ContextSwitch {
     pub new_thread: u32,
@@ -140,7 +140,7 @@ pub struct ContextSwitch {
 }
 
 impl ContextSwitch {
-    /// Version 3; goes without a thread in its place.
+    /// Version 3; written without a thread.
     pub fn payload(&self) -> KernelPayload {
         let mut bytes = Vec::with_capacity(24);
         bytes.extend(self.new_thread.to_le_bytes());
@@ -162,7 +162,7 @@ impl ContextSwitch {
     }
 }
 
-/// Where a thread was when the profiler's timer struck.
+/// The position of a thread at a timer interrupt of the profiler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SampledProfile {
     pub instruction_pointer: u64,
@@ -171,7 +171,7 @@ pub struct SampledProfile {
 }
 
 impl SampledProfile {
-    /// Version 2; goes without a thread in its place.
+    /// Version 2; written without a thread.
     pub fn payload(&self) -> KernelPayload {
         let mut bytes = Vec::with_capacity(16);
         bytes.extend(self.instruction_pointer.to_le_bytes());
@@ -182,18 +182,18 @@ impl SampledProfile {
     }
 }
 
-/// The call stack of the event that had these ticks on the same processor.
+/// The call stack of the event with these ticks on the same processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StackWalk<'a> {
     pub event_ticks: u64,
     pub process_id: u32,
     pub thread_id: u32,
-    /// The innermost first.
+    /// Innermost first.
     pub addresses: &'a [u64],
 }
 
 impl StackWalk<'_> {
-    /// Version 2; goes without a thread in its place, behind its event.
+    /// Version 2; written without a thread, after its event.
     pub fn payload(&self) -> KernelPayload {
         let mut bytes = Vec::with_capacity(16 + 8 * self.addresses.len());
         bytes.extend(self.event_ticks.to_le_bytes());
@@ -204,7 +204,7 @@ impl StackWalk<'_> {
     }
 }
 
-/// UTF-16 with its NUL; a NUL within ends the text.
+/// NUL-terminated UTF-16; a NUL within ends the text.
 fn wide(bytes: &mut Vec<u8>, text: &str) {
     bytes.extend(text.encode_utf16().take_while(|&unit| unit != 0).flat_map(u16::to_le_bytes));
     bytes.extend([0, 0]);

@@ -1,7 +1,7 @@
-//! Writing `.etl` files that Windows' own tools can open: a header buffer, then buffers of one processor each.
+//! Writes `.etl` files that Windows tools can open: a header buffer, then buffers of one processor each.
 //!
-//! The writer holds one buffer for each processor and writes it when it is full. The header is written first, as one of
-//! a session that still runs, and once more by [`Writer::finish`]: a file whose writer died can still be read.
+//! The writer holds one buffer per processor and writes it when it is full. The header is written first, like that of a
+//! running session, and again by [`Writer::finish`]: a file whose writer crashed can still be read.
 
 pub mod kernel;
 mod record;
@@ -22,9 +22,9 @@ use crate::{
 /// A record's size field has 16 bits.
 pub(crate) const MAX_RECORD_BYTES: usize = u16::MAX as usize;
 const MIN_BUFFER: usize = 4 << 10;
-/// The buffers of all processors together; the fullest is written early when they would take more.
+/// Limit for the buffers of all processors together; beyond it the fullest is written early.
 const MAX_OPEN_BYTES: usize = 24 << 20;
-/// A copy has no larger buffers than this, so that what is written early wastes little space.
+/// Maximum buffer size of a copy, so that early writes waste little space.
 const MAX_COPIED_BUFFER: usize = 1 << 20;
 /// Flushed to disk.
 const STATE_FLUSHED: u32 = 3;
@@ -36,27 +36,27 @@ pub enum WriteError {
         "an event of {bytes} bytes does not fit into a record of {limit} bytes; make it smaller or the buffers larger"
     )]
     TooLarge { bytes: usize, limit: usize },
-    #[error("processor {0} is out of range; the file was begun for fewer processors (2048 at most)")]
+    #[error("processor {0} is out of range; the file was created for fewer processors (2048 at most)")]
     NoSuchProcessor(u16),
     #[error(
-        "an event is older than the one before it on processor {0}; give the events of a processor in the order of time"
+        "an event is older than the previous one on processor {0}; write the events of a processor in chronological order"
     )]
     TimeRunsBack(u16),
-    #[error("the elements of an array differ in type; give one type for all of them")]
+    #[error("the elements of an array have different types; use one type for all of them")]
     MixedArray,
-    #[error("a name holds a NUL character, which ends names in this format; remove it")]
+    #[error("a name contains a NUL character, which ends names in this format; remove it")]
     NulInName,
-    #[error("{0} performance counters do not fit into one event, 7 are possible")]
+    #[error("{0} performance counters do not fit into one event; the limit is 7")]
     TooManyCounters(usize),
-    #[error("a structure has {0} fields, 1 to 127 are possible; split it")]
+    #[error("a structure has {0} fields; 1 to 127 are supported; split it")]
     TooManyFields(usize),
-    #[error("buffers of {0} bytes are not possible; choose 4 KiB to 16 MiB in steps of 1 KiB")]
+    #[error("buffers of {0} bytes are not supported; choose 4 KiB to 16 MiB in steps of 1 KiB")]
     BadBufferSize(u32),
     #[error("the file could not be written: {0}")]
     Io(#[from] io::Error),
 }
 
-/// What a new file says about itself.
+/// Settings of a new file.
 #[derive(Debug, Clone)]
 pub struct FileSettings {
     header: LogFileHeader,
@@ -64,7 +64,8 @@ pub struct FileSettings {
 }
 
 impl FileSettings {
-    /// A file of a 64-bit machine whose events have ticks of `frequency` per second; `start_ticks` is `start`.
+    /// A file of a 64-bit machine with a clock of `frequency` ticks per second; `start_ticks` corresponds to
+    /// `start`.
     pub fn new(processors: u16, frequency: u64, start_ticks: u64, start: FileTime) -> Self {
         let header = LogFileHeader {
             buffer_size: 64 << 10,
@@ -93,14 +94,14 @@ impl FileSettings {
         Self { header, logger: 1 }
     }
 
-    /// A file like another one, not compressed and not circular, that can take the other's records.
+    /// A file like another one, but uncompressed and not circular, that can hold its records.
     pub(crate) fn like(header: &LogFileHeader, largest_buffer: usize) -> Self {
         let mut header = header.clone();
         header.log_file_mode &=
             !(log_file_modes::COMPRESSED | log_file_modes::CIRCULAR | log_file_modes::PREALLOCATE);
         header.log_file_mode |= log_file_modes::SEQUENTIAL;
         if header.version[2] == 2 {
-            // The third number is 2 in compressed files; 1.5 is what the same systems write without.
+            // The third number is 2 in compressed files; the same systems write 1.5 otherwise.
             header.version[2..].copy_from_slice(&[1, 5]);
         }
         let needed = largest_buffer.max(header.buffer_size as usize).clamp(MIN_BUFFER, MAX_COPIED_BUFFER);
@@ -127,7 +128,7 @@ impl FileSettings {
         self
     }
 
-    /// The machine that the events are from.
+    /// Sets the machine that the events come from.
     pub fn machine(mut self, os_build: u32, cpu_mhz: u32, boot_time: FileTime) -> Self {
         self.header.os_build = os_build;
         self.header.cpu_mhz = cpu_mhz;
@@ -140,7 +141,7 @@ impl FileSettings {
         self
     }
 
-    /// What was lost before the events came here.
+    /// Sets the losses before the events were written.
     pub fn lost(mut self, events: u32, buffers: u32) -> Self {
         self.header.events_lost = events;
         self.header.buffers_lost = buffers;
@@ -148,10 +149,10 @@ impl FileSettings {
     }
 }
 
-/// What a finished file has.
+/// Contents of a finished file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Written {
-    /// Records given to the writer; the header's own are not among them.
+    /// Records passed to the writer, without the header's own.
     pub records: u64,
     pub buffers: u32,
     pub bytes: u64,
@@ -159,12 +160,12 @@ pub struct Written {
 
 #[derive(Debug, Default)]
 struct OpenBuffer {
-    /// Grows with its events, header included; empty until the first one.
+    /// Grows with its events, including the header; empty until the first one.
     bytes: Vec<u8>,
     latest: u64,
 }
 
-/// Writes one file. Events of one processor must come in the order of time.
+/// Writes one file. Events of one processor must be in chronological order.
 #[derive(Debug)]
 pub struct Writer<W: Write + Seek> {
     out: W,
@@ -172,7 +173,7 @@ pub struct Writer<W: Write + Seek> {
     header_records: Vec<Vec<u8>>,
     logger: u16,
     open: Vec<OpenBuffer>,
-    /// In all of them.
+    /// In all buffers.
     open_bytes: usize,
     buffers: u32,
     records: u64,
@@ -184,7 +185,8 @@ impl<W: Write + Seek> Writer<W> {
         Self::with_group_masks(out, settings, None)
     }
 
-    /// `group_masks` say which kernel events were on; tools show them and some decide by them what to draw.
+    /// `group_masks` state which kernel events were enabled; tools show them, and some use them to decide what to
+    /// draw.
     pub fn with_group_masks(
         out: W,
         settings: FileSettings,
@@ -194,7 +196,7 @@ impl<W: Write + Seek> Writer<W> {
         let mut header_records = Vec::new();
         if let Some(masks) = group_masks {
             let mut payload: Vec<u8> = masks.into_iter().flat_map(u32::to_le_bytes).collect();
-            // The version of the kernel's events; 0 is what sessions write that are not the kernel's.
+            // The version of the kernel's events; 0 for sessions other than the kernel's.
             payload.extend(0_u32.to_le_bytes());
             let place = Place::at(0, header.clock.start_ticks()).in_thread(0, 0);
             header_records.push(record::system(header.pointer_size, &place, Hook(0x0005), 2, &payload)?);
@@ -229,7 +231,7 @@ impl<W: Write + Seek> Writer<W> {
         Ok(writer)
     }
 
-    /// A kernel event with the thread it happened in, or without when `place` has none.
+    /// A kernel event with its thread, or without one if `place` has none.
     pub fn kernel(
         &mut self,
         place: &Place,
@@ -251,7 +253,7 @@ impl<W: Write + Seek> Writer<W> {
         self.in_order(place, &bytes)
     }
 
-    /// A kernel event that carries performance counters, as context switches can.
+    /// A kernel event with performance counters, such as a context switch.
     pub fn kernel_with_counters(
         &mut self,
         place: &Place,
@@ -275,7 +277,7 @@ impl<W: Write + Seek> Writer<W> {
         self.in_order(place, &bytes)
     }
 
-    /// An event of a provider with a manifest, which the file does not hold: readers need it or a table of their own.
+    /// An event of a manifest-based provider; the file lacks the manifest, so readers need it or their own table.
     pub fn event(
         &mut self,
         place: &Place,
@@ -290,18 +292,18 @@ impl<W: Write + Seek> Writer<W> {
         self.in_order(place, &bytes)
     }
 
-    /// An event that brings its own schema; every tool shows its fields by name.
+    /// An event with its own schema; every tool shows its fields by name.
     pub fn trace_logging(&mut self, place: &Place, event: &TraceLoggingEvent<'_>) -> Result<(), WriteError> {
         let bytes = trace_logging::record(self.header.pointer_size, place, event)?;
         self.in_order(place, &bytes)
     }
 
-    /// A record as another file had it. Its time may lie before the last one's: then that file had it so.
+    /// A record of another file. Its time may be before the last one's if it was so in that file.
     pub fn raw(&mut self, processor: u16, ticks: u64, record: &[u8]) -> Result<(), WriteError> {
         self.push(processor, ticks, record)
     }
 
-    /// Writes what every processor has so far, so that it survives this process. Costs up to a buffer of space each.
+    /// Writes all buffers so far, so that they survive this process. Costs up to one buffer of space each.
     pub fn flush(&mut self) -> Result<(), WriteError> {
         for processor in 0..self.open.len() {
             self.write_buffer(processor, 0)?;
@@ -370,13 +372,13 @@ impl<W: Write + Seek> Writer<W> {
         Ok(())
     }
 
-    /// Makes room before the buffers of very many processors take more memory than the writer may have.
+    /// Limits the memory of the buffers of very many processors.
     fn write_fullest(&mut self) -> Result<(), WriteError> {
         let fullest = (0..self.open.len()).max_by_key(|&processor| self.open[processor].bytes.len());
         fullest.map_or(Ok(()), |processor| self.write_buffer(processor, 0))
     }
 
-    /// Writes a processor's buffer when it has events.
+    /// Writes a processor's buffer if it has events.
     fn write_buffer(&mut self, processor: usize, extra_flags: u16) -> Result<(), WriteError> {
         let open = &mut self.open[processor];
         if open.bytes.is_empty() {
@@ -393,7 +395,7 @@ impl<W: Write + Seek> Writer<W> {
             kind: buffer_kinds::GENERIC,
         };
         open.bytes[..BUFFER_HEADER_BYTES].copy_from_slice(&head.to_bytes());
-        // The unused end is ones, as Windows leaves it.
+        // The unused end is filled with ones, like in Windows.
         let mut bytes = std::mem::take(&mut open.bytes);
         self.open_bytes -= bytes.len();
         bytes.resize(self.header.buffer_size as usize, 0xff);

@@ -3,7 +3,7 @@
 use super::{MAX_RECORD_BYTES, WriteError};
 use crate::{Classic, EventDescriptor, Guid, Hook, PointerSize};
 
-/// Where and when an event happened.
+/// Place and time of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     pub processor: u16,
@@ -30,12 +30,12 @@ impl Place {
         Self { process_and_thread: Some((process_id, thread_id)), ..self }
     }
 
-    /// Ties events together; only TraceLogging events carry it.
+    /// Correlates events; only TraceLogging events have it.
     pub const fn in_activity(self, activity: Guid) -> Self {
         Self { activity: Some(activity), ..self }
     }
 
-    /// The activity that began this one.
+    /// The activity that started this one.
     pub const fn from_activity(self, related: Guid) -> Self {
         Self { related_activity: Some(related), ..self }
     }
@@ -44,17 +44,17 @@ impl Place {
         self.process_and_thread
     }
 
-    /// Thread, process: the order in headers. Minus one is not known.
+    /// Thread, process: the order in headers. Minus one means unknown.
     fn ids(&self) -> (u32, u32) {
         self.process_and_thread.map_or((u32::MAX, u32::MAX), |(process, thread)| (thread, process))
     }
 }
 
-/// What stands between a perfinfo header and its payload.
+/// Data between a perfinfo header and its payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CounterBytes<'a> {
     pub pebs_index: Option<u64>,
-    /// Seven at most.
+    /// At most seven.
     pub counters: &'a [u64],
 }
 

@@ -1,15 +1,15 @@
-//! TraceLogging: events that carry the names and types of their fields, so that every reader can show them.
+//! TraceLogging: events with the names and types of their fields, so that every reader can show them.
 
 use super::record::{self, Place};
 use super::{MAX_RECORD_BYTES, WriteError};
 use crate::{EventDescriptor, ExtendedItem, FileTime, Guid, PointerSize};
 
-/// Who emits the events.
+/// The provider of the events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Provider {
     pub name: String,
     pub id: Guid,
-    /// Providers that belong together; most have none.
+    /// Group of related providers; usually none.
     pub group: Option<Guid>,
 }
 
@@ -17,7 +17,7 @@ pub struct Provider {
 pub struct TraceLoggingEvent<'a> {
     pub provider: &'a Provider,
     pub name: &'a str,
-    /// Level, opcode, task and keyword are used; id and version are 0 for most.
+    /// Level, opcode, task and keyword are used; id and version are usually 0.
     pub descriptor: EventDescriptor,
     pub fields: &'a [Field<'a>],
 }
@@ -26,7 +26,7 @@ pub struct TraceLoggingEvent<'a> {
 pub struct Field<'a> {
     pub name: &'a str,
     pub value: Value<'a>,
-    /// How to show it, such as 4 for hexadecimal; 0 is the type's own way. Structures have none.
+    /// Display format, such as 4 for hexadecimal; 0 for the type's default. Structures have none.
     pub out_type: u8,
 }
 
@@ -36,7 +36,7 @@ impl<'a> Field<'a> {
     }
 }
 
-/// The numbers of the types, as they stand in schemas.
+/// Type numbers in schemas.
 pub mod simple_types {
     pub const WIDE_STRING: u8 = 1;
     pub const STRING: u8 = 2;
@@ -82,7 +82,7 @@ pub enum Value<'a> {
     F32(f32),
     F64(f64),
     Bool(bool),
-    /// At most 65535 bytes, as all counted values.
+    /// At most 65535 bytes, like all counted values.
     Binary(&'a [u8]),
     Guid(Guid),
     /// Of the file's pointer size.
@@ -98,7 +98,7 @@ pub enum Value<'a> {
     CountedStr(&'a str),
     CountedBinary(&'a [u8]),
     Struct(&'a [Field<'a>]),
-    /// All of one type; structures must have the same fields.
+    /// All elements have one type; structures must have the same fields.
     Array(&'a [Self]),
     /// An array without elements still has a type, one of [`simple_types`].
     EmptyArray(u8),
@@ -106,7 +106,7 @@ pub enum Value<'a> {
 
 const ARRAY: u8 = 0x40;
 const MORE: u8 = 0x80;
-/// UTF-8 text, told to readers that would else assume the system's code page.
+/// UTF-8 text, marked as such for readers that would otherwise assume the system's code page.
 const OUT_UTF8: u8 = 35;
 const CHANNEL: u8 = 11;
 const TRAIT_GROUP: u8 = 1;
@@ -165,7 +165,7 @@ impl Value<'_> {
                     })
             }
             (Self::Array(_) | Self::EmptyArray(_), _) | (_, Value::Array(_) | Value::EmptyArray(_)) => {
-                // Arrays in structures in arrays: equal when their elements are.
+                // Arrays in structures in arrays: equal if their elements are.
                 self.in_type() == other.in_type()
             }
             _ => self.in_type() == other.in_type(),
@@ -207,7 +207,7 @@ fn traits(provider: &Provider) -> Result<Vec<u8>, WriteError> {
 }
 
 fn schema(name: &str, fields: &[Field<'_>]) -> Result<Vec<u8>, WriteError> {
-    // Behind the size one byte of tags: none.
+    // One byte of tags follows the size: none.
     let mut out = vec![0, 0, 0];
     put_name(&mut out, name)?;
     put_fields(&mut out, fields)?;
@@ -245,7 +245,7 @@ fn put_fields(out: &mut Vec<u8>, fields: &[Field<'_>]) -> Result<(), WriteError>
     Ok(())
 }
 
-/// NUL ends a text; one within would shift all that follows.
+/// NUL ends a text; one within would shift everything that follows.
 fn put_text(out: &mut Vec<u8>, text: &str) {
     out.extend(text.bytes().take_while(|&byte| byte != 0));
     out.push(0);

@@ -1,4 +1,4 @@
-//! The decompressor against the examples of its specification and against a compressor of our own.
+//! The decompressor with the examples of its specification and with our own compressor.
 
 use ortscope_etl::{XpressError, xpress_decompress};
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ fn decompress(input: &[u8], limit: usize) -> Result<Vec<u8>, XpressError> {
 
 /// MS-XCA, section 3.1.
 #[test]
-fn the_examples_of_the_specification() {
+fn the_specification_examples_are_decompressed() {
     let alphabet = b"abcdefghijklmnopqrstuvwxyz";
     let mut packed = vec![0x3f, 0, 0, 0];
     packed.extend(alphabet);
@@ -21,19 +21,19 @@ fn the_examples_of_the_specification() {
 }
 
 #[test]
-fn damage_is_named() {
+fn damage_is_reported() {
     // A match at the very start has nothing to copy.
     assert_eq!(decompress(&[0, 0, 0, 0x80, 0, 0, 0, 0], 10), Err(XpressError::BadDistance));
-    // The u16 length must be at least what the shorter forms cannot say.
+    // The u16 length must be at least what the shorter forms cannot express.
     let short = [0, 0, 0, 0x40, b'a', 0x07, 0, 0x0f, 0xff, 5, 0];
     assert_eq!(decompress(&short, 10), Err(XpressError::BadLength));
     assert_eq!(decompress(&short[..9], 10), Err(XpressError::Truncated));
-    // An end at a token's border is an end.
+    // An end at a token boundary is a regular end.
     assert_eq!(decompress(&[0, 0, 0, 0, b'a'], 10).unwrap(), b"a");
     assert_eq!(decompress(&[], 10).unwrap(), b"");
 }
 
-/// Greedy and slow, with every form of length; made from the description of the format only.
+/// Greedy and slow, with every form of length; written from the format description only.
 pub fn compress(data: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let (mut flags_at, mut flags, mut flag_count) = (0, 0_u32, 32);
@@ -102,7 +102,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn what_was_compressed_comes_back(
+    fn compressed_data_round_trips(
         pieces in prop::collection::vec((prop::collection::vec(any::<u8>(), 1..20), 1_usize..40), 0..12),
         limit_less in 0_usize..3,
     ) {
@@ -112,7 +112,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_give_an_answer(packed in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_are_handled(packed in prop::collection::vec(any::<u8>(), 0..200)) {
         let mut output = Vec::new();
         let answer = xpress_decompress(&packed, 10_000, &mut output);
         prop_assert!(output.len() <= 10_000, "{answer:?}");
@@ -120,7 +120,7 @@ proptest! {
 }
 
 #[test]
-fn every_length_of_a_match() {
+fn matches_of_every_length_are_decompressed() {
     for length in (3..600).chain([65_534, 65_535, 65_536, 65_537, 65_538, 65_539, 70_000]) {
         let mut data = vec![7; 1 + length];
         data.push(9);

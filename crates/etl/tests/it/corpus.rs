@@ -1,4 +1,4 @@
-//! The real traces and what is known of them.
+//! The real traces and their known contents.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ impl Trace {
     }
 }
 
-/// Empty, and said so, when there is no corpus here.
+/// Empty, with a message, if there is no corpus.
 pub fn traces() -> Vec<Trace> {
     let root = std::env::var_os("ORTSCOPE_CORPUS").map_or_else(
         || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),

@@ -36,7 +36,7 @@ fn a_whole_file_keeps_every_record() {
         assert_eq!(header.os_build, trace.os_build, "{}", trace.name);
         let walk = again.ordered(|_| ControlFlow::Continue(())).unwrap();
         assert!(walk.losses.damage.is_empty(), "{}: {:?}", trace.name, walk.losses.damage);
-        // The first record is the header, which says other things now; all others are the same bytes in the same order.
+        // The first record is the header, which differs; all others are the same bytes in the same order.
         let (before, after) = (collect(&trace.bytes()), collect(&copy));
         assert_eq!(before.len(), after.len(), "{}", trace.name);
         assert!(before[1..] == after[1..], "{}", trace.name);
@@ -61,7 +61,7 @@ fn kept(name: &str, filter: &Filter, mut each: impl FnMut(&EventRecord<'_>)) -> 
 }
 
 #[test]
-fn a_range_of_time() {
+fn a_time_range_is_kept() {
     let name = "perfview_net.4.5.2.x64.etl";
     let Some(trace) = trace(name) else { return };
     let clock = EtlFile::open(&trace.path).unwrap().header().clock;
@@ -73,7 +73,7 @@ fn a_range_of_time() {
     let mut outside = 0;
     let count =
         kept(name, &bare, |record| outside += u64::from(!(from..until).contains(&record.ticks))).unwrap();
-    // Stacks are judged by the event they belong to, so a few at the borders change sides.
+    // Stacks follow their event, so a few at the boundaries change sides.
     assert!(count.abs_diff(expected) < 100, "{count} of {expected}");
     assert!(outside < 100, "{outside}");
     let with_context = Filter { keep_context: true, ..bare };
@@ -81,11 +81,11 @@ fn a_range_of_time() {
     kept(name, &with_context, |record| {
         processes += u64::from(matches!(record.identity, Identity::Kernel { hook: Hook(0x0303), .. }));
     });
-    assert!(processes > 10, "the names of processes are kept: {processes}");
+    assert!(processes > 10, "process names are kept: {processes}");
 }
 
 #[test]
-fn one_process() {
+fn one_process_is_kept() {
     let name = "perfview_net.4.5.2.x64.etl";
     let Some(trace) = trace(name) else { return };
     // The process with the most CLR events.
@@ -114,7 +114,7 @@ fn one_process() {
 }
 
 #[test]
-fn some_providers() {
+fn some_providers_are_kept() {
     let name = "etlparser_ShutdownPerfDiagLogger.etl";
     let thread_class = class_of_hook(Hook(0x0501)).unwrap();
     let filter =

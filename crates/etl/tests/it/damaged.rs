@@ -1,4 +1,4 @@
-//! Files that were cut, flipped or never closed: everything before the damage is read, and the rest has a reason.
+//! Truncated, corrupted and unclosed files: everything before the damage is read, and the rest has a reason.
 
 use std::io::Cursor;
 use std::ops::ControlFlow;
@@ -11,7 +11,7 @@ fn walk(bytes: &[u8]) -> Result<Walk, EtlError> {
     EtlBytes::new(bytes)?.ordered(|_| ControlFlow::Continue(()))
 }
 
-/// A walk, and how many bytes the records take with their padding.
+/// A walk, and the number of bytes of the records including padding.
 fn walk_and_measure(bytes: &[u8]) -> Result<(Walk, usize), EtlError> {
     let mut taken = 0;
     let walk = EtlBytes::new(bytes)?.ordered(|record| {
@@ -21,13 +21,13 @@ fn walk_and_measure(bytes: &[u8]) -> Result<(Walk, usize), EtlError> {
     Ok((walk, taken))
 }
 
-/// Large files make the same code run longer, not other code.
+/// Large files only make the same code run longer.
 fn small_traces() -> impl Iterator<Item = Trace> {
     traces().into_iter().filter(|trace| std::fs::metadata(&trace.path).unwrap().len() < 1 << 20)
 }
 
 #[test]
-fn a_file_cut_anywhere_is_read_up_to_there() {
+fn a_truncated_file_is_read_up_to_its_end() {
     for trace in small_traces() {
         let bytes = trace.bytes();
         let mut before = 0;
@@ -52,7 +52,7 @@ fn a_file_cut_anywhere_is_read_up_to_there() {
     }
 }
 
-/// Numbers that are the same in every run.
+/// Reproducible pseudo-random numbers.
 struct Numbers(u64);
 
 impl Numbers {
@@ -63,7 +63,7 @@ impl Numbers {
 }
 
 #[test]
-fn flipped_bytes_never_panic_and_every_missing_byte_has_a_reason() {
+fn flipped_bytes_never_panic_and_all_missing_bytes_have_a_reason() {
     let mut numbers = Numbers(42);
     for trace in small_traces() {
         let original = trace.bytes();
@@ -71,7 +71,7 @@ fn flipped_bytes_never_panic_and_every_missing_byte_has_a_reason() {
         for round in 0..40 {
             let mut bytes = original.clone();
             for _ in 0..=numbers.next(32) {
-                // Half of the damage goes where the structure is.
+                // Half of the damage is in structures.
                 let at = if numbers.next(2) == 0 {
                     numbers.next(bytes.len())
                 } else {
@@ -81,8 +81,8 @@ fn flipped_bytes_never_panic_and_every_missing_byte_has_a_reason() {
             }
             let Ok((walk, taken)) = walk_and_measure(&bytes) else { continue };
             assert!(walk.records <= trace.records, "{} round {round}: {} records", trace.name, walk.records);
-            // A size that grew by just the right amount takes the next records into its own, which nobody can see. But no
-            // byte goes without being in a record or in the damage.
+            // A size that grew by the right amount includes the next records, which is undetectable. But
+            // every byte is in a record or in the damage.
             assert!(
                 taken == original_taken || walk.losses.damage.loses_records(),
                 "{} round {round}: {} records of {} and no reason",
@@ -98,7 +98,7 @@ fn flipped_bytes_never_panic_and_every_missing_byte_has_a_reason() {
 }
 
 #[test]
-fn a_damaged_buffer_costs_only_itself() {
+fn a_damaged_buffer_affects_only_itself() {
     let Some(trace) = trace("tx_Process.etl") else { return };
     let mut bytes = trace.bytes();
     // Buffers of 8 KiB: the sixth loses its header.
@@ -111,11 +111,11 @@ fn a_damaged_buffer_costs_only_itself() {
 }
 
 #[test]
-fn a_damaged_compressed_buffer_costs_only_its_rest() {
+fn a_damaged_compressed_buffer_affects_only_its_rest() {
     let Some(trace) = trace("dotnetperf_DynamicEvents.etl") else { return };
     let mut bytes = trace.bytes();
     let second = u32::from_le_bytes(bytes[..4].try_into().unwrap()) as usize;
-    // The header of the second buffer is lost: there are no regular places to look for the next one.
+    // The header of the second buffer is lost: there are no regular positions to search for the next one.
     bytes[second..second + 4].fill(0);
     let found = walk(&bytes).unwrap();
     assert_eq!(found.losses.damage.get(Reason::BadBufferHeader).count, 1);
@@ -129,7 +129,7 @@ fn a_damaged_compressed_buffer_costs_only_its_rest() {
 }
 
 #[test]
-fn other_compressions_are_refused_by_name() {
+fn other_compressions_are_rejected_by_name() {
     let Some(trace) = trace("perfview_smallEtlFile.etl") else { return };
     for (format, name) in [(2, "Lznt1"), (4, "XpressHuffman")] {
         let mut bytes = trace.bytes();
@@ -147,7 +147,7 @@ fn a_circular_file_that_wrapped_is_in_order() {
     let Some(trace) = trace("tx_Process.etl") else { return };
     let bytes = trace.bytes();
     let (head, data) = bytes.split_at(8192);
-    // As a session leaves it that began again at the front: the oldest buffers lie in the middle.
+    // Like a session that wrapped around: the oldest buffers are in the middle.
     let middle = (data.len() / 8192 / 3) * 8192;
     let wrapped = [head, &data[middle..], &data[..middle]].concat();
     let mut times = Vec::new();
@@ -168,7 +168,7 @@ fn a_circular_file_that_wrapped_is_in_order() {
 }
 
 #[test]
-fn marks_of_loss_are_counted() {
+fn loss_marks_are_counted() {
     let Some(trace) = trace("tx_Process.etl") else { return };
     let mut bytes = trace.bytes();
     bytes[3 * 8192 + 0x34] |= 0x02;
@@ -180,7 +180,7 @@ fn marks_of_loss_are_counted() {
 }
 
 #[test]
-fn a_preallocated_tail_is_no_loss() {
+fn a_preallocated_tail_is_not_a_loss() {
     let Some(trace) = trace("tx_WsRm01.etl") else { return };
     let mut bytes = trace.bytes();
     bytes.resize(bytes.len() + 100_000, 0);
@@ -191,7 +191,7 @@ fn a_preallocated_tail_is_no_loss() {
 }
 
 #[test]
-fn what_is_no_trace_says_so() {
+fn other_files_are_rejected() {
     assert!(matches!(EtlBytes::new(b""), Err(EtlError::HeaderCut)));
     assert!(matches!(EtlBytes::new(&[0; 4096]), Err(EtlError::NotEtl(_))));
     let zip = [b"PK\x03\x04", &[7; 4092][..]].concat();
@@ -199,10 +199,10 @@ fn what_is_no_trace_says_so() {
     assert!(error.contains("unzip"), "{error}");
 }
 
-/// Runs of the target `etl_container` came no further than the header: they had begun without this file. It must stay one that
-/// opens and has records in it.
+/// Regression: runs of the target `etl_container` without this seed did not get beyond the header. It must stay a valid
+/// file with records.
 #[test]
-fn the_seed_of_the_fuzz_target_opens_and_has_records() {
+fn the_fuzz_seed_opens_and_has_records() {
     let seed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/etl_container/00001");
     let bytes = std::fs::read(seed).unwrap();
     let walk = walk(&bytes).unwrap();

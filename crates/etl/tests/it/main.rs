@@ -1,4 +1,4 @@
-//! What needs real traces or other programs.
+//! Tests that need real traces or other programs.
 
 #[cfg(test)]
 mod compression;

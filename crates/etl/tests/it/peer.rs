@@ -1,4 +1,4 @@
-//! What another program makes of our files: `dissect.etl`, in the Python that `cargo xtask test` prepares.
+//! How another program reads our files: `dissect.etl`, in the Python environment prepared by `cargo xtask test`.
 
 use std::ops::ControlFlow;
 use std::process::Command;
@@ -8,7 +8,7 @@ use ortscope_etl::{EtlBytes, HeaderKind, Identity};
 use crate::skips;
 use crate::writing::sample;
 
-/// One line for each record: what kind its header has, its time and what follows the header.
+/// One line per record: header kind, time, and the bytes after the header.
 const SCRIPT: &str = r#"
 import sys
 from dissect.etl import etl
@@ -24,7 +24,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn dissect_reads_what_we_wrote() {
+fn dissect_reads_our_files() {
     let Some(python) = skips::python_with(&["dissect.etl"]) else { return };
     let bytes = sample();
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("written_for_dissect.etl");
@@ -42,11 +42,11 @@ fn dissect_reads_what_we_wrote() {
                 HeaderKind::System => ("SystemHeader", record.payload),
                 HeaderKind::PerfInfo => ("PerfinfoTraceHeader", record.payload),
                 HeaderKind::Full => ("EventTraceHeader", record.payload),
-                // dissect counts the extended items to the payload.
+                // dissect includes the extended items in the payload.
                 HeaderKind::Event => ("EventHeader", &record.bytes[0x50..]),
                 other => panic!("the sample has no {other:?}"),
             };
-            // And shows the provider of these headers in the order of its bytes.
+            // It shows the provider of these headers in byte order.
             let provider = match record.identity {
                 Identity::Event { provider, .. } => hex(&provider.to_bytes()),
                 _ => String::new(),
@@ -55,7 +55,7 @@ fn dissect_reads_what_we_wrote() {
             ControlFlow::Continue(())
         })
         .unwrap();
-    // dissect gives buffer after buffer, not in the order of time.
+    // dissect returns records buffer by buffer instead of chronologically.
     theirs.sort_unstable();
     ours.sort_unstable();
     assert_eq!(theirs.len(), ours.len());

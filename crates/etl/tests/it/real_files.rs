@@ -1,4 +1,4 @@
-//! Every trace of the corpus has exactly what its manifest says, in memory and from disk, in order and on threads.
+//! Every trace of the corpus matches its manifest, in memory and from disk, ordered and on several threads.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -29,7 +29,7 @@ fn count(kinds: &mut Kinds, record: &EventRecord<'_>) {
 }
 
 #[test]
-fn counts_and_header_equal_the_manifest() {
+fn counts_and_header_match_the_manifest() {
     for trace in traces() {
         let bytes = trace.bytes();
         let file = EtlBytes::new(&bytes).unwrap();
@@ -54,7 +54,7 @@ fn counts_and_header_equal_the_manifest() {
             .unwrap();
         assert_eq!(walk.records, trace.records, "{}", trace.name);
         assert_eq!(kinds, trace.header_kinds, "{}", trace.name);
-        // One trace was copied while its session ran.
+        // One trace was copied while its session was running.
         let odd: Vec<_> = walk.losses.damage.iter().map(|(reason, _)| reason).collect();
         let expected = if trace.name == "s4_CldFlt2.etl" { vec![Reason::NotClosed] } else { vec![] };
         assert_eq!(odd, expected, "{}", trace.name);
@@ -62,7 +62,7 @@ fn counts_and_header_equal_the_manifest() {
 }
 
 #[test]
-fn records_come_in_the_order_of_time() {
+fn records_are_in_chronological_order() {
     for trace in traces() {
         let bytes = trace.bytes();
         let file = EtlBytes::new(&bytes).unwrap();
@@ -79,7 +79,7 @@ fn records_come_in_the_order_of_time() {
     }
 }
 
-/// A hash that depends on every byte of a record and on its processor, not on the order of records.
+/// A hash of every byte of a record and its processor, independent of the order of records.
 fn mix(record: &EventRecord<'_>) -> u64 {
     record.bytes.iter().fold(u64::from(record.processor), |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3).rotate_left(23)
@@ -87,7 +87,7 @@ fn mix(record: &EventRecord<'_>) -> u64 {
 }
 
 #[test]
-fn memory_disk_and_threads_see_the_same_records() {
+fn memory_disk_and_threads_give_the_same_records() {
     for trace in traces() {
         let bytes = trace.bytes();
         let in_memory = EtlBytes::new(&bytes).unwrap();
@@ -120,7 +120,7 @@ fn memory_disk_and_threads_see_the_same_records() {
 }
 
 #[test]
-fn a_walk_stops_when_asked() {
+fn a_walk_stops_on_request() {
     for trace in traces() {
         let file = EtlFile::open(&trace.path).unwrap();
         let mut left = 2;

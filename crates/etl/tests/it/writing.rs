@@ -1,4 +1,4 @@
-//! Files that we wrote, read back by us and compared with those that Windows wrote.
+//! Files written by us, read back and compared with those of Windows.
 
 use std::io::Cursor;
 use std::ops::ControlFlow;
@@ -27,7 +27,7 @@ pub fn provider() -> Provider {
     }
 }
 
-/// Every type that a field can have, arrays and structures included.
+/// Every possible field type, including arrays and structures.
 pub fn all_fields() -> Vec<Field<'static>> {
     const INNER: &[Field<'static>] =
         &[Field::new("x", Value::I32(-1)), Field::new("y", Value::Str("ypsilon"))];
@@ -140,7 +140,7 @@ pub fn sample() -> Vec<u8> {
     out.into_inner()
 }
 
-/// What a record says, without borrowing: kind, identity, ticks, processor, process, thread, payload.
+/// An owned copy of a record: kind, identity, ticks, processor, process, thread, payload.
 type Copied = (HeaderKind, Identity, u64, u16, Option<u32>, Option<u32>, Vec<u8>);
 
 fn copy(record: &EventRecord<'_>) -> Copied {
@@ -162,7 +162,7 @@ fn all_records(bytes: &[u8]) -> Vec<Copied> {
 }
 
 #[test]
-fn what_was_written_is_read_back() {
+fn written_records_are_read_back() {
     let bytes = sample();
     let file = EtlBytes::new(&bytes).unwrap();
     let header = file.header();
@@ -215,7 +215,7 @@ impl Visitor for Shown {
 }
 
 #[test]
-fn the_fields_of_an_event_are_read_back() {
+fn event_fields_are_read_back() {
     let bytes = sample();
     let mut shown = None;
     EtlBytes::new(&bytes)
@@ -254,7 +254,7 @@ fn the_fields_of_an_event_are_read_back() {
 }
 
 #[test]
-fn a_file_whose_writer_died_still_reads() {
+fn a_file_of_a_crashed_writer_is_readable() {
     let mut file = Cursor::new(Vec::new());
     let mut writer = Writer::new(&mut file, settings()).unwrap();
     for index in 0..1_000_u64 {
@@ -268,7 +268,7 @@ fn a_file_whose_writer_died_still_reads() {
     assert_eq!(walk.losses.damage.iter().map(|(reason, _)| reason).collect::<Vec<_>>(), [Reason::NotClosed]);
 }
 
-/// What a real-time consumer leaves in its file when the session told it of a loss.
+/// Notices of losses that a real-time consumer writes into its file.
 #[test]
 fn real_time_losses_are_counted() {
     let mut writer = Writer::new(Cursor::new(Vec::new()), settings()).unwrap();
@@ -286,7 +286,7 @@ fn real_time_losses_are_counted() {
 }
 
 #[test]
-fn wrong_use_is_refused() {
+fn invalid_use_is_rejected() {
     let mut writer = Writer::new(Cursor::new(Vec::new()), settings()).unwrap();
     let late = Place::at(0, 2_000_000);
     writer.kernel(&late, Hook(1), 0, &[]).unwrap();
@@ -313,14 +313,14 @@ fn wrong_use_is_refused() {
     assert!(matches!(Writer::new(Cursor::new(Vec::new()), odd), Err(WriteError::BadBufferSize(5_000))));
 }
 
-/// The bytes that must be equal in every uncompressed 64-bit file of a given shape: the layout, not the contents.
+/// The bytes that are equal in every uncompressed 64-bit file with the same layout.
 #[test]
-fn the_header_equals_that_of_a_real_file() {
+fn the_header_matches_a_real_file() {
     let Some(trace) = trace("hw3d_trace.etl") else { return };
     let real = trace.bytes();
     let theirs = EtlBytes::new(&real).unwrap();
     let header = theirs.header();
-    // The same machine, names and times through our writer; its event has no names of threads in the header.
+    // The same machine, names and times through our writer; its event has no thread names in the header.
     let (out, _) = theirs.cut(&ortscope_etl::Filter::default(), Cursor::new(Vec::new())).unwrap();
     let ours = out.into_inner();
     assert_eq!(ours.len(), real.len());
@@ -343,9 +343,9 @@ fn the_header_equals_that_of_a_real_file() {
     }
 }
 
-/// A TraceLogging event of Windows, written again from its parts, is the same bytes.
+/// A TraceLogging event of Windows, rewritten from its parts, has the same bytes.
 #[test]
-fn a_trace_logging_event_equals_a_real_one() {
+fn a_trace_logging_event_matches_a_real_one() {
     let Some(trace) = trace("hw3d_trace.etl") else { return };
     let bytes = trace.bytes();
     let file = EtlBytes::new(&bytes).unwrap();
@@ -373,7 +373,7 @@ fn a_trace_logging_event_equals_a_real_one() {
     let out = out.into_inner();
     let ours = &out[0x1_0048..];
     let size = usize::from(u16::from_le_bytes([ours[0], ours[1]]));
-    // Ours says that the text is UTF-8: the type's byte has the bit for it, and one more byte follows.
+    // Ours marks the text as UTF-8: the type has a bit for it, and one more byte follows.
     let at = real.windows(11).position(|window| window == b"lpCmdLine\0\x02").unwrap() + 10;
     assert_eq!(ours[2..0xb0 - 0x48], real[2..0xb0 - 0x48], "header and traits");
     assert_eq!((ours[at], ours[at + 1]), (0x82, 35));
@@ -381,7 +381,7 @@ fn a_trace_logging_event_equals_a_real_one() {
     assert_eq!(ours[size - 5..size], real[real.len() - 5..], "payload");
 }
 
-/// Events of manifest providers, as DxgKrnl writes them: read back with their descriptor and decoded by our tables.
+/// Events of manifest-based providers like DxgKrnl: read back with their descriptor and decoded by our tables.
 #[test]
 fn a_manifest_event_is_read_back() {
     let dxgkrnl = Guid::new(0x802ec45a_1e99_4b83_9920_87c98277ba9d);

@@ -1,4 +1,4 @@
-//! Engine time. No real trace with these events was at hand: the payloads are encoded from the documented layouts.
+//! Engine times. No real trace with these events was available: the payloads are encoded from the documented layouts.
 
 use ortscope_etl::payload::builtin::{DXGKRNL, KERNEL_ACPI};
 
@@ -42,18 +42,18 @@ fn run() -> (EtwDecoder, Kept) {
     device(&mut trace, 1_002, 100, 0xd1, 0xc1);
     device(&mut trace, 1_003, 200, 0xd2, 0xc2);
     dxg(&mut trace, 1_900, 178, &[(0xc1, 8), (0, 4), (1, 4), (0, 8), (0, 4), (0, 4), (0, 4), (0, 8)]);
-    // Two packets are handed over, the second one waits for the first.
+    // Two packets are submitted, and the second one waits for the first.
     dxg(&mut trace, 2_000, 175, &[(0xc1, 8), (0, 8), (0, 4), (1, 8), (1, 4), (0, 8)]);
     dxg(&mut trace, 2_500, 175, &[(0xc2, 8), (0, 8), (0, 4), (2, 8), (1, 4), (0, 8)]);
     dxg(&mut trace, 4_000, 177, &[(0xc1, 8), (0, 4), (1, 8), (1, 4), (1, 4)]);
     dxg(&mut trace, 4_100, 176, &[(0xc1, 8), (0, 4), (1, 8), (1, 4), (0, 4)]);
     dxg(&mut trace, 4_200, 180, &[(0xc1, 8), (0, 4), (1, 4), (0, 4), (0, 4)]);
     dxg(&mut trace, 5_000, 177, &[(0xc2, 8), (0, 4), (2, 8), (1, 4), (1, 4)]);
-    // The hardware schedules by itself.
+    // Hardware scheduling.
     dxg(&mut trace, 5_500, 422, &[(0xc1, 8), (0x77, 8), (0, 8)]);
     dxg(&mut trace, 6_000, 450, &[(0x77, 8), (5, 8), (0, 8), (0, 4), (0, 4)]);
     dxg(&mut trace, 7_000, 451, &[(0x77, 8), (5, 8)]);
-    // A packet of an unknown context, one that never ends, and an end without a beginning.
+    // A packet of an unknown context, one that never ends, and an end without a start.
     dxg(&mut trace, 7_100, 175, &[(0xc9, 8), (0, 8), (0, 4), (1, 8), (1, 4), (0, 8)]);
     dxg(&mut trace, 7_200, 175, &[(0xc2, 8), (0, 8), (0, 4), (3, 8), (9, 4), (0, 8)]);
     dxg(&mut trace, 7_300, 451, &[(0x77, 8), (6, 8)]);
@@ -71,7 +71,7 @@ fn run() -> (EtwDecoder, Kept) {
 }
 
 #[test]
-fn an_engine_works_on_one_packet_after_the_other() {
+fn an_engine_processes_one_packet_after_the_other() {
     let (decoder, kept) = run();
     let busy: Vec<_> =
         kept.busy.iter().map(|busy| (busy.pid, busy.begin_ns / TICK_NS, busy.end_ns / TICK_NS)).collect();
@@ -86,7 +86,7 @@ fn an_engine_works_on_one_packet_after_the_other() {
 }
 
 #[test]
-fn packets_in_the_queue_and_losses_are_told() {
+fn queued_packets_and_losses_are_reported() {
     let (decoder, kept) = run();
     let [packet] = kept.packets.as_slice() else { panic!("{:?}", kept.packets) };
     assert_eq!((packet.kind, packet.pid), (PacketKind::Work, 100));
@@ -109,7 +109,7 @@ fn packets_in_the_queue_and_losses_are_told() {
 }
 
 #[test]
-fn temperatures_are_rows() {
+fn temperatures_give_rows() {
     let (_, kept) = run();
     let [row] = kept.devices.as_slice() else { panic!("{:?}", kept.devices) };
     assert_eq!((row.provider, row.name.as_str()), ("Microsoft-Windows-Kernel-Acpi", "TemperatureChange"));

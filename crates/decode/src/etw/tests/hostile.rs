@@ -1,4 +1,4 @@
-//! Any bytes: nothing panics, and every event is counted.
+//! Arbitrary bytes: nothing panics, and every event is counted.
 
 use ortscope_etl::payload::builtin::{DXGKRNL, KERNEL_PROCESSOR_POWER};
 use ortscope_etl::{Classic, EventDescriptor, EventRecord, HeaderKind, Hook, Identity};
@@ -35,7 +35,7 @@ fn identity() -> impl Strategy<Value = Identity> {
     ]
 }
 
-/// Small numbers make ids and handles meet; random bytes do the rest.
+/// Small numbers make ids and handles collide; random bytes do the rest.
 fn payload() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         prop::collection::vec(any::<u8>(), 0..96),

@@ -1,4 +1,4 @@
-//! Events of ONNX Runtime, written as its provider does.
+//! ONNX Runtime events, written like its provider does.
 
 use ortscope_etl::EventDescriptor;
 use ortscope_etl::payload::builtin::ort::{OrtEvent, WINML};
@@ -29,12 +29,12 @@ fn runs_are_paired_by_process_thread_and_session() {
     event(&mut trace, &at(0, 1_400, 70), "SessionCreation", 0, &creation);
     event(&mut trace, &at(0, 2_000, 70), "EvaluationStart", 0, &session(1));
     event(&mut trace, &at(1, 2_500, 71), "EvaluationStart", 0, &session(1));
-    // In the same thread, another session runs inside.
+    // Another session runs inside, in the same thread.
     event(&mut trace, &at(0, 2_600, 70), "EvaluationStart", 0, &session(2));
     event(&mut trace, &at(0, 2_800, 70), "EvaluationStop", 0, &session(2));
     event(&mut trace, &at(0, 3_000, 70), "EvaluationStop", 0, &session(1));
     event(&mut trace, &at(1, 4_500, 71), "EvaluationStop", 0, &session(1));
-    // Failed: no stop, then the next run; then a stop without a start, then a run that never ends.
+    // A failed run without a stop, then the next run; then a stop without a start, then a run that never ends.
     event(&mut trace, &at(0, 5_000, 70), "EvaluationStart", 0, &session(1));
     event(&mut trace, &at(0, 6_000, 70), "EvaluationStart", 0, &session(1));
     event(&mut trace, &at(0, 6_100, 70), "EvaluationStop", 0, &session(1));
@@ -66,7 +66,7 @@ fn runs_are_paired_by_process_thread_and_session() {
 }
 
 #[test]
-fn operators_activities_and_profiles_of_qnn() {
+fn operators_activities_and_qnn_profiles_are_decoded() {
     let mut trace = trace();
     let activity = Guid::new(0x1111_2222_3333_4444_5555_6666_7777_8888);
     let at = |ticks| Place::at(0, ticks).in_thread(7, 70).in_activity(activity);

@@ -1,4 +1,4 @@
-//! Faults, memory, files, disks and networks, encoded by hand where no real trace has them.
+//! Faults, memory, files, disks and networks, encoded by hand because no real trace has them.
 
 use ortscope_core::kernel::{FaultKind, MemoryCallKind, Task};
 use ortscope_etl::Hook;
@@ -29,7 +29,7 @@ fn run() -> (EtwDecoder, Kept) {
     let mut put = |ticks, hook, version, fields: &[(u64, usize)]| {
         trace.kernel(&here(ticks), Hook(hook), version, &payload(fields)).unwrap();
     };
-    // Demand zero, then a hard fault that a second event tells with its read, then the first kind again.
+    // Demand zero, then a hard fault that a second event repeats with its read, then the first kind again.
     put(2_000, 0x020b, 2, &[(0x1000, 8), (0x7f00, 8)]);
     put(2_500, 0x0220, 2, &[(2_100, 8), (0, 8), (0x2000, 8), (0xf11e, 8), (101, 4), (4_096, 4)]);
     put(2_600, 0x020e, 2, &[(0x2000, 8), (0x7f00, 8)]);
@@ -37,19 +37,19 @@ fn run() -> (EtwDecoder, Kept) {
     put(3_000, 0x0262, 2, &[(0x10_0000, 8), (65_536, 8), (100, 4), (0x3000, 4)]);
     put(3_100, 0x0262, 2, &[(0x10_0000, 8), (4_096, 8), (100, 4), (0x1000, 4)]);
     put(3_200, 0x0263, 2, &[(0x10_0000, 8), (65_536, 8), (100, 4), (0x8000, 4)]);
-    // A read of a file that ends, and one that does not.
+    // A file read with an end, and one without.
     put(4_000, 0x0443, 3, &[(512, 8), (0x1a, 8), (0xf11e, 8), (0, 8), (101, 4), (8_192, 4), (0, 4)]);
     put(4_300, 0x044c, 3, &[(0x1a, 8), (8_000, 8), (0, 4)]);
     put(4_400, 0x0444, 3, &[(0, 8), (0x1b, 8), (0xf11e, 8), (0, 8), (101, 4), (100, 4), (0, 4)]);
     put(4_500, 0x044c, 3, &[(0x99, 8), (0, 8), (0, 4)]);
-    // A disk of version 2 does not tell who asked: the beginning does.
+    // Version 2 of the disk event lacks the issuer: the start event has it.
     put(5_000, 0x010c, 2, &[(0x1c, 8)]);
     let disk = [(0, 4), (0, 4), (16_384, 4), (0, 4), (1_024, 8), (0xf11e, 8), (0x1c, 8), (3_000, 8)];
     trace.kernel(&Place::at(1, 5_500).in_thread(4, 8), Hook(0x010a), 2, &payload(&disk)).unwrap();
     let mut put = |ticks, hook, version, fields: &[(u64, usize)]| {
         trace.kernel(&here(ticks), Hook(hook), version, &payload(fields)).unwrap();
     };
-    // A deferred call of 50 ticks; bytes sent and received; the copy to the program is not received again.
+    // A deferred call of 50 ticks; bytes sent and received; the copy to the program is not counted again.
     put(6_000, 0x0f44, 2, &[(5_950, 8), (0xffff_8000_0000_0000, 8)]);
     let ends = [(0x0100_007f, 4), (0x0100_007f, 4), (0x5000, 2), (0x901f, 2)];
     let packet = |bytes: u64, times: &[(u64, usize)]| {
@@ -73,7 +73,7 @@ fn run() -> (EtwDecoder, Kept) {
 }
 
 #[test]
-fn faults_and_memory_are_told_once() {
+fn faults_and_memory_are_reported_once() {
     let (decoder, kept) = run();
     let faults: Vec<_> = kept
         .kernel
@@ -122,7 +122,7 @@ fn files_and_disks_have_names_ends_and_owners() {
 }
 
 #[test]
-fn processes_have_their_bytes_and_cores_their_interrupts() {
+fn processes_have_their_bytes_and_processors_their_interrupts() {
     let (decoder, kept) = run();
     let totals = kept.processes[0].totals;
     assert_eq!((totals.network_sent_bytes, totals.network_received_bytes), (700, 320));

@@ -1,4 +1,4 @@
-//! Traces that were written here, with known truth, and real ones.
+//! Generated traces with known contents, and real ones.
 
 mod corpus;
 mod dxg;
@@ -21,7 +21,7 @@ use super::*;
 const FREQUENCY: u64 = 10_000_000;
 const TICK_NS: u64 = 100;
 
-/// Keeps everything.
+/// Keeps all results.
 #[derive(Default)]
 struct Kept {
     kernel: Vec<KernelEvent>,
@@ -130,7 +130,7 @@ fn put(trace: &mut Trace, place: &Place, payload: &KernelPayload) {
     trace.kernel(place, payload.hook, payload.version, &payload.bytes).unwrap();
 }
 
-/// Writes an event as a manifest's provider does: an EVENT_HEADER of 64 bits without extended items.
+/// Writes an event like a manifest-based provider: a 64-bit EVENT_HEADER without extended items.
 fn put_event(trace: &mut Trace, place: &Place, provider: Guid, id: u16, payload: &[u8]) {
     let (pid, tid) = place.thread().unwrap_or((0, 0));
     let mut record = Vec::new();
@@ -146,7 +146,7 @@ fn put_event(trace: &mut Trace, place: &Place, provider: Guid, id: u16, payload:
     trace.raw(place.processor, place.ticks, &record).unwrap();
 }
 
-/// Reads a trace in two passes, or in one.
+/// Reads a trace in one or two passes.
 fn decode<S: Storage>(etl: &Etl<S>, passes: u8, sink: &mut impl EtwSink) -> (EtwDecoder, Walk) {
     let mut decoder = EtwDecoder::new(etl.header());
     if passes == 2 {

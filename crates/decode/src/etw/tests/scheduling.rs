@@ -1,4 +1,4 @@
-//! Two processors, three threads, and every time known.
+//! Two processors and three threads, with all times known.
 
 use ortscope_core::kernel::{SwitchReason, Task};
 use ortscope_etl::Hook;
@@ -174,7 +174,7 @@ fn samples_and_switches_have_their_stacks() {
 }
 
 #[test]
-fn lives_have_names_and_ends() {
+fn processes_have_names_and_ends() {
     let (decoder, kept) = run();
     let process = &kept.processes[0];
     assert_eq!((process.pid, process.parent_pid, process.image_name.as_str()), (100, 4, "serve.exe"));
@@ -190,7 +190,7 @@ fn lives_have_names_and_ends() {
 }
 
 #[test]
-fn a_thread_named_only_at_the_end_is_known_in_the_second_pass() {
+fn a_thread_named_at_the_end_is_known_in_the_second_pass() {
     let mut trace = trace();
     put(&mut trace, &Place::at(0, 2_000), &switch(0, 101, 2, 0).payload());
     put(&mut trace, &Place::at(0, 3_000), &switch(101, 0, WAITING, DELAY).payload());

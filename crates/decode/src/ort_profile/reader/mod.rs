@@ -1,4 +1,4 @@
-//! The reader: bytes in, in pieces of any size, events out.
+//! The reader: bytes in pieces of any size in, events out.
 
 mod event;
 
@@ -12,58 +12,57 @@ use super::wrapper::{Step, Wrapper};
 use super::{ProfileOptions, sniff};
 use event::Progress;
 
-/// How many bytes of a piece are joined at once to what the piece before left over.
+/// How many bytes of a piece are appended at once to the rest of the previous one.
 const JOINED_BYTES: usize = 16 << 10;
-/// How far to look for the first key of an object that is either an event or the wrapper of all of them.
+/// Search limit for the first key of an object that is either an event or the wrapper.
 const FIRST_KEY_BYTES: usize = 64;
-/// Where in the file the reader is.
+/// Position in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// At the first byte.
     Start,
     /// Before the first bracket.
     Top,
-    /// In the object form, outside of its list.
+    /// In the object form, outside its list.
     Wrapper,
     /// Between the events, or at the start of one.
     List,
     /// Behind the list.
     After,
-    /// The file is no profile; what else it holds does not matter.
+    /// The file is not a profile; the rest is ignored.
     Elsewhere,
 }
 
-/// What the reader knows of the list it is in.
+/// State of the current list.
 #[derive(Debug, Clone, Copy, Default)]
 struct List {
-    /// In square brackets, not one event per line.
+    /// In square brackets, instead of one event per line.
     has_brackets: bool,
     has_events: bool,
     commas: u32,
     is_wrapped: bool,
 }
 
-/// Reads a profile piece by piece. It holds at most one event and never more than
-/// [`ProfileOptions::max_event_bytes`] and a little.
+/// Reads a profile piece by piece. It holds at most one event and little more than [`ProfileOptions::max_event_bytes`].
 #[derive(Debug)]
 pub struct ProfileReader {
     options: ProfileOptions,
     place: Place,
     list: List,
     wrapper: Wrapper,
-    /// Set while the end of an event is looked for.
+    /// Set while searching for the end of an event.
     frame: Option<Frame>,
-    /// How many bytes of that event were looked at.
-    looked: usize,
-    /// The event is too large: its bytes are not kept.
+    /// Number of scanned bytes of that event.
+    scanned: usize,
+    /// The event is too large: its bytes are not buffered.
     is_skipping: bool,
-    /// Where that event begins in the file.
+    /// Offset of that event.
     skipped_offset: u64,
-    /// What the last piece left over.
+    /// The rest of the last piece.
     carry: Vec<u8>,
     scratch: String,
     fields: Fields,
-    /// Where in the file the bytes start that are looked at.
+    /// File offset of the current bytes.
     offset: u64,
     tally: Tally,
 }
@@ -76,7 +75,7 @@ impl ProfileReader {
             list: List::default(),
             wrapper: Wrapper::default(),
             frame: None,
-            looked: 0,
+            scanned: 0,
             is_skipping: false,
             skipped_offset: 0,
             carry: Vec::new(),
@@ -87,12 +86,12 @@ impl ProfileReader {
         }
     }
 
-    /// What was read so far.
+    /// Result so far.
     pub fn so_far(&self) -> &ProfileOutcome {
         &self.tally.outcome
     }
 
-    /// Takes the next bytes of the file and hands out the events that they complete.
+    /// Takes the next bytes of the file and emits the events that they complete.
     pub fn feed(&mut self, bytes: &[u8], out: &mut impl FnMut(ProfileEvent<'_>)) {
         self.tally.outcome.bytes += bytes.len() as u64;
         let mut rest = bytes;
@@ -110,7 +109,7 @@ impl ProfileReader {
         }
     }
 
-    /// Completes what the last piece left over; returns the bytes that were not needed for it.
+    /// Completes the rest of the last piece; returns the bytes that were not needed.
     fn join<'a>(&mut self, rest: &'a [u8], out: &mut impl FnMut(ProfileEvent<'_>)) -> &'a [u8] {
         let (joined, later) = rest.split_at(rest.len().min(JOINED_BYTES));
         let mut carry = std::mem::take(&mut self.carry);
@@ -119,9 +118,9 @@ impl ProfileReader {
         let used = self.advance(&carry, false, out);
         self.offset += used as u64;
         let rest = if used >= before && !self.is_skipping {
-            // The rest can be read where it stands.
+            // The rest can be parsed in place.
             self.frame = None;
-            self.looked = 0;
+            self.scanned = 0;
             carry.clear();
             carry.shrink_to(JOINED_BYTES);
             rest.get(used - before..).unwrap_or_default()
@@ -133,7 +132,7 @@ impl ProfileReader {
         rest
     }
 
-    /// Ends the file and says what became of it.
+    /// Ends the file and returns the result.
     pub fn finish(mut self, out: &mut impl FnMut(ProfileEvent<'_>)) -> ProfileOutcome {
         let carry = std::mem::take(&mut self.carry);
         let mut rest = self.advance_over(&carry, out);
@@ -162,17 +161,17 @@ impl ProfileReader {
             Place::After if self.list.has_brackets => Ending::List,
             Place::After => Ending::Object,
         };
-        self.tally.judge(ending, self.options.cap_reported)
+        self.tally.finish(ending, self.options.cap_reported)
     }
 
-    /// Reads the last bytes of the file; returns those that could not be read.
+    /// Reads the last bytes of the file; returns the unread ones.
     fn advance_over<'a>(&mut self, bytes: &'a [u8], out: &mut impl FnMut(ProfileEvent<'_>)) -> &'a [u8] {
         let used = self.advance(bytes, true, out);
         self.offset += used as u64;
         bytes.get(used..).unwrap_or_default()
     }
 
-    /// Reads as far as `bytes` allow and returns how many of them are done with.
+    /// Reads as far as possible and returns the number of consumed bytes.
     fn advance(&mut self, bytes: &[u8], is_last: bool, out: &mut impl FnMut(ProfileEvent<'_>)) -> usize {
         let mut at = 0;
         loop {
@@ -259,19 +258,19 @@ impl ProfileReader {
         match rest.first()? {
             b' ' | b'\t' | b'\r' | b'\n' => {}
             b'[' => {
-                self.problem(at, "the file goes on after the end of its list");
+                self.problem(at, "the file continues after the end of its list");
                 self.place = Place::List;
                 self.list = List { has_brackets: true, ..List::default() };
             }
             b'{' => {
-                self.problem(at, "the file goes on after the end of its list");
+                self.problem(at, "the file continues after the end of its list");
                 self.place = Place::List;
                 self.list = List::default();
                 return Some(0);
             }
             _ => {
                 self.tally.outcome.junk_bytes += 1;
-                self.problem(at, "the file goes on after the end of its list");
+                self.problem(at, "the file continues after the end of its list");
             }
         }
         Some(1)
@@ -284,13 +283,13 @@ impl ProfileReader {
             b']' if self.list.has_brackets => {
                 if self.list.commas > 0 {
                     self.tally.outcome.bad_commas += u64::from(self.list.commas);
-                    self.problem(at, "a comma stands after the last event");
+                    self.problem(at, "a comma follows the last event");
                 }
                 self.place = if self.list.is_wrapped { Place::Wrapper } else { Place::After };
             }
             _ => {
                 self.tally.outcome.junk_bytes += 1;
-                self.problem(at, "something between the events is none");
+                self.problem(at, "there is something other than an event in the list");
             }
         }
     }
@@ -301,7 +300,7 @@ impl ProfileReader {
     }
 }
 
-/// Whether the object at the start of `bytes` is an event by its first key.
+/// Whether the object at the start of `bytes` is an event, judging by its first key.
 fn starts_with_event(bytes: &[u8]) -> bool {
     let window = bytes.get(1..bytes.len().min(FIRST_KEY_BYTES)).unwrap_or_default();
     let Some(key) = window.trim_ascii_start().strip_prefix(b"\"") else { return false };

@@ -1,4 +1,4 @@
-//! One event to one row.
+//! Converts one event to one row.
 
 use ortscope_core::schema::{OperatorKind, OperatorRow, Text};
 
@@ -9,7 +9,7 @@ use super::super::shapes::TypesAndShapes;
 use super::super::thread_stats::ThreadStats;
 use super::{RowOptions, RowSummary};
 
-/// Longer names are cut.
+/// Maximum length of names.
 const MAX_NAME_BYTES: usize = 4096;
 
 /// Types and shapes.
@@ -50,7 +50,7 @@ impl Converter {
         }
     }
 
-    /// The row of an event, without its run and its depth.
+    /// The row of an event, without its run and depth.
     pub(super) fn row(&mut self, event: &ProfileEvent<'_>, summary: &mut RowSummary) -> OperatorRow {
         let timestamp = self.offset_ns.checked_add(event.start_ns).and_then(|ns| u64::try_from(ns).ok());
         summary.clamped_times += u64::from(timestamp.is_none());
@@ -70,7 +70,7 @@ impl Converter {
             node_index: event.node_index,
             device: self.device(event.provider),
             execution_provider: self.text(event.provider, summary),
-            // Work of a device has the thread -1.
+            // Device work has the thread -1.
             thread: u64::try_from(event.thread).unwrap_or(0),
             depth: 0,
             input_shapes,

@@ -1,9 +1,9 @@
-//! Events to rows of the schema: which run each one belongs to, and how deep in sub-graphs it lies.
+//! Converts events to rows of the schema: finds the run of each event and its depth in subgraphs.
 //!
-//! ONNX Runtime writes an event when it ends: the nodes of a run stand before the run, those of a sub-graph before the
-//! node that contains it. So rows wait until their run is known, a bounded number of them. Nodes on the thread that
-//! called `Run` are certain; nodes on other threads (parallel executor) belong to a run if they lie inside of exactly
-//! one. What cannot be decided has no run and is counted. Files that somebody sorted by start are understood too.
+//! ONNX Runtime writes an event when it ends: the nodes of a run precede the run, those of a subgraph precede the node
+//! that contains it. Rows therefore wait, in a bounded number, until their run is known. Nodes on the thread that called
+//! `Run` are certain; nodes on other threads (parallel executor) belong to a run if exactly one contains them.
+//! Undecidable rows have no run and are counted. Files that were sorted by start are supported too.
 
 mod convert;
 mod options;
@@ -25,24 +25,24 @@ use spans::{Candidate, RunSpans};
 pub use start::ProfileStart;
 use thread::{Pending, Role, ThreadRows};
 
-/// Threads that are remembered; beyond, those without waiting rows are forgotten.
+/// Limit for tracked threads; beyond it those without pending rows are dropped.
 const MAX_THREADS: usize = 4096;
-/// Nodes of accelerators whose numbers are remembered for the work of their device.
+/// Limit for accelerator nodes whose numbers are kept for their device work.
 const MAX_PARENTS: usize = 10_000;
 const CPU: &str = "CPUExecutionProvider";
 /// The thread of device work.
 const DEVICE: i64 = -1;
 
-/// How the file is ordered.
+/// The order of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
-    /// By the end of the events, as ONNX Runtime writes them.
+    /// By end, as written by ONNX Runtime.
     End,
-    /// By their start: somebody sorted them.
+    /// By start, after sorting.
     Start,
 }
 
-/// The node that was seen last; device work that names it as its parent belongs to it.
+/// The last node; device work that names it as its parent belongs to it.
 #[derive(Debug, Clone)]
 struct LastNode {
     thread: i64,
@@ -52,7 +52,7 @@ struct LastNode {
     device: Text,
 }
 
-/// Makes rows of events. Rows come out run by run, ordered by their start inside of a run; rows of helper threads and of
+/// Converts events to rows. Rows are emitted run by run, ordered by start within a run; rows of helper threads and
 /// devices may come later.
 #[derive(Debug)]
 pub struct ProfileRows {
@@ -85,7 +85,7 @@ impl ProfileRows {
         }
     }
 
-    /// Takes an event and hands out the rows whose run it decides.
+    /// Takes an event and emits the rows whose run it determines.
     pub fn push(&mut self, event: &ProfileEvent<'_>, out: &mut impl FnMut(OperatorRow)) {
         let role = match event.kind {
             EventKind::CapNotice => return,
@@ -117,11 +117,11 @@ impl ProfileRows {
             _ => self.host_work(pending, event.thread, out),
         }
         if self.pending_rows > self.options.max_pending_rows || self.threads.len() > MAX_THREADS {
-            self.make_room(out);
+            self.emit_oldest(out);
         }
     }
 
-    /// Hands out what is left and says what became of everything.
+    /// Emits the remaining rows and returns the summary.
     pub fn finish(mut self, out: &mut impl FnMut(OperatorRow)) -> RowSummary {
         self.flush_all(out);
         self.summary
@@ -136,12 +136,12 @@ impl ProfileRows {
         }
     }
 
-    /// A profile begins with these, so that one that was appended to another one is noticed.
+    /// A profile begins with these, so that a profile appended to another one is recognized.
     fn session_work(&mut self, pending: Pending, out: &mut impl FnMut(OperatorRow)) {
         if self.summary.runs > 0 {
             self.flush_all(out);
-            self.runs.start_anew();
-            self.primitives.start_anew();
+            self.runs.reset();
+            self.primitives.reset();
             self.order = Order::End;
         }
         self.emit(pending, Candidate::None, out);
@@ -150,7 +150,7 @@ impl ProfileRows {
     fn host_work(&mut self, pending: Pending, id: i64, out: &mut impl FnMut(OperatorRow)) {
         let thread = self.threads.entry(id).or_default();
         let is_run = pending.role == Role::Run;
-        // A run comes after what is inside of it. If nothing is, the file may be sorted by start: wait and see.
+        // A run follows its contents. If there are none, the file may be sorted by start.
         let waits = if thread.waits_by_start() {
             let is_inside = !is_run && thread.is_in_open_run(pending.start_ns);
             if is_inside {
@@ -174,7 +174,7 @@ impl ProfileRows {
         self.ended(pending, id, out);
     }
 
-    /// Something ended, and all that it contains is known.
+    /// An event ended, and all its contents are known.
     #[inline]
     fn ended(&mut self, pending: Pending, id: i64, out: &mut impl FnMut(OperatorRow)) {
         if pending.role == Role::Run {
@@ -198,7 +198,7 @@ impl ProfileRows {
         self.threads.entry(id).or_default().push(pending);
     }
 
-    /// A run is known now: what happened on its thread since it began is its own.
+    /// A run is known: everything on its thread since its start belongs to it.
     fn run_ended(&mut self, run: Pending, id: i64, out: &mut impl FnMut(OperatorRow)) {
         let number = self.runs.add(run.start_ns, run.end_ns);
         self.summary.runs += 1;
@@ -209,7 +209,7 @@ impl ProfileRows {
             self.emit(pending, Candidate::None, out);
         }
         inside.push(run);
-        // Outer ones first: they start earlier or last longer, or stand later in the file.
+        // Outer ones first: they start earlier, last longer, or come later in the file.
         inside.reverse();
         inside.sort_by_key(|pending| (pending.start_ns, Reverse(pending.end_ns)));
         for pending in inside {
@@ -217,7 +217,7 @@ impl ProfileRows {
         }
     }
 
-    /// Puts the rows of a thread that came in the order of their starts into the order of their ends.
+    /// Reorders the rows of a thread from start order to end order.
     fn replay(&mut self, id: i64, out: &mut impl FnMut(OperatorRow)) {
         let rows = self.threads.entry(id).or_default().take_by_end();
         self.pending_rows -= rows.len();
@@ -239,7 +239,7 @@ impl ProfileRows {
         event: &ProfileEvent<'_>,
         out: &mut impl FnMut(OperatorRow),
     ) {
-        // WebGPU's times are of a clock of its own (before 1.28): they say nothing about runs.
+        // WebGPU's times have their own clock (before 1.28) and are unrelated to runs.
         if !event.cache_key.is_empty() {
             return self.emit(pending, Candidate::None, out);
         }
@@ -253,7 +253,7 @@ impl ProfileRows {
         let node = self.last_node.as_ref().filter(|node| !parent.is_empty() && *node.name == *parent);
         if let Some(node) = node.filter(|_| self.order == Order::End) {
             pending.row.node_index = node.node_index;
-            // CUDA and ROCm: right behind its node, whose provider it does not repeat.
+            // CUDA and ROCm: directly behind its node, whose provider it does not repeat.
             if pending.row.execution_provider.is_empty() {
                 pending.row.execution_provider = node.execution_provider.clone();
                 pending.row.device = node.device.clone();
@@ -264,12 +264,12 @@ impl ProfileRows {
         }
     }
 
-    /// Primitives of an execution that is over.
+    /// Emits the primitives of an execution that is over.
     fn release(&mut self, released: Released) {
-        self.summary.mended_means += released.mended;
+        self.summary.corrected_means += released.corrected;
         for mut pending in released.rows {
-            // What was computed from rounded means may end a little behind its run.
-            if released.mended > 0
+            // Times computed from rounded means may end slightly after their run.
+            if released.corrected > 0
                 && let Some(end_ns) = self.runs.end_around(pending.start_ns)
                 && pending.end_ns > end_ns
             {
@@ -281,8 +281,8 @@ impl ProfileRows {
         }
     }
 
-    /// Too many rows wait: the older half goes out.
-    fn make_room(&mut self, out: &mut impl FnMut(OperatorRow)) {
+    /// Too many pending rows: the older half is emitted.
+    fn emit_oldest(&mut self, out: &mut impl FnMut(OperatorRow)) {
         self.replay_all(out);
         for (id, mut thread) in std::mem::take(&mut self.threads) {
             let older_half = thread.len().div_ceil(2);
@@ -297,7 +297,7 @@ impl ProfileRows {
         let is_caller = thread.is_caller;
         for pending in thread.take_oldest(rows) {
             self.pending_rows -= 1;
-            // What a thread that calls `Run` itself did outside of its runs belongs to no other thread's run.
+            // Work outside its runs on a thread that calls `Run` itself belongs to no other thread's run.
             let candidate = if is_caller && !pending.is_device_work {
                 Candidate::None
             } else {

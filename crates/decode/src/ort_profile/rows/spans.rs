@@ -1,22 +1,22 @@
-//! The runs that are known, by time.
+//! The known runs, by time.
 
-/// Starts and durations are cut to microseconds each, so that the end of what is inside may seem to lie one behind.
+/// Starts and durations are each truncated to microseconds, so the end of a contained event may seem to be one behind.
 const ROUNDING_NS: i64 = 1000;
 
-/// Runs beyond this number are counted but not remembered: work of helper threads and devices is then given to no run.
-/// A profile cannot have more, since ONNX Runtime records a million events and two for every run at least.
+/// Limit for runs with times: beyond it, work of helper threads and devices gets no run. A profile cannot have more,
+/// since ONNX Runtime records a million events and at least two per run.
 const MAX_RUNS: usize = 1 << 19;
 
-/// How far around the likely place to look, when runs overlap.
+/// Search radius around the likely position, for overlapping runs.
 const NEIGHBOURS: usize = 32;
 
-/// Which run something lies in.
+/// The run that contains something.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Candidate {
     #[default]
     None,
     One(u64),
-    /// In several at once: it cannot be told.
+    /// In several at once: undecidable.
     Several,
 }
 
@@ -32,7 +32,7 @@ impl Candidate {
 
 #[derive(Debug, Default)]
 pub(super) struct RunSpans {
-    /// Start and end of the runs since `first`. Ends ascend, save for runs that overlap.
+    /// Start and end of the runs since `first`. Ends ascend, except for overlapping runs.
     spans: Vec<(i64, i64)>,
     /// Number of the first of them.
     first: u64,
@@ -40,7 +40,7 @@ pub(super) struct RunSpans {
 }
 
 impl RunSpans {
-    /// Numbers a run.
+    /// Assigns a number to a run.
     pub(super) fn add(&mut self, start_ns: i64, end_ns: i64) -> u64 {
         if self.spans.len() < MAX_RUNS {
             self.spans.push((start_ns, end_ns));
@@ -49,13 +49,13 @@ impl RunSpans {
         self.count - 1
     }
 
-    /// Forgets the times of all runs, not their number: from now on times are of another profile.
-    pub(super) fn start_anew(&mut self) {
+    /// Drops the times of all runs, but not their number: another profile follows.
+    pub(super) fn reset(&mut self) {
         self.spans.clear();
         self.first = self.count;
     }
 
-    /// The runs that contain this.
+    /// The runs that contain this span.
     pub(super) fn containing(&self, start_ns: i64, end_ns: i64) -> Candidate {
         let near = self.spans.partition_point(|(_, end)| end.saturating_add(ROUNDING_NS) < end_ns);
         let from = near.saturating_sub(NEIGHBOURS);
@@ -65,7 +65,7 @@ impl RunSpans {
             .fold(Candidate::None, |candidate, (run, _)| candidate.or_also(self.first + run as u64))
     }
 
-    /// The end of the only run that goes on at a time.
+    /// The end of the only run in progress at a time.
     pub(super) fn end_around(&self, at_ns: i64) -> Option<i64> {
         let Candidate::One(run) = self.containing(at_ns, at_ns) else { return None };
         let index = usize::try_from(run.checked_sub(self.first)?).ok()?;
@@ -73,7 +73,7 @@ impl RunSpans {
     }
 }
 
-/// Whether a span contains another, as far as rounding lets one tell.
+/// Whether a span contains another, within rounding errors.
 fn contains(outer: (i64, i64), start_ns: i64, end_ns: i64) -> bool {
     start_ns >= outer.0 && start_ns <= outer.1 && end_ns <= outer.1.saturating_add(ROUNDING_NS)
 }
@@ -98,14 +98,14 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_in_two_runs_cannot_be_told() {
+    fn a_span_in_two_runs_is_ambiguous() {
         let mut runs = RunSpans::default();
         runs.add(0, 10_000);
         runs.add(5_000, 20_000);
         assert_eq!(runs.containing(1_000, 2_000), Candidate::One(0));
         assert_eq!(runs.containing(6_000, 7_000), Candidate::Several);
         assert_eq!(runs.containing(12_000, 13_000), Candidate::One(1));
-        runs.start_anew();
+        runs.reset();
         assert_eq!(runs.containing(12_000, 13_000), Candidate::None);
         assert_eq!(runs.add(10_000, 20_000), 2);
         assert_eq!(runs.containing(12_000, 13_000), Candidate::One(2));

@@ -1,31 +1,31 @@
-//! Where a profile starts on our clock.
+//! The start of a profile on our clock.
 
 use ortscope_core::clock::{ClockDomain, WallAnchor};
 
-/// Times in a profile are cut to whole microseconds.
+/// Times in a profile are truncated to microseconds.
 const RESOLUTION_NS: u64 = 1000;
 
-/// Where a profile starts on the monotonic clock. Its own times count from there.
+/// The start of a profile on the monotonic clock. Times in the profile are relative to it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ProfileStart {
-    /// Not known, as with an imported file: times stay as they are, from the start of the profile.
+    /// Unknown, as for an imported file: times are relative to the start of the profile.
     #[default]
     Unknown,
     At {
         monotonic_ns: u64,
-        /// How well it is known.
+        /// Uncertainty.
         error_ns: u64,
     },
 }
 
 impl ProfileStart {
-    /// From what `SessionGetProfilingStartTimeNs` says on Windows, where ONNX Runtime's clock is the monotonic one.
+    /// From `SessionGetProfilingStartTimeNs` on Windows, where ONNX Runtime uses the monotonic clock.
     pub fn from_monotonic_ns(monotonic_ns: u64) -> Self {
         Self::At { monotonic_ns, error_ns: 0 }
     }
 
-    /// From what `SessionGetProfilingStartTimeNs` says elsewhere, where ONNX Runtime's clock is the wall clock. `None`
-    /// if the profile started before the machine did.
+    /// From `SessionGetProfilingStartTimeNs` elsewhere, where ONNX Runtime uses the wall clock. `None` if the
+    /// profile started before the machine did.
     pub fn from_unix_ns(unix_ns: u64, anchor: &WallAnchor) -> Option<Self> {
         let since_anchor = i128::from(unix_ns) - i128::from(anchor.unix_ns);
         let monotonic_ns = u64::try_from(i128::from(anchor.monotonic_ns) + since_anchor).ok()?;
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wall_time_goes_through_the_anchor() {
+    fn wall_time_is_converted_by_the_anchor() {
         let anchor = WallAnchor { monotonic_ns: 1_000, unix_ns: 50_000, error_ns: 7 };
         let start = ProfileStart::from_unix_ns(50_500, &anchor).unwrap();
         assert_eq!(start, ProfileStart::At { monotonic_ns: 1_500, error_ns: 7 });

@@ -1,8 +1,8 @@
-//! The rows of one thread that wait for their run, and how they are nested.
+//! The pending rows of one thread, and their nesting.
 //!
-//! What a thread does is a tree: a run contains an executor, that the nodes, a node with sub-graphs contains executors
-//! again. Times alone could not tell (two nodes may start in the same microsecond), but between a node and the nodes
-//! inside of it there is always an executor.
+//! The activity of a thread is a tree: a run contains an executor, which contains nodes, and a node with subgraphs
+//! contains executors again. Times alone are ambiguous (two nodes may start in the same microsecond), but between a node
+//! and the nodes inside it there is always an executor.
 
 use std::cmp::Reverse;
 
@@ -31,7 +31,7 @@ pub(super) struct Pending {
     pub is_device_work: bool,
 }
 
-/// A row that nothing contains so far, with those inside of it: all from `first` up to the next root.
+/// A row without a known container, with its contents: all from `first` up to the next root.
 #[derive(Debug, Clone, Copy)]
 struct Root {
     first: usize,
@@ -41,12 +41,12 @@ struct Root {
 
 #[derive(Debug, Default)]
 pub(super) struct ThreadRows {
-    /// In the order of their ends.
+    /// In order of their ends.
     rows: Vec<Pending>,
     roots: Vec<Root>,
-    /// In the order of their starts, of a file that is sorted so.
+    /// In order of their starts, for a file that is sorted that way.
     by_start: Vec<Pending>,
-    /// This thread calls `Run`; it is no helper of others.
+    /// This thread calls `Run` and is not a helper of others.
     pub is_caller: bool,
 }
 
@@ -55,7 +55,7 @@ impl ThreadRows {
         self.rows.len() + self.by_start.len()
     }
 
-    /// Adds what just ended; it contains what started after it.
+    /// Adds an event that just ended; it contains the events that started after it.
     pub(super) fn push(&mut self, pending: Pending) {
         let start_ns = pending.start_ns;
         let contained = match pending.role {
@@ -74,13 +74,13 @@ impl ThreadRows {
         self.rows.push(pending);
     }
 
-    /// Index of the first of the newest roots that are all as asked for. Each of them is about to be contained, so that
-    /// looking at them is paid for.
+    /// Index of the first of the newest roots that all satisfy a condition. Each of them is about to be contained,
+    /// so the cost is amortized.
     fn roots_since(&self, is_inside: impl Fn(&Root) -> bool) -> usize {
         self.roots.iter().rposition(|root| !is_inside(root)).map_or(0, |at| at + 1)
     }
 
-    /// Adds work of a device to the node before it.
+    /// Adds device work to the preceding node.
     pub(super) fn attach(&mut self, mut pending: Pending) {
         pending.row.depth = self.rows.last().map_or(0, |node| node.row.depth);
         if self.roots.is_empty() {
@@ -94,7 +94,7 @@ impl ThreadRows {
         self.roots.last().is_some_and(|root| root.start_ns >= start_ns)
     }
 
-    /// A run of this thread ended: takes everything; first what is older than the run, then what is inside.
+    /// A run of this thread ended: takes everything; first what is older than the run, then its contents.
     pub(super) fn claim(&mut self, start_ns: i64) -> (Vec<Pending>, Vec<Pending>) {
         let contained = self.roots_since(|root| root.start_ns >= start_ns);
         let first = self.roots.get(contained).map_or(self.rows.len(), |root| root.first);
@@ -105,7 +105,7 @@ impl ThreadRows {
         (outside, inside)
     }
 
-    /// Takes so many of the oldest rows.
+    /// Takes the oldest rows.
     pub(super) fn take_oldest(&mut self, rows: usize) -> Vec<Pending> {
         let rows = rows.min(self.rows.len());
         self.roots.retain(|root| root.first >= rows);
@@ -115,7 +115,7 @@ impl ThreadRows {
         self.rows.drain(..rows).collect()
     }
 
-    /// Adds what just started, in a file that is sorted by start.
+    /// Adds an event that just started, in a file that is sorted by start.
     pub(super) fn push_by_start(&mut self, pending: Pending) {
         self.by_start.push(pending);
     }
@@ -124,13 +124,13 @@ impl ThreadRows {
         !self.by_start.is_empty()
     }
 
-    /// Whether the rows that wait in the order of their starts begin with a run in which something now starts.
+    /// Whether the pending rows in start order begin with a run that contains this start.
     pub(super) fn is_in_open_run(&self, start_ns: i64) -> bool {
         let open = self.by_start.first().filter(|first| first.role == Role::Run);
         open.is_some_and(|run| start_ns >= run.start_ns && start_ns < run.end_ns)
     }
 
-    /// Takes what was added so, in the order in which ONNX Runtime would have written it.
+    /// Takes the rows in start order, reordered like ONNX Runtime would have written them.
     pub(super) fn take_by_end(&mut self) -> Vec<Pending> {
         let mut rows = std::mem::take(&mut self.by_start);
         rows.sort_by_key(|pending| (pending.end_ns, Reverse(pending.start_ns), pending.role));

@@ -1,8 +1,8 @@
-//! Schemas that come with us, for the few providers that matter here and whose events may arrive without metadata.
+//! Built-in schemas for providers whose events may arrive without metadata.
 //!
-//! The tables are text: a `provider` line, then one line of id, versions and name per event, and its fields on
-//! indented lines. `name:type`, with `[field]` for a length and `*field` for a count that another field gives. A range of
-//! versions means that each adds fields at the end of the one before.
+//! The tables are text: a `provider` line, then one line with id, versions and name per event, and its fields on
+//! indented lines. `name:type`, with `[field]` for a length and `*field` for a count from another field. In a range of
+//! versions each adds fields at the end of the previous one.
 
 pub mod ort;
 
@@ -26,7 +26,7 @@ pub const KERNEL_ACPI: Guid = Guid::new(0xc514638f_7723_485b_bcfc_96565d735d4a);
 pub const KERNEL_POWER: Guid = Guid::new(0x331c3b3a_2005_44c2_ac5e_77220c37d6b4);
 pub const KERNEL_PROCESSOR_POWER: Guid = Guid::new(0x0f67e49f_fe51_4e9f_b490_6f2948cc6027);
 
-/// One event of the tables and the versions that its schema covers.
+/// One event of the tables, and the versions that its schema covers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BuiltIn {
     pub provider: Guid,
@@ -114,7 +114,7 @@ fn field(word: &str, before: &[SchemaField]) -> Option<SchemaField> {
 mod tests {
     use super::*;
 
-    /// A misspelt word would silently drop a field or an event.
+    /// A misspelled word would silently drop a field or an event.
     #[test]
     fn every_line_of_the_tables_is_understood() {
         for table in TABLES {

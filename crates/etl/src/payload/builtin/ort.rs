@@ -1,5 +1,5 @@
-//! ONNX Runtime's providers. They are TraceLogging: fields are in each event and are found by name, because releases
-//! add and drop some; here are the names of the events.
+//! ONNX Runtime's TraceLogging providers. Fields are in each event and are found by name, because releases add and
+//! remove some; here are the names of the events.
 
 use crate::Guid;
 
@@ -19,7 +19,7 @@ pub const KEYWORD_LOGS: u64 = 0x2;
 
 macro_rules! events {
     ($($(#[$about:meta])* $variant:ident = $name:literal,)*) => {
-        /// What an event of [`ONNX_RUNTIME`] says.
+        /// The meaning of an event of [`ONNX_RUNTIME`].
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum OrtEvent { $($(#[$about])* $variant,)* }
 
@@ -43,7 +43,7 @@ events! {
     ProcessInfo = "ProcessInfo",
     SessionCreationStart = "SessionCreationStart",
     SessionCreation = "SessionCreation",
-    /// Written again on request, so that late readers learn of sessions.
+    /// Repeated on request, so that later readers learn of existing sessions.
     SessionCreationCaptureState = "SessionCreation_CaptureState",
     SessionCreationEnd = "SessionCreationEnd",
     ModelLoadStart = "ModelLoadStart",

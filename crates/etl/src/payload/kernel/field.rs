@@ -1,4 +1,4 @@
-//! Reads and shows the fields of kernel events: one small trait per field type, one macro per event.
+//! Reads kernel event fields: one small trait per field type, one macro per event.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -21,7 +21,7 @@ pub(super) trait Record<'a>: Sized {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Pointer(pub u64);
 
-/// A size or a mask that is as wide as a pointer in the event.
+/// A size or a mask with the width of a pointer in the event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Word(pub u64);
 
@@ -59,15 +59,15 @@ impl<'a> Addresses<'a> {
     }
 }
 
-/// What is left of the payload, when its inner layout is not known.
+/// The rest of the payload, if its layout is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Bytes<'a>(pub &'a [u8]);
 
-/// The owner of a process: nothing, or a TOKEN_USER (two pointers of no use here) and a SID.
+/// The owner of a process: nothing, or a TOKEN_USER (two irrelevant pointers) and a SID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner<'a>(pub Option<Sid<'a>>);
 
-/// A process id that version 0 wrote as wide as a pointer.
+/// A process id that version 0 wrote with the width of a pointer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct ProcessId(pub u32);
 
@@ -152,7 +152,7 @@ wrapped!(
     |owner| owner.0.map_or(Value::Binary(&[]), Value::Sid)
 );
 
-/// Programs that log process events themselves write a TOKEN_USER of zeroes before the SID; the kernel writes four zero
+/// Programs that log process events themselves write a zeroed TOKEN_USER before the SID; the kernel writes four zero
 /// bytes for no SID, and the name of the image follows.
 fn is_sid_after_zeroes(cursor: &Cursor<'_>) -> bool {
     match cursor.rest().split_at_checked(2 * cursor.pointer_size.bytes()) {
@@ -171,7 +171,7 @@ impl<'a, const UNITS: usize> Field<'a> for FixedWide<'a, UNITS> {
     }
 }
 
-/// A field that newer builds append without a new version: absent when the payload ends before it.
+/// A field that newer builds append without a new version: absent if the payload ends before it.
 impl<'a, T: Field<'a>> Field<'a> for Option<T> {
     fn read(cursor: &mut Cursor<'a>) -> Result<Self, Short> {
         if cursor.is_at_end() { Ok(None) } else { T::read(cursor).map(Some) }
@@ -202,8 +202,8 @@ macro_rules! field_read {
     };
 }
 
-/// Declares an event: the struct, how it is read and how its fields are shown. Fields lie in the order given;
-/// `if PATTERN` limits one to those versions and makes it an `Option`. The text is the name that tools print.
+/// Declares an event: the struct, and how its fields are read and shown. Fields are in the given order; `if PATTERN`
+/// limits one to those versions and makes it an `Option`. The text is the name that tools print.
 macro_rules! record {
     ($(#[$meta:meta])* $name:ident { $($(#[$about:meta])* $field:ident: $type:ty = $label:literal $(if $versions:pat)?,)* }) => {
         $(#[$meta])*

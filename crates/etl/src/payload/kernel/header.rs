@@ -1,4 +1,4 @@
-//! What the logger says about itself: the file's header, its group masks, the partition, its own image.
+//! Metadata of the logger: the file's header, its group masks, the partition, its own image.
 
 use super::field::{FileTime, FixedWide, Flags, Pointer, Record, record};
 use crate::Guid;
@@ -52,7 +52,7 @@ impl<'a> super::field::Field<'a> for SystemTime {
 }
 
 record! {
-    /// 0x0005 at the start, 0x0020 at the end: what the session collected.
+    /// 0x0005 at the start, 0x0020 at the end: the session's group masks.
     HeaderExtension {
         group_mask1: Flags = "GroupMask1",
         group_mask2: Flags = "GroupMask2",

@@ -12,7 +12,7 @@ record! {
 }
 
 record! {
-    /// 0x0220. The event's own time is the end of the read.
+    /// 0x0220. The event's time is the end of the read.
     HardFault {
         initial_ticks: u64 = "InitialTime",
         read_offset: u64 = "ReadOffset",
@@ -156,7 +156,7 @@ record! {
 macro_rules! issuing_thread {
     ($($name:ty),*) => {$(
         impl $name {
-            /// The thread that asked, whichever version wrote it.
+            /// The requesting thread, in every version.
             pub fn thread(&self) -> Option<u32> {
                 self.thread_id.or_else(|| self.thread_id_wide.map(|wide| wide.0 as u32))
             }

@@ -1,4 +1,4 @@
-//! Classic events that merging tools add to a file: what the images were and how volumes were called.
+//! Classic events that merging tools add to a file: image identities and volume names.
 
 use super::field::{Bytes, FileTime, Pointer, Word, record};
 use crate::Guid;
@@ -27,7 +27,7 @@ record! {
 }
 
 record! {
-    /// ImageID type 32 (no debug data) and 40: an image and nothing more is told.
+    /// ImageID type 32 (no debug data) and 40: only the image itself.
     ImageMark {
         image_base: Pointer = "ImageBase",
         process_id: u32 = "ProcessId",
@@ -35,7 +35,7 @@ record! {
 }
 
 record! {
-    /// ImageID types 34, 38, 39: debug data of kinds whose layout is not public.
+    /// ImageID types 34, 38, 39: debug data with undocumented layouts.
     ImageDebugData<'a> {
         image_base: Pointer = "ImageBase",
         process_id: u32 = "ProcessId",
@@ -102,7 +102,7 @@ record! {
 }
 
 record! {
-    /// PerfInfo type 34: a mark that a tool wrote into the trace.
+    /// PerfInfo type 34: a mark written by a tool.
     Mark<'a> { text: NarrowText<'a> = "Message", }
 }
 

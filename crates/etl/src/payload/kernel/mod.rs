@@ -1,7 +1,7 @@
 //! Kernel events: their layouts are fixed, so each has a type, with every version and both pointer sizes.
 //!
-//! [`KernelPayload::decode`] takes a record and gives the body; [`KernelPayload::visit`] shows all its fields. Neither
-//! allocates. The same events arrive as classic ones from other loggers; they decode alike.
+//! [`KernelPayload::decode`] converts a record to its body; [`KernelPayload::visit`] shows all of its fields. Neither
+//! allocates. The same events arrive as classic ones from other loggers and are decoded alike.
 
 mod config;
 mod field;
@@ -41,12 +41,13 @@ pub struct KernelPayload<'a> {
     pub body: KernelBody<'a>,
     /// Task and opcode, such as `Process/Start`.
     pub name: &'static str,
-    /// `None` for events that merging tools add: those have a class and no hook.
+    /// `None` for events that merging tools add, which have a class and no hook.
     pub hook: Option<Hook>,
     pub version: u16,
-    /// The event's version is newer than any known here; it was read as the newest known, and more fields may follow.
+    /// The event's version is newer than all known ones; it was decoded as the newest known, and more fields may
+    /// follow.
     pub newer_than_known: bool,
-    /// Bytes after the last field that is known.
+    /// Bytes after the last known field.
     pub left_over: &'a [u8],
 }
 
@@ -58,7 +59,7 @@ macro_rules! bodies {
             $($variant($type),)*
             Network(Network),
             Config(Config<'a>),
-            /// Events that say all by being there.
+            /// Events without fields.
             Empty,
         }
 
@@ -101,7 +102,7 @@ bodies! {
 }
 
 impl<'a> KernelPayload<'a> {
-    /// Decodes a kernel event, or a classic event of a class that is known here.
+    /// Decodes a kernel event, or a classic event of a known class.
     pub fn decode(record: &EventRecord<'a>) -> Result<Self, PayloadError> {
         match record.identity {
             Identity::Kernel { hook, version } => {
@@ -112,7 +113,7 @@ impl<'a> KernelPayload<'a> {
         }
     }
 
-    /// The same from its parts, for payloads that were taken out of their record.
+    /// The same from its parts, for payloads without their record.
     pub fn decode_hook(
         hook: Hook,
         version: u16,
@@ -140,7 +141,8 @@ impl<'a> KernelPayload<'a> {
         Ok(reader.finish(keep.0, hook))
     }
 
-    /// Decodes and shows in one go, which is faster when only the fields matter. Gives the bytes that fields took.
+    /// Decodes and shows in one step, which is faster if only the fields matter. Returns the number of decoded
+    /// bytes.
     pub fn visit_record<V: Visitor + ?Sized>(
         record: &EventRecord<'a>,
         visitor: &mut V,
@@ -167,13 +169,13 @@ impl<'a> KernelPayload<'a> {
         Ok(reader.cursor.position())
     }
 
-    /// Shows every field, in the order of the payload.
+    /// Shows every field, in payload order.
     pub fn visit<V: Visitor + ?Sized>(&self, visitor: &mut V) {
         self.body.visit(visitor);
     }
 }
 
-/// What becomes of a body: kept as a value, or shown at once. Showing saves moving the body, which is large.
+/// What to do with a body: keep it as a value, or show it at once, which avoids moving the large body.
 trait Output<'a> {
     fn take<R: Record<'a>>(&mut self, body: R, wrap: fn(R) -> KernelBody<'a>);
 }

@@ -1,8 +1,8 @@
-//! The names that tools print for kernel events, and the class GUIDs under which the same events arrive as classic ones.
+//! Kernel event names as printed by tools, and the class GUIDs of the same events in classic form.
 
 use crate::{Classic, Guid, Hook};
 
-/// Classes of kernel events and the hook group that holds them.
+/// Classes of kernel events and their hook groups.
 const CLASSES: [(Guid, u8); 17] = [
     (Guid::new(0x68fdd900_4a3e_11d1_84f4_0000f80464e3), 0x00),
     (Guid::new(0x3d6fa8d4_fe05_11d0_9dda_00c04fd7ba7c), 0x01),
@@ -29,7 +29,7 @@ pub const METADATA_CLASS: Guid = Guid::new(0xbbccf6c1_6cd1_48c4_80ff_839482e3767
 pub const LOST_EVENT_CLASS: Guid = Guid::new(0x6a399ae0_4bc6_4de9_870b_3657f8947e7e);
 pub const PERF_INFO_CLASS: Guid = Guid::new(0xce1dbfb4_137e_4da6_87b0_3f59aa102cbc);
 
-/// The hook that a classic event of a kernel class stands for.
+/// The hook of a classic event of a kernel class.
 pub fn hook_of_class(class: Guid, kind: u8) -> Option<Hook> {
     let (_, group) = CLASSES.iter().find(|(guid, _)| *guid == class)?;
     Some(match (*group, kind) {
@@ -45,7 +45,7 @@ pub fn class_of_hook(hook: Hook) -> Option<Guid> {
     CLASSES.iter().find(|(_, of)| *of == group).map(|(guid, _)| *guid)
 }
 
-/// Task and opcode, such as `Process/Start`, as PerfView prints them; `None` for hooks without a name.
+/// Task and opcode, such as `Process/Start`, as printed by PerfView; `None` for hooks without a name.
 pub fn hook_name(hook: Hook) -> Option<&'static str> {
     Some(match hook.0 {
         0x0000 => "EventTrace",
@@ -190,7 +190,7 @@ pub fn hook_name(hook: Hook) -> Option<&'static str> {
     })
 }
 
-/// The name of a classic event: those of kernel classes and those that merging tools add.
+/// The name of a classic event: those of kernel classes and those added by merging tools.
 pub fn classic_name(classic: &Classic) -> Option<&'static str> {
     Some(match (classic.class, classic.kind) {
         (IMAGE_ID_CLASS, 0) => "ImageID",

@@ -1,4 +1,4 @@
-//! Processes, threads and images: who exists, and what is loaded where.
+//! Processes, threads and images.
 
 use super::field::{FileTime, Flags, Owner, Pointer, ProcessId, Word, record};
 use crate::payload::{NarrowText, WideText};
@@ -26,7 +26,7 @@ record! {
 }
 
 record! {
-    /// 0x030B: the process was told to end; its threads still run.
+    /// 0x030B: the process was asked to end; its threads are still running.
     ProcessTerminate { process_id: u32 = "ProcessId", }
 }
 
@@ -76,7 +76,7 @@ record! {
 }
 
 record! {
-    /// The same events in version 0: the ids lie the other way round.
+    /// The same events in version 0: the ids are in reverse order.
     ThreadV0 {
         thread_id: u32 = "TThreadId",
         process_id: u32 = "ProcessId",
@@ -116,7 +116,7 @@ record! {
 }
 
 impl Image<'_> {
-    /// The size whichever version wrote it.
+    /// The size in every version.
     pub fn size(&self) -> u64 {
         self.image_size.map_or_else(|| self.module_size.map_or(0, u64::from), |size| size.0)
     }

@@ -5,7 +5,7 @@ use crate::payload::cursor::Short;
 use crate::payload::{Array, Cursor, InType, Scalar, Value, Visitor, WideText};
 
 record! {
-    /// 0x0524. The counters of its header are those of the PMC configuration.
+    /// 0x0524. The counters in its header are those of the PMC configuration.
     ContextSwitch {
         new_thread_id: u32 = "NewThreadId",
         old_thread_id: u32 = "OldThreadId",
@@ -30,7 +30,7 @@ record! {
 }
 
 record! {
-    /// 0x0532. The readying thread is the one that runs on the event's processor.
+    /// 0x0532. The readying thread is the one running on the event's processor.
     ReadyThread {
         thread_id: u32 = "TThreadId",
         /// 1 unwait, 2 boost.
@@ -56,7 +56,7 @@ pub struct CompactContextSwitch {
     pub ticks: u64,
     /// `None`: the idle thread was switched out.
     pub old_thread: Option<CompactOldThread>,
-    /// In ticks of the system timer; 0 where the packet has no room for it.
+    /// In ticks of the system timer; 0 if the packet has no space for it.
     pub new_thread_wait_time: u32,
 }
 
@@ -64,7 +64,7 @@ pub struct CompactContextSwitch {
 pub struct CompactOldThread {
     pub thread_id: u32,
     pub priority: i8,
-    /// State and wait reason in one number of six bits; how they share it is not documented.
+    /// State and wait reason in one six-bit number; the encoding is undocumented.
     pub state_and_reason: u8,
 }
 
@@ -93,7 +93,8 @@ impl<'a> Record<'a> for CompactContextSwitches<'a> {
 }
 
 impl<'a> CompactContextSwitches<'a> {
-    /// The switches in order; each packet's time is relative to the one before. A cut last packet is left out.
+    /// The switches in order; each packet's time is relative to the previous one. A truncated last packet is
+    /// dropped.
     pub fn iter(&self) -> impl Iterator<Item = CompactContextSwitch> + use<'a> {
         let (mut packets, mut ticks) = (self.packets, self.first_ticks);
         let (threads, priorities) = (self.threads, self.base_priorities);
@@ -187,7 +188,7 @@ record! {
     }
 }
 
-/// 0x0F30: the names of the counters in the headers of later events, in their order.
+/// 0x0F30: the names of the counters in the headers of later events, in order.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CounterConfig<'a> {
     names: Array<'a>,
@@ -214,7 +215,7 @@ impl<'a> Record<'a> for CounterConfig<'a> {
     }
 }
 
-/// 0x0F31: counters whose values cannot be trusted since a time.
+/// 0x0F31: counters whose values are invalid since a time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CounterCorruption<'a> {
     pub processor: u32,
@@ -223,7 +224,7 @@ pub struct CounterCorruption<'a> {
 }
 
 impl<'a> CounterCorruption<'a> {
-    /// Profile source and the last time its counter was good.
+    /// Profile source, and the last time its counter was valid.
     pub fn entries(&self) -> impl Iterator<Item = (u32, u64)> + use<'a> {
         self.entries.as_chunks::<12>().0.iter().map(|entry| {
             let [source @ .., _, _, _, _, _, _, _, _] = *entry;
@@ -250,7 +251,7 @@ impl<'a> Record<'a> for CounterCorruption<'a> {
 }
 
 record! {
-    /// 0x0F42 threaded, 44 plain, 45 timer. The event's own time is the end.
+    /// 0x0F42 threaded, 44 plain, 45 timer. The event's time is the end.
     Dpc {
         initial_ticks: u64 = "InitialTime",
         routine: Pointer = "Routine",
@@ -258,7 +259,7 @@ record! {
 }
 
 record! {
-    /// 0x0F43, and 0x0F32 for message-signalled ones. The event's own time is the end.
+    /// 0x0F43, and 0x0F32 for message-signaled ones. The event's time is the end.
     Interrupt<'a> {
         initial_ticks: u64 = "InitialTime",
         routine: Pointer = "Routine",

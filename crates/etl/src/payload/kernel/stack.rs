@@ -1,4 +1,4 @@
-//! Stacks: whole ones, keys that stand for them, and what the keys mean.
+//! Stacks: complete ones, stack keys, and their definitions.
 
 use super::field::{Addresses, Pointer, record};
 

@@ -1,7 +1,8 @@
-//! What PerfView prints for the same files: the first five events of every kind with their fields, and how many there are.
+//! Comparison with PerfView's output for the same files: the first five events of every kind with their fields, and
+//! their numbers.
 //!
-//! Every line must find its event by time (to a microsecond), processor and length, and every field must agree. What may
-//! differ is listed below, with the reason; nothing else may.
+//! Every line must match an event by time (to a microsecond), processor and length, and every field must agree.
+//! Permitted differences are listed below with their reasons.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,7 +14,7 @@ use ortscope_etl::{Clock, EtlBytes, EventRecord, Identity};
 use super::{Fields, each_record};
 use crate::corpus::{self, Trace};
 
-/// Events that PerfView drops or merges into others: our count is not its count.
+/// Events that PerfView drops or merges: our count differs.
 const COUNTED_OTHERWISE: [(&str, &str); 14] = [
     ("Windows Kernel/Thread/DCStart", "dropped: its own table of threads"),
     ("Windows Kernel/Thread/DCStop", "dropped: its own table of threads"),
@@ -31,16 +32,16 @@ const COUNTED_OTHERWISE: [(&str, &str); 14] = [
     ("Windows Kernel/SystemConfig/OpticalMedia", "not known to it"),
 ];
 
-/// Not known to the PerfView that wrote the baselines.
+/// Unknown to the PerfView version of the baselines.
 const NEWER: &str = "Windows Kernel/EventTrace/PartitionInfoExtension";
 
-/// PerfView's names of fields that have others here (those of the kernel's own schemas).
+/// PerfView's names of fields that have the kernel schema's names here.
 const RENAMED: [(&str, &str); 9] = [
     ("PageDirectoryBase", "DirectoryTableBase"),
     ("MemoryCount", "PageFaultCount"),
     ("SampleSource", "Source"),
     ("FileKey", "FileObject"),
-    // Version 3 writes the affinity where version 2 had the start address.
+    // Version 3 has the affinity where version 2 had the start address.
     ("StartAddr", "Affinity"),
     ("SessionName", "SessionNameString"),
     ("LogFileName", "LogFileNameString"),
@@ -104,7 +105,7 @@ const NOT_COMPARED: [(&str, &str, &str); 48] = [
     ),
 ];
 
-/// Fields that PerfView shows for every version and the event's version does not have: computed, empty or 0.
+/// Fields that PerfView shows for every version although the event's version lacks them: computed, empty or 0.
 const OF_NEWER_VERSIONS: [&str; 14] = [
     "ObjectSize",
     "Depth",
@@ -146,11 +147,11 @@ impl Line {
     }
 }
 
-/// What is known when a line's event is reached in the order of time.
+/// State when a line's event is reached in chronological order.
 #[derive(Default)]
 struct Context {
     process_of_thread: HashMap<u32, u32>,
-    /// From names of devices to those of drives.
+    /// Maps device names to drives.
     volumes: Vec<(String, String)>,
 }
 
@@ -173,7 +174,7 @@ impl Context {
             let (nt, dos) = self.volumes.iter().find(|(nt, _)| path.starts_with(nt.as_str()))?;
             Some(format!("{dos}{}", &path[nt.len()..]))
         };
-        // Paths of the system drive may come without it.
+        // Paths on the system drive may omit the drive.
         let system = || path.starts_with(r"\Windows\").then(|| format!("C:{path}"));
         network.or_else(mapped).or_else(system).unwrap_or_else(|| path.to_owned())
     }
@@ -225,7 +226,7 @@ fn same(theirs: &str, ours: &str) -> bool {
     }
 }
 
-/// Fields that do not agree and are not on the lists.
+/// Fields that disagree and are not listed.
 fn differences(
     line: &Line,
     record: &EventRecord<'_>,
@@ -235,7 +236,7 @@ fn differences(
 ) -> Vec<String> {
     let mut fields = Fields::default();
     if store.decode(record, &mut fields).source == SchemaSource::Unknown {
-        // Structures that no schema in the file or in our tables describes.
+        // Structures without a schema in the file or in our tables.
         return if line.name.ends_with("/BulkType") { vec![] } else { vec!["no schema".to_owned()] };
     }
     let number = |name: &str| fields.get(name).and_then(|value| value.parse::<u32>().ok());
@@ -257,7 +258,7 @@ fn differences(
         let ours = match name.as_str() {
             "DataLen" => record.payload.len().to_string(),
             "ProceNum" | "ProcessorNumber" => record.processor.to_string(),
-            // The header's, or what the payload says: PerfView takes the process that an event is about.
+            // From the header or the payload: PerfView uses the process that an event is about.
             "PID" => {
                 let by_thread =
                     payload_thread.and_then(|thread| context.process_of_thread.get(&thread).copied());
@@ -266,7 +267,7 @@ fn differences(
                 }
                 format!("{:?} {payload_process:?} {by_thread:?}", record.process_id)
             }
-            // Events about a process or an image are not given to the thread that logged them.
+            // Events about a process or an image are not attributed to the thread that logged them.
             "TID" => {
                 let about_process = line.name.contains("/Process/") || line.name.contains("/Image");
                 if is_any(theirs, [record.thread_id, payload_thread, None])
@@ -296,7 +297,7 @@ fn differences(
                     {
                         continue;
                     }
-                    // Looked up in the table of types that other events fill.
+                    // Looked up in the type table that other events fill.
                     None if name == "TypeName" && line.name.ends_with("/FinalizeObject") => continue,
                     None => "absent".to_owned(),
                 }
@@ -322,7 +323,7 @@ fn compare(trace: &Trace, baseline: &str) {
     let bytes = trace.bytes();
     let clock = EtlBytes::new(&bytes).unwrap().header().clock;
     let mut store = SchemaStore::new();
-    // A thread is known from the list at the end of the trace too, so the whole trace is looked at first.
+    // Threads are also known from the list at the end, so the whole trace is read first.
     let mut context = Context::default();
     each_record(&bytes, |record| {
         store.learn(record);
@@ -334,7 +335,7 @@ fn compare(trace: &Trace, baseline: &str) {
             wanted.entry(line.microseconds + near).or_default().push(index);
         }
     }
-    // The fewest differences that any event of the line's time, processor, length and name has.
+    // The fewest differences among the events with the line's time, processor, length and name.
     let mut best: Vec<Option<Vec<String>>> = lines.iter().map(|_| None).collect();
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     each_record(&bytes, |record| {

@@ -1,4 +1,4 @@
-//! How much of the real traces is understood.
+//! How much of the real traces is decoded.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,12 +38,12 @@ fn every_trace_logging_payload_is_consumed_to_its_last_byte() {
 }
 
 #[test]
-fn kernel_events_are_understood() {
+fn kernel_events_are_decoded() {
     let mut unknown: BTreeMap<String, u64> = BTreeMap::new();
     let mut left = BTreeMap::new();
     let mut decoded = 0u64;
     for trace in corpus::traces() {
-        // Payloads of 64-bit systems, written into files of a 32-bit one by a test program.
+        // Payloads of 64-bit systems in files of a 32-bit one, written by a test program.
         let is_foreign = trace.name.starts_with("syzygy") && trace.name.contains("_64_");
         each_record(&trace.bytes(), |record| {
             let mut record = *record;
@@ -68,7 +68,7 @@ fn kernel_events_are_understood() {
         return;
     }
     assert!(left.is_empty(), "{left:?}");
-    // What is not public: compressed reports of the merging tool and four kinds of events that nobody documents.
+    // Not public: compressed reports of the merging tool and four undocumented kinds of events.
     let known_gaps = ["bbccf6c1-6cd1", "ed54dff8-c409", "0x0052", "0x0b13", "0x0b1f"];
     for error in unknown.keys() {
         assert!(known_gaps.iter().any(|gap| error.contains(gap)), "{error}");
@@ -77,9 +77,9 @@ fn kernel_events_are_understood() {
     assert_eq!(decoded, 335_715);
 }
 
-/// Fields become keys of JSON objects: the header event once showed its names twice, as pointers and as texts.
+/// Regression: fields become keys of JSON objects, and the header event had duplicate names for pointers and texts.
 #[test]
-fn fields_of_kernel_events_have_different_names() {
+fn kernel_event_fields_have_distinct_names() {
     let mut seen = BTreeSet::new();
     for trace in corpus::traces() {
         each_record(&trace.bytes(), |record| {
@@ -131,7 +131,7 @@ fn manifest_events_are_covered() {
         });
         println!("{name} {sources:?} {odd:#?}");
         let [tdh, _, _] = sources[&SchemaSource::Tdh];
-        // The stacks of .NET have metadata too; it is wrong, and our table is used in its place.
+        // The metadata of .NET stacks is wrong; our table is used instead.
         let stacks = sources.get(&SchemaSource::BuiltIn).map_or(0, |_| stack_walks);
         assert_eq!(
             (tdh + stacks, sources.values().map(|counts| counts[0]).sum::<u64>()),

@@ -1,4 +1,4 @@
-//! Any bytes at all: never a panic, never more than the payload has.
+//! Arbitrary bytes: never a panic, never more than the payload contains.
 
 use ortscope_etl::payload::kernel::{self, KernelPayload};
 use ortscope_etl::payload::stacks::StackMatcher;
@@ -7,7 +7,7 @@ use ortscope_etl::payload::{Nest, SchemaStore, Value, Visitor, event_source, tdh
 use ortscope_etl::{Classic, EventDescriptor, EventRecord, Guid, HeaderKind, Hook, Identity, PointerSize};
 use proptest::prelude::*;
 
-/// Looks at everything and counts it; refuses to be shown more than any payload of the test can hold.
+/// Counts everything; fails if it receives more than any payload of the test can hold.
 #[derive(Default)]
 struct Count {
     fields: usize,
@@ -121,7 +121,7 @@ proptest! {
 
     #[test]
     fn metadata(blob in bytes(), count in 0..40u32, payload in bytes(), pointer_size in pointers()) {
-        // A head that makes sense, so that the properties are reached.
+        // A plausible head, so that the properties are reached.
         let mut info = vec![0; 112];
         info[100..104].copy_from_slice(&count.to_le_bytes());
         info[104..108].copy_from_slice(&count.to_le_bytes());
@@ -161,9 +161,9 @@ proptest! {
     }
 }
 
-/// Structures inside structures without end, and arrays of nothing: refused, quickly.
+/// Endlessly nested structures and empty arrays are rejected quickly.
 #[test]
-fn schemas_that_loop_are_refused() {
+fn looping_schemas_are_rejected() {
     // Each field is an array of 65,535 structures with one member: the next field.
     let nested: Vec<u8> =
         std::iter::repeat_n([b'a', 0, 0x80 | 0x20 | 24, 1, 0xff, 0xff], 40).flatten().collect();

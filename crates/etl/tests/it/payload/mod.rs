@@ -1,4 +1,4 @@
-//! What is inside the events of real traces.
+//! The contents of events of real traces.
 
 mod baseline;
 mod coverage;
@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use ortscope_etl::payload::{Nest, Value, Visitor};
 use ortscope_etl::{EtlBytes, EventRecord};
 
-/// Keeps every field as text, members of groups with the group's name before theirs.
+/// Keeps every field as text, with the group's name before those of members.
 #[derive(Debug, Default)]
 pub struct Fields {
     pub list: Vec<(String, String)>,
@@ -41,7 +41,7 @@ impl Visitor for Fields {
     }
 }
 
-/// Every record in the order of time.
+/// Every record in chronological order.
 pub fn each_record(bytes: &[u8], mut each: impl FnMut(&EventRecord<'_>)) -> u64 {
     let walk = EtlBytes::new(bytes).expect("a trace").ordered(|record| {
         each(record);

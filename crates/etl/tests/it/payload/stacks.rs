@@ -1,4 +1,4 @@
-//! Every stack record of the real traces finds its event.
+//! Every stack record of the real traces belongs to an event.
 
 use ortscope_etl::Identity;
 use ortscope_etl::payload::stacks::{StackMatcher, StackPart};
@@ -58,9 +58,9 @@ fn every_stack_finds_its_event() {
     println!("{total} stack records");
 }
 
-/// A window of one event and room for one key: what does not fit is counted, nothing grows.
+/// A window of one event and capacity for one key: the excess is counted, and nothing grows.
 #[test]
-fn what_does_not_fit_is_counted() {
+fn excess_stacks_are_counted() {
     let Some(trace) = corpus::trace("perfview_net.4.5.2.x64.etl") else { return };
     let mut matcher = StackMatcher::new(1, 1);
     each_record(&trace.bytes(), |record| matcher.push(record, 0, |_| {}));
@@ -72,7 +72,7 @@ fn what_does_not_fit_is_counted() {
     assert!(counts.without_owner > 0 && counts.keys_waiting <= 1);
 }
 
-/// Keys of events of the kernel logger are of its own events, never of other stacks.
+/// Keys of kernel logger events belong to its own events, never to other stacks.
 #[test]
 fn stacks_are_not_owners() {
     let Some(trace) = corpus::trace("perfview_net.4.5.2.x64.etl") else { return };

@@ -1,4 +1,4 @@
-//! Single events captured on Windows, with the values that their fields must have.
+//! Single events captured on Windows, with their expected field values.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ fn plain(cpp: &str) -> String {
     }
 }
 
-/// Names of the vectors that are not ours with case and separators removed.
+/// Names in the vectors that differ from ours, without case and separators.
 const RENAMED: [(&str, &str); 22] = [
     ("reserved_flags", "ReservedFlags"),
     ("session_name", "SessionNameString"),
@@ -84,7 +84,7 @@ const RENAMED: [(&str, &str); 22] = [
     ("nt_path", "Value"),
 ];
 
-/// What no single field shows: bits and parts of fields, and counts of things that are lists here.
+/// Values that no single field has: bits and parts of fields, and counts of lists.
 fn derived(body: &KernelBody<'_>, name: &str) -> Option<String> {
     let index = |name: &str| -> Option<(String, usize)> {
         let (list, rest) = name.split_once('(')?;
@@ -156,8 +156,8 @@ fn derived(body: &KernelBody<'_>, name: &str) -> Option<String> {
     })
 }
 
-/// The size is checked by what is left over. TOKEN_USER is two pointers of no use to anyone, which are skipped. The list of
-/// vectors lost the indices of the last two; the SID is compared as a whole below.
+/// The size is checked by the remaining bytes. TOKEN_USER is two irrelevant pointers, which are skipped. The vectors
+/// lack the indices of the last two; the SID is compared as a whole below.
 const NOT_COMPARED: [&str; 4] =
     ["dynamic_size", "user_sid_token_user", "user_sid.identifier_authority", "user_sid.sub_authority"];
 
@@ -165,7 +165,7 @@ fn letters(name: &str) -> String {
     name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()
 }
 
-/// Hook and version of each vector of the kernel.
+/// Hook and version of each kernel vector.
 fn kernel_event(name: &str) -> Option<(u16, u16)> {
     Some(match name {
         "Kernel_EventTraceV2HeaderEventView" => (0x0000, 2),
@@ -174,7 +174,7 @@ fn kernel_event(name: &str) -> Option<(u16, u16)> {
         "Kernel_PerfinfoV2SampledProfileEventView" => (0x0f2e, 2),
         "Kernel_PerfinfoV2PmcCounterProfileEventView" => (0x0f2f, 2),
         "Kernel_PerfinfoV2PmcCounterConfigEventView" => (0x0f30, 2),
-        // The text calls it version 2; the name of the source is there from version 3 on.
+        // Its text says version 2, but the source name exists since version 3.
         "Kernel_PerfinfoV2SampledProfileIntervalEventView" => (0x0f49, 3),
         "Kernel_PerfinfoV2PmcCounterCorruptionEventView" => (0x0f31, 2),
         "Kernel_StackwalkV2StackEventView" => (0x1820, 2),
@@ -227,7 +227,7 @@ fn record(identity: Identity, payload: &[u8]) -> EventRecord<'_> {
 }
 
 #[test]
-fn kernel_and_merge_vectors_have_their_values() {
+fn kernel_and_merge_vectors_have_expected_values() {
     let mut decoded = 0;
     for vector in vectors() {
         let identity = match (kernel_event(&vector.name), merged_event(&vector.name)) {
@@ -247,7 +247,7 @@ fn kernel_and_merge_vectors_have_their_values() {
             if NOT_COMPARED.contains(&name.as_str()) {
                 continue;
             }
-            // Both fields of one name were given to RENAMED: the one that this event has is meant.
+            // Both fields of one name are in RENAMED: the one that this event has is meant.
             let renamed = RENAMED.iter().filter(|(theirs, _)| theirs == name).map(|(_, ours)| *ours);
             let mut names = renamed.map(letters).chain([letters(name)]);
             let shown = derived(&payload.body, name).or_else(|| {
@@ -271,9 +271,9 @@ fn kernel_and_merge_vectors_have_their_values() {
     assert!(decoded == 27 || vectors().is_empty(), "{decoded}");
 }
 
-/// Events of two providers of profilers: no schema of ours, but plain types one after the other.
+/// Events of two profiler providers: without a schema, but with plain consecutive types.
 #[test]
-fn profiler_vectors_read_as_plain_types() {
+fn profiler_vectors_are_read_as_plain_types() {
     let wide = |text: &str| text.to_owned();
     let layouts: [(&str, &[(InType, &str)]); 5] = [
         (
@@ -306,7 +306,7 @@ fn profiler_vectors_read_as_plain_types() {
     }
 }
 
-/// The vectors of headers, wrapped into a file, come out as the records that they describe.
+/// The header vectors, wrapped into a file, give the records that they describe.
 #[test]
 fn header_vectors_are_parsed() {
     let vectors = vectors();
@@ -319,7 +319,7 @@ fn header_vectors_are_parsed() {
         (field("wnode.buffer_size"), field("wnode.saved_offset"), field("offset"))
     );
 
-    // A file of two buffers: the header's, as captured, and one that holds the headers as events.
+    // A file of two buffers: the captured header buffer, and one with the headers as events.
     let header = vector("Kernel_EventTraceV2HeaderEventView").unwrap();
     let mut first = buffer.bytes.clone();
     first.extend_from_slice(&vector("SystemTraceHeader").unwrap().bytes);
@@ -341,7 +341,7 @@ fn header_vectors_are_parsed() {
         let start = second.len();
         second.extend_from_slice(bytes);
         second.resize(start + said.max(bytes.len()).next_multiple_of(8), 0);
-        // The one with PEBS says the size of the one without.
+        // The vector with PEBS states the size of the one without.
         let size = (said.max(bytes.len()) as u16).to_le_bytes();
         second[start + size_at..start + size_at + 2].copy_from_slice(&size);
     }
