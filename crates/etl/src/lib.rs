@@ -60,7 +60,6 @@ pub mod payload;
 mod read_ahead;
 mod record;
 mod select;
-mod std_file;
 mod storage;
 pub mod writer;
 mod xpress;
@@ -77,6 +76,5 @@ pub use record::{
     PointerSize,
 };
 pub use select::{Matcher, Selection, SelectionError};
-pub use std_file::{EtlFile, FileStorage};
-pub use storage::Storage;
+pub use storage::{EtlFile, FileStorage, Storage};
 pub use xpress::{XpressError, xpress_decompress};

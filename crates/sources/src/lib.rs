@@ -12,8 +12,6 @@ mod kernel_stacks;
 pub mod key_store;
 mod machine;
 mod peak;
-mod process;
-mod processors;
 pub mod programs;
 mod python_stacks;
 pub mod sampler;
@@ -46,11 +44,10 @@ pub use kernel_source::{
 };
 pub use kernel_stacks::{StackSource, Stacks, StacksHandle};
 pub use machine::{
-    Inventory, MachineFacts, MachineModel, SYSTEM_TYPES, complete as complete_inventory, host_name,
+    CoreKind, Inventory, MachineFacts, MachineModel, ProcessUsage, Processor, SYSTEM_TYPES, UsageError,
+    complete as complete_inventory, host_name,
 };
 pub use peak::measure_peak;
-pub use process::{ProcessUsage, UsageError};
-pub use processors::{CoreKind, Processor};
 pub use python_stacks::PythonStackSource;
 pub use sampler::{OwnCost, OwnCostHandle, ProcessSampler, SamplerOptions};
 pub use usage_watch::{MemoryReading, UsageWatch, UsageWatchCounts};

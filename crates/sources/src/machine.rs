@@ -1,7 +1,9 @@
-//! Facts about the machine, printed by `doctor` and stored with every measurement.
+//! Facts about the machine and its processors, printed by `doctor` and stored with every measurement, and the CPU time and
+//! memory of a process.
 
 use std::collections::BTreeMap;
 
+use ortscope_core::identity::ProcessIdentity;
 use serde::Serialize;
 
 /// Facts that determine whether two measurements are comparable.
@@ -161,6 +163,51 @@ fn complete_by(
         Ok(Some(Err(why))) => Err(why),
         Err(_) => Err(format!("WMI did not answer within {} s", QUERY_TIMEOUT.as_secs())),
     }
+}
+
+/// The kind of core of a processor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CoreKind {
+    /// All cores are alike, or the machine does not distinguish them.
+    Uniform,
+    Performance,
+    Efficiency,
+}
+
+/// One logical processor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Processor {
+    pub number: u32,
+    pub kind: CoreKind,
+    /// NUMA node; `None` if unknown.
+    pub numa_node: Option<u32>,
+    /// Physical core within the machine, shared by processors with the same number.
+    pub core: Option<u32>,
+}
+
+/// CPU time and memory of one process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessUsage {
+    pub identity: ProcessIdentity,
+    pub cpu_time_ns: u64,
+    pub working_set_bytes: u64,
+    pub peak_working_set_bytes: Option<u64>,
+    pub private_bytes: Option<u64>,
+    pub thread_count: Option<u64>,
+}
+
+/// Why a process could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UsageError {
+    #[error("process {0} does not exist")]
+    NoSuchProcess(u32),
+    #[error("permission to read process {pid} was denied: {why}")]
+    Permission { pid: u32, why: String },
+    #[error("process {pid} could not be read: {why}")]
+    Unreadable { pid: u32, why: String },
+    #[error("reading processes is not supported on this system")]
+    Unsupported,
 }
 
 #[cfg(test)]

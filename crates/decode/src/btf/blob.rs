@@ -1,6 +1,6 @@
 //! The BTF blob: header, types, strings, and lookup by name.
 
-use super::error::BtfError;
+use super::BtfError;
 
 const MAGIC: u16 = 0xeb9f;
 /// Every type starts with three words: name, kind with counts, size or referenced type.

@@ -1,7 +1,7 @@
 //! Offsets of structure members, including those in anonymous structures and unions.
 
+use super::BtfError;
 use super::blob::{Btf, Head, Kind, TypeId, code};
-use super::error::BtfError;
 
 /// Limit for nested anonymous members; the kernel has three or four levels.
 const MAX_NESTING: usize = 16;

@@ -6,16 +6,17 @@
 
 mod bytes;
 mod command_line;
-mod count;
 mod logical;
 mod machine;
 mod process_list;
 mod thread;
 
 pub use command_line::{MAX_ARGUMENTS, split_command_line, unicode_string_after_header};
-pub use count::Count32;
+
 pub use logical::{LogicalProcessor, parse_logical_processors};
-pub use machine::{ProcessorTimes, each_processor_switches, each_processor_times, page_files_in_use_pages};
+pub use machine::{
+    Count32, ProcessorTimes, each_processor_switches, each_processor_times, page_files_in_use_pages,
+};
 pub use process_list::{
     Damaged, DiskCounters, Extension, IoCounters, Process, ProcessClass, ProcessList, Processes,
 };

@@ -6,33 +6,24 @@
 //! here allocates except for text values; the parsers of sampled files run thousands of times per second.
 
 mod cgroup;
-mod io;
 mod machine;
-mod memory;
-mod mounts;
-mod net;
-mod pressure;
+mod process;
 mod scan;
-mod schedstat;
-mod stat;
-mod status;
 mod topology;
 
 pub use cgroup::{
     CpuQuota, CpuThrottling, cgroup_v2_path, parse_cpu_max, parse_cpu_stat, parse_memory_limit,
 };
-pub use io::{ProcessIo, parse_io};
 pub use machine::{
-    LoadAverage, MachineStat, ProcessorTicks, each_processor, parse_load_average, parse_machine_stat,
+    HidePid, LoadAverage, MachineMemory, MachineStat, NetworkTotals, PagingCounters, Pressure, PressureLine,
+    ProcessorTicks, each_processor, hide_pid, meminfo_bytes, parse_load_average, parse_machine_memory,
+    parse_machine_stat, parse_net_dev, parse_pressure, parse_vmstat,
 };
-pub use memory::{MachineMemory, PagingCounters, meminfo_bytes, parse_machine_memory, parse_vmstat};
-pub use mounts::{HidePid, hide_pid};
-pub use net::{NetworkTotals, parse_net_dev};
-pub use pressure::{Pressure, PressureLine, parse_pressure};
+pub use process::{
+    ProcessIo, SchedStat, Stat, Statm, Status, parse_io, parse_schedstat, parse_stat, parse_statm,
+    parse_status,
+};
 pub use scan::{cpuinfo_value, number};
-pub use schedstat::{SchedStat, parse_schedstat};
-pub use stat::{Stat, Statm, parse_stat, parse_statm};
-pub use status::{Status, parse_status};
 pub use topology::{CoreKind, core_kinds, parse_cpu_list};
 
 #[cfg(test)]

@@ -4,13 +4,11 @@
 mod demangle;
 mod elf;
 mod lists;
-mod maps;
 mod unwind_tables;
 
 pub use demangle::demangle;
 pub use elf::{ElfError, ElfImage};
-pub use lists::{NameList, parse_kallsyms, parse_perf_map};
-pub use maps::{MapLine, parse_maps};
+pub use lists::{MapLine, NameList, parse_kallsyms, parse_maps, parse_perf_map};
 /// Bytes of a file, read on demand, for [`ElfImage::parse`].
 pub use object::read::ReadCache;
 pub use unwind_tables::UnwindTables;

@@ -37,7 +37,7 @@ pub use processors::Processors;
 pub use thread_priority::prefer_this_thread;
 
 use crate::machine::MachineFacts;
-use crate::process::{ProcessUsage, UsageError};
+use crate::machine::{ProcessUsage, UsageError};
 use crate::sampler::ProcessBackend;
 
 /// The unprivileged backend of the process sampler.
@@ -75,7 +75,7 @@ pub fn pin_to_processor(index: usize) -> Option<u32> {
     u32::try_from(number).ok()
 }
 
-pub fn processors_online() -> Vec<crate::processors::Processor> {
+pub fn processors_online() -> Vec<crate::machine::Processor> {
     proc::processors()
 }
 

@@ -3,7 +3,7 @@
 mod proc;
 
 use crate::machine::MachineFacts;
-use crate::process::{ProcessUsage, UsageError};
+use crate::machine::{ProcessUsage, UsageError};
 use crate::sampler::ProcessBackend;
 
 pub fn process_backend() -> Box<dyn ProcessBackend> {
@@ -44,7 +44,7 @@ impl Processors {
     }
 }
 
-pub fn processors_online() -> Vec<crate::processors::Processor> {
+pub fn processors_online() -> Vec<crate::machine::Processor> {
     Vec::new()
 }
 

@@ -3,7 +3,7 @@
 use ortscope_core::metric::Availability;
 use ortscope_core::schema::{ProcessSampleRow, SystemSampleRow};
 
-use crate::process::UsageError;
+use crate::machine::UsageError;
 use crate::sampler::{Missing, ProcessBackend, ProcessFacts, ReadError, ThreadReading};
 
 #[derive(Debug)]

@@ -41,7 +41,7 @@ use windows_sys::Win32::System::Threading::{
 pub use processors::Processors;
 
 use crate::machine::MachineFacts;
-use crate::process::{ProcessUsage, UsageError};
+use crate::machine::{ProcessUsage, UsageError};
 use crate::sampler::ProcessBackend;
 
 /// The backend of the process sampler; it needs no privileges.
@@ -49,7 +49,7 @@ pub fn process_backend() -> Box<dyn ProcessBackend> {
     Box::new(proc::SnapshotBackend::new())
 }
 
-pub fn processors_online() -> Vec<crate::processors::Processor> {
+pub fn processors_online() -> Vec<crate::machine::Processor> {
     system::processors_online()
 }
 

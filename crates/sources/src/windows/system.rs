@@ -11,7 +11,7 @@ use windows_sys::Win32::System::Threading::GetActiveProcessorGroupCount;
 use windows_sys::Win32::System::WindowsProgramming::QueryUnbiasedInterruptTime;
 
 use super::native::{self, NoAnswer};
-use crate::processors::{CoreKind, Processor};
+use crate::machine::{CoreKind, Processor};
 
 /// Processors of one group; a group has at most 64.
 const GROUP_PROCESSORS: usize = 64;

@@ -4,7 +4,7 @@ use std::fs;
 
 use ortscope_decode::procfs;
 
-use crate::processors::{CoreKind, Processor};
+use crate::machine::{CoreKind, Processor};
 
 const CPUS: &str = "/sys/devices/system/cpu";
 const NODES: &str = "/sys/devices/system/node";

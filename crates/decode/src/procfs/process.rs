@@ -1,6 +1,6 @@
-//! `/proc/PID/stat`, `/proc/PID/task/TID/stat` and `/proc/PID/statm`.
+//! Files of one process or thread: `/proc/PID/{stat,statm,schedstat,status,io}`.
 
-use super::scan::{fields, number, signed};
+use super::scan::{colon_pairs, fields, kilobytes, number, signed};
 
 /// Set in the flags of kernel threads (`PF_KTHREAD`).
 const KERNEL_THREAD: u64 = 0x0020_0000;
@@ -98,6 +98,108 @@ pub fn parse_statm(bytes: &[u8]) -> Option<Statm> {
     left.next().map(|_| statm)
 }
 
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SchedStat {
+    /// Time on a processor; for a running thread as of its last tick or switch.
+    pub run_ns: u64,
+    /// Time in which it was runnable but waited for a processor.
+    pub wait_ns: u64,
+    /// How often it got a processor.
+    pub time_slices: u64,
+}
+
+pub fn parse_schedstat(bytes: &[u8]) -> Option<SchedStat> {
+    let mut left = fields(bytes.strip_suffix(b"\n")?);
+    let stat = SchedStat {
+        run_ns: number(left.next()?)?,
+        wait_ns: number(left.next()?)?,
+        time_slices: number(left.next()?)?,
+    };
+    left.next().is_none().then_some(stat)
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Status {
+    pub resident_bytes: Option<u64>,
+    pub peak_resident_bytes: Option<u64>,
+    pub anonymous_bytes: Option<u64>,
+    pub swapped_bytes: Option<u64>,
+    pub threads: Option<u64>,
+    /// Both kinds together, for the thread of this file.
+    pub context_switches: Option<u64>,
+    /// The first 64 processors that it may run on.
+    pub affinity_mask: Option<u64>,
+    /// Effective user.
+    pub user_id: Option<u64>,
+}
+
+pub fn parse_status(bytes: &[u8]) -> Status {
+    let mut status = Status::default();
+    let (mut voluntary, mut forced) = (None, None);
+    for (key, value) in colon_pairs(bytes) {
+        match key {
+            b"Uid" => status.user_id = fields(value).nth(1).and_then(number),
+            b"VmRSS" => status.resident_bytes = kilobytes(value),
+            b"VmHWM" => status.peak_resident_bytes = kilobytes(value),
+            b"RssAnon" => status.anonymous_bytes = kilobytes(value),
+            b"VmSwap" => status.swapped_bytes = kilobytes(value),
+            b"Threads" => status.threads = number(value),
+            b"Cpus_allowed" => status.affinity_mask = mask(value),
+            b"voluntary_ctxt_switches" => voluntary = number(value),
+            b"nonvoluntary_ctxt_switches" => forced = number(value),
+            _ => {}
+        }
+    }
+    status.context_switches = voluntary.zip(forced).map(|(a, b)| a.saturating_add(b));
+    status
+}
+
+/// Groups of 32 bits in hexadecimal, highest first: `ff,ffffffff`.
+fn mask(value: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(value).ok()?;
+    let mut groups = text.rsplit(',');
+    let low = u64::from_str_radix(groups.next()?, 16).ok()?;
+    let high = match groups.next() {
+        Some(group) => u64::from_str_radix(group, 16).ok()?,
+        None => 0,
+    };
+    Some((high << 32) | low)
+}
+
+/// Totals since the process started, including exited threads and reaped children.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ProcessIo {
+    /// Bytes of read calls on anything: files, pipes, sockets.
+    pub read_bytes: u64,
+    pub write_bytes: u64,
+    pub read_calls: u64,
+    pub write_calls: u64,
+    /// Bytes that were read from, or will be written to, a storage device.
+    pub storage_read_bytes: Option<u64>,
+    pub storage_write_bytes: Option<u64>,
+}
+
+pub fn parse_io(bytes: &[u8]) -> Option<ProcessIo> {
+    let mut io = ProcessIo::default();
+    let mut seen = 0;
+    for (key, value) in colon_pairs(bytes) {
+        let Some(value) = number(value) else {
+            continue;
+        };
+        match key {
+            b"rchar" => io.read_bytes = value,
+            b"wchar" => io.write_bytes = value,
+            b"syscr" => io.read_calls = value,
+            b"syscw" => io.write_calls = value,
+            b"read_bytes" => io.storage_read_bytes = Some(value),
+            b"write_bytes" => io.storage_write_bytes = Some(value),
+            _ => continue,
+        }
+        seen += usize::from(matches!(key, b"rchar" | b"wchar" | b"syscr" | b"syscw"));
+    }
+    (seen == 4).then_some(io)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,5 +269,49 @@ mod tests {
         );
         assert_eq!(parse_statm(b"765 404 37"), None);
         assert_eq!(parse_statm(b"0 0 0 0 0 0 0\n"), Some(Statm::default()));
+    }
+
+    #[test]
+    fn three_numbers_and_a_newline() {
+        let wanted = SchedStat { run_ns: 5, wait_ns: 3_654_733, time_slices: 1 };
+        assert_eq!(parse_schedstat(b"5 3654733 1\n"), Some(wanted));
+        for wrong in [&b"5 3654733 1"[..], b"5 3654733\n", b"1 2 3 4\n", b"", b"\n"] {
+            assert_eq!(parse_schedstat(wrong), None);
+        }
+    }
+
+    #[test]
+    fn a_name_cannot_imitate_another_line() {
+        let text = b"Name:\tx: VmRSS\nUid:\t1000\t1001\t0\t0\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\n\
+            RssAnon:\t 512 kB\nVmSwap:\t 4 kB\nThreads:\t7\nCpus_allowed:\t3,00000005\n\
+            voluntary_ctxt_switches:\t10\nnonvoluntary_ctxt_switches:\t5\n";
+        let status = parse_status(text);
+        assert_eq!(status.resident_bytes, Some(1 << 20));
+        assert_eq!(status.peak_resident_bytes, Some(2 << 20));
+        assert_eq!((status.anonymous_bytes, status.swapped_bytes), (Some(512 << 10), Some(4096)));
+        assert_eq!((status.threads, status.context_switches), (Some(7), Some(15)));
+        assert_eq!((status.affinity_mask, status.user_id), (Some(0x3_0000_0005), Some(1001)));
+    }
+
+    #[test]
+    fn kernel_threads_have_no_memory() {
+        assert_eq!(parse_status(b"Name:\tkthreadd\n"), Status::default());
+    }
+
+    #[test]
+    fn masks_of_small_and_large_machines_are_parsed() {
+        assert_eq!(mask(b"3"), Some(3));
+        assert_eq!(mask(b"ffffffff,ffffffff,00000001"), Some(0xffff_ffff_0000_0001));
+        assert_eq!((mask(b""), mask(b"x,1"), mask(b"1,x")), (None, None, None));
+    }
+
+    #[test]
+    fn all_four_values_are_required() {
+        let text = b"rchar: 7313\nwchar: 337\nsyscr: 16\nsyscw: 3\nread_bytes: 0\nwrite_bytes: 4096\n";
+        let io = parse_io(text).unwrap();
+        assert_eq!((io.read_bytes, io.write_bytes, io.read_calls, io.write_calls), (7313, 337, 16, 3));
+        assert_eq!((io.storage_read_bytes, io.storage_write_bytes), (Some(0), Some(4096)));
+        assert_eq!(parse_io(&text[..40]), None);
+        assert_eq!(parse_io(b"rchar: 1\nwchar: -2\nsyscr: 1\nsyscw: 1\n"), None);
     }
 }
