@@ -38,7 +38,7 @@ fn other_files_are_named() {
         (b"\x1f\x8b\x08", "gzip"),
         (b"\x7fELF\x02", "Linux program"),
         (b"MZ\x90\x00", "Windows program"),
-        (b"\x89PNG\r\n", "picture"),
+        (b"\x89PNG\r\n", "it is an image"),
         (&safetensors, "safetensors"),
         (&[0; 64], "zeros"),
         (&tar, "tar"),

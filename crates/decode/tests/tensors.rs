@@ -226,8 +226,8 @@ fn invalid_json_is_rejected() {
     assert_eq!(error(r#"{"x": [1, [2]]}"#), "'x': contains both lists and values at depth 1");
     assert_eq!(error(r#"{"s": [1]}"#), "'s': every value must be a string");
     assert_eq!(error(r#"{"x": {"shape": [3], "data": [1]}}"#), "'x': shape [3] does not fit 1 values");
-    assert_eq!(error(r#"{"x": {"dtype": "int9", "data": [1]}}"#), "'x': \"int9\" is no dtype");
-    assert_eq!(error(r#"{"x": {"shape": [1e9], "fill": 1}}"#), "'x': [1000000000.0] is no shape");
+    assert_eq!(error(r#"{"x": {"dtype": "int9", "data": [1]}}"#), "'x': \"int9\" is not a dtype");
+    assert_eq!(error(r#"{"x": {"shape": [1e9], "fill": 1}}"#), "'x': [1000000000.0] is not a shape");
     assert_eq!(
         error(r#"{"x": {"values": [1]}}"#),
         "'x': \"values\" is none of dtype, shape, data, fill, note, sequence and map"

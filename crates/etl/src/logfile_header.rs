@@ -131,10 +131,6 @@ impl LogFileHeader {
         self.clock.file_time(ticks)
     }
 
-    pub fn is_circular(&self) -> bool {
-        self.log_file_mode & log_file_modes::CIRCULAR != 0
-    }
-
     /// The end time, which a session writes when it closes the file.
     pub fn is_closed(&self) -> bool {
         self.end_time.0 != 0

@@ -54,7 +54,7 @@ pub enum Unused {
     UnknownVersion,
     /// Its payload ends before a field that is needed.
     TooShort,
-    /// It tells of something whose beginning was not seen.
+    /// It refers to something whose beginning was not recorded.
     NoContext,
 }
 

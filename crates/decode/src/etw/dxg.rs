@@ -177,6 +177,8 @@ impl Dxg {
         sink: &mut S,
     ) -> Result<(), Unused> {
         let read = |wanted| read(schemas, record, wanted);
+        // One arm per event id of the provider's manifest: each reads only the fields it needs, since these events are
+        // among the most frequent ones.
         match descriptor.id {
             24 | 26 => {
                 let ([adapter, ..], _) = read(Wanted::new(["pDxgAdapter", "", ""]))?;

@@ -176,10 +176,6 @@ impl<'a> Process<'a> {
         self.fixed().u32(0x04)
     }
 
-    pub fn private_working_set_bytes(&self) -> u64 {
-        self.fixed().u64(0x08)
-    }
-
     /// Wraps.
     pub fn hard_faults(&self) -> u32 {
         self.fixed().u32(0x10)

@@ -81,12 +81,6 @@ impl Thread<'_> {
         self.extended(0x60)
     }
 
-    /// Bounds of its kernel stack, highest address first. Only in the extended list, and zero without permission to
-    /// see kernel addresses.
-    pub fn kernel_stack(&self) -> Option<(u64, u64)> {
-        self.extended(0x50).zip(self.extended(0x58))
-    }
-
     fn extended(&self, at: usize) -> Option<u64> {
         (self.0.0.len() >= EXTENDED_BYTES).then(|| self.0.u64(at))
     }

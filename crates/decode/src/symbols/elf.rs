@@ -159,10 +159,6 @@ impl ElfImage {
         let name = &rest[..rest.iter().position(|byte| *byte == 0).unwrap_or(rest.len())];
         Some((function.address, std::str::from_utf8(name).ok()?)).filter(|(_, name)| !name.is_empty())
     }
-
-    pub fn function_count(&self) -> usize {
-        self.functions.len()
-    }
 }
 
 /// A note: three 4-byte lengths and kinds, the owner's name, then the id.

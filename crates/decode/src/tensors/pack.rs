@@ -1,4 +1,4 @@
-//! Numbers to the bytes ONNX Runtime takes: little endian, types below a byte packed from the low bits on.
+//! Numbers as the bytes that ONNX Runtime takes: little endian, with types smaller than a byte packed from the low bits.
 
 use half::{bf16, f16};
 use ortscope_core::tensor::{ElementType, Tensor, TensorData};
@@ -20,7 +20,7 @@ pub struct Packer {
 }
 
 impl Packer {
-    /// `None` for strings, which have no bytes to pack.
+    /// `None` for strings, which are not packed.
     pub fn new(element: ElementType) -> Option<Self> {
         element.bits()?;
         Some(Self { element, bytes: Vec::new(), used: 0, small: Encoder::new(element) })
@@ -28,7 +28,7 @@ impl Packer {
 
     /// Complex numbers get an imaginary part of 0.
     pub fn push_float(&mut self, value: f64) -> Result<(), OutOfRange> {
-        // Rounding to the nearest float is what these types are for.
+        // These types are meant for rounding to the nearest float.
         let single = value as f32;
         match self.element {
             ElementType::Float64 => self.bytes.extend(value.to_le_bytes()),
@@ -75,11 +75,11 @@ impl Packer {
         Ok(())
     }
 
-    fn push_small_int(&mut self, value: i128, least: i128, most: i128) -> Result<(), OutOfRange> {
-        if !(least..=most).contains(&value) {
+    fn push_small_int(&mut self, value: i128, min: i128, max: i128) -> Result<(), OutOfRange> {
+        if !(min..=max).contains(&value) {
             return Err(OutOfRange);
         }
-        let code = u8::try_from(value & (most - least)).map_err(|_| OutOfRange)?;
+        let code = u8::try_from(value & (max - min)).map_err(|_| OutOfRange)?;
         self.push_bits(code);
         Ok(())
     }
@@ -96,13 +96,13 @@ impl Packer {
         self.used += bits;
     }
 
-    /// The tensor, whose shape must have as many elements as were pushed.
+    /// The tensor; its shape must match the number of pushed elements.
     pub fn finish(self, dims: Vec<u64>) -> Tensor {
         Tensor { element: self.element, dims, data: TensorData::Bytes(self.bytes) }
     }
 }
 
-/// The elements as numbers; `None` for strings and complex numbers. For looking at values, not for arithmetic.
+/// The elements as numbers, for inspection; `None` for strings and complex numbers.
 pub fn numbers(tensor: &Tensor) -> Option<Vec<f64>> {
     let TensorData::Bytes(bytes) = &tensor.data else {
         return None;
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_come_back() {
+    fn numbers_round_trip() {
         for element in ortscope_core::tensor::ELEMENT_TYPES {
             let values = [0.0, 1.0, 1.0];
             let Some(mut packer) = Packer::new(element) else {
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn values_out_of_range_are_rejected() {
         for (element, value) in
             [(ElementType::Uint8, 256.0), (ElementType::Int64, 0.5), (ElementType::Bool, 2.0)]
         {

@@ -1,4 +1,4 @@
-//! ONNX's `TensorProto` and `SequenceProto` in files of their own, as test data of models comes (`input_0.pb`).
+//! ONNX's `TensorProto` and `SequenceProto` in separate files, as in the test data of models (`input_0.pb`).
 
 use ortscope_core::tensor::{ElementType, Tensor, TensorData, Value, element_count};
 use prost::Message;
@@ -32,8 +32,8 @@ struct TensorProto {
     data_location: i32,
 }
 
-/// Of `onnx-data.proto`. A file does not say which of the two it is; a tensor's field 3 is never used, and a tensor's
-/// field 1 is no text unless packed.
+/// Field numbers of `onnx-data.proto`. A file does not state which of the two it is; a tensor never uses field 3, and
+/// its field 1 is text only if packed.
 #[derive(Clone, PartialEq, Message)]
 struct SequenceProto {
     #[prost(bytes = "vec", tag = "1")]
@@ -110,7 +110,7 @@ fn typed(element: ElementType, proto: &TensorProto) -> Result<Vec<u8>, TensorErr
         }
         ElementType::Int32 => proto.int32_data.iter().flat_map(|value| value.to_le_bytes()).collect(),
         _ => {
-            // One list entry per element, or per byte of packed elements: its low bytes, sign or not.
+            // One list entry per element, or per byte of packed elements: its low bytes, signed or not.
             let width = usize::from(element.bits().is_some_and(|bits| bits == 16)) + 1;
             let range = if width == 2 { -0x8000..0x1_0000 } else { -0x80..0x100 };
             let mut bytes = Vec::new();

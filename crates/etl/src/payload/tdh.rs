@@ -11,7 +11,7 @@ use crate::{Classic, EventRecord, Guid, Identity, PointerSize};
 const HEAD_BYTES: usize = 112;
 const PROPERTY_BYTES: usize = 24;
 const MAP_HEAD_BYTES: usize = 16;
-/// No real event has nearly so many; bounds the memory.
+/// Far more than any real event has; bounds the memory.
 const MAX_PROPERTIES: usize = 1024;
 const MAX_MAP_ENTRIES: usize = 8192;
 

@@ -85,7 +85,7 @@ pub enum Value<'a> {
     /// At most 65535 bytes, like all counted values.
     Binary(&'a [u8]),
     Guid(Guid),
-    /// Of the file's pointer size.
+    /// With the file's pointer size.
     Pointer(u64),
     FileTime(FileTime),
     /// Year, month, day of the week, day, hour, minute, second, millisecond.

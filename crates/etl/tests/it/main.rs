@@ -14,7 +14,7 @@ mod payload;
 mod peer;
 #[cfg(test)]
 mod real_files;
-// Not only for tests by its attributes: it prints, and says that it may.
+// Its attributes permit printing, so it is not declared as a test-only module.
 #[path = "../../../ort/tests/support/skips.rs"]
 mod skips;
 #[cfg(test)]

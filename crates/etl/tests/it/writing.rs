@@ -296,7 +296,10 @@ fn invalid_use_is_rejected() {
     assert!(matches!(writer.kernel(&late, Hook(1), 0, &[0; 70_000]), Err(WriteError::TooLarge { .. })));
     let provider = provider();
     for (fields, expected) in [
-        (vec![Field::new("a", Value::Array(&[Value::U8(1), Value::I8(1)]))], "elements of an array differ"),
+        (
+            vec![Field::new("a", Value::Array(&[Value::U8(1), Value::I8(1)]))],
+            "elements of an array have different types",
+        ),
         (vec![Field::new("a\0b", Value::U8(1))], "NUL"),
         (vec![Field::new("s", Value::Struct(&[]))], "0 fields"),
     ] {

@@ -111,7 +111,7 @@ struct MemoryUsage {
 #[derive(Default)]
 struct Frequency {
     hertz: u64,
-    most: u64,
+    max: u64,
     most_overclocked: u64,
 }
 
@@ -258,7 +258,7 @@ impl Object<AdapterTable1> {
     }
 
     /// Sends one query; `None` if it is not answered.
-    fn ask<Q, A: Default>(&self, state: u32, question: &Q) -> Option<A> {
+    fn query_state<Q, A: Default>(&self, state: u32, question: &Q) -> Option<A> {
         let mut answer = A::default();
         // SAFETY: the adapter is live; question and answer are live, have the stated lengths, and are plain
         // numbers in the header's layout.
@@ -310,35 +310,35 @@ impl StateApi for OwnStates {
     fn state(&mut self, id: u64) -> Option<AdapterState> {
         const PHYSICAL: u32 = 0;
         let adapter = self.adapters.get(&id)?;
-        let mut told = AdapterState::default();
+        let mut reported = AdapterState::default();
         if adapter.answers(state::ENGINE_RUNNING_TIME) {
             let times = (0..adapter.engines()).map_while(|engine| {
                 let which = Which { physical: PHYSICAL, which: engine };
-                adapter.ask::<_, RunningTime>(state::ENGINE_RUNNING_TIME, &which)
+                adapter.query_state::<_, RunningTime>(state::ENGINE_RUNNING_TIME, &which)
             });
-            told.engines_ns = times.map(|time| time.micros.saturating_mul(1000)).collect();
+            reported.engines_ns = times.map(|time| time.micros.saturating_mul(1000)).collect();
         }
         if adapter.answers(state::MEMORY_USAGE) {
             let used = |which| {
-                adapter.ask::<_, MemoryUsage>(state::MEMORY_USAGE, &Which { physical: PHYSICAL, which })
+                adapter.query_state::<_, MemoryUsage>(state::MEMORY_USAGE, &Which { physical: PHYSICAL, which })
             };
             let parts: Vec<u64> =
                 [used(0), used(1)].into_iter().flatten().map(|usage| usage.resident).collect();
-            told.used_bytes = (!parts.is_empty()).then(|| parts.iter().sum());
+            reported.used_bytes = (!parts.is_empty()).then(|| parts.iter().sum());
         }
         if adapter.answers(state::TEMPERATURE) {
-            told.celsius = adapter.ask::<_, f32>(state::TEMPERATURE, &PHYSICAL).map(f64::from);
+            reported.celsius = adapter.query_state::<_, f32>(state::TEMPERATURE, &PHYSICAL).map(f64::from);
         }
         if adapter.answers(state::ENGINE_FREQUENCY) {
             let clocks = (0..adapter.engines()).map_while(|engine| {
-                adapter.ask::<_, Frequency>(
+                adapter.query_state::<_, Frequency>(
                     state::ENGINE_FREQUENCY,
                     &Which { physical: PHYSICAL, which: engine },
                 )
             });
-            told.hertz = clocks.map(|clock| clock.hertz as f64).reduce(f64::max);
+            reported.hertz = clocks.map(|clock| clock.hertz as f64).reduce(f64::max);
         }
-        Some(told)
+        Some(reported)
     }
 
     fn processes(&mut self, id: u64) -> Option<Vec<ProcessState>> {
@@ -351,19 +351,19 @@ impl StateApi for OwnStates {
         }
         let mut pids = [0_u32; MAX_PROCESSES];
         let list = ProcessList { places: MAX_PROCESSES as u32, pids: pids.as_mut_ptr() };
-        let count: ProcessCount = adapter.ask(state::PROCESS_SET, &list)?;
+        let count: ProcessCount = adapter.query_state(state::PROCESS_SET, &list)?;
         let engines = if tells_time { adapter.engines() } else { 0 };
         let of = |pid: u32| {
             let which = |which| WhichOfProcess { which: Which { physical: PHYSICAL, which }, pid };
             let times = (0..engines).map_while(|engine| {
                 let question = which(engine);
-                adapter.ask::<_, RunningTime>(state::ENGINE_RUNNING_TIME_BY_PROCESS, &question)
+                adapter.query_state::<_, RunningTime>(state::ENGINE_RUNNING_TIME_BY_PROCESS, &question)
             });
             // A query fails for a process that has exited or is not accessible, which is different from 0.
             let engines_ns =
                 times.take_while(|time| time.succeeded != 0).map(|time| time.micros.saturating_mul(1000));
             let memory = |kind| {
-                let used = adapter.ask::<_, ProcessMemory>(state::MEMORY_USAGE_BY_PROCESS, &which(kind));
+                let used = adapter.query_state::<_, ProcessMemory>(state::MEMORY_USAGE_BY_PROCESS, &which(kind));
                 used.filter(|used| tells_memory && used.succeeded != 0)
             };
             let memory: Vec<ProcessMemory> = [memory(0), memory(1)].into_iter().flatten().collect();
@@ -406,7 +406,7 @@ fn describe(adapter: &Object<AdapterTable>) -> Option<Adapter> {
 }
 
 /// A property with a maximum length.
-fn bytes(adapter: &Object<AdapterTable>, property: u32, most: usize) -> Option<Vec<u8>> {
+fn bytes(adapter: &Object<AdapterTable>, property: u32, max_bytes: usize) -> Option<Vec<u8>> {
     let (table, object) = (adapter.table(), adapter.pointer);
     // SAFETY: the adapter is live.
     if unsafe { (table.is_property_supported)(object, property) } == 0 {
@@ -415,13 +415,13 @@ fn bytes(adapter: &Object<AdapterTable>, property: u32, most: usize) -> Option<V
     let mut size = 0;
     // SAFETY: the adapter and the space for the size are live.
     let status = unsafe { (table.get_property_size)(object, property, &mut size) };
-    if status < 0 || size == 0 || size > most {
+    if status < 0 || size == 0 || size > max_bytes {
         return None;
     }
-    let mut room = vec![0u8; size];
+    let mut buffer = vec![0u8; size];
     // SAFETY: the buffer is live and has the stated length.
-    let status = unsafe { (table.get_property)(object, property, size, room.as_mut_ptr().cast()) };
-    (status >= 0).then_some(room)
+    let status = unsafe { (table.get_property)(object, property, size, buffer.as_mut_ptr().cast()) };
+    (status >= 0).then_some(buffer)
 }
 
 fn number(adapter: &Object<AdapterTable>, property: u32) -> Option<u64> {

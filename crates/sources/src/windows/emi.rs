@@ -53,13 +53,13 @@ fn interfaces(class: &GUID) -> Result<Vec<Vec<u16>>, String> {
     if answer != 0 {
         return Err(format!("energy meters cannot be listed: CONFIGRET 0x{answer:X}"));
     }
-    let mut room = vec![0u16; length.min(MAX_CHARACTERS) as usize];
+    let mut buffer = vec![0u16; length.min(MAX_CHARACTERS) as usize];
     // SAFETY: the buffer is live and has the stated length.
-    let answer = unsafe { list(class, null(), room.as_mut_ptr(), room.len() as u32, 0) };
+    let answer = unsafe { list(class, null(), buffer.as_mut_ptr(), buffer.len() as u32, 0) };
     if answer != 0 {
         return Err(format!("energy meters cannot be listed: CONFIGRET 0x{answer:X}"));
     }
-    let paths = room.split(|unit| *unit == 0).filter(|path| !path.is_empty());
+    let paths = buffer.split(|unit| *unit == 0).filter(|path| !path.is_empty());
     Ok(paths.map(|path| path.iter().copied().chain([0]).collect()).collect())
 }
 
@@ -111,8 +111,8 @@ impl Device {
         Ok(Self { handle, control })
     }
 
-    fn ask(&mut self, question: u32, name: &str, room: &mut [u8]) -> Result<usize, String> {
-        let mut told = 0;
+    fn query(&mut self, question: u32, name: &str, buffer: &mut [u8]) -> Result<usize, String> {
+        let mut length = 0;
         // SAFETY: the handle is open; there is no input; the buffer is live and has the stated length; the call
         // is synchronous.
         let answer = unsafe {
@@ -121,9 +121,9 @@ impl Device {
                 question,
                 null(),
                 0,
-                room.as_mut_ptr().cast(),
-                room.len() as u32,
-                &mut told,
+                buffer.as_mut_ptr().cast(),
+                buffer.len() as u32,
+                &mut length,
                 null_mut(),
             )
         };
@@ -131,31 +131,31 @@ impl Device {
             // SAFETY: reads the calling thread's error code.
             return Err(format!("the energy meter refuses {name}: error {}", unsafe { GetLastError() }));
         }
-        Ok((told as usize).min(room.len()))
+        Ok((length as usize).min(buffer.len()))
     }
 }
 
 impl MeterDevice for Device {
     fn version(&mut self) -> Result<u16, String> {
-        let mut room = [0; 2];
-        self.ask(GET_VERSION, "its version", &mut room)?;
-        Ok(u16::from_le_bytes(room))
+        let mut buffer = [0; 2];
+        self.query(GET_VERSION, "its version", &mut buffer)?;
+        Ok(u16::from_le_bytes(buffer))
     }
 
     fn description(&mut self) -> Result<Vec<u8>, String> {
         let mut size = [0; 4];
-        self.ask(GET_METADATA_SIZE, "the size of its description", &mut size)?;
-        let mut room = vec![0; (u32::from_le_bytes(size) as usize).min(MAX_BYTES)];
-        let told = self.ask(GET_METADATA, "its description", &mut room)?;
-        room.truncate(told);
-        Ok(room)
+        self.query(GET_METADATA_SIZE, "the size of its description", &mut size)?;
+        let mut buffer = vec![0; (u32::from_le_bytes(size) as usize).min(MAX_BYTES)];
+        let length = self.query(GET_METADATA, "its description", &mut buffer)?;
+        buffer.truncate(length);
+        Ok(buffer)
     }
 
     fn measurement(&mut self, channels: usize) -> Result<Vec<u8>, String> {
-        let mut room = vec![0; channels.saturating_mul(16).min(MAX_BYTES)];
-        let told = self.ask(GET_MEASUREMENT, "a measurement", &mut room)?;
-        room.truncate(told);
-        Ok(room)
+        let mut buffer = vec![0; channels.saturating_mul(16).min(MAX_BYTES)];
+        let length = self.query(GET_MEASUREMENT, "a measurement", &mut buffer)?;
+        buffer.truncate(length);
+        Ok(buffer)
     }
 }
 

@@ -225,8 +225,8 @@ impl EtwApi for WindowsTable {
         head.Wnode.Flags = WNODE_TRACED;
         head.Wnode.ClientContext = PERFORMANCE_COUNTER;
         head.BufferSize = settings.buffer_kilobytes;
-        let least = 2 * std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
-        head.MinimumBuffers = settings.minimum_buffers.max(least);
+        let min_buffers = 2 * std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
+        head.MinimumBuffers = settings.minimum_buffers.max(min_buffers);
         head.MaximumBuffers = settings.maximum_buffers.max(head.MinimumBuffers + 2);
         head.FlushTimer = settings.flush_seconds;
         head.LogFileMode = REAL_TIME;
@@ -306,16 +306,16 @@ impl EtwApi for WindowsTable {
             *word = u64::from_le_bytes(whole);
         }
         // Lists have a variable length; a number must be requested with its own length.
-        let room = match class {
+        let buffer = match class {
             InformationClass::MaxCounters => 4,
             InformationClass::SampleInterval => 8,
             _ => size_of_val(&words[..]) as u32,
         };
-        let mut told = 0;
+        let mut length = 0;
         // SAFETY: the buffer is live, aligned to eight bytes and at least as long as stated.
-        answer(unsafe { function(0, class as u32, words.as_mut_ptr().cast(), room, &mut told) })?;
+        answer(unsafe { function(0, class as u32, words.as_mut_ptr().cast(), buffer, &mut length) })?;
         let bytes = words.iter().flat_map(|word| word.to_le_bytes());
-        Ok(bytes.take(told.min(room) as usize).collect())
+        Ok(bytes.take(length.min(buffer) as usize).collect())
     }
 
     fn enable(

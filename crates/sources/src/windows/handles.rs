@@ -125,15 +125,15 @@ impl ProcessHandle {
         known.then_some(cycles).filter(|cycles| *cycles > 0)
     }
 
-    fn ask<const WORDS: usize>(&self, class: i32, bytes: usize) -> Result<[u64; WORDS], NoAnswer> {
-        let mut room = [0; WORDS];
-        native::process_information(self.handle.0, class, &mut room, bytes)?;
-        Ok(room)
+    fn query<const WORDS: usize>(&self, class: i32, bytes: usize) -> Result<[u64; WORDS], NoAnswer> {
+        let mut buffer = [0; WORDS];
+        native::process_information(self.handle.0, class, &mut buffer, bytes)?;
+        Ok(buffer)
     }
 
     pub fn memory(&self) -> Option<Memory> {
         const VM_COUNTERS: i32 = 3;
-        let words: [u64; 12] = self.ask(VM_COUNTERS, 96).ok()?;
+        let words: [u64; 12] = self.query(VM_COUNTERS, 96).ok()?;
         Some(Memory {
             virtual_bytes: words[1],
             page_faults: words[2] as u32,
@@ -164,14 +164,14 @@ impl ProcessHandle {
     pub fn network(&self) -> Result<(u64, u64), ReadError> {
         const NETWORK_COUNTERS: i32 = 114;
         let [received, sent]: [u64; 2] =
-            self.ask(NETWORK_COUNTERS, 16).map_err(|_| ReadError::Unsupported)?;
+            self.query(NETWORK_COUNTERS, 16).map_err(|_| ReadError::Unsupported)?;
         Ok((received, sent))
     }
 
     /// Peak number of open handles.
     pub fn peak_handles(&self) -> Option<u64> {
         const HANDLE_COUNT: i32 = 20;
-        let [counts]: [u64; 1] = self.ask(HANDLE_COUNT, 8).ok()?;
+        let [counts]: [u64; 1] = self.query(HANDLE_COUNT, 8).ok()?;
         Some(counts >> 32)
     }
 
@@ -225,10 +225,10 @@ impl ProcessHandle {
 
     pub fn command_line(&self) -> Option<Vec<Vec<u8>>> {
         const COMMAND_LINE: i32 = 60;
-        let mut room = vec![0u64; COMMAND_LINE_WORDS];
-        let bytes = size_of_val(&room[..]);
-        let length = native::process_information(self.handle.0, COMMAND_LINE, &mut room, bytes).ok()?;
-        let line = nt::unicode_string_after_header(native::as_bytes(&room).get(..length)?)?;
+        let mut buffer = vec![0u64; COMMAND_LINE_WORDS];
+        let bytes = size_of_val(&buffer[..]);
+        let length = native::process_information(self.handle.0, COMMAND_LINE, &mut buffer, bytes).ok()?;
+        let line = nt::unicode_string_after_header(native::as_bytes(&buffer).get(..length)?)?;
         Some(nt::split_command_line(&line)).filter(|arguments| !arguments.is_empty())
     }
 
@@ -238,10 +238,10 @@ impl ProcessHandle {
         // SAFETY: an all-zero MEMORY_BASIC_INFORMATION is a valid value of plain numbers and null pointers.
         let mut region: MEMORY_BASIC_INFORMATION = unsafe { zeroed() };
         // SAFETY: a live handle; the address belongs to the other process and is never dereferenced.
-        let told = unsafe {
+        let length = unsafe {
             VirtualQueryEx(self.handle.0, pointer, &mut region, size_of::<MEMORY_BASIC_INFORMATION>())
         };
-        if told == 0 || region.Type != MEM_IMAGE {
+        if length == 0 || region.Type != MEM_IMAGE {
             return None;
         }
         let mut path = [0u16; 512];
@@ -289,16 +289,16 @@ impl ThreadHandle {
     /// The name that the program set.
     pub fn name(&self) -> Option<String> {
         const NAME: i32 = 38;
-        let mut room = [0u64; THREAD_NAME_WORDS];
-        let (bytes, mut told) = (size_of_val(&room), 0);
+        let mut buffer = [0u64; THREAD_NAME_WORDS];
+        let (bytes, mut length) = (size_of_val(&buffer), 0);
         // SAFETY: a live handle with query rights and a live buffer of the passed length.
         let status = unsafe {
-            NtQueryInformationThread(self.0.0, NAME, room.as_mut_ptr().cast(), bytes as u32, &mut told)
+            NtQueryInformationThread(self.0.0, NAME, buffer.as_mut_ptr().cast(), bytes as u32, &mut length)
         };
         if status < 0 {
             return None;
         }
-        let name = nt::unicode_string_after_header(native::as_bytes(&room))?;
+        let name = nt::unicode_string_after_header(native::as_bytes(&buffer))?;
         String::from_utf8(name).ok().filter(|name| !name.is_empty())
     }
 }

@@ -38,7 +38,7 @@ fn load() -> Option<Query> {
 
 impl KernelStatistics {
     /// `None` if the kernel refuses.
-    fn ask(&mut self, kind: i32, id: u64, node: u32) -> Option<D3DKMT_QUERYSTATISTICS> {
+    fn query_statistics(&mut self, kind: i32, id: u64, node: u32) -> Option<D3DKMT_QUERYSTATISTICS> {
         let query = (*self.query.get_or_insert_with(load))?;
         let mut question = D3DKMT_QUERYSTATISTICS {
             Type: kind,
@@ -64,11 +64,11 @@ impl StateApi for KernelStatistics {
     }
 
     fn state(&mut self, id: u64) -> Option<AdapterState> {
-        let adapter = self.ask(D3DKMT_QUERYSTATISTICS_ADAPTER, id, 0)?;
+        let adapter = self.query_statistics(D3DKMT_QUERYSTATISTICS_ADAPTER, id, 0)?;
         // SAFETY: the kernel fills this member for this query; any bits are valid numbers.
         let nodes = unsafe { adapter.QueryResult.AdapterInformation.NodeCount }.min(MAX_NODES);
         let times = (0..nodes).map_while(|node| {
-            let answer = self.ask(D3DKMT_QUERYSTATISTICS_NODE, id, node)?;
+            let answer = self.query_statistics(D3DKMT_QUERYSTATISTICS_NODE, id, node)?;
             // SAFETY: as above.
             let time = unsafe { answer.QueryResult.NodeInformation.GlobalInformation.RunningTime };
             u64::try_from(time).ok()?.checked_mul(NANOS_PER_UNIT)

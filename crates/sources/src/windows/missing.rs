@@ -96,14 +96,14 @@ impl Absent {
 /// Reasons that are pending, each reported once.
 #[derive(Debug, Default)]
 pub(super) struct Reasons {
-    said: Vec<Absent>,
+    reported: Vec<Absent>,
     waiting: Vec<Missing>,
 }
 
 impl Reasons {
-    pub fn say(&mut self, reason: Absent) {
-        if !self.said.contains(&reason) {
-            self.said.push(reason);
+    pub fn report(&mut self, reason: Absent) {
+        if !self.reported.contains(&reason) {
+            self.reported.push(reason);
             self.waiting.push(reason.missing());
         }
     }
@@ -116,7 +116,7 @@ impl Reasons {
         }
     }
 
-    pub fn take(&mut self, tell: &mut dyn FnMut(Missing)) {
-        self.waiting.drain(..).for_each(tell);
+    pub fn take(&mut self, emit: &mut dyn FnMut(Missing)) {
+        self.waiting.drain(..).for_each(emit);
     }
 }

@@ -58,32 +58,32 @@ pub(super) enum NoAnswer {
     Status(NTSTATUS),
 }
 
-fn answered(status: NTSTATUS, told: u32, room: usize) -> Result<usize, NoAnswer> {
+fn checked(status: NTSTATUS, length: u32, buffer: usize) -> Result<usize, NoAnswer> {
     match status {
         STATUS_INFO_LENGTH_MISMATCH | STATUS_BUFFER_TOO_SMALL | STATUS_BUFFER_OVERFLOW => {
-            Err(NoAnswer::TooSmall(told as usize))
+            Err(NoAnswer::TooSmall(length as usize))
         }
-        0.. => Ok((told as usize).min(room)),
+        0.. => Ok((length as usize).min(buffer)),
         status => Err(NoAnswer::Status(status)),
     }
 }
 
 /// Calls `NtQuerySystemInformation`; returns the length of the answer.
-pub(super) fn system_information(class: i32, room: &mut [u64]) -> Result<usize, NoAnswer> {
-    let bytes = size_of_val(room);
-    let mut told = 0;
+pub(super) fn system_information(class: i32, buffer: &mut [u64]) -> Result<usize, NoAnswer> {
+    let bytes = size_of_val(buffer);
+    let mut length = 0;
     // SAFETY: the buffer is live and `bytes` long (8-byte aligned, as the structures require); the system writes
     // plain numbers.
     let status =
-        unsafe { NtQuerySystemInformation(class, room.as_mut_ptr().cast(), clamp_u32(bytes), &mut told) };
-    answered(status, told, bytes)
+        unsafe { NtQuerySystemInformation(class, buffer.as_mut_ptr().cast(), clamp_u32(bytes), &mut length) };
+    checked(status, length, bytes)
 }
 
 /// The same for the processors of one group, on machines with several groups.
 pub(super) fn system_information_of_group(
     class: i32,
     group: u16,
-    room: &mut [u64],
+    buffer: &mut [u64],
 ) -> Result<usize, NoAnswer> {
     type QueryEx = unsafe extern "system" fn(i32, *const c_void, u32, *mut c_void, u32, *mut u32) -> NTSTATUS;
     const NOT_FOUND: NTSTATUS = 0xC000_0139_u32.cast_signed();
@@ -94,33 +94,33 @@ pub(super) fn system_information_of_group(
         Some(unsafe { std::mem::transmute::<Function, QueryEx>(function) })
     });
     let query = query.ok_or(NoAnswer::Status(NOT_FOUND))?;
-    let bytes = size_of_val(room);
-    let (input, mut told) = ((&raw const group).cast(), 0);
+    let bytes = size_of_val(buffer);
+    let (input, mut length) = ((&raw const group).cast(), 0);
     // SAFETY: the question is a live u16, the buffer is live and `bytes` long.
-    let status = unsafe { query(class, input, 2, room.as_mut_ptr().cast(), clamp_u32(bytes), &mut told) };
-    answered(status, told, bytes)
+    let status = unsafe { query(class, input, 2, buffer.as_mut_ptr().cast(), clamp_u32(bytes), &mut length) };
+    checked(status, length, bytes)
 }
 
 /// Calls `NtQueryInformationProcess`; returns the length of the answer.
 pub(super) fn process_information(
     handle: HANDLE,
     class: i32,
-    room: &mut [u64],
+    buffer: &mut [u64],
     bytes: usize,
 ) -> Result<usize, NoAnswer> {
-    let bytes = bytes.min(size_of_val(room));
-    let mut told = 0;
+    let bytes = bytes.min(size_of_val(buffer));
+    let mut length = 0;
     // SAFETY: the caller's handle is live, the buffer is live and at least `bytes` long.
     let status = unsafe {
-        NtQueryInformationProcess(handle, class, room.as_mut_ptr().cast(), clamp_u32(bytes), &mut told)
+        NtQueryInformationProcess(handle, class, buffer.as_mut_ptr().cast(), clamp_u32(bytes), &mut length)
     };
-    answered(status, told, bytes)
+    checked(status, length, bytes)
 }
 
 /// The bytes of a buffer that was allocated in units of its alignment.
-pub(super) fn as_bytes(room: &[u64]) -> &[u8] {
+pub(super) fn as_bytes(buffer: &[u64]) -> &[u8] {
     // SAFETY: the same memory, fully initialized, at a smaller alignment.
-    unsafe { std::slice::from_raw_parts(room.as_ptr().cast(), size_of_val(room)) }
+    unsafe { std::slice::from_raw_parts(buffer.as_ptr().cast(), size_of_val(buffer)) }
 }
 
 fn clamp_u32(bytes: usize) -> u32 {

@@ -50,7 +50,7 @@ pub(super) struct Counters {
     array: Array,
     close: Close,
     /// In units of the items' alignment; grows and is reused.
-    room: Vec<Item>,
+    buffer: Vec<Item>,
 }
 
 impl Counters {
@@ -82,7 +82,7 @@ impl Counters {
         if status != 0 {
             return Err(format!("performance counters cannot be opened: 0x{status:08X}"));
         }
-        let mut opened = Self { query, counters: Vec::new(), collect, array, close, room: Vec::new() };
+        let mut opened = Self { query, counters: Vec::new(), collect, array, close, buffer: Vec::new() };
         let mut why = 0;
         for (set, path) in COUNTERS {
             let path: Vec<u16> = path.encode_utf16().chain([0]).collect();
@@ -117,19 +117,19 @@ impl CounterApi for Counters {
         let Some(counter) = counter else { return Err(format!("Windows lacks the counter {set:?}")) };
         // Instances appear and disappear between two calls.
         for _ in 0..4 {
-            let mut bytes = u32::try_from(self.room.len() * size_of::<Item>()).unwrap_or(0);
+            let mut bytes = u32::try_from(self.buffer.len() * size_of::<Item>()).unwrap_or(0);
             let mut count = 0;
-            let room = if bytes == 0 { std::ptr::null_mut() } else { self.room.as_mut_ptr() };
+            let buffer = if bytes == 0 { std::ptr::null_mut() } else { self.buffer.as_mut_ptr() };
             // SAFETY: the counter belongs to the open query; the buffer is live, aligned and `bytes` long, or
             // null with length 0.
-            let status = unsafe { (self.array)(counter, FORMAT, &mut bytes, &mut count, room) };
+            let status = unsafe { (self.array)(counter, FORMAT, &mut bytes, &mut count, buffer) };
             match status {
                 MORE_DATA if bytes <= MAX_BYTES => {
                     let items = (bytes as usize).div_ceil(size_of::<Item>()) + 64;
-                    self.room = vec![Item { name: null(), status: 0, _space: 0, value: 0.0 }; items];
+                    self.buffer = vec![Item { name: null(), status: 0, _space: 0, value: 0.0 }; items];
                 }
                 0 => {
-                    for item in self.room.iter().take(count as usize) {
+                    for item in self.buffer.iter().take(count as usize) {
                         // Valid, or new since the last collection.
                         if item.status > 1 || item.name.is_null() {
                             continue;
@@ -149,8 +149,8 @@ impl CounterApi for Counters {
 impl Counters {
     /// Names are behind the items in the same buffer.
     fn name(&self, name: *const u16) -> String {
-        let begin = self.room.as_ptr().cast::<u16>();
-        let end = begin.wrapping_add(self.room.len() * size_of::<Item>() / 2);
+        let begin = self.buffer.as_ptr().cast::<u16>();
+        let end = begin.wrapping_add(self.buffer.len() * size_of::<Item>() / 2);
         let mut text = Vec::new();
         let mut at = name;
         while at >= begin && at < end {

@@ -14,9 +14,9 @@ const PROCESSOR_POWER_WORDS: usize = 6;
 const MAX_PROCESSORS: usize = 256;
 
 /// Emits what is known; `false` if the machine does not report its power source.
-pub(super) fn environment(tell: &mut dyn FnMut(&'static str, &'static str, f64)) -> bool {
+pub(super) fn environment(emit: &mut dyn FnMut(&'static str, &'static str, f64)) -> bool {
     if let Some(ratio) = frequency_limit() {
-        tell("power", "cpu_frequency_limit_ratio", ratio);
+        emit("power", "cpu_frequency_limit_ratio", ratio);
     }
     let mut status = SYSTEM_POWER_STATUS {
         ACLineStatus: 255,
@@ -30,10 +30,10 @@ pub(super) fn environment(tell: &mut dyn FnMut(&'static str, &'static str, f64))
     if unsafe { GetSystemPowerStatus(&mut status) } == 0 || status.ACLineStatus > 1 {
         return false;
     }
-    tell("power", "mains_ratio", f64::from(status.ACLineStatus));
-    tell("power", "battery_saver_ratio", f64::from(status.SystemStatusFlag & 1));
+    emit("power", "mains_ratio", f64::from(status.ACLineStatus));
+    emit("power", "battery_saver_ratio", f64::from(status.SystemStatusFlag & 1));
     if status.BatteryLifePercent <= 100 {
-        tell("power", "battery_charge_ratio", f64::from(status.BatteryLifePercent) / 100.0);
+        emit("power", "battery_charge_ratio", f64::from(status.BatteryLifePercent) / 100.0);
     }
     true
 }
@@ -71,12 +71,12 @@ fn power_information() -> Option<PowerInformation> {
 pub(super) fn battery() -> Option<BatteryState> {
     const SYSTEM_BATTERY_STATE: i32 = 5;
     let function = power_information()?;
-    let mut room = [0u32; BATTERY_STATE_BYTES / size_of::<u32>()];
+    let mut buffer = [0u32; BATTERY_STATE_BYTES / size_of::<u32>()];
     // SAFETY: there is no input; the buffer is live and has the stated length.
     let status = unsafe {
-        function(SYSTEM_BATTERY_STATE, std::ptr::null(), 0, room.as_mut_ptr(), BATTERY_STATE_BYTES as u32)
+        function(SYSTEM_BATTERY_STATE, std::ptr::null(), 0, buffer.as_mut_ptr(), BATTERY_STATE_BYTES as u32)
     };
-    let bytes: Vec<u8> = room.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let bytes: Vec<u8> = buffer.iter().flat_map(|word| word.to_le_bytes()).collect();
     BatteryState::parse(&bytes).filter(|_| status == 0)
 }
 
@@ -84,12 +84,12 @@ pub(super) fn battery() -> Option<BatteryState> {
 fn frequency_limit() -> Option<f64> {
     const PROCESSOR_INFORMATION: i32 = 11;
     let function = power_information()?;
-    let mut room = [0u32; PROCESSOR_POWER_WORDS * MAX_PROCESSORS];
+    let mut buffer = [0u32; PROCESSOR_POWER_WORDS * MAX_PROCESSORS];
     let count = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_PROCESSORS);
     let bytes = (count * PROCESSOR_POWER_WORDS * size_of::<u32>()) as u32;
     // SAFETY: there is no input; the buffer is live and at least `bytes` long.
-    let status = unsafe { function(PROCESSOR_INFORMATION, std::ptr::null(), 0, room.as_mut_ptr(), bytes) };
-    let processors = room[..count * PROCESSOR_POWER_WORDS].chunks_exact(PROCESSOR_POWER_WORDS);
+    let status = unsafe { function(PROCESSOR_INFORMATION, std::ptr::null(), 0, buffer.as_mut_ptr(), bytes) };
+    let processors = buffer[..count * PROCESSOR_POWER_WORDS].chunks_exact(PROCESSOR_POWER_WORDS);
     // Number, maximum, current and allowed megahertz, idle states.
     let ratios =
         processors.filter(|one| one[1] > 0 && one[3] > 0).map(|one| f64::from(one[3]) / f64::from(one[1]));
@@ -121,16 +121,16 @@ pub(super) fn plan() -> Option<String> {
     if unsafe { active(std::ptr::null(), &mut scheme) } != 0 || scheme.is_null() {
         return None;
     }
-    let mut room = [0u16; 256];
-    let mut bytes = size_of_val(&room) as u32;
+    let mut buffer = [0u16; 256];
+    let mut bytes = size_of_val(&buffer) as u32;
     let none = std::ptr::null();
     // SAFETY: the plan that was just returned, and a live buffer with its length; the plan is freed once, after its
     // last use.
     let status = unsafe {
-        let status = name(std::ptr::null(), scheme, none, none, room.as_mut_ptr().cast(), &mut bytes);
+        let status = name(std::ptr::null(), scheme, none, none, buffer.as_mut_ptr().cast(), &mut bytes);
         free(scheme);
         status
     };
-    let text = String::from_utf16_lossy(room.get(..bytes as usize / 2).filter(|_| status == 0)?);
+    let text = String::from_utf16_lossy(buffer.get(..bytes as usize / 2).filter(|_| status == 0)?);
     Some(text.trim_end_matches('\0').to_owned()).filter(|text| !text.is_empty())
 }

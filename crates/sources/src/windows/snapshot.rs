@@ -17,7 +17,7 @@ const MAX_TRIES: usize = 8;
 /// The last list and the position of each process in it.
 #[derive(Debug)]
 pub(super) struct Snapshot {
-    room: Vec<u64>,
+    buffer: Vec<u64>,
     length: usize,
     class: ProcessClass,
     /// Pids with their positions, sorted by pid.
@@ -31,7 +31,7 @@ pub(super) struct Snapshot {
 impl Snapshot {
     pub fn new() -> Self {
         Self {
-            room: Vec::new(),
+            buffer: Vec::new(),
             length: 0,
             class: ProcessClass::Plain,
             places: Vec::new(),
@@ -81,21 +81,21 @@ impl Snapshot {
         let mut tries = 0;
         loop {
             tries += 1;
-            if self.room.is_empty() {
-                self.room.resize(FIRST_BYTES / size_of::<u64>(), 0);
+            if self.buffer.is_empty() {
+                self.buffer.resize(FIRST_BYTES / size_of::<u64>(), 0);
             }
-            match native::system_information(class.number(), &mut self.room) {
+            match native::system_information(class.number(), &mut self.buffer) {
                 Ok(length) => {
                     (self.length, self.class) = (length, class);
                     return Ok(());
                 }
                 Err(NoAnswer::TooSmall(needed)) if tries < MAX_TRIES => {
                     // A quarter more than required, because processes start all the time.
-                    let wanted = (needed + needed / 4).max(size_of_val(&self.room[..]) * 2);
-                    if needed > MAX_BYTES || size_of_val(&self.room[..]) >= MAX_BYTES {
+                    let wanted = (needed + needed / 4).max(size_of_val(&self.buffer[..]) * 2);
+                    if needed > MAX_BYTES || size_of_val(&self.buffer[..]) >= MAX_BYTES {
                         return Err(NoAnswer::TooSmall(needed));
                     }
-                    self.room.resize(wanted.min(MAX_BYTES).div_ceil(size_of::<u64>()), 0);
+                    self.buffer.resize(wanted.min(MAX_BYTES).div_ceil(size_of::<u64>()), 0);
                 }
                 Err(error) => return Err(error),
             }
@@ -103,7 +103,7 @@ impl Snapshot {
     }
 
     fn list(&self) -> ProcessList<'_> {
-        let bytes = native::as_bytes(&self.room);
+        let bytes = native::as_bytes(&self.buffer);
         let bytes = bytes.get(..self.length).unwrap_or_default();
         ProcessList::new(bytes, bytes.as_ptr().addr() as u64, self.class)
     }
@@ -112,12 +112,12 @@ impl Snapshot {
         self.cost_ns
     }
 
-    /// Process 0 is not a process: it is the time in which no other ran.
+    /// Process 0 is not a process but the idle time.
     pub fn pids(&self) -> impl Iterator<Item = u32> {
         self.places.iter().map(|(pid, _)| *pid).filter(|pid| *pid != 0)
     }
 
-    /// Who has this id.
+    /// The process with this id.
     pub fn process(&self, pid: u32) -> Option<Process<'_>> {
         let at = self.places.binary_search_by_key(&pid, |(pid, _)| *pid).ok().filter(|_| pid != 0)?;
         self.list().at(self.places[at].1).ok()
@@ -128,7 +128,7 @@ impl Snapshot {
         self.process(pid).filter(|process| process.create_time() == create_time)
     }
 
-    /// The parent, unless it has ended and its number belongs to somebody younger.
+    /// The parent, unless it has exited and its id was reused.
     pub fn parent_of(&self, process: &Process<'_>) -> Option<u32> {
         let parent = process.parent_pid();
         let owner = self.process(parent)?;
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_small_buffer_grows_and_every_list_has_this_process() {
-        let mut small = Snapshot { room: vec![0; 8], ..Snapshot::new() };
+        let mut small = Snapshot { buffer: vec![0; 8], ..Snapshot::new() };
         small.take(false).unwrap();
         assert_eq!(small.class, ProcessClass::Plain);
         assert!(small.length > 64 && small.cost_ns() > 0);
@@ -158,13 +158,13 @@ mod tests {
 
         let mut large = Snapshot::new();
         large.take(true).unwrap();
-        assert_ne!(large.class, ProcessClass::Plain, "threads with where they began");
+        assert_ne!(large.class, ProcessClass::Plain, "threads have start addresses");
         assert_eq!(large.full, large.class == ProcessClass::Full);
         let own = large.process(std::process::id()).unwrap();
         assert!(own.threads().all(|thread| thread.win32_start_address() > Some(0)));
         assert_eq!(large.same(own.pid(), own.create_time()).map(|same| same.offset()), Some(own.offset()));
         assert!(large.same(own.pid(), own.create_time() + 1).is_none());
-        // The list for administrators is only asked for again if it was given.
+        // The administrators' list is requested again only if it was granted.
         large.take(true).unwrap();
         assert_eq!(large.full, large.class == ProcessClass::Full);
     }

@@ -35,7 +35,7 @@ const INTERRUPTS: i32 = 23;
 struct One {
     times: ProcessorTimes,
     /// Times at the last report of its ratio.
-    told: ProcessorTimes,
+    last_reported: ProcessorTimes,
     switches: Count32,
     interrupts: Count32,
 }
@@ -45,15 +45,15 @@ struct One {
 pub(super) struct System {
     /// All processors, across all groups.
     before: Vec<One>,
-    told_ns: Option<u64>,
+    reported_ns: Option<u64>,
     /// Ratios that were not reported yet.
     busy: Vec<(u32, f64)>,
-    room: Vec<u64>,
+    buffer: Vec<u64>,
 }
 
 impl System {
     pub fn read(&mut self, now_ns: u64, row: &mut SystemSampleRow, is_wine: bool) {
-        self.room.resize(GROUP_PROCESSORS * ENTRY_WORDS, 0);
+        self.buffer.resize(GROUP_PROCESSORS * ENTRY_WORDS, 0);
         self.read_times(now_ns, row);
         if !is_wine {
             self.read_switches(row);
@@ -69,10 +69,10 @@ impl System {
         let (mut sum_now, mut sum_before, mut interrupts) =
             (ProcessorTimes::default(), ProcessorTimes::default(), 0u64);
         let is_first = self.before.is_empty();
-        let is_told = self.told_ns.is_none_or(|at| now_ns.saturating_sub(at) >= PROCESSORS_NS);
+        let is_due = self.reported_ns.is_none_or(|at| now_ns.saturating_sub(at) >= PROCESSORS_NS);
         let (before, busy) = (&mut self.before, &mut self.busy);
         let mut nows = Vec::new();
-        each_group(PROCESSOR_TIMES, &mut self.room, |first, bytes| {
+        each_group(PROCESSOR_TIMES, &mut self.buffer, |first, bytes| {
             nt::each_processor_times(bytes, |index, now| nows.push((first + index, now)));
         });
         for (number, now) in nows.iter().copied() {
@@ -82,13 +82,13 @@ impl System {
             let one = &mut before[number];
             interrupts = interrupts.saturating_add(one.interrupts.read(now.interrupts));
             (sum_now, sum_before) = (sum_now.and(now), sum_before.and(one.times));
-            if is_told {
-                let ratio = now.busy_ratio_since(one.told).filter(|_| !is_first);
+            if is_due {
+                let ratio = now.busy_ratio_since(one.last_reported).filter(|_| !is_first);
                 busy.extend(ratio.map(|ratio| (number as u32, ratio)));
-                one.told = now;
+                one.last_reported = now;
             }
         }
-        self.told_ns = if is_told { Some(now_ns) } else { self.told_ns };
+        self.reported_ns = if is_due { Some(now_ns) } else { self.reported_ns };
         // Between two steps of the system's clock nothing is known, and the last ratio is kept.
         let share = sum_now.busy_ratio_since(sum_before);
         if share.is_some() {
@@ -101,7 +101,7 @@ impl System {
 
     fn read_switches(&mut self, row: &mut SystemSampleRow) {
         let (before, mut sum) = (&mut self.before, None);
-        each_group(INTERRUPTS, &mut self.room, |first, bytes| {
+        each_group(INTERRUPTS, &mut self.buffer, |first, bytes| {
             nt::each_processor_switches(bytes, |index, now| {
                 if let Some(one) = before.get_mut(first + index) {
                     sum = Some(sum.unwrap_or(0u64).saturating_add(one.switches.read(now)));
@@ -112,25 +112,25 @@ impl System {
     }
 
     /// Busy ratios of single processors, each reported once.
-    pub fn processors(&mut self, tell: &mut dyn FnMut(u32, f64)) {
+    pub fn processors(&mut self, emit: &mut dyn FnMut(u32, f64)) {
         for (number, ratio) in self.busy.drain(..) {
-            tell(number, ratio);
+            emit(number, ratio);
         }
     }
 }
 
 /// Queries every processor group; emits the answer with the number of the group's first processor.
-fn each_group(class: i32, room: &mut [u64], mut tell: impl FnMut(usize, &[u8])) {
+fn each_group(class: i32, buffer: &mut [u64], mut emit: impl FnMut(usize, &[u8])) {
     // SAFETY: no pointers are passed.
     let groups = unsafe { GetActiveProcessorGroupCount() }.clamp(1, MAX_GROUPS);
     let mut first = 0;
     for group in 0..groups {
         let answer = match groups {
-            1 => native::system_information(class, room),
-            _ => native::system_information_of_group(class, group, room),
+            1 => native::system_information(class, buffer),
+            _ => native::system_information_of_group(class, group, buffer),
         };
         let Ok(length) = answer else { return };
-        tell(first, native::as_bytes(room).get(..length).unwrap_or_default());
+        emit(first, native::as_bytes(buffer).get(..length).unwrap_or_default());
         first += processors_in(group);
     }
 }
@@ -149,9 +149,9 @@ pub(super) fn awake_ns() -> Option<u64> {
 }
 
 fn page_files_bytes() -> Option<u64> {
-    let mut room = [0; PAGE_FILE_WORDS];
-    let length = native::system_information(PAGE_FILES, &mut room).ok()?;
-    let pages = nt::page_files_in_use_pages(native::as_bytes(&room).get(..length)?)?;
+    let mut buffer = [0; PAGE_FILE_WORDS];
+    let length = native::system_information(PAGE_FILES, &mut buffer).ok()?;
+    let pages = nt::page_files_in_use_pages(native::as_bytes(&buffer).get(..length)?)?;
     Some(pages.saturating_mul(PAGE_BYTES))
 }
 
@@ -169,16 +169,16 @@ pub(super) fn processors_online() -> Vec<Processor> {
     let mut bytes = 0u32;
     // SAFETY: requests the size only.
     unsafe { GetLogicalProcessorInformationEx(RelationAll, std::ptr::null_mut(), &mut bytes) };
-    let mut room = vec![0u64; (bytes as usize).min(MAX_LOGICAL_BYTES).div_ceil(size_of::<u64>())];
-    let mut told = size_of_val(&room[..]) as u32;
+    let mut buffer = vec![0u64; (bytes as usize).min(MAX_LOGICAL_BYTES).div_ceil(size_of::<u64>())];
+    let mut length = size_of_val(&buffer[..]) as u32;
     // SAFETY: the buffer is live, 8-byte aligned, and has the stated length.
     let known =
-        unsafe { GetLogicalProcessorInformationEx(RelationAll, room.as_mut_ptr().cast(), &mut told) } != 0;
+        unsafe { GetLogicalProcessorInformationEx(RelationAll, buffer.as_mut_ptr().cast(), &mut length) } != 0;
     if !known {
         return Vec::new();
     }
-    let answer = native::as_bytes(&room);
-    let processors = nt::parse_logical_processors(answer.get(..told as usize).unwrap_or_default());
+    let answer = native::as_bytes(&buffer);
+    let processors = nt::parse_logical_processors(answer.get(..length as usize).unwrap_or_default());
     let classes = || processors.iter().map(|processor| processor.efficiency_class);
     let (best, worst) = (classes().max(), classes().min());
     let kind = |class: u8| match best == worst {
@@ -198,10 +198,10 @@ pub(super) fn processors_online() -> Vec<Processor> {
 /// The boot time, which does not depend on clock changes, with Windows' boot counter.
 pub(super) fn boot_id() -> Option<String> {
     const TIME_OF_DAY: i32 = 3;
-    let mut room = [0u64; 8];
-    let answer: Result<usize, NoAnswer> = native::system_information(TIME_OF_DAY, &mut room[..6]);
+    let mut buffer = [0u64; 8];
+    let answer: Result<usize, NoAnswer> = native::system_information(TIME_OF_DAY, &mut buffer[..6]);
     answer.ok().filter(|length| *length >= 40)?;
-    let (started, set_since) = (room[0], room[4]);
+    let (started, set_since) = (buffer[0], buffer[4]);
     Some(format!("windows-{:x}-{:x}", started.wrapping_sub(set_since), boot_number()))
 }
 

@@ -12,7 +12,7 @@ struct Known {
     create_time: u64,
     switches: Count32,
     /// Queried once, when thread rows are requested.
-    asked: bool,
+    is_queried: bool,
     handle: Option<ThreadHandle>,
     /// The name that the program set, or else the start address.
     name: Option<Text>,
@@ -71,12 +71,12 @@ impl Threads {
     }
 
     /// Emits every thread. Wine reports the same state and priority for all.
-    pub fn tell(
+    pub fn emit_all(
         &mut self,
         process: &Process<'_>,
         handle: Option<&ProcessHandle>,
         is_wine: bool,
-        tell: &mut dyn FnMut(&ThreadReading<'_>),
+        emit: &mut dyn FnMut(&ThreadReading<'_>),
     ) -> StateCounts {
         let mut counts = StateCounts::default();
         for thread in process.threads() {
@@ -88,7 +88,7 @@ impl Threads {
             counts.active += u64::from(matches!(state, ThreadState::Running | ThreadState::Ready));
             counts.suspended += u64::from(state == ThreadState::Stopped);
             let ticks = thread.kernel_ticks().saturating_add(thread.user_ticks());
-            tell(&ThreadReading {
+            emit(&ThreadReading {
                 tid,
                 name: known.name.as_ref(),
                 cpu_time_ns: ticks.saturating_mul(100),
@@ -108,11 +108,11 @@ impl Known {
         let mut switches = Count32::default();
         switches.read(thread.context_switches());
         let create_time = thread.create_time();
-        Self { tid, create_time, switches, asked: false, handle: None, name: None, round }
+        Self { tid, create_time, switches, is_queried: false, handle: None, name: None, round }
     }
 
     fn ask_once(&mut self, thread: &Thread<'_>, process: Option<&ProcessHandle>) {
-        if std::mem::replace(&mut self.asked, true) {
+        if std::mem::replace(&mut self.is_queried, true) {
             return;
         }
         self.handle = ThreadHandle::open(self.tid, self.create_time);

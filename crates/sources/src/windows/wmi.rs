@@ -359,8 +359,8 @@ mod tests {
         assert_eq!(of(3, 0xFFFF_FFFF), Some(Value::Number(-1)));
         assert_eq!((of(1, 0), of(8, 0), of(0x2003, 7)), (None, None, None));
         let text: Vec<u16> = "17179869184\0".encode_utf16().collect();
-        let told = of(8, text.as_ptr() as u64);
-        assert_eq!(told.and_then(Value::number), Some(17_179_869_184));
+        let value = of(8, text.as_ptr() as u64);
+        assert_eq!(value.and_then(Value::number), Some(17_179_869_184));
         assert_eq!((size_of::<Variant>(), std::mem::offset_of!(Variant, value)), (24, 8));
     }
 }

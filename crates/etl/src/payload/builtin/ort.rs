@@ -5,17 +5,8 @@ use crate::Guid;
 
 /// `Microsoft.ML.ONNXRuntime`: sessions, evaluations, QNN profiling.
 pub const ONNX_RUNTIME: Guid = Guid::new(0x3a26b1ff_7484_7484_7484_15261f42614d);
-/// `ONNXRuntimeTraceLoggingProvider`: the log of ONNX Runtime.
-pub const ONNX_RUNTIME_LOGS: Guid = Guid::new(0x929dd115_1ecb_4cb5_b060_ebd4983c421d);
-/// `Intel.ML.ONNXRuntime.OpenVINO`.
-pub const ONNX_RUNTIME_OPENVINO: Guid = Guid::new(0xb5a8c2e1_4d7f_4a3b_9c2e_1f8e5a6b7c9d);
 /// `WinML`.
 pub const WINML: Guid = Guid::new(0xbcad6aee_c08d_4f66_828c_4c43461a033d);
-
-/// The keyword that must be set for operator profiling of QNN.
-pub const KEYWORD_PROFILING: u64 = 0x100;
-pub const KEYWORD_SESSION: u64 = 0x1;
-pub const KEYWORD_LOGS: u64 = 0x2;
 
 macro_rules! events {
     ($($(#[$about:meta])* $variant:ident = $name:literal,)*) => {

@@ -51,7 +51,7 @@ fn every_stack_finds_its_event() {
         total += counts.records;
         if trace.name == "perfview_net.4.5.2.x64.etl" {
             assert_eq!((counts.keys, counts.definitions), (2061 + 7046, 1909 + 1012));
-            // And 655 that lie in their events.
+            // In addition, 655 stacks are inside their events.
             assert_eq!(counts.records, 252 + 2061 + 7046 + 655);
         }
     }

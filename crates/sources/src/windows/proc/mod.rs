@@ -163,8 +163,8 @@ impl ProcessBackend for SnapshotBackend {
         missing::never(self.is_wine)
     }
 
-    fn newly_missing(&mut self, tell: &mut dyn FnMut(Missing)) {
-        self.reasons.take(tell);
+    fn newly_missing(&mut self, emit: &mut dyn FnMut(Missing)) {
+        self.reasons.take(emit);
     }
 
     fn begin_tick(&mut self, now_ns: u64, due: GroupSet, ended: &mut Vec<usize>) {
@@ -221,7 +221,7 @@ impl ProcessBackend for SnapshotBackend {
             Ok(handle) => Some(handle),
             // The snapshot still includes it.
             Err(ReadError::Denied) => {
-                self.reasons.say(Absent::Handle);
+                self.reasons.report(Absent::Handle);
                 None
             }
             Err(error) => return Err(error),
@@ -347,7 +347,7 @@ impl ProcessBackend for SnapshotBackend {
                 news.push(Absent::Objects);
             }
         })?;
-        news.into_iter().for_each(|reason| self.reasons.say(reason));
+        news.into_iter().for_each(|reason| self.reasons.report(reason));
         Ok(())
     }
 
@@ -361,7 +361,7 @@ impl ProcessBackend for SnapshotBackend {
                 Ok(())
             }
             Err(error) => {
-                self.reasons.say(Absent::Network);
+                self.reasons.report(Absent::Network);
                 Err(error)
             }
         }
@@ -371,14 +371,14 @@ impl ProcessBackend for SnapshotBackend {
         &mut self,
         slot: usize,
         row: &mut ProcessSampleRow,
-        tell: &mut dyn FnMut(&ThreadReading<'_>),
+        emit: &mut dyn FnMut(&ThreadReading<'_>),
     ) -> Result<(), ReadError> {
         self.by_handles = false;
         self.with(slot, |watched, process, is_wine| {
             let Some(process) = process else { return };
             fill_switches(watched, process, row, is_wine);
             row.thread_count = Some(u64::from(process.thread_count()));
-            let counts = watched.threads.tell(process, watched.handle.as_ref(), is_wine, tell);
+            let counts = watched.threads.emit_all(process, watched.handle.as_ref(), is_wine, emit);
             row.active_threads = Some(counts.active).filter(|_| !is_wine);
             row.suspended_threads = Some(counts.suspended).filter(|_| !is_wine);
         })
@@ -389,21 +389,21 @@ impl ProcessBackend for SnapshotBackend {
         Ok(())
     }
 
-    fn processors(&mut self, tell: &mut dyn FnMut(u32, f64)) {
+    fn processors(&mut self, emit: &mut dyn FnMut(u32, f64)) {
         if let Some(system) = &mut self.system {
-            system.processors(tell);
+            system.processors(emit);
         }
     }
 
-    fn environment(&mut self, tell: &mut dyn FnMut(&'static str, &'static str, f64)) {
-        if !super::power::environment(tell) {
-            self.reasons.say(Absent::Power);
+    fn environment(&mut self, emit: &mut dyn FnMut(&'static str, &'static str, f64)) {
+        if !super::power::environment(emit) {
+            self.reasons.report(Absent::Power);
         }
         // Wine has only the function's name, and ends programs that call it.
         if !self.is_wine {
             let handles = self.slots.iter().flatten().filter_map(|watched| watched.handle.as_ref());
             let eco = handles.filter(|handle| handle.is_eco() == Some(true)).count();
-            tell("power", "eco_processes_count", eco as f64);
+            emit("power", "eco_processes_count", eco as f64);
         }
     }
 
@@ -435,8 +435,8 @@ impl ProcessBackend for SnapshotBackend {
 /// Every program has some: Wine's list has zero, and then the handle knows it.
 fn private_bytes(process: &Process<'_>, handle: Option<&ProcessHandle>) -> Option<u64> {
     let listed = Some(process.private_bytes()).filter(|bytes| *bytes > 0);
-    let asked = || handle?.memory().map(|memory| memory.private_bytes).filter(|bytes| *bytes > 0);
-    listed.or_else(asked)
+    let from_handle = || handle?.memory().map(|memory| memory.private_bytes).filter(|bytes| *bytes > 0);
+    listed.or_else(from_handle)
 }
 
 fn fill_io(row: &mut ProcessSampleRow, io: IoCounters) {

@@ -176,16 +176,16 @@ fn threads_are_seen_while_they_live() {
     let mut backend = SnapshotBackend::new();
     watch(&mut backend, 0, std::process::id());
     let (stop, stopped) = std::sync::mpsc::sync_channel::<()>(1);
-    let (tell, told) = std::sync::mpsc::sync_channel(1);
+    let (sender, receiver) = std::sync::mpsc::sync_channel(1);
     let thread = std::thread::Builder::new().name("seen-by-test".into());
     let thread = thread.spawn(move || {
         // SAFETY: no pointers are passed.
-        tell.send(unsafe { windows_sys::Win32::System::Threading::GetCurrentThreadId() }).unwrap();
+        sender.send(unsafe { windows_sys::Win32::System::Threading::GetCurrentThreadId() }).unwrap();
         while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
             burn(Duration::from_millis(1));
         }
     });
-    let (thread, tid) = (thread.unwrap(), told.recv().unwrap());
+    let (thread, tid) = (thread.unwrap(), receiver.recv().unwrap());
     let mut row = ProcessSampleRow::default();
     let mut cpu_time_ns = 0;
     eventually(|| {
