@@ -77,7 +77,7 @@ impl ProfileRead {
         counted(outcome.bad_commas, "commas were missing, doubled or too many");
         counted(outcome.junk_bytes, "bytes belong to no event");
         counted(
-            self.summary.mended_means,
+            self.summary.corrected_means,
             "times of OpenVINO's primitives were means of all runs so far, and were taken apart",
         );
         counted(self.summary.without_run, "operators lie in no run that is known");
