@@ -3,6 +3,7 @@
 import os
 import time
 
+import ortscope
 import pytest
 from ortscope import devices
 
@@ -91,3 +92,14 @@ def test_this_machine_has_devices_or_reasons():
 def test_an_unknown_kind_is_named():
     with pytest.raises(ValueError, match="toaster"):
         devices.devices("toaster")
+
+
+def test_a_monitor_records_the_devices_as_every_command_does(sysfs, monkeypatch):
+    monkeypatch.setenv("ORTSCOPE_TEST_DEVICES", str(sysfs.parent))
+    monitor = ortscope.Monitor().start()
+    time.sleep(0.5)
+    result = monitor.stop()
+    assert result["errors"] == []
+    samples = ortscope.Recording(result["directory"])["device_samples"].to_dict()
+    seen = set(zip(samples["device"], samples["metric"]))
+    assert {("gpu0", "utilization_ratio"), ("gpu0", "power_watts")} <= seen

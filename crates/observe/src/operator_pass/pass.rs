@@ -220,8 +220,7 @@ struct Gathered {
     lost_events: u64,
     notes: Vec<String>,
     run_ns: Vec<u64>,
-    device_work: BTreeMap<(String, String, String), (u64, u64)>,
-    device_by_node: BTreeMap<(String, u64), u64>,
+    device_rows: DeviceRows,
     busy: Busy,
     qnn: Option<QnnLanes>,
     qnn_runs: u64,
@@ -247,8 +246,7 @@ impl Gathered {
             lost_events: 0,
             notes: Vec::new(),
             run_ns: Vec::new(),
-            device_work: BTreeMap::new(),
-            device_by_node: BTreeMap::new(),
+            device_rows: DeviceRows::default(),
             busy: Busy::default(),
             qnn: None,
             qnn_runs: 0,
@@ -285,15 +283,12 @@ impl Gathered {
             }
             self.qnn_runs = runs;
         }
-        let mut openvino = profiled.openvino_runs.clone().map(|directory| {
+        let openvino = profiled.openvino_runs.clone().map(|directory| {
             let of_openvino = |used: &&UsedDevice| used.provider == OPENVINO;
             let is_cpu = pass.used.iter().find(of_openvino).is_none_or(|used| used.class == DeviceClass::Cpu);
             OpenVinoLanes::new(directory, is_cpu)
         });
-        let kept = self.read(&profiled, pass, openvino.as_mut())?;
-        if let Some(why) = openvino.and_then(|lanes| lanes.problem) {
-            self.note(format!("OpenVINO's counters could not be read: {why}"));
-        }
+        let kept = self.read(&profiled, pass, openvino)?;
         self.busy.add(kept, &outcome.collected.devices.sensors);
         self.windows += 1;
         self.runs += runs;
@@ -308,118 +303,106 @@ impl Gathered {
         }
     }
 
-    /// Returns start and end of the runs that are in the statistics.
+    /// Reads the profile of one window. Returns start and end of the runs that are in the statistics.
     fn read(
         &mut self,
         profiled: &Profiled,
         pass: &Pass<'_>,
-        mut openvino: Option<&mut OpenVinoLanes>,
+        openvino: Option<OpenVinoLanes>,
     ) -> Result<Option<(u64, u64)>, Failure> {
-        let start = profiled.started_ns.map_or(ProfileStart::Unknown, ProfileStart::from_monotonic_ns);
         let devices = pass.used.iter().map(|used| (used.provider.clone(), used.class.to_string()));
         let options = RowOptions {
             session_id: Text::clone(&pass.session_id),
-            start,
+            start: profiled.started_ns.map_or(ProfileStart::Unknown, ProfileStart::from_monotonic_ns),
             devices: devices.collect(),
             ..RowOptions::default()
         };
-        let first_run = self.runs;
-        let first_window = self.windows == 0;
-        let mut assembler = RunAssembler::default();
+        let mut window = WindowRows {
+            is_first: self.windows == 0,
+            first_run: self.runs,
+            assembler: RunAssembler::default(),
+            kept: None,
+            call_lanes: CallLanes::new(pass.used),
+            openvino,
+        };
         let mut rows = RowWriter::new(pass.recording, TableId::Operators);
-        let mut kept: Option<(u64, u64)> = None;
-        let Some((graph, _)) = &mut self.graph else { return Ok(None) };
-        let (analysis, counted, device_work) = (&mut self.analysis, &mut self.counted, &mut self.device_work);
-        let (by_node, qnn) = (&mut self.device_by_node, &mut self.qnn);
-        let mut in_call = CallLanes::new(pass.used);
-        let mut add_device_row = |row: &OperatorRow| {
-            if let Some(index) = row.node_index.filter(|_| by_node.len() < 100_000) {
-                let key = (row.execution_provider.to_string(), index);
-                let total = by_node.entry(key).or_default();
-                *total = total.saturating_add(row.duration_ns);
-            }
-            let key = (row.name.to_string(), row.op_type.to_string(), row.execution_provider.to_string());
-            if device_work.len() < 10_000 || device_work.contains_key(&key) {
-                let (count, total) = device_work.entry(key).or_default();
-                *count += 1;
-                *total = total.saturating_add(row.duration_ns);
-            }
-        };
-        let mut take_run = |number: u64, events: &[OperatorEvent]| {
-            // Of the first window, the analysis itself leaves the first run out.
-            if first_window || number >= WARM_UP_RUNS {
-                analysis.add_run(events);
-            }
-        };
-        let read = ort_profile::read(&profiled.file, options, &mut |mut row| {
-            let mut event = OperatorEvent::from(&row);
-            let is_kept = row.run.is_none_or(|run| run >= WARM_UP_RUNS);
-            if row.kind == OperatorKind::Run && is_kept {
-                let end_ns = row.timestamp_ns.saturating_add(row.duration_ns);
-                let (from_ns, to_ns) = kept.unwrap_or((row.timestamp_ns, end_ns));
-                kept = Some((from_ns.min(row.timestamp_ns), to_ns.max(end_ns)));
-            }
-            if row.kind == OperatorKind::Operator && row.run.is_some() {
-                let count = graph.count(&row);
-                // Kernels hide the weights they packed; the graph has them.
-                row.parameter_bytes = row.parameter_bytes.max(count.weight_bytes);
-                (row.flops, event.flops) = (count.flops, count.flops);
-                event.bytes_moved = count.bytes_moved.or(event.bytes_moved);
-                // The second run of a session is the first that is like all others.
-                if first_window && row.run == Some(WARM_UP_RUNS) {
-                    counted.add(&row, &count);
-                }
-            } else if row.kind == OperatorKind::Other {
-                in_call.has_own(&row.execution_provider);
-                if is_kept {
-                    add_device_row(&row);
-                }
-            }
-            let run_of_window = row.run;
-            if let Some(run) = row.run {
-                assembler.push(run, event, &mut take_run);
-            }
-            row.run = row.run.map(|run| run + first_run);
-            rows.push(&row);
-            if let Some(lanes) = qnn.as_mut().filter(|_| first_window && row.kind == OperatorKind::Operator) {
-                for inside in lanes.rows_inside(&row) {
-                    rows.push(&inside);
-                }
-            }
-            if let (Some(lanes), Some(run)) = (openvino.as_mut(), run_of_window)
-                && row.kind == OperatorKind::Operator
-            {
-                for inside in lanes.rows_inside(&row, run) {
-                    in_call.has_own(OPENVINO);
-                    if is_kept {
-                        add_device_row(&inside);
-                    }
-                    rows.push(&inside);
-                }
-            }
-            in_call.add(&row);
+        let read = ort_profile::read(&profiled.file, options, &mut |row| {
+            self.add_row(row, &mut window, &mut rows);
         })?;
         rows.finish()?;
-        if let Some(recording) = pass.recording {
-            crate::recording::append(recording, in_call.rows().cloned())?;
-        }
-        let late = assembler.finish(&mut take_run);
+        let (analysis, is_first) = (&mut self.analysis, window.is_first);
+        let late = window.assembler.finish(&mut |number, events| add_run(analysis, is_first, number, events));
         self.events += read.outcome.events;
         let lost = read.lost_events() + late;
         self.lost_events += lost;
-        if lost > 0
-            && let Some(recording) = pass.recording
-        {
-            let loss = LossRow {
+        if let Some(recording) = pass.recording {
+            crate::recording::append(recording, window.call_lanes.rows().cloned())?;
+            let loss = (lost > 0).then(|| LossRow {
                 timestamp_ns: ortscope_core::clock::now_ns(),
                 place: "profiling pass".into(),
                 kind: "operators".into(),
                 count: lost,
-            };
-            crate::recording::append(recording, [loss])?;
+            });
+            crate::recording::append(recording, loss)?;
         }
         read.warnings().into_iter().for_each(|sentence| self.note(sentence));
-        Ok(kept)
+        if let Some(why) = window.openvino.and_then(|lanes| lanes.problem) {
+            self.note(format!("OpenVINO's counters could not be read: {why}"));
+        }
+        Ok(window.kept)
+    }
+
+    /// Adds one row of a profile to the sums, and to `rows` with the device rows that belong to it.
+    fn add_row(&mut self, mut row: OperatorRow, window: &mut WindowRows, rows: &mut RowWriter<'_>) {
+        let mut event = OperatorEvent::from(&row);
+        let is_operator = row.kind == OperatorKind::Operator;
+        let is_kept = row.run.is_none_or(|run| run >= WARM_UP_RUNS);
+        if row.kind == OperatorKind::Run && is_kept {
+            let end_ns = row.timestamp_ns.saturating_add(row.duration_ns);
+            let (from_ns, to_ns) = window.kept.unwrap_or((row.timestamp_ns, end_ns));
+            window.kept = Some((from_ns.min(row.timestamp_ns), to_ns.max(end_ns)));
+        }
+        if let (true, Some(run), Some((graph, _))) = (is_operator, row.run, &mut self.graph) {
+            let count = graph.count(&row);
+            // Kernels hide the weights that they packed; the graph has them.
+            row.parameter_bytes = row.parameter_bytes.max(count.weight_bytes);
+            (row.flops, event.flops) = (count.flops, count.flops);
+            event.bytes_moved = count.bytes_moved.or(event.bytes_moved);
+            // The first run after the warm-up is representative of the others.
+            if window.is_first && run == WARM_UP_RUNS {
+                self.counted.add(&row, &count);
+            }
+        } else if row.kind == OperatorKind::Other {
+            window.call_lanes.has_own(&row.execution_provider);
+            if is_kept {
+                self.device_rows.add(&row);
+            }
+        }
+        // Runs are numbered within the window here, and over all windows in the recording.
+        let run_of_window = row.run;
+        if let Some(run) = run_of_window {
+            let (analysis, is_first) = (&mut self.analysis, window.is_first);
+            window.assembler.push(run, event, &mut |number, events| {
+                add_run(analysis, is_first, number, events);
+            });
+        }
+        row.run = run_of_window.map(|run| run + window.first_run);
+        rows.push(&row);
+        if let Some(lanes) = self.qnn.as_mut().filter(|_| window.is_first && is_operator) {
+            for device_row in lanes.rows_inside(&row) {
+                rows.push(&device_row);
+            }
+        }
+        if let (Some(lanes), Some(run), true) = (&mut window.openvino, run_of_window, is_operator) {
+            for device_row in lanes.rows_inside(&row, run) {
+                window.call_lanes.has_own(OPENVINO);
+                if is_kept {
+                    self.device_rows.add(&device_row);
+                }
+                rows.push(&device_row);
+            }
+        }
+        window.call_lanes.add(&row);
     }
 
     fn finish(mut self, pass: &Pass<'_>, elapsed: Duration) -> Profile {
@@ -429,7 +412,8 @@ impl Gathered {
         let (graph, graph_is_optimized) =
             self.graph.unwrap_or_else(|| (RunGraph::new(Graph::default()), false));
         let mut device_work: Vec<DeviceWork> = self
-            .device_work
+            .device_rows
+            .by_name
             .into_iter()
             .map(|((name, op_type, provider), (count, total))| DeviceWork {
                 name,
@@ -463,12 +447,59 @@ impl Gathered {
             notes: self.notes,
             profiled_median_ns,
             device_work,
-            device_by_node: self.device_by_node,
+            device_by_node: self.device_rows.by_node,
             busy_ns: self.busy.finish(),
             qnn: self.qnn,
             qnn_time,
             seconds: elapsed.as_secs_f64(),
             ort_logs: self.logs,
+        }
+    }
+}
+
+/// Adds a run to the analysis. It skips the warm-up of the first window itself; warm-ups of later windows are skipped here.
+fn add_run(analysis: &mut OperatorAnalysis, is_first_window: bool, number: u64, events: &[OperatorEvent]) {
+    if is_first_window || number >= WARM_UP_RUNS {
+        analysis.add_run(events);
+    }
+}
+
+/// The state of reading one window's profile.
+struct WindowRows {
+    is_first: bool,
+    /// Number of runs in the windows before.
+    first_run: u64,
+    assembler: RunAssembler,
+    /// Start and end of the runs in the statistics.
+    kept: Option<(u64, u64)>,
+    call_lanes: CallLanes,
+    openvino: Option<OpenVinoLanes>,
+}
+
+/// Device rows of the runs in the statistics.
+#[derive(Debug, Default)]
+struct DeviceRows {
+    /// Count and total duration by name, type and provider.
+    by_name: BTreeMap<(String, String, String), (u64, u64)>,
+    /// Total duration by provider and by the node that caused the row.
+    by_node: BTreeMap<(String, u64), u64>,
+}
+
+impl DeviceRows {
+    /// Limits of the sums; further names and nodes are not summed.
+    const MAX_NAMES: usize = 10_000;
+    const MAX_NODES: usize = 100_000;
+
+    fn add(&mut self, row: &OperatorRow) {
+        if let Some(index) = row.node_index.filter(|_| self.by_node.len() < Self::MAX_NODES) {
+            let total = self.by_node.entry((row.execution_provider.to_string(), index)).or_default();
+            *total = total.saturating_add(row.duration_ns);
+        }
+        let key = (row.name.to_string(), row.op_type.to_string(), row.execution_provider.to_string());
+        if self.by_name.len() < Self::MAX_NAMES || self.by_name.contains_key(&key) {
+            let (count, total) = self.by_name.entry(key).or_default();
+            *count += 1;
+            *total = total.saturating_add(row.duration_ns);
         }
     }
 }
