@@ -1,4 +1,4 @@
-//! GPUs, NPUs, clocks and energy as Windows itself tells of them: providers beside the kernel, in a session of their own.
+//! GPUs, NPUs, clocks and energy from Windows' own event providers, in a separate trace session.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,12 +23,12 @@ pub enum DeviceProvider {
 
 const TRACK: &str = "device_events";
 const WINDOW_NS: u64 = 1_000_000_000;
-/// A window is told so long after its end: events come by the buffer. What an engine does longer than this at a stretch is
-/// told of its last part.
+/// A window is emitted this long after its end, because events arrive in buffers. If an engine is busy for longer without a
+/// break, only the last part is counted.
 const SETTLED_NS: u64 = 3_000_000_000;
 const MAX_ENGINES: usize = 256;
 
-/// `None` where nothing is asked for, or the system has no such sessions.
+/// `None` if nothing is requested, or the system has no event tracing.
 pub fn source(wanted: &[DeviceProvider]) -> Option<EtwSource> {
     if wanted.is_empty() {
         return None;
@@ -41,7 +41,7 @@ fn with_functions(api: Arc<dyn EtwApi>, wanted: &[DeviceProvider]) -> EtwSource 
         name: format!("ortscope-devices-{}", std::process::id()),
         kernel: KernelFlags::default(),
         providers: wanted.iter().map(|which| provider(*which)).collect(),
-        // A device is everybody's: how busy it is does not depend on who is watched.
+        // Device load is the same whichever processes are observed.
         filter: ProcessFilter::everything(),
         ..Settings::default()
     };
@@ -56,12 +56,12 @@ fn provider(which: DeviceProvider) -> Provider {
     }
 }
 
-/// Busy time of engines by the second, and power events as they come.
+/// Busy time of engines per second, and power events as they arrive.
 #[derive(Debug, Default)]
 struct Rows {
     known: BTreeSet<Engine>,
     windows: BTreeMap<u64, BTreeMap<Engine, u64>>,
-    /// The first window that was not told yet.
+    /// The first window that was not emitted yet.
     next: Option<u64>,
     latest_ns: u64,
     left_out: u64,
@@ -85,8 +85,8 @@ impl Rows {
         }
     }
 
-    /// Every engine that was seen has a row of every second that is over, be it 0.
-    fn tell(&mut self, before_ns: u64, mut emit: impl FnMut(&DeviceSampleRow)) {
+    /// Emits a row for every known engine and every past second, including zeros.
+    fn emit_until(&mut self, before_ns: u64, mut emit: impl FnMut(&DeviceSampleRow)) {
         let Some(next) = &mut self.next else { return };
         while (*next + 1) * WINDOW_NS <= before_ns {
             let sums = self.windows.remove(next).unwrap_or_default();
@@ -96,7 +96,7 @@ impl Rows {
                     timestamp_ns: (*next + 1) * WINDOW_NS,
                     device: format!("adapter {:x} engine {}", engine.adapter, engine.node).into(),
                     metric: "utilization_ratio".into(),
-                    // Where the order of work is not told, packets may overlap.
+                    // Packets may overlap if the order of work is unknown.
                     value: (busy_ns as f64 / WINDOW_NS as f64).min(1.0),
                     source: "etw dxgkrnl".into(),
                     method: "measured".into(),
@@ -109,12 +109,12 @@ impl Rows {
 
 impl EtwRows for Rows {
     fn sink<'a>(&'a mut self, out: &'a mut Emitter) -> Box<dyn EtwSink + 'a> {
-        self.tell(self.latest_ns.saturating_sub(SETTLED_NS), |row| out.emit(row));
+        self.emit_until(self.latest_ns.saturating_sub(SETTLED_NS), |row| out.emit(row));
         Box::new(Sink { rows: self, out })
     }
 
     fn finish(&mut self, out: &mut Emitter) {
-        self.tell(self.latest_ns, |row| out.emit(row));
+        self.emit_until(self.latest_ns, |row| out.emit(row));
         out.lost("packets of engines beyond the limit", std::mem::take(&mut self.left_out));
     }
 }
@@ -139,17 +139,17 @@ impl EtwSink for Sink<'_> {
 mod tests {
     use super::*;
 
-    fn told(rows: &mut Rows, before_ns: u64) -> Vec<(u64, u32, f64)> {
-        let mut told = Vec::new();
-        rows.tell(before_ns, |row| {
+    fn emitted(rows: &mut Rows, before_ns: u64) -> Vec<(u64, u32, f64)> {
+        let mut emitted = Vec::new();
+        rows.emit_until(before_ns, |row| {
             let node = row.device.rsplit(' ').next().and_then(|node| node.parse().ok()).expect("a number");
-            told.push((row.timestamp_ns / WINDOW_NS, node, row.value));
+            emitted.push((row.timestamp_ns / WINDOW_NS, node, row.value));
         });
-        told
+        emitted
     }
 
     #[test]
-    fn busy_time_is_shared_out_by_the_second_and_an_idle_engine_has_zeros() {
+    fn busy_time_is_split_by_second_and_idle_engines_have_zeros() {
         let mut rows = Rows::default();
         let busy = |node, begin_ns, end_ns| EngineBusy {
             engine: Engine { adapter: 7, node },
@@ -162,13 +162,13 @@ mod tests {
         // 0.25 s of second 10; the whole of 11 and half of 12, in one packet.
         rows.busy(&busy(0, 10_500_000_000, 10_750_000_000));
         rows.busy(&busy(1, 10_900_000_000, 12_500_000_000));
-        assert_eq!(told(&mut rows, 10_999_999_999), []);
+        assert_eq!(emitted(&mut rows, 10_999_999_999), []);
         let second = |value: (u64, u32, f64)| (value.0, value.1, (value.2 * 100.0).round() / 100.0);
-        let first: Vec<_> = told(&mut rows, 12_400_000_000).into_iter().map(second).collect();
+        let first: Vec<_> = emitted(&mut rows, 12_400_000_000).into_iter().map(second).collect();
         assert_eq!(first, [(11, 0, 0.25), (11, 1, 0.1), (12, 0, 0.0), (12, 1, 1.0)]);
-        // A packet that began before what was told counts from there on.
+        // Of an earlier packet, only the part after the emitted windows counts.
         rows.busy(&busy(0, 1_000_000_000, 13_000_000_000));
-        assert_eq!(told(&mut rows, 13_000_000_000), [(13, 0, 1.0), (13, 1, 0.5)]);
+        assert_eq!(emitted(&mut rows, 13_000_000_000), [(13, 0, 1.0), (13, 1, 0.5)]);
         assert!(rows.windows.is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Devices beside the processors, energy meters and temperature sensors, for every observation.
+//! Accelerators, energy meters and temperature sensors, for every observation.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Reading values from the files a user names: .npz, .npy, .pb or .json, or a directory of them.
+//! Reads input values from .npz, .npy, .pb or .json files, or a directory of them.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use ortscope_decode::tensors::{self, NamedValues, TensorLimits};
 
 use ortscope_core::failure::Failure;
 
-/// A larger file is refused before it fills the memory.
+/// Larger files are refused, because they would fill the memory.
 const MAX_FILE_BYTES: u64 = 8 << 30;
 
 pub fn read(path: &Path, signature: &[ValueInfo]) -> Result<NamedValues, Failure> {
@@ -36,7 +36,7 @@ fn read_one(path: &Path, signature: &[ValueInfo]) -> Result<NamedValues, Failure
     let wrong = |problem: &dyn std::fmt::Display| Failure::input(format!("'{}': {problem}", path.display()));
     let found = std::fs::metadata(path)
         .map_err(|error| wrong(&error).with_hint("inputs are read from .npz, .npy, .pb and .json files"))?;
-    // A device or a pipe would be read without end.
+    // Reading a device or a pipe might never end.
     if !found.is_file() {
         return Err(wrong(&"it is not a regular file"));
     }
@@ -50,7 +50,7 @@ fn read_one(path: &Path, signature: &[ValueInfo]) -> Result<NamedValues, Failure
     let mut values = tensors::read(&bytes, &file_name, signature, &limits).map_err(|error| {
         wrong(&error).with_hint("in Python: numpy.savez('inputs.npz', name=array) makes a file that fits")
     })?;
-    // A file of one value may have no name inside; its own name is taken if the model has an input of that name.
+    // A single value may have no name; then the file name is used if the model has an input of that name.
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     if let [(name @ None, _)] = values.as_mut_slice() {
         *name = stem.filter(|stem| signature.iter().any(|input| input.name == *stem));

@@ -1,8 +1,7 @@
-//! Has the inferences of a program recorded that is about to start and knows nothing of it.
+//! Instruments an unmodified program that is about to start, so that its inferences are recorded.
 //!
-//! Python finds a `sitecustomize` of ours, which instruments onnxruntime when the program imports it. Native programs
-//! get a library loaded before theirs, which hands out a wrapped table of ONNX Runtime's C API. Both are inherited by
-//! whatever the program starts.
+//! Python finds our `sitecustomize`, which instruments onnxruntime when the program imports it. For native programs, a
+//! library is preloaded that returns a wrapped table of ONNX Runtime's C API. Child processes inherit both.
 
 use std::ffi::OsString;
 use std::io::Read as _;
@@ -14,24 +13,24 @@ use ortscope_channel::{CHANNEL_VARIABLE, ChannelDirectory};
 
 use crate::programs::Programs;
 
-/// Makes Python load our package's part.
+/// Python's module search path, for our `sitecustomize`.
 const PYTHON_PATH: &str = "PYTHONPATH";
 const PRELOAD: &str = "LD_PRELOAD";
 const PROFILE_EVERY: &str = "ORTSCOPE_PROFILE_EVERY";
-/// The library for native programs, beside this program.
+/// The library for native programs, in the directory of this program.
 const PRELOAD_LIBRARY: &str = "libortscope_preload.so";
-/// Where the package has its `sitecustomize`.
+/// The package's directory with `sitecustomize`.
 const INJECT: &str = "_inject";
 
-/// Prints where the package is, without importing it, and not the one in the present directory.
+/// Prints the package's location without importing it, and ignores the current directory.
 const ASK_PACKAGE: &str = "import sys; sys.path[:] = [p for p in sys.path if p]; import importlib.util as u; \
                            s = u.find_spec('ortscope'); print(s.origin if s and s.origin else '')";
-/// A Python that has not answered by then does not.
+/// Maximum wait for an answer of Python.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Longest first line of a script that is looked at.
+/// Maximum length of a script's first line.
 const FIRST_LINE: u64 = 512;
 
-/// Prepares a command; what could not be prepared is said there.
+/// Prepares a command. The result has the reason for each part that could not be prepared.
 pub fn instrument(command: &mut Command, words: &[String], profile_every: u32) -> Programs {
     let reader = ortscope_sources::own_usage().map(|usage| usage.identity);
     let home = reader
@@ -77,7 +76,7 @@ pub fn instrument(command: &mut Command, words: &[String], profile_every: u32) -
 fn put_on_python_path(command: &mut Command, inject: PathBuf) {
     let before = std::env::var_os(PYTHON_PATH).filter(|before| !before.is_empty()).unwrap_or_default();
     let parts = [inject].into_iter().chain(std::env::split_paths(&before));
-    // A part that cannot be in a path was never found there.
+    // Parts with a separator in them could not be in the path anyway.
     if let Ok(path) = std::env::join_paths(parts) {
         command.env(PYTHON_PATH, path);
     }
@@ -97,12 +96,12 @@ fn preload(command: &mut Command, is_python: bool, programs: &mut Programs) {
         }
         return;
     }
-    let beside = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.join(PRELOAD_LIBRARY)));
-    let Some(library) = beside.filter(|path| path.is_file()) else {
+    let adjacent = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.join(PRELOAD_LIBRARY)));
+    let Some(library) = adjacent.filter(|path| path.is_file()) else {
         if !is_python {
             programs.no_inferences(
                 format!(
-                    "inferences of native programs are not recorded: {PRELOAD_LIBRARY} is not beside ortscope"
+                    "inferences of native programs are not recorded: {PRELOAD_LIBRARY} is not in the directory of ortscope"
                 ),
                 "cargo build -p ortscope-preload, or install ortscope again",
             );
@@ -128,7 +127,7 @@ fn preload(command: &mut Command, is_python: bool, programs: &mut Programs) {
 #[derive(Debug, PartialEq, Eq)]
 struct Python {
     program: PathBuf,
-    /// It was told not to look at its environment.
+    /// It ignores its environment.
     is_isolated: bool,
 }
 
@@ -152,7 +151,7 @@ fn is_python(program: &Path) -> bool {
     name.strip_prefix("python").is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit() || c == '.'))
 }
 
-/// Looks at the options in front of the script.
+/// Checks the options before the script.
 fn is_isolated(options: &[String]) -> bool {
     let mut options = options.iter();
     while let Some(option) = options.next() {
@@ -169,7 +168,7 @@ fn is_isolated(options: &[String]) -> bool {
     false
 }
 
-/// Where a program is, as the system would find it.
+/// Finds a program as the system does.
 fn on_path(program: &str) -> Option<PathBuf> {
     if program.contains(std::path::is_separator) {
         return Some(program.into());
@@ -187,16 +186,16 @@ fn interpreter_of(script: &Path) -> Option<PathBuf> {
     line.split_whitespace().find(|word| is_python(Path::new(word))).map(PathBuf::from)
 }
 
-/// The directory to put in front of Python's path: that of the package of the Python that runs, else of one that is
-/// beside this program or on the path. One package serves every Python.
+/// The directory to put first in Python's path: from the package of the Python that runs, or of one next to this program or
+/// on the path. One package serves every Python version.
 fn package(running: Option<&Python>) -> Option<PathBuf> {
-    let beside = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.to_owned()));
-    let beside =
-        beside.into_iter().flat_map(|directory| ["python3", "python"].map(|name| directory.join(name)));
-    let beside = beside.filter(|path| path.is_file());
+    let adjacent = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.to_owned()));
+    let adjacent =
+        adjacent.into_iter().flat_map(|directory| ["python3", "python"].map(|name| directory.join(name)));
+    let adjacent = adjacent.filter(|path| path.is_file());
     let on_path = ["python3", "python"].into_iter().filter_map(on_path);
     let mut asked = Vec::new();
-    for python in running.map(|python| python.program.clone()).into_iter().chain(beside).chain(on_path) {
+    for python in running.map(|python| python.program.clone()).into_iter().chain(adjacent).chain(on_path) {
         if asked.contains(&python) {
             continue;
         }
@@ -227,7 +226,7 @@ fn ask(python: &Path) -> Option<PathBuf> {
     (has_native && inject.join("sitecustomize.py").is_file()).then_some(inject)
 }
 
-/// What it prints, if it ends in time.
+/// Its output, if it ends in time.
 fn answer_of(mut child: Child) -> Option<String> {
     let deadline = Instant::now() + PATIENCE;
     while child.try_wait().ok()?.is_none() {
@@ -252,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn the_python_of_a_command() {
+    fn finds_the_python_of_a_command() {
         let python = |text: &str| Python::of(&words(text)).map(|python| python.program);
         assert_eq!(python("python app.py"), Some("python".into()));
         assert_eq!(python("env X=1 /opt/bin/python3.11 app.py"), Some("/opt/bin/python3.11".into()));
@@ -261,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_python_that_does_not_look_at_its_environment() {
+    fn detects_a_python_that_ignores_its_environment() {
         let isolated = |text: &str| Python::of(&words(text)).is_some_and(|python| python.is_isolated);
         assert!(isolated("python -I app.py") && isolated("python -u -sE app.py"));
         assert!(isolated("python -W ignore -S app.py"));
@@ -270,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_names_its_interpreter() {
+    fn reads_the_interpreter_of_a_script() {
         let directory = tempfile::tempdir().expect("a directory");
         let script = directory.path().join("tool");
         std::fs::write(&script, "#!/usr/bin/env python3\nimport os\n").expect("written");

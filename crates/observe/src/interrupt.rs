@@ -1,14 +1,14 @@
-//! Ctrl-C: once stops and still reports, twice ends at once.
+//! Ctrl-C: once stops and still reports, twice ends immediately.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// How often the user has asked to stop.
+/// Counts the user's requests to stop.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt(Arc<AtomicU32>);
 
 impl Interrupt {
-    /// Catches the signal for the rest of the program. Without a handler the default stays: ending at once.
+    /// Catches the signal for the rest of the program. If that fails, the default remains: ending immediately.
     pub fn install() -> Self {
         let interrupt = Self::default();
         let count = Arc::clone(&interrupt.0);
@@ -21,7 +21,7 @@ impl Interrupt {
         interrupt
     }
 
-    /// Ignores the signal, in a worker: the terminal sends it to every process, but the supervisor decides.
+    /// Ignores the signal in a worker: the terminal sends it to every process, but the supervisor decides.
     pub fn ignore() {
         if let Err(error) = ctrlc::set_handler(|| {}) {
             tracing::warn!(%error, "Ctrl-C will end the worker too");

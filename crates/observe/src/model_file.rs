@@ -12,13 +12,13 @@ use ortscope_core::units;
 /// What protobuf, and so ONNX Runtime, can read.
 const MAX_MODEL_BYTES: u64 = (1 << 31) - 1;
 
-/// A model that was read, with what making inputs needs to know.
+/// A parsed model, with hints for generating inputs.
 #[derive(Debug)]
 pub struct OpenModel {
     pub facts: ModelFacts,
     pub model: Model,
     pub hints: InputHints,
-    /// What the user should know about the file.
+    /// Notes for the user about the file.
     pub notes: Vec<String>,
 }
 
@@ -35,21 +35,22 @@ pub fn open(path: &Path, allow_external_data: bool) -> Result<OpenModel, Failure
         _ => Failure::model(error.to_string()),
     };
     let found = fs_err::metadata(path).map_err(cannot)?;
-    // A device or a pipe would be read without end.
+    // Reading a device or a pipe might never end.
     if !found.is_file() {
         return Err(Failure::model(format!("'{}' is not a regular file", path.display())));
     }
     if found.len() > MAX_MODEL_BYTES {
         let size = units::bytes(found.len() as f64);
         return Err(Failure::model(format!("'{name}' has {size}; a model file has less than 2 GiB"))
-            .with_hint("larger weights lie in files beside the model (external data)"));
+            .with_hint("larger weights belong in external data files next to the model"));
     }
     let bytes = fs_err::read(path).map_err(cannot)?;
     let model = onnx::read_model(&bytes, &Limits::default())
         .map_err(|error| Failure::model(format!("'{name}': {error}")).with_hint(read_hint(&error)))?;
     let external = external_data::check(path, &model, allow_external_data).map_err(|error| {
-        Failure::model(format!("'{name}': {error}"))
-            .with_hint("external data must lie beside the model; --allow-external-data lifts the rule")
+        Failure::model(format!("'{name}': {error}")).with_hint(
+            "external data must be in the directory of the model; --allow-external-data lifts the rule",
+        )
     })?;
     let facts = ModelFacts {
         name,

@@ -1,5 +1,5 @@
-//! Inferences of programs that run already, from the events that ONNX Runtime itself writes on Windows: nothing is loaded
-//! into them. Stock builds tell of sessions and runs, not of operators.
+//! Inferences of running programs from ONNX Runtime's own events on Windows; nothing is loaded into the programs. Stock builds
+//! report sessions and runs, but not operators.
 
 use ortscope_core::pipeline::Emitter;
 use ortscope_decode::etw::{EtwSink, Inference, OrtOperator, OrtRow, OrtRows, OrtSession};
@@ -8,7 +8,7 @@ use ortscope_sources::etw::{EtwRows, EtwSource, KernelFlags, ProcessFilter, Sett
 /// The track that explains why there are no inferences.
 pub const TRACK: &str = "inferences";
 
-/// A session with ONNX Runtime's provider, where the system has such sessions. Performance Log Users may read it.
+/// A trace session with ONNX Runtime's provider, on systems with event tracing. "Performance Log Users" may read it.
 pub fn source(pids: &[u32]) -> Option<EtwSource> {
     let api = ortscope_sources::etw_functions()?;
     let settings = Settings {

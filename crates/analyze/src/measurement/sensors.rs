@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn readings_are_joined_and_late_ones_put_in_order() {
+    fn readings_are_joined_and_late_ones_sorted() {
         let mut readings = SensorReadings::default();
         for (at_ns, value) in [(100_000_000, 0.5), (300_000_000, 0.1), (200_000_000, 0.9)] {
             readings.add("gpu0", "utilization_ratio", at_ns, value);

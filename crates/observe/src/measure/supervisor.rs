@@ -277,12 +277,12 @@ fn spawn(plan: &WorkerPlan) -> Result<Child, Failure> {
 }
 
 /// The end of the worker's output.
-struct LastWords {
+struct StderrTail {
     kept: Arc<Mutex<Vec<u8>>>,
     thread: std::thread::JoinHandle<()>,
 }
 
-impl LastWords {
+impl StderrTail {
     /// The output after the worker has ended. A process that a library started may keep the pipe open, so the wait is limited.
     fn take(self) -> String {
         let begin = Instant::now();
@@ -295,7 +295,7 @@ impl LastWords {
 }
 
 /// Reads the worker's output continuously, so that it never blocks, and keeps the end.
-fn drain_stderr(child: &mut Child) -> Result<LastWords, Failure> {
+fn drain_stderr(child: &mut Child) -> Result<StderrTail, Failure> {
     let (pipe, kept) = (child.stderr.take(), Arc::new(Mutex::new(Vec::new())));
     let shared = Arc::clone(&kept);
     let thread = std::thread::Builder::new().name("worker-stderr".into()).spawn(move || {
@@ -308,7 +308,7 @@ fn drain_stderr(child: &mut Child) -> Result<LastWords, Failure> {
             kept.drain(..excess);
         }
     })?;
-    Ok(LastWords { kept, thread })
+    Ok(StderrTail { kept, thread })
 }
 
 /// Checks a few times a second until the worker has ended.
@@ -410,8 +410,8 @@ fn failure_of(collected: &Measurement, status: ExitStatus, why: Ended, stderr: &
         Fact::Failed { failure, .. } => Some(failure.clone()),
         _ => None,
     });
-    if told.is_some() {
-        return told;
+    if reported.is_some() {
+        return reported;
     }
     let done = collected.facts.iter().any(|message| matches!(message, Fact::Done));
     if done || why == Ended::Interrupted {

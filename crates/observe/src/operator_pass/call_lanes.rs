@@ -1,5 +1,5 @@
-//! The lane of a device whose provider tells nothing of what its compiled parts do inside, where it computes in the call: there
-//! the device works as long as the call takes, and that is what is drawn.
+//! Device lanes of providers that report nothing about their compiled parts but compute synchronously: the device is busy
+//! for the duration of the call.
 
 use std::collections::BTreeSet;
 
@@ -8,12 +8,12 @@ use ortscope_ort::ep::{DeviceClass, UsedDevice};
 
 use super::device_time::is_kernel_by_kernel;
 
-/// Calls that are remembered; a window has at most a tenth of a million events.
+/// Maximum number of calls; a window has at most 100,000 events.
 const MAX_CALLS: usize = 100_000;
 
 #[derive(Debug)]
 pub struct CallLanes {
-    /// Providers that compute in the call, and have not told more than that yet.
+    /// Providers that compute synchronously and have reported no device rows so far.
     silent: BTreeSet<String>,
     calls: Vec<OperatorRow>,
 }
@@ -26,7 +26,7 @@ impl CallLanes {
         Self { silent: in_call.map(|used| used.provider.clone()).collect(), calls: Vec::new() }
     }
 
-    /// This provider has rows of its device.
+    /// This provider reports its own device rows.
     pub fn has_own(&mut self, provider: &str) {
         if self.silent.remove(provider) {
             self.calls.retain(|row| &*row.execution_provider != provider);
@@ -40,7 +40,7 @@ impl CallLanes {
             self.calls.push(OperatorRow {
                 kind: "other".into(),
                 thread: 0,
-                // They are the call's, and stand in its row.
+                // These belong to the row of the call.
                 parameter_bytes: None,
                 flops: None,
                 ..row.clone()
@@ -48,7 +48,7 @@ impl CallLanes {
         }
     }
 
-    /// What is drawn, after the last row.
+    /// The device rows, after the last row of the profile.
     pub fn rows(&self) -> impl Iterator<Item = &OperatorRow> {
         self.calls.iter()
     }
@@ -96,7 +96,7 @@ mod tests {
         let rows: Vec<_> =
             lanes.rows().map(|row| (&*row.kind, &*row.execution_provider, row.thread)).collect();
         assert_eq!(rows, [("other", "OpenVINOExecutionProvider", 0)]);
-        // What the provider tells itself is better.
+        // The provider's own rows are better.
         lanes.has_own("OpenVINOExecutionProvider");
         lanes.add(&call("OpenVINOExecutionProvider"));
         assert_eq!(lanes.rows().count(), 0);

@@ -3,7 +3,7 @@
 use ortscope_analyze::flops::{FlopCount, FlopTotal};
 use ortscope_core::schema::OperatorRow;
 
-/// FLOPs of one run, with what they leave out.
+/// FLOPs of one run, with the operators that are not counted.
 #[derive(Debug, Default)]
 pub struct Counted {
     pub total: FlopTotal,

@@ -1,4 +1,4 @@
-//! Whose device time, and whose energy, the operators of each provider are.
+//! Attribution of device time and energy to the operators of each provider.
 
 use std::collections::BTreeMap;
 
@@ -10,19 +10,19 @@ use ortscope_ort::ep::{DeviceClass, UsedDevice};
 use super::qnn_lanes::QnnTime;
 use ortscope_analyze::operators::section::{DeviceWork, OperatorDeviceTime, ProviderTime};
 
-/// Operators that are listed, the costliest first; all are in the sums.
+/// Maximum number of listed operators, the costliest first; the sums contain all.
 const MAX_OPERATORS: usize = 100;
 
 /// What is known beside ONNX Runtime's own profile.
 #[derive(Debug, Default)]
 pub struct Evidence<'a> {
     pub used: &'a [UsedDevice],
-    /// Rows of devices in the runs of the report, by name.
+    /// Device rows in the runs of the report, by name.
     pub device_work: &'a [DeviceWork],
     /// The same by provider and by the node that caused them.
     pub by_node: BTreeMap<(String, u64), u64>,
     pub qnn: Option<&'a QnnTime>,
-    /// By kind of device: how long it was busy in the runs of the report, as its driver tells.
+    /// By kind of device: its busy time in the runs of the report according to its driver.
     pub busy_ns: BTreeMap<&'static str, u64>,
 }
 
@@ -49,7 +49,7 @@ fn one(
     let class = used.map(|used| used.class).or_else(|| class_of(nodes));
     let own_ns = nodes.iter().fold(0u64, |sum, node| sum.saturating_add(node.exclusive.total_ns));
     let mut window = DeviceWindow {
-        // Calls that several providers share are nobody's alone: then each has what its operators took.
+        // If several providers share the calls, each is assigned the time of its own operators.
         run_ns: if is_alone { report.time.run_ns } else { own_ns },
         is_in_call: class == Some(DeviceClass::Cpu),
         ..DeviceWindow::default()
@@ -66,10 +66,10 @@ fn one(
         types.extend(qnn.nodes.iter().map(|node| node.op_type.as_str()));
         qnn.nodes.iter().map(|node| named(&node.name, None, Some(node.cycles))).collect()
     } else if of_device.len() > nodes.len() {
-        // Whole parts of the graph were compiled; what the device did inside of them tells more.
+        // Whole parts of the graph were compiled; the device rows have more detail.
         window.busy_ns = window.is_in_call.then_some(own_ns);
         types.extend(of_device.iter().map(|work| work.op_type.as_str()));
-        // OpenVINO puts this before the name of every primitive.
+        // OpenVINO's prefix of every primitive's name.
         let bare = |name: &str| name.strip_prefix("OV::").unwrap_or(name).to_owned();
         of_device.iter().map(|work| named(&bare(&work.name), Some(work.total_ns), None)).collect()
     } else {
@@ -105,17 +105,17 @@ fn one(
     };
     fill(&mut time, adapter, &operators, &types, &window);
     if time.unknown.is_none() && !time.has_own_profile {
-        time.unknown = Some(format!("what its compiled parts do inside is not told; {}", adapter.remedy));
+        time.unknown = Some(format!("its compiled parts report no details; {}", adapter.remedy));
     }
     time
 }
 
-/// Providers whose rows in ONNX Runtime's profile are their operators.
+/// Providers whose operators are the rows of ONNX Runtime's profile.
 pub(super) fn is_kernel_by_kernel(provider: &str) -> bool {
     matches!(provider, "CPUExecutionProvider" | "XnnpackExecutionProvider")
 }
 
-/// What the rows of the profile say about the device, if they agree.
+/// The device of the profile's rows, if they agree.
 fn class_of(nodes: &[&NodeStatistics]) -> Option<DeviceClass> {
     let first = nodes.first()?;
     let class = match &*first.device {

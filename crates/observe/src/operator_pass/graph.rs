@@ -1,4 +1,4 @@
-//! The graph that was run, put beside the rows of its profile: what each operator computes and who waits for whom.
+//! The graph that was run, joined with the rows of its profile: the computation of each operator, and its dependencies.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -11,30 +11,30 @@ use ortscope_analyze::operators::fusion::{GraphFacts, GraphNode};
 use ortscope_core::schema::{OperatorRow, Text};
 use ortscope_decode::onnx::{self, AttributeValue, Graph, Limits, Node};
 
-/// A graph in the state in which ONNX Runtime ran it, or as the file has it where that could not be written.
+/// The graph as ONNX Runtime ran it, or the file's own if it could not be written.
 #[derive(Debug)]
 pub struct RunGraph {
     graph: Graph,
-    /// Names of nodes can occur twice; sub-graphs are included.
+    /// Node names may occur twice; sub-graphs are included.
     by_name: HashMap<String, Vec<Place>>,
     parameters: HashMap<String, TensorFacts>,
     counted: HashMap<CountKey, FlopCount>,
 }
 
-/// Who reads what whom wrote.
+/// Dependencies between nodes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Edges {
-    /// (who writes, who reads)
+    /// (writer, reader)
     pub known: Vec<(u64, u64)>,
-    /// Whether every node of the profile was found: only then can it be said that there is no edge.
+    /// Whether every node of the profile was found: only then is a missing edge certain.
     pub is_complete: bool,
 }
 
-/// The way to a node: indices of nodes and their sub-graphs.
+/// The path to a node: indices of nodes and their sub-graphs.
 type Place = Vec<(usize, usize)>;
 type CountKey = (Text, Text, Option<Text>, Option<Text>);
 
-/// Kinds of rows that are counted; a limit against profiles with endlessly many shapes.
+/// Maximum number of cached counts, for profiles with very many shapes.
 const MAX_COUNTED: usize = 1_000_000;
 
 impl RunGraph {
@@ -62,7 +62,7 @@ impl RunGraph {
             self.parameters.insert(tensor.name.clone(), facts);
         }
         for (number, node) in graph.nodes.iter().enumerate() {
-            // Constants that no optimiser made initialisers of are weights all the same.
+            // Constants that the optimizer did not turn into initializers are weights, too.
             if let (Some(AttributeValue::Tensor(tensor)), "Constant") =
                 (node.attribute("value"), node.op_type.as_str())
                 && let Some(output) = node.outputs.first()
@@ -91,7 +91,7 @@ impl RunGraph {
         graph.nodes.get(last.0)
     }
 
-    /// Nodes that a row may be about. A node without a name is profiled as `TYPE_INDEX`.
+    /// Nodes that a row may describe. A node without a name is profiled as `TYPE_INDEX`.
     fn candidates(&self, row: &OperatorRow) -> Vec<&Node> {
         let named = self.by_name.get(&*row.name).filter(|_| !row.name.is_empty());
         let is_index = |text: &str| text.strip_prefix('_').is_some_and(|index| index.parse::<u64>().is_ok());
@@ -107,7 +107,7 @@ impl RunGraph {
             .collect()
     }
 
-    /// What the operator of a row computes and moves.
+    /// FLOPs and bytes of the operator of a row.
     pub fn count(&mut self, row: &OperatorRow) -> FlopCount {
         let key = (
             Text::clone(&row.name),
@@ -159,12 +159,12 @@ impl RunGraph {
         match answers.len() {
             0 => unknown("the profile's tensors do not fit the inputs of the node"),
             1 => answers.swap_remove(0),
-            // Nodes with one name that compute different things: none is better than the other.
+            // Several nodes with this name have different counts: the right one is unknown.
             _ => unknown("several nodes have this name, and they compute different amounts"),
         }
     }
 
-    /// The main graph, for comparing states of optimisation.
+    /// The main graph, for comparing optimization states.
     pub fn facts(&self) -> GraphFacts {
         graph_facts(&self.graph)
     }
@@ -173,8 +173,8 @@ impl RunGraph {
         self.graph.nodes.len() as u64
     }
 
-    /// Who reads what whom wrote, by the numbers that the profile gives to nodes of the main graph. Nodes of the profile
-    /// that cannot be found for certain have none: those without a name, and those that loading made.
+    /// Dependencies by the profile's numbers of the nodes in the main graph. Nodes that cannot be identified have none: those
+    /// without a name, and those created while loading.
     pub fn edges<'r>(&self, rows: impl Iterator<Item = (&'r str, &'r str, u64)>) -> Edges {
         let mut number_of: BTreeMap<usize, u64> = BTreeMap::new();
         let mut is_complete = true;
@@ -207,7 +207,7 @@ impl RunGraph {
         Edges { known: edges.into_iter().collect(), is_complete }
     }
 
-    /// The model's loops: a profile of them has more events than the graph has nodes.
+    /// Whether the model has loops: their profile has more events than the graph has nodes.
     pub fn has_loops(graph: &Graph) -> bool {
         graph.nodes.iter().any(|node| {
             matches!(node.op_type.as_str(), "Loop" | "Scan")
@@ -216,7 +216,7 @@ impl RunGraph {
     }
 }
 
-/// What a node reads, with what its sub-graphs read from outside.
+/// The inputs of a node and the outer values that its sub-graphs read.
 fn reads<'g>(node: &'g Node, into: &mut BTreeSet<&'g str>) {
     into.extend(node.inputs.iter().map(String::as_str));
     for (_, subgraph) in &node.subgraphs {
@@ -329,7 +329,7 @@ mod tests {
         }
     }
 
-    /// Kernels pack the weights of a product and the profile does not list them: the graph knows.
+    /// Kernels pack the weights of a product, and the profile does not list them; the graph has them.
     #[test]
     fn packed_weights_are_counted() {
         let graph = Graph {
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_occur_twice_are_told_apart_by_their_shapes_or_not_at_all() {
+    fn duplicate_names_are_distinguished_by_shape_or_not_at_all() {
         let graph = Graph {
             nodes: vec![node("m", "MatMul", &["x", "w"], "y"), node("m", "MatMul", &["y", "v"], "z")],
             initializers: vec![weight("w", &[8, 16]), weight("v", &[16, 3])],

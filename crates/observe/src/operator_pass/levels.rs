@@ -1,4 +1,4 @@
-//! What each level of graph optimisation gives: nodes, time to create the session, latency.
+//! The effect of each graph optimization level: nodes, session creation time, latency.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,9 +18,9 @@ use ortscope_analyze::operators::section::LevelReport;
 use ortscope_core::failure::Failure;
 use ortscope_core::units;
 
-/// All levels are measured in turn, run by run, for this long together.
+/// Total time in which all levels are measured in turn, run by run.
 const DURATION: Duration = Duration::from_secs(3);
-/// All sessions are in memory at once; a larger model is not measured this way.
+/// Maximum model size, because all sessions are in memory at once.
 const MAX_MODEL_BYTES: u64 = 1 << 30;
 
 /// Measures all levels of one model.

@@ -1,9 +1,9 @@
-//! OpenVINO's own counters beside ONNX Runtime's profile: what each compiled part did in each run, on the lanes of that run.
+//! OpenVINO's own counters: device rows of each compiled part in each run.
 //!
 //! Its provider writes one file for each part after every run (`worker::own_profiles` keeps them). Layers have durations and
-//! no starts: they are drawn one after the other from the start of the call on. Counters of a CPU are means of all runs so
-//! far, cut to whole microseconds; they are taken apart by what all runs so far took together (runs × mean), which never says
-//! more than there was.
+//! no starts, so they are placed one after the other from the start of the call. CPU counters are means of all runs so far,
+//! truncated to whole microseconds; the time of one run is the growth of runs × mean, and the sum of these never exceeds the
+//! measured total.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use super::row_inside;
 
 pub const PROVIDER: &str = "OpenVINOExecutionProvider";
 
-/// What stands before the number of a part in its name, and not in that of its file.
+/// Prefix of a part's number in its name; its file name does not have it.
 const PART_PREFIX: &str = "OpenVINOExecutionProvider_OpenVINO-EP";
 
 /// The files of one window.
@@ -25,9 +25,9 @@ pub struct OpenVinoLanes {
     runs: PathBuf,
     /// Whether the counters are means of all runs so far.
     are_means: bool,
-    /// By part: runs so far, and of each layer what they took together.
+    /// By part: runs so far, and the total time of each layer.
     totals: HashMap<Text, (u64, Vec<u64>)>,
-    /// Files that were read, and the first reason why one was not.
+    /// Number of files read, and the first reason why one could not be read.
     pub read: u64,
     pub problem: Option<String>,
 }
@@ -37,7 +37,7 @@ impl OpenVinoLanes {
         Self { runs, are_means, totals: HashMap::new(), read: 0, problem: None }
     }
 
-    /// Rows of the device inside of a compiled part, whose own row this is; `run` counts the runs of this window.
+    /// Device rows of a compiled part, given the part's own row; `run` is the number within this window.
     pub fn rows_inside(&mut self, part: &OperatorRow, run: u64) -> Vec<OperatorRow> {
         if &*part.execution_provider != PROVIDER {
             return Vec::new();
@@ -56,12 +56,12 @@ impl OpenVinoLanes {
         let mut at_ns = part.timestamp_ns;
         let mut rows = Vec::with_capacity(counters.layers.len());
         for (place, (layer, micros)) in counters.layers.into_iter().zip(own).enumerate() {
-            // What was merged into others, or did not run, is not drawn.
+            // Layers that were merged into others or did not run have no rows.
             if layer.status != LayerStatus::Executed || micros == 0 {
                 continue;
             }
             let duration_ns = micros.saturating_mul(1000).min(end_ns.saturating_sub(at_ns));
-            // Long names are cut, so that several layers have the same: the place tells them apart.
+            // Long names are truncated, so several layers may share one; the position distinguishes them.
             let name = match layer.name.strip_suffix("...") {
                 Some(cut) => format!("{cut}... #{place}"),
                 None => layer.name,
@@ -81,7 +81,7 @@ impl OpenVinoLanes {
         let end = format!("{}{FILE_SUFFIX}", part.strip_prefix(PART_PREFIX).unwrap_or(part));
         let Ok(files) = fs_err::read_dir(self.runs.join(run.to_string())) else { return Ok(None) };
         let mut files = files.flatten().map(|file| file.path());
-        // The name of the model stands before that of the part.
+        // The file name starts with the model's name.
         let is_of_part = |path: &PathBuf| {
             path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(end.as_str()))
         };
@@ -98,7 +98,7 @@ impl OpenVinoLanes {
         }
         let (_, totals) = self.totals.entry(part.into()).or_default();
         if totals.len() != counters.layers.len() {
-            // The first run, or other shapes than before: begin anew.
+            // The first run, or other shapes than before: start again.
             totals.clear();
             totals.resize(counters.layers.len(), 0);
         }
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn layers_lie_inside_of_their_call_and_means_are_taken_apart() {
+    fn layers_lie_within_their_call_and_means_become_single_runs() {
         let place = tempfile::tempdir().unwrap();
         let lines = |conv: u64, pool: u64| {
             format!(
@@ -149,7 +149,7 @@ mod tests {
                  p,EXECUTED,Pooling,{pool},jit\nq,OPTIMIZED_OUT,Reorder,0,u\n"
             )
         };
-        // The convolution took 300, 100 and 101 µs, the pool 10 each time: what is told are means, cut to whole numbers.
+        // The convolution took 300, 100 and 101 µs, the pool 10 each time; the files have truncated means.
         for (run, (conv, pool)) in [(300, 10), (200, 10), (167, 10)].into_iter().enumerate() {
             write(place.path(), run as u64, "-subgraph_1_0", &lines(conv, pool));
             write(place.path(), run as u64, "-subgraph_11_0", "z,EXECUTED,MatMul,700,brgemm\n");
@@ -161,16 +161,16 @@ mod tests {
         assert_eq!((&*rows[0].op_type, rows[0].run, &*rows[0].kind), ("Convolution", Some(7), "other"));
         assert_eq!(seen(&lanes.rows_inside(&part(1), 1))[0], (long, 1_000_000, 100_000));
         assert_eq!(seen(&lanes.rows_inside(&part(1), 2))[0], (long, 1_000_000, 101_000));
-        // A call bounds what lies in it.
+        // Rows do not extend beyond their call.
         assert_eq!(seen(&lanes.rows_inside(&part(11), 0)), [("z", 1_000_000, 500_000)]);
         assert_eq!((lanes.rows_inside(&part(1), 3), lanes.rows_inside(&part(2), 0)), (vec![], vec![]));
         let cpu = OperatorRow { execution_provider: "CPUExecutionProvider".into(), ..part(1) };
         assert_eq!((lanes.rows_inside(&cpu, 0), lanes.read, lanes.problem), (vec![], 4, None));
     }
 
-    /// Whole microseconds make means jump: the sum of what is taken apart stays below what there was.
+    /// Truncated means jump; the sum of the times of single runs never exceeds the total.
     #[test]
-    fn a_mean_that_falls_takes_nothing_back() {
+    fn a_falling_mean_never_gives_negative_times() {
         let place = tempfile::tempdir().unwrap();
         // 3, 4, 3, 3, … µs: means of 3, 3, 3, 3 with one 4 in between if the clock jumped.
         for (run, mean) in [3, 4, 3, 3, 3].into_iter().enumerate() {
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn other_devices_tell_each_run_and_damage_has_a_reason() {
+    fn other_devices_report_each_run_and_damaged_files_have_a_reason() {
         let place = tempfile::tempdir().unwrap();
         for run in 0..2 {
             write(place.path(), run, "-subgraph_1_0", &format!("n,EXECUTED,Add,{},x\n", 20 - run));

@@ -1,7 +1,7 @@
-//! The profiling pass: as many windows as the runs need, each short enough for ONNX Runtime's limit of events.
+//! The operator pass: as many windows as the runs need, each short enough for ONNX Runtime's event limit.
 //!
-//! A session stops recording at 1,000,000 events and keeps 2.5 kB of memory for each, which it does not give back. So a
-//! window is a process of its own with at most [`WINDOW_EVENTS`]; its file is read and removed before the next begins.
+//! A session stops recording at 1,000,000 events and uses 2.5 kB of memory for each, which it does not free. So each window
+//! is a separate process with at most [`WINDOW_EVENTS`]; its file is read and removed before the next one starts.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -38,11 +38,11 @@ use ortscope_analyze::operators::section::DeviceWork;
 use ortscope_core::failure::Failure;
 use ortscope_core::units;
 
-/// Events of a window: a tenth of what ONNX Runtime records at most, and 250 MB of the worker's memory.
+/// Maximum events of a window: a tenth of ONNX Runtime's limit, and 250 MB of the worker's memory.
 const WINDOW_EVENTS: u64 = 100_000;
-/// Up to 1.20 a node makes three events.
+/// Up to ONNX Runtime 1.20, a node creates three events.
 const MAX_EVENTS_PER_NODE: u64 = 3;
-/// The first run of a session prepares kernels and memory; it is kept, but not in the statistics.
+/// The first run of a session prepares kernels and memory; it is stored, but not part of the statistics.
 const WARM_UP_RUNS: u64 = 1;
 
 /// What to profile.
@@ -51,7 +51,7 @@ pub struct ProfileRequest {
     pub runs: u64,
     /// The pass ends after this time even with fewer runs; `None`: all runs.
     pub duration: Option<Duration>,
-    /// Measure the levels of optimisation as well.
+    /// Also compare the optimization levels.
     pub levels: bool,
 }
 
@@ -80,29 +80,29 @@ pub struct Pass<'a> {
     pub recording: Option<&'a RecordingWriter>,
 }
 
-/// What the windows gave together.
+/// The result of all windows.
 #[derive(Debug)]
 pub struct Profile {
     pub report: OperatorReport,
     pub counted: Counted,
-    /// Graph of the run; the file's own where ONNX Runtime could not write it.
+    /// The graph that was run, or the file's own if ONNX Runtime could not write it.
     pub graph: RunGraph,
     pub graph_is_optimized: bool,
     pub windows: u64,
     pub runs: u64,
     pub events: u64,
     pub lost_events: u64,
-    /// What is missing or was mended.
+    /// Notes about missing or repaired data.
     pub notes: Vec<String>,
-    /// Median of the profiled runs, seen from outside.
+    /// Median of the profiled runs, measured outside ONNX Runtime.
     pub profiled_median_ns: Option<f64>,
-    /// Work that a provider reports of its device, by name: how often, and how long.
+    /// Device work that a provider reports, by name.
     pub device_work: Vec<DeviceWork>,
     /// Device rows of the runs in the statistics, by provider and by the node that caused them.
     pub device_by_node: BTreeMap<(String, u64), u64>,
-    /// By kind of device: how long it was busy in those runs, as its driver tells.
+    /// By kind of device: its busy time in those runs according to its driver.
     pub busy_ns: BTreeMap<&'static str, u64>,
-    /// What QNN says about its device.
+    /// QNN's own profile.
     pub qnn: Option<QnnLanes>,
     /// The same for the runs in the statistics.
     pub qnn_time: Option<QnnTime>,
@@ -141,7 +141,7 @@ impl Pass<'_> {
                 || time_left.is_some_and(|left| left.is_zero())
                 || self.request.duration.is_some_and(|most| begin.elapsed() >= most)
                 || interrupt.requested()
-                // A window that adds nothing would be followed by endless ones.
+                // A window without progress would be followed by endless others.
                 || profiled < 2;
             if is_over {
                 break;
@@ -150,11 +150,11 @@ impl Pass<'_> {
         Ok(gathered.finish(self, begin.elapsed()))
     }
 
-    /// Runs that stay well under the limit of events; two at least, since the first is not like the others.
+    /// Runs that stay well below the event limit; at least two, since the first differs from the others.
     fn window_runs(&self, events_per_run: Option<u64>) -> u64 {
         let per_run = events_per_run.unwrap_or_else(|| {
             if RunGraph::has_loops(self.original) {
-                // Nobody knows how often a body runs.
+                // The number of iterations is unknown.
                 return WINDOW_EVENTS;
             }
             (nodes(self.original) + 2).saturating_mul(MAX_EVENTS_PER_NODE)
@@ -207,7 +207,7 @@ fn nodes(graph: &Graph) -> u64 {
     graph.nodes.len() as u64 + graph.nodes.iter().map(inner).sum::<u64>()
 }
 
-/// Fills up window by window.
+/// The sums over all windows so far.
 struct Gathered {
     analysis: OperatorAnalysis,
     counted: Counted,
@@ -230,7 +230,7 @@ struct Gathered {
 impl Gathered {
     fn new() -> Self {
         let options = OperatorOptions {
-            // Every window has a warm-up of its own; all but the first window's are left out here.
+            // Every window has its own warm-up; `add_run` skips those of later windows.
             warm_up_runs: WARM_UP_RUNS as usize,
             floor_ns: None,
             observer_factor: None,
@@ -272,7 +272,7 @@ impl Gathered {
             self.graph = Some(read_graph(&profiled, pass, &mut self.notes));
         }
         let runs = profiled.run_ns.len() as u64;
-        // The first window's file is enough: a run on a device is like another.
+        // The first window's file is enough: device runs do not differ between windows.
         if let (Some(path), 0) = (&profiled.qnn_file, self.windows) {
             match fs_err::read_to_string(path)
                 .map_err(|error| error.to_string())
@@ -504,18 +504,18 @@ impl DeviceRows {
     }
 }
 
-/// How long devices were busy, by what their drivers tell. For providers that tell nothing themselves.
+/// Busy time of devices according to their drivers, for providers that do not report it.
 #[derive(Debug, Default)]
 struct Busy {
     sums: BTreeMap<&'static str, Option<u64>>,
 }
 
 impl Busy {
-    /// One window: the runs from a time to another, and what sensors told meanwhile.
+    /// Adds one window: the time range of its runs, and the sensor readings.
     fn add(&mut self, runs: Option<(u64, u64)>, sensors: &SensorReadings) {
         let Some((from_ns, to_ns)) = runs else { return };
         for kind in ["gpu", "npu"] {
-            // Whole devices only; with several of a kind nobody knows which one it was.
+            // Only whole devices; with several of a kind it is unknown which one was used.
             let is_whole = |device: &str| device.starts_with(kind) && !device.contains('/');
             let mut of_kind = sensors
                 .iter()
@@ -534,7 +534,7 @@ impl Busy {
     }
 }
 
-/// The graph ONNX Runtime wrote; otherwise the file's own, whose nodes it shares as far as nothing was fused.
+/// The graph that ONNX Runtime wrote, or the file's own, which has the same nodes except for fusions.
 fn read_graph(profiled: &Profiled, pass: &Pass<'_>, notes: &mut Vec<String>) -> (RunGraph, bool) {
     match profiled.optimized_model.as_deref().map(RunGraph::read) {
         Some(Ok(graph)) => (graph, true),

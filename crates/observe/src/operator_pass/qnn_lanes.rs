@@ -1,8 +1,8 @@
-//! QNN's own profile beside ONNX Runtime's: what its device did in each profiled run, on the lanes of that run.
+//! QNN's own profile: device rows of each profiled run.
 //!
-//! The file has executions in their order, and the cycles of nodes; it has no times at which they ran. The executions of
-//! a run are those of its compiled parts, one after the other. Inside of one, nodes are drawn in the order of the file,
-//! each as long as its share of the cycles, from the start of the call on: an estimate, and kept as one.
+//! The file has executions in order with the cycles of their nodes, but no start times. The executions of a run are those of
+//! its compiled parts, one after the other. Within one, nodes are placed in the order of the file from the start of the call,
+//! each as long as its share of the cycles; this is an estimate.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,28 +15,28 @@ use ortscope_analyze::operators::section::DeviceWork;
 
 pub const PROVIDER: &str = "QNNExecutionProvider";
 
-/// What the device did in the runs that are in the statistics.
+/// The device's work in the runs of the statistics.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct QnnTime {
     pub runs: u64,
-    /// How long it worked.
+    /// Its busy time.
     pub device_ns: Option<u64>,
     pub cycles: Option<u64>,
-    /// In the order of their first mention.
+    /// In the order of their first occurrence.
     pub nodes: Vec<NodeCycles>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NodeCycles {
     pub name: String,
-    /// Of the ONNX node, or that QNN added it.
+    /// The type of the ONNX node, or a marker for nodes that QNN added.
     pub op_type: String,
     pub calls: u64,
     pub cycles: u64,
 }
 
 impl QnnTime {
-    /// Nodes as rows of the device: the time of each is its share of the cycles.
+    /// Nodes as device work; the time of each is its share of the cycles.
     pub fn work(&self) -> impl Iterator<Item = DeviceWork> + '_ {
         self.nodes.iter().map(|node| {
             let share = self
@@ -57,10 +57,10 @@ impl QnnTime {
     }
 }
 
-/// What QNN put in between: conversions of layouts and types.
+/// The type of nodes that QNN added: conversions of layouts and types.
 const ADDED: &str = "added by QNN";
 
-/// Types of the model's nodes by their names.
+/// Node types of the model by name.
 #[derive(Debug, Default)]
 pub struct NodeTypes {
     by_name: HashMap<String, String>,
@@ -80,12 +80,12 @@ impl NodeTypes {
         // QNN sometimes appends a number that its token does not explain.
         let bare = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
         let named = self.by_name.get(name).or_else(|| self.by_name.get(bare.strip_suffix('_')?));
-        // A node without a name is called by its type and a number.
+        // A node without a name gets its type and a number as name.
         named.or_else(|| self.types.get(bare.trim_end_matches('_'))).map_or(ADDED, String::as_str)
     }
 }
 
-/// The executions of a profile, handed out in the order of the runs.
+/// The executions of a profile, in the order of the runs.
 #[derive(Debug)]
 pub struct QnnLanes {
     profile: QnnProfile,
@@ -102,7 +102,7 @@ impl QnnLanes {
         &self.profile
     }
 
-    /// Rows of the device inside of a compiled part, whose own row this is.
+    /// Device rows of a compiled part, given the part's own row.
     pub fn rows_inside(&mut self, part: &OperatorRow) -> Vec<OperatorRow> {
         if &*part.execution_provider != PROVIDER {
             return Vec::new();
@@ -112,12 +112,12 @@ impl QnnLanes {
         let (Some(all @ 1..), Some(device_us)) = (execution.cycles, execution.device_us) else {
             return Vec::new();
         };
-        // A call cannot be shorter than what it waits for; where rounding makes it so, the call decides.
+        // A call cannot be shorter than its device work; if rounding makes it so, the call's duration wins.
         let device_ns = device_us.saturating_mul(1000).min(part.duration_ns);
         let mut at_ns = part.timestamp_ns;
         let end_ns = at_ns.saturating_add(device_ns);
         let mut rows = Vec::with_capacity(execution.nodes.len());
-        // Nodes that took no cycle were merged into others: there is nothing to draw.
+        // Nodes without cycles were merged into others and have no rows.
         for (index, cycles) in execution.nodes.iter().filter(|(_, cycles)| *cycles > 0) {
             let Some(node) = self.profile.nodes.get(*index) else { continue };
             let share = u128::from(device_ns) * u128::from(*cycles) / u128::from(all);
@@ -133,10 +133,10 @@ impl QnnLanes {
         rows
     }
 
-    /// Sums over all runs but the first ones; `runs` is how many the file was written in.
+    /// Sums over all runs after the warm-up; `runs` is the number of runs in the file.
     pub fn time(&self, runs: u64, warm_up: u64) -> Option<QnnTime> {
         let executions = self.profile.executions;
-        // With another number of executions than of parts it is not known which belong to which run.
+        // If the executions do not divide evenly among the runs, their assignment is unknown.
         if runs <= warm_up || executions == 0 || !executions.is_multiple_of(runs) {
             return None;
         }
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_lie_inside_of_their_call() {
+    fn nodes_lie_within_their_call() {
         let mut lanes = QnnLanes::new(profile(&[&[300, 100], &[100, 100]]), types());
         let part = OperatorRow {
             timestamp_ns: 1_000_000,
@@ -221,7 +221,7 @@ mod tests {
             (types().of("Conv89"), types().of("Conv_8"), types().of("Transpose")),
             ("Conv", "Conv", ADDED)
         );
-        // A call that is shorter than what its device tells bounds it.
+        // Rows are limited to a call that is shorter than its device time.
         let short = OperatorRow { duration_ns: 10_000, ..part.clone() };
         let rows = lanes.rows_inside(&short);
         assert_eq!(rows.iter().map(|row| row.duration_ns).sum::<u64>(), 10_000);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn warm_up_is_left_out_and_odd_files_are_not_guessed() {
+    fn excludes_warm_up_and_rejects_inconsistent_files() {
         let lanes = QnnLanes::new(profile(&[&[9_000, 1_000], &[300, 100], &[100, 100]]), types());
         let time = lanes.time(3, 1).unwrap();
         assert_eq!((time.runs, time.device_ns, time.cycles), (2, Some(60_000), Some(600)));

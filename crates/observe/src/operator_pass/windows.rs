@@ -1,5 +1,5 @@
-//! Windows that were profiled during a measurement: what the operators did at that moment, so that a drift of hours can
-//! be told from a slow model.
+//! Windows of profiled runs during a measurement: operator times at intervals, which distinguish a drift over hours from a
+//! slow model.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,9 +16,9 @@ use crate::recording::RowWriter;
 
 use ortscope_core::failure::Failure;
 
-/// Types of operators that a window lists.
+/// Maximum number of listed operator types of a window.
 const MAX_TYPES: usize = 8;
-/// Runs of windows are numbered from here, so that they are not taken for those of the pass at the end.
+/// First run number of windows, to distinguish them from runs of the operator pass.
 const FIRST_RUN: u64 = 1_000_000;
 
 /// Reads the files of all windows in their order, keeps their rows, and removes them.
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_tell_the_window_and_the_start() {
+    fn file_names_contain_window_and_start() {
         let read = |name: &str| parse(Path::new(name));
         let run = read("/x/window-000003-r0001-123456_2026-11-16_01-02-03_004.json");
         assert_eq!(run, Some(("000003".to_owned(), 123_456, false)));

@@ -70,14 +70,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_onnx_runtime_tells_is_read() {
-        let told = |pairs: &[(&str, &str)]| {
+    fn parses_arena_statistics() {
+        let parsed = |pairs: &[(&str, &str)]| {
             arena_of(&pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
         };
-        let all = told(&[("InUse", "512"), ("TotalAllocated", "4096"), ("NumAllocs", "7"), ("Limit", "-1")]);
+        let all =
+            parsed(&[("InUse", "512"), ("TotalAllocated", "4096"), ("NumAllocs", "7"), ("Limit", "-1")]);
         let all = all.expect("the two that matter are there");
         assert_eq!((all.used_bytes, all.reserved_bytes, all.allocations), (512, 4096, Some(7)));
         assert_eq!(all.extensions, None);
-        assert_eq!(told(&[("InUse", "512")]), None);
+        assert_eq!(parsed(&[("InUse", "512")]), None);
     }
 }

@@ -110,7 +110,7 @@ fn call(model: &str, message: &str, code: ErrorCode) -> Failure {
     }
     if lower.contains("external") && (lower.contains("data") || lower.contains("initializer")) {
         return Failure::model(format!("{model} needs weights that lie in another file: {text}"))
-            .with_hint("put the model's .data files beside it");
+            .with_hint("put the model's .data files next to it");
     }
     Failure::model(format!("{model}: {text}"))
 }

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_device_counts() {
+    fn enables_counters_for_every_device() {
         assert_eq!(counting("CPU"), r#"{"CPU":{"PERF_COUNT":"YES"}}"#);
         assert_eq!(counting("gpu_fp16"), r#"{"GPU":{"PERF_COUNT":"YES"}}"#);
         assert_eq!(
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_that_writes_counters_says_so_in_its_library() {
+    fn detects_counter_support_in_the_library() {
         let place = tempfile::tempdir().unwrap();
         let runtime = place.path().join("libonnxruntime.so.1.31.1");
         assert!(!writes_counters(&runtime));
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_each_run_are_kept_apart() {
+    fn keeps_files_of_each_run_separately() {
         let place = tempfile::tempdir().unwrap();
         let profile = ProfilePlan {
             directory: place.path().to_owned(),

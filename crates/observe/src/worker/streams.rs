@@ -366,7 +366,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arrivals_have_the_asked_rate_and_are_reproducible() {
+    fn arrivals_have_the_requested_rate_and_are_reproducible() {
         let (one, other) = (Arrivals::new(1000.0, 7), Arrivals::new(1000.0, 7));
         assert_eq!(one.at(9_999, 5), other.at(9_999, 5));
         let rate = 10_000.0 * 1e9 / one.at(9_999, 0) as f64;
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_counts_what_is_due() {
+    fn waiting_counts_due_requests() {
         let arrivals = Arrivals::new(1000.0, 7);
         let third = arrivals.at(3, 0);
         assert_eq!(arrivals.waiting(0, third, 0), 3);
