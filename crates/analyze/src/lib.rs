@@ -33,6 +33,7 @@ pub mod distribution;
 pub mod drift;
 pub mod energy;
 pub mod facts;
+pub mod flame;
 pub mod flops;
 pub mod generation;
 pub mod hodges_lehmann;

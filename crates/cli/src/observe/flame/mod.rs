@@ -2,10 +2,10 @@
 //! and `.html` to look at, `.folded` for other tools.
 
 mod svg;
-mod tree;
 
 use std::path::{Path, PathBuf};
 
+use ortscope_analyze::flame::FlameTree;
 use ortscope_core::kernel::{FrameKind, StackProfile};
 
 use crate::exit::Failure;
@@ -57,8 +57,8 @@ impl FlameFile {
 
     pub fn write(&self, profile: &StackProfile, heading: &Heading) -> Result<(), Failure> {
         let text = match self.form {
-            Form::Svg => svg::document(&tree::Tree::build(profile), heading),
-            Form::Html => svg::page(&tree::Tree::build(profile), heading),
+            Form::Svg => svg::document(&FlameTree::build(profile), heading),
+            Form::Html => svg::page(&FlameTree::build(profile), heading),
             Form::Folded => folded(profile),
         };
         fs_err::write(&self.path, text).map_err(|error| Failure::usage(error.to_string()))

@@ -7,8 +7,9 @@ use std::fmt::Write as _;
 
 use ortscope_core::kernel::FrameKind;
 
+use ortscope_analyze::flame::{FlameBox, FlameTree};
+
 use super::Heading;
-use super::tree::{FlameBox, Tree};
 
 const SCRIPT: &str = include_str!("flame.js");
 const STYLE: &str = include_str!("flame.css");
@@ -21,12 +22,12 @@ const USUAL_WIDTH: f64 = 1200.0;
 const LETTER: f64 = 6.6;
 
 /// Stands alone.
-pub fn document(tree: &Tree<'_>, heading: &Heading) -> String {
+pub fn document(tree: &FlameTree<'_>, heading: &Heading) -> String {
     format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}", picture(tree, heading))
 }
 
 /// In a page of its own.
-pub fn page(tree: &Tree<'_>, heading: &Heading) -> String {
+pub fn page(tree: &FlameTree<'_>, heading: &Heading) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{}</title>\
          <meta name=\"viewport\" content=\"width=device-width\">\
@@ -37,7 +38,7 @@ pub fn page(tree: &Tree<'_>, heading: &Heading) -> String {
     )
 }
 
-fn picture(tree: &Tree<'_>, heading: &Heading) -> String {
+fn picture(tree: &FlameTree<'_>, heading: &Heading) -> String {
     let height = TOP + tree.depth.max(1) * ROW + BOTTOM;
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"100%\" height=\"{height}\" data-samples=\"{}\" \
@@ -89,7 +90,7 @@ fn picture(tree: &Tree<'_>, heading: &Heading) -> String {
     out
 }
 
-fn draw(flame_box: &FlameBox<'_>, tree: &Tree<'_>, out: &mut String) {
+fn draw(flame_box: &FlameBox<'_>, tree: &FlameTree<'_>, out: &mut String) {
     let FlameBox { frame, depth, start, count } = flame_box;
     let share = |part: u64| part as f64 * 100.0 / tree.samples.max(1) as f64;
     let (x, width) = (share(*start), share(*count));
@@ -165,21 +166,21 @@ mod tests {
         let profile = super::super::tests::profile();
         let heading =
             Heading { title: "<script>alert(1)</script>".to_owned(), subtitle: "6 samples".to_owned() };
-        let text = document(&Tree::build(&profile), &heading);
+        let text = document(&FlameTree::build(&profile), &heading);
         assert!(text.contains("Add&lt;T&amp;&gt;::run"), "{text}");
         assert!(!text.contains("<script>alert"));
         assert_eq!(text.matches("class=\"box\"").count(), 4);
         // Nothing is loaded from anywhere.
         assert!(!text.replace("http://www.w3.org/", "").contains("http"));
         assert!(!SCRIPT.contains("]]>") && !STYLE.contains('<'));
-        assert!(page(&Tree::build(&profile), &heading).contains("Content-Security-Policy"));
+        assert!(page(&FlameTree::build(&profile), &heading).contains("Content-Security-Policy"));
     }
 
     #[test]
     fn nothing_sampled_is_a_picture_too() {
         let profile = ortscope_core::kernel::StackProfile::default();
         let heading = Heading { title: "nothing".to_owned(), subtitle: String::new() };
-        assert!(document(&Tree::build(&profile), &heading).contains("</svg>"));
+        assert!(document(&FlameTree::build(&profile), &heading).contains("</svg>"));
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! Stacks as a tree: equal beginnings are one box.
+//! Flame graph layout: stacks as a tree of boxes, in which equal prefixes share a box.
 
 use std::collections::BTreeMap;
 
 use ortscope_core::kernel::{Frame, StackProfile};
 
-/// Boxes that are drawn; browsers get slow with more. The narrowest ones are left out, and counted.
+/// Maximum number of boxes; browsers get slow with more. The narrowest ones are left out and counted.
 const MAX_BOXES: usize = 20_000;
 
 /// A box of the graph: samples `start..start + count` at a depth.
@@ -16,24 +16,25 @@ pub struct FlameBox<'a> {
     pub count: u64,
 }
 
+/// The boxes of a flame graph.
 #[derive(Debug)]
-pub struct Tree<'a> {
-    /// Callers before what they call.
+pub struct FlameTree<'a> {
+    /// Callers before callees.
     pub boxes: Vec<FlameBox<'a>>,
     pub samples: u64,
     pub depth: usize,
-    /// Boxes that were too narrow to be drawn.
+    /// Number of boxes that are too narrow to be drawn.
     pub left_out: usize,
 }
 
 #[derive(Debug, Default)]
 struct Node<'a> {
     count: u64,
-    /// By name, so that the same samples make the same picture.
+    /// Sorted, so that the same samples give the same picture.
     children: BTreeMap<&'a Frame, Node<'a>>,
 }
 
-impl<'a> Tree<'a> {
+impl<'a> FlameTree<'a> {
     pub fn build(profile: &'a StackProfile) -> Self {
         let mut root = Node::default();
         for (stack, count) in profile.stacks() {
@@ -50,7 +51,7 @@ impl<'a> Tree<'a> {
         if boxes.len() > MAX_BOXES {
             let mut counts: Vec<u64> = boxes.iter().map(|flame_box| flame_box.count).collect();
             counts.sort_unstable_by(|one, other| other.cmp(one));
-            // A caller is never narrower than what it calls: no box stays without the one below it.
+            // A caller is never narrower than its callees, so every remaining box keeps its caller.
             let least = counts[MAX_BOXES] + 1;
             let before = boxes.len();
             boxes.retain(|flame_box| flame_box.count >= least);
@@ -61,7 +62,7 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// At most as deep as a stack is: two halves of at most 256 frames.
+/// The recursion is as deep as a stack: two halves of at most 256 frames.
 fn flatten<'a>(node: &Node<'a>, depth: usize, from: u64, boxes: &mut Vec<FlameBox<'a>>) {
     let mut start = from;
     for (frame, child) in &node.children {
@@ -73,12 +74,25 @@ fn flatten<'a>(node: &Node<'a>, depth: usize, from: u64, boxes: &mut Vec<FlameBo
 
 #[cfg(test)]
 mod tests {
+    use ortscope_core::kernel::FrameKind;
+
     use super::*;
 
     #[test]
-    fn equal_beginnings_are_one_box() {
-        let profile = super::super::tests::profile();
-        let tree = Tree::build(&profile);
+    fn equal_prefixes_share_a_box() {
+        let mut profile = StackProfile::default();
+        let mut frame = |name: &str, module: &str, kind| {
+            profile.frame(Frame { name: name.into(), module: module.into(), kind })
+        };
+        let root = frame("python", "", FrameKind::Process);
+        let main = frame("main", "a.py", FrameKind::Python);
+        let add = frame("Add<T&>::run", "lib.so", FrameKind::Native);
+        let read = frame("ksys_read", "kernel", FrameKind::Kernel);
+        for stack in [&[root, main, add][..], &[root, main, add], &[root, main, add], &[root]] {
+            profile.add(stack);
+        }
+        (0..2).for_each(|_| profile.add(&[root, main, add, read]));
+        let tree = FlameTree::build(&profile);
         let found: Vec<(&str, usize, u64, u64)> =
             tree.boxes.iter().map(|b| (&*b.frame.name, b.depth, b.start, b.count)).collect();
         assert_eq!(
