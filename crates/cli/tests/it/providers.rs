@@ -281,7 +281,7 @@ fn openvino_inside_of_its_package_runs_on_any_processor() {
         let time = device_time(result, "OpenVINOExecutionProvider");
         assert_eq!((&time["measured_by"], &time["method"]), (&"calls".into(), &"measured".into()), "{time}");
         assert_eq!(time["has_own_profile"], false);
-        assert!(time["unknown"].as_str().is_some_and(|why| why.contains("not told")), "{time}");
+        assert!(time["unknown"].as_str().is_some_and(|why| why.contains("report no details")), "{time}");
         assert_eq!(device_rows(&place, "OpenVINOExecutionProvider"), 9, "one row of the device for each run");
     }
 }
