@@ -406,7 +406,7 @@ fn stage(messages: &[Fact]) -> &'static str {
 
 /// A worker says why it failed; one that could not say it has died, and its status tells.
 fn failure_of(collected: &Measurement, status: ExitStatus, why: Ended, stderr: &str) -> Option<Failure> {
-    let told = collected.facts.iter().find_map(|message| match message {
+    let reported = collected.facts.iter().find_map(|message| match message {
         Fact::Failed { failure, .. } => Some(failure.clone()),
         _ => None,
     });
