@@ -64,7 +64,7 @@ pub fn main() -> Result<(), Failure> {
         match &result {
             Ok(()) => outbox.send(Fact::Done),
             Err(stop) => {
-                outbox.send(Fact::Failed { failure: stop.failure.clone(), after_runs: stop.after_runs })
+                outbox.send(Fact::Failed { failure: stop.failure.clone(), after_runs: stop.after_runs });
             }
         }
         result.map_err(|stop| stop.failure)

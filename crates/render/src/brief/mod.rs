@@ -188,7 +188,7 @@ impl Page {
             values[0],
             values[1],
             values[2],
-            units::count(report.runs as u64)
+            units::count(report.runs)
         )
     }
 
@@ -262,7 +262,7 @@ impl Page {
             "first token",
             &self.terminal.paint(
                 Style::Bold,
-                &format!("median {first}  over {} sequences", units::count(generation.sequences as u64)),
+                &format!("median {first}  over {} sequences", units::count(generation.sequences)),
             ),
         );
         let unit = generation

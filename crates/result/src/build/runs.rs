@@ -37,8 +37,8 @@ impl Runs {
     }
 
     fn from_document(document: &Value) -> Self {
-        let mut runs = Self::default();
-        runs.failure = document.get("failure").and_then(|failure| Failure::deserialize(failure).ok());
+        let failure = document.get("failure").and_then(|failure| Failure::deserialize(failure).ok());
+        let mut runs = Self { failure, ..Self::default() };
         let results = document.get("results").and_then(Value::as_array).into_iter().flatten();
         for value in results.take(MAX_RESULTS) {
             let result = RunResult::deserialize(value).or_else(|error| {

@@ -261,7 +261,7 @@ impl RunResult {
 
     pub fn measured_runs(&self) -> u64 {
         let tokens = self.generation.as_ref().map_or(0, |generation| generation.tokens);
-        self.latency.as_ref().map_or(tokens, |latency| latency.inference.runs as u64)
+        self.latency.as_ref().map_or(tokens, |latency| latency.inference.runs)
     }
 
     /// Returns how many requests of an open loop were never started.
