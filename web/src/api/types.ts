@@ -149,14 +149,6 @@ export interface CauseCount {
 
 export type CauseKind = "context_switch" | "hard_fault" | "page_fault" | "migration" | "throttle" | "copy_in" | "copy_out" | "provider_copy" | "provider_wait" | "allocation" | "other_processes" | "busy_machine" | "low_frequency" | "lost_records";
 
-export interface Changes {
-  by_dependencies: boolean;
-  per_run: number;
-  pairs: ProviderChange[];
-  copies: Copies;
-  after_last_ms_per_run: number;
-}
-
 /** The suggested kind of chart. */
 export type Chart = "line" | "area" | "gauge" | "bar" | "histogram" | "timeline" | "table";
 
@@ -184,7 +176,7 @@ export interface Clients {
   frames_dropped: number;
 }
 
-/** What was paid once, from the run's own document. */
+/** One-time costs. */
 export interface Cold {
   file_read_ms: number | null;
   session_first_ms: number | null;
@@ -270,12 +262,6 @@ export interface ControlState {
   recording: RecordingState | null;
 }
 
-export interface Copies {
-  nodes: number;
-  share: number;
-  bytes_per_run: number;
-}
-
 export interface CoreLoad {
   core: number;
   busy_percent: number;
@@ -320,21 +306,6 @@ export interface Dependencies {
 
 export type Detail = string | number;
 
-/** Device time of one provider, divided among operators. */
-export interface DeviceTimes {
-  provider: string;
-  device: string | null;
-  device_name: string | null;
-  runs: number;
-  device_ns: number | null;
-  unattributed_ns: number | null;
-  operators: OperatorDeviceTime[];
-  operators_not_listed: number;
-  not_listed_ns: number;
-  divided_by: string | null;
-  unknown: string | null;
-}
-
 /** The newest reading of a sensor. */
 export interface DeviceValue {
   /** E.g. "gpu0", "npu0", "package-0", "cpu3". */
@@ -348,15 +319,6 @@ export interface DeviceValue {
   origin: string;
   /** measured, attributed or estimated. */
   method: string;
-}
-
-export interface DeviceWork {
-  name: string;
-  op_type: string;
-  provider: string;
-  count: number;
-  total_ms: number;
-  cycles: number | null;
 }
 
 export interface DevicesTopic {
@@ -430,12 +392,6 @@ export interface EventsTopic {
 /** How far the recorded sources explain a slow inference. */
 export type Explained = "yes" | "partly" | "no" | "unknown";
 
-export interface FallbackType {
-  op_type: string;
-  nodes: number;
-  share: number;
-}
-
 export interface FindingReport {
   id: string;
   severity: Severity;
@@ -458,21 +414,6 @@ export interface Findings {
   annotations: AnnotationReport[];
 }
 
-export interface Fused {
-  before: number;
-  after: number;
-  kept: number;
-  replaced: number;
-  fused: number;
-  folded: number;
-  removed: number;
-  added: number;
-  /** What became what, and how often. */
-  patterns: Record<string, number>;
-  missed: Missed[];
-  missed_not_listed: number;
-}
-
 export type GapKind = "unavailable" | "not_yet" | "forgotten" | "ended";
 
 /** Sequences of tokens. */
@@ -482,6 +423,8 @@ export interface GenerationReport {
   first_token_median_ms: number | null;
   first_token_ms: Record<string, number | null>;
   between_tokens_ms: Record<string, number | null>;
+  /** The percentiles behind `between_tokens_ms`, with their intervals. */
+  between_tokens: Percentile[];
   decode_tokens_per_second: number | null;
   tokens_per_second: number | null;
   /** How much a token gets slower per 100 tokens of context. */
@@ -619,13 +562,6 @@ export interface InferenceRecord {
   t_ms: number;
 }
 
-export interface IntraOp {
-  calls: number;
-  shared_calls: number;
-  operators_ns: number;
-  wait_ns: number;
-}
-
 /** How much the latency varies from run to run. */
 export interface Jitter {
   /** Interquartile range: the spread of the middle half of the runs. */
@@ -706,26 +642,6 @@ export interface LatencyReport {
   stability: Stability;
 }
 
-export interface Level {
-  level: string;
-  nodes: number | null;
-  session_ms: number | null;
-  runs: number;
-  median_ms: number | null;
-  ratio_to_none: number | null;
-  new_patterns: string[];
-  failure: string | null;
-}
-
-/** Shares of the time of the runs by what bounds the operators. */
-export interface Limits {
-  ridge: number;
-  compute_bound: number;
-  memory_bound: number;
-  overhead_bound: number;
-  without_numbers: number;
-}
-
 export interface LossReport {
   place: string;
   kind: string;
@@ -762,8 +678,23 @@ export interface MachineDifference {
   b: string | null;
 }
 
-/** Memory of processes, arenas and devices. */
 export interface Memory {
+  before_session_bytes: number | null;
+  after_session_bytes: number | null;
+  after_first_run_bytes: number | null;
+  end_bytes: number | null;
+  /** Highest resident memory of the worker process, without the channel to its supervisor. */
+  peak_bytes: number | null;
+  /** What the session added. */
+  session_bytes: number | null;
+  /** What the first run added: activations and arena. */
+  first_run_bytes: number | null;
+  /** Growth over the measured loop, per inference. */
+  growth_per_inference_bytes: number | null;
+}
+
+/** Memory of processes, arenas and devices. */
+export interface Memory2 {
   source: string;
   /** Start of the covered range, clipped to the available data. */
   from_ms: number;
@@ -785,14 +716,6 @@ export interface MemoryEntry {
   bytes: number;
 }
 
-/** Memory of the worker process, from the run's own document. */
-export interface MemoryFigures {
-  peak_bytes: number | null;
-  session_bytes: number | null;
-  first_run_bytes: number | null;
-  growth_per_inference_bytes: number | null;
-}
-
 export interface MemoryLoss {
   kind: string;
   count: number;
@@ -805,12 +728,6 @@ export interface MemoryNow {
   swap_used_bytes: number | null;
   /** Resident memory of the processes with a session; null if none was sampled. */
   sessions_bytes: number | null;
-}
-
-export interface MemoryUse {
-  first_run: RunMemory | null;
-  last_run: RunMemory | null;
-  growth_bytes_per_run: number | null;
 }
 
 export interface MetricInfo {
@@ -842,32 +759,6 @@ export interface MetricsFrame {
   processes?: ProcessFigures[];
   sessions?: SessionNow[];
   system?: SystemTopic;
-}
-
-export interface Missed {
-  pattern: string;
-  nodes: string[];
-}
-
-export interface NodeLimits {
-  name: string;
-  op_type: string;
-  share: number;
-  median_us: number;
-  flops: number | null;
-  bytes_moved: number | null;
-  intensity: number | null;
-  flops_per_second: number | null;
-  roof_fraction: number | null;
-  /** compute, memory or overhead. */
-  bound: string | null;
-  estimated_cycles: number | null;
-}
-
-export interface NotCounted {
-  op_type: string;
-  why: string;
-  operators: number;
 }
 
 /** An OpenAPI 3.1 document. */
@@ -908,33 +799,6 @@ export interface OperationRecord {
   memory_bytes: number | null;
   unavailable: Unavailable;
   t_ms: number;
-}
-
-export interface OperatorDeviceTime {
-  name: string;
-  op_type: string;
-  /** measured, attributed, estimated or unknown. */
-  method: string;
-  ns: number | null;
-  cycles: number | null;
-  attributed_joules: number | null;
-}
-
-export interface OperatorInsight {
-  flops: WorkDone;
-  peak: Peak | null;
-  roofline: Limits | null;
-  by_node: NodeLimits[];
-  critical_path: Path | null;
-  parallelism: Parallel | null;
-  placement: Placed;
-  transitions: Changes;
-  fusion: Fused | null;
-  levels: Level[];
-  memory: MemoryUse | null;
-  device_time: DeviceTimes[];
-  device_work: DeviceWork[];
-  notes: string[];
 }
 
 export interface OperatorNodeRow {
@@ -979,8 +843,6 @@ export interface OperatorReport {
   placement: PlacementRow[];
   /** Loading and initialising. */
   session_events: SessionEvent[];
-  /** What the profiling pass found out beyond the rows; `None` for recordings without one. */
-  insight: OperatorInsight | null;
   timeline: Timeline | null;
   /** Why there is none. */
   timeline_unknown: string | null;
@@ -1080,12 +942,6 @@ export interface OwnCost {
   skipped_ticks: number | null;
 }
 
-export interface Parallel {
-  threads: number;
-  mean_concurrency: number;
-  intra_op: IntraOp | null;
-}
-
 /** Mean durations after the warm-up; they add up to the mean end to end. */
 export interface Parts {
   n: number;
@@ -1094,24 +950,23 @@ export interface Parts {
   copy_out_ms: number;
 }
 
-export interface Path {
-  nodes: number;
-  length_ms: number;
-  work_ms: number;
-  possible_parallelism: number;
-  method: PathMethod;
-}
-
-export interface PathMethod {
-  kind: string;
-  why: string | null;
-}
-
-export interface Peak {
-  threads: number;
-  flops_per_second: number;
-  bytes_per_second: number;
-  instructions: string;
+/** A percentile, its 95 % interval, and what the interval rests on. */
+export interface Percentile {
+  /** The quantile, 0 to 1: 0.99 is p99. */
+  p: number;
+  /** The estimate; `None` when fewer than `needs_runs` runs were measured. */
+  value_ns: number | null;
+  /** Lower end of the 95 % interval. */
+  low_ns: number | null;
+  /**
+   * Upper end of the 95 % interval; `None`, as the estimate, when too few runs bound it. Where the normal rank lies
+   * beyond the last sample although the runs suffice, the largest sample is the bound.
+   */
+  high_ns: number | null;
+  /** How many consecutive runs are worth one independent run; 1 for independent ones. */
+  noise_factor: number;
+  /** Runs needed for a finite upper bound at this noise. */
+  needs_runs: number;
 }
 
 /** Latency percentiles in milliseconds; `null` if there are too few inferences. */
@@ -1121,13 +976,6 @@ export interface Percentiles {
   p95: number | null;
   p99: number | null;
   p99_9: number | null;
-}
-
-export interface Placed {
-  model_nodes: number;
-  optimized_nodes: number | null;
-  fallback_types: FallbackType[];
-  reasons: string[];
 }
 
 /** Nodes and time by provider. */
@@ -1210,14 +1058,6 @@ export interface Provenance {
   n: number;
 }
 
-export interface ProviderChange {
-  from: string;
-  to: string;
-  count: number;
-  bytes: number;
-  unknown_bytes: number;
-}
-
 export interface ProviderNodes {
   provider: string;
   nodes: number;
@@ -1295,6 +1135,8 @@ export interface ReportModel {
   sessions: SessionReport[];
   /** Sessions that are only counted. */
   other_sessions: OtherSessions;
+  /** The measurements of `ortscope run`, in the order in which they were made. */
+  runs: unknown[];
   operators: OperatorReport[];
   /** Which recorded sources could explain slow inferences, and which could not. */
   explanation_sources: SourceCheck[];
@@ -1319,17 +1161,6 @@ export interface ReportModel {
  * recordings; admins remove recordings and read the audit log.
  */
 export type Role = "viewer" | "operator" | "admin";
-
-export interface RunMemory {
-  allocating_nodes: number;
-  allocated_bytes: number;
-  freed_bytes: number;
-  peak_in_use_bytes: number;
-  end_in_use_bytes: number;
-  arena_bytes: number | null;
-  unused_share: number | null;
-  largest: [string, number][];
-}
 
 /** Whether the statistics rest on all inferences. */
 export interface Sampling {
@@ -1485,7 +1316,7 @@ export interface SessionReport {
   server: ServerReport | null;
   generation: GenerationReport | null;
   cold: Cold | null;
-  memory: MemoryFigures | null;
+  memory: Memory | null;
   /** CPU time over wall time of the measured loop. */
   cpu_cores_used: number | null;
   /** Nodes per provider after partitioning, as ONNX Runtime tells it. */
@@ -1865,16 +1696,6 @@ export type WarmUpVerdict = "none" | "cut" | {
     drift: number;
   };
 } | "too_few_runs";
-
-export interface WorkDone {
-  flops_per_run: number;
-  macs_per_run: number;
-  bytes_moved_per_run: number;
-  counted: number;
-  not_counted: NotCounted[];
-  flops_per_second: number | null;
-  share_of_peak: number | null;
-}
 
 /** A single-use ticket for a WebSocket, for pages of another origin, which have no cookie. */
 export interface WsTicket {
