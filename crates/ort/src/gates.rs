@@ -5,7 +5,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slot {
     pub name: &'static str,
-    /// The first minor version that has it; 15 also stands for older ones.
+    /// The first minor version that has it; 15 includes older ones.
     pub since: u32,
 }
 

@@ -69,7 +69,7 @@ fn render(slots: &[Slot]) -> String {
         "//! Since which minor version each slot of `OrtApi` exists. Generated from ort-sys by\n\
          //! `ORTSCOPE_BLESS=1 cargo nextest run -p ortscope-ort gates`; do not edit.\n\n\
          /// One slot of the table.\n#[derive(Debug, Clone, Copy, PartialEq, Eq)]\npub struct Slot {\n    \
-         pub name: &'static str,\n    /// The first minor version that has it; 15 also stands for older ones.\n    \
+         pub name: &'static str,\n    /// The first minor version that has it; 15 includes older ones.\n    \
          pub since: u32,\n}\n\nconst fn slot(name: &'static str, since: u32) -> Slot {\n    Slot { name, since }\n}\n\n\
          /// The version that introduced a slot; fails to compile for a name that does not exist.\n\
          pub(crate) const fn since(name: &str) -> u32 {\n    let mut index = 0;\n    while index < SLOTS.len() {\n        \
