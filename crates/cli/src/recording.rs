@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use ortscope_analyze::leak::{ARENA_RESERVED, ARENA_SCOPE, ARENA_USED, ArenaPoint};
 use ortscope_analyze::verdict::fingerprint::PROVIDER_FACT;
 use ortscope_channel::disk::{Overwritten, overwrite_before_removal};
 use ortscope_core::clock::now_ns;
 use ortscope_core::config::Config;
-use ortscope_core::schema::{FindingRow, MemoryRow, SessionRow, Text, UnavailabilityRow};
 use ortscope_observe::recording::{ActiveRecording, RecordingRequest, Saved, append};
 use ortscope_sources::MachineFacts;
 use ortscope_store::{KeySources, Recording, Store, set_key_sources};
@@ -140,10 +138,10 @@ pub fn finish_run(
     let writer = &recording.writer;
     writer.set_fingerprint(fingerprint(&document.machine, &document.results))?;
     for result in &document.results {
-        append(writer, sessions(result))?;
-        append(writer, findings(result))?;
-        append(writer, memory(result))?;
-        append(writer, unavailable(result))?;
+        append(writer, result.session_rows(now_ns()))?;
+        append(writer, result.finding_rows(now_ns()))?;
+        append(writer, result.memory_rows(now_ns()))?;
+        append(writer, result.unavailability_rows(now_ns()))?;
     }
     recording.finish(reason)
 }
@@ -159,72 +157,4 @@ pub fn results(recording: &Recording) -> Result<Vec<RunResult>, Failure> {
 pub fn run_document(recording: &Recording) -> Result<Option<serde_json::Value>, Failure> {
     let bytes = recording.document(RUN_DOCUMENT)?;
     Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
-}
-
-fn sessions(result: &RunResult) -> impl Iterator<Item = SessionRow> + '_ {
-    let options = serde_json::to_string(&result.configuration).ok().map(Text::from);
-    let providers = result.placement.as_ref().map_or_else(String::new, |placed| placed.providers.join(","));
-    let now = now_ns();
-    result.session_ids.iter().map(move |id| SessionRow {
-        timestamp_ns: now,
-        session_id: id.as_str().into(),
-        pid: None,
-        model_name: result.model.name.as_str().into(),
-        execution_providers: providers.as_str().into(),
-        ort_version: result.runtime.as_ref().map(|runtime| runtime.version.as_str().into()),
-        options: options.clone(),
-    })
-}
-
-fn findings(result: &RunResult) -> impl Iterator<Item = FindingRow> + '_ {
-    let now = now_ns();
-    result.findings.iter().map(move |finding| FindingRow {
-        timestamp_ns: now,
-        id: finding.id.as_str().into(),
-        severity: finding.severity.into(),
-        evidence: finding.evidence.as_str().into(),
-        advice: finding.advice.as_str().into(),
-        command: finding.command.as_deref().map(Into::into),
-    })
-}
-
-fn memory(result: &RunResult) -> impl Iterator<Item = MemoryRow> + '_ {
-    let now = now_ns();
-    let session: Text = result.session_ids.first().map_or_else(Text::default, |id| id.as_str().into());
-    let memory = &result.memory;
-    let process = [
-        ("before_session", memory.before_session_bytes),
-        ("after_session", memory.after_session_bytes),
-        ("after_first_run", memory.after_first_run_bytes),
-        ("end", memory.end_bytes),
-        ("peak", memory.peak_bytes),
-    ];
-    let process =
-        process.into_iter().filter_map(move |(metric, bytes)| Some((now, "process", metric, bytes?)));
-    let arena = result.arena_samples.iter().flat_map(|sample| {
-        let ArenaPoint { reserved_bytes, used_bytes, .. } = sample.arena;
-        [(ARENA_RESERVED, reserved_bytes), (ARENA_USED, used_bytes)]
-            .map(|(metric, bytes)| (sample.timestamp_ns, ARENA_SCOPE, metric, bytes))
-    });
-    // In the order of time.
-    arena.chain(process).filter_map(move |(timestamp_ns, scope, metric, bytes)| {
-        Some(MemoryRow {
-            timestamp_ns,
-            session_id: Text::clone(&session),
-            scope: scope.into(),
-            metric: metric.into(),
-            bytes: i64::try_from(bytes).ok()?,
-        })
-    })
-}
-
-fn unavailable(result: &RunResult) -> impl Iterator<Item = UnavailabilityRow> + '_ {
-    let now = now_ns();
-    result.unavailable.iter().map(move |(track, reason)| UnavailabilityRow {
-        from_ns: now,
-        to_ns: None,
-        track: track.as_str().into(),
-        reason: reason.as_str().into(),
-        hint: None,
-    })
 }

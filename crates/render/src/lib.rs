@@ -10,6 +10,7 @@ mod blocks;
 pub mod brief;
 pub mod comparison;
 mod csv;
+pub mod flame;
 mod html;
 mod junit;
 mod markdown;

@@ -25,6 +25,7 @@ pub use ortscope_analyze::Percentile;
 pub use ortscope_analyze::clock_cost::digits_for;
 pub use ortscope_analyze::correlation::Around;
 pub use ortscope_analyze::facts::Scenario;
+pub use ortscope_analyze::flame;
 pub use ortscope_analyze::leak::{self, LeakVerdict};
 pub use ortscope_analyze::open_loop::OpenLoopVerdict;
 pub use ortscope_analyze::operators::section::{DeviceWork, ProviderTime, TypeRow};

@@ -1,10 +1,14 @@
 //! Comparisons of several runs of one command, and the clock that measured them.
 
-use ortscope_analyze::batch_sweep::BatchSweep;
+use std::collections::BTreeMap;
+
+use ortscope_analyze::batch_sweep::{BatchPoint, BatchSweep, batch_sweep};
 use ortscope_analyze::clock_cost::clock_cost;
-use ortscope_analyze::recommend::Recommendation;
+use ortscope_analyze::recommend::{Goal, Recommendation, SettingsRow, recommend};
 use ortscope_core::clock::{clock_name, now_ns};
 use serde::{Deserialize, Serialize};
+
+use crate::RunResult;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ClockReport {
@@ -57,4 +61,50 @@ pub struct SweepReport {
     pub analysis: Recommendation,
     /// The command that uses the recommended settings; none when the defaults are best.
     pub command: Option<String>,
+}
+
+impl BatchSweepReport {
+    /// The sweep over these batch sizes, one result each.
+    pub fn new(batches: &[u64], results: &[RunResult]) -> Self {
+        let (mut points, mut failed) = (Vec::new(), Vec::new());
+        for (batch, result) in batches.iter().zip(results) {
+            let p50 =
+                result.latency.as_ref().and_then(|latency| latency.inference.percentile("p50")?.value_ns);
+            match p50 {
+                Some(p50_ns) => points.push(BatchPoint {
+                    batch: *batch,
+                    p50_ns,
+                    memory_bytes: result.memory.peak_bytes,
+                    runs: result.measured_runs(),
+                }),
+                None => {
+                    let reason = result.failure.as_ref().map_or("too few runs", |failure| &failure.message);
+                    failed.push(FailedBatch { batch: *batch, reason: reason.to_owned() });
+                }
+            }
+        }
+        Self { analysis: batch_sweep(&points), failed }
+    }
+}
+
+impl SweepReport {
+    /// The sweep over settings, one result for each, with whether they are the default ones.
+    pub fn new(
+        settings: impl Iterator<Item = (BTreeMap<String, String>, bool)>,
+        results: &[RunResult],
+        goal: Goal,
+    ) -> Self {
+        let row =
+            |((settings, is_default), result): ((BTreeMap<String, String>, bool), &RunResult)| SettingsRow {
+                label: result.label.clone().unwrap_or_default(),
+                settings,
+                is_default,
+                p50: result.latency.as_ref().and_then(|latency| latency.inference.percentile("p50")),
+                throughput_per_second: result.throughput.as_ref().map(|found| found.requests_per_second),
+                peak_memory_bytes: result.memory.peak_bytes,
+                failed: result.failure.as_ref().map(|failure| failure.message.clone()),
+            };
+        let rows: Vec<SettingsRow> = settings.zip(results).map(row).collect();
+        Self { analysis: recommend(&rows, goal), command: None }
+    }
 }

@@ -4,11 +4,11 @@ use ortscope_core::kernel::FrameKind;
 use ortscope_sources::Stacks;
 use serde::Serialize;
 
-use super::flame::Heading;
 use super::plan::FlameRequest;
 use crate::exit::Failure;
 use crate::terminal::{BOLD, Terminal};
 use ortscope_core::units;
+use ortscope_render::flame::Heading;
 
 /// Functions that the document lists, and the text.
 const MAX_FUNCTIONS: usize = 50;

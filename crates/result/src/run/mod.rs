@@ -1,6 +1,7 @@
 //! The result of one measured configuration, built from the rows of its measurement.
 
 mod findings;
+mod rows;
 mod slowest;
 
 use std::collections::BTreeMap;

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ortscope_analyze::batch_sweep::{BatchPoint, batch_sweep};
-use ortscope_analyze::recommend::{Goal, SettingsRow, recommend};
+use ortscope_analyze::recommend::Goal;
 use ortscope_ort::Optimization;
 
 use super::jobs::{self, Job};
@@ -12,7 +11,7 @@ use crate::exit::Failure;
 use crate::report::RunResult;
 use crate::values;
 use ortscope_analyze::facts::Scenario;
-use ortscope_result::{BatchSweepReport, FailedBatch, SweepReport};
+use ortscope_result::{BatchSweepReport, SweepReport};
 
 /// More combinations than this are refused: they would take an hour.
 const MAX_COMBINATIONS: usize = 200;
@@ -152,27 +151,7 @@ fn about(names: &[String], texts: &[String], end: char) -> Vec<String> {
 }
 
 pub fn batch_report(args: &RunArgs, results: &[RunResult]) -> Option<BatchSweepReport> {
-    if args.batch.len() < 2 {
-        return None;
-    }
-    let mut points = Vec::new();
-    let mut failed = Vec::new();
-    for (batch, result) in args.batch.iter().zip(results) {
-        let p50 = result.latency.as_ref().and_then(|latency| latency.inference.percentile("p50")?.value_ns);
-        match p50 {
-            Some(p50_ns) => points.push(BatchPoint {
-                batch: *batch,
-                p50_ns,
-                memory_bytes: result.memory.peak_bytes,
-                runs: result.measured_runs(),
-            }),
-            None => {
-                let why = result.failure.as_ref().map_or("too few runs", |failure| failure.message.as_str());
-                failed.push(FailedBatch { batch: *batch, reason: why.to_owned() });
-            }
-        }
-    }
-    Some(BatchSweepReport { analysis: batch_sweep(&points), failed })
+    (args.batch.len() > 1).then(|| BatchSweepReport::new(&args.batch, results))
 }
 
 pub fn settings_report(
@@ -184,27 +163,13 @@ pub fn settings_report(
     if args.sweep.is_empty() {
         return None;
     }
-    let rows: Vec<SettingsRow> = jobs
-        .iter()
-        .zip(results)
-        .map(|(job, result)| SettingsRow {
-            label: job.label.clone().unwrap_or_default(),
-            settings: job.settings.clone(),
-            is_default: job.is_default,
-            p50: result.latency.as_ref().and_then(|latency| latency.inference.percentile("p50")),
-            throughput_per_second: result
-                .throughput
-                .as_ref()
-                .map(|throughput| throughput.requests_per_second),
-            peak_memory_bytes: result.memory.peak_bytes,
-            failed: result.failure.as_ref().map(|failure| failure.message.clone()),
-        })
-        .collect();
     let single = jobs.iter().all(|job| job.plan.scenario == Scenario::Single);
-    let analysis = recommend(&rows, if single { Goal::Latency } else { Goal::Throughput });
-    let best = analysis.recommended.and_then(|index| rows.get(index)).filter(|row| !row.is_default);
-    let command = best.map(|row| command_for(args, global, &row.settings));
-    Some(SweepReport { analysis, command })
+    let goal = if single { Goal::Latency } else { Goal::Throughput };
+    let settings = jobs.iter().map(|job| (job.settings.clone(), job.is_default));
+    let mut report = SweepReport::new(settings, results, goal);
+    let best = report.analysis.recommended.and_then(|index| jobs.get(index)).filter(|job| !job.is_default);
+    report.command = best.map(|job| command_for(args, global, &job.settings));
+    Some(report)
 }
 
 /// The command that runs with these settings, and with everything else the user had asked for.

@@ -1,4 +1,4 @@
-//! The picture: an SVG that stands alone, with its script for zoom and search; the same in a page.
+//! A stand-alone SVG with its script for zoom and search, and the same inside a page.
 //!
 //! Places are percentages of the width, so that it fills any window. Labels are cut for a usual width; the script cuts them
 //! anew for the real one.
@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use ortscope_core::kernel::FrameKind;
 
-use ortscope_analyze::flame::{FlameBox, FlameTree};
+use ortscope_result::flame::{FlameBox, FlameTree};
 
 use super::Heading;
 
@@ -21,12 +21,12 @@ const BOTTOM: usize = 40;
 const USUAL_WIDTH: f64 = 1200.0;
 const LETTER: f64 = 6.6;
 
-/// Stands alone.
+/// A stand-alone document.
 pub fn document(tree: &FlameTree<'_>, heading: &Heading) -> String {
     format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}", picture(tree, heading))
 }
 
-/// In a page of its own.
+/// A page that contains the picture.
 pub fn page(tree: &FlameTree<'_>, heading: &Heading) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{}</title>\
