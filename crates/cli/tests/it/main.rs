@@ -4,6 +4,7 @@ mod altered;
 mod bad_input;
 mod ci;
 mod commands;
+mod contract;
 mod devices;
 mod encryption;
 mod etl;

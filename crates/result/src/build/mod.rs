@@ -25,7 +25,10 @@ use self::reader::Reader;
 use self::runs::Runs;
 pub use self::runs::runs;
 use self::sessions::Draft;
-use super::{OtherSessions, ReportError, ReportInput, ReportModel, ReportOptions, SCHEMA, SessionReport};
+use super::{
+    OtherSessions, ReportError, ReportInput, ReportModel, ReportOptions, SCHEMA, SessionReport,
+    ThroughputReport,
+};
 use ortscope_core::units::{clean, count};
 
 impl ReportModel {
@@ -69,6 +72,15 @@ impl ReportModel {
             if let Some(run) = alone {
                 session.server.clone_from(&run.server);
                 session.generation.clone_from(&run.generation);
+                if let Some(found) = &run.throughput {
+                    session.throughput = Some(ThroughputReport {
+                        requests: found.requests,
+                        seconds: found.seconds,
+                        requests_per_second: found.requests_per_second,
+                        samples_per_second: Some(found.samples_per_second),
+                        concurrency: found.concurrency,
+                    });
+                }
             }
         }
         let operators = operators::read(reader, &Known { sessions: &sessions, rows: &rows })?;
