@@ -225,7 +225,7 @@ pub struct DeviceReadings {
 }
 
 impl DeviceReadings {
-    fn add(&mut self, row: &DeviceSampleRow) {
+    pub fn add(&mut self, row: &DeviceSampleRow) {
         self.begun_ns.get_or_insert(row.timestamp_ns);
         // A counter is better than a power: where a device has both, its source is the one that counts.
         let is_better = match &*row.metric {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ortscope_analyze::measurement::DeviceReadings;
 use ortscope_core::schema::{DeviceSampleRow, InferenceRow, KernelEventKind, KernelEventRow, TableId, Text};
 use ortscope_core::tables::Scan;
 use ortscope_export::wire::{Sensors, Unavailable, end_to_end_ns};
@@ -11,6 +12,7 @@ use serde::Serialize;
 use super::About;
 use super::timeline::reasons as timeline_reasons;
 use crate::app::{App, Asked};
+use crate::data::Source;
 use crate::error::ApiError;
 
 const MAX_SENSORS: usize = 200;
@@ -83,12 +85,14 @@ pub fn energy(app: &App, asked: &Asked) -> Result<Energy, ApiError> {
     let tables = source.tables();
     let scan = Scan { from_ns: Some(range.0), to_ns: Some(range.1), every_tick: true, ..Scan::all() };
     let (mut sensors, mut power) = (Sensors::default(), Sum::default());
+    let mut readings = DeviceReadings::default();
     let (mut joules, mut last_ns) = (0.0, None::<u64>);
     let mut heat: BTreeMap<Text, Sum> = BTreeMap::new();
     let mut tracks: BTreeSet<String> = BTreeSet::new();
     for batch in tables.scan(TableId::DeviceSamples, &scan) {
         for row in batch?.rows::<DeviceSampleRow>().filter(|row| row.value.is_finite()) {
             sensors.add(&row);
+            readings.add(&row);
             let is_power = &*row.metric == "power_watts";
             if is_power && let Some(watts) = sensors.power_w(row.timestamp_ns) {
                 if let Some(last) = last_ns {
@@ -122,6 +126,13 @@ pub fn energy(app: &App, asked: &Asked) -> Result<Energy, ApiError> {
             }
         }
     }
+    // Devices count throttling themselves; the same function judges the measured loop of a run.
+    let heat_report = readings.heat(range);
+    for throttled in &heat_report.throttled {
+        throttles += throttled.times.unwrap_or(1);
+        throttled_ns = throttled_ns.saturating_add((throttled.milliseconds.unwrap_or(0.0) * 1e6) as u64);
+    }
+    let is_watched = throttles > 0 || heat_report.is_watched;
     let has_power = power.count > 0;
     let per_inference = (has_power && inferences > 0).then(|| power.mean() * busy_s / inferences as f64);
     let reasons = timeline_reasons(&source)?;
@@ -139,16 +150,16 @@ pub fn energy(app: &App, asked: &Asked) -> Result<Energy, ApiError> {
     let why = if has_power { "no inferences in this time" } else { no_power };
     missing("joules_per_inference", per_inference.is_some(), why);
     missing("inferences_per_watt", per_inference.is_some(), why);
-    missing(
-        "flops_per_watt",
-        false,
-        if has_power { "the model's FLOPs are not known here" } else { no_power },
-    );
+    let flops_per_inference = if has_power { flops_per_run(&source)? } else { None };
+    let flops_per_watt = flops_per_inference.zip(per_inference.filter(|joules| *joules > 0.0));
+    let flops_per_watt = flops_per_watt.map(|(flops, joules)| flops / joules);
+    let no_flops = "the operators of the model were not profiled, so its FLOPs are unknown";
+    missing("flops_per_watt", flops_per_watt.is_some(), if has_power { no_flops } else { no_power });
     let grams = app.carbon_grams_per_kwh;
     let no_grams = "set the grams of CO2 per kilowatt hour: `ortscope serve --carbon GRAMS`";
     missing("carbon_grams", has_power && grams.is_some(), if has_power { no_grams } else { no_power });
     missing("temperatures", !heat.is_empty(), "no temperature sensor was read");
-    missing("throttling", throttles > 0, "no source reported throttling");
+    missing("throttling", is_watched, "no source reports throttling");
     let temperature = |(device, sum): (Text, Sum)| TemperatureFigures {
         device,
         mean_celsius: sum.mean(),
@@ -161,13 +172,21 @@ pub fn energy(app: &App, asked: &Asked) -> Result<Energy, ApiError> {
         joules: has_power.then_some(joules),
         joules_per_inference: per_inference,
         inferences_per_watt: per_inference.filter(|joules| *joules > 0.0).map(|joules| 1.0 / joules),
-        flops_per_watt: None,
+        flops_per_watt,
         carbon_grams: grams.filter(|_| has_power).map(|grams| joules / 3.6e6 * grams),
         carbon_grams_per_kwh: grams,
         temperatures: heat.into_iter().map(temperature).collect(),
-        throttling: (throttles > 0)
-            .then(|| Throttling { events: throttles, total_ms: throttled_ns as f64 / 1e6 }),
+        throttling: is_watched.then(|| Throttling { events: throttles, total_ms: throttled_ns as f64 / 1e6 }),
         tracks: tracks.into_iter().collect(),
         unavailable,
     })
+}
+
+/// FLOPs of one inference, if all measurements of the source agree on them.
+fn flops_per_run(source: &Source) -> Result<Option<f64>, ApiError> {
+    let runs = ortscope_result::runs(source.tables(), None)?;
+    let mut known =
+        runs.iter().filter_map(|run| run.operators.as_ref()).map(|section| section.flops.flops_per_run);
+    let first = known.next().filter(|flops| *flops > 0);
+    Ok(first.filter(|first| known.all(|other| other == *first)).map(|flops| flops as f64))
 }
