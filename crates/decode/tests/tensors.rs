@@ -230,7 +230,7 @@ fn invalid_json_is_rejected() {
     assert_eq!(error(r#"{"x": {"shape": [1e9], "fill": 1}}"#), "'x': [1000000000.0] is not a shape");
     assert_eq!(
         error(r#"{"x": {"values": [1]}}"#),
-        "'x': \"values\" is none of dtype, shape, data, fill, note, sequence and map"
+        "'x': \"values\" is not one of dtype, shape, data, fill, note, sequence and map"
     );
     assert_eq!(
         error(r#"{"x": {"shape": [4294967296], "fill": 1}}"#),

@@ -26,7 +26,7 @@ fn files_that_are_not_models() {
 }
 
 #[test]
-fn a_truncated_model_is_told_from_a_foreign_file() {
+fn a_truncated_model_is_distinguished_from_a_foreign_file() {
     let place = Place::new();
     let whole = models::matmul();
     for share in 1..16 {
@@ -35,7 +35,7 @@ fn a_truncated_model_is_told_from_a_foreign_file() {
         place.ortscope(&["inspect", &name]).expect_error(3, &["hint:"]);
     }
     place.file("cut.onnx", &whole[..whole.len() - 40]);
-    place.ortscope(&["run", "cut.onnx"]).expect_error(3, &["cut off"]);
+    place.ortscope(&["run", "cut.onnx"]).expect_error(3, &["truncated"]);
 }
 
 #[test]

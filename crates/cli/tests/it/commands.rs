@@ -7,7 +7,7 @@ fn inspect_describes_a_model() {
     let place = Place::new();
     let model = small_model(&place);
     insta::assert_snapshot!(place.ortscope(&["inspect", &model]).expect_code(0).stdout(), @r"
-    small.onnx  203 B
+    small.onnx  202 B
     opset       13, ai.onnx.ml 2  IR 8
     producer    ortscope-tests
     nodes       1
@@ -95,7 +95,7 @@ fn doctor_names_plug_ins_that_lie_beside_the_library() {
     assert!(found.ends_with(plugin), "{document}");
     let text = place.with_library(&copy, &["doctor"]).expect_code(0).stdout();
     assert!(text.contains("QNNExecutionProvider at ") && !text.contains("runs on the CPU only"), "{text}");
-    assert!(text.contains("QNNExecutionProvider tells its version only to a session"), "{text}");
+    assert!(text.contains("QNNExecutionProvider reports its version only to a session"), "{text}");
 }
 
 #[test]

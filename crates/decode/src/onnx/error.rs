@@ -32,7 +32,7 @@ pub enum OnnxError {
     #[error("not an ONNX model: {reason}")]
     NotOnnx { reason: String },
     #[error(
-        "the file is truncated: it ends at byte {at}, {missing} bytes too early; download or copy it again"
+        "the file is truncated: it ends at byte {at}, {missing} bytes too early"
     )]
     Truncated { at: u64, missing: u64 },
     #[error("the file is damaged at byte {at}: {what}")]
