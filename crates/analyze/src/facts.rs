@@ -140,6 +140,8 @@ pub enum Fact {
 /// A measurement as it was planned.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct MeasurementPlan {
+    /// The position among the measurements of the command; several may run at the same time.
+    pub position: usize,
     pub model: ModelFacts,
     /// The model file, for commands to try.
     pub model_path: PathBuf,

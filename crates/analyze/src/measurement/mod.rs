@@ -177,6 +177,7 @@ impl Measurement {
                 }
             }
         })?;
+        plans.sort_by_key(|(from_ns, plan)| (plan.position, *from_ns));
         plans.into_iter().map(|(from_ns, plan)| Self::read(tables, from_ns, &plan, &ends)).collect()
     }
 

@@ -31,9 +31,7 @@ pub enum OnnxError {
     Empty,
     #[error("not an ONNX model: {reason}")]
     NotOnnx { reason: String },
-    #[error(
-        "the file is truncated: it ends at byte {at}, {missing} bytes too early"
-    )]
+    #[error("the file is truncated: it ends at byte {at}, {missing} bytes too early")]
     Truncated { at: u64, missing: u64 },
     #[error("the file is damaged at byte {at}: {what}")]
     Malformed { at: u64, what: String },

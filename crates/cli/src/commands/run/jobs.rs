@@ -31,6 +31,8 @@ const SWEEP_CAP_SECONDS: f64 = 8.0;
 /// One worker's work, and how to judge it.
 #[derive(Debug, Clone)]
 pub struct Job {
+    /// The position among the jobs of the command.
+    pub position: usize,
     pub model: Arc<ModelFacts>,
     /// The graph of the file.
     pub graph: Arc<Graph>,
@@ -62,6 +64,7 @@ impl Job {
     /// The plan that the recording keeps.
     pub fn measured(&self) -> MeasurementPlan {
         MeasurementPlan {
+            position: self.position,
             model: (*self.model).clone(),
             model_path: self.model.path.clone(),
             label: self.label.clone(),
@@ -128,6 +131,7 @@ pub fn plan(args: &RunArgs, global: &GlobalArgs) -> Result<Vec<Job>, Failure> {
             arena_every_ns: args.soak.is_some().then(|| arena_period_ns(&rule)),
         };
         let job = Job {
+            position: 0,
             model: Arc::new(model.facts),
             graph: Arc::new(model.model.graph),
             profile,
@@ -149,6 +153,7 @@ pub fn plan(args: &RunArgs, global: &GlobalArgs) -> Result<Vec<Job>, Failure> {
         };
         jobs.extend(sweep::expand(args, job)?);
     }
+    jobs.iter_mut().enumerate().for_each(|(position, job)| job.position = position);
     Ok(jobs)
 }
 
