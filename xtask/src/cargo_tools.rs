@@ -18,14 +18,14 @@ pub(crate) struct Tool {
 /// Runs each test in a process of its own, many at a time.
 pub(crate) const NEXTEST: Tool = Tool {
     name: "cargo-nextest",
-    version: "0.9",
+    version: "^0.9",
     // It updates itself otherwise, and traces itself.
     options: &["--no-default-features"],
 };
 
 /// Checks what the dependencies are.
 pub(crate) const DENY: Tool =
-    Tool { name: "cargo-deny", version: "0.20", options: &["--no-default-features"] };
+    Tool { name: "cargo-deny", version: "^0.20", options: &["--no-default-features"] };
 
 /// Where a tool is: on the path, or where [`build`] has put it.
 pub(crate) fn find(workspace: &Workspace, tool: &Tool) -> Option<PathBuf> {
