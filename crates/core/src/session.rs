@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The options of a session. The default is ONNX Runtime's own default on the CPU.
@@ -118,7 +119,7 @@ pub struct Fallback {
 }
 
 /// The kind of hardware that a provider runs on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum DeviceClass {
     Cpu,
@@ -181,7 +182,7 @@ pub struct GuessedDim {
 }
 
 /// One counter of QNN's own profile of the NPU.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct QnnEvent {
     pub name: String,
     /// US, CYCLES or COUNT.
@@ -197,7 +198,7 @@ impl QnnEvent {
 }
 
 /// The measured peak of this machine.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MachinePeak {
     /// Threads that ran at once.
     pub threads: usize,

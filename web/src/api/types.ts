@@ -95,6 +95,8 @@ export interface Batches {
 /** The direction of an improvement. */
 export type Better = "lower" | "higher";
 
+export type Bound = "compute" | "memory" | "overhead";
+
 export interface CacheHitRates {
   l1: number | null;
   l2: number | null;
@@ -262,6 +264,16 @@ export interface ControlState {
   recording: RecordingState | null;
 }
 
+/** Copies between devices that the runtime inserted. */
+export interface Copies {
+  nodes: number;
+  calls_per_run: number;
+  ns_per_run: number;
+  share: number;
+  /** Bytes per run, as far as known. */
+  bytes_per_run: number;
+}
+
 export interface CoreLoad {
   core: number;
   busy_percent: number;
@@ -306,6 +318,9 @@ export interface Dependencies {
 
 export type Detail = string | number;
 
+/** The kind of hardware that a provider runs on. */
+export type DeviceClass = "CPU" | "GPU" | "NPU";
+
 /** The newest reading of a sensor. */
 export interface DeviceValue {
   /** E.g. "gpu0", "npu0", "package-0", "cpu3". */
@@ -321,10 +336,26 @@ export interface DeviceValue {
   method: string;
 }
 
+/** Device rows as their provider reports them. */
+export interface DeviceWork {
+  name: string;
+  op_type: string;
+  provider: string;
+  /** How often, in the runs of the statistics. */
+  count: number;
+  /** As reported; for QNN's nodes, their share of the device's cycles times its time. */
+  total_ms: number;
+  /** Device cycles, as the device counted them. */
+  cycles: number | null;
+}
+
 export interface DevicesTopic {
   devices: DeviceValue[];
   energy: EnergyNow;
 }
+
+/** The measured or estimated share that a device time was divided by. */
+export type DividedBy = "share of the FLOPs" | "share of the device's cycles" | "scaled: operators ran at once";
 
 /** Power, energy, temperature and throttling. */
 export interface Energy {
@@ -389,8 +420,21 @@ export interface EventsTopic {
   not_sent: number;
 }
 
+export interface ExecutedNodes {
+  provider: string;
+  device: string;
+  nodes: number;
+  share: number;
+}
+
 /** How far the recorded sources explain a slow inference. */
 export type Explained = "yes" | "partly" | "no" | "unknown";
+
+export interface FallbackType {
+  op_type: string;
+  nodes: number;
+  share: number;
+}
 
 export interface FindingReport {
   id: string;
@@ -412,6 +456,50 @@ export interface Findings {
   /** Most severe first. */
   findings: FindingReport[];
   annotations: AnnotationReport[];
+}
+
+/** The shortest time the profiler reports for doing nothing. */
+export interface Floor {
+  floor_ns: number;
+  source: FloorSource;
+  /** Nodes that cannot be distinguished from it. */
+  nodes_near_it: number;
+  /** Their share of the time of the runs. */
+  share_near_it: number;
+}
+
+export type FloorSource = "calibrated" | "smallest_nodes" | "clock_tick";
+
+export interface FlopReport {
+  /** One multiplication with its addition is one MAC and two FLOPs. */
+  flops_per_run: number;
+  macs_per_run: number;
+  bytes_moved_per_run: number;
+  weight_bytes_per_run: number;
+  /** Operators of a run that are in the sum; that only move data; that are not counted. */
+  counted: number;
+  movement: number;
+  not_counted: NotCounted[];
+  /** The share of the runs' time in operators without a count. */
+  share_not_counted: number;
+  /** At the latency without the profiler; `None` if more than a tenth of the time is in operators without a count. */
+  flops_per_second: number | null;
+  share_of_peak: number | null;
+}
+
+export interface FusionSection {
+  before: number;
+  after: number;
+  kept: number;
+  replaced: number;
+  fused: number;
+  folded: number;
+  removed: number;
+  added: number;
+  /** Each fusion pattern, and how often it was applied. */
+  patterns: Record<string, number>;
+  missed: MissedFusion[];
+  missed_not_listed: number;
 }
 
 export type GapKind = "unavailable" | "not_yet" | "forgotten" | "ended";
@@ -547,6 +635,19 @@ export interface HistorySeries {
   gaps: HistoryGap[];
 }
 
+/** Contradictions in the data, counted. */
+export interface Inconsistencies {
+  /** Events that outlast what contains them; rounding to microseconds makes some. */
+  contradictions: number;
+  contradicted_ns: number;
+  /** Runs whose own event is missing. */
+  runs_without_event: number;
+  /** Events that are no part of the host's time: loading, empty waits, and work of devices, which `device_time` divides. */
+  ignored_events: number;
+  /** Events whose node or lane did not fit into the limits. */
+  dropped_events: number;
+}
+
 /** A wire record with its time relative to the source's origin. */
 export interface InferenceRecord {
   timestamp_ns: number;
@@ -560,6 +661,24 @@ export interface InferenceRecord {
   batch_context: BatchRecord;
   unavailable: Unavailable;
   t_ms: number;
+}
+
+/**
+ * Operators that the session's thread pool shared out. The times are those of the calling thread; what the others did
+ * is only known as a number of parts.
+ */
+export interface IntraOp {
+  /** Calls that report it. */
+  calls: number;
+  /** Of these, calls whose work was shared out. */
+  shared_calls: number;
+  /** Time of these operators. */
+  operators_ns: number;
+  /** The calling thread working on its parts, and waiting for the others. */
+  run_ns: number;
+  wait_ns: number;
+  /** Parts that other threads ran. */
+  helper_parts: number;
 }
 
 /** How much the latency varies from run to run. */
@@ -596,6 +715,17 @@ export interface Lane {
  * and waits of one provider on one thread. `kernel`: kernel events of one thread.
  */
 export type LaneKind = "inferences" | "runs" | "operators" | "kernel";
+
+/** The work of one thread for one provider. */
+export interface LaneStatistics {
+  thread: number;
+  provider: string;
+  kind: OperatorKind;
+  calls: number;
+  busy_ns: number;
+  /** Busy time over the time of the runs. */
+  utilization: number;
+}
 
 /** Latency of each session in the range, with the same figures as a report of that range. */
 export interface Latency {
@@ -642,6 +772,23 @@ export interface LatencyReport {
   stability: Stability;
 }
 
+/** One optimization level, measured interleaved with the others. */
+export interface LevelReport {
+  /** none, basic, extended, layout or all. */
+  level: string;
+  /** Nodes of the main graph; `None` where ONNX Runtime could not write it. */
+  nodes: number | null;
+  session_ms: number | null;
+  runs: number;
+  median_ms: number | null;
+  /** Median over the median without optimization. */
+  ratio_to_none: number | null;
+  /** Fusion patterns that this level has and the previous one does not. */
+  new_patterns: string[];
+  /** Why it could not be measured. */
+  failure: string | null;
+}
+
 export interface LossReport {
   place: string;
   kind: string;
@@ -678,23 +825,26 @@ export interface MachineDifference {
   b: string | null;
 }
 
-export interface Memory {
-  before_session_bytes: number | null;
-  after_session_bytes: number | null;
-  after_first_run_bytes: number | null;
-  end_bytes: number | null;
-  /** Highest resident memory of the worker process, without the channel to its supervisor. */
-  peak_bytes: number | null;
-  /** What the session added. */
-  session_bytes: number | null;
-  /** What the first run added: activations and arena. */
-  first_run_bytes: number | null;
-  /** Growth over the measured loop, per inference. */
-  growth_per_inference_bytes: number | null;
+/** The measured peak of this machine. */
+export interface MachinePeak {
+  /** Threads that ran at once. */
+  threads: number;
+  /** Single-precision operations per second; a multiply-add counts as two. */
+  flops_per_second: number;
+  /** Bytes read from memory per second, from arrays far larger than the caches. */
+  bytes_per_second: number;
+  /** The instruction set used: avx512, avx2-fma or portable. */
+  instructions: string;
+  /** Estimated processor clock while one thread worked, from a chain of dependent additions. */
+  clock_hertz: number;
+  seconds: number;
 }
 
+/** Where a measured device time comes from. */
+export type MeasuredBy = "device" | "kernels" | "calls";
+
 /** Memory of processes, arenas and devices. */
-export interface Memory2 {
+export interface Memory {
   source: string;
   /** Start of the covered range, clipped to the available data. */
   from_ms: number;
@@ -730,6 +880,15 @@ export interface MemoryNow {
   sessions_bytes: number | null;
 }
 
+/** Memory in profiled runs; only what ONNX Runtime 1.28 and later report. */
+export interface MemoryUse {
+  first_run: RunMemory | null;
+  /** The last run. */
+  last_run: RunMemory | null;
+  /** Growth of the memory in use from the end of the second run to the end of the last, per run. */
+  growth_bytes_per_run: number | null;
+}
+
 export interface MetricInfo {
   /** E.g. "cpu_percent". */
   name: string;
@@ -759,6 +918,58 @@ export interface MetricsFrame {
   processes?: ProcessFigures[];
   sessions?: SessionNow[];
   system?: SystemTopic;
+}
+
+/** One place where a fusion is missing. */
+export interface MissedFusion {
+  pattern: MissedPattern;
+  /** Names of the nodes; of unnamed ones, what they write. */
+  nodes: string[];
+  op_types: string[];
+}
+
+export type MissedPattern = "conv-batch-normalization" | "conv-activation" | "mat-mul-add" | "gelu-chain" | "layer-normalization-chain" | "transpose-pair" | "cast-pair" | "quantized-island" | "quantize-pair";
+
+export interface NodeRow {
+  name: string;
+  op_type: string;
+  provider: string;
+  device: string;
+  depth: number;
+  calls_per_run: number;
+  share: number;
+  median_us: number;
+  p90_us: number;
+  max_us: number;
+  /** False: too short to be distinguished from the profiler's own cost. */
+  is_rankable: boolean;
+  input_shapes: string | null;
+  shape_variants: number;
+  output_bytes: number | null;
+  bytes_moved: number | null;
+  flops: number | null;
+  /** FLOPs per byte. */
+  intensity: number | null;
+  flops_per_second: number | null;
+  /** The best possible time over the measured one. */
+  roof_fraction: number | null;
+  bound: Bound | null;
+  /** Time × the measured processor clock: an estimate. */
+  estimated_cycles: number | null;
+}
+
+export interface NotCounted {
+  op_type: string;
+  why: string;
+  operators: number;
+}
+
+/** The cost of observing. */
+export interface Observer {
+  profiled_median_ms: number | null;
+  plain_median_ms: number | null;
+  /** The first over the second. */
+  factor: number | null;
 }
 
 /** An OpenAPI 3.1 document. */
@@ -801,6 +1012,28 @@ export interface OperationRecord {
   t_ms: number;
 }
 
+/** The device time of one operator, and how it is known. */
+export type OperatorDeviceTime = {
+  method: "measured";
+  ns: number;
+} | {
+  method: "attributed";
+  ns: number;
+  by: DividedBy;
+} | {
+  method: "estimated";
+  ns: number;
+  by: DividedBy;
+} | {
+  method: "unknown";
+};
+
+/**
+ * The kind of span that a row of the operators table describes. Spans that start at the same time nest in this
+ * order.
+ */
+export type OperatorKind = "operator" | "other" | "run" | "executor" | "copy" | "wait" | "session";
+
 export interface OperatorNodeRow {
   kind: string;
   name: string;
@@ -814,6 +1047,19 @@ export interface OperatorNodeRow {
   /** Of one call. */
   flops: number | null;
   times: CallTimes;
+}
+
+/** Which provider runs which nodes. */
+export interface OperatorPlacement {
+  /** Nodes of the main graph in the file, and in the graph that was run. */
+  model_nodes: number;
+  optimized_nodes: number | null;
+  /** Nodes that were seen to run; a subgraph that a provider compiled is one node. */
+  executed: ExecutedNodes[];
+  /** Operator types on the CPU although another provider was requested, the costliest first. */
+  fallback_types: FallbackType[];
+  /** The reasons that ONNX Runtime and the provider log. */
+  reasons: string[];
 }
 
 /** The profiled runs of one session. */
@@ -848,6 +1094,41 @@ export interface OperatorReport {
   timeline_unknown: string | null;
 }
 
+export interface OperatorSection {
+  profiled: ProfiledRuns;
+  observer: Observer;
+  /** Mean per run, by what it was spent on; the parts add up to `run_ns`. */
+  time_per_run: TimeSplit;
+  /** The costliest first. */
+  by_type: TypeRow[];
+  /** The costliest first; the recording's table of operators has the others. */
+  by_node: NodeRow[];
+  nodes_not_listed: number;
+  floor: Floor;
+  lanes: LaneStatistics[];
+  threads: ThreadStatistics[];
+  parallelism: Parallelism;
+  critical_path: PathReport;
+  placement: OperatorPlacement;
+  transitions: TransitionReport;
+  flops: FlopReport;
+  /** The measured peak of this machine. */
+  peak: MachinePeak | null;
+  roofline: RooflineReport | null;
+  fusion: FusionSection | null;
+  /** Measured with `--profile full`. */
+  levels: LevelReport[];
+  memory: MemoryUse | null;
+  /** Device time by operators, for every provider that ran some, with the unattributed rest. */
+  device_time: ProviderTime[];
+  /** Device work as the provider reports it. */
+  device_work: DeviceWork[];
+  /** QNN's own profile of the NPU, or of its simulator: preparation, calls, waiting. */
+  qnn: QnnReport | null;
+  inconsistencies: Inconsistencies;
+  notes: string[];
+}
+
 export interface OperatorTypeRow {
   /** operator, copy or wait. */
   kind: string;
@@ -866,7 +1147,7 @@ export interface Operators {
   from_ms: number;
   /** End of the covered range. */
   to_ms: number;
-  sessions: OperatorReport[];
+  sessions: SessionOperators[];
 }
 
 export interface OtherNodes {
@@ -942,12 +1223,45 @@ export interface OwnCost {
   skipped_ticks: number | null;
 }
 
+/** Whether operators run side by side. */
+export interface Parallelism {
+  /** Threads that ran operators. */
+  threads: number;
+  /** Time with two or more operators at once. */
+  parallel_ns: number;
+  /** The same over the time of the runs. */
+  parallel_share: number;
+  /** Operators running at once, averaged over the time in which there is one. */
+  mean_concurrency: number;
+  /** Threads inside operators; `None` for a session with one thread. */
+  intra_op: IntraOp | null;
+}
+
 /** Mean durations after the warm-up; they add up to the mean end to end. */
 export interface Parts {
   n: number;
   copy_in_ms: number;
   run_ms: number;
   copy_out_ms: number;
+}
+
+/** Where the order came from. */
+export type PathMethod = {
+  kind: "dependencies";
+} | {
+  kind: "sequential_order";
+  why: string;
+};
+
+export interface PathReport {
+  method: PathMethod;
+  nodes: number;
+  /** The first nodes of the path. */
+  names: string[];
+  length_ms: number;
+  work_ms: number;
+  /** The number of threads that could be busy at best. */
+  possible_parallelism: number;
 }
 
 /** A percentile, its 95 % interval, and what the interval rests on. */
@@ -1048,6 +1362,16 @@ export interface Processes {
   not_listed: number;
 }
 
+export interface ProfiledRuns {
+  /** Including the first of every window, which is warm-up and in no statistics. */
+  runs: number;
+  /** Processes that profiled one after the other, so that none reaches ONNX Runtime's event limit. */
+  windows: number;
+  events: number;
+  lost_events: number;
+  seconds: number;
+}
+
 /** Where a family of numbers comes from. */
 export interface Provenance {
   numbers: string;
@@ -1061,6 +1385,66 @@ export interface Provenance {
 export interface ProviderNodes {
   provider: string;
   nodes: number;
+}
+
+/** All changes between two providers. */
+export interface ProviderPair {
+  from: string;
+  to: string;
+  /** Changes per run. */
+  count: number;
+  /** Bytes carried over per run, as far as known. */
+  bytes: number;
+  /** Changes whose bytes are not known. */
+  unknown_bytes: number;
+}
+
+/** The device time of one provider in the profiled runs. */
+export interface ProviderTime {
+  provider: string;
+  /** CPU, GPU or NPU; `None` if it is not known. */
+  device: DeviceClass | null;
+  /** The name that its provider reports. */
+  device_name: string | null;
+  /** Prefixes of the names that its devices have in the table of device samples. */
+  sampled_as: string[];
+  /** Where its own profile comes from, and whether there was one. */
+  own_profile: string;
+  has_own_profile: boolean;
+  /** The number of runs that the times below are sums over. */
+  runs: number;
+  /** `None` if nothing measured the device: then no operator has a figure, and `unknown` says why. */
+  device_ns: number | null;
+  measured_by: MeasuredBy | null;
+  unattributed_ns: number | null;
+  unknown_operators: number;
+  /** How the operator times are known: the least exact method among them. */
+  method: string;
+  /** The share that a measured time was divided by. */
+  divided_by: DividedBy | null;
+  /** The costliest first; with those that are not listed and `unattributed_ns` they add up to `device_ns`. */
+  operators: OperatorDeviceTime[];
+  operators_not_listed: number;
+  not_listed_ns: number;
+  /** Joules per inference that no operator accounts for; present if energy was measured. */
+  unattributed_joules: number | null;
+  /** Why there is no device time, or nothing inside compiled parts, and what to do about it. */
+  unknown: string | null;
+}
+
+/** One counter of QNN's own profile of the NPU. */
+export interface QnnEvent {
+  name: string;
+  /** US, CYCLES or COUNT. */
+  unit: string;
+  count: number;
+  total: number;
+}
+
+export interface QnnReport {
+  executions: number;
+  events: QnnEvent[];
+  preparation: QnnEvent[];
 }
 
 export interface RecordingDetail {
@@ -1161,6 +1545,33 @@ export interface ReportModel {
  * recordings; admins remove recordings and read the audit log.
  */
 export type Role = "viewer" | "operator" | "admin";
+
+/** Shares of the time of the runs. */
+export interface RooflineReport {
+  /** FLOPs per byte above which computing takes longer than moving data. */
+  ridge: number;
+  compute_bound: number;
+  memory_bound: number;
+  overhead_bound: number;
+  without_numbers: number;
+}
+
+/** The allocator over one run. */
+export interface RunMemory {
+  /** Nodes after which more was in use than before. */
+  allocating_nodes: number;
+  allocated_bytes: number;
+  freed_bytes: number;
+  /** Maximum in use at the end of a node; within a node it may have been more. */
+  peak_in_use_bytes: number;
+  end_in_use_bytes: number;
+  /** Held by the arena at the end. */
+  arena_bytes: number | null;
+  /** Of what the arena held at the end of the run, the part that was never in use at once: fragments and reserve. */
+  unused_share: number | null;
+  /** The nodes that allocate most: name and bytes. */
+  largest: [string, number][];
+}
 
 /** Whether the statistics rest on all inferences. */
 export interface Sampling {
@@ -1282,6 +1693,40 @@ export interface SessionNow {
   unavailable: Unavailable;
 }
 
+/** The profiled runs of one session, with the results of the profiling pass. */
+export interface SessionOperators {
+  session_id: string;
+  title: string;
+  /** Profiled runs. */
+  runs: number;
+  /** Rows of operators, copies and waits. */
+  events: number;
+  /** Time of all profiled runs. */
+  run_total_ms: number | null;
+  run_median_ms: number | null;
+  /** Time of the median profiled run over the median inference without operator profiling: what observing costs. */
+  observer_factor: number | null;
+  /** Time in runs during which no operator, copy or wait was active. */
+  unattributed: Unattributed | null;
+  /** Why there is no such time, when there is none. */
+  unattributed_unknown: string | null;
+  /** Sum of operator times over the time in which any was active: above 1 they ran in parallel. */
+  parallelism: number | null;
+  /** The longest first. */
+  by_type: OperatorTypeRow[];
+  by_node: OperatorNodeRow[];
+  /** Nodes that `by_node` leaves out. */
+  other_nodes: OtherNodes;
+  placement: PlacementRow[];
+  /** Loading and initialising. */
+  session_events: SessionEvent[];
+  timeline: Timeline | null;
+  /** Why there is none. */
+  timeline_unknown: string | null;
+  /** Null for recordings without a profiling pass. */
+  insight: OperatorSection | null;
+}
+
 export interface SessionReport {
   session_id: string;
   /** For headings: the model's name and the label. */
@@ -1316,7 +1761,7 @@ export interface SessionReport {
   server: ServerReport | null;
   generation: GenerationReport | null;
   cold: Cold | null;
-  memory: Memory | null;
+  memory: WorkerMemory | null;
   /** CPU time over wall time of the measured loop. */
   cpu_cores_used: number | null;
   /** Nodes per provider after partitioning, as ONNX Runtime tells it. */
@@ -1475,6 +1920,16 @@ export interface TemperatureFigures {
   last_celsius: number;
 }
 
+/** One thread: the parts add up to the time of the runs. */
+export interface ThreadStatistics {
+  thread: number;
+  operators_ns: number;
+  copies_ns: number;
+  waits_ns: number;
+  remainder_ns: number;
+  utilization: number;
+}
+
 export interface Throttling {
   events: number;
   total_ms: number;
@@ -1494,6 +1949,26 @@ export interface ThroughputReport {
 
 /** Resolution of a series; `step` if `step_ms` was requested. */
 export type Tier = "full_rate" | "seconds" | "minutes" | "step";
+
+/** Time by category; the parts add up to `run_ns`. */
+export interface TimeSplit {
+  run_ns: number;
+  /** At least one operator was running. */
+  operators_ns: number;
+  /** No operator was running, but data was copied between devices. */
+  copies_ns: number;
+  /** Nothing but waiting for a device. */
+  waits_ns: number;
+  /** Inside the executor, between operators. Most of it is the profiler's own work. */
+  between_operators_ns: number;
+  /** In the call, but outside the executor. */
+  outside_executor_ns: number;
+  /**
+   * Of all these: from the end of the last operator or copy to the end of the call. Behind a device it is waiting
+   * for it.
+   */
+  after_last_ns: number;
+}
 
 /** One profiled run, for drawing. */
 export interface Timeline {
@@ -1659,6 +2134,31 @@ export interface TrackInfo {
   ended_ms: number | null;
 }
 
+export interface TransitionReport {
+  /** By the edges of the graph; otherwise by the order of execution. */
+  by_dependencies: boolean;
+  per_run: number;
+  pairs: ProviderPair[];
+  copies: Copies;
+  /** From the end of the last operator to the end of the call: with a device, the wait for it. */
+  after_last_ms_per_run: number;
+  /** Time in rows that only wait for a device. */
+  wait_ms_per_run: number;
+}
+
+export interface TypeRow {
+  op_type: string;
+  provider: string;
+  nodes: number;
+  calls_per_run: number;
+  /** Self time over the time of the runs. */
+  share: number;
+  median_ms_per_run: number;
+  /** Scaled to the latency without the profiler. */
+  estimated_ms_per_run: number | null;
+  flops_per_run: number | null;
+}
+
 export interface Unattributed {
   total_ms: number;
   mean_ms: number;
@@ -1696,6 +2196,21 @@ export type WarmUpVerdict = "none" | "cut" | {
     drift: number;
   };
 } | "too_few_runs";
+
+export interface WorkerMemory {
+  before_session_bytes: number | null;
+  after_session_bytes: number | null;
+  after_first_run_bytes: number | null;
+  end_bytes: number | null;
+  /** Highest resident memory of the worker process, without the channel to its supervisor. */
+  peak_bytes: number | null;
+  /** What the session added. */
+  session_bytes: number | null;
+  /** What the first run added: activations and arena. */
+  first_run_bytes: number | null;
+  /** Growth over the measured loop, per inference. */
+  growth_per_inference_bytes: number | null;
+}
 
 /** A single-use ticket for a WebSocket, for pages of another origin, which have no cookie. */
 export interface WsTicket {

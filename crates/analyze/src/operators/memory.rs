@@ -3,12 +3,13 @@
 //! The first run of a shape shows what each node allocates. Later ones mostly use one planned block, so that their
 //! changes per node are near zero: both are kept, because the difference is what planning saves.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::event::OperatorEvent;
 
 /// Memory in profiled runs; only what ONNX Runtime 1.28 and later report.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MemoryUse {
     pub first_run: Option<RunMemory>,
     /// The last run.
@@ -18,7 +19,7 @@ pub struct MemoryUse {
 }
 
 /// The allocator over one run.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunMemory {
     /// Nodes after which more was in use than before.
     pub allocating_nodes: u64,

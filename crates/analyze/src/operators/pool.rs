@@ -1,12 +1,13 @@
 //! Use of the threads inside operators, from the calling thread's pool statistics.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::event::OperatorEvent;
 
 /// Operators that the session's thread pool shared out. The times are those of the calling thread; what the others did
 /// is only known as a number of parts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct IntraOp {
     /// Calls that report it.
     pub calls: u64,

@@ -1,6 +1,7 @@
 //! Results of an analysis.
 
 use ortscope_core::schema::{OperatorKind, Text};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::memory::MemoryUse;
@@ -8,7 +9,7 @@ use super::pool::IntraOp;
 use super::quantiles::Distribution;
 
 /// Time by category; the parts add up to `run_ns`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TimeSplit {
     pub run_ns: u64,
     /// At least one operator was running.
@@ -122,7 +123,7 @@ pub struct OpTypeStatistics {
 }
 
 /// The work of one thread for one provider.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LaneStatistics {
     pub thread: u64,
     pub provider: Text,
@@ -134,7 +135,7 @@ pub struct LaneStatistics {
 }
 
 /// One thread: the parts add up to the time of the runs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadStatistics {
     pub thread: u64,
     pub operators_ns: u64,
@@ -145,7 +146,7 @@ pub struct ThreadStatistics {
 }
 
 /// Whether operators run side by side.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Parallelism {
     /// Threads that ran operators.
     pub threads: u64,
@@ -160,7 +161,7 @@ pub struct Parallelism {
 }
 
 /// The shortest time the profiler reports for doing nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Floor {
     pub floor_ns: u64,
     pub source: FloorSource,
@@ -170,7 +171,7 @@ pub struct Floor {
     pub share_near_it: f64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FloorSource {
     /// Measured by the caller on a model that does nothing.
@@ -182,7 +183,7 @@ pub enum FloorSource {
 }
 
 /// Contradictions in the data, counted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Inconsistencies {
     /// Events that outlast what contains them; rounding to microseconds makes some.
     pub contradictions: u64,

@@ -5,6 +5,7 @@
 //! can beat the bandwidth of memory, so a fraction above 1 is possible.
 
 use ortscope_core::schema::OperatorKind;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::report::OperatorReport;
@@ -34,7 +35,7 @@ impl Peaks {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Bound {
     Compute,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use ortscope_core::schema::Text;
 use ortscope_core::session::{DeviceClass, MachinePeak, QnnEvent};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::fusion::MissedFusion;
@@ -14,7 +15,7 @@ use super::{
 };
 use crate::providers::{Attribution, DividedBy, MeasuredBy};
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OperatorSection {
     pub profiled: ProfiledRuns,
     pub observer: Observer,
@@ -65,7 +66,7 @@ impl OperatorSection {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProfiledRuns {
     /// Including the first of every window, which is warm-up and in no statistics.
     pub runs: u64,
@@ -77,7 +78,7 @@ pub struct ProfiledRuns {
 }
 
 /// The cost of observing.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Observer {
     pub profiled_median_ms: Option<f64>,
     pub plain_median_ms: Option<f64>,
@@ -85,7 +86,7 @@ pub struct Observer {
     pub factor: Option<f64>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TypeRow {
     pub op_type: Text,
     pub provider: Text,
@@ -99,7 +100,7 @@ pub struct TypeRow {
     pub flops_per_run: Option<u64>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NodeRow {
     pub name: Text,
     pub op_type: Text,
@@ -128,7 +129,7 @@ pub struct NodeRow {
     pub estimated_cycles: Option<u64>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PathReport {
     pub method: PathMethod,
     pub nodes: u64,
@@ -141,7 +142,7 @@ pub struct PathReport {
 }
 
 /// Which provider runs which nodes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OperatorPlacement {
     /// Nodes of the main graph in the file, and in the graph that was run.
     pub model_nodes: u64,
@@ -154,7 +155,7 @@ pub struct OperatorPlacement {
     pub reasons: Vec<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExecutedNodes {
     pub provider: Text,
     pub device: Text,
@@ -162,14 +163,14 @@ pub struct ExecutedNodes {
     pub share: f64,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FallbackType {
     pub op_type: Text,
     pub nodes: u64,
     pub share: f64,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TransitionReport {
     /// By the edges of the graph; otherwise by the order of execution.
     pub by_dependencies: bool,
@@ -182,7 +183,7 @@ pub struct TransitionReport {
     pub wait_ms_per_run: f64,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlopReport {
     /// One multiplication with its addition is one MAC and two FLOPs.
     pub flops_per_run: u64,
@@ -200,14 +201,14 @@ pub struct FlopReport {
     pub share_of_peak: Option<f64>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NotCounted {
     pub op_type: String,
     pub why: String,
     pub operators: u64,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct QnnReport {
     pub executions: u64,
     pub events: Vec<QnnEvent>,
@@ -215,7 +216,7 @@ pub struct QnnReport {
 }
 
 /// Shares of the time of the runs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RooflineReport {
     /// FLOPs per byte above which computing takes longer than moving data.
     pub ridge: f64,
@@ -225,7 +226,7 @@ pub struct RooflineReport {
     pub without_numbers: f64,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FusionSection {
     pub before: u64,
     pub after: u64,
@@ -242,7 +243,7 @@ pub struct FusionSection {
 }
 
 /// One optimization level, measured interleaved with the others.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LevelReport {
     /// none, basic, extended, layout or all.
     pub level: String,
@@ -260,7 +261,7 @@ pub struct LevelReport {
 }
 
 /// Device rows as their provider reports them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceWork {
     pub name: String,
     pub op_type: String,
@@ -276,7 +277,7 @@ pub struct DeviceWork {
 }
 
 /// The device time of one provider in the profiled runs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProviderTime {
     pub provider: String,
     /// CPU, GPU or NPU; `None` if it is not known.
@@ -327,7 +328,7 @@ impl ProviderTime {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OperatorDeviceTime {
     pub name: String,
     pub op_type: String,
@@ -339,7 +340,7 @@ pub struct OperatorDeviceTime {
 }
 
 /// One window of profiled runs during a measurement (`--profile-every`).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WindowReport {
     /// On the monotonic clock.
     pub start_ns: u64,

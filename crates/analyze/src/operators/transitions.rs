@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ortscope_core::schema::{OperatorKind, Text};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::lanes::ratio;
@@ -21,7 +22,7 @@ pub struct Transition {
 }
 
 /// All changes between two providers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProviderPair {
     pub from: Text,
     pub to: Text,
@@ -34,7 +35,7 @@ pub struct ProviderPair {
 }
 
 /// Copies between devices that the runtime inserted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Copies {
     pub nodes: u64,
     pub calls_per_run: f64,

@@ -8,6 +8,7 @@
 mod adapters;
 mod split;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use adapters::{ProviderAdapter, adapter, adapters};
@@ -40,7 +41,7 @@ pub struct DeviceWindow {
 }
 
 /// The measured or estimated share that a device time was divided by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum DividedBy {
     #[serde(rename = "share of the FLOPs")]
     Flops,
@@ -61,7 +62,7 @@ impl DividedBy {
 }
 
 /// The device time of one operator, and how it is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "method", rename_all = "snake_case")]
 pub enum Attribution {
     /// The operator's own time was measured.

@@ -1,5 +1,6 @@
 //! Divides the time of a device among operators so that nothing is lost and nothing is invented.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Attribution, DeviceWindow, DividedBy, OperatorTime, ProviderAdapter};
@@ -21,7 +22,7 @@ pub struct DeviceTime {
 }
 
 /// Where a measured device time comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MeasuredBy {
     /// The device, its driver or its provider reported the busy time.

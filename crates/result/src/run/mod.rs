@@ -150,6 +150,7 @@ pub struct Latency {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(rename = "WorkerMemory")]
 pub struct Memory {
     pub before_session_bytes: Option<u64>,
     pub after_session_bytes: Option<u64>,

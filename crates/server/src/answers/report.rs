@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use ortscope_core::filter::Filter;
 use ortscope_result::{
-    AnnotationReport, FindingReport, OperatorReport, OtherSessions, Provenance, ReportModel, SessionReport,
-    SourceCheck,
+    AnnotationReport, FindingReport, OperatorReport, OperatorSection, OtherSessions, Provenance, ReportModel,
+    SessionReport, SourceCheck,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -33,7 +33,16 @@ pub struct Latency {
 pub struct Operators {
     #[serde(flatten)]
     pub about: About,
-    pub sessions: Vec<OperatorReport>,
+    pub sessions: Vec<SessionOperators>,
+}
+
+/// The profiled runs of one session, with the results of the profiling pass.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct SessionOperators {
+    #[serde(flatten)]
+    pub report: OperatorReport,
+    /// Null for recordings without a profiling pass.
+    pub insight: Option<OperatorSection>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -97,10 +106,13 @@ pub fn operators(app: &App, asked: &Asked) -> Result<Operators, ApiError> {
         asked.params.text("filter").filter(|text| !text.trim().is_empty()).map(Filter::parse).transpose()?;
     let (source, range, model) = model(app, asked, filter.as_ref())?;
     let sessions = model.operators.iter().filter(|session| is_requested(asked, &session.session_id));
-    let without_timeline = |session: &OperatorReport| OperatorReport {
-        timeline: None,
-        timeline_unknown: Some("GET /timeline has it at every zoom level".to_owned()),
-        ..session.clone()
+    let without_timeline = |session: &OperatorReport| SessionOperators {
+        insight: model.operator_section(&session.session_id).cloned(),
+        report: OperatorReport {
+            timeline: None,
+            timeline_unknown: Some("GET /timeline has it at every zoom level".to_owned()),
+            ..session.clone()
+        },
     };
     Ok(Operators { about: About::new(&source, range), sessions: sessions.map(without_timeline).collect() })
 }

@@ -1,9 +1,10 @@
 //! A view of tables: a time range, and only the operators that match a filter. Reports of a selection are built from it by the
 //! same code as reports of everything.
 
+use ortscope_analyze::facts::FACT_KIND;
 use ortscope_core::batch::Batch;
 use ortscope_core::filter::Filter;
-use ortscope_core::schema::{ColumnData, TableId};
+use ortscope_core::schema::{AnnotationRow, ColumnData, TableId};
 use ortscope_core::tables::{Batches, Scan, Tables};
 
 /// Tables whose rows are relevant regardless of their time.
@@ -46,7 +47,13 @@ impl Tables for Ranged<'_> {
 
     fn scan(&self, table: TableId, scan: &Scan) -> Batches<'_> {
         let mut scan = scan.clone();
-        if !TIMELESS.contains(&table) {
+        // Facts of a measurement describe all of it; other annotations belong to their moment.
+        let has_facts = table == TableId::Annotations;
+        let wanted = scan.clone();
+        let (from_ns, to_ns) = (self.from_ns, self.to_ns);
+        if has_facts {
+            (scan.from_ns, scan.to_ns, scan.columns) = (None, None, None);
+        } else if !TIMELESS.contains(&table) {
             scan.from_ns = Some(scan.from_ns.unwrap_or(0).max(self.from_ns));
             scan.to_ns = Some(scan.to_ns.unwrap_or(u64::MAX).min(self.to_ns));
         }
@@ -58,6 +65,14 @@ impl Tables for Ranged<'_> {
         let start_ns = self.start_ns;
         Box::new(self.inner.scan(table, &scan).map(move |batch| {
             let batch = batch?;
+            if has_facts {
+                let is_wanted = |row: AnnotationRow| {
+                    let time_ns = row.timestamp_ns;
+                    let is_inside = (from_ns..to_ns).contains(&time_ns) && wanted.wants_time(time_ns);
+                    is_inside || &*row.kind == FACT_KIND
+                };
+                return Ok(batch.filter(&batch.rows::<AnnotationRow>().map(is_wanted).collect::<Vec<_>>()));
+            }
             Ok(match filter {
                 Some(filter) => batch.filter(&keep(filter, &batch, start_ns)),
                 None => batch,

@@ -121,9 +121,8 @@ fn missing_l2(why: &str) -> Missing {
     Missing {
         what: "l2_hit_ratio",
         why: format!("L2 cache hits are not counted: {why}"),
-        hint:
-            "L1 and the last level are still counted; `perf list` shows the events of this processor"
-                .to_owned(),
+        hint: "L1 and the last level are still counted; `perf list` shows the events of this processor"
+            .to_owned(),
     }
 }
 

@@ -320,7 +320,8 @@ impl StateApi for OwnStates {
         }
         if adapter.answers(state::MEMORY_USAGE) {
             let used = |which| {
-                adapter.query_state::<_, MemoryUsage>(state::MEMORY_USAGE, &Which { physical: PHYSICAL, which })
+                adapter
+                    .query_state::<_, MemoryUsage>(state::MEMORY_USAGE, &Which { physical: PHYSICAL, which })
             };
             let parts: Vec<u64> =
                 [used(0), used(1)].into_iter().flatten().map(|usage| usage.resident).collect();
@@ -363,7 +364,8 @@ impl StateApi for OwnStates {
             let engines_ns =
                 times.take_while(|time| time.succeeded != 0).map(|time| time.micros.saturating_mul(1000));
             let memory = |kind| {
-                let used = adapter.query_state::<_, ProcessMemory>(state::MEMORY_USAGE_BY_PROCESS, &which(kind));
+                let used =
+                    adapter.query_state::<_, ProcessMemory>(state::MEMORY_USAGE_BY_PROCESS, &which(kind));
                 used.filter(|used| tells_memory && used.succeeded != 0)
             };
             let memory: Vec<ProcessMemory> = [memory(0), memory(1)].into_iter().flatten().collect();
@@ -387,8 +389,7 @@ fn describe(adapter: &Object<AdapterTable>) -> Option<Adapter> {
     let flag = |which: u32| bytes(adapter, which, 1).and_then(|bytes| bytes.first().map(|byte| *byte != 0));
     // SAFETY: the adapter and the GUID are live.
     let is_npu = unsafe { (adapter.table().is_attribute_supported)(adapter.pointer, &ATTRIBUTE_NPU) != 0 };
-    let name =
-        text(adapter, property::DRIVER_DESCRIPTION).unwrap_or_else(|| "unnamed adapter".to_owned());
+    let name = text(adapter, property::DRIVER_DESCRIPTION).unwrap_or_else(|| "unnamed adapter".to_owned());
     let version = number(adapter, property::DRIVER_VERSION).map(|version| {
         let part = |shift: u32| (version >> shift) & 0xFFFF;
         format!("{}.{}.{}.{}", part(48), part(32), part(16), part(0))

@@ -22,9 +22,11 @@ pub(super) fn never(is_wine: bool) -> Vec<Missing> {
         ),
     ];
     if is_wine {
-        missing.extend(NOT_IN_WINE.iter().map(|track| {
-            Missing::new(track, "Wine does not report it", Some("available on Windows"))
-        }));
+        missing.extend(
+            NOT_IN_WINE
+                .iter()
+                .map(|track| Missing::new(track, "Wine does not report it", Some("available on Windows"))),
+        );
     }
     missing
 }

@@ -221,7 +221,8 @@ pub fn hardware_counters(_pids: &[u32]) -> Result<Box<dyn crate::devices::Reader
     if native::is_wine() {
         return Err(crate::devices::Missing {
             what: "cpu_counters",
-            why: "Wine has no event tracing, which Windows uses to count instructions and cache events".to_owned(),
+            why: "Wine has no event tracing, which Windows uses to count instructions and cache events"
+                .to_owned(),
             hint: ON_WINDOWS.to_owned(),
         });
     }

@@ -173,7 +173,8 @@ pub(super) fn processors_online() -> Vec<Processor> {
     let mut length = size_of_val(&buffer[..]) as u32;
     // SAFETY: the buffer is live, 8-byte aligned, and has the stated length.
     let known =
-        unsafe { GetLogicalProcessorInformationEx(RelationAll, buffer.as_mut_ptr().cast(), &mut length) } != 0;
+        unsafe { GetLogicalProcessorInformationEx(RelationAll, buffer.as_mut_ptr().cast(), &mut length) }
+            != 0;
     if !known {
         return Vec::new();
     }

@@ -3,7 +3,7 @@
  * of `ortscope run`; missing parts are left out.
  */
 
-import type { OperatorInsight, OperatorReport } from "../../api/types";
+import type { OperatorSection, SessionOperators } from "../../api/types";
 import { bytes, count, digits, duration, metric, share, text } from "../../logic/format";
 import { card, fact, type Card } from "../card";
 import { fill, h } from "../dom";
@@ -11,7 +11,7 @@ import { key } from "./latency";
 
 /** The limit of each node (compute, memory or overhead) and the share of the roofline that it reaches. */
 export function boundsByNode(
-  insight: OperatorInsight | null,
+  insight: OperatorSection | null,
 ): Map<string, { bound: string; roof: number | null }> {
   return new Map(
     (insight?.by_node ?? []).flatMap((node) =>
@@ -22,7 +22,7 @@ export function boundsByNode(
 
 export interface LimitsPanel {
   card: Card;
-  show(session: OperatorReport | null): void;
+  show(session: SessionOperators | null): void;
 }
 
 const BOUNDS = [
@@ -51,7 +51,7 @@ const NO_OPERATOR = "#7d8794";
 
 export function limitsPanel(): LimitsPanel {
   const panel = card("Limits", { id: "limits" });
-  const show = (session: OperatorReport | null) => {
+  const show = (session: SessionOperators | null) => {
     const insight = session?.insight ?? null;
     panel.element.hidden = insight === null;
     if (!insight || !session) return;

@@ -7,7 +7,7 @@ import type {
   Operators,
   OperatorTypeRow,
   SessionInfo,
-  OperatorReport,
+  SessionOperators,
 } from "../../api/types";
 import { toggle } from "../../logic/filter";
 import { bytes, count, digits, duration, metric, provider, share, text } from "../../logic/format";
@@ -19,7 +19,7 @@ import { bar, button, fill, h, type Child, type Scope } from "../dom";
 import { Table, type ColumnSpec } from "../table";
 import { boundsByNode, limitsPanel } from "./limits";
 
-function chosen(operators: Operators, app: App): OperatorReport | null {
+function chosen(operators: Operators, app: App): SessionOperators | null {
   const sessions = operators.sessions.filter((session) => session.events > 0);
   return (
     sessions.find((session) => session.session_id === app.session) ??
@@ -61,7 +61,7 @@ interface Slice {
 }
 
 /** Types with their share, and the time that no operator had as a slice of its own. */
-function slices(app: App, session: OperatorReport): Slice[] {
+function slices(app: App, session: SessionOperators): Slice[] {
   const providers = sessionOf(app, session.session_id)?.execution_providers ?? [];
   const out: Slice[] = session.by_type.map((row) => ({
     label: typeLabel(row),
@@ -154,7 +154,7 @@ export function wherePanel(scope: Scope, app: App, span = 7): Card {
   return panel;
 }
 
-function placementText(session: OperatorReport): string {
+function placementText(session: SessionOperators): string {
   return session.placement
     .map((each) => `${provider(each.execution_provider)} ${count(each.nodes)} nodes (${text(share(each.share))})`)
     .join(", ");

@@ -1,11 +1,12 @@
 //! Patterns that runtimes usually fuse and that are still unfused in a graph.
 
 use ortscope_core::schema::Text;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{GraphFacts, Wiring, label};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MissedPattern {
     /// The normalization could be folded into the weights.
@@ -68,7 +69,7 @@ impl MissedPattern {
 }
 
 /// One place where a fusion is missing.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MissedFusion {
     pub pattern: MissedPattern,
     /// Names of the nodes; of unnamed ones, what they write.

@@ -7,7 +7,7 @@ use super::call::ProgramKind;
 use super::layout::{Registers, Structure, TaskLayout, tracepoint};
 use super::namespace::{Namespace, store_ids};
 use super::program::Program;
-use super::record::{UNKNOWN, PREEMPTED, at, kind};
+use super::record::{PREEMPTED, UNKNOWN, at, kind};
 use super::ring::Rings;
 use crate::kernel::{Class, TraceError};
 use crate::sys::{perf_open, processors, rights};
@@ -35,7 +35,11 @@ impl<'a> ProgramBuilder<'a> {
         const STARTS_AND_ENDS: &str = "starts and ends";
         // Exits before starts, and switches last: the first programs must not report threads whose start was
         // missed.
-        let mut programs = vec![(STARTS_AND_ENDS, self.exit()?), (STARTS_AND_ENDS, self.exec()?), (STARTS_AND_ENDS, self.fork()?)];
+        let mut programs = vec![
+            (STARTS_AND_ENDS, self.exit()?),
+            (STARTS_AND_ENDS, self.exec()?),
+            (STARTS_AND_ENDS, self.fork()?),
+        ];
         // Without it threads keep their initial names until a snapshot provides new ones.
         programs.extend(self.rename().map(|program| (STARTS_AND_ENDS, program)));
         programs.push(("switches", self.switch()?));
@@ -278,7 +282,9 @@ impl<'a> ProgramBuilder<'a> {
                 Ok(event) => program.attach_to(event)?,
                 // The processor does not exist or is offline.
                 Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {}
-                Err(error) => return Err(rights::perf_error("recording page faults of every processor", error)),
+                Err(error) => {
+                    return Err(rights::perf_error("recording page faults of every processor", error));
+                }
             }
         }
         Ok(program)

@@ -121,7 +121,12 @@ fn enter(builder: &ProgramBuilder<'_>, inside: &OwnedFd) -> Result<Program, Trac
     Program::load("sys_enter", ProgramKind::Tracepoint, id.0, code)
 }
 
-fn leave(builder: &ProgramBuilder<'_>, inside: &OwnedFd, sums: &OwnedFd, lost: &OwnedFd) -> Result<Program, TraceError> {
+fn leave(
+    builder: &ProgramBuilder<'_>,
+    inside: &OwnedFd,
+    sums: &OwnedFd,
+    lost: &OwnedFd,
+) -> Result<Program, TraceError> {
     let registers = Registers::find(builder.btf())?;
     let (id, _) = tracepoint(builder.btf(), "sys_exit")?;
     let mut code = Assembler::default();
@@ -200,7 +205,8 @@ fn leave(builder: &ProgramBuilder<'_>, inside: &OwnedFd, sums: &OwnedFd, lost: &
 /// Stores the type of the file behind descriptor R8 in the key; 0 if it cannot be read.
 fn file_kind(builder: &ProgramBuilder<'_>, code: &mut Assembler) -> Result<(), TraceError> {
     const TYPE: i32 = 0xf000;
-    let member = |structure: &'static str, path: &str| Structure::find(builder.btf(), structure)?.offset(path);
+    let member =
+        |structure: &'static str, path: &str| Structure::find(builder.btf(), structure)?.offset(path);
     let none = code.label();
     code.jump_if_above(R8, 1 << 20, none);
     code.call(Helper::CurrentTask);

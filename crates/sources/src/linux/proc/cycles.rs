@@ -93,9 +93,10 @@ impl NoCycles {
                 "permission to read hardware counters of this process was denied",
                 Some("run as its user with kernel.perf_event_paranoid at 2 or below, or with CAP_PERFMON"),
             ),
-            Self::OldKernel => {
-                ("this kernel cannot count the threads of a process together", Some("requires Linux 5.13 or newer"))
-            }
+            Self::OldKernel => (
+                "this kernel cannot count the threads of a process together",
+                Some("requires Linux 5.13 or newer"),
+            ),
             Self::Gone => return None,
         };
         Some(Missing::new("cpu_cycles", why, hint))

@@ -141,8 +141,8 @@ impl ProcessBackend for ProcBackend {
     fn look(&mut self, pid: u32, facts: &mut ProcessFacts) -> Result<(), ReadError> {
         let path = Path::new(format_args!("/proc/{pid}/stat"));
         let bytes = self.buffer.read_path(files::no_directory(), path.as_c_str()).map_err(read_error)?;
-        let stat =
-            procfs::parse_stat(bytes).ok_or_else(|| ReadError::Failed("stat has an unknown format".into()))?;
+        let stat = procfs::parse_stat(bytes)
+            .ok_or_else(|| ReadError::Failed("stat has an unknown format".into()))?;
         if stat.has_ended() && stat.threads <= 1 {
             return Err(ReadError::Gone);
         }

@@ -190,8 +190,8 @@ impl Process {
 
     pub fn read_stat<'a>(&self, buffer: &'a mut Buffer) -> Result<Stat<'a>, ReadError> {
         let bytes = self.read(self.stat.as_ref(), c"stat", buffer)?;
-        let stat =
-            procfs::parse_stat(bytes).ok_or_else(|| ReadError::Failed("stat has an unknown format".into()))?;
+        let stat = procfs::parse_stat(bytes)
+            .ok_or_else(|| ReadError::Failed("stat has an unknown format".into()))?;
         // An exited first thread looks like an exited process while other threads are running.
         let ended = stat.has_ended() && stat.threads <= 1;
         if stat.start_ticks != self.start || ended { Err(ReadError::Gone) } else { Ok(stat) }
@@ -239,8 +239,8 @@ impl Process {
             return Ok(());
         }
         let bytes = self.read(self.statm.as_ref(), c"statm", context.buffer)?;
-        let pages =
-            procfs::parse_statm(bytes).ok_or_else(|| ReadError::Failed("statm has an unknown format".into()))?;
+        let pages = procfs::parse_statm(bytes)
+            .ok_or_else(|| ReadError::Failed("statm has an unknown format".into()))?;
         // All zero for an exiting process: the previous values are its last ones.
         if pages.size > 0 {
             let bytes = |pages: u64| pages.saturating_mul(context.units.page_bytes);
@@ -265,7 +265,8 @@ impl Process {
         if result == Err(ReadError::Denied) {
             self.traceable = Some(false);
         }
-        let io = procfs::parse_io(result?).ok_or_else(|| ReadError::Failed("io has an unknown format".into()))?;
+        let io =
+            procfs::parse_io(result?).ok_or_else(|| ReadError::Failed("io has an unknown format".into()))?;
         self.traceable = Some(true);
         row.read_bytes = Some(io.read_bytes);
         row.write_bytes = Some(io.write_bytes);

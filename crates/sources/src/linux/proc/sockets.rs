@@ -131,7 +131,8 @@ impl Sockets {
         .map_err(files::read_error)?;
         let (mut open, mut connections) = (HashMap::new(), 0);
         for descriptor in descriptors {
-            let Some(socket) = socket_inode(fd, descriptor).and_then(|inode| self.by_inode.get(&inode)) else {
+            let Some(socket) = socket_inode(fd, descriptor).and_then(|inode| self.by_inode.get(&inode))
+            else {
                 continue;
             };
             // A socket may be open twice.

@@ -163,8 +163,8 @@ impl Thread {
     ) -> Result<(), ReadError> {
         let path = Path::new(format_args!("task/{}/stat", self.tid));
         let bytes = process.read(None, path.as_c_str(), context.buffer)?;
-        let stat =
-            procfs::parse_stat(bytes).ok_or_else(|| ReadError::Failed("stat has an unknown format".into()))?;
+        let stat = procfs::parse_stat(bytes)
+            .ok_or_else(|| ReadError::Failed("stat has an unknown format".into()))?;
         self.state = match stat.state {
             // Linux does not expose which of the runnable threads has a processor.
             'R' => ThreadState::Running,
