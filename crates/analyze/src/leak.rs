@@ -10,7 +10,7 @@
 //!
 //! It is reported as a leak only if the lower bound (wrong once in a thousand) is above [`MIN_LEAK`], the growth of
 //! the later half alone is significant too and does not fade (so it is not settling), and it adds up to more than
-//! [`MIN_GROWTH`]. Settling that takes longer than the whole series looks like a leak: only a longer series can tell.
+//! [`MIN_GROWTH`]. Settling that takes longer than the whole series looks like a leak: only a longer series distinguishes them.
 
 use serde::{Deserialize, Serialize};
 

@@ -27,7 +27,7 @@ pub enum ImportError {
     /// An ETL file that cannot be read any further.
     #[error("'{}': {error}", .path.display())]
     Damaged { path: PathBuf, error: EtlError },
-    /// The pipeline was told to stop before the end of the file.
+    /// The pipeline was stopped before the end of the file.
     #[error("the import was stopped")]
     Stopped,
 }

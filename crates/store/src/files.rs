@@ -225,7 +225,7 @@ impl WriterLock {
     }
 }
 
-/// Whether the recording is being written. Assumed false where the system cannot tell.
+/// Whether the recording is being written. Assumed false where the system does not report it.
 pub(crate) fn is_written(recording: &Path) -> bool {
     let Ok(file) = File::open(recording.join(LOCK)) else {
         return false;

@@ -189,7 +189,7 @@ pub fn machine_checks(machine: &MachineFacts, noise: &NoiseFacts) -> Vec<Check> 
             name: "memory",
             state: State::Warning,
             text: "resident memory can be read, its peak cannot".into(),
-            hint: Some("nothing to do: the highest of the samples is told instead".into()),
+            hint: Some("nothing to do: the highest sample is reported instead".into()),
         },
         Err(error) => Check {
             name: "memory",

@@ -404,7 +404,7 @@ fn stage(messages: &[Fact]) -> &'static str {
     }
 }
 
-/// A worker says why it failed; one that could not say it has died, and its status tells.
+/// The failure that the worker reported, or the exit status of a worker that died without reporting one.
 fn failure_of(collected: &Measurement, status: ExitStatus, why: Ended, stderr: &str) -> Option<Failure> {
     let reported = collected.facts.iter().find_map(|message| match message {
         Fact::Failed { failure, .. } => Some(failure.clone()),
@@ -419,7 +419,7 @@ fn failure_of(collected: &Measurement, status: ExitStatus, why: Ended, stderr: &
     }
     let runs = collected.inferences();
     let last_words = stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    // Its last sign of life tells when.
+    // The end of its last inference is the best known time of death.
     let begin = collected.facts.iter().find_map(|message| match message {
         Fact::Steady { begin: true, timestamp_ns, .. } => Some(*timestamp_ns),
         _ => None,

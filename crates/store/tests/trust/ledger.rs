@@ -43,7 +43,7 @@ pub struct Moment {
     durable: Arc<Names>,
     pending: Vec<Naming>,
     contents: BTreeMap<u64, Content>,
-    /// How many rows the program was told are durable.
+    /// The number of rows acknowledged as durable.
     pub safe_rows: u64,
     /// The last disk operation.
     pub last: String,
@@ -76,7 +76,7 @@ impl Ledger {
         self.state.lock().expect("no panic in a test before")
     }
 
-    /// The program was told that this many rows are durable.
+    /// This many rows were acknowledged as durable.
     pub fn safe(&self, rows: u64) {
         let mut state = self.lock();
         state.safe_rows = rows;
