@@ -28,6 +28,19 @@ pub struct Unavailable {
     pub hint: Option<String>,
 }
 
+impl Unavailable {
+    /// The row that stores it.
+    pub fn row(&self, from_ns: u64) -> ortscope_core::schema::UnavailabilityRow {
+        ortscope_core::schema::UnavailabilityRow {
+            from_ns,
+            to_ns: None,
+            track: self.track.as_str().into(),
+            reason: self.reason.as_str().into(),
+            hint: self.hint.as_deref().map(Into::into),
+        }
+    }
+}
+
 /// Programs whose inferences are read.
 #[derive(Debug, Default)]
 pub struct Programs {

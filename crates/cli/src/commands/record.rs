@@ -12,14 +12,16 @@ use crate::observe::{Collector, FlameRequest, ObservePlan, Observed, document, f
 use crate::progress::ProgressLine;
 use crate::recording::{self, SaveRequest};
 use crate::terminal::{self, Terminal, WARN};
+use ortscope_core::clock::now_ns;
 use ortscope_core::pipeline::Sink;
+use ortscope_core::schema::UnavailabilityRow;
 use ortscope_core::units;
 use ortscope_export::LiveTrace;
 use ortscope_export::push::PushSink;
 use ortscope_observe::instrument::instrument;
 use ortscope_observe::interrupt::Interrupt;
 use ortscope_observe::programs::{Programs, sweep_in_background};
-use ortscope_observe::recording::keep_secrets_from;
+use ortscope_observe::recording::{append, keep_secrets_from};
 use ortscope_observe::watch::{Started, Watch};
 
 /// Makes Python 3.12 and newer leave its functions in native stacks, and their names in a file. Others ignore it.
@@ -144,8 +146,11 @@ pub fn observe(
     let trace = trace_handle.map(|handle| handle.state());
     let mut document = document(plan, Observed { watched, collected: collector.take(), trace });
     (document.sampling, document.python_sampling) = (sampling, python_sampling);
+    let missing: Vec<UnavailabilityRow> = programs.unavailable.iter().map(|why| why.row(now_ns())).collect();
     document.unavailable.append(&mut programs.unavailable);
     if let Some(recording) = recording {
+        // The report of the recording says too why a program has no inferences.
+        append(&recording.writer, missing)?;
         let bytes = serde_json::to_vec_pretty(&document).map_err(Failure::internal)?;
         document.recording = Some(recording.finish_with(OBSERVE_DOCUMENT, &bytes, document.ending)?);
     }

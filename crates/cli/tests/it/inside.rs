@@ -189,6 +189,12 @@ fn what_is_missing_is_said() {
     };
     let record = ["record", "--no-save", "--json", "--", "./python", "app.py"];
     assert!(missing(&record).contains("pip install ortscope"));
+    // The report of a recording gives the same reason.
+    assert!(
+        missing(&["record", "--save", "m", "--json", "--", "./python", "app.py"]).contains("pip install")
+    );
+    let report = place.ortscope(&["report", "m", "--json"]).expect_code(0).json();
+    assert!(report["unavailable"].to_string().contains("pip install ortscope"), "{report}");
     let isolated = ["record", "--no-save", "--json", "--", "./python", "-I", "app.py"];
     assert!(missing(&isolated).contains("-I, -E or -S"));
     let from_outside = ["record", "--no-save", "--json", "--no-inject", "--", "./python", "app.py"];
