@@ -6,8 +6,6 @@
 //! rate. In between it does not change. Raising by 20 % from 0.4 of the limit ends at 0.48 of it, so the control
 //! cannot oscillate where cost grows with the rate.
 
-use crate::config::UseCase;
-
 /// Slowest and fastest rate of anything that is sampled.
 pub const MIN_HERTZ: f64 = 0.1;
 pub const MAX_HERTZ: f64 = 1000.0;
@@ -76,10 +74,6 @@ impl RateControl {
         })
     }
 
-    pub fn for_use_case(asked_hertz: f64, use_case: UseCase) -> Result<Self, RateError> {
-        Self::new(asked_hertz, use_case.overhead_limit_percent())
-    }
-
     /// The rate to use now.
     pub fn rate_hertz(&self) -> f64 {
         self.hertz
@@ -144,6 +138,7 @@ impl RateControl {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::UseCase;
 
     /// Runs the control against a cost that grows with the rate; returns the rate after every period.
     fn simulate(control: &mut RateControl, periods: usize, cost: impl Fn(usize, f64) -> f64) -> Vec<f64> {
@@ -172,7 +167,7 @@ mod tests {
             (UseCase::Critical, 0.02),
         ];
         for (case, limit) in cases {
-            let control = RateControl::for_use_case(100.0, case).unwrap();
+            let control = RateControl::new(100.0, case.overhead_limit_percent()).unwrap();
             assert!((control.limit_ratio() - limit).abs() < 1e-12, "{case:?}");
         }
     }

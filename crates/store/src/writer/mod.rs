@@ -194,10 +194,6 @@ impl RecordingWriter {
         self.change_manifest(|manifest| manifest.fingerprint = fingerprint)
     }
 
-    pub fn set_session_ids(&self, session_ids: Vec<String>) -> Result<(), StoreError> {
-        self.change_manifest(|manifest| manifest.session_ids = session_ids)
-    }
-
     /// Stores where the rings of an observed process are, so that their records are found after a crash.
     pub fn add_channel(&self, directory: &Path, session_ids: &[String]) -> Result<(), StoreError> {
         let place = ChannelPlace { directory: directory.to_owned(), session_ids: session_ids.to_vec() };

@@ -39,11 +39,6 @@ impl Threads {
         self.processes.get(&pid)
     }
 
-    /// The ids of processes that have not ended, in no order.
-    pub fn process_ids(&self) -> impl Iterator<Item = u32> {
-        self.processes.keys().copied()
-    }
-
     /// Processes that ended within the horizon, in the order of their ends.
     pub fn ended_processes(&self) -> impl Iterator<Item = &Process> {
         self.ended_processes.iter()

@@ -39,11 +39,6 @@ impl Slices {
         self.ring.back().map(|slice| slice.end_ns)
     }
 
-    /// Nothing is known before this time.
-    pub fn floor_ns(&self) -> u64 {
-        self.floor_ns
-    }
-
     pub fn iter(&self) -> impl Iterator<Item = &Slice> {
         self.ring.iter()
     }
@@ -143,7 +138,7 @@ mod tests {
         assert_eq!([0, 6, 8, 10, 20, 25, 30, 99].map(|at| slices.total_at(at)), [0, 0, 2, 4, 4, 9, 14, 14]);
         assert_eq!(slices.drop_before(15), 1);
         assert_eq!(slices.total_at(25) - slices.total_at(15), 5);
-        assert_eq!(slices.floor_ns(), 10);
+        assert_eq!(slices.floor_ns, 10);
     }
 
     #[test]

@@ -112,11 +112,6 @@ impl Thread {
         }
     }
 
-    /// History before this time was dropped.
-    pub fn known_since_ns(&self) -> u64 {
-        self.slices.floor_ns()
-    }
-
     /// CPU time in an interval, up to the last event for a thread that still runs.
     pub(super) fn cpu_ns(&self, from_ns: u64, to_ns: u64, running_until_ns: Option<u64>) -> u64 {
         if to_ns <= from_ns {
