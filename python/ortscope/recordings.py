@@ -129,6 +129,10 @@ class Recording:
         """The report as text, html, md, json, junit or csv."""
         return _binary.report(self.run, form, path, self._store)
 
+    def result(self) -> Dict[str, Any]:
+        """Every figure of the report, as ``ortscope report --json`` prints it."""
+        return dict(json.loads(self.report("json")))
+
     def to_html(self, path: Any = None) -> str:
         return self.report("html", path)
 

@@ -111,7 +111,7 @@ fn counts_equal_those_of_stats_and_reports_show_them() {
 }
 
 /// Two sessions' worth of what no real trace of the corpus has: inferences, context switches, engine time.
-fn written() -> Vec<u8> {
+pub fn written() -> Vec<u8> {
     let start = FileTime::from_unix_ns(1_700_000_000_000_000_000);
     let mut trace =
         Writer::new(Cursor::new(Vec::new()), FileSettings::new(2, 10_000_000, 1_000, start)).expect("a file");

@@ -31,6 +31,7 @@ pub fn html(model: &ReportModel) -> String {
     for section in &sections {
         page.section(section);
     }
+    page.report_data(model);
     if page.left_out > 0 {
         page.out += &format!(
             "<p class=\"muted\">{} parts of this page were left out to keep it below {} MB; the JSON report has them.</p>\n",
@@ -111,6 +112,15 @@ impl Page {
                 self.out +=
                     "<p class=\"muted\">Left out to keep this file small; the JSON report has it.</p>\n";
             }
+        }
+    }
+
+    /// The whole report as data, so that programs read the values that people see. Like any other part, it is left out
+    /// of a page that would become too large.
+    fn report_data(&mut self, model: &ReportModel) {
+        if let Ok(report) = serde_json::to_value(model) {
+            let data = escape::data(&report);
+            self.add(&format!("<script type=\"application/json\" id=\"report\">{data}</script>\n"));
         }
     }
 
