@@ -307,7 +307,7 @@ fn an_attached_program_and_its_readers_agree() {
     let Some(python) = skips::python_with(&["onnxruntime", "numpy", "ortscope"]) else { return };
     let place = Place::new();
     small_model(&place);
-    place.file("app.py", &format!("import ortscope\nortscope.patch()\n{PROGRAM}"));
+    place.file("app.py", format!("import ortscope\nortscope.patch()\n{PROGRAM}"));
     let mut program = Command::new(python)
         .args(["app.py", "60"])
         .current_dir(place.directory.path())
