@@ -290,7 +290,7 @@ fn a_recorded_python_program_and_its_readers_agree() {
     place.file("app.py", PROGRAM);
     let python = python.display().to_string();
     let output = place
-        .command(&["record", "--save", "recorded", "-q", "--", &python, "app.py", "0.8"])
+        .command(&["record", "--kernel", "--save", "recorded", "-q", "--", &python, "app.py", "0.8"])
         .env("ORTSCOPE_TEST_DEVICES", tree.path())
         .env("ORTSCOPE_TEST_NVML", "")
         .output()
